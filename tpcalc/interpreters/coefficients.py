@@ -1,0 +1,99 @@
+"""The oracle: every ket of a linear residual network expanded over its base kets, any finite depth.
+
+Exact at infinite width. Time O(T^3 L^2) and memory O(T^2 L^2) in the number T of samples: for small tasks.
+Source: paper B, Lemma D.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Callable
+
+import numpy as np
+
+from .. import _checks
+from ..errors import Divergence
+from ..kernels import coefficients as kernel
+from ..parametrizations import DepthScaling
+from ..programs import SGD, Task
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """The trained network's kets.
+
+    outputs: (steps, batch, d_out); probe_outputs: (steps, m, d_out) or None.
+    x, delta: (N, L + 1, 2, L, N) coefficients of |x_a^l>, |delta_a^l> over F_b^m ([..., 0, m - 1, b]) and
+    B_b^m ([..., 1, m - 1, b]); x_ends, delta_ends: (N, L + 1, d_in + d_out) over U and nV; N = steps * batch.
+    covariance: (2, L, N, N), of F^m and of B^m.
+    """
+
+    outputs: np.ndarray
+    probe_outputs: np.ndarray | None
+    x: np.ndarray
+    x_ends: np.ndarray
+    delta: np.ndarray
+    delta_ends: np.ndarray
+    covariance: np.ndarray
+
+    def node_covariance(self, forward: bool) -> np.ndarray:
+        """<x^l | x^l> (or delta) at every node, shape (L + 1, N, N)."""
+        hat, ends = (self.x, self.x_ends) if forward else (self.delta, self.delta_ends)
+        return (np.einsum("aldmr,dmrs,bldms->lab", hat, self.covariance, hat, optimize=True)
+                + np.einsum("ale,ble->lab", ends, ends))
+
+
+def read_coefficients(task: Task, optimizer: SGD, scale: DepthScaling, depth: int,
+                      progress: Callable[[int, int], None] | None = None) -> Coefficients:
+    """Train at infinite width by the coefficient recursion.
+
+    Raises ``MemoryError`` before the work where the coefficients cannot fit, ``Divergence`` naming step
+    and layer where the solution blows up.
+    """
+    batch, samples = task.batch, task.steps * task.batch
+    probes = 0 if task.probes is None else len(task.probes)
+    rows = samples + probes
+    _checks.memory(2 * rows * (depth + 1) * 2 * depth * rows * 8, f"method='coefficients' at depth {depth}",
+                   "use method='reflection', whose memory is linear in the depth")
+    rho_t, w_t = optimizer.memory(task.steps)
+    last = np.full(probes, task.steps - 1)
+    eps, g = scale.multiplier(depth), scale.update_size(depth)
+
+    x, delta = (np.zeros((rows, depth + 1, 2, depth, rows)) for _ in range(2))
+    x_ends, delta_ends = (np.zeros((rows, depth + 1, task.d_in + task.d_out)) for _ in range(2))
+    covariance, response = (np.zeros((2, depth, rows, rows)) for _ in range(2))
+    work = np.zeros((2, depth, rows))
+    outputs = np.zeros_like(task.targets)
+    probe_outputs = np.zeros((task.steps, probes, task.d_out)) if probes else None
+
+    def sweep(forward: bool, t: int, first: int, stop: int) -> None:
+        step_of = np.concatenate([np.repeat(np.arange(task.steps), batch), last])
+        step_of[first:stop] = t
+        w = w_t[step_of][:, step_of] / batch
+        own, own_ends, other, other_ends = x, x_ends, delta, delta_ends
+        if not forward:
+            own, own_ends, other, other_ends = other, other_ends, own, own_ends
+        passed = kernel.sweep(forward, t * batch, first, stop, eps, g, rho_t[step_of], w, own, own_ends, other,
+                              other_ends, covariance, response, work)
+        if passed:
+            layer = passed if forward else depth + 1 - passed
+            raise Divergence(f"training diverges at step {t}, layer {layer} of {depth}, in the "
+                             f"{'forward' if forward else 'backward'} pass", step=t, layer=layer)
+
+    for t in range(task.steps):
+        rows_t = slice(t * batch, (t + 1) * batch)
+        x_ends[rows_t, 0, : task.d_in] = task.inputs[t]
+        sweep(True, t, rows_t.start, rows_t.stop)
+        outputs[t] = x_ends[rows_t, -1, task.d_in:]
+        if task.probes is not None and probe_outputs is not None:
+            x[samples:], covariance[:, :, samples:], covariance[:, :, :, samples:] = 0, 0, 0
+            x_ends[samples:, 0, : task.d_in] = task.probes
+            sweep(True, t, samples, rows)
+            probe_outputs[t] = x_ends[samples:, -1, task.d_in:]
+            covariance[:, :, samples:], covariance[:, :, :, samples:] = 0, 0
+        delta_ends[rows_t, -1, task.d_in:] = task.loss.derivative(outputs[t], task.targets[t])
+        sweep(False, t, rows_t.start, rows_t.stop)
+        if progress is not None:
+            progress(t + 1, task.steps)
+    return Coefficients(outputs, probe_outputs, x[:samples, ..., :samples], x_ends[:samples],
+                        delta[:samples, ..., :samples], delta_ends[:samples], covariance[..., :samples, :samples])

@@ -1,0 +1,7 @@
+"""Tensor Programs as data: the language, and the networks, optimizers and tasks that build programs."""
+
+from .losses import Loss as Loss
+from .networks import ResNet as ResNet
+from .optimizers import SGD as SGD
+from . import tasks as tasks
+from .task import Task as Task

@@ -1,0 +1,67 @@
+"""What a network is trained on: inputs and targets, step by step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._checks import finite_array
+from .losses import Loss, resolve
+
+
+class Task:
+    """Training data in the order it is seen.
+
+    Parameters
+    ----------
+    inputs:
+        shape (steps, batch, d_in); one-dimensional input is one scalar a step.
+    targets:
+        shape (steps, batch, d_out); one-dimensional likewise.
+    loss:
+        ``"mse"`` (|f - y|^2 / 2, mean over the batch), or an object with ``value(f, y)`` of shape
+        (batch,) and ``derivative(f, y)`` of shape (batch, d_out).
+    probes:
+        shape (m, d_in): held-out inputs, predicted before every update and never trained on.
+
+    Raises ``ValueError`` for NaN or infinite data and for shapes that do not fit each other.
+    """
+
+    inputs: np.ndarray
+    targets: np.ndarray
+    loss: Loss
+    probes: np.ndarray | None
+
+    def __init__(self, inputs: Any, targets: Any, loss: Any = "mse", probes: Any = None) -> None:
+        self.inputs = _three_dimensional("inputs", inputs)
+        self.targets = _three_dimensional("targets", targets)
+        if self.inputs.shape[:2] != self.targets.shape[:2]:
+            raise ValueError(f"inputs of {self.inputs.shape[0]} steps of {self.inputs.shape[1]} and targets of "
+                             f"{self.targets.shape[0]} steps of {self.targets.shape[1]} given; they must be as many")
+        self.loss = resolve(loss)
+        self.probes = None if probes is None else finite_array("probes", probes)
+        if self.probes is not None and (self.probes.ndim != 2 or self.probes.shape[1] != self.d_in):
+            raise ValueError(f"probes: shape {self.probes.shape} given; allowed is (m, {self.d_in})")
+
+    steps = property(lambda self: self.inputs.shape[0])
+    batch = property(lambda self: self.inputs.shape[1])
+    d_in = property(lambda self: self.inputs.shape[2])
+    d_out = property(lambda self: self.targets.shape[2])
+
+    def losses(self, outputs: np.ndarray) -> np.ndarray:
+        """Mean loss over the batch at every step, shape (steps,), of outputs (steps, batch, d_out)."""
+        return np.array([np.mean(self.loss.value(f, y)) for f, y in zip(outputs, self.targets)])
+
+    def __repr__(self) -> str:
+        return f"Task(steps={self.steps}, batch={self.batch}, d_in={self.d_in}, d_out={self.d_out})"
+
+
+def _three_dimensional(name: str, value: Any) -> np.ndarray:
+    array = finite_array(name, value)
+    if array.ndim == 1:
+        array = array[:, None, None]
+    if array.ndim != 3 or 0 in array.shape:
+        raise ValueError(f"{name}: shape {array.shape} given; allowed is (steps, batch, dimension) or (steps,), "
+                         "none of them 0")
+    return array

@@ -1,0 +1,76 @@
+"""The loop over training steps, at infinite width: forward rows, outputs, loss derivative, backward rows.
+
+Two indexings close the equations of a linear network. *Plain*: a row for every (step, input). *Effective*:
+the batch enters an update only through xbar_k = mean_i chi_ik x_i, one row for every (step, output),
+whose backward signal starts as nV_k; the inputs of the batch are passengers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Callable
+
+import numpy as np
+
+from ..errors import Divergence
+from ..programs import Task
+from .medium import Medium
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Outputs (steps, batch, d_out), those of the probes (steps, m, d_out) or None, and ``mismatch``:
+    the largest difference between the outputs and what the backward sweep says they are."""
+
+    outputs: np.ndarray
+    probe_outputs: np.ndarray | None
+    mismatch: float
+
+
+def fewer_rows(task: Task) -> str:
+    """The indexing with fewer rows."""
+    return "effective" if task.d_out < task.batch else "plain"
+
+
+def rows_per_step(task: Task, samples: str) -> int:
+    return task.batch if samples == "plain" else task.d_out
+
+
+def update_kernel(w: np.ndarray, task: Task, samples: str) -> np.ndarray:
+    """w_ab between rows, from w_ts between steps: plain rows carry the mean over the batch."""
+    b = rows_per_step(task, samples)
+    return np.kron(w, np.ones((b, b))) / (task.batch if samples == "plain" else 1)
+
+
+def train_rows(task: Task, medium: Medium, samples: str, after_step: Callable[[int], None]) -> Trace:
+    """Train a linear network with frozen ends through ``medium``, in the plain or the effective indexing."""
+    plain = samples == "plain"
+    outputs = np.zeros_like(task.targets)
+    probes = None if task.probes is None else np.zeros((task.steps, len(task.probes), task.d_out))
+    rows = np.zeros((0, task.d_in))     # the input of every row: xi, or xbar's
+    signal = np.zeros((0, task.d_out))  # delta^L = signal . nV of every row
+    mismatch = 0.0
+    for t in range(task.steps):
+        xi, y = task.inputs[t], task.targets[t]
+        if plain:
+            end = medium.forward(t, xi @ rows.T, xi @ xi.T)
+        else:
+            end = medium.probe(t, xi @ rows.T)
+        outputs[t] = end @ signal                       # f = <x^L | nV> and x^L = P delta^L + x_left
+        if probes is not None and task.probes is not None:
+            probes[t] = medium.probe(t, task.probes @ rows.T) @ signal
+        chi = np.asarray(task.loss.derivative(outputs[t], y), dtype=np.float64)
+        if chi.shape != y.shape or not np.all(np.isfinite(chi)):
+            raise Divergence(f"training step {t}: the loss derivative is not finite", step=t)
+        if plain:
+            new_rows, new_signal = xi, chi
+        else:
+            new_rows, new_signal = chi.T @ xi / task.batch, np.eye(task.d_out)
+            medium.forward(t, new_rows @ rows.T, new_rows @ new_rows.T)
+        start = medium.backward(t, new_signal @ signal.T, new_signal @ new_signal.T)
+        # <x^0 | delta^0> = <x^L | delta^L>, and delta^0 = Q x^0 + (what is independent of x^0)
+        mirrored = start @ (rows @ xi.T)
+        mismatch = max(mismatch, float(np.max(np.abs(mirrored - new_signal @ outputs[t].T), initial=0.0)))
+        rows, signal = np.concatenate([rows, new_rows]), np.concatenate([signal, new_signal])
+        after_step(t)
+    return Trace(outputs, probes, mismatch)
