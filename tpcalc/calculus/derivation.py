@@ -1,0 +1,75 @@
+"""A derivation is the list of its steps, and a step can be checked by applying its rule again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import sympy as sp
+
+from .printing import latex
+
+
+class Rule(Protocol):
+    """One way to rewrite; ``name``, ``reason`` and ``source`` are printed beside the step."""
+
+    name: str
+    reason: str
+    source: str
+
+    def apply(self, expression: sp.Expr) -> sp.Expr:
+        """The rewritten expression; raises ``ValueError`` where the rule's condition fails."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """``left = before`` became ``left = after`` by ``rule``."""
+
+    number: int
+    left: sp.Expr
+    before: sp.Expr
+    after: sp.Expr
+    applied: Any = field(repr=False)
+
+    @property
+    def rule(self) -> str:
+        return self.applied.name
+
+    @property
+    def reason(self) -> str:
+        return self.applied.reason
+
+    @property
+    def source(self) -> str:
+        return self.applied.source
+
+    def check(self) -> bool:
+        """Does the rule, applied to what stood before, give what stands after?"""
+        return sp.expand(self.applied.apply(self.before) - self.after) == 0
+
+    def latex(self) -> str:
+        return rf"{latex(self.left)} &= {latex(self.after)}"
+
+    def __str__(self) -> str:
+        return f"({self.number}) {self.left} = {self.after}    [{self.rule}: {self.reason}]"
+
+
+class Derivation:
+    """Recorded steps; ``apply`` adds one and returns what it leads to."""
+
+    def __init__(self, start: tuple[Step, ...] = ()) -> None:
+        self.steps: tuple[Step, ...] = start
+
+    def apply(self, rule: Rule, left: sp.Expr, expression: sp.Expr) -> sp.Expr:
+        """Rewrite; a rule that changes nothing leaves no step."""
+        after = rule.apply(expression)
+        if after != expression:
+            self.steps += (Step(len(self.steps) + 1, left, expression, after, rule),)
+        return after
+
+    def latex(self) -> str:
+        """All steps as lines of an ``aligned`` environment, with the rule's name beside each."""
+        return " \\\\\n".join(rf"{step.latex()} && \text{{({step.number}) {step.rule}}}" for step in self.steps)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.steps))

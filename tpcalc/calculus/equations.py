@@ -1,0 +1,86 @@
+"""From a program to the equations of its kets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sympy as sp
+
+from ..programs.language import Mat, MatVec, Scal, Vec
+from ..programs.program import Place, Program
+from .derivation import Derivation
+from .kets import Ket
+from .printing import latex
+from .rules import Causality, Collect, DotSum, HatDot, Limit, Support, Unroll, UpdateActs
+from .setting import Setting
+
+
+@dataclass(frozen=True)
+class KetEquation:
+    """``target = value`` at a place of the program: a ket, or a scalar's limit."""
+
+    target: sp.Expr
+    value: sp.Expr
+    place: Place
+
+
+@dataclass(frozen=True)
+class KetEquations:
+    """The hat/dot equations of a program, with the derivation that led to them.
+
+    equations: in program order; support: until when base kets can have coefficients; setting: the
+    program as the rules see it.
+    """
+
+    setting: Setting
+    equations: tuple[KetEquation, ...]
+    support: Support
+    derivation: Derivation
+
+    def latex(self) -> str:
+        """The equations as lines of an ``aligned`` environment, with their ranges."""
+        return " \\\\\n".join(rf"{latex(e.target)} &= {latex(e.value)}{_range(e.place)}" for e in self.equations)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{e.target} = {e.value}" for e in self.equations)
+
+    def _repr_latex_(self) -> str:
+        return "$\\displaystyle\\begin{aligned}\n" + self.latex() + "\n\\end{aligned}$"
+
+
+def _range(place: Place) -> str:
+    inner = place.loops[1:]
+    return "".join(rf", \quad {sp.latex(loop.index)} = {sp.latex(loop.first)}, \ldots, {sp.latex(loop.last)}"
+                   for loop in inner)
+
+
+def kets(program: Program) -> KetEquations:
+    """Derive the infinite-width equations of a program whose vectors are linear in its matrices.
+
+    Every vector's ket is written through hat-kets, earlier kets and numbers. Raises ``ValueError`` for a
+    statement that the rules cannot treat, naming it. Source: paper B, Program 1 and Definition C.1.
+    """
+    if not isinstance(program, Program):
+        raise ValueError(f"program: {program!r} given; allowed is a tp.program(...)")
+    setting = Setting.of(program)
+    derivation = Derivation()
+    found: list[KetEquation] = []
+    for matrix in setting.trained():
+        derivation.apply(Unroll(setting), matrix, matrix)
+    for place in program.places():
+        target, value = place.statement.target, place.statement.value
+        if isinstance(target, Mat):
+            continue
+        left = Ket(target) if isinstance(target, Vec) else target
+        value = derivation.apply(Limit(), left, value)
+        for rule in (UpdateActs(setting), HatDot(), DotSum(setting, place.position)):
+            value = derivation.apply(rule, left, value)
+        found.append(KetEquation(left, sp.expand(value), place))
+    vectors = [(e.target.vector, e.value) for e in found if isinstance(e.target, Ket)]
+    support = Support(setting, vectors)
+    finished = []
+    for e in found:
+        value = derivation.apply(Causality(support), e.target, e.value)
+        value = derivation.apply(Collect(), e.target, value) if e.place.statement.value.has(MatVec) else value
+        finished.append(KetEquation(e.target, value, e.place))
+    return KetEquations(setting, tuple(finished), support, derivation)

@@ -1,0 +1,36 @@
+"""LaTeX of ket expressions in the order the field writes them: numbers before kets, sums over steps last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sympy as sp
+from sympy.printing.latex import LatexPrinter
+
+from .kets import Dot, Hat, Ket
+
+
+class KetPrinter(LatexPrinter):
+    """sympy's LaTeX printer, but for the order of terms and factors."""
+
+    def _as_ordered_terms(self, expr: sp.Expr, order: Any = None) -> list[sp.Expr]:
+        terms = super()._as_ordered_terms(expr, order=order)
+        return sorted(terms, key=lambda e: (e.has(sp.Sum), e.has(sp.KroneckerDelta, Hat, Dot)))
+
+    def _print_Mul(self, expr: sp.Expr) -> str:
+        late = [f for f in expr.args if isinstance(f, (Ket, Hat, Dot, sp.Sum))]
+        early = [f for f in expr.args if f not in late]
+        if not late or not early:
+            return super()._print_Mul(expr)
+        front = sp.Mul(*early)
+        text = self._print(front)
+        if front == -1:
+            text = "-"
+        elif isinstance(front, sp.Add):
+            text = rf"\left({text}\right)"
+        return " ".join([text] + [self._print(f) for f in sorted(late, key=lambda f: isinstance(f, sp.Sum))])
+
+
+def latex(expression: sp.Expr) -> str:
+    """LaTeX of an expression with kets, Gamma and C in it."""
+    return KetPrinter().doprint(expression)

@@ -1,0 +1,194 @@
+"""The Tensor Program language: what may stand in a program, as sympy expressions.
+
+A vector expression is read entrywise: sums, products, scalar factors and functions of vectors act on
+every coordinate. Only four things are not entrywise: a matrix times a vector (``MatVec``), the average
+over coordinates (``Moment``), a matrix made of two vectors (``Outer``, u v^T / n), and transposition.
+Indices (training step, layer) are integer sympy expressions; families are written ``x[t, l]``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sympy as sp
+from sympy.core.symbol import Str
+
+
+class Member(sp.Expr):
+    """One member of an indexed family; args: name, LaTeX name, number of superscripts, indices."""
+
+    is_commutative = True
+    is_real = True
+
+    @property
+    def name(self) -> str:
+        return str(self.args[0])
+
+    @property
+    def indices(self) -> tuple[sp.Expr, ...]:
+        return self.args[3:]
+
+    def at(self, *indices: Any) -> "Member":
+        """The member of the same family at other indices."""
+        return self.func(*self.args[:3], *map(sp.sympify, indices))
+
+    def same_family(self, other: sp.Basic) -> bool:
+        return isinstance(other, type(self)) and self.args[:3] == other.args[:3]
+
+    def _sympystr(self, printer: Any) -> str:
+        inside = ", ".join(printer.doprint(i) for i in self.indices)
+        return f"{self.name}[{inside}]" if inside else self.name
+
+    def _latex(self, printer: Any, exp: str | None = None) -> str:
+        cut = len(self.indices) - int(self.args[2])
+        below, above = self.indices[:cut], self.indices[cut:]
+        text = str(self.args[1])
+        if below:
+            text += "_{%s}" % ",".join(printer.doprint(i) for i in below)
+        if above:
+            text += "^{%s}" % ",".join(printer.doprint(i) for i in above)
+        return text if exp is None else r"\left(%s\right)^{%s}" % (text, exp)
+
+
+class Vec(Member):
+    """A vector of width n."""
+
+
+class Mat(Member):
+    """An n x n matrix."""
+
+
+class Scal(Member):
+    """A scalar: data, an output, the derivative of a loss."""
+
+
+class Family:
+    """A family of vectors, matrices or scalars; ``family[t, l]`` is its member at step t, layer l.
+
+    kind: ``Vec``, ``Mat`` or ``Scal``; latex: its name in LaTeX; layered: the last index is a superscript.
+    """
+
+    def __init__(self, kind: type[Member], name: str, latex: str | None = None, layered: bool = False) -> None:
+        self.kind, self.name, self.latex, self.layered = kind, name, latex or name, layered
+
+    def __getitem__(self, indices: Any) -> Any:
+        indices = indices if isinstance(indices, tuple) else (indices,)
+        return self.kind(Str(self.name), Str(self.latex), sp.Integer(int(self.layered)), *map(sp.sympify, indices))
+
+    def __call__(self) -> Any:
+        """The only member of a family without indices."""
+        return self.kind(Str(self.name), Str(self.latex), sp.Integer(0))
+
+
+class Transpose(sp.Expr):
+    """The transpose of a matrix."""
+
+    is_commutative = True
+
+    def __new__(cls, matrix: sp.Expr) -> sp.Expr:
+        if isinstance(matrix, Transpose):
+            return matrix.args[0]
+        return super().__new__(cls, matrix)
+
+    def _sympystr(self, printer: Any) -> str:
+        return printer.doprint(self.args[0]) + ".T"
+
+    def _latex(self, printer: Any) -> str:
+        matrix = self.args[0]
+        text = printer.doprint(matrix)
+        if isinstance(matrix, Mat) and int(matrix.args[2]):
+            return text[:-1] + r"\top}"
+        return text + r"^{\top}"
+
+
+class MatVec(sp.Expr):
+    """A matrix times a vector."""
+
+    is_commutative = True
+    is_real = True
+
+    def __new__(cls, matrix: sp.Expr, vector: sp.Expr) -> sp.Expr:
+        return super().__new__(cls, matrix, vector)
+
+    matrix = property(lambda self: self.args[0])
+    vector = property(lambda self: self.args[1])
+
+    def _sympystr(self, printer: Any) -> str:
+        return f"{_parenthesized(printer, self.matrix)} @ {_parenthesized(printer, self.vector)}"
+
+    def _latex(self, printer: Any) -> str:
+        return rf"{_parenthesized(printer, self.matrix)} {_parenthesized(printer, self.vector)}"
+
+
+class Outer(sp.Expr):
+    """u v^T / n, the matrix whose product with y is u times the average of v y."""
+
+    is_commutative = True
+
+    left = property(lambda self: self.args[0])
+    right = property(lambda self: self.args[1])
+
+    def _sympystr(self, printer: Any) -> str:
+        return f"outer({printer.doprint(self.left)}, {printer.doprint(self.right)})/n"
+
+    def _latex(self, printer: Any) -> str:
+        return rf"\tfrac{{1}}{{n}}\,{_parenthesized(printer, self.left)} \otimes {_parenthesized(printer, self.right)}"
+
+
+class Moment(sp.Expr):
+    """The average over coordinates, a scalar; of a product of two vectors, their inner product over n."""
+
+    is_commutative = True
+    is_real = True
+
+    def _sympystr(self, printer: Any) -> str:
+        return f"mean({printer.doprint(self.args[0])})"
+
+    def _latex(self, printer: Any) -> str:
+        body = self.args[0]
+        if isinstance(body, sp.Mul) and len(body.args) == 2:
+            u, v = body.args
+            return rf"\tfrac{{1}}{{n}}\, {printer.doprint(u)}^{{\top}} {printer.doprint(v)}".replace("}^{\\top}", "\\top}")
+        return rf"\tfrac{{1}}{{n}}\textstyle\sum_i \left({printer.doprint(body)}\right)_i"
+
+
+class LossDerivative(sp.Expr):
+    """l'_t(f): the derivative of the loss of step t in the output; args: f, t."""
+
+    is_commutative = True
+    is_real = True
+
+    def _sympystr(self, printer: Any) -> str:
+        return "loss'[%s](%s)" % (printer.doprint(self.args[1]), printer.doprint(self.args[0]))
+
+    def _latex(self, printer: Any) -> str:
+        return rf"\ell_{{{printer.doprint(self.args[1])}}}'({printer.doprint(self.args[0])})"
+
+
+def _parenthesized(printer: Any, expression: sp.Expr) -> str:
+    text = printer.doprint(expression)
+    return f"({text})" if isinstance(expression, sp.Add) else text
+
+
+def kind(expression: sp.Expr) -> str:
+    """``"scalar"``, ``"vector"`` or ``"matrix"``; raises ``TypeError`` for what is none of them."""
+    if isinstance(expression, (Vec, MatVec)):
+        if isinstance(expression, MatVec) and (kind(expression.matrix), kind(expression.vector)) != ("matrix", "vector"):
+            raise TypeError(f"{expression}: a product needs a matrix and a vector, got a {kind(expression.matrix)} and a "
+                            f"{kind(expression.vector)}")
+        return "vector"
+    if isinstance(expression, (Mat, Transpose, Outer)):
+        return "matrix"
+    if isinstance(expression, (Scal, Moment)) or not expression.args:
+        return "scalar"
+    if isinstance(expression, sp.Sum):
+        return kind(expression.function)
+    kinds = {kind(part) for part in expression.args if isinstance(part, sp.Expr)}
+    if "matrix" not in kinds:
+        return "vector" if "vector" in kinds else "scalar"
+    matrices = [part for part in expression.args if kind(part) == "matrix"]
+    linear = (isinstance(expression, sp.Add) and kinds == {"matrix"}
+              or isinstance(expression, sp.Mul) and len(matrices) == 1 and "vector" not in kinds)
+    if not linear:
+        raise TypeError(f"{expression}: matrices may be added and scaled by scalars, nothing else")
+    return "matrix"

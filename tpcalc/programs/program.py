@@ -1,0 +1,164 @@
+"""Programs: statements in loops over training steps and layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Iterator, Mapping, Union
+
+import sympy as sp
+
+from .language import Mat, Member, Scal, Vec, kind
+
+
+@dataclass(frozen=True)
+class Assign:
+    """``target := value``: a vector, a scalar, or a matrix of the next step."""
+
+    target: Any
+    value: sp.Expr
+
+    def __post_init__(self) -> None:
+        target, value = kind(self.target), kind(self.value)
+        if target != value and not (target == "vector" and value == "scalar"):
+            raise TypeError(f"{self.target} := {self.value}: a {target} cannot be a {value}")
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The body for index = first, ..., last, downwards where ``descending`` (then first >= last)."""
+
+    index: sp.Symbol
+    first: sp.Expr
+    last: sp.Expr
+    body: tuple["Statement", ...]
+    descending: bool = False
+
+
+Statement = Union[Assign, Loop]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a statement stands: the loops around it, outermost first, and its position in program order."""
+
+    statement: Assign
+    loops: tuple[Loop, ...]
+    position: int
+
+    @property
+    def indices(self) -> tuple[sp.Symbol, ...]:
+        return tuple(loop.index for loop in self.loops)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A Tensor Program.
+
+    vectors: initial vectors, independent with entries N(0, 1); matrices: initial matrices, independent
+    with entries N(0, 1/n), one for every value of their free indices; data: scalars that are given;
+    body: the statements; meaning: names of parameters, for printing.
+
+    Raises ``ValueError`` for a statement that reads what is not there yet, naming it and its place.
+    Source: paper B, Program 1 and appendix E.
+    """
+
+    name: str
+    vectors: tuple[Vec, ...]
+    matrices: tuple[Mat, ...]
+    data: tuple[Scal, ...]
+    body: tuple[Statement, ...]
+    sizes: tuple[sp.Symbol, ...]
+    meaning: Mapping[sp.Expr, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check_order(self)
+
+    def places(self) -> list[Place]:
+        """All assignments with their loops, in program order."""
+        found: list[Place] = []
+
+        def walk(body: tuple[Statement, ...], loops: tuple[Loop, ...]) -> None:
+            for statement in body:
+                if isinstance(statement, Loop):
+                    walk(statement.body, loops + (statement,))
+                else:
+                    found.append(Place(statement, loops, len(found)))
+
+        walk(self.body, ())
+        return found
+
+    def unroll(self, sizes: Mapping[sp.Symbol, int]) -> Iterator[Assign]:
+        """Every assignment with numbers for its indices, in the order in which they are executed."""
+
+        def walk(body: tuple[Statement, ...], values: dict[sp.Symbol, int]) -> Iterator[Assign]:
+            for statement in body:
+                if isinstance(statement, Assign):
+                    yield Assign(statement.target.subs(values), statement.value.subs(values))
+                    continue
+                first, last = int(statement.first.subs(values)), int(statement.last.subs(values))
+                steps = range(first, last - 1, -1) if statement.descending else range(first, last + 1)
+                for value in steps:
+                    yield from walk(statement.body, {**values, statement.index: value})
+
+        yield from walk(self.body, dict(sizes))
+
+    def __str__(self) -> str:
+        lines = [f"program {self.name}"]
+        lines += [f"  given {v}: entries N(0, 1)" for v in self.vectors]
+        lines += [f"  given {m}: entries N(0, 1/n), independent" for m in self.matrices]
+        lines += [f"  given {s}: a number" for s in self.data]
+        lines += [f"  where {symbol} {meaning}" for symbol, meaning in self.meaning.items()]
+
+        def walk(body: tuple[Statement, ...], depth: int) -> None:
+            for statement in body:
+                if isinstance(statement, Loop):
+                    lines.append("  " * depth + f"for {statement.index} = {statement.first}, ..., {statement.last}:")
+                    walk(statement.body, depth + 1)
+                else:
+                    lines.append("  " * depth + f"{statement.target} := {statement.value}")
+
+        walk(self.body, 1)
+        return "\n".join(lines)
+
+    def latex(self) -> str:
+        """The statements as lines of an ``aligned`` environment, indented by loop."""
+        lines: list[str] = []
+
+        def walk(body: tuple[Statement, ...], depth: int) -> None:
+            indent = r"\quad " * depth
+            for statement in body:
+                if isinstance(statement, Loop):
+                    lines.append(rf"&{indent}\textbf{{for }} {sp.latex(statement.index)} = {sp.latex(statement.first)}, "
+                                 rf"\ldots, {sp.latex(statement.last)}\textbf{{:}}")
+                    walk(statement.body, depth + 1)
+                else:
+                    lines.append(rf"&{indent}{sp.latex(statement.target)} := {sp.latex(statement.value)}")
+
+        walk(self.body, 0)
+        return " \\\\\n".join(lines)
+
+    def _repr_latex_(self) -> str:
+        return "$\\displaystyle\\begin{aligned}\n" + self.latex() + "\n\\end{aligned}$"
+
+
+def _check_order(program: Program) -> None:
+    """Run the program at small sizes: every member that is read must be given or assigned before."""
+    families = {(type(m), m.args[:3]) for m in program.matrices + program.data if m.indices}
+    families |= {(type(v), v.args[:3]) for v in program.vectors}
+    assigned: set[sp.Expr] = set()
+    for statement in program.unroll({size: 2 for size in program.sizes}):
+        for read in statement.value.atoms(Member):
+            given = (type(read), read.args[:3]) in families and not (
+                isinstance(read, Mat) and read not in _initial(program, read))
+            if not given and read not in assigned:
+                raise ValueError(f"program {program.name}: {statement.target} := {statement.value} reads {read}, which "
+                                 "is neither given nor assigned before")
+        if statement.target in assigned:
+            raise ValueError(f"program {program.name}: {statement.target} is assigned twice")
+        assigned.add(statement.target)
+
+
+def _initial(program: Program, matrix: Mat) -> set[Mat]:
+    """The given member that ``matrix`` is, if it is one: equal where the given one has numbers."""
+    return {matrix for given in program.matrices if given.same_family(matrix)
+            and all(g == i for g, i in zip(given.indices, matrix.indices) if g.is_number)}
