@@ -73,4 +73,5 @@ def memory(needed: float, what: str, advice: str) -> None:
     """Refuse before the work what cannot fit: ``needed`` bytes against the machine's physical memory."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else math.inf
     if needed > physical:
-        raise MemoryError(f"{what} needs {needed / 2**30:.1f} GiB, this machine has {physical / 2**30:.1f} GiB; {advice}")
+        raise MemoryError(f"{what} needs {needed / 2**30:.1f} GiB, this machine has {physical / 2**30:.1f} GiB; "
+                          f"{advice}")

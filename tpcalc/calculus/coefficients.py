@@ -203,7 +203,8 @@ class CollectCoefficients:
     source = "algebra"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
-        rest, sums = sp.Integer(0), {}
+        rest = sp.Integer(0)
+        sums: dict[tuple, sp.Expr] = {}
         for term in sp.Add.make_args(expression):
             if isinstance(term, sp.Sum):
                 sums[term.limits] = sums.get(term.limits, 0) + term.function

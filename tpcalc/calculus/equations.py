@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import sympy as sp
 
-from ..programs.language import Mat, MatVec, Scal, Vec
+from ..programs.language import Mat, MatVec, Vec
 from ..programs.program import Place, Program
 from .derivation import Derivation
 from .kets import Ket

@@ -90,7 +90,8 @@ def _depth(setting: Setting) -> sp.Symbol:
     sizes = {s for loop in layered for s in (loop.first.free_symbols | loop.last.free_symbols)} & set(
         setting.program.sizes)
     if len(sizes) != 1:
-        raise ValueError(f"program {setting.program.name}: the layers run over {sizes or 'nothing'}; allowed is one depth")
+        raise ValueError(f"program {setting.program.name}: the layers run over {sizes or 'nothing'}; allowed is one "
+                         "depth")
     return sizes.pop()
 
 

@@ -163,7 +163,8 @@ class Collect:
     source = "algebra"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
-        rest, sums = sp.Integer(0), {}
+        rest = sp.Integer(0)
+        sums: dict[tuple, sp.Expr] = {}
         for term in sp.Add.make_args(sp.expand(expression)):
             factor = sp.Mul(*(f for f in sp.Mul.make_args(term) if not isinstance(f, sp.Sum)))
             inner = [f for f in sp.Mul.make_args(term) if isinstance(f, sp.Sum)]
@@ -198,7 +199,8 @@ class Support:
                 a = setting.family_number(target)
                 for b in range(len(setting.products)):
                     found = self._of(value, b)
-                    if found is not None and (self.offsets.get((a, b)) is None or found > self.offsets[a, b]):
+                    before = self.offsets.get((a, b))
+                    if found is not None and (before is None or found > before):
                         self.offsets[a, b] = found
                         changed = True
 

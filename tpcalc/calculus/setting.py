@@ -55,7 +55,8 @@ class Setting:
         places = program.places()
         clocks = {place.indices[0] for place in places if place.indices}
         if len(clocks) != 1:
-            raise ValueError(f"program {program.name}: one outermost loop over training steps is needed, found {clocks}")
+            raise ValueError(f"program {program.name}: one outermost loop over training steps is needed, found "
+                             f"{clocks or 'none'}")
         families: list[Vec] = []
         products: list[Product] = []
         for place in places:

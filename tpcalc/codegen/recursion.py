@@ -48,7 +48,8 @@ class CompiledRecursion:
             raise ValueError(f"parameters: {sorted(values)} given; needed are {sorted(needed)}")
         xi, y = _checks.finite_array("inputs", inputs), _checks.finite_array("targets", targets)
         if xi.ndim != 1 or xi.shape != y.shape or not len(xi):
-            raise ValueError(f"inputs of shape {xi.shape}, targets of shape {y.shape} given; allowed is one number a step")
+            raise ValueError(f"inputs of shape {xi.shape}, targets of shape {y.shape} given; allowed is one number a "
+                             "step")
         extra = [_checks.finite_array(name, values[name]) for name in self.data[1:]]
         numbers = [float(values[name]) for name in self.parameters]
         outputs, _, Gamma, C = self.kernel(len(xi), layers, xi, *extra, y, *numbers)
@@ -78,4 +79,3 @@ def recursion(equations: KetEquations) -> Recursion:
     """The Gamma/C recursion of a linear program, derived from its ket equations."""
     derived = derive_recursion(equations)
     return Recursion(derived.setting, derived.equations, derived.derivation)
-

@@ -74,7 +74,8 @@ def read_dense(task: Task, optimizer: SGD, scale: DepthScaling, depth: int, widt
                 W[l] -= (rates[t] * g / (task.batch * width)) * (delta[l + 1].T @ x[l])
             if progress is not None:
                 progress(t + 1, task.steps)
-    return Dense(outputs, probe_outputs, *((None, None) if kept is None else kept), fluctuation)
+    x_kept, delta_kept = (None, None) if kept is None else (kept[0], kept[1])
+    return Dense(outputs, probe_outputs, x_kept, delta_kept, fluctuation)
 
 
 def _require_finite(x: np.ndarray, delta: np.ndarray, step: int, depth: int) -> None:

@@ -28,7 +28,8 @@ def sweep(forward, m, eps, g, rho, rho_row, w, p, s, diagonal, keep, P, S, G, A,
         layer = step if forward else layers - 1 - step
         old = step if forward else layers - step
         new = old + 1 if forward else old - 1
-        Pl, Ql, Gl, Sl, Rl, Al, Bl, Cl, Dl = P[old], Q[old], G[old], S[old], R[old], A[layer], B[layer], C[layer], D[layer]
+        Pl, Ql, Gl, Sl, Rl = P[old], Q[old], G[old], S[old], R[old]
+        Al, Bl, Cl, Dl = A[layer], B[layer], C[layer], D[layer]
         Pn, Sn = P[new], S[new]
         for j in range(m):
             z[j] = 0.0

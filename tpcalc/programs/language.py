@@ -148,7 +148,7 @@ class Moment(sp.Expr):
         body = self.args[0]
         if isinstance(body, sp.Mul) and len(body.args) == 2:
             u, v = body.args
-            return rf"\tfrac{{1}}{{n}}\, {printer.doprint(u)}^{{\top}} {printer.doprint(v)}".replace("}^{\\top}", "\\top}")
+            return rf"\tfrac{{1}}{{n}}\, {printer.doprint(u)} \cdot {printer.doprint(v)}"
         return rf"\tfrac{{1}}{{n}}\textstyle\sum_i \left({printer.doprint(body)}\right)_i"
 
 
@@ -173,9 +173,9 @@ def _parenthesized(printer: Any, expression: sp.Expr) -> str:
 def kind(expression: sp.Expr) -> str:
     """``"scalar"``, ``"vector"`` or ``"matrix"``; raises ``TypeError`` for what is none of them."""
     if isinstance(expression, (Vec, MatVec)):
-        if isinstance(expression, MatVec) and (kind(expression.matrix), kind(expression.vector)) != ("matrix", "vector"):
-            raise TypeError(f"{expression}: a product needs a matrix and a vector, got a {kind(expression.matrix)} and a "
-                            f"{kind(expression.vector)}")
+        given = (kind(expression.matrix), kind(expression.vector)) if isinstance(expression, MatVec) else None
+        if given not in (None, ("matrix", "vector")):
+            raise TypeError(f"{expression}: a product needs a matrix and a vector, got {given}")
         return "vector"
     if isinstance(expression, (Mat, Transpose, Outer)):
         return "matrix"

@@ -128,8 +128,8 @@ class Program:
             indent = r"\quad " * depth
             for statement in body:
                 if isinstance(statement, Loop):
-                    lines.append(rf"&{indent}\textbf{{for }} {sp.latex(statement.index)} = {sp.latex(statement.first)}, "
-                                 rf"\ldots, {sp.latex(statement.last)}\textbf{{:}}")
+                    index, first, last = map(sp.latex, (statement.index, statement.first, statement.last))
+                    lines.append(rf"&{indent}\text{{for }} {index} = {first}, \ldots, {last}:")
                     walk(statement.body, depth + 1)
                 else:
                     lines.append(rf"&{indent}{sp.latex(statement.target)} := {sp.latex(statement.value)}")
@@ -151,8 +151,8 @@ def _check_order(program: Program) -> None:
             given = (type(read), read.args[:3]) in families and not (
                 isinstance(read, Mat) and read not in _initial(program, read))
             if not given and read not in assigned:
-                raise ValueError(f"program {program.name}: {statement.target} := {statement.value} reads {read}, which "
-                                 "is neither given nor assigned before")
+                raise ValueError(f"program {program.name}: {statement.target} := {statement.value} reads {read}, "
+                                 "which is neither given nor assigned before")
         if statement.target in assigned:
             raise ValueError(f"program {program.name}: {statement.target} is assigned twice")
         assigned.add(statement.target)

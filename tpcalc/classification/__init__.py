@@ -1,0 +1,5 @@
+"""Which depth scalings work, and why: verdicts from derived exponents, and measured ones beside them."""
+
+from .classify import classify as classify
+from .evidence import Measured as Measured, measure_exponents as measure_exponents
+from .verdict import Verdict as Verdict

@@ -1,0 +1,127 @@
+"""A verdict on a depth scaling: flags that follow from exponents by their definitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sympy as sp
+
+from ..calculus.printing import latex
+from .exponents import Exponents
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a depth scaling does, for networks trained by one-homogeneous faithful updates.
+
+    Flags are True, False, or None where undefined. stable_in_training is Definition 5.2, with h;
+    output_stable asks for x and f only. diversity_exponent: Definition 5.6, at t >= 1 and generic layer.
+    layerwise_linear: Definition G.1, for a smooth activation in place of a linear one, which is always linear.
+    exponents: powers of L by name; reasons: a sentence a flag. Source: paper B, section 5 and appendix G.5.
+    """
+
+    alpha: sp.Expr
+    gamma: sp.Expr
+    name: str
+    stable_at_init: bool
+    stable_in_training: bool
+    output_stable: bool
+    nontrivial: bool | None
+    faithful_at_init: bool
+    faithful_in_training: bool
+    feature_learning: bool
+    redundant: bool | None
+    layerwise_linear: bool | None
+    diversity_exponent: sp.Expr | None
+    exponents: dict[str, sp.Expr]
+    reasons: tuple[str, ...]
+
+    def latex(self) -> str:
+        """The exponents as lines of an ``aligned`` environment."""
+        lines = [rf"\alpha = {latex(self.alpha)}, \; \gamma = {latex(self.gamma)} &: \text{{{self.name}}}"]
+        lines += [rf"\text{{{name}}} &\sim {_power(exponent)}" for name, exponent in self.exponents.items()]
+        return " \\\\\n".join(lines)
+
+    def _repr_latex_(self) -> str:
+        return "$\\displaystyle\\begin{aligned}\n" + self.latex() + "\n\\end{aligned}$"
+
+    def __str__(self) -> str:
+        return "\n".join([f"alpha = {self.alpha}, gamma = {self.gamma}: {self.name}", *self.reasons])
+
+
+def _power(exponent: sp.Expr) -> str:
+    if exponent is sp.oo:
+        return r"\text{exponential}"
+    return "0" if exponent is -sp.oo else f"L^{{{latex(exponent)}}}"
+
+
+def judge(alpha: sp.Expr, gamma: sp.Expr, e: Exponents) -> Verdict:
+    """Apply the definitions of paper B, section 5, to exponents."""
+    starts = bool(max(e.x_init, e.h_init, e.f_init) <= 0)
+    outputs = bool(starts and max(e.dx, e.df) <= 0)
+    stable = bool(outputs and e.dh <= 0)
+    nontrivial = bool(e.df == 0) if outputs else None
+    faithful_init = bool(e.h_init == 0)
+    faithful = bool(outputs and max(e.h_init, e.dh) == 0)
+    learning = bool(outputs and e.dh == 0)
+    diversity = _diversity(e) if outputs else None
+    linear = bool(e.linearisation < -1) if outputs else None
+    redundant = None if diversity is None else bool(diversity == 0)
+    if not starts:
+        name = "explodes at initialisation"
+    elif not outputs:
+        name = "unstable in training"
+    elif not nontrivial:
+        name = "trivial" if stable else "trivial, with h growing"
+    elif not stable:
+        name = "converges in x and f, not in h"
+    else:
+        name = "Depth-muP" if faithful_init and faithful and learning and not redundant else "ODE limit"
+    reasons = (
+        f"initialisation: {_sizes(x=e.x_init, h=e.h_init, f=e.f_init)}"
+        + (f"; a sweep multiplies by exp(L^({e.explosion}))" if e.explosion is not None else "")
+        + f", {_word(starts, 'stable', 'not stable')}",
+        f"training: one step changes {_sizes(x=e.dx, h=e.dh, f=e.df)}: x and f {_word(outputs, 'are', 'are not')} "
+        f"stable, with h {_word(stable, 'stable', 'not stable')}",
+        _undefined("nontrivial", nontrivial) or
+        f"nontrivial: the change of f is {_size(e.df)}: {_word(nontrivial, 'yes', 'no')}",
+        f"faithful: h is {_size(e.h_init)} at initialisation ({_word(faithful_init, 'yes', 'no')}) and "
+        f"{_size(max(e.h_init, e.dh))} in training ({_word(faithful, 'yes', 'no')})",
+        f"feature learning: the change of h is {_size(e.dh)}: {_word(learning, 'yes', 'no')}",
+        _undefined("diversity", diversity) or
+        f"diversity: a piece eps of the network adds noise, eps^(1/2) times {_size(e.noise, 1)}, and drift, eps times "
+        f"{_size(e.drift, 1)}: exponent {diversity}, {_word(redundant, 'redundant', 'not redundant')}",
+        _undefined("layerwise linear", linear) or
+        f"layerwise linear: linearising a smooth activation in the update errs by {_size(e.linearisation)} a layer; "
+        f"less than 1/L is allowed: {_word(linear, 'yes', 'no')}",
+    )
+    named = {"x at initialisation": e.x_init, "h at initialisation": e.h_init, "change of f": e.df,
+             "change of x": e.dx, "change of h": e.dh, "update of h": e.update, "noise of x over a piece": e.noise,
+             "drift of x over a piece": e.drift, "linearisation error of a layer": e.linearisation}
+    return Verdict(alpha, gamma, name, starts, stable, outputs, nontrivial, faithful_init, faithful, learning,
+                   redundant, linear, diversity, named, reasons)
+
+
+def _diversity(e: Exponents) -> sp.Expr | None:
+    """1 - (power of eps in the size of what a piece eps adds), depth first to infinity, then eps to 0."""
+    pieces = [(e.noise, sp.Rational(1, 2)), (e.drift, sp.Integer(1))]
+    surviving = [power for exponent, power in pieces if exponent == 0]
+    return 1 - min(surviving) if surviving else None
+
+
+def _size(exponent: sp.Expr, unit: int | str = "of order one") -> str:
+    if exponent is sp.oo:
+        return "exponential in L"
+    return "0" if exponent is -sp.oo else str(unit) if exponent == 0 else f"L^({exponent})"
+
+
+def _sizes(**sizes: sp.Expr) -> str:
+    return ", ".join(f"{name} {_size(exponent)}" for name, exponent in sizes.items())
+
+
+def _word(flag: bool | None, yes: str, no: str) -> str:
+    return yes if flag else no
+
+
+def _undefined(name: str, value: object) -> str:
+    return f"{name}: undefined here" if value is None else ""
