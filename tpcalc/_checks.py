@@ -14,7 +14,7 @@ import sympy as sp
 def positive_integer(name: str, value: Any, infinite: bool = False) -> int | None:
     """``value`` as an int >= 1; ``None`` stands for infinity, which is taken where ``infinite``."""
     allowed = "a whole number of at least 1" + (", or tp.oo" if infinite else "")
-    if infinite and (value is sp.oo or value == np.inf):
+    if infinite and (value is sp.oo or isinstance(value, float) and value == np.inf):
         return None
     integral = isinstance(value, (numbers.Integral, sp.Integer)) and not isinstance(value, bool)
     if not integral or int(value) < 1:
@@ -24,7 +24,7 @@ def positive_integer(name: str, value: Any, infinite: bool = False) -> int | Non
 
 def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
     allowed = tuple(allowed)
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name}: {value!r} given; allowed are {', '.join(map(repr, allowed))}")
     return str(value)
 

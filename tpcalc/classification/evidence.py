@@ -11,8 +11,8 @@ import sympy as sp
 from ..errors import Divergence
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
-from ..solvers import train
 from ..solvers.convergence import Slope, fit_order
+from ..solvers.train import train
 from .classify import classify
 
 

@@ -1,0 +1,20 @@
+"""tpcalc: a calculus for wide and deep networks.
+
+Write what a network computes and how it is trained; tpcalc derives what happens at infinite width
+(kets) and infinite depth, evaluates both exactly, checks them against real networks, and says which
+depth scalings (alpha, gamma) work.
+"""
+
+from sympy import oo as oo
+
+from .calculus import KetEquations as KetEquations, kets as kets
+from .classification import Verdict as Verdict, classify as classify, measure_exponents as measure_exponents
+from .codegen import Recursion as Recursion, recursion as recursion
+from .errors import Divergence as Divergence, MissingExtra as MissingExtra
+from .parametrizations import DepthScaling as DepthScaling
+from .programs import SGD as SGD, ResNet as ResNet, Task as Task, tasks as tasks
+from .programs.builders import program as program
+from .programs.program import Program as Program
+from .solvers import Convergence as Convergence, Run as Run, convergence as convergence, train as train
+
+__version__ = "0.1.0"

@@ -1,0 +1,5 @@
+"""Fast exact readings of residual networks, and ``train``, which chooses among all readings."""
+
+from .convergence import Convergence as Convergence, convergence as convergence
+from .run import Run as Run
+from .train import train as train

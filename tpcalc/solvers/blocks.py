@@ -1,0 +1,141 @@
+"""A residual block in the infinite-depth limit: nothing but its kernels, as functions of the stream's kernel C0.
+
+A block whose first operation is a fresh random matrix enters through two functions of the overlaps of
+its inputs: kappa, the covariance of its outputs over the initial weights (its NNGP kernel), and theta,
+the overlap of their gradients in the weights (its NTK), summed over its matrices. Index 12 is the
+derivative in C_ab, 12,12 the second one, d_1 is 2 d/dC_aa acting on the first slot only (taken before b = a).
+The densities are those of the action principle; for a linear block, those of paper B's Proposition C.4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, Union
+
+import numpy as np
+
+Kernel = Union[np.ndarray, float]  # broadcasts against pairs.c
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Overlaps of b rows with k others: c (..., b, k), the rows' own left (..., b) and right (..., k).
+
+    decay: rho_a rho_b, by which every product with an initial matrix multiplies covariances; broadcasts
+    against c. ``left`` is None for passengers of a linear block, whose kernels do not read it.
+    """
+
+    c: np.ndarray
+    left: np.ndarray | None
+    right: np.ndarray
+    decay: Kernel
+
+
+class BlockKernels(Protocol):
+    """All results broadcast against ``pairs.c``."""
+
+    @property
+    def has_diagonal(self) -> bool:
+        """Whether B_aa, hence Q_aa, is not 0: for any block that is not linear."""
+
+    def forward(self, pairs: Pairs) -> tuple[Kernel, Kernel, Kernel]:
+        """kappa, kappa_12, theta."""
+
+    def backward(self, pairs: Pairs) -> tuple[Kernel, Kernel, Kernel]:
+        """kappa_12, kappa_12,12, theta_12."""
+
+    def diagonal(self, pairs: Pairs) -> tuple[Kernel, Kernel, Kernel]:
+        """d_1 kappa, d_1 kappa_12, d_1 theta; asked for only where ``has_diagonal``."""
+
+
+@dataclass(frozen=True)
+class LinearBlock:
+    """x + eps W x: kappa = rho_a rho_b C0, theta = C0."""
+
+    has_diagonal: bool = False
+
+    def forward(self, pairs: Pairs) -> tuple[Kernel, Kernel, Kernel]:
+        return pairs.decay * pairs.c, pairs.decay, pairs.c
+
+    def backward(self, pairs: Pairs) -> tuple[Kernel, Kernel, Kernel]:
+        return pairs.decay, 0.0, 1.0
+
+    def diagonal(self, pairs: Pairs) -> tuple[Kernel, Kernel, Kernel]:
+        return 0.0, 0.0, 0.0
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What the block adds to the rows of a step: density and noise (..., b, m), and of the step with itself
+    the diagonal of the density (..., b) or None, and the noise (..., b, b) or None for passengers."""
+
+    density: np.ndarray
+    diagonal: np.ndarray | None
+    noise: np.ndarray
+    own_noise: np.ndarray | None
+
+
+class Law(Protocol):
+    """One direction's densities, as functions of the rows' response r (..., b, m or m + b), their covariance
+    with earlier rows c (..., b, m) and with each other own (..., b, b), None for passengers."""
+
+    def __call__(self, r: np.ndarray, c: np.ndarray, own: np.ndarray | None) -> Rates: ...
+
+
+@dataclass(frozen=True)
+class ForwardLaw:
+    """A = r kappa_12 - w theta and N0 = kappa, with r = G P.
+
+    noise: the constant of the initial matrices; drift: (m,), w with the constant of the updates; right: (..., m)
+    variances of the earlier rows; decay, own_decay: rho_a rho_b with them, and among the step's own rows.
+    """
+
+    block: BlockKernels
+    noise: float
+    drift: np.ndarray
+    right: np.ndarray
+    decay: Kernel
+    own_decay: float
+
+    def pairs(self, c: np.ndarray, own: np.ndarray | None) -> Pairs:
+        return Pairs(c, None if own is None else np.diagonal(own, axis1=-2, axis2=-1), self.right, self.decay)
+
+    def own_pairs(self, own: np.ndarray) -> Pairs:
+        variances = np.diagonal(own, axis1=-2, axis2=-1)
+        return Pairs(own, variances, variances, self.own_decay)
+
+    def __call__(self, r: np.ndarray, c: np.ndarray, own: np.ndarray | None) -> Rates:
+        kappa, slope, theta = self.block.forward(self.pairs(c, own))
+        own_noise = None if own is None else np.multiply(self.noise, self.block.forward(self.own_pairs(own))[0])
+        return Rates(self.noise * slope * r - self.drift * theta, None, np.multiply(self.noise, kappa), own_noise)
+
+    def slopes(self, r: np.ndarray, c: np.ndarray, own: np.ndarray | None) -> tuple[Kernel, Kernel]:
+        """d A / d r = d N0 / d C0, and d A / d C0, entry by entry: what delta_b meets on its way back."""
+        slope, curvature, theta = self.block.backward(self.pairs(c, own))
+        return self.noise * slope, self.noise * curvature * r - self.drift * theta
+
+
+class BackwardLaw:
+    """B = e kappa_12 + C1 (r kappa_12,12 - w theta_12), its diagonal, and N1 = C1 kappa_12, with e = G' Q.
+
+    forward: the law of the same step; r, c0, own: what its sweep has found. Linear in e and C1.
+    """
+
+    def __init__(self, forward: ForwardLaw, r: np.ndarray, c0: np.ndarray, own: np.ndarray) -> None:
+        block, noise, own_pairs = forward.block, forward.noise, forward.own_pairs(own)
+        self.on_e, self.on_c = forward.slopes(r, c0, own)
+        self.on_own = noise * block.backward(own_pairs)[0]
+        self.has_diagonal = block.has_diagonal
+        if self.has_diagonal:
+            kappa, slope, theta = block.diagonal(forward.pairs(c0, own))
+            self.past_e, self.past_c = noise * kappa, noise * slope * r - forward.drift * theta
+            present = np.broadcast_to(self.on_own + noise * block.diagonal(own_pairs)[0], own.shape)
+            self.present = np.diagonal(present, axis1=-2, axis2=-1)
+
+    def __call__(self, r: np.ndarray, c: np.ndarray, own: np.ndarray | None) -> Rates:
+        m = c.shape[-1]
+        e, diagonal = r[..., :m], None
+        if self.has_diagonal:
+            diagonal = (self.present * np.diagonal(r[..., m:], axis1=-2, axis2=-1)
+                        + np.sum(self.past_e * e + self.past_c * c, axis=-1))
+        return Rates(self.on_e * e + self.on_c * c, diagonal, self.on_e * c, None if own is None else self.on_own * own)

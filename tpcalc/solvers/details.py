@@ -1,0 +1,89 @@
+"""Gamma, C and covariances of a run, each reading in its own way."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..interpreters import Coefficients, Dense
+from . import covariances, two_point
+from .medium import Medium
+
+
+def nearest_nodes(layer_times: np.ndarray, depth: int) -> np.ndarray:
+    """The nodes l = 0..L closest to the given layer times."""
+    return np.rint(np.asarray(layer_times) * depth).astype(int)
+
+
+@dataclass(frozen=True)
+class CoefficientDetails:
+    """Read off the coefficients themselves."""
+
+    solution: Coefficients
+
+    @property
+    def depth(self) -> int:
+        return self.solution.covariance.shape[1]
+
+    def covariance(self, forward: bool, layer_times: np.ndarray) -> np.ndarray:
+        return self.solution.node_covariance(forward)[nearest_nodes(layer_times, self.depth)]
+
+    def gamma(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
+        known = self.solution
+        hat, ends = (known.x, known.x_ends) if a == 0 else (known.delta, known.delta_ends)
+        node, layer = two_point.ceiling(p, self.depth), max(two_point.ceiling(q, self.depth), 1)
+        if row_s >= 0:
+            return math.sqrt(self.depth) * float(hat[row_t, node, b, layer - 1, row_s])
+        if b == 0 and ends.shape[-1] > 2:
+            raise ValueError(f"gamma: s = -1, b = 0 is the derivative in U, a number for one input dimension; this "
+                             f"task has {ends.shape[-1] - 1}")
+        return float(ends[row_t, node, b])
+
+    def c(self, row_t: int, row_s: int, a: int, p: float) -> float:
+        if row_t < 0 or row_s < 0:
+            return float(row_t == row_s)
+        layer = max(two_point.ceiling(p, self.depth), 1)
+        return float(self.solution.covariance[a, layer - 1, row_t, row_s])
+
+
+@dataclass(frozen=True)
+class MediumDetails:
+    """From reflections and two-point functions, at finite or infinite depth."""
+
+    medium: Medium
+    inputs: np.ndarray   # (N, d_in)
+    signal: np.ndarray   # (N, d_out), delta^L = signal . nV
+
+    def covariance(self, forward: bool, layer_times: np.ndarray) -> np.ndarray:
+        return covariances.at_times(self.medium, forward, layer_times)
+
+    @cached_property
+    def _pairs(self) -> two_point.TwoPoint:
+        return two_point.TwoPoint(self.medium, self.inputs, self.signal)
+
+    def gamma(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
+        return self._pairs.gamma(row_t, row_s, a, b, p, q)
+
+    def c(self, row_t: int, row_s: int, a: int, p: float) -> float:
+        return self._pairs.c(row_t, row_s, a, p)
+
+
+@dataclass(frozen=True)
+class DenseDetails:
+    """Averages over the coordinates of one real network, kept at ``nodes``."""
+
+    solution: Dense
+
+    def covariance(self, forward: bool, layer_times: np.ndarray) -> np.ndarray:
+        vectors = self.solution.x if forward else self.solution.delta
+        assert vectors is not None and len(vectors) == len(layer_times)
+        return vectors @ vectors.transpose(0, 2, 1) / vectors.shape[-1]
+
+    def gamma(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
+        raise ValueError("gamma: a real network has no coefficients; use width=tp.oo")
+
+    def c(self, row_t: int, row_s: int, a: int, p: float) -> float:
+        raise ValueError("c: a real network has no coefficients; use width=tp.oo")

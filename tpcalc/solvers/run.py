@@ -1,0 +1,122 @@
+"""What training returns, whatever the reading: outputs at once, covariances and Gamma, C when asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Callable, Protocol
+
+import numpy as np
+
+from ..programs import Task
+
+Index = int | tuple[int, int]
+
+
+class Details(Protocol):
+    """What is known at every node of a trained network; rows are samples (step, input), flattened."""
+
+    def covariance(self, forward: bool, layer_times: np.ndarray) -> np.ndarray:
+        """<x|x> or <delta|delta>, shape (nodes, N, N)."""
+
+    def gamma(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
+        """Gamma_{t,s,a,b}(p, q); row -1 stands for U and nV."""
+
+    def c(self, row_t: int, row_s: int, a: int, p: float) -> float:
+        """C_{t,s,a}(p)."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A trained network.
+
+    Attributes
+    ----------
+    outputs: (steps, batch, d_out), f_t before the update of step t.
+    probe_outputs: (steps, m, d_out), the same for the task's probes, or None.
+    losses: (steps,), mean over the batch.
+    layer_times: (nodes,), l / L or times in [0, 1], of the covariances.
+    method, depth, width: which reading; None stands for infinity.
+    error_estimate: how far the outputs may be off: round-off of the exact readings at finite depth,
+        discretisation at infinite depth, the scale of one seed's fluctuation (at initialisation,
+        falling like n^-1/2) for a real network.
+    notes: what should be known about this result, in words.
+    """
+
+    task: Task
+    outputs: np.ndarray
+    probe_outputs: np.ndarray | None
+    layer_times: np.ndarray
+    method: str
+    depth: int | None
+    width: int | None
+    error_estimate: float
+    notes: tuple[str, ...] = ()
+    details: Callable[[], Details] = field(repr=False, kw_only=True)
+
+    @cached_property
+    def losses(self) -> np.ndarray:
+        return self.task.losses(self.outputs)
+
+    @cached_property
+    def _solved(self) -> Details:
+        return self.details()
+
+    @cached_property
+    def forward_covariance(self) -> np.ndarray:
+        """<x_a^l | x_b^l> at ``layer_times``, shape (nodes, N, N), N = steps * batch, a = step * batch + input.
+
+        Not stored with the run: unless ``keep_nodes`` was given, asking for it trains once more.
+        """
+        return self._solved.covariance(True, self.layer_times)
+
+    @cached_property
+    def backward_covariance(self) -> np.ndarray:
+        """<delta_a^l | delta_b^l> at ``layer_times``, normalised gradients; as ``forward_covariance``."""
+        return self._solved.covariance(False, self.layer_times)
+
+    def gamma(self, t: Index, s: Index, a: int, b: int, p: float, q: float) -> float:
+        """Gamma_{t,s,a,b}(p, q) of paper B, Lemma D.1, for scalar outputs.
+
+        t, s: steps, or (step, input) where a step has several inputs; s = -1 for U (b = 0) and nV (b = 1).
+        a: 0 for x_t, 1 for delta_t; b: 0 for the hat of W_0 x_s, 1 for that of W_0^T delta_s; p, q in [0, 1].
+        The derivative is scaled by sqrt(L) (not for s = -1). Raises ``ValueError`` outside of these, for
+        several outputs, and for sampled readings, where coefficients have no meaning.
+        """
+        self._scalar_and_exact("gamma")
+        row_s = -1 if s == -1 else self._row("s", s)
+        return self._solved.gamma(self._row("t", t), row_s, _bit("a", a), _bit("b", b), _unit("p", p), _unit("q", q))
+
+    def c(self, t: Index, s: Index, a: int, p: float) -> float:
+        """C_{t,s,a}(p) of paper B, Lemma D.1: the covariance of the base kets of layer ceil(L p)."""
+        self._scalar_and_exact("c")
+        rows = [-1 if i == -1 else self._row(name, i) for name, i in (("t", t), ("s", s))]
+        return self._solved.c(rows[0], rows[1], _bit("a", a), _unit("p", p))
+
+    def _scalar_and_exact(self, name: str) -> None:
+        if self.task.d_out != 1:
+            raise ValueError(f"{name}: defined for scalar outputs; this task has d_out = {self.task.d_out}")
+        if self.width is not None:
+            raise ValueError(f"{name}: a network of width {self.width} given; coefficients exist at infinite width")
+
+    def _row(self, name: str, index: Index) -> int:
+        step, sample = index if isinstance(index, tuple) else (index, 0)
+        if not isinstance(index, tuple) and self.task.batch > 1:
+            raise ValueError(f"{name}: step {index} given; with {self.task.batch} inputs a step it must be (step, "
+                             "input)")
+        if not (0 <= step < self.task.steps and 0 <= sample < self.task.batch):
+            raise ValueError(f"{name}: {index} given; allowed are steps 0..{self.task.steps - 1}, inputs "
+                             f"0..{self.task.batch - 1}")
+        return step * self.task.batch + sample
+
+
+def _bit(name: str, value: int) -> int:
+    if value not in (0, 1):
+        raise ValueError(f"{name}: {value!r} given; allowed are 0 (forward) and 1 (backward)")
+    return int(value)
+
+
+def _unit(name: str, value: float) -> float:
+    if not 0 <= value <= 1:
+        raise ValueError(f"{name}: {value!r} given; allowed is a layer time in [0, 1]")
+    return float(value)

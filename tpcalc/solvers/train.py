@@ -1,0 +1,181 @@
+"""``train``: one call for any width and depth, infinity included."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from typing import Any, Callable
+
+import numpy as np
+import sympy as sp
+
+from .. import _checks
+from ..interpreters import read_coefficients, read_dense
+from ..parametrizations import DepthScaling
+from ..programs import SGD, ResNet, Task
+from .collocation import solve_limit
+from .details import CoefficientDetails, DenseDetails, MediumDetails, nearest_nodes
+from .limit_cell import limit_cell
+from .medium import Medium
+from .reflection import PackedReflectionMedium, ReflectionMedium
+from .run import Details, Run
+from .training import fewer_rows, rows_per_step, train_rows, update_kernel
+
+METHODS = ("auto", "coefficients", "reflection", "collocation", "dense")
+Progress = Callable[[int, int], None]
+
+
+def train(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: Any, width: Any = sp.oo,
+          method: str = "auto", seed: int = 0, keep_nodes: Any = None, executor: Executor | None = None,
+          progress: Progress | None = None) -> Run:
+    """Train ``net`` on ``task`` at any width and depth.
+
+    Parameters
+    ----------
+    depth, width:
+        whole numbers or ``tp.oo``.
+    method:
+        ``"auto"`` takes the exact solver where there is one: reflection at finite depth, collocation at
+        infinite depth, a dense real network at finite width. ``"coefficients"`` is the slow oracle.
+    seed:
+        of a real network.
+    keep_nodes:
+        layer times in [0, 1] at which covariances are wanted, or ``"all"`` (every node l / L, or every
+        collocation node): the solution is then held in memory with the run. ``None`` holds nothing;
+        asking for a covariance or a coefficient then trains once more, with all nodes.
+    executor:
+        for readings made of independent samples; those here run in one piece and leave it alone.
+    progress:
+        called with (steps done, steps) after every training step.
+
+    Returns
+    -------
+    Run
+        its docstring gives the shapes.
+
+    Raises
+    ------
+    ValueError
+        for input that is not allowed, before any work.
+    Divergence
+        where the solution blows up (naming the step and layer), or where depth=tp.oo has no limit.
+    MemoryError
+        before the work, where it cannot fit.
+    """
+    for name, value, kind in (("net", net, ResNet), ("task", task, Task), ("opt", opt, SGD),
+                              ("scale", scale, DepthScaling)):
+        if not isinstance(value, kind):
+            raise ValueError(f"{name}: {value!r} given; allowed is a tp.{kind.__name__}")
+    layers = _checks.positive_integer("depth", depth, infinite=True)
+    n = _checks.positive_integer("width", width, infinite=True)
+    method = _method(_checks.choice("method", method, METHODS), layers, n)
+    opt.schedule(task.steps)
+    scale._require_numbers()
+    times = _layer_times(keep_nodes, layers)
+    if method == "dense":
+        return _dense(task, opt, scale, layers, n, seed, times, keep_nodes, progress)
+    if method == "coefficients":
+        return _coefficients(task, opt, scale, layers, times, keep_nodes, progress)
+    if method == "reflection":
+        return _reflection(task, opt, scale, layers, times, keep_nodes, progress)
+    return _collocation(task, opt, scale, times, keep_nodes, progress)
+
+
+def _method(method: str, depth: int | None, width: int | None) -> str:
+    if method == "auto":
+        return "dense" if width is not None else "collocation" if depth is None else "reflection"
+    if (method == "dense") != (width is not None):
+        raise ValueError(f"method: {method!r} given with width {width or 'tp.oo'}; allowed is 'dense' at finite width, "
+                         "the others at width=tp.oo")
+    if (method == "collocation") != (depth is None):
+        raise ValueError(f"method: {method!r} given with depth {depth or 'tp.oo'}; allowed is 'collocation' at "
+                         "depth=tp.oo, the others at finite depth")
+    return method
+
+
+def _layer_times(keep_nodes: Any, depth: int | None) -> np.ndarray | None:
+    """The layer times of the covariances; None: all nodes of a mesh yet to be chosen."""
+    every = None if depth is None else np.arange(depth + 1) / depth
+    if keep_nodes is None or (isinstance(keep_nodes, str) and keep_nodes == "all"):
+        return every
+    times = np.atleast_1d(_checks.finite_array("keep_nodes", keep_nodes))
+    if times.ndim != 1 or not len(times) or times.min() < 0 or times.max() > 1:
+        raise ValueError(f"keep_nodes: {keep_nodes!r} given; allowed are None, 'all' or layer times in [0, 1]")
+    return times if depth is None else nearest_nodes(times, depth) / depth
+
+
+def _dense(task: Task, opt: SGD, scale: DepthScaling, depth: int | None, width: int | None, seed: int,
+           times: np.ndarray | None, keep_nodes: Any, progress: Progress | None) -> Run:
+    if depth is None or width is None or times is None:
+        raise ValueError("method: 'dense' given with depth=tp.oo; allowed is a finite depth and width")
+    nodes = nearest_nodes(times, depth)
+
+    def solve(keep: bool) -> Any:
+        return read_dense(task, opt, scale, depth, width, seed, nodes if keep else None, progress)
+
+    solution = solve(keep_nodes is not None)
+
+    def details() -> Details:
+        return DenseDetails(solution if solution.x is not None else solve(True))
+
+    return Run(task, solution.outputs, solution.probe_outputs, times, "dense", depth, width, solution.fluctuation,
+               details=details)
+
+
+def _coefficients(task: Task, opt: SGD, scale: DepthScaling, depth: int | None, times: np.ndarray | None,
+                  keep_nodes: Any, progress: Progress | None) -> Run:
+    assert depth is not None and times is not None
+
+    def solve() -> Any:
+        return read_coefficients(task, opt, scale, depth, progress)
+
+    solution = solve()
+    kept = solution if keep_nodes is not None else None
+    round_off = np.finfo(float).eps * depth * task.steps * max(1.0, float(np.max(np.abs(solution.outputs))))
+    return Run(task, solution.outputs, solution.probe_outputs, times, "coefficients", depth, None, round_off,
+               details=lambda: CoefficientDetails(kept or solve()))
+
+
+def _reflection(task: Task, opt: SGD, scale: DepthScaling, depth: int | None, times: np.ndarray | None,
+                keep_nodes: Any, progress: Progress | None) -> Run:
+    assert depth is not None and times is not None
+    rho, w = opt.memory(task.steps)
+
+    def solve(samples: str, keep: bool) -> Any:
+        b = rows_per_step(task, samples)
+        _checks.memory(10.0 * 8 * (depth + 1) * (b * task.steps) ** 2, f"method='reflection' at depth {depth}",
+                       "fewer steps, a smaller batch or a smaller depth fit")
+        physics = (scale.multiplier(depth), scale.update_size(depth), np.repeat(rho, b),
+                   update_kernel(w, task, samples))
+        medium: Medium = (PackedReflectionMedium(depth, *physics) if b == 1 and not keep
+                          else ReflectionMedium(depth, b, *physics))
+        return train_rows(task, medium, samples, _each_step(progress, task)), medium
+
+    samples = fewer_rows(task) if keep_nodes is None else "plain"
+    trace, medium = solve(samples, keep_nodes is not None)
+    kept = medium if keep_nodes is not None else None
+    round_off = max(trace.mismatch, np.finfo(float).eps * float(np.max(np.abs(trace.outputs))))
+    return Run(task, trace.outputs, trace.probe_outputs, times, "reflection", depth, None, round_off,
+               details=lambda: _medium_details(task, trace.outputs, kept or solve("plain", True)[1]))
+
+
+def _collocation(task: Task, opt: SGD, scale: DepthScaling, times: np.ndarray | None, keep_nodes: Any,
+                 progress: Progress | None) -> Run:
+    cell = limit_cell(scale)
+
+    def solve(samples: str) -> Any:
+        return solve_limit(task, opt, cell.noise, cell.drift, samples, after_step=_each_step(progress, task))
+
+    trace, medium, error = solve(fewer_rows(task) if keep_nodes is None else "plain")
+    kept = medium if keep_nodes is not None else None
+    return Run(task, trace.outputs, trace.probe_outputs, medium.layer_times if times is None else times, "collocation",
+               None, None, float(error), cell.notes,
+               details=lambda: _medium_details(task, trace.outputs, kept or solve("plain")[1]))
+
+
+def _each_step(progress: Progress | None, task: Task) -> Callable[[int], None]:
+    return (lambda t: None) if progress is None else (lambda t: progress(t + 1, task.steps))
+
+
+def _medium_details(task: Task, outputs: np.ndarray, medium: Any) -> MediumDetails:
+    chi = np.concatenate([task.loss.derivative(f, y) for f, y in zip(outputs, task.targets)])
+    return MediumDetails(medium, task.inputs.reshape(-1, task.d_in), chi)
