@@ -15,7 +15,7 @@ from tpcalc.solvers.collocation import CollocationMedium, solve_limit
 from tpcalc.solvers.covariances import at_times, backward_covariance, cross_covariance, forward_covariance
 from tpcalc.solvers.reflection import ReflectionMedium
 from tpcalc.solvers.training import train_rows, update_kernel
-from tpcalc.solvers.two_point import TwoPoint, ceiling, covariance_c, gamma
+from tpcalc.solvers.two_point import TwoPoint, ceiling
 
 TASK = Task((1, .8, -.6), (1, -.7, .5))
 
@@ -167,8 +167,6 @@ def test_covariances_of_the_limit() -> None:
 def test_functions_and_errors() -> None:
     functions, medium = infinite(TASK)
     inputs, signal = TASK.inputs.reshape(-1, 1), np.array([[functions.gamma(t, -1, 1, 1, 1.0, 1.0)] for t in range(3)])
-    assert gamma(medium, inputs, signal, 2, 0, 1, 0, 0.3, 0.6) == functions.gamma(2, 0, 1, 0, 0.3, 0.6)
-    assert covariance_c(medium, 2, 0, 1, 0.3) == functions.c(2, 0, 1, 0.3)
     with pytest.raises(ValueError, match="outputs"):
         TwoPoint(medium, inputs, np.zeros((3, 2)))
     with pytest.raises(ValueError, match="input dimension"):

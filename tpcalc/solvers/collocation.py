@@ -31,6 +31,7 @@ TINY = np.finfo(np.float64).tiny
 COARSE, FINE = 16, 20  # nodes of an element in the two resolutions that are compared
 MOST_ELEMENTS = 1024
 ITERATIONS = 40        # a contraction that needs more loses digits: its element is too long
+UNCHECKED = 7          # iterations before the first look at the change: no element is so short
 STAGNANT = 2e-13       # changes that stop falling below this are round-off
 UNRESOLVED = 1e-2      # last Chebyshev coefficients relative to the values: later steps would be nonsense
 
@@ -83,6 +84,7 @@ class CollocationMedium:
     rho: np.ndarray      # (N,)
     w: np.ndarray        # (N, N)
     block: BlockKernels = field(default_factory=LinearBlock)
+    guess: CollocationMedium | None = None  # the same on fewer nodes an element: where iterations start
 
     def __post_init__(self) -> None:
         self.left, self.right = (Side.empty(len(self.mesh.times), len(self.rho)) for _ in range(2))
@@ -122,13 +124,23 @@ class CollocationMedium:
         for e in elements if forward else reversed(elements):
             nodes = self.mesh.element(e)
             operator = _operator(mine, other, nodes, m, wide, own is not None)
-            rows = _iterate(state, operator, self._law(forward, nodes, m, b), self.mesh.integral(e, forward), m, wide)
+            near = None
+            if own is not None and self.guess is not None:
+                near = self.guess._rows(forward, e, m, b, wide, self.mesh.nodes)
+            rows = _iterate(state, near, operator, self._law(forward, nodes, m, b), self.mesh.integral(e, forward), m,
+                            wide)
             if rows is None:
                 raise NotContracting(e, step, self.mesh.ends[e if forward else e + 1])
             if own is not None:
                 _store(mine, nodes, rows, m, wide)
             state = rows.state[-1 if forward else 0]
         return state[:, :m]
+
+    def _rows(self, forward: bool, e: int, m: int, b: int, wide: int, nodes: int) -> np.ndarray:
+        """The stored rows m..m+b on an element, as states [p | s | S_tt] at the points of ``nodes`` nodes."""
+        side, here = self.left if forward else self.right, slice(m, m + b)
+        known = np.concatenate([side.P[:, here, :wide], side.S[:, here, :m + b]], axis=-1)
+        return self.mesh.refined(e, known, nodes)
 
     def _law(self, forward: bool, nodes: slice, m: int, b: int) -> Law:
         variances = np.diagonal(self.C0[nodes, :m, :m], axis1=1, axis2=2)
@@ -176,14 +188,15 @@ class _Rows(NamedTuple):
     rates: Rates
 
 
-def _iterate(start: np.ndarray, operator: np.ndarray, law: Law, integral: np.ndarray, m: int, wide: int
-             ) -> _Rows | None:
+def _iterate(start: np.ndarray, near: np.ndarray | None, operator: np.ndarray, law: Law, integral: np.ndarray,
+             m: int, wide: int) -> _Rows | None:
     """The rows on an element from their values where they enter it; None where it is too long for that.
+    near: nodal values to start from, or None.
 
     Picard's iteration, superlinear because the rows are an initial-value problem in layer time.
     """
     width, total = wide + m, start.shape[1]
-    state = np.repeat(start[None], len(operator), axis=0)
+    state = np.repeat(start[None], len(operator), axis=0) if near is None else near
     slope = np.zeros_like(state)
     parts = sorted({0, wide, width} - {total})
     own = None
@@ -205,7 +218,7 @@ def _iterate(start: np.ndarray, operator: np.ndarray, law: Law, integral: np.nda
         if total > width:
             slope[..., width:] = rates.own_noise + _symmetric(y[..., 4 * m + wide:], p)
         new = start + (integral @ slope.reshape(flat)).reshape(slope.shape)
-        if iteration < 3:
+        if iteration < (UNCHECKED if near is None else 1):
             state = new
             continue
         # reflection, covariance and own covariance have scales of their own
@@ -267,10 +280,10 @@ def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples:
     b = rows_per_step(task, samples)
     w, rho = update_kernel(w, task, samples), np.repeat(rho, b)
 
-    def attempt(mesh: Mesh) -> tuple[Trace, CollocationMedium]:
+    def attempt(mesh: Mesh, guess: CollocationMedium | None) -> tuple[Trace, CollocationMedium]:
         _checks.memory(12.0 * 8 * len(mesh.times) * len(rho)**2, f"{mesh.elements} elements of layer time",
                        "fewer steps, a smaller batch or a smaller learning rate fit")
-        medium = CollocationMedium(mesh, b, noise, drift, rho, w, block)
+        medium = CollocationMedium(mesh, b, noise, drift, rho, w, block, guess)
         with np.errstate(over="ignore", invalid="ignore"):
             return train_rows(task, medium, samples, after_step), medium
 
@@ -279,8 +292,9 @@ def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples:
     layer: float | None
     while True:
         try:
-            coarse, _ = attempt(mesh)
-            trace, medium = attempt(mesh.with_nodes(FINE))
+            coarse, guess = attempt(mesh, None)
+            trace, medium = attempt(mesh.with_nodes(FINE), guess)
+            medium.guess = None
         except NotContracting as long:
             cause, step, layer = str(long), long.step, long.layer
             relative = mesh.lengths / mesh.lengths[long.element]

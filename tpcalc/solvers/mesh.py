@@ -94,6 +94,11 @@ class Mesh:
             result[here] = np.tensordot(weights[here], values[self.element(int(e))], 1)
         return result.reshape(np.shape(times) + values.shape[1:])
 
+    def refined(self, e: int, values: np.ndarray, nodes: int) -> np.ndarray:
+        """A nodal function on element ``e``, at the points that another number of nodes would have."""
+        weights = chebyshev.chebvander(reference(nodes)[0], self.nodes - 1) @ reference(self.nodes)[1]
+        return np.tensordot(weights, values[self.element(e)], 1)
+
     def tails(self, values: np.ndarray) -> np.ndarray:
         """How far an element is from resolving a nodal function: (elements,).
 

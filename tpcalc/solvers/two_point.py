@@ -168,17 +168,6 @@ class TwoPoint:
         return float(self._line.covariance(a, p)[row_t, row_s])
 
 
-def gamma(medium: Any, inputs: np.ndarray, signal: np.ndarray, row_t: int, row_s: int, a: int, b: int,
-          p: float, q: float) -> float:
-    """One value of ``TwoPoint.gamma``; for several keep a ``TwoPoint``, which finds its transfers once."""
-    return TwoPoint(medium, inputs, signal).gamma(row_t, row_s, a, b, p, q)
-
-
-def covariance_c(medium: Any, row_t: int, row_s: int, a: int, p: float) -> float:
-    """One value of ``TwoPoint.c``."""
-    return TwoPoint(medium, np.zeros((0, 1)), np.zeros((0, 1))).c(row_t, row_s, a, p)
-
-
 def _products(factors: np.ndarray) -> list[np.ndarray]:
     """[I, F_1, F_2 F_1, ...]."""
     result = [np.eye(factors.shape[-1])]
