@@ -1,0 +1,64 @@
+"""report.tex through a real TeX."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tpcalc.reports.cli import main
+from tpcalc.reports.document import Code, Document, Formula, Paragraph, Plain, Section
+from tpcalc.reports.failures import CompileError
+from tpcalc.reports.latex import compile_pdf, find_tex, render
+
+pytestmark = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex on the path")
+
+WIDEST_BOX = 20.0  # points
+
+
+def program() -> str:
+    found = find_tex()
+    assert found is not None
+    return found
+
+
+def complaints(log: str) -> list[str]:
+    """Undefined references and boxes that stick out of the page."""
+    log = re.sub(r"(?<=.{79})\n", "", log)  # TeX breaks its log's lines
+    found = re.findall(r"^.*(?:undefined|multiply defined|may have changed|Missing character).*$", log, re.MULTILINE)
+    wide = [m[0] for m in re.finditer(r"Overfull \\hbox \(([\d.]+)pt too wide\)", log) if float(m[1]) > WIDEST_BOX]
+    return found + wide
+
+
+@pytest.mark.parametrize("scaling", [[], ["--alpha", "1", "--gamma", "0"], ["--gamma", "0"]],
+                         ids=["Depth-muP", "ODE limit", "no limit"])
+def test_a_report_compiles(scaling: list[str], tmp_path: Path) -> None:
+    status = main(["report", "--steps", "2", "--batch", "3", "--depths", "4:16", "--widths", "16,32",
+                   "--network-depth", "4", "--seeds", "2", "-o", str(tmp_path), *scaling])
+    assert status == 0
+    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
+    assert not complaints((tmp_path / "report.log").read_text(encoding="latin-1"))
+
+
+def test_text_from_elsewhere_is_harmless(tmp_path: Path) -> None:
+    nasty = r"""\input{x} $ % & # _ ^ ~ { } < > | " ' ` -- --- \end{document} é ∞ 漢 ?` !` fi"""
+    blocks = [Paragraph("As it is:"), Plain([nasty]), Code(f"  {nasty}\n\n{nasty * 3}"), Formula("a &= b")]
+    (tmp_path / "report.tex").write_text(render(Document("Title", "$a$", [Section("s", "S", blocks)])))
+    assert compile_pdf(tmp_path, program()).exists()
+    assert not complaints((tmp_path / "report.log").read_text(encoding="latin-1"))
+
+
+def test_a_formula_wider_than_the_page_is_scaled(tmp_path: Path) -> None:
+    wide = "x &= " + r" \cdot ".join(f"x_{{{i}}}" for i in range(200))
+    (tmp_path / "report.tex").write_text(render(Document("Title", "", [Section("s", "S", [Formula(wide)])])))
+    compile_pdf(tmp_path, program())
+    assert not complaints((tmp_path / "report.log").read_text(encoding="latin-1"))
+
+
+def test_the_first_error_is_said(tmp_path: Path) -> None:
+    lines = [r"\documentclass{article}", r"\begin{document}", r"\nosuchcommand", r"\end{document}"]
+    (tmp_path / "report.tex").write_text("\n".join(lines))
+    with pytest.raises(CompileError, match=r"Undefined control sequence\. \(line 3\)"):
+        compile_pdf(tmp_path, program())

@@ -1,0 +1,74 @@
+"""The short commands print what the library says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tpcalc as tp
+from tpcalc.reports.cli import main
+
+
+def printed(capsys: pytest.CaptureFixture[str], line: str) -> str:
+    assert main(line.split()) == 0
+    out, err = capsys.readouterr()
+    assert not err
+    return out
+
+
+def test_train_prints_the_losses(capsys: pytest.CaptureFixture[str]) -> None:
+    out = printed(capsys, "train --steps 3 --batch 2 --depth 8 --lr 1,0.5,0.25")
+    run = tp.train(tp.ResNet(), tp.tasks.digits(3, 2), tp.SGD([1, 0.5, 0.25]), tp.DepthScaling(), 8)
+    for step, loss in enumerate(run.losses):
+        assert f"{step:>5} {loss:>14.10f}" in out
+
+
+@pytest.mark.parametrize("line, arguments", [
+    ("--depth 8", {"depth": 8}), ("--depth oo", {"depth": tp.oo}), ("", {"depth": tp.oo}),
+    ("--depth 4 --width 16 --seed 3", {"depth": 4, "width": 16, "seed": 3}),
+    ("--depth 4 --method coefficients", {"depth": 4, "method": "coefficients"})])
+def test_train_as_json(line: str, arguments: dict, capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(printed(capsys, f"train --steps 2 --batch 2 --alpha 0.75 --gamma 1/4 --json {line}"))
+    run = tp.train(tp.ResNet(), tp.tasks.digits(2, 2), tp.SGD(1.0), tp.DepthScaling(0.75, 0.25), **arguments)
+    assert np.array_equal(found["outputs"], run.outputs) and found["method"] == run.method
+
+
+def test_train_saves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    printed(capsys, f"train --steps 2 --batch 1 --depth 4 --save {tmp_path / 'run.npz'}")
+    with np.load(tmp_path / "run.npz") as saved:
+        assert saved["outputs"].shape == (2, 1, 10) and saved["losses"].shape == (2,)
+
+
+def test_negative_exponents_are_values(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "does not" in printed(capsys, "train --steps 2 --batch 1 --alpha 3/2 --gamma -1/2")
+
+
+@pytest.mark.parametrize("alpha, gamma", [("1/2", "1/2"), ("1", "0"), ("1/4", "0"), ("2", "-1")])
+def test_classify(alpha: str, gamma: str, capsys: pytest.CaptureFixture[str]) -> None:
+    out = printed(capsys, f"classify --alpha {alpha} --gamma {gamma}")
+    verdict = tp.classify(alpha, gamma)
+    assert verdict.name in out and all(reason in out for reason in verdict.reasons)
+    found = json.loads(printed(capsys, f"classify --alpha {alpha} --gamma {gamma} --json"))
+    assert found["flags"]["stable_in_training"] is verdict.stable_in_training
+    assert verdict.latex() in printed(capsys, f"classify --alpha {alpha} --gamma {gamma} --latex")
+
+
+def test_classify_measures(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(printed(capsys, "classify --alpha 3/4 --gamma 1/4 --measure --depths 64:1024 --json"))
+    measured = {row["name"]: row for row in found["rows"] if row["measured"] is not None}
+    assert abs(measured["change of f"]["measured"]) < 0.1 and found["depths"] == [64, 128, 256, 512, 1024]
+
+
+def test_derive(capsys: pytest.CaptureFixture[str]) -> None:
+    program = tp.program(tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(1, 0))
+    recursion = tp.recursion(tp.kets(program))
+    out = printed(capsys, "derive --alpha 1 --gamma 0")
+    assert str(program) in out and str(recursion) in out
+    out = printed(capsys, "derive --alpha 1 --gamma 0 --latex --derivation")
+    assert recursion.latex() in out and all(step.latex() in out for step in recursion.derivation.steps)
+    steps = json.loads(printed(capsys, "derive --json"))["steps"]
+    assert [step["number"] for step in steps] == list(range(1, len(steps) + 1))
+    assert any(r"\gamma" in step["latex"] for step in steps)

@@ -1,0 +1,107 @@
+"""What the command line is given, as values: exact exponents, depths, schedules, data."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from fractions import Fraction
+from typing import Any, Callable, TypeVar
+
+Value = TypeVar("Value")
+
+
+def argument(allowed: str) -> Callable[[Callable[[str], Value]], Callable[[str], Value]]:
+    """A parser of one argument, with one form of message: what was given and what is allowed."""
+
+    def decorate(parse: Callable[[str], Value]) -> Callable[[str], Value]:
+        def checked(text: str) -> Value:
+            try:
+                return parse(text)
+            except (ValueError, ZeroDivisionError, OverflowError):
+                raise argparse.ArgumentTypeError(f"{text!r} given; allowed is {allowed}") from None
+
+        checked.__doc__ = parse.__doc__
+        return checked
+
+    return decorate
+
+
+@argument("an exact number such as 1/2, 0.75 or -1")
+def exact_number(text: str) -> Fraction:
+    """A rational; decimals mean what they print as."""
+    return Fraction(text)
+
+
+@argument("a whole number of at least 1")
+def positive(text: str) -> int:
+    """A whole number >= 1."""
+    return _positive(text)
+
+
+@argument("a whole number of at least 0")
+def nonnegative(text: str) -> int:
+    """A whole number >= 0."""
+    value = int(text)
+    if value < 0:
+        raise ValueError(text)
+    return value
+
+
+@argument("a whole number of at least 1, or oo")
+def size(text: str) -> int | None:
+    """A depth or width; None stands for infinity."""
+    return None if text in ("oo", "inf") else _positive(text)
+
+
+@argument("two or more growing whole numbers such as 16,32,64, or a doubling range such as 16:1024")
+def growing(text: str) -> tuple[int, ...]:
+    """Depths or widths: a list with commas, or first:last in powers of two."""
+    if ":" in text:
+        first, last = (_positive(part) for part in text.split(":"))
+        values = [first * 2**k for k in range(max(0, (last // first).bit_length()))]
+    else:
+        values = [_positive(part) for part in text.split(",")]
+    if len(values) < 2 or any(b <= a for a, b in zip(values, values[1:])):
+        raise ValueError(text)
+    return tuple(values)
+
+
+@argument("a finite number, or one a step with commas, such as 1,0.5,0.25")
+def rates(text: str) -> tuple[float, ...]:
+    """Learning rates: one for all steps, or one a step."""
+    values = tuple(float(part) for part in text.split(","))
+    if not all(map(math.isfinite, values)):
+        raise ValueError(text)
+    return values
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError(text)
+    return value
+
+
+NEGATIVE_VALUES = ("--alpha", "--gamma", "--lr")
+
+
+def join_negative(arguments: list[str]) -> list[str]:
+    """``--gamma -1/2`` as ``--gamma=-1/2``: argparse takes -1/2 for an option of its own."""
+    joined: list[str] = []
+    for item in arguments:
+        if joined and joined[-1] in NEGATIVE_VALUES and item[:1] == "-" and item[1:2].isdigit():
+            joined[-1] += "=" + item
+        else:
+            joined.append(item)
+    return joined
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """argparse with errors of one line."""
+
+    def error(self, message: str) -> Any:
+        self.exit(2, f"{self.prog}: {one_line(message)} (see {self.prog} --help)\n")
+
+
+def one_line(message: object) -> str:
+    return " ".join(str(message).split())

@@ -1,0 +1,151 @@
+"""The command line: ``tpcalc report | derive | train | classify``.
+
+Only argparse is imported to read arguments; what computes is imported when a command runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import warnings
+from fractions import Fraction
+from typing import Sequence
+
+from ..errors import Divergence, MissingExtra
+from .arguments import OneLineParser, exact_number, growing, join_negative, nonnegative, one_line, positive, rates, size
+from .failures import ReportError
+
+HALF = Fraction(1, 2)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    parser = OneLineParser(prog="tpcalc", description="Wide and deep networks: derive, solve and check their limits.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="{report,derive,train,classify}")
+    for name, add, text in (
+            ("report", _report, "derive, solve, check and write it all into one folder: HTML, LaTeX, PDF, figures, "
+                                "CSV, JSON"),
+            ("derive", _derive, "print the ket equations and the recursion of training"),
+            ("train", _train, "train one network, of any width and depth, infinity included"),
+            ("classify", _classify, "say what a depth scaling (alpha, gamma) does, and why")):
+        add(commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".",
+                                formatter_class=argparse.ArgumentDefaultsHelpFormatter))
+    return parser
+
+
+def _scaling(parser: argparse.ArgumentParser, default: Fraction | None = HALF) -> None:
+    form = "an exact number such as 1/2" + ("; a symbol where it is not given" if default is None else "")
+    parser.add_argument("--alpha", type=exact_number, default=default, metavar="A",
+                        help=f"branches are multiplied by L^-A; {form}")
+    parser.add_argument("--gamma", type=exact_number, default=default, metavar="G",
+                        help=f"weight updates are of size L^-G; {form}")
+
+
+def _learning_rate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--lr", type=rates, default=(1.0,), metavar="R", help="learning rate, or one a step with "
+                                                                              "commas")
+
+
+def _training(parser: argparse.ArgumentParser) -> None:
+    _scaling(parser)
+    _learning_rate(parser)
+    parser.add_argument("--task", default="digits", metavar="DATA",
+                        help="digits, a .npz file with arrays inputs and targets, or a .csv file whose header's "
+                        "names start with x (inputs) and y (targets)")
+    parser.add_argument("--steps", type=positive, metavar="N", help="training steps (10 of the digits)")
+    parser.add_argument("--batch", type=positive, metavar="N", help="inputs a step (64 of the digits)")
+    parser.add_argument("--data-seed", type=nonnegative, default=0, metavar="N", help="order in which the digits are "
+                                                                                      "seen")
+
+
+def _report(parser: argparse.ArgumentParser) -> None:
+    _training(parser)
+    parser.add_argument("--depths", type=growing, default=tuple(2**k for k in range(4, 11)), metavar="LIST",
+                        help="depths such as 16,32,64, or a doubling range such as 16:1024")
+    parser.add_argument("--widths", type=growing, default=(128, 256, 512), metavar="LIST", help="widths of real "
+                                                                                                "networks")
+    parser.add_argument("--network-depth", type=positive, default=16, metavar="L", help="depth of real networks")
+    parser.add_argument("--seeds", type=positive, default=8, metavar="N", help="real networks of each width, at "
+                                                                               "least 2")
+    parser.add_argument("--seed", type=nonnegative, default=0, metavar="N", help="seed of the first of them")
+    parser.add_argument("-o", "--output", default="tpcalc-report", metavar="FOLDER", help="where to write")
+    parser.add_argument("--fresh", action="store_true", help="compute everything again, also what is finished")
+    parser.add_argument("--no-pdf", action="store_true", help="do not compile report.tex")
+
+
+def _derive(parser: argparse.ArgumentParser) -> None:
+    _scaling(parser, None)
+    _learning_rate(parser)
+    parser.add_argument("--derivation", action="store_true", help="print the recorded steps too")
+    _form(parser)
+
+
+def _train(parser: argparse.ArgumentParser) -> None:
+    _training(parser)
+    parser.add_argument("--depth", type=size, metavar="L", help="a whole number, or oo (which it is if not given)")
+    parser.add_argument("--width", type=size, metavar="N", help="a whole number, or oo (which it is if not given)")
+    parser.add_argument("--method", default="auto",
+                        help="auto, coefficients, reflection (finite depth), collocation (depth oo) or dense (finite "
+                             "width)")
+    parser.add_argument("--seed", type=nonnegative, default=0, metavar="N", help="seed of a real network")
+    parser.add_argument("--save", metavar="FILE", help="write outputs and losses into a .npz file")
+    parser.add_argument("--json", action="store_true", help="print JSON, with all outputs")
+
+
+def _classify(parser: argparse.ArgumentParser) -> None:
+    _scaling(parser)
+    parser.add_argument("--measure", action="store_true", help="measure exponents too, with the exact solver")
+    parser.add_argument("--depths", type=growing, metavar="LIST", help="depths to measure at")
+    _form(parser)
+
+
+def _form(parser: argparse.ArgumentParser) -> None:
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--latex", action="store_true", help="print LaTeX")
+    form.add_argument("--json", action="store_true", help="print JSON")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit status.
+
+    0: done. 1: TeX failed on a report that is otherwise complete. 2: bad input, or a solution that diverges,
+    with one line on standard error. 130: interrupted.
+    """
+    try:
+        args = build_parser().parse_args(join_negative(list(sys.argv[1:] if argv is None else argv)))
+    except SystemExit as stop:  # --help and errors of argparse
+        return stop.code if isinstance(stop.code, int) else 2
+    try:
+        return _run(args)
+    except KeyboardInterrupt:
+        kept = f"; finished parts are in {args.output}" if args.command == "report" else ""
+        print(f"tpcalc {args.command}: interrupted{kept}", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output has gone, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (ValueError, Divergence, MemoryError, MissingExtra, OSError) as error:
+        return _say(args, error, 2)
+    except ReportError as error:
+        return _say(args, error, error.status)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from . import commands
+
+    with warnings.catch_warnings():
+        # what overflows is reported by a Divergence that names the step; NumPy's words would only precede it
+        warnings.filterwarnings("ignore", "overflow|invalid value", RuntimeWarning)
+        status: int = getattr(commands, args.command)(args)
+    sys.stdout.flush()  # here, where a reader that has gone can still be dealt with
+    return status
+
+
+def _say(args: argparse.Namespace, error: Exception, status: int) -> int:
+    print(f"tpcalc {args.command}: {one_line(error) or type(error).__name__}", file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

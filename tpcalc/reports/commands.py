@@ -1,0 +1,110 @@
+"""What each command does, given parsed arguments; results go to standard output."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from .. import SGD, DepthScaling, Divergence, ResNet, train as train_network
+from .failures import NoResult
+from .options import ReportOptions, Setup
+from .progress import bar
+from .stages import DEEP, SHALLOW, SYMBOLS, accuracy, derive as derive_equations, judge
+from .store import plain
+
+
+def report(args: argparse.Namespace) -> int:
+    """Write the report; 2 where a part of it has no result, which is then said."""
+    from .report import write_report
+
+    options = ReportOptions(_setup(args), args.depths, args.widths, args.network_depth, args.seeds, args.seed)
+    results = write_report(options, Path(args.output), args.fresh, not args.no_pdf,
+                           say=lambda text: print(text, flush=True))
+    if results.failures:
+        stage, message = next(iter(results.failures.items()))
+        raise NoResult(f"no result for {', '.join(results.failures)} ({stage}: {message}); the rest is in "
+                       f"{args.output}")
+    return 0
+
+
+def derive(args: argparse.Namespace) -> int:
+    """Print program, ket equations and recursion."""
+    exponents = [symbol if given is None else sp.Rational(given.numerator, given.denominator)
+                 for symbol, given in zip(SYMBOLS, (args.alpha, args.gamma))]
+    opt = SGD(args.lr[0] if len(args.lr) == 1 else args.lr)
+    found = derive_equations(ResNet("linear"), opt, DepthScaling(*exponents))
+    if args.json:
+        _print_json(vars(found))
+        return 0
+    parts = [("program", found.program_latex, found.program), ("kets", found.kets_latex, found.kets),
+             ("recursion", found.recursion_latex, found.recursion)]
+    for title, latex, text in parts:
+        print(f"% {title}\n\\begin{{aligned}}\n{latex}\n\\end{{aligned}}\n" if args.latex else f"{title}\n\n{text}\n")
+    if args.derivation:
+        for step in found.steps:
+            print(f"({step['number']}) {step['rule']}: {step['reason']} [{step['source']}]\n    {step['latex']}")
+    return 0
+
+
+def train(args: argparse.Namespace) -> int:
+    """Print the losses of one training."""
+    setup = _setup(args)
+    depth, width = (sp.oo if value is None else value for value in (args.depth, args.width))
+    with bar("training", setup.task.steps) as progress:
+        run = train_network(setup.net, setup.task, setup.opt, setup.scale, depth=depth, width=width, method=args.method,
+                            seed=args.seed, progress=progress)
+    if args.save:
+        np.savez(args.save, outputs=run.outputs, losses=run.losses, targets=setup.task.targets)
+    shares = accuracy(setup.task, run.outputs)
+    if args.json:
+        _print_json({"setup": setup.numbers, "depth": run.depth, "width": run.width, "method": run.method,
+                     "error_estimate": run.error_estimate, "notes": run.notes, "losses": run.losses,
+                     "accuracies": shares, "outputs": run.outputs})
+        return 0
+    print(f"method {run.method}, depth {depth}, width {width}; outputs are off by about {run.error_estimate:.1e}")
+    for note in run.notes:
+        print(f"note: {note}")
+    known = any(share is not None for share in shares)
+    print(f"{'step':>5} {'loss':>14}" + (f" {'accuracy':>9}" if known else ""))
+    for step, (loss, share) in enumerate(zip(run.losses, shares)):
+        print(f"{step:>5} {loss:>14.10f}" + (f" {'-' if share is None else format(share, '.1%'):>9}" if known else ""))
+    return 0
+
+
+def classify(args: argparse.Namespace) -> int:
+    """Print the verdict on (alpha, gamma)."""
+    with bar("measuring", len(args.depths or ()) or 7) as progress:
+        tries = (args.depths,) if args.depths else (DEEP, SHALLOW)
+        found = judge(args.alpha, args.gamma, tries if args.measure else (), progress)
+    if found.unmeasured:
+        raise Divergence(found.unmeasured)
+    if args.json:
+        _print_json({"alpha": str(args.alpha), "gamma": str(args.gamma), **vars(found)})
+        return 0
+    if args.latex:
+        print(f"\\begin{{aligned}}\n{found.latex}\n\\end{{aligned}}")
+        return 0
+    print(f"alpha = {args.alpha}, gamma = {args.gamma}: {found.name}")
+    for key, value in found.flags.items():
+        print(f"  {key.replace('_', ' '):<24} {'undefined here' if value is None else 'yes' if value else 'no'}")
+    print(f"  {'diversity exponent':<24} {found.diversity_exponent or 'undefined here'}")
+    for reason in found.reasons:
+        print(f"- {reason}")
+    print(f"{'power of L':<32} {'derived':>8}" + (f" {'measured':>20}" if args.measure else ""))
+    for row in found.rows:
+        measured = "" if row["measured"] is None else f" {row['measured']:>9.4f} +- {row['uncertainty']:.4f}"
+        print(f"{row['name']:<32} {row['derived'] or '-':>8}{measured}")
+    return 0
+
+
+def _setup(args: argparse.Namespace) -> Setup:
+    return Setup(args.alpha, args.gamma, args.lr, args.task, args.steps, args.batch, args.data_seed)
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(plain(value), indent=1, allow_nan=False))

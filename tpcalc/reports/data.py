@@ -1,0 +1,86 @@
+"""Tasks from names and files."""
+
+from __future__ import annotations
+
+import csv
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from .. import Task, tasks
+
+SHAPES = "arrays 'inputs' and 'targets' of shape (steps, batch, dimension), (samples, dimension) or (steps,)"
+
+
+def load_task(source: str, steps: int | None, batch: int | None, seed: int) -> Task:
+    """The digits, or a file's data: .npz with inputs and targets, .csv with a header x..., y....
+
+    Samples without steps (two-dimensional arrays, lines of a .csv) are cut in their order into ``steps``
+    (default 10, or as many as there are) of ``batch`` (default 64, or as many as there are).
+    Raises ``ValueError`` for anything else, naming the file.
+    """
+    if source == "digits":
+        return tasks.digits(steps=steps or 10, batch=batch or 64, seed=seed)
+    path = Path(source)
+    if path.suffix not in (".npz", ".csv"):
+        raise ValueError(f"task: {source!r} given; allowed are digits, or a file that ends in .npz or .csv")
+    try:
+        inputs, targets = _read_npz(path) if path.suffix == ".npz" else _read_csv(path)
+    except OSError as error:
+        raise ValueError(f"task: {source!r} cannot be read ({error.strerror or error})") from None
+    except (zipfile.BadZipFile, EOFError, UnicodeDecodeError) as error:
+        raise ValueError(f"task: {source!r} is not a {path.suffix} file ({error})") from None
+    except ValueError as error:
+        raise ValueError(f"task: {source!r}: {error}") from None
+    if inputs.ndim == 2 and targets.ndim in (1, 2):
+        return Task(*_cut(source, inputs, targets if targets.ndim == 2 else targets[:, None], steps, batch))
+    task = Task(inputs, targets)
+    for name, asked, found in (("steps", steps, task.steps), ("batch", batch, task.batch)):
+        if asked not in (None, found):
+            raise ValueError(f"{name}: {asked} given; allowed is {found}, as {source!r} has it, or nothing")
+    return task
+
+
+def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    with np.load(path, allow_pickle=False) as archive:
+        if not isinstance(archive, np.lib.npyio.NpzFile) or not {"inputs", "targets"} <= set(archive.files):
+            found = ", ".join(archive.files) if isinstance(archive, np.lib.npyio.NpzFile) else "one array"
+            raise ValueError(f"{found} found; allowed are {SHAPES}")
+        arrays = archive["inputs"], archive["targets"]
+    for name, array in zip(("inputs", "targets"), arrays):
+        if not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array) or array.ndim not in (1, 2, 3):
+            raise ValueError(f"{name} of shape {array.shape} and type {array.dtype} found; allowed are {SHAPES}")
+    return arrays
+
+
+def _read_csv(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    with open(path, newline="", encoding="utf-8") as file:
+        lines = [line for line in csv.reader(file) if line]
+    header = [name.strip() for name in lines[0]] if lines else []
+    x = [i for i, name in enumerate(header) if name.startswith(("x", "input"))]
+    y = [i for i, name in enumerate(header) if name.startswith(("y", "target"))]
+    if not x or not y or len(x) + len(y) < len(header):
+        raise ValueError(f"a header {','.join(header)[:80]!r} found; allowed are names that start with x or input, and "
+                         "names that start with y or target")
+    if len(lines) < 2:
+        raise ValueError("no line after the header found; allowed is one line a sample")
+    values = np.empty((len(lines) - 1, len(header)))
+    for number, line in enumerate(lines[1:], start=2):
+        try:
+            values[number - 2] = [float(cell) for cell in line]
+        except ValueError:
+            raise ValueError(f"line {number} has {','.join(line)[:80]!r}; allowed are {len(header)} numbers") from None
+    return values[:, x], values[:, y]
+
+
+def _cut(source: str, inputs: np.ndarray, targets: np.ndarray, steps: int | None,
+         batch: int | None) -> tuple[np.ndarray, np.ndarray]:
+    if len(inputs) != len(targets):
+        raise ValueError(f"task: {source!r} has {len(inputs)} inputs and {len(targets)} targets; they must be as many")
+    samples = len(inputs)
+    b = batch or min(64, max(1, samples // (steps or 1)))
+    t = steps or max(1, min(10, samples // b))
+    if t * b > samples:
+        raise ValueError(f"steps = {t}, batch = {b} given; {source!r} has {samples} samples")
+    return inputs[: t * b].reshape(t, b, -1), targets[: t * b].reshape(t, b, -1)

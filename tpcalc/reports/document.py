@@ -1,0 +1,136 @@
+"""A document as data: sections of blocks, which HTML and LaTeX each write in their own way.
+
+Text carries a little markup: ``$...$`` for formulas, backquotes for code, ``**...**`` for what is strong,
+``[[figure:key]]`` and ``[[table:key]]`` for references, ``[[file:name]]`` for a file of the folder. Text that
+comes from elsewhere (messages, file names) goes into ``Plain`` and ``Code`` blocks, which are escaped whole.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, Callable, Iterator, Sequence, Union
+
+MARKUP = re.compile(r"\$(?P<math>[^$]+)\$|`(?P<code>[^`]+)`|\*\*(?P<strong>[^*]+)\*\*|"
+                    r"\[\[(?P<kind>figure|table|file):(?P<key>[\w.-]+)\]\]")
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    text: str
+
+
+@dataclass(frozen=True)
+class Formula:
+    """The body of an ``aligned`` environment."""
+
+    latex: str
+
+
+@dataclass(frozen=True)
+class Plain:
+    """Sentences without markup, as a list."""
+
+    items: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Code:
+    text: str
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Steps of a derivation: dictionaries of number, rule, reason, source, latex."""
+
+    title: str
+    steps: Sequence[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A drawn figure: files figures/<key>.svg, .pdf, .png; the caption says what one sees."""
+
+    key: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: the key of its values in the rows, a header with markup, and a form.
+
+    form: "int", "sci" (three digits and a power of ten), "fixed" with ``digits`` places, "percent", "text",
+    "markup", "flag".
+    """
+
+    key: str
+    header: str
+    form: str = "text"
+    digits: int = 3
+
+    @property
+    def numeric(self) -> bool:
+        return self.form in ("int", "sci", "fixed", "percent")
+
+
+@dataclass(frozen=True)
+class Table:
+    key: str
+    caption: str
+    columns: Sequence[Column]
+    rows: Sequence[dict[str, Any]]
+
+
+Block = Union[Paragraph, Formula, Plain, Code, Steps, Picture, Table]
+
+
+@dataclass(frozen=True)
+class Section:
+    key: str
+    title: str
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True)
+class Document:
+    title: str
+    subtitle: str
+    sections: Sequence[Section]
+    numbers: dict[tuple[str, str], int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        counts = {"figure": 0, "table": 0}
+        numbers: dict[tuple[str, str], int] = {}
+        for block in self.blocks():
+            if isinstance(block, (Picture, Table)):
+                kind = "table" if isinstance(block, Table) else "figure"
+                counts[kind] += 1
+                numbers[kind, block.key] = counts[kind]
+        object.__setattr__(self, "numbers", numbers)
+
+    def blocks(self) -> Iterator[Block]:
+        for section in self.sections:
+            yield from section.blocks
+
+
+def literal(text: str) -> str:
+    """A short text from elsewhere, without the characters that are markup."""
+    return re.sub(r"[$`*\[\]]", "", text)
+
+
+def translate(text: str, plain: Callable[[str], str], math: Callable[[str], str], code: Callable[[str], str],
+              strong: Callable[[str], str], reference: Callable[[str, str], str]) -> str:
+    """Marked-up text in another language, piece by piece."""
+    parts, position = [], 0
+    for match in MARKUP.finditer(text):
+        parts.append(plain(text[position:match.start()]))
+        if match["math"] is not None:
+            parts.append(math(match["math"]))
+        elif match["code"] is not None:
+            parts.append(code(match["code"]))
+        elif match["strong"] is not None:
+            parts.append(strong(match["strong"]))
+        else:
+            parts.append(reference(match["kind"], match["key"]))
+        position = match.end()
+    return "".join([*parts, plain(text[position:])])

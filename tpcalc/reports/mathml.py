@@ -1,0 +1,86 @@
+"""LaTeX formulas as MathML, and their width."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from functools import lru_cache
+
+from latex2mathml.converter import convert
+
+NAMESPACE = ' xmlns="http://www.w3.org/1998/Math/MathML"'  # HTML knows the element; no address is left in the page
+OPERATORS = "\u00b1\u2213\u00d7\u223c"  # plus-minus, times and ~ need the gaps of operators
+TIGHT = "|/\u27e8\u27e9"  # the brackets of kets are not signs of divisibility
+SUM, DOT = "\u2211", "\u02d9"
+LIMITS = {"msub": "munder", "msup": "mover", "msubsup": "munderover"}
+
+
+def inline(formula: str) -> str:
+    """A formula within text."""
+    return _text(_element(formula, "inline"))
+
+
+def display(rows: list[str]) -> str:
+    """Rows of an ``aligned`` body as one displayed formula."""
+    return _text(_element(r"\begin{align*}" + r" \\ ".join(rows) + r"\end{align*}", "block"))
+
+
+@lru_cache(maxsize=4096)
+def width(formula: str) -> float:
+    """Roughly how wide a formula is, in letters."""
+    return _width(_element(formula, "block"))
+
+
+def _element(formula: str, mode: str) -> ET.Element:
+    try:
+        element = ET.fromstring(convert(formula, display=mode).replace(NAMESPACE, ""))
+    except ET.ParseError as error:
+        raise ValueError(f"formula: {formula!r} has no MathML ({error})") from None
+    for node in element.iter():
+        if node.text and "\\" in node.text:
+            raise ValueError(f"formula: {formula!r} has no MathML: {node.text!r} is not known")
+        _improve(node)
+    return element
+
+
+def _improve(node: ET.Element) -> None:
+    """What the converter leaves to be done, as browsers show it."""
+    name, text, children = node.tag, node.text or "", list(node)
+    if name == "mi" and text and text in OPERATORS:
+        name = node.tag = "mo"
+    if name == "mo" and text and text in TIGHT:
+        node.set("lspace", "0")
+        node.set("rspace", "0")
+    if name == "mover" and children[1].text == DOT:
+        node.set("accent", "true")
+        if "".join(children[0].itertext()) == "\u27e9":  # a dot of full size that does not touch the bracket
+            children[0].tag = "mpadded"
+            children[0].set("height", "0.95em")
+    if name in LIMITS and children[0].text == SUM:  # within brackets as well
+        node.tag = LIMITS[name]
+    for first, second in zip(children, children[1:]):
+        if first.text == ":" and second.text == "=":  # one operator, set without a gap
+            first.tag, first.text = second.tag, ":="
+            node.remove(second)
+
+
+def _text(element: ET.Element) -> str:
+    return ET.tostring(element, encoding="unicode")
+
+
+def _width(node: ET.Element) -> float:
+    name, parts = node.tag, [_width(child) for child in node]
+    if name == "mfrac":
+        return max(parts) + 0.3
+    if name in ("msub", "msup"):
+        return parts[0] + 0.7 * parts[1]
+    if name == "msubsup":
+        return parts[0] + 0.7 * max(parts[1:])
+    if name in ("munder", "mover", "munderover"):
+        return max([parts[0], *(0.7 * part for part in parts[1:])])
+    if name == "mtable":
+        return max(parts, default=0.0)
+    if name == "mo":
+        return 1.9 if (node.text or "") in "+=\u2212\u2264:" else 2.0 if node.text == SUM else 1.2
+    if name == "mspace":
+        return 0.5
+    return sum(parts) + len(node.text or "") * (1.0 if name != "mtext" else 0.9)

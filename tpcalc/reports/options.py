@@ -1,0 +1,82 @@
+"""What a report is asked for."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import sympy as sp
+
+from .. import SGD, DepthScaling, ResNet, Task
+from .data import load_task
+
+
+def depth_scaling(alpha: Fraction, gamma: Fraction) -> DepthScaling:
+    return DepthScaling(*(sp.Rational(e.numerator, e.denominator) for e in (alpha, gamma)))
+
+
+@dataclass(frozen=True)
+class Setup:
+    """One training: scaling, learning rates and data; all checks of them are made when it is built."""
+
+    alpha: Fraction = Fraction(1, 2)
+    gamma: Fraction = Fraction(1, 2)
+    lr: tuple[float, ...] = (1.0,)
+    source: str = "digits"
+    steps: int | None = None
+    batch: int | None = None
+    data_seed: int = 0
+    task: Task = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "task", load_task(self.source, self.steps, self.batch, self.data_seed))
+        self.opt.schedule(self.task.steps)
+
+    net = property(lambda self: ResNet("linear"))
+
+    @property
+    def opt(self) -> SGD:
+        return SGD(lr=self.lr[0] if len(self.lr) == 1 else self.lr)
+
+    @property
+    def scale(self) -> DepthScaling:
+        return depth_scaling(self.alpha, self.gamma)
+
+    @cached_property
+    def numbers(self) -> dict[str, Any]:
+        """Everything the results depend on; the data by their digest."""
+        data = hashlib.sha256(self.task.inputs.tobytes() + self.task.targets.tobytes()).hexdigest()
+        return {"alpha": str(self.alpha), "gamma": str(self.gamma), "lr": list(self.lr), "task": self.source,
+                "inputs": list(self.task.inputs.shape), "targets": list(self.task.targets.shape), "data": data}
+
+    def arguments(self) -> list[str]:
+        """The command line that says the same."""
+        given = ["--alpha", str(self.alpha), "--gamma", str(self.gamma), "--lr", ",".join(f"{r:g}" for r in self.lr),
+                 "--task", self.source, "--steps", str(self.task.steps), "--batch", str(self.task.batch)]
+        return given + (["--data-seed", str(self.data_seed)] if self.source == "digits" else [])
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """A setup, the depths of the convergence table, and the real networks to compare with."""
+
+    setup: Setup
+    depths: tuple[int, ...] = (16, 32, 64, 128, 256, 512, 1024)
+    widths: tuple[int, ...] = (128, 256, 512)
+    network_depth: int = 16
+    seeds: int = 8
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.seeds < 2:
+            raise ValueError(f"seeds: {self.seeds} given; allowed is a whole number of at least 2, to measure a spread")
+
+    def command(self) -> str:
+        """The command line of this report."""
+        own = ["--depths", ",".join(map(str, self.depths)), "--widths", ",".join(map(str, self.widths)),
+               "--network-depth", str(self.network_depth), "--seeds", str(self.seeds), "--seed", str(self.seed)]
+        return shlex.join(["tpcalc", "report", *self.setup.arguments(), *own])

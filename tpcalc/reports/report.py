@@ -1,0 +1,138 @@
+"""The report: stages in order, files of each as soon as it is finished, then one page and one paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Callable
+
+import numpy as np
+
+from ..errors import Divergence, MissingExtra
+from .document import Table
+from .latex import compile_pdf, find_tex
+from .options import ReportOptions
+from .progress import bar
+from .results import Results
+from .stages import Classified, Converged, Derived, Networks, compare_networks, converge, derive, judge
+from .store import Store, write_json, write_text
+from .tables import write_csv, write_table
+
+Say = Callable[[str], None]
+NO_TEX = "No TeX was found: [[file:report.tex]] is there, `report.pdf` is not."
+
+
+def require_extra() -> None:
+    """Raise ``MissingExtra`` before the work where a package that writes reports is not installed."""
+    for module, package in (("jinja2", "jinja2"), ("latex2mathml", "latex2mathml"), ("matplotlib", "matplotlib")):
+        try:
+            __import__(module)
+        except ImportError:
+            raise MissingExtra(package, "report", "tpcalc report") from None
+
+
+def write_report(options: ReportOptions, folder: Path, fresh: bool = False, pdf: bool = True,
+                 say: Say = lambda text: None) -> Results:
+    """Compute what is not there yet, and write the folder.
+
+    A stage whose solution diverges or does not fit into memory is left out, with the reason in
+    ``Results.failures``; other parts are written. fresh: compute all stages again. pdf: compile
+    report.tex where a TeX is found. say: is told each finished part. Raises ``MissingExtra`` before
+    the work, ``CompileError`` where TeX fails (all other files are there then).
+    """
+    require_extra()
+    store = Store(folder / "stages", fresh)
+    tex = find_tex() if pdf else None
+    results = Results(options, "This report is also a paper: [[file:report.pdf]]." if tex else
+                      NO_TEX if pdf else "This report is also a paper, not compiled: [[file:report.tex]].")
+    try:
+        _stages(options, results, store, folder, say)
+    finally:  # an interruption loses nothing that was finished
+        write_documents(results, folder)
+    say(f"written: {folder / 'index.html'}, report.tex, report.json and tables")
+    if tex:
+        compile_pdf(folder, tex)
+        say(f"written: {folder / 'report.pdf'}")
+    elif pdf:
+        say("no TeX was found: report.tex is there, report.pdf is not")
+    return results
+
+
+def _stages(options: ReportOptions, results: Results, store: Store, folder: Path, say: Say) -> None:
+    from . import results_tables as content
+
+    setup = options.setup
+    learning = {"lr": list(setup.lr)}
+
+    def stage(name: str, depends: dict[str, Any], kind: Callable[..., Any], total: int,
+              compute: Callable[[Callable[[int, int], None]], Any], finish: Callable[[Any], None]) -> Any:
+        try:
+            with bar(name, total) as progress:
+                found = store.run(name, depends, kind, lambda: compute(progress))
+        except (Divergence, MemoryError) as error:
+            results.failures[name] = str(error)
+            say(f"{name}: {error}")
+            return None
+        results.seconds[name] = found.seconds
+        finish(found.result)
+        say(f"{name}: " + ("as computed before" if found.reused else f"{found.seconds:.1f} s"))
+        return found.result
+
+    def tables(*makers: Callable[[Any], Table]) -> Callable[[Any], None]:
+        def finish(result: Any) -> None:
+            for make in makers:
+                table = make(result)
+                write_table(folder / f"{table.key}.csv", table)
+            draw(result, folder)
+        return finish
+
+    def finish_convergence(found: Converged) -> None:
+        tables(content.convergence_table, content.training_table)(found)
+        write_outputs(folder / "outputs.csv", options, found)
+
+    results.derived = stage("derivation", learning, Derived, 1, lambda p: derive(setup.net, setup.opt), lambda r: None)
+    results.classified = stage(
+        "classification", {"alpha": str(setup.alpha), "gamma": str(setup.gamma)}, Classified, 7,
+        lambda p: judge(setup.alpha, setup.gamma, progress=p), tables(content.flags_table, content.exponents_table))
+    results.converged = stage(
+        "convergence", {**setup.numbers, "depths": options.depths}, Converged, len(options.depths),
+        lambda p: converge(setup, options.depths, p), finish_convergence)
+    results.networks = stage(
+        "networks", {**setup.numbers, "widths": options.widths, "depth": options.network_depth, "seeds": options.seeds,
+                     "seed": options.seed},
+        Networks, options.seeds * len(options.widths), lambda p: compare_networks(options, p),
+        tables(content.networks_table))
+
+
+def draw(result: Any, folder: Path) -> None:
+    """The figures of one stage."""
+    from . import figures
+
+    drawn: dict[type, list[tuple[str, Callable[[Any], Any]]]] = {
+        Converged: [("convergence", figures.convergence_figure), ("training", figures.training_figure)],
+        Networks: [("networks", figures.networks_figure)], Classified: [("exponents", figures.exponents_figure)]}
+    for key, make in drawn[type(result)]:
+        figures.save(make(result), folder / "figures", key)
+
+
+def write_outputs(path: Path, options: ReportOptions, found: Converged) -> None:
+    """Every output: a line for each step, input and component; a column for each depth and the limit."""
+    values = np.array(found.outputs)
+    columns = [values[i].ravel() for i in range(len(values))]
+    header = ["step", "input", "component", "target", *(f"L={depth}" for depth in found.depths)]
+    if found.limit_outputs is not None:
+        columns.append(np.array(found.limit_outputs).ravel())
+        header.append("limit")
+    lines = [[*index, target, *(float(column[i]) for column in columns)]
+             for i, (index, target) in enumerate(np.ndenumerate(options.setup.task.targets))]
+    write_csv(path, header, lines)
+
+
+def write_documents(results: Results, folder: Path) -> None:
+    """index.html, report.tex and report.json of what there is."""
+    from . import html, latex
+    from .sections import document
+
+    page = document(results)
+    write_json(folder / "report.json", results.numbers())
+    write_text(folder / "report.tex", latex.render(page))
+    write_text(folder / "index.html", html.render(page, folder))

@@ -1,0 +1,53 @@
+"""Everything a report is written from."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from typing import Any
+
+from .. import __version__
+from .options import ReportOptions
+from .stages import Classified, Converged, Derived, Networks
+
+PACKAGES = ("numpy", "scipy", "sympy", "numba", "scikit-learn", "matplotlib", "jinja2", "latex2mathml")
+
+
+def versions() -> dict[str, str]:
+    """Of tpcalc, Python and the packages that had a part in it."""
+    found = {"tpcalc": __version__, "python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+@dataclass
+class Results:
+    """What the stages found; None where a stage has not run, with the reason in ``failures`` where it failed."""
+
+    options: ReportOptions
+    pdf: str
+    derived: Derived | None = None
+    converged: Converged | None = None
+    networks: Networks | None = None
+    classified: Classified | None = None
+    failures: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=versions)
+
+    def numbers(self) -> dict[str, Any]:
+        """For report.json: all but the outputs of every sample, which are in outputs.csv."""
+        options = self.options
+        found: dict[str, Any] = {
+            "command": options.command(), "setup": options.setup.numbers, "depths": options.depths,
+            "widths": options.widths, "network_depth": options.network_depth, "seeds": options.seeds,
+            "seed": options.seed, "versions": self.versions, "seconds": self.seconds, "failures": self.failures}
+        for name in ("derived", "converged", "networks", "classified"):
+            stage = getattr(self, name)
+            found[name] = None if stage is None else {
+                k: v for k, v in asdict(stage).items() if k not in ("outputs", "limit_outputs")}
+        return found

@@ -1,0 +1,82 @@
+"""The tables of a report: which numbers stand beside which, and what the captions say."""
+
+from __future__ import annotations
+
+from .document import Column, Table
+from .stages import Classified, Converged, Networks
+from .tables import flag
+
+MEANING = {
+    "stable_at_init": ("stable at initialisation", "the stream and the output stay of order one as the depth grows"),
+    "output_stable": ("output stable", "in training, the stream and the output stay of order one"),
+    "stable_in_training": ("stable in training", "the same, and the branches' inner values too"),
+    "nontrivial": ("nontrivial", "training changes the output in the limit"),
+    "faithful_at_init": ("faithful at initialisation", "the inner values of a branch are of order one before training"),
+    "faithful_in_training": ("faithful in training", "they are of order one in training"),
+    "feature_learning": ("feature learning", "the inner values change by order one"),
+    "redundant": ("redundant", "neighbouring layers come to compute the same"),
+    "layerwise_linear": ("layerwise linear", "each layer may be linearised in its update"),
+}
+
+
+def convergence_table(found: Converged) -> Table:
+    return Table(
+        "convergence", "Training at infinite width, depth by depth: the loss of the last step, the largest change of "
+        "any output from the depth before, and the largest difference of any output from the limit at infinite depth.",
+        [Column("depth", "depth $L$", "int"), Column("last_loss", "loss of the last step", "fixed", 8),
+         Column("cauchy", "change from the depth before", "sci"), Column("distance", "distance to the limit", "sci")],
+        found.rows)
+
+
+def training_table(found: Converged) -> Table:
+    """Step by step: the shallowest, the deepest, the limit."""
+    first, last = found.depths[0], found.depths[-1]
+    accuracies = found.limit_accuracies or found.accuracies[-1]
+    rows = [{"step": t, "first": found.losses[0][t], "last": found.losses[-1][t],
+             "limit": None if found.limit_losses is None else found.limit_losses[t], "accuracy": accuracies[t]}
+            for t in range(len(found.losses[0]))]
+    columns = [Column("step", "step", "int"), Column("first", f"loss, $L = {first}$", "fixed", 6),
+               Column("last", f"loss, $L = {last}$", "fixed", 6)]
+    if found.limit_losses is not None:
+        columns.append(Column("limit", r"loss, $L = \infty$", "fixed", 6))
+    where = r"$L = \infty$" if found.limit_losses is not None else f"$L = {last}$"
+    share = ""
+    if any(a is not None for a in accuracies):
+        columns.append(Column("accuracy", f"accuracy, {where}", "percent", 1))
+        share = (" The accuracy is the share of the batch, before the step learns from it, whose largest output is "
+                 "at the largest target; it has no meaning while all outputs are zero.")
+    return Table("training", "The loss of every step, before the step is taken." + share, columns, rows)
+
+
+def networks_table(found: Networks) -> Table:
+    rows = [{**row, "scaled": row["error"] * row["width"]**0.5} for row in found.rows]
+    return Table(
+        "networks", f"{found.seeds} real networks of each width at depth $L = {found.depth}$ against infinite width: "
+        "root mean square difference of the outputs, its standard deviation from one network to the next, the "
+        r"difference times $\sqrt{n}$, the fluctuation that a run estimates for itself at initialisation, and the "
+        "root mean square of $z$, the mean difference over its standard error, which has the bias of order "
+        "$1/n$ in it.",
+        [Column("width", "width $n$", "int"), Column("error", "difference", "sci"),
+         Column("spread", "its spread", "sci"),
+         Column("scaled", r"difference $\times \sqrt{n}$", "fixed", 3),
+         Column("fluctuation", "fluctuation of $f_0$", "sci"), Column("z", "$z$", "fixed", 2)], rows)
+
+
+def flags_table(found: Classified) -> Table:
+    rows = [{"property": name, "answer": flag(found.flags[key]), "meaning": meaning}
+            for key, (name, meaning) in MEANING.items()]
+    return Table("verdict", "The verdict, property by property; the exponents below decide.",
+                 [Column("property", "property"), Column("answer", "answer"), Column("meaning", "what it says")], rows)
+
+
+def exponents_table(found: Classified) -> Table:
+    rows = [{**row, "exponent": "" if row["derived_latex"] is None else f"${row['derived_latex']}$"}
+            for row in found.rows]
+    depths = "" if found.depths is None else f" from $L = {found.depths[0]}$ to ${found.depths[-1]}$"
+    return Table(
+        "exponents", "Powers of $L$: derived from the terms of the recursion, and fitted to the exact solver's "
+        f"values at growing depth{depths}, with the standard error of the fit (it does not know of corrections that "
+        "die out with depth).",
+        [Column("name", "quantity"), Column("exponent", "derived", "markup"),
+         Column("measured", "measured", "fixed", 4),
+         Column("uncertainty", "standard error", "sci", 2)], rows)

@@ -1,0 +1,207 @@
+"""What a report says: from results to sections. The numbers and formulas are those of the results."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+import sympy as sp
+
+from .document import Block, Code, Document, Formula, Paragraph, Picture, Plain, Section, Steps, literal
+from .numbers import math_number, with_uncertainty
+from .results import Results
+from .results_tables import convergence_table, exponents_table, flags_table, networks_table, training_table
+
+MISSING = "This part was not computed:"
+
+
+def document(results: Results) -> Document:
+    """The report, with as many parts as there are."""
+    setup = results.options.setup
+    title = "A linear residual network, wide and deep"
+    subtitle = (f"SGD at $({sp.latex(sp.Symbol('alpha'))}, {sp.latex(sp.Symbol('gamma'))}) = "
+                f"({sp.latex(setup.scale.alpha)}, {sp.latex(setup.scale.gamma)})$")
+    return Document(title, subtitle, [
+        Section("summary", "Summary", _summary(results)), Section("program", "The program", _program(results)),
+        Section("kets", "At infinite width: the ket equations", _kets(results)),
+        Section("recursion", "From kets to numbers: the recursion", _recursion(results)),
+        Section("convergence", "As the depth grows", _convergence(results)),
+        Section("limit", "The limit of infinite depth", _limit(results)),
+        Section("networks", "Real networks", _networks(results)),
+        Section("classification", "Where this scaling stands", _classification(results)),
+        Section("reproduce", "How to reproduce this", _reproduce(results))])
+
+
+def _missing(results: Results, stage: str) -> list[Block]:
+    return [Paragraph(MISSING), Plain([results.failures.get(stage, "interrupted before it was reached")])]
+
+
+def _summary(results: Results) -> list[Block]:
+    setup, task = results.options.setup, results.options.setup.task
+    where = "scikit-learn's handwritten digits" if setup.source == "digits" else "data of the user's own"
+    rate = math_number(setup.lr[0]) if len(setup.lr) == 1 else "one a step"
+    blocks: list[Block] = [Paragraph(
+        f"A linear residual network is trained on {where}: {task.steps} steps of {task.batch} inputs with "
+        f"${task.d_in}$ components, ${task.d_out}$ outputs, squared loss, learning rate {rate}. Its branches are "
+        f"multiplied by ${_power(-setup.scale.alpha)}$ and its weight updates by ${_power(-setup.scale.gamma)}$, "
+        f"where $L$ is the depth.")]
+    c, n, v = results.converged, results.networks, results.classified
+    if c is not None and c.limit_order is not None:
+        blocks.append(Paragraph(
+            f"**Depth.** At infinite width, training at depth $L$ approaches training at infinite depth like "
+            f"$L^{{-r}}$, {with_uncertainty(c.limit_order, c.limit_uncertainty, name='r')}; at $L = {c.depths[-1]}$ "
+            f"the largest difference of an output is {math_number(c.rows[-1]['distance'])} ([[figure:convergence]]). "
+            f"The loss goes from {math_number(_first(c.limit_losses), 4)} to {math_number(_last(c.limit_losses), 4)} "
+            f"in the limit, whose outputs are found with an error of about {math_number(c.limit_error, 1)}."))
+    elif c is not None:
+        blocks.append(Paragraph("**Depth.** At this scaling there is no limit of infinite depth; the section on the "
+                                "limit says why."))
+    if n is not None:
+        blocks.append(Paragraph(
+            f"**Width.** Real networks of widths ${n.rows[0]['width']}$ to ${n.rows[-1]['width']}$ and depth $L = "
+            f"{n.depth}$ differ from infinite width by {math_number(n.rows[0]['error'])} down to "
+            f"{math_number(n.rows[-1]['error'])}, falling like $n^{{-r}}$, "
+            f"{with_uncertainty(n.order, n.uncertainty, 2, 'r')}; theory says $r = 1/2$ "
+            "([[figure:networks]])."))
+    if v is not None:
+        blocks.append(Paragraph("**Verdict.** The exponents of $L$ in the derived recursion put this scaling into "
+                                f"one cell of the plane: **{literal(v.name)}** ([[table:verdict]])."))
+    if results.failures:
+        blocks.append(Paragraph("Parts of this report are missing:"))
+        blocks.append(Plain([f"{stage}: {message}" for stage, message in results.failures.items()]))
+    blocks.append(Paragraph(results.pdf))
+    return blocks
+
+
+def _program(results: Results) -> list[Block]:
+    if results.derived is None:
+        return _missing(results, "derivation")
+    return [Paragraph("What is computed, as a Tensor Program: vectors have $n$ coordinates, and $n$ goes to "
+                      "infinity. One input and one output a step are written; a batch adds an index to the step, and "
+                      "outputs are independent coordinates. The exponents stay symbols here."),
+            Formula(results.derived.program_latex), Paragraph("The same as text:"), Code(results.derived.program)]
+
+
+def _kets(results: Results) -> list[Block]:
+    d = results.derived
+    if d is None:
+        return _missing(results, "derivation")
+    return [Paragraph("At infinite width the coordinates of a vector become independent copies of one random "
+                      "variable, its ket; brackets are expectations. A hat marks the Gaussian part of a product with "
+                      "an initial matrix; what the vector owes to that matrix's transpose is the sum over earlier "
+                      "steps."),
+            Formula(d.kets_latex), _steps("How the ket equations were derived", d.steps[:d.ket_steps])]
+
+
+def _recursion(results: Results) -> list[Block]:
+    d = results.derived
+    if d is None:
+        return _missing(results, "derivation")
+    return [Paragraph("All kets are linear combinations of initial vectors and hat-kets, so that coefficients and "
+                      "covariances are all there is to know. They follow a recursion of plain numbers, which is what "
+                      "is evaluated below."),
+            Formula(d.recursion_latex), _steps("How the recursion was derived", d.steps[d.ket_steps:])]
+
+
+def _steps(title: str, steps: Sequence[dict[str, str]]) -> Steps:
+    return Steps(f"{title} ({len(steps)} steps)", steps)
+
+
+def _convergence(results: Results) -> list[Block]:
+    c = results.converged
+    if c is None:
+        return _missing(results, "convergence")
+    text = ("Training at infinite width is evaluated exactly at every depth. The fitted order of the changes from "
+            f"one depth to the next is {with_uncertainty(c.cauchy_order, c.cauchy_uncertainty)}")
+    if c.limit_order is not None:
+        text += (f"; that of the distance to the limit, which is found independently, is "
+                 f"{with_uncertainty(c.limit_order, c.limit_uncertainty)}")
+    return [Paragraph(text + ". Orders are fitted over the deeper half of the depths; the uncertainty is the "
+                      "standard error of the fit."),
+            Picture("convergence", "Largest change of any output from one depth to the next, and largest distance of "
+                    "any output to its limit, against depth, both on logarithmic axes; straight dashed lines are the "
+                    "fitted power laws."),
+            convergence_table(c)]
+
+
+def _limit(results: Results) -> list[Block]:
+    c, scale = results.converged, results.options.setup.scale
+    blocks: list[Block] = [Paragraph(
+        "Over the whole depth, the squares of the branch multipliers add up to the order of "
+        f"${_power(scale.noise_exponent)}$: what the initial matrices do to the stream {_fate(scale.noise_exponent)}. "
+        f"Branch multipliers times updates add up to the order of ${_power(scale.drift_exponent)}$: what training does "
+        f"to it {_fate(scale.drift_exponent)}.")]
+    if c is None:
+        return blocks + _missing(results, "convergence")
+    if c.limit_losses is None:
+        blocks += [Paragraph("There is no limit:"), Plain([c.reason])]
+    else:
+        blocks.append(Paragraph(
+            "What remains at infinite depth is a system of equations in layer time, solved on "
+            f"{c.limit_nodes} collocation nodes; the outputs are off by about {math_number(c.limit_error, 1)}."))
+        if c.notes:
+            blocks += [Paragraph("To be known about this limit:"), Plain(c.notes)]
+    caption = "The loss of every batch before its step, at three depths."
+    if c.limit_losses is not None:
+        caption = ("Left: the loss of every batch before its step, at three depths and in the limit. Right: the "
+                   "distance of these losses to those of the limit, on a logarithmic axis.")
+    return [*blocks, Picture("training", caption), training_table(c)]
+
+
+def _networks(results: Results) -> list[Block]:
+    n = results.networks
+    if n is None:
+        return _missing(results, "networks")
+    expected = "." if n.extrapolated_z_expected is None else (
+        f" ({math_number(n.extrapolated_z_expected)} is expected where they agree, with much scatter: the outputs of "
+        "one network are not independent).")
+    return [Paragraph(
+        f"Networks with real matrices, drawn from {n.seeds} seeds at each width and trained on the same data, are "
+        f"compared with infinite width at the same depth $L = {n.depth}$ (solved by {n.infinite_method}, off by about "
+        f"{math_number(n.infinite_error, 1)}). The difference falls like $n^{{-r}}$, "
+        f"{with_uncertainty(n.order, n.uncertainty, 2, 'r')}. Besides this scatter, which is of mean zero, a finite "
+        f"width has a bias of order $1/n$: extrapolated in $1/n$, the means over seeds differ from infinite width by "
+        f"{math_number(n.extrapolated_z)} standard errors in root mean square over the outputs" + expected),
+        Picture("networks", "Root mean square difference of the outputs of real networks from those of infinite "
+                "width, against width: each dot is one network, circles are root mean squares over seeds, the dashed "
+                r"line falls like $n^{-1/2}$."), networks_table(n)]
+
+
+def _classification(results: Results) -> list[Block]:
+    v = results.classified
+    if v is None:
+        return _missing(results, "classification")
+    blocks: list[Block] = [
+        Paragraph("The verdict follows from exponents of $L$, which are read off the terms of the derived recursion."),
+        flags_table(v), Paragraph("In words:"), Plain(v.reasons)]
+    if any(row["measured"] is not None for row in v.rows):
+        blocks.append(Picture("exponents", "Powers of $L$: open circles are derived, dots are slopes fitted to exact "
+                              "values at growing depth."))
+    if v.unmeasured:
+        blocks += [Paragraph("Nothing was measured:"), Plain([v.unmeasured])]
+    return blocks + [exponents_table(v)]
+
+
+def _reproduce(results: Results) -> list[Block]:
+    numbers = results.options.setup.numbers
+    times = [f"{stage}: {seconds:.1f} s" for stage, seconds in results.seconds.items()]
+    return [Paragraph("The command of this report:"), Code(results.options.command()),
+            Paragraph(f"The data's SHA-256 begins with `{numbers['data'][:16]}`. All numbers are in "
+                      "[[file:report.json]], those of the tables in one `.csv` file each, and all outputs in "
+                      "[[file:outputs.csv]]. Time of each part:"), Plain(times),
+            Paragraph("Versions:"), Plain([", ".join(f"{name} {number}" for name, number in results.versions.items())])]
+
+
+def _power(exponent: sp.Expr) -> str:
+    return sp.latex(sp.Symbol("L")**sp.nsimplify(exponent)) if exponent != 0 else "L^{0}"
+
+
+def _fate(exponent: sp.Expr) -> str:
+    return "stays" if exponent == 0 else "dies out" if exponent < 0 else "grows without bound"
+
+
+def _first(values: Sequence[float] | None) -> float | None:
+    return None if values is None else values[0]
+
+
+def _last(values: Sequence[float] | None) -> float | None:
+    return None if values is None else values[-1]

@@ -1,0 +1,223 @@
+"""The stages of a report: each computes one dataclass of plain numbers, lists and text, as JSON can hold it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Callable, Sequence
+
+import numpy as np
+import sympy as sp
+
+from .. import SGD, DepthScaling, Divergence, ResNet, Run, Task
+from .. import classify, convergence, kets, measure_exponents, program, recursion, train
+from ..solvers.convergence import Slope, fit_order
+from .options import ReportOptions, Setup, depth_scaling
+
+Progress = Callable[[int, int], None]
+SYMBOLS = sp.symbols("alpha gamma", real=True)
+
+
+@dataclass(frozen=True)
+class Derived:
+    """The symbolic line: texts and LaTeX of program, ket equations and recursion, and the recorded steps."""
+
+    program: str
+    program_latex: str
+    kets: str
+    kets_latex: str
+    recursion: str
+    recursion_latex: str
+    ket_steps: int
+    steps: list[dict[str, Any]]
+
+
+def derive(net: ResNet, opt: SGD, scale: DepthScaling | None = None) -> Derived:
+    """Program, kets, recursion; for symbolic (alpha, gamma) where no scale is given."""
+    source = program(net, opt, scale or DepthScaling(*SYMBOLS))
+    equations = kets(source)
+    found = recursion(equations)
+    before = len(equations.derivation.steps)
+    steps = [{"number": s.number, "rule": s.rule, "reason": s.reason, "source": s.source, "latex": s.latex()}
+             for s in found.derivation.steps]
+    return Derived(str(source), source.latex(), str(equations), equations.latex(), str(found), found.latex(), before,
+                   steps)
+
+
+@dataclass(frozen=True)
+class Converged:
+    """Training at growing depth beside its limit; lists as in ``tp.Convergence``, None where there is no limit.
+
+    outputs: (k, steps, batch, d_out); accuracies: (k, steps), the share of inputs whose largest output is at
+    the largest target, None for scalar outputs and where all outputs are 0.
+    """
+
+    depths: list[int]
+    rows: list[dict[str, Any]]
+    losses: list[list[float]]
+    outputs: list[Any]
+    accuracies: list[list[float | None]]
+    cauchy_order: float
+    cauchy_uncertainty: float
+    reason: str
+    limit_order: float | None
+    limit_uncertainty: float | None
+    limit_losses: list[float] | None
+    limit_outputs: list[Any] | None
+    limit_accuracies: list[float | None] | None
+    limit_error: float | None
+    limit_nodes: int | None
+    notes: list[str]
+
+
+def converge(setup: Setup, depths: Sequence[int], progress: Progress | None = None) -> Converged:
+    found = convergence(setup.net, setup.task, setup.opt, setup.scale, depths, progress=progress)
+    limit: Run | None = found.limit
+    order = found.limit_order
+    return Converged(
+        [int(d) for d in found.depths], [dict(row) for row in found.rows()], found.losses.tolist(),
+        found.outputs.tolist(), [accuracy(setup.task, f) for f in found.outputs],
+        found.cauchy_order.order, found.cauchy_order.uncertainty, found.reason,
+        None if order is None else order.order, None if order is None else order.uncertainty,
+        None if limit is None else limit.losses.tolist(), None if limit is None else limit.outputs.tolist(),
+        None if limit is None else accuracy(setup.task, limit.outputs),
+        None if limit is None else limit.error_estimate, None if limit is None else len(limit.layer_times),
+        [] if limit is None else list(limit.notes))
+
+
+def accuracy(task: Task, outputs: np.ndarray) -> list[float | None]:
+    """Per step: the share of inputs whose largest output is where the largest target is."""
+    if task.d_out == 1:
+        return [None] * task.steps
+    right = np.argmax(outputs, axis=2) == np.argmax(task.targets, axis=2)
+    return [float(np.mean(r)) if np.any(f) else None for r, f in zip(right, outputs)]
+
+
+@dataclass(frozen=True)
+class Networks:
+    """Real networks of several widths against infinite width, at one depth.
+
+    rows: a dictionary a width: width, error (root mean square over outputs and seeds), spread (standard
+    deviation of that over seeds), fluctuation (what one run estimates of itself), z (root mean square over
+    outputs of mean difference / its standard error). errors: (widths, seeds); losses: (widths, seeds, steps).
+    extrapolated_z: the same of the means extrapolated to infinite width, which have no bias of order 1/n;
+    extrapolated_z_expected: of agreement, by Student's distribution, None with too few seeds.
+    """
+
+    depth: int
+    seeds: int
+    rows: list[dict[str, Any]]
+    errors: list[list[float]]
+    losses: list[list[list[float]]]
+    infinite_losses: list[float]
+    infinite_method: str
+    infinite_error: float
+    order: float
+    uncertainty: float
+    extrapolated_z: float
+    extrapolated_z_expected: float | None
+
+
+def compare_networks(options: ReportOptions, progress: Progress | None = None) -> Networks:
+    setup, depth, seeds = options.setup, options.network_depth, options.seeds
+    arguments = (setup.net, setup.task, setup.opt, setup.scale, depth)
+    exact = train(*arguments)
+    rows, errors, losses, means, variances = [], [], [], [], []
+    total, done = len(options.widths) * seeds, 0
+    for width in options.widths:
+        runs = []
+        for seed in range(options.seed, options.seed + seeds):
+            runs.append(train(*arguments, width=width, seed=seed))
+            done += 1
+            if progress is not None:
+                progress(done, total)
+        difference = np.array([run.outputs for run in runs]) - exact.outputs
+        each = np.sqrt(np.mean(difference**2, axis=(1, 2, 3)))
+        means.append(np.mean(difference, axis=0).ravel())
+        variances.append(np.var(difference, axis=0, ddof=1).ravel())
+        rows.append({"width": width, "error": float(np.sqrt(np.mean(each**2))), "spread": float(np.std(each, ddof=1)),
+                     "fluctuation": float(np.mean([run.error_estimate for run in runs])),
+                     "z": _rms_ratio(means[-1], np.sqrt(variances[-1] / seeds))})
+        errors.append(each.tolist())
+        losses.append([run.losses.tolist() for run in runs])
+    slope: Slope = fit_order(np.array(options.widths), np.array([row["error"] for row in rows]))
+    freedom = len(rows) * (seeds - 1)
+    expected = float(np.sqrt(freedom / (freedom - 2))) if freedom > 2 else None
+    z = extrapolated_z(np.array(options.widths, dtype=float), np.array(means), np.array(variances), seeds)
+    return Networks(depth, seeds, rows, errors, losses, exact.losses.tolist(), exact.method, exact.error_estimate,
+                    slope.order, slope.uncertainty, z, expected)
+
+
+def extrapolated_z(widths: np.ndarray, means: np.ndarray, variances: np.ndarray, seeds: int) -> float:
+    """Root mean square over outputs of (mean at infinite width) / (its standard error).
+
+    means, variances: (widths, outputs), over seeds. Weighted least squares of the means in 1 and 1/n, with
+    one variance sigma^2 / n for all widths of an output.
+    """
+    design = np.stack([np.ones_like(widths), 1 / widths], axis=1)
+    covariance = np.linalg.inv(design.T @ (widths[:, None] * design))  # of the fit, in units of sigma^2 / seeds
+    intercept = (covariance @ design.T @ (widths[:, None] * means))[0]
+    sigma2 = np.mean(widths[:, None] * variances, axis=0)
+    return _rms_ratio(intercept, np.sqrt(sigma2 * covariance[0, 0] / seeds))
+
+
+def _rms_ratio(value: np.ndarray, error: np.ndarray) -> float:
+    known = error > 0
+    return float(np.sqrt(np.mean((value[known] / error[known])**2))) if known.any() else float("nan")
+
+
+FLAGS = ("stable_at_init", "stable_in_training", "output_stable", "nontrivial", "faithful_at_init",
+         "faithful_in_training", "feature_learning", "redundant", "layerwise_linear")
+
+
+@dataclass(frozen=True)
+class Classified:
+    """A verdict in words, and exponents: rows of name, derived (text and LaTeX), measured, uncertainty.
+
+    depths: at which was measured, None where nothing was; unmeasured: why not, where it was tried.
+    """
+
+    name: str
+    flags: dict[str, bool | None]
+    diversity_exponent: str | None
+    reasons: list[str]
+    latex: str
+    rows: list[dict[str, Any]]
+    depths: list[int] | None
+    unmeasured: str
+
+
+DEEP, SHALLOW = tuple(2**k for k in range(7, 14)), tuple(2**k for k in range(3, 8))
+
+
+def judge(alpha: Fraction, gamma: Fraction, tries: Sequence[Sequence[int]] = (DEEP, SHALLOW),
+          progress: Progress | None = None) -> Classified:
+    """The verdict, with slopes of the exact solver beside the derived exponents.
+
+    tries: depths to measure at, those after the first where networks of the former ones overflow; none of
+    them: no measurement.
+    """
+    scale = depth_scaling(alpha, gamma)
+    verdict = classify(scale.alpha, scale.gamma)
+    slopes, used, unmeasured = {}, None, ""
+    for depths in tries:
+        try:
+            slopes = {m.name: m for m in measure_exponents(scale.alpha, scale.gamma, depths, progress=progress)}
+        except Divergence as divergence:
+            unmeasured = str(divergence)
+        else:
+            used, unmeasured = list(depths), ""
+            break
+    derived = {**verdict.exponents, **{name: m.derived for name, m in slopes.items()}}
+    rows = []
+    for name in [*slopes, *(n for n in derived if n not in slopes)]:  # those with a measurement first
+        fitted = slopes[name].fitted if name in slopes else None
+        rows.append({"name": name, "derived": None if derived[name] is None else str(derived[name]),
+                     "derived_latex": None if derived[name] is None else sp.latex(derived[name]),
+                     "derived_value": None if derived[name] is None else float(derived[name]),
+                     "measured": None if fitted is None else -fitted.order,
+                     "uncertainty": None if fitted is None else fitted.uncertainty})
+    diversity = verdict.diversity_exponent
+    return Classified(verdict.name, {flag: getattr(verdict, flag) for flag in FLAGS},
+                      None if diversity is None else str(diversity), list(verdict.reasons), verdict.latex(), rows,
+                      used, unmeasured)

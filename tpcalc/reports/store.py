@@ -1,0 +1,98 @@
+"""Results of stages in files: written as soon as they are there, read again when nothing changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import time
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Callable, Generic, TypeVar
+
+import numpy as np
+
+Result = TypeVar("Result")
+
+
+@cache
+def code_digest() -> str:
+    """A digest of the package's sources: results of other code are not taken for this code's."""
+    package = Path(__file__).resolve().parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        digest.update(path.relative_to(package).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def plain(value: Any) -> Any:
+    """``value`` as JSON has it: lists, dictionaries, text, numbers; what is not finite becomes None."""
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value
+
+
+def write_text(path: Path, text: str) -> None:
+    """Whole or not at all: an interruption leaves the old file."""
+    temporary = path.with_name(path.name + ".part")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_text(path, json.dumps(plain(value), indent=1, allow_nan=False) + "\n")
+
+
+@dataclass(frozen=True)
+class Stored(Generic[Result]):
+    """A result, the seconds it took when it was computed, and whether that was now."""
+
+    result: Result
+    seconds: float
+    reused: bool
+
+
+class Store:
+    """The folder of finished stages."""
+
+    def __init__(self, folder: Path, fresh: bool = False) -> None:
+        self.folder = folder
+        self.fresh = fresh
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def run(self, name: str, depends: dict[str, Any], kind: Callable[..., Result],
+            compute: Callable[[], Any]) -> Stored[Result]:
+        """The stage's result: from its file where ``depends`` and the code are what they were, else computed.
+
+        kind: the dataclass of the result, whose fields are what JSON can hold. A computed result is read
+        back from JSON too, so that both ways give one value.
+        """
+        path = self.folder / f"{name}.json"
+        key = hashlib.sha256(json.dumps([name, depends, code_digest()], sort_keys=True).encode()).hexdigest()
+        found = None if self.fresh else _read(path)
+        if found is not None and found.get("key") == key:
+            return Stored(kind(**found["result"]), found["seconds"], True)
+        start = time.perf_counter()
+        result = plain(asdict(compute()))
+        seconds = time.perf_counter() - start
+        write_json(path, {"key": key, "seconds": seconds, "result": result})
+        return Stored(kind(**result), seconds, False)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """A file that is missing or damaged counts as nothing stored."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
