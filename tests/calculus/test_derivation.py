@@ -6,8 +6,8 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.calculus.coefficients import Independence, R, R2
-from tpcalc.calculus.kets import Bracket, Dot, Gamma, Hat, Ket, ket
+from tpcalc.calculus.coefficients import Independence
+from tpcalc.calculus.kets import Base, Bracket, Covariance, Dot, Gamma, Hat, Ket, Response, ket
 from tpcalc.calculus.rules import HatDot, UpdateActs
 from tpcalc.calculus.setting import Setting
 from tpcalc.programs.language import Family, Mat, MatVec, Moment, Outer, Transpose, Vec, kind
@@ -59,8 +59,6 @@ def test_ket_equations_of_program_1(program: Program) -> None:
     s = sp.Symbol("s", integer=True, nonnegative=True)
     L = program.sizes[1]
     equations = {e.target: e.value for e in tp.kets(program).equations}
-    from tpcalc.calculus.kets import Response
-
     F, B = Hat(MatVec(W[0, l], x[t, l - 1])), Hat(MatVec(Transpose(W[0, l]), dx[t, l]))
     forward = (Ket(x[t, l - 1]) + L**-ALPHA * F + sp.Sum(
         Ket(dx[s, l]) * (L**-ALPHA * Response(x[t, l - 1], B.subs(t, s))
@@ -92,7 +90,7 @@ def test_powers_of_L_in_the_recursion(recursion: tp.Recursion) -> None:
 def test_output_is_the_coefficient_of_the_read_out(recursion: tp.Recursion) -> None:
     f = next(e for e in recursion.equations if str(e.target) == "f[t]")
     t, L = recursion.setting.time, recursion.setting.program.sizes[1]
-    assert f.value == Gamma(t, -1, 0, 1, L, 0)
+    assert f.value == Gamma(0, 1, sp.Tuple(t), sp.Tuple(-1), sp.Tuple(L), sp.Tuple(0))
 
 
 def test_the_dot_of_an_outer_product_is_not_a_product_of_kets() -> None:
@@ -107,7 +105,7 @@ def test_the_dot_of_an_outer_product_is_not_a_product_of_kets() -> None:
     acted = UpdateActs(Setting.of(given)).apply(Ket(MatVec(W[t], z)))
     s = Setting.of(given).past
     assert sp.expand(acted - Ket(MatVec(W[0], z)) - sp.Sum(-3 * Ket(u) * Bracket(v, z), (s, 0, t - 1))) == 0
-    assert HatDot().apply(Ket(MatVec(W[0], z))) == Hat(MatVec(W[0], z)) + Dot(MatVec(W[0], z))
+    assert HatDot(Setting.of(given)).apply(Ket(MatVec(W[0], z))) == Hat(MatVec(W[0], z)) + Dot(MatVec(W[0], z))
 
 
 def test_brackets_are_symmetric_and_kets_of_moments() -> None:
@@ -147,18 +145,20 @@ def test_latex_writes_the_papers_symbols(program: Program, recursion: tp.Recursi
     assert r"\Gamma_{t,s,0,1}\left(\tfrac{l - 1}{L},\tfrac{l}{L}\right)" in text
     assert r"f_{t} &= \Gamma_{t,-1,0,1}\left(1\right)" in text
     for body in (program.latex(), kets_latex, text, recursion.derivation.latex()):
-        assert body.count("{") == body.count("}") and not re.search(r"_BaseBracket|KroneckerDelta|Sum\(", body)
+        assert body.count("{") == body.count("}") and not re.search(r"KroneckerDelta|Sum\(", body)
 
 
 def test_independence_keeps_only_what_correlates(program: Program) -> None:
     """Two hat-kets of one matrix correlate; those of a matrix and its transpose, or of two layers, do not."""
-    from tpcalc.calculus.coefficients import _BaseBracket
-    from tpcalc.calculus.kets import Base, Covariance
+    rule, r, q = Independence(Setting.of(program)), *sp.symbols("r q", integer=True)
 
-    rule = Independence(Setting.of(program))
-    assert rule.apply(_BaseBracket(Base(R, 0, 3), Base(R2, 0, 3))) == Covariance(R, R2, 0, 3)
-    assert rule.apply(_BaseBracket(Base(R, 0, 3), Base(R2, 1, 3))) == 0
-    assert rule.apply(_BaseBracket(Base(R, 0, 3), Base(R2, 0, 4))) == 0
+    def base(b: int, step: sp.Expr, layer: int) -> Base:
+        return Base(b, sp.Tuple(step), sp.Tuple(layer))
+
+    pair = rule.apply(Bracket(base(0, r, 3), base(0, q, 3)))
+    assert pair == Covariance(0, 0, sp.Tuple(r), sp.Tuple(q), sp.Tuple(3), sp.Tuple(3))
+    assert rule.apply(Bracket(base(0, r, 3), base(1, q, 3))) == 0
+    assert rule.apply(Bracket(base(0, r, 3), base(0, q, 4))) == 0
     U, nV = program.vectors
-    assert rule.apply(_BaseBracket(Ket(U), Ket(U))) == 1 and rule.apply(_BaseBracket(Ket(U), Ket(nV))) == 0
-    assert rule.apply(_BaseBracket(Base(R, 0, 3), Ket(U))) == 0
+    assert rule.apply(Bracket(Ket(U), Ket(U))) == 1 and rule.apply(Bracket(Ket(U), Ket(nV))) == 0
+    assert rule.apply(Bracket(base(0, r, 3), Ket(U))) == 0

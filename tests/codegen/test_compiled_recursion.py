@@ -34,12 +34,15 @@ def test_compiled_agrees_with_coefficients_and_reflection(kernel, steps, depth, 
     assert np.abs(derived.outputs - fast.outputs.ravel()).max() < 1e-12 * size
     root = np.sqrt(depth)
     for a, (hat, ends) in enumerate(((oracle.x, oracle.x_ends), (oracle.delta, oracle.delta_ends))):
-        ours = derived.Gamma[:, 1:, a, :, :, 1:].transpose(0, 3, 2, 4, 1)  # [t, l, b, m, r]
+        gamma = derived.arrays[f"Gamma{a}"]  # [t, l, r + 1, b, m]
+        ours = gamma[:, :, 1:, :, 1:].transpose(0, 1, 3, 4, 2)
         assert np.abs(ours - root * hat).max() < 1e-12 * (1 + np.abs(root * hat).max())
-        ends_ours = derived.Gamma[:, 0, a, :, :, 0].transpose(0, 2, 1)
+        ends_ours = gamma[:, :, 0, :, 0]
         assert np.abs(ends_ours - ends).max() < 1e-12 * (1 + np.abs(ends).max())
     scale_c = 1 + np.abs(oracle.covariance).max()
-    assert np.abs(derived.C[..., 1:].transpose(2, 3, 0, 1) - oracle.covariance).max() < 1e-12 * scale_c
+    for b in (0, 1):
+        ours = derived.arrays[f"C{b}_{b}"][..., 1:].transpose(2, 0, 1)
+        assert np.abs(ours - oracle.covariance[b]).max() < 1e-12 * scale_c
 
 
 def test_numbers_and_schedules_compile_too() -> None:

@@ -3,17 +3,82 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import sympy as sp
 
 from ..programs.language import Vec
 from .kets import Base, Bracket, Covariance, Gamma, Hat, Ket, Response
+from .rules import bounds, join_sums
 from .setting import Product, Setting
 
-R, B, M = (sp.Symbol(name, integer=True) for name in "rbm")
-R2, M2 = sp.Symbol("r'", integer=True), sp.Symbol("m'", integer=True)
-BASE = Base(R, B, M)
+R, B = sp.Symbol("r", integer=True), sp.Symbol("b", integer=True)
+
+
+@dataclass(frozen=True)
+class Bases:
+    """The generic base ket of a program: number b, step r and samples below, layers above.
+
+    Products that stand in fewer loops than others have the remaining indices 0.
+    """
+
+    setting: Setting
+
+    @cached_property
+    def below(self) -> tuple[sp.Symbol, ...]:
+        """Loop indices of samples, in order of appearance."""
+        return self._symbols(0, 1)
+
+    @cached_property
+    def above(self) -> tuple[sp.Symbol, ...]:
+        """Loop indices of layers."""
+        return self._symbols(1, 0)
+
+    def _symbols(self, part: int, skip: int) -> tuple[sp.Symbol, ...]:
+        found: list[sp.Symbol] = []
+        for product in self.setting.products:
+            found += [i for i in (product.below, product.above)[part][skip:] if i not in found]
+        return tuple(found)
+
+    def generic(self, prime: str = "") -> Base:
+        """beta_{r, j, b}^{m}, with a prime on every index if wanted."""
+        free = [sp.Symbol(_FREE.get(str(i), f"{i}_0") + prime, integer=True) for i in self.below + self.above]
+        cut = len(self.below)
+        return Base(sp.Symbol("b" + prime, integer=True),
+                    sp.Tuple(sp.Symbol("r" + prime, integer=True), *free[:cut]), sp.Tuple(*free[cut:]))
+
+    def place(self, product: Product, values: dict[sp.Expr, sp.Expr]) -> tuple[sp.Tuple, sp.Tuple]:
+        """The indices of one of a product's hat-kets among those of the generic base ket."""
+        known = dict(zip(product.indices, product.indices))
+        step = product.below[0]
+        below = [step.subs(values)] + [known.get(i, sp.Integer(0)).subs(values) for i in self.below]
+        return sp.Tuple(*below), sp.Tuple(*(known.get(i, sp.Integer(0)).subs(values) for i in self.above))
+
+    def ranges(self, product: Product, base: Base, last: sp.Expr) -> list[tuple]:
+        """What the indices of a product's base kets run over, steps until ``last``, and which are fixed."""
+        free = dict(zip(self.below + self.above, (*base.args[1][1:], *base.args[2])))
+        limits: list[tuple] = []
+        for loop in product.place.loops:
+            if loop is not self.setting.clock:
+                limits.append((free[loop.index], *bounds(loop)))
+        if self.setting.clock is not None:
+            limits.append((base.args[1][0], self.setting.clock.first, last))
+        return limits
+
+    def fixed(self, product: Product, base: Base) -> dict[sp.Expr, sp.Expr]:
+        """Values of the generic indices that a product does not have, and its number."""
+        free = dict(zip(self.below + self.above, (*base.args[1][1:], *base.args[2])))
+        found: dict[sp.Expr, sp.Expr] = {free[i]: sp.Integer(0) for i in free if i not in product.indices}
+        if self.setting.clock is None:
+            found[base.args[1][0]] = sp.Integer(0)
+        return {**found, base.number: sp.Integer(product.number)}
+
+    def initial(self, number: int) -> tuple[sp.Tuple, sp.Tuple]:
+        """The indices of an initial vector: step -1."""
+        return (sp.Tuple(-1, *(0 for _ in self.below)), sp.Tuple(*(0 for _ in self.above)))
+
+
+_FREE = {"l": "m", "i": "j"}  # the letters of the field
 
 
 @dataclass(frozen=True)
@@ -31,21 +96,32 @@ class Differentiate:
     def _term(self, term: sp.Expr) -> sp.Expr:
         random = [f for f in sp.Mul.make_args(term) if f.has(Ket, Hat) and not isinstance(f, Response)]
         numbers = sp.Mul(*(f for f in sp.Mul.make_args(term) if f not in random))
+        if term == 0:
+            return term
         if len(random) != 1:
             raise ValueError(f"{term} is not linear in kets")
         one, = random
         if isinstance(one, sp.Sum):
             return numbers * sp.Sum(self.apply(one.function), *one.limits)
+        if not isinstance(one, (Ket, Hat)):
+            raise ValueError(f"{term} is not linear in kets")
         return numbers * self._of_ket(one)
 
     def _of_ket(self, one: sp.Expr) -> sp.Expr:
+        bases = Bases(self.setting)
+        beta = bases.generic()
         if isinstance(one, Hat):
-            product, step, layer = self.setting.product_like(one.vector)
-            return sp.KroneckerDelta(step, R) * sp.KroneckerDelta(product.number, B) * sp.KroneckerDelta(layer, M)
+            product, values = self.setting.product_like(one.vector)
+            below, above = bases.place(product, values)
+            return _deltas((product.number, *below, *above), (beta.number, *beta.args[1], *beta.args[2]))
         number = self.setting.initial_number(one.vector)
         if number is not None:
             return sp.KroneckerDelta(-1, R) * sp.KroneckerDelta(number, B)
-        return Response(one.vector, BASE)
+        return Response(one.vector, beta)
+
+
+def _deltas(left: tuple, right: tuple) -> sp.Expr:
+    return sp.Mul(*(sp.KroneckerDelta(a, b) for a, b in zip(left, right)))
 
 
 @dataclass(frozen=True)
@@ -54,11 +130,10 @@ class NameCoefficients:
 
     summed: the generic base ket runs over all hat-kets in a sum, so that every response brings 1/sqrt(L).
     Otherwise it is free on both sides of an equation, which is multiplied by its scale: that shows only
-    where a base ket is born, at r = t, so that it is a hat-ket.
+    where a base ket is born, so that it is a hat-ket.
     """
 
     setting: Setting
-    depth: sp.Symbol
     summed: bool = False
     name = "name the coefficients"
     reason = "Gamma is the derivative, times sqrt(L) for hat-kets"
@@ -67,26 +142,41 @@ class NameCoefficients:
     def apply(self, expression: sp.Expr) -> sp.Expr:
         if not self.summed:
             born = [d for d in expression.atoms(sp.KroneckerDelta) if R in d.args and -1 not in d.args]
-            expression = expression.subs({d: sp.sqrt(self.depth) * d for d in born}, simultaneous=True)
+            expression = expression.subs({d: self._root * d for d in born}, simultaneous=True)
         return expression.replace(lambda e: isinstance(e, Response), self._gamma)
 
+    @property
+    def _root(self) -> sp.Expr:
+        return sp.Integer(1) if self.setting.depth is None else sp.sqrt(self.setting.depth)
+
     def _gamma(self, response: Response) -> sp.Expr:
-        v, base = response.vector, response.base
-        a, root = self.setting.family_number(v), sp.sqrt(self.depth)
+        setting, bases, base = self.setting, Bases(self.setting), response.base
         if isinstance(base, Base):
-            r, b, m = base.args
-            scale = root if self.summed else 1
+            b, below, above = base.args
+            scale = self._root if self.summed else 1
         elif isinstance(base, Hat):
-            product, r, m = self.setting.product_like(base.vector)
-            b, scale = product.number, root
+            product, values = setting.product_like(base.vector)
+            b, scale = product.number, self._root
+            below, above = bases.place(product, values)
         else:
-            r, b, m, scale = -1, self.setting.initial_number(base.vector), 0, 1
-        return Gamma(v.indices[0], r, a, b, v.indices[-1], m) / scale
+            b, scale = setting.program.vectors.index(base.vector), 1
+            below, above = bases.initial(b)
+        return gamma_of(setting, response.vector, b, below, above) / scale
+
+
+def gamma_of(setting: Setting, v: Vec, b: sp.Expr, below: sp.Tuple, above: sp.Tuple) -> sp.Expr:
+    """Gamma of a vector, or what it is for an initial vector."""
+    number = setting.initial_number(v)
+    assigned = any(v.same_family(w) for w in setting.families)
+    if number is not None and not assigned:
+        return sp.KroneckerDelta(-1, below[0]) * sp.KroneckerDelta(number, b)
+    cut = len(v.indices) - int(v.args[2])
+    return Gamma(setting.family_number(v), b, sp.Tuple(*v.indices[:cut]), below, sp.Tuple(*v.indices[cut:]), above)
 
 
 @dataclass(frozen=True)
 class NameCovariances:
-    """Write <v_t | v_s> of a product's vectors as the covariance C of its hat-kets."""
+    """Write <v_t | v_s> of two products' vectors, of one matrix, as the covariance C of their hat-kets."""
 
     setting: Setting
     name = "name the covariances"
@@ -94,18 +184,22 @@ class NameCovariances:
     source = "paper B, Definition C.1"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
-        return expression.replace(lambda e: isinstance(e, Bracket), self._covariance)
+        return expression.replace(lambda e: isinstance(e, Bracket), lambda e: self._covariance(*e.args) or e)
 
-    def _covariance(self, bracket: Bracket) -> sp.Expr:
-        u, v = bracket.args
-        for product in self.setting.products:
-            known = product.matvec.vector
-            if known.same_family(u) and known.same_family(v) and u.indices[1:] == v.indices[1:]:
-                layer = sp.Dummy(integer=True)  # of which layer is it the product's vector?
-                shift, = sp.solve(known.indices[-1].subs(product.layer, layer) - u.indices[-1], layer)
-                times = sorted((u.indices[0], v.indices[0]), key=lambda i: i != self.setting.time)
-                return Covariance(times[0], times[1], product.number, shift)
-        return bracket
+    def _covariance(self, u: Vec, v: Vec) -> sp.Expr | None:
+        bases = Bases(self.setting)
+        for first in self.setting.products:
+            for second in self.setting.products:
+                if not (first.same_group(second) and first.matvec.vector.same_family(u)
+                        and second.matvec.vector.same_family(v)):
+                    continue
+                one, two = first.indices_of(u), second.indices_of(v)
+                if one is None or two is None:
+                    continue
+                if first.matrix.subs(one, simultaneous=True) == second.matrix.subs(two, simultaneous=True):
+                    (b1, a1), (b2, a2) = bases.place(first, one), bases.place(second, two)
+                    return Covariance(first.number, second.number, b1, b2, a1, a2)
+        return None
 
 
 @dataclass(frozen=True)
@@ -113,50 +207,32 @@ class Expand:
     """A bracket is expanded over base kets on both sides: bilinearity."""
 
     setting: Setting
-    depth: sp.Symbol
     name = "bilinearity"
     reason = "both kets are linear combinations of base kets"
     source = "paper B, appendix C.2"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
-        return expression.replace(lambda e: isinstance(e, Bracket), lambda e: self._bracket(*e.args))
+        return expression.replace(lambda e: isinstance(e, Bracket) and all(isinstance(v, Vec) for v in e.args),
+                                  lambda e: self._bracket(*e.args))
 
     def _bracket(self, u: Vec, v: Vec) -> sp.Expr:
-        total = sp.Integer(0)
-        for first, limits in self._combination(u, R, M, B):
-            for second, limits2 in self._combination(v, R2, M2, sp.Symbol("b'", integer=True)):
-                bases = [f for f in sp.Mul.make_args(first * second) if isinstance(f, (Base, Ket))]
-                squares = [f.base for f in sp.Mul.make_args(first * second)
-                           if isinstance(f, sp.Pow) and isinstance(f.base, Ket)]
-                pair = bases + 2 * squares
-                numbers = first * second / sp.Mul(*pair)
-                body = numbers * _BaseBracket(*sorted(pair, key=sp.default_sort_key))
-                total += sp.Sum(body, *limits, *limits2) if limits or limits2 else body
-        return total
+        return sp.Add(*(sp.Sum(c1 * c2 * Bracket(k1, k2), *r1, *r2) if r1 or r2 else c1 * c2 * Bracket(k1, k2)
+                        for c1, k1, r1 in self._combination(u, "") for c2, k2, r2 in self._combination(v, "'")))
 
-    def _combination(self, v: Vec, r: sp.Symbol, m: sp.Symbol, b: sp.Symbol) -> list[tuple[sp.Expr, list]]:
-        """|v> as terms over the base kets, each with the ranges of its sums."""
-        if self.setting.initial_number(v) is not None:
-            return [(Ket(v), [])]
-        terms: list[tuple[sp.Expr, list]] = [(Response(v, Ket(u)) * Ket(u), []) for u in self.setting.program.vectors]
-        base = Base(r, b, m)
-        ranges = [(b, 0, len(self.setting.products) - 1), (m, 1, self.depth), (r, 0, v.indices[0])]
-        return terms + [(Response(v, base) * base, ranges)]
-
-
-class _BaseBracket(sp.Expr):
-    """The covariance of two base kets, before independence is used."""
-
-    is_commutative = True
-    is_real = True
-
-    def _sympystr(self, printer: Any) -> str:
-        return "<%s%s>" % tuple(printer.doprint(i) for i in self.args)
-
-    def _latex(self, printer: Any) -> str:
-        u, v = self.args
-        inner = [printer.doprint(i) if isinstance(i, Base) else printer.doprint(i.vector) for i in (u, v)]
-        return rf"\langle {inner[0]} | {inner[1]} \rangle"
+    def _combination(self, v: Vec, prime: str) -> list[tuple[sp.Expr, sp.Expr, list]]:
+        """|v> as (coefficient, base ket, ranges of its sums): initial vectors, and the hat-kets of every product."""
+        setting = self.setting
+        assigned = any(v.same_family(w) for w in setting.families)
+        if setting.initial_number(v) is not None and not assigned:
+            return [(sp.Integer(1), Ket(v), [])]
+        terms: list[tuple[sp.Expr, sp.Expr, list]] = [(Response(v, Ket(u)), Ket(u), [])
+                                                      for u in setting.program.vectors]
+        bases = Bases(setting)
+        generic = bases.generic(prime)
+        for product in setting.products:
+            base = generic.subs(bases.fixed(product, generic))
+            terms.append((Response(v, base), base, bases.ranges(product, generic, setting.step(v))))
+        return terms
 
 
 @dataclass(frozen=True)
@@ -169,29 +245,38 @@ class Independence:
     source = "paper B, Definition C.1"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
-        return expression.replace(lambda e: isinstance(e, _BaseBracket), lambda e: self._pair(*e.args)).replace(
-            lambda e: isinstance(e, sp.Sum), self._contract)
+        paired = expression.replace(
+            lambda e: isinstance(e, Bracket) and all(isinstance(k, (Base, Ket)) for k in e.args),
+            lambda e: self._pair(*e.args))
+        return paired.replace(lambda e: isinstance(e, sp.Sum), contract)
 
     def _pair(self, u: sp.Expr, v: sp.Expr) -> sp.Expr:
-        if isinstance(u, Base) and isinstance(v, Base):
-            (r, b, m), (r2, b2, m2) = u.args, v.args
-            if str(r) > str(r2):
-                (r, b, m), (r2, b2, m2) = (r2, b2, m2), (r, b, m)
-            return sp.KroneckerDelta(b2, b) * sp.KroneckerDelta(m2, m) * Covariance(r, r2, b, m)
-        return sp.Integer(int(u == v))
+        if not (isinstance(u, Base) and isinstance(v, Base)):
+            return sp.Integer(int(u == v))
+        first, second = (self.setting.products[int(k.number)] for k in (u, v))
+        if not first.same_group(second):
+            return sp.Integer(0)
+        matrices = []
+        bases = Bases(self.setting)
+        for product, k in ((first, u), (second, v)):
+            values = dict(zip((self.setting.time, *bases.below, *bases.above), (*k.args[1], *k.args[2])))
+            matrices.append(product.matrix.subs(values, simultaneous=True))
+        return _deltas(matrices[0].indices, matrices[1].indices) * Covariance(
+            first.number, second.number, u.args[1], v.args[1], u.args[2], v.args[2])
 
-    def _contract(self, total: sp.Sum) -> sp.Expr:
-        """Carry out the sums over a Kronecker delta."""
-        body, limits = total.function, list(total.limits)
-        for delta in [f for f in sp.Mul.make_args(body) if isinstance(f, sp.KroneckerDelta)]:
-            for variable, other in (delta.args, delta.args[::-1]):
-                index = next((i for i, limit in enumerate(limits) if limit[0] == variable
-                              and any(other == rest[0] and limit[1:] == rest[1:] for rest in limits)), None)
-                if index is not None and len(str(variable)) > len(str(other)):
-                    body = (body / delta).subs(variable, other)
-                    del limits[index]
-                    break
-        return sp.Sum(body, *limits) if body != 0 else sp.Integer(0)
+
+def contract(total: sp.Sum) -> sp.Expr:
+    """Carry out the sums over an index that a Kronecker delta ties to another one with the same range."""
+    body, limits = total.function, list(total.limits)
+    if body == 0:
+        return sp.Integer(0)
+    for delta in [f for f in sp.Mul.make_args(body) if isinstance(f, sp.KroneckerDelta)]:
+        ranges = {limit[0]: limit[1:] for limit in limits}
+        kept, dropped = sorted(delta.args, key=lambda i: len(str(i)))
+        if dropped in ranges and (kept not in ranges or ranges[kept] == ranges[dropped]):
+            body = (body / delta).subs(dropped, kept)
+            limits = [limit for limit in limits if limit[0] != dropped]
+    return sp.Sum(body, *limits) if limits else body
 
 
 @dataclass(frozen=True)
@@ -203,22 +288,4 @@ class CollectCoefficients:
     source = "algebra"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
-        rest = sp.Integer(0)
-        sums: dict[tuple, sp.Expr] = {}
-        for term in sp.Add.make_args(expression):
-            if isinstance(term, sp.Sum):
-                sums[term.limits] = sums.get(term.limits, 0) + term.function
-            else:
-                rest += sp.powsimp(term)
-        for limits, body in sums.items():
-            body = sp.Add(*(sp.powsimp(term) for term in sp.Add.make_args(sp.expand(body))))
-            for shared in body.atoms(Gamma):
-                body = sp.collect(body, shared) if R in shared.args else body
-            rest += sp.Sum(body, *limits)
-        return rest
-
-
-def covariance_bracket(product: Product, t: sp.Symbol, s: sp.Symbol) -> Bracket:
-    """<v_t | v_s> of the vectors that a product multiplies by its matrix."""
-    v = product.matvec.vector
-    return Bracket(v, v.at(s, *v.indices[1:]))
+        return join_sums(expression, Gamma, R)

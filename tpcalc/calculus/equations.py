@@ -11,7 +11,8 @@ from ..programs.program import Place, Program
 from .derivation import Derivation
 from .kets import Ket
 from .printing import latex
-from .rules import Causality, Collect, DotSum, HatDot, Limit, Support, Unroll, UpdateActs
+from .rules import Causality, Collect, DotSum, HatDot, Limit, Unroll, UpdateActs
+from .support import Support
 from .setting import Setting
 
 
@@ -73,7 +74,7 @@ def kets(program: Program) -> KetEquations:
             continue
         left = Ket(target) if isinstance(target, Vec) else target
         value = derivation.apply(Limit(), left, value)
-        for rule in (UpdateActs(setting), HatDot(), DotSum(setting, place.position)):
+        for rule in (UpdateActs(setting), HatDot(setting), DotSum(setting, place.position)):
             value = derivation.apply(rule, left, value)
         found.append(KetEquation(left, sp.expand(value), place))
     vectors = [(e.target.vector, e.value) for e in found if isinstance(e.target, Ket)]

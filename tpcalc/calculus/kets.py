@@ -14,15 +14,18 @@ from sympy.core.sorting import default_sort_key
 from ..programs.language import MatVec, Moment, Vec
 
 
-class _Random(sp.Expr):
+class _Real(sp.Expr):
     is_commutative = True
     is_real = True
 
-    vector = property(lambda self: self.args[0])
+    def __new__(cls, *args: Any) -> sp.Expr:
+        return super().__new__(cls, *map(sp.sympify, args))
 
 
-class Ket(_Random):
+class Ket(_Real):
     """|v>, the limit of a vector."""
+
+    vector = property(lambda self: self.args[0])
 
     def _sympystr(self, printer: Any) -> str:
         return f"|{printer.doprint(self.vector)}>"
@@ -31,8 +34,10 @@ class Ket(_Random):
         return rf"| {printer.doprint(self.vector)} \rangle"
 
 
-class Hat(_Random):
+class Hat(_Real):
     """The hat part of |W y>: Gaussian, as if W were independent of y."""
+
+    vector = property(lambda self: self.args[0])
 
     def _sympystr(self, printer: Any) -> str:
         return f"hat|{printer.doprint(self.vector)}>"
@@ -41,8 +46,10 @@ class Hat(_Random):
         return rf"| {printer.doprint(self.vector)} \hat{{\rangle}}"
 
 
-class Dot(_Random):
+class Dot(_Real):
     """The dot part of |W y>: what y owes to W through earlier products with its transpose."""
+
+    vector = property(lambda self: self.args[0])
 
     def _sympystr(self, printer: Any) -> str:
         return f"dot|{printer.doprint(self.vector)}>"
@@ -51,25 +58,25 @@ class Dot(_Random):
         return rf"| {printer.doprint(self.vector)} \dot{{\rangle}}"
 
 
-class Base(_Random):
-    """The generic base ket: r = -1 an initial vector (number b), r >= 0 the hat-ket of product b at step r, layer m."""
+class Base(_Real):
+    """A base ket: number b, step and sample below, layers above; step -1 stands for initial vector b.
 
-    def __new__(cls, *args: Any) -> sp.Expr:
-        return super().__new__(cls, *map(sp.sympify, args))
+    args: b, Tuple(step, samples...), Tuple(layers...).
+    """
+
+    number = property(lambda self: self.args[0])
 
     def _sympystr(self, printer: Any) -> str:
-        return "beta[%s]" % ", ".join(printer.doprint(i) for i in self.args)
+        return "beta[%s]" % ",".join(map(printer.doprint, (*self.args[1], self.args[0], *self.args[2])))
 
     def _latex(self, printer: Any) -> str:
-        r, b, m = (printer.doprint(i) for i in self.args)
-        return rf"\beta_{{{r},{b}}}^{{{m}}}"
+        below = ",".join(map(printer.doprint, (*self.args[1], self.args[0])))
+        above = ",".join(map(printer.doprint, self.args[2]))
+        return rf"\beta_{{{below}}}" + (rf"^{{{above}}}" if above else "")
 
 
-class Bracket(sp.Expr):
-    """<u|v>, the expectation of the product of two kets: a number; symmetric."""
-
-    is_commutative = True
-    is_real = True
+class Bracket(_Real):
+    """<u|v>, the expectation of the product of two kets: a number; symmetric. args: vectors or base kets."""
 
     def __new__(cls, u: sp.Expr, v: sp.Expr) -> sp.Expr:
         return super().__new__(cls, *sorted((u, v), key=default_sort_key))
@@ -83,11 +90,8 @@ class Bracket(sp.Expr):
         return rf"\langle {u} | {v} \rangle"
 
 
-class Response(sp.Expr):
+class Response(_Real):
     """d|v> / d beta, the expected derivative of a ket in a base ket (a ``Hat``, a ``Base`` or an initial ``Ket``)."""
-
-    is_commutative = True
-    is_real = True
 
     vector = property(lambda self: self.args[0])
     base = property(lambda self: self.args[1])
@@ -99,53 +103,67 @@ class Response(sp.Expr):
         return rf"\frac{{\partial | {printer.doprint(self.vector)} \rangle}}{{\partial {printer.doprint(self.base)}}}"
 
 
-class Gamma(sp.Expr):
-    r"""Gamma_{t,r,a,b}(l/L, m/L): the coefficient of base ket (r, b, m) in vector family a at step t, node l.
+class Gamma(_Real):
+    """The coefficient of a base ket in a vector: Gamma_{t,r,a,b}(l/L, m/L) for steps t, r and layers l, m.
 
-    Scaled by sqrt(L) for r >= 0. args: t, r, a, b, l, m; m is 0 where r = -1. Source: paper B, appendix C.3.
+    args: a, b, then Tuples: steps and samples of the vector, of the base ket, layers of the vector, of the
+    base ket. Scaled by sqrt(L) for hat-kets; step r = -1 stands for initial vector b. Source: paper B,
+    appendix C.3.
     """
 
-    is_commutative = True
-    is_real = True
-
-    def __new__(cls, *args: Any) -> sp.Expr:
-        return super().__new__(cls, *map(sp.sympify, args))
-
     def _sympystr(self, printer: Any) -> str:
-        t, r, a, b, l, m = (printer.doprint(i) for i in self.args)
-        return f"Gamma[{t},{r},{a},{b}]({l}; {m})"
+        a, b, t, r, l, m = self.args
+        below = ",".join([_index(printer, t), _index(printer, r), printer.doprint(a), printer.doprint(b)])
+        return f"Gamma[{below.lstrip(',')}]({'; '.join(_index(printer, i) for i in (l, m) if i)})"
 
     def _latex(self, printer: Any) -> str:
-        t, r, a, b = (printer.doprint(i) for i in self.args[:4])
-        place = _layer_time(printer, self.args[4])
-        if self.args[1] != -1:
-            place += "," + _layer_time(printer, self.args[5])
-        return rf"\Gamma_{{{t},{r},{a},{b}}}\left({place}\right)"
+        a, b, t, r, l, m = self.args
+        initial = bool(r) and r[0] == -1
+        steps = [_index(printer, i) for i in (t, r[:1] if initial else r) if i]
+        below = [*steps, printer.doprint(a), printer.doprint(b)]
+        places = [_layer_time(printer, i) for i in ((l,) if initial else (l, m)) if i]
+        text = rf"\Gamma_{{{','.join(below)}}}"
+        return text + (rf"\left({','.join(places)}\right)" if places else "")
 
 
-class Covariance(sp.Expr):
-    """C_{t,s,b}(l/L): the covariance of the hat-kets of product b of layer l at steps t and s; args: t, s, b, l."""
+class Covariance(_Real):
+    """C_{t,s,b}(l/L): the covariance of two hat-kets of one matrix; symmetric.
 
-    is_commutative = True
-    is_real = True
+    args: b, b', then Tuples: steps and samples of the first, of the second, layers of the first, of the second.
+    """
 
     def __new__(cls, *args: Any) -> sp.Expr:
-        return super().__new__(cls, *map(sp.sympify, args))
+        b, c, t, s, l, m = map(sp.sympify, args)
+        if (default_sort_key(c), default_sort_key(t)) < (default_sort_key(b), default_sort_key(s)):
+            b, c, t, s, l, m = c, b, s, t, m, l
+        return super().__new__(cls, b, c, t, s, l, m)
 
     def _sympystr(self, printer: Any) -> str:
-        t, s, b, l = (printer.doprint(i) for i in self.args)
-        return f"C[{t},{s},{b}]({l})"
+        b, c, t, s, l, m = self.args
+        numbers = printer.doprint(b) if b == c else f"{printer.doprint(b)}-{printer.doprint(c)}"
+        places = "; ".join(_index(printer, i) for i in ((l,) if l == m else (l, m)) if i)
+        return f"C[{_index(printer, t)},{_index(printer, s)},{numbers}]({places})"
 
     def _latex(self, printer: Any) -> str:
-        t, s, b = (printer.doprint(i) for i in self.args[:3])
-        return rf"C_{{{t},{s},{b}}}\left({_layer_time(printer, self.args[3])}\right)"
+        b, c, t, s, l, m = self.args
+        numbers = printer.doprint(b) if b == c else f"{printer.doprint(b)} {printer.doprint(c)}"
+        places = [_layer_time(printer, i) for i in ((l,) if l == m else (l, m)) if i]
+        text = rf"C_{{{_index(printer, t)},{_index(printer, s)},{numbers}}}"
+        return text + (rf"\left({','.join(places)}\right)" if places else "")
 
 
-def _layer_time(printer: Any, layer: sp.Expr) -> str:
+def _index(printer: Any, indices: sp.Tuple) -> str:
+    """A step alone, a step with samples in parentheses."""
+    text = ",".join(map(printer.doprint, indices))
+    return f"({text})" if len(indices) > 1 else text
+
+
+def _layer_time(printer: Any, layers: sp.Tuple) -> str:
     """l / L, or 0 and 1 at the ends."""
     depth = sp.Symbol("L", integer=True, positive=True)
-    ratio = layer / depth
-    return printer.doprint(ratio) if ratio.is_number else rf"\tfrac{{{printer.doprint(layer)}}}{{L}}"
+    ratios = [layer / depth for layer in layers]
+    return ",".join(printer.doprint(ratio) if ratio.is_number else rf"\tfrac{{{printer.doprint(layer)}}}{{L}}"
+                    for ratio, layer in zip(ratios, layers))
 
 
 def ket(expression: sp.Expr) -> sp.Expr:
@@ -153,10 +171,31 @@ def ket(expression: sp.Expr) -> sp.Expr:
     if isinstance(expression, (Vec, MatVec)):
         return Ket(expression)
     if isinstance(expression, Moment):
-        factors = sp.Mul.make_args(expression.args[0])
-        if len(factors) == 2 and all(isinstance(v, (Vec, MatVec)) for v in factors):
-            return Bracket(*factors)
-        raise ValueError(f"{expression}: this version takes the average of a product of two vectors")
+        return expectation(expression.args[0])
     if not expression.has(Vec, MatVec):
         return expression
+    if isinstance(expression, sp.Sum):
+        return sp.Sum(ket(expression.function), *expression.limits)
     return expression.func(*map(ket, expression.args))
+
+
+def expectation(body: sp.Expr) -> sp.Expr:
+    """The limit of an average over coordinates of a polynomial of degree two in vectors, by bilinearity."""
+    total = sp.Integer(0)
+    for term in sp.Add.make_args(sp.expand(body)):
+        numbers, vectors = sp.Integer(1), []
+        for factor in sp.Mul.make_args(term):
+            base, power = factor.as_base_exp()
+            if not factor.has(Vec, MatVec):
+                numbers *= factor
+            elif isinstance(base, Vec) and power in (1, 2):
+                vectors += [base] * int(power)
+            else:
+                raise ValueError(f"average of {body}: {factor} is no vector with a name; assign it first")
+        if len(vectors) == 2:
+            total += numbers * Bracket(*vectors)
+        elif not vectors:
+            total += numbers
+        elif len(vectors) > 2:
+            raise ValueError(f"average of {body}: {term} is not a product of two vectors")
+    return total  # kets of linear programs have mean zero

@@ -6,30 +6,31 @@ from dataclasses import dataclass
 
 import sympy as sp
 
-from ..programs.language import Scal, Vec
+from ..programs.language import Vec
 from ..programs.program import Place
-from .coefficients import (BASE, CollectCoefficients, Differentiate, Expand, Independence, NameCoefficients,
-                           NameCovariances, covariance_bracket)
+from .coefficients import (Bases, CollectCoefficients, Differentiate, Expand, Independence, NameCoefficients,
+                           NameCovariances, gamma_of)
 from .derivation import Derivation
 from .equations import KetEquations
-from .kets import Bracket, Covariance, Gamma, Response
+from .kets import Bracket, Covariance, Gamma, Ket, Response
+from .memory import memory_equations
 from .printing import latex
 from .setting import Product, Setting
 
 
 @dataclass(frozen=True)
 class Equation:
-    """``target = value`` where the program stands at ``place``; Gamma's for the generic base ket (r, b, m)."""
+    """``target = value`` where the program stands at ``place``.
 
+    kind: "Gamma" (for the generic base ket), "C" (for all earlier products of the same matrix), "memory" (of an
+    optimizer: rho and w), or "scalar". products: the pair of a covariance.
+    """
+
+    kind: str
     target: sp.Expr
     value: sp.Expr
     place: Place
-
-    @property
-    def kind(self) -> str:
-        """``"Gamma"``, ``"C"`` or ``"scalar"``."""
-        return type(self.target).__name__ if isinstance(self.target, Gamma) else (
-            "C" if isinstance(self.target, Covariance) else "scalar")
+    products: tuple[Product, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,49 +66,58 @@ def derive_recursion(equations: KetEquations) -> RecursionEquations:
         raise ValueError(f"equations: {equations!r} given; allowed is what tp.kets(...) returns")
     setting = equations.setting
     derivation = Derivation(equations.derivation.steps)
-    depth = _depth(setting)
-    name, cov = NameCoefficients(setting, depth), NameCovariances(setting)
     found: list[Equation] = []
+    for matrix in setting.trained():
+        for target, value, place in memory_equations(setting, matrix):
+            if all(e.target != target for e in found):
+                found.append(Equation("memory", target, value, place))
     for e in equations.equations:
         for product in setting.products:
             if product.place == e.place:
-                found.append(_covariance(derivation, setting, product, depth, e.place))
-        if isinstance(e.target, Scal):
-            found.append(_scalar(derivation, setting, e.target, e.value, depth, e.place))
-            continue
-        v: Vec = e.target.vector
-        left: sp.Expr = Response(v, BASE)
-        value = derivation.apply(Differentiate(setting), left, e.value)
-        left, value = name.apply(left), derivation.apply(name, name.apply(left), value)
-        value = derivation.apply(cov, left, value)
-        found.append(Equation(left, derivation.apply(CollectCoefficients(), left, value), e.place))
-    return RecursionEquations(setting, tuple(found), derivation)
+                found += [_covariance(derivation, setting, product, other) for other in setting.products
+                          if product.same_group(other)]
+        if isinstance(e.target, Ket):
+            found.append(_coefficients(derivation, setting, e.target.vector, e.value, e.place))
+        else:
+            value = _brackets(derivation, setting, e.target, e.value)
+            found.append(Equation("scalar", e.target, value, e.place))
+    return RecursionEquations(setting, tuple(sorted(found, key=lambda e: e.place.position)), derivation)
 
 
-def _depth(setting: Setting) -> sp.Symbol:
-    """The size that the layers' loops run over."""
-    layered = [loop for place in setting.program.places() for loop in place.loops[1:]]
-    sizes = {s for loop in layered for s in (loop.first.free_symbols | loop.last.free_symbols)} & set(
-        setting.program.sizes)
-    if len(sizes) != 1:
-        raise ValueError(f"program {setting.program.name}: the layers run over {sizes or 'nothing'}; allowed is one "
-                         "depth")
-    return sizes.pop()
+def _coefficients(derivation: Derivation, setting: Setting, v: Vec, value: sp.Expr, place: Place) -> Equation:
+    beta = Bases(setting).generic()
+    value = derivation.apply(Differentiate(setting), Response(v, beta), value)
+    left = gamma_of(setting, v, *beta.args)
+    value = derivation.apply(NameCoefficients(setting), left, value)
+    value = derivation.apply(NameCovariances(setting), left, value)
+    value = _brackets(derivation, setting, left, value)
+    return Equation("Gamma", left, derivation.apply(CollectCoefficients(), left, value), place)
 
 
-def _covariance(derivation: Derivation, setting: Setting, product: Product, depth: sp.Symbol,
-                place: Place) -> Equation:
-    bracket = covariance_bracket(product, setting.time, setting.past)
-    left = NameCovariances(setting).apply(bracket)
-    value: sp.Expr = bracket
-    for rule in (Expand(setting, depth), Independence(setting), NameCoefficients(setting, depth, summed=True)):
-        value = derivation.apply(rule, left, value)
-    return Equation(left, value, place)
-
-
-def _scalar(derivation: Derivation, setting: Setting, target: sp.Expr, value: sp.Expr, depth: sp.Symbol,
-            place: Place) -> Equation:
+def _brackets(derivation: Derivation, setting: Setting, left: sp.Expr, value: sp.Expr) -> sp.Expr:
+    """Brackets that are no covariance of hat-kets are written out."""
     if value.has(Bracket):
-        for rule in (Expand(setting, depth), Independence(setting), NameCoefficients(setting, depth)):
-            value = derivation.apply(rule, target, value)
-    return Equation(target, value, place)
+        for rule in (Expand(setting), Independence(setting), NameCoefficients(setting, summed=True)):
+            value = derivation.apply(rule, left, value)
+    return value
+
+
+def _covariance(derivation: Derivation, setting: Setting, product: Product, other: Product) -> Equation:
+    """<v | v'> of the vectors of a product at its own place and of another of the same matrix at earlier indices."""
+    bases = Bases(setting)
+    away = {i: sp.Symbol(f"{i}_1", integer=True) for i in other.indices if isinstance(i, sp.Symbol)}
+    away[setting.time] = setting.past
+    same = dict(zip((i for i in other.matrix.indices if i.free_symbols),
+                    (i for i in product.matrix.indices if i.free_symbols)))
+    for index, here in same.items():  # one matrix: its indices agree
+        symbol, = index.free_symbols
+        away[symbol] = here - (index - symbol)
+    (b1, a1), (b2, a2) = bases.place(product, {}), bases.place(other, {})
+    left = Covariance(product.number, other.number, b1, b2.subs(away, simultaneous=True), a1,
+                      a2.subs(away, simultaneous=True))
+    value: sp.Expr = Bracket(product.matvec.vector, other.matvec.vector.subs(away, simultaneous=True))
+    value = _brackets(derivation, setting, left, value)
+    return Equation("C", left, value, product.place, (product, other))
+
+
+__all__ = ["Equation", "Gamma", "RecursionEquations", "derive_recursion"]

@@ -2,26 +2,48 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import sympy as sp
 
-from ..programs.language import Mat, MatVec, Transpose, Vec
-from ..programs.program import Place, Program
+from ..programs.language import Mat, MatVec, Member, Transpose, Vec
+from ..programs.program import Loop, Place, Program
 
 
 @dataclass(frozen=True)
 class Product:
-    """A product W v that the program makes, with W an initial matrix or its transpose; number b of the base kets."""
+    """A product W v that the program makes, with W an initial matrix or its transpose.
+
+    number: b of its hat-kets; below: its step and samples, above: its layers, as the indices of its loops.
+    """
 
     number: int
     matvec: MatVec
     place: Place
+    below: sp.Tuple
+    above: sp.Tuple
 
     @property
-    def layer(self) -> sp.Expr:
-        """The index of its matrix that is not the training step."""
-        return initial_matrix(self.matvec.matrix).indices[-1]
+    def matrix(self) -> Mat:
+        return initial_matrix(self.matvec.matrix)
+
+    @property
+    def transposed(self) -> bool:
+        return isinstance(self.matvec.matrix, Transpose)
+
+    @property
+    def indices(self) -> tuple[sp.Expr, ...]:
+        return (*self.below, *self.above)
+
+    def same_group(self, other: "Product") -> bool:
+        """Do the hat-kets of both correlate: one family of matrices, one orientation?"""
+        return self.matrix.same_family(other.matrix) and self.transposed == other.transposed
+
+    def indices_of(self, vector: Vec) -> dict[sp.Symbol, sp.Expr] | None:
+        """Where ``vector`` is what the product multiplies: values of its loops' indices, None if unclear."""
+        unknowns = {i for i in self.indices if isinstance(i, sp.Symbol)}
+        found = solve_indices(self.matvec.vector.indices, vector.indices, unknowns)
+        return found if found is not None and set(found) == unknowns else None
 
 
 def initial_matrix(matrix: sp.Expr) -> Mat:
@@ -29,34 +51,49 @@ def initial_matrix(matrix: sp.Expr) -> Mat:
     return matrix.args[0] if isinstance(matrix, Transpose) else matrix
 
 
-def is_initial(matrix: sp.Expr) -> bool:
-    """Is this W_0 or its transpose?"""
-    bare = initial_matrix(matrix)
-    return isinstance(bare, Mat) and bare.indices[0] == 0
+def solve_indices(pattern: tuple[sp.Expr, ...], values: tuple[sp.Expr, ...], unknowns: set[sp.Symbol]
+                  ) -> dict[sp.Symbol, sp.Expr] | None:
+    """Values of ``unknowns`` at which ``pattern`` (each index affine in one unknown) equals ``values``, or None."""
+    found: dict[sp.Symbol, sp.Expr] = {}
+    for index, value in zip(pattern, values):
+        free = index.free_symbols & unknowns
+        if not free:
+            if sp.expand(index - value) != 0:
+                return None
+            continue
+        symbol, = free
+        solution = sp.expand(value - (index - symbol))  # indices are a loop's variable and a shift
+        if found.setdefault(symbol, solution) != solution:
+            return None
+    return found
 
 
 @dataclass(frozen=True)
 class Setting:
     """A program as the rules see it.
 
-    time: the index of the outermost loop; updates: for every matrix family its unrolled value
-    W_t = W_0 - sum; families: representatives of the vector families in order of assignment, number a of
-    their coefficients; products: products with initial matrices, number b of their hat-kets.
+    clock: the loop over training steps, None for a program without; time: its index (a symbol that stands for
+    the only step where there is no loop); families: representatives of the vector families in order of
+    assignment, number a of their coefficients; products: products with initial matrices, number b of their
+    hat-kets; depth: the size that layers run over, or None.
     """
 
     program: Program
+    clock: Loop | None
     time: sp.Symbol
     families: tuple[Vec, ...]
     products: tuple[Product, ...]
-    past: sp.Symbol = field(default=sp.Symbol("s", integer=True, nonnegative=True))
+    depth: sp.Symbol | None
+    past = sp.Symbol("s", integer=True, nonnegative=True)
 
     @classmethod
     def of(cls, program: Program) -> "Setting":
         places = program.places()
-        clocks = {place.indices[0] for place in places if place.indices}
-        if len(clocks) != 1:
-            raise ValueError(f"program {program.name}: one outermost loop over training steps is needed, found "
-                             f"{clocks or 'none'}")
+        loops = [s for s in program.body if isinstance(s, Loop)]
+        size = program.sizes[0] if program.sizes else None
+        clock = next((loop for loop in loops if size is not None and size in loop.last.free_symbols), None)
+        time = clock.index if clock is not None else sp.Symbol("t", integer=True, nonnegative=True)
+        layers = _layer_symbols(program)
         families: list[Vec] = []
         products: list[Product] = []
         for place in places:
@@ -64,42 +101,94 @@ class Setting:
             if isinstance(target, Vec) and not any(target.same_family(v) for v in families):
                 families.append(target)
             for matvec in sorted(place.statement.value.atoms(MatVec), key=sp.default_sort_key):
-                products.append(Product(len(products), at_start(matvec), place))
-        return cls(program, clocks.pop(), tuple(families), tuple(products))
+                inside = clock is not None and clock in place.loops
+                if clock is not None and not inside:
+                    raise ValueError(f"program {program.name}: {target} := {place.statement.value} multiplies by a "
+                                     "matrix outside the loop over training steps; products belong inside")
+                indices = [i for i in place.indices if i != time]
+                below = sp.Tuple(time if inside else 0, *(i for i in indices if i not in layers))
+                above = sp.Tuple(*(i for i in indices if i in layers))
+                products.append(Product(len(products), _at_start(program, matvec), place, below, above))
+        return cls(program, clock, time, tuple(families), tuple(products), _depth(places, layers, program))
 
-    def update(self, matrix: Mat) -> Place | None:
-        """The statement that updates the family of ``matrix``, if the program has one."""
-        for place in self.program.places():
-            if matrix.same_family(place.statement.target):
-                return place
-        return None
+    def updates(self, matrix: Mat) -> list[Place]:
+        """The statements that assign members of the family of ``matrix``."""
+        return [p for p in self.program.places() if matrix.same_family(p.statement.target)]
 
     def trained(self) -> list[Mat]:
-        """One member W_t, at symbolic step, of every matrix family that is updated."""
-        targets = [place.statement.target for place in self.program.places()]
-        return [m.at(self.time, *m.indices[1:]) for m in targets if isinstance(m, Mat)]
+        """One member W_t, at symbolic step, of every family of matrices that products meet and updates change."""
+        found: list[Mat] = []
+        for product in self.products:
+            place = next(iter(self.updates(product.matrix)), None)
+            if place is not None and not any(product.matrix.same_family(m) for m in found):
+                found.append(product.matrix.at(self.time, *product.matrix.indices[1:]))
+        return found
+
+    def is_initial(self, matrix: sp.Expr) -> bool:
+        """Is this one of the program's initial matrices, or its transpose?"""
+        bare = initial_matrix(matrix)
+        return any(m.same_family(bare) and (len(m.indices) == 0 or m.indices[0] == bare.indices[0]
+                                            or not self.updates(bare)) for m in self.program.matrices)
 
     def family_number(self, vector: Vec) -> int:
-        return next(i for i, v in enumerate(self.families) if v.same_family(vector))
+        for i, v in enumerate(self.families):
+            if v.same_family(vector):
+                return i
+        raise ValueError(f"{vector} is neither an initial vector nor assigned")
 
     def initial_number(self, vector: Vec) -> int | None:
         """Position of an initial vector among the program's, or None."""
         return self.program.vectors.index(vector) if vector in self.program.vectors else None
 
-    def product_like(self, matvec: MatVec) -> tuple[Product, sp.Expr, sp.Expr]:
-        """(product, step, layer): which of the program's products ``matvec`` is, and at which indices."""
+    def step(self, vector: Vec) -> sp.Expr:
+        """The training step of a vector: its first index, where its family is assigned inside the loop."""
+        if self.clock is None or not vector.indices or not self._in_time(vector):
+            return self.time
+        return vector.indices[0]
+
+    def _in_time(self, vector: Vec) -> bool:
+        return any(self.clock in p.loops for p in self.program.places() if vector.same_family(p.statement.target))
+
+    def product_like(self, matvec: MatVec) -> tuple[Product, dict[sp.Expr, sp.Expr]]:
+        """(product, substitution of its loops' indices): which of the program's products ``matvec`` is."""
         for product in self.products:
             known = product.matvec
-            if isinstance(known.matrix, Transpose) != isinstance(matvec.matrix, Transpose):
+            if (product.transposed != isinstance(matvec.matrix, Transpose)
+                    or not product.matrix.same_family(initial_matrix(matvec.matrix))
+                    or not known.vector.same_family(matvec.vector)):
                 continue
-            if (initial_matrix(known.matrix).same_family(initial_matrix(matvec.matrix))
-                    and known.vector.same_family(matvec.vector)):
-                return product, matvec.vector.indices[0], initial_matrix(matvec.matrix).indices[-1]
+            unknowns = {i for i in product.indices if isinstance(i, sp.Symbol)}
+            found = solve_indices((*product.matrix.indices, *known.vector.indices),
+                                  (*initial_matrix(matvec.matrix).indices, *matvec.vector.indices), unknowns)
+            if found is not None:
+                return product, found
         raise ValueError(f"{matvec} is none of the program's products")
 
 
-def at_start(matvec: MatVec) -> MatVec:
+def _at_start(program: Program, matvec: MatVec) -> MatVec:
     """W_t y -> W_0 y."""
     bare = initial_matrix(matvec.matrix)
-    first = bare.at(0, *bare.indices[1:])
+    given = next((m for m in program.matrices if m.same_family(bare)), None)
+    if given is None:
+        raise ValueError(f"program {program.name}: {matvec} multiplies by {bare}, whose family has no initial member")
+    first = bare.at(given.indices[0], *bare.indices[1:]) if given.indices and given.indices[0].is_number else bare
     return MatVec(Transpose(first) if isinstance(matvec.matrix, Transpose) else first, matvec.vector)
+
+
+def _layer_symbols(program: Program) -> set[sp.Symbol]:
+    """Loop indices that stand among the superscripts of some member."""
+    found: set[sp.Symbol] = set()
+    for place in program.places():
+        for member in place.statement.value.atoms(Member) | {place.statement.target}:
+            cut = len(member.indices) - int(member.args[2])
+            found |= {s for index in member.indices[cut:] for s in index.free_symbols}
+    return found & {i for place in program.places() for i in place.indices}
+
+
+def _depth(places: list[Place], layers: set[sp.Symbol], program: Program) -> sp.Symbol | None:
+    """The size that the layers' loops run over; None without layers."""
+    loops = [loop for place in places for loop in place.loops if loop.index in layers]
+    sizes = {s for loop in loops for s in loop.first.free_symbols | loop.last.free_symbols} & set(program.sizes)
+    if len(sizes) > 1:
+        raise ValueError(f"program {program.name}: the layers run over {sizes}; allowed is one depth")
+    return sizes.pop() if sizes else None

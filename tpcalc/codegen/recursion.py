@@ -12,51 +12,70 @@ from ..calculus.equations import KetEquations
 from ..calculus.recursion import RecursionEquations, derive_recursion
 from ..errors import Divergence
 from .cache import load_source
-from .source import LossRule, numba_source, parameters
+from .source import LossRule, argument_names, numba_source, parameters, result_names
 
 
 @dataclass(frozen=True)
 class Trained:
     """What a compiled recursion computes.
 
-    outputs: (steps,); Gamma: (steps, steps + 1, families, bases, L + 1, L + 1), indexed [t, r + 1, a, b, l, m]
-    with m = 0 where r = -1; C: (steps, steps, products, L + 1), indexed [t, s, b, l].
+    outputs: those of the scalar family f, shape of the inputs; arrays: all scalars, Gamma's and C's by name,
+    indexed as ``codegen.source.numba_source`` says.
     """
 
     outputs: np.ndarray
-    Gamma: np.ndarray
-    C: np.ndarray
+    arrays: dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
 class CompiledRecursion:
     """A numba kernel made from a derived recursion.
 
-    Call it with ``depth``, the inputs and targets (steps,) and values for ``parameters``; raises ``ValueError``
-    for missing or unknown ones, ``Divergence`` naming the step where the solution blows up.
+    sizes, data, parameters: the names of its arguments, beside the targets ``y``; results: those of its arrays.
+    ``evaluate`` takes all by name; calling it is shorter for programs with inputs xi and outputs f.
     """
 
     source: str
-    parameters: tuple[str, ...]
+    sizes: tuple[str, ...]
     data: tuple[str, ...]
+    parameters: tuple[str, ...]
+    results: tuple[str, ...]
     kernel: Callable[..., Any]
 
+    def evaluate(self, **values: Any) -> dict[str, np.ndarray]:
+        """All arrays by name, from sizes (whole numbers), data and ``y`` (arrays) and parameters (numbers).
+
+        Raises ``ValueError`` for missing, unknown or non-finite arguments.
+        """
+        needed = (*self.sizes, *self.data, "y", *self.parameters)
+        if set(values) != set(needed):
+            raise ValueError(f"arguments: {sorted(values)} given; needed are {sorted(needed)}")
+        arguments: list[Any] = [_checks.positive_integer(name, values[name]) for name in self.sizes]
+        arguments += [np.atleast_1d(_checks.finite_array(name, values[name])) for name in (*self.data, "y")]
+        arguments += [float(_checks.finite_array(name, values[name])) for name in self.parameters]
+        return dict(zip(self.results, self.kernel(*arguments)))
+
     def __call__(self, depth: int, inputs: Any, targets: Any, **values: Any) -> Trained:
-        layers = _checks.positive_integer("depth", depth)
+        """Train: inputs and targets of shape (steps,), or (steps, batch) for a program with a batch.
+
+        values: the parameters, and data other than the inputs. Raises ``ValueError`` for what is missing,
+        unknown or does not fit, ``Divergence`` naming the step where the solution blows up.
+        """
         needed = set(self.parameters) | set(self.data[1:])
         if set(values) != needed:
             raise ValueError(f"parameters: {sorted(values)} given; needed are {sorted(needed)}")
         xi, y = _checks.finite_array("inputs", inputs), _checks.finite_array("targets", targets)
-        if xi.ndim != 1 or xi.shape != y.shape or not len(xi):
-            raise ValueError(f"inputs of shape {xi.shape}, targets of shape {y.shape} given; allowed is one number a "
-                             "step")
-        extra = [_checks.finite_array(name, values[name]) for name in self.data[1:]]
-        numbers = [float(values[name]) for name in self.parameters]
-        outputs, _, Gamma, C = self.kernel(len(xi), layers, xi, *extra, y, *numbers)
-        if not np.all(np.isfinite(outputs)):
-            step = int(np.argmin(np.isfinite(outputs)))
+        dimensions = len(self.sizes) - 1
+        if xi.ndim != dimensions or xi.shape != y.shape or not xi.size:
+            raise ValueError(f"inputs of shape {xi.shape}, targets of shape {y.shape} given; allowed are equal shapes "
+                             f"of {dimensions} dimension{'s' if dimensions > 1 else ''}")
+        sizes = dict(zip(self.sizes, (xi.shape[0], _checks.positive_integer("depth", depth), *xi.shape[1:])))
+        arrays = self.evaluate(**sizes, **{self.data[0]: xi}, y=y, **values)
+        finite = np.isfinite(arrays["f"]).reshape(len(arrays["f"]), -1).all(axis=1)
+        if not finite.all():
+            step = int(np.argmin(finite))
             raise Divergence(f"training diverges at step {step} of the compiled recursion", step=step)
-        return Trained(outputs, Gamma, C)
+        return Trained(arrays["f"][:len(xi)], arrays)
 
 
 @dataclass(frozen=True)
@@ -64,15 +83,17 @@ class Recursion(RecursionEquations):
     """A derived recursion that can be compiled; see ``RecursionEquations``."""
 
     def compile(self, loss: LossRule = lambda f, y: f - y) -> CompiledRecursion:
-        """A numba kernel of this recursion, for one input and one output a step.
+        """A numba kernel of this recursion.
 
         loss: the derivative of the loss in the output, from sympy expressions of f and the target y. The
         source goes to a per-user cache, named by its content, so that other processes find it compiled.
         """
-        source = numba_source(self, loss)
-        names = tuple(str(s) for s in parameters(self))
-        data = tuple(member.name for member in self.setting.program.data)
-        return CompiledRecursion(source, names, data, load_source(source).kernel)
+        source, program = numba_source(self, loss), self.setting.program
+        names = argument_names(self)
+        known = len(program.sizes) + len(program.data)
+        return CompiledRecursion(source, names[:len(program.sizes)], names[len(program.sizes):known],
+                                 tuple(str(s) for s in parameters(self)), result_names(self),
+                                 load_source(source).kernel)
 
 
 def recursion(equations: KetEquations) -> Recursion:

@@ -8,8 +8,10 @@ from typing import Callable
 import sympy as sp
 from sympy.printing.pycode import PythonCodePrinter
 
+from ..calculus.coefficients import Bases
 from ..calculus.kets import Covariance, Gamma
 from ..calculus.recursion import Equation, RecursionEquations
+from ..calculus.setting import Product, Setting
 from ..programs.language import LossDerivative, Scal
 from ..programs.program import Loop
 
@@ -39,22 +41,29 @@ class _Lines:
 class _Printer(PythonCodePrinter):
     """Expressions as Python: members of families as array elements, sums as names of accumulators."""
 
-    def __init__(self, out: _Lines) -> None:
+    def __init__(self, out: _Lines, setting: Setting) -> None:
         super().__init__({"allow_unknown_functions": False})
-        self.out = out
+        self.out, self.setting = out, setting
+
+    def element(self, name: str, indices: object) -> str:
+        inside = ", ".join(map(self._print, indices))  # type: ignore[call-overload]
+        return f"{name}[{inside}]" if inside else f"{name}[0]"
 
     def _print_Symbol(self, expr: sp.Symbol) -> str:
         return expr.name.replace("'", "_")
 
     def _print_Scal(self, expr: Scal) -> str:
-        return f"{expr.name}[{', '.join(map(self._print, expr.indices))}]"
+        return self.element(expr.name, expr.indices)
 
     def _print_Gamma(self, expr: Gamma) -> str:
-        t, r, a, b, l, m = expr.args
-        return f"Gamma[{', '.join(map(self._print, (t, r + 1, a, b, l, m)))}]"
+        a, b, t, r, l, m = expr.args
+        if r[0] == -1:
+            return self.element(f"Gamma{a}", (*t, *l, sp.Integer(0), b, *(sp.Integer(0) for _ in (*r[1:], *m))))
+        return self.element(f"Gamma{a}", (*t, *l, r[0] + 1, b, *r[1:], *m))
 
     def _print_Covariance(self, expr: Covariance) -> str:
-        return f"C[{', '.join(map(self._print, expr.args))}]"
+        b, c, t, s, l, m = expr.args
+        return self.element(f"C{b}_{c}", (*t, *s, *l, *_free_layers(self.setting.products[int(c)], m, self.setting)))
 
     def _print_KroneckerDelta(self, expr: sp.KroneckerDelta) -> str:
         return "(1.0 if {} == {} else 0.0)".format(*map(self._print, expr.args))
@@ -73,9 +82,15 @@ class _Printer(PythonCodePrinter):
         return name
 
 
+def _free_layers(product: Product, layers: sp.Tuple, setting: Setting) -> tuple[sp.Expr, ...]:
+    """Of a hat-ket's layers those that its matrix does not fix: the others are those of its partner."""
+    fixed = {s for index in product.matrix.indices for s in index.free_symbols}
+    return tuple(layer for symbol, layer in zip(Bases(setting).above, layers) if symbol not in fixed)
+
+
 def parameters(recursion: RecursionEquations) -> tuple[sp.Symbol, ...]:
     """The symbols that stay free, such as alpha and gamma, sorted by name."""
-    bound: set[sp.Symbol] = set(recursion.setting.program.sizes)
+    bound: set[sp.Symbol] = set(recursion.setting.program.sizes) | {recursion.setting.time, recursion.setting.past}
     free: set[sp.Symbol] = set()
     for equation in recursion.equations:
         bound |= {loop.index for loop in equation.place.loops} | set(equation.target.free_symbols)
@@ -84,36 +99,105 @@ def parameters(recursion: RecursionEquations) -> tuple[sp.Symbol, ...]:
     return tuple(sorted(free - bound, key=str))
 
 
-def numba_source(recursion: RecursionEquations, loss: LossRule) -> str:
-    """The source of ``kernel(T, L, data..., parameters...) -> (scalars..., Gamma, C)``.
+def argument_names(recursion: RecursionEquations) -> tuple[str, ...]:
+    """Names of the kernel's arguments: sizes, data, the targets y, parameters."""
+    program = recursion.setting.program
+    return (*(s.name for s in program.sizes), *(d.name for d in program.data), "y",
+            *(s.name for s in parameters(recursion)))
 
-    loss: from the expressions of an output f and a target y to the derivative of the loss in f. Arrays:
-    Gamma[t, r + 1, a, b, l, m] with m = 0 where r = -1, and C[t, s, b, l].
-    """
+
+def result_names(recursion: RecursionEquations) -> tuple[str, ...]:
+    """Names of the arrays the kernel returns: scalars, Gamma's by family, C's by pair of products."""
     setting = recursion.setting
-    steps, depth = setting.program.sizes
-    data = [member.name for member in setting.program.data] + ["y"]
-    scalars = [e.target.name for e in recursion.equations if e.kind == "scalar"]
-    symbols = parameters(recursion)
+    scalars = dict.fromkeys(e.target.name for e in recursion.equations if e.kind == "scalar")
+    pairs = dict.fromkeys(tuple(sorted((e.products[0].number, e.products[1].number)))
+                          for e in recursion.equations if e.kind == "C")
+    return (*scalars, *(f"Gamma{a}" for a in range(len(setting.families))), *(f"C{b}_{c}" for b, c in pairs))
+
+
+def numba_source(recursion: RecursionEquations, loss: LossRule) -> str:
+    """The source of ``kernel(*argument_names) -> result_names``.
+
+    loss: from the expressions of an output f and a target y to the derivative of the loss in f. Arrays are
+    indexed by what their names stand for, steps, samples and layers by their values (index 0 unused where a
+    loop starts at 1): Gamma_a[vector's indices, r + 1, b, base ket's samples, layers] with r + 1 = 0 for
+    initial vectors; C_b_b'[below, below', layers, layers that the matrix of b' does not fix].
+    """
     out = _Lines()
-    printer = _Printer(out)
-    bases = max(len(setting.products), len(setting.program.vectors))
-    T, L = steps.name, depth.name
-    for name in scalars:
-        out.add(f"{name} = np.zeros({T})")
-    out.add(f"Gamma = np.zeros(({T}, {T} + 1, {len(setting.families)}, {bases}, {L} + 1, {L} + 1))")
-    out.add(f"C = np.zeros(({T}, {T}, {len(setting.products)}, {L} + 1))")
+    setting = recursion.setting
+    printer = _Printer(out, setting)
+    for name, shape in _shapes(recursion).items():
+        out.add(f"{name} = np.zeros(({', '.join(map(printer.doprint, shape))},))")
+    _initial_members(out, printer, recursion)
+    if setting.clock is None:
+        out.add(f"{setting.time} = 0")
     opened: tuple[Loop, ...] = ()
     for equation in recursion.equations:
         opened = _enter(out, printer, opened, equation.place.loops)
         _assign(out, printer, recursion, equation, loss)
     out.depth = 1
-    out.add(f"return {', '.join(scalars)}, Gamma, C")
-    arguments = ", ".join([T, L, *data, *(s.name for s in symbols)])
+    out.add(f"return {', '.join(result_names(recursion))},")
     head = ['"""Generated by tpcalc from a derived recursion; rewritten when the recursion changes."""', "",
             "import math", "", "import numpy as np", "from numba import njit", "", "", "@njit(cache=True)",
-            f"def kernel({arguments}):"]
+            f"def kernel({', '.join(argument_names(recursion))}):"]
     return "\n".join(head + out.lines) + "\n"
+
+
+def _extent(loop: Loop) -> sp.Expr:
+    """One more than the largest value of a loop's index."""
+    return (loop.first if loop.descending else loop.last) + 1
+
+
+def _shapes(recursion: RecursionEquations) -> dict[str, tuple[sp.Expr, ...]]:
+    """Shapes of all arrays, by name."""
+    setting = recursion.setting
+    loops = {loop.index: loop for place in setting.program.places() for loop in place.loops}
+    bases = Bases(setting)
+    steps = sp.Integer(1) if setting.clock is None else _extent(setting.clock)
+    base = (steps + 1, sp.Integer(max(len(setting.products), len(setting.program.vectors), 1)),
+            *(_extent(loops[i]) for i in bases.below + bases.above))
+
+    def reach(index: sp.Expr) -> sp.Expr:
+        values = [sp.Integer(0)]
+        for symbol in index.free_symbols & set(loops):
+            values += [index.subs(symbol, loops[symbol].first), index.subs(symbol, loops[symbol].last)]
+        return sp.Max(index if not index.free_symbols & set(loops) else 0, *values) + 1
+
+    shapes: dict[str, tuple[sp.Expr, ...]] = {}
+    for e in recursion.equations:
+        if e.kind == "Gamma":
+            a, _, t, _, l, _ = e.target.args
+            own = tuple(map(reach, (*t, *l)))
+            old = shapes.get(f"Gamma{a}", own + base)
+            shapes[f"Gamma{a}"] = tuple(map(sp.Max, own, old)) + base
+        elif e.kind == "C":
+            b, c = sorted(p.number for p in e.products)
+            one, two = setting.products[b], setting.products[c]
+            fixed = {s for index in two.matrix.indices for s in index.free_symbols}
+            samples, layers = [_extent(loops[i]) for i in bases.below], [_extent(loops[i]) for i in bases.above]
+            free = [_extent(loops[i]) for i in bases.above if i not in fixed]
+            shapes[f"C{one.number}_{two.number}"] = (steps, *samples, steps, *samples, *layers, *free)
+        else:
+            indices = [steps + 1 if i.has(setting.time, setting.past) else reach(i) for i in e.target.indices]
+            shapes[e.target.name] = tuple(indices) or (sp.Integer(1),)
+    return shapes
+
+
+def _initial_members(out: _Lines, printer: _Printer, recursion: RecursionEquations) -> None:
+    """Coefficients that are there from the start: of initial vectors that are trained, and of trained matrices."""
+    setting = recursion.setting
+    bases = Bases(setting)
+    for number, v in enumerate(setting.program.vectors):
+        if any(v.same_family(w) for w in setting.families):
+            below, above = bases.initial(number)
+            cut = len(v.indices) - int(v.args[2])
+            member = Gamma(setting.family_number(v), number, v.indices[:cut], below, v.indices[cut:], above)
+            out.add(f"{printer.doprint(member)} = 1.0")
+    for e in recursion.equations:
+        if e.kind == "memory" and e.target.name.startswith("rho_"):
+            given = [m for m in setting.program.matrices if f"rho_{m.name}" == e.target.name]
+            if given:
+                out.add(f"{e.target.name}[{printer.doprint(given[0].indices[0])}] = 1.0")
 
 
 def _enter(out: _Lines, printer: _Printer, opened: tuple[Loop, ...], wanted: tuple[Loop, ...]) -> tuple[Loop, ...]:
@@ -130,36 +214,69 @@ def _enter(out: _Lines, printer: _Printer, opened: tuple[Loop, ...], wanted: tup
 
 
 def _assign(out: _Lines, printer: _Printer, recursion: RecursionEquations, equation: Equation, loss: LossRule) -> None:
-    setting, depth = recursion.setting, out.depth
-    t, L = setting.time, setting.program.sizes[1]
+    depth = out.depth
     out.add(f"# {equation.target}")
-    value = equation.value
-    if equation.kind == "scalar":
-        target = sp.Function("y")(t)
-        value = value.replace(lambda e: isinstance(e, LossDerivative), lambda e: loss(e.args[0], target))
-        text = printer.doprint(value.subs(target, sp.Symbol("y[t]")))
-        out.add(f"{printer.doprint(equation.target)} = {text}")
-    elif equation.kind == "C":
-        s = setting.past
-        out.open(f"for {s} in range({t} + 1):")
-        out.add(f"{printer.doprint(equation.target)} = {printer.doprint(value)}")
-        swapped = equation.target.func(*(equation.target.args[1], equation.target.args[0], *equation.target.args[2:]))
-        out.add(f"{printer.doprint(swapped)} = {printer.doprint(equation.target)}")
-    else:
-        r, b, m = (equation.target.args[i] for i in (1, 3, 5))
-        out.open(f"for {b} in range({len(setting.program.vectors)}):")
-        early = {r: sp.Integer(-1), m: sp.Integer(0)}
-        out.add(f"{printer.doprint(equation.target.subs(early))} = {printer.doprint(_at(value, early))}")
-        out.depth = depth
-        out.open(f"for {b} in range({len(setting.products)}):")
-        out.open(f"for {r} in range({t} + 1):")
-        out.open(f"for {m} in range(1, {L} + 1):")
-        out.add(f"{printer.doprint(equation.target)} = {printer.doprint(value)}")
+    {"scalar": _assign_scalar, "memory": _assign_memory, "C": _assign_covariance,
+     "Gamma": _assign_gamma}[equation.kind](out, printer, recursion, equation, loss)
     out.depth = depth
 
 
+def _assign_scalar(out: _Lines, printer: _Printer, recursion: RecursionEquations, e: Equation, loss: LossRule) -> None:
+    target = sp.Symbol(printer.element("y", e.target.indices))
+    value = e.value.replace(lambda x: isinstance(x, LossDerivative), lambda x: loss(x.args[0], target))
+    out.add(f"{printer.doprint(e.target)} = {printer.doprint(value)}")
+
+
+def _assign_memory(out: _Lines, printer: _Printer, recursion: RecursionEquations, e: Equation, loss: LossRule) -> None:
+    setting = recursion.setting
+    if e.target.has(setting.past):
+        out.open(f"for {setting.past} in range({setting.time} + 1):")
+    out.add(f"{printer.doprint(e.target)} = {printer.doprint(e.value)}")
+
+
+def _assign_covariance(out: _Lines, printer: _Printer, recursion: RecursionEquations, e: Equation,
+                       loss: LossRule) -> None:
+    """With every earlier product of the same matrix; unborn ones have coefficients 0 and are met again."""
+    setting = recursion.setting
+    here = {loop.index for loop in e.place.loops}
+    free = e.target.free_symbols - here
+    for loop in e.products[1].place.loops:
+        away = setting.past if loop is setting.clock else sp.Symbol(f"{loop.index}_1", integer=True)
+        if away in free:
+            last = setting.time if loop is setting.clock else _extent(loop) - 1
+            first = loop.last if loop.descending else loop.first
+            out.open(f"for {away} in range({printer.doprint(first)}, {printer.doprint(last)} + 1):")
+    out.add(f"{printer.doprint(e.target)} = {printer.doprint(e.value)}")
+    b, c, t, s, l, m = e.target.args
+    if b == c:
+        name = f"C{b}_{c}"
+        layers = _free_layers(e.products[1], l, setting)
+        out.add(f"{printer.element(name, (*s, *t, *m, *layers))} = {printer.doprint(e.target)}")
+
+
+def _assign_gamma(out: _Lines, printer: _Printer, recursion: RecursionEquations, e: Equation, loss: LossRule) -> None:
+    setting = recursion.setting
+    bases, depth = Bases(setting), out.depth
+    generic = bases.generic()
+    for number in range(len(setting.program.vectors)):
+        below, above = bases.initial(number)
+        numbers = {generic.number: sp.Integer(number), **dict(zip((*generic.args[1], *generic.args[2]),
+                                                                  (*below, *above)))}
+        out.add(f"{printer.doprint(e.target.subs(numbers))} = {printer.doprint(_at(e.value, numbers))}")
+    if setting.clock is not None and setting.clock not in e.place.loops:
+        return  # before the first step there are no hat-kets
+    for product in setting.products:
+        fixed = bases.fixed(product, generic)
+        for variable, first, last in bases.ranges(product, generic, setting.time):
+            index, start, stop = map(printer.doprint, (variable, first, last + 1))
+            out.open(f"for {index} in range({start}, {stop}):")
+        out.add(f"{printer.doprint(e.target.subs(fixed))} = {printer.doprint(_at(e.value, fixed))}")
+        out.depth = depth
+
+
 def _at(value: sp.Expr, numbers: dict[sp.Symbol, sp.Expr]) -> sp.Expr:
-    """An equation at the initial vectors: what is born at a step r >= 0 vanishes."""
+    """An equation for one kind of base ket; steps are at least 0, so that deltas with -1 vanish."""
     inside = value.subs(numbers)
-    return inside.replace(lambda e: isinstance(e, sp.KroneckerDelta) and any(i.is_negative for i in e.args)
-                          and not all(i.is_number for i in e.args), lambda e: sp.Integer(0))
+    return inside.replace(
+        lambda e: isinstance(e, sp.KroneckerDelta) and any(i.is_negative for i in e.args)
+        and any(not i.is_number for i in e.args), lambda e: sp.Integer(0))

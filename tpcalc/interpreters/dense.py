@@ -35,12 +35,14 @@ def read_dense(task: Task, optimizer: SGD, scale: DepthScaling, depth: int, widt
     """Train one network of ``width`` n and ``depth`` L in float64; ``nodes``: which l = 0..L to keep.
 
     Read-in U ~ N(0, 1) and read-out V = nV / n, nV ~ N(0, 1), frozen; W^l ~ N(0, 1/n), updated by
-    -lr g mean_i delta_i x_i^T / n. Raises ``MemoryError`` before the work, ``Divergence`` on overflow.
+    the optimizer on g mean_i delta_i x_i^T / n. Raises ``MemoryError`` before the work, ``Divergence`` on overflow.
     """
-    _checks.memory(8.0 * depth * width**2, f"a network of width {width} and depth {depth}",
+    matrices = 2 * depth if optimizer.momentum else depth
+    _checks.memory(8.0 * matrices * width**2, f"a network of width {width} and depth {depth}",
                    "take a smaller width or depth")
     rng = np.random.default_rng(seed)
     eps, g, rates = scale.multiplier(depth), scale.update_size(depth), optimizer.schedule(task.steps)
+    buffers = [np.zeros(())] * depth
     U, nV = rng.normal(size=(task.d_in, width)), rng.normal(size=(task.d_out, width))
     W = rng.standard_normal((depth, width, width))
     W /= np.sqrt(width)
@@ -71,7 +73,8 @@ def read_dense(task: Task, optimizer: SGD, scale: DepthScaling, depth: int, widt
                 rows = slice(t * task.batch, (t + 1) * task.batch)
                 kept[0, :, rows], kept[1, :, rows] = x[nodes], delta[nodes]
             for l in range(depth):
-                W[l] -= (rates[t] * g / (task.batch * width)) * (delta[l + 1].T @ x[l])
+                gradient = (g / (task.batch * width)) * (delta[l + 1].T @ x[l])
+                W[l], buffers[l] = optimizer.step(t, rates[t], W[l], gradient, buffers[l])
             if progress is not None:
                 progress(t + 1, task.steps)
     x_kept, delta_kept = (None, None) if kept is None else (kept[0], kept[1])

@@ -18,7 +18,7 @@ from typing import Iterator
 
 import sympy as sp
 
-from ..calculus.coefficients import B, M, R
+from ..calculus.coefficients import B, R, Bases
 from ..calculus.kets import Covariance, Gamma
 from ..calculus.recursion import Equation, RecursionEquations
 from ..programs.language import LossDerivative, Scal
@@ -70,7 +70,9 @@ def orders(recursion: RecursionEquations, point: dict[sp.Symbol, sp.Expr], steps
     point: values of the recursion's symbols. Data, targets and learning rates have exponent 0.
     """
     setting = recursion.setting
-    L = setting.program.sizes[1]
+    L = setting.depth
+    if L is None:
+        raise ValueError(f"program {setting.program.name} has no layers, so that nothing depends on the depth")
     found = tuple(one for t in range(steps) for equation in recursion.equations
                   for one in _contributions(recursion, equation, t, point, L))
     exponents: dict[Key, sp.Expr] = {}
@@ -118,11 +120,12 @@ def _contributions(recursion: RecursionEquations, equation: Equation, t: int, po
         instances = [now]
     for numbers in instances:
         target = _key_of(equation.target.xreplace(numbers))
-        for term, extra, update in _terms(equation.value, numbers, t, setting.past if equation.kind != "C" else None):
+        past = setting.past if equation.kind != "C" else None
+        for term, extra, update in _terms(equation.value, numbers, past, Bases(setting)):
             yield from _contribution(equation, target, term, extra, update, point, L, computed)
 
 
-def _terms(value: sp.Expr, numbers: dict, t: int, past: sp.Symbol | None) -> Iterator[tuple[sp.Expr, int, bool]]:
+def _terms(value: sp.Expr, numbers: dict, past: sp.Symbol | None, bases: Bases) -> Iterator[tuple[sp.Expr, int, bool]]:
     """Additive terms with sums over steps and families written out: (term, 1 for a sum over layers, update)."""
     for term in sp.Add.make_args(sp.expand(value)):
         sums = [f for f in sp.Mul.make_args(term) if isinstance(f, sp.Sum)]
@@ -131,7 +134,8 @@ def _terms(value: sp.Expr, numbers: dict, t: int, past: sp.Symbol | None) -> Ite
             continue
         total, = sums
         front = sp.Mul(*(f for f in sp.Mul.make_args(term) if f is not total)).xreplace(numbers)
-        finite = [(v, lo.xreplace(numbers), hi.xreplace(numbers)) for v, lo, hi in total.limits if v != M]
+        deep = {*bases.generic().args[2], *bases.generic("'").args[2]}
+        finite = [(v, lo.xreplace(numbers), hi.xreplace(numbers)) for v, lo, hi in total.limits if v not in deep]
         layers = len(total.limits) - len(finite)
         if not all(lo.is_Integer and hi.is_Integer for _, lo, hi in finite):
             raise ValueError(f"{total}: a sum whose range is not that of steps, families or layers")
@@ -174,9 +178,9 @@ def _contribution(equation: Equation, target: Key, term: sp.Expr, layers: int, u
 
 def _key_of(quantity: sp.Expr) -> Key:
     if isinstance(quantity, Gamma):
-        t, r, a, b = quantity.args[:4]
-        return ("Gamma", t, r, a, b)
+        a, b, t, r = quantity.args[:4]
+        return ("Gamma", t[0], r[0], a, b)
     if isinstance(quantity, Covariance):
-        t, s, b = quantity.args[:3]
-        return ("C", max(t, s), min(t, s), b)
+        b, c, t, s = quantity.args[:4]
+        return ("C", max(t[0], s[0]), min(t[0], s[0]), b) + ((c,) if b != c else ())
     return (quantity.name, *quantity.indices)

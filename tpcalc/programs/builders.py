@@ -2,46 +2,140 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import sympy as sp
 
 from ..parametrizations import DepthScaling
-from .language import Family, LossDerivative, Mat, MatVec, Moment, Outer, Scal, Transpose, Vec
+from .backprop import backpropagate
+from .language import Family, LossDerivative, Mat, MatVec, Moment, Scal, Vec
 from .networks import ResNet
 from .optimizers import SGD
-from .program import Assign, Loop, Program
+from .program import Assign, Loop, Program, Statement
 
-T, L = sp.symbols("T L", integer=True, positive=True)
-t, l = sp.symbols("t l", integer=True, nonnegative=True)
+T, L, BATCH = sp.symbols("T L B", integer=True, positive=True)
+t, l, i = sp.symbols("t l i", integer=True, nonnegative=True)
 
 
-def program(net: ResNet, opt: SGD, scale: DepthScaling) -> Program:
-    """The training of ``net`` by ``opt`` at ``scale``: one input and one output a step, frozen ends.
+@dataclass(frozen=True)
+class Trainable:
+    """A family under training: a matrix or an end, its gradient (g included), whether the optimizer decays it."""
+
+    family: Family
+    at: tuple[sp.Expr, ...]
+    gradient: sp.Expr
+
+
+def program(net: ResNet, opt: SGD, scale: DepthScaling, batch: bool = False) -> Program:
+    """The training of ``net`` by ``opt`` at ``scale``, with one output, and one input a step or a batch of B.
 
     alpha, gamma and the learning rate may be symbols or numbers; a schedule becomes a family eta_t of given
-    scalars. Source: paper B, Program 1, with the depth scaling of its section 4.
+    scalars. The backward pass is derived from the forward one. Source: paper B, Program 1, with the depth
+    scaling of its section 4 and the updates of appendix F.
     """
     for name, value, allowed in (("net", net, ResNet), ("opt", opt, SGD), ("scale", scale, DepthScaling)):
         if not isinstance(value, allowed):
             raise ValueError(f"{name}: {value!r} given; allowed is a tp.{allowed.__name__}")
-    x, dx = Family(Vec, "x", layered=True), Family(Vec, "dx", r"\delta x", layered=True)
-    U, nV = Family(Vec, "U")(), Family(Vec, "nV")()
-    W = Family(Mat, "W", layered=True)
-    xi, f, chi, eta = (Family(Scal, name, latex) for name, latex in
-                       (("xi", r"\xi"), ("f", "f"), ("chi", r"\chi"), ("eta", r"\eta")))
     base = sp.nsimplify(scale.base_depth)
     eps = sp.nsimplify(scale.branch) * (L / base) ** -scale.alpha
-    rate = eta[t] if isinstance(opt.lr, tuple) else sp.nsimplify(opt.lr)
-    update = rate * (L / base) ** -scale.gamma
-    body = (
-        Assign(x[t, 0], xi[t] * U),
-        Loop(l, sp.Integer(1), L, (Assign(x[t, l], x[t, l - 1] + eps * MatVec(W[t, l], x[t, l - 1])),)),
-        Assign(f[t], Moment(nV * x[t, L])),
-        Assign(chi[t], LossDerivative(f[t], t)),
-        Assign(dx[t, L], chi[t] * nV),
-        Loop(l, L, sp.Integer(1), (
-            Assign(dx[t, l - 1], dx[t, l] + eps * MatVec(Transpose(W[t, l]), dx[t, l])),), descending=True),
-        Loop(l, sp.Integer(1), L, (Assign(W[t + 1, l], W[t, l] - update * Outer(dx[t, l], x[t, l - 1])),)),
-    )
-    given = (xi[t], eta[t]) if isinstance(opt.lr, tuple) else (xi[t],)
-    return Program("linear residual network, SGD", (U, nV), (W[0, l],), given,
-                   (Loop(t, sp.Integer(0), T - 1, body),), (T, L), {L: "is the depth", T: "is the number of steps"})
+    g = (L / base) ** -scale.gamma
+    sample: tuple[sp.Expr, ...] = (t, i) if batch else (t,)
+    x, dx = vector("x"), vector("dx")
+    U, nV = Family(Vec, "U"), Family(Vec, "nV")
+    xi, f, chi = Family(Scal, "xi", r"\xi"), Family(Scal, "f"), Family(Scal, "chi", r"\chi")
+    trained = net.train_ends
+    read_in, read_out = (U[t], nV[t]) if trained else (U(), nV())
+
+    blocks = block(net, x[(*sample, l - 1)], x[(*sample, l)], sample, eps)
+    back = backpropagate(blocks, x[(*sample, l)], dx[(*sample, l)], [x[(*sample, l - 1)]], gradient_name)
+    forward: list[Statement] = [
+        Assign(x[(*sample, 0)], xi[sample] * read_in),
+        Loop(l, sp.Integer(1), L, tuple(blocks)),
+        Assign(f[sample], Moment(read_out * x[(*sample, L)])),
+        Assign(chi[sample], LossDerivative(f[sample], t)),
+        Assign(dx[(*sample, L)], chi[sample] * read_out),
+        Loop(l, L, sp.Integer(1), tuple(back.statements), descending=True)]
+
+    def mean(expression: sp.Expr) -> sp.Expr:
+        return sp.Sum(expression, (i, 0, BATCH - 1)) / BATCH if batch else expression
+
+    matrices = [Trainable(_family(matrix), (l,), mean(g * outer)) for matrix, outer in reversed(back.gradients)]
+    ends = [Trainable(U, (), mean(xi[sample] * dx[(*sample, 0)])),
+            Trainable(nV, (), mean(chi[sample] * x[(*sample, L)]))] if trained else []
+    start: list[Statement] = []
+    updates: list[Statement] = []
+    for group in (matrices, ends):
+        statements = [s for one in group for s in update(opt, one)]
+        zeros = tuple(Assign(buffer_of(one.family)[(0, *one.at)], sp.Integer(0)) for one in group if opt.momentum)
+        layered = group is matrices
+        if statements:
+            updates += [Loop(l, sp.Integer(1), L, tuple(statements))] if layered else list(statements)
+        if zeros:
+            start += [Loop(l, sp.Integer(1), L, zeros)] if layered else list(zeros)
+    body: tuple[Statement, ...] = (*forward, *updates)
+    if batch:
+        body = (Loop(i, sp.Integer(0), BATCH - 1, tuple(forward)), *updates)
+    eta = Family(Scal, "eta", r"\eta")
+    given = (xi[sample], eta[t]) if isinstance(opt.lr, tuple) else (xi[sample],)
+    meaning = {L: "is the depth", T: "is the number of steps", **({BATCH: "is the batch"} if batch else {})}
+    return Program(_title(net, opt), (U[0], nV[0]) if trained else (U(), nV()),
+                   tuple(one.family[(0, l)] for one in matrices), given,
+                   (*start, Loop(t, sp.Integer(0), T - 1, body)), (T, L, BATCH) if batch else (T, L), meaning)
+
+
+def vector(name: str) -> Family:
+    """A family of vectors over steps and layers; gradients are written with a delta."""
+    latex = name.replace("d", r"\delta ", 1) if name.startswith("d") else name
+    return Family(Vec, name, latex, layered=True)
+
+
+def gradient_name(v: Vec) -> Vec:
+    """dx[t, l] for x[t, l]."""
+    return vector("d" + v.name)[v.indices]
+
+
+def block(net: ResNet, x: Vec, new: Vec, sample: tuple[sp.Expr, ...], eps: sp.Expr) -> list[Assign]:
+    """The statements of one residual branch: x^l = x^(l-1) + eps W^k ... W^1 x^(l-1)."""
+    names = ["W"] if net.block in ("post", "pre") else ["W_1", "W_2"]
+    statements, inside = [], x
+    for number, name in enumerate(names[:-1], start=1):
+        weights = Family(Mat, name.replace("_", ""), "W_{(%d)}" % number, layered=True)
+        z = vector(f"z{number}" if len(names) > 2 else "z")[(*sample, l)]
+        statements.append(Assign(z, MatVec(weights[t, l], inside)))
+        inside = z
+    last = Family(Mat, names[-1].replace("_", ""), "W" if len(names) == 1 else "W_{(%d)}" % len(names), layered=True)
+    return [*statements, Assign(new, x + eps * MatVec(last[t, l], inside))]
+
+
+def update(opt: SGD, one: Trainable) -> list[Assign]:
+    """The statements of one optimizer step for a family."""
+    rate = Family(Scal, "eta", r"\eta")[t] if isinstance(opt.lr, tuple) else sp.nsimplify(opt.lr)
+    momentum, dampening, decay = (sp.nsimplify(v) for v in (opt.momentum, opt.dampening, opt.weight_decay))
+    weights, new = one.family[(t, *one.at)], one.family[(t + 1, *one.at)]
+    statements = []
+    gradient = one.gradient + (decay * weights if not opt.decoupled else 0)
+    if momentum:
+        buffer = buffer_of(one.family)
+        kept = 1 - dampening * (1 - sp.KroneckerDelta(t, 0)) if dampening else sp.Integer(1)
+        statements.append(Assign(buffer[(t + 1, *one.at)], momentum * buffer[(t, *one.at)] + kept * gradient))
+        direction = buffer[(t + 1, *one.at)]
+        gradient = gradient + momentum * direction if opt.nesterov else direction
+    shrink = 1 - rate * decay if opt.decoupled else sp.Integer(1)
+    statements.append(Assign(new, sp.expand(shrink * weights - rate * gradient)))
+    return statements
+
+
+def buffer_of(family: Family) -> Family:
+    """The momentum buffer of a family."""
+    return Family(family.kind, f"m{family.name}", rf"\mathrm{{m}}{family.latex}", family.layered)
+
+
+def _family(matrix: Mat) -> Family:
+    return Family(Mat, matrix.name, str(matrix.args[1]), layered=bool(int(matrix.args[2])))
+
+
+def _title(net: ResNet, opt: SGD) -> str:
+    depth = " of two matrices a block" if net.block == "mlp" else ""
+    extras = [word for word, there in (("momentum", opt.momentum), ("Nesterov", opt.nesterov),
+                                       ("weight decay", opt.weight_decay)) if there]
+    return f"linear residual network{depth}, SGD" + (" with " + ", ".join(extras) if extras else "")

@@ -34,8 +34,8 @@ class ResNet:
 
     def __post_init__(self) -> None:
         choice("phi", self.phi, ("linear",))
-        choice("block", self.block, ("post", "pre"))
+        choice("block", self.block, ("post", "pre", "mlp"))
         if self.norm is not None:
             raise ValueError(f"norm: {self.norm!r} given; allowed is None")
-        if self.train_ends is not False:
-            raise ValueError(f"train_ends: {self.train_ends!r} given; allowed is False")
+        if not isinstance(self.train_ends, bool):
+            raise ValueError(f"train_ends: {self.train_ends!r} given; allowed are False and True")

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Sequence
 
 import numpy as np
 
-from .._checks import finite_array
+from .._checks import finite_array, nonnegative_number
 
 
 @dataclass(frozen=True)
 class SGD:
-    """Stochastic gradient descent: the weights move by ``-lr g`` times the normalised gradient, g = L^-gamma.
+    """Stochastic gradient descent, in PyTorch's conventions, on weights that move by g = L^-gamma times gradients.
 
     Parameters
     ----------
     lr:
         a number, or one number a step (then exactly as many as the task has steps).
-    momentum, dampening, nesterov, weight_decay, decoupled:
-        plain SGD in this version: 0, 0, False, 0, False.
+    momentum, dampening, nesterov:
+        heavy ball: buf = momentum buf + (1 - dampening) gradient (the first step without dampening), the
+        weights move by -lr buf, or by -lr (gradient + momentum buf) with ``nesterov``, which needs a momentum
+        and no dampening.
+    weight_decay, decoupled:
+        added to the gradient, or, decoupled, W <- (1 - lr weight_decay) W.
 
-    The learning rate is that of the limit. A physical learning rate of hidden weights in width muP is
-    ``lr L^(alpha - gamma)``. Source: paper B, Definition 4.1.
+    The learning rate and the decay are those of the limit, per step. A physical learning rate of hidden weights
+    in width muP is ``lr L^(alpha - gamma)``, a physical decay ``weight_decay L^(gamma - alpha)``. Source: paper
+    B, Definition 4.1.
 
-    Raises ``ValueError`` for a learning rate that is not finite and for anything that is not plain SGD.
+    Raises ``ValueError`` for numbers that are not finite, negative momentum or decay, and Nesterov's without
+    momentum or with dampening.
     """
 
     lr: float | Sequence[float] = 1.0
@@ -39,9 +46,13 @@ class SGD:
         if rates.ndim > 1:
             raise ValueError(f"lr: an array of shape {rates.shape} given; allowed is a number or one number a step")
         object.__setattr__(self, "lr", float(rates) if rates.ndim == 0 else tuple(float(r) for r in rates))
-        for name in ("momentum", "dampening", "nesterov", "weight_decay", "decoupled"):
-            if getattr(self, name):
-                raise ValueError(f"{name}: {getattr(self, name)!r} given; allowed is {type(getattr(self, name))(0)!r}")
+        for name in ("momentum", "weight_decay"):
+            object.__setattr__(self, name, nonnegative_number(name, getattr(self, name)))
+        if not math.isfinite(float(self.dampening)):
+            raise ValueError(f"dampening: {self.dampening!r} given; allowed is a finite number")
+        if self.nesterov and (self.momentum == 0 or self.dampening != 0):
+            raise ValueError(f"nesterov: given with momentum {self.momentum} and dampening {self.dampening}; it needs "
+                             "a momentum and no dampening")
 
     def schedule(self, steps: int) -> np.ndarray:
         """The learning rate of every step, shape (steps,)."""
@@ -52,6 +63,28 @@ class SGD:
         return np.broadcast_to(rates, (steps,)).copy()
 
     def memory(self, steps: int) -> tuple[np.ndarray, np.ndarray]:
-        """(rho, w) of W_t = rho_t W_0 - g sum_(s < t) w_ts grad_s, shapes (steps,) and (steps, steps)."""
-        rates = self.schedule(steps)
-        return np.ones(steps), np.tril(np.broadcast_to(rates, (steps, steps)), -1)
+        """(rho, w) of W_t = rho_t W_0 - g sum_(s < t) w_ts grad_s, shapes (steps,) and (steps, steps).
+
+        Found by running the optimizer on formal vectors: coordinates over (W_0, g grad_0, g grad_1, ...).
+        """
+        weights, buffer = np.zeros(steps + 1), np.zeros(steps + 1)
+        weights[0] = 1.0
+        history = np.zeros((steps, steps + 1))
+        for t, rate in enumerate(self.schedule(steps)):
+            history[t] = weights
+            gradient = np.zeros(steps + 1)
+            gradient[1 + t] = 1.0
+            weights, buffer = self.step(t, rate, weights, gradient, buffer)
+        return history[:, 0], -history[:, 1:]
+
+    def step(self, t: int, rate: float, weights: np.ndarray, gradient: np.ndarray, buffer: np.ndarray
+             ) -> tuple[np.ndarray, np.ndarray]:
+        """One update of anything that adds and scales: (new weights, new buffer); ``gradient`` carries g."""
+        if self.weight_decay and not self.decoupled:
+            gradient = gradient + self.weight_decay * weights
+        if self.momentum:
+            buffer = self.momentum * buffer + (1.0 - (self.dampening if t else 0.0)) * gradient
+            gradient = gradient + self.momentum * buffer if self.nesterov else buffer
+        if self.weight_decay and self.decoupled:
+            weights = (1.0 - rate * self.weight_decay) * weights
+        return weights - rate * gradient, buffer

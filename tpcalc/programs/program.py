@@ -19,7 +19,7 @@ class Assign:
 
     def __post_init__(self) -> None:
         target, value = kind(self.target), kind(self.value)
-        if target != value and not (target == "vector" and value == "scalar"):
+        if target != value and self.value != 0 and not (target == "vector" and value == "scalar"):
             raise TypeError(f"{self.target} := {self.value}: a {target} cannot be a {value}")
 
 
@@ -93,7 +93,7 @@ class Program:
         def walk(body: tuple[Statement, ...], values: dict[sp.Symbol, int]) -> Iterator[Assign]:
             for statement in body:
                 if isinstance(statement, Assign):
-                    yield Assign(statement.target.subs(values), statement.value.subs(values))
+                    yield Assign(statement.target.subs(values), write_out(statement.value.subs(values)))
                     continue
                 first, last = int(statement.first.subs(values)), int(statement.last.subs(values))
                 steps = range(first, last - 1, -1) if statement.descending else range(first, last + 1)
@@ -139,6 +139,16 @@ class Program:
 
     def _repr_latex_(self) -> str:
         return "$\\displaystyle\\begin{aligned}\n" + self.latex() + "\n\\end{aligned}$"
+
+
+def write_out(expression: sp.Expr) -> sp.Expr:
+    """Sums over ranges of numbers, term by term."""
+    def terms(total: sp.Sum) -> sp.Expr:
+        (index, first, last), *outer = total.limits
+        body = sp.Add(*(total.function.subs(index, k) for k in range(int(first), int(last) + 1)))
+        return write_out(sp.Sum(body, *outer)) if outer else body
+
+    return expression.replace(lambda e: isinstance(e, sp.Sum), terms)
 
 
 def _check_order(program: Program) -> None:

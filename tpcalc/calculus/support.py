@@ -1,0 +1,80 @@
+"""Until which training step base kets can have a coefficient in a ket."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from ..programs.language import Vec
+from .kets import Hat, Ket, Response
+from .setting import Setting
+
+
+class Support:
+    """Base kets of product b can have coefficients in family a until step t + offsets[a, b]: least fixed point.
+
+    Read off the ket equations: a hat-ket brings its own step, a ket what it depends on, a sum over earlier
+    steps as far as its coefficient, itself a derivative, can differ from zero.
+    """
+
+    def __init__(self, setting: Setting, equations: list[tuple[Vec, sp.Expr]]) -> None:
+        self.setting = setting
+        self.offsets: dict[tuple[int, int], int] = {}
+        changed = True
+        while changed:
+            changed = False
+            for target, value in equations:
+                a, shift = setting.family_number(target), self._ahead(setting.step(target))
+                for b in range(len(setting.products)):
+                    found = self._of(value, b)
+                    before = self.offsets.get((a, b))
+                    if found is not None and (before is None or found - shift > before):
+                        self.offsets[a, b] = found - shift
+                        changed = True
+
+    def _ahead(self, step: sp.Expr) -> int:
+        """A step relative to the loop's; steps that are numbers lie before the loop."""
+        ahead = sp.expand(step - self.setting.time)
+        return int(ahead) if ahead.is_Integer else -10**6
+
+    def _of(self, expression: sp.Expr, b: int) -> int | None:
+        """The latest offset of product ``b`` in an expression at step t."""
+        found = []
+        for term in sp.Add.make_args(sp.expand(expression)):
+            if not all(self.can_respond(f) for f in term.atoms(Response)):
+                continue
+            for factor in sp.Mul.make_args(term):
+                if isinstance(factor, Hat):
+                    product, _ = self.setting.product_like(factor.vector)
+                    found += [self._ahead(self.setting.step(factor.vector.vector))] if product.number == b else []
+                elif isinstance(factor, Ket) and self.setting.initial_number(factor.vector) is None:
+                    inner = self.offsets.get((self.setting.family_number(factor.vector), b))
+                    found += [] if inner is None else [inner + self._ahead(self.setting.step(factor.vector))]
+                elif isinstance(factor, sp.Sum):
+                    latest = self.latest(factor)
+                    if latest is not None:
+                        inner = self._of(factor.function.subs(self.setting.past, self.setting.time), b)
+                        found += [] if inner is None else [inner + self._ahead(latest)]
+        return max(found, default=None)
+
+    def can_respond(self, response: Response) -> bool:
+        """Can the derivative of a ket in a hat-ket differ from zero at any step at all?"""
+        return not isinstance(response.base, Hat) or self._bound(response) is not None
+
+    def _bound(self, response: Response) -> sp.Expr | None:
+        """The last step of the hat-ket at which a ket can respond to it."""
+        product, _ = self.setting.product_like(response.base.vector)
+        if self.setting.initial_number(response.vector) is not None:
+            return None
+        offset = self.offsets.get((self.setting.family_number(response.vector), product.number))
+        return None if offset is None else self.setting.step(response.vector) + offset
+
+    def latest(self, total: sp.Sum) -> sp.Expr | None:
+        """The last step of a sum that can differ from zero; None if there is none."""
+        last = next((hi for i, _, hi in total.limits if i == self.setting.past), self.setting.time)
+        for factor in sp.Mul.make_args(total.function):
+            if isinstance(factor, Response) and isinstance(factor.base, Hat):
+                bound = self._bound(factor)
+                if bound is None:
+                    return None
+                last = bound if (last - bound).is_positive else last
+        return last
