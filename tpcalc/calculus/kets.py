@@ -11,7 +11,7 @@ from typing import Any
 import sympy as sp
 from sympy.core.sorting import default_sort_key
 
-from ..programs.language import MatVec, Moment, Vec
+from ..programs.language import MatVec, Moment, Vec, kind
 
 
 class _Real(sp.Expr):
@@ -88,6 +88,16 @@ class Bracket(_Real):
     def _latex(self, printer: Any) -> str:
         u, v = (printer.doprint(i) for i in self.args)
         return rf"\langle {u} | {v} \rangle"
+
+
+class Mean(_Real):
+    """E[...], the expectation of an expression in kets: a number."""
+
+    def _sympystr(self, printer: Any) -> str:
+        return f"E[{printer.doprint(self.args[0])}]"
+
+    def _latex(self, printer: Any) -> str:
+        return rf"\mathbb{{E}}\left[{printer.doprint(self.args[0])}\right]"
 
 
 class Response(_Real):
@@ -180,22 +190,31 @@ def ket(expression: sp.Expr) -> sp.Expr:
 
 
 def expectation(body: sp.Expr) -> sp.Expr:
-    """The limit of an average over coordinates of a polynomial of degree two in vectors, by bilinearity."""
+    """The limit of an average over coordinates: brackets where it is bilinear, else expectations."""
     total = sp.Integer(0)
     for term in sp.Add.make_args(sp.expand(body)):
         numbers, vectors = sp.Integer(1), []
         for factor in sp.Mul.make_args(term):
             base, power = factor.as_base_exp()
-            if not factor.has(Vec, MatVec):
-                numbers *= factor
+            if kind(factor) == "scalar":
+                numbers *= ket(factor)
             elif isinstance(base, Vec) and power in (1, 2):
                 vectors += [base] * int(power)
             else:
-                raise ValueError(f"average of {body}: {factor} is no vector with a name; assign it first")
-        if len(vectors) == 2:
+                vectors.append(factor)
+        if len(vectors) == 2 and all(isinstance(v, Vec) for v in vectors):
             total += numbers * Bracket(*vectors)
-        elif not vectors:
+        elif vectors:
+            total += numbers * Mean(sp.Mul(*map(ket, vectors)))
+        else:
             total += numbers
-        elif len(vectors) > 2:
-            raise ValueError(f"average of {body}: {term} is not a product of two vectors")
-    return total  # kets of linear programs have mean zero
+    return total
+
+
+def random_parts(expression: sp.Expr) -> set[sp.Expr]:
+    """The kets and hats that an expression depends on as a random variable, not those inside its numbers."""
+    if isinstance(expression, (Ket, Hat, Dot)):
+        return {expression}
+    if isinstance(expression, (Response, Bracket, Mean, Gamma, Covariance)):
+        return set()
+    return set().union(*(random_parts(part) for part in expression.args if isinstance(part, sp.Expr)))

@@ -17,6 +17,11 @@ class KetPrinter(LatexPrinter):
         terms = super()._as_ordered_terms(expr, order=order)
         return sorted(terms, key=lambda e: (e.has(sp.Sum), e.has(sp.KroneckerDelta, Hat, Dot)))
 
+    def _print_Sum(self, expr: sp.Sum) -> str:
+        text = super()._print_Sum(expr)
+        inside = self._print(expr.function)
+        return text if not inside.startswith("-") else text.replace(inside, rf"\left({inside}\right)", 1)
+
     def _print_Mul(self, expr: sp.Expr) -> str:
         late = [f for f in expr.args if isinstance(f, (Ket, Hat, Dot, sp.Sum))]
         early = [f for f in expr.args if f not in late]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sympy as sp
 
 from ..programs.language import Vec
-from .kets import Hat, Ket, Response
+from .kets import Hat, Response, random_parts
 from .setting import Setting
 
 
@@ -43,18 +43,26 @@ class Support:
             if not all(self.can_respond(f) for f in term.atoms(Response)):
                 continue
             for factor in sp.Mul.make_args(term):
-                if isinstance(factor, Hat):
-                    product, _ = self.setting.product_like(factor.vector)
-                    found += [self._ahead(self.setting.step(factor.vector.vector))] if product.number == b else []
-                elif isinstance(factor, Ket) and self.setting.initial_number(factor.vector) is None:
-                    inner = self.offsets.get((self.setting.family_number(factor.vector), b))
-                    found += [] if inner is None else [inner + self._ahead(self.setting.step(factor.vector))]
-                elif isinstance(factor, sp.Sum):
+                if isinstance(factor, sp.Sum):
                     latest = self.latest(factor)
                     if latest is not None:
                         inner = self._of(factor.function.subs(self.setting.past, self.setting.time), b)
                         found += [] if inner is None else [inner + self._ahead(latest)]
+                    continue
+                for part in random_parts(factor):
+                    inner = self._of_part(part, b)
+                    found += [] if inner is None else [inner]
         return max(found, default=None)
+
+    def _of_part(self, part: sp.Expr, b: int) -> int | None:
+        """The latest offset of product ``b`` in one ket or hat-ket."""
+        if isinstance(part, Hat):
+            product, _ = self.setting.product_like(part.vector)
+            return self._ahead(self.setting.step(part.vector.vector)) if product.number == b else None
+        if self.setting.initial_number(part.vector) is not None:
+            return None
+        inner = self.offsets.get((self.setting.family_number(part.vector), b))
+        return None if inner is None else inner + self._ahead(self.setting.step(part.vector))
 
     def can_respond(self, response: Response) -> bool:
         """Can the derivative of a ket in a hat-ket differ from zero at any step at all?"""

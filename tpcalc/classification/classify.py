@@ -19,8 +19,7 @@ def classify(alpha: Any, gamma: Any, net: ResNet | None = None) -> Verdict:
     net = ResNet() if net is None else net
     if not isinstance(net, ResNet):
         raise ValueError(f"net: {net!r} given; allowed is a tp.ResNet or None")
-    if net.block == "mlp" or net.train_ends:
-        raise ValueError(f"net: {net!r} given; allowed are one matrix a block and frozen ends")
+    net.require_plain("tp.classify")
     a, g = exact("alpha", alpha), exact("gamma", gamma)
     for name, value in (("alpha", a), ("gamma", g)):
         if not value.is_number:

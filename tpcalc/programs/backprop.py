@@ -20,15 +20,16 @@ class Backward:
     """statements: in execution order; gradients: for every matrix the outer product of its normalised gradient."""
 
     statements: list[Assign] = field(default_factory=list)
-    gradients: list[tuple[Mat, Outer]] = field(default_factory=list)
+    gradients: list[tuple[Mat, sp.Expr]] = field(default_factory=list)
 
 
 def backpropagate(forward: Sequence[Assign], output: Vec, signal: Vec, inputs: Sequence[Vec],
-                  name: Callable[[Vec], Vec]) -> Backward:
+                  name: Callable[[Vec], Vec], unit: sp.Symbol) -> Backward:
     """From d output = ``signal`` to ``name(v)`` for the inputs and every vector in between that needs one.
 
     forward: vector statements, each vector assigned once; a product with a matrix stands alone, or times a
-    scalar in a sum. name: the vector that holds the gradient of a vector. Raises ``ValueError`` for statements
+    scalar in a sum. name: the vector that holds the gradient of a vector. unit: the branch multiplier, whose
+    powers are kept out of gradients. Raises ``ValueError`` for statements
     that it cannot go back through, naming them.
     """
     found = Backward()
@@ -37,7 +38,7 @@ def backpropagate(forward: Sequence[Assign], output: Vec, signal: Vec, inputs: S
         scale, d = _settle(found, parts, statement.target, signal if statement.target == output else None, name)
         if d is None:
             continue
-        for argument, factor, change in _pull_back(found, statement, d):
+        for argument, factor, change in _pull_back(found, statement, d, unit):
             parts.setdefault(argument, []).append((scale * factor, change))
     for v in inputs:
         total = sp.Add(*(c * e for c, e in parts.get(v, [])))
@@ -63,7 +64,7 @@ def _settle(found: Backward, parts: dict, v: Vec, known: Vec | None, name: Calla
     return scale, name(v)
 
 
-def _pull_back(found: Backward, statement: Assign, d: Vec) -> list[tuple[Vec, sp.Expr, sp.Expr]]:
+def _pull_back(found: Backward, statement: Assign, d: Vec, unit: sp.Symbol) -> list[tuple[Vec, sp.Expr, sp.Expr]]:
     """(argument, scalar, vector): what a statement sends to the gradients of its arguments."""
     value = statement.value
     sent: list[tuple[Vec, sp.Expr, sp.Expr]] = []
@@ -71,23 +72,23 @@ def _pull_back(found: Backward, statement: Assign, d: Vec) -> list[tuple[Vec, sp
         factor = sp.expand(value).coeff(product)
         if kind(factor) != "scalar" or sp.expand(value - factor * product).has(product):
             raise ValueError(f"{statement.target} := {value}: {product} must be named before a function acts on it")
-        found.gradients.append((_matrix(product), Outer(d, product.vector) if not _transposed(product)
-                                else Outer(product.vector, d)))
-        sent.append((product.vector, factor, MatVec(Transpose(product.matrix), d)))
+        front, number = _apart(factor, unit)
+        outer = Outer(product.vector, d) if _transposed(product) else Outer(d, product.vector)
+        found.gradients.append((_matrix(product), number * outer))
+        sent.append((product.vector, front, number * MatVec(Transpose(product.matrix), d)))
     rest = sp.expand(value.subs({p: 0 for p in value.atoms(MatVec)})) if value.has(MatVec) else value
     for argument in sorted(rest.atoms(Vec), key=sp.default_sort_key):
         change = _entrywise(rest, argument, d)
         if change != 0:
-            front, inside = _scalar_factor(change)
-            sent.append((argument, front, inside))
+            sent.append((argument, *_apart(change, unit)))
     return sent
 
 
 def _entrywise(value: sp.Expr, argument: Vec, d: sp.Expr) -> sp.Expr:
     """d times the derivative, through averages over coordinates too."""
     averages = sorted(value.atoms(Moment), key=sp.default_sort_key)
-    hidden = {m: sp.Dummy() for m in averages}
-    outside, x = value.xreplace(hidden), sp.Dummy()
+    hidden = {m: sp.Dummy(positive=True) for m in averages}
+    outside, x = value.xreplace(hidden), sp.Dummy(real=True)
     total = d * sp.diff(outside.xreplace({argument: x}), x).xreplace({x: argument})
     for average, symbol in hidden.items():
         slope = sp.diff(outside, symbol)
@@ -96,12 +97,11 @@ def _entrywise(value: sp.Expr, argument: Vec, d: sp.Expr) -> sp.Expr:
     return total.xreplace({symbol: m for m, symbol in hidden.items()})
 
 
-def _scalar_factor(change: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
-    """A change as (scalar, vector expression)."""
-    change = sp.factor_terms(change)
-    factors = sp.Mul.make_args(change)
-    numbers = [f for f in factors if kind(f) == "scalar" and not f.has(Moment)]
-    return sp.Mul(*numbers), sp.Mul(*(f for f in factors if f not in numbers))
+def _apart(change: sp.Expr, unit: sp.Symbol) -> tuple[sp.Expr, sp.Expr]:
+    """A change as (power of the branch multiplier, the rest)."""
+    factors = sp.Mul.make_args(sp.factor_terms(sp.expand(change)) if change.has(unit) else change)
+    powers = [f for f in factors if f.as_base_exp()[0] == unit]
+    return sp.Mul(*powers), sp.Mul(*(f for f in factors if f not in powers))
 
 
 def _transposed(product: MatVec) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from ..parametrizations import DepthScaling
+from .activations import activation, is_linear
 from .backprop import backpropagate
 from .language import Family, LossDerivative, Mat, MatVec, Moment, Scal, Vec
 from .networks import ResNet
@@ -15,6 +16,7 @@ from .program import Assign, Loop, Program, Statement
 
 T, L, BATCH = sp.symbols("T L B", integer=True, positive=True)
 t, l, i = sp.symbols("t l i", integer=True, nonnegative=True)
+UNIT = sp.Symbol("eps", positive=True)  # the branch multiplier, while the backward pass is derived
 
 
 @dataclass(frozen=True)
@@ -46,15 +48,17 @@ def program(net: ResNet, opt: SGD, scale: DepthScaling, batch: bool = False) -> 
     trained = net.train_ends
     read_in, read_out = (U[t], nV[t]) if trained else (U(), nV())
 
-    blocks = block(net, x[(*sample, l - 1)], x[(*sample, l)], sample, eps)
-    back = backpropagate(blocks, x[(*sample, l)], dx[(*sample, l)], [x[(*sample, l - 1)]], gradient_name)
+    blocks = block(net, x[(*sample, l - 1)], x[(*sample, l)], sample, UNIT)
+    back = backpropagate(blocks, x[(*sample, l)], dx[(*sample, l)], [x[(*sample, l - 1)]], gradient_name, UNIT)
+    ahead, behind = (tuple(Assign(a.target, a.value.subs(UNIT, eps)) for a in part)
+                     for part in (blocks, back.statements))
     forward: list[Statement] = [
         Assign(x[(*sample, 0)], xi[sample] * read_in),
-        Loop(l, sp.Integer(1), L, tuple(blocks)),
+        Loop(l, sp.Integer(1), L, ahead),
         Assign(f[sample], Moment(read_out * x[(*sample, L)])),
         Assign(chi[sample], LossDerivative(f[sample], t)),
         Assign(dx[(*sample, L)], chi[sample] * read_out),
-        Loop(l, L, sp.Integer(1), tuple(back.statements), descending=True)]
+        Loop(l, L, sp.Integer(1), behind, descending=True)]
 
     def mean(expression: sp.Expr) -> sp.Expr:
         return sp.Sum(expression, (i, 0, BATCH - 1)) / BATCH if batch else expression
@@ -95,16 +99,36 @@ def gradient_name(v: Vec) -> Vec:
 
 
 def block(net: ResNet, x: Vec, new: Vec, sample: tuple[sp.Expr, ...], eps: sp.Expr) -> list[Assign]:
-    """The statements of one residual branch: x^l = x^(l-1) + eps W^k ... W^1 x^(l-1)."""
-    names = ["W"] if net.block in ("post", "pre") else ["W_1", "W_2"]
-    statements, inside = [], x
-    for number, name in enumerate(names[:-1], start=1):
-        weights = Family(Mat, name.replace("_", ""), "W_{(%d)}" % number, layered=True)
-        z = vector(f"z{number}" if len(names) > 2 else "z")[(*sample, l)]
-        statements.append(Assign(z, MatVec(weights[t, l], inside)))
-        inside = z
-    last = Family(Mat, names[-1].replace("_", ""), "W" if len(names) == 1 else "W_{(%d)}" % len(names), layered=True)
-    return [*statements, Assign(new, x + eps * MatVec(last[t, l], inside))]
+    """The statements of one residual branch, from x^(l-1) to x^l."""
+    phi, linear = activation(net.phi), is_linear(net.phi)
+    statements: list[Assign] = []
+
+    def named(name: str, value: sp.Expr) -> Vec:
+        v = vector(name)[(*sample, l)]
+        statements.append(Assign(v, value))
+        return v
+
+    def weights(number: int = 0) -> Mat:
+        latex = "{W_%d}" % number if number else "W"
+        return Family(Mat, f"W{number or ''}", latex, layered=True)[t, l]
+
+    stream = x
+    if net.norm == "rms":
+        x = named("n", x * Moment(x**2) ** sp.Rational(-1, 2))
+    if linear and net.block in ("post", "pre"):
+        branch = MatVec(weights(), x)
+    elif net.block == "post":
+        z = named("z", phi(named("h", MatVec(weights(), x))))
+        branch = z - Moment(z)
+    elif net.block == "pre":
+        branch = MatVec(weights(), named("z", phi(x)))
+    elif net.block == "mlp":
+        h = named("z" if linear else "h", MatVec(weights(1), x))
+        branch = MatVec(weights(2), h if linear else named("z", phi(h)))
+    else:
+        h, v = named("h", MatVec(weights(1), x)), named("v", MatVec(weights(2), x))
+        branch = MatVec(weights(3), named("z", phi(h) * v))
+    return [*statements, Assign(new, stream + sp.expand(eps * branch))]
 
 
 def update(opt: SGD, one: Trainable) -> list[Assign]:
@@ -135,7 +159,8 @@ def _family(matrix: Mat) -> Family:
 
 
 def _title(net: ResNet, opt: SGD) -> str:
-    depth = " of two matrices a block" if net.block == "mlp" else ""
+    name = net.phi if isinstance(net.phi, str) else "nonlinear"
+    depth = "" if net.block == "post" else f" with {net.block} blocks"
     extras = [word for word, there in (("momentum", opt.momentum), ("Nesterov", opt.nesterov),
                                        ("weight decay", opt.weight_decay)) if there]
-    return f"linear residual network{depth}, SGD" + (" with " + ", ".join(extras) if extras else "")
+    return f"{name} residual network{depth}, SGD" + (" with " + ", ".join(extras) if extras else "")

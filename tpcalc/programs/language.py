@@ -141,6 +141,14 @@ class Moment(sp.Expr):
     is_commutative = True
     is_real = True
 
+    def __new__(cls, body: sp.Expr) -> sp.Expr:
+        factors = sp.Mul.make_args(sp.sympify(body))
+        numbers = [f for f in factors if kind(f) == "scalar"]
+        vectors = [f for f in factors if f not in numbers]
+        if not vectors:
+            return body  # the average of a number is itself
+        return sp.Mul(*numbers, super().__new__(cls, sp.Mul(*vectors)))
+
     def _sympystr(self, printer: Any) -> str:
         return f"mean({printer.doprint(self.args[0])})"
 

@@ -3,39 +3,57 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from .._checks import choice
+from .activations import activation, is_linear
+
+BLOCKS = ("post", "pre", "mlp", "glu")
 
 
 @dataclass(frozen=True)
 class ResNet:
-    """A residual network x^l = x^(l-1) + eps W^l x^(l-1), x^0 = U xi, f = V^T x^L.
+    """A residual network x^l = x^(l-1) + eps block(x^(l-1)), x^0 = U xi, f = V^T x^L.
 
     Parameters
     ----------
     phi:
-        the activation; this version has ``"linear"``.
+        the activation: "linear", "relu", "abs", "tanh", "erf", "gelu", or a sympy expression in one symbol.
     block:
-        the form of a branch; for a linear activation ``"post"`` (phi(W x)) and ``"pre"`` (W phi(x))
-        are one network.
-    norm, train_ends:
-        no normalisation and frozen read-in and read-out in this version.
+        "post" phi(W x), "pre" W phi(x), "mlp" W2 phi(W1 x), "glu" W3 (phi(W1 x) * W2 x). The mean over
+        coordinates is subtracted from nonlinear "post" blocks.
+    norm:
+        None, or "rms": the block's input is divided by its root mean square.
+    train_ends:
+        whether read-in and read-out are trained, by the same optimizer.
 
-    Normalisation (muP): U has entries N(0, 1), W^l N(0, 1/n), n V N(0, 1); source: paper B,
-    section 4.2 and Program 1.
+    Normalisation (muP): U has entries N(0, 1), matrices N(0, 1/n), n V N(0, 1); source: paper B,
+    section 4.2 and Program 1. Symbolic work takes all of these; numbers (``tp.train``) are those of the linear
+    network with one matrix a block and frozen ends in this version, and say so.
 
     Raises ``ValueError`` for anything else, naming what is allowed.
     """
 
-    phi: str = "linear"
+    phi: Any = "linear"
     block: str = "post"
-    norm: None = None
+    norm: str | None = None
     train_ends: bool = False
 
     def __post_init__(self) -> None:
-        choice("phi", self.phi, ("linear",))
-        choice("block", self.block, ("post", "pre", "mlp"))
-        if self.norm is not None:
-            raise ValueError(f"norm: {self.norm!r} given; allowed is None")
+        activation(self.phi)
+        choice("block", self.block, BLOCKS)
+        if self.norm not in (None, "rms"):
+            raise ValueError(f"norm: {self.norm!r} given; allowed are None and 'rms'")
         if not isinstance(self.train_ends, bool):
             raise ValueError(f"train_ends: {self.train_ends!r} given; allowed are False and True")
+
+    @property
+    def is_linear(self) -> bool:
+        """Are all vectors linear in the matrices met last?"""
+        return is_linear(self.phi) and self.norm is None and self.block != "glu"
+
+    def require_plain(self, what: str) -> None:
+        """Raise ``ValueError`` unless this is the linear network with one matrix a block and frozen ends."""
+        if not self.is_linear or self.block == "mlp" or self.train_ends:
+            raise ValueError(f"net: {self!r} given; {what} takes phi='linear', one matrix a block ('post' or 'pre'), "
+                             "norm=None and frozen ends")

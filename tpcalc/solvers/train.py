@@ -68,8 +68,7 @@ def train(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: Any, wi
     layers = _checks.positive_integer("depth", depth, infinite=True)
     n = _checks.positive_integer("width", width, infinite=True)
     method = _method(_checks.choice("method", method, METHODS), layers, n)
-    if net.block == "mlp" or net.train_ends:
-        raise ValueError(f"net: {net!r} given; tp.train takes one matrix a block and frozen ends")
+    net.require_plain("tp.train")
     opt.schedule(task.steps)
     scale._require_numbers()
     times = _layer_times(keep_nodes, layers)
