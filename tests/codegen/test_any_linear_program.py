@@ -105,6 +105,19 @@ def test_tied_weights(loops_share: bool) -> None:
     agree(tied(loops_share))
 
 
+def test_a_product_that_every_step_repeats_is_one_product() -> None:
+    """W_0 u does not depend on the step: one hat-ket, not one a step."""
+    u, x, y, z = Family(Vec, "u")(), Family(Vec, "x"), Family(Vec, "y"), Family(Vec, "z")
+    W, f = Family(Mat, "W"), Family(Scal, "f")
+    program = Program("repeat", (u,), (W[0],), (), (Loop(t, sp.Integer(0), T - 1, (
+        Assign(x[t], MatVec(W[t], u)), Assign(y[t], MatVec(Transpose(W[t]), x[t])),
+        Assign(z[t], MatVec(W[t], y[t]) + u), Assign(f[t], Moment(y[t] * u) + Moment(z[t] * x[t])),
+        Assign(W[t + 1], W[t] - Outer(z[t], u) / 2))),), (T,))
+    compiled = as_python(derive(program).compile())
+    theirs = read_program_coefficients(program, {"T": 4}, {}).series("f")
+    assert np.abs(compiled.evaluate(T=4, y=np.zeros(4))["f"] - theirs).max() < 1e-12 * np.abs(theirs).max()
+
+
 def test_hats_of_one_matrix_correlate_across_its_uses() -> None:
     """Without the covariance between the two uses of a matrix the answer is another."""
     recursion = derive(tied(False))

@@ -59,9 +59,9 @@ class Bases:
         free = dict(zip(self.below + self.above, (*base.args[1][1:], *base.args[2])))
         limits: list[tuple] = []
         for loop in product.place.loops:
-            if loop is not self.setting.clock:
+            if loop is not self.setting.clock and loop.index in product.indices:
                 limits.append((free[loop.index], *bounds(loop)))
-        if self.setting.clock is not None:
+        if self.setting.clock is not None and self.setting.time in product.indices:
             limits.append((base.args[1][0], self.setting.clock.first, last))
         return limits
 
@@ -69,8 +69,8 @@ class Bases:
         """Values of the generic indices that a product does not have, and its number."""
         free = dict(zip(self.below + self.above, (*base.args[1][1:], *base.args[2])))
         found: dict[sp.Expr, sp.Expr] = {free[i]: sp.Integer(0) for i in free if i not in product.indices}
-        if self.setting.clock is None:
-            found[base.args[1][0]] = sp.Integer(0)
+        if self.setting.time not in product.indices:
+            found[base.args[1][0]] = product.below[0]
         return {**found, base.number: sp.Integer(product.number)}
 
     def initial(self, number: int) -> tuple[sp.Tuple, sp.Tuple]:

@@ -129,13 +129,13 @@ class DotSum:
             return sp.Integer(0)
         z = known.matvec.vector.subs({t: s, **own}, simultaneous=True).subs(fixed)
         limits = [(own[loop.index], *bounds(loop)) for loop in known.place.loops
-                  if loop is not setting.clock and own[loop.index] not in fixed]
+                  if loop is not setting.clock and loop.index in own and own[loop.index] not in fixed]
         earlier = known.place.position < self.position
         together = known.place.position == self.position or any(
             loop in known.place.loops for loop in self._loops() if loop is not setting.clock)
-        if setting.clock is not None:
+        if t in known.indices and setting.clock is not None:
             limits.append((s, setting.clock.first, t if earlier or together else t - 1))
-        elif not (earlier or together):
+        elif setting.clock is None and not (earlier or together):
             return sp.Integer(0)
         summand = Ket(z) * Response(y, Hat(MatVec(adjoint, z)))
         return sp.Sum(summand, *limits) if limits else summand

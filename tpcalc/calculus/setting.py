@@ -14,7 +14,8 @@ from ..programs.program import Loop, Place, Program
 class Product:
     """A product W v that the program makes, with W an initial matrix or its transpose.
 
-    number: b of its hat-kets; below: its step and samples, above: its layers, as the indices of its loops.
+    number: b of its hat-kets; below: its step and samples, above: its layers, as the indices of those of its
+    loops that it depends on.
     """
 
     number: int
@@ -105,10 +106,13 @@ class Setting:
                 if clock is not None and not inside:
                     raise ValueError(f"program {program.name}: {target} := {place.statement.value} multiplies by a "
                                      "matrix outside the loop over training steps; products belong inside")
-                indices = [i for i in place.indices if i != time]
-                below = sp.Tuple(time if inside else 0, *(i for i in indices if i not in layers))
+                start = _at_start(program, matvec)
+                seen = start.free_symbols  # a product that a loop repeats unchanged is made once
+                indices = [i for i in place.indices if i != time and i in seen]
+                first = clock.first if clock is not None else sp.Integer(0)
+                below = sp.Tuple(time if inside and time in seen else first, *(i for i in indices if i not in layers))
                 above = sp.Tuple(*(i for i in indices if i in layers))
-                products.append(Product(len(products), _at_start(program, matvec), place, below, above))
+                products.append(Product(len(products), start, place, below, above))
         return cls(program, clock, time, tuple(families), tuple(products), _depth(places, layers, program))
 
     def updates(self, matrix: Mat) -> list[Place]:

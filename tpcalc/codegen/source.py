@@ -178,7 +178,7 @@ def _shapes(recursion: RecursionEquations) -> dict[str, tuple[sp.Expr, ...]]:
             free = [_extent(loops[i]) for i in bases.above if i not in fixed]
             shapes[f"C{one.number}_{two.number}"] = (steps, *samples, steps, *samples, *layers, *free)
         else:
-            indices = [steps + 1 if i.has(setting.time, setting.past) else reach(i) for i in e.target.indices]
+            indices = [steps + 1 if e.kind == "memory" else reach(i) for i in e.target.indices]
             shapes[e.target.name] = tuple(indices) or (sp.Integer(1),)
     return shapes
 

@@ -52,14 +52,15 @@ def train_rows(task: Task, medium: Medium, samples: str, after_step: Callable[[i
     mismatch = 0.0
     for t in range(task.steps):
         xi, y = task.inputs[t], task.targets[t]
-        if plain:
-            end = medium.forward(t, xi @ rows.T, xi @ xi.T)
-        else:
-            end = medium.probe(t, xi @ rows.T)
-        outputs[t] = end @ signal                       # f = <x^L | nV> and x^L = P delta^L + x_left
-        if probes is not None and task.probes is not None:
-            probes[t] = medium.probe(t, task.probes @ rows.T) @ signal
-        chi = np.asarray(task.loss.derivative(outputs[t], y), dtype=np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is reported below
+            if plain:
+                end = medium.forward(t, xi @ rows.T, xi @ xi.T)
+            else:
+                end = medium.probe(t, xi @ rows.T)
+            outputs[t] = end @ signal                   # f = <x^L | nV> and x^L = P delta^L + x_left
+            if probes is not None and task.probes is not None:
+                probes[t] = medium.probe(t, task.probes @ rows.T) @ signal
+            chi = np.asarray(task.loss.derivative(outputs[t], y), dtype=np.float64)
         if chi.shape != y.shape or not np.all(np.isfinite(chi)):
             raise Divergence(f"training step {t}: the loss derivative is not finite", step=t)
         if plain:

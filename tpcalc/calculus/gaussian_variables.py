@@ -1,0 +1,261 @@
+"""Centred jointly Gaussian variables, and the expectation of an expression in them as a sympy node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from .gaussian_quadrature import hermite, panels
+
+ROUNDING = sp.Rational(1, 10**12)  # a residual variance below zero by less than this is a rounded zero
+KINKS = (sp.Abs, sp.sign, sp.Heaviside, sp.Max, sp.Min)
+
+
+def tidy(expression: sp.Expr) -> sp.Expr:
+    """One fraction, factored: zero if it is zero, and square roots of it split."""
+    return sp.factor(expression)
+
+
+@dataclass(frozen=True)
+class Conditional:
+    """What is known of Gaussians given some of them.
+
+    mean: of every variable, a linear form in the given ones (``v`` itself for a given one).
+    residual: covariance matrix of what is left, in the order of the variables (zero for the given ones).
+    """
+
+    mean: Mapping[sp.Expr, sp.Expr]
+    residual: sp.ImmutableMatrix
+
+
+class Gaussians:
+    """Centred jointly Gaussian variables.
+
+    covariance: pairs of variables to numbers or expressions; one order of each pair is enough, floats are read as
+    decimals. Variables are real symbols or kets, in order of appearance. Raises ``ValueError`` naming the pair for
+    one that is missing or differs between its two orders, a negative variance, or numbers that are no covariance.
+    """
+
+    def __init__(self, covariance: Mapping[tuple[sp.Expr, sp.Expr], Any]) -> None:
+        entries = {(u, v): _entry(u, v, value) for (u, v), value in covariance.items()}
+        self.variables: tuple[sp.Expr, ...] = tuple(dict.fromkeys(u for pair in entries for u in pair))
+        for u in self.variables:
+            if not isinstance(u, sp.Expr) or not u.is_real or u.is_number:
+                raise ValueError(f"{u}: a Gaussian variable is a real symbol, Symbol('{u}', real=True), or a ket")
+        for (u, v), value in entries.items():
+            if entries.get((v, u), value) != value and tidy(entries[v, u] - value) != 0:
+                raise ValueError(f"covariance of {u} and {v}: not symmetric, {value} and {entries[v, u]}")
+            if value.has(*self.variables):
+                raise ValueError(f"covariance of {u} and {v}: {value} depends on a Gaussian variable")
+        for i, u in enumerate(self.variables):
+            for v in self.variables[i:]:
+                if (u, v) not in entries and (v, u) not in entries:
+                    raise ValueError(f"covariance of {u} and {v}: missing")
+            if entries[u, u].is_negative:
+                raise ValueError(f"variance of {u}: {entries[u, u]} is negative")
+        self.matrix = sp.ImmutableMatrix([[entries.get((u, v), entries.get((v, u))) for v in self.variables]
+                                          for u in self.variables])
+        if not self.matrix.free_symbols:
+            self.given(*self.variables)  # raises where the numbers are no covariance
+
+    @classmethod
+    def from_matrix(cls, variables: Iterable[sp.Expr], matrix: Any) -> Gaussians:
+        """From a square matrix, rows and columns in the order of ``variables``."""
+        variables, rows = tuple(variables), sp.Matrix(matrix)
+        if rows.shape != (len(variables), len(variables)):
+            raise ValueError(f"covariance of {len(variables)} variables: a matrix of shape {rows.shape}")
+        return cls({(u, v): rows[i, j] for i, u in enumerate(variables) for j, v in enumerate(variables)})
+
+    def covariance(self, u: sp.Expr, v: sp.Expr) -> sp.Expr:
+        """Of two variables."""
+        return self.matrix[self.variables.index(u), self.variables.index(v)]
+
+    def given(self, *past: sp.Expr) -> Conditional:
+        """E[u | past] = Cov(u, past) Cov(past, past)^-1 past, and the residual covariance; degenerate ``past`` too.
+
+        One variable at a time: of each only what the former ones do not say counts. Raises ``ValueError`` for one
+        that is no variable. Source: paper B, Definition C.1 (Gaussian conditioning).
+        """
+        for v in past:
+            if v not in self.variables:
+                raise ValueError(f"{v}: not among the Gaussians {', '.join(map(str, self.variables))}")
+        return condition(self.variables, self.matrix, past)
+
+    def __repr__(self) -> str:
+        pairs = ((u, v) for i, u in enumerate(self.variables) for v in self.variables[i:])
+        return "Gaussians(" + ", ".join(f"<{u} {v}> = {self.covariance(u, v)}" for u, v in pairs) + ")"
+
+
+def condition(variables: tuple[sp.Expr, ...], matrix: sp.ImmutableMatrix, past: Iterable[sp.Expr]) -> Conditional:
+    """``Gaussians.given`` for variables and matrix."""
+    size, residual = len(variables), matrix.as_mutable()
+    weights = sp.zeros(size, size)  # of the past variables in the means
+    for v in past:
+        i = variables.index(v)
+        variance = tidy(residual[i, i])
+        if variance.is_negative and variance < -ROUNDING * matrix[i, i]:
+            raise ValueError(f"variance of {v} given the variables before it: {sp.N(variance, 5)} is negative; "
+                             "the numbers are no covariance")
+        if variance == 0 or variance.is_negative:
+            continue
+        gain = (residual[:, i] / variance).applyfunc(tidy)
+        news = -weights[i, :]  # v less its mean
+        news[i] += 1
+        weights = (weights + gain * news).applyfunc(tidy)
+        residual = (residual - gain * residual[i, :]).applyfunc(tidy)
+    mean = {u: sum((weights[i, j] * v for j, v in enumerate(variables)), sp.Integer(0))
+            for i, u in enumerate(variables)}
+    return Conditional(mean, residual.as_immutable())
+
+
+def _entry(u: sp.Expr, v: sp.Expr, value: Any) -> sp.Expr:
+    try:
+        entry = sp.nsimplify(sp.sympify(value), rational=True)
+    except (sp.SympifyError, TypeError, ValueError):
+        entry = None
+    if not isinstance(entry, sp.Expr) or entry.is_real is False or entry.has(sp.nan, sp.oo, sp.zoo):
+        raise ValueError(f"covariance of {u} and {v}: {value!r} is no finite real number or expression")
+    return entry
+
+
+class Expectation(sp.Expr):
+    """E[body] over centred Gaussian variables with a covariance; the variables are bound.
+
+    args: body, the variables that occur in it, their covariance matrix. Without any it is the body. Its derivative
+    in a parameter is by Price's theorem, which covers the parameters of the covariance.
+    """
+
+    is_commutative = True
+
+    def __new__(cls, body: sp.Expr, variables: Iterable[sp.Expr], covariance: sp.ImmutableMatrix) -> sp.Expr:
+        body, variables = sp.sympify(body), tuple(variables)
+        used = [i for i, u in enumerate(variables) if body.has(u)]
+        if not used:
+            return body
+        return super().__new__(cls, body, sp.Tuple(*(variables[i] for i in used)),
+                               sp.ImmutableMatrix(covariance).extract(used, used))
+
+    body = property(lambda self: self.args[0])
+    variables = property(lambda self: self.args[1])
+    matrix = property(lambda self: self.args[2])
+
+    @property
+    def free_symbols(self) -> set:
+        return (self.body.free_symbols - set(self.variables)) | self.matrix.free_symbols
+
+    @property
+    def bound_symbols(self) -> list:
+        return list(self.variables)
+
+    def over(self, body: sp.Expr) -> sp.Expr:
+        """The expectation of another body over the same variables."""
+        return Expectation(body, self.variables, self.matrix)
+
+    def joined_by(self, variable: sp.Symbol, variance: sp.Expr, body: sp.Expr) -> sp.Expr:
+        """The expectation of another body, with one more variable, independent of the others."""
+        return Expectation(body, (*self.variables, variable), sp.diag(self.matrix, variance))
+
+    def slopes(self, form: sp.Expr) -> sp.Matrix | None:
+        """Coefficients of the variables in an affine form, as a column; ``None`` if it is not affine."""
+        slopes = [form.diff(u) for u in self.variables]
+        return None if any(s.has(*self.variables) for s in slopes) else sp.Matrix(slopes)
+
+    def offset(self, form: sp.Expr) -> sp.Expr:
+        """What an affine form is where all variables are zero."""
+        return tidy(form.xreplace(dict.fromkeys(self.variables, sp.Integer(0))))
+
+    def covariances(self, form: sp.Expr) -> dict[sp.Expr, sp.Expr]:
+        """Of every variable with an affine form."""
+        return dict(zip(self.variables, (self.matrix * self.slopes(form)).applyfunc(tidy)))
+
+    def covariance(self, f: sp.Expr, g: sp.Expr) -> sp.Expr:
+        """Of two affine forms."""
+        return tidy((self.slopes(f).T * self.matrix * self.slopes(g))[0])
+
+    def price(self, parameter: sp.Expr) -> sp.Expr:
+        """d E[F] / d parameter = E[dF / d parameter] + sum_ij (1/2) dC_ij / d parameter E[d_i d_j F]."""
+        change = self.matrix.diff(parameter)
+        return self.over(self.body.diff(parameter)) + sp.Add(*(
+            change[i, j] / 2 * self.over(self.body.diff(u, v))
+            for i, u in enumerate(self.variables) for j, v in enumerate(self.variables) if change[i, j] != 0))
+
+    def on_symbols(self, rewrite: Callable[[Expectation], sp.Expr]) -> sp.Expr:
+        """``rewrite`` with symbols in place of variables that are kets, which sympy does not differentiate by."""
+        stand_ins = {u: sp.Dummy(str(u), real=True) for u in self.variables if not u.is_Symbol}
+        if not stand_ins:
+            return rewrite(self)
+        node = Expectation(self.body.xreplace(stand_ins), [stand_ins.get(u, u) for u in self.variables], self.matrix)
+        return rewrite(node).xreplace({symbol: u for u, symbol in stand_ins.items()})
+
+    def evaluate(self, values: Mapping[Any, Any] | None = None) -> float:
+        """The number, by quadrature, at values of the parameters (symbols to numbers).
+
+        Gauss-Hermite for polynomials, exponentials, sin and cos; else Gauss-Legendre on [-12, 12] standard deviations
+        on panels that end at the kinks of Abs, Max, Heaviside, sign of affine forms: about 1e-12 for functions whose
+        scale is not far below a standard deviation. Raises ``ValueError`` for a parameter without value, a
+        covariance that is none, more than two dimensions, and delta functions (see ``Condition``).
+        """
+        return self.on_symbols(lambda node: sp.Float(_quadrature(node, values or {})))._to_mpmath(53).__float__()
+
+    def _eval_evalf(self, prec: int) -> sp.Expr | None:
+        return None if self.free_symbols else sp.Float(self.evaluate())
+
+    def _eval_derivative(self, symbol: sp.Expr) -> sp.Expr:
+        return sp.Integer(0) if symbol in self.variables else self.on_symbols(lambda node: node.price(symbol))
+
+    def _eval_subs(self, old: sp.Expr, new: sp.Expr) -> sp.Expr | None:
+        return self if old in self.variables else None
+
+    def _eval_is_real(self) -> bool | None:
+        return self.body.is_real
+
+    def _sympystr(self, printer: Any) -> str:
+        return f"E[{printer.doprint(self.body)}]"
+
+    def _latex(self, printer: Any) -> str:
+        return rf"\mathbb{{E}}\left[ {printer.doprint(self.body)} \right]"
+
+
+def _quadrature(node: Expectation, values: Mapping[Any, Any]) -> float:
+    values = {sp.sympify(key): sp.sympify(value) for key, value in values.items()}
+    body, matrix = node.body.subs(values), node.matrix.subs(values)
+    missing = (body.free_symbols - set(node.variables)) | matrix.free_symbols
+    if missing:
+        raise ValueError(f"{node}: no value for {', '.join(sorted(map(str, missing)))}")
+    if body.has(sp.DiracDelta):
+        raise ValueError(f"{node}: a delta function has no quadrature; condition on its argument first")
+    covariance = np.array(matrix.evalf(), dtype=np.float64)
+    variances, axes = np.linalg.eigh(covariance)  # ascending: the last axis, integrated first, is the widest
+    scale = max(variances[-1], 0.0)
+    if variances[0] < -1e-12 * scale or scale < -variances[0]:
+        raise ValueError(f"{node}: {matrix.tolist()} is no covariance")
+    keep = variances > 4e-16 * scale
+    factor = axes[:, keep] * np.sqrt(variances[keep])
+    dimension = factor.shape[1]
+    if dimension > 2:
+        raise ValueError(f"{node}: {dimension} dimensions; quadrature goes up to two")
+    if dimension == 0:
+        return float(body.subs(dict.fromkeys(node.variables, 0)))
+    plain = sp.lambdify(list(node.variables), body, modules=["scipy", "numpy"])
+
+    def function(*w: np.ndarray) -> np.ndarray:
+        shape = np.broadcast_shapes(*(i.shape for i in w))
+        return np.broadcast_to(plain(*(sum(f * i for f, i in zip(row, w)) for row in factor)), shape)
+
+    if not body.atoms(sp.Function) - body.atoms(sp.exp, sp.sin, sp.cos, sp.sinh, sp.cosh) \
+            and body.replace(lambda e: isinstance(e, sp.Function), lambda e: sp.Integer(1)).is_polynomial():
+        return hermite(function, dimension)
+    lines = [(*(np.array(slopes.T, dtype=np.float64) @ factor)[0], float(node.offset(form)))
+             for form in _bends(body) if (slopes := node.slopes(form)) is not None]
+    return panels(function, np.array(lines, dtype=np.float64).reshape(-1, dimension + 1), dimension)
+
+
+def _bends(body: sp.Expr) -> Iterable[sp.Expr]:
+    """Expressions at whose zeros the body has a kink."""
+    for function in body.atoms(*KINKS):
+        args = function.args if isinstance(function, (sp.Max, sp.Min)) else (function.args[0], sp.Integer(0))
+        yield from (f - g for i, f in enumerate(args) for g in args[i + 1:])
