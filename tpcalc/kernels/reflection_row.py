@@ -1,7 +1,8 @@
 """The reflection recursion for one row a step: the same sweep as ``reflection.py``, with packed triangles.
 
-Strictly lower triangular matrices are stored by rows, row k at k (k - 1) / 2. C and D are stored with
-their weight, eps^2 rho rho C. Products with one left factor share a loop; that is all that differs.
+Triangles are stored by rows, so that a sweep over m rows reads the first m (m +- 1) / 2 numbers of a layer:
+strictly lower ones with row k at k (k - 1) / 2, symmetric matrices with row k at k (k + 1) / 2. C and D are
+stored with their weight, eps^2 rho rho C. Products with one left factor share a loop.
 """
 
 from __future__ import annotations
@@ -14,16 +15,17 @@ from numba import njit
 def sweep(forward, m, eps, g, rho, rho_row, w, p, s, diagonal, keep, P, S, G, A, C, Q, R, B, D):
     """Carry one row through all layers; p, s: (m,), overwritten; the rest as in ``reflection.sweep``.
 
-    P, G, Q: (L + 1, N (N - 1) / 2); A, B: (L, N (N - 1) / 2); S, R: (L + 1, N, N); C, D: (L, N, N).
+    P, G, Q: (L + 1, N (N - 1) / 2); A, B: (L, N (N - 1) / 2); S, R: (L + 1, N (N + 1) / 2); C, D: (L, N (N + 1) / 2).
     """
     layers = A.shape[0]
     z, u, d, y, gs, c, v, zb = (np.empty(m), np.empty(m), np.empty(m), np.empty(m), np.empty(m), np.empty(m),
                                 np.empty(m), np.empty(m))
     row = m * (m - 1) // 2
+    full = m * (m + 1) // 2
     noise = eps * eps * rho_row
     node = 0 if forward else layers
     if keep:
-        store(P[node], S[node], row, m, p, s, diagonal)
+        store(P[node], S[node], row, full, m, p, s, diagonal)
     for step in range(layers):
         layer = step if forward else layers - 1 - step
         old = step if forward else layers - step
@@ -38,11 +40,14 @@ def sweep(forward, m, eps, g, rho, rho_row, w, p, s, diagonal, keep, P, S, G, A,
         for k in range(m):  # z = p Q, u = p B, d = p (eps^2 rho rho D)
             x = p[k]
             at = k * (k - 1) // 2
+            on = at + k
+            total = x * Dl[on + k]
             for j in range(k):
                 z[j] += x * Ql[at + j]
                 u[j] += x * Bl[at + j]
-            for j in range(m):
-                d[j] += x * Dl[k, j]
+                d[j] += x * Dl[on + j]
+                total += p[j] * Dl[on + j]
+            d[k] += total
         for j in range(m):
             y[j] = p[j]
             gs[j] = s[j]
@@ -55,10 +60,13 @@ def sweep(forward, m, eps, g, rho, rho_row, w, p, s, diagonal, keep, P, S, G, A,
         for k in range(m):  # y = p + g P, gs = s + g S
             x = z[k]
             at = k * (k - 1) // 2
+            on = at + k
+            total = x * Sl[on + k]
             for j in range(k):
                 y[j] += x * Pl[at + j]
-            for j in range(m):
-                gs[j] += x * Sl[k, j]
+                gs[j] += x * Sl[on + j]
+                total += z[j] * Sl[on + j]
+            gs[k] += total
         c_own = diagonal
         m_own = diagonal
         if keep:
@@ -70,8 +78,12 @@ def sweep(forward, m, eps, g, rho, rho_row, w, p, s, diagonal, keep, P, S, G, A,
             c[j] = 0.0
         for k in range(m):  # c = y R
             x = y[k]
-            for j in range(m):
-                c[j] += x * Rl[k, j]
+            on = k * (k + 1) // 2
+            total = x * Rl[on + k]
+            for j in range(k):
+                c[j] += x * Rl[on + j]
+                total += y[j] * Rl[on + j]
+            c[k] += total
         if keep:
             for k in range(m):
                 c_own += c[k] * y[k]
@@ -106,18 +118,21 @@ def sweep(forward, m, eps, g, rho, rho_row, w, p, s, diagonal, keep, P, S, G, A,
         for k in range(m):  # P' row = A + p + u (P' - A); v = u (S' - eps^2 rho rho C)
             x = u[k]
             at = k * (k - 1) // 2
+            on = at + k
+            total = x * (Sn[on + k] - Cl[on + k])
             for j in range(k):
                 p[j] += x * (Pn[at + j] - Al[at + j])
-            for j in range(m):
-                v[j] += x * (Sn[k, j] - Cl[k, j])
+                own = Sn[on + j] - Cl[on + j]
+                v[j] += x * own
+                total += u[j] * own
+            v[k] += total
         if keep:
             diagonal = noise * rho_row * c_own + m_own
             for k in range(m):
                 diagonal += u[k] * (2.0 * s[k] + v[k])
                 A[layer, row + k] = y[k]
-                C[layer, m, k] = c[k]
-                C[layer, k, m] = c[k]
-            C[layer, m, m] = noise * rho_row * c_own
+                C[layer, full + k] = c[k]
+            C[layer, full + m] = noise * rho_row * c_own
         total = diagonal
         for j in range(m):
             s[j] += c[j] + v[j]
@@ -125,15 +140,14 @@ def sweep(forward, m, eps, g, rho, rho_row, w, p, s, diagonal, keep, P, S, G, A,
         if not np.isfinite(total):
             return step + 1
         if keep:
-            store(P[new], S[new], row, m, p, s, diagonal)
+            store(P[new], S[new], row, full, m, p, s, diagonal)
     return 0
 
 
 @njit(cache=True)
-def store(P, S, row, m, p, s, diagonal):
-    """Append a row to a packed P and a square S at one node."""
+def store(P, S, row, full, m, p, s, diagonal):
+    """Append a row to the packed P and S of one node."""
     for j in range(m):
         P[row + j] = p[j]
-        S[m, j] = s[j]
-        S[j, m] = s[j]
-    S[m, m] = diagonal
+        S[full + j] = s[j]
+    S[full + m] = diagonal

@@ -10,15 +10,14 @@ The densities are those of the action principle; for a linear block, those of pa
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, Union
+from typing import NamedTuple, Protocol, Union
 
 import numpy as np
 
 Kernel = Union[np.ndarray, float]  # broadcasts against pairs.c
 
 
-@dataclass(frozen=True)
-class Pairs:
+class Pairs(NamedTuple):
     """Overlaps of b rows with k others: c (..., b, k), the rows' own left (..., b) and right (..., k).
 
     decay: rho_a rho_b, by which every product with an initial matrix multiplies covariances; broadcasts
@@ -64,8 +63,7 @@ class LinearBlock:
         return 0.0, 0.0, 0.0
 
 
-@dataclass(frozen=True)
-class Rates:
+class Rates(NamedTuple):
     """What the block adds to the rows of a step: density and noise (..., b, m), and of the step with itself
     the diagonal of the density (..., b) or None, and the noise (..., b, b) or None for passengers."""
 

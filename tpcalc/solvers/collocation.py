@@ -31,7 +31,8 @@ TINY = np.finfo(np.float64).tiny
 COARSE, FINE = 16, 20  # nodes of an element in the two resolutions that are compared
 MOST_ELEMENTS = 1024
 ITERATIONS = 40        # a contraction that needs more loses digits: its element is too long
-UNCHECKED = 7          # iterations before the first look at the change: no element is so short
+UNCHECKED = 10         # iterations before the first look at the change: no element is so short
+SETTLED = 2e-14        # a change this small: the next, a superlinear iteration's, would be round-off
 STAGNANT = 2e-13       # changes that stop falling below this are round-off
 UNRESOLVED = 1e-2      # last Chebyshev coefficients relative to the values: later steps would be nonsense
 
@@ -228,7 +229,7 @@ def _iterate(start: np.ndarray, near: np.ndarray | None, operator: np.ndarray, l
         state = new
         if not np.isfinite(now):
             return None
-        if now <= ROUND_OFF or (now <= STAGNANT and now > before / 2):
+        if now <= SETTLED or (now <= STAGNANT and now > before / 2):
             tail = np.abs(np.tensordot(reference(len(state))[1][-2:], state, 1)).max(axis=(0, 1))
             resolved = np.all(np.maximum.reduceat(tail, parts) <= UNRESOLVED * size)
             return _Rows(state, r, c, own, rates) if resolved else None

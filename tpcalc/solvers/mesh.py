@@ -24,6 +24,12 @@ def reference(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return points, coefficients, integral
 
 
+@lru_cache(maxsize=None)
+def _between(old: int, new: int) -> np.ndarray:
+    """(new, old): values at ``old`` Chebyshev-Lobatto points -> values at ``new`` ones."""
+    return chebyshev.chebvander(reference(new)[0], old - 1) @ reference(old)[1]
+
+
 @dataclass(frozen=True)
 class Mesh:
     """Elements of [0, 1] that share their ends; ``nodes`` Chebyshev-Lobatto points in each, increasing.
@@ -96,8 +102,8 @@ class Mesh:
 
     def refined(self, e: int, values: np.ndarray, nodes: int) -> np.ndarray:
         """A nodal function on element ``e``, at the points that another number of nodes would have."""
-        weights = chebyshev.chebvander(reference(nodes)[0], self.nodes - 1) @ reference(self.nodes)[1]
-        return np.tensordot(weights, values[self.element(e)], 1)
+        inside = values[self.element(e)]
+        return (_between(self.nodes, nodes) @ inside.reshape(len(inside), -1)).reshape(nodes, *values.shape[1:])
 
     def tails(self, values: np.ndarray) -> np.ndarray:
         """How far an element is from resolving a nodal function: (elements,).

@@ -57,10 +57,10 @@ class ReflectionMedium:
 
 @dataclass
 class PackedReflectionMedium:
-    """The same medium for one row a step, with packed triangles: a third of the time, half of the memory.
+    """The same medium for one row a step, with packed triangles: less memory, and less of it read in a step.
 
-    P, Q, G, G' and A, B hold strict lower triangles by rows, (., N (N - 1) / 2); C0 and C1 carry their
-    weight eps^2 rho rho.
+    P, Q, G, G' and A, B hold strict lower triangles by rows, (., N (N - 1) / 2); S, R, C0 and C1 lower
+    triangles, (., N (N + 1) / 2), C0 and C1 with their weight eps^2 rho rho.
     """
 
     depth: int
@@ -73,9 +73,9 @@ class PackedReflectionMedium:
         n = len(self.rho)
         triangle = n * (n - 1) // 2
         self.P, self.Q, self.G, self.GT = (np.zeros((self.depth + 1, triangle)) for _ in range(4))
-        self.S, self.R = (np.zeros((self.depth + 1, n, n)) for _ in range(2))
+        self.S, self.R = (np.zeros((self.depth + 1, triangle + n)) for _ in range(2))
         self.A, self.B = (np.zeros((self.depth, triangle)) for _ in range(2))
-        self.C0, self.C1 = (np.zeros((self.depth, n, n)) for _ in range(2))
+        self.C0, self.C1 = (np.zeros((self.depth, triangle + n)) for _ in range(2))
 
     def probe(self, step: int, s: np.ndarray) -> np.ndarray:
         ends = [self._sweep(True, step, row, 0.0, False) for row in s]

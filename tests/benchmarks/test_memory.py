@@ -1,0 +1,54 @@
+"""Memory of the reflection form: linear in the depth, a small multiple of T^2 L numbers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tracemalloc
+from typing import Callable
+
+import numpy as np
+
+import tpcalc as tp
+
+NET, SCALE, OPT = tp.ResNet("linear"), tp.DepthScaling(), tp.SGD(0.3)
+STEPS = 10
+Record = Callable[[str, str, str], None]
+
+# Peak resident memory above that of the imports and a warm-up, in bytes (ru_maxrss is in KiB on Linux, bytes on macOS)
+PEAK = f"""
+import resource, sys
+import numpy as np, tpcalc as tp
+rng = np.random.default_rng(0)
+task = tp.Task(0.7 * rng.normal(size={STEPS}), rng.normal(size={STEPS}))
+def peak(depth):
+    tp.train(tp.ResNet("linear"), task, tp.SGD(0.3), tp.DepthScaling(), depth)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+before = peak(8)
+print(peak(2**18) - before)
+"""
+
+
+def test_memory_of_reflection_is_linear_in_the_depth(record: Record) -> None:
+    """Fitted exponent of the allocations' peak from L = 2^10 to 2^16."""
+    rng = np.random.default_rng(0)
+    task = tp.Task(0.7 * rng.normal(size=STEPS), rng.normal(size=STEPS))
+    depths, peaks = 2 ** np.arange(10, 17), []
+    tp.train(NET, task, OPT, SCALE, 8)
+    for depth in depths:
+        tracemalloc.start()
+        tp.train(NET, task, OPT, SCALE, int(depth))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    exponent = np.polyfit(np.log(depths), np.log(peaks), 1)[0]
+    record("memory of reflection, power of L, 2^10 .. 2^16", f"{exponent:.3f}", "<= 1.1")
+    assert exponent <= 1.1
+
+
+def test_depth_two_to_the_eighteen_needs_a_few_times_steps_squared_depth(record: Record) -> None:
+    """Resident memory of a process of its own. Stored are 4 covariances and 6 triangles, 7 T^2 L in all."""
+    answer = subprocess.run([sys.executable, "-c", PEAK], capture_output=True, text=True, check=True)
+    multiple = int(answer.stdout) / (STEPS**2 * 2**18 * 8)
+    record("peak memory at L = 2^18, T = 10", f"{multiple:.1f} T^2 L doubles = {int(answer.stdout) / 2**30:.2f} GiB",
+           "<= 12 T^2 L")
+    assert multiple <= 12

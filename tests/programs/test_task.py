@@ -1,0 +1,127 @@
+"""Tasks: shapes, losses, the digits, and what is refused."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tpcalc as tp
+from support.closeness import assert_close
+
+NAN, INF = float("nan"), float("inf")
+
+
+def test_one_dimensional_data_is_one_scalar_a_step() -> None:
+    task = tp.Task((1, 2, 3), [4.0, 5.0, 6.0])
+    assert (task.steps, task.batch, task.d_in, task.d_out) == (3, 1, 1, 1)
+    assert np.array_equal(task.inputs[:, 0, 0], [1, 2, 3]) and task.inputs.dtype == np.float64
+    assert "steps=3, batch=1, d_in=1, d_out=1" in repr(task)
+
+
+def test_a_task_keeps_its_own_copy_of_the_data() -> None:
+    xi = np.ones((2, 1, 1))
+    task = tp.Task(xi, xi)
+    xi[:] = 7
+    assert np.all(task.inputs == 1) and np.all(task.targets == 1)
+
+
+def test_losses_are_means_over_the_batch_of_half_the_squared_distance() -> None:
+    rng = np.random.default_rng(0)
+    f, y = rng.normal(size=(2, 3, 4, 2))
+    task = tp.Task(np.ones((3, 4, 1)), y)
+    assert_close(task.losses(f), 0.5 * ((f - y) ** 2).sum(axis=2).mean(axis=1), 1e-15)
+
+
+def test_the_derivative_of_the_loss_is_its_derivative() -> None:
+    """Central differences are exact for a quadratic, but for round-off."""
+    rng = np.random.default_rng(0)
+    task = tp.Task((1.0,), (1.0,))
+    f, y, direction = rng.normal(size=(3, 5, 2))
+    h = 1e-4
+    measured = (task.loss.value(f + h * direction, y) - task.loss.value(f - h * direction, y)) / (2 * h)
+    assert_close(np.sum(task.loss.derivative(f, y) * direction, axis=1), measured, 1e-10)
+
+
+@pytest.mark.parametrize("name, position", [("inputs", 0), ("targets", 1)])
+@pytest.mark.parametrize("bad", [NAN, INF, -INF])
+def test_data_that_is_not_finite_is_refused(name: str, position: int, bad: float) -> None:
+    data = [np.zeros((2, 3, 2)), np.zeros((2, 3, 2))]
+    data[position][1, 2, 0] = bad
+    with pytest.raises(ValueError) as caught:
+        tp.Task(*data)
+    assert str(caught.value) == (f"{name}: 1 values are NaN or infinite (the first at index (1, 2, 0)); allowed are "
+                                 "finite numbers")
+
+
+@pytest.mark.parametrize("inputs, targets, said", [
+    ((1, 2, 3), (1, 2), "inputs of 3 steps of 1 and targets of 2 steps of 1 given; they must be as many"),
+    (np.zeros((2, 3, 1)), np.zeros((2, 4, 1)), "inputs of 2 steps of 3 and targets of 2 steps of 4 given"),
+    (np.zeros((2, 3)), (1, 2), "inputs: shape (2, 3) given; allowed is (steps, batch, dimension) or (steps,)"),
+    ((1, 2), np.zeros((2, 1)), "targets: shape (2, 1) given; allowed is (steps, batch, dimension) or (steps,)"),
+    ((), (), "inputs: shape (0, 1, 1) given; allowed is (steps, batch, dimension) or (steps,), none of them 0"),
+    (np.zeros((2, 0, 1)), np.zeros((2, 0, 1)), "inputs: shape (2, 0, 1) given"),
+    (3.0, 4.0, "inputs: shape () given"),
+    ("abc", (1,), "inputs: expected an array of real numbers, got str"),
+    ([[1], [1, 2]], (1, 2), "inputs: expected an array of real numbers, got list"),
+    ((1j, 2), (1, 2), "inputs: expected an array of real numbers, got tuple"),
+    (None, (1, 2), "inputs: "),
+])
+def test_data_that_does_not_fit_is_refused(inputs: Any, targets: Any, said: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        tp.Task(inputs, targets)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("probes, said", [(np.zeros((3, 3)), "probes: shape (3, 3) given; allowed is (m, 2)"),
+                                          (np.zeros(2), "probes: shape (2,) given; allowed is (m, 2)"),
+                                          (np.full((1, 2), NAN), "probes: 2 values are NaN or infinite")])
+def test_probes_that_do_not_fit_are_refused(probes: np.ndarray, said: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        tp.Task(np.zeros((2, 1, 2)), np.zeros((2, 1, 1)), probes=probes)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("loss", ["hinge", None, 3, object()])
+def test_an_unknown_loss_is_refused(loss: Any) -> None:
+    with pytest.raises(ValueError) as caught:
+        tp.Task((1.0,), (1.0,), loss=loss)
+    message = str(caught.value)
+    assert f"loss: {loss!r} given; allowed are 'mse' or an object with value(f, y) and derivative(f, y)" in message
+
+
+def test_digits_are_normalised_images_with_one_hot_targets() -> None:
+    pytest.importorskip("sklearn")
+    task = tp.tasks.digits(steps=28, batch=64)  # almost all of the 1797
+    assert (task.steps, task.batch, task.d_in, task.d_out) == (28, 64, 64, 10)
+    assert abs(np.mean(np.sum(task.inputs**2, axis=2)) - 1) < 1e-3
+    assert np.array_equal(np.sort(np.unique(task.targets)), [0, 1]) and np.all(task.targets.sum(axis=2) == 1)
+    again, other = tp.tasks.digits(28, 64), tp.tasks.digits(28, 64, seed=1)
+    assert np.array_equal(task.inputs, again.inputs) and not np.array_equal(task.inputs, other.inputs)
+    flat = task.inputs.reshape(-1, 64)
+    assert len(np.unique(flat, axis=0)) == len(flat)  # drawn without replacement
+
+
+@pytest.mark.parametrize("given, said", [((30, 64), "steps = 30, batch = 64 given; there are 1797 images"),
+                                         ((0, 64), "steps: 0 given; allowed is a whole number of at least 1"),
+                                         ((1, 2.5), "batch: 2.5 given; allowed is a whole number of at least 1")])
+def test_more_digits_than_there_are_are_refused(given: tuple, said: str) -> None:
+    pytest.importorskip("sklearn")
+    with pytest.raises(ValueError) as caught:
+        tp.tasks.digits(*given)
+    assert said in str(caught.value)
+
+
+def test_digits_name_the_extra_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without_sklearn(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name.startswith("sklearn"):
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without_sklearn)
+    with pytest.raises(tp.MissingExtra, match=r"scikit-learn.*pip install 'tpcalc\[report\]'"):
+        tp.tasks.digits()

@@ -1,0 +1,267 @@
+"""Running an unrolled program, whatever its vectors are: the rules that all such readings share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import add, mul
+from typing import Any, Callable, Iterator, Mapping, NoReturn
+
+import numpy as np
+import sympy as sp
+from sympy.core.function import Application
+
+from ..errors import Divergence
+from ..programs.language import LossDerivative, Mat, MatVec, Member, Outer, Scal, Transpose, Vec, kind
+from ..programs.program import Assign, Program
+from .given import Data, Number, Numbers, sizes_of
+from .registry import Registry, UnhandledNode
+
+RULES = Registry("execution")
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A matrix as sum of c W or c W^T over initial matrices, and of c u v^T / n over pairs of vectors.
+
+    initial: (W, transposed) -> c; outers: triples (c, u, v).
+    """
+
+    initial: Mapping[tuple[Mat, bool], Number] = field(default_factory=dict)
+    outers: tuple[tuple[Number, Any, Any], ...] = ()
+
+    def __add__(self, other: "Operator") -> "Operator":
+        keys = {**self.initial, **other.initial}
+        initial = {key: self.initial.get(key, 0) + other.initial.get(key, 0) for key in keys}
+        return Operator(initial, self.outers + other.outers)
+
+    def __rmul__(self, factor: Number) -> "Operator":
+        return Operator({key: factor * c for key, c in self.initial.items()},
+                        tuple((factor * c, u, v) for c, u, v in self.outers))
+
+    def transposed(self) -> "Operator":
+        return Operator({(matrix, not turned): c for (matrix, turned), c in self.initial.items()},
+                        tuple((c, v, u) for c, u, v in self.outers))
+
+
+class Execution(ABC):
+    """A program being run statement by statement; vectors are of a type with +, and * by numbers on the left.
+
+    statement: the one that is being run; assigned: the values so far.
+    """
+
+    registry: Registry
+
+    def __init__(self, program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any], loss: Any,
+                 exact: bool = False) -> None:
+        if not isinstance(program, Program):
+            raise ValueError(f"program: {program!r} given; allowed is a tp.Program")
+        self.program, self.numbers = program, Numbers(exact)
+        numeric = sizes_of(program, sizes)
+        self.data = Data(program, data, loss, self.numbers)
+        self.statements: tuple[Assign, ...] = tuple(program.unroll(numeric))
+        self.statement: Assign | None = None
+        self.assigned: dict[Member, Any] = {}
+        for self.statement in self.statements:
+            self.data.check(self.statement)
+
+    def run(self) -> None:
+        """Execute every statement; raises ``Divergence`` naming the first value that is not finite."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            for self.statement in self.statements:
+                target = self.statement.target
+                value = self.lifted(self.value(self.statement.value), kind(target))
+                if not self.is_finite(value):
+                    raise Divergence(f"program {self.program.name} diverges: {target} is not finite")
+                self.assigned[target] = value
+        self.statement = None
+
+    def value(self, node: sp.Basic) -> Any:
+        return self.registry.value(self, node)
+
+    def refuse(self, node: sp.Basic, reason: str) -> NoReturn:
+        raise UnhandledNode(self.registry.name, node, reason, self.statement)
+
+    def lifted(self, value: Any, wanted: str) -> Any:
+        """A number as the constant vector, or 0 as the matrix, where one is wanted."""
+        if not is_number(value) or wanted == "scalar":
+            return value
+        return self.constant(value) if wanted == "vector" else Operator()
+
+    def given(self, member: Member, among: tuple[Any, ...]) -> bool:
+        """Is it one of the program's initial vectors or matrices, or of its data?"""
+        return any(g.same_family(member) and all(i == j for i, j in zip(g.indices, member.indices) if i.is_number)
+                   for g in among)
+
+    def read(self, member: Member, among: tuple[Any, ...], first: Callable[[Any], Any]) -> Any:
+        """The value assigned to a member, else what it is given as."""
+        if member in self.assigned:
+            return self.assigned[member]
+        if not self.given(member, among):
+            place = "" if self.statement is None else f"{self.statement.target} := {self.statement.value} reads "
+            raise ValueError(f"program {self.program.name}: {place}{member}, which is neither given nor "
+                             "assigned before")
+        return first(member)
+
+    def apply(self, operator: Operator, vector: Any, expression: sp.Expr) -> Any:
+        """The matrix times the vector, which ``expression`` stands for: (u v^T / n) y = u <v|y>."""
+        bra = self.bra(vector)
+        terms = [c * self.product(matrix, turned, expression, vector, bra)
+                 for (matrix, turned), c in operator.initial.items()]
+        terms += [(c * self.against(bra, v)) * u for c, u, v in operator.outers]
+        return reduce(add, terms, self.constant(0))
+
+    def bra(self, vector: Any) -> Any:
+        """What ``against`` needs of a vector, made once for many brackets."""
+        return vector
+
+    @abstractmethod
+    def against(self, bra: Any, vector: Any) -> Number:
+        """<u|v>, from the bra of u."""
+
+    @abstractmethod
+    def initial_vector(self, vector: Vec) -> Any:
+        """An initial vector when it is first read."""
+
+    @abstractmethod
+    def product(self, matrix: Mat, turned: bool, expression: sp.Expr, vector: Any, bra: Any) -> Any:
+        """An initial matrix, or its transpose where ``turned``, times a vector."""
+
+    @abstractmethod
+    def constant(self, value: Number) -> Any:
+        """The vector with one value in all coordinates."""
+
+    @abstractmethod
+    def is_finite(self, value: Any) -> bool:
+        """Of a number, a vector or a matrix."""
+
+    @abstractmethod
+    def entrywise(self, node: sp.Expr, parts: Any) -> Any:
+        """A function, power or product of vectors."""
+
+
+def is_number(value: Any) -> bool:
+    return not isinstance(value, Operator) and np.isscalar(value)
+
+
+def leaves(node: sp.Basic) -> Iterator[sp.Expr]:
+    """The expressions that a function's arguments are, those in the pieces and conditions of a Piecewise too."""
+    for part in node.args:
+        if isinstance(part, sp.Expr):
+            yield part
+        else:
+            yield from leaves(part)
+
+
+def with_leaves(node: sp.Basic, values: Mapping[sp.Expr, sp.Expr]) -> sp.Basic:
+    """The function of other arguments."""
+    parts = [values[p] if isinstance(p, sp.Expr) else with_leaves(p, values) if p.args else p for p in node.args]
+    return node.func(*parts)
+
+
+@RULES.rule(sp.Number, sp.NumberSymbol)
+def _constant(run: Execution, node: sp.Expr) -> Number:
+    return run.numbers.of(node)
+
+
+@RULES.rule(sp.Symbol)
+def _parameter(run: Execution, node: sp.Symbol) -> Number:
+    return run.data.at(node.name, ())
+
+
+@RULES.rule(Scal)
+def _scalar(run: Execution, node: Scal) -> Number:
+    return run.read(node, run.program.data, lambda s: run.data.at(s.name, s.indices))
+
+
+@RULES.rule(Vec)
+def _vector(run: Execution, node: Vec) -> Any:
+    def first(vector: Vec) -> Any:
+        run.assigned[vector] = run.initial_vector(vector)
+        return run.assigned[vector]
+    return run.read(node, run.program.vectors, first)
+
+
+@RULES.rule(Mat)
+def _matrix(run: Execution, node: Mat) -> Operator:
+    return run.read(node, run.program.matrices, lambda m: Operator({(m, False): run.numbers.of(1)}))
+
+
+@RULES.rule(Transpose)
+def _transpose(run: Execution, node: Transpose) -> Operator:
+    return run.value(node.args[0]).transposed()
+
+
+@RULES.rule(Outer)
+def _outer(run: Execution, node: Outer) -> Operator:
+    left, right = (run.lifted(run.value(v), "vector") for v in node.args)
+    return Operator({}, ((run.numbers.of(1), left, right),))
+
+
+@RULES.rule(MatVec)
+def _matvec(run: Execution, node: MatVec) -> Any:
+    return run.apply(run.value(node.matrix), run.value(node.vector), node.vector)
+
+
+@RULES.rule(LossDerivative)
+def _loss_derivative(run: Execution, node: LossDerivative) -> Number:
+    return run.numbers.of(run.data.loss(run.value(node.args[0]), run.data.at("y", node.args[1:])), str(node))
+
+
+@RULES.rule(sp.Add)
+def _add(run: Execution, node: sp.Add) -> Any:
+    wanted = kind(node)
+    return reduce(add, (run.lifted(run.value(part), wanted) for part in node.args))
+
+
+@RULES.rule(sp.Mul)
+def _mul(run: Execution, node: sp.Mul) -> Any:
+    parts = [run.value(part) for part in node.args]
+    number = reduce(mul, filter(is_number, parts), run.numbers.of(1))
+    rest = [part for part in parts if not is_number(part)]
+    if not rest:
+        return number
+    return number * (rest[0] if len(rest) == 1 else run.entrywise(node, rest))
+
+
+@RULES.rule(sp.Sum)
+def _sum(run: Execution, node: sp.Sum) -> Any:
+    (index, first, last), inner, wanted = node.limits[-1], node.limits[:-1], kind(node)
+    body = sp.Sum(node.function, *inner) if inner else node.function
+    terms = (run.lifted(run.value(body.subs(index, i)), wanted) for i in range(int(first), int(last) + 1))
+    return reduce(add, terms, run.lifted(run.numbers.of(0), wanted))
+
+
+@RULES.rule(sp.Pow, Application)
+def _function(run: Execution, node: sp.Expr) -> Any:
+    values = {leaf: run.value(leaf) for leaf in leaves(node)}
+    if all(map(is_number, values.values())):
+        numbers = {leaf: sp.sympify(value) for leaf, value in values.items()}
+        return run.numbers.of(with_leaves(node, numbers), str(node))
+    return run.entrywise(node, values)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a program computes: scalars by member, such as ``f[0]``."""
+
+    program: Program
+    scalars: Mapping[Scal, Number]
+
+    def series(self, name: str) -> np.ndarray:
+        """A family of scalars as an array over its indices from 0 on (float64, or rationals in an object array).
+
+        Raises ``ValueError`` for a name that the program assigns no scalars to, or not to all such indices.
+        """
+        found = {tuple(map(int, s.indices)): value for s, value in self.scalars.items() if s.name == name}
+        if not found:
+            raise ValueError(f"name: {name!r} given; program {self.program.name} assigns the scalars "
+                             f"{sorted({s.name for s in self.scalars})}")
+        shape = tuple(max(place) + 1 for place in zip(*found))
+        if len(found) != int(np.prod(shape)) or any(i < 0 for place in found for i in place):
+            raise ValueError(f"name: {name!r} given; it has no scalar at some indices, see .scalars")
+        values = np.empty(shape, dtype=np.array(list(found.values())).dtype)
+        for place, value in found.items():
+            values[place] = value
+        return values

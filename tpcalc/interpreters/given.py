@@ -1,0 +1,123 @@
+"""What a reading of a program is given: sizes, data, parameters and the loss; floats or exact rationals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Callable, Mapping, Union
+
+import numpy as np
+import sympy as sp
+
+from .. import _checks
+from ..programs.language import LossDerivative, Scal
+from ..programs.losses import resolve
+from ..programs.program import Assign, Loop, Program
+
+Number = Union[float, Fraction]
+LossRule = Callable[[Any, Any], Any]
+
+
+class NotRational(ValueError):
+    """Exact evaluation met a number that is not rational."""
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """float64, or exact rationals where ``exact``."""
+
+    exact: bool
+
+    @property
+    def dtype(self) -> type:
+        return object if self.exact else np.float64
+
+    def of(self, value: Any, what: str = "") -> Number:
+        """A number or a constant sympy expression; raises ``ValueError`` for what is not real, ``NotRational``."""
+        if isinstance(value, Fraction if self.exact else float):
+            return value
+        name = what or str(value)
+        if self.exact:
+            number = sp.Rational(value) if isinstance(value, int) else _checks.exact(name, value)
+            if not number.is_Rational:
+                raise NotRational(f"{name}: {number} is not rational; exact evaluation takes rational numbers and, of "
+                                  "a size such as L, powers that are rational (L = 4 for L^(1/2)); exact=False takes "
+                                  "all")
+            return Fraction(int(number.p), int(number.q))
+        try:
+            return float(value)
+        except TypeError:
+            raise ValueError(f"{name}: {value} is not a real number") from None
+
+
+def sizes_of(program: Program, sizes: Mapping[Any, int]) -> dict[sp.Symbol, int]:
+    """Sizes by symbol, from sizes by symbol or name; each a whole number of at least 1."""
+    given = {str(name): value for name, value in sizes.items()}
+    needed = [str(size) for size in program.sizes]
+    if set(given) != set(needed):
+        raise ValueError(f"sizes: {sorted(given)} given; program {program.name} needs {needed}")
+    checked = {size: _checks.positive_integer(str(size), given[str(size)]) for size in program.sizes}
+    return {size: value for size, value in checked.items() if value is not None}
+
+
+class Data:
+    """Given scalars, parameters and targets by name; loss: chi of an output and its target."""
+
+    def __init__(self, program: Program, data: Mapping[Any, Any], loss: Any, numbers: Numbers) -> None:
+        self.program, self.numbers, self.loss = program, numbers, _loss_rule(loss)
+        given = {getattr(name, "name", str(name)): value for name, value in data.items()}
+        needed = {member.name for member in program.data} | {symbol.name for symbol in parameters(program)}
+        if any(place.statement.value.has(LossDerivative) for place in program.places()):
+            needed.add("y")
+        if set(given) != needed:
+            raise ValueError(f"data: {sorted(given)} given; program {program.name} needs {sorted(needed)}")
+        self.arrays = {name: self._array(name, value) for name, value in given.items()}
+
+    def _array(self, name: str, value: Any) -> np.ndarray:
+        array = np.array(value, dtype=object)
+        entries = [Fraction(entry) if isinstance(entry, str) else entry for entry in array.ravel()]
+        if not self.numbers.exact:
+            return _checks.finite_array(name, entries).reshape(array.shape)
+        filled = np.empty(len(entries), dtype=object)
+        filled[:] = [self.numbers.of(entry, name) for entry in entries]
+        return filled.reshape(array.shape)
+
+    def at(self, name: str, indices: tuple[sp.Expr, ...]) -> Number:
+        """One given number; raises ``ValueError`` where the data does not reach."""
+        array, place = self.arrays[name], tuple(int(i) for i in indices)
+        if len(place) != array.ndim or any(not 0 <= i < n for i, n in zip(place, array.shape)):
+            wanted = f"{name}[{', '.join(map(str, place))}]" if place else f"{name}, a single number,"
+            raise ValueError(f"{name}: data of shape {array.shape} given; the program reads {wanted}")
+        return self.numbers.of(array[place], name)
+
+    def check(self, statement: Assign) -> None:
+        """Raise before the work where a statement reads data that is not there."""
+        for node in statement.value.atoms(Scal, LossDerivative):
+            indices = node.args[1:] if isinstance(node, LossDerivative) else node.indices
+            name = "y" if isinstance(node, LossDerivative) else node.name
+            is_data = isinstance(node, LossDerivative) or any(node.same_family(m) for m in self.program.data)
+            if is_data and all(i.is_number for i in indices):
+                self.at(name, indices)
+
+
+def _loss_rule(loss: Any) -> LossRule:
+    """chi(f, y), from such a function, or a loss as ``tp.Task`` takes it."""
+    if callable(loss) and not callable(getattr(loss, "derivative", None)):
+        return loss
+    derivative = resolve(loss).derivative
+    return lambda f, y: derivative(np.array([[f]]), np.array([[y]]))[0, 0]
+
+
+def parameters(program: Program) -> set[sp.Symbol]:
+    """The symbols that are neither sizes nor indices, such as alpha, gamma and a learning rate."""
+    found: set[sp.Symbol] = set()
+
+    def walk(body: tuple[Any, ...], bound: frozenset[sp.Symbol]) -> None:
+        for statement in body:
+            if isinstance(statement, Loop):
+                walk(statement.body, bound | {statement.index})
+            else:
+                found.update(statement.value.free_symbols - bound)
+
+    walk(program.body, frozenset(program.sizes))
+    return found

@@ -1,0 +1,113 @@
+"""Kets as coefficients over base kets: initial vectors and hats, in floats or exact rationals.
+
+Source: paper B, Definition C.1 and appendix F (Hat, Dot).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from ..programs.language import Mat
+
+
+@dataclass(frozen=True, eq=False)
+class Ket:
+    """A linear combination of base kets: entry i is the coefficient of the i-th, those beyond the end are 0."""
+
+    coefficients: np.ndarray
+
+    def __add__(self, other: "Ket") -> "Ket":
+        long, short = self.coefficients, other.coefficients
+        if len(long) < len(short):
+            long, short = short, long
+        total = long.copy()
+        total[:len(short)] += short
+        return Ket(total)
+
+    def __rmul__(self, factor: Any) -> "Ket":
+        return Ket(factor * self.coefficients)
+
+
+@dataclass
+class Hats:
+    """The hats of one initial matrix, or of its transpose, which correlate with each other and with nothing else.
+
+    places: their numbers among the base kets; vectors: coefficients of the kets z that the matrix multiplied;
+    room: their covariances <y|z>, in the upper left corner of an array with room to grow.
+    """
+
+    places: list[int] = field(default_factory=list)
+    vectors: list[np.ndarray] = field(default_factory=list)
+    room: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+
+    @property
+    def covariance(self) -> np.ndarray:
+        return self.room[:len(self.places), :len(self.places)]
+
+    def add(self, place: int, vector: np.ndarray, bra: np.ndarray) -> None:
+        n = len(self.places)
+        if n == len(self.room):
+            larger = np.zeros((2 * n + 1, 2 * n + 1), dtype=vector.dtype)
+            larger[:n, :n] = self.room
+            self.room = larger
+        self.places.append(place)
+        self.vectors.append(vector)
+        row = [bra[:len(z)] @ z for z in self.vectors]
+        self.room[n, :n + 1] = self.room[:n + 1, n] = row
+
+
+class Space:
+    """The base kets of a program as they arise; initial vectors and the constant 1 are orthonormal.
+
+    names: what each of them is, by number. dtype: float64, or object for exact rationals.
+    """
+
+    def __init__(self, dtype: type) -> None:
+        self.dtype = dtype
+        self.names: dict[sp.Expr, int] = {}
+        self.groups: dict[tuple[Mat, bool], Hats] = {}
+
+    def base(self, name: sp.Expr) -> Ket:
+        """The base ket of that name, a new one if there is none."""
+        place = self.names.setdefault(name, len(self.names))
+        coefficients: np.ndarray = np.zeros(place + 1, dtype=self.dtype)
+        coefficients[place] = 1
+        return Ket(coefficients)
+
+    def bra(self, ket: Ket) -> np.ndarray:
+        """<ket|, the brackets with all base kets, group by group."""
+        c: np.ndarray = np.zeros(len(self.names), dtype=self.dtype)
+        c[:len(ket.coefficients)] = ket.coefficients
+        bra = c.copy()
+        for hats in self.groups.values():
+            bra[hats.places] = hats.covariance @ c[hats.places]
+        return bra
+
+    def hat(self, name: sp.Expr, matrix: Mat, turned: bool, ket: Ket, bra: np.ndarray) -> Ket:
+        """hat(W ket), W the matrix or its transpose: Cov(hat(W y), hat(W z)) = <y|z>."""
+        if name not in self.names:
+            hats = self.groups.setdefault((matrix, turned), Hats())
+            hats.add(len(self.names), ket.coefficients, bra)
+        return self.base(name)
+
+    def dot(self, matrix: Mat, turned: bool, ket: Ket) -> Ket:
+        """dot(W ket) = sum of |z> d|ket>/d hat(W^T z) over the products W^T z made before."""
+        hats = self.groups.get((matrix, not turned), Hats())
+        c = ket.coefficients
+        total = Ket(np.zeros(0, dtype=self.dtype))
+        for place, vector in zip(hats.places, hats.vectors):
+            if place < len(c) and c[place] != 0:
+                total = total + c[place] * Ket(vector)
+        return total
+
+    def covariance(self) -> np.ndarray:
+        """Of all base kets, shape (bases, bases)."""
+        whole: np.ndarray = np.zeros((len(self.names), len(self.names)), dtype=self.dtype)
+        np.fill_diagonal(whole, 1)
+        for hats in self.groups.values():
+            whole[np.ix_(hats.places, hats.places)] = hats.covariance
+        return whole

@@ -1,0 +1,113 @@
+"""A program run with real vectors and matrices of finite width, seeded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache, reduce
+from operator import mul
+from typing import Any, Callable, Mapping
+
+import numpy as np
+import sympy as sp
+
+from .. import _checks
+from ..programs.language import Mat, Member, Moment, Vec, kind
+from ..programs.program import Program
+from .execution import RULES, Execution, Operator, Reading, is_number, with_leaves
+from .given import Number
+from .registry import Registry
+
+VECTORS = Registry("run_program", RULES)
+
+
+class _Vectors(Execution):
+    """Vectors are arrays of length n."""
+
+    registry = VECTORS
+
+    def __init__(self, program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any], loss: Any, width: int,
+                 seed: int) -> None:
+        super().__init__(program, sizes, data, loss)
+        self.width, self.seed = width, seed
+        self.matrices: dict[Mat, np.ndarray] = {}
+        read = {m for s in self.statements for m in s.value.atoms(Mat) if self.given(m, program.matrices)}
+        _checks.memory(8.0 * len(read) * width**2, f"program {program.name} with {len(read)} matrices of width {width}",
+                       "take a smaller width or depth")
+
+    def normal(self, member: Member, shape: tuple[int, ...]) -> np.ndarray:
+        """N(0, 1), from the seed and the member's name alone: programs that share names share what they draw."""
+        return np.random.default_rng([self.seed, *str(member).encode()]).standard_normal(shape)
+
+    def against(self, bra: np.ndarray, vector: np.ndarray) -> Number:
+        return float(bra @ vector) / self.width
+
+    def initial_vector(self, vector: Vec) -> np.ndarray:
+        return self.normal(vector, (self.width,))
+
+    def product(self, matrix: Mat, turned: bool, expression: sp.Expr, vector: np.ndarray, bra: Any) -> np.ndarray:
+        if matrix not in self.matrices:
+            self.matrices[matrix] = self.normal(matrix, (self.width, self.width))
+            self.matrices[matrix] /= np.sqrt(self.width)
+        dense = self.matrices[matrix]
+        return (dense.T if turned else dense) @ vector
+
+    def constant(self, value: Number) -> np.ndarray:
+        return np.full(self.width, float(value))
+
+    def is_finite(self, value: Any) -> bool:
+        return isinstance(value, Operator) or bool(np.all(np.isfinite(value)))
+
+    def entrywise(self, node: sp.Expr, parts: Any) -> np.ndarray:
+        if isinstance(node, sp.Mul):
+            return reduce(mul, parts)
+        names = {leaf: sp.Symbol(f"x{i}", real=True) for i, leaf in enumerate(parts)}
+        function = _numpy_function(with_leaves(node, names), tuple(names.values()))
+        return np.asarray(function(*parts.values()), dtype=np.float64)
+
+
+@lru_cache(maxsize=256)
+def _numpy_function(expression: sp.Expr, names: tuple[sp.Symbol, ...]) -> Callable[..., Any]:
+    return sp.lambdify(names, expression, ["scipy", "numpy"])
+
+
+@VECTORS.rule(Moment)
+def _moment(run: _Vectors, node: Moment) -> Number:
+    value = run.value(node.args[0])
+    return value if is_number(value) else float(np.mean(value))
+
+
+@dataclass(frozen=True)
+class ProgramRun(Reading):
+    """A program's scalars and vectors at one width and seed; vectors: by member, shape (width,) each."""
+
+    width: int
+    vectors: Mapping[Vec, np.ndarray]
+    _run: _Vectors = field(repr=False)
+
+    def vector(self, expression: sp.Expr) -> np.ndarray:
+        """Any vector expression over the program's members, products with its matrices included, shape (width,)."""
+        return self._run.lifted(self._run.value(sp.sympify(expression)), "vector")
+
+    def bracket(self, u: sp.Expr, v: sp.Expr) -> float:
+        """The average over coordinates of u v."""
+        return float(np.mean(self.vector(u) * self.vector(v)))
+
+
+def run_program(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, width: int = 1024,
+                seed: int = 0, loss: Any = "mse") -> ProgramRun:
+    """Run any program with real vectors of length ``width`` n and n x n matrices, in float64.
+
+    Initial vectors have entries N(0, 1), initial matrices N(0, 1/n), drawn from ``seed`` and their names;
+    ``Outer(u, v)`` is u v^T / n, kept as u and v. sizes, data, loss: as in ``read_program_coefficients``. A scalar
+    differs from its limit by O(n^-1/2). Time O(K n^2) for K products with initial matrices.
+
+    Raises ``UnhandledNode`` naming a statement, ``ValueError`` for data that does not fit, ``MemoryError`` before
+    the work, ``Divergence`` naming the first value that is not finite. Source: paper B, appendix E.
+    """
+    n = _checks.positive_integer("width", width)
+    assert n is not None
+    run = _Vectors(program, sizes, data, loss, n, seed)
+    run.run()
+    scalars = {member: value for member, value in run.assigned.items() if kind(member) == "scalar"}
+    vectors = {member: value for member, value in run.assigned.items() if isinstance(member, Vec)}
+    return ProgramRun(program, scalars, n, vectors, run)

@@ -1,0 +1,14 @@
+"""Hypothesis strategies for property-based tests of claims about wide and deep networks."""
+
+from .agreement import assert_readings_agree as assert_readings_agree
+from .programs import ProgramExample as ProgramExample, linear_programs as linear_programs
+from .strategies import (
+    Problem as Problem,
+    arrays as arrays,
+    learning_rates as learning_rates,
+    problems as problems,
+    rationals as rationals,
+    scalings as scalings,
+    schedules as schedules,
+    tasks as tasks,
+)

@@ -1,0 +1,79 @@
+"""Two readings of one program agree where both apply."""
+
+from __future__ import annotations
+
+from itertools import combinations_with_replacement
+from typing import Any, Callable, Mapping
+
+import numpy as np
+
+from ..interpreters.given import NotRational
+from ..interpreters.program_coefficients import read_program_coefficients
+from ..interpreters.vectors import run_program
+from ..programs.language import Vec
+from ..programs.program import Program
+
+ROUNDING = 1e-12
+Values = dict[Any, Any]
+
+
+def assert_readings_agree(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, loss: Any = "mse",
+                          *, seeds: int = 12, width: int = 500, errors: float = 8.0,
+                          readings: Mapping[str, Callable[..., Any]] = {}) -> None:
+    """Assert that all readings of a linear program give one answer for its scalars and the brackets of its vectors.
+
+    The coefficients in floats are compared with those in rationals (skipped where a number is not rational) and with
+    ``readings`` to 1e-12 of the largest value, and with the mean over real networks of ``width``, seeds 0, 1, ...,
+    to ``errors`` standard errors; the mean has a bias of order 1/width, so that ``seeds`` must stay well below the
+    width (0 leaves real networks out).
+
+    readings: by name, functions of (program, sizes, data) whose result has a mapping ``scalars``, or is one, from
+    members such as f[0] to numbers; those that both know are compared, at least one.
+
+    Raises ``AssertionError`` naming the reading, the quantity and both values.
+    """
+    floats = read_program_coefficients(program, sizes, data, loss)
+    vectors = floats.vectors
+    expected = _values(floats, vectors)
+    size = max((abs(value) for value in expected.values()), default=1.0) or 1.0
+    try:
+        exact = read_program_coefficients(program, sizes, data, loss, exact=True)
+    except NotRational:
+        pass
+    else:
+        _assert_within(expected, _values(exact, vectors), "exact", lambda key: ROUNDING * size)
+    for name, reading in readings.items():
+        result = reading(program, sizes, data)
+        theirs = getattr(result, "scalars", result)
+        shared = {key: value for key, value in theirs.items() if key in expected}
+        if not shared:
+            raise AssertionError(f"reading {name!r} gives none of the scalars {sorted(map(str, floats.scalars))}")
+        _assert_within(expected, shared, name, lambda key: ROUNDING * size)
+    if seeds:
+        assert_real_networks_agree(program, sizes, data, loss, expected, vectors, seeds, width, errors, size)
+
+
+def assert_real_networks_agree(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any], loss: Any,
+                               expected: Values, vectors: tuple[Vec, ...], seeds: int, width: int, errors: float,
+                               size: float) -> None:
+    """The mean over ``seeds`` networks of every value, to ``errors`` standard errors."""
+    runs = [_values(run_program(program, sizes, data, width, seed, loss), vectors) for seed in range(seeds)]
+    mean = {key: float(np.mean([run[key] for run in runs])) for key in expected}
+    error = {key: float(np.std([run[key] for run in runs], ddof=1)) / np.sqrt(seeds) for key in expected}
+    _assert_within(expected, mean, f"mean of {seeds} networks of width {width}",
+                   lambda key: errors * error[key] + 1e-9 * size)
+
+
+def _values(reading: Any, vectors: tuple[Vec, ...]) -> Values:
+    """Every scalar and every bracket, by member and by pair of members."""
+    pairs = combinations_with_replacement(vectors, 2)
+    return {**reading.scalars, **{(u, v): reading.bracket(u, v) for u, v in pairs}}
+
+
+def _assert_within(expected: Values, found: Values, name: str, allowed: Callable[[Any], float]) -> None:
+    for key, value in found.items():
+        difference = abs(float(value) - expected[key])
+        if not difference <= allowed(key):
+            what = "<{}|{}>".format(*key) if isinstance(key, tuple) else str(key)
+            raise AssertionError(f"{what}: coefficients {expected[key]!r}, {name} {float(value)!r}; the difference "
+                                 f"{difference:.2e} is more than {allowed(key):.2e}")

@@ -1,0 +1,105 @@
+"""Hypothesis strategies for networks, tasks, scalings and learning rates on which solutions stay of order one.
+
+What keeps them there: inputs with |xi|^2 <= 1, targets in [-1, 1], and a learning rate that shrinks where
+updates add up to a positive power of the depth, L^(1 - alpha - gamma).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from ..errors import MissingExtra
+from ..parametrizations import DepthScaling
+from ..programs import SGD, Task
+
+try:
+    from hypothesis import strategies as st
+    from hypothesis.extra import numpy as np_st
+except ImportError:
+    raise MissingExtra("hypothesis", "test", "tpcalc.testing") from None
+
+HIGHEST_RATE = 0.5  # the tangent kernel of the body is about e |xi|^2: updates overshoot from 2 / e on
+
+
+@dataclass(frozen=True)
+class Problem:
+    """All that ``tp.train`` needs but the network: ``tp.train(net, *problem)``."""
+
+    task: Task
+    opt: SGD
+    scale: DepthScaling
+    depth: int
+
+    def __iter__(self) -> Any:
+        return iter((self.task, self.opt, self.scale, self.depth))
+
+
+def arrays(shape: tuple[int, ...], bound: float = 1.0) -> st.SearchStrategy[np.ndarray]:
+    """Float64 arrays of a shape, every entry drawn by itself from [-bound, bound]."""
+    entries = st.floats(-1.0, 1.0, width=32, allow_subnormal=False)
+    return np_st.arrays(np.float64, shape, elements=entries, fill=st.nothing()).map(lambda a: bound * a)
+
+
+@st.composite
+def tasks(draw: st.DrawFn, max_steps: int = 4, max_batch: int = 3, max_inputs: int = 3, max_outputs: int = 2,
+          max_probes: int = 0, min_steps: int = 1) -> Task:
+    """Tasks with |xi|^2 <= 1 for every input and probe, and targets in [-1, 1]; squared loss.
+
+    max_inputs, max_outputs: the dimensions; max_probes: the number of held-out inputs, none where 0.
+    """
+    steps, batch = draw(st.integers(min_steps, max_steps)), draw(st.integers(1, max_batch))
+    d_in, d_out = draw(st.integers(1, max_inputs)), draw(st.integers(1, max_outputs))
+    probes = draw(st.integers(0, max_probes))
+    bound = d_in ** -0.5
+    return Task(draw(arrays((steps, batch, d_in), bound)), draw(arrays((steps, batch, d_out))),
+                probes=draw(arrays((probes, d_in), bound)) if probes else None)
+
+
+def rationals(low: Any, high: Any, max_denominator: int = 8) -> st.SearchStrategy[sp.Rational]:
+    """Exact rationals of [low, high] with small denominators."""
+    fractions = st.fractions(Fraction(low), Fraction(high), max_denominator=max_denominator)
+    return fractions.map(lambda f: sp.Rational(f.numerator, f.denominator))
+
+
+@st.composite
+def scalings(draw: st.DrawFn, with_limit: bool = False, exact: bool = False) -> DepthScaling:
+    """Depth scalings with alpha in [1/2, 1] and gamma in [0, 1].
+
+    exact: exponents with small denominators only; else thousandths too. with_limit: only those that have a limit of
+    infinite depth (alpha + gamma >= 1); half of them on the line alpha + gamma = 1, where it is not trivial.
+    """
+    share = rationals(0, 1)
+    if not exact:
+        share = st.one_of(share, st.integers(0, 1000).map(lambda k: sp.Rational(k, 1000)))
+    alpha = (1 + draw(share)) / 2
+    if with_limit:
+        gamma = 1 - alpha if draw(st.booleans()) else 1 - alpha * draw(share)
+    else:
+        gamma = draw(share)
+    return DepthScaling(alpha, gamma)
+
+
+def learning_rates(highest: float = HIGHEST_RATE) -> st.SearchStrategy[float]:
+    """Learning rates in [highest / 16, highest]."""
+    return st.floats(highest / 16, highest)
+
+
+def schedules(steps: int, highest: float = HIGHEST_RATE) -> st.SearchStrategy[float | tuple[float, ...]]:
+    """A learning rate, or one for every step."""
+    several = st.lists(learning_rates(highest), min_size=steps, max_size=steps)
+    return st.one_of(learning_rates(highest), several.map(tuple))
+
+
+@st.composite
+def problems(draw: st.DrawFn, max_depth: int = 12, max_steps: int = 4, max_batch: int = 3, max_inputs: int = 3,
+             max_outputs: int = 2, max_probes: int = 0, min_steps: int = 1, with_limit: bool = False) -> Problem:
+    """A task, plain SGD (a number or a schedule), a depth scaling and a finite depth that go together."""
+    task = draw(tasks(max_steps, max_batch, max_inputs, max_outputs, max_probes, min_steps))
+    scale, depth = draw(scalings(with_limit=with_limit)), draw(st.integers(1, max_depth))
+    highest = HIGHEST_RATE / max(1.0, depth ** float(scale.drift_exponent))
+    return Problem(task, SGD(draw(schedules(task.steps, highest))), scale, depth)
