@@ -162,3 +162,19 @@ def test_independence_keeps_only_what_correlates(program: Program) -> None:
     U, nV = program.vectors
     assert rule.apply(Bracket(Ket(U), Ket(U))) == 1 and rule.apply(Bracket(Ket(U), Ket(nV))) == 0
     assert rule.apply(Bracket(base(0, r, 3), Ket(U))) == 0
+
+
+def test_a_program_says_where_it_is_wrong() -> None:
+    x, u, W, t = Family(Vec, "x"), Family(Vec, "u")(), Family(Mat, "W"), sp.Symbol("t", integer=True)
+    with pytest.raises(ValueError, match=r"y := x\[5\] reads x\[5\]"):
+        Program("unassigned", (x[0],), (), (), (Assign(Family(Vec, "y")(), x[5]),), ())
+    with pytest.raises(ValueError, match=r"assigns x\[0\] a second time"):
+        Program("given", (x[0], u), (), (), (Assign(x[0], u),), ())
+    with pytest.raises(ValueError, match=r"assigns x\[1\] a second time"):
+        Program("twice", (u,), (), (), (Assign(x[1], u), Assign(x[1], 2 * u)), ())
+    for wrong in (lambda: Assign(2 * u, u), lambda: Moment(W[0]), lambda: kind(Outer(W[0], u)),
+                  lambda: kind(Transpose(u))):
+        with pytest.raises(TypeError):
+            wrong()
+    assert str(Transpose(W[0] + W[1])) == "(W[0] + W[1]).T" and Moment(5) == 5
+    assert t not in Moment(5).free_symbols

@@ -2,3 +2,7 @@
 
 from .coefficients import Coefficients as Coefficients, read_coefficients as read_coefficients
 from .dense import Dense as Dense, read_dense as read_dense
+from .program_coefficients import ProgramCoefficients as ProgramCoefficients
+from .program_coefficients import read_program_coefficients as read_program_coefficients
+from .registry import Registry as Registry, UnhandledNode as UnhandledNode
+from .vectors import ProgramRun as ProgramRun, run_program as run_program

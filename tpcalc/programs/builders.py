@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import sympy as sp
 
+from .._checks import exact
 from ..parametrizations import DepthScaling
 from .activations import activation, is_linear
 from .backprop import backpropagate
@@ -38,8 +39,8 @@ def program(net: ResNet, opt: SGD, scale: DepthScaling, batch: bool = False) -> 
     for name, value, allowed in (("net", net, ResNet), ("opt", opt, SGD), ("scale", scale, DepthScaling)):
         if not isinstance(value, allowed):
             raise ValueError(f"{name}: {value!r} given; allowed is a tp.{allowed.__name__}")
-    base = sp.nsimplify(scale.base_depth)
-    eps = sp.nsimplify(scale.branch) * (L / base) ** -scale.alpha
+    base = exact("base_depth", scale.base_depth)
+    eps = exact("branch", scale.branch) * (L / base) ** -scale.alpha
     g = (L / base) ** -scale.gamma
     sample: tuple[sp.Expr, ...] = (t, i) if batch else (t,)
     x, dx = vector("x"), vector("dx")
@@ -133,8 +134,9 @@ def block(net: ResNet, x: Vec, new: Vec, sample: tuple[sp.Expr, ...], eps: sp.Ex
 
 def update(opt: SGD, one: Trainable) -> list[Assign]:
     """The statements of one optimizer step for a family."""
-    rate = Family(Scal, "eta", r"\eta")[t] if isinstance(opt.lr, tuple) else sp.nsimplify(opt.lr)
-    momentum, dampening, decay = (sp.nsimplify(v) for v in (opt.momentum, opt.dampening, opt.weight_decay))
+    rate = Family(Scal, "eta", r"\eta")[t] if isinstance(opt.lr, tuple) else exact("lr", opt.lr)
+    momentum, dampening, decay = (
+        exact(name, getattr(opt, name)) for name in ("momentum", "dampening", "weight_decay"))
     weights, new = one.family[(t, *one.at)], one.family[(t + 1, *one.at)]
     statements = []
     gradient = one.gradient + (decay * weights if not opt.decoupled else 0)

@@ -85,13 +85,13 @@ class Transpose(sp.Expr):
 
     is_commutative = True
 
-    def __new__(cls, matrix: sp.Expr) -> sp.Expr:
+    def __new__(cls, matrix: Any) -> sp.Expr:
         if isinstance(matrix, Transpose):
             return matrix.args[0]
-        return super().__new__(cls, matrix)
+        return super().__new__(cls, sp.sympify(matrix))
 
     def _sympystr(self, printer: Any) -> str:
-        return printer.doprint(self.args[0]) + ".T"
+        return _parenthesized(printer, self.args[0]) + ".T"
 
     def _latex(self, printer: Any) -> str:
         matrix = self.args[0]
@@ -107,8 +107,8 @@ class MatVec(sp.Expr):
     is_commutative = True
     is_real = True
 
-    def __new__(cls, matrix: sp.Expr, vector: sp.Expr) -> sp.Expr:
-        return super().__new__(cls, matrix, vector)
+    def __new__(cls, matrix: Any, vector: Any) -> sp.Expr:
+        return super().__new__(cls, sp.sympify(matrix), sp.sympify(vector))
 
     matrix = property(lambda self: self.args[0])
     vector = property(lambda self: self.args[1])
@@ -124,6 +124,9 @@ class Outer(sp.Expr):
     """u v^T / n, the matrix whose product with y is u times the average of v y."""
 
     is_commutative = True
+
+    def __new__(cls, left: Any, right: Any) -> sp.Expr:
+        return super().__new__(cls, sp.sympify(left), sp.sympify(right))
 
     left = property(lambda self: self.args[0])
     right = property(lambda self: self.args[1])
@@ -141,8 +144,11 @@ class Moment(sp.Expr):
     is_commutative = True
     is_real = True
 
-    def __new__(cls, body: sp.Expr) -> sp.Expr:
-        factors = sp.Mul.make_args(sp.sympify(body))
+    def __new__(cls, body: Any) -> sp.Expr:
+        body = sp.sympify(body)
+        if kind(body) == "matrix":
+            raise TypeError(f"mean({body}): the average of a matrix has no limit of its own")
+        factors = sp.Mul.make_args(body)
         numbers = [f for f in factors if kind(f) == "scalar"]
         vectors = [f for f in factors if f not in numbers]
         if not vectors:
@@ -166,6 +172,9 @@ class LossDerivative(sp.Expr):
     is_commutative = True
     is_real = True
 
+    def __new__(cls, *args: Any) -> sp.Expr:
+        return super().__new__(cls, *map(sp.sympify, args))
+
     def _sympystr(self, printer: Any) -> str:
         return "loss'[%s](%s)" % (printer.doprint(self.args[1]), printer.doprint(self.args[0]))
 
@@ -185,6 +194,10 @@ def kind(expression: sp.Expr) -> str:
         if given not in (None, ("matrix", "vector")):
             raise TypeError(f"{expression}: a product needs a matrix and a vector, got {given}")
         return "vector"
+    if isinstance(expression, Outer) and {kind(expression.left), kind(expression.right)} != {"vector"}:
+        raise TypeError(f"{expression}: an outer product needs two vectors")
+    if isinstance(expression, Transpose) and kind(expression.args[0]) != "matrix":
+        raise TypeError(f"{expression}: only a matrix has a transpose")
     if isinstance(expression, (Mat, Transpose, Outer)):
         return "matrix"
     if isinstance(expression, (Scal, Moment)) or not expression.args:

@@ -18,6 +18,8 @@ class Assign:
     value: sp.Expr
 
     def __post_init__(self) -> None:
+        if not isinstance(self.target, Member):
+            raise TypeError(f"{self.target} := {self.value}: only a member of a family can be assigned")
         target, value = kind(self.target), kind(self.value)
         if target != value and self.value != 0 and not (target == "vector" and value == "scalar"):
             raise TypeError(f"{self.target} := {self.value}: a {target} cannot be a {value}")
@@ -152,23 +154,22 @@ def write_out(expression: sp.Expr) -> sp.Expr:
 
 
 def _check_order(program: Program) -> None:
-    """Run the program at small sizes: every member that is read must be given or assigned before."""
-    families = {(type(m), m.args[:3]) for m in program.matrices + program.data if m.indices}
-    families |= {(type(v), v.args[:3]) for v in program.vectors}
+    """Run the program at small sizes: every member that is read must be given or assigned before, once."""
     assigned: set[sp.Expr] = set()
     for statement in program.unroll({size: 2 for size in program.sizes}):
+        place = f"program {program.name}: {statement.target} := {statement.value}"
         for read in statement.value.atoms(Member):
-            given = (type(read), read.args[:3]) in families and not (
-                isinstance(read, Mat) and read not in _initial(program, read))
-            if not given and read not in assigned:
-                raise ValueError(f"program {program.name}: {statement.target} := {statement.value} reads {read}, "
-                                 "which is neither given nor assigned before")
-        if statement.target in assigned:
-            raise ValueError(f"program {program.name}: {statement.target} is assigned twice")
+            if read not in assigned and not _is_given(program, read):
+                raise ValueError(f"{place} reads {read}, which is neither given nor assigned before")
+        if statement.target in assigned or _is_given(program, statement.target):
+            raise ValueError(f"{place} assigns {statement.target} a second time")
         assigned.add(statement.target)
 
 
-def _initial(program: Program, matrix: Mat) -> set[Mat]:
-    """The given member that ``matrix`` is, if it is one: equal where the given one has numbers."""
-    return {matrix for given in program.matrices if given.same_family(matrix)
-            and all(g == i for g, i in zip(given.indices, matrix.indices) if g.is_number)}
+def _is_given(program: Program, member: Member) -> bool:
+    """Is it an initial vector or matrix, or data? Indices that are symbols in what is given stand for any."""
+    for given in (*program.vectors, *program.matrices, *program.data):
+        if given.same_family(member) and len(given.indices) == len(member.indices):
+            if all(g == i for g, i in zip(given.indices, member.indices) if g.is_number):
+                return True
+    return False
