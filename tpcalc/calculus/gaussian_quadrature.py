@@ -14,7 +14,7 @@ Function = Callable[..., np.ndarray]
 
 
 def hermite(function: Function, dimension: int, nodes: int = 64) -> float:
-    """E f(w) by Gauss-Hermite, w standard Gaussian with ``dimension`` coordinates: for polynomials times exponentials."""
+    """E f(w) by Gauss-Hermite, w standard Gaussian with ``dimension`` coordinates: polynomials, exponentials."""
     x, weight = np.polynomial.hermite_e.hermegauss(nodes)
     weight = weight / np.sqrt(2 * np.pi)
     if dimension == 1:
@@ -27,18 +27,31 @@ def panels(function: Function, kinks: np.ndarray, dimension: int) -> float:
 
     kinks: (number, dimension + 1), rows (g, h) of the lines g . w + h = 0 where f is not smooth. In two dimensions the
     last coordinate is integrated first; the result has sharp transitions, of any width, at the abscissas where lines
-    cross or are nearly parallel to the last axis: panels shrink geometrically toward these.
+    cross or are nearly parallel to the last axis: panels shrink geometrically toward these. Raises ``ValueError`` for
+    functions that grow so fast that the range of ``END`` standard deviations is too short.
     """
     uniform = np.arange(-END, END + PANEL / 2, PANEL)
     if dimension == 1:
         x, weight = _nodes(np.append(uniform, _roots(kinks[:, 0], kinks[:, 1])))
-        return float(np.sum(weight * function(x)))
+        mass = weight * function(x)
+        _refuse_tails(mass, np.abs(x))
+        return float(np.sum(mass))
     steps = END * 0.5 ** np.arange(44.0)
     sharp = [p + side * steps for p in _abscissas(kinks) for side in (-1, 0, 1)]
     x, outer = _nodes(np.concatenate([uniform, *sharp]))
     roots = np.stack([_roots(g2, g1 * x + h) for g1, g2, h in kinks] + [np.zeros(len(x))], axis=1)
     y, inner = _nodes(np.concatenate([np.broadcast_to(uniform, (len(x), len(uniform))), roots], axis=1))
-    return float(np.sum(outer * np.sum(inner * function(x[:, None], y), axis=1)))
+    mass = outer[:, None] * inner * function(x[:, None], y)
+    _refuse_tails(mass, np.maximum(np.abs(x)[:, None], np.abs(y)))
+    return float(np.sum(mass))
+
+
+def _refuse_tails(mass: np.ndarray, distance: np.ndarray) -> None:
+    """Raise where a visible part of the integral lies at the end of the range, hence beyond it too."""
+    size = np.abs(mass)
+    if np.sum(size[distance > END - 1]) > 1e-12 * np.sum(size):
+        raise ValueError(f"the function grows too fast for quadrature on {END:g} standard deviations; move its mean "
+                         "first (the rule Shift)")
 
 
 def _roots(slope: np.ndarray, offset: np.ndarray) -> np.ndarray:

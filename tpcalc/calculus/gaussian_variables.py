@@ -9,15 +9,12 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from .._checks import exact
+from .gaussian_forms import slopes, tidy
 from .gaussian_quadrature import hermite, panels
 
 ROUNDING = sp.Rational(1, 10**12)  # a residual variance below zero by less than this is a rounded zero
 KINKS = (sp.Abs, sp.sign, sp.Heaviside, sp.Max, sp.Min)
-
-
-def tidy(expression: sp.Expr) -> sp.Expr:
-    """One fraction, factored: zero if it is zero, and square roots of it split."""
-    return sp.factor(expression)
 
 
 @dataclass(frozen=True)
@@ -101,6 +98,11 @@ def condition(variables: tuple[sp.Expr, ...], matrix: sp.ImmutableMatrix, past: 
             raise ValueError(f"variance of {v} given the variables before it: {sp.N(variance, 5)} is negative; "
                              "the numbers are no covariance")
         if variance == 0 or variance.is_negative:
+            for j, u in enumerate(variables):
+                if (residual[i, j]**2 - ROUNDING * matrix[i, i] * matrix[j, j]).is_positive:
+                    raise ValueError(f"covariance of {v} and {u} given the variables before them: "
+                                     f"{sp.N(residual[i, j], 5)}, though {v} has no variance left")
+            residual[i, :], residual[:, i] = sp.zeros(1, size), sp.zeros(size, 1)  # zero, but for rounding
             continue
         gain = (residual[:, i] / variance).applyfunc(tidy)
         news = -weights[i, :]  # v less its mean
@@ -113,13 +115,7 @@ def condition(variables: tuple[sp.Expr, ...], matrix: sp.ImmutableMatrix, past: 
 
 
 def _entry(u: sp.Expr, v: sp.Expr, value: Any) -> sp.Expr:
-    try:
-        entry = sp.nsimplify(sp.sympify(value), rational=True)
-    except (sp.SympifyError, TypeError, ValueError):
-        entry = None
-    if not isinstance(entry, sp.Expr) or entry.is_real is False or entry.has(sp.nan, sp.oo, sp.zoo):
-        raise ValueError(f"covariance of {u} and {v}: {value!r} is no finite real number or expression")
-    return entry
+    return exact(f"covariance of {u} and {v}", value)
 
 
 class Expectation(sp.Expr):
@@ -145,7 +141,8 @@ class Expectation(sp.Expr):
 
     @property
     def free_symbols(self) -> set:
-        return (self.body.free_symbols - set(self.variables)) | self.matrix.free_symbols
+        hidden = {u: sp.Dummy() for u in self.variables}  # kets have symbols of their own inside
+        return (self.body.xreplace(hidden).free_symbols - set(hidden.values())) | self.matrix.free_symbols
 
     @property
     def bound_symbols(self) -> list:
@@ -161,8 +158,7 @@ class Expectation(sp.Expr):
 
     def slopes(self, form: sp.Expr) -> sp.Matrix | None:
         """Coefficients of the variables in an affine form, as a column; ``None`` if it is not affine."""
-        slopes = [form.diff(u) for u in self.variables]
-        return None if any(s.has(*self.variables) for s in slopes) else sp.Matrix(slopes)
+        return slopes(form, self.variables)
 
     def offset(self, form: sp.Expr) -> sp.Expr:
         """What an affine form is where all variables are zero."""
@@ -170,11 +166,11 @@ class Expectation(sp.Expr):
 
     def covariances(self, form: sp.Expr) -> dict[sp.Expr, sp.Expr]:
         """Of every variable with an affine form."""
-        return dict(zip(self.variables, (self.matrix * self.slopes(form)).applyfunc(tidy)))
+        return dict(zip(self.variables, (self.matrix * sp.Matrix(self.slopes(form))).applyfunc(tidy)))
 
     def covariance(self, f: sp.Expr, g: sp.Expr) -> sp.Expr:
         """Of two affine forms."""
-        return tidy((self.slopes(f).T * self.matrix * self.slopes(g))[0])
+        return tidy((sp.Matrix(self.slopes(f)).T * self.matrix * sp.Matrix(self.slopes(g)))[0])
 
     def price(self, parameter: sp.Expr) -> sp.Expr:
         """d E[F] / d parameter = E[dF / d parameter] + sum_ij (1/2) dC_ij / d parameter E[d_i d_j F]."""
@@ -194,12 +190,13 @@ class Expectation(sp.Expr):
     def evaluate(self, values: Mapping[Any, Any] | None = None) -> float:
         """The number, by quadrature, at values of the parameters (symbols to numbers).
 
-        Gauss-Hermite for polynomials, exponentials, sin and cos; else Gauss-Legendre on [-12, 12] standard deviations
-        on panels that end at the kinks of Abs, Max, Heaviside, sign of affine forms: about 1e-12 for functions whose
-        scale is not far below a standard deviation. Raises ``ValueError`` for a parameter without value, a
-        covariance that is none, more than two dimensions, and delta functions (see ``Condition``).
+        Gauss-Hermite for polynomials times exp, sin, cos of affine forms; else Gauss-Legendre on [-12, 12] standard
+        deviations, on panels that end at the kinks of Abs, Max, Heaviside, sign of affine forms: about 1e-12 for
+        functions whose scale is not far below a standard deviation. Raises ``ValueError`` for a parameter without
+        value, a covariance that is none, more than two dimensions, delta functions (see ``Condition``), and
+        functions that outgrow the density within this range.
         """
-        return self.on_symbols(lambda node: sp.Float(_quadrature(node, values or {})))._to_mpmath(53).__float__()
+        return float(self.on_symbols(lambda node: sp.Float(_quadrature(node, values or {}))))
 
     def _eval_evalf(self, prec: int) -> sp.Expr | None:
         return None if self.free_symbols else sp.Float(self.evaluate())
@@ -246,12 +243,24 @@ def _quadrature(node: Expectation, values: Mapping[Any, Any]) -> float:
         shape = np.broadcast_shapes(*(i.shape for i in w))
         return np.broadcast_to(plain(*(sum(f * i for f, i in zip(row, w)) for row in factor)), shape)
 
-    if not body.atoms(sp.Function) - body.atoms(sp.exp, sp.sin, sp.cos, sp.sinh, sp.cosh) \
-            and body.replace(lambda e: isinstance(e, sp.Function), lambda e: sp.Integer(1)).is_polynomial():
+    if _is_mild(node, body, covariance):
         return hermite(function, dimension)
-    lines = [(*(np.array(slopes.T, dtype=np.float64) @ factor)[0], float(node.offset(form)))
-             for form in _bends(body) if (slopes := node.slopes(form)) is not None]
+    lines = [(*(np.array(column.T, dtype=np.float64) @ factor)[0], float(node.offset(form)))
+             for form in _bends(body) if (column := node.slopes(form)) is not None]
     return panels(function, np.array(lines, dtype=np.float64).reshape(-1, dimension + 1), dimension)
+
+
+def _is_mild(node: Expectation, body: sp.Expr, covariance: np.ndarray) -> bool:
+    """Polynomials times exp, sin, cos of affine forms of at most 6 standard deviations: 64 nodes are exact then."""
+    functions = body.atoms(sp.Function)
+    for function in functions:
+        column = node.slopes(function.args[0])
+        if not isinstance(function, (sp.exp, sp.sin, sp.cos, sp.sinh, sp.cosh)) or column is None:
+            return False
+        slope = np.array(column, dtype=np.float64)[:, 0]
+        if slope @ covariance @ slope > 36:
+            return False
+    return body.xreplace({f: sp.Dummy() for f in functions}).is_polynomial()
 
 
 def _bends(body: sp.Expr) -> Iterable[sp.Expr]:

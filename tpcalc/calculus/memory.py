@@ -44,6 +44,8 @@ def read_update(place: Place) -> Update:
 
 def unrolled(setting: Setting, matrix: Mat) -> sp.Expr:
     """A trained matrix W_t through W_0 and the outer products of the steps s < t."""
+    if setting.clock is None:
+        return _written_out(setting, matrix)
     places = [p for p in setting.updates(matrix) if setting.clock in p.loops]
     if not places:
         return matrix
@@ -53,7 +55,7 @@ def unrolled(setting: Setting, matrix: Mat) -> sp.Expr:
         raise ValueError(f"{update.target} := ...: an update assigns the member of step {t} + 1")
     inner = dict(zip(update.target.indices[1:], matrix.indices[1:]))
     last = matrix.indices[0] - 1
-    first = setting.clock.first if setting.clock is not None else sp.Integer(0)
+    first = setting.clock.first
     start = matrix.at(first, *matrix.indices[1:])
     if update.multiples == ((sp.Integer(1), update.target.at(t, *update.target.indices[1:])),):
         gradient = update.outers.subs(inner, simultaneous=True).subs(t, s)
@@ -62,6 +64,15 @@ def unrolled(setting: Setting, matrix: Mat) -> sp.Expr:
     gradient = group.gradient.subs(inner, simultaneous=True).subs(t, s)
     rho, w = group.rho(matrix), group.w(matrix)
     return rho[matrix.indices[0]] * start + sp.Sum(w[matrix.indices[0], s] * gradient, (s, first, last))
+
+
+def _written_out(setting: Setting, matrix: sp.Expr) -> sp.Expr:
+    """Without a loop over steps: every assigned matrix replaced by what it was assigned."""
+    values = {p.statement.target: p.statement.value for p in setting.program.places()
+              if isinstance(p.statement.target, Mat)}
+    while matrix.atoms(Mat) & set(values):
+        matrix = matrix.xreplace(values)
+    return matrix
 
 
 @dataclass(frozen=True)

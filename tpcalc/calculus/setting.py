@@ -107,6 +107,8 @@ class Setting:
                     raise ValueError(f"program {program.name}: {target} := {place.statement.value} multiplies by a "
                                      "matrix outside the loop over training steps; products belong inside")
                 start = _at_start(program, matvec)
+                if _is_known(program, start, products):
+                    continue
                 seen = start.free_symbols  # a product that a loop repeats unchanged is made once
                 indices = [i for i in place.indices if i != time and i in seen]
                 first = clock.first if clock is not None else sp.Integer(0)
@@ -167,6 +169,19 @@ class Setting:
             if found is not None:
                 return product, found
         raise ValueError(f"{matvec} is none of the program's products")
+
+
+def _is_known(program: Program, matvec: MatVec, products: list[Product]) -> bool:
+    """Has the program made this product before? Raises ``ValueError`` where only some of its rounds are the same."""
+    transposed, bare = isinstance(matvec.matrix, Transpose), initial_matrix(matvec.matrix)
+    for known in products:
+        if (known.transposed == transposed and known.matrix.same_family(bare)
+                and known.matvec.vector.same_family(matvec.vector)):
+            if known.matvec == matvec:
+                return True
+            raise ValueError(f"program {program.name}: multiplies both {known.matvec.vector} and {matvec.vector} by "
+                             f"{matvec.matrix}; give the product a name and read that")
+    return False
 
 
 def _at_start(program: Program, matvec: MatVec) -> MatVec:

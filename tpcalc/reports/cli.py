@@ -1,4 +1,4 @@
-"""The command line: ``tpcalc report | derive | train | classify``.
+"""The command line: ``tpcalc report | derive | train | classify | prove``.
 
 Only argparse is imported to read arguments; what computes is imported when a command runs.
 """
@@ -22,13 +22,14 @@ HALF = Fraction(1, 2)
 def build_parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
     parser = OneLineParser(prog="tpcalc", description="Wide and deep networks: derive, solve and check their limits.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="{report,derive,train,classify}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="{report,derive,train,classify,prove}")
     for name, add, text in (
             ("report", _report, "derive, solve, check and write it all into one folder: HTML, LaTeX, PDF, figures, "
                                 "CSV, JSON"),
             ("derive", _derive, "print the ket equations and the recursion of training"),
             ("train", _train, "train one network, of any width and depth, infinity included"),
-            ("classify", _classify, "say what a depth scaling (alpha, gamma) does, and why")):
+            ("classify", _classify, "say what a depth scaling (alpha, gamma) does, and why"),
+            ("prove", _prove, "check the ledger of proofs, and write its graph and its document into a folder")):
         add(commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".",
                                 formatter_class=argparse.ArgumentDefaultsHelpFormatter))
     return parser
@@ -100,6 +101,16 @@ def _classify(parser: argparse.ArgumentParser) -> None:
     _form(parser)
 
 
+def _prove(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("keys", nargs="*", metavar="KEY",
+                        help="entries such as tensor_programs_vi/lemma_d1, with all that they use; all where none is "
+                        "given")
+    parser.add_argument("-o", "--output", default="tpcalc-ledger", metavar="FOLDER", help="where to write")
+    parser.add_argument("--seed", type=nonnegative, default=0, metavar="N", help="seed of the random numbers")
+    parser.add_argument("--no-pdf", action="store_true", help="do not compile ledger.tex")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
 def _form(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--latex", action="store_true", help="print LaTeX")
@@ -109,8 +120,8 @@ def _form(parser: argparse.ArgumentParser) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status.
 
-    0: done. 1: TeX failed on a report that is otherwise complete. 2: bad input, or a solution that diverges,
-    with one line on standard error. 130: interrupted.
+    0: done. 1: TeX failed on a report that is otherwise complete, or a check of the ledger failed. 2: bad input, or a
+    solution that diverges, with one line on standard error. 130: interrupted.
     """
     try:
         args = build_parser().parse_args(join_negative(list(sys.argv[1:] if argv is None else argv)))

@@ -102,6 +102,13 @@ def classify(args: argparse.Namespace) -> int:
     return 0
 
 
+def prove(args: argparse.Namespace) -> int:
+    """Check the ledger."""
+    from .prove import prove as check_ledger
+
+    return check_ledger(args)
+
+
 def _setup(args: argparse.Namespace) -> Setup:
     return Setup(args.alpha, args.gamma, args.lr, args.task, args.steps, args.batch, args.data_seed)
 

@@ -71,6 +71,10 @@ def train(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: Any, wi
     net.require_plain("tp.train")
     opt.schedule(task.steps)
     scale._require_numbers()
+    if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or seed < 0:
+        raise ValueError(f"seed: {seed!r} given; allowed is a whole number of at least 0")
+    if layers is not None and n is None:  # packed triangles for one row a step: the least that any reading keeps
+        _checks.memory(40.0 * layers * task.steps**2, f"depth {layers}", "take a smaller depth or fewer steps")
     times = _layer_times(keep_nodes, layers)
     if method == "dense":
         return _dense(task, opt, scale, layers, n, seed, times, keep_nodes, progress)

@@ -1,0 +1,46 @@
+"""Ket expressions read at a finite width n, where outer products and brackets are exact: arrays and averages."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+import numpy as np
+import sympy as sp
+
+from tpcalc.calculus.kets import Bracket, Ket
+from tpcalc.programs.language import MatVec, Member, Moment, Outer, Transpose
+
+Values = Mapping[sp.Expr, Any]
+
+
+def at_width(expression: sp.Expr, values: Values) -> Any:
+    """The array or number that an expression is, given arrays for its vectors and matrices, numbers for its symbols."""
+    if expression in values:
+        return values[expression]
+    parts = [at_width(part, values) for part in expression.args] if not isinstance(expression, (Member, sp.Sum)) else []
+    if isinstance(expression, Ket):
+        return parts[0]
+    if isinstance(expression, Bracket):
+        return np.mean(parts[0] * parts[1])
+    if isinstance(expression, Moment):
+        return np.mean(parts[0])
+    if isinstance(expression, Outer):
+        return np.outer(parts[0], parts[1]) / len(parts[0])
+    if isinstance(expression, Transpose):
+        return parts[0].T
+    if isinstance(expression, MatVec):
+        return parts[0] @ parts[1]
+    if isinstance(expression, sp.Sum):
+        (index, first, last), = expression.limits
+        steps = range(int(first), int(last) + 1)
+        return sum(at_width(expression.function.subs(index, step), values) for step in steps)
+    if isinstance(expression, (sp.Add, sp.Mul)):
+        total = parts[0]
+        for part in parts[1:]:
+            total = total + part if isinstance(expression, sp.Add) else total * part
+        return total
+    if isinstance(expression, sp.Pow):
+        return parts[0] ** parts[1]
+    if expression.is_number:
+        return float(expression)
+    raise TypeError(f"{expression}: no value given")

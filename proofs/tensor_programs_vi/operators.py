@@ -1,0 +1,104 @@
+"""Initial matrices as operators on kets, and their adjoints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from tpcalc.calculus import Derivation
+from tpcalc.calculus.kets import Bracket, Dot, Hat, Ket, Response
+from tpcalc.ledger import Entry, Equation, Equations, Proof
+from tpcalc.programs.language import Family, Mat, MatVec, Transpose, Vec
+
+from .._line import relative
+
+SOURCE = "Tensor Programs VI, definition F.1"
+i, k = sp.symbols("i k", integer=True, positive=True)
+x, W, z = Family(Vec, "x")(), Family(Mat, "W")(), Family(Vec, "z")
+y = z[k]
+PRODUCTS = (i, 1, k)  # W z_1, ..., W z_k are the products with W that x may depend on
+
+
+class Mean(sp.Expr):
+    """The expectation of a product of random variables."""
+
+    is_commutative = True
+
+    def _latex(self, printer: Any) -> str:
+        return rf"\mathbb{{E}}\left[{' '.join(printer.doprint(part) for part in self.args)}\right]"
+
+
+HAT_SIDE, DOT_SIDE = Mean(Ket(x), Hat(MatVec(W, y))), Mean(Dot(MatVec(Transpose(W), x)), Ket(y))
+
+
+@dataclass(frozen=True)
+class Stein:
+    """E[|x> hat|W y>] = sum over products W z_i of E[d|x> / d hat|W z_i>] <z_i|y>."""
+
+    name = "Stein's lemma"
+    reason = "the hats of W are jointly Gaussian with covariances $\\langle z_i | y \\rangle$"
+    source = "Gaussian integration by parts"
+
+    def apply(self, expression: sp.Expr) -> sp.Expr:
+        return expression.replace(
+            lambda e: isinstance(e, Mean) and isinstance(e.args[1], Hat),
+            lambda e: sp.Sum(Response(e.args[0].vector, Hat(MatVec(W, z[i]))) * Bracket(z[i], e.args[1].vector.vector),
+                             PRODUCTS))
+
+
+@dataclass(frozen=True)
+class FoldDot:
+    """The sum of <z_i|y> times derivatives in hat|W z_i> is the mean of the dot of W^T x, times |y>."""
+
+    name = "the dot is a sum"
+    reason = "read backwards, inside an expectation with $|y\\rangle$"
+    source = "Tensor Programs VI, definition C.1"
+
+    def apply(self, expression: sp.Expr) -> sp.Expr:
+        dot = sp.Sum(Ket(z[i]) * Response(x, Hat(MatVec(W, z[i]))), PRODUCTS)  # |W^T x> without its hat
+        mean = sp.Sum(dot.function.subs(Ket(z[i]), Bracket(z[i], y)), PRODUCTS)
+        return expression.subs(mean, DOT_SIDE)
+
+
+def derive() -> Proof:
+    derivation = Derivation()
+    after = derivation.apply(Stein(), HAT_SIDE, HAT_SIDE)
+    derivation.apply(FoldDot(), HAT_SIDE, after)
+
+    def numbers(rng: np.random.Generator) -> float:
+        """x a random cubic of three hats h = A g; every mean is a Gaussian quadrature that is exact for it."""
+        gram = rng.standard_normal((3, 3))
+        covariance = gram @ gram.T
+        nodes, weights = np.polynomial.hermite_e.hermegauss(6)
+        grid = np.stack(np.meshgrid(nodes, nodes, nodes, indexing="ij"), axis=-1).reshape(-1, 3)
+        weight = np.prod(np.stack(np.meshgrid(weights, weights, weights, indexing="ij"), -1).reshape(-1, 3), axis=1)
+        h, weight = grid @ np.linalg.cholesky(covariance).T, weight / weight.sum()
+        names = sp.symbols("h1 h2 h3")
+        cubic = sum(float(rng.uniform(-1, 1)) * m for m in sp.itermonomials(names, 3))
+
+        def mean(polynomial: sp.Expr) -> float:
+            return float(weight @ np.broadcast_to(sp.lambdify(names, polynomial)(*h.T), weight.shape))
+
+        response = [mean(sp.diff(cubic, name)) for name in names]
+        return max(relative(mean(cubic * names[j]), sum(response[m] * covariance[m, j] for m in range(3)))
+                   for j in range(3))
+
+    return Proof(derivation.steps, numbers, "random cubics of three correlated hats, by exact quadrature")
+
+
+ENTRY = Entry(
+    key="tensor_programs_vi/operators",
+    kind="rule",
+    title="the adjoint of a hat is the transposed dot",
+    source=SOURCE,
+    says="An initial matrix acts on kets as its hat plus its dot. The adjoint of the hat operator of $W$ is the dot "
+         "operator of $W^\\top$, so that the adjoint of $W$ is $W^\\top$.",
+    statement=lambda: Equations((Equation(HAT_SIDE, DOT_SIDE),)),
+    assumptions=("$|x\\rangle$ is a smooth function of the hats of $W z_1, \\ldots, W z_k$, and of kets that are "
+                 "independent of them",),
+    uses=("tensor_programs_vi/definition_c1",),
+    derive=derive,
+)

@@ -1,0 +1,76 @@
+"""The real ledger: every entry holds, errata are refuted as printed, and keys mean what they say."""
+
+from pathlib import Path
+
+import pytest
+
+import tpcalc as tp
+from tpcalc.ledger import Ledger, check, entries, entry
+from tpcalc.ledger.shelf import keys
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def ledger() -> Ledger:
+    return check(entries())
+
+
+def test_all_entries_hold(ledger: Ledger) -> None:
+    assert ledger.failures == {}
+
+
+def test_statuses(ledger: Ledger) -> None:
+    found = {key: str(status) for key, status in ledger.statuses.items()}
+    refuted = {key.split("/")[1] for key, status in found.items() if status.endswith("refuted as printed")}
+    assert refuted == {"ket_equations", "lemma_c3", "lemma_d1", "parameter_update", "proposition_c4"}
+    derived = {key.split("/")[1] for key, status in found.items() if status.startswith("derived")}
+    assert derived >= {"outer_product", "remark_e1", "operators", "parameter_update", "ket_equations", "lemma_d1",
+                       "lemma_c3", "recursion_h3", "reflection_form"}
+    throughout = {key.split("/")[1] for key, status in found.items() if status.startswith("derived throughout")}
+    assert throughout == {"outer_product", "remark_e1", "operators", "parameter_update"}  # no master theorem in them
+    assert found["tensor_programs_vi/proposition_d2"] == found["tensor_programs_vi/master_theorem"] == "evidenced"
+    assert found["tensor_programs_vi/program_1"] == "definition"
+
+
+def test_the_derivation_of_the_recursion_can_be_read(ledger: Ledger) -> None:
+    """With that of the ket equations, fewer than 40 steps, each with a reason and a source."""
+    steps = [step for key in ("ket_equations", "lemma_d1")
+             for step in ledger.accounts[f"tensor_programs_vi/{key}"].steps]
+    assert 20 < len(steps) < 40
+    assert all(step.reason and step.source and step.latex() for step in steps)
+
+
+def test_numbers_agree_to_round_off(ledger: Ledger) -> None:
+    assert all(account.difference < 1e-13 for account in ledger.accounts.values() if account.difference is not None)
+
+
+@pytest.mark.skipif(not (ROOT / "proofs").is_dir(), reason="no checkout")
+def test_keys_are_the_files() -> None:
+    files = {f"{path.parent.name}/{path.stem}" for path in (ROOT / "proofs").glob("*/*.py") if path.stem[0] != "_"}
+    assert set(keys()) == files == set(entries())
+
+
+def test_unknown_keys() -> None:
+    with pytest.raises(ValueError, match="near are 'tensor_programs_vi/lemma_"):
+        entry("tensor_programs_vi/lemma_d2")
+
+
+def test_cite_gives_source_and_status() -> None:
+    found = tp.cite("tensor_programs_vi/parameter_update")
+    assert str(found).splitlines() == [
+        "Tensor Programs VI, appendix F, parameter update [tensor_programs_vi/parameter_update]: the update, unrolled",
+        "derived throughout, refuted as printed"]
+
+
+def test_results_cite_what_they_rest_on() -> None:
+    program = tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling())
+    equations, task = tp.kets(program), tp.Task([1.0], [1.0])
+    runs = {method: tp.train(tp.ResNet(), task, tp.SGD(), tp.DepthScaling(), depth, method=method)
+            for method, depth in (("coefficients", 2), ("reflection", 2), ("collocation", tp.oo))}
+    for result, key in ((program, "program_1"), (equations, "ket_equations"), (tp.recursion(equations), "recursion_h3"),
+                        (runs["coefficients"], "lemma_d1"), (runs["reflection"], "reflection_form"),
+                        (runs["collocation"], "proposition_d2")):
+        assert tp.cite(result).key.split("/")[1] == key
+    with pytest.raises(ValueError, match="what: float given; allowed is a key"):
+        tp.cite(1.0)

@@ -1,0 +1,84 @@
+"""The checks of real entries have teeth: spoil one thing, and the entry fails."""
+
+import importlib
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import sympy as sp
+
+import tpcalc as tp
+from tpcalc.ledger import Entry, Equation, Equations, check_entry, entry
+from tpcalc.ledger.shelf import _package
+
+
+def proofs_module(name: str) -> Any:
+    return importlib.import_module(f"{_package().__name__}.{name}")
+
+
+def spoiled_statement(one: Entry, wrong: int) -> Entry:
+    """The entry with one equation's value multiplied by 2."""
+    def statement() -> Equations:
+        equations = list(getattr(one.statement(), "equations"))
+        equations[wrong] = Equation(equations[wrong].target, 2 * equations[wrong].value)
+        return Equations(tuple(equations))
+    return replace(one, statement=statement)
+
+
+@pytest.mark.parametrize("key, wrong", [("tensor_programs_vi/lemma_c3", 0), ("tensor_programs_vi/outer_product", 1),
+                                        ("tensor_programs_vi/operators", 0), ("tpcalc/reflection_form", 5)])
+def test_a_statement_typed_wrong_is_caught(key: str, wrong: int) -> None:
+    good = replace(entry(key), errata=())
+    assert not check_entry(good).failures
+    assert "not derived" in check_entry(spoiled_statement(good, wrong)).failures[0]
+
+
+def test_integral_equations_typed_wrong_have_residuals(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = proofs_module("tensor_programs_vi.proposition_c4")
+    right = module.gamma_equation
+
+    def wrong(side: int) -> Equation:
+        equation = right(side)
+        return Equation(equation.target, equation.value.replace(
+            lambda e: isinstance(e, sp.Sum), lambda e: sp.Sum(e.function, (e.limits[0][0], 1, e.limits[0][2]))))
+
+    monkeypatch.setattr(module, "gamma_equation", wrong)
+    assert any("forward Gamma" in text for text in check_entry(module.ENTRY).failures)
+
+
+def test_each_slip_alone_breaks_the_printed_recursion() -> None:
+    printed, line = proofs_module("tensor_programs_vi._printed"), proofs_module("_line")
+    outputs = line.true_outputs()
+
+    def output(step: int, **slips: int | None) -> float | None:
+        return printed.printed_output(step, line.XI, line.Y, line.DEPTH, **slips)
+
+    assert [output(t) for t in range(3)] == list(outputs)
+    assert output(1, first=1) == 0.0 != outputs[1]  # what is learnt at step 0 is lost
+    assert output(0, x0_of_nV=1) == 1.0 != outputs[0]
+    assert output(1, cross=None) is None
+    assert output(1, cross=1) != outputs[1]  # the silence matters: another value gives another output
+
+
+def test_the_truth_of_the_witnesses_is_that_of_real_networks() -> None:
+    line = proofs_module("_line")
+    task = tp.Task([float(v) for v in line.XI], [float(v) for v in line.Y])
+    found = np.array([tp.train(tp.ResNet(), task, tp.SGD(), tp.DepthScaling(), line.DEPTH,
+                               width=256, seed=seed).outputs.ravel() for seed in range(24)])
+    error = found.std(0, ddof=1) / np.sqrt(len(found))
+    assert np.all(abs(found.mean(0) - line.true_outputs()) < 4 * error)
+
+
+def test_a_wrong_step_of_the_reflection_form_fails_on_numbers() -> None:
+    module = proofs_module("tpcalc.reflection_form")
+    derivation, _ = module._derivation()
+    for number in (2, 4, 7, 10, 12, 16, 23, 32):
+        step = derivation.steps[number - 1]
+        assert not replace(step, after=2 * step.after).check()
+        before = derivation.steps
+        derivation.steps = (*before[:number - 1], replace(step, after=2 * step.after), *before[number:])
+        try:
+            assert module._check_numbers(np.random.default_rng(0)) > 1e-3
+        finally:
+            derivation.steps = before

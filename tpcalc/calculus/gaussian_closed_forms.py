@@ -1,0 +1,147 @@
+"""Where the rules of Gaussian expectations end: moments, and means of sin, cos and signs of linear forms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import sympy as sp
+
+from .gaussian_algebra import FORMS, expanded, factors
+from .gaussian_forms import root, tidy, tidy_form
+from .gaussian_rules import NodeRule
+from .gaussian_variables import Expectation
+
+
+@dataclass(frozen=True)
+class Moments(NodeRule):
+    """E of a monomial: the sum over pairings of its factors of the products of covariances."""
+
+    name = "moments"
+    reason = "sum over all pairings of the factors (Stein's lemma, repeated)"
+    source = "Isserlis (1918), Wick"
+
+    def rewrite(self, node: Expectation) -> sp.Expr:
+        if not node.body.is_polynomial(*node.variables):
+            return node
+        matrix = node.matrix
+
+        @cache
+        def moment(powers: tuple[int, ...]) -> sp.Expr:
+            """By Stein's lemma for one factor of the first variable left."""
+            i = next((i for i, power in enumerate(powers) if power), None)
+            if i is None:
+                return sp.Integer(1)
+            fewer = _less(powers, i)
+            return sp.expand(sp.Add(*(power * matrix[i, j] * moment(_less(fewer, j))
+                                      for j, power in enumerate(fewer) if power)))
+
+        polynomial = sp.Poly(node.body, *node.variables)
+        return sp.Add(*(number * moment(powers) for powers, number in polynomial.terms()))
+
+
+def _less(powers: tuple[int, ...], i: int) -> tuple[int, ...]:
+    return (*powers[:i], powers[i] - 1, *powers[i + 1:])
+
+
+@dataclass(frozen=True)
+class Phases(NodeRule):
+    """Products of sin and cos become a sum of cos."""
+
+    name = "products of waves"
+    reason = "2 cos p cos q = cos(p - q) + cos(p + q), and sin p = cos(p - pi / 2)"
+    source = "trigonometry"
+
+    def rewrite(self, node: Expectation) -> sp.Expr:
+        phases: list[sp.Expr] = []
+        rest = node.body
+        for wave, power in factors(node.body).items():
+            if isinstance(wave, (sp.sin, sp.cos)):
+                phases += [_phase(wave)] * int(power)
+                rest /= wave**power
+        if len(phases) < 2:
+            return node
+        p, q, *others = phases
+        pair = sp.Add(*(sp.cos(tidy_form(form, node.variables)) / 2 for form in (p - q, p + q)))
+        return node.over(sp.expand(pair * sp.Mul(*map(sp.cos, others)) * rest, deep=False))
+
+
+def _phase(wave: sp.Expr) -> sp.Expr:
+    """p of a sin or cos written as cos p."""
+    return wave.args[0] - (sp.pi / 2 if isinstance(wave, sp.sin) else 0)
+
+
+@dataclass(frozen=True)
+class Values(NodeRule):
+    """The means of one cos, of up to two signs, and of a centred sign times a cos, of affine forms.
+
+    E cos(p + m) = exp(-Var(p) / 2) cos m;  E sign(l + m) = erf(m / sqrt(2 Var(l)));
+    E sign(l) sign(k) = (2 / pi) asin(correlation) (its derivative in the covariance is that of Price's theorem, and
+    it is zero where l and k are independent);
+    E sign(l) cos(p + m) = -exp(-Var(p) / 2) sin(m) erfi(Cov(l, p) / sqrt(2 Var(l))); sin likewise.
+    """
+
+    name = "means of waves and signs"
+    reason = "one- and two-dimensional Gaussian integrals"
+    source = "Sheppard (1899) for two signs; characteristic function for cos; MATH.md, 6.3"
+
+    def rewrite(self, node: Expectation) -> sp.Expr:
+        found = factors(node.body)
+        waves = [f for f in found if isinstance(f, (sp.sin, sp.cos))]
+        signs = [f.args[0] for f in found if isinstance(f, sp.sign)]
+        if len(waves) + len(signs) != len(found) or len(waves) > 1 or any(power != 1 for power in found.values()):
+            return node
+        if waves:
+            return _wave(node, waves[0], signs)
+        offsets = [node.offset(form) for form in signs]
+        apart = all(node.covariance(f, g) == 0 for i, f in enumerate(signs) for g in signs[i + 1:])
+        if len(signs) == 1 or apart:
+            return sp.Mul(*(sp.erf(m / sp.sqrt(2) / root(node.covariance(f, f))) for f, m in zip(signs, offsets)))
+        if len(signs) == 2 and not any(offsets):
+            f, g = signs
+            spreads = root(node.covariance(f, f)) * root(node.covariance(g, g))
+            return 2 / sp.pi * sp.asin(node.covariance(f, g) / spreads)
+        return node
+
+
+def _wave(node: Expectation, wave: sp.Expr, signs: list[sp.Expr]) -> sp.Expr:
+    phase = wave.args[0]
+    offset, damping = node.offset(phase), sp.exp(-node.covariance(phase, phase) / 2)
+    if not signs:
+        return damping * wave.func(offset)
+    if len(signs) > 1 or node.offset(signs[0]) != 0:
+        return node
+    form, turned = signs[0], -sp.sin(offset) if isinstance(wave, sp.cos) else sp.cos(offset)
+    return damping * turned * sp.erfi(node.covariance(form, phase) / sp.sqrt(2) / root(node.covariance(form, form)))
+
+
+def known(node: Expectation) -> bool:
+    """Is the body a product of what the rules close: powers of variables, exponentials, and these functions?"""
+    for factor, power in factors(node.body).items():
+        if not (power.is_Integer and power.is_positive):
+            return False
+        if isinstance(factor, sp.exp):
+            exponent = factor.exp
+            if not exponent.is_polynomial(*node.variables) or sp.Poly(exponent, *node.variables).total_degree() > 2:
+                return False
+        elif isinstance(factor, FORMS):
+            if node.slopes(factor.args[0]) is None:
+                return False
+        elif factor not in node.variables:
+            return False
+    return True
+
+
+def simplified(value: sp.Expr) -> sp.Expr:
+    """A sum of products; terms that differ by rational functions are joined."""
+    joined: dict[sp.Expr, sp.Expr] = {}
+    for term in sp.Add.make_args(expanded(value)):
+        if term == 0:
+            return term
+        rational = sp.Mul(*(f for f in sp.Mul.make_args(term) if f.is_rational_function()))
+        rest = sp.powsimp(term / rational, combine="exp")
+        joined[rest] = joined.get(rest, sp.Integer(0)) + rational
+    total = joined.pop(sp.Integer(1), sp.Integer(0))
+    total = total if total.is_polynomial() else tidy(total)
+    total += sp.Add(*(sp.powsimp(tidy(rational * rest), combine="exp") for rest, rational in joined.items()))
+    return total.replace(lambda e: isinstance(e, sp.exp), lambda e: sp.exp(tidy(e.exp)))

@@ -1,0 +1,289 @@
+"""The rules of Gaussian expectations: each rewrites the ``Expectation`` nodes of an expression."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import sympy as sp
+
+from ..errors import Divergence
+from .gaussian_algebra import expanded, exponential, factors, move, sign_of, unused
+from .gaussian_forms import has_full_rank, root, tidy
+from .gaussian_variables import Expectation, condition
+
+
+class NodeRule:
+    """A rule that says what one expectation becomes; itself where its condition fails."""
+
+    def rewrite(self, node: Expectation) -> sp.Expr:
+        raise NotImplementedError
+
+    def apply(self, expression: sp.Expr) -> sp.Expr:
+        return expression.replace(lambda e: isinstance(e, Expectation), lambda e: e.on_symbols(self.rewrite))
+
+
+@dataclass(frozen=True)
+class Linearity(NodeRule):
+    """E[a F + b G] = a E[F] + b E[G] for numbers a, b; powers of signs are reduced on the way."""
+
+    name = "linearity"
+    reason = "the expectation of a sum is the sum of expectations; constants stand before it"
+    source = "algebra"
+
+    def rewrite(self, node: Expectation) -> sp.Expr:
+        total: dict[sp.Expr, sp.Expr] = {}
+        for term in sp.Add.make_args(expanded(node.body)):
+            number, rest = term.as_independent(*node.variables, as_Add=False)
+            total[rest] = total.get(rest, sp.Integer(0)) + number
+        return sp.Add(*(tidy(number) * node.over(rest) for rest, number in total.items()))
+
+
+@dataclass(frozen=True)
+class Degenerate(NodeRule):
+    """A variable that is a linear combination of others (variance zero given these) is replaced by it."""
+
+    name = "degenerate variables"
+    reason = "a variable without variance given the others is a combination of them"
+    source = "the kernel of the covariance matrix"
+
+    def rewrite(self, node: Expectation) -> sp.Expr:
+        if has_full_rank(node.matrix):  # far quicker than to eliminate
+            return node
+        mean = condition(tuple(node.variables), node.matrix, node.variables).mean
+        return node.over(node.body.xreplace({u: m for u, m in mean.items() if m != u}))
+
+
+@dataclass(frozen=True)
+class Parity(NodeRule):
+    """E[F] = 0 where F(-u) = -F(u)."""
+
+    name = "parity"
+    reason = "centred Gaussians and their negatives have one law"
+    source = "symmetry"
+
+    def rewrite(self, node: Expectation) -> sp.Expr:
+        mirrored = expanded(move(node.body, {u: -u for u in node.variables}, node.variables))
+        return sp.Integer(0) if expanded(mirrored + node.body) == 0 else node
+
+
+@dataclass(frozen=True)
+class Independence(NodeRule):
+    """E[F(u) G(v)] = E[F(u)] E[G(v)] where all covariances of u's and v's are zero."""
+
+    name = "independence"
+    reason = "uncorrelated jointly Gaussian variables are independent"
+    source = "paper B, Definition C.1"
+
+    def rewrite(self, node: Expectation) -> sp.Expr:
+        groups: list[tuple[sp.Expr, set[int]]] = []  # factors, and the variables that they depend on
+        for factor in sp.Mul.make_args(node.body):
+            members = {i for i, u in enumerate(node.variables) if factor.has(u)}
+            reached = {j for j in range(len(node.variables)) if any(i == j or node.matrix[i, j] != 0 for i in members)}
+            joined = [group for group in groups if group[1] & reached]
+            groups = [group for group in groups if group not in joined]
+            groups.append((sp.Mul(factor, *(f for f, _ in joined)), members.union(*(m for _, m in joined))))
+        return sp.Mul(*(node.over(factor) for factor, _ in groups))
+
+
+@dataclass(frozen=True)
+class Stein(NodeRule):
+    """E[u_i G] = sum_j Cov(u_i, u_j) E[d_j G], for the variable given or the first that is a factor."""
+
+    variable: sp.Expr | None = None
+    name = "Stein's lemma"
+    reason = "Gaussian integration by parts"
+    source = "paper B, appendix E"
+
+    def rewrite(self, node: Expectation) -> sp.Expr:
+        for i, u in enumerate(node.variables):
+            if factors(node.body).get(u, sp.Integer(0)).is_positive and self.variable in (None, u):
+                return sp.Add(*(node.matrix[i, j] * node.over((node.body / u).diff(v))
+                                for j, v in enumerate(node.variables)))
+        return node
+
+    def apply(self, expression: sp.Expr) -> sp.Expr:
+        if self.variable is None or self.variable.is_Symbol:
+            return super().apply(expression)
+        stand_in = sp.Dummy(str(self.variable), real=True)  # a ket
+        return Stein(stand_in).apply(expression.xreplace({self.variable: stand_in})).xreplace(
+            {stand_in: self.variable})
+
+
+@dataclass(frozen=True)
+class Price:
+    """dE[F] / dC_ij = E[d_i d_j F], half of it for i = j; for any parameter by the chain rule.
+
+    Rewrites ``Derivative(Expectation, parameter)``.
+    """
+
+    name = "Price's theorem"
+    reason = "the Gaussian density solves the heat equation in its covariance"
+    source = "Price (1958); MATH.md, 6.3"
+
+    def apply(self, expression: sp.Expr) -> sp.Expr:
+        return expression.replace(lambda e: isinstance(e, sp.Derivative) and isinstance(e.expr, Expectation), _price)
+
+
+def _price(derivative: sp.Derivative) -> sp.Expr:
+    result = derivative.expr
+    for parameter in derivative.variables:
+        result = result.diff(parameter)  # an Expectation differentiates by Price's theorem
+    return result
+
+
+@dataclass(frozen=True)
+class GivenPast(NodeRule):
+    """Every variable outside ``past`` becomes E[u | past] + u', with u' independent of the past."""
+
+    past: tuple[sp.Expr, ...]
+    name = "conditioning"
+    reason = "u = Cov(u, v) Cov(v, v)^-1 v + what is independent of the past v"
+    source = "paper B, Definition C.1"
+
+    def rewrite(self, node: Expectation) -> sp.Expr:
+        past = [v for v in node.variables if v in self.past]
+        law = condition(tuple(node.variables), node.matrix, past)
+        fresh = {u: unused(f"{u}'", node) for u in node.variables if u not in past}
+        order = [node.variables.index(u) for u in (*past, *fresh)]
+        size = len(past)
+        covariance = sp.diag(node.matrix.extract(order[:size], order[:size]),
+                             law.residual.extract(order[size:], order[size:]))
+        body = node.body.xreplace({u: law.mean[u] + residual for u, residual in fresh.items()})
+        return Expectation(body, (*past, *fresh.values()), covariance)
+
+    def apply(self, expression: sp.Expr) -> sp.Expr:  # kets need no stand-ins: nothing is differentiated
+        return expression.replace(lambda e: isinstance(e, Expectation), self.rewrite)
+
+
+@dataclass(frozen=True)
+class Shift(NodeRule):
+    """E[exp(k) F(u)] = exp(Var(k) / 2) E[F(u + Cov(u, k))] for a linear form k."""
+
+    name = "shift"
+    reason = "the exponential of a linear form moves the mean of the Gaussian density"
+    source = "Cameron and Martin (1944)"
+
+    def rewrite(self, node: Expectation) -> sp.Expr:
+        exponent, rest = exponential(node.body)
+        slopes = node.slopes(exponent)
+        if slopes is None or slopes.is_zero_matrix:
+            return node
+        number = sp.exp(sp.expand(node.offset(exponent) + node.covariance(exponent, exponent) / 2))
+        means = node.covariances(exponent)
+        return number * node.over(move(rest, {u: u + means[u] for u in node.variables}, node.variables))
+
+
+@dataclass(frozen=True)
+class Square(NodeRule):
+    """E[exp(-u A u) F(u)] = det(1 + 2 A C)^(-1/2) E[F(u')], where u' has covariance C (1 + 2 A C)^-1.
+
+    Raises ``Divergence`` for numbers for which 1 + 2 A C is not positive; of symbols it is assumed.
+    """
+
+    name = "square"
+    reason = "the exponential of squares times the Gaussian density is another Gaussian density"
+    source = "product of Gaussian densities"
+
+    def rewrite(self, node: Expectation) -> sp.Expr:
+        exponent, rest = exponential(node.body)
+        variables = tuple(node.variables)
+        if not exponent.is_polynomial(*variables) or sp.Poly(exponent, *variables).total_degree() != 2:
+            return node
+        squares = -sp.hessian(exponent, variables) / 2
+        ratio = sp.eye(len(variables)) + 2 * squares * node.matrix
+        scale = tidy(ratio.det())
+        infinite = scale.is_nonpositive if ratio.free_symbols else \
+            np.linalg.eigvals(np.array(ratio, dtype=np.float64)).real.min() <= 0
+        if infinite:
+            raise Divergence(f"{node} is infinite: the exponent outgrows the Gaussian density")
+        primed = {u: unused(f"{u.name}'", node) for u in variables}
+        linear = exponent + (sp.Matrix(variables).T * squares * sp.Matrix(variables))[0]
+        body = (rest * sp.exp(sp.expand(linear))).xreplace(primed)
+        covariance = (node.matrix * ratio.inv()).applyfunc(tidy)
+        return Expectation(body, primed.values(), covariance) / root(scale)
+
+
+@dataclass(frozen=True)
+class Blur(NodeRule):
+    """E[erf(l) F] = E[sign(l + zeta) F] with independent noise zeta of variance 1/2."""
+
+    name = "erf is a blurred sign"
+    reason = "erf(x) is the mean of sign(x + zeta), zeta independent of variance 1/2"
+    source = "definition of erf"
+
+    def rewrite(self, node: Expectation) -> sp.Expr:
+        blurred = [f for f in factors(node.body) if isinstance(f, sp.erf) and f.has(*node.variables)]
+        if not blurred:
+            return node
+        erf = min(blurred, key=str)  # str: stand-ins for kets are numbered differently each time
+        noise = unused("zeta", node)
+        return node.joined_by(noise, sp.Rational(1, 2), node.body / erf * sign_of(erf.args[0] + noise))
+
+
+@dataclass(frozen=True)
+class Condition(NodeRule):
+    """E[delta(l + m) F(u)] = p(-m) E[F(u') | l = -m], p the density of the linear form l.
+
+    u given l = -m is -Cov(u, l) m / Var(l) + u', where u' has covariance C - Cov(u, l) Cov(l, u) / Var(l).
+    Derivatives of delta functions are first reduced by Stein's lemma along l. Raises ``Divergence`` for two delta
+    functions of one form.
+    """
+
+    name = "conditioning on a delta function"
+    reason = "density of the form at zero, times the mean given that it is zero"
+    source = "Gaussian conditioning, paper B, Definition C.1"
+
+    def rewrite(self, node: Expectation) -> sp.Expr:
+        deltas = [f for f in factors(node.body) if isinstance(f, sp.DiracDelta) and node.slopes(f.args[0]) is not None]
+        if not deltas:
+            return node
+        delta = min(deltas, key=lambda f: (len(f.args), str(f)))
+        form, rest = delta.args[0], node.body / delta
+        variance, along, mean = node.covariance(form, form), node.covariances(form), node.offset(form)
+        if len(delta.args) > 1 and delta.args[1] != 0:
+            lower = sp.DiracDelta(form, delta.args[1] - 1) if delta.args[1] > 1 else sp.DiracDelta(form)
+            slope = sp.Add(*(along[u] * rest.diff(u) for u in node.variables))
+            return node.over(lower * ((form - mean) * rest - slope)) / variance
+        ways = sp.Matrix([along[u] for u in node.variables])
+        residual = (node.matrix - ways * ways.T / variance).applyfunc(tidy)
+        left = {u: u if along[u] == 0 else sp.Integer(0) if residual[i, i] == 0 else unused(f"{u.name}'", node)
+                for i, u in enumerate(node.variables)}
+        variables = [v or u for u, v in left.items()]  # of variance zero where it is zero: does not occur
+        body = move(rest, {u: v - tidy(along[u] / variance) * mean for u, v in left.items()}, variables)
+        density = sp.exp(-mean**2 / (2 * variance)) / (sp.sqrt(2 * sp.pi) * root(variance))
+        return density * Expectation(body, variables, residual)
+
+
+@dataclass(frozen=True)
+class Open(NodeRule):
+    """Abs, Max, Min, Heaviside of affine forms become signs; sinh, cosh, erfc become exp and erf.
+
+    Raises ``ValueError`` for a form that is not known to be real.
+    """
+
+    name = "kinks as signs"
+    reason = "|l| = l sign l, Max(l, 0) = (l + |l|) / 2, the step is (1 + sign) / 2"
+    source = "definitions"
+
+    def rewrite(self, node: Expectation) -> sp.Expr:
+        def affine(form: sp.Expr) -> bool:
+            return form.has(*node.variables) and node.slopes(form) is not None
+
+        def kink(e: sp.Expr) -> bool:
+            return isinstance(e, (sp.Abs, sp.Heaviside)) and affine(e.args[0]) or \
+                isinstance(e, (sp.Max, sp.Min)) and len(e.args) == 2 and affine(e.args[0] - e.args[1])
+
+        body = node.body.replace(lambda e: isinstance(e, (sp.sinh, sp.cosh, sp.erfc)),
+                                 lambda e: e.rewrite(sp.erf if isinstance(e, sp.erfc) else sp.exp))
+        return node.over(body.replace(kink, _as_sign))
+
+
+def _as_sign(e: sp.Expr) -> sp.Expr:
+    if isinstance(e, sp.Heaviside):
+        return (1 + sign_of(e.args[0])) / 2
+    if isinstance(e, sp.Abs):
+        return e.args[0] * sign_of(e.args[0])
+    p, q = e.args
+    side = 1 if isinstance(e, sp.Max) else -1
+    return (p + q + side * (p - q) * sign_of(p - q)) / 2

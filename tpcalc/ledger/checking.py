@@ -1,0 +1,154 @@
+"""Checks: run an entry's proof, evidence and witnesses, and say what was found."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Callable, Iterable, Mapping
+
+import numpy as np
+
+from .entry import Entry
+from .errata import Erratum, Witness
+from .evidence import Evidence
+from .graph import closure
+from .proof import Proof, StepLike, unreached
+from .status import Standing, Status, standing_of
+
+
+@dataclass(frozen=True)
+class Account:
+    """What the checks of one entry found.
+
+    statement: LaTeX; steps: of the proof; difference: the largest relative one on random numbers, None without a
+    proof; numbers: what that compares; errata: each with its corrected form in LaTeX and its witness; failures:
+    what does not hold, in words.
+    """
+
+    entry: Entry
+    statement: str
+    steps: tuple[StepLike, ...] = ()
+    difference: float | None = None
+    numbers: str = ""
+    evidence: Evidence | None = None
+    errata: tuple[tuple[Erratum, str, Witness], ...] = ()
+    failures: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def checks(self) -> str:
+        """What was checked, in a few words."""
+        parts = []
+        if self.steps:
+            parts.append("1 step" if len(self.steps) == 1 else f"{len(self.steps)} steps")
+        if self.difference is not None:
+            parts.append(f"numbers to {self.difference:.0e}")
+        if self.evidence is not None:
+            parts.append(f"{len(self.evidence.lines)} measured")
+        if self.errata:
+            parts.append(f"{len(self.errata)} " + ("erratum" if len(self.errata) == 1 else "errata"))
+        return ", ".join(parts) or "-"
+
+
+@dataclass
+class _Findings:
+    """Collects what is found; a part that raises is a failure and does not stop the others."""
+
+    failures: list[str] = field(default_factory=list)
+
+    def attempt(self, what: str, work: Callable[[], Any]) -> Any:
+        try:
+            return work()
+        except Exception as error:
+            self.failures.append(f"{what} raised {type(error).__name__}: {error}")
+            return None
+
+
+def check_entry(entry: Entry, seed: int = 0) -> Account:
+    """Run all that an entry offers. ``seed`` and the key decide the random numbers, whatever else is checked."""
+    start = time.perf_counter()
+    found = _Findings()
+    statement = found.attempt("the statement", entry.statement)
+    body = "" if statement is None else found.attempt("the statement's LaTeX", statement.latex) or ""
+    if statement is not None and not body.strip():
+        found.failures.append("the statement prints as nothing")
+    proof: Proof | None = None
+    difference = None
+    if entry.derive is not None:
+        proof = found.attempt("derive", entry.derive)
+        difference = None if proof is None else _prove(entry, statement, proof, seed, found)
+    evidence = None if entry.evidence is None else found.attempt("evidence", entry.evidence)
+    if evidence is not None:
+        found.failures += [f"evidence does not hold: {line}" for line in evidence.failures]
+    errata = []
+    for erratum in entry.errata:
+        witness = found.attempt(f"the witness of the erratum in {erratum.where}", erratum.witness)
+        corrected = found.attempt(f"the corrected form of {erratum.where}", erratum.corrected)
+        if witness is not None and corrected is not None:
+            found.failures += _against(erratum, witness)
+            errata.append((erratum, corrected, witness))
+    return Account(entry, body, () if proof is None else tuple(proof.steps), difference,
+                   "" if proof is None else proof.numbers, evidence, tuple(errata), tuple(found.failures),
+                   time.perf_counter() - start)
+
+
+def _prove(entry: Entry, statement: Any, proof: Proof, seed: int, found: _Findings) -> float | None:
+    if not proof.steps:
+        found.failures.append("the derivation has no steps")
+    for step in proof.steps:
+        if found.attempt(f"step {step.number}", step.check) is not True:
+            found.failures.append(f"step {step.number} ({step.rule}) is not what its rule gives")
+    found.failures += [f"not derived: {text}" for text in unreached(statement, proof.steps)]
+    rng = np.random.default_rng([seed, *entry.key.encode()])
+    difference = found.attempt("check_numbers", lambda: float(proof.check_numbers(rng)))
+    if difference is not None and not difference <= proof.tolerance:
+        found.failures.append(f"numbers differ by {difference:.1e}, more than {proof.tolerance:.0e}: {proof.numbers}")
+    return difference
+
+
+def _against(erratum: Erratum, witness: Witness) -> list[str]:
+    failures = []
+    if not witness.printed_fails:
+        failures.append(f"the printed form of {erratum.where} passes its witness: {witness}")
+    if not witness.corrected_holds:
+        failures.append(f"the corrected form of {erratum.where} fails its witness: {witness}")
+    return failures
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Checked entries: accounts by key, every entry after those it uses."""
+
+    accounts: Mapping[str, Account]
+
+    @cached_property
+    def statuses(self) -> dict[str, Status]:
+        """The status of every entry, from its account and from the standings of what it uses."""
+        found: dict[str, Status] = {}
+        for key, account in self.accounts.items():
+            failed = bool(account.failures)
+            uses: list[Standing] = [found[used].standing for used in account.entry.uses]
+            standing = standing_of(account.entry.kind == "definition", failed, bool(account.steps),
+                                   account.evidence is not None, uses)
+            found[key] = Status(standing, bool(account.errata) and not failed)
+        return found
+
+    @property
+    def failures(self) -> dict[str, tuple[str, ...]]:
+        return {key: account.failures for key, account in self.accounts.items() if account.failures}
+
+
+def check(entries: Mapping[str, Entry], keys: Iterable[str] | None = None, seed: int = 0,
+          progress: Callable[[int, int], None] | None = None) -> Ledger:
+    """Check the entries named and all that they use (default: all).
+
+    progress: called with (entries done, entries). Raises ``ValueError`` for unknown keys and cycles, before any work.
+    """
+    ordered = closure(entries, keys)
+    accounts = {}
+    for number, entry in enumerate(ordered):
+        accounts[entry.key] = check_entry(entry, seed)
+        if progress is not None:
+            progress(number + 1, len(ordered))
+    return Ledger(accounts)

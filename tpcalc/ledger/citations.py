@@ -1,0 +1,60 @@
+"""``cite``: where a statement or a result comes from, and how well it stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+from ..calculus import KetEquations, RecursionEquations
+from ..programs.program import Program
+from ..solvers import Convergence, Run
+from . import shelf
+from .checking import check
+from .entry import Entry
+from .status import Status
+
+READINGS = {"coefficients": "tensor_programs_vi/lemma_d1", "reflection": "tpcalc/reflection_form",
+            "collocation": "tensor_programs_vi/proposition_d2", "dense": "tensor_programs_vi/program_1"}
+RESULTS = ((Program, "tensor_programs_vi/program_1"), (KetEquations, "tensor_programs_vi/ket_equations"),
+           (RecursionEquations, "tensor_programs_vi/recursion_h3"), (Convergence, "tensor_programs_vi/proposition_d2"))
+
+
+@dataclass(frozen=True)
+class Citation:
+    """An entry of the ledger, to be cited. The status is computed when it is asked for, which takes seconds."""
+
+    entry: Entry
+
+    key = property(lambda self: self.entry.key)
+    source = property(lambda self: self.entry.source)
+
+    @cached_property
+    def status(self) -> Status:
+        """The entry's proof, evidence and witnesses, and those of all it uses, are run once a process."""
+        return _status(self.entry.key)
+
+    def __str__(self) -> str:
+        return f"{self.source} [{self.key}]: {self.entry.title}\n{self.status}"
+
+
+@lru_cache(maxsize=None)
+def _status(key: str) -> Status:
+    return check(shelf.entries(), [key]).statuses[key]
+
+
+def cite(what: Any) -> Citation:
+    """Source and status of a key of the ledger, or of the statement that a result rests on.
+
+    what: a key such as ``"tensor_programs_vi/lemma_d1"``, or a result: a program, ket equations, a recursion, a run,
+    a convergence. Printing the citation gives two lines, source and status. Raises ``ValueError`` for a key that
+    the ledger does not have, naming the nearest, and for results it says nothing about.
+    """
+    if isinstance(what, str):
+        return Citation(shelf.entry(what))
+    key = READINGS.get(what.method) if isinstance(what, Run) else next(
+        (key for kind, key in RESULTS if isinstance(what, kind)), None)
+    if key is None:
+        raise ValueError(f"what: {type(what).__name__} given; allowed is a key ({', '.join(shelf.keys())}), or a "
+                         "program, ket equations, a recursion, a run or a convergence")
+    return Citation(shelf.entry(key))

@@ -1,0 +1,71 @@
+"""The ledger as one LaTeX document: numbered, cross-referenced statements with their derivations and errata."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ..errors import MissingExtra
+from .checking import Ledger
+from .entry import KINDS
+
+SPECIAL = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%",
+           "_": r"\_", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}",
+           ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}"}
+
+
+def escape(text: str) -> str:
+    """Plain text for TeX, every character as it is; beyond ASCII by its code."""
+    return "".join(SPECIAL.get(c, c if c.isascii() else f"[U+{ord(c):04X}]") for c in text)
+
+
+def rich(text: str) -> str:
+    """Text with formulas between dollar signs."""
+    parts = re.split(r"(\$[^$]*\$)", text)
+    return "".join(part if i % 2 else escape(part) for i, part in enumerate(parts))
+
+
+def latex(ledger: Ledger) -> str:
+    """The document's source, for any pdflatex with amsmath, graphicx and hyperref.
+
+    Raises ``MissingExtra`` without Jinja2 (extra ``report``).
+    """
+    try:
+        import jinja2
+    except ImportError:
+        raise MissingExtra("jinja2", "report", "the ledger's document") from None
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("tpcalc.ledger"), trim_blocks=True, lstrip_blocks=True, autoescape=False,
+        block_start_string="<%", block_end_string="%>", variable_start_string="<<", variable_end_string=">>",
+        comment_start_string="<#", comment_end_string="#>", undefined=jinja2.StrictUndefined)
+    environment.filters.update(tex=escape, rich=rich, rows=_rows, measured=_measured, key=_key)
+    return environment.get_template("ledger.tex.j2").render(
+        accounts=list(ledger.accounts.values()), statuses=ledger.statuses, kinds=KINDS)
+
+
+def _measured(text: str) -> str:
+    return escape(text).replace(" +- ", r" $\pm$ ")
+
+
+def _key(key: str) -> str:
+    """A key, which may be broken after its slash and its underscores."""
+    return escape(key).replace(r"\_", r"\_\allowbreak{}").replace("/", r"/\allowbreak{}")
+
+
+def _rows(body: str) -> list[str]:
+    r"""The lines of an ``aligned`` body; each is set by itself, so that long derivations break over pages."""
+    return [row.strip() for row in _split(body) if row.strip()]
+
+
+def _split(body: str) -> list[str]:
+    rows, level, start = [], 0, 0
+    for match in re.finditer(r"\\begin\{|\\end\{|\\\\(\[[^\]]*\])?", body):
+        token: Any = match.group()
+        if token == r"\begin{":
+            level += 1
+        elif token == r"\end{":
+            level -= 1
+        elif level == 0:
+            rows.append(body[start:match.start()])
+            start = match.end()
+    return [*rows, body[start:]]

@@ -1,0 +1,110 @@
+"""An entry of the ledger: one statement of a paper, or of this project, and what is known about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable, Protocol
+
+import sympy as sp
+
+from ..calculus.printing import latex
+from .errata import Erratum
+from .evidence import Evidence
+from .proof import Proof
+
+KINDS = ("definition", "rule", "lemma", "proposition", "theorem", "remark")
+
+
+class Statement(Protocol):
+    """Anything that prints itself as the body of an ``aligned`` environment: programs, equations, recursions."""
+
+    def latex(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Equation:
+    """``target = value``; condition: in LaTeX, printed behind."""
+
+    target: Any
+    value: Any
+    condition: str = ""
+
+    def latex(self) -> str:
+        behind = rf", \quad {self.condition}" if self.condition else ""
+        return rf"{latex(self.target)} &= {latex(self.value)}{behind}"
+
+
+@dataclass(frozen=True)
+class Equations:
+    """A statement made of equations between expressions of tpcalc."""
+
+    equations: tuple[Any, ...]
+
+    def latex(self) -> str:
+        return " \\\\\n".join(e.latex() if hasattr(e, "latex") else rf"{latex(e.target)} &= {latex(e.value)}"
+                              for e in self.equations)
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A statement for which the language has no objects yet, in LaTeX."""
+
+    body: str
+
+    def latex(self) -> str:
+        return self.body
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One statement.
+
+    Parameters
+    ----------
+    key:
+        its path in ``proofs/``, such as ``"tensor_programs_vi/lemma_d1"``.
+    kind:
+        ``"definition"``, ``"rule"``, ``"lemma"``, ``"proposition"``, ``"theorem"`` or ``"remark"``.
+    title, source:
+        a few words, and the paper with the number of the statement or equation.
+    says:
+        the statement in words; formulas between dollar signs.
+    statement:
+        makes the statement as an object with ``latex()``.
+    assumptions:
+        in words, each on its own.
+    uses:
+        keys of the entries that it needs.
+    derive, evidence, errata:
+        the proof, the measurements and the slips, if there are any.
+
+    Raises ``ValueError`` for an unknown kind, an empty text, and a definition that claims a proof.
+    """
+
+    key: str
+    kind: str
+    title: str
+    source: str
+    says: str
+    statement: Callable[[], Statement]
+    assumptions: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()
+    derive: Callable[[], Proof] | None = None
+    evidence: Callable[[], Evidence] | None = None
+    errata: tuple[Erratum, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"{self.key}: kind {self.kind!r} given; allowed are {', '.join(map(repr, KINDS))}")
+        for name in ("key", "title", "source", "says"):
+            if not getattr(self, name).strip():
+                raise ValueError(f"{self.key}: {name} is empty")
+        if self.kind == "definition" and self.derive is not None:
+            raise ValueError(f"{self.key}: a definition has nothing to derive")
+        if self.key in self.uses:
+            raise ValueError(f"{self.key}: uses itself")
+
+
+def line(left: sp.Expr, right: sp.Expr) -> str:
+    """``left = right`` as one line of an ``aligned`` environment."""
+    return rf"{latex(left)} &= {latex(right)}"

@@ -1,0 +1,46 @@
+"""``tpcalc prove``: check the ledger, and write its graph and its document into a folder."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import tempfile
+from pathlib import Path
+
+from ..ledger import Ledger, check, closure, dot, entries
+from ..ledger.document import latex
+from ..ledger.table import data, table
+from .failures import CompileError
+from .latex import compile_pdf, find_tex
+from .progress import bar
+from .store import write_json, write_text
+
+
+def prove(args: argparse.Namespace) -> int:
+    """Print the table, write the folder; 1 where a check fails."""
+    known = entries()
+    ordered = closure(known, args.keys or None)
+    with bar("proving", len(ordered)) as progress:
+        ledger = check(known, args.keys or None, args.seed, progress)
+    print(json.dumps(data(ledger), indent=1, allow_nan=False) if args.json else table(ledger), flush=True)
+    write(ledger, Path(args.output), not args.no_pdf)
+    return 1 if ledger.failures else 0
+
+
+def write(ledger: Ledger, folder: Path, pdf: bool = True) -> None:
+    """ledger.json, ledger.dot, ledger.tex, and ledger.pdf where a TeX is; raises ``CompileError`` where it fails."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "ledger.json", data(ledger))
+    write_text(folder / "ledger.dot", dot([account.entry for account in ledger.accounts.values()], ledger.statuses))
+    source = latex(ledger)
+    write_text(folder / "ledger.tex", source)
+    tex = find_tex()
+    if not pdf or tex is None:
+        return
+    with tempfile.TemporaryDirectory() as build:
+        write_text(Path(build) / "report.tex", source)
+        try:
+            shutil.copy(compile_pdf(Path(build), tex), folder / "ledger.pdf")
+        except CompileError as error:
+            raise CompileError(str(error).replace("report.tex", "ledger.tex")) from None
