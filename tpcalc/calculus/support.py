@@ -57,8 +57,8 @@ class Support:
     def _of_part(self, part: sp.Expr, b: int) -> int | None:
         """The latest offset of product ``b`` in one ket or hat-ket."""
         if isinstance(part, Hat):
-            product, _ = self.setting.product_like(part.vector)
-            return self._ahead(self.setting.step(part.vector.vector)) if product.number == b else None
+            product, values = self.setting.product_like(part.vector)
+            return self._ahead(product.below[0].subs(values)) if product.number == b else None
         if self.setting.initial_number(part.vector) is not None:
             return None
         inner = self.offsets.get((self.setting.family_number(part.vector), b))
@@ -84,5 +84,7 @@ class Support:
                 bound = self._bound(factor)
                 if bound is None:
                     return None
+                product, values = self.setting.product_like(factor.base.vector)
+                bound -= product.below[0].subs(values) - self.setting.past  # the hat-ket's step, against the sum's
                 last = bound if (last - bound).is_positive else last
         return last

@@ -75,7 +75,7 @@ class _Printer(PythonCodePrinter):
         name = self.out.fresh()
         self.out.add(f"{name} = 0.0")
         depth = self.out.depth
-        for variable, first, last in expr.limits:
+        for variable, first, last in reversed(expr.limits):  # sympy's first limit is the innermost
             self.out.open(f"for {self._print(variable)} in range({self._print(first)}, {self._print(last + 1)}):")
         self.out.add(f"{name} += {self._print(expr.function)}")
         self.out.depth = depth

@@ -1,0 +1,36 @@
+"""Random linear programs: derived symbolically and compiled = read from their unrolled form."""
+
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given, reject, settings
+
+import tpcalc as tp
+from tpcalc.interpreters import read_program_coefficients
+from tpcalc.programs.language import Scal
+from tpcalc.testing import linear_programs
+from tpcalc.testing.programs import ProgramExample
+
+
+@settings(max_examples=50, deadline=None)
+@given(example=linear_programs())
+def test_compiled_is_coefficients(example: ProgramExample) -> None:
+    """Every scalar of every program: several matrices, transposes, reuse, updates, branch multipliers, with loops
+    and without."""
+    program, sizes, data = example
+    try:
+        recursion = tp.recursion(tp.kets(program))
+    except ValueError as refused:
+        assert "give the product a name" in str(refused)
+        reject()
+    assert all(step.check() for step in recursion.derivation.steps)
+    compiled = recursion.compile()
+    compiled = replace(compiled, kernel=compiled.kernel.py_func)  # type: ignore[attr-defined]
+    names = {str(size): int(value) for size, value in sizes.items()}
+    wanted = {name: value for name, value in data.items() if name in (*compiled.data, *compiled.parameters)}
+    arrays = compiled.evaluate(**names, **wanted, y=np.zeros(1))
+    truth = read_program_coefficients(program, sizes, data)
+    for member, value in truth.scalars.items():
+        assert isinstance(member, Scal)
+        ours = arrays[member.name][tuple(int(i) for i in member.indices) or 0]
+        assert abs(ours - float(value)) < 1e-11 * max(1.0, abs(float(value))), (member, str(program))
