@@ -73,8 +73,6 @@ def train(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: Any, wi
     scale._require_numbers()
     if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or seed < 0:
         raise ValueError(f"seed: {seed!r} given; allowed is a whole number of at least 0")
-    if layers is not None and n is None:  # packed triangles for one row a step: the least that any reading keeps
-        _checks.memory(40.0 * layers * task.steps**2, f"depth {layers}", "take a smaller depth or fewer steps")
     times = _layer_times(keep_nodes, layers)
     if method == "dense":
         return _dense(task, opt, scale, layers, n, seed, times, keep_nodes, progress)
@@ -98,37 +96,40 @@ def _method(method: str, depth: int | None, width: int | None) -> str:
 
 
 def _layer_times(keep_nodes: Any, depth: int | None) -> np.ndarray | None:
-    """The layer times of the covariances; None: all nodes of a mesh yet to be chosen."""
-    every = None if depth is None else np.arange(depth + 1) / depth
+    """The layer times of the covariances; None: all nodes."""
     if keep_nodes is None or (isinstance(keep_nodes, str) and keep_nodes == "all"):
-        return every
+        return None
     times = np.atleast_1d(_checks.finite_array("keep_nodes", keep_nodes))
     if times.ndim != 1 or not len(times) or times.min() < 0 or times.max() > 1:
         raise ValueError(f"keep_nodes: {keep_nodes!r} given; allowed are None, 'all' or layer times in [0, 1]")
     return times if depth is None else nearest_nodes(times, depth) / depth
 
 
+def _or_all(times: np.ndarray | None, depth: int) -> np.ndarray:
+    return np.arange(depth + 1) / depth if times is None else times
+
+
 def _dense(task: Task, opt: SGD, scale: DepthScaling, depth: int | None, width: int | None, seed: int,
            times: np.ndarray | None, keep_nodes: Any, progress: Progress | None) -> Run:
-    if depth is None or width is None or times is None:
+    if depth is None or width is None:
         raise ValueError("method: 'dense' given with depth=tp.oo; allowed is a finite depth and width")
-    nodes = nearest_nodes(times, depth)
 
     def solve(keep: bool) -> Any:
-        return read_dense(task, opt, scale, depth, width, seed, nodes if keep else None, progress)
+        nodes = nearest_nodes(_or_all(times, depth), depth) if keep else None
+        return read_dense(task, opt, scale, depth, width, seed, nodes, progress)
 
     solution = solve(keep_nodes is not None)
 
     def details() -> Details:
         return DenseDetails(solution if solution.x is not None else solve(True))
 
-    return Run(task, solution.outputs, solution.probe_outputs, times, "dense", depth, width, solution.fluctuation,
-               details=details)
+    return Run(task, solution.outputs, solution.probe_outputs, _or_all(times, depth), "dense", depth, width,
+               solution.fluctuation, details=details)
 
 
 def _coefficients(task: Task, opt: SGD, scale: DepthScaling, depth: int | None, times: np.ndarray | None,
                   keep_nodes: Any, progress: Progress | None) -> Run:
-    assert depth is not None and times is not None
+    assert depth is not None
 
     def solve() -> Any:
         return read_coefficients(task, opt, scale, depth, progress)
@@ -136,13 +137,13 @@ def _coefficients(task: Task, opt: SGD, scale: DepthScaling, depth: int | None, 
     solution = solve()
     kept = solution if keep_nodes is not None else None
     round_off = np.finfo(float).eps * depth * task.steps * max(1.0, float(np.max(np.abs(solution.outputs))))
-    return Run(task, solution.outputs, solution.probe_outputs, times, "coefficients", depth, None, round_off,
-               details=lambda: CoefficientDetails(kept or solve()))
+    return Run(task, solution.outputs, solution.probe_outputs, _or_all(times, depth), "coefficients", depth, None,
+               round_off, details=lambda: CoefficientDetails(kept or solve()))
 
 
 def _reflection(task: Task, opt: SGD, scale: DepthScaling, depth: int | None, times: np.ndarray | None,
                 keep_nodes: Any, progress: Progress | None) -> Run:
-    assert depth is not None and times is not None
+    assert depth is not None
     rho, w = opt.memory(task.steps)
 
     def solve(samples: str, keep: bool) -> Any:
@@ -159,7 +160,7 @@ def _reflection(task: Task, opt: SGD, scale: DepthScaling, depth: int | None, ti
     trace, medium = solve(samples, keep_nodes is not None)
     kept = medium if keep_nodes is not None else None
     round_off = max(trace.mismatch, np.finfo(float).eps * float(np.max(np.abs(trace.outputs))))
-    return Run(task, trace.outputs, trace.probe_outputs, times, "reflection", depth, None, round_off,
+    return Run(task, trace.outputs, trace.probe_outputs, _or_all(times, depth), "reflection", depth, None, round_off,
                details=lambda: _medium_details(task, trace.outputs, kept or solve("plain", True)[1]))
 
 
