@@ -7,6 +7,7 @@ from typing import Any, Callable
 
 import numpy as np
 import pytest
+from support.timing import best
 
 import tpcalc as tp
 
@@ -17,16 +18,6 @@ Record = Callable[[str, str, str], None]
 def scalars(steps: int) -> tp.Task:
     rng = np.random.default_rng(steps)
     return tp.Task(0.7 * rng.normal(size=steps), rng.normal(size=steps))
-
-
-def best(call: Callable[[], Any], rounds: int) -> float:
-    """Seconds of the fastest of some rounds."""
-    times = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 @pytest.mark.parametrize("depth, required", [(512, 300), (1024, 1000)])
