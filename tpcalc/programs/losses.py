@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.special import expit, logsumexp, softmax
 
 
 class Loss(Protocol):
@@ -29,7 +30,29 @@ class SquaredLoss:
         return f - y
 
 
-NAMED = {"mse": SquaredLoss()}
+@dataclass(frozen=True)
+class LogisticLoss:
+    """sum_k log(1 + exp(-y_k f_k)), for labels y_k of -1 and 1."""
+
+    def value(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.sum(np.logaddexp(0.0, -y * f), axis=-1)
+
+    def derivative(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return -y * expit(-y * f)
+
+
+@dataclass(frozen=True)
+class SoftmaxLoss:
+    """Cross-entropy of softmax(f) with the probabilities y: log sum_k exp(f_k) sum_k y_k - y . f."""
+
+    def value(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return logsumexp(f, axis=-1) * np.sum(y, axis=-1) - np.sum(y * f, axis=-1)
+
+    def derivative(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return softmax(f, axis=-1) * np.sum(y, axis=-1, keepdims=True) - y
+
+
+NAMED: dict[str, Loss] = {"mse": SquaredLoss(), "logistic": LogisticLoss(), "softmax": SoftmaxLoss()}
 
 
 def resolve(loss: Any) -> Loss:

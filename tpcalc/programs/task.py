@@ -20,7 +20,8 @@ class Task:
     targets:
         shape (steps, batch, d_out); one-dimensional likewise.
     loss:
-        ``"mse"`` (|f - y|^2 / 2, mean over the batch), or an object with ``value(f, y)`` of shape
+        ``"mse"`` (|f - y|^2 / 2), ``"logistic"`` (labels -1 and 1), ``"softmax"`` (cross-entropy with
+        probabilities), each averaged over the batch, or an object with ``value(f, y)`` of shape
         (batch,) and ``derivative(f, y)`` of shape (batch, d_out).
     probes:
         shape (m, d_in): held-out inputs, predicted before every update and never trained on.
