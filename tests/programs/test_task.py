@@ -89,7 +89,8 @@ def test_an_unknown_loss_is_refused(loss: Any) -> None:
     with pytest.raises(ValueError) as caught:
         tp.Task((1.0,), (1.0,), loss=loss)
     message = str(caught.value)
-    assert f"loss: {loss!r} given; allowed are 'mse', 'logistic', 'softmax' or an object with value(f, y) and derivative(f, y)" in message
+    allowed = "'mse', 'logistic', 'softmax' or an object with value(f, y) and derivative(f, y)"
+    assert f"loss: {loss!r} given; allowed are {allowed}" in message
 
 
 def test_digits_are_normalised_images_with_one_hot_targets() -> None:
