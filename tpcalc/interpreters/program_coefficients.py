@@ -134,6 +134,11 @@ class ProgramCoefficients(Reading):
         c[:len(found)] = found
         return c
 
+    def value(self, expression: sp.Expr) -> np.ndarray:
+        """The coefficients of a vector expression, as ``ket`` gives them, or a scalar expression's number, shape ()."""
+        found = self._run.value(sp.sympify(expression))
+        return np.asarray(found) if is_number(found) else self.ket(expression)
+
     def bracket(self, u: sp.Expr, v: sp.Expr) -> Number:
         """<u|v> of what ``ket`` takes."""
         return self._run.against(self._run.bra(self._ket(u)), self._ket(v))
