@@ -11,7 +11,7 @@ from typing import Any
 import sympy as sp
 from sympy.core.sorting import default_sort_key
 
-from ..programs.language import MatVec, Moment, Vec, kind
+from ..programs.language import MatVec, Moment, Outer, Vec, kind
 
 
 class _Real(sp.Expr):
@@ -98,6 +98,29 @@ class Mean(_Real):
 
     def _latex(self, printer: Any) -> str:
         return rf"\mathbb{{E}}\left[{printer.doprint(self.args[0])}\right]"
+
+
+class Averaged(_Real):
+    """phi(|u><v|) |y>: the expectation of phi(|u> |v>') |y>' over an independent copy of (v, y). args: phi, y.
+
+    A random variable that depends on the kets of the left vectors alone. Source: paper B, appendix E.1.3.
+    """
+
+    body = property(lambda self: self.args[0])
+
+    def _sympystr(self, printer: Any) -> str:
+        return f"E'[{self._written(printer, '|{}>', '|{}>{}')}]"
+
+    def _latex(self, printer: Any) -> str:
+        text = self._written(printer, r"| {} \rangle", r"| {} \rangle^{}")
+        return rf"\mathbb{{E}}'\left[{text}\right]"
+
+    def _written(self, printer: Any, ket_form: str, copy_form: str) -> str:
+        mark = "'" if ket_form.startswith("|{}>") else r"{\prime}"
+        names = {o: sp.Symbol(ket_form.format(printer.doprint(o.left)) + " "
+                              + copy_form.format(printer.doprint(o.right), mark), real=True)
+                 for o in self.body.atoms(Outer)}
+        return f"{printer.doprint(self.body.xreplace(names))} {copy_form.format(printer.doprint(self.args[1]), mark)}"
 
 
 class Response(_Real):
@@ -217,4 +240,6 @@ def random_parts(expression: sp.Expr) -> set[sp.Expr]:
         return {expression}
     if isinstance(expression, (Response, Bracket, Mean, Gamma, Covariance)):
         return set()
+    if isinstance(expression, Averaged):
+        return {Ket(outer.left) for outer in expression.body.atoms(Outer)}
     return set().union(*(random_parts(part) for part in expression.args if isinstance(part, sp.Expr)))

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import sympy as sp
 
-from ..programs.language import Mat, MatVec, Outer, Transpose, Vec
+from ..programs.language import Mat, MatVec, NonlinearOuter, Outer, Transpose, Vec
 from ..programs.program import Loop
-from .kets import Bracket, Dot, Hat, Ket, Response, ket
+from .kets import Averaged, Bracket, Dot, Hat, Ket, Response, ket
 from .memory import unrolled
 from .setting import Product, Setting, initial_matrix, solve_indices
 from .support import Support
@@ -45,7 +45,7 @@ class UpdateActs:
 
     setting: Setting
     name = "an update acts on a ket"
-    reason = "linearity, and (u v^T / n) y -> |u><v|y>"
+    reason = "linearity, and (u v^T / n) y -> |u><v|y>, a nonlinear outer product an average over a copy of v and y"
     source = "paper B, appendix E.1.2 and F"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
@@ -74,6 +74,8 @@ class UpdateActs:
             return numbers * sp.Sum(self._terms(matrix.function.subs(fresh), transposed, y), *limits)
         if isinstance(matrix, Transpose):
             return numbers * self._term(matrix.args[0], not transposed, y)
+        if isinstance(matrix, NonlinearOuter):
+            return numbers * Averaged((matrix.transposed() if transposed else matrix).body, y)
         if isinstance(matrix, Outer):
             u, v = (matrix.right, matrix.left) if transposed else (matrix.left, matrix.right)
             return numbers * Ket(u) * Bracket(v, y)

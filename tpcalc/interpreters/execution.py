@@ -13,7 +13,7 @@ import sympy as sp
 from sympy.core.function import Application
 
 from ..errors import Divergence
-from ..programs.language import LossDerivative, Mat, MatVec, Member, Outer, Scal, Transpose, Vec, kind
+from ..programs.language import LossDerivative, Mat, MatVec, Member, NonlinearOuter, Outer, Scal, Transpose, Vec, kind
 from ..programs.program import Assign, Program
 from .given import Data, Number, Numbers, sizes_of
 from .registry import Registry, UnhandledNode
@@ -191,6 +191,9 @@ def _matrix(run: Execution, node: Mat) -> Operator:
 @RULES.rule(Transpose)
 def _transpose(run: Execution, node: Transpose) -> Operator:
     return run.value(node.args[0]).transposed()
+
+
+RULES.refuse("its update is an n x n matrix of full rank, and readings keep updates as outer products", NonlinearOuter)
 
 
 @RULES.rule(Outer)

@@ -138,6 +138,51 @@ class Outer(sp.Expr):
         return rf"\tfrac{{1}}{{n}}\,{_parenthesized(printer, self.left)} \otimes {_parenthesized(printer, self.right)}"
 
 
+class NonlinearOuter(sp.Expr):
+    """phi(u_1 v_1^T, u_2 v_2^T, ...) / n, phi entrywise: what SignSGD makes of gradients.
+
+    arg: phi, with ``Outer(u, v)`` standing for u v^T. Where phi is linear this is the combination of the outer
+    products itself, so that the linear case is not written twice. Source: paper B, appendix E.1.3.
+    """
+
+    is_commutative = True
+
+    body = property(lambda self: self.args[0])
+
+    def __new__(cls, body: Any) -> sp.Expr:
+        body = sp.sympify(body)
+        if not body.atoms(Outer):
+            raise TypeError(f"{body}: a nonlinear outer product needs an outer product")
+        return body if _is_linear_in_outers(body) else super().__new__(cls, body)
+
+    def transposed(self) -> sp.Expr:
+        """The same function of the outer products v u^T."""
+        return NonlinearOuter(self.body.xreplace({o: Outer(o.right, o.left) for o in self.body.atoms(Outer)}))
+
+    def _written(self, printer: Any, sign: str) -> str:
+        names = {o: sp.Symbol(f"{printer.doprint(o.left)} {sign} {printer.doprint(o.right)}", real=True)
+                 for o in self.body.atoms(Outer)}
+        return printer.doprint(self.body.xreplace(names))
+
+    def _sympystr(self, printer: Any) -> str:
+        return f"({self._written(printer, '(x)')})/n"
+
+    def _latex(self, printer: Any) -> str:
+        return rf"\tfrac{{1}}{{n}}\,{self._written(printer, chr(92) + 'otimes')}"
+
+
+def _is_linear_in_outers(body: sp.Expr) -> bool:
+    """A sum of outer products with scalar factors?"""
+    for term in sp.Add.make_args(sp.expand(body)):
+        inside = [f for f in sp.Mul.make_args(term) if f.has(Outer)]
+        if len(inside) != 1:
+            return False
+        one, = inside
+        if not (isinstance(one, Outer) or isinstance(one, sp.Sum) and _is_linear_in_outers(one.function)):
+            return False
+    return True
+
+
 class Moment(sp.Expr):
     """The average over coordinates, a scalar; of a product of two vectors, their inner product over n."""
 
@@ -198,7 +243,7 @@ def kind(expression: sp.Expr) -> str:
         raise TypeError(f"{expression}: an outer product needs two vectors")
     if isinstance(expression, Transpose) and kind(expression.args[0]) != "matrix":
         raise TypeError(f"{expression}: only a matrix has a transpose")
-    if isinstance(expression, (Mat, Transpose, Outer)):
+    if isinstance(expression, (Mat, Transpose, Outer, NonlinearOuter)):
         return "matrix"
     if isinstance(expression, (Scal, Moment)) or not expression.args:
         return "scalar"

@@ -1,0 +1,39 @@
+"""Whole derivations as LaTeX, against files that a reader has looked at.
+
+After a change that is meant: ``python tests/golden/test_golden.py`` writes them anew; read the difference.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import sympy as sp
+
+import tpcalc as tp
+
+SCALE = tp.DepthScaling(*sp.symbols("alpha gamma", real=True))
+FOLDER = Path(__file__).parent
+
+
+def written() -> dict[str, str]:
+    """File names and what belongs in them."""
+    recursion = tp.recursion(tp.kets(tp.program(tp.ResNet(), tp.SGD(), SCALE)))
+    tanh = tp.kets(tp.program(tp.ResNet("tanh"), tp.SGD(), SCALE))
+    return {"program-1.tex": tp.program(tp.ResNet(), tp.SGD(), SCALE).latex(), "lemma-d1.tex": recursion.latex(),
+            "lemma-d1-derivation.tex": recursion.derivation.latex(), "tanh-kets.tex": tanh.latex()}
+
+
+@pytest.fixture(scope="module")
+def texts() -> dict[str, str]:
+    return written()
+
+
+@pytest.mark.parametrize("name", ["program-1.tex", "lemma-d1.tex", "lemma-d1-derivation.tex", "tanh-kets.tex"])
+def test_latex_is_what_was_read(name: str, texts: dict[str, str]) -> None:
+    assert texts[name] + "\n" == (FOLDER / name).read_text(encoding="utf-8")
+
+
+if __name__ == "__main__":
+    for file, text in written().items():
+        (FOLDER / file).write_text(text + "\n", encoding="utf-8")
