@@ -1,144 +1,22 @@
-"""Gaussian expectations: closed forms against quadrature, the rules against each other, and what is refused."""
+"""Gaussian expectations: closed forms against quadrature, degenerate covariances, what has no closed form."""
 
-import doctest
 import itertools
 import math
-from collections.abc import Callable
-from functools import cache
 
-import mpmath
 import numpy as np
 import pytest
 import sympy as sp
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from tpcalc.calculus import gaussian
-from tpcalc.calculus.gaussian import (
-    Blur, Condition, Degenerate, Expectation, Gaussians, GivenPast, Independence, Linearity, Moments, Open, Parity,
-    Phases, Price, Shift, Square, Stein, Values, derive_expectation, expectation)
+from tpcalc.calculus.gaussian import Expectation, Gaussians, Open, derive_expectation, expectation
 from tpcalc.calculus.gaussian_algebra import expanded
 from tpcalc.calculus.kets import Bracket, Hat, Ket
 from tpcalc.errors import Divergence
 
-U, V, W, C, M, S, T = sp.symbols("u v w c m s t", real=True)
-A, B = sp.symbols("a b", positive=True)
-PAIR = Gaussians({(U, U): A, (U, V): C, (V, V): B})
-TWINS = Gaussians({(U, U): A, (U, V): A, (V, V): A})
-RULES = (Blur, Condition, Degenerate, Independence, Linearity, Moments, Open, Parity, Phases, Price, Shift, Square,
-         Stein, Values)
-
-
-def node(body: sp.Expr, gaussians: Gaussians = PAIR) -> sp.Expr:
-    return Expectation(body, gaussians.variables, gaussians.matrix)
-
-
-def relu(x: sp.Expr) -> sp.Expr:
-    return sp.Max(x, 0)
-
-
-def gelu(x: sp.Expr) -> sp.Expr:
-    return x * (1 + sp.erf(x / sp.sqrt(2))) / 2
-
-
-def erf_slope(x: sp.Expr) -> sp.Expr:
-    return 2 / sp.sqrt(sp.pi) * sp.exp(-x**2)
-
-
-PAIRS = {
-    "relu relu": relu(U) * relu(V),
-    "step step": sp.Heaviside(U) * sp.Heaviside(V),
-    "step relu": sp.Heaviside(U) * relu(V),
-    "relu^2 relu^2": relu(U)**2 * relu(V)**2,
-    "relu relu, leaky": (relu(U) - relu(-U) / 10) * (relu(V) - relu(-V) / 10),
-    "abs abs": sp.Abs(U) * sp.Abs(V),
-    "abs relu": sp.Abs(U) * relu(V),
-    "min max": sp.Min(U, V) * sp.Max(U, V),
-    "max": sp.Max(U, V),
-    "sign sign": sp.sign(U) * sp.sign(V),
-    "sign poly": sp.sign(U) * V**3 * U**2,
-    "erf erf": sp.erf(S * U) * sp.erf(T * V),
-    "erf' erf'": erf_slope(S * U) * erf_slope(T * V),
-    "erf relu": sp.erf(S * U) * relu(V),
-    "erf^2": sp.erf(S * U)**2 * V**2,
-    "gelu gelu": gelu(U) * gelu(V),
-    "gelu' gelu'": gelu(U).diff(U) * gelu(V).diff(V),
-    "gelu relu": gelu(U) * relu(V),
-    "poly": U**4 * V**2 - 3 * U * V + 1,
-    "poly exp": U**2 * V * sp.exp(S * U + T * V),
-    "exp relu": sp.exp(S * V) * relu(U),
-    "exp exp sin": sp.exp(S * U - V / 2) * sp.sin(T * V + M),
-    "sin sin": sp.sin(S * U + M) * sp.sin(T * V),
-    "poly waves": U * V * sp.sin(U)**2 * sp.cos(V + M),
-    "sign wave": sp.sign(U) * sp.cos(T * V + M) * U,
-    "abs wave": sp.Abs(U) * sp.sin(S * U + T * V + M),
-    "squares": sp.exp(-U**2 - U * V / 2 + S * U) * V,
-    "square relu": sp.exp(-U**2) * relu(V) * relu(U),
-    "cosh cos": sp.cosh(S * U) * sp.cos(V),
-    "erfc": sp.erfc(U) * V**2,
-}
-SINGLES = {
-    "relu": relu(U + M), "relu^2": relu(U + M)**2, "abs": sp.Abs(U + M), "sign": sp.sign(U + M) * U**3,
-    "step": sp.Heaviside(S * U + M), "erf": sp.erf(S * U + M) * U, "erf alone": sp.erf(S * U + M), "gelu": gelu(U + M),
-    "gelu moment": gelu(U + M) * U**2, "exp relu": sp.exp(S * U) * relu(U + M), "wave": U**2 * sp.cos(S * U + M),
-    "exp": U**3 * sp.exp(S * U + M), "erf'": erf_slope(S * U + M) * U**2, "exp wave": sp.exp(S * U) * sp.sin(T * U + M),
-    "one variable twice": relu(U) * sp.sign(U) * sp.erf(U), "min": sp.Min(U, M) * U,
-    "max of both": sp.Max(U, -U) * U**2,
-}
-PARAMETERS = (A, B, C, S, T, M)
-
-
-@cache
-def closed(name: str, body: sp.Expr, gaussians: Gaussians = PAIR) -> Callable[..., mpmath.mpf]:
-    value = expectation(body, gaussians)
-    assert not value.has(Expectation), name
-    return sp.lambdify(PARAMETERS, value, modules="mpmath")
-
-
-def exactly(function: Callable[..., mpmath.mpf], a: float, b: float, angle: float, *rest: float) -> float:
-    """The closed form in 60 digits at correlation cos(angle)."""
-    with mpmath.workdps(60):
-        values = [mpmath.mpf(x) for x in (a, b, *rest)]
-        values.insert(2, mpmath.sqrt(values[0] * values[1]) * mpmath.cos(mpmath.mpf(angle)))
-        result = mpmath.mpmathify(function(*values))
-        assert abs(result.imag) < 1e-30
-        return float(result.real)
-
-
-def legendre(edges: np.ndarray, nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    x, weight = np.polynomial.legendre.leggauss(nodes)
-    half = np.diff(edges) / 2
-    return ((edges[:-1] + half)[:, None] + half[:, None] * x).ravel(), (half[:, None] * weight).ravel()
-
-
-def polar(body: sp.Expr, a: float, b: float, angle: float, s: float, t: float, m: float) -> float:
-    """E of a body whose kinks lie on rays, in polar coordinates: u = sqrt(a) r cos x, v = sqrt(b) r cos(x - angle)."""
-    slope = math.sqrt(a) - math.sqrt(b) * math.cos(angle), -math.sqrt(b) * math.sin(angle)  # u = v, where Max bends
-    rays = np.array([math.pi / 2, angle + math.pi / 2, math.atan2(-slope[0], slope[1])])
-    edges = np.unique(np.concatenate([np.linspace(0, 2 * math.pi, 5), rays % (2 * math.pi),
-                                      (rays + math.pi) % (2 * math.pi)]))
-    x, angular = legendre(edges, 40)
-    r, radial = legendre(np.linspace(0, 13, 27), 12)
-    plain = sp.lambdify((U, V, S, T, M), body, modules=["scipy", "numpy"])
-    values = plain(math.sqrt(a) * r[:, None] * np.cos(x), math.sqrt(b) * r[:, None] * np.cos(x - angle), s, t, m)
-    return float(np.sum((radial * r * np.exp(-r * r / 2))[:, None] * angular * values)) / (2 * math.pi)
-
-
-def line(body: sp.Expr, a: float, s: float, t: float, m: float) -> float:
-    """E of a body in u alone with kinks at u = 0, -m, m and -m / s."""
-    kinks = np.clip(np.array([0, -m, m, -m / s]) / math.sqrt(a), -13, 13)
-    x, weight = legendre(np.unique(np.concatenate([np.linspace(-13, 13, 53), kinks])), 16)
-    values = sp.lambdify((U, S, T, M), body, modules=["scipy", "numpy"])(math.sqrt(a) * x, s, t, m)
-    return float(np.sum(weight * values * np.exp(-x * x / 2))) / math.sqrt(2 * math.pi)
-
-
-variances = st.floats(0.05, 2.5)
-slopes = st.floats(0.1, 1.2) | st.floats(-1.2, -0.1)
-offsets = st.floats(-1.5, 1.5)
-near = st.sampled_from([1e-3, 1e-6, 1e-9])
-# correlations: any, near 0, near 1, near -1
-angles = (st.floats(0.01, 3.13) | near.map(lambda e: math.pi / 2 - e) | near.map(lambda e: math.pi / 2 + e) | near
-          | near.map(lambda e: math.pi - e))
+from support.gaussians import (
+    RANDOM, equal,
+    A, angles, B, C, closed, exactly, legendre, line, M, node, offsets, PAIR, PAIRS, polar, relu, S, SINGLES,
+    slopes, T, TWINS, U, V, variances, W)
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -156,15 +34,6 @@ def test_closed_forms_of_pairs(name: str, a: float, b: float, angle: float, s: f
 def test_closed_forms_of_one_variable(name: str, a: float, s: float, t: float, m: float) -> None:
     found = exactly(closed(name, SINGLES[name]), a, 1.0, 1.0, s, t, m)
     assert found == pytest.approx(line(SINGLES[name], a, s, t, m), rel=1e-10, abs=1e-11)
-
-
-RANDOM = {A: sp.Rational(13, 10), B: sp.Rational(7, 11), C: sp.Rational(-3, 7), S: sp.Rational(4, 5),
-          T: sp.Rational(-5, 8), M: sp.Rational(2, 9)}
-
-
-def equal(left: sp.Expr, right: sp.Expr) -> bool:
-    """At a point of no meaning, to 40 digits: analytic functions do not agree there by chance."""
-    return abs(sp.N((left - right).subs(RANDOM), 40, maxn=400, chop=True)) < sp.Float("1e-35")
 
 
 def smooth_enough(body: sp.Expr) -> sp.Expr:
@@ -361,118 +230,3 @@ def test_what_quadrature_refuses() -> None:
     one = Gaussians.from_matrix((U, V, W), sp.ones(3))  # three variables in one dimension
     assert node(sp.tanh(U) * sp.tanh(V * W), one).evaluate() == pytest.approx(
         node(sp.tanh(U) * sp.tanh(U**2), one).evaluate(), abs=1e-14)
-
-
-# rules and derivations
-
-
-@pytest.mark.parametrize("name", [*PAIRS, *SINGLES])
-def test_every_step_is_what_its_rule_gives_and_keeps_the_value(name: str) -> None:
-    value, derivation = derive_expectation({**PAIRS, **SINGLES}[name], PAIR)
-    assert derivation.steps and all(step.check() for step in derivation.steps)
-    last: dict[sp.Expr, sp.Expr] = {}
-    for step in derivation.steps:
-        assert step.before == last.get(step.left, step.left)
-        last[step.left] = step.after
-    assert not any(end.has(Expectation) for left, end in last.items() if left != derivation.steps[0].left)
-
-
-def test_the_derivation_prints() -> None:
-    _, derivation = derive_expectation(relu(U) * relu(V), PAIR)
-    assert [step.rule for step in derivation.steps] == [
-        "kinks as signs", "linearity", "parity", "moments", "Stein's lemma", "linearity",
-        "conditioning on a delta function", "Stein's lemma", "linearity", "conditioning on a delta function",
-        "means of waves and signs"]
-    assert r"\mathbb{E}\left[ \max\left(0, u\right) \max\left(0, v\right) \right] &=" in derivation.latex()
-    assert str(node(sp.tanh(U))) == "E[tanh(u)]"
-
-
-def test_rules_say_what_they_are() -> None:
-    for rule in (*(kind() for kind in RULES), GivenPast((V,))):
-        assert rule.name and rule.reason and rule.source
-        assert rule.apply(A + C) == A + C
-
-
-def test_stein_and_price_on_what_has_no_closed_form() -> None:
-    tanh = sp.tanh(V)
-    assert Stein(U).apply(node(U * tanh)) == C * node(1 - tanh**2)
-    assert Stein(V).apply(node(U * tanh)) == node(U * tanh)
-    smooth = node(sp.tanh(U) * tanh)
-    price = Price().apply(sp.Derivative(smooth, C))
-    assert price == smooth.diff(C) == node((sp.tanh(U)**2 - 1) * (tanh**2 - 1))
-    values, step = {A: 1.1, B: 0.6, C: 0.3}, 1e-4
-    for parameter in (A, B, C):
-        up, down = (smooth.evaluate({**values, parameter: values[parameter] + h}) for h in (step, -step))
-        derivative = sum(float(c) * e.evaluate(values) for e, c in
-                         smooth.diff(parameter).as_coefficients_dict().items())
-        assert derivative == pytest.approx((up - down) / (2 * step), rel=1e-6)
-    inside = node(sp.tanh(S * U)).diff(S)  # a parameter of the body
-    assert inside == node(U * (1 - sp.tanh(S * U)**2))
-
-
-def test_conditioning_on_the_past() -> None:
-    rng = np.random.default_rng(1)
-    root = rng.integers(-3, 4, (4, 5))
-    names = sp.symbols("x:4", real=True)
-    gaussians = Gaussians.from_matrix(names, sp.Matrix(root @ root.T))
-    law = gaussians.given(names[2], names[0])
-    matrix = (root @ root.T).astype(float)
-    past, future = [0, 2], [1, 3]
-    weights = matrix[np.ix_(future, past)] @ np.linalg.inv(matrix[np.ix_(past, past)])
-    for i, row in zip(future, weights):
-        assert [float(law.mean[names[i]].coeff(names[j])) for j in past] == pytest.approx(row.tolist())
-    residual = matrix[np.ix_(future, future)] - weights @ matrix[np.ix_(past, future)]
-    assert np.allclose(np.array(law.residual.extract(future, future), dtype=float), residual)
-    assert law.mean[names[0]] == names[0] and law.residual[:, 0].is_zero_matrix
-    assert PAIR.given(V).mean[U] == C * V / B and PAIR.given(V).residual[0, 0] == (A * B - C**2) / B
-
-
-def test_conditioning_on_a_past_that_repeats_itself() -> None:
-    three = Gaussians({(U, U): A, (U, V): C, (V, V): B, (V, W): 2 * B, (W, W): 4 * B, (U, W): 2 * C})
-    law = three.given(V, W)
-    assert law.mean[U] == C * V / B and law.mean[W] == 2 * V
-    with pytest.raises(ValueError, match="s: not among the Gaussians u, v"):
-        PAIR.given(S)
-
-
-@pytest.mark.parametrize("name", ["poly", "exp exp sin", "sin sin", "poly waves"])
-def test_conditioning_keeps_the_value(name: str) -> None:
-    conditioned = GivenPast((V,)).apply(node(PAIRS[name]))
-    assert conditioned != node(PAIRS[name])
-    gaussians = Gaussians.from_matrix(conditioned.variables, conditioned.matrix)
-    body = conditioned.body.expand(func=True, trig=False)
-    assert equal(expectation(body, gaussians), expectation(PAIRS[name], PAIR))
-
-
-# bad input
-
-
-@pytest.mark.parametrize("covariance, message", [
-    ({(U, U): 1, (U, V): 0.5, (V, U): 0.4, (V, V): 1}, "covariance of u and v: not symmetric, 1/2 and 2/5"),
-    ({(U, U): A, (U, V): C, (V, U): -C, (V, V): B}, "covariance of u and v: not symmetric"),
-    ({(U, U): 1, (V, V): 1}, "covariance of u and v: missing"),
-    ({(U, U): 1, (U, V): 0}, "covariance of v and v: missing"),
-    ({(U, U): -1}, "variance of u: -1 is negative"),
-    ({(U, U): -A}, "variance of u: -a is negative"),
-    ({(U, U): 1, (U, V): 2, (V, V): 1}, "variance of v given the variables before it: -3"),
-    ({(U, U): 0, (U, V): 1, (V, V): 1}, "covariance of u and v given the variables before them: 1.0"),
-    ({(U, U): float("nan")}, "covariance of u and u: nan"),
-    ({(U, U): U}, "covariance of u and u: u depends on a Gaussian"),
-    ({(sp.Symbol("z"), sp.Symbol("z")): 1}, "z: a Gaussian variable is a real symbol"),
-])
-def test_bad_covariances(covariance: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Gaussians(covariance)
-
-
-def test_bad_matrix_and_parameter() -> None:
-    with pytest.raises(ValueError, match="not symmetric"):
-        Gaussians.from_matrix((U, V), [[1, 0], [C, 1]])
-    with pytest.raises(ValueError, match="a matrix of shape"):
-        Gaussians.from_matrix((U, V), [[1]])
-    with pytest.raises(ValueError, match="z not known to be real"):
-        expectation(sp.Abs(sp.Symbol("z") * U + V), PAIR)
-
-
-def test_the_example_in_the_docs() -> None:
-    assert doctest.testmod(gaussian).failed == 0
