@@ -7,17 +7,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
+from tpcalc.testing import optimizers
 
 NET = tp.ResNet()
-
-
-@st.composite
-def optimizers(draw: st.DrawFn) -> tp.SGD:
-    momentum = draw(st.sampled_from([0.0, 0.5, 0.9]))
-    nesterov = bool(momentum) and draw(st.booleans())
-    return tp.SGD(draw(st.floats(0.05, 0.5)), momentum=momentum, nesterov=nesterov,
-                  dampening=0.0 if nesterov else draw(st.sampled_from([0.0, 0.3])),
-                  weight_decay=draw(st.sampled_from([0.0, 0.2])), decoupled=draw(st.booleans()))
 
 
 @settings(max_examples=40, deadline=None)

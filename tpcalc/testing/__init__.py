@@ -6,6 +6,7 @@ from .strategies import (
     Problem as Problem,
     arrays as arrays,
     learning_rates as learning_rates,
+    optimizers as optimizers,
     problems as problems,
     rationals as rationals,
     scalings as scalings,

@@ -96,6 +96,16 @@ def schedules(steps: int, highest: float = HIGHEST_RATE) -> st.SearchStrategy[fl
 
 
 @st.composite
+def optimizers(draw: st.DrawFn, highest: float = 0.5) -> SGD:
+    """SGD with or without momentum, Nesterov's, dampening, decay of either kind; rates that stay bounded."""
+    momentum = draw(st.sampled_from([0.0, 0.5, 0.9]))
+    nesterov = bool(momentum) and draw(st.booleans())
+    return SGD(draw(st.floats(0.05, highest)), momentum=momentum, nesterov=nesterov,
+               dampening=0.0 if nesterov else draw(st.sampled_from([0.0, 0.3])),
+               weight_decay=draw(st.sampled_from([0.0, 0.2])), decoupled=draw(st.booleans()))
+
+
+@st.composite
 def problems(draw: st.DrawFn, max_depth: int = 12, max_steps: int = 4, max_batch: int = 3, max_inputs: int = 3,
              max_outputs: int = 2, max_probes: int = 0, min_steps: int = 1, with_limit: bool = False) -> Problem:
     """A task, plain SGD (a number or a schedule), a depth scaling and a finite depth that go together."""
