@@ -25,6 +25,10 @@ class Update:
     outers: sp.Expr
     place: Place
 
+    def is_plain_sum(self, t: sp.Symbol) -> bool:
+        """Is it the last member plus outer products, so that nothing has to be remembered?"""
+        return self.multiples == ((sp.Integer(1), self.target.at(t, *self.target.indices[1:])),)
+
 
 def read_update(place: Place) -> Update:
     """Split an update statement; raises ``ValueError`` where it is not linear."""
@@ -57,12 +61,12 @@ def unrolled(setting: Setting, matrix: Mat) -> sp.Expr:
     last = matrix.indices[0] - 1
     first = setting.clock.first
     start = matrix.at(first, *matrix.indices[1:])
-    if update.multiples == ((sp.Integer(1), update.target.at(t, *update.target.indices[1:])),):
+    if update.is_plain_sum(t):
         gradient = update.outers.subs(inner, simultaneous=True).subs(t, s)
         return start + sp.Sum(gradient, (s, first, last))
     group = memory_of(setting, matrix)
     gradient = group.gradient.subs(inner, simultaneous=True).subs(t, s)
-    rho, w = group.rho(matrix), group.w(matrix)
+    rho, w = rho_of(matrix), w_of(matrix)
     return rho[matrix.indices[0]] * start + sp.Sum(w[matrix.indices[0], s] * gradient, (s, first, last))
 
 
@@ -81,18 +85,16 @@ class Memory:
 
     updates: tuple[Update, ...]
     gradient: sp.Expr
-    main: Mat
-
-    def rho(self, matrix: Mat) -> Family:
-        return Family(Scal, f"rho_{matrix.name}", _latex(r"\rho", matrix, self.main))
-
-    def w(self, matrix: Mat) -> Family:
-        return Family(Scal, f"w_{matrix.name}", _latex("w", matrix, self.main))
 
 
-def _latex(letter: str, matrix: Mat, main: Mat) -> str:
-    """The name of a coefficient: that of a buffer carries the buffer's name."""
-    return rf"{letter}^{{{matrix.args[1]}}}"
+def rho_of(matrix: Mat) -> Family:
+    """The multiples of W_0 in a family of matrices, a scalar a step."""
+    return Family(Scal, f"rho_{matrix.name}", rf"\rho^{{{matrix.args[1]}}}")
+
+
+def w_of(matrix: Mat) -> Family:
+    """Its multiples of the steps' outer products, a scalar for every pair of steps."""
+    return Family(Scal, f"w_{matrix.name}", rf"w^{{{matrix.args[1]}}}")
 
 
 def memory_of(setting: Setting, matrix: Mat) -> Memory:
@@ -115,7 +117,7 @@ def memory_of(setting: Setting, matrix: Mat) -> Memory:
         if (other / gradient).simplify().has(Outer):
             raise ValueError(f"{matrix}: its buffers see different outer products, {gradient} and {other}; allowed are "
                              "multiples of one")
-    return Memory(updates, gradient, matrix)
+    return Memory(updates, gradient)
 
 
 def memory_equations(setting: Setting, matrix: Mat) -> list[tuple[sp.Expr, sp.Expr, Place]]:
@@ -127,15 +129,15 @@ def memory_equations(setting: Setting, matrix: Mat) -> list[tuple[sp.Expr, sp.Ex
     if place is None:
         return []
     update, t, s = read_update(place), setting.time, setting.past
-    if update.multiples == ((sp.Integer(1), update.target.at(t, *update.target.indices[1:])),):
+    if update.is_plain_sum(t):
         return []
     group = memory_of(setting, matrix)
     found = []
     for one in group.updates:
-        rho, w = group.rho(one.target), group.w(one.target)
+        rho, w = rho_of(one.target), w_of(one.target)
         share = (one.outers / group.gradient).simplify() if one.outers != 0 else sp.Integer(0)
-        kept = sum((c * group.rho(m)[m.indices[0]] for c, m in one.multiples), sp.Integer(0))
-        seen = sum((c * group.w(m)[m.indices[0], s] for c, m in one.multiples), sp.Integer(0))
+        kept = sum((c * rho_of(m)[m.indices[0]] for c, m in one.multiples), sp.Integer(0))
+        seen = sum((c * w_of(m)[m.indices[0], s] for c, m in one.multiples), sp.Integer(0))
         found.append((rho[t + 1], kept, one.place))
         found.append((w[t + 1, s], seen + share * sp.KroneckerDelta(s, t), one.place))
     return found
