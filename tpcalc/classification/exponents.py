@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
 from functools import lru_cache
+from typing import Any, Callable, Iterable, Sequence
 
 import sympy as sp
 
 from ..calculus import kets
 from ..calculus.recursion import RecursionEquations, derive_recursion
-from ..limits import Contribution, Orders, orders
+from ..calculus.setting import Product
+from ..limits import Affine, Cell, Contribution, Exponent, Orders, Region, Terms, settled_orders
+from ..limits.terms import HERE, Key
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet
 from ..programs.builders import program
@@ -17,62 +21,123 @@ from ..programs.builders import program
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
 
 
-@lru_cache(maxsize=8)
-def general_recursion(net: ResNet) -> RecursionEquations:
-    """The recursion of a network's training by SGD, for symbolic (alpha, gamma)."""
-    return derive_recursion(kets(program(net, SGD(), DepthScaling(ALPHA, GAMMA))))
-
-
 @dataclass(frozen=True)
 class Exponents:
-    """Powers of L at one (alpha, gamma): -oo where a quantity vanishes, +oo where it explodes.
+    """Powers of L on a region of the plane: -oo where a quantity vanishes, +oo where it explodes.
 
     x_init, h_init, f_init: sizes at initialisation; dx, dh, df: their changes after one step on the same
     input; update: of the weight update's action on x, in h; noise, drift: what a piece of the network of
     length eps adds to x, the former times eps^(1/2), the latter times eps; linearisation: the error in x of
-    one layer when a smooth activation is linearised in the update; explosion: v of exp(L^v), or None.
+    one layer when a smooth activation is linearised in the update. explosions: v of the first exp(L^v), with the
+    training step at which it happens.
     """
 
-    x_init: sp.Expr
-    h_init: sp.Expr
-    f_init: sp.Expr
-    dx: sp.Expr
-    dh: sp.Expr
-    df: sp.Expr
-    update: sp.Expr
-    noise: sp.Expr
-    drift: sp.Expr
-    linearisation: sp.Expr
-    explosion: sp.Expr | None
+    x_init: Exponent
+    h_init: Exponent
+    f_init: Exponent
+    dx: Exponent
+    dh: Exponent
+    df: Exponent
+    update: Exponent
+    noise: Exponent
+    drift: Exponent
+    linearisation: Exponent
+    explosions: tuple[tuple[int, Exponent], ...] = ()
+
+    def pruned(self, region: Region) -> "Exponents":
+        """Without affine forms that are nowhere on the region the largest."""
+        return replace(self, **{f.name: getattr(self, f.name).pruned(region) for f in fields(self)
+                                if f.name != "explosions"})
+
+    def at(self, point: Sequence[Any]) -> dict[str, sp.Expr]:
+        """Values at (alpha, gamma), by name."""
+        return {f.name: getattr(self, f.name).at(point) for f in fields(self) if f.name != "explosions"}
 
 
-def exponents_at(net: ResNet, alpha: sp.Expr, gamma: sp.Expr) -> Exponents:
-    """Read the exponents off the terms of the recursion of ``net`` at the first two steps."""
-    recursion = general_recursion(net)
-    found = orders(recursion, {ALPHA: alpha, GAMMA: gamma})
-    stream = 0  # the first family assigned is the residual stream x, its product the first
-    born = [one for one in found.contributions if one.target[0] == "Gamma" and one.target[3] == stream
-            and not one.coherent and one.target[2] >= 0]
-    first, later = ([one for one in born if one.target[1] == t] for t in (0, 1))
-    multiplier = max(one.weight for one in first) - sp.Rational(1, 2)  # eps sqrt(L) is where a hat-ket is born
-    updates = [one for one in found.contributions if one.target[:2] == ("Gamma", 1) and one.target[3] == stream
-               and one.update]
-    acts = [one for one in updates if any(f[0] == "C" for f in one.factors)]
-    dx = max(_in_stream(found, one) for one in updates)
-    in_h = [_in_stream(found, one) - 1 - multiplier for one in updates]
-    update = max(_in_stream(found, one) - 1 - multiplier for one in acts)
-    noise = max(_in_stream(found, one) for one in later)
-    if found.explosion is not None:  # nothing that has met all layers has a power of L
-        return Exponents(sp.oo, sp.oo, found.of("f", 0), sp.oo, sp.oo, sp.oo, update, sp.oo, sp.oo, sp.oo,
-                         found.explosion)
-    size = found.of("C", 0, 0, stream) / 2
-    return Exponents(
-        x_init=size, h_init=size, f_init=found.of("f", 0), dx=dx, dh=max(dx, *in_h), df=found.of("f", 1),
-        update=update, noise=noise, drift=dx, linearisation=multiplier + 2 * update, explosion=None)
+@lru_cache(maxsize=8)
+def exponents_of(net: ResNet) -> tuple[tuple[Region, Exponents], ...]:
+    """The exponents of a linear network's training by SGD on regions that cover the (alpha, gamma) plane.
+
+    Raises ``ValueError`` for a network whose kets close on no recursion.
+    """
+    recursion = derive_recursion(kets(program(net, SGD(), DepthScaling(ALPHA, GAMMA))))
+    return tuple((cell.region, _Reader(recursion, found, cell).read()) for found in (settled_orders(recursion),)
+                 for cell in found.cells)
 
 
-def _in_stream(found: Orders, one: Contribution) -> sp.Expr:
-    """The size in x of a term of a coefficient: a hat-ket's coefficients carry its standard deviation."""
-    r, b = one.target[2], one.target[4]
-    deviation = found.of("C", r, r, b) / 2 if r >= 0 else sp.Integer(0)
-    return found.weight(one) + deviation
+class _Reader:
+    """Reads sizes of vectors off the terms of their coefficients, on one cell.
+
+    A hat-ket brings its standard deviation; Gamma's factor sqrt(L) is made for hat-kets of all layers together, not
+    for that of the own layer alone.
+    """
+
+    def __init__(self, recursion: RecursionEquations, found: Orders, cell: Cell) -> None:
+        self.found, self.cell = found, cell
+        self.setting = recursion.setting
+        self.stream = min(Terms(recursion).accumulating)  # the first family that layers add to
+        self.forward = [p for p in self.setting.products if not p.transposed]
+        born = [one for one in self._terms(1, self.stream) if one.rule == "born" and one.target[2] == 1]
+        self.branch = next(iter(born)).weight - Affine.number(Fraction(1, 2), 2)  # eps sqrt(L) where a hat-ket is born
+        self.born = born
+
+    def read(self) -> Exponents:
+        of = self.cell.of
+        dx = self._largest(one for one in self._terms(1, self.stream) if one.update)
+        changes, dh, update = {self.stream: dx}, Exponent(), Exponent()
+        for p in self.forward:
+            acted = self._of_product(p, lambda one: any(f[0] == "C" for f in one.factors))
+            vector = self.setting.family_number(p.matvec.vector)
+            changed = changes[vector].plus(self._of_product(p, lambda one: True))
+            changes.setdefault(self._family(p), changed)
+            dh, update = dh.plus(changed), update.plus(acted)
+        start = self._join(self._in_vector(one.target, self.cell.weight(one)) for one in self._terms(0, self.stream))
+        linear = Exponent.single(self.branch).times(update).times(update)
+        found = Exponents(
+            x_init=start.plus(self._boundary()), h_init=self._join(of("C", 0, 0, p.number).power(Fraction(1, 2))
+                                                                   for p in self.forward),
+            f_init=of("f", 0), dx=dx, dh=dh, df=of("f", 1), update=update, noise=self._largest(self.born), drift=dx,
+            linearisation=linear, explosions=tuple((int(key[1]), v) for key, v in self.cell.explosions))
+        return found.pruned(self.cell.region)
+
+    def _terms(self, t: int, family: int) -> list[Contribution]:
+        return [one for one in self.found.contributions if one.target[:2] == ("Gamma", t) and one.target[3] == family]
+
+    def _family(self, product: Product) -> int:
+        """The family that the product enters."""
+        return self.setting.family_number(product.place.statement.target)
+
+    def _of_product(self, product: Product, chosen: Callable[[Contribution], bool]) -> Exponent:
+        """The size, in W v of one layer, of the chosen terms that updates bring to it."""
+        family = self._family(product)
+        found = Exponent()
+        for one in self._terms(1, family):
+            if one.update and chosen(one):
+                gain = Affine.number(1, 2) if one.rule == "layers" else Affine.number(0, 2)
+                size = self.cell.weight(one) if family != self.stream else self.cell.weight(one).times(
+                    Exponent.single((self.branch + gain) * -1))
+                found = found.plus(self._in_vector(one.target, size))
+        return found
+
+    def _largest(self, terms: Iterable[Contribution]) -> Exponent:
+        return self._join(self._in_vector(one.target, self.cell.weight(one)) for one in terms)
+
+    def _in_vector(self, target: Key, size: Exponent) -> Exponent:
+        """The size that a coefficient of this size gives its vector."""
+        r, b = target[2], target[4]
+        if r < 0:
+            return size
+        lone = Exponent.single(Affine.number(Fraction(-1, 2) if HERE in target else 0, 2))
+        return size.times(self.cell.of("C", r, r, b).power(Fraction(1, 2))).times(lone)
+
+    def _boundary(self) -> Exponent:
+        """The size of the stream's initial vectors."""
+        return self._join(self.cell.of("Gamma", 0, -1, self.stream, b)
+                          for b in range(len(self.setting.program.vectors)))
+
+    @staticmethod
+    def _join(exponents: Iterable[Exponent]) -> Exponent:
+        found = Exponent()
+        for one in exponents:
+            found = found.plus(one)
+        return found

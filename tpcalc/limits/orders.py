@@ -1,186 +1,178 @@
-"""Powers of L in a derived recursion, at one point of the (alpha, gamma) plane.
+"""Exponents of L of every quantity of a derived recursion, exact and piecewise affine on exact regions.
 
-Every term of the recursion is a product of powers of L and of quantities. Rules:
-  product      exponents add;
-  sum          the largest exponent wins (no cancellation assumed);
-  layers       a term that enters at every layer adds up coherently, + 1; one that is born at a single layer
-               (it carries the delta of l and m) does not; a sum over m written in the equation adds 1;
-  sweep        what enters its own equation with weight v is a self-loop of the sweep over layers: v <= 0 is a
-               bounded factor, v > 0 grows like exp(L^v).
-Exponents are exact rationals; quantities that vanish have exponent -oo, those that explode +oo.
+Quantities are solved in the order in which they depend on each other. Those of one sweep over layers depend on
+each other linearly and are eliminated one by one, as in a max-plus linear system. What then enters its own
+equation with weight v is a self-loop of the sweep, a guard: y <- y (1 + c L^(v - 1)) over L layers stays bounded
+where v <= 0 (Gronwall) and grows like exp(L^v) where v > 0. A guard that has both signs divides the region.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import product as ranges
-from typing import Iterator
+from typing import Iterable, Sequence
 
 import sympy as sp
+from sympy.utilities.iterables import strongly_connected_components
 
-from ..calculus.coefficients import B, R, Bases
-from ..calculus.kets import Covariance, Gamma
-from ..calculus.recursion import Equation, RecursionEquations
-from ..programs.language import LossDerivative, Scal
-
-Key = tuple  # (head, numbers): a quantity without its layers
+from ..calculus.recursion import RecursionEquations
+from .affine import Affine, point_of
+from .exponent import EXPLODES, Exponent
+from .region import Region
+from .terms import Contribution, Key, Terms
 
 
 @dataclass(frozen=True)
-class Contribution:
-    """One term of an equation for ``target``: L^weight times ``factors``; coherent: it enters at every layer;
-    update: it is there because of earlier training steps."""
+class Cell:
+    """A region on which the same guards hold, and the exponents of all quantities there.
 
-    target: Key
-    weight: sp.Expr
-    factors: tuple[Key, ...]
-    coherent: bool
-    update: bool
+    explosions: (quantity, v) of the self-loops that grow like exp(L^v), in the order in which they are met. Once
+    there is one, later guards do not divide the region any more: +oo then also stands for what may explode.
+    """
+
+    region: Region
+    exponents: dict[Key, Exponent]
+    explosions: tuple[tuple[Key, Exponent], ...] = ()
+
+    def of(self, *key: object) -> Exponent:
+        """The exponent of a quantity, -oo where it vanishes."""
+        return self.exponents.get(tuple(sp.sympify(p) if not isinstance(p, str) else p for p in key), Exponent())
+
+    def weight(self, one: Contribution) -> Exponent:
+        """The exponent of a term."""
+        return _product(one, (self.exponents.get(f, Exponent()) for f in one.factors)).pruned(self.region)
 
 
 @dataclass(frozen=True)
 class Orders:
-    """Exponents of L of every Gamma, C and scalar of the first training steps.
+    """Exponents of L of the quantities of the first training steps, by cells that cover the parameters' space.
 
-    exponents: by quantity; explosion: the weight v of the first self-loop exp(L^v) met, or None, and ``culprit``,
-    the quantity that explodes.
+    parameters: the symbols in the exponents; contributions: all terms counted.
     """
 
-    exponents: dict[Key, sp.Expr]
+    parameters: tuple[sp.Symbol, ...]
+    cells: tuple[Cell, ...]
     contributions: tuple[Contribution, ...]
-    explosion: sp.Expr | None
-    culprit: Key | None
 
-    def of(self, *key: object) -> sp.Expr:
-        """The exponent of a quantity, -oo where it vanishes."""
-        return self.exponents.get(_key(*key), -sp.oo)
-
-    def weight(self, one: Contribution) -> sp.Expr:
-        """The exponent of a term."""
-        return one.weight + sum((self.exponents.get(f, -sp.oo) for f in one.factors), sp.Integer(0))
+    def at(self, point: dict[sp.Symbol, sp.Expr]) -> Cell:
+        """The cell that a point lies in. Raises ``ValueError`` for a parameter without a value."""
+        numbers = point_of(point, self.parameters)
+        return next(cell for cell in self.cells if cell.region.contains(numbers))
 
 
-def _key(*parts: object) -> Key:
-    return tuple(sp.sympify(p) if not isinstance(p, str) else p for p in parts)
+def settled_orders(recursion: RecursionEquations, most: int = 5) -> Orders:
+    """``orders`` of so many steps that the last one repeats the exponents of the one before where nothing explodes.
 
-
-def orders(recursion: RecursionEquations, point: dict[sp.Symbol, sp.Expr], steps: int = 2) -> Orders:
-    """The exponents of L of all quantities of the first ``steps`` training steps, at rational (alpha, gamma).
-
-    point: values of the recursion's symbols. Data, targets and learning rates have exponent 0.
+    The maximum being idempotent, they then hold for all later steps. Raises ``ValueError`` where they still change
+    after ``most`` steps.
     """
-    setting = recursion.setting
-    L = setting.depth
-    if L is None:
-        raise ValueError(f"program {setting.program.name} has no layers, so that nothing depends on the depth")
-    found = tuple(one for t in range(steps) for equation in recursion.equations
-                  for one in _contributions(recursion, equation, t, point, L))
-    exponents: dict[Key, sp.Expr] = {}
-    known = {one.target for one in found}
-    explosion, culprit = None, None
-    for _ in range(len(known) + 1):
-        changed = False
-        for one in found:
-            if one.target in one.factors and _loop(one, exponents) <= 0:
-                continue  # a self-loop that stays bounded
-            value = one.weight + sum((exponents.get(f, -sp.oo) for f in one.factors), sp.Integer(0))
-            if one.target in one.factors and exponents.get(one.target, -sp.oo) != -sp.oo:
-                explosion, culprit = _loop(one, exponents), one.target
-                break
-            if value > exponents.get(one.target, -sp.oo):
-                exponents[one.target] = value
-                changed = True
-        if explosion is not None or not changed:
+    for steps in range(3, most + 1):
+        found = orders(recursion, steps)
+        if all(_last_two_equal(cell, steps) for cell in found.cells if not cell.explosions):
+            return found
+    raise ValueError(f"the exponents of program {recursion.setting.program.name} still change at step {most}")
+
+
+def _last_two_equal(cell: Cell, steps: int) -> bool:
+    """Exponents of the last step against those of the one before, the largest of the earlier base kets' each."""
+    found: list[dict[Key, Exponent]] = []
+    for t in (steps - 2, steps - 1):
+        largest: dict[Key, Exponent] = {}
+        for key, exponent in cell.exponents.items():
+            if key[1] == t:
+                related = key[2:3] and (key[2] if key[2] < 0 else sp.Integer(int(key[2] == t)),)
+                kind = (key[0], *related, *key[3:])
+                largest[kind] = largest.get(kind, Exponent()).plus(exponent).pruned(cell.region)
+        found.append(largest)
+    return found[0] == found[1]
+
+
+def orders(recursion: RecursionEquations, steps: int = 2) -> Orders:
+    """Count the powers of L in a recursion at the first ``steps`` training steps.
+
+    Data, targets and learning rates have exponent 0. Raises ``ValueError`` for a program without layers and for a
+    term that no rule covers, naming it.
+    """
+    terms = Terms(recursion)
+    found = _present([one for t in range(steps) for one in terms.of_step(t)])
+    by_target: dict[Key, list[Contribution]] = {}
+    for one in found:
+        by_target.setdefault(one.target, []).append(one)
+    edges = [(one.target, f) for one in found for f in one.factors]
+    vertices = list(dict.fromkeys([*by_target, *(f for _, f in edges)]))
+    # nothing depends on later steps, so steps may come in their order
+    sweeps = sorted(strongly_connected_components((vertices, edges)), key=lambda sweep: max(int(k[1]) for k in sweep))
+    cells = _solve(Cell(Region(len(terms.parameters)), {}), sweeps, by_target)
+    return Orders(terms.parameters, tuple(cells), found)
+
+
+def _present(found: list[Contribution]) -> tuple[Contribution, ...]:
+    """The terms none of whose factors vanishes: least fixed point, starting from the terms without factors."""
+    present: set[Key] = set()
+    while True:
+        more = {one.target for one in found if present.issuperset(one.factors)} - present
+        if not more:
+            return tuple(one for one in found if present.issuperset(one.factors))
+        present |= more
+
+
+def _solve(cell: Cell, sweeps: Sequence[list[Key]], by_target: dict[Key, list[Contribution]]) -> list[Cell]:
+    """Solve one sweep after the other; where a guard has both signs, go on with every part of the region."""
+    for number, sweep in enumerate(sweeps):
+        solved = _eliminate(cell, sweep, by_target)
+        if isinstance(solved, Affine):
+            parts = [part for relation, part in ((r, cell.region.where(solved, r)) for r in ("<=", ">"))
+                     if not part.is_empty]
+            return [done for part in parts for done in
+                    _solve(Cell(part, {k: e.pruned(part) for k, e in cell.exponents.items()}, cell.explosions),
+                           sweeps[number:], by_target)]
+        cell = solved
+    return [cell]
+
+
+def _eliminate(cell: Cell, sweep: list[Key], by_target: dict[Key, list[Contribution]]) -> Cell | Affine:
+    """The exponents of one sweep's quantities; or a guard's form that has both signs on the region."""
+    inner = set(sweep)
+    alone: dict[Key, Exponent] = {u: Exponent() for u in sweep}
+    loops: dict[tuple[Key, Key], Exponent] = {}
+    for u in sweep:
+        for one in by_target.get(u, []):
+            unknown = [f for f in one.factors if f in inner]
+            known = _product(one, (cell.exponents.get(f, Exponent()) for f in one.factors if f not in inner))
+            if len(unknown) > 1:
+                raise ValueError(f"{one.term}: a product of two quantities of one sweep over layers; no rule")
+            if unknown:
+                loops[u, unknown[0]] = loops.get((u, unknown[0]), Exponent()).plus(known)
+            else:
+                alone[u] = alone[u].plus(known)
+    explosions = list(cell.explosions)
+    for pivot in sweep:
+        guard = loops.pop((pivot, pivot), Exponent()).pruned(cell.region)
+        if guard.explodes:
+            alone[pivot] = EXPLODES
+        for form in sorted(guard.forms):
+            sign = cell.region.sign(form)
+            if sign in ("<", "=", "<="):
+                continue
+            if sign != ">" and not explosions:
+                return form
+            explosions += [(pivot, guard)] if sign == ">" else []
+            alone[pivot] = EXPLODES if not alone[pivot].vanishes else alone[pivot]
             break
-    else:
-        raise ValueError("the exponents do not settle: a cycle of positive weight that is not a self-loop")
-    return Orders(exponents, found, explosion, culprit)
+        for row in sweep:
+            through = loops.pop((row, pivot), Exponent())
+            if row == pivot or through.vanishes:
+                continue
+            alone[row] = alone[row].plus(through.times(alone[pivot])).pruned(cell.region)
+            for (source, factor), weight in list(loops.items()):
+                if source == pivot:
+                    joined = loops.get((row, factor), Exponent()).plus(through.times(weight))
+                    loops[row, factor] = joined.pruned(cell.region)
+    found = {u: alone[u].pruned(cell.region) for u in sweep}
+    return Cell(cell.region, {**cell.exponents, **found}, tuple(explosions))
 
 
-def _loop(one: Contribution, exponents: dict[Key, sp.Expr]) -> sp.Expr:
-    """The weight of a self-loop: the term's exponent less that of its target."""
-    others = list(one.factors)
-    others.remove(one.target)
-    return one.weight + sum((exponents.get(f, -sp.oo) for f in others), sp.Integer(0))
-
-
-def _contributions(recursion: RecursionEquations, equation: Equation, t: int, point: dict[sp.Symbol, sp.Expr],
-                   L: sp.Symbol) -> Iterator[Contribution]:
-    """The terms of one equation at step t, with numbers for steps and families."""
-    setting = recursion.setting
-    now = {setting.time: sp.Integer(t)}
-    computed = {e.target.name for e in recursion.equations if e.kind == "scalar"}
-    if equation.kind == "C":
-        instances = [{**now, setting.past: sp.Integer(s)} for s in range(t + 1)]
-    elif equation.kind == "Gamma":
-        instances = [{**now, R: sp.Integer(-1), B: sp.Integer(b)} for b in range(len(setting.program.vectors))]
-        instances += [{**now, R: sp.Integer(r), B: sp.Integer(b)} for r in range(t + 1)
-                      for b in range(len(setting.products))]
-    else:
-        instances = [now]
-    for numbers in instances:
-        target = _key_of(equation.target.xreplace(numbers))
-        past = setting.past if equation.kind != "C" else None
-        for term, extra, update in _terms(equation.value, numbers, past, Bases(setting)):
-            yield from _contribution(equation, target, term, extra, update, point, L, computed)
-
-
-def _terms(value: sp.Expr, numbers: dict, past: sp.Symbol | None, bases: Bases) -> Iterator[tuple[sp.Expr, int, bool]]:
-    """Additive terms with sums over steps and families written out: (term, 1 for a sum over layers, update)."""
-    for term in sp.Add.make_args(sp.expand(value)):
-        sums = [f for f in sp.Mul.make_args(term) if isinstance(f, sp.Sum)]
-        if not sums:
-            yield term.xreplace(numbers), 0, False
-            continue
-        total, = sums
-        front = sp.Mul(*(f for f in sp.Mul.make_args(term) if f is not total)).xreplace(numbers)
-        deep = {*bases.generic().args[2], *bases.generic("'").args[2]}
-        finite = [(v, lo.xreplace(numbers), hi.xreplace(numbers)) for v, lo, hi in total.limits if v not in deep]
-        layers = len(total.limits) - len(finite)
-        if not all(lo.is_Integer and hi.is_Integer for _, lo, hi in finite):
-            raise ValueError(f"{total}: a sum whose range is not that of steps, families or layers")
-        for values in ranges(*(range(int(lo), int(hi) + 1) for _, lo, hi in finite)):
-            inner = {v: sp.Integer(i) for (v, _, _), i in zip(finite, values)}
-            # bound variables shadow the free ones of the same name
-            body = total.function.xreplace(inner).xreplace({k: v for k, v in numbers.items() if k not in inner})
-            for part in sp.Add.make_args(sp.expand(body)):
-                yield front * part, layers, past is not None and any(v == past for v, _, _ in finite)
-
-
-def _contribution(equation: Equation, target: Key, term: sp.Expr, layers: int, update: bool,
-                  point: dict[sp.Symbol, sp.Expr], L: sp.Symbol, computed: set[str]) -> Iterator[Contribution]:
-    if term == 0:
-        return
-    weight, factors, born = sp.Integer(layers), [], False
-    for factor in sp.Mul.make_args(term):
-        base, power = factor.as_base_exp()
-        if base == L:
-            weight += power.xreplace(point)
-        elif isinstance(base, (Gamma, Covariance)):
-            factors += [_key_of(base)] * int(power)
-        elif isinstance(factor, sp.KroneckerDelta):
-            if all(i.is_number for i in factor.args):
-                raise AssertionError("a delta of numbers evaluates")
-            born = True
-        elif isinstance(factor, Scal) and factor.name in computed:
-            factors.append(_key_of(factor))
-        elif isinstance(factor, LossDerivative):
-            # the derivative of a loss in an output of order one is of order one, beyond that of the output's order
-            yield Contribution(target, sp.Integer(0), (_key_of(factor.args[0]),), False, update)
-        elif not (factor.is_number or isinstance(factor, Scal) or factor.free_symbols <= set(point)):
-            raise ValueError(f"{factor} in {equation.target}: no rule for its order in L")
-    itself = target in factors and len(factors) == 1 and weight == 0
-    if itself:
-        return  # y(l) = y(l - 1) + ...: the sweep itself
-    sweeps = equation.kind == "Gamma" and bool(equation.place.loops[1:]) and not born
-    yield Contribution(target, weight + int(sweeps), tuple(factors), sweeps, update)
-
-
-def _key_of(quantity: sp.Expr) -> Key:
-    if isinstance(quantity, Gamma):
-        a, b, t, r = quantity.args[:4]
-        return ("Gamma", t[0], r[0], a, b)
-    if isinstance(quantity, Covariance):
-        b, c, t, s = quantity.args[:4]
-        return ("C", max(t[0], s[0]), min(t[0], s[0]), b) + ((c,) if b != c else ())
-    return (quantity.name, *quantity.indices)
+def _product(one: Contribution, factors: Iterable[Exponent]) -> Exponent:
+    value = Exponent.single(one.weight)
+    for factor in factors:
+        value = value.times(factor)
+    return value

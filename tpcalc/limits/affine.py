@@ -1,0 +1,80 @@
+"""Affine forms in the exponents' parameters, with rational coefficients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Mapping, Sequence
+
+import sympy as sp
+
+
+@dataclass(frozen=True, order=True)
+class Affine:
+    """constant + sum of slopes times parameters; the parameters' names are kept by whoever holds the form."""
+
+    slopes: tuple[Fraction, ...]
+    constant: Fraction
+
+    @classmethod
+    def of(cls, expression: sp.Expr, parameters: Sequence[sp.Symbol]) -> "Affine":
+        """Read an expression; raises ``ValueError`` where it is not affine with rational coefficients."""
+        expanded = sp.expand(expression)
+        slopes = [expanded.coeff(p) for p in parameters]
+        constant = sp.expand(expanded - sp.Add(*(c * p for c, p in zip(slopes, parameters))))
+        if not all(c.is_Rational for c in (*slopes, constant)):
+            raise ValueError(f"exponent {expression}: allowed are affine forms in "
+                             f"{', '.join(map(str, parameters)) or 'nothing'} with rational coefficients")
+        return cls(tuple(_fraction(c) for c in slopes), _fraction(constant))
+
+    @classmethod
+    def number(cls, value: Fraction | int, size: int) -> "Affine":
+        """A constant form in ``size`` parameters."""
+        return cls((Fraction(0),) * size, Fraction(value))
+
+    def __add__(self, other: "Affine") -> "Affine":
+        return Affine(tuple(a + b for a, b in zip(self.slopes, other.slopes)), self.constant + other.constant)
+
+    def __sub__(self, other: "Affine") -> "Affine":
+        return self + other * -1
+
+    def __mul__(self, factor: Fraction | int) -> "Affine":
+        return Affine(tuple(a * factor for a in self.slopes), self.constant * factor)
+
+    def at(self, point: Sequence[Any]) -> Any:
+        """The value at a point, its coordinates in the order of the parameters: fractions, or real sympy numbers."""
+        return self.constant + sum((a * p for a, p in zip(self.slopes, point) if a), Fraction(0))
+
+    @property
+    def is_constant(self) -> bool:
+        return not any(self.slopes)
+
+    def expression(self, parameters: Sequence[sp.Symbol]) -> sp.Expr:
+        """The form as a sympy expression."""
+        return sp.Add(_rational(self.constant), *(_rational(c) * p for c, p in zip(self.slopes, parameters)))
+
+    def scaled(self) -> "Affine":
+        """The same half-plane {form > 0}, its coefficients whole numbers without a common factor."""
+        parts = [c for c in (*self.slopes, self.constant) if c]
+        if not parts:
+            return self
+        factor = Fraction(sp.ilcm(1, *(c.denominator for c in parts)))
+        factor /= Fraction(sp.igcd(0, *(int(c * factor) for c in parts)))
+        return self * factor
+
+
+def point_of(values: Mapping[sp.Symbol, sp.Expr], parameters: Sequence[sp.Symbol]) -> tuple[Any, ...]:
+    """Values in the order of the parameters, rational ones as fractions; ``ValueError`` naming one that is missing."""
+    missing = [p for p in parameters if p not in values]
+    if missing:
+        raise ValueError(f"no value for {', '.join(map(str, missing))}; given: {dict(values)}")
+    numbers = [sp.sympify(values[p]) for p in parameters]
+    return tuple(_fraction(number) if number.is_Rational else number for number in numbers)
+
+
+def _fraction(number: sp.Rational) -> Fraction:
+    return Fraction(int(number.p), int(number.q))
+
+
+def _rational(number: Fraction) -> sp.Rational:
+    return sp.Rational(number.numerator, number.denominator)

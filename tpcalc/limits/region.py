@@ -1,0 +1,133 @@
+"""Polyhedral regions of the parameters, exact: inequalities with rational coefficients, some of them strict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Iterator, Sequence
+
+import sympy as sp
+
+from .affine import Affine
+
+
+@dataclass(frozen=True)
+class Condition:
+    """form > 0 where strict, form >= 0 else."""
+
+    form: Affine
+    strict: bool
+
+    def holds(self, point: Sequence[Any]) -> bool:
+        value = self.form.at(point)
+        return bool(value > 0 if self.strict else value >= 0)
+
+    def expression(self, parameters: Sequence[sp.Symbol]) -> sp.Expr:
+        """The inequality, its constant on the right."""
+        form = self.form.scaled()
+        left = Affine(form.slopes, Fraction(0)).expression(parameters)
+        right = -Affine((), form.constant).expression(())
+        return sp.Gt(left, right) if self.strict else sp.Ge(left, right)
+
+
+@dataclass(frozen=True)
+class Region:
+    """The points of a space of ``size`` parameters where all conditions hold; convex, perhaps of lower dimension."""
+
+    size: int
+    conditions: tuple[Condition, ...] = ()
+
+    def where(self, form: Affine, relation: str) -> "Region":
+        """The part where ``form`` is "<", "<=", "=", ">=" or ">" zero."""
+        up, down = Condition(form, len(relation) == 1), Condition(form * -1, len(relation) == 1)
+        added = {"<": (down,), "<=": (down,), ">": (up,), ">=": (up,),
+                 "=": (Condition(form, False), Condition(form * -1, False))}[relation]
+        return Region(self.size, (*self.conditions, *(c for c in added if c not in self.conditions)))
+
+    def contains(self, point: Sequence[Any]) -> bool:
+        return all(c.holds(point) for c in self.conditions)
+
+    def point(self) -> tuple[Fraction, ...] | None:
+        """A point in the relative interior, None where the region is empty."""
+        return _interior_point(self.conditions, self.size)
+
+    @property
+    def is_empty(self) -> bool:
+        return self.point() is None
+
+    @lru_cache(maxsize=4096)
+    def never(self, form: Affine, relation: str) -> bool:
+        """Does ``form`` stand in this relation to zero nowhere on the region?"""
+        return self.where(form, relation).is_empty
+
+    def sign(self, form: Affine) -> str | None:
+        """"<", "=" or ">" where the form has one sign all over the region, "<=", ">=", None where it changes sign."""
+        signs = [s for s in "<=>" if not self.never(form, s)]
+        return signs[0] if len(signs) == 1 else {("<", "="): "<=", ("=", ">"): ">="}.get(tuple(signs))
+
+    def split(self, form: Affine) -> Iterator[tuple[str, "Region"]]:
+        """The parts that are not empty, by the sign of the form."""
+        for relation in "<=>":
+            part = self.where(form, relation)
+            if not part.is_empty:
+                yield relation, part
+
+    def reduced(self) -> "Region":
+        """The same region without conditions that follow from the others."""
+        kept = list(dict.fromkeys(Condition(c.form.scaled(), c.strict) for c in self.conditions))
+        for condition in sorted(kept, key=lambda c: c.strict):
+            others = Region(self.size, tuple(c for c in kept if c != condition))
+            if others.where(condition.form, "<=" if condition.strict else "<").is_empty:
+                kept.remove(condition)
+        return Region(self.size, tuple(kept))
+
+    @property
+    def equations(self) -> tuple[Affine, ...]:
+        """Forms that vanish all over the region, none of which follows from those before it."""
+        found: list[Affine] = []
+        for form in sorted({c.form.scaled() for c in self.conditions if not c.strict}):
+            known = Region(self.size)
+            for one in found:
+                known = known.where(one, "=")
+            if self.where(form, ">").is_empty and known.sign(form) != "=":
+                found.append(form if form > form * -1 else form * -1)
+        return tuple(found)
+
+    def expressions(self, parameters: Sequence[sp.Symbol]) -> tuple[sp.Expr, ...]:
+        """Equations and inequalities for people, without redundant ones."""
+        equal = self.equations
+        known = Region(self.size)
+        for form in equal:
+            known = known.where(form, "=")
+        rest = self.reduced().conditions
+        return (*(sp.Eq(Affine(f.slopes, Fraction(0)).expression(parameters), -Affine((), f.constant).expression(()))
+                  for f in equal),
+                *(c.expression(parameters) for c in rest if known.sign(c.form) != "="))
+
+
+def _interior_point(conditions: Sequence[Condition], size: int) -> tuple[Fraction, ...] | None:
+    """Eliminate the last parameter (Fourier, Motzkin), find a point for the others, then one for it."""
+    if size == 0:
+        return () if all(c.holds(()) for c in conditions) else None
+    lower, upper, without = [], [], []
+    for c in dict.fromkeys(conditions):
+        slope = c.form.slopes[-1]
+        if slope == 0:
+            without.append(Condition(Affine(c.form.slopes[:-1], c.form.constant), c.strict))
+            continue
+        bound = Affine(tuple(-s / slope for s in c.form.slopes[:-1]), -c.form.constant / slope)
+        (lower if slope > 0 else upper).append((bound, c.strict))
+    for low, strict_low in lower:
+        for high, strict_high in upper:
+            without.append(Condition(high - low, strict_low or strict_high))
+    rest = _interior_point(without, size - 1)
+    if rest is None:
+        return None
+    low = max((b.at(rest) for b, _ in lower), default=None)
+    high = min((b.at(rest) for b, _ in upper), default=None)
+    if low is None and high is None:
+        return (*rest, Fraction(0))
+    if low is None or high is None:
+        return (*rest, low + 1 if high is None else high - 1)
+    return (*rest, (low + high) / 2)

@@ -1,0 +1,203 @@
+"""The terms of a derived recursion as contributions: powers of L times quantities, for numbers of the first steps.
+
+Rules:
+  product      exponents add; sum: the largest wins (no cancellation assumed);
+  born         what a layer creates of its own enters once;
+  layers       what enters the residual stream at every layer adds up coherently: + 1;
+  base layers  a sum over the layers of independent hat-kets adds 1 to the square, 1/2 to the amplitude.
+Vectors made afresh in every layer (inside a block) keep two exponents for a hat-ket: that of their own layer,
+and of all others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product as ranges
+from typing import Iterator
+
+import sympy as sp
+
+from ..calculus.coefficients import B, R, Bases
+from ..calculus.kets import Covariance, Gamma
+from ..calculus.recursion import Equation, RecursionEquations
+from ..programs.language import LossDerivative, Scal
+from .affine import Affine
+
+Key = tuple  # (head, numbers): a quantity without its layers
+HERE = "own layer"
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """One term of an equation for ``target``: L^weight times ``factors``, its layers' sums included.
+
+    equation, term: where it stands in the recursion, and the symbolic term; update: it is there because of
+    earlier training steps; rule: how it enters.
+    """
+
+    target: Key
+    weight: Affine
+    factors: tuple[Key, ...]
+    equation: int
+    term: sp.Expr
+    update: bool
+    rule: str
+
+
+@dataclass(frozen=True)
+class Terms:
+    """A recursion whose terms are to be counted in powers of L. Raises ``ValueError`` for a program without layers."""
+
+    recursion: RecursionEquations
+
+    def __post_init__(self) -> None:
+        if self.depth is None:
+            raise ValueError(f"program {self.recursion.setting.program.name} has no layers, so that nothing depends "
+                             "on the depth")
+
+    @property
+    def depth(self) -> sp.Symbol | None:
+        return self.recursion.setting.depth
+
+    @cached_property
+    def parameters(self) -> tuple[sp.Symbol, ...]:
+        """The symbols in the exponents of L."""
+        powers = {p.exp for e in self.recursion.equations for p in e.value.atoms(sp.Pow) if p.base == self.depth}
+        return tuple(sorted(set().union(*(p.free_symbols for p in powers)), key=str))
+
+    @cached_property
+    def accumulating(self) -> frozenset[int]:
+        """Families that a layer adds to: their equation contains them at the layer before, with coefficient one."""
+        found = set()
+        for e in self.recursion.equations:
+            if e.kind == "Gamma":
+                found |= {int(e.target.args[0]) for term in split(e.value)
+                          if isinstance(term, Gamma) and term.args[:4] == e.target.args[:4]}
+        return frozenset(found)
+
+    def of_step(self, t: int) -> tuple[Contribution, ...]:
+        """All contributions to the quantities of training step t."""
+        return tuple(one for number, equation in enumerate(self.recursion.equations)
+                     for one in self._of_equation(number, equation, t))
+
+    def _of_equation(self, number: int, equation: Equation, t: int) -> Iterator[Contribution]:
+        setting = self.recursion.setting
+        if equation.kind == "memory":
+            raise ValueError(f"{equation.target}: the optimizer's memory is not a plain sum; the order calculus covers "
+                             "updates without decay")
+        for numbers in self._instances(equation, t):
+            for here in (False, True):
+                target = self._key(self._placed(equation.target.xreplace(numbers), equation, numbers, here))
+                for term in split(equation.value):
+                    past = any(v == setting.past for v, *_ in term.limits) if isinstance(term, sp.Sum) else False
+                    update = past and equation.kind != "C"
+                    for body, layers in self._written(term, numbers):
+                        placed = self._placed(body, equation, numbers, here)
+                        for one, gain, rule in self._layers_chosen(placed, layers):
+                            yield from self._contribution(number, equation, term, target, one, gain, rule, here, update)
+                if not self._has_layers(equation, numbers):
+                    break
+
+    def _instances(self, equation: Equation, t: int) -> list[dict[sp.Symbol, sp.Expr]]:
+        """Numbers for steps and families of an equation's target at step t."""
+        setting = self.recursion.setting
+        now = {setting.time: sp.Integer(t)}
+        if equation.kind == "C":
+            return [{**now, setting.past: sp.Integer(s)} for s in range(t + 1)]
+        if equation.kind != "Gamma":
+            return [now]
+        return [{**now, R: sp.Integer(-1), B: sp.Integer(b)} for b in range(len(setting.program.vectors))] + [
+            {**now, R: sp.Integer(r), B: sp.Integer(b)} for r in range(t + 1) for b in range(len(setting.products))]
+
+    def _has_layers(self, equation: Equation, numbers: dict) -> bool:
+        """Is there a base layer to compare with the layer of the equation?"""
+        return equation.kind == "Gamma" and bool(equation.place.loops[1:]) and numbers.get(R, -1) >= 0
+
+    def _placed(self, expression: sp.Expr, equation: Equation, numbers: dict, here: bool) -> sp.Expr:
+        """The base layer m set to the equation's layer, or (``here`` false) known to differ from it."""
+        if not self._has_layers(equation, numbers):
+            return expression
+        base, = Bases(self.recursion.setting).generic().args[2]
+        if here:
+            return expression.subs(base, equation.place.loops[-1].index)
+        return expression.replace(lambda e: isinstance(e, sp.KroneckerDelta) and e.has(base), lambda e: sp.Integer(0))
+
+    def _written(self, term: sp.Expr, numbers: dict) -> Iterator[tuple[sp.Expr, tuple[sp.Symbol, ...]]]:
+        """A term with its sums over steps and families written out, and the layers it is still summed over."""
+        if not isinstance(term, sp.Sum):
+            yield term.xreplace(numbers), ()
+            return
+        bases = Bases(self.recursion.setting)
+        deep = {*bases.generic().args[2], *bases.generic("'").args[2]}
+        finite = [(v, lo.xreplace(numbers), hi.xreplace(numbers)) for v, lo, hi in term.limits if v not in deep]
+        if not all(lo.is_Integer and hi.is_Integer for _, lo, hi in finite):
+            raise ValueError(f"{term}: a sum whose range is not that of steps, families or layers")
+        layers = tuple(v for v, *_ in term.limits if v in deep)
+        for values in ranges(*(range(int(lo), int(hi) + 1) for _, lo, hi in finite)):
+            inner = {v: sp.Integer(i) for (v, _, _), i in zip(finite, values)}
+            # bound variables shadow the free ones of the same name
+            yield term.function.xreplace(inner).xreplace({k: v for k, v in numbers.items() if k not in inner}), layers
+
+    def _layers_chosen(self, term: sp.Expr, layers: tuple[sp.Symbol, ...]) -> Iterator[tuple[sp.Expr, int, str]]:
+        """A term summed over base layers: all layers but those of its vectors, and each of these alone."""
+        yield term, len(layers), "base layers" if layers else ""
+        for m in layers:
+            for layer in sorted({g.args[4][0] for g in term.atoms(Gamma) if g.args[4] and m in g.args[5]}, key=str):
+                yield term.subs(m, layer), len(layers) - 1, "own layer"
+
+    def _contribution(self, number: int, equation: Equation, term: sp.Expr, target: Key, placed: sp.Expr, gain: int,
+                      rule: str, here: bool, update: bool) -> Iterator[Contribution]:
+        if placed == 0:
+            return
+        size = len(self.parameters)
+        weight, factors = Affine.number(gain, size), []
+        for factor in sp.Mul.make_args(placed):
+            base, power = factor.as_base_exp()
+            if base == self.depth:
+                weight += Affine.of(power, self.parameters)
+            elif isinstance(base, (Gamma, Covariance)):
+                factors += [self._key(base)] * int(power)
+            elif isinstance(factor, Scal) and factor.name in self._computed:
+                factors.append(self._key(factor))
+            elif isinstance(factor, LossDerivative):
+                # the derivative of a loss in an output of order one is of order one, beyond that of the output's order
+                yield Contribution(target, Affine.number(0, size), (self._key(factor.args[0]),), number, term, update,
+                                   "loss")
+            elif not (factor.is_number or isinstance(factor, Scal) or factor.free_symbols <= set(self.parameters)):
+                raise ValueError(f"{factor} in {equation.target}: no rule for its order in L")
+        if target in factors and isinstance(term, Gamma):
+            return  # y(l) = y(l - 1) + ...: the sweep itself
+        if equation.kind == "Gamma" and equation.place.loops[1:]:
+            coherent = not here and target[3] in self.accumulating
+            weight += Affine.number(int(coherent), size)
+            rule = "layers" if coherent else "born" if here else rule
+        yield Contribution(target, weight, tuple(factors), number, term, update, rule)
+
+    @cached_property
+    def _computed(self) -> frozenset[str]:
+        return frozenset(e.target.name for e in self.recursion.equations if e.kind == "scalar")
+
+    def _key(self, quantity: sp.Expr) -> Key:
+        if isinstance(quantity, Gamma):
+            a, b, t, r, layers, base = quantity.args
+            own = bool(base) and layers == base and int(a) not in self.accumulating and r[0] >= 0
+            return ("Gamma", t[0], r[0], a, b) + ((HERE,) if own else ())
+        if isinstance(quantity, Covariance):
+            b, c, t, s = quantity.args[:4]
+            return ("C", max(t[0], s[0]), min(t[0], s[0]), b) + ((c,) if b != c else ())
+        return (quantity.name, *quantity.indices)
+
+
+def split(value: sp.Expr) -> tuple[sp.Expr, ...]:
+    """Additive terms, sums taken apart too: each is a product, or a sum over steps or layers of one."""
+    found: list[sp.Expr] = []
+    for term in sp.Add.make_args(sp.expand(value)):
+        sums = [f for f in sp.Mul.make_args(term) if isinstance(f, sp.Sum)]
+        if not sums:
+            found.append(term)
+            continue
+        total, = sums
+        front = sp.Mul(*(f for f in sp.Mul.make_args(term) if f is not total))
+        found += [sp.Sum(front * part, *total.limits) for part in sp.Add.make_args(sp.expand(total.function))]
+    return tuple(found)
