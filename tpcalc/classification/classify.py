@@ -6,7 +6,7 @@ from typing import Any
 
 from .._checks import exact
 from ..programs import ResNet
-from .exponents import exponents_of
+from .exponents import region_of
 from .verdict import Verdict, judge
 
 
@@ -24,4 +24,4 @@ def classify(alpha: Any, gamma: Any, net: ResNet | None = None) -> Verdict:
     for name, value in (("alpha", a), ("gamma", g)):
         if not value.is_number:
             raise ValueError(f"{name}: {value} given; allowed is a real number")
-    return judge(a, g, None)
+    return judge(a, g, *region_of(net, a, g))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import Field, dataclass, fields, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Callable, Iterable, Sequence
@@ -12,8 +12,8 @@ import sympy as sp
 from ..calculus import kets
 from ..calculus.recursion import RecursionEquations, derive_recursion
 from ..calculus.setting import Product
-from ..limits import Affine, Cell, Contribution, Exponent, Orders, Region, Terms, settled_orders
-from ..limits.terms import HERE, Key
+from ..limits import (EXPLODES, HERE, Affine, Cell, Contribution, Exponent, Key, Orders, Region, Terms,
+                      point_of, settled_orders)
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet
 from ..programs.builders import program
@@ -28,8 +28,8 @@ class Exponents:
     x_init, h_init, f_init: sizes at initialisation; dx, dh, df: their changes after one step on the same
     input; update: of the weight update's action on x, in h; noise, drift: what a piece of the network of
     length eps adds to x, the former times eps^(1/2), the latter times eps; linearisation: the error in x of
-    one layer when a smooth activation is linearised in the update. explosions: v of the first exp(L^v), with the
-    training step at which it happens.
+    one layer when a smooth activation is linearised in the update. explosions: training steps and v of what grows
+    like exp(L^v), the first one first; grows: exponents grow from one training step to the next.
     """
 
     x_init: Exponent
@@ -43,15 +43,20 @@ class Exponents:
     drift: Exponent
     linearisation: Exponent
     explosions: tuple[tuple[int, Exponent], ...] = ()
+    grows: bool = False
 
     def pruned(self, region: Region) -> "Exponents":
         """Without affine forms that are nowhere on the region the largest."""
-        return replace(self, **{f.name: getattr(self, f.name).pruned(region) for f in fields(self)
-                                if f.name != "explosions"})
+        return replace(self, **{f.name: getattr(self, f.name).pruned(region) for f in self.sizes()})
 
     def at(self, point: Sequence[Any]) -> dict[str, sp.Expr]:
         """Values at (alpha, gamma), by name."""
-        return {f.name: getattr(self, f.name).at(point) for f in fields(self) if f.name != "explosions"}
+        return {f.name: getattr(self, f.name).at(point) for f in self.sizes()}
+
+    @classmethod
+    def sizes(cls) -> list[Field]:
+        """The fields that are exponents."""
+        return [f for f in fields(cls) if f.name not in ("explosions", "grows")]
 
 
 @lru_cache(maxsize=8)
@@ -63,6 +68,12 @@ def exponents_of(net: ResNet) -> tuple[tuple[Region, Exponents], ...]:
     recursion = derive_recursion(kets(program(net, SGD(), DepthScaling(ALPHA, GAMMA))))
     return tuple((cell.region, _Reader(recursion, found, cell).read()) for found in (settled_orders(recursion),)
                  for cell in found.cells)
+
+
+def region_of(net: ResNet, alpha: sp.Expr, gamma: sp.Expr) -> tuple[Region, Exponents]:
+    """The region that a point lies in, and the exponents there."""
+    point = point_of({ALPHA: alpha, GAMMA: gamma}, (ALPHA, GAMMA))
+    return next((region, found) for region, found in exponents_of(net) if region.contains(point))
 
 
 class _Reader:
@@ -92,12 +103,15 @@ class _Reader:
             changes.setdefault(self._family(p), changed)
             dh, update = dh.plus(changed), update.plus(acted)
         start = self._join(self._in_vector(one.target, self.cell.weight(one)) for one in self._terms(0, self.stream))
+        if self.cell.explosions and self.cell.explosions[0][0][1] == 0:
+            dx = dh = update = EXPLODES  # training has nothing to start from
         linear = Exponent.single(self.branch).times(update).times(update)
         found = Exponents(
             x_init=start.plus(self._boundary()), h_init=self._join(of("C", 0, 0, p.number).power(Fraction(1, 2))
                                                                    for p in self.forward),
-            f_init=of("f", 0), dx=dx, dh=dh, df=of("f", 1), update=update, noise=self._largest(self.born), drift=dx,
-            linearisation=linear, explosions=tuple((int(key[1]), v) for key, v in self.cell.explosions))
+            f_init=of("f", 0), dx=dx, dh=dh, df=dx if dx.explodes else of("f", 1), update=update,
+            noise=dx if dx.explodes else self._largest(self.born), drift=dx, linearisation=linear,
+            explosions=tuple((int(key[1]), v) for key, v in self.cell.explosions), grows=self.cell.grows)
         return found.pruned(self.cell.region)
 
     def _terms(self, t: int, family: int) -> list[Contribution]:

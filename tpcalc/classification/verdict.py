@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import sympy as sp
 
 from ..calculus.printing import latex
-from .exponents import Exponents
+from ..limits import Region, point_of
+from .exponents import ALPHA, GAMMA, Exponents
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,13 @@ def _power(exponent: sp.Expr) -> str:
     return "0" if exponent is -sp.oo else f"L^{{{latex(exponent)}}}"
 
 
-def judge(alpha: sp.Expr, gamma: sp.Expr, e: Exponents) -> Verdict:
-    """Apply the definitions of paper B, section 5, to exponents."""
+def judge(alpha: sp.Expr, gamma: sp.Expr, region: Region, exponents: Exponents) -> Verdict:
+    """Apply the definitions of paper B, section 5, to the exponents of the region that (alpha, gamma) lies in."""
+    point = point_of({ALPHA: alpha, GAMMA: gamma}, (ALPHA, GAMMA))
+    e = SimpleNamespace(**exponents.at(point))
     starts = bool(max(e.x_init, e.h_init, e.f_init) <= 0)
-    outputs = bool(starts and max(e.dx, e.df) <= 0)
+    later = [(t, v.at(point)) for t, v in exponents.explosions]
+    outputs = bool(starts and max(e.dx, e.df) <= 0 and not later and not exponents.grows)
     stable = bool(outputs and e.dh <= 0)
     nontrivial = bool(e.df == 0) if outputs else None
     faithful_init = bool(e.h_init == 0)
@@ -79,10 +84,12 @@ def judge(alpha: sp.Expr, gamma: sp.Expr, e: Exponents) -> Verdict:
         name = "Depth-muP" if faithful_init and faithful and learning and not redundant else "ODE limit"
     reasons = (
         f"initialisation: {_sizes(x=e.x_init, h=e.h_init, f=e.f_init)}"
-        + (f"; a sweep multiplies by exp(L^({e.explosion}))" if e.explosion is not None else "")
+        + (f"; a sweep multiplies by exp(L^({later[0][1]}))" if later and not starts else "")
         + f", {_word(starts, 'stable', 'not stable')}",
-        f"training: one step changes {_sizes(x=e.dx, h=e.dh, f=e.df)}: x and f {_word(outputs, 'are', 'are not')} "
-        f"stable, with h {_word(stable, 'stable', 'not stable')}",
+        f"training: one step changes {_sizes(x=e.dx, h=e.dh, f=e.df)}"
+        + (f"; at step {later[0][0]} a sweep multiplies by exp(L^({later[0][1]}))" if later and starts else "")
+        + ("; exponents grow with every step" if exponents.grows else "")
+        + f": x and f {_word(outputs, 'are', 'are not')} stable, with h {_word(stable, 'stable', 'not stable')}",
         _undefined("nontrivial", nontrivial) or
         f"nontrivial: the change of f is {_size(e.df)}: {_word(nontrivial, 'yes', 'no')}",
         f"faithful: h is {_size(e.h_init)} at initialisation ({_word(faithful_init, 'yes', 'no')}) and "
@@ -102,7 +109,7 @@ def judge(alpha: sp.Expr, gamma: sp.Expr, e: Exponents) -> Verdict:
                    redundant, linear, diversity, named, reasons)
 
 
-def _diversity(e: Exponents) -> sp.Expr | None:
+def _diversity(e: SimpleNamespace) -> sp.Expr | None:
     """1 - (power of eps in the size of what a piece eps adds), depth first to infinity, then eps to 0."""
     pieces = [(e.noise, sp.Rational(1, 2)), (e.drift, sp.Integer(1))]
     surviving = [power for exponent, power in pieces if exponent == 0]

@@ -1,7 +1,7 @@
 """Depth limits: powers of L in derived recursions, regions of the exponents, functional integrals, rates."""
 
-from .affine import Affine as Affine
-from .exponent import Exponent as Exponent
+from .affine import Affine as Affine, point_of as point_of
+from .exponent import EXPLODES as EXPLODES, Exponent as Exponent
 from .orders import Cell as Cell, Orders as Orders, orders as orders, settled_orders as settled_orders
 from .region import Condition as Condition, Region as Region
-from .terms import Contribution as Contribution, Terms as Terms
+from .terms import HERE as HERE, Contribution as Contribution, Key as Key, Terms as Terms

@@ -8,7 +8,7 @@ where v <= 0 (Gronwall) and grows like exp(L^v) where v > 0. A guard that has bo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Iterable, Sequence
 
 import sympy as sp
@@ -27,11 +27,22 @@ class Cell:
 
     explosions: (quantity, v) of the self-loops that grow like exp(L^v), in the order in which they are met. Once
     there is one, later guards do not divide the region any more: +oo then also stands for what may explode.
+    grows: an exponent exceeds that of the training step before.
     """
 
     region: Region
     exponents: dict[Key, Exponent]
     explosions: tuple[tuple[Key, Exponent], ...] = ()
+    grows: bool = False
+
+    def on(self, region: Region) -> "Cell":
+        """The same on a part of the region."""
+        return replace(self, region=region.reduced(), exponents={k: e.pruned(region) for k, e in self.exponents.items()})
+
+    def is_bounded(self, keys: Sequence[Key]) -> bool:
+        """Does none of the quantities grow with depth, anywhere on the cell?"""
+        return not any(self.of(*key).explodes or self.region.sign(form) not in ("<", "=", "<=")
+                       for key in keys for form in self.of(*key).forms)
 
     def of(self, *key: object) -> Exponent:
         """The exponent of a quantity, -oo where it vanishes."""
@@ -59,31 +70,79 @@ class Orders:
         return next(cell for cell in self.cells if cell.region.contains(numbers))
 
 
-def settled_orders(recursion: RecursionEquations, most: int = 5) -> Orders:
-    """``orders`` of so many steps that the last one repeats the exponents of the one before where nothing explodes.
+def settled_orders(recursion: RecursionEquations, most: int = 6) -> Orders:
+    """The exponents of so many training steps as decide those of all.
 
-    The maximum being idempotent, they then hold for all later steps. Raises ``ValueError`` where they still change
-    after ``most`` steps.
+    A part of the parameters' space is done where something explodes or an output grows with depth, where a quantity's
+    exponent grows from one step to the next (``Cell.grows``), and where the last step repeats the exponents of the one
+    before: the maximum being idempotent, they then hold for all later steps. Raises ``ValueError`` where some still
+    change after ``most`` steps.
     """
-    for steps in range(3, most + 1):
-        found = orders(recursion, steps)
-        if all(_last_two_equal(cell, steps) for cell in found.cells if not cell.explosions):
-            return found
+    terms = Terms(recursion)
+    contributions: tuple[Contribution, ...] = ()
+    done: list[Cell] = []
+    active = [Cell(Region(len(terms.parameters)), {})]
+    for t in range(most):
+        contributions = _present([*contributions, *terms.of_step(t)])
+        sweeps, by_target = _in_order([one for one in contributions if one.target[1] == t])
+        solved = [cell for before in active for cell in _solve(before, sweeps, by_target)]
+        active = []
+        for cell in solved:
+            for part in [cell] if cell.explosions else _split(cell, _outputs(terms, t)):
+                if part.explosions or not part.is_bounded(_outputs(terms, t)):
+                    done.append(part)
+                    continue
+                for one in _split_by_growth(part, t) if t > 1 else [part]:
+                    finished = one.grows or t > 1 and _classes(one, t) == _classes(one, t - 1)
+                    (done if finished else active).append(one)
+        if not active:
+            return Orders(terms.parameters, tuple(done), contributions)
     raise ValueError(f"the exponents of program {recursion.setting.program.name} still change at step {most}")
 
 
-def _last_two_equal(cell: Cell, steps: int) -> bool:
-    """Exponents of the last step against those of the one before, the largest of the earlier base kets' each."""
-    found: list[dict[Key, Exponent]] = []
-    for t in (steps - 2, steps - 1):
-        largest: dict[Key, Exponent] = {}
-        for key, exponent in cell.exponents.items():
-            if key[1] == t:
-                related = key[2:3] and (key[2] if key[2] < 0 else sp.Integer(int(key[2] == t)),)
-                kind = (key[0], *related, *key[3:])
-                largest[kind] = largest.get(kind, Exponent()).plus(exponent).pruned(cell.region)
-        found.append(largest)
-    return found[0] == found[1]
+def _outputs(terms: Terms, t: int) -> list[Key]:
+    """The scalars that the program computes at step t."""
+    return [(e.target.name, sp.Integer(t)) for e in terms.recursion.equations if e.kind == "scalar"]
+
+
+def _split(cell: Cell, keys: Sequence[Key]) -> list[Cell]:
+    """Parts on which each of the quantities either grows with depth or stays bounded."""
+    for key in keys:
+        for form in sorted(cell.of(*key).forms):
+            if cell.region.sign(form) is None or cell.region.sign(form) == ">=":
+                parts = [cell.on(cell.region.where(form, relation)) for relation in ("<=", ">")]
+                return [done for part in parts for done in _split(part, keys)]
+    return [cell]
+
+
+def _classes(cell: Cell, t: int) -> dict[Key, Exponent]:
+    """Exponents of step t: of the coefficients of initial vectors, of the step's own and of earlier hat-kets."""
+    largest: dict[Key, Exponent] = {}
+    for key, exponent in cell.exponents.items():
+        if key[1] == t:
+            base = () if len(key) == 2 else (key[2] if key[2] < 0 else sp.Integer(int(key[2] == t)),)
+            kind = (key[0], *base, *key[3:])
+            largest[kind] = largest.get(kind, Exponent()).plus(exponent).pruned(cell.region)
+    return largest
+
+
+def _split_by_growth(cell: Cell, t: int) -> list[Cell]:
+    """Parts on which no exponent of step t exceeds that of the step before, and parts on which one does."""
+    before = _classes(cell, t - 1)
+    for kind, exponent in _classes(cell, t).items():
+        for form in sorted(exponent.forms) if kind in before else ():
+            larger = cell.region
+            for other in sorted(before[kind].forms):
+                larger = larger.where(form - other, ">")
+            if larger.is_empty:
+                continue
+            parts, rest = [replace(cell.on(larger), grows=True)], cell.region
+            for other in sorted(before[kind].forms):
+                fits = rest.where(form - other, "<=")
+                parts += [] if fits.is_empty else _split_by_growth(cell.on(fits), t)
+                rest = rest.where(form - other, ">")
+            return parts
+    return [cell]
 
 
 def orders(recursion: RecursionEquations, steps: int = 2) -> Orders:
@@ -94,15 +153,20 @@ def orders(recursion: RecursionEquations, steps: int = 2) -> Orders:
     """
     terms = Terms(recursion)
     found = _present([one for t in range(steps) for one in terms.of_step(t)])
+    cells = [Cell(Region(len(terms.parameters)), {})]
+    for t in range(steps):
+        sweeps, by_target = _in_order([one for one in found if one.target[1] == t])
+        cells = [done for cell in cells for done in _solve(cell, sweeps, by_target)]
+    return Orders(terms.parameters, tuple(cells), found)
+
+
+def _in_order(found: Sequence[Contribution]) -> tuple[list[list[Key]], dict[Key, list[Contribution]]]:
+    """The quantities of a step, those that depend on each other together, each after what it depends on."""
     by_target: dict[Key, list[Contribution]] = {}
     for one in found:
         by_target.setdefault(one.target, []).append(one)
-    edges = [(one.target, f) for one in found for f in one.factors]
-    vertices = list(dict.fromkeys([*by_target, *(f for _, f in edges)]))
-    # nothing depends on later steps, so steps may come in their order
-    sweeps = sorted(strongly_connected_components((vertices, edges)), key=lambda sweep: max(int(k[1]) for k in sweep))
-    cells = _solve(Cell(Region(len(terms.parameters)), {}), sweeps, by_target)
-    return Orders(terms.parameters, tuple(cells), found)
+    edges = [(one.target, f) for one in found for f in one.factors if f in by_target]
+    return strongly_connected_components((list(by_target), edges)), by_target
 
 
 def _present(found: list[Contribution]) -> tuple[Contribution, ...]:
@@ -120,11 +184,8 @@ def _solve(cell: Cell, sweeps: Sequence[list[Key]], by_target: dict[Key, list[Co
     for number, sweep in enumerate(sweeps):
         solved = _eliminate(cell, sweep, by_target)
         if isinstance(solved, Affine):
-            parts = [part for relation, part in ((r, cell.region.where(solved, r)) for r in ("<=", ">"))
-                     if not part.is_empty]
-            return [done for part in parts for done in
-                    _solve(Cell(part, {k: e.pruned(part) for k, e in cell.exponents.items()}, cell.explosions),
-                           sweeps[number:], by_target)]
+            parts = [cell.on(cell.region.where(solved, relation)) for relation in ("<=", ">")]
+            return [done for part in parts for done in _solve(part, sweeps[number:], by_target)]
         cell = solved
     return [cell]
 
@@ -168,7 +229,7 @@ def _eliminate(cell: Cell, sweep: list[Key], by_target: dict[Key, list[Contribut
                     joined = loops.get((row, factor), Exponent()).plus(through.times(weight))
                     loops[row, factor] = joined.pruned(cell.region)
     found = {u: alone[u].pruned(cell.region) for u in sweep}
-    return Cell(cell.region, {**cell.exponents, **found}, tuple(explosions))
+    return replace(cell, exponents={**cell.exponents, **found}, explosions=tuple(explosions))
 
 
 def _product(one: Contribution, factors: Iterable[Exponent]) -> Exponent:
