@@ -3,31 +3,35 @@
 Quantities are solved in the order in which they depend on each other. Those of one sweep over layers depend on
 each other linearly and are eliminated one by one, as in a max-plus linear system. What then enters its own
 equation with weight v is a self-loop of the sweep, a guard: y <- y (1 + c L^(v - 1)) over L layers stays bounded
-where v <= 0 (Gronwall) and grows like exp(L^v) where v > 0. A guard that has both signs divides the region.
+where v <= 0 (Gronwall) and grows like exp(L^v) where v > 0, which ends the count. A guard that has both signs divides
+the region.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Iterable, Sequence
+from fractions import Fraction
+from typing import Iterable, Protocol, Sequence
 
 import sympy as sp
 from sympy.utilities.iterables import strongly_connected_components
 
+from ..calculus.equations import KetEquations
 from ..calculus.recursion import RecursionEquations
 from .affine import Affine, point_of
 from .exponent import EXPLODES, Exponent
 from .region import Region
-from .terms import Contribution, Key, Terms
+from .ket_terms import KetTerms
+from .parts import Key
+from .terms import Contribution, Terms
 
 
 @dataclass(frozen=True)
 class Cell:
     """A region on which the same guards hold, and the exponents of all quantities there.
 
-    explosions: (quantity, v) of the self-loops that grow like exp(L^v), in the order in which they are met. Once
-    there is one, later guards do not divide the region any more: +oo then also stands for what may explode.
-    grows: an exponent exceeds that of the training step before.
+    explosions: (quantity, v) of the first self-loop that grows like exp(L^v); all that comes after it counts as +oo.
+    grows: a positive exponent exceeds that of the training step before.
     """
 
     region: Region
@@ -70,7 +74,22 @@ class Orders:
         return next(cell for cell in self.cells if cell.region.contains(numbers))
 
 
-def settled_orders(recursion: RecursionEquations, most: int = 6) -> Orders:
+class Counted(Protocol):
+    """Equations whose terms can be counted: the parameters, contributions and outputs of a training step."""
+
+    name: str
+    parameters: tuple[sp.Symbol, ...]
+
+    def of_step(self, t: int) -> tuple[Contribution, ...]: ...
+
+    def outputs(self, t: int) -> list[Key]: ...
+
+
+def _terms(program: RecursionEquations | KetEquations) -> Counted:
+    return KetTerms(program) if isinstance(program, KetEquations) else Terms(program)
+
+
+def settled_orders(program: RecursionEquations | KetEquations, most: int = 6) -> Orders:
     """The exponents of so many training steps as decide those of all.
 
     A part of the parameters' space is done where something explodes or an output grows with depth, where a quantity's
@@ -78,7 +97,7 @@ def settled_orders(recursion: RecursionEquations, most: int = 6) -> Orders:
     before: the maximum being idempotent, they then hold for all later steps. Raises ``ValueError`` where some still
     change after ``most`` steps.
     """
-    terms = Terms(recursion)
+    terms = _terms(program)
     contributions: tuple[Contribution, ...] = ()
     done: list[Cell] = []
     active = [Cell(Region(len(terms.parameters)), {})]
@@ -88,8 +107,8 @@ def settled_orders(recursion: RecursionEquations, most: int = 6) -> Orders:
         solved = [cell for before in active for cell in _solve(before, sweeps, by_target)]
         active = []
         for cell in solved:
-            for part in [cell] if cell.explosions else _split(cell, _outputs(terms, t)):
-                if part.explosions or not part.is_bounded(_outputs(terms, t)):
+            for part in [cell] if cell.explosions else _split(cell, terms.outputs(t)):
+                if part.explosions or not part.is_bounded(terms.outputs(t)):
                     done.append(part)
                     continue
                 for one in _split_by_growth(part, t) if t > 1 else [part]:
@@ -97,12 +116,7 @@ def settled_orders(recursion: RecursionEquations, most: int = 6) -> Orders:
                     (done if finished else active).append(one)
         if not active:
             return Orders(terms.parameters, tuple(done), contributions)
-    raise ValueError(f"the exponents of program {recursion.setting.program.name} still change at step {most}")
-
-
-def _outputs(terms: Terms, t: int) -> list[Key]:
-    """The scalars that the program computes at step t."""
-    return [(e.target.name, sp.Integer(t)) for e in terms.recursion.equations if e.kind == "scalar"]
+    raise ValueError(f"the exponents of program {terms.name} still change at step {most}")
 
 
 def _split(cell: Cell, keys: Sequence[Key]) -> list[Cell]:
@@ -127,17 +141,17 @@ def _classes(cell: Cell, t: int) -> dict[Key, Exponent]:
 
 
 def _split_by_growth(cell: Cell, t: int) -> list[Cell]:
-    """Parts on which no exponent of step t exceeds that of the step before, and parts on which one does."""
+    """Parts on which no exponent of step t is positive and exceeds that of the step before, and parts where one does."""
     before = _classes(cell, t - 1)
     for kind, exponent in _classes(cell, t).items():
         for form in sorted(exponent.forms) if kind in before else ():
-            larger = cell.region
+            larger = cell.region.where(form, ">")
             for other in sorted(before[kind].forms):
                 larger = larger.where(form - other, ">")
             if larger.is_empty:
                 continue
             parts, rest = [replace(cell.on(larger), grows=True)], cell.region
-            for other in sorted(before[kind].forms):
+            for other in [form - form, *sorted(before[kind].forms)]:
                 fits = rest.where(form - other, "<=")
                 parts += [] if fits.is_empty else _split_by_growth(cell.on(fits), t)
                 rest = rest.where(form - other, ">")
@@ -145,18 +159,21 @@ def _split_by_growth(cell: Cell, t: int) -> list[Cell]:
     return [cell]
 
 
-def orders(recursion: RecursionEquations, steps: int = 2) -> Orders:
-    """Count the powers of L in a recursion at the first ``steps`` training steps.
+def orders(program: RecursionEquations | KetEquations, steps: int = 2) -> Orders:
+    """Count the powers of L at the first ``steps`` training steps, in a recursion, or in the ket equations of any
+    network, whose kets close on no recursion of numbers.
 
     Data, targets and learning rates have exponent 0. Raises ``ValueError`` for a program without layers and for a
     term that no rule covers, naming it.
     """
-    terms = Terms(recursion)
+    terms = _terms(program)
     found = _present([one for t in range(steps) for one in terms.of_step(t)])
     cells = [Cell(Region(len(terms.parameters)), {})]
     for t in range(steps):
         sweeps, by_target = _in_order([one for one in found if one.target[1] == t])
-        cells = [done for cell in cells for done in _solve(cell, sweeps, by_target)]
+        cells = [done for cell in cells for done in
+                 ([replace(cell, exponents={**cell.exponents, **dict.fromkeys(by_target, EXPLODES)})]
+                  if cell.explosions else _solve(cell, sweeps, by_target))]
     return Orders(terms.parameters, tuple(cells), found)
 
 
@@ -180,45 +197,69 @@ def _present(found: list[Contribution]) -> tuple[Contribution, ...]:
 
 
 def _solve(cell: Cell, sweeps: Sequence[list[Key]], by_target: dict[Key, list[Contribution]]) -> list[Cell]:
-    """Solve one sweep after the other; where a guard has both signs, go on with every part of the region."""
+    """Solve one sweep after the other; where a guard has both signs, go on with the part where it holds."""
     for number, sweep in enumerate(sweeps):
         solved = _eliminate(cell, sweep, by_target)
-        if isinstance(solved, Affine):
-            parts = [cell.on(cell.region.where(solved, relation)) for relation in ("<=", ">")]
-            return [done for part in parts for done in _solve(part, sweeps[number:], by_target)]
+        if isinstance(solved, Loop):
+            later = {u: EXPLODES for rest in sweeps[number:] for u in rest}
+            broken = cell.on(cell.region.where(solved.form, ">"))
+            broken = replace(broken, exponents={**broken.exponents, **later}, explosions=(
+                (solved.quantity, solved.weight.pruned(broken.region)),))
+            bounded = cell.region.where(solved.form, "<=")
+            return [broken, *([] if bounded.is_empty else _solve(cell.on(bounded), sweeps[number:], by_target))]
         cell = solved
     return [cell]
 
 
-def _eliminate(cell: Cell, sweep: list[Key], by_target: dict[Key, list[Contribution]]) -> Cell | Affine:
-    """The exponents of one sweep's quantities; or a guard's form that has both signs on the region."""
+@dataclass(frozen=True)
+class Loop:
+    """A self-loop exp(L^weight) of a quantity, and a form of the weight that is positive somewhere on the region."""
+
+    quantity: Key
+    weight: Exponent
+    form: Affine
+
+
+def _eliminate(cell: Cell, sweep: list[Key], by_target: dict[Key, list[Contribution]], rounds: int = 12
+               ) -> Cell | Loop:
+    """The exponents of one sweep's quantities; or a loop that does not stay bounded everywhere on the region.
+
+    Terms with several of them are taken as linear in each, the others at the values of the round before, until the
+    values stay: the least solution.
+    """
     inner = set(sweep)
-    alone: dict[Key, Exponent] = {u: Exponent() for u in sweep}
-    loops: dict[tuple[Key, Key], Exponent] = {}
-    for u in sweep:
-        for one in by_target.get(u, []):
-            unknown = [f for f in one.factors if f in inner]
-            known = _product(one, (cell.exponents.get(f, Exponent()) for f in one.factors if f not in inner))
-            if len(unknown) > 1:
-                raise ValueError(f"{one.term}: a product of two quantities of one sweep over layers; no rule")
-            if unknown:
-                loops[u, unknown[0]] = loops.get((u, unknown[0]), Exponent()).plus(known)
-            else:
-                alone[u] = alone[u].plus(known)
-    explosions = list(cell.explosions)
+    several = any(len([f for f in one.factors if f in inner]) > 1 for u in sweep for one in by_target.get(u, []))
+    current: dict[Key, Exponent] = {}
+    for _ in range(rounds):
+        alone: dict[Key, Exponent] = {u: Exponent() for u in sweep}
+        loops: dict[tuple[Key, Key], Exponent] = {}
+        for u in sweep:
+            for one in by_target.get(u, []):
+                unknown = [f for f in one.factors if f in inner]
+                known = _product(one, (cell.exponents.get(f, Exponent()) for f in one.factors if f not in inner))
+                if not unknown:
+                    alone[u] = alone[u].plus(known)
+                for i, f in enumerate(unknown):
+                    weight = known
+                    for g in (*unknown[:i], *unknown[i + 1:]):
+                        weight = weight.times(current.get(g, Exponent()))
+                    loops[u, f] = loops.get((u, f), Exponent()).plus(weight).pruned(cell.region)
+        independent = any(one.rule == "independent layers" for u in sweep for one in by_target.get(u, []))
+        solved = _eliminate_linear(cell, sweep, alone, loops, 2 if independent else 1)
+        if isinstance(solved, Loop) or not several or all(solved.exponents[u] == current.get(u) for u in sweep):
+            return solved
+        current = {u: solved.exponents[u] for u in sweep}
+    raise ValueError(f"the exponents of {sweep} do not settle within {rounds} rounds")
+
+
+def _eliminate_linear(cell: Cell, sweep: list[Key], alone: dict[Key, Exponent],
+                      loops: dict[tuple[Key, Key], Exponent], multiplicity: int) -> Cell | Loop:
+    """Max-plus elimination; multiplicity: how often a loop's factor enters what grows, twice in variances."""
     for pivot in sweep:
         guard = loops.pop((pivot, pivot), Exponent()).pruned(cell.region)
-        if guard.explodes:
-            alone[pivot] = EXPLODES
         for form in sorted(guard.forms):
-            sign = cell.region.sign(form)
-            if sign in ("<", "=", "<="):
-                continue
-            if sign != ">" and not explosions:
-                return form
-            explosions += [(pivot, guard)] if sign == ">" else []
-            alone[pivot] = EXPLODES if not alone[pivot].vanishes else alone[pivot]
-            break
+            if cell.region.sign(form) not in ("<", "=", "<="):
+                return Loop(pivot, guard.power(Fraction(multiplicity)), form)
         for row in sweep:
             through = loops.pop((row, pivot), Exponent())
             if row == pivot or through.vanishes:
@@ -229,7 +270,7 @@ def _eliminate(cell: Cell, sweep: list[Key], by_target: dict[Key, list[Contribut
                     joined = loops.get((row, factor), Exponent()).plus(through.times(weight))
                     loops[row, factor] = joined.pruned(cell.region)
     found = {u: alone[u].pruned(cell.region) for u in sweep}
-    return replace(cell, exponents={**cell.exponents, **found}, explosions=tuple(explosions))
+    return replace(cell, exponents={**cell.exponents, **found})
 
 
 def _product(one: Contribution, factors: Iterable[Exponent]) -> Exponent:

@@ -23,8 +23,8 @@ from ..calculus.kets import Covariance, Gamma
 from ..calculus.recursion import Equation, RecursionEquations
 from ..programs.language import LossDerivative, Scal
 from .affine import Affine
+from .parts import Key
 
-Key = tuple  # (head, numbers): a quantity without its layers
 HERE = "own layer"
 
 
@@ -59,6 +59,14 @@ class Terms:
     @property
     def depth(self) -> sp.Symbol | None:
         return self.recursion.setting.depth
+
+    @property
+    def name(self) -> str:
+        return self.recursion.setting.program.name
+
+    def outputs(self, t: int) -> list[Key]:
+        """The scalars that the program computes at step t."""
+        return [(e.target.name, sp.Integer(t)) for e in self.recursion.equations if e.kind == "scalar"]
 
     @cached_property
     def parameters(self) -> tuple[sp.Symbol, ...]:

@@ -1,0 +1,76 @@
+"""A ket's size, taken apart by what it is random in.
+
+A part is slow where it depends on the residual stream, which is common to many layers, and fresh in the hat-kets that
+its own layer draws, matrix by matrix; it has no mean in any of them. Over the layers parts that are fresh in something
+are independent and add up like the square root, others coherently. Different matrices' hat-kets are independent, so
+in a product only what both factors are random in can have a mean.
+
+A size is a sum of monomials: a power of L and quantities, whose exponents the order calculus finds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Iterable, Iterator
+
+from .affine import Affine
+
+Key = tuple  # (head, numbers): a quantity without its layers
+Monomials = frozenset[tuple[Affine, tuple[Key, ...]]]
+SLOW = "stream"
+Label = frozenset  # SLOW, and the numbers of the matrices whose hat-kets the part is fresh in; empty: a mean
+MEAN: Label = frozenset()
+STREAM: Label = frozenset((SLOW,))
+
+
+def is_fresh(label: Label) -> bool:
+    """Is a part with this label drawn anew in every layer?"""
+    return bool(label - STREAM)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Monomials by label."""
+
+    by_label: dict[Label, Monomials] = field(default_factory=dict)
+
+    @classmethod
+    def single(cls, label: Label, monomials: Monomials) -> "Parts":
+        return cls({label: monomials} if monomials else {})
+
+    def __iter__(self) -> Iterator[tuple[Label, Monomials]]:
+        return iter(self.by_label.items())
+
+    def of(self, label: Label) -> Monomials:
+        return self.by_label.get(label, frozenset())
+
+    def times(self, other: "Parts") -> "Parts":
+        found: dict[Label, Monomials] = {}
+        for one, a in self:
+            for two, b in other:
+                product, shared = multiply(a, b), one & two
+                for size in range(len(shared) + 1):
+                    for averaged in combinations(sorted(shared, key=str), size):
+                        label = (one | two) - frozenset(averaged)
+                        found[label] = found.get(label, frozenset()) | product
+        return Parts(found)
+
+    def size(self) -> Monomials:
+        """The monomials of all parts."""
+        return frozenset().union(*self.by_label.values())
+
+    def without(self, *labels: Label) -> "Parts":
+        return Parts({label: m for label, m in self if label not in labels})
+
+
+def multiply(a: Monomials, b: Monomials) -> Monomials:
+    return frozenset((w + v, tuple(sorted((*f, *g), key=str))) for w, f in a for v, g in b)
+
+
+def total(parts: Iterable[Parts]) -> Parts:
+    found: dict[Label, Monomials] = {}
+    for one in parts:
+        for label, monomials in one:
+            found[label] = found.get(label, frozenset()) | monomials
+    return Parts(found)
