@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Mapping, Sequence
 
 import sympy as sp
@@ -15,6 +16,14 @@ class Affine:
 
     slopes: tuple[Fraction, ...]
     constant: Fraction
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Kept, for exponents are sets of forms."""
+        return hash(tuple((c.numerator, c.denominator) for c in (*self.slopes, self.constant)))
 
     @classmethod
     def of(cls, expression: sp.Expr, parameters: Sequence[sp.Symbol]) -> "Affine":

@@ -21,7 +21,7 @@ from ..programs.language import LossDerivative, Scal, Vec
 from . import entrywise
 from .affine import Affine
 from .parts import MEAN, SLOW, STREAM, Key, Label, Monomials, Parts, is_fresh, multiply, total
-from .terms import HERE, Contribution, split
+from .terms import HERE, Contribution, Values, free_parameters, split
 
 ONE = sp.Integer(1)
 
@@ -37,9 +37,10 @@ class Base:
 
 @dataclass(frozen=True)
 class KetTerms:
-    """Ket equations whose terms are to be counted in powers of L."""
+    """Ket equations whose terms are to be counted in powers of L, perhaps with values for some parameters."""
 
     equations: KetEquations
+    at: Values = ()
 
     @property
     def name(self) -> str:
@@ -51,12 +52,11 @@ class KetTerms:
         depth = self.equations.setting.depth
         if depth is None:
             raise ValueError(f"program {self.name} has no layers, so that nothing depends on the depth")
-        powers = {p.exp for e in self.equations.equations for p in e.value.atoms(sp.Pow) if p.base == depth}
-        return tuple(sorted(set().union(*(p.free_symbols for p in powers)), key=str))
+        return free_parameters([e.value for e in self.equations.equations], depth, self.at)
 
     def outputs(self, t: int) -> list[Key]:
         """The scalars that the program computes at step t."""
-        return [(e.target.name, sp.Integer(t)) for e in self._scalars]
+        return [(e.target.name, t) for e in self._scalars]
 
     @property
     def _time(self) -> sp.Symbol:
@@ -102,7 +102,9 @@ class KetTerms:
             update = isinstance(term, sp.Sum)
             for written in self._written(term, t):
                 found = [("", None, self.parts(written, t)), ("change ", None, self.change(term, written, t))]
-                found += [("d ", base, self.derivative(written, t, base)) for base in self._bases(t, layers)]
+                slopes = self.slopes(written, t)
+                found += [("d ", base, total(others.times(self._factor_derivative(factor, base))
+                                             for others, factor in slopes)) for base in self._bases(t, layers)]
                 for head, base, parts in found:
                     for label, monomials in parts.without(*[MEAN] if centred and base is None else []):
                         to, gain, rule = self._entering(label, stream, base, layers)
@@ -124,7 +126,7 @@ class KetTerms:
         return to, self._number(1), "layers"
 
     def _of_scalar(self, number: int, e: KetEquation, t: int) -> Iterator[Contribution]:
-        target: Key = (e.target.name, sp.Integer(t))
+        target: Key = (e.target.name, t)
         if e.value.has(LossDerivative):  # of order one in an output of order one, beyond that of the output's order
             output, = e.value.atoms(LossDerivative)
             yield Contribution(target, self._number(0), (), number, e.value, False, "loss")
@@ -141,9 +143,8 @@ class KetTerms:
         self._labels.setdefault((head, t, family, base), set()).add(label)
         name = head + _named(label)
         if base is None:
-            return (name, sp.Integer(t), sp.Integer(-1), sp.Integer(family))
-        here = (HERE,) if base.own else ()
-        return (name, sp.Integer(t), sp.Integer(base.step), sp.Integer(family), sp.Integer(base.number), *here)
+            return (name, t, -1, family)
+        return (name, t, base.step, family, base.number, *((HERE,) if base.own else ()))
 
     def _bases(self, t: int, layers: bool) -> list[Base]:
         setting = self.equations.setting
@@ -245,24 +246,27 @@ class KetTerms:
         return total((Parts.single(MEAN, self._unit if entrywise.parity(slope) != -1 else frozenset()),
                       Parts.single(leading, frozenset() if slope.is_number else self._unit)))
 
-    def derivative(self, expression: sp.Expr, t: int, base: Base) -> Parts:
-        """The parts of the derivative of a product in a base ket."""
-        factors = _factors(expression)
-        return total(self._product([*factors[:i], *factors[i + 1:]], t).times(self._factor_derivative(f, t, base))
-                     for i, f in enumerate(factors) if random_parts(f))
+    def slopes(self, expression: sp.Expr, t: int) -> list[tuple[Parts, sp.Expr]]:
+        """The product rule: every random factor of a product, with the parts of what multiplies its derivative."""
+        factors, found = _factors(expression), []
+        for i, factor in enumerate(factors):
+            if random_parts(factor):
+                others = self._product([*factors[:i], *factors[i + 1:]], t)
+                if not isinstance(factor, (Ket, Hat)):
+                    ket, form = _one_ket(factor)
+                    others, factor = others.times(self._local_slope(form, ket)), ket
+                found.append((others, factor))
+        return found
 
     def _product(self, factors: list[sp.Expr], t: int) -> Parts:
         return self.parts(sp.Mul(*factors, evaluate=False) if factors else ONE, t)
 
-    def _factor_derivative(self, factor: sp.Expr, t: int, base: Base) -> Parts:
+    def _factor_derivative(self, factor: Ket | Hat, base: Base) -> Parts:
         if isinstance(factor, Ket):
             return self._of_ket("d ", factor.vector, base)
-        if isinstance(factor, Hat):
-            product, values = self.equations.setting.product_like(factor.vector)
-            born = base.own and product.number == base.number and int(product.below[0].subs(values)) == base.step
-            return Parts.single(MEAN, self._unit) if born else Parts()
-        ket, form = _one_ket(factor)
-        return self._local_slope(form, ket).times(self._of_ket("d ", ket.vector, base))
+        product, values = self.equations.setting.product_like(factor.vector)
+        born = base.own and product.number == base.number and int(product.below[0].subs(values)) == base.step
+        return Parts.single(MEAN, self._unit) if born else Parts()
 
     def _local_slope(self, form: sp.Expr, ket: Ket) -> Parts:
         """f'(h), expanded about the leading part of h."""
@@ -277,21 +281,8 @@ class KetTerms:
             return Parts()
         if isinstance(term, sp.Sum):
             return self.parts(written, t)
-        factors = _factors(written)
-        found = []
-        for i, factor in enumerate(factors):
-            others = [f for j, f in enumerate(factors) if j != i]
-            if isinstance(factor, Ket):
-                part = self._of_ket("change ", factor.vector)
-            elif isinstance(factor, Hat):
-                part = self._hat("change ", factor)
-            elif random_parts(factor):
-                ket, form = _one_ket(factor)
-                part = self._local_slope(form, ket).times(self._of_ket("change ", ket.vector))
-            else:
-                continue
-            found.append(self._product(others, t).times(part))
-        return total(found)
+        return total(others.times(self._of_ket("change ", factor.vector) if isinstance(factor, Ket) else
+                                  self._hat("change ", factor)) for others, factor in self.slopes(written, t))
 
     def _numbers(self, expression: sp.Expr, t: int) -> Monomials:
         """The monomials of a number."""
@@ -303,7 +294,7 @@ class KetTerms:
     def _number_factor(self, factor: sp.Expr, t: int) -> Monomials:
         base, power = factor.as_base_exp()
         if base == self.equations.setting.depth:
-            return frozenset(((Affine.of(power, self.parameters), ()),))
+            return frozenset(((Affine.of(power.subs(self.at), self.parameters), ()),))
         if isinstance(factor, Response):
             return self._response(factor)
         if isinstance(factor, Bracket):
@@ -311,8 +302,8 @@ class KetTerms:
         if isinstance(factor, Mean):
             return total(self.parts(term, t) for term in split(factor.args[0])).of(MEAN)
         if isinstance(factor, Scal) and any(factor.name == e.target.name for e in self._scalars):
-            return frozenset(((self._number(0), ((factor.name, *map(sp.sympify, factor.indices)),)),))
-        if factor.is_number or isinstance(factor, Scal) or factor.free_symbols <= set(self.parameters):
+            return frozenset(((self._number(0), ((factor.name, *map(int, factor.indices)),)),))
+        if factor.is_number or isinstance(factor, Scal) or factor.subs(self.at).free_symbols <= set(self.parameters):
             return self._unit
         raise ValueError(f"{factor}: no rule for its order in L")
 

@@ -23,7 +23,7 @@ from .exponent import EXPLODES, Exponent
 from .region import Region
 from .ket_terms import KetTerms
 from .parts import Key
-from .terms import Contribution, Terms
+from .terms import Contribution, Terms, Values
 
 
 @dataclass(frozen=True)
@@ -85,19 +85,19 @@ class Counted(Protocol):
     def outputs(self, t: int) -> list[Key]: ...
 
 
-def _terms(program: RecursionEquations | KetEquations) -> Counted:
-    return KetTerms(program) if isinstance(program, KetEquations) else Terms(program)
+def _terms(program: RecursionEquations | KetEquations, at: Values) -> Counted:
+    return KetTerms(program, at) if isinstance(program, KetEquations) else Terms(program, at)
 
 
-def settled_orders(program: RecursionEquations | KetEquations, most: int = 6) -> Orders:
-    """The exponents of so many training steps as decide those of all.
+def settled_orders(program: RecursionEquations | KetEquations, most: int = 6, at: Values = ()) -> Orders:
+    """The exponents of so many training steps as decide those of all, perhaps with values for some parameters.
 
     A part of the parameters' space is done where something explodes or an output grows with depth, where a quantity's
     exponent grows from one step to the next (``Cell.grows``), and where the last step repeats the exponents of the one
     before: the maximum being idempotent, they then hold for all later steps. Raises ``ValueError`` where some still
     change after ``most`` steps.
     """
-    terms = _terms(program)
+    terms = _terms(program, at)
     contributions: tuple[Contribution, ...] = ()
     done: list[Cell] = []
     active = [Cell(Region(len(terms.parameters)), {})]
@@ -166,7 +166,7 @@ def orders(program: RecursionEquations | KetEquations, steps: int = 2) -> Orders
     Data, targets and learning rates have exponent 0. Raises ``ValueError`` for a program without layers and for a
     term that no rule covers, naming it.
     """
-    terms = _terms(program)
+    terms = _terms(program, ())
     found = _present([one for t in range(steps) for one in terms.of_step(t)])
     cells = [Cell(Region(len(terms.parameters)), {})]
     for t in range(steps):
@@ -183,7 +183,7 @@ def _in_order(found: Sequence[Contribution]) -> tuple[list[list[Key]], dict[Key,
     for one in found:
         by_target.setdefault(one.target, []).append(one)
     edges = [(one.target, f) for one in found for f in one.factors if f in by_target]
-    return strongly_connected_components((list(by_target), edges)), by_target
+    return strongly_connected_components((sorted(by_target, key=str), sorted(edges, key=str))), by_target
 
 
 def _present(found: list[Contribution]) -> tuple[Contribution, ...]:

@@ -50,6 +50,9 @@ class Parts:
         for one, a in self:
             for two, b in other:
                 product, shared = multiply(a, b), one & two
+                if not shared:
+                    found[one | two] = found.get(one | two, frozenset()) | product
+                    continue
                 for size in range(len(shared) + 1):
                     for averaged in combinations(sorted(shared, key=str), size):
                         label = (one | two) - frozenset(averaged)
@@ -65,7 +68,7 @@ class Parts:
 
 
 def multiply(a: Monomials, b: Monomials) -> Monomials:
-    return frozenset((w + v, tuple(sorted((*f, *g), key=str))) for w, f in a for v, g in b)
+    return frozenset((w + v, tuple(sorted((*f, *g)))) for w, f in a for v, g in b)
 
 
 def total(parts: Iterable[Parts]) -> Parts:

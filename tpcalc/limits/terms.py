@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product as ranges
-from typing import Iterator
+from typing import Iterable, Iterator
 
 import sympy as sp
 
@@ -26,6 +26,15 @@ from .affine import Affine
 from .parts import Key
 
 HERE = "own layer"
+
+
+Values = tuple[tuple[sp.Symbol, sp.Expr], ...]
+
+
+def free_parameters(values: Iterable[sp.Expr], depth: sp.Expr, at: Values) -> tuple[sp.Symbol, ...]:
+    """The symbols in the exponents of L that have no value."""
+    powers = {p.exp for value in values for p in value.atoms(sp.Pow) if p.base == depth}
+    return tuple(sorted(set().union(*(p.free_symbols for p in powers)) - {symbol for symbol, _ in at}, key=str))
 
 
 @dataclass(frozen=True)
@@ -47,9 +56,13 @@ class Contribution:
 
 @dataclass(frozen=True)
 class Terms:
-    """A recursion whose terms are to be counted in powers of L. Raises ``ValueError`` for a program without layers."""
+    """A recursion whose terms are to be counted in powers of L, perhaps with values for some parameters.
+
+    Raises ``ValueError`` for a program without layers.
+    """
 
     recursion: RecursionEquations
+    at: Values = ()
 
     def __post_init__(self) -> None:
         if self.depth is None:
@@ -71,8 +84,7 @@ class Terms:
     @cached_property
     def parameters(self) -> tuple[sp.Symbol, ...]:
         """The symbols in the exponents of L."""
-        powers = {p.exp for e in self.recursion.equations for p in e.value.atoms(sp.Pow) if p.base == self.depth}
-        return tuple(sorted(set().union(*(p.free_symbols for p in powers)), key=str))
+        return free_parameters([e.value for e in self.recursion.equations], self.depth, self.at)
 
     @cached_property
     def accumulating(self) -> frozenset[int]:
@@ -163,7 +175,7 @@ class Terms:
         for factor in sp.Mul.make_args(placed):
             base, power = factor.as_base_exp()
             if base == self.depth:
-                weight += Affine.of(power, self.parameters)
+                weight += Affine.of(power.subs(self.at), self.parameters)
             elif isinstance(base, (Gamma, Covariance)):
                 factors += [self._key(base)] * int(power)
             elif isinstance(factor, Scal) and factor.name in self._computed:
@@ -172,7 +184,7 @@ class Terms:
                 # the derivative of a loss in an output of order one is of order one, beyond that of the output's order
                 yield Contribution(target, Affine.number(0, size), (self._key(factor.args[0]),), number, term, update,
                                    "loss")
-            elif not (factor.is_number or isinstance(factor, Scal) or factor.free_symbols <= set(self.parameters)):
+            elif not (factor.is_number or isinstance(factor, Scal) or factor.subs(self.at).free_symbols <= set(self.parameters)):
                 raise ValueError(f"{factor} in {equation.target}: no rule for its order in L")
         if target in factors and isinstance(term, Gamma):
             return  # y(l) = y(l - 1) + ...: the sweep itself
