@@ -11,6 +11,7 @@ from .calculus import KetEquations as KetEquations, kets as kets
 from .classification import Verdict as Verdict, classify as classify, measure_exponents as measure_exponents
 from .codegen import Recursion as Recursion, recursion as recursion
 from .errors import Divergence as Divergence, MissingExtra as MissingExtra
+from .interpreters import StepCheck as StepCheck, check_steps as check_steps
 from .ledger import Citation as Citation, cite as cite
 from .parametrizations import DepthScaling as DepthScaling
 from .programs import SGD as SGD, SignSGD as SignSGD, ResNet as ResNet, Task as Task, tasks as tasks
