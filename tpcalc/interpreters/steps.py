@@ -130,4 +130,5 @@ def _distance(one: Any, other: Any) -> float:
     """The largest difference of two values, relative to the largest of them or to 1."""
     one, other = np.asarray(one), np.asarray(other)
     size = max(1, np.max(np.abs(one), initial=0), np.max(np.abs(other), initial=0))
-    return float(np.max(np.abs(one - other), initial=0) / size)
+    difference = float(np.max(np.abs(one - other), initial=0) / size)
+    return float("inf") if np.isnan(difference) else difference
