@@ -82,6 +82,14 @@ def test_random_programs(example: ProgramExample) -> None:
         assert check.cases and check.difference < 1e-11, (str(check.step), check.problem)
 
 
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_both_sides_of_every_step_count(side: str) -> None:
+    recursion = derived(OPTIMIZERS["heavy ball"])
+    recursion.derivation.steps = tuple(replace(step, **{side: -getattr(step, side)})
+                                       for step in recursion.derivation.steps)
+    assert all(check.difference > 1e-3 for check in tp.check_steps(recursion, SIZES, DATA))
+
+
 def test_a_side_without_a_value_is_a_difference() -> None:
     """A sum that starts before the first training step."""
     equations = tp.kets(tp.program(tp.ResNet(), tp.SGD(0.7), SCALE))
