@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any, Callable, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .. import _checks
 from ..programs import Task
@@ -115,7 +114,7 @@ class Run:
         rows = self._row("t", t), self._row("s", s)
         return self._solved.cross_covariance(*rows, _bit("a", a), _bit("b", b), _unit("p", p), _unit("q", q))
 
-    def feature_difference(self, t: Index, p: ArrayLike, eps: ArrayLike) -> Any:
+    def feature_difference(self, t: Index, p: Any, eps: Any) -> Any:
         """d(eps) = sqrt <(x_t^(p + eps) - x_t^p)^2>, of paper B's Definition 5.6, with full relative accuracy.
 
         t: a step, or (step, input). p, eps: numbers or arrays that broadcast, with 0 <= p <= p + eps <= 1; returns a
@@ -127,11 +126,11 @@ class Run:
         """
         return self._differences(self._row("t", t), 0, p, eps)
 
-    def gradient_difference(self, t: Index, p: ArrayLike, eps: ArrayLike) -> Any:
+    def gradient_difference(self, t: Index, p: Any, eps: Any) -> Any:
         """sqrt <(delta_t^(p + eps) - delta_t^p)^2>, normalised gradients; as ``feature_difference``."""
         return self._differences(self._row("t", t), 1, p, eps)
 
-    def _differences(self, row: int, a: int, p: ArrayLike, eps: ArrayLike) -> Any:
+    def _differences(self, row: int, a: int, p: Any, eps: Any) -> Any:
         starts, lengths = np.broadcast_arrays(_checks.finite_array("p", p), _checks.finite_array("eps", eps))
         bad = (starts < 0) | (lengths < 0) | (starts + lengths > 1 + ROUNDING)
         if np.any(bad):
