@@ -65,6 +65,15 @@ def test_finite_depth_approaches_the_limit(alpha: float, gamma: float) -> None:
         assert one.eps[0] * one.depth == 1 and one.eps[-1] == 0.25 and np.all(np.diff(one.values) > 0)
 
 
+def test_differences_at_finite_depth_are_those_of_the_run() -> None:
+    """At the layer time and the step asked for, of the task and the learning rate given."""
+    task, opt = tp.Task([1, -0.5, 0.7, 0.2], [0.5, 1, -1, 0.1]), tp.SGD(0.5)
+    one = tp.measure_diversity(0.75, 0.25, task, opt, 2, 0.3, [50]).depths[0]
+    run = tp.train(tp.ResNet(), task, opt, tp.DepthScaling(0.75, 0.25), 50)
+    assert one.eps * 50 == pytest.approx([1, 2, 4, 8]) and one.depth == 50
+    assert one.values == pytest.approx(run.feature_difference(2, 0.3, one.eps), rel=1e-12)
+
+
 def test_depths_that_are_too_small_to_tell_say_so() -> None:
     """alpha = 0.55: eps* is 0.38 at 2^14, and what is seen below it is noise."""
     found = tp.measure_diversity(0.55, 0.45, depths=[2**14])

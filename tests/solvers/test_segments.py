@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import reduce
 from typing import Any
 
@@ -17,7 +18,7 @@ from tpcalc.solvers.covariances import inverse
 from tpcalc.solvers.details import MediumDetails
 from tpcalc.solvers.mesh import Mesh
 from tpcalc.solvers.scatterers import nothing, star
-from tpcalc.solvers.segments import LayerSegments, TimeSegments
+from tpcalc.solvers.segments import IN_CACHE, LayerSegments, TimeSegments
 
 NET, OPT, SCALE = tp.ResNet(), tp.SGD(0.5), tp.DepthScaling()
 TASK = tp.Task((1, .8, -.6, 1.1), (1, -.7, .5, 1.2))
@@ -73,8 +74,10 @@ def test_pieces_do_not_depend_on_the_elements_they_are_cut_by() -> None:
         assert_close(one, two, 1e-11)
 
 
-def test_any_piece_is_a_product_of_aligned_ones() -> None:
-    """Depth 11, no power of two: all pieces against their layers one by one."""
+@pytest.mark.parametrize("in_cache", [1, 32, IN_CACHE])
+def test_any_piece_is_a_product_of_aligned_ones(in_cache: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Depth 11, no power of two: all pieces against their layers one by one, however many are composed at a time."""
+    monkeypatch.setattr("tpcalc.solvers.segments.IN_CACHE", in_cache)
     _, medium = reflect(TASK, OPT, SCALE, 11, "plain")
     cut = LayerSegments(medium)
     layers = [cut._piece(l, l + 1) for l in range(11)]
@@ -128,6 +131,14 @@ def test_many_questions_solve_once(depth: Any) -> None:
     run.gradient_difference(2, 0.5, 0.5)
     run.cross_covariance(2, 1, 0, 0, 0.5, 0.25)
     assert len(told) == before
+
+
+def test_too_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine of four megabytes: the solution is there, pairs of its layers are too many."""
+    run = tp.train(NET, TASK, OPT, SCALE, 4000, keep_nodes="all")
+    monkeypatch.setattr(os, "sysconf", lambda name: {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1024}[name])
+    with pytest.raises(MemoryError, match="covariances across 4000 layers needs .* smaller depth fit"):
+        run.feature_difference(1, 0.0, 0.5)
 
 
 def test_real_networks_average_over_their_coordinates() -> None:

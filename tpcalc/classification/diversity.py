@@ -13,7 +13,6 @@ from ..programs import SGD, ResNet, Task
 from ..solvers.convergence import fit_order
 from ..solvers.run import Index
 from ..solvers.train import train
-from ..solvers.two_point import ceiling
 from .classify import classify
 
 DEPTHS = tuple(int(depth) for depth in 2 ** np.arange(8, 15, 2))
@@ -93,10 +92,9 @@ def measure_diversity(alpha: Any, gamma: Any, task: Task | None = None, opt: SGD
             found.append(_differences(None, None, SMALL, run.feature_difference(row, p, SMALL), SMALL > 0))
         else:
             eps = 2.0 ** np.arange(max(run.depth.bit_length() - 2, 0)) / run.depth  # whole layers, up to LARGEST
-            start = ceiling(p, run.depth) / run.depth
             crossover = float(run.depth) ** float(2 * (noise - drift))
             smallest = WELL_ABOVE * max(1 / run.depth, crossover if crossover < 1 else 0.0)
-            found.append(_differences(run.depth, crossover, eps, run.feature_difference(row, start, eps),
+            found.append(_differences(run.depth, crossover, eps, run.feature_difference(row, p, eps),
                                       eps >= smallest))
         if progress is not None:
             progress(len(found), len(depths) + 1)

@@ -24,6 +24,8 @@ from .reflection import ReflectionMedium
 from .scatterers import Ends, Scatterer, close, layer, nothing, star
 from .two_point import ceiling
 
+IN_CACHE = 2**13  # numbers of one block of a stack
+
 
 class LayerSegments:
     """Finite depth; layer time p means node ceil(L p), as for Gamma.
@@ -50,15 +52,20 @@ class LayerSegments:
     def _doubled(self) -> list[Scatterer]:
         """Stacks of the aligned pieces of 2, 4, 8, ... layers."""
         depth, rows = self.medium.depth, len(self.medium.rho)
-        # what is kept, and what the largest product works with
-        _checks.memory((8.0 + 30.0) * 8 * depth * rows**2, f"covariances across {depth} layers",
+        _checks.memory(8.0 * 12 * depth * rows**2, f"covariances across {depth} layers",
                        "fewer steps, a smaller batch or a smaller depth fit")
-        even = depth - depth % 2
-        stacks = [star(self._layers(slice(0, even, 2)), self._layers(slice(1, even, 2)))]
+        stacks = [self._paired(self._layers, depth)]
         while len(stacks[-1].response) > 1:
-            even = len(stacks[-1].response) // 2 * 2
-            stacks.append(star(stacks[-1][0:even:2], stacks[-1][1:even:2]))
+            stacks.append(self._paired(stacks[-1].__getitem__, len(stacks[-1].response)))
         return stacks
+
+    def _paired(self, pieces: Callable[[slice], Scatterer], count: int) -> Scatterer:
+        """Pieces 0 and 1, 2 and 3, ... composed, as many at a time as stay in the processor's cache."""
+        even, some = count - count % 2, 2 * max(1, IN_CACHE // len(self.medium.rho) ** 2)
+        parts = [star(pieces(slice(first, min(first + some, even), 2)),
+                      pieces(slice(first + 1, min(first + some, even), 2))) for first in range(0, even, some)]
+        return Scatterer(np.concatenate([part.response for part in parts]),
+                         np.concatenate([part.noise for part in parts]))
 
     def _piece(self, m: int, l: int) -> Scatterer:
         """Layers m + 1..l, by the largest aligned pieces from left to right."""
