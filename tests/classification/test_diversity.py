@@ -74,6 +74,15 @@ def test_differences_at_finite_depth_are_those_of_the_run() -> None:
     assert one.values == pytest.approx(run.feature_difference(2, 0.3, one.eps), rel=1e-12)
 
 
+@pytest.mark.parametrize("alpha, gamma, smallest", [(0.5, 0.5, 4 / 1024), (0.75, 0.25, 4 / 32), (1.5, -0.5, 4 / 1024)])
+def test_only_pieces_well_above_one_layer_and_the_crossover_are_fitted(alpha: float, gamma: float, smallest: float
+                                                                       ) -> None:
+    one = tp.measure_diversity(alpha, gamma, depths=[1024]).depths[0]
+    fitted = one.eps >= smallest
+    power = np.polyfit(np.log(one.eps[fitted]), np.log(one.values[fitted]), 1)[0]
+    assert one.exponent == pytest.approx(1 - power, abs=1e-9)
+
+
 def test_depths_that_are_too_small_to_tell_say_so() -> None:
     """alpha = 0.55: eps* is 0.38 at 2^14, and what is seen below it is noise."""
     found = tp.measure_diversity(0.55, 0.45, depths=[2**14])
