@@ -8,7 +8,9 @@ depth scalings (alpha, gamma) work.
 from sympy import oo as oo
 
 from .calculus import KetEquations as KetEquations, kets as kets
-from .classification import Verdict as Verdict, classify as classify, measure_exponents as measure_exponents
+from .classification import (
+    Diversity as Diversity, Verdict as Verdict, classify as classify, measure_diversity as measure_diversity,
+    measure_exponents as measure_exponents)
 from .codegen import Recursion as Recursion, recursion as recursion
 from .errors import Divergence as Divergence, MissingExtra as MissingExtra
 from .interpreters import StepCheck as StepCheck, check_steps as check_steps
