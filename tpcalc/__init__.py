@@ -9,6 +9,8 @@ from sympy import oo as oo
 
 from .calculus import KetEquations as KetEquations, kets as kets
 from .classification import Verdict as Verdict, classify as classify, measure_exponents as measure_exponents
+from .classification import Audit as Audit, NamedRecipes as NamedRecipes, Recipe as Recipe
+from .classification import audit as audit, named_recipes as named_recipes, recipe as recipe
 from .codegen import Recursion as Recursion, recursion as recursion
 from .errors import Divergence as Divergence, MissingExtra as MissingExtra
 from .ledger import Citation as Citation, cite as cite
