@@ -131,17 +131,19 @@ def test_shares_taken_by_decay(name: str, kind: str, expected: sp.Expr) -> None:
 
 @pytest.mark.parametrize("gradient, eps, decay", [(1, 2, 1.5), (1, 0, 1.5), (0.5, 0.25, 1), (1, 2, 0.5)])
 def test_measured_shares_of_coupled_decay_in_adam(gradient: float, eps: float, decay: float) -> None:
-    """The regression of Adam's step on the weights, with decay W added to the gradients."""
+    """The regressions of Adam's step on weights and on gradients, with decay W added to the gradients."""
     depths = 2.0 ** np.arange(8, 20, 2)
     rng = np.random.default_rng(5)
     G, W, step = rng.normal(size=1_000_000), rng.normal(size=1_000_000), _numbers("adam")
     shares = []
     for depth in depths:
         entering = depth**-gradient * G + depth**-decay * W
-        shares.append(np.mean(step(entering, entering, depth**-eps) * W))
-    slope = np.polyfit(np.log(depths), np.log(np.abs(shares)), 1)[0]
-    derived = decay_power("adam", sp.Integer(0), *(sp.Rational(x) for x in (decay, gradient, eps)), kind="coupled")
-    assert -slope == pytest.approx(float(derived), abs=0.1)
+        taken = step(entering, entering, depth**-eps)
+        shares.append([np.mean(taken * W), np.mean(taken * G)])
+    slopes = np.polyfit(np.log(depths), np.log(np.abs(shares)), 1)[0]
+    zero, w_, a_, e_ = (sp.Rational(x) for x in (0, decay, gradient, eps))
+    assert -slopes[0] == pytest.approx(float(decay_power("adam", zero, w_, a_, e_, kind="coupled")), abs=0.1)
+    assert -slopes[1] == pytest.approx(float(update_power("adam", a_, zero, e_, beside=w_)), abs=0.1)
 
 
 @pytest.mark.parametrize("power, fate", [(-1, "explodes"), (0, "visible"), (sp.Rational(1, 3), "dies out")])

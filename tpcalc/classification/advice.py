@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Iterator
 
 import sympy as sp
 
 from ..parametrizations import DepthChoices, DepthScaling
-from .faithful import decay_fate, direction_power, eps_dominates
+from .faithful import decay_fate, direction_power, eps_dominates, update_power
 
 BEST = DepthScaling()  # Depth-muP, the one scaling that has every property (paper B, Claim 5.5)
 
@@ -15,6 +16,14 @@ BEST = DepthScaling()  # Depth-muP, the one scaling that has every property (pap
 def power(exponent: sp.Expr, base: str = "L") -> str:
     """L^(1/2), L, 1."""
     return "1" if exponent == 0 else base if exponent == 1 else f"{base}^({exponent})"
+
+
+def moved_by(choices: DepthChoices) -> sp.Expr:
+    """g_W, the size L^-g_W of what gradients do to the raw matrix in one step; a coupled decay may be in their way."""
+    coupled = choices.weight_decay is not None and choices.decay == "coupled"
+    beside = -(choices.weight_decay + choices.init) if coupled else None
+    eps = None if choices.eps is None else -choices.eps
+    return update_power(choices.optimizer, -choices.gradient_power, -choices.lr, eps, beside)
 
 
 def warnings(choices: DepthChoices, alpha: sp.Expr, gamma: sp.Expr, lost: sp.Expr | None) -> Iterator[str]:
@@ -71,7 +80,7 @@ def _raw(choices: DepthChoices) -> Iterator[str]:
 def _decay(choices: DepthChoices, lost: sp.Expr) -> Iterator[str]:
     assert choices.weight_decay is not None
     fate, added = decay_fate(lost), choices.weight_decay + choices.init
-    if choices.decay == "coupled" and added > choices.gradient_power:
+    if moved_by(choices) != moved_by(replace(choices, weight_decay=None)):
         yield (f"weight decay dominates the gradients: it adds terms of order {power(added)} to gradients of order "
                f"{power(choices.gradient_power)}")
     if fate != "visible":

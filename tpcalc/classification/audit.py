@@ -9,9 +9,9 @@ import sympy as sp
 
 from ..calculus.printing import latex
 from ..parametrizations import DepthChoices, DepthScaling
-from .advice import BEST, power, warnings
+from .advice import BEST, moved_by, power, warnings
 from .classify import classify
-from .faithful import decay_power, direction_power, optimizer_name, update_power
+from .faithful import decay_power, optimizer_name
 from .recipe import MEANING, Recipe, realise, visible_decay
 from .verdict import Verdict
 
@@ -90,6 +90,9 @@ def audit(branch: Any, lr: Any, optimizer: Any = "adam", eps: Any = 0, init: Any
     for flag, value in (("decoupled", decoupled), ("independent", independent)):
         if not isinstance(value, bool):
             raise ValueError(f"{flag}: {value!r} given; allowed are False and True")
+    if independent and not decoupled:
+        raise ValueError("independent: True given with decoupled False; a decay inside the gradient takes part in the "
+                         "update, allowed is one of them")
     kind = "independent" if independent else "decoupled" if decoupled else "coupled"
     return judge_choices(DepthChoices(branch, lr, optimizer_name(optimizer), eps, init, weight_decay, kind, gradient),
                          base_depth)
@@ -103,17 +106,17 @@ def judge_choices(choices: DepthChoices, base_depth: float = 1, caveat: str = ""
     """
     a, c, b = -choices.gradient_power, -choices.lr, -choices.init
     e = None if choices.eps is None else -choices.eps
-    alpha, gamma = b - choices.branch, update_power(choices.optimizer, a, c, e) - b
+    moved = moved_by(choices)
+    alpha, gamma = b - choices.branch, moved - b
     w = None if choices.weight_decay is None else -choices.weight_decay
     lost = None if w is None else decay_power(choices.optimizer, c, w, a, e, b, choices.decay)
     DepthScaling(alpha, gamma, base_depth=base_depth)  # refuses a base depth that is not positive
     verdict = classify(alpha, gamma)
-    direction = direction_power(choices.optimizer, a, e)
     reasons = [
         f"branch {power(choices.branch)} times init {power(choices.init)}: blocks of order {power(-alpha)}",
         f"gradients of order {power(-a)}, which {choices.optimizer} turns into directions of order "
-        f"{power(-direction)}; times the learning rate {power(choices.lr)}: updates of order {power(-direction - c)}, "
-        f"relative to the initial weights {power(-gamma)}"]
+        f"{power(c - moved)}; times the learning rate {power(choices.lr)}: updates of order {power(-moved)}, relative "
+        f"to the initial weights {power(-gamma)}"]
     if w is not None and lost is not None:
         reasons.append(f"{choices.decay} weight decay {power(-w)}: a share of order {power(-lost)} of a weight a step")
     return Audit(choices, alpha, gamma, lost, verdict, tuple(warnings(choices, alpha, gamma, lost)), tuple(reasons),

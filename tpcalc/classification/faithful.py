@@ -62,9 +62,16 @@ def direction_power(optimizer: Any, gradient: sp.Expr, eps: sp.Expr | None = Non
     return leading_power(found.subs(EPS, 0), sizes) if eps is None else leading_power(found, {**sizes, EPS: eps})
 
 
-def update_power(optimizer: Any, gradient: sp.Expr, rate: sp.Expr, eps: sp.Expr | None = None) -> sp.Expr:
-    """g_W: one update moves the weights by L^-g_W. Source: paper B, Definition 4.1."""
-    return rate + direction_power(optimizer, gradient, eps)
+def update_power(optimizer: Any, gradient: sp.Expr, rate: sp.Expr, eps: sp.Expr | None = None,
+                 beside: sp.Expr | None = None) -> sp.Expr:
+    """g_W: one update moves the weights by L^-g_W. Source: paper B, Definition 4.1.
+
+    beside: the size of another term that enters the optimizer with the gradient. It takes no part in the move, but
+    where it is the larger one the direction is its own, and the gradient changes it by the gradient's share (exactly
+    so for SGD, which then moves as without it).
+    """
+    entering = gradient if beside is None else sp.Min(gradient, beside)
+    return sp.expand(rate + gradient - entering + direction_power(optimizer, entering, eps))
 
 
 def eps_dominates(optimizer: Any, gradient: sp.Expr, eps: sp.Expr | None) -> bool:
@@ -90,16 +97,14 @@ def decay_power(optimizer: Any, rate: sp.Expr, decay: sp.Expr, gradient: sp.Expr
                 init: sp.Expr = sp.Integer(0), kind: str = "decoupled") -> sp.Expr:
     """The share of a weight, L^-(this), that one step's decay takes; ``init``: weights start at the size L^-init.
 
-    kind: "decoupled" W <- (1 - lr decay) W, "independent" W <- (1 - decay) W, "coupled" decay W is added to the
-    gradient. A coupled decay changes the gradient by some share, and the direction by the same share (exactly so for
-    SGD); where it is larger than the gradient, the direction is its own.
+    kind: "decoupled" W <- (1 - lr decay) W, "independent" W <- (1 - decay) W, "coupled" decay W enters the optimizer
+    beside the gradient.
     """
     if kind == "independent":
         return decay
     if kind == "decoupled":
         return rate + decay
-    entering = sp.Min(gradient, decay + init)
-    return sp.expand(decay + update_power(optimizer, entering, rate, eps) - entering)
+    return sp.expand(update_power(optimizer, decay + init, rate, eps, beside=gradient) - init)
 
 
 def decay_fate(power: sp.Expr) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from ..parametrizations.recipes import NAMED
 from .advice import power
 from .audit import Audit, judge_choices
-from .recipe import Recipe, recipe
+from .recipe import recipe
 
 COLUMNS = ("recipe", "optimizer", "branch", "init", "lr", "eps", "weight_decay", "alpha", "gamma", "verdict")
 
@@ -20,18 +20,18 @@ class NamedRecipes(Mapping[str, Audit]):
     """
 
     def __init__(self) -> None:
-        self._recipes: dict[str, Recipe] = {one.name: recipe(one.name) for one in NAMED if not one.outside}
+        recipes = [recipe(one.name) for one in NAMED if not one.outside]
+        self._audits = {one.name: judge_choices(one.choices, caveat=one.caveat) for one in recipes}
         self.outside = {one.name: one.outside for one in NAMED if one.outside}
 
     def __getitem__(self, name: str) -> Audit:
-        found = self._recipes[name]
-        return judge_choices(found.choices, caveat=found.caveat)
+        return self._audits[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._recipes)
+        return iter(self._audits)
 
     def __len__(self) -> int:
-        return len(self._recipes)
+        return len(self._audits)
 
     @property
     def rows(self) -> list[dict[str, str]]:
