@@ -45,7 +45,7 @@ BAD = {
     "an optimizer of unknown size": ("audit --branch -1 --optimizer muon", "'signsgd'"),
     "an unknown recipe": ("audit --recipe magic", "'completep'"),
     "a recipe that is not covered": ("audit --recipe fixup", "m >= 2"),
-    "decay coupled and independent": ("audit --branch -1 --coupled --independent", "--independent"),
+    "decay coupled and independent": ("audit --branch -1 --coupled --independent", "allowed is one of them"),
     "one depth": ("report --depths 16", "'16'"),
     "depths that shrink": ("report --depths 16,8", "growing"),
     "depths from zero": ("report --depths 0:16", "growing"),
