@@ -46,6 +46,7 @@ def test_known_recipes(given: dict[str, Any], exponents: tuple, name: str) -> No
     found = tp.audit(**given)
     assert (found.alpha, found.gamma) == exponents and found.verdict.name == name
     assert found.verdict == tp.classify(*exponents)
+    assert found.faithful_at_init == (found.verdict.faithful_at_init and "init" not in given)
 
 
 def test_named_recipes_are_those_of_the_table() -> None:
@@ -108,9 +109,17 @@ def test_what_is_advised_is_depth_mup_with_nothing_to_warn_of(
     (dict(branch=-1.5, lr=0.5, eps=None), "updates are L^(1/2) times as large as the initial weights"),
     (dict(branch=-H, lr=-H, eps=-H, weight_decay=0), "weight decay dies out"),
     (dict(branch=-H, lr=-H, eps=-H, weight_decay=1), "weight decay explodes"),
-    (dict(branch=-H, lr=-H, eps=-H, weight_decay=0, decoupled=False), "weight decay dominates the gradients")])
+    (dict(branch=-H, lr=-H, eps=-H, weight_decay=0, decoupled=False), "weight decay dominates the gradients"),
+    (dict(branch=-H, lr=-H, eps=None, init=-H / 2, weight_decay=0, decoupled=False),
+     "it adds terms of order L^(-1/4)")])
 def test_warnings(given: dict[str, Any], said: str) -> None:
     assert len([one for one in tp.audit(**given).warnings if said in one]) == 1
+
+
+def test_weights_that_start_small_decay_by_little() -> None:
+    """What a coupled decay adds to the gradients is as small as the weights: here, as the gradients."""
+    found = tp.audit(-H, -H, eps=None, init=-H, weight_decay=0, decoupled=False)
+    assert not any("dominates" in one for one in found.warnings) and found.gamma == 0
 
 
 def test_what_is_silent() -> None:

@@ -37,7 +37,7 @@ def test_solved_recipes(optimizer: str, name: str, exponents: tuple) -> None:
     assert (again.alpha, again.gamma) == exponents and again.faithful_at_init
     assert "decoupled" in found.decays and "independent" in found.decays
     for kind, size in found.decays.items():
-        decayed = audited(found.choices, weight_decay=size, decoupled=kind == "decoupled",
+        decayed = audited(found.choices, weight_decay=size, decoupled=kind != "coupled",
                           independent=kind == "independent")
         assert decayed.decay == 0, kind
 

@@ -78,6 +78,7 @@ def test_derive(capsys: pytest.CaptureFixture[str]) -> None:
     ("--branch -1 --lr 0 --optimizer adam --eps -1", dict(branch=-1, lr=0, eps=-1)),
     ("--branch 0 --init -1/2 --weight-decay -0.5 --coupled", dict(branch=0, lr=0, init=-0.5, weight_decay=-0.5,
                                                                   decoupled=False)),
+    ("--branch -1/2 --lr -1/2 --no-eps --gradient -1/4", dict(branch=-0.5, lr=-0.5, eps=None, gradient=-0.25)),
     ("--branch -1/2 --lr 1/2 --optimizer sgd", dict(branch=-0.5, lr=0.5, optimizer="sgd"))])
 def test_audit(line: str, given: dict, capsys: pytest.CaptureFixture[str]) -> None:
     expected = tp.audit(**given)

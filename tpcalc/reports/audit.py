@@ -20,8 +20,8 @@ def audit(args: argparse.Namespace) -> int:
         found = recipe(args.recipe)
         result = judge_choices(found.choices, caveat=found.caveat)
     else:
-        result = audit_powers(args.branch, args.lr, args.optimizer, args.eps, args.init, args.weight_decay,
-                              not args.coupled, args.independent)
+        result = audit_powers(args.branch, args.lr, args.optimizer, None if args.no_eps else args.eps, args.init,
+                              args.weight_decay, not args.coupled, args.independent, args.gradient)
     if args.json:
         print(json.dumps(as_data(result), indent=1))
     elif args.latex:

@@ -112,12 +112,16 @@ def _audit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lr", type=exact_number, default=Fraction(0), metavar="P",
                         help="the learning rate of blocks goes like L^P")
     parser.add_argument("--optimizer", default="adam", metavar="NAME", help="sgd, momentum, signsgd, adam or adamw")
-    parser.add_argument("--eps", type=exact_number, default=Fraction(0), metavar="P",
-                        help="Adam's eps goes like L^P; 0 where it is not scaled")
+    eps = parser.add_mutually_exclusive_group()
+    eps.add_argument("--eps", type=exact_number, default=Fraction(0), metavar="P",
+                     help="Adam's eps goes like L^P; 0 where it is not scaled")
+    eps.add_argument("--no-eps", action="store_true", help="Adam's eps is negligible")
     parser.add_argument("--init", type=exact_number, default=Fraction(0), metavar="P",
                         help="initial weights of blocks go like L^P")
     parser.add_argument("--weight-decay", type=exact_number, metavar="P",
                         help="weight decay goes like L^P; none if not given")
+    parser.add_argument("--gradient", type=exact_number, metavar="P",
+                        help="gradients go like L^P; like the branches if not given")
     parser.add_argument("--coupled", action="store_true", help="weight decay is added to the gradient")
     parser.add_argument("--independent", action="store_true", help="weight decay is not multiplied by the learning "
                                                                    "rate")
