@@ -19,7 +19,6 @@ def classify(alpha: Any, gamma: Any, net: ResNet | None = None) -> Verdict:
     net = ResNet() if net is None else net
     if not isinstance(net, ResNet):
         raise ValueError(f"net: {net!r} given; allowed is a tp.ResNet or None")
-    net.require_plain("tp.classify")
     a, g = exact("alpha", alpha), exact("gamma", gamma)
     for name, value in (("alpha", a), ("gamma", g)):
         if not value.is_number:

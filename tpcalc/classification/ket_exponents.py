@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Iterable
 
 import sympy as sp
 
 from ..calculus import KetEquations
-from ..calculus.kets import Bracket, Hat, random_parts
+from ..calculus.kets import Bracket, Ket
 from ..calculus.setting import Product
 from ..limits import Affine, Cell, Contribution, Exponent, KetTerms, Orders, entrywise, join
 from .sizes import Exponents
@@ -27,54 +26,73 @@ class _KetReader:
         terms = KetTerms(equations)
         self.stream = min(terms.accumulating)
         self.size = len(found.parameters)
-        entering = [one for one in self._to_stream(1, "") if one.rule == "independent layers"]
-        self.entering = [one for one in entering if not one.update]
-        self.branch = self.entering[0].weight - Affine.number(Fraction(1, 2), self.size)
+        born = next(one for one in self._to_stream(0) if one.rule == "independent layers" and not one.update)
+        self.branch = born.weight - Affine.number(Fraction(1, 2), self.size)
 
     def read(self, phi: sp.Expr) -> Exponents:
         forward = [p for p in self.setting.products if not p.transposed]
-        dx = self._of("change ", 1, self.stream)
+        dx, df = self._of("change ", 1, self.stream), self.cell.of("f", 1)
+        if self.cell.explosions:  # what the first update does to features that were there before it
+            dx = join(self._direct(one) for one in self.found.contributions if self._is_change(one, self.stream))
+            df = join(self._direct(one) for one in self.found.contributions if one.update
+                      and one.target[1:4] == (1, -1, self.stream) and one.target[0].startswith("d "))
         hidden = join(self._of("", 0, self.setting.family_number(p.matvec.vector)) for p in forward)
         changes = join(self._change(p, False) for p in forward)
         updates = join(self._change(p, True) for p in forward)
         bent = join(self._change(p, True) for p in forward if self._is_bent(p))
         error = bent.power(Fraction(3, 2) if entrywise.has_kinks(phi) else Fraction(2))
-        coherent = [one for one in self._to_stream(1, "") if one.rule == "layers"]
-        return Exponents(
+        adding = {rule: join(self.cell.weight(one) for one in self._to_stream(1) if one.rule == rule)
+                  for rule in ("layers", "independent layers")}
+        exploded = bool(self.cell.explosions) and self.cell.explosions[0][0][1] == 0
+        found = Exponents(
             x_init=self._of("", 0, self.stream), h_init=hidden, f_init=self.cell.of("f", 0), dx=dx,
-            dh=changes, df=self.cell.of("f", 1), update=updates,
-            noise=join(self.cell.weight(one) for one in self._to_stream(1, "") if one.rule == "independent layers"),
-            drift=join(self.cell.weight(one) for one in coherent),
+            dh=changes.plus(dx), df=df, update=updates,
+            noise=adding["independent layers"], drift=adding["layers"],
             linearisation=Exponent.single(self.branch).times(error),
             explosions=tuple((int(key[1]), v) for key, v in self.cell.explosions), grows=self.cell.grows,
-        ).pruned(self.cell.region)
+            exact=False).pruned(self.cell.region)
+        return found.without_training() if exploded else found
 
     def _of(self, head: str, t: int, family: int) -> Exponent:
         """The size of a ket, or of its change since the first step."""
         return join(e for key, e in self.cell.exponents.items()
                     if len(key) == 4 and key[1:] == (t, -1, family) and str(key[0]).startswith("change ") == bool(head))
 
-    def _to_stream(self, t: int, head: str) -> Iterable[Contribution]:
-        return [one for one in self.found.contributions if len(one.target) == 4
-                and one.target[1:] == (t, -1, self.stream) and one.target[0] in (head + "slow", head + "mean")]
+    @staticmethod
+    def _is_change(one: Contribution, family: int) -> bool:
+        """Is it a term of the first update, in the change of a family?"""
+        return one.update and one.target[1:] == (1, -1, family) and str(one.target[0]).startswith("change ")
+
+    def _direct(self, one: Contribution) -> Exponent:
+        """A term of the second step with everything else in it as it was at the first."""
+        found = Exponent.single(one.weight)
+        for factor in one.factors:
+            found = found.times(self.cell.of(factor[0], 0, *factor[2:]))
+        return found
+
+    def _to_stream(self, t: int) -> list[Contribution]:
+        return [one for one in self.found.contributions if one.target[1:] == (t, -1, self.stream)
+                and not str(one.target[0]).startswith(("change ", "d "))]
 
     def _change(self, product: Product, acts: bool) -> Exponent:
         """The change of W v in one layer; acts: only what updates of W do to v."""
         target = self.setting.family_number(product.place.statement.target)
-        found = [] if acts else [self._of("change ", 1, self.setting.family_number(product.matvec.vector))]
+        vector = self.setting.family_number(product.matvec.vector)
+        found = [self._of("change ", 1, vector)] if not acts and not self.cell.explosions else []
         for one in self.found.contributions:
-            if (one.update and one.target[1:] == (1, -1, target) and str(one.target[0]).startswith("change ")
-                    and (one.term.has(Bracket) or not acts)):
+            if self._is_change(one, target) and (one.term.has(Bracket) or not acts):
                 gain = {"layers": 1, "independent layers": Fraction(1, 2)}.get(one.rule)
                 inside = Affine.number(0, self.size) if gain is None else self.branch + Affine.number(gain, self.size)
-                found.append(self.cell.weight(one).times(Exponent.single(inside * -1)))
+                weight = self._direct(one) if self.cell.explosions else self.cell.weight(one)
+                found.append(weight.times(Exponent.single(inside * -1)))
         return join(found)
 
     def _is_bent(self, product: Product) -> bool:
-        """Is an entrywise function, not a linear one, taken of what the product makes?"""
+        """Is an entrywise function taken of what the product makes, that is not linear in it?"""
         made = product.place.statement.target
         for e in self.equations.equations:
-            for factor in e.value.atoms(sp.Function) if e.place.position <= self._last_forward else ():
-                if any(not isinstance(k, Hat) and k.vector.same_family(made) for k in random_parts(factor)):
+            if isinstance(e.target, Ket) and e.place.loops == product.place.loops:
+                kets = [k for k in e.value.atoms(Ket) if k.vector.same_family(made)]
+                if any(sp.diff(e.value.xreplace({k: sp.Symbol("h")}), sp.Symbol("h"), 2) != 0 for k in kets):
                     return True
         return False

@@ -9,14 +9,15 @@ import sympy as sp
 
 from ..calculus.printing import latex
 from ..limits import Region, point_of
-from .exponents import ALPHA, GAMMA, Exponents
+from .exponents import ALPHA, GAMMA
+from .sizes import Exponents
 
 
 @dataclass(frozen=True)
 class Verdict:
     """What a depth scaling does, for networks trained by one-homogeneous faithful updates.
 
-    Flags are True, False, or None where undefined. stable_in_training is Definition 5.2, with h;
+    Flags are True, False, or None where undefined or undecided. stable_in_training is Definition 5.2, with h;
     output_stable asks for x and f only. diversity_exponent: Definition 5.6, at t >= 1 and generic layer.
     layerwise_linear: Definition G.1, for a smooth activation in place of a linear one, which is always linear.
     exponents: powers of L by name; reasons: a sentence a flag. Source: paper B, section 5 and appendix G.5.
@@ -26,12 +27,12 @@ class Verdict:
     gamma: sp.Expr
     name: str
     stable_at_init: bool
-    stable_in_training: bool
-    output_stable: bool
+    stable_in_training: bool | None
+    output_stable: bool | None
     nontrivial: bool | None
     faithful_at_init: bool
-    faithful_in_training: bool
-    feature_learning: bool
+    faithful_in_training: bool | None
+    feature_learning: bool | None
     redundant: bool | None
     layerwise_linear: bool | None
     diversity_exponent: sp.Expr | None
@@ -59,21 +60,25 @@ def _power(exponent: sp.Expr) -> str:
 
 def judge(alpha: sp.Expr, gamma: sp.Expr, region: Region, exponents: Exponents) -> Verdict:
     """Apply the definitions of paper B, section 5, to the exponents of the region that (alpha, gamma) lies in."""
-    point = point_of({ALPHA: alpha, GAMMA: gamma}, (ALPHA, GAMMA))
+    point = point_of({ALPHA: alpha, GAMMA: gamma}, (ALPHA, GAMMA)) if region.size else ()
     e = SimpleNamespace(**exponents.at(point))
     starts = bool(max(e.x_init, e.h_init, e.f_init) <= 0)
     later = [(t, v.at(point)) for t, v in exponents.explosions]
-    outputs = bool(starts and max(e.dx, e.df) <= 0 and not later and not exponents.grows)
-    stable = bool(outputs and e.dh <= 0)
+    breaks = bool(later or exponents.grows)
+    undecided = starts and breaks and max(e.dx, e.df) <= 0 and not exponents.exact
+    outputs = None if undecided else bool(starts and max(e.dx, e.df) <= 0 and not breaks)
+    stable = None if undecided and e.dh <= 0 else bool(outputs and e.dh <= 0)
     nontrivial = bool(e.df == 0) if outputs else None
     faithful_init = bool(e.h_init == 0)
-    faithful = bool(outputs and max(e.h_init, e.dh) == 0)
-    learning = bool(outputs and e.dh == 0)
+    faithful = None if undecided and e.dh <= 0 else bool(outputs and max(e.h_init, e.dh) == 0)
+    learning = None if undecided else bool(outputs and e.dh == 0)
     diversity = _diversity(e) if outputs else None
     linear = bool(e.linearisation < -1) if outputs else None
     redundant = None if diversity is None else bool(diversity == 0)
     if not starts:
         name = "explodes at initialisation"
+    elif undecided:
+        name = "undecided, with h growing"
     elif not outputs:
         name = "unstable in training"
     elif not nontrivial:
@@ -89,7 +94,8 @@ def judge(alpha: sp.Expr, gamma: sp.Expr, region: Region, exponents: Exponents) 
         f"training: one step changes {_sizes(x=e.dx, h=e.dh, f=e.df)}"
         + (f"; at step {later[0][0]} a sweep multiplies by exp(L^({later[0][1]}))" if later and starts else "")
         + ("; exponents grow with every step" if exponents.grows else "")
-        + f": x and f {_word(outputs, 'are', 'are not')} stable, with h {_word(stable, 'stable', 'not stable')}",
+        + (", at most; the activation may hold it back, so that x and f are undecided" if undecided else
+           f": x and f {_word(outputs, 'are', 'are not')} stable, with h {_word(stable, 'stable', 'not stable')}"),
         _undefined("nontrivial", nontrivial) or
         f"nontrivial: the change of f is {_size(e.df)}: {_word(nontrivial, 'yes', 'no')}",
         f"faithful: h is {_size(e.h_init)} at initialisation ({_word(faithful_init, 'yes', 'no')}) and "

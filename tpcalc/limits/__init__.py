@@ -1,7 +1,10 @@
 """Depth limits: powers of L in derived recursions, regions of the exponents, functional integrals, rates."""
 
+from . import entrywise as entrywise
 from .affine import Affine as Affine, point_of as point_of
-from .exponent import EXPLODES as EXPLODES, Exponent as Exponent
+from .exponent import EXPLODES as EXPLODES, Exponent as Exponent, join as join
+from .ket_terms import KetTerms as KetTerms
 from .orders import Cell as Cell, Orders as Orders, orders as orders, settled_orders as settled_orders
+from .parts import Key as Key
 from .region import Condition as Condition, Region as Region
-from .terms import HERE as HERE, Contribution as Contribution, Key as Key, Terms as Terms
+from .terms import HERE as HERE, Contribution as Contribution, Terms as Terms, Values as Values

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Sequence
+from typing import Iterable, Sequence
 
 import sympy as sp
 
@@ -78,3 +78,11 @@ def _pruned(forms: frozenset[Affine], region: Region) -> frozenset[Affine]:
 
 
 EXPLODES = Exponent(explodes=True)
+
+
+def join(exponents: Iterable[Exponent]) -> Exponent:
+    """The exponent of a sum."""
+    found = Exponent()
+    for one in exponents:
+        found = found.plus(one)
+    return found

@@ -50,7 +50,7 @@ class Cell:
 
     def of(self, *key: object) -> Exponent:
         """The exponent of a quantity, -oo where it vanishes."""
-        return self.exponents.get(tuple(sp.sympify(p) if not isinstance(p, str) else p for p in key), Exponent())
+        return self.exponents.get(key, Exponent())
 
     def weight(self, one: Contribution) -> Exponent:
         """The exponent of a term."""

@@ -1,0 +1,89 @@
+"""The exponents of L that a verdict reads, from the terms of a linear network's derived recursion."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Callable, Iterable
+
+from ..calculus import RecursionEquations
+from ..calculus.setting import Product
+from ..limits import HERE, Affine, Cell, Contribution, Exponent, Key, Orders, Terms, join
+from .sizes import Exponents
+
+
+def read_exponents(recursion: RecursionEquations, found: Orders, cell: Cell) -> Exponents:
+    """Sizes of vectors from those of their coefficients."""
+    return _Reader(recursion, found, cell).read()
+
+
+class _Reader:
+    """Reads sizes of vectors off the terms of their coefficients, on one cell.
+
+    A hat-ket brings its standard deviation; Gamma's factor sqrt(L) is made for hat-kets of all layers together, not
+    for that of the own layer alone.
+    """
+
+    def __init__(self, recursion: RecursionEquations, found: Orders, cell: Cell) -> None:
+        self.found, self.cell = found, cell
+        self.setting = recursion.setting
+        self.stream = min(Terms(recursion).accumulating)  # the first family that layers add to
+        self.forward = [p for p in self.setting.products if not p.transposed]
+        born = [one for one in self._terms(1, self.stream) if one.rule == "born" and one.target[2] == 1]
+        self.branch = next(iter(born)).weight - Affine.number(Fraction(1, 2), 2)  # eps sqrt(L) where a hat-ket is born
+        self.born = born
+
+    def read(self) -> Exponents:
+        of = self.cell.of
+        dx = self._largest(one for one in self._terms(1, self.stream) if one.update)
+        changes, dh, update = {self.stream: dx}, Exponent(), Exponent()
+        for p in self.forward:
+            acted = self._of_product(p, lambda one: any(f[0] == "C" for f in one.factors))
+            vector = self.setting.family_number(p.matvec.vector)
+            changed = changes[vector].plus(self._of_product(p, lambda one: True))
+            changes.setdefault(self._family(p), changed)
+            dh, update = dh.plus(changed), update.plus(acted)
+        start = join(self._in_vector(one.target, self.cell.weight(one)) for one in self._terms(0, self.stream))
+        linear = Exponent.single(self.branch).times(update).times(update)
+        found = Exponents(
+            x_init=start.plus(self._boundary()),
+            h_init=join(of("C", 0, 0, p.number).power(Fraction(1, 2)) for p in self.forward),
+            f_init=of("f", 0), dx=dx, dh=dh, df=of("f", 1), update=update,
+            noise=self._largest(self.born), drift=dx, linearisation=linear,
+            explosions=tuple((int(key[1]), v) for key, v in self.cell.explosions), grows=self.cell.grows)
+        exploded = bool(self.cell.explosions) and self.cell.explosions[0][0][1] == 0
+        return found.without_training() if exploded else found.pruned(self.cell.region)
+
+    def _terms(self, t: int, family: int) -> list[Contribution]:
+        return [one for one in self.found.contributions if one.target[:2] == ("Gamma", t) and one.target[3] == family]
+
+    def _family(self, product: Product) -> int:
+        """The family that the product enters."""
+        return self.setting.family_number(product.place.statement.target)
+
+    def _of_product(self, product: Product, chosen: Callable[[Contribution], bool]) -> Exponent:
+        """The size, in W v of one layer, of the chosen terms that updates bring to it."""
+        family = self._family(product)
+        found = Exponent()
+        for one in self._terms(1, family):
+            if one.update and chosen(one):
+                gain = Affine.number(1, 2) if one.rule == "layers" else Affine.number(0, 2)
+                size = self.cell.weight(one) if family != self.stream else self.cell.weight(one).times(
+                    Exponent.single((self.branch + gain) * -1))
+                found = found.plus(self._in_vector(one.target, size))
+        return found
+
+    def _largest(self, terms: Iterable[Contribution]) -> Exponent:
+        return join(self._in_vector(one.target, self.cell.weight(one)) for one in terms)
+
+    def _in_vector(self, target: Key, size: Exponent) -> Exponent:
+        """The size that a coefficient of this size gives its vector."""
+        r, b = target[2], target[4]
+        if r < 0:
+            return size
+        lone = Exponent.single(Affine.number(Fraction(-1, 2) if HERE in target else 0, 2))
+        return size.times(self.cell.of("C", r, r, b).power(Fraction(1, 2))).times(lone)
+
+    def _boundary(self) -> Exponent:
+        """The size of the stream's initial vectors."""
+        return join(self.cell.of("Gamma", 0, -1, self.stream, b)
+                          for b in range(len(self.setting.program.vectors)))

@@ -1,0 +1,55 @@
+"""The exponents of L that a verdict reads."""
+
+from __future__ import annotations
+
+from dataclasses import Field, dataclass, fields, replace
+from typing import Any, Sequence
+
+import sympy as sp
+
+from ..limits import EXPLODES, Exponent, Region
+
+
+@dataclass(frozen=True)
+class Exponents:
+    """Powers of L on a region of the plane: -oo where a quantity vanishes, +oo where it explodes.
+
+    x_init, h_init, f_init: sizes at initialisation; dx, dh, df: their changes after one step on the same
+    input; update: of the weight update's action on x, in h; noise, drift: what a piece of the network of
+    length eps adds to x, the former times eps^(1/2), the latter times eps; linearisation: the error in x of
+    one layer when a smooth activation is linearised in the update. explosions: training steps and v of what grows
+    like exp(L^v), the first one first; grows: exponents grow from one training step to the next; exact: no upper bounds
+    among these two.
+    """
+
+    x_init: Exponent
+    h_init: Exponent
+    f_init: Exponent
+    dx: Exponent
+    dh: Exponent
+    df: Exponent
+    update: Exponent
+    noise: Exponent
+    drift: Exponent
+    linearisation: Exponent
+    explosions: tuple[tuple[int, Exponent], ...] = ()
+    grows: bool = False
+    exact: bool = True
+
+    def pruned(self, region: Region) -> "Exponents":
+        """Without affine forms that are nowhere on the region the largest."""
+        return replace(self, **{f.name: getattr(self, f.name).pruned(region) for f in self.sizes()})
+
+    def without_training(self) -> "Exponents":
+        """Where the network explodes at initialisation, training has nothing to start from."""
+        kept = ("x_init", "h_init", "f_init")
+        return replace(self, **{f.name: EXPLODES for f in self.sizes() if f.name not in kept})
+
+    def at(self, point: Sequence[Any]) -> dict[str, sp.Expr]:
+        """Values at (alpha, gamma), by name."""
+        return {f.name: getattr(self, f.name).at(point) for f in self.sizes()}
+
+    @classmethod
+    def sizes(cls) -> list[Field]:
+        """The fields that are exponents."""
+        return [f for f in fields(cls) if f.name not in ("explosions", "grows", "exact")]
