@@ -9,7 +9,7 @@ import sympy as sp
 from ..calculus import KetEquations
 from ..calculus.kets import Bracket, Ket
 from ..calculus.setting import Product
-from ..limits import Affine, Cell, Contribution, Exponent, KetTerms, Orders, entrywise, join
+from ..limits import Affine, Cell, Contribution, Exponent, Key, KetTerms, Orders, entrywise, join
 from .sizes import Exponents
 
 
@@ -33,9 +33,7 @@ class _KetReader:
         forward = [p for p in self.setting.products if not p.transposed]
         dx, df = self._of("change ", 1, self.stream), self.cell.of("f", 1)
         if self.cell.explosions:  # what the first update does to features that were there before it
-            dx = join(self._direct(one) for one in self.found.contributions if self._is_change(one, self.stream))
-            df = join(self._direct(one) for one in self.found.contributions if one.update
-                      and one.target[1:4] == (1, -1, self.stream) and one.target[0].startswith("d "))
+            dx = df = self._moved_family(self.stream)
         hidden = join(self._of("", 0, self.setting.family_number(p.matvec.vector)) for p in forward)
         changes = join(self._change(p, False) for p in forward)
         updates = join(self._change(p, True) for p in forward)
@@ -59,15 +57,25 @@ class _KetReader:
                     if len(key) == 4 and key[1:] == (t, -1, family) and str(key[0]).startswith("change ") == bool(head))
 
     @staticmethod
-    def _is_change(one: Contribution, family: int) -> bool:
-        """Is it a term of the first update, in the change of a family?"""
-        return one.update and one.target[1:] == (1, -1, family) and str(one.target[0]).startswith("change ")
+    def _is_change(key: Key, family: int) -> bool:
+        """Is it a change of the family in the second step?"""
+        return key[1:] == (1, -1, family) and str(key[0]).startswith("change ")
 
-    def _direct(self, one: Contribution) -> Exponent:
-        """A term of the second step with everything else in it as it was at the first."""
+    def _moved_family(self, family: int) -> Exponent:
+        return join(self._moved(key, frozenset()) for key in dict.fromkeys(
+            one.target for one in self.found.contributions if self._is_change(one.target, family)))
+
+    def _moved(self, key: Key, seen: frozenset[Key]) -> Exponent:
+        """A change in the second step, all that does not change as it was at the first; no way round a loop."""
+        return join(self._moved_by(one, seen | {key}) for one in self.found.contributions if one.target == key)
+
+    def _moved_by(self, one: Contribution, seen: frozenset[Key]) -> Exponent:
         found = Exponent.single(one.weight)
         for factor in one.factors:
-            found = found.times(self.cell.of(factor[0], 0, *factor[2:]))
+            if not str(factor[0]).startswith("change "):
+                found = found.times(self.cell.of(factor[0], 0, *factor[2:]))
+            else:
+                found = found.times(Exponent() if factor in seen else self._moved(factor, seen))
         return found
 
     def _to_stream(self, t: int) -> list[Contribution]:
@@ -80,10 +88,10 @@ class _KetReader:
         vector = self.setting.family_number(product.matvec.vector)
         found = [self._of("change ", 1, vector)] if not acts and not self.cell.explosions else []
         for one in self.found.contributions:
-            if self._is_change(one, target) and (one.term.has(Bracket) or not acts):
+            if one.update and self._is_change(one.target, target) and (one.term.has(Bracket) or not acts):
                 gain = {"layers": 1, "independent layers": Fraction(1, 2)}.get(one.rule)
                 inside = Affine.number(0, self.size) if gain is None else self.branch + Affine.number(gain, self.size)
-                weight = self._direct(one) if self.cell.explosions else self.cell.weight(one)
+                weight = self._moved_by(one, frozenset()) if self.cell.explosions else self.cell.weight(one)
                 found.append(weight.times(Exponent.single(inside * -1)))
         return join(found)
 
