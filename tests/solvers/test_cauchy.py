@@ -16,7 +16,7 @@ from tpcalc.solvers.cauchy import _geometric
 from tpcalc.solvers.convergence import fit_order
 
 NET, OPT, SCALE = tp.ResNet("linear"), tp.SGD(1.0), tp.DepthScaling()
-TASK = tp.Task([1, 0.8, -0.6], [1, -0.7, 0.5])
+TASK = tp.Task([1, 0.8, -0.6, 0.7], [1, -0.7, 0.5, -1])  # crossing is 0 before the fourth step
 DEPTHS = [2, 4, 8, 16]
 
 
@@ -32,7 +32,7 @@ def runs() -> list[tp.Run]:
 
 
 def test_gamma(found: tp.CauchyDifferences, runs: list[tp.Run]) -> None:
-    for k, t in product((2, 3), range(3)):
+    for k, t in product((2, 3), range(4)):
         L, run, half = DEPTHS[k], runs[k], runs[k - 1]
         times = np.arange(L + 1) / L
         for s, a, b in product(range(-1, t), (0, 1), (0, 1)):
@@ -46,7 +46,7 @@ def test_gamma(found: tp.CauchyDifferences, runs: list[tp.Run]) -> None:
 
 
 def test_c(found: tp.CauchyDifferences, runs: list[tp.Run]) -> None:
-    for k, t in product((2, 3), range(3)):
+    for k, t in product((2, 3), range(4)):
         L = DEPTHS[k]
         times = np.arange(1, L + 1) / L
         for s, a in product(range(t + 1), (0, 1)):
@@ -58,7 +58,8 @@ def test_c(found: tp.CauchyDifferences, runs: list[tp.Run]) -> None:
 
 def test_crossing_the_own_layer(found: tp.CauchyDifferences, runs: list[tp.Run]) -> None:
     L, run = DEPTHS[-1], runs[-1]
-    for t, s in ((1, 0), (2, 0), (2, 1)):
+    assert np.nanmax(found.crossing[-1][3]) > 0.01
+    for t, s in ((1, 0), (2, 1), (3, 0), (3, 1), (3, 2)):
         forward = [run.gamma(t, s, 0, 1, (l - 1) / L, (l + 1) / L) - run.gamma(t, s, 0, 1, (l - 1) / L, l / L)
                    for l in range(1, L)]
         backward = [run.gamma(t, s, 1, 0, l / L, l / L) - run.gamma(t, s, 1, 0, l / L, (l - 1) / L)
