@@ -23,8 +23,8 @@ def test_all_entries_hold(ledger: Ledger) -> None:
 def test_statuses(ledger: Ledger) -> None:
     found = {key: str(status) for key, status in ledger.statuses.items()}
     refuted = {key.split("/")[1] for key, status in found.items() if status.endswith("refuted as printed")}
-    assert refuted == {"ket_equations", "lemma_c3", "lemma_d1", "parameter_update", "proposition_c4",
-                       "theorem_d3"}
+    assert refuted == {"claim_52", "claim_54", "ket_equations", "lemma_c3", "lemma_d1", "parameter_update",
+                       "proposition_c4", "theorem_d3"}
     derived = {key.split("/")[1] for key, status in found.items() if status.startswith("derived")}
     assert derived >= {"outer_product", "remark_e1", "operators", "parameter_update", "ket_equations", "lemma_d1",
                        "lemma_c3", "recursion_h3", "reflection_form"}
