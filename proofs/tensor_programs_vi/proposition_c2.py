@@ -26,10 +26,11 @@ def sizes(depth: int) -> tuple[float, float, float]:
 def evidence() -> Evidence:
     """What stays bounded changes less and less as the depth doubles."""
     changes = np.abs(np.diff([sizes(depth) for depth in DEPTHS], axis=0)).T
+    lengths = tuple(map(float, DEPTHS[2:]))
     names = ("sqrt(L) times the largest coefficient of an earlier hat-ket", "largest coefficient of U and nV",
              "largest bracket")
     return Evidence(rates=tuple(
-        Rate(f"{name}: change from L/2 to L", "L", 1.0, tuple(map(float, DEPTHS[2:])), tuple(map(float, change[1:])), 0.1)
+        Rate(f"{name}: change from L/2 to L", "L", 1.0, lengths, tuple(map(float, change[1:])), 0.1)
         for name, change in zip(names, changes)))
 
 
