@@ -120,7 +120,7 @@ ENTRY = Entry(
     key="tensor_programs_vi/theorem_d3",
     kind="theorem",
     title="convergence of $\\Gamma$ and $C$ when $L = 2^k$",
-    source="Tensor Programs VI, theorem D.3; appendix H.3 for $\\alpha > 1/2$",
+    source="Tensor Programs VI, theorem D.3; appendix H.3",
     says="$\\Gamma$ ($s < t$) and $C$ ($s \\le t$) are Cauchy sequences in $k$. Above $\\alpha = 1/2$ hat-kets count "
          "in units of $L^{-\\alpha}$.",
     statement=statement,
