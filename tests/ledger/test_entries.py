@@ -70,7 +70,8 @@ def test_results_cite_what_they_rest_on() -> None:
     runs = {method: tp.train(tp.ResNet(), task, tp.SGD(), tp.DepthScaling(), depth, method=method)
             for method, depth in (("coefficients", 2), ("reflection", 2), ("collocation", tp.oo))}
     differences = tp.cauchy_differences(tp.ResNet(), task, tp.SGD(), tp.DepthScaling(), [2, 4, 8, 16])
-    for result, key in ((differences, "theorem_d3"), (program, "program_1"), (equations, "ket_equations"), (tp.recursion(equations), "recursion_h3"),
+    assert tp.cite(differences).key == "tensor_programs_vi/theorem_d3"
+    for result, key in ((program, "program_1"), (equations, "ket_equations"), (tp.recursion(equations), "recursion_h3"),
                         (runs["coefficients"], "lemma_d1"), (runs["reflection"], "reflection_form"),
                         (runs["collocation"], "proposition_d2")):
         assert tp.cite(result).key.split("/")[1] == key

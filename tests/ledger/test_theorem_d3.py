@@ -26,6 +26,15 @@ def test_parts_summed_as_formulas_and_one_by_one(step: int, constant: int) -> No
     assert module.counted().subs(numbers) > module.PRINTED_C1.subs(numbers)
 
 
+@pytest.mark.parametrize("t, s", [(1, 0), (2, 1), (3, 0), (3, 2)])
+def test_numbers_of_terms_are_those_of_the_sums(t: int, s: int) -> None:
+    """Over t' < t, s' <= s and b in the first two parts, s' in the last, at most t."""
+    module = proofs_module("_induction")
+    numbers = [number.subs({module.t: t, module.s: s}) for number, _ in module.PARTS]
+    assert numbers[0] == numbers[1] == len([(t1, s1, b) for t1 in range(t) for s1 in range(s + 1) for b in (0, 1)])
+    assert numbers[2] == 1 and numbers[3] == t >= s + 1
+
+
 def test_the_printed_sum_counts_each_part_once() -> None:
     """At c = 1 the printed sum is that of the parts, each counted once: nothing else was left out."""
     module = proofs_module("_induction")
