@@ -20,6 +20,7 @@ from .parametrizations import DepthScaling as DepthScaling
 from .programs import SGD as SGD, SignSGD as SignSGD, ResNet as ResNet, Task as Task, tasks as tasks
 from .programs.builders import program as program
 from .programs.program import Program as Program
+from .solvers import CauchyDifferences as CauchyDifferences, cauchy_differences as cauchy_differences
 from .solvers import Convergence as Convergence, Run as Run, convergence as convergence, train as train
 
 __version__ = "0.1.0"
