@@ -20,8 +20,11 @@ def written() -> dict[str, str]:
     """File names and what belongs in them."""
     recursion = tp.recursion(tp.kets(tp.program(tp.ResNet(), tp.SGD(), SCALE)))
     tanh = tp.kets(tp.program(tp.ResNet("tanh"), tp.SGD(), SCALE))
+    names = sp.symbols("eta beta_1 beta_2 epsilon", positive=True)
+    adam = tp.kets(tp.program(tp.ResNet(train_ends=True), tp.Adam(*names), SCALE))
     return {"program-1.tex": tp.program(tp.ResNet(), tp.SGD(), SCALE).latex(), "lemma-d1.tex": recursion.latex(),
-            "lemma-d1-derivation.tex": recursion.derivation.latex(), "tanh-kets.tex": tanh.latex()}
+            "lemma-d1-derivation.tex": recursion.derivation.latex(), "tanh-kets.tex": tanh.latex(),
+            "adam-kets.tex": adam.latex()}
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +32,8 @@ def texts() -> dict[str, str]:
     return written()
 
 
-@pytest.mark.parametrize("name", ["program-1.tex", "lemma-d1.tex", "lemma-d1-derivation.tex", "tanh-kets.tex"])
+@pytest.mark.parametrize("name", ["program-1.tex", "lemma-d1.tex", "lemma-d1-derivation.tex", "tanh-kets.tex",
+                                  "adam-kets.tex"])
 def test_latex_is_what_was_read(name: str, texts: dict[str, str]) -> None:
     assert texts[name] + "\n" == (FOLDER / name).read_text(encoding="utf-8")
 

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import sympy as sp
 
+from ..programs.algebra import multiplied_out
 from ..programs.language import Vec
 from .kets import Base, Bracket, Covariance, Gamma, Hat, Ket, Response
 from .rules import bounds, join_sums
@@ -91,7 +92,7 @@ class Differentiate:
     source = "paper B, appendix C.3"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
-        return sp.Add(*(self._term(term) for term in sp.Add.make_args(sp.expand(expression))))
+        return sp.Add(*(self._term(term) for term in sp.Add.make_args(multiplied_out(expression))))
 
     def _term(self, term: sp.Expr) -> sp.Expr:
         random = [f for f in sp.Mul.make_args(term) if f.has(Ket, Hat) and not isinstance(f, Response)]
