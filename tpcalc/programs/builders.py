@@ -6,15 +6,15 @@ import sympy as sp
 
 from .._checks import exact
 from ..parametrizations import DepthScaling
-from .activations import activation, is_linear
+from .algebra import multiplied_out
 from .backprop import backpropagate
-from .language import Family, LossDerivative, Mat, MatVec, Moment, Scal, Vec
+from .blocks import block_name, vector
+from .indices import BATCH, L, T, i, l, t
+from .language import Family, LossDerivative, Mat, Moment, Scal, Vec
 from .networks import ResNet
 from .program import Assign, Loop, Program, Statement
-from .updates import OPTIMIZERS, Optimizer, Trainable, rates, start, t, title, update
+from .updates import OPTIMIZERS, Optimizer, Trainable, rates, start, title, update
 
-T, L, BATCH = sp.symbols("T L B", integer=True, positive=True)
-l, i = sp.symbols("l i", integer=True, nonnegative=True)
 UNIT = sp.Symbol("eps", positive=True)  # the branch multiplier, while the backward pass is derived
 
 
@@ -40,7 +40,7 @@ def program(net: ResNet, opt: Optimizer, scale: DepthScaling, batch: bool = Fals
     trained = net.train_ends
     read_in, read_out = (U[t], nV[t]) if trained else (U(), nV())
 
-    blocks = block(net, x[(*sample, l - 1)], x[(*sample, l)], sample, UNIT)
+    blocks = branch(net, x[(*sample, l - 1)], x[(*sample, l)], sample, UNIT)
     back = backpropagate(blocks, x[(*sample, l)], dx[(*sample, l)], [x[(*sample, l - 1)]], gradient_name, UNIT)
     ahead, behind = (tuple(Assign(a.target, a.value.subs(UNIT, eps)) for a in part)
                      for part in (blocks, back.statements))
@@ -55,7 +55,8 @@ def program(net: ResNet, opt: Optimizer, scale: DepthScaling, batch: bool = Fals
     def mean(expression: sp.Expr) -> sp.Expr:
         return sp.Sum(expression, (i, 0, BATCH - 1)) / BATCH if batch else expression
 
-    matrices = [Trainable(_family(matrix), (l,), mean(outer), g) for matrix, outer in reversed(back.gradients)]
+    gradients = _per_matrix(back.gradients)
+    matrices = [Trainable(_family(matrix), (l,), mean(outer), g) for matrix, outer in gradients.items()]
     ends = [Trainable(U, (), mean(xi[sample] * dx[(*sample, 0)]), sp.Integer(1)),
             Trainable(nV, (), mean(chi[sample] * x[(*sample, L)]), sp.Integer(1))] if trained else []
     before: list[Statement] = []
@@ -73,48 +74,23 @@ def program(net: ResNet, opt: Optimizer, scale: DepthScaling, batch: bool = Fals
                    (*before, Loop(t, sp.Integer(0), T - 1, body)), (T, L, BATCH) if batch else (T, L), meaning)
 
 
-def vector(name: str) -> Family:
-    """A family of vectors over steps and layers; gradients are written with a delta."""
-    latex = name.replace("d", r"\delta ", 1) if name.startswith("d") else name
-    return Family(Vec, name, latex, layered=True)
-
-
 def gradient_name(v: Vec) -> Vec:
     """dx[t, l] for x[t, l]."""
     return vector("d" + v.name)[v.indices]
 
 
-def block(net: ResNet, x: Vec, new: Vec, sample: tuple[sp.Expr, ...], eps: sp.Expr) -> list[Assign]:
+def branch(net: ResNet, x: Vec, new: Vec, sample: tuple[sp.Expr, ...], eps: sp.Expr) -> list[Assign]:
     """The statements of one residual branch, from x^(l-1) to x^l."""
-    phi, linear = activation(net.phi), is_linear(net.phi)
-    statements: list[Assign] = []
+    statements, value = net.branch(x, sample)
+    return [*statements, Assign(new, x + multiplied_out(eps * value))]
 
-    def named(name: str, value: sp.Expr) -> Vec:
-        v = vector(name)[(*sample, l)]
-        statements.append(Assign(v, value))
-        return v
 
-    def weights(number: int = 0) -> Mat:
-        latex = "{W_%d}" % number if number else "W"
-        return Family(Mat, f"W{number or ''}", latex, layered=True)[t, l]
-
-    stream = x
-    if net.norm == "rms":
-        x = named("n", x * Moment(x**2) ** sp.Rational(-1, 2))
-    if linear and net.block in ("post", "pre"):
-        branch = MatVec(weights(), x)
-    elif net.block == "post":
-        z = named("z", phi(named("h", MatVec(weights(), x))))
-        branch = z - Moment(z)
-    elif net.block == "pre":
-        branch = MatVec(weights(), named("z", phi(x)))
-    elif net.block == "mlp":
-        h = named("z" if linear else "h", MatVec(weights(1), x))
-        branch = MatVec(weights(2), h if linear else named("z", phi(h)))
-    else:
-        h, v = named("h", MatVec(weights(1), x)), named("v", MatVec(weights(2), x))
-        branch = MatVec(weights(3), named("z", phi(h) * v))
-    return [*statements, Assign(new, stream + sp.expand(eps * branch))]
+def _per_matrix(gradients: list[tuple[Mat, sp.Expr]]) -> dict[Mat, sp.Expr]:
+    """One gradient for every matrix, in forward order: the sum over its products."""
+    found: dict[Mat, sp.Expr] = {}
+    for matrix, outer in reversed(gradients):
+        found[matrix] = found.get(matrix, sp.Integer(0)) + outer
+    return found
 
 
 def _family(matrix: Mat) -> Family:
@@ -123,5 +99,7 @@ def _family(matrix: Mat) -> Family:
 
 def _title(net: ResNet, opt: Optimizer) -> str:
     name = net.phi if isinstance(net.phi, str) else "nonlinear"
-    depth = "" if net.block == "post" else f" with {net.block} blocks"
+    depth = "" if net.block == "post" else f" with {block_name(net.block)} blocks"
+    if net.matrices != 2:
+        depth += f" of {net.matrices} {'matrices' if net.matrices > 1 else 'matrix'}"
     return f"{name} residual network{depth}, {title(opt)}"

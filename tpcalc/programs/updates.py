@@ -10,6 +10,7 @@ import sympy as sp
 from .._checks import exact
 from .algebra import multiplied_out
 from .entrywise import Adam, SignSGD
+from .indices import t
 from .language import Family, NonlinearOuter, Outer, Scal
 from .optimizers import SGD
 from .program import Assign
@@ -17,7 +18,6 @@ from .program import Assign
 Optimizer = Union[SGD, SignSGD, Adam]
 OPTIMIZERS = (SGD, SignSGD, Adam)
 ETA = Family(Scal, "eta", r"\eta")
-t = sp.Symbol("t", integer=True, nonnegative=True)
 
 
 @dataclass(frozen=True)
