@@ -17,9 +17,10 @@ from .errors import Divergence as Divergence, MissingExtra as MissingExtra
 from .interpreters import StepCheck as StepCheck, check_steps as check_steps
 from .ledger import Citation as Citation, cite as cite
 from .parametrizations import DepthScaling as DepthScaling
-from .programs import SGD as SGD, SignSGD as SignSGD, ResNet as ResNet, Task as Task, tasks as tasks
+from .programs import Adam as Adam, SGD as SGD, SignSGD as SignSGD, ResNet as ResNet, Task as Task, tasks as tasks
 from .programs.builders import program as program
 from .programs.program import Program as Program
+from .solvers import CauchyDifferences as CauchyDifferences, cauchy_differences as cauchy_differences
 from .solvers import Convergence as Convergence, Run as Run, convergence as convergence, train as train
 
 __version__ = "0.1.0"

@@ -62,6 +62,17 @@ def exact(name: str, value: Any) -> sp.Expr:
     return expression
 
 
+def learning_rate(name: str, value: Any, symbols: bool = False) -> Any:
+    """A float, or a tuple of floats, one a step; a sympy expression stays one where ``symbols``."""
+    if symbols and isinstance(value, sp.Expr):
+        exact(name, value)
+        return value
+    rates = finite_array(name, value)
+    if rates.ndim > 1:
+        raise ValueError(f"{name}: an array of shape {rates.shape} given; allowed is a number or one number a step")
+    return float(rates) if rates.ndim == 0 else tuple(float(r) for r in rates)
+
+
 def nonnegative_number(name: str, value: Any) -> float:
     number = float(value)
     if not np.isfinite(number) or number < 0:

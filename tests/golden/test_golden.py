@@ -20,9 +20,11 @@ def written() -> dict[str, str]:
     """File names and what belongs in them."""
     recursion = tp.recursion(tp.kets(tp.program(tp.ResNet(), tp.SGD(), SCALE)))
     tanh = tp.kets(tp.program(tp.ResNet("tanh"), tp.SGD(), SCALE))
+    names = sp.symbols("eta beta_1 beta_2 epsilon", positive=True)
+    adam = tp.kets(tp.program(tp.ResNet(train_ends=True), tp.Adam(*names), SCALE))
     return {"program-1.tex": tp.program(tp.ResNet(), tp.SGD(), SCALE).latex(), "lemma-d1.tex": recursion.latex(),
             "lemma-d1-derivation.tex": recursion.derivation.latex(), "tanh-kets.tex": tanh.latex(),
-            "tanh-kets-reasons.tex": tanh.derivation.latex(reasons=True)}
+            "tanh-kets-reasons.tex": tanh.derivation.latex(reasons=True), "adam-kets.tex": adam.latex()}
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +33,7 @@ def texts() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", ["program-1.tex", "lemma-d1.tex", "lemma-d1-derivation.tex", "tanh-kets.tex",
-                                  "tanh-kets-reasons.tex"])
+                                  "tanh-kets-reasons.tex", "adam-kets.tex"])
 def test_latex_is_what_was_read(name: str, texts: dict[str, str]) -> None:
     assert texts[name] + "\n" == (FOLDER / name).read_text(encoding="utf-8")
 

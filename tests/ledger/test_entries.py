@@ -23,7 +23,8 @@ def test_all_entries_hold(ledger: Ledger) -> None:
 def test_statuses(ledger: Ledger) -> None:
     found = {key: str(status) for key, status in ledger.statuses.items()}
     refuted = {key.split("/")[1] for key, status in found.items() if status.endswith("refuted as printed")}
-    assert refuted == {"ket_equations", "lemma_c3", "lemma_d1", "parameter_update", "proposition_c4"}
+    assert refuted == {"claim_52", "claim_54", "ket_equations", "lemma_c3", "lemma_d1", "parameter_update",
+                       "proposition_c4", "theorem_d3"}
     derived = {key.split("/")[1] for key, status in found.items() if status.startswith("derived")}
     assert derived >= {"outer_product", "remark_e1", "operators", "parameter_update", "ket_equations", "lemma_d1",
                        "lemma_c3", "recursion_h3", "reflection_form"}
@@ -69,6 +70,8 @@ def test_results_cite_what_they_rest_on() -> None:
     equations, task = tp.kets(program), tp.Task([1.0], [1.0])
     runs = {method: tp.train(tp.ResNet(), task, tp.SGD(), tp.DepthScaling(), depth, method=method)
             for method, depth in (("coefficients", 2), ("reflection", 2), ("collocation", tp.oo))}
+    differences = tp.cauchy_differences(tp.ResNet(), task, tp.SGD(), tp.DepthScaling(), [2, 4, 8, 16])
+    assert tp.cite(differences).key == "tensor_programs_vi/theorem_d3"
     for result, key in ((program, "program_1"), (equations, "ket_equations"), (tp.recursion(equations), "recursion_h3"),
                         (runs["coefficients"], "lemma_d1"), (runs["reflection"], "reflection_form"),
                         (runs["collocation"], "proposition_d2")):

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import sympy as sp
 
+from ..programs.algebra import multiplied_out
 from ..programs.language import Vec
 from .kets import Base, Bracket, Covariance, Gamma, Hat, Ket, Response
 from .rules import bounds, join_sums
@@ -91,7 +92,7 @@ class Differentiate:
     source = "paper B, appendix C.3 [tensor_programs_vi/lemma_c3]"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
-        return sp.Add(*(self._term(term) for term in sp.Add.make_args(sp.expand(expression))))
+        return sp.Add(*(self._term(term) for term in sp.Add.make_args(multiplied_out(expression))))
 
     def _term(self, term: sp.Expr) -> sp.Expr:
         random = [f for f in sp.Mul.make_args(term) if f.has(Ket, Hat) and not isinstance(f, Response)]
@@ -204,9 +205,13 @@ class NameCovariances:
 
 @dataclass(frozen=True)
 class Expand:
-    """A bracket is expanded over base kets on both sides: bilinearity."""
+    """A bracket is expanded over base kets on both sides: bilinearity.
+
+    primes: of the indices summed over on the two sides; they differ from indices that the equation has free.
+    """
 
     setting: Setting
+    primes: tuple[str, str] = ("", "'")
     name = "bilinearity"
     reason = "both kets are linear combinations of base kets"
     source = "paper B, appendix C.2 [tensor_programs_vi/ket_equations]"
@@ -216,8 +221,9 @@ class Expand:
                                   lambda e: self._bracket(*e.args))
 
     def _bracket(self, u: Vec, v: Vec) -> sp.Expr:
+        one, other = (self._combination(w, prime) for w, prime in zip((u, v), self.primes))
         return sp.Add(*(sp.Sum(c1 * c2 * Bracket(k1, k2), *r1, *r2) if r1 or r2 else c1 * c2 * Bracket(k1, k2)
-                        for c1, k1, r1 in self._combination(u, "") for c2, k2, r2 in self._combination(v, "'")))
+                        for c1, k1, r1 in one for c2, k2, r2 in other))
 
     def _combination(self, v: Vec, prime: str) -> list[tuple[sp.Expr, sp.Expr, list]]:
         """|v> as (coefficient, base ket, ranges of its sums): initial vectors, and the hat-kets of every product."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import sympy as sp
 
+from ..programs.algebra import multiplied_out
 from ..programs.language import Mat, MatVec, Vec
 from ..programs.program import Place, Program
 from .derivation import Derivation
@@ -77,7 +78,7 @@ def kets(program: Program) -> KetEquations:
         value = derivation.apply(Limit(), left, value)
         for rule in (UpdateActs(setting), HatDot(setting), DotSum(setting, place.position)):
             value = derivation.apply(rule, left, value)
-        found.append(KetEquation(left, sp.expand(value), place))
+        found.append(KetEquation(left, multiplied_out(value) if place.statement.value.has(MatVec) else value, place))
     vectors = [(e.target.vector, e.value) for e in found if isinstance(e.target, Ket)]
     support = Support(setting, vectors)
     finished = []

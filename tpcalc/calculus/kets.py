@@ -11,7 +11,10 @@ from typing import Any
 
 import sympy as sp
 from sympy.core.sorting import default_sort_key
+from sympy.printing.precedence import PRECEDENCE
 
+from .._text import ProductText
+from ..programs.algebra import multiplied_out
 from ..programs.language import MatVec, Moment, Outer, Vec, kind
 
 
@@ -122,10 +125,11 @@ class Averaged(_Real):
 
     def _written(self, printer: Any, ket_form: str, copy_form: str) -> str:
         mark = "'" if ket_form.startswith("|{}>") else r"{\prime}"
-        names = {o: sp.Symbol(ket_form.format(printer.doprint(o.left)) + " "
-                              + copy_form.format(printer.doprint(o.right), mark), real=True)
+        names = {o: ProductText(ket_form.format(printer.doprint(o.left)) + " "
+                                + copy_form.format(printer.doprint(o.right), mark), real=True)
                  for o in self.body.atoms(Outer)}
-        return f"{printer.doprint(self.body.xreplace(names))} {copy_form.format(printer.doprint(self.args[1]), mark)}"
+        body = printer.parenthesize(self.body.xreplace(names), PRECEDENCE["Mul"], strict=True)
+        return f"{body} {copy_form.format(printer.doprint(self.args[1]), mark)}"
 
 
 class Response(_Real):
@@ -220,7 +224,7 @@ def ket(expression: sp.Expr) -> sp.Expr:
 def expectation(body: sp.Expr) -> sp.Expr:
     """The limit of an average over coordinates: brackets where it is bilinear, else expectations."""
     total = sp.Integer(0)
-    for term in sp.Add.make_args(sp.expand(body)):
+    for term in sp.Add.make_args(multiplied_out(body)):
         numbers, vectors = sp.Integer(1), []
         for factor in sp.Mul.make_args(term):
             base, power = factor.as_base_exp()
@@ -240,11 +244,21 @@ def expectation(body: sp.Expr) -> sp.Expr:
 
 
 def random_parts(expression: sp.Expr) -> set[sp.Expr]:
-    """The kets and hats that an expression depends on as a random variable, not those inside its numbers."""
+    """The kets and hats that an expression depends on as a random variable, not those inside its numbers.
+
+    Of those in a sum, the ones at both ends of every index: the last steps are among them.
+    """
     if isinstance(expression, (Ket, Hat, Dot)):
         return {expression}
     if isinstance(expression, (Response, Bracket, Mean, Gamma, Covariance)):
         return set()
+    if isinstance(expression, Outer):
+        return {Ket(expression.left)}
     if isinstance(expression, Averaged):
-        return {Ket(outer.left) for outer in expression.body.atoms(Outer)}
+        return random_parts(expression.body)
+    if isinstance(expression, sp.Sum):
+        parts = random_parts(expression.function)
+        for index, first, last in expression.limits:
+            parts = {part.subs(index, end) for part in parts for end in (first, last)}
+        return parts
     return set().union(*(random_parts(part) for part in expression.args if isinstance(part, sp.Expr)))

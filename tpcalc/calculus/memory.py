@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import sympy as sp
 
+from ..programs.algebra import multiplied_out
 from ..programs.language import Family, Mat, Outer, Scal
 from ..programs.program import Place
 from .setting import Setting
@@ -32,7 +33,7 @@ class Update:
 
 def read_update(place: Place) -> Update:
     """Split an update statement; raises ``ValueError`` where it is not linear."""
-    target, value = place.statement.target, sp.expand(place.statement.value)
+    target, value = place.statement.target, multiplied_out(place.statement.value)
     multiples, outers = [], sp.Integer(0)
     for term in sp.Add.make_args(value):
         factors = sp.Mul.make_args(term)

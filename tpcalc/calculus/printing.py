@@ -8,7 +8,7 @@ from typing import Any
 import sympy as sp
 from sympy.printing.latex import LatexPrinter
 
-from .kets import Dot, Hat, Ket
+from .kets import Averaged, Dot, Hat, Ket
 
 SPECIAL = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%",
            "_": r"\_", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}",
@@ -28,7 +28,7 @@ class KetPrinter(LatexPrinter):
         return text if not inside.startswith("-") else text.replace(inside, rf"\left({inside}\right)", 1)
 
     def _print_Mul(self, expr: sp.Expr) -> str:
-        late = [f for f in expr.args if isinstance(f, (Ket, Hat, Dot, sp.Sum))]
+        late = [f for f in expr.args if isinstance(f, (Ket, Hat, Dot, Averaged, sp.Sum))]
         early = [f for f in expr.args if f not in late]
         if not late or not early:
             return super()._print_Mul(expr)

@@ -98,7 +98,8 @@ def _coefficients(derivation: Derivation, setting: Setting, v: Vec, value: sp.Ex
 def _brackets(derivation: Derivation, setting: Setting, left: sp.Expr, value: sp.Expr) -> sp.Expr:
     """Brackets that are no covariance of hat-kets are written out."""
     if value.has(Bracket):
-        for rule in (Expand(setting), Independence(setting), NameCoefficients(setting, summed=True)):
+        primes = ("'", "''") if isinstance(left, Gamma) else ("", "'")
+        for rule in (Expand(setting, primes), Independence(setting), NameCoefficients(setting, summed=True)):
             value = derivation.apply(rule, left, value)
     return value
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import sympy as sp
 
+from ..programs.algebra import multiplied_out
 from ..programs.language import Mat, MatVec, NonlinearOuter, Outer, Transpose, Vec
 from ..programs.program import Loop
 from .kets import Averaged, Bracket, Dot, Hat, Ket, Response, ket
@@ -58,7 +59,7 @@ class UpdateActs:
         return self._terms(matrix, isinstance(product.matrix, Transpose), product.vector)
 
     def _terms(self, matrix: sp.Expr, transposed: bool, y: Vec) -> sp.Expr:
-        return sp.Add(*(self._term(term, transposed, y) for term in sp.Add.make_args(sp.expand(matrix))))
+        return sp.Add(*(self._term(term, transposed, y) for term in sp.Add.make_args(multiplied_out(matrix))))
 
     def _term(self, term: sp.Expr, transposed: bool, y: Vec) -> sp.Expr:
         numbers, matrix = sp.Integer(1), None
@@ -195,7 +196,7 @@ def join_sums(expression: sp.Expr, shared: type[sp.Expr], only: object = None) -
     """
     rest = sp.Integer(0)
     sums: dict[tuple, sp.Expr] = {}
-    for term in sp.Add.make_args(sp.expand(expression)):
+    for term in sp.Add.make_args(multiplied_out(expression)):
         inner = [f for f in sp.Mul.make_args(term) if isinstance(f, sp.Sum)]
         if len(inner) != 1:
             rest += sp.powsimp(term)
@@ -203,7 +204,7 @@ def join_sums(expression: sp.Expr, shared: type[sp.Expr], only: object = None) -
         factor = sp.Mul(*(f for f in sp.Mul.make_args(term) if f is not inner[0]))
         sums[inner[0].limits] = sums.get(inner[0].limits, 0) + factor * inner[0].function
     for limits, body in sums.items():
-        body = sp.Add(*(sp.powsimp(term) for term in sp.Add.make_args(sp.expand(body))))
+        body = sp.Add(*(sp.powsimp(term) for term in sp.Add.make_args(multiplied_out(body))))
         for one in sorted(body.atoms(shared), key=sp.default_sort_key):
             body = sp.collect(body, one) if only is None or only in one.free_symbols else body
         rest += sp.Sum(body, *limits)

@@ -41,10 +41,14 @@ class Product:
         return self.matrix.same_family(other.matrix) and self.transposed == other.transposed
 
     def indices_of(self, vector: Vec) -> dict[sp.Symbol, sp.Expr] | None:
-        """Where ``vector`` is what the product multiplies: values of its loops' indices, None if unclear."""
+        """Where ``vector`` is what the product multiplies: values of its loops' indices, None if unclear.
+
+        Symbols alone: at t - 1 or l + 1 the product need not have been made.
+        """
         unknowns = {i for i in self.indices if isinstance(i, sp.Symbol)}
         found = solve_indices(self.matvec.vector.indices, vector.indices, unknowns)
-        return found if found is not None and set(found) == unknowns else None
+        made = found is not None and set(found) == unknowns and all(value.is_Symbol for value in found.values())
+        return found if made else None
 
 
 def initial_matrix(matrix: sp.Expr) -> Mat:
@@ -107,7 +111,7 @@ class Setting:
                     raise ValueError(f"program {program.name}: {target} := {place.statement.value} multiplies by a "
                                      "matrix outside the loop over training steps; products belong inside")
                 start = _at_start(program, matvec)
-                if _is_known(program, start, products):
+                if any(known.matvec == start for known in products):
                     continue
                 seen = start.free_symbols  # a product that a loop repeats unchanged is made once
                 indices = [i for i in place.indices if i != time and i in seen]
@@ -156,7 +160,12 @@ class Setting:
         return any(self.clock in p.loops for p in self.program.places() if vector.same_family(p.statement.target))
 
     def product_like(self, matvec: MatVec) -> tuple[Product, dict[sp.Expr, sp.Expr]]:
-        """(product, substitution of its loops' indices): which of the program's products ``matvec`` is."""
+        """(product, substitution of its loops' indices): which of the program's products ``matvec`` is.
+
+        Where one matrix multiplies x[t] and x[t - 1], two products make the same vectors, one step apart. Each has
+        names of its own for their hats: the one that is written without a shift is meant.
+        """
+        fits = []
         for product in self.products:
             known = product.matvec
             if (product.transposed != isinstance(matvec.matrix, Transpose)
@@ -167,21 +176,11 @@ class Setting:
             found = solve_indices((*product.matrix.indices, *known.vector.indices),
                                   (*initial_matrix(matvec.matrix).indices, *matvec.vector.indices), unknowns)
             if found is not None:
-                return product, found
-        raise ValueError(f"{matvec} is none of the program's products")
-
-
-def _is_known(program: Program, matvec: MatVec, products: list[Product]) -> bool:
-    """Has the program made this product before? Raises ``ValueError`` where only some of its rounds are the same."""
-    transposed, bare = isinstance(matvec.matrix, Transpose), initial_matrix(matvec.matrix)
-    for known in products:
-        if (known.transposed == transposed and known.matrix.same_family(bare)
-                and known.matvec.vector.same_family(matvec.vector)):
-            if known.matvec == matvec:
-                return True
-            raise ValueError(f"program {program.name}: multiplies both {known.matvec.vector} and {matvec.vector} by "
-                             f"{matvec.matrix}; give the product a name and read that")
-    return False
+                fits.append((sum(not value.is_Symbol for value in found.values()), product.number, found))
+        if not fits:
+            raise ValueError(f"{matvec} is none of the program's products")
+        _, number, values = min(fits, key=lambda fit: fit[:2])
+        return self.products[number], values
 
 
 def _at_start(program: Program, matvec: MatVec) -> MatVec:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sympy as sp
 
+from ..programs.algebra import multiplied_out
 from ..programs.language import Vec
 from .kets import Hat, Response, random_parts
 from .setting import Setting
@@ -39,20 +40,26 @@ class Support:
     def _of(self, expression: sp.Expr, b: int) -> int | None:
         """The latest offset of product ``b`` in an expression at step t."""
         found = []
-        for term in sp.Add.make_args(sp.expand(expression)):
+        for term in sp.Add.make_args(multiplied_out(expression)):
             if not all(self.can_respond(f) for f in term.atoms(Response)):
                 continue
             for factor in sp.Mul.make_args(term):
-                if isinstance(factor, sp.Sum):
+                if isinstance(factor, sp.Sum) and any(i == self.setting.past for i, *_ in factor.limits):
                     latest = self.latest(factor)
                     if latest is not None:
-                        inner = self._of(factor.function.subs(self.setting.past, self.setting.time), b)
+                        inner = self._of(self._at(factor, self.setting.time), b)
                         found += [] if inner is None else [inner + self._ahead(latest)]
                     continue
                 for part in random_parts(factor):
                     inner = self._of_part(part, b)
                     found += [] if inner is None else [inner]
         return max(found, default=None)
+
+    def _at(self, total: sp.Sum, step: sp.Expr) -> sp.Expr:
+        """What a sum over earlier steps adds for one of them."""
+        others = [limit for limit in total.limits if limit[0] != self.setting.past]
+        body = sp.Sum(total.function, *others) if others else total.function
+        return body.subs(self.setting.past, step)
 
     def _of_part(self, part: sp.Expr, b: int) -> int | None:
         """The latest offset of product ``b`` in one ket or hat-ket."""

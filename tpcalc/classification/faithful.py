@@ -12,10 +12,11 @@ from typing import Any
 import sympy as sp
 
 from ..parametrizations.choices import OPTIMIZERS
-from ..programs import SGD, SignSGD
-from ..programs.builders import Trainable, buffer_of, t, update
-from ..programs.directions import adam_direction
+from ..programs import SGD, Adam, SignSGD
+from ..programs.algebra import multiplied_out
+from ..programs.indices import t
 from ..programs.language import Family, Scal
+from ..programs.updates import Trainable, buffer_of, update
 from .leading import leading_power
 
 EPS = sp.Symbol("eps", positive=True)
@@ -38,21 +39,21 @@ def direction(name: str) -> sp.Expr:
     """What the learning rate multiplies at the second step, as a function of ``GRADIENTS`` and ``EPS``."""
     if name in ("adam", "adamw"):
         beta1, beta2 = sp.symbols("beta1 beta2", positive=True)
-        return adam_direction(GRADIENTS, beta1, beta2, EPS)
+        return _written(Adam(1, beta1, beta2, EPS))
     if name == "signsgd":
         return _written(SignSGD())
     return _written(SGD(momentum=0.9 if name == "momentum" else 0.0))
 
 
-def _written(opt: SGD | SignSGD) -> sp.Expr:
+def _written(opt: SGD | SignSGD | Adam) -> sp.Expr:
     """The step that the builder writes for a single weight."""
     weight, gradient = Family(Scal, "W"), Family(Scal, "g")
     known = {buffer_of(weight)[0]: sp.Integer(0), **{gradient[k]: g for k, g in enumerate(GRADIENTS)}}
     for step in range(len(GRADIENTS)):
         for assign in update(opt, Trainable(weight, (), gradient[t], sp.Integer(1))):
-            known[assign.target.subs(t, step)] = assign.value.subs(t, step).xreplace(known)
+            known[assign.target.subs(t, step)] = assign.value.subs(t, step).doit().xreplace(known)
     last = len(GRADIENTS)
-    return sp.expand(known[weight[last - 1]] - known[weight[last]])
+    return multiplied_out(known[weight[last - 1]] - known[weight[last]])
 
 
 def direction_power(optimizer: Any, gradient: sp.Expr, eps: sp.Expr | None = None) -> sp.Expr:

@@ -13,7 +13,7 @@ import sympy as sp
 from sympy.core.function import Application
 
 from ..errors import Divergence
-from ..programs.language import LossDerivative, Mat, MatVec, Member, NonlinearOuter, Outer, Scal, Transpose, Vec, kind
+from ..programs.language import LossDerivative, Mat, MatVec, Member, Outer, Scal, Transpose, Vec, kind
 from ..programs.program import Assign, Program
 from .given import Data, Number, Numbers, sizes_of
 from .registry import Registry, UnhandledNode
@@ -23,26 +23,28 @@ RULES = Registry("execution")
 
 @dataclass(frozen=True)
 class Operator:
-    """A matrix as sum of c W or c W^T over initial matrices, and of c u v^T / n over pairs of vectors.
+    """A matrix as sum of c W or c W^T over initial matrices, of c u v^T / n over pairs of vectors, and of c M.
 
-    initial: (W, transposed) -> c; outers: triples (c, u, v).
+    initial: (W, transposed) -> c; outers: triples (c, u, v); full: pairs (c, M), M an array of shape (n, n).
     """
 
     initial: Mapping[tuple[Mat, bool], Number] = field(default_factory=dict)
     outers: tuple[tuple[Number, Any, Any], ...] = ()
+    full: tuple[tuple[Number, Any], ...] = ()
 
     def __add__(self, other: "Operator") -> "Operator":
         keys = {**self.initial, **other.initial}
         initial = {key: self.initial.get(key, 0) + other.initial.get(key, 0) for key in keys}
-        return Operator(initial, self.outers + other.outers)
+        return Operator(initial, self.outers + other.outers, self.full + other.full)
 
     def __rmul__(self, factor: Number) -> "Operator":
         return Operator({key: factor * c for key, c in self.initial.items()},
-                        tuple((factor * c, u, v) for c, u, v in self.outers))
+                        tuple((factor * c, u, v) for c, u, v in self.outers),
+                        tuple((factor * c, m) for c, m in self.full))
 
     def transposed(self) -> "Operator":
         return Operator({(matrix, not turned): c for (matrix, turned), c in self.initial.items()},
-                        tuple((c, v, u) for c, u, v in self.outers))
+                        tuple((c, v, u) for c, u, v in self.outers), tuple((c, m.T) for c, m in self.full))
 
 
 class Execution(ABC):
@@ -68,7 +70,7 @@ class Execution(ABC):
 
     def run(self) -> None:
         """Execute every statement; raises ``Divergence`` naming the first value that is not finite."""
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             for self.statement in self.statements:
                 target = self.statement.target
                 value = self.lifted(self.value(self.statement.value), kind(target))
@@ -110,6 +112,7 @@ class Execution(ABC):
         terms = [c * self.product(matrix, turned, expression, vector, bra)
                  for (matrix, turned), c in operator.initial.items()]
         terms += [(c * self.against(bra, v)) * u for c, u, v in operator.outers]
+        terms += [c * (m @ vector) for c, m in operator.full]
         return reduce(add, terms, self.constant(0))
 
     def bra(self, vector: Any) -> Any:
@@ -191,9 +194,6 @@ def _matrix(run: Execution, node: Mat) -> Operator:
 @RULES.rule(Transpose)
 def _transpose(run: Execution, node: Transpose) -> Operator:
     return run.value(node.args[0]).transposed()
-
-
-RULES.refuse("its update is an n x n matrix of full rank, and readings keep updates as outer products", NonlinearOuter)
 
 
 @RULES.rule(Outer)

@@ -14,7 +14,7 @@ import sympy as sp
 
 from .. import _checks
 from ..calculus.kets import Dot, Hat
-from ..programs.language import Mat, MatVec, Moment, Transpose, Vec, kind
+from ..programs.language import Mat, MatVec, Moment, NonlinearOuter, Transpose, Vec, kind
 from ..programs.program import Program
 from .execution import RULES, Execution, Operator, Reading, is_number
 from .given import Number
@@ -66,6 +66,10 @@ class _Kets(Execution):
     def entrywise(self, node: sp.Expr, parts: Any) -> Ket:
         what = "a product of vectors" if isinstance(node, sp.Mul) else "this function of a vector"
         self.refuse(node, f"{what} is not linear, and coefficients are those of linear programs; run_program takes it")
+
+
+KETS.refuse("its update is a matrix of full rank, and coefficients are those of linear programs; run_program takes it",
+            NonlinearOuter)
 
 
 @KETS.rule(Moment)

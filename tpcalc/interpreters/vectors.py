@@ -9,9 +9,11 @@ from typing import Any, Callable, Mapping
 
 import numpy as np
 import sympy as sp
+from sympy.core.sorting import default_sort_key
 
 from .. import _checks
-from ..programs.language import Mat, Member, Moment, Vec, kind
+from ..errors import Divergence
+from ..programs.language import Mat, Member, Moment, NonlinearOuter, Outer, Scal, Vec, kind
 from ..programs.program import Program
 from .execution import RULES, Execution, Operator, Reading, is_number, with_leaves
 from .given import Number
@@ -31,7 +33,9 @@ class _Vectors(Execution):
         self.width, self.seed = width, seed
         self.matrices: dict[Mat, np.ndarray] = {}
         read = {m for s in self.statements for m in s.value.atoms(Mat) if self.given(m, program.matrices)}
-        _checks.memory(8.0 * len(read) * width**2, f"program {program.name} with {len(read)} matrices of width {width}",
+        full = [node for s in self.statements for node in s.value.atoms(NonlinearOuter)]
+        count = len(read) + len(full) + max((len(node.atoms(Outer)) for node in full), default=0)
+        _checks.memory(8.0 * count * width**2, f"program {program.name} with {count} matrices of width {width}",
                        "take a smaller width or depth")
 
     def normal(self, member: Member, shape: tuple[int, ...]) -> np.ndarray:
@@ -76,6 +80,23 @@ def _moment(run: _Vectors, node: Moment) -> Number:
     return value if is_number(value) else float(np.mean(value))
 
 
+@VECTORS.rule(NonlinearOuter)
+def _nonlinear_outer(run: _Vectors, node: NonlinearOuter) -> Operator:
+    """phi of the n x n arrays u v^T, over n: nothing smaller holds it."""
+    outers = {o: sp.Symbol(f"m{i}", real=True) for i, o in enumerate(sorted(node.atoms(Outer), key=default_sort_key))}
+    phi = node.body.xreplace(outers)
+    parameters = phi.free_symbols - set(outers.values())
+    numbers = sorted(phi.atoms(Scal, Moment) | parameters, key=default_sort_key)
+    names = {number: sp.Symbol(f"x{i}", real=True) for i, number in enumerate(numbers)}
+    function = _numpy_function(phi.xreplace(names), (*outers.values(), *names.values()))
+    arrays = (np.multiply.outer(*(run.lifted(run.value(v), "vector") for v in o.args)) for o in outers)
+    entries = np.asarray(function(*arrays, *map(run.value, names)), dtype=np.float64)
+    if not np.all(np.isfinite(entries)):
+        assert run.statement is not None
+        raise Divergence(f"program {run.program.name} diverges: {run.statement.target} is not finite")
+    return Operator(full=((1.0, entries / run.width),))
+
+
 @dataclass(frozen=True)
 class ProgramRun(Reading):
     """A program's scalars and vectors at one width and seed; vectors: by member, shape (width,) each."""
@@ -98,8 +119,9 @@ def run_program(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, A
     """Run any program with real vectors of length ``width`` n and n x n matrices, in float64.
 
     Initial vectors have entries N(0, 1), initial matrices N(0, 1/n), drawn from ``seed`` and their names;
-    ``Outer(u, v)`` is u v^T / n, kept as u and v. sizes, data, loss: as in ``read_program_coefficients``. A scalar
-    differs from its limit by O(n^-1/2). Time O(K n^2) for K products with initial matrices.
+    ``Outer(u, v)`` is u v^T / n, kept as u and v; of a ``NonlinearOuter`` all n^2 entries are kept. sizes, data, loss:
+    as in ``read_program_coefficients``. A scalar differs from its limit by O(n^-1/2). Time O(K n^2) for K products
+    with initial matrices and outer products inside functions.
 
     Raises ``UnhandledNode`` naming a statement, ``ValueError`` for data that does not fit, ``MemoryError`` before
     the work, ``Divergence`` naming the first value that is not finite. Source: paper B, appendix E.

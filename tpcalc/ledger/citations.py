@@ -8,7 +8,7 @@ from typing import Any
 
 from ..calculus import KetEquations, RecursionEquations
 from ..programs.program import Program
-from ..solvers import Convergence, Run
+from ..solvers import CauchyDifferences, Convergence, Run
 from . import shelf
 from .checking import check
 from .entry import Entry
@@ -17,7 +17,8 @@ from .status import Status
 READINGS = {"coefficients": "tensor_programs_vi/lemma_d1", "reflection": "tpcalc/reflection_form",
             "collocation": "tensor_programs_vi/proposition_d2", "dense": "tensor_programs_vi/program_1"}
 RESULTS = ((Program, "tensor_programs_vi/program_1"), (KetEquations, "tensor_programs_vi/ket_equations"),
-           (RecursionEquations, "tensor_programs_vi/recursion_h3"), (Convergence, "tensor_programs_vi/proposition_d2"))
+           (RecursionEquations, "tensor_programs_vi/recursion_h3"), (Convergence, "tensor_programs_vi/proposition_d2"),
+           (CauchyDifferences, "tensor_programs_vi/theorem_d3"))
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,8 @@ def cite(what: Any) -> Citation:
     """Source and status of a key of the ledger, or of the statement that a result rests on.
 
     what: a key such as ``"tensor_programs_vi/lemma_d1"``, or a result: a program, ket equations, a recursion, a run,
-    a convergence. Printing the citation gives two lines, source and status. Raises ``ValueError`` for a key that
-    the ledger does not have, naming the nearest, and for results it says nothing about.
+    a convergence, Cauchy differences. Printing the citation gives two lines, source and status. Raises ``ValueError``
+    for a key that the ledger does not have, naming the nearest, and for results it says nothing about.
     """
     if isinstance(what, str):
         return Citation(shelf.entry(what))
@@ -56,5 +57,5 @@ def cite(what: Any) -> Citation:
         (key for kind, key in RESULTS if isinstance(what, kind)), None)
     if key is None:
         raise ValueError(f"what: {type(what).__name__} given; allowed is a key ({', '.join(shelf.keys())}), or a "
-                         "program, ket equations, a recursion, a run or a convergence")
+                         "program, ket equations, a recursion, a run, a convergence or Cauchy differences")
     return Citation(shelf.entry(key))

@@ -12,7 +12,7 @@ from .errata import Erratum
 from .evidence import Evidence
 from .proof import Proof
 
-KINDS = ("definition", "rule", "lemma", "proposition", "theorem", "remark")
+KINDS = ("definition", "rule", "lemma", "proposition", "theorem", "claim", "remark")
 
 
 class Statement(Protocol):
@@ -64,7 +64,7 @@ class Entry:
     key:
         its path in ``proofs/``, such as ``"tensor_programs_vi/lemma_d1"``.
     kind:
-        ``"definition"``, ``"rule"``, ``"lemma"``, ``"proposition"``, ``"theorem"`` or ``"remark"``.
+        ``"definition"``, ``"rule"``, ``"lemma"``, ``"proposition"``, ``"theorem"``, ``"claim"`` or ``"remark"``.
     title, source:
         a few words, and the paper with the number of the statement or equation.
     says:

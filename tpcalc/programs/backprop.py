@@ -35,7 +35,7 @@ def backpropagate(forward: Sequence[Assign], output: Vec, signal: Vec, inputs: S
     found = Backward()
     parts: dict[Vec, list[tuple[sp.Expr, sp.Expr]]] = {output: [(sp.Integer(1), signal)]}
     for statement in reversed(forward):
-        scale, d = _settle(found, parts, statement.target, signal if statement.target == output else None, name)
+        scale, d = _settle(found, parts, statement.target, signal if statement.target == output else None, name, unit)
         if d is None:
             continue
         for argument, factor, change in _pull_back(found, statement, d, unit):
@@ -46,18 +46,16 @@ def backpropagate(forward: Sequence[Assign], output: Vec, signal: Vec, inputs: S
     return found
 
 
-def _settle(found: Backward, parts: dict, v: Vec, known: Vec | None, name: Callable[[Vec], Vec]
+def _settle(found: Backward, parts: dict, v: Vec, known: Vec | None, name: Callable[[Vec], Vec], unit: sp.Symbol
             ) -> tuple[sp.Expr, Vec | None]:
-    """The gradient of ``v`` as (scalar, vector with a name)."""
+    """The gradient of ``v`` as (power of the branch multiplier that all its terms share, vector with a name)."""
     if known is not None:
         return sp.Integer(1), known
     terms = parts.get(v)
     if not terms:
         return sp.Integer(1), None
-    if len(terms) == 1:
-        scale, expression = terms[0]
-    else:
-        scale, expression = sp.Integer(1), sp.Add(*(c * e for c, e in terms))
+    scale = unit ** min(sp.degree(c, unit) for c, _ in terms)
+    expression = sp.Add(*(c / scale * e for c, e in terms))
     if isinstance(expression, Vec):
         return scale, expression
     found.statements.append(Assign(name(v), expression))

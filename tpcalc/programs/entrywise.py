@@ -1,21 +1,82 @@
-"""Entrywise optimizers as data: their updates are functions of the gradient's entries."""
+"""Entrywise optimizers as data: their updates are functions of the gradients' entries."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Callable
 
-from .._checks import exact
+import sympy as sp
+
+from .._checks import exact, learning_rate
+
+Gradient = Callable[[sp.Expr], sp.Expr]
 
 
 @dataclass(frozen=True)
 class SignSGD:
     """The weights move by ``-lr g`` times the sign of the gradient, entry by entry.
 
-    lr: that of the limit, a number. Raises ``ValueError`` for one that is not finite. Source: paper B,
-    Definition 4.1.
+    lr: that of the limit, a number (or symbol), or one number a step. Raises ``ValueError`` for what is not finite.
+    Source: paper B, Definition 4.1.
     """
 
-    lr: float = 1.0
+    lr: Any = 1.0
+    weight_decay = sp.Integer(0)
 
     def __post_init__(self) -> None:
-        exact("lr", self.lr)
+        object.__setattr__(self, "lr", learning_rate("lr", self.lr, symbols=True))
+
+    def direction(self, gradient: Gradient, step: sp.Symbol) -> sp.Expr:
+        """What the weights move along at ``step``; ``gradient(k)`` is that of step k."""
+        return sp.sign(gradient(step))
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Adam with bias correction, and AdamW, in PyTorch's conventions; the weights move by ``-lr g`` times this.
+
+    Parameters
+    ----------
+    lr:
+        a number, or one number a step.
+    beta1, beta2:
+        of the moving averages of the gradients and of their squares, at least 0 and less than 1.
+    eps:
+        added to the root of the second average. It is measured in gradients of order one: with widths and depths
+        taken out, which a physical gradient of a hidden weight has as L^-alpha / n. With eps = 0 an entry whose
+        gradients have all been zero has no direction, 0/0: PyTorch's NaN (with relu it happens).
+    weight_decay:
+        decoupled, as AdamW's: W <- (1 - lr weight_decay) W before the update.
+
+    All may be numbers or symbols. Learning rate and decay are those of the limit, per step. Source: paper B,
+    Definition 4.1. Raises ``ValueError`` for numbers out of these ranges.
+    """
+
+    lr: Any = 1.0
+    beta1: Any = 0.9
+    beta2: Any = 0.999
+    eps: Any = 0.0
+    weight_decay: Any = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lr", learning_rate("lr", self.lr, symbols=True))
+        for name, below_one in (("beta1", True), ("beta2", True), ("eps", False), ("weight_decay", False)):
+            given = getattr(self, name)
+            value = exact(name, given)
+            if value.is_number and (value < 0 or below_one and value >= 1):
+                raise ValueError(f"{name}: {given!r} given; allowed is a number of at least 0"
+                                 + (" and less than 1" if below_one else ""))
+
+    def direction(self, gradient: Gradient, step: sp.Symbol) -> sp.Expr:
+        """What the weights move along at ``step``; ``gradient(k)`` is that of step k."""
+        first = _moving_average(exact("beta1", self.beta1), gradient, step)
+        second = _moving_average(exact("beta2", self.beta2), lambda k: gradient(k) ** 2, step)
+        return first / (sp.sqrt(second) + exact("eps", self.eps))
+
+
+def _moving_average(beta: sp.Expr, of: Gradient, step: sp.Symbol) -> sp.Expr:
+    """Exponential weights that add to one over the steps so far: the bias-corrected moving average."""
+    if beta == 0:
+        return of(step)
+    k = sp.Symbol("k", integer=True, nonnegative=True)
+    return (1 - beta) / (1 - beta ** (step + 1)) * sp.Sum(beta ** (step - k) * of(k), (k, 0, step))

@@ -13,6 +13,9 @@ from typing import Any
 import sympy as sp
 from sympy.core.symbol import Str
 
+from .._text import ProductText
+from .algebra import multiplied_out
+
 
 class Member(sp.Expr):
     """One member of an indexed family; args: name, LaTeX name, number of superscripts, indices."""
@@ -142,7 +145,7 @@ class Outer(sp.Expr):
 
 
 class NonlinearOuter(sp.Expr):
-    """phi(u_1 v_1^T, u_2 v_2^T, ...) / n, phi entrywise: what SignSGD makes of gradients.
+    """phi(u_1 v_1^T, u_2 v_2^T, ...) / n, phi entrywise: what SignSGD and Adam make of gradients.
 
     arg: phi, with ``Outer(u, v)`` standing for u v^T. Where phi is linear this is the combination of the outer
     products itself, so that the linear case is not written twice. Source: paper B, appendix E.1.3
@@ -164,7 +167,7 @@ class NonlinearOuter(sp.Expr):
         return NonlinearOuter(self.body.xreplace({o: Outer(o.right, o.left) for o in self.body.atoms(Outer)}))
 
     def _written(self, printer: Any, sign: str) -> str:
-        names = {o: sp.Symbol(f"{printer.doprint(o.left)} {sign} {printer.doprint(o.right)}", real=True)
+        names = {o: ProductText(f"{printer.doprint(o.left)} {sign} {printer.doprint(o.right)}", real=True)
                  for o in self.body.atoms(Outer)}
         return printer.doprint(self.body.xreplace(names))
 
@@ -177,7 +180,7 @@ class NonlinearOuter(sp.Expr):
 
 def _is_linear_in_outers(body: sp.Expr) -> bool:
     """A sum of outer products with scalar factors?"""
-    for term in sp.Add.make_args(sp.expand(body)):
+    for term in sp.Add.make_args(multiplied_out(body)):
         inside = [f for f in sp.Mul.make_args(term) if f.has(Outer)]
         if len(inside) != 1:
             return False
@@ -216,7 +219,7 @@ class Moment(sp.Expr):
 
 
 class LossDerivative(sp.Expr):
-    """l'_t(f): the derivative of the loss of step t in the output; args: f, t."""
+    """l'_t(f): the derivative of the loss of step t in the output; args: f, t, the sample if there is one."""
 
     is_commutative = True
     is_real = True
@@ -225,10 +228,11 @@ class LossDerivative(sp.Expr):
         return super().__new__(cls, *map(sp.sympify, args))
 
     def _sympystr(self, printer: Any) -> str:
-        return "loss'[%s](%s)" % (printer.doprint(self.args[1]), printer.doprint(self.args[0]))
+        return "loss'[%s](%s)" % (", ".join(map(printer.doprint, self.args[1:])), printer.doprint(self.args[0]))
 
     def _latex(self, printer: Any) -> str:
-        return rf"\ell_{{{printer.doprint(self.args[1])}}}'({printer.doprint(self.args[0])})"
+        below = ",".join(map(printer.doprint, self.args[1:]))
+        return rf"\ell_{{{below}}}'({printer.doprint(self.args[0])})"
 
 
 def _parenthesized(printer: Any, expression: sp.Expr) -> str:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .._checks import choice
-from .activations import activation, is_linear
+import sympy as sp
 
-BLOCKS = ("post", "pre", "mlp", "glu")
+from .._checks import choice, positive_integer
+from .activations import activation, is_linear
+from .blocks import BLOCKS, Block, Branch, is_linear_in_vectors, mlp, vector, written
+from .indices import l, t
+from .language import MatVec, Vec
+from .program import Assign
 
 
 @dataclass(frozen=True)
@@ -20,12 +24,15 @@ class ResNet:
     phi:
         the activation: "linear", "relu", "abs", "tanh", "erf", "gelu", or a sympy expression in one symbol.
     block:
-        "post" phi(W x), "pre" W phi(x), "mlp" W2 phi(W1 x), "glu" W3 (phi(W1 x) * W2 x). The mean over
+        "post" phi(W x), "pre" W phi(x), "mlp" W2 phi(W1 x), "glu" W3 (phi(W1 x) * W2 x), or a function that is given
+        a ``tpcalc.programs.blocks.Branch``, writes its statements on it and returns a vector. The mean over
         coordinates is subtracted from nonlinear "post" blocks.
     norm:
         None, or "rms": the block's input is divided by its root mean square.
     train_ends:
         whether read-in and read-out are trained, by the same optimizer.
+    matrices:
+        of an "mlp" block: W_k phi(W_(k-1) ... phi(W_1 x)) for k of them, at least 1.
 
     Normalisation (muP): U has entries N(0, 1), matrices N(0, 1/n), n V N(0, 1); source: paper B,
     section 4.2 and Program 1 [tensor_programs_vi/program_1]. Symbolic work takes all of these; numbers (``tp.train``)
@@ -35,25 +42,43 @@ class ResNet:
     """
 
     phi: Any = "linear"
-    block: str = "post"
+    block: str | Block = "post"
     norm: str | None = None
     train_ends: bool = False
+    matrices: int = 2
 
     def __post_init__(self) -> None:
         activation(self.phi)
-        choice("block", self.block, BLOCKS)
+        if not callable(self.block):
+            choice("block", self.block, BLOCKS)
         if self.norm not in (None, "rms"):
             raise ValueError(f"norm: {self.norm!r} given; allowed are None and 'rms'")
         if not isinstance(self.train_ends, bool):
             raise ValueError(f"train_ends: {self.train_ends!r} given; allowed are False and True")
+        positive_integer("matrices", self.matrices)
+        if self.matrices != 2 and self.block != "mlp":
+            raise ValueError(f"matrices: {self.matrices} given with block={self.block!r}; it belongs to block='mlp'")
+        self._written()
+
+    def branch(self, x: Vec, sample: tuple[sp.Expr, ...]) -> tuple[list[Assign], sp.Expr]:
+        """The statements of the block that acts on ``x`` at (sample, l), and the vector it returns."""
+        block = mlp(self.matrices) if self.block == "mlp" else BLOCKS[self.block] if isinstance(
+            self.block, str) else self.block
+        branch = Branch(x, activation(self.phi), is_linear(self.phi), sample)
+        return branch.statements, written(block, branch, self.norm)
+
+    def _written(self) -> tuple[list[Assign], sp.Expr]:
+        return self.branch(vector("x")[t, l - 1], (t,))
 
     @property
     def is_linear(self) -> bool:
         """Are all vectors linear in the matrices met last?"""
-        return is_linear(self.phi) and self.norm is None and self.block != "glu"
+        statements, value = self._written()
+        return all(map(is_linear_in_vectors, (*(s.value for s in statements), value)))
 
     def require_plain(self, what: str) -> None:
         """Raise ``ValueError`` unless this is the linear network with one matrix a block and frozen ends."""
-        if not self.is_linear or self.block == "mlp" or self.train_ends:
+        statements, value = self._written()
+        if statements or not isinstance(value, MatVec) or self.train_ends:
             raise ValueError(f"net: {self!r} given; {what} takes phi='linear', one matrix a block ('post' or 'pre'), "
                              "norm=None and frozen ends")

@@ -8,7 +8,7 @@ from typing import Sequence
 
 import numpy as np
 
-from .._checks import finite_array, nonnegative_number
+from .._checks import learning_rate, nonnegative_number
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,7 @@ class SGD:
     decoupled: bool = False
 
     def __post_init__(self) -> None:
-        rates = finite_array("lr", self.lr)
-        if rates.ndim > 1:
-            raise ValueError(f"lr: an array of shape {rates.shape} given; allowed is a number or one number a step")
-        object.__setattr__(self, "lr", float(rates) if rates.ndim == 0 else tuple(float(r) for r in rates))
+        object.__setattr__(self, "lr", learning_rate("lr", self.lr))
         for name in ("momentum", "weight_decay"):
             object.__setattr__(self, name, nonnegative_number(name, getattr(self, name)))
         if not math.isfinite(float(self.dampening)):

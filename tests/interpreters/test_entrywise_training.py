@@ -1,0 +1,116 @@
+"""Real networks trained by SignSGD and Adam: the program against plain loops over dense matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import sympy as sp
+
+import tpcalc as tp
+from support.closeness import assert_close
+from tpcalc.interpreters import run_program
+from tpcalc.programs.language import Family, Mat, MatVec, NonlinearOuter, Outer, Transpose, Vec
+from tpcalc.programs.program import Assign, Program
+
+SCALE = tp.DepthScaling(sp.Rational(3, 4), sp.Rational(1, 4))
+N, DEPTH, STEPS, BATCH, SEED = 12, 2, 4, 3, 5
+RNG = np.random.default_rng(0)
+XI, Y = RNG.normal(size=(2, STEPS, BATCH))
+
+
+def drawn(name: str, *shape: int) -> np.ndarray:
+    """What a run draws for a member: by its name."""
+    return np.random.default_rng([SEED, *name.encode()]).standard_normal(shape)
+
+
+class Weight:
+    """One array with its optimizer state; ``torch.optim.AdamW``'s documentation, or the sign."""
+
+    def __init__(self, value: np.ndarray) -> None:
+        self.value, self.m, self.v, self.steps = value, np.zeros_like(value), np.zeros_like(value), 0
+
+    def step(self, opt: Any, rate: float, gradient: np.ndarray, size: float) -> None:
+        if isinstance(opt, tp.SignSGD):
+            self.value = self.value - rate * size * np.sign(gradient)
+            return
+        self.steps += 1
+        self.value = self.value * (1 - rate * opt.weight_decay)
+        self.m = opt.beta1 * self.m + (1 - opt.beta1) * gradient
+        self.v = opt.beta2 * self.v + (1 - opt.beta2) * gradient**2
+        m, v = self.m / (1 - opt.beta1**self.steps), self.v / (1 - opt.beta2**self.steps)
+        self.value = self.value - rate * size * m / (np.sqrt(v) + opt.eps)
+
+
+def by_hand(opt: Any, rates: np.ndarray) -> np.ndarray:
+    """Outputs (steps, batch) of x + L^-3/4 W2 tanh(W1 x), read-in and read-out trained; gradients without 1/n and L."""
+    U, V = Weight(drawn("U[0]", N)), Weight(drawn("nV[0]", N))
+    W1, W2 = ([Weight(drawn(f"W{m}[0, {l}]", N, N) / np.sqrt(N)) for l in range(1, DEPTH + 1)] for m in (1, 2))
+    eps, g = DEPTH**-0.75, DEPTH**-0.25
+    outputs = np.zeros((STEPS, BATCH))
+    for t in range(STEPS):
+        x, z = [np.outer(U.value, XI[t])], []  # columns are samples
+        for first, second in zip(W1, W2):
+            z.append(np.tanh(first.value @ x[-1]))
+            x.append(x[-1] + eps * second.value @ z[-1])
+        outputs[t] = V.value @ x[-1] / N
+        chi = outputs[t] - Y[t]
+        delta = np.outer(V.value, chi)
+        moves = [(V, x[-1] @ chi / BATCH, 1.0)]
+        for l in reversed(range(DEPTH)):
+            dh = (1 - z[l]**2) * (W2[l].value.T @ delta)
+            moves += [(W2[l], delta @ z[l].T / BATCH, g / N), (W1[l], dh @ x[l].T / BATCH, g / N)]
+            delta = delta + eps * W1[l].value.T @ dh
+        moves.append((U, delta @ XI[t] / BATCH, 1.0))
+        for weight, gradient, size in moves:
+            weight.step(opt, rates[t], gradient, size)
+    return outputs
+
+
+@pytest.mark.parametrize("opt", [tp.SignSGD(0.3), tp.SignSGD([0.3, 0.1, 0.2, 0.5]), tp.Adam(0.3),
+                                 tp.Adam([0.3, 0.1, 0.2, 0.5], 0.8, 0.9, 0.01, weight_decay=0.2)], ids=str)
+def test_training_is_what_a_plain_loop_does(opt: Any) -> None:
+    net = tp.ResNet("tanh", block="mlp", train_ends=True)
+    rates = np.broadcast_to(opt.lr, STEPS)
+    data = dict(xi=XI, y=Y, **({"eta": rates} if isinstance(opt.lr, tuple) else {}))
+    run = run_program(tp.program(net, opt, SCALE, batch=True), {"T": STEPS, "L": DEPTH, "B": BATCH}, data, N, SEED)
+    assert_close(run.series("f"), by_hand(opt, rates), 1e-12, 1.0)
+
+
+def test_parameters_may_be_symbols() -> None:
+    names = sp.symbols("eta beta_1 beta_2 epsilon lambda", real=True)
+    numbers = dict(zip(("eta", "beta_1", "beta_2", "epsilon", "lambda"), (0.3, 0.8, 0.9, 0.01, 0.2)))
+    net, sizes = tp.ResNet("tanh"), {"T": STEPS, "L": DEPTH}
+    data = dict(xi=XI[:, 0], y=Y[:, 0])
+    ours = run_program(tp.program(net, tp.Adam(*names), SCALE), sizes, data | numbers, N).series("f")
+    assert_close(ours, run_program(tp.program(net, tp.Adam(*numbers.values()), SCALE), sizes, data, N).series("f"),
+                 1e-12, 1.0)
+
+
+def test_a_nonlinear_outer_product_is_the_function_of_the_entries_over_n() -> None:
+    a, b, y, z = (Family(Vec, name)() for name in "abyz")
+    W, c = Family(Mat, "W"), sp.Symbol("c", real=True)
+    matrix = NonlinearOuter(sp.tanh(Outer(a, b) - c * Outer(b, 2 * a)) + c * Outer(a, b) ** 2)
+    program = Program("p", (a, b), (W[0],), (), (
+        Assign(W[1], W[0] / 2 - c * matrix), Assign(y, MatVec(W[1], a)), Assign(z, MatVec(Transpose(W[1]), b))), ())
+    run = run_program(program, {}, {"c": 0.7}, N, SEED)
+    u, v = drawn("a", N), drawn("b", N)
+    entries = np.tanh(np.outer(u, v) - 0.7 * np.outer(v, 2 * u)) + 0.7 * np.outer(u, v) ** 2
+    dense = drawn("W[0]", N, N) / np.sqrt(N) / 2 - 0.7 * entries / N
+    assert_close(run.vectors[y], dense @ u, 1e-13, 1.0)
+    assert_close(run.vectors[z], dense.T @ v, 1e-13, 1.0)
+
+
+def test_a_gradient_that_was_always_zero_has_no_direction_without_eps() -> None:
+    """relu: PyTorch's Adam moves by NaN there; here the update is named."""
+    data = dict(xi=[1.0, 1.0], y=[1.0, 1.0])
+    with pytest.raises(tp.Divergence, match=r"W\[1, 1\] is not finite"):
+        run_program(tp.program(tp.ResNet("relu"), tp.Adam(), SCALE), {"T": 2, "L": 1}, data, N)
+    run_program(tp.program(tp.ResNet("relu"), tp.Adam(eps=1e-8), SCALE), {"T": 2, "L": 1}, data, N)
+
+
+def test_memory_counts_full_updates() -> None:
+    program = tp.program(tp.ResNet(), tp.Adam(), SCALE)
+    with pytest.raises(MemoryError, match="with 8 matrices of width 10000000 "):  # 2 given, 4 updates, 2 in the making
+        run_program(program, {"T": 2, "L": 2}, dict(xi=[1.0, 1.0], y=[1.0, 1.0]), 10**7)

@@ -1,0 +1,140 @@
+"""Residual blocks: the built-in ones and a user's own come through the same door."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import numpy as np
+import pytest
+import sympy as sp
+
+import tpcalc as tp
+from support.closeness import assert_close
+from tpcalc.interpreters import run_program
+from tpcalc.programs.blocks import Branch
+from tpcalc.programs.language import Mat, MatVec, Moment, Transpose
+
+SCALE = tp.DepthScaling(sp.Rational(3, 4), sp.Rational(1, 4))
+SMOOTH = sp.tanh(sp.Symbol("u") + 1)
+
+
+def gated(b: Branch) -> sp.Expr:
+    """The built-in "glu", written by a user."""
+    h, v = b.let("h", MatVec(b.weights("W1"), b.x)), b.let("v", MatVec(b.weights("W2"), b.x))
+    return MatVec(b.weights("W3"), b.let("z", b.phi(h) * v))
+
+
+def centred(b: Branch) -> sp.Expr:
+    z = b.let("z", b.phi(b.let("h", MatVec(b.weights(), b.x))))
+    return z - Moment(z)
+
+
+def tied(b: Branch) -> sp.Expr:
+    """W^T phi(W x): one matrix, two products."""
+    return MatVec(Transpose(b.weights()), b.let("z", b.phi(b.let("h", MatVec(b.weights(), b.x)))))
+
+
+def skip(b: Branch) -> sp.Expr:
+    """W2 (phi(W1 x) + x) + phi(W1 x) / 2: skips inside the block, and a part that no matrix multiplies."""
+    z = b.let("z", b.phi(b.let("h", MatVec(b.weights("W1"), b.x))))
+    return MatVec(b.weights("W2"), b.let("y", z + b.x)) + z / 2
+
+
+def body(net: tp.ResNet) -> Any:
+    return tp.program(net, tp.SGD(0.5, momentum=0.9), SCALE).body
+
+
+@pytest.mark.parametrize("norm", [None, "rms"])
+@pytest.mark.parametrize("name, block", [("glu", gated), ("post", centred)])
+def test_a_block_of_ones_own_is_as_good_as_a_built_in_one(name: str, block: Callable, norm: str | None) -> None:
+    assert body(tp.ResNet("tanh", block, norm)) == body(tp.ResNet("tanh", name, norm))
+
+
+def test_blocks_of_few_matrices_are_the_known_ones() -> None:
+    assert body(tp.ResNet(block="mlp", matrices=1)) == body(tp.ResNet()) == body(tp.ResNet(block="pre"))
+    assert body(tp.ResNet("tanh", "mlp", matrices=2)) == body(tp.ResNet("tanh", "mlp"))
+    program = tp.program(tp.ResNet("tanh", "mlp", matrices=4), tp.SGD(), SCALE)
+    assert [m.name for m in program.matrices] == ["W1", "W2", "W3", "W4"]
+    assert program.name == "tanh residual network with mlp blocks of 4 matrices, SGD"
+
+
+def jacobian(value: Callable[[np.ndarray], np.ndarray], at: np.ndarray) -> np.ndarray:
+    """Central differences: shape of the value, then of the point."""
+    step, columns = 1e-5, []
+    for i in np.ndindex(*at.shape):
+        nudge = np.zeros_like(at)
+        nudge[i] = step
+        columns.append((value(at + nudge) - value(at - nudge)) / (2 * step))
+    return np.stack(columns, axis=-1).reshape(*columns[0].shape, *at.shape)
+
+
+FORMULAS: dict[Callable, Callable[..., np.ndarray]] = {
+    gated: lambda x, W1, W2, W3: W3 @ (np.tanh(W1 @ x + 1) * (W2 @ x)),
+    tied: lambda x, W: W.T @ np.tanh(W @ x + 1),
+    skip: lambda x, W1, W2: W2 @ (np.tanh(W1 @ x + 1) + x) + np.tanh(W1 @ x + 1) / 2}
+
+
+@pytest.mark.parametrize("block", FORMULAS, ids=lambda b: b.__name__)
+def test_the_derived_gradient_is_that_of_the_block(block: Callable) -> None:
+    """Two steps at n = 6, L = 2 against the block as a formula, differentiated numerically."""
+    n, depth, lr, seed, xi, y = 6, 2, 0.8, 3, [1.0, -0.5], [1.0, 0.3]
+    program = tp.program(tp.ResNet(SMOOTH, block), tp.SGD(lr), SCALE)
+    ours = run_program(program, {"T": 2, "L": depth}, dict(xi=xi, y=y), n, seed).series("f")
+
+    def drawn(name: str, *shape: int) -> np.ndarray:
+        return np.random.default_rng([seed, *name.encode()]).standard_normal(shape)
+
+    names = [matrix.name for matrix in program.matrices]
+    weights = np.array([[drawn(f"{name}[0, {l}]", n, n) / np.sqrt(n) for name in names] for l in (1, 2)])
+    U, nV = drawn("U", n), drawn("nV", n)
+
+    def output(all_weights: np.ndarray, t: int) -> np.ndarray:
+        x = xi[t] * U
+        for layer in all_weights:
+            x = x + depth**-0.75 * FORMULAS[block](x, *layer)
+        return np.array(nV @ x / n)
+
+    expected = [output(weights, 0)]
+    gradient = (expected[0] - y[0]) * jacobian(lambda w: output(w, 0), weights)
+    weights = weights - lr * depth ** (0.75 - 0.25) * gradient  # g = L^-gamma times the gradient without L^-alpha
+    expected.append(output(weights, 1))
+    assert abs(expected[1] - xi[1] * expected[0]) > 1e-2
+    assert_close(ours, expected, 1e-7)
+
+
+def test_is_linear_reads_what_the_block_wrote() -> None:
+    linear = [tp.ResNet(), tp.ResNet(block="mlp", matrices=3), tp.ResNet(block=tied), tp.ResNet(block=skip)]
+    others = [tp.ResNet("tanh"), tp.ResNet(block="glu"), tp.ResNet(norm="rms"), tp.ResNet("tanh", tied),
+              tp.ResNet(block=gated)]
+    assert all(net.is_linear for net in linear) and not any(net.is_linear for net in others)
+    tp.ResNet(block="mlp", matrices=1).require_plain("this")
+    for net in (*linear[1:], *others):
+        with pytest.raises(ValueError, match="this takes phi='linear', one matrix a block"):
+            net.require_plain("this")
+
+
+@pytest.mark.parametrize("block, said", [
+    (lambda b: None, "block: <lambda> wrote None; allowed is a vector of the language"),
+    (lambda b: b.weights(), r"block: <lambda> wrote W\[t, l\]; allowed is a vector"),
+    (lambda b: 2 * b.x, r"block: <lambda> wrote 2\*x\[t, l - 1\]; .* with a trained matrix in it"),
+    (lambda b: b.let("x", 2 * b.x), "name: 'x' given; allowed are identifiers but x, U, nV"),
+    (lambda b: b.weights("W 1"), "name: 'W 1' given; allowed are identifiers"),
+    (lambda b: b.let("delta", 2 * b.x), "name: 'delta' given; .* does not start with d, which marks gradients"),
+    (lambda b: b.let("z", 2 * b.x) + b.let("z", 3 * b.x), "name: 'z' given; allowed is one that the block has not")])
+def test_what_is_no_block_is_refused_at_once(block: Callable, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        tp.ResNet("tanh", block)
+
+
+def test_numbers_of_matrices_are_checked() -> None:
+    for matrices in (0, 1.5, True):
+        with pytest.raises(ValueError, match="matrices: .* given; allowed is a whole number of at least 1"):
+            tp.ResNet(block="mlp", matrices=matrices)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="matrices: 3 given with block='post'; it belongs to block='mlp'"):
+        tp.ResNet(matrices=3)
+
+
+def test_a_matrix_has_one_update_however_often_it_is_used() -> None:
+    program = tp.program(tp.ResNet("tanh", tied), tp.SGD(), SCALE)
+    assert len(program.matrices) == 1
+    assert sum(isinstance(place.statement.target, Mat) for place in program.places()) == 1

@@ -1,0 +1,12 @@
+"""Printed text inside sympy expressions."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+
+class ProductText(sp.Symbol):
+    """The text of a product in the place of that product; powers of it get parentheses, multiples none."""
+
+    precedence = 55  # between those of Mul, 50, and of Pow, 60
+    is_Symbol = False  # LaTeX would add parentheses of its own to a symbol with a superscript

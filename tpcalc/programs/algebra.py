@@ -1,0 +1,30 @@
+"""Algebra that leaves nonlinear functions alone."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+
+def multiplied_out(expression: sp.Expr) -> sp.Expr:
+    """Products of sums multiplied out and ``Sum`` split over its terms; all other functions and powers stay whole.
+
+    ``sp.expand`` goes everywhere: into functions, averages and exponents.
+    """
+    whole: dict[sp.Expr, sp.Dummy] = {}
+
+    def sealed(part: sp.Expr) -> sp.Expr:
+        if part.is_Number:
+            return part
+        if isinstance(part, (sp.Add, sp.Mul)) or isinstance(part, sp.Pow) and part.exp.is_Integer and part.exp > 1:
+            return part.func(*map(sealed, part.args))
+        if isinstance(part, sp.Sum):
+            terms = sp.Add.make_args(multiplied_out(part.function))
+            return sp.Add(*(_name(whole, sp.Sum(term, *part.limits)) for term in terms))
+        return _name(whole, part)
+
+    expanded = sp.expand(sealed(expression)).xreplace({name: part for part, name in whole.items()})
+    return expanded if expanded == expression else multiplied_out(expanded)  # a root squared is a new product
+
+
+def _name(whole: dict[sp.Expr, sp.Dummy], part: sp.Expr) -> sp.Dummy:
+    return whole.setdefault(part, sp.Dummy())

@@ -1,0 +1,137 @@
+"""Residual blocks: functions that write their forward statements in the language.
+
+A block is given a ``Branch`` to write on, and returns the vector that is added to the stream, times the branch
+multiplier. Everything else, the backward pass and the updates, follows from what it wrote. The built-in blocks use
+the same door as a user's own.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, Callable
+
+import sympy as sp
+
+from .algebra import multiplied_out
+from .indices import l, t
+from .language import Family, Mat, MatVec, Moment, Vec, kind
+from .program import Assign
+
+TAKEN = ("x", "U", "nV")  # what the program around the block calls its own
+
+
+@dataclass
+class Branch:
+    """One residual branch at step t and layer l, while it is being written.
+
+    x: the vector it acts on: the stream, or the stream normalised; phi: the activation, a function of expressions;
+    is_linear: is phi the identity?; sample: the indices (t) or (t, i) of its vectors; statements: what was written.
+    """
+
+    x: Vec
+    phi: Callable[[sp.Expr], sp.Expr]
+    is_linear: bool
+    sample: tuple[sp.Expr, ...]
+    statements: list[Assign] = field(default_factory=list)
+
+    def weights(self, name: str = "W") -> Mat:
+        """A trained matrix of this layer, N(0, 1/n) at first; the same name is the same matrix."""
+        return Family(Mat, _checked(name), latex_name(name), layered=True)[t, l]
+
+    def let(self, name: str, value: sp.Expr) -> Vec:
+        """Write ``name := value`` and give the vector back; a vector that has a name keeps it.
+
+        A product with a matrix needs a name before a function acts on it. Raises ``ValueError`` for a name that is
+        taken or starts with d, which marks gradients.
+        """
+        if isinstance(value, Vec):
+            return value
+        v = vector(_checked(name))[(*self.sample, l)]
+        if any(v == statement.target for statement in self.statements) or name.startswith("d"):
+            raise ValueError(f"name: {name!r} given; allowed is one that the block has not used, and that does not "
+                             "start with d, which marks gradients")
+        self.statements.append(Assign(v, value))
+        return v
+
+
+Block = Callable[[Branch], sp.Expr]
+
+
+def post(branch: Branch) -> sp.Expr:
+    """phi(W x), less its mean over coordinates where phi is not the identity."""
+    product = MatVec(branch.weights(), branch.x)
+    if branch.is_linear:
+        return product
+    z = branch.let("z", branch.phi(branch.let("h", product)))
+    return z - Moment(z)
+
+
+def pre(branch: Branch) -> sp.Expr:
+    """W phi(x)."""
+    return MatVec(branch.weights(), branch.let("z", branch.phi(branch.x)))
+
+
+def mlp(matrices: int) -> Block:
+    """W_k phi(W_(k-1) ... phi(W_1 x)): k matrices."""
+    def block(branch: Branch) -> sp.Expr:
+        z = branch.x
+        for m in range(1, matrices):
+            number = str(m) if matrices > 2 else ""
+            product = MatVec(branch.weights(f"W{m}"), z)
+            z = branch.let("z" + number, product if branch.is_linear else branch.phi(branch.let("h" + number, product)))
+        return MatVec(branch.weights(f"W{matrices}" if matrices > 1 else "W"), z)
+    return block
+
+
+def glu(branch: Branch) -> sp.Expr:
+    """W3 (phi(W1 x) * W2 x)."""
+    h, v = (branch.let(name, MatVec(branch.weights(matrix), branch.x)) for name, matrix in (("h", "W1"), ("v", "W2")))
+    return MatVec(branch.weights("W3"), branch.let("z", branch.phi(h) * v))
+
+
+BLOCKS: dict[str, Block] = {"post": post, "pre": pre, "mlp": mlp(2), "glu": glu}
+
+
+def written(block: Block, branch: Branch, norm: str | None) -> sp.Expr:
+    """What a block returns, its statements being in ``branch``; raises ``ValueError`` unless it is a vector with a
+    matrix in it."""
+    if norm == "rms":
+        branch.x = branch.let("n", branch.x * Moment(branch.x**2) ** sp.Rational(-1, 2))
+    value = block(branch)
+    values = [value, *(statement.value for statement in branch.statements)]
+    if not isinstance(value, sp.Expr) or kind(value) != "vector" or not any(v.has(Mat) for v in values):
+        raise ValueError(f"block: {block_name(block)} wrote {value}; allowed is a vector of the language, with a "
+                         "trained matrix in it or in what it is made of")
+    return value
+
+
+def is_linear_in_vectors(value: sp.Expr) -> bool:
+    """A sum of vectors and products with matrices, times numbers?"""
+    for term in sp.Add.make_args(multiplied_out(value)):
+        vectors = [f for f in sp.Mul.make_args(term) if f.has(Vec)]
+        if len(vectors) != 1 or not isinstance(vectors[0], (Vec, MatVec)):
+            return False
+    return True
+
+
+def block_name(block: Any) -> str:
+    return block if isinstance(block, str) else str(getattr(block, "__name__", type(block).__name__))
+
+
+def vector(name: str) -> Family:
+    """A family of vectors over steps and layers; gradients are written with a delta."""
+    latex = rf"\delta {latex_name(name[1:])}" if name.startswith("d") else latex_name(name)
+    return Family(Vec, name, latex, layered=True)
+
+
+def latex_name(name: str) -> str:
+    """W1 as W with the index 1."""
+    letters, number = re.fullmatch(r"(.*?)(\d*)", name).groups()  # type: ignore[union-attr]
+    return "{%s_%s}" % (letters, number if len(number) == 1 else "{%s}" % number) if number else letters
+
+
+def _checked(name: Any) -> str:
+    if not isinstance(name, str) or not name.isidentifier() or name in TAKEN:
+        raise ValueError(f"name: {name!r} given; allowed are identifiers but {', '.join(TAKEN)}")
+    return name

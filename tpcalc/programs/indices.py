@@ -1,0 +1,8 @@
+"""The indices of builders: sizes T (steps), L (depth), B (batch), and what runs over them."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+T, L, BATCH = sp.symbols("T L B", integer=True, positive=True)
+t, l, i = sp.symbols("t l i", integer=True, nonnegative=True)

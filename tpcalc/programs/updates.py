@@ -1,0 +1,85 @@
+"""Optimizer steps as statements of the language."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Union
+
+import sympy as sp
+
+from .._checks import exact
+from .algebra import multiplied_out
+from .entrywise import Adam, SignSGD
+from .indices import t
+from .language import Family, NonlinearOuter, Outer, Scal
+from .optimizers import SGD
+from .program import Assign
+
+Optimizer = Union[SGD, SignSGD, Adam]
+OPTIMIZERS = (SGD, SignSGD, Adam)
+ETA = Family(Scal, "eta", r"\eta")
+
+
+@dataclass(frozen=True)
+class Trainable:
+    """A family under training, a matrix or an end: its normalised gradient at step t and the size g of an update."""
+
+    family: Family
+    at: tuple[sp.Expr, ...]
+    gradient: sp.Expr
+    size: sp.Expr
+
+
+def rates(opt: Optimizer) -> tuple[Scal, ...]:
+    """The learning rates that the program is given: those of a schedule."""
+    return (ETA[t],) if isinstance(opt.lr, tuple) else ()
+
+
+def start(opt: Optimizer, one: Trainable) -> list[Assign]:
+    """What an optimizer sets before the first step."""
+    has_buffer = isinstance(opt, SGD) and opt.momentum
+    return [Assign(buffer_of(one.family)[(0, *one.at)], sp.Integer(0))] if has_buffer else []
+
+
+def update(opt: Optimizer, one: Trainable) -> list[Assign]:
+    """The statements of one optimizer step for a family."""
+    rate = ETA[t] if isinstance(opt.lr, tuple) else exact("lr", opt.lr)
+    return _linear_update(opt, rate, one) if isinstance(opt, SGD) else [_entrywise_update(opt, rate, one)]
+
+
+def _entrywise_update(opt: SignSGD | Adam, rate: sp.Expr, one: Trainable) -> Assign:
+    """W_{t+1} = (1 - lr decay) W_t - lr g direction, entry by entry."""
+    direction = opt.direction(lambda k: one.gradient.subs(t, k), t)
+    moved = NonlinearOuter(direction) if direction.has(Outer) else direction
+    kept = multiplied_out((1 - rate * exact("weight_decay", opt.weight_decay)) * one.family[(t, *one.at)])
+    return Assign(one.family[(t + 1, *one.at)], kept - rate * one.size * moved)
+
+
+def _linear_update(opt: SGD, rate: sp.Expr, one: Trainable) -> list[Assign]:
+    momentum, dampening, decay = (
+        exact(name, getattr(opt, name)) for name in ("momentum", "dampening", "weight_decay"))
+    weights, new = one.family[(t, *one.at)], one.family[(t + 1, *one.at)]
+    statements = []
+    gradient = one.size * one.gradient + (decay * weights if not opt.decoupled else 0)
+    if momentum:
+        buffer = buffer_of(one.family)
+        kept = 1 - dampening * (1 - sp.KroneckerDelta(t, 0)) if dampening else sp.Integer(1)
+        statements.append(Assign(buffer[(t + 1, *one.at)], momentum * buffer[(t, *one.at)] + kept * gradient))
+        direction = buffer[(t + 1, *one.at)]
+        gradient = gradient + momentum * direction if opt.nesterov else direction
+    shrink = 1 - rate * decay if opt.decoupled else sp.Integer(1)
+    statements.append(Assign(new, sp.expand(shrink * weights - rate * gradient)))
+    return statements
+
+
+def buffer_of(family: Family) -> Family:
+    """The momentum buffer of a family."""
+    return Family(family.kind, f"m{family.name}", rf"\mathrm{{m}}{family.latex}", family.layered)
+
+
+def title(opt: Optimizer) -> str:
+    """An optimizer in words."""
+    extras = [word for word, there in (("momentum", getattr(opt, "momentum", 0)),
+                                       ("Nesterov", getattr(opt, "nesterov", False)),
+                                       ("weight decay", opt.weight_decay)) if there]
+    return type(opt).__name__ + (" with " + ", ".join(extras) if extras else "")
