@@ -12,6 +12,7 @@ from .classification import Verdict as Verdict, classify as classify, measure_ex
 from .codegen import Recursion as Recursion, recursion as recursion
 from .errors import Divergence as Divergence, MissingExtra as MissingExtra
 from .ledger import Citation as Citation, cite as cite
+from .limits import DepthLimit as DepthLimit, LimitRegion as LimitRegion, depth_limit as depth_limit
 from .parametrizations import DepthScaling as DepthScaling
 from .programs import SGD as SGD, SignSGD as SignSGD, ResNet as ResNet, Task as Task, tasks as tasks
 from .programs.builders import program as program

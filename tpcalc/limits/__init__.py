@@ -1,7 +1,11 @@
 """Depth limits: powers of L in derived recursions, regions of the exponents, functional integrals, rates."""
 
 from .affine import Affine as Affine, point_of as point_of
+from .collocation import CompiledLimit as CompiledLimit, LimitOutputs as LimitOutputs
+from .depth_limit import (DepthLimit as DepthLimit, LimitRegion as LimitRegion, LimitTerm as LimitTerm,
+                          depth_limit as depth_limit)
 from .exponent import EXPLODES as EXPLODES, Exponent as Exponent
+from .integral_equations import LimitEquation as LimitEquation
 from .orders import Cell as Cell, Orders as Orders, orders as orders, settled_orders as settled_orders
 from .region import Condition as Condition, Region as Region
 from .terms import HERE as HERE, Contribution as Contribution, Key as Key, Terms as Terms

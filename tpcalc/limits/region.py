@@ -24,8 +24,12 @@ class Condition:
         return bool(value > 0 if self.strict else value >= 0)
 
     def expression(self, parameters: Sequence[sp.Symbol]) -> sp.Expr:
-        """The inequality, its constant on the right."""
+        """The inequality, its constant on the right, its first slope positive."""
         form = self.form.scaled()
+        if next((slope for slope in form.slopes if slope), Fraction(1)) < 0:
+            left = Affine((form * -1).slopes, Fraction(0)).expression(parameters)
+            right = Affine((), form.constant).expression(())
+            return sp.Lt(left, right) if self.strict else sp.Le(left, right)
         left = Affine(form.slopes, Fraction(0)).expression(parameters)
         right = -Affine((), form.constant).expression(())
         return sp.Gt(left, right) if self.strict else sp.Ge(left, right)

@@ -7,7 +7,7 @@ of the two.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Iterable, Sequence
 
@@ -86,7 +86,8 @@ class Part:
 
     def feeding(self, outputs: Iterable[Kind]) -> set[Kind]:
         """The kinds of quantities that the outputs depend on through surviving terms, themselves included."""
-        reached, new = set(outputs), set(outputs)
+        reached = set(outputs)
+        new = set(reached)
         while new:
             new = {kind_of(f) for one, order in self.instances if kind_of(one.target) in new and self.is_kept(order)
                    for f in one.factors} - reached
@@ -95,7 +96,7 @@ class Part:
 
     def corrections(self, outputs: Iterable[Kind]) -> Exponent:
         """The largest relative order of what is dropped on the way to the outputs."""
-        reached, found = self.feeding(outputs), Exponent()
+        found, reached = Exponent(), self.feeding(outputs)
         for one, order in self.instances:
             if kind_of(one.target) in reached and not self.is_kept(order):
                 found = found.plus(order)
@@ -162,8 +163,3 @@ def _echelon(equations: Sequence[Affine]) -> list[Affine]:
         last = max(i for i, slope in enumerate(equation.slopes) if slope)
         done = [o - equation * (o.slopes[last] / equation.slopes[last]) for o in done] + [equation]
     return done
-
-
-def without_conditions(part: Part) -> Part:
-    """The same with a region free of redundant conditions."""
-    return replace(part, cell=replace(part.cell, region=part.region.reduced()))
