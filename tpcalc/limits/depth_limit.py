@@ -9,6 +9,7 @@ from typing import Any, Callable, Iterable, Mapping
 import sympy as sp
 
 from .._checks import exact
+from ..calculus.kets import Gamma
 from ..calculus.recursion import RecursionEquations
 from ..errors import Divergence
 from ..programs.language import LossDerivative
@@ -194,12 +195,16 @@ def depth_limit(recursion: RecursionEquations) -> DepthLimit:
     """Derive the limit of infinite depth of a recursion, on all regions of its depth scaling's symbols.
 
     recursion: what ``tp.recursion`` returns; with a numeric depth scaling there is one region. Raises ``ValueError`` for
-    a program without layers, and for a term that no rule covers, naming it.
+    a program without layers or with trained ends, and for a term that no rule covers, naming it.
 
     Source: paper B, Propositions C.4 and D.2 at alpha = gamma = 1/2, appendix H.3 elsewhere.
     """
     if not isinstance(recursion, RecursionEquations):
         raise ValueError(f"recursion: {recursion!r} given; allowed is what tp.recursion(...) returns")
+    outside = next((g for e in recursion.equations for g in e.value.atoms(Gamma) if not g.args[4]), None)
+    if outside is not None and recursion.setting.depth is not None:
+        raise ValueError(f"program {recursion.setting.program.name}: {outside} belongs to a vector outside the layers that "
+                         "changes in training; the depth limit has no rule for it")
     orders = settled_orders(recursion)
     regions: list[LimitRegion] = []
     for cell in orders.cells:
