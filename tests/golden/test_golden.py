@@ -21,7 +21,8 @@ def written() -> dict[str, str]:
     recursion = tp.recursion(tp.kets(tp.program(tp.ResNet(), tp.SGD(), SCALE)))
     tanh = tp.kets(tp.program(tp.ResNet("tanh"), tp.SGD(), SCALE))
     return {"program-1.tex": tp.program(tp.ResNet(), tp.SGD(), SCALE).latex(), "lemma-d1.tex": recursion.latex(),
-            "lemma-d1-derivation.tex": recursion.derivation.latex(), "tanh-kets.tex": tanh.latex()}
+            "lemma-d1-derivation.tex": recursion.derivation.latex(), "tanh-kets.tex": tanh.latex(),
+            "depth-limit.tex": tp.depth_limit(recursion).at(alpha=0.5, gamma=0.5).latex()}
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,8 @@ def texts() -> dict[str, str]:
     return written()
 
 
-@pytest.mark.parametrize("name", ["program-1.tex", "lemma-d1.tex", "lemma-d1-derivation.tex", "tanh-kets.tex"])
+@pytest.mark.parametrize("name", ["program-1.tex", "lemma-d1.tex", "lemma-d1-derivation.tex", "tanh-kets.tex",
+                                  "depth-limit.tex"])
 def test_latex_is_what_was_read(name: str, texts: dict[str, str]) -> None:
     assert texts[name] + "\n" == (FOLDER / name).read_text(encoding="utf-8")
 

@@ -39,14 +39,14 @@ class LimitTerm:
     order: sp.Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LimitRegion:
     """A region of the parameters on which the same terms survive at infinite depth, or on which there is no limit.
 
     region: exact inequalities; obstacle: what grows where there is no limit, else None. Quantities are sorted by kind:
-    ("Gamma", -1 or 0, a, b) for coefficients of vector family a over initial vector b or over the hat-kets of product b,
-    ("C", b), and (name,) for scalars; coefficients of vectors made in every layer over base kets of their own layer
-    apart.
+    ("Gamma", -1 or 0, a, b) for coefficients of vector family a over initial vector b or over the hat-kets of product
+    b, ("C", b), and (name,) for scalars; coefficients of vectors made in every layer over base kets of their own
+    layer apart.
 
     Source: paper B, Propositions C.4, D.2 and appendix H.3.
     """
@@ -124,8 +124,8 @@ class LimitRegion:
         """The limit equations as a collocation problem, to be called with data.
 
         loss: the derivative of the loss in the output, of output and target; default f - y. values: numbers for
-        parameters that constants of the equations contain. Raises ``Divergence`` where there is no limit, ``ValueError``
-        for a parameter that is left.
+        parameters that constants of the equations contain. Raises ``Divergence`` where there is no limit,
+        ``ValueError`` for a parameter that is left.
         """
         numbers = numbers_of(values, self.parameters)
         equations = tuple(LimitEquation(e.target, e.value.subs(numbers), e.kinds, e.where, e.boundary)
@@ -156,7 +156,7 @@ class LimitRegion:
         return on_region(form, self.region).expression(self.parameters)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DepthLimit:
     """The limits of infinite depth of one recursion, by regions that cover the parameters' space.
 
@@ -194,8 +194,8 @@ class DepthLimit:
 def depth_limit(recursion: RecursionEquations) -> DepthLimit:
     """Derive the limit of infinite depth of a recursion, on all regions of its depth scaling's symbols.
 
-    recursion: what ``tp.recursion`` returns; with a numeric depth scaling there is one region. Raises ``ValueError`` for
-    a program without layers or with trained ends, and for a term that no rule covers, naming it.
+    recursion: what ``tp.recursion`` returns; with a numeric depth scaling there is one region. Raises ``ValueError``
+    for a program without layers or with trained ends, and for a term that no rule covers, naming it.
 
     Source: paper B, Propositions C.4 and D.2 at alpha = gamma = 1/2, appendix H.3 elsewhere.
     """
@@ -203,8 +203,8 @@ def depth_limit(recursion: RecursionEquations) -> DepthLimit:
         raise ValueError(f"recursion: {recursion!r} given; allowed is what tp.recursion(...) returns")
     outside = next((g for e in recursion.equations for g in e.value.atoms(Gamma) if not g.args[4]), None)
     if outside is not None and recursion.setting.depth is not None:
-        raise ValueError(f"program {recursion.setting.program.name}: {outside} belongs to a vector outside the layers that "
-                         "changes in training; the depth limit has no rule for it")
+        raise ValueError(f"program {recursion.setting.program.name}: {outside} belongs to a vector outside the layers "
+                         "that changes in training; the depth limit has no rule for it")
     orders = settled_orders(recursion)
     regions: list[LimitRegion] = []
     for cell in orders.cells:

@@ -103,7 +103,7 @@ class Indicator(_Function):
     def _latex(self, printer: Any) -> str:
         p, q = map(printer.doprint, self.args[:2])
         relation = r"\geq" if self.sign > 0 else r"\leq"
-        return rf"\mathbb{{1}}_{{{p} {relation} {q}}}"
+        return rf"\mathbb{{I}}_{{{p} {relation} {q}}}"
 
 
 def scaled_scalar(scalar: Scal) -> Scal:

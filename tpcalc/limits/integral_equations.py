@@ -116,7 +116,7 @@ def _coefficients(translator: Translator, part: Part, number: int, equation: Equ
     """The equations of one family of vectors, or its boundary values; own-layer coefficients apart."""
     found = []
     for here in (False, True):
-        kinds = [k for k in part.exponents if k[0] == "Gamma" and k[2] == equation.target.args[0] and (HERE in k) == here]
+        kinds = _kinds(part, equation, here)
         reads: dict[Kind, tuple[set, set]] = {k: (set(), set()) for k in kinds}
         for one in terms:
             if one.target in reads:
@@ -129,6 +129,11 @@ def _coefficients(translator: Translator, part: Part, number: int, equation: Equ
             if kept - {"start"} or kept and equation.place.loops[1:]:
                 found += _written(translator, part, equation, members, reads, kept, here)
     return found
+
+
+def _kinds(part: Part, equation: Equation, here: bool) -> list[Kind]:
+    """The kinds of coefficients of the equation's vectors, over base kets of the own layer or all others."""
+    return [k for k in part.exponents if k[0] == "Gamma" and k[2] == equation.target.args[0] and (HERE in k) == here]
 
 
 def _starts(translator: Translator, part: Part, number: int, kind: Kind) -> bool:
@@ -184,7 +189,7 @@ def _written(translator: Translator, part: Part, equation: Equation, members: Se
 def _named(part: Part, members: Sequence[Kind], equation: Equation, here: bool
            ) -> tuple[dict[sp.Symbol, sp.Expr], tuple[sp.Expr, ...]]:
     """What b and r are for these kinds: numbers to put in, and conditions to print."""
-    every = {k for k in part.exponents if k[0] == "Gamma" and k[2] == equation.target.args[0] and (HERE in k) == here}
+    every = _kinds(part, equation, here)
     starts, numbers = {k[1] for k in members}, {k[3] for k in members}
     fixed: dict[sp.Symbol, sp.Expr] = {}
     where: list[sp.Expr] = []

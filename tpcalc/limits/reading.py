@@ -112,7 +112,7 @@ def _sum(e: sp.Sum) -> Reading:
 
 
 def _integral(e: sp.Integral) -> Reading:
-    body, (variable, first, last) = reading(e.function), e.limits[0]
+    body, (variable, first, _) = reading(e.function), e.limits[0]
     upward = first == 0
 
     def value(state: State, n: Numbers) -> Any:

@@ -67,11 +67,11 @@ class Part:
     @cached_property
     def terms(self) -> tuple[CountedTerm, ...]:
         """All terms by kind of target, with the largest relative order among their instances."""
-        found: dict[tuple, Exponent] = {}
+        found: dict[tuple[Kind, int, sp.Expr, str], Exponent] = {}
         for one, order in self.instances:
             place = (kind_of(one.target), one.equation, one.term, one.rule)
             found[place] = found.get(place, Exponent()).plus(order)
-        return tuple(CountedTerm(*place, order=order.pruned(self.region)) for place, order in found.items())
+        return tuple(CountedTerm(*place, order.pruned(self.region)) for place, order in found.items())
 
     @cached_property
     def kept(self) -> tuple[CountedTerm, ...]:

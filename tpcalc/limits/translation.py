@@ -43,8 +43,8 @@ class Translator:
         """m, the generic base ket's layer."""
         above = Bases(self.setting).generic().args[2]
         if len(above) > 1:
-            raise ValueError(f"program {self.setting.program.name}: layers with indices {tuple(above)}; the limit covers "
-                             "one index")
+            raise ValueError(f"program {self.setting.program.name}: layers with indices {tuple(above)}; the limit "
+                             "covers one index")
         return above[0] if above else None
 
     def direction(self, equation: Equation) -> int:

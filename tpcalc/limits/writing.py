@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import sympy as sp
 
-from ..calculus.coefficients import B, R
+from ..calculus.coefficients import R
 from ..calculus.printing import latex
 from .functions import P, Q, Coefficient, CovarianceFunction, OwnCoefficient, scaled_scalar
 from .survival import Kind
