@@ -65,3 +65,8 @@ def relative(ours: Any, theirs: Any) -> float:
     """Largest difference, relative to the largest value or 1."""
     ours, theirs = np.asarray(ours, dtype=float), np.asarray(theirs, dtype=float)
     return float(np.max(np.abs(ours - theirs), initial=0.0) / max(1.0, float(np.max(np.abs(theirs), initial=0.0))))
+
+
+def worst_step(checks: tuple[tp.StepCheck, ...]) -> float:
+    """The largest difference that any step of a derivation shows on numbers."""
+    return max(check.difference for check in checks)

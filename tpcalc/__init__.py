@@ -8,9 +8,13 @@ depth scalings (alpha, gamma) work.
 from sympy import oo as oo
 
 from .calculus import KetEquations as KetEquations, kets as kets
-from .classification import Verdict as Verdict, classify as classify, measure_exponents as measure_exponents
+from .classification import Diversity as Diversity, Verdict as Verdict, classify as classify
+from .classification import measure_diversity as measure_diversity, measure_exponents as measure_exponents
+from .classification import Audit as Audit, NamedRecipes as NamedRecipes, Recipe as Recipe
+from .classification import audit as audit, named_recipes as named_recipes, recipe as recipe
 from .codegen import Recursion as Recursion, recursion as recursion
 from .errors import Divergence as Divergence, MissingExtra as MissingExtra
+from .interpreters import StepCheck as StepCheck, check_steps as check_steps
 from .ledger import Citation as Citation, cite as cite
 from .limits import DepthLimit as DepthLimit, LimitRegion as LimitRegion, depth_limit as depth_limit
 from .parametrizations import DepthScaling as DepthScaling

@@ -13,10 +13,10 @@ from tpcalc.ledger import Entry, Erratum, Proof, Witness
 from tpcalc.ledger.entry import line
 
 from .._line import (DEPTH, DEPTH_MUP, OPT, XI, Y, compiled, derived_outputs, kets, random_task, recursion, relative,
-                     true_outputs)
+                     true_outputs, worst_step)
 from ._printed import PrintedRecursion, printed_output
 
-LAYERS = 6
+LAYERS, STEPS = 6, 3
 
 
 def against_coefficients(trained: Any, task: tp.Task, scale: tp.DepthScaling, depth: int) -> float:
@@ -39,10 +39,13 @@ def derive() -> Proof:
         xi, y = task.inputs.ravel(), task.targets.ravel()
         trained = compiled()(LAYERS, xi, y)
         printed = PrintedRecursion(xi[:3].tolist(), y[:3].tolist(), LAYERS)  # with every slip corrected
-        return max(against_coefficients(trained, task, DEPTH_MUP, LAYERS),
+        data = {"xi": xi[:STEPS], "y": y[:STEPS]}
+        return max(worst_step(tp.check_steps(recursion(), {"T": STEPS, "L": STEPS}, data)),
+                   against_coefficients(trained, task, DEPTH_MUP, LAYERS),
                    relative([float(f) for f in printed.outputs], trained.outputs[:3]))
 
-    return Proof(steps, numbers, f"the compiled recursion on a random task, L = {LAYERS}: outputs, every $\\Gamma$ and "
+    return Proof(steps, numbers, f"both sides of every step at {STEPS} steps and layers, for every base ket; the "
+                 f"compiled recursion on a random task, L = {LAYERS}: outputs, every $\\Gamma$ and "
                  "every $C$ against the hand-written kernel, outputs against the printed recursion with its slips "
                  "corrected, in rationals")
 

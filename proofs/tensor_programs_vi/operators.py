@@ -40,7 +40,7 @@ class Stein:
 
     name = "Stein's lemma"
     reason = "the hats of W are jointly Gaussian with covariances $\\langle z_i | y \\rangle$"
-    source = "Gaussian integration by parts"
+    source = "Stein (1981) [gaussian/stein]"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
         return expression.replace(
@@ -99,6 +99,6 @@ ENTRY = Entry(
     statement=lambda: Equations((Equation(HAT_SIDE, DOT_SIDE),)),
     assumptions=("$|x\\rangle$ is a smooth function of the hats of $W z_1, \\ldots, W z_k$, and of kets that are "
                  "independent of them",),
-    uses=("tensor_programs_vi/definition_c1",),
+    uses=("tensor_programs_vi/definition_c1", "gaussian/stein"),
     derive=derive,
 )

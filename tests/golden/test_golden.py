@@ -22,6 +22,7 @@ def written() -> dict[str, str]:
     tanh = tp.kets(tp.program(tp.ResNet("tanh"), tp.SGD(), SCALE))
     return {"program-1.tex": tp.program(tp.ResNet(), tp.SGD(), SCALE).latex(), "lemma-d1.tex": recursion.latex(),
             "lemma-d1-derivation.tex": recursion.derivation.latex(), "tanh-kets.tex": tanh.latex(),
+            "tanh-kets-reasons.tex": tanh.derivation.latex(reasons=True),
             "depth-limit.tex": tp.depth_limit(recursion).at(alpha=0.5, gamma=0.5).latex()}
 
 
@@ -31,7 +32,7 @@ def texts() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", ["program-1.tex", "lemma-d1.tex", "lemma-d1-derivation.tex", "tanh-kets.tex",
-                                  "depth-limit.tex"])
+                                  "tanh-kets-reasons.tex", "depth-limit.tex"])
 def test_latex_is_what_was_read(name: str, texts: dict[str, str]) -> None:
     assert texts[name] + "\n" == (FOLDER / name).read_text(encoding="utf-8")
 

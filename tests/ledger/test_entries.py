@@ -28,7 +28,8 @@ def test_statuses(ledger: Ledger) -> None:
     assert derived >= {"outer_product", "remark_e1", "operators", "parameter_update", "ket_equations", "lemma_d1",
                        "lemma_c3", "recursion_h3", "reflection_form"}
     throughout = {key.split("/")[1] for key, status in found.items() if status.startswith("derived throughout")}
-    assert throughout == {"outer_product", "remark_e1", "operators", "parameter_update"}  # no master theorem in them
+    assert throughout == {"outer_product", "remark_e1", "operators", "parameter_update",  # no master theorem in them
+                          "stein", "price", "isserlis", "sheppard", "conditioning"}
     assert found["tensor_programs_vi/proposition_d2"] == found["tensor_programs_vi/master_theorem"] == "evidenced"
     assert found["tensor_programs_vi/program_1"] == "definition"
 

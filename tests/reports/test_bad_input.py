@@ -13,7 +13,7 @@ from tpcalc.reports.cli import main
 
 BAD = {
     "no command": ("", "train"),
-    "unknown command": ("audit", "audit"),
+    "unknown command": ("inspect", "inspect"),
     "unknown option": ("train --speed 3", "--speed"),
     "alpha is a word": ("train --alpha half", "'half'"),
     "alpha divides by zero": ("classify --alpha 1/0", "'1/0'"),
@@ -38,6 +38,14 @@ BAD = {
     "a method of another depth": ("train --steps 1 --batch 1 --method reflection", "finite depth"),
     "alpha too small for a limit": ("train --steps 2 --batch 1 --alpha 1/4 --gamma 1", "alpha >= 1/2"),
     "updates too large for a limit": ("train --steps 2 --batch 1 --gamma -1/4", "alpha + gamma >= 1"),
+    "nothing to audit": ("audit", "--branch"),
+    "two things to audit": ("audit --branch -1 --recipe completep", "--recipe"),
+    "a branch that is a word": ("audit --branch half", "'half'"),
+    "a learning rate that is not finite": ("audit --branch -1 --lr nan", "exact number"),
+    "an optimizer of unknown size": ("audit --branch -1 --optimizer muon", "'signsgd'"),
+    "an unknown recipe": ("audit --recipe magic", "'completep'"),
+    "a recipe that is not covered": ("audit --recipe fixup", "m >= 2"),
+    "decay coupled and independent": ("audit --branch -1 --coupled --independent", "allowed is one of them"),
     "one depth": ("report --depths 16", "'16'"),
     "depths that shrink": ("report --depths 16,8", "growing"),
     "depths from zero": ("report --depths 0:16", "growing"),
@@ -123,7 +131,7 @@ def test_a_report_onto_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert (tmp_path / "taken").read_text() == ""
 
 
-@pytest.mark.parametrize("command", ["", "report", "derive", "train", "classify"])
+@pytest.mark.parametrize("command", ["", "report", "derive", "train", "classify", "audit"])
 def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*command.split(), "--help"]) == 0
     out, err = capsys.readouterr()

@@ -72,3 +72,25 @@ def test_derive(capsys: pytest.CaptureFixture[str]) -> None:
     steps = json.loads(printed(capsys, "derive --json"))["steps"]
     assert [step["number"] for step in steps] == list(range(1, len(steps) + 1))
     assert any(r"\gamma" in step["latex"] for step in steps)
+
+
+@pytest.mark.parametrize("line, given", [
+    ("--branch -1 --lr 0 --optimizer adam --eps -1", dict(branch=-1, lr=0, eps=-1)),
+    ("--branch 0 --init -1/2 --weight-decay -0.5 --coupled", dict(branch=0, lr=0, init=-0.5, weight_decay=-0.5,
+                                                                  decoupled=False)),
+    ("--branch -1/2 --lr -1/2 --no-eps --gradient -1/4", dict(branch=-0.5, lr=-0.5, eps=None, gradient=-0.25)),
+    ("--branch -1/2 --lr 1/2 --optimizer sgd", dict(branch=-0.5, lr=0.5, optimizer="sgd"))])
+def test_audit(line: str, given: dict, capsys: pytest.CaptureFixture[str]) -> None:
+    expected = tp.audit(**given)
+    assert printed(capsys, f"audit {line}") == f"{expected}\n"
+    assert expected.latex() in printed(capsys, f"audit {line} --latex")
+    found = json.loads(printed(capsys, f"audit {line} --json"))
+    assert (found["alpha"], found["gamma"]) == (str(expected.alpha), str(expected.gamma))
+    assert found["warnings"] == list(expected.warnings) and found["verdict"] == expected.verdict.name
+
+
+def test_audit_of_named_recipes(capsys: pytest.CaptureFixture[str]) -> None:
+    named = tp.named_recipes()
+    assert printed(capsys, "audit --recipe completep") == f"{named['completep']}\n"
+    assert printed(capsys, "audit --list") == f"{named}\n"
+    assert json.loads(printed(capsys, "audit --list --json")) == named.rows

@@ -88,7 +88,7 @@ class Differentiate:
     setting: Setting
     name = "differentiate"
     reason = "linearity; a base ket has derivative 1 in itself and 0 in the others"
-    source = "paper B, appendix C.3"
+    source = "paper B, appendix C.3 [tensor_programs_vi/lemma_c3]"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
         return sp.Add(*(self._term(term) for term in sp.Add.make_args(sp.expand(expression))))
@@ -137,7 +137,7 @@ class NameCoefficients:
     summed: bool = False
     name = "name the coefficients"
     reason = "Gamma is the derivative, times sqrt(L) for hat-kets"
-    source = "paper B, appendix C.3"
+    source = "paper B, appendix C.3 [tensor_programs_vi/lemma_c3]"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
         if not self.summed:
@@ -181,7 +181,7 @@ class NameCovariances:
     setting: Setting
     name = "name the covariances"
     reason = "hat-kets of one matrix have the covariance of the vectors it multiplies"
-    source = "paper B, Definition C.1"
+    source = "paper B, Definition C.1 [tensor_programs_vi/definition_c1]"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
         return expression.replace(lambda e: isinstance(e, Bracket), lambda e: self._covariance(*e.args) or e)
@@ -209,7 +209,7 @@ class Expand:
     setting: Setting
     name = "bilinearity"
     reason = "both kets are linear combinations of base kets"
-    source = "paper B, appendix C.2"
+    source = "paper B, appendix C.2 [tensor_programs_vi/ket_equations]"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
         return expression.replace(lambda e: isinstance(e, Bracket) and all(isinstance(v, Vec) for v in e.args),
@@ -242,7 +242,7 @@ class Independence:
     setting: Setting
     name = "independence"
     reason = "hat-kets correlate only with hat-kets of the same matrix; initial vectors are orthonormal"
-    source = "paper B, Definition C.1"
+    source = "paper B, Definition C.1 [tensor_programs_vi/definition_c1]"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
         paired = expression.replace(

@@ -7,7 +7,9 @@ from typing import Any, Protocol
 
 import sympy as sp
 
-from .printing import latex
+from ..errors import MissingExtra
+from . import mathml
+from .printing import latex, rich
 
 
 class Rule(Protocol):
@@ -67,9 +69,30 @@ class Derivation:
             self.steps += (Step(len(self.steps) + 1, left, expression, after, rule),)
         return after
 
-    def latex(self) -> str:
-        """All steps as lines of an ``aligned`` environment, with the rule's name beside each."""
-        return " \\\\\n".join(rf"{step.latex()} && \text{{({step.number}) {step.rule}}}" for step in self.steps)
+    def latex(self, reasons: bool = False) -> str:
+        """All steps as lines of an ``aligned`` environment, with number and rule beside each, and why it holds."""
+        return " \\\\\n".join(rf"{step.latex()} && \text{{{rich(_words(step, reasons))}}}" for step in self.steps)
+
+    def mathml(self, reasons: bool = False) -> str:
+        """The same as one ``math`` element, for HTML without any script.
+
+        Raises ``MissingExtra`` without latex2mathml (extra ``report``).
+        """
+        return mathml.annotated([(step.latex(), _words(step, reasons)) for step in self.steps])
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.steps))
+
+    def _repr_latex_(self) -> str:
+        return "$\\displaystyle\\begin{aligned}\n" + self.latex() + "\n\\end{aligned}$"
+
+    def _repr_html_(self) -> str | None:
+        """With reasons; notebooks take the LaTeX where there is no MathML."""
+        try:
+            return f'<div style="overflow-x: auto">{self.mathml(reasons=True)}</div>'
+        except MissingExtra:
+            return None
+
+
+def _words(step: Step, reasons: bool) -> str:
+    return f"({step.number}) {step.rule}" + (f": {step.reason}" if reasons else "")

@@ -19,7 +19,7 @@ class Moments(NodeRule):
 
     name = "moments"
     reason = "sum over all pairings of the factors (Stein's lemma, repeated)"
-    source = "Isserlis (1918), Wick"
+    source = "Isserlis (1918) [gaussian/isserlis]"
 
     def rewrite(self, node: Expectation) -> sp.Expr:
         if not node.body.is_polynomial(*node.variables):
@@ -83,7 +83,7 @@ class Values(NodeRule):
 
     name = "means of waves and signs"
     reason = "one- and two-dimensional Gaussian integrals"
-    source = "Sheppard (1899) for two signs; characteristic function for cos; MATH.md, 6.3"
+    source = "Sheppard (1899) [gaussian/sheppard] for two signs; characteristic function for cos"
 
     def rewrite(self, node: Expectation) -> sp.Expr:
         found = factors(node.body)

@@ -73,7 +73,7 @@ class Independence(NodeRule):
 
     name = "independence"
     reason = "uncorrelated jointly Gaussian variables are independent"
-    source = "paper B, Definition C.1"
+    source = "[gaussian/conditioning]"
 
     def rewrite(self, node: Expectation) -> sp.Expr:
         groups: list[tuple[sp.Expr, set[int]]] = []  # factors, and the variables that they depend on
@@ -93,7 +93,7 @@ class Stein(NodeRule):
     variable: sp.Expr | None = None
     name = "Stein's lemma"
     reason = "Gaussian integration by parts"
-    source = "paper B, appendix E"
+    source = "Stein (1981) [gaussian/stein]"
 
     def rewrite(self, node: Expectation) -> sp.Expr:
         for i, u in enumerate(node.variables):
@@ -119,7 +119,7 @@ class Price:
 
     name = "Price's theorem"
     reason = "the Gaussian density solves the heat equation in its covariance"
-    source = "Price (1958); MATH.md, 6.3"
+    source = "Price (1958) [gaussian/price]"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
         return expression.replace(lambda e: isinstance(e, sp.Derivative) and isinstance(e.expr, Expectation), _price)
@@ -139,7 +139,7 @@ class GivenPast(NodeRule):
     past: tuple[sp.Expr, ...]
     name = "conditioning"
     reason = "u = Cov(u, v) Cov(v, v)^-1 v + what is independent of the past v"
-    source = "paper B, Definition C.1"
+    source = "paper B, Definition C.1 [tensor_programs_vi/definition_c1] [gaussian/conditioning]"
 
     def rewrite(self, node: Expectation) -> sp.Expr:
         past = [v for v in node.variables if v in self.past]
@@ -232,7 +232,7 @@ class Condition(NodeRule):
 
     name = "conditioning on a delta function"
     reason = "density of the form at zero, times the mean given that it is zero"
-    source = "Gaussian conditioning, paper B, Definition C.1"
+    source = "Gaussian conditioning [gaussian/conditioning]"
 
     def rewrite(self, node: Expectation) -> sp.Expr:
         deltas = [f for f in factors(node.body) if isinstance(f, sp.DiracDelta) and node.slopes(f.args[0]) is not None]

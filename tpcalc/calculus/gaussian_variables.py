@@ -75,7 +75,7 @@ class Gaussians:
         """E[u | past] = Cov(u, past) Cov(past, past)^-1 past, and the residual covariance; degenerate ``past`` too.
 
         One variable at a time: of each only what the former ones do not say counts. Raises ``ValueError`` for one
-        that is no variable. Source: paper B, Definition C.1 (Gaussian conditioning).
+        that is no variable. Source: [gaussian/conditioning].
         """
         for v in past:
             if v not in self.variables:

@@ -1,7 +1,8 @@
 """Kets: the random variables that the coordinates of a program's vectors become at infinite width.
 
 A ket is a real random variable, so kets add and multiply as ordinary commuting expressions; what has
-rules of its own is written with the classes below. Source: paper B, Definition C.1 and appendices E, F.
+rules of its own is written with the classes below. Source: paper B, Definition C.1 [tensor_programs_vi/definition_c1]
+and appendices E, F.
 """
 
 from __future__ import annotations
@@ -47,7 +48,10 @@ class Hat(_Real):
 
 
 class Dot(_Real):
-    """The dot part of |W y>: what y owes to W through earlier products with its transpose."""
+    """The dot part of |W y>: what y owes to W through earlier products with its transpose.
+
+    As an operator, the adjoint of the hat of W^T. Source: paper B, appendix F [tensor_programs_vi/operators].
+    """
 
     vector = property(lambda self: self.args[0])
 
@@ -103,7 +107,8 @@ class Mean(_Real):
 class Averaged(_Real):
     """phi(|u><v|) |y>: the expectation of phi(|u> |v>') |y>' over an independent copy of (v, y). args: phi, y.
 
-    A random variable that depends on the kets of the left vectors alone. Source: paper B, appendix E.1.3.
+    A random variable that depends on the kets of the left vectors alone. Source: paper B, appendix E.1.3
+    [tensor_programs_vi/nonlinear_outer_product].
     """
 
     body = property(lambda self: self.args[0])
@@ -141,7 +146,7 @@ class Gamma(_Real):
 
     args: a, b, then Tuples: steps and samples of the vector, of the base ket, layers of the vector, of the
     base ket. Scaled by sqrt(L) for hat-kets; step r = -1 stands for initial vector b. Source: paper B,
-    appendix C.3.
+    appendix C.3 [tensor_programs_vi/lemma_d1].
     """
 
     def _sympystr(self, printer: Any) -> str:

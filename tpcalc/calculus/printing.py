@@ -1,13 +1,18 @@
-"""LaTeX of ket expressions in the order the field writes them: numbers before kets, sums over steps last."""
+"""LaTeX of ket expressions in the order the field writes them: numbers before kets, sums over steps last; of words."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import sympy as sp
 from sympy.printing.latex import LatexPrinter
 
 from .kets import Dot, Hat, Ket
+
+SPECIAL = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%",
+           "_": r"\_", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}",
+           ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}"}
 
 
 class KetPrinter(LatexPrinter):
@@ -39,3 +44,14 @@ class KetPrinter(LatexPrinter):
 def latex(expression: sp.Expr) -> str:
     """LaTeX of an expression with kets, Gamma and C in it."""
     return KetPrinter().doprint(expression)
+
+
+def escape(text: str) -> str:
+    """Plain text for TeX, every character as it is; beyond ASCII by its code."""
+    return "".join(SPECIAL.get(c, c if c.isascii() else f"[U+{ord(c):04X}]") for c in text)
+
+
+def rich(text: str) -> str:
+    """Text with formulas between dollar signs."""
+    parts = re.split(r"(\$[^$]*\$)", text)
+    return "".join(part if i % 2 else escape(part) for i, part in enumerate(parts))

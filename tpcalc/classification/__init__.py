@@ -1,5 +1,9 @@
-"""Which depth scalings work, and why: verdicts from derived exponents, and measured ones beside them."""
+"""Which depth scalings work, and why: verdicts from derived exponents, measured ones beside them, real recipes."""
 
+from .audit import Audit as Audit, audit as audit
 from .classify import classify as classify
+from .diversity import Differences as Differences, Diversity as Diversity, measure_diversity as measure_diversity
 from .evidence import Measured as Measured, measure_exponents as measure_exponents
+from .recipe import Recipe as Recipe, recipe as recipe
+from .table import NamedRecipes as NamedRecipes, named_recipes as named_recipes
 from .verdict import Verdict as Verdict

@@ -5,4 +5,5 @@ from .dense import Dense as Dense, read_dense as read_dense
 from .program_coefficients import ProgramCoefficients as ProgramCoefficients
 from .program_coefficients import read_program_coefficients as read_program_coefficients
 from .registry import Registry as Registry, UnhandledNode as UnhandledNode
+from .steps import StepCheck as StepCheck, check_steps as check_steps
 from .vectors import ProgramRun as ProgramRun, run_program as run_program

@@ -2,86 +2,133 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Iterator, Mapping, Union
 
 import numpy as np
 import sympy as sp
 
+from ..calculus.coefficients import Bases, gamma_of
 from ..calculus.derivation import Step
 from ..calculus.equations import KetEquations
-from ..calculus.kets import Bracket, Hat, Ket, Response
-from ..programs.program import Place, write_out
+from ..calculus.kets import Gamma, Ket, Response
+from ..calculus.recursion import Equation, RecursionEquations
+from ..calculus.setting import Setting
+from ..programs.language import Vec
+from ..programs.program import Loop
 from .given import sizes_of
-from .program_coefficients import ProgramCoefficients, read_program_coefficients
+from .program_coefficients import read_program_coefficients
+from .step_values import Indices, StepValues, indices
+
+Derived = Union[KetEquations, RecursionEquations]
 
 
 @dataclass(frozen=True)
 class StepCheck:
     """The largest difference that one step of a derivation shows on numbers, over all indices of its place.
 
-    difference: relative to the values themselves; cases: how many index values were tried.
+    difference: relative to the values themselves where these exceed 1; exactly 0 where both sides agree in
+    rationals, infinite where a side has no value. cases: how many index values were tried. problem: why a side has
+    no value.
     """
 
     step: Step
     difference: float
     cases: int
+    problem: str = ""
 
 
-def check_steps(equations: KetEquations, sizes: Mapping[Any, int], data: Mapping[Any, Any],
-                loss: Any = "mse") -> tuple[StepCheck, ...]:
-    """Evaluate every step that leads to a ket or a scalar of a linear program, exactly at infinite width.
+def check_steps(derived: Derived, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, loss: Any = "mse",
+                exact: bool = False) -> tuple[StepCheck, ...]:
+    """Evaluate every step of the derivation of a linear program's kets or recursion, exactly at infinite width.
 
-    Both sides are read with ``read_program_coefficients`` at every training step, sample and layer of the
-    statement they belong to. Steps about matrices are checked where they act. Raises ``ValueError`` for programs
-    whose optimizer has a memory that is not a plain sum: their coefficients are not numbers of the program.
+    derived: what ``tp.kets`` or ``tp.recursion`` returns; sizes, data, loss, exact: as in
+    ``read_program_coefficients``, whose coefficients are what the sides are read with: it runs the program and
+    knows none of the rules. What stands on the left of a step, what stood before it and what stands after it must
+    have one value: for every training step, sample and layer of the statement that they belong to, for every base
+    ket where the step is about coefficients, for every earlier product of the matrix where it is about a
+    covariance. Trained matrices are compared as operators. In rationals (``exact``) a difference of 0 proves the
+    step for these sizes and data.
+
+    Time grows like the number of base kets times the indices of a step; sizes of 2 to 4 show every term of every
+    rule. Raises ``ValueError`` for what has no derivation, ``UnhandledNode`` for programs that are not linear.
     """
-    reading = read_program_coefficients(equations.setting.program, sizes, data, loss)
-    numeric = sizes_of(equations.setting.program, sizes)
-    places = {e.target: e.place for e in equations.equations}
+    if not isinstance(derived, (KetEquations, RecursionEquations)):
+        raise ValueError(f"derived: {derived!r} given; allowed is what tp.kets(...) or tp.recursion(...) returns")
+    program = derived.setting.program
+    reading = read_program_coefficients(program, sizes, data, loss, exact)
+    checker = _Checker(derived, StepValues(reading, derived.setting, sizes_of(program, sizes)))
+    steps = derived.derivation.steps
+    return tuple(checker.check(step, last) for last, step in zip((None, *steps), steps))
+
+
+class _Checker:
+    """Knows over which loops the left sides of a derivation range."""
+
+    def __init__(self, derived: Derived, values: StepValues) -> None:
+        self.values, setting = values, derived.setting
+        generic = Bases(setting).generic()
+        self.loops: dict[sp.Expr, tuple[Loop, ...]] = {}
+        for place in setting.program.places():
+            target = place.statement.target
+            if isinstance(target, Vec):
+                for left in (Ket(target), Response(target, generic), gamma_of(setting, target, *generic.args)):
+                    self.loops[left] = place.loops
+            else:
+                self.loops[target] = place.loops
+        for matrix in setting.trained():
+            place = setting.updates(matrix)[-1]
+            self.loops[matrix] = tuple(loop for loop in place.loops if loop.index in matrix.free_symbols)
+        for e in derived.equations if isinstance(derived, RecursionEquations) else ():
+            if e.products:
+                self.loops[e.target] = _both(e, setting)
+
+    def check(self, step: Step, last: Step | None) -> StepCheck:
+        worst, cases = 0.0, 0
+        try:
+            for at in self._cases(step.left):
+                left, after = (self.values.value(side, at) for side in (step.left, step.after))
+                worst = max(worst, _distance(left, after), _distance(left, self._before(step, last, at)))
+                cases += 1
+        except ValueError as problem:
+            return StepCheck(step, float("inf"), cases + 1, str(problem))
+        return StepCheck(step, worst, cases)
+
+    def _cases(self, left: sp.Expr) -> Iterator[Indices]:
+        """All indices of a left side, those of the generic base ket with them."""
+        if left not in self.loops:
+            raise ValueError(f"{left} is no ket, number, matrix, coefficient or covariance of the program")
+        for at in indices(self.loops[left], self.values.sizes):
+            if not isinstance(left, (Response, Gamma)):
+                yield at
+                continue
+            for base in self.values.generic_bases:
+                yield {**at, **base}
+
+    def _before(self, step: Step, last: Step | None, at: Indices) -> Any:
+        """What stood before a step, in the units of its left side: a step may begin a new left side."""
+        before = self.values.value(step.before, at)
+        if isinstance(step.left, Response):  # the ket itself stood there
+            return self.values.coefficient(before, at)
+        if isinstance(step.left, Gamma) and last is not None and isinstance(last.left, Response):
+            return self.values.scale(at) * before
+        return before
+
+
+def _both(e: Equation, setting: Setting) -> tuple[Loop, ...]:
+    """The loops of a covariance: its own product's, and the other one's until the same step."""
     found = []
-    for step in equations.derivation.steps:
-        if step.left in places:
-            found.append(_check(reading, step, places[step.left], numeric))
-    return tuple(found)
+    for loop in e.products[1].place.loops:
+        if loop is setting.clock:
+            found.append(Loop(setting.past, loop.first, setting.time, ()))
+        else:
+            found.append(replace(loop, index=sp.Symbol(f"{loop.index}_1", integer=True), body=()))
+    return (*e.place.loops, *(loop for loop in found if loop.index in e.target.free_symbols))
 
 
-def _check(reading: ProgramCoefficients, step: Step, place: Place, sizes: Mapping[sp.Symbol, int]) -> StepCheck:
-    worst, cases = 0.0, 0
-    for values in _indices(place, dict(sizes)):
-        sides = [_evaluate(reading, side, values) for side in (step.left, step.before, step.after)]
-        scale = max(1.0, *(float(np.max(np.abs(side), initial=0.0)) for side in sides))
-        worst = max(worst, *(float(np.max(np.abs(side - sides[0]), initial=0.0)) / scale for side in sides[1:]))
-        cases += 1
-    return StepCheck(step, worst, cases)
-
-
-def _indices(place: Place, values: dict[sp.Symbol, int]) -> Iterator[dict[sp.Symbol, int]]:
-    """All values of a place's loops."""
-    def walk(depth: int, known: dict[sp.Symbol, int]) -> Iterator[dict[sp.Symbol, int]]:
-        if depth == len(place.loops):
-            yield known
-            return
-        loop = place.loops[depth]
-        ends = sorted(int(end.subs(known)) for end in (loop.first, loop.last))
-        for value in range(ends[0], ends[1] + 1):
-            yield from walk(depth + 1, {**known, loop.index: value})
-
-    yield from walk(0, values)
-
-
-def _evaluate(reading: ProgramCoefficients, side: sp.Expr, values: Mapping[sp.Symbol, int]) -> np.ndarray:
-    """Coefficients over all base kets, of a ket expression at given indices; of a number, the number."""
-    expression = write_out(side.subs(values))
-    numbers = {b: sp.Float(float(reading.bracket(*b.args)), 17) for b in expression.atoms(Bracket)}
-    numbers |= {r: sp.Float(_response(reading, r), 17) for r in expression.atoms(Response)}
-    plain = expression.xreplace(numbers)
-    return reading.value(plain.xreplace({k: k.vector for k in plain.atoms(Ket)})).astype(float)
-
-
-def _response(reading: ProgramCoefficients, response: Response) -> float:
-    """The coefficient of a base ket in a vector; 0 where the base ket does not exist (yet)."""
-    base = response.base if isinstance(response.base, Hat) else response.base.vector
-    if base not in reading.bases:
-        return 0.0
-    return float(reading.ket(response.vector)[reading.bases.index(base)])
+def _distance(one: Any, other: Any) -> float:
+    """The largest difference of two values, relative to the largest of them or to 1."""
+    one, other = np.asarray(one), np.asarray(other)
+    size = max(1, np.max(np.abs(one), initial=0), np.max(np.abs(other), initial=0))
+    difference = float(np.max(np.abs(one - other), initial=0) / size)
+    return float("inf") if np.isnan(difference) else difference

@@ -5,24 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ..calculus.printing import escape, rich
 from ..errors import MissingExtra
 from .checking import Ledger
 from .entry import KINDS
-
-SPECIAL = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%",
-           "_": r"\_", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}",
-           ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}"}
-
-
-def escape(text: str) -> str:
-    """Plain text for TeX, every character as it is; beyond ASCII by its code."""
-    return "".join(SPECIAL.get(c, c if c.isascii() else f"[U+{ord(c):04X}]") for c in text)
-
-
-def rich(text: str) -> str:
-    """Text with formulas between dollar signs."""
-    parts = re.split(r"(\$[^$]*\$)", text)
-    return "".join(part if i % 2 else escape(part) for i, part in enumerate(parts))
 
 
 def latex(ledger: Ledger) -> str:

@@ -81,7 +81,7 @@ class CompiledLimit:
             error = float(np.max(np.abs(outputs - before)))
             if error <= AGREED * max(1.0, float(np.max(np.abs(outputs)))):
                 return LimitOutputs(outputs, error, nodes, state.values)
-            before, problem = outputs, Divergence(f"{nodes} nodes of layer time do not resolve the solution: with fewer, "
+            before, problem = outputs, Divergence(f"{nodes} nodes of layer time do not resolve the solution: with fewer "
                                                   f"outputs change by {error:.1e}")
         raise problem
 

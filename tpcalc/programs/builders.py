@@ -35,8 +35,9 @@ def program(net: ResNet, opt: SGD | SignSGD, scale: DepthScaling, batch: bool = 
     """The training of ``net`` by ``opt`` at ``scale``, with one output, and one input a step or a batch of B.
 
     alpha, gamma and the learning rate may be symbols or numbers; a schedule becomes a family eta_t of given
-    scalars. The backward pass is derived from the forward one. Source: paper B, Program 1, with the depth
-    scaling of its section 4 and the updates of appendix F.
+    scalars. The backward pass is derived from the forward one. Source: paper B, Program 1
+    [tensor_programs_vi/program_1], with the depth scaling of its section 4 and the updates of appendix F
+    [tensor_programs_vi/parameter_update].
     """
     for name, value, allowed in (("net", net, (ResNet,)), ("opt", opt, (SGD, SignSGD)),
                                  ("scale", scale, (DepthScaling,))):

@@ -28,8 +28,8 @@ class ResNet:
         whether read-in and read-out are trained, by the same optimizer.
 
     Normalisation (muP): U has entries N(0, 1), matrices N(0, 1/n), n V N(0, 1); source: paper B,
-    section 4.2 and Program 1. Symbolic work takes all of these; numbers (``tp.train``) are those of the linear
-    network with one matrix a block and frozen ends in this version, and say so.
+    section 4.2 and Program 1 [tensor_programs_vi/program_1]. Symbolic work takes all of these; numbers (``tp.train``)
+    are those of the linear network with one matrix a block and frozen ends in this version, and say so.
 
     Raises ``ValueError`` for anything else, naming what is allowed.
     """

@@ -61,7 +61,7 @@ class Program:
     body: the statements; meaning: names of parameters, for printing.
 
     Raises ``ValueError`` for a statement that reads what is not there yet, naming it and its place.
-    Source: paper B, Program 1 and appendix E.
+    Source: paper B, Program 1 [tensor_programs_vi/program_1] and appendix E.
     """
 
     name: str

@@ -82,7 +82,8 @@ def _positive(text: str) -> int:
     return value
 
 
-NEGATIVE_VALUES = ("--alpha", "--gamma", "--lr")
+NEGATIVE_VALUES = ("--alpha", "--gamma", "--lr", "--branch", "--eps", "--init", "--weight-decay",
+                   "--gradient")
 
 
 def join_negative(arguments: list[str]) -> list[str]:

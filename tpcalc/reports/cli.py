@@ -1,4 +1,4 @@
-"""The command line: ``tpcalc report | derive | train | classify | prove``.
+"""The command line: ``tpcalc report | derive | train | classify | audit | prove``.
 
 Only argparse is imported to read arguments; what computes is imported when a command runs.
 """
@@ -22,13 +22,16 @@ HALF = Fraction(1, 2)
 def build_parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
     parser = OneLineParser(prog="tpcalc", description="Wide and deep networks: derive, solve and check their limits.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="{report,derive,train,classify,prove}")
+    commands = parser.add_subparsers(dest="command", required=True,
+                                     metavar="{report,derive,train,classify,audit,prove}")
     for name, add, text in (
             ("report", _report, "derive, solve, check and write it all into one folder: HTML, LaTeX, PDF, figures, "
                                 "CSV, JSON"),
             ("derive", _derive, "print the ket equations and the recursion of training"),
             ("train", _train, "train one network, of any width and depth, infinity included"),
             ("classify", _classify, "say what a depth scaling (alpha, gamma) does, and why"),
+            ("audit", _audit, "say which depth scaling a recipe of powers of the depth is, what falls short in it, "
+                              "and what to change"),
             ("prove", _prove, "check the ledger of proofs, and write its graph and its document into a folder")):
         add(commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".",
                                 formatter_class=argparse.ArgumentDefaultsHelpFormatter))
@@ -98,6 +101,30 @@ def _classify(parser: argparse.ArgumentParser) -> None:
     _scaling(parser)
     parser.add_argument("--measure", action="store_true", help="measure exponents too, with the exact solver")
     parser.add_argument("--depths", type=growing, metavar="LIST", help="depths to measure at")
+    _form(parser)
+
+
+def _audit(parser: argparse.ArgumentParser) -> None:
+    given = parser.add_mutually_exclusive_group(required=True)
+    given.add_argument("--branch", type=exact_number, metavar="P", help="branches are multiplied by L^P, such as -1/2")
+    given.add_argument("--recipe", metavar="NAME", help="a named recipe, such as completep")
+    given.add_argument("--list", action="store_true", help="print all named recipes as a table")
+    parser.add_argument("--lr", type=exact_number, default=Fraction(0), metavar="P",
+                        help="the learning rate of blocks goes like L^P")
+    parser.add_argument("--optimizer", default="adam", metavar="NAME", help="sgd, momentum, signsgd, adam or adamw")
+    eps = parser.add_mutually_exclusive_group()
+    eps.add_argument("--eps", type=exact_number, default=Fraction(0), metavar="P",
+                     help="Adam's eps goes like L^P; 0 where it is not scaled")
+    eps.add_argument("--no-eps", action="store_true", help="Adam's eps is negligible")
+    parser.add_argument("--init", type=exact_number, default=Fraction(0), metavar="P",
+                        help="initial weights of blocks go like L^P")
+    parser.add_argument("--weight-decay", type=exact_number, metavar="P",
+                        help="weight decay goes like L^P; none if not given")
+    parser.add_argument("--gradient", type=exact_number, metavar="P",
+                        help="gradients go like L^P; like the branches if not given")
+    parser.add_argument("--coupled", action="store_true", help="weight decay is added to the gradient")
+    parser.add_argument("--independent", action="store_true", help="weight decay is not multiplied by the learning "
+                                                                   "rate")
     _form(parser)
 
 

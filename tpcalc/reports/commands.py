@@ -102,6 +102,13 @@ def classify(args: argparse.Namespace) -> int:
     return 0
 
 
+def audit(args: argparse.Namespace) -> int:
+    """Print what a recipe of powers of the depth does."""
+    from .audit import audit as audit_powers
+
+    return audit_powers(args)
+
+
 def prove(args: argparse.Namespace) -> int:
     """Check the ledger."""
     from .prove import prove as check_ledger

@@ -10,7 +10,8 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from . import breaking, mathml, tables
+from ..calculus import mathml
+from . import breaking, tables
 from .document import Column, Document, Table, translate
 
 WIDEST = 90  # letters of a formula's line on the page

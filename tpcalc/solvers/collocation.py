@@ -75,7 +75,7 @@ class CollocationMedium:
 
     ``forward``, ``backward`` and ``probe`` raise ``NotContracting`` where the mesh is too coarse.
 
-    Source: paper B, Proposition C.4, whose integral equations these solve.
+    Source: paper B, Proposition C.4 [tensor_programs_vi/proposition_c4], whose integral equations these solve.
     """
 
     mesh: Mesh

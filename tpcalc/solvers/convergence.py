@@ -110,7 +110,8 @@ def convergence(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depths: 
     depths: at least two, growing; doubling depths (2^k) make the changes a Cauchy sequence with a clean
     order. executor: any ``concurrent.futures`` executor; the depths are independent. progress: called
     with (depths done, depths). Raises ``ValueError`` for depths that do not grow, ``Divergence`` where a
-    finite depth blows up. Source: paper B, Theorem D.3 (for L = 2^k).
+    finite depth blows up. Source: paper B, Proposition D.2
+    [tensor_programs_vi/proposition_d2] and Theorem D.3 (for L = 2^k).
     """
     sizes = [_checks.positive_integer("depths", depth) for depth in depths]
     if len(sizes) < 2 or any(b <= a for a, b in zip(sizes, sizes[1:])):  # type: ignore[operator]

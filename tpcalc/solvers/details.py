@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Callable
 
 import numpy as np
 
 from ..interpreters import Coefficients, Dense
 from . import covariances, two_point
 from .medium import Medium
+from .scatterers import Ends
+from .segments import segments
 
 
 def nearest_nodes(layer_times: np.ndarray, depth: int) -> np.ndarray:
@@ -48,6 +51,22 @@ class CoefficientDetails:
         layer = max(two_point.ceiling(p, self.depth), 1)
         return float(self.solution.covariance[a, layer - 1, row_t, row_s])
 
+    def cross_covariance(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
+        return self._overlap(self._ket(a, row_t, p), self._ket(b, row_s, q))
+
+    def difference(self, row: int, a: int, p: float, length: float) -> float:
+        change = [end - start for start, end in zip(self._ket(a, row, p), self._ket(a, row, p + length))]
+        return math.sqrt(max(self._overlap(change, change), 0.0))
+
+    def _ket(self, a: int, row: int, p: float) -> list[np.ndarray]:
+        """Coefficients (2, L, N) over the hats and (d_in + d_out,) over U and nV."""
+        known, node = self.solution, two_point.ceiling(p, self.depth)
+        return [known.x[row, node], known.x_ends[row, node]] if a == 0 else [known.delta[row, node],
+                                                                             known.delta_ends[row, node]]
+
+    def _overlap(self, one: list[np.ndarray], two: list[np.ndarray]) -> float:
+        return float(np.einsum("dmr,dmrs,dms->", one[0], self.solution.covariance, two[0]) + one[1] @ two[1])
+
 
 @dataclass(frozen=True)
 class MediumDetails:
@@ -70,12 +89,29 @@ class MediumDetails:
     def c(self, row_t: int, row_s: int, a: int, p: float) -> float:
         return self._pairs.c(row_t, row_s, a, p)
 
+    @cached_property
+    def _ends(self) -> Callable[[float, float], Ends]:
+        """Of the piece from p to p + length; the last few are kept, for their other rows."""
+        return lru_cache(maxsize=16)(segments(self.medium).ends)
+
+    def cross_covariance(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
+        ends, n = self._ends(min(p, q), abs(q - p)), len(self.inputs)
+        at_p, at_q = (ends.start, ends.end) if p <= q else (ends.end, ends.start)
+        return float(at_p[a * n + row_t] @ ends.sources @ at_q[b * n + row_s])
+
+    def difference(self, row: int, a: int, p: float, length: float) -> float:
+        ends = self._ends(p, length)
+        change = ends.change[a * len(self.inputs) + row]
+        return math.sqrt(max(float(change @ ends.sources @ change), 0.0))
+
 
 @dataclass(frozen=True)
 class DenseDetails:
-    """Averages over the coordinates of one real network, kept at ``nodes``."""
+    """Averages over the coordinates of one real network, kept at ``nodes``: l = 0..L, as the run's layer times."""
 
     solution: Dense
+    nodes: np.ndarray
+    depth: int
 
     def covariance(self, forward: bool, layer_times: np.ndarray) -> np.ndarray:
         vectors = self.solution.x if forward else self.solution.delta
@@ -87,3 +123,20 @@ class DenseDetails:
 
     def c(self, row_t: int, row_s: int, a: int, p: float) -> float:
         raise ValueError("c: a real network has no coefficients; use width=tp.oo")
+
+    def cross_covariance(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
+        return float(np.mean(self._vector(a, row_t, p) * self._vector(b, row_s, q)))
+
+    def difference(self, row: int, a: int, p: float, length: float) -> float:
+        change = self._vector(a, row, p + length) - self._vector(a, row, p)
+        return math.sqrt(float(np.mean(change**2)))
+
+    def _vector(self, a: int, row: int, p: float) -> np.ndarray:
+        vectors = self.solution.x if a == 0 else self.solution.delta
+        assert vectors is not None
+        node = two_point.ceiling(p, self.depth)
+        where = np.flatnonzero(self.nodes == node)
+        if not len(where):
+            raise ValueError(f"layer time {p}: layer {node} of {self.depth} was not kept; allowed are those of "
+                             "keep_nodes, or any with keep_nodes='all'")
+        return vectors[where[0], row]

@@ -1,4 +1,7 @@
-"""Infinite width, finite depth, exactly and in time linear in the depth: the reflection form."""
+"""Infinite width, finite depth, exactly and in time linear in the depth: the reflection form.
+
+Source: [tpcalc/reflection_form].
+"""
 
 from __future__ import annotations
 

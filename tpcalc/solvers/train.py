@@ -114,14 +114,15 @@ def _dense(task: Task, opt: SGD, scale: DepthScaling, depth: int | None, width: 
     if depth is None or width is None:
         raise ValueError("method: 'dense' given with depth=tp.oo; allowed is a finite depth and width")
 
+    nodes = nearest_nodes(_or_all(times, depth), depth)
+
     def solve(keep: bool) -> Any:
-        nodes = nearest_nodes(_or_all(times, depth), depth) if keep else None
-        return read_dense(task, opt, scale, depth, width, seed, nodes, progress)
+        return read_dense(task, opt, scale, depth, width, seed, nodes if keep else None, progress)
 
     solution = solve(keep_nodes is not None)
 
     def details() -> Details:
-        return DenseDetails(solution if solution.x is not None else solve(True))
+        return DenseDetails(solution if solution.x is not None else solve(True), nodes, depth)
 
     return Run(task, solution.outputs, solution.probe_outputs, _or_all(times, depth), "dense", depth, width,
                solution.fluctuation, details=details)

@@ -121,8 +121,9 @@ class TwoPoint:
     once and kept, of the size of the medium's own arrays. At p = q in the limit Gamma takes the papers'
     one-sided values, p >= q for forward and p <= q for backward sources.
 
-    Source: paper B, Definition C.1, Lemma D.1 (finite depth) and Proposition C.4 (the limit); sources are
-    scaled by sqrt(L) eps, hence vanish in the limit for alpha > 1/2.
+    Source: paper B, Lemma D.1 [tensor_programs_vi/lemma_d1] (finite depth) and Proposition C.4
+    [tensor_programs_vi/proposition_c4] (the limit); sources are scaled by sqrt(L) eps, hence vanish in the limit for
+    alpha > 1/2.
     """
 
     def __init__(self, medium: Any, inputs: np.ndarray, signal: np.ndarray) -> None:

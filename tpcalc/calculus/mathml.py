@@ -1,11 +1,12 @@
-"""LaTeX formulas as MathML, and their width."""
+"""LaTeX formulas as MathML, and their width; with latex2mathml, of the extra ``report``."""
 
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from functools import lru_cache
 
-from latex2mathml.converter import convert
+from ..errors import MissingExtra
 
 NAMESPACE = ' xmlns="http://www.w3.org/1998/Math/MathML"'  # HTML knows the element; no address is left in the page
 OPERATORS = "\u00b1\u2213\u00d7\u223c"  # plus-minus, times and ~ need the gaps of operators
@@ -24,6 +25,26 @@ def display(rows: list[str]) -> str:
     return _text(_element(r"\begin{align*}" + r" \\ ".join(rows) + r"\end{align*}", "block"))
 
 
+def annotated(rows: Sequence[tuple[str, str]]) -> str:
+    """Rows of an ``aligned`` body as one displayed formula, each with words beside it; formulas between dollar signs.
+
+    Raises ``MissingExtra`` without latex2mathml, ``ValueError`` for LaTeX that it does not know.
+    """
+    whole = ET.Element("math", display="block")
+    table = ET.SubElement(whole, "mtable", columnalign="right left left", displaystyle="true")
+    for formula, words in rows:
+        row = _element(r"\begin{align*}" + formula + r"\end{align*}", "block").find(".//mtr")
+        assert row is not None
+        cell = ET.SubElement(row, "mtd")
+        for i, part in enumerate(words.split("$")):
+            if i % 2:
+                cell.extend(_element(part, "inline"))
+            elif part:
+                ET.SubElement(cell, "mtext").text = part.replace(" ", "\N{NO-BREAK SPACE}")
+        table.append(row)
+    return _text(whole)
+
+
 @lru_cache(maxsize=4096)
 def width(formula: str) -> float:
     """Roughly how wide a formula is, in letters."""
@@ -31,6 +52,10 @@ def width(formula: str) -> float:
 
 
 def _element(formula: str, mode: str) -> ET.Element:
+    try:
+        from latex2mathml.converter import convert
+    except ImportError:
+        raise MissingExtra("latex2mathml", "report", "MathML") from None
     try:
         element = ET.fromstring(convert(formula, display=mode).replace(NAMESPACE, ""))
     except ET.ParseError as error:

@@ -1,0 +1,1 @@
+"""Classical facts about Gaussian variables, which the rules of Gaussian expectations use."""

@@ -1,0 +1,167 @@
+"""Audits: real recipes against the table of known ones, their warnings, and what they refuse."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+import sympy as sp
+from hypothesis import given, settings, strategies as st
+
+import tpcalc as tp
+from tpcalc.parametrizations.choices import OPTIMIZERS
+from tpcalc.testing import rationals
+
+H = sp.Rational(1, 2)
+POWERS = rationals(-2, 1, max_denominator=4)
+
+# Reference: what is set, (alpha, gamma) and the verdict, worked out by hand for blocks of one matrix.
+TABLE = {
+    "SP": (dict(branch=0, lr=0), (0, 0), "explodes at initialisation"),
+    "Depth-muP, SGD": (dict(branch=-H, lr=0, optimizer="sgd"), (H, H), "Depth-muP"),
+    "Depth-muP, Adam": (dict(branch=-H, lr=-H, eps=-H), (H, H), "Depth-muP"),
+    "Depth-muP, Adam, smaller eps": (dict(branch=-H, lr=-H, eps=-1), (H, H), "Depth-muP"),
+    "Depth-muP, Adam, eps fixed": (dict(branch=-H, lr=-H, eps=0), (H, 1), "trivial"),
+    "branch alone, Adam": (dict(branch=-H, lr=0, eps=None), (H, 0), "unstable in training"),
+    "ODE, SGD": (dict(branch=-1, lr=1, optimizer="sgd"), (1, 0), "ODE limit"),
+    "ODE, Adam": (dict(branch=-1, lr=0, eps=None), (1, 0), "ODE limit"),
+    "CompleteP": (dict(branch=-1, lr=0, optimizer="adamw", eps=-1, weight_decay=0), (1, 0), "ODE limit"),
+    "CompleteP, eps fixed": (dict(branch=-1, lr=0, eps=0), (1, 1), "trivial"),
+    "Megatron-style": (dict(branch=-1, lr=0, eps=-1), (1, 0), "ODE limit"),
+    "Megatron-style, init": (dict(branch=-1, lr=0, eps=-1, init=-H), (3 * H, -H), "converges in x and f, not in h"),
+    "GPT-2": (dict(branch=0, lr=0, init=-H), (H, -H), "unstable in training"),
+    "GPT-2, lr 1/L": (dict(branch=0, lr=-1, init=-H), (H, H), "Depth-muP"),
+    "SGD scaled twice": (dict(branch=-H, lr=-H, optimizer="sgd"), (H, 1), "trivial"),
+}
+NAMES = {"sp": "SP", "mup": "SP", "depth-mup": "Depth-muP, Adam", "ode": "ODE, Adam",
+         "branch-only": "branch alone, Adam", "depth-mup-fixed-eps": "Depth-muP, Adam, eps fixed",
+         "completep": "CompleteP",
+         "megatron-depth-mup": "Megatron-style", "megatron-depth-mup-uncompensated": "Megatron-style, init",
+         "gpt-2": "GPT-2", "gpt-2-smaller-lr": "GPT-2, lr 1/L", "unit-scaling": "Depth-muP, Adam"}
+
+
+@pytest.mark.parametrize("given, exponents, name", TABLE.values(), ids=TABLE.keys())
+def test_known_recipes(given: dict[str, Any], exponents: tuple, name: str) -> None:
+    found = tp.audit(**given)
+    assert (found.alpha, found.gamma) == exponents and found.verdict.name == name
+    assert found.verdict == tp.classify(*exponents)
+    assert found.faithful_at_init == (found.verdict.faithful_at_init and "init" not in given)
+
+
+def test_named_recipes_are_those_of_the_table() -> None:
+    named = tp.named_recipes()
+    assert set(named) == set(NAMES) and set(named.outside) == {"fixup"}
+    for name, row in NAMES.items():
+        _, exponents, verdict = TABLE[row]
+        assert (named[name].alpha, named[name].gamma, named[name].verdict.name) == (*exponents, verdict), name
+        assert f"\n{name} " in str(named) and verdict in str(named)
+    assert {name for name in named if not named[name].caveat} == {"depth-mup", "ode"}
+    assert "verdict" in named["completep"].caveat and named["completep"].caveat in str(named["completep"])
+
+
+def test_decay_of_named_recipes() -> None:
+    """CompleteP's stays visible; Depth-muP's with a fixed decoupled decay dies out."""
+    named = tp.named_recipes()
+    assert named["completep"].decay == 0 and named["unit-scaling"].decay == 0
+    assert named["depth-mup-fixed-eps"].decay == H
+    assert [one for one in named["depth-mup-fixed-eps"].warnings if one.startswith("weight decay dies out")]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(OPTIMIZERS), POWERS, POWERS, POWERS, POWERS)
+def test_an_initialisation_is_a_change_of_variables(optimizer: str, branch: sp.Rational, lr: sp.Rational,
+                                                    init: sp.Rational, eps: sp.Rational) -> None:
+    """L^init into the matrix or into the branch: the same alpha; and the warnings know which."""
+    found = tp.audit(branch, lr, optimizer, eps, init)
+    assert found.alpha == tp.audit(branch + init, lr, optimizer, eps).alpha
+    moved = tp.audit(branch, lr, optimizer, eps)
+    assert found.gamma == moved.gamma + init
+    assert any("not faithful to the activation" in one for one in found.warnings) == (init != 0)
+    assert not (found.faithful_at_init and init != 0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(OPTIMIZERS), POWERS, POWERS, POWERS, POWERS, st.one_of(st.none(), POWERS), st.booleans())
+def test_what_is_advised_is_depth_mup_with_nothing_to_warn_of(
+        optimizer: str, branch: sp.Rational, lr: sp.Rational, init: sp.Rational, eps: sp.Rational,
+        decay: sp.Rational | None, decoupled: bool) -> None:
+    found = tp.audit(branch, lr, optimizer, eps, init, decay, decoupled)
+    best = found.recipe.choices
+    again = tp.audit(best.branch, best.lr, optimizer, best.eps, best.init, best.weight_decay,
+                     best.decay != "coupled")
+    assert (again.alpha, again.gamma, again.verdict.name) == (H, H, "Depth-muP")
+    assert again.warnings == () and again.faithful_at_init and again.decay in (None, 0)
+    assert "nothing to change" in again.recipe.changes[0]
+    best_already = found.warnings == ()
+    assert ("nothing to change" in found.recipe.changes[0]) == best_already
+
+
+@pytest.mark.parametrize("given, said", [
+    (dict(branch=-1, lr=0, eps=-1, init=-H), "double counting"),
+    (dict(branch=-1, lr=0, eps=-1), "a branch smaller than it must be"),
+    (dict(branch=0, lr=0), "a missing factor L^(-1/2)"),
+    (dict(branch=-H, lr=0, eps=None), "a missing factor in the learning rate"),
+    (dict(branch=-H, lr=-H, optimizer="sgd"), "a learning rate smaller than it must be"),
+    (dict(branch=-H, lr=-H, eps=0), "eps dominates"),
+    (dict(branch=0, lr=-1, init=-H), "not faithful to the activation: the raw h = W x is L^(-1/2)"),
+    (dict(branch=0, lr=0, init=H), "saturates"),
+    (dict(branch=-1.5, lr=0.5, eps=None), "updates are L^(1/2) times as large as the initial weights"),
+    (dict(branch=-H, lr=-H, eps=-H, weight_decay=0), "weight decay dies out"),
+    (dict(branch=-H, lr=-H, eps=-H, weight_decay=1), "weight decay explodes"),
+    (dict(branch=-H, lr=-H, eps=-H, weight_decay=0, decoupled=False), "weight decay dominates the gradients"),
+    (dict(branch=-H, lr=-H, eps=None, init=-H / 2, weight_decay=0, decoupled=False),
+     "it adds terms of order L^(-1/4)")])
+def test_warnings(given: dict[str, Any], said: str) -> None:
+    assert len([one for one in tp.audit(**given).warnings if said in one]) == 1
+
+
+def test_weights_that_start_small_decay_by_little() -> None:
+    """What a coupled decay adds to the gradients is as small as the weights: here, as the gradients."""
+    found = tp.audit(-H, -H, eps=None, init=-H, weight_decay=0, decoupled=False)
+    assert not any("dominates" in one for one in found.warnings) and found.gamma == 0
+
+
+def test_what_is_silent() -> None:
+    silent = [dict(branch=-H, lr=-H, eps=-H), dict(branch=-H, lr=0, optimizer="sgd", weight_decay=0, decoupled=False),
+              dict(branch=-H, lr=-H, eps=-2, weight_decay=H),
+              dict(branch=-H, lr=-H, eps=0, gradient=0, weight_decay=0, independent=True)]
+    assert [tp.audit(**one).warnings for one in silent] == [(), (), (), ()]
+
+
+@pytest.mark.parametrize("half", [0.5, Fraction(1, 2), H, "1/2", sp.Float(0.5)])
+def test_powers_are_read_exactly(half: Any) -> None:
+    minus = f"-{half}" if isinstance(half, str) else -half
+    assert tp.audit(minus, minus, eps=minus).verdict.name == "Depth-muP"
+
+
+@pytest.mark.parametrize("name", ["branch", "lr", "eps", "init", "weight_decay", "gradient"])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1j, sp.I, "half", sp.Symbol("x", real=True), True, [1]])
+def test_powers_that_are_not_numbers_are_refused(name: str, bad: Any) -> None:
+    with pytest.raises(ValueError, match=f"^{name}: .* given; allowed is a "):
+        tp.audit(**{"branch": -1, "lr": 0, name: bad})
+
+
+@pytest.mark.parametrize("given, said", [
+    (dict(optimizer="muon"), "optimizer: 'muon' given; allowed are 'sgd'"), (dict(base_depth=0), "base_depth: 0"),
+    (dict(decoupled="yes"), "decoupled: 'yes' given"), (dict(independent=None), "independent: None given"),
+    (dict(independent=True, decoupled=False), "independent: True given with decoupled False"),
+    (dict(branch=None), "branch: None given"), (dict(optimizer=tp.ResNet()), "optimizer: ResNet")])
+def test_other_bad_input(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        tp.audit(**{"branch": -1, "lr": 0, **given})
+    assert str(caught.value).startswith(said)
+
+
+def test_optimizers_as_objects() -> None:
+    assert tp.audit(-H, 0, tp.SGD(lr=0.1, momentum=0.9)).choices.optimizer == "momentum"
+    assert tp.audit(-H, -H, tp.SignSGD()).verdict.name == "Depth-muP"
+
+
+def test_an_audit_prints() -> None:
+    found = tp.audit(branch=-1, lr=0, optimizer="adam", eps=-1, init=0, weight_decay=None)
+    text = str(found)
+    parts = (*found.warnings, *found.reasons, *found.recipe.changes, "alpha = 1, gamma = 0")
+    assert all(part in text for part in parts)
+    assert r"\text{branch multiplier} &\propto L^{-1}" in found.latex() and found.verdict.latex() in found.latex()
+    assert found._repr_latex_().count("aligned") == 2

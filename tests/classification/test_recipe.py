@@ -1,0 +1,85 @@
+"""Recipes: multipliers solved from the sizes of updates, and those of sources."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sympy as sp
+from hypothesis import given, settings, strategies as st
+
+import tpcalc as tp
+from tpcalc.classification.recipe import realise
+from tpcalc.parametrizations.choices import OPTIMIZERS
+from tpcalc.testing import rationals, scalings
+
+H = sp.Rational(1, 2)
+
+
+def audited(choices: Any, **changes: Any) -> tp.Audit:
+    return tp.audit(choices.branch, choices.lr, choices.optimizer, choices.eps, choices.init, **changes)
+
+
+@settings(max_examples=60, deadline=None)
+@given(scalings(), st.sampled_from(OPTIMIZERS), rationals(-1, 1), st.one_of(st.none(), rationals(-2, 1)))
+def test_what_realises_a_scaling_audits_to_it(target: tp.DepthScaling, optimizer: str, init: sp.Rational,
+                                              eps: sp.Rational | None) -> None:
+    found = audited(realise(target, optimizer, init, eps))
+    assert (found.alpha, found.gamma, found.choices.init) == (target.alpha, target.gamma, init)
+    assert not any("eps dominates" in one for one in found.warnings)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("name, exponents", [("depth-mup", (H, H)), ("ode", (1, 0))])
+def test_solved_recipes(optimizer: str, name: str, exponents: tuple) -> None:
+    found = tp.recipe(name, optimizer)
+    again = audited(found.choices)
+    assert (again.alpha, again.gamma) == exponents and again.faithful_at_init
+    assert "decoupled" in found.decays and "independent" in found.decays
+    for kind, size in found.decays.items():
+        decayed = audited(found.choices, weight_decay=size, decoupled=kind != "coupled",
+                          independent=kind == "independent")
+        assert decayed.decay == 0, kind
+
+
+def test_coupled_decay_is_visible_in_sgd_and_not_in_adam() -> None:
+    """Steps of Depth-muP's Adam are L^(-1/2) of the weights, whatever enters them."""
+    assert "coupled" in tp.recipe("depth-mup", "sgd").decays
+    assert "coupled" not in tp.recipe("depth-mup", "adam").decays
+    assert "coupled" in tp.recipe("ode", "adam").decays
+
+
+def test_factors_are_powers_of_the_depth_multiplier() -> None:
+    found = tp.recipe("depth-mup", optimizer="adam", depth=96, base_depth=12)
+    assert found.depth_multiplier == 8
+    assert found.factors == pytest.approx({
+        "branch": 8**-0.5, "init": 1, "lr": 8**-0.5, "eps": 8**-0.5, "weight_decay_decoupled": 8**0.5,
+        "weight_decay_independent": 1})
+    assert set(found.powers) == set(found.factors)
+    assert tp.recipe("depth-mup", "sgd", 96, 12).factors["lr"] == 1
+    assert tp.recipe("ode", "sgd", 96, 12).factors["lr"] == pytest.approx(8)
+    assert "x 0.353553" in str(found) and "8 times 12" in str(found)
+    assert r"\left(L / L_0\right)^{- \frac{1}{2}}" in found.latex() and "aligned" in found._repr_latex_()
+
+
+def test_recipes_as_published() -> None:
+    found = tp.recipe("completep", depth=24, base_depth=2)
+    assert found.factors == pytest.approx({"branch": 1 / 12, "init": 1, "lr": 1, "eps": 1 / 12, "weight_decay": 1})
+    assert "2505.01618" in found.source and "several matrices" in str(found)
+
+
+@pytest.mark.parametrize("given, said", [
+    (dict(name="magic"), "name: 'magic' given; allowed are 'sp'"), (dict(depth=0), "depth: 0 given"),
+    (dict(depth=2.5), "depth: 2.5 given"), (dict(base_depth=0), "base_depth: 0 given"),
+    (dict(base_depth=float("nan")), "base_depth: nan given"), (dict(optimizer="muon"), "optimizer: 'muon' given"),
+    (dict(name="completep", optimizer="sgd"), "optimizer: 'sgd' given; 'completep' was published for 'adamw'"),
+    (dict(name="fixup"), "name: 'fixup' given, a block of m >= 2 matrices")])
+def test_bad_input(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        tp.recipe(**given)
+    assert str(caught.value).startswith(said)
+
+
+def test_factors_need_a_depth() -> None:
+    with pytest.raises(ValueError, match="depth: None given"):
+        tp.recipe("depth-mup").factors

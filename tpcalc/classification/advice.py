@@ -1,0 +1,88 @@
+"""What is wrong with the powers of L that someone sets, as sentences: derived exponents against Depth-muP's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Iterator
+
+import sympy as sp
+
+from ..parametrizations import DepthChoices, DepthScaling
+from .faithful import decay_fate, direction_power, eps_dominates, update_power
+
+BEST = DepthScaling()  # Depth-muP, the one scaling that has every property (paper B, Claim 5.5)
+
+
+def power(exponent: sp.Expr, base: str = "L") -> str:
+    """L^(1/2), L, 1."""
+    return "1" if exponent == 0 else base if exponent == 1 else f"{base}^({exponent})"
+
+
+def moved_by(choices: DepthChoices) -> sp.Expr:
+    """g_W, the size L^-g_W of what gradients do to the raw matrix in one step; a coupled decay may be in their way."""
+    coupled = choices.weight_decay is not None and choices.decay == "coupled"
+    beside = -(choices.weight_decay + choices.init) if coupled else None
+    eps = None if choices.eps is None else -choices.eps
+    return update_power(choices.optimizer, -choices.gradient_power, -choices.lr, eps, beside)
+
+
+def warnings(choices: DepthChoices, alpha: sp.Expr, gamma: sp.Expr, lost: sp.Expr | None) -> Iterator[str]:
+    """A sentence for everything in which (alpha, gamma), the optimizer's input and the decay fall short."""
+    yield from _noise(choices, alpha)
+    yield from _updates(alpha, gamma)
+    yield from _input(choices)
+    yield from _raw(choices)
+    if lost is not None:
+        yield from _decay(choices, lost)
+
+
+def _noise(choices: DepthChoices, alpha: sp.Expr) -> Iterator[str]:
+    excess = alpha - BEST.alpha
+    sizes = f"branch {power(choices.branch)} times init {power(choices.init)} is {power(-alpha)}"
+    if excess > 0 and choices.branch < 0 and choices.init < 0:
+        yield (f"double counting: {sizes}, both shrink with depth, and {power(-BEST.alpha)} in all is enough: the "
+               f"initial matrices add up to {power(-excess)} and vanish, layers become redundant")
+    elif excess > 0:
+        yield (f"a branch smaller than it must be: {sizes}, {power(-BEST.alpha)} keeps what the initial matrices add "
+               f"up to, here it is {power(-excess)} and vanishes: layers become redundant")
+    elif excess < 0:
+        yield (f"a missing factor {power(excess)}: {sizes}, and the initial matrices add up to {power(-excess)}: the "
+               "network explodes with depth before any training, unless normalisation holds it back")
+
+
+def _updates(alpha: sp.Expr, gamma: sp.Expr) -> Iterator[str]:
+    kappa = 1 - alpha - gamma
+    if kappa != 0:
+        says = ("a missing factor in the learning rate" if kappa > 0 else "a learning rate smaller than it must be")
+        ends = "training is unstable" if kappa > 0 else "the network stays what it was"
+        yield (f"{says}: the updates of all layers add up to {power(kappa)} in the output, {ends}; a further "
+               f"{power(-kappa)} in the learning rate would make it of order one")
+    if gamma < 0:
+        yield f"updates are {power(-gamma)} times as large as the initial weights: h = W x grows with depth in training"
+
+
+def _input(choices: DepthChoices) -> Iterator[str]:
+    a, e = -choices.gradient_power, None if choices.eps is None else -choices.eps
+    if eps_dominates(choices.optimizer, a, e):
+        lost = direction_power(choices.optimizer, a, e)
+        yield (f"eps dominates: it is of order {power(choices.powers['eps'])}, gradients are of order {power(-a)}, so "
+               f"that {choices.optimizer}'s direction is linear in them, and of order {power(-lost)} instead of 1; "
+               "networks whose gradients are still larger than eps do not show it (eps=None is for them)")
+
+
+def _raw(choices: DepthChoices) -> Iterator[str]:
+    if choices.init != 0:
+        way = "is linearised" if choices.init < 0 else "saturates or blows up"
+        yield (f"not faithful to the activation: the raw h = W x is {power(choices.init)} at initialisation, and any "
+               f"activation but a one-homogeneous one {way}")
+
+
+def _decay(choices: DepthChoices, lost: sp.Expr) -> Iterator[str]:
+    assert choices.weight_decay is not None
+    fate, added = decay_fate(lost), choices.weight_decay + choices.init
+    if moved_by(choices) != moved_by(replace(choices, weight_decay=None)):
+        yield (f"weight decay dominates the gradients: it adds terms of order {power(added)} to gradients of order "
+               f"{power(choices.gradient_power)}")
+    if fate != "visible":
+        yield (f"weight decay {fate}: a step takes a share of order {power(-lost)} of a weight; only a share of order "
+               "1 stays visible in the limit")

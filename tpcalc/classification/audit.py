@@ -1,0 +1,140 @@
+"""``audit``: which depth scaling a real recipe realises, and what it would take to be Depth-muP."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import sympy as sp
+
+from ..calculus.printing import latex
+from ..parametrizations import DepthChoices, DepthScaling
+from .advice import BEST, moved_by, power, warnings
+from .classify import classify
+from .faithful import decay_power, optimizer_name
+from .recipe import MEANING, Recipe, realise, visible_decay
+from .verdict import Verdict
+
+COVERED = "a residual block of one matrix without normalisation; with init other than 0, a one-homogeneous activation"
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What the powers of L in ``choices`` come to.
+
+    alpha, gamma: the depth scaling (tp.DepthScaling) they realise; decay: one step of weight decay takes a share
+    L^-decay of a weight, None without one; verdict: of (alpha, gamma); warnings: what falls short of Depth-muP;
+    reasons: how alpha and gamma come about; recipe: Depth-muP with this optimizer, ``recipe.changes`` what to change;
+    faithful_at_init: is the raw h = W x of order one; caveat: what of a named recipe the verdict is not about.
+    """
+
+    choices: DepthChoices
+    alpha: sp.Expr
+    gamma: sp.Expr
+    decay: sp.Expr | None
+    verdict: Verdict
+    warnings: tuple[str, ...]
+    reasons: tuple[str, ...]
+    recipe: Recipe
+    faithful_at_init: bool
+    base_depth: float = 1
+    caveat: str = ""
+
+    @property
+    def scaling(self) -> DepthScaling:
+        """The depth scaling to give to ``tp.train``, with this base depth."""
+        return DepthScaling(self.alpha, self.gamma, base_depth=self.base_depth)
+
+    def latex(self) -> str:
+        """What was set, and what it comes to, as lines of an ``aligned`` environment."""
+        lines = [rf"\text{{{MEANING[name]}}} &\propto L^{{{latex(size)}}}"
+                 for name, size in self.choices.powers.items()]
+        return " \\\\\n".join([*lines, self.verdict.latex()])
+
+    def _repr_latex_(self) -> str:
+        return "$\\displaystyle\\begin{aligned}\n" + self.latex() + "\n\\end{aligned}$"
+
+    def __str__(self) -> str:
+        given = ", ".join(f"{name} {power(size)}" for name, size in self.choices.powers.items())
+        lines = [f"{self.choices.optimizer}: {given}", *self.reasons,
+                 f"alpha = {self.alpha}, gamma = {self.gamma}: {self.verdict.name}",
+                 *(f"warning: {one}" for one in self.warnings), *self.recipe.changes, f"covered: {COVERED}"]
+        return "\n".join([*lines, *([f"but: {self.caveat}"] if self.caveat else [])])
+
+
+def audit(branch: Any, lr: Any, optimizer: Any = "adam", eps: Any = 0, init: Any = 0, weight_decay: Any = None,
+          decoupled: bool = True, independent: bool = False, gradient: Any = None, base_depth: float = 1) -> Audit:
+    """What a recipe does whose settings go like powers of the depth: ``branch=-1`` is a multiplier like L^-1.
+
+    Parameters
+    ----------
+    branch, lr, init:
+        of the branch multiplier, the learning rate and the initial standard deviation of a block's matrix, relative to
+        a recipe that is right in width.
+    optimizer:
+        "sgd", "momentum", "signsgd", "adam", "adamw", or an object such as ``tp.SGD()``.
+    eps:
+        of Adam's eps: 0 is a fixed one, None one that is negligible. Others do not read it.
+    weight_decay, decoupled, independent:
+        of the weight decay, None without one; decoupled: W <- (1 - lr decay) W, else it is added to the gradient;
+        independent: W <- (1 - decay) W.
+    gradient:
+        of the raw gradient, where it is not that of the branch multiplier (backward passes of their own scale).
+    base_depth:
+        the depth at which all factors are one.
+
+    Raises ``ValueError`` for powers that are not real numbers, unknown optimizers, and a base depth that is not
+    positive. Source: paper B, Definition 4.1 and section 5; a gradient goes like the branch multiplier only while the
+    network is stable, else exponents are those of the first step.
+    """
+    for flag, value in (("decoupled", decoupled), ("independent", independent)):
+        if not isinstance(value, bool):
+            raise ValueError(f"{flag}: {value!r} given; allowed are False and True")
+    if independent and not decoupled:
+        raise ValueError("independent: True given with decoupled False; a decay inside the gradient takes part in the "
+                         "update, allowed is one of them")
+    kind = "independent" if independent else "decoupled" if decoupled else "coupled"
+    return judge_choices(DepthChoices(branch, lr, optimizer_name(optimizer), eps, init, weight_decay, kind, gradient),
+                         base_depth)
+
+
+def judge_choices(choices: DepthChoices, base_depth: float = 1, caveat: str = "") -> Audit:
+    """From powers of L to (alpha, gamma) and all that follows.
+
+    The matrix is L^init times one of the usual size, so that a one-homogeneous block carries branch + init, and its
+    updates, relative to it, are L^-init as large as those of the raw matrix.
+    """
+    a, c, b = -choices.gradient_power, -choices.lr, -choices.init
+    e = None if choices.eps is None else -choices.eps
+    moved = moved_by(choices)
+    alpha, gamma = b - choices.branch, moved - b
+    w = None if choices.weight_decay is None else -choices.weight_decay
+    lost = None if w is None else decay_power(choices.optimizer, c, w, a, e, b, choices.decay)
+    DepthScaling(alpha, gamma, base_depth=base_depth)  # refuses a base depth that is not positive
+    verdict = classify(alpha, gamma)
+    reasons = [
+        f"branch {power(choices.branch)} times init {power(choices.init)}: blocks of order {power(-alpha)}",
+        f"gradients of order {power(-a)}, which {choices.optimizer} turns into directions of order "
+        f"{power(c - moved)}; times the learning rate {power(choices.lr)}: updates of order {power(-moved)}, relative "
+        f"to the initial weights {power(-gamma)}"]
+    if w is not None and lost is not None:
+        reasons.append(f"{choices.decay} weight decay {power(-w)}: a share of order {power(-lost)} of a weight a step")
+    return Audit(choices, alpha, gamma, lost, verdict, tuple(warnings(choices, alpha, gamma, lost)), tuple(reasons),
+                 _towards_best(choices), bool(verdict.faithful_at_init and b == 0), base_depth, caveat)
+
+
+def _towards_best(choices: DepthChoices) -> Recipe:
+    """Depth-muP with the same optimizer: eps stays where it may, weight decay becomes visible."""
+    best = realise(BEST, choices.optimizer, eps=choices.eps, gradient=choices.gradient)
+    if choices.eps is None:
+        best = replace(best, eps=None)
+    if choices.weight_decay is not None:
+        kind = choices.decay if visible_decay(best, choices.decay) is not None else "decoupled"
+        best = replace(best, weight_decay=visible_decay(best, kind), decay=kind)
+    changes = [f"change {MEANING[name]} from {power(choices.powers[name])} to {power(size)}"
+               for name, size in best.powers.items() if size != choices.powers[name]]
+    if best.decay != choices.decay:
+        changes.append(f"change weight decay from {choices.decay} to {best.decay}: {choices.optimizer}'s steps are "
+                       "too small for a visible decay inside the gradient")
+    head = "for Depth-muP: " if changes else "it is Depth-muP: nothing to change"
+    return Recipe("depth-mup", best, {}, (head + "; ".join(changes),))

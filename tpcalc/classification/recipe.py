@@ -1,0 +1,135 @@
+"""``recipe``: the multipliers to set, solved from the sizes that updates must have."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import sympy as sp
+
+from .. import _checks
+from ..calculus.printing import latex
+from ..parametrizations import DepthChoices, DepthScaling
+from ..parametrizations.choices import DECAYS
+from ..parametrizations.recipes import NAMED, NamedRecipe
+from .faithful import decay_power, faithful_rate, optimizer_name
+
+MEANING = {
+    "branch": "branch multiplier", "init": "initial standard deviation", "lr": "learning rate of the block's matrix",
+    "eps": "Adam's eps", "weight_decay": "weight decay",
+    **{f"weight_decay_{kind}": f"weight decay, {kind}" for kind in DECAYS}}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What to multiply the settings of a network of depth ``base_depth`` with at ``depth``.
+
+    choices: the powers of the depth multiplier, depth / base_depth; decays: those of the weight decay, for every kind
+    that then stays visible; changes: what is different from what was audited, a sentence each; caveat: how the
+    source's blocks differ from the block of one matrix without normalisation that verdicts are about.
+    """
+
+    name: str
+    choices: DepthChoices
+    decays: dict[str, sp.Expr]
+    changes: tuple[str, ...] = ()
+    depth: int | None = None
+    base_depth: float = 1
+    source: str = ""
+    caveat: str = ""
+
+    @property
+    def depth_multiplier(self) -> float:
+        """depth / base_depth; ``ValueError`` where no depth was given."""
+        if self.depth is None:
+            raise ValueError("depth: None given; allowed is a whole number of at least 1, as in tp.recipe(depth=96)")
+        return self.depth / self.base_depth
+
+    @property
+    def powers(self) -> dict[str, sp.Expr]:
+        """Powers of the depth multiplier by name; of the weight decay one for every kind that is visible."""
+        return {**self.choices.powers, **{f"weight_decay_{kind}": power for kind, power in self.decays.items()}}
+
+    @property
+    def factors(self) -> dict[str, float]:
+        """The same as numbers at ``depth``."""
+        return {name: self.depth_multiplier ** float(power) for name, power in self.powers.items()}
+
+    def latex(self) -> str:
+        """The factors as lines of an ``aligned`` environment."""
+        base = "L" if self.depth is None else r"\left(L / L_0\right)"
+        return " \\\\\n".join(rf"\text{{{MEANING[name]}}} &\propto {base}^{{{latex(power)}}}"
+                              for name, power in self.powers.items())
+
+    def _repr_latex_(self) -> str:
+        return "$\\displaystyle\\begin{aligned}\n" + self.latex() + "\n\\end{aligned}$"
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}, {self.choices.optimizer}" + (
+            "" if self.depth is None else f": depth {self.depth}, {self.depth_multiplier:g} times {self.base_depth}")]
+        for name, power in self.powers.items():
+            factor = "" if self.depth is None else f"  x {self.factors[name]:.6g}"
+            lines.append(f"  {MEANING[name]:<36} L^({power}){factor}")
+        return "\n".join([*lines, *self.changes, *([f"but: {self.caveat}"] if self.caveat else [])])
+
+
+def recipe(name: str = "depth-mup", optimizer: Any = None, depth: int | None = None,
+           base_depth: float = 1) -> Recipe:
+    """The multipliers that a named recipe sets at ``depth``, relative to a network of depth ``base_depth``.
+
+    "depth-mup" and "ode" are solved for ``optimizer`` ("adam" where none is given), with the matrices' initialisation
+    left as it is; of the others, taken as published, ``optimizer`` must be that of the source. Raises ``ValueError``
+    for unknown names and optimizers, a depth that is not a whole number, and recipes that no power of L for one
+    matrix can say. Source: paper B, Definition 4.1 and Claim 5.5; for the others ``.source``.
+    """
+    entry = named(name)
+    if depth is not None:
+        depth = _checks.positive_integer("depth", depth)
+    if not (math.isfinite(float(base_depth)) and float(base_depth) > 0):
+        raise ValueError(f"base_depth: {base_depth!r} given; allowed is a positive number")
+    if entry.outside:
+        raise ValueError(f"name: {name!r} given, {entry.outside}")
+    asked = None if optimizer is None else optimizer_name(optimizer)
+    if entry.target is not None:
+        choices = realise(entry.target, asked or "adam")
+        decays = {kind: power for kind in DECAYS if (power := visible_decay(choices, kind)) is not None}
+    else:
+        assert entry.choices is not None
+        choices, decays = entry.choices, {}
+        if asked not in (None, choices.optimizer):
+            raise ValueError(f"optimizer: {asked!r} given; {name!r} was published for {choices.optimizer!r}")
+    return Recipe(name, choices, decays, depth=depth, base_depth=base_depth, source=entry.source, caveat=entry.caveat)
+
+
+def named(name: str) -> NamedRecipe:
+    """The data of a named recipe; ``ValueError`` with the names there are."""
+    _checks.choice("name", name, (one.name for one in NAMED))
+    return next(one for one in NAMED if one.name == name)
+
+
+def realise(target: DepthScaling, optimizer: str, init: sp.Expr = sp.Integer(0), eps: sp.Expr | None = None,
+            gradient: sp.Expr | None = None) -> DepthChoices:
+    """The powers of L that realise (alpha, gamma) with an initialisation L^init.
+
+    The branch multiplier makes up the rest of alpha. eps is kept where it does not dominate the gradients; else, and
+    where it is None, it goes with them, as paper B's Definition 4.1 has it.
+    """
+    branch = -(target.alpha + init)
+    size = branch if gradient is None else gradient
+    kept = size if eps is None or eps > size else eps
+    rate = faithful_rate(optimizer, target.gamma - init, -size, -kept)
+    return DepthChoices(branch, -rate, optimizer, kept, init, gradient=gradient)
+
+
+def visible_decay(choices: DepthChoices, kind: str) -> sp.Expr | None:
+    """The power of L of a weight decay that neither dies out nor explodes, or None where there is none."""
+    a, c, b = -choices.gradient_power, -choices.lr, -choices.init
+    e = None if choices.eps is None else -choices.eps
+
+    def lost(w: sp.Expr) -> sp.Expr:
+        return decay_power(choices.optimizer, c, w, a, e, b, kind)
+
+    comparable = a - b  # from here on a coupled decay is smaller than the gradient, and what is lost grows like w
+    w = comparable - lost(comparable)
+    return -w if lost(w) == 0 else None

@@ -1,0 +1,235 @@
+"""What the expressions of a derivation are worth: kets, coefficients, covariances and matrices at given indices."""
+
+from __future__ import annotations
+
+from functools import cached_property, reduce, singledispatchmethod
+from operator import mul
+from typing import Any, Iterator, Mapping, Sequence
+
+import numpy as np
+import sympy as sp
+
+from ..calculus.coefficients import Bases
+from ..calculus.kets import Base, Bracket, Covariance, Dot, Gamma, Hat, Ket, Mean, Response
+from ..calculus.memory import memory_equations, rho_of
+from ..calculus.rules import bounds
+from ..calculus.setting import Product, Setting
+from ..programs.language import Moment, Scal, Vec
+from ..programs.program import Loop
+from .execution import Operator, is_number
+from .kets import Ket as Coefficients
+from .program_coefficients import ONE, ProgramCoefficients
+
+Indices = Mapping[sp.Symbol, sp.Integer]
+NUMBERS = (Bracket, Covariance, Gamma, Mean, Response)
+
+
+class StepValues:
+    """Evaluates derivation expressions through an exact reading of the program, which knows none of the rules.
+
+    A ket is its coefficients over all base kets, shape (bases,); a matrix its multiples of the initial matrices and
+    their transposes, then the coefficients of its outer products over pairs of base kets, one array; all else is a
+    number. sizes: of the program's size symbols. Floats or rationals, as the reading has them.
+    """
+
+    def __init__(self, reading: ProgramCoefficients, setting: Setting, sizes: Mapping[sp.Symbol, int]) -> None:
+        self.reading, self.setting = reading, setting
+        self.sizes: Indices = {size: sp.Integer(number) for size, number in sizes.items()}
+        self.bases = Bases(setting)
+        self._generic = self.bases.generic()
+        self.places = {base: i for i, base in enumerate(reading.bases)}
+        self.initial = sorted({(matrix, turned) for matrix, _ in reading._run.space.groups for turned in (False, True)},
+                              key=str)
+        self.root = self._number(sp.Integer(1) if setting.depth is None else sp.sqrt(setting.depth.subs(self.sizes)))
+        self._known: dict[Any, Any] = {}
+        self._free: dict[sp.Basic, tuple[sp.Symbol, ...]] = {}
+        self._memory: dict[sp.Expr, Any] = {}
+        self._remember()
+
+    def value(self, node: sp.Expr, at: Indices) -> Any:
+        """The value at the indices ``at`` and the sizes; raises ``ValueError`` for members that do not exist there."""
+        if isinstance(node, sp.Sum):
+            return reduce(self._plus, (self.value(node.function, {**at, **inner}) for inner in
+                                       self._written(node.limits, at)), self._number(sp.Integer(0)))
+        if isinstance(node, sp.Add):
+            return reduce(self._plus, (self.value(part, at) for part in node.args))
+        if isinstance(node, sp.Mul):
+            ties = [part for part in node.args if isinstance(part, sp.KroneckerDelta)]
+            if any(self._leaf(tie, at) == 0 for tie in ties):  # the other factors need not exist then
+                return self._number(sp.Integer(0))
+            parts = [self.value(part, at) for part in node.args if part not in ties]
+            return reduce(mul, [p for p in parts if is_number(p)] + [p for p in parts if not is_number(p)],
+                          self._number(sp.Integer(1)))
+        if isinstance(node, sp.Pow) and node.exp.is_Integer and node.exp > 0:
+            return self.value(node.base, at) ** int(node.exp)
+        return self._leaf(node, at)
+
+    @cached_property
+    def generic_bases(self) -> list[Indices]:
+        """The indices of the generic base ket for every base ket that a rule can name."""
+        generic = self._generic
+        symbols = (generic.number, *generic.args[1], *generic.args[2])
+        found: list[Indices] = []
+        for number, vector in enumerate(self.setting.program.vectors):
+            if vector in self.places:
+                below, above = self.bases.initial(number)
+                found.append(dict(zip(symbols, (sp.Integer(number), *below, *above))))
+        for product in self.setting.products:
+            loops = [loop for loop in product.place.loops if loop.index in product.indices]
+            for at in indices(loops, self.sizes):
+                below, above = self.bases.place(product, dict(at))
+                values = (sp.Integer(product.number), *_at(below, at), *_at(above, at))
+                found.append(dict(zip(symbols, values)))
+        return found
+
+    def coefficient(self, ket: Any, at: Indices) -> Any:
+        """Of the generic base ket at ``at``, in a ket's coefficients."""
+        place = self.places.get(self._base(_at(self._generic, at)))
+        if is_number(ket):
+            ket = self._constant(ket)
+        return self._number(sp.Integer(0)) if place is None else ket[place]
+
+    def scale(self, at: Indices) -> Any:
+        """Of Gamma against the derivative in the generic base ket: sqrt(L) for hat-kets, 1 for initial vectors."""
+        return self._scale(at[self._generic.args[1][0]])
+
+    def _scale(self, step: sp.Expr) -> Any:
+        return self._number(sp.Integer(1)) if step == -1 else self.root
+
+    def _number(self, node: sp.Expr) -> Any:
+        return self.reading._run.numbers.of(node)
+
+    def _plus(self, one: Any, other: Any) -> Any:
+        """A number beside a ket is the constant random variable, 0 beside a matrix the matrix 0."""
+        if is_number(one) == is_number(other):
+            return one + other
+        number, rest = (one, other) if is_number(one) else (other, one)
+        if number == 0:
+            return rest
+        return rest + self._constant(number)
+
+    def _constant(self, number: Any) -> np.ndarray:
+        return number * self.reading.ket(ONE)
+
+    def _written(self, limits: Sequence[sp.Tuple], at: Indices) -> Iterator[Indices]:
+        """The values of a sum's indices."""
+        loops = [Loop(index, first, last, ()) for index, first, last in reversed(limits)]
+        known = {symbol: value for symbol, value in at.items() if symbol not in {loop.index for loop in loops}}
+        return indices(loops, {**self.sizes, **known})
+
+    def _leaf(self, node: sp.Expr, at: Indices) -> Any:
+        """Of an expression that is no sum and no product; found once for all that its indices do not tell apart."""
+        if node not in self._free:
+            self._free[node] = tuple(node.free_symbols)
+        here = {symbol: at[symbol] for symbol in self._free[node] if symbol in at}
+        key = (node, tuple(here.items()))
+        if key not in self._known:
+            self._known[key] = self._of(_at(node, {**self.sizes, **here}))
+        return self._known[key]
+
+    @singledispatchmethod
+    def _of(self, node: sp.Basic) -> Any:
+        inner = {part: sp.sympify(self._of(part)) for kind in NUMBERS for part in node.atoms(kind)}
+        found = self.reading._run.value(node.xreplace(inner))
+        if isinstance(found, Operator):
+            return self._matrix(found)
+        return self.reading.ket(node) if isinstance(found, Coefficients) else found
+
+    def _matrix(self, operator: Operator) -> np.ndarray:
+        if not set(operator.initial) <= set(self.initial):
+            raise ValueError(f"{operator.initial}: the program multiplies by none of these")
+        size, dtype = len(self.places), self.reading._run.space.dtype
+        outers: np.ndarray = np.zeros((size, size), dtype=dtype)
+        for factor, *vectors in operator.outers:
+            left, right = (v.coefficients for v in vectors)
+            outers[:len(left), :len(right)] += factor * np.outer(left, right)
+        multiples: np.ndarray = np.array([operator.initial.get(key, 0) for key in self.initial], dtype=dtype)
+        return np.concatenate([multiples, outers.ravel()])
+
+    @_of.register(Ket)
+    def _ket(self, node: Ket) -> np.ndarray:
+        return self.reading.ket(node.vector)
+
+    @_of.register(Hat)
+    @_of.register(Dot)
+    def _part(self, node: Hat | Dot) -> np.ndarray:
+        return self.reading.ket(node)
+
+    @_of.register(Mean)
+    def _mean(self, node: Mean) -> Any:
+        return self.reading._run.value(Moment(node.args[0].xreplace({k: k.vector for k in node.atoms(Ket)})))
+
+    @_of.register(Bracket)
+    def _bracket(self, node: Bracket) -> Any:
+        return self.reading.bracket(*(v if isinstance(v, Vec) else self._base(v) for v in node.args))
+
+    @_of.register(Response)
+    def _response(self, node: Response) -> Any:
+        return self._coefficient(node.vector, self._base(node.base))
+
+    @_of.register(Gamma)
+    def _gamma(self, node: Gamma) -> Any:
+        a, b, t, r, l, m = node.args
+        vector = self.setting.families[int(a)].at(*t, *l)
+        return self._scale(r[0]) * self._coefficient(vector, self._base(Base(b, r, m)))
+
+    @_of.register(Covariance)
+    def _covariance(self, node: Covariance) -> Any:
+        b, c, t, s, l, m = node.args
+        return self.reading.bracket(self._product(b, t, l).vector, self._product(c, s, m).vector)
+
+    @_of.register(Scal)
+    def _scalar(self, node: Scal) -> Any:
+        if node.name in self._remembered:  # what is not assigned is 0
+            return self._memory.get(node, self._number(sp.Integer(0)))
+        return self.reading._run.value(node)
+
+    def _coefficient(self, vector: Vec, base: sp.Expr | None) -> Any:
+        """0 where the base ket does not exist."""
+        coefficients = self.reading.ket(vector)
+        return self._number(sp.Integer(0)) if base not in self.places else coefficients[self.places[base]]
+
+    def _base(self, base: sp.Expr) -> sp.Expr:
+        """The name of a base ket in the reading: a hat, or an initial vector."""
+        if isinstance(base, Base):
+            b, below, above = base.args
+            return self.setting.program.vectors[int(b)] if below[0] == -1 else Hat(self._product(b, below, above))
+        return base.vector if isinstance(base, Ket) else base
+
+    def _product(self, number: sp.Expr, below: sp.Tuple, above: sp.Tuple) -> sp.Expr:
+        """W v of the base ket with these indices; indices that the product does not have are 0."""
+        product: Product = self.setting.products[int(number)]
+        symbols = (self.setting.time, *self.bases.below, *self.bases.above)
+        return _at(product.matvec, {**self.sizes, **{i: n for i, n in zip(symbols, (*below, *above))
+                                                     if i in product.indices}})
+
+    def _remember(self) -> None:
+        """The numbers rho and w of an optimizer's memory, by their own equations, step after step."""
+        setting = self.setting
+        found = {target: (value, place) for matrix in setting.trained()
+                 for target, value, place in memory_equations(setting, matrix)}
+        self._remembered = {target.name for target in found}
+        if setting.clock is None:
+            return
+        for matrix in setting.program.matrices:
+            self._memory[rho_of(matrix)[setting.clock.first]] = self._number(sp.Integer(1))
+        for at in indices([setting.clock], self.sizes):
+            for target, (value, _) in found.items():
+                past = Loop(setting.past, setting.clock.first, setting.time, ())
+                for inner in indices([past] if target.has(setting.past) else [], {**self.sizes, **at}):
+                    self._memory[_at(target, {**at, **inner})] = self.value(value, {**at, **inner})
+
+
+def indices(loops: Sequence[Loop], known: Indices) -> Iterator[Indices]:
+    """All values of the loops' indices, beside those that are known."""
+    if not loops:
+        yield known
+        return
+    loop, *inner = loops
+    first, last = (int(_at(end, known)) for end in bounds(loop))
+    for value in range(first, last + 1):
+        yield from indices(inner, {**known, loop.index: sp.Integer(value)})
+
+
+def _at(node: sp.Basic, known: Indices) -> Any:
+    return node.subs(known) if node.has(sp.Sum) else node.xreplace(known)

@@ -1,0 +1,42 @@
+"""``tpcalc audit``: what a recipe of powers of the depth does, as text, LaTeX or JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from .. import Audit, audit as audit_powers, named_recipes, recipe
+from ..classification.audit import judge_choices
+
+
+def audit(args: argparse.Namespace) -> int:
+    """Print one audit, or the table of named recipes."""
+    if args.list:
+        table = named_recipes()
+        print(json.dumps(table.rows, indent=1) if args.json else table)
+        return 0
+    if args.recipe is not None:
+        found = recipe(args.recipe)
+        result = judge_choices(found.choices, caveat=found.caveat)
+    else:
+        result = audit_powers(args.branch, args.lr, args.optimizer, None if args.no_eps else args.eps, args.init,
+                              args.weight_decay, not args.coupled, args.independent, args.gradient)
+    if args.json:
+        print(json.dumps(as_data(result), indent=1))
+    elif args.latex:
+        print(f"\\begin{{aligned}}\n{result.latex()}\n\\end{{aligned}}")
+    else:
+        print(result)
+    return 0
+
+
+def as_data(found: Audit) -> dict[str, Any]:
+    """An audit as what JSON can hold; powers as exact strings."""
+    return {
+        "optimizer": found.choices.optimizer, "powers": {key: str(p) for key, p in found.choices.powers.items()},
+        "alpha": str(found.alpha), "gamma": str(found.gamma),
+        "decay": None if found.decay is None else str(found.decay), "verdict": found.verdict.name,
+        "faithful_at_init": found.faithful_at_init, "warnings": list(found.warnings),
+        "reasons": [*found.reasons, *found.verdict.reasons], "changes": list(found.recipe.changes),
+        "depth_mup": {key: str(p) for key, p in found.recipe.choices.powers.items()}, "caveat": found.caveat}
