@@ -81,8 +81,9 @@ class CompiledLimit:
             error = float(np.max(np.abs(outputs - before)))
             if error <= AGREED * max(1.0, float(np.max(np.abs(outputs)))):
                 return LimitOutputs(outputs, error, nodes, state.values)
-            before, problem = outputs, Divergence(f"{nodes} nodes of layer time do not resolve the solution: with fewer "
-                                                  f"outputs change by {error:.1e}")
+            before = outputs
+            problem = Divergence(f"{nodes} nodes of layer time do not resolve the solution: the last refinement changed the "
+                                 f"outputs by {error:.1e}")
         raise problem
 
     def _data(self, inputs: Any, data: Mapping[str, Any]) -> dict[str, np.ndarray]:

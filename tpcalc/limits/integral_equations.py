@@ -7,7 +7,7 @@ Source: paper B, Propositions C.4 and D.2.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Iterable, Sequence
+from typing import Sequence
 
 import sympy as sp
 
@@ -200,8 +200,3 @@ def _named(part: Part, members: Sequence[Kind], equation: Equation, here: bool
     elif starts == {0} and any(k[1] == -1 and k[3] in numbers for k in every):
         where.append(sp.Ge(R, 0, evaluate=False))
     return fixed, tuple(where)
-
-
-def by_kind(equations: Iterable[LimitEquation]) -> dict[Kind, LimitEquation]:
-    """The equation of every kind of quantity that is not a boundary value."""
-    return {kind: e for e in equations if not e.boundary for kind in e.kinds}
