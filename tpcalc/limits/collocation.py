@@ -82,8 +82,8 @@ class CompiledLimit:
             if error <= AGREED * max(1.0, float(np.max(np.abs(outputs)))):
                 return LimitOutputs(outputs, error, nodes, state.values)
             before = outputs
-            problem = Divergence(f"{nodes} nodes of layer time do not resolve the solution: the last refinement changed the "
-                                 f"outputs by {error:.1e}")
+            problem = Divergence(f"{nodes} nodes of layer time do not resolve the solution: the last refinement changed "
+                                 f"the outputs by {error:.1e}")
         raise problem
 
     def _data(self, inputs: Any, data: Mapping[str, Any]) -> dict[str, np.ndarray]:
