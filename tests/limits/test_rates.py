@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import sympy as sp
 
 import tpcalc as tp
+from tpcalc.limits import Affine, Exponent
+from tpcalc.limits.survival import kind_of
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
 TASK = tp.Task([1, 0.8, -0.6, 1.1], [1, -0.7, 0.5, 1.2])
@@ -19,6 +24,19 @@ def test_rates_are_piecewise_affine(limit: tp.DepthLimit) -> None:
     assert limit.at(alpha=0.75, gamma=0.25).rate == sp.Min(1, 2 * ALPHA - 1)
     assert limit.at(alpha=0.5, gamma=1).rate == sp.Min(1, GAMMA - sp.Rational(1, 2))
     assert limit.at(alpha=2, gamma=1).rate == sp.Min(1, 2 * ALPHA - 1, -kappa)
+
+
+def test_only_what_outputs_depend_on_sets_the_rate(limit: tp.DepthLimit) -> None:
+    """Above one half coefficients of hat-kets feed nothing: a correction to them does not count, one to f does."""
+    part = limit.at(alpha=0.75, gamma=0.25).part
+    assert part is not None
+    fed = part.feeding([("f",)])
+    assert ("C", 0) in fed and not any(kind[:2] == ("Gamma", 0) for kind in fed)
+    slow = Exponent.single(Affine((Fraction(0), Fraction(0)), Fraction(-1, 100)))
+    first = {kind_of(one.target): one for one, _ in part.instances}
+    for kind, counts in ((("Gamma", 0, 0, 1), False), (("f",), True)):
+        disturbed = replace(part, instances=(*part.instances, (first[kind], slow)))
+        assert (slow.forms <= disturbed.corrections([("f",)]).forms) == counts
 
 
 @pytest.mark.parametrize("alpha", [sp.Rational(1, 2), sp.Rational(5, 8), sp.Rational(3, 4), sp.Integer(1)])

@@ -82,7 +82,7 @@ class CompiledLimit:
             if error <= AGREED * max(1.0, float(np.max(np.abs(outputs)))):
                 return LimitOutputs(outputs, error, nodes, state.values)
             before = outputs
-            problem = Divergence(f"{nodes} nodes of layer time do not resolve the solution: the last refinement changed "
+            problem = Divergence(f"{nodes} nodes of layer time do not resolve the solution: the last refinement moved "
                                  f"the outputs by {error:.1e}")
         raise problem
 
