@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tpcalc as tp
+from tpcalc.limits import Affine
 from tpcalc.limits.functions import Coefficient, CovarianceFunction
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
@@ -156,3 +159,11 @@ def test_latex_names_every_region(limit: tp.DepthLimit) -> None:
     text = limit.latex()
     assert text.count(r"\textbf{where }") == 6 and text.count("no limit") == 2
     assert limit._repr_latex_().startswith("$") and limit.regions[-1].latex() in text
+
+
+def test_kinds_without_one_scale_are_refused(limit: tp.DepthLimit) -> None:
+    part = limit.at(alpha=0.5, gamma=0.5).part
+    assert part is not None
+    larger = {**part.exponents, ("C", 0): part.exponents["C", 0] + Affine.number(1, 2)}
+    with pytest.raises(ValueError, match="one power of L for each kind"):
+        replace(part, exponents=larger).require_one_scale()

@@ -32,8 +32,13 @@ AGREED = 1e-12      # of the outputs on two resolutions
 
 @dataclass(frozen=True)
 class LimitOutputs:
-    """outputs: (steps,), divided by their power of L where the region says so; error_estimate: their change from the
-    last resolution but one; nodes: of the last; values: nodal values of all functions by (head, numbers)."""
+    """What a compiled limit computes.
+
+    outputs: (steps,), divided by their power of L where the region says so; error_estimate: their change from the
+    last resolution but one; nodes: of the last one; values: of all functions, as arrays that broadcast to (2, nodes,
+    nodes) (p < q and p > q; p; q), by ("Gamma", a, b, t, r), ("own", a, b, t, r), ("C", b, b', t, s), (name, t), and
+    ("end", a, b, t, r, p) at the ends of layer time.
+    """
 
     outputs: np.ndarray
     error_estimate: float

@@ -45,7 +45,11 @@ class LimitEquation:
 
 
 def limit_equations(translator: Translator, part: Part) -> tuple[LimitEquation, ...]:
-    """All limit equations of a part, in program order, a boundary value before the equation that starts from it."""
+    """All limit equations of a part, in program order, a boundary value before the equation that starts from it.
+
+    Raises ``ValueError`` where one power of L does not fit all quantities of a kind, naming the term.
+    """
+    part.require_one_scale()
     found: list[LimitEquation] = []
     for number, equation in enumerate(translator.recursion.equations):
         terms = [one for one in part.terms if one.equation == number]
@@ -103,6 +107,7 @@ def _renumbered(value: sp.Expr, number: sp.Expr) -> sp.Expr:
 
 
 def _summed(generic: sp.Expr, size: int) -> sp.Expr:
+    """The sum over b, inside integrals and joined with sums over steps."""
     limit = (B, 0, size - 1)
     if isinstance(generic, sp.Integral):
         return sp.Integral(_summed(generic.function, size), *generic.limits)
@@ -114,7 +119,7 @@ def _summed(generic: sp.Expr, size: int) -> sp.Expr:
 def _coefficients(translator: Translator, part: Part, number: int, equation: Equation, terms: list[CountedTerm]
                   ) -> list[LimitEquation]:
     """The equations of one family of vectors, or its boundary values; own-layer coefficients apart."""
-    found = []
+    found: list[LimitEquation] = []
     for here in (False, True):
         kinds = _kinds(part, equation, here)
         reads: dict[Kind, tuple[set, set]] = {k: (set(), set()) for k in kinds}
@@ -127,7 +132,7 @@ def _coefficients(translator: Translator, part: Part, number: int, equation: Equ
         for members in _groups(reads):
             kept = set().union(*(reads[k][0] for k in members))
             if kept - {"start"} or kept and equation.place.loops[1:]:
-                found += _written(translator, part, equation, members, reads, kept, here)
+                found.append(_written(translator, part, equation, members, kept, here))
     return found
 
 
@@ -160,8 +165,9 @@ def _groups(reads: dict[Kind, tuple[set, set]]) -> list[tuple[Kind, ...]]:
     return [(k,) for k in kinds]
 
 
-def _written(translator: Translator, part: Part, equation: Equation, members: Sequence[Kind],
-             reads: dict[Kind, tuple[set, set]], kept: set, here: bool) -> list[LimitEquation]:
+def _written(translator: Translator, part: Part, equation: Equation, members: Sequence[Kind], kept: set, here: bool
+             ) -> LimitEquation:
+    """One equation of the kept terms, for the members: a start, what is born, and an integral of what layers add."""
     direction = translator.direction(equation)
     fixed, where = _named(part, members, equation, here)
     target = translator.target(equation)
@@ -183,7 +189,7 @@ def _written(translator: Translator, part: Part, equation: Equation, members: Se
         value += sp.Integral(joined, (INNER, 0, P) if direction > 0 else (INNER, P, 1))
     value = join_sums(value, AnyCoefficient, R) if here or not direction else value
     boundary = not equation.place.loops[1:]
-    return [LimitEquation(target.subs(fixed), value.subs(fixed), tuple(members), where, boundary)]
+    return LimitEquation(target.subs(fixed), value.subs(fixed), tuple(members), where, boundary)
 
 
 def _named(part: Part, members: Sequence[Kind], equation: Equation, here: bool

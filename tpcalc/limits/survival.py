@@ -81,6 +81,17 @@ class Part:
     def dropped(self) -> tuple[CountedTerm, ...]:
         return tuple(one for one in self.terms if not self.is_kept(one.order))
 
+    def require_one_scale(self) -> None:
+        """Is every kept term of order 0 in the scaled quantities too? Raises ``ValueError`` naming one that is not."""
+        for one, order in self.instances:
+            if self.is_kept(order):
+                scaled = one.weight - self.exponents[kind_of(one.target)]
+                for factor in one.factors:
+                    scaled += self.exponents[kind_of(factor)]
+                if self.region.sign(scaled) != "=":
+                    raise ValueError(f"{one.term}: survives for {one.target}, where a factor is smaller than others of "
+                                     "its kind; the limit needs one power of L for each kind")
+
     def is_kept(self, order: Exponent) -> bool:
         return any(self.region.sign(form) == "=" for form in order.forms)
 
