@@ -16,6 +16,7 @@ from .codegen import Recursion as Recursion, recursion as recursion
 from .errors import Divergence as Divergence, MissingExtra as MissingExtra
 from .interpreters import StepCheck as StepCheck, check_steps as check_steps
 from .ledger import Citation as Citation, cite as cite
+from .limits import DepthLimit as DepthLimit, LimitRegion as LimitRegion, depth_limit as depth_limit
 from .parametrizations import DepthScaling as DepthScaling
 from .programs import Adam as Adam, SGD as SGD, SignSGD as SignSGD, ResNet as ResNet, Task as Task, tasks as tasks
 from .programs.builders import program as program

@@ -6,6 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tpcalc as tp
+from tpcalc.classification.exponents import ALPHA, GAMMA
+from tpcalc.classification.verdict import judge
 from tpcalc.solvers.limit_cell import limit_cell
 
 # alpha, gamma: output stable, stable, nontrivial, faithful (both), feature learning, diversity exponent.
@@ -83,18 +85,74 @@ def test_measured_slopes_meet_derived_exponents(alpha, gamma) -> None:
         assert -measured.fitted.order == pytest.approx(float(measured.derived), abs=0.03), measured.name
 
 
-def test_steps_beyond_the_second_change_no_exponent() -> None:
-    """Where d <= 0 and kappa <= 0 exponents at t = 2 equal those at t = 1."""
-    from tpcalc.classification.exponents import ALPHA, GAMMA, general_recursion
-    from tpcalc.limits import orders
+def test_exponents_at_a_point_are_those_of_its_region() -> None:
+    """The whole plane at once, and one point: two readings of one count, for linear and other networks."""
+    from tpcalc.classification.exponents import exponents_of
 
-    for a, g in ((H, H), (sp.Rational(3, 4), H), (1, 0), (2, -H)):
-        found = orders(general_recursion(tp.ResNet()), {ALPHA: sp.sympify(a), GAMMA: sp.sympify(g)}, steps=3)
-        assert found.explosion is None
-        for head, t, *rest in [key for key in found.exponents if key[0] == "Gamma" and key[1] == 1]:
-            r, family, b = rest
-            later = found.of(head, 2, r + 1 if r >= 0 else r, family, b)
-            assert later == found.of(head, 1, r, family, b)
+    for net in (tp.ResNet(), tp.ResNet("linear", "mlp"), tp.ResNet("relu")):
+        for a, g in ((H, H), (sp.Rational(3, 4), sp.Rational(1, 4)), (1, 0), (H, 1), (2, 3), (sp.Rational(1, 4), 1)):
+            (point, alone), = exponents_of(net, ((ALPHA, sp.sympify(a)), (GAMMA, sp.sympify(g))))
+            where, found = next((r, e) for r, e in exponents_of(net) if r.contains((sp.sympify(a), sp.sympify(g))))
+            assert point.size == 0 and where.size == 2
+            assert alone.at(()) == found.at((sp.sympify(a), sp.sympify(g))), (net, a, g)
+            assert bool(alone.explosions) == bool(found.explosions) and alone.grows == found.grows
+
+
+@settings(max_examples=40, deadline=None)
+@given(alpha=rationals, gamma=rationals)
+def test_ket_equations_of_a_linear_network_say_what_its_recursion_says(alpha, gamma) -> None:
+    """Two counts of one program, of coefficients and of random variables; the second gives upper bounds."""
+    from tpcalc.classification import ket_exponents
+    from tpcalc.limits import settled_orders
+
+    at = ((ALPHA, sp.sympify(alpha)), (GAMMA, sp.sympify(gamma)))
+    equations = tp.kets(tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling(ALPHA, GAMMA)))
+    orders = settled_orders(equations, at=at)
+    read = ket_exponents.read_exponents(equations, orders, orders.cells[0], sp.Symbol("h"))
+    v = tp.classify(alpha, gamma)
+    again = judge(v.alpha, v.gamma, orders.cells[0].region, read)
+    if v.stable_at_init and v.exponents["change of f"] <= 0:
+        assert again.exponents == v.exponents
+    for flag in ("stable_at_init", "output_stable", "stable_in_training", "nontrivial", "feature_learning", "redundant"):
+        assert getattr(again, flag) in (getattr(v, flag), None), flag
+
+
+NONLINEAR = [tp.ResNet("tanh"), tp.ResNet("relu"), tp.ResNet("abs"), tp.ResNet("relu", "pre"), tp.ResNet("tanh", "mlp")]
+
+
+@pytest.mark.parametrize("net", NONLINEAR, ids=str)
+@pytest.mark.parametrize("alpha, gamma", [(H, H), (sp.Rational(3, 4), sp.Rational(1, 4)), (1, 0), (H, 1), (H, 0),
+                                          (sp.Rational(3, 2), 0), (sp.Rational(1, 4), 1)])
+def test_nonlinear_networks_share_the_linear_ones_verdict_where_h_does_not_grow(net, alpha, gamma) -> None:
+    """Paper B, section 5, states its claims for both; block by block the count has nothing else in common."""
+    v, linear = tp.classify(alpha, gamma, net), tp.classify(alpha, gamma)
+    for flag in ("stable_at_init", "output_stable", "stable_in_training", "nontrivial", "faithful_at_init",
+                 "faithful_in_training", "feature_learning", "diversity_exponent"):
+        assert getattr(v, flag) == getattr(linear, flag), (flag, str(v))
+
+
+def test_kinks_cost_a_quarter_power() -> None:
+    """Linearising relu in an update of size g errs by g^(3/2), a smooth activation by g^2: both in the mean square."""
+    errors = {phi: tp.classify(H, H, tp.ResNet(phi)).exponents["linearisation error of a layer"]
+              for phi in ("tanh", "relu", "abs")}
+    assert errors == {"tanh": -sp.Rational(3, 2), "relu": -sp.Rational(5, 4), "abs": -sp.Rational(5, 4)}
+
+
+def test_where_h_grows_an_activation_may_hold_the_stream_back_so_nothing_is_claimed() -> None:
+    v = tp.classify(sp.Rational(3, 2), -H, tp.ResNet("tanh"))
+    assert v.output_stable is None and v.stable_in_training is False and "undecided" in str(v)
+    two = tp.classify(sp.Rational(3, 2), -H, tp.ResNet("linear", "mlp"))  # exact, and worse from step to step
+    assert two.output_stable is False and tp.classify(sp.Rational(3, 2), -H).output_stable
+
+
+def test_what_no_rule_covers_is_refused_by_name() -> None:
+    h = sp.Symbol("h")
+    with pytest.raises(ValueError, match="grows faster than linearly"):
+        tp.classify(H, H, tp.ResNet(h**2))
+    with pytest.raises(ValueError, match="averages"):
+        tp.classify(H, H, tp.ResNet("tanh", norm="rms"))
+    with pytest.raises(ValueError, match="gated"):
+        tp.classify(H, H, tp.ResNet("tanh", "glu"))
 
 
 def test_bad_exponents_are_named() -> None:

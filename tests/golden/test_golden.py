@@ -24,7 +24,8 @@ def written() -> dict[str, str]:
     adam = tp.kets(tp.program(tp.ResNet(train_ends=True), tp.Adam(*names), SCALE))
     return {"program-1.tex": tp.program(tp.ResNet(), tp.SGD(), SCALE).latex(), "lemma-d1.tex": recursion.latex(),
             "lemma-d1-derivation.tex": recursion.derivation.latex(), "tanh-kets.tex": tanh.latex(),
-            "tanh-kets-reasons.tex": tanh.derivation.latex(reasons=True), "adam-kets.tex": adam.latex()}
+            "tanh-kets-reasons.tex": tanh.derivation.latex(reasons=True), "adam-kets.tex": adam.latex(),
+            "depth-limit.tex": tp.depth_limit(recursion).at(alpha=0.5, gamma=0.5).latex()}
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,7 @@ def texts() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", ["program-1.tex", "lemma-d1.tex", "lemma-d1-derivation.tex", "tanh-kets.tex",
-                                  "tanh-kets-reasons.tex", "adam-kets.tex"])
+                                  "tanh-kets-reasons.tex", "adam-kets.tex", "depth-limit.tex"])
 def test_latex_is_what_was_read(name: str, texts: dict[str, str]) -> None:
     assert texts[name] + "\n" == (FOLDER / name).read_text(encoding="utf-8")
 

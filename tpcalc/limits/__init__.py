@@ -4,6 +4,10 @@ from . import entrywise as entrywise
 from .affine import Affine as Affine, point_of as point_of
 from .exponent import EXPLODES as EXPLODES, Exponent as Exponent, join as join
 from .ket_terms import KetTerms as KetTerms
+from .collocation import CompiledLimit as CompiledLimit, LimitOutputs as LimitOutputs
+from .depth_limit import (DepthLimit as DepthLimit, LimitRegion as LimitRegion, LimitTerm as LimitTerm,
+                          depth_limit as depth_limit)
+from .integral_equations import LimitEquation as LimitEquation
 from .orders import Cell as Cell, Orders as Orders, orders as orders, settled_orders as settled_orders
 from .parts import Key as Key
 from .region import Condition as Condition, Region as Region

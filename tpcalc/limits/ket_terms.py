@@ -24,6 +24,7 @@ from .parts import MEAN, SLOW, STREAM, Key, Label, Monomials, Parts, is_fresh, m
 from .terms import HERE, Contribution, Values, free_parameters, split
 
 ONE = sp.Integer(1)
+MOST_PARTS = 6
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,11 @@ class KetTerms:
     def key(self, head: str, label: Label, t: int, family: int, base: Base | None = None) -> Key:
         """The quantity of a family's part at a step; noted as one that there is."""
         base = self._kept(family, base)
-        self._labels.setdefault((head, t, family, base), set()).add(label)
+        labels = self._labels.setdefault((head, t, family, base), set())
+        labels.add(label)
+        if len(labels) > MOST_PARTS:
+            raise ValueError(f"vectors like {self.equations.setting.families[family]} of program {self.name} are random "
+                             f"in more than {MOST_PARTS} ways at once; too many to count powers of L (gated blocks are)")
         name = head + _named(label)
         if base is None:
             return (name, t, -1, family)

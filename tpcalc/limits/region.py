@@ -24,8 +24,12 @@ class Condition:
         return bool(value > 0 if self.strict else value >= 0)
 
     def expression(self, parameters: Sequence[sp.Symbol]) -> sp.Expr:
-        """The inequality, its constant on the right."""
+        """The inequality, its constant on the right, its first slope positive."""
         form = self.form.scaled()
+        if next((slope for slope in form.slopes if slope), Fraction(1)) < 0:
+            left = Affine((form * -1).slopes, Fraction(0)).expression(parameters)
+            right = Affine((), form.constant).expression(())
+            return sp.Lt(left, right) if self.strict else sp.Le(left, right)
         left = Affine(form.slopes, Fraction(0)).expression(parameters)
         right = -Affine((), form.constant).expression(())
         return sp.Gt(left, right) if self.strict else sp.Ge(left, right)
@@ -63,8 +67,8 @@ class Region:
 
     def sign(self, form: Affine) -> str | None:
         """"<", "=" or ">" where the form has one sign all over the region, "<=", ">=", None where it changes sign."""
-        signs = [s for s in "<=>" if not self.never(form, s)]
-        return signs[0] if len(signs) == 1 else {("<", "="): "<=", ("=", ">"): ">="}.get(tuple(signs))
+        signs = "".join(s for s in "<=>" if not self.never(form, s))
+        return signs if len(signs) == 1 else {"<=": "<=", "=>": ">="}.get(signs)
 
     def split(self, form: Affine) -> Iterator[tuple[str, "Region"]]:
         """The parts that are not empty, by the sign of the form."""
@@ -110,7 +114,9 @@ def _interior_point(conditions: Sequence[Condition], size: int) -> tuple[Fractio
     """Eliminate the last parameter (Fourier, Motzkin), find a point for the others, then one for it."""
     if size == 0:
         return () if all(c.holds(()) for c in conditions) else None
-    lower, upper, without = [], [], []
+    lower: list[tuple[Affine, bool]] = []
+    upper: list[tuple[Affine, bool]] = []
+    without: list[Condition] = []
     for c in dict.fromkeys(conditions):
         slope = c.form.slopes[-1]
         if slope == 0:
@@ -124,10 +130,7 @@ def _interior_point(conditions: Sequence[Condition], size: int) -> tuple[Fractio
     rest = _interior_point(without, size - 1)
     if rest is None:
         return None
-    low = max((b.at(rest) for b, _ in lower), default=None)
-    high = min((b.at(rest) for b, _ in upper), default=None)
-    if low is None and high is None:
-        return (*rest, Fraction(0))
-    if low is None or high is None:
-        return (*rest, low + 1 if high is None else high - 1)
-    return (*rest, (low + high) / 2)
+    lows, highs = [b.at(rest) for b, _ in lower], [b.at(rest) for b, _ in upper]
+    if lows and highs:
+        return (*rest, (max(lows) + min(highs)) / 2)
+    return (*rest, max(lows) + 1 if lows else min(highs) - 1 if highs else Fraction(0))

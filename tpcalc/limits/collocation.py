@@ -1,0 +1,151 @@
+"""Derived limit equations as a collocation problem: a numerical reading that knows nothing of the network.
+
+Step by step, the equations between two scalars are iterated together until they settle: each is of Volterra type in
+layer time, so that the iteration converges faster than any geometric series. Source: paper B, Propositions C.4 and D.2,
+whose causality in the training step this uses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from .. import _checks
+from ..calculus.coefficients import B, R
+from ..calculus.setting import Setting
+from ..errors import Divergence
+from .functions import CovarianceFunction, OwnCoefficient
+from .integral_equations import LimitEquation
+from .reading import Numbers, Reading, State, covariance_key, reading
+from .square import Square
+
+SETTLED = 1e-14     # relative changes of an iteration that are round-off
+STAGNANT = 1e-11    # changes that stop falling below this are round-off
+UNBOUNDED = 1e100   # changes beyond this are those of an iteration that diverges
+ITERATIONS = 200
+RESOLUTIONS = (16, 24, 36, 54)
+AGREED = 1e-12      # of the outputs on two resolutions
+
+
+@dataclass(frozen=True)
+class LimitOutputs:
+    """What a compiled limit computes.
+
+    outputs: (steps,), divided by their power of L where the region says so; error_estimate: their change from the
+    last resolution but one; nodes: of the last one; values: of all functions, as arrays that broadcast to (2, nodes,
+    nodes) (p < q and p > q; p; q), by ("Gamma", a, b, t, r), ("own", a, b, t, r), ("C", b, b', t, s), (name, t), and
+    ("end", a, b, t, r, p) at the ends of layer time.
+    """
+
+    outputs: np.ndarray
+    error_estimate: float
+    nodes: int
+    values: dict[tuple, Any]
+
+
+@dataclass(frozen=True)
+class CompiledLimit:
+    """Limit equations as closures; call it with data and targets. output: the scalar that is returned."""
+
+    setting: Setting
+    equations: tuple[tuple[LimitEquation, Reading], ...]
+    output: str
+    loss: Callable[[float, float], float]
+
+    @classmethod
+    def of(cls, setting: Setting, equations: Sequence[LimitEquation], output: str,
+           loss: Callable[[Any, Any], Any] | None = None) -> "CompiledLimit":
+        """Raises ``ValueError`` for an equation that has no numerical reading, naming the term."""
+        derivative = loss or (lambda f, y: f - y)
+        return cls(setting, tuple((e, reading(e.value)) for e in equations), output, derivative)
+
+    def __call__(self, inputs: Any, targets: Any, **data: Any) -> LimitOutputs:
+        """Train on inputs and targets of shape (steps,); data: further data of the program by name.
+
+        Raises ``ValueError`` for what does not fit, ``Divergence`` naming the step where the solution blows up, or
+        where more nodes do not resolve it.
+        """
+        arrays = self._data(inputs, data)
+        y = _checks.finite_array("targets", targets)
+        steps = len(next(iter(arrays.values())))
+        if y.shape != (steps,) or not steps:
+            raise ValueError(f"targets of shape {y.shape} given; allowed is the shape of the inputs, ({steps},)")
+        before, problem = np.full(steps, np.inf), Divergence("")
+        for nodes in RESOLUTIONS:
+            state = State(Square(nodes), arrays, y, self.loss)
+            try:
+                for t in range(steps):
+                    self._step(state, t)
+            except Divergence as failure:  # the iteration converges the better the more nodes there are
+                before, problem = np.full(steps, np.inf), failure
+                continue
+            outputs = np.array([float(np.squeeze(state.of(self.output, t))) for t in range(steps)])
+            error = float(np.max(np.abs(outputs - before)))
+            if error <= AGREED * max(1.0, float(np.max(np.abs(outputs)))):
+                return LimitOutputs(outputs, error, nodes, state.values)
+            before = outputs
+            problem = Divergence(f"{nodes} nodes of layer time do not resolve the solution: the last refinement moved "
+                                 f"the outputs by {error:.1e}")
+        raise problem
+
+    def _data(self, inputs: Any, data: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        names = [scalar.name for scalar in self.setting.program.data]
+        if set(data) != set(names[1:]):
+            raise ValueError(f"data: {sorted(data)} given; needed are {sorted(names[1:])}")
+        arrays = {name: _checks.finite_array(name, value) for name, value in zip(names, (inputs, *data.values()))}
+        if any(array.ndim != 1 for array in arrays.values()):
+            raise ValueError("inputs: one number a step is allowed")
+        return arrays
+
+    def _step(self, state: State, t: int) -> None:
+        """All equations of a training step: those between two scalars together."""
+        for scalar, block in groupby(self.equations, key=lambda pair: self._is_scalar(pair[0])):
+            equations = list(block)
+            if scalar:
+                for equation, value in equations:
+                    numbers = {self.setting.time: t}
+                    state.values[(equation.kinds[0][0], t)] = value(state, numbers)
+            else:
+                self._settle(state, equations, t)
+
+    @staticmethod
+    def _is_scalar(equation: LimitEquation) -> bool:
+        return equation.kinds[0][0] not in ("Gamma", "C")
+
+    def _settle(self, state: State, equations: list[tuple[LimitEquation, Reading]], t: int) -> None:
+        last = np.inf
+        for _ in range(ITERATIONS):
+            change, size = 0.0, 1.0
+            for equation, value in equations:
+                for key, numbers in self._instances(equation, t):
+                    new = value(state, numbers)
+                    old = state.of(*key)
+                    state.values[key] = new if isinstance(new, np.ndarray) else np.full((1, 1, 1), new)
+                    change = max(change, float(np.max(np.abs(new - old))))
+                    size = max(size, float(np.max(np.abs(new))))
+            if not change < UNBOUNDED:
+                raise Divergence(f"the limit equations diverge at step {t}", step=t)
+            if change <= SETTLED * size or last <= change <= STAGNANT * size:
+                return
+            last = change
+        raise Divergence(f"the limit equations do not settle at step {t}: a change of {change:.1e} after {ITERATIONS} "
+                         "iterations", step=t)
+
+    def _instances(self, equation: LimitEquation, t: int) -> Iterator[tuple[tuple, Numbers]]:
+        """The quantities that an equation stands for at step t, with the numbers to put into it."""
+        setting, target = self.setting, equation.target
+        now: Numbers = {setting.time: t}
+        if isinstance(target, CovarianceFunction):
+            b, c = int(target.args[0]), int(target.args[1])
+            for s in range(t + 1):
+                yield covariance_key(b, c, t, s), {**now, setting.past: s}
+            return
+        head = "own" if isinstance(target, OwnCoefficient) else "Gamma"
+        for _, start, a, b, *_ in equation.kinds:
+            for r in [-1] if start < 0 else range(t + 1):
+                key = (int(a), int(b), t, r)
+                numbers = {**now, R: r, B: int(b)}
+                yield (("end", *key, int(target.args[4])) if equation.boundary else (head, *key)), numbers

@@ -1,0 +1,236 @@
+"""``depth_limit``: what a derived recursion becomes at infinite depth, and where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Callable, Iterable, Mapping
+
+import sympy as sp
+
+from .._checks import exact
+from ..calculus.kets import Gamma
+from ..calculus.recursion import RecursionEquations
+from ..errors import Divergence
+from ..programs.language import LossDerivative
+from .affine import Affine, point_of
+from .collocation import CompiledLimit
+from .integral_equations import LimitEquation, limit_equations
+from .obstacle import Obstacle, obstacle
+from .orders import Orders, settled_orders
+from .region import Region
+from .writing import limit_latex, limit_text, region_latex, region_text
+from .survival import Kind, Part, divide, on_region
+from .terms import HERE
+from .translation import Translator
+
+
+@dataclass(frozen=True)
+class LimitTerm:
+    """A term of the recursion's equation for one kind of quantity, and its order in L relative to it.
+
+    kind: see ``LimitRegion.exponents``; rule: how it enters ("layers": at every layer; "born": at one; "base layers":
+    summed over base kets; "own layer": the one of them in the layer itself; "loss": through an output's size).
+    """
+
+    kind: Kind
+    term: sp.Expr
+    rule: str
+    order: sp.Expr
+
+
+@dataclass(frozen=True, repr=False)
+class LimitRegion:
+    """A region of the parameters on which the same terms survive at infinite depth, or on which there is no limit.
+
+    region: exact inequalities; obstacle: what grows where there is no limit, else None. Quantities are sorted by kind:
+    ("Gamma", -1 or 0, a, b) for coefficients of vector family a over initial vector b or over the hat-kets of product
+    b, ("C", b), and (name,) for scalars; coefficients of vectors made in every layer over base kets of their own
+    layer apart.
+
+    Source: paper B, Propositions C.4, D.2 and appendix H.3.
+    """
+
+    recursion: RecursionEquations
+    parameters: tuple[sp.Symbol, ...]
+    region: Region
+    part: Part | None
+    obstacle: Obstacle | None
+
+    @cached_property
+    def conditions(self) -> tuple[sp.Expr, ...]:
+        """Equations and inequalities in the parameters; () where there are none."""
+        return self.region.expressions(self.parameters)
+
+    @property
+    def has_limit(self) -> bool:
+        return self.obstacle is None
+
+    @property
+    def is_trivial(self) -> bool:
+        """Does training leave the outputs where they were, in the limit?"""
+        return self.part is not None and all(self.region.sign(form) == "<" for kind, form in self.part.exponents.items()
+                                             if kind[0] in outputs_of(self.recursion))
+
+    @property
+    def reason(self) -> str:
+        """Why there is no limit, or why it is trivial; empty elsewhere."""
+        if self.obstacle is not None:
+            return self.obstacle.words()
+        name, = outputs_of(self.recursion)[:1]
+        return (f"trivial limit: updates add up to nothing; {name} changes like L^({self.exponents[(name,)]})"
+                if self.is_trivial else "")
+
+    @cached_property
+    def exponents(self) -> dict[Kind, sp.Expr]:
+        """The power of L of every kind of quantity; the limit functions are the quantities divided by it."""
+        return {kind: self._written(form) for kind, form in self._part().exponents.items()}
+
+    @cached_property
+    def kept(self) -> tuple[LimitTerm, ...]:
+        """The surviving terms."""
+        return tuple(LimitTerm(t.target, t.term, t.rule, sp.Integer(0)) for t in self._part().kept)
+
+    @cached_property
+    def dropped(self) -> tuple[LimitTerm, ...]:
+        """The terms that vanish, with the order at which they do."""
+        return tuple(LimitTerm(t.target, t.term, t.rule, sp.Max(*(self._written(f) for f in t.order.forms)))
+                     for t in self._part().dropped)
+
+    @cached_property
+    def equations(self) -> tuple[LimitEquation, ...]:
+        """The equations of the limit functions, boundary values among them, in program order."""
+        part = self._part()
+        scaled = frozenset(kind[0] for kind, form in part.exponents.items()
+                           if HERE not in kind and self.region.sign(form) != "=")
+        return limit_equations(Translator(self.recursion, scaled), part)
+
+    @property
+    def boundary(self) -> tuple[LimitEquation, ...]:
+        """The equations at layer times 0 and 1."""
+        return tuple(e for e in self.equations if e.boundary)
+
+    @cached_property
+    def rate(self) -> sp.Expr:
+        """r with |value at depth L - limit| ~ L^-r for the outputs, divided by their power of L.
+
+        The smaller of 1, from sums over layers that become integrals, and of the rates at which those dropped terms
+        vanish that outputs depend on.
+        """
+        largest = self._part().corrections((name,) for name in outputs_of(self.recursion))
+        return sp.Min(1, *(-self._written(form) for form in largest.forms))
+
+    def compile(self, loss: Callable[[Any, Any], Any] | None = None, **values: Any) -> CompiledLimit:
+        """The limit equations as a collocation problem, to be called with data.
+
+        loss: the derivative of the loss in the output, of output and target; default f - y. values: numbers for
+        parameters that constants of the equations contain. Raises ``Divergence`` where there is no limit,
+        ``ValueError`` for a parameter that is left.
+        """
+        numbers = numbers_of(values, self.parameters)
+        equations = tuple(LimitEquation(e.target, e.value.subs(numbers), e.kinds, e.where, e.boundary)
+                          for e in self.equations)
+        left = set().union(*(e.value.free_symbols for e in equations)) & set(self.parameters)
+        if left:
+            raise ValueError(f"no value for {', '.join(sorted(map(str, left)))}; given: {values}")
+        return CompiledLimit.of(self.recursion.setting, equations, outputs_of(self.recursion)[0], loss)
+
+    def latex(self) -> str:
+        """Conditions, scaled functions, equations and rate as lines of an ``aligned`` environment."""
+        return region_latex(self)
+
+    def __str__(self) -> str:
+        return region_text(self)
+
+    def _repr_latex_(self) -> str:
+        return "$\\displaystyle\\begin{aligned}\n" + self.latex() + "\n\\end{aligned}$"
+
+    def _part(self) -> Part:
+        if self.part is None:
+            assert self.obstacle is not None
+            raise Divergence(f"no limit of infinite depth where {', '.join(map(str, self.conditions)) or 'asked'}: "
+                             f"{self.obstacle.words()}")
+        return self.part
+
+    def _written(self, form: Affine) -> sp.Expr:
+        return on_region(form, self.region).expression(self.parameters)
+
+
+@dataclass(frozen=True, repr=False)
+class DepthLimit:
+    """The limits of infinite depth of one recursion, by regions that cover the parameters' space.
+
+    parameters: the symbols in the exponents of L; orders: of all quantities at finite depth.
+    """
+
+    recursion: RecursionEquations
+    parameters: tuple[sp.Symbol, ...]
+    orders: Orders
+    regions: tuple[LimitRegion, ...]
+
+    def at(self, **values: Any) -> LimitRegion:
+        """The region of a point, given by the parameters' names: numbers, 0.1 meaning 1/10.
+
+        Raises ``ValueError`` for missing or unknown parameters and for what is not a real number.
+        """
+        point = point_of(numbers_of(values, self.parameters), self.parameters)
+        return next(one for one in self.regions if one.region.contains(point))
+
+    def compile(self, loss: Callable[[Any, Any], Any] | None = None, **values: Any) -> CompiledLimit:
+        """``LimitRegion.compile`` at a point."""
+        return self.at(**values).compile(loss, **values)
+
+    def latex(self) -> str:
+        """The account of all regions as lines of an ``aligned`` environment."""
+        return limit_latex(self)
+
+    def __str__(self) -> str:
+        return limit_text(self)
+
+    def _repr_latex_(self) -> str:
+        return "$\\displaystyle\\begin{aligned}\n" + self.latex() + "\n\\end{aligned}$"
+
+
+def depth_limit(recursion: RecursionEquations) -> DepthLimit:
+    """Derive the limit of infinite depth of a recursion, on all regions of its depth scaling's symbols.
+
+    recursion: what ``tp.recursion`` returns; with a numeric depth scaling there is one region. Raises ``ValueError``
+    for a program without layers or with trained ends, and for a term that no rule covers, naming it.
+
+    Source: paper B, Propositions C.4 and D.2 at alpha = gamma = 1/2, appendix H.3 elsewhere.
+    """
+    if not isinstance(recursion, RecursionEquations):
+        raise ValueError(f"recursion: {recursion!r} given; allowed is what tp.recursion(...) returns")
+    outside = next((g for e in recursion.equations for g in e.value.atoms(Gamma) if not g.args[4]), None)
+    if outside is not None and recursion.setting.depth is not None:
+        raise ValueError(f"program {recursion.setting.program.name}: {outside} belongs to a vector outside the layers "
+                         "that changes in training; the depth limit has no rule for it")
+    orders = settled_orders(recursion)
+    regions: list[LimitRegion] = []
+    for cell in orders.cells:
+        grows = obstacle(cell, outputs_of(recursion), orders.parameters)
+        if grows is not None:
+            regions.append(LimitRegion(recursion, orders.parameters, cell.region.reduced(), None, grows))
+        else:
+            regions += [LimitRegion(recursion, orders.parameters, part.region.reduced(), part, None)
+                        for part in divide(cell, orders.contributions)]
+    return DepthLimit(recursion, orders.parameters, orders, tuple(regions))
+
+
+def outputs_of(recursion: RecursionEquations) -> list[str]:
+    """The names of the scalars that a program computes, but for loss derivatives."""
+    return list(dict.fromkeys(e.target.name for e in recursion.equations
+                              if e.kind == "scalar" and not e.value.has(LossDerivative)))
+
+
+def numbers_of(values: Mapping[str, Any], parameters: Iterable[sp.Symbol]) -> dict[sp.Symbol, sp.Expr]:
+    """Exact numbers of the named parameters; raises ``ValueError`` for unknown names and for what is not real."""
+    known = {str(p): p for p in parameters}
+    unknown = set(values) - set(known)
+    if unknown:
+        raise ValueError(f"{', '.join(sorted(unknown))} given; the parameters are {', '.join(known) or 'none'}")
+    numbers = {known[name]: exact(name, value) for name, value in values.items()}
+    for parameter, number in numbers.items():
+        if not number.is_number or number.is_real is not True:
+            raise ValueError(f"{parameter}: {number} given; allowed is a real number")
+    return numbers

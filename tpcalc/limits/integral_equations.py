@@ -1,0 +1,208 @@
+"""The equations of an infinitely deep network, from the terms of its recursion that survive.
+
+Kinds of base kets that keep the same terms share one equation, with generic b, r where possible.
+Source: paper B, Propositions C.4 and D.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Sequence
+
+import sympy as sp
+
+from ..calculus.coefficients import B, R
+from ..calculus.printing import latex
+from ..calculus.recursion import Equation
+from ..calculus.rules import join_sums
+from .functions import INNER, AnyCoefficient, CovarianceFunction, OwnCoefficient, P
+from .survival import CountedTerm, Kind, Part
+from .terms import HERE
+from .translation import Translator, at_zero
+
+
+@dataclass(frozen=True)
+class LimitEquation:
+    """``target = value`` for the given kinds of quantities; ``where``: what b and r they stand for, () for all.
+
+    boundary: it holds at an end of layer time.
+    """
+
+    target: sp.Expr
+    value: sp.Expr
+    kinds: tuple[Kind, ...]
+    where: tuple[sp.Expr, ...] = ()
+    boundary: bool = False
+
+    def latex(self) -> str:
+        """A line of an ``aligned`` environment."""
+        ranges = ", ".join(map(latex, self.where))
+        return rf"{latex(self.target)} &= {latex(self.value)}" + (rf", \quad {ranges}" if ranges else "")
+
+    def __str__(self) -> str:
+        ranges = ", ".join(map(str, self.where))
+        return f"{self.target} = {self.value}" + (f"  ({ranges})" if ranges else "")
+
+
+def limit_equations(translator: Translator, part: Part) -> tuple[LimitEquation, ...]:
+    """All limit equations of a part, in program order, a boundary value before the equation that starts from it.
+
+    Raises ``ValueError`` where one power of L does not fit all quantities of a kind, naming the term.
+    """
+    part.require_one_scale()
+    found: list[LimitEquation] = []
+    for number, equation in enumerate(translator.recursion.equations):
+        terms = [one for one in part.terms if one.equation == number]
+        if equation.kind == "C":
+            found += _covariance(translator, part, equation, terms)
+        elif equation.kind == "scalar":
+            found += _scalar(translator, part, equation, terms)
+        elif equation.kind == "Gamma":
+            found += _coefficients(translator, part, number, equation, terms)
+    return tuple(found)
+
+
+def _scalar(translator: Translator, part: Part, equation: Equation, terms: list[CountedTerm]) -> list[LimitEquation]:
+    kept = [one for one in terms if part.is_kept(one.order)]
+    if not kept:
+        return []
+    follows = any(one.rule == "loss" for one in kept) or all(one.rule != "loss" for one in terms)
+    value = sp.Add(*(translator.integrand(term, equation, "") for term in dict.fromkeys(one.term for one in kept)))
+    return [LimitEquation(translator.target(equation), value if follows else at_zero(value), (kept[0].target,))]
+
+
+def _covariance(translator: Translator, part: Part, equation: Equation, terms: list[CountedTerm]
+                ) -> list[LimitEquation]:
+    kept = [one for one in terms if part.is_kept(one.order)]
+    if not kept:
+        return []
+    values = [translator.integrand(one.term, equation, one.rule) for one in kept]
+    total = sp.Add(*_over_numbers(values, len(translator.setting.products), len(translator.setting.program.vectors)))
+    return [LimitEquation(translator.target(equation), total, (kept[0].target,))]
+
+
+def _over_numbers(values: Sequence[sp.Expr], products: int, vectors: int) -> list[sp.Expr]:
+    """Terms that differ in the base kets' number b alone, for all numbers there are, as one sum over b."""
+    families: dict[sp.Expr, dict[int, sp.Expr]] = {}
+    for value in values:
+        numbers = {f.number for f in value.atoms(AnyCoefficient)}
+        number = numbers.pop() if len(numbers) == 1 else None
+        generic = value if number is None else _renumbered(value, number)
+        families.setdefault(generic, {})[-1 if number is None else int(number)] = value
+    found: list[sp.Expr] = []
+    for generic, members in families.items():
+        initial = any(f.step == -1 for f in generic.atoms(AnyCoefficient))
+        if len(members) > 1 and sorted(members) == list(range(vectors if initial else products)):
+            found.append(_summed(generic, len(members)))
+        else:
+            found += members.values()
+    return found
+
+
+def _renumbered(value: sp.Expr, number: sp.Expr) -> sp.Expr:
+    """b in place of the base kets' number, in their coefficients and covariances."""
+    names = {f: f.renumbered(B) for f in value.atoms(AnyCoefficient)}
+    names |= {c: c.func(B, B, *c.args[2:]) for c in value.atoms(CovarianceFunction) if c.args[:2] == (number, number)}
+    return value.xreplace(names)
+
+
+def _summed(generic: sp.Expr, size: int) -> sp.Expr:
+    """The sum over b, inside integrals and joined with sums over steps."""
+    limit = (B, 0, size - 1)
+    if isinstance(generic, sp.Integral):
+        return sp.Integral(_summed(generic.function, size), *generic.limits)
+    if isinstance(generic, sp.Sum):
+        return sp.Sum(generic.function, limit, *generic.limits)
+    return sp.Sum(generic, limit)
+
+
+def _coefficients(translator: Translator, part: Part, number: int, equation: Equation, terms: list[CountedTerm]
+                  ) -> list[LimitEquation]:
+    """The equations of one family of vectors, or its boundary values; own-layer coefficients apart."""
+    found: list[LimitEquation] = []
+    for here in (False, True):
+        kinds = _kinds(part, equation, here)
+        reads: dict[Kind, tuple[set, set]] = {k: (set(), set()) for k in kinds}
+        for one in terms:
+            if one.target in reads:
+                reads[one.target][0 if part.is_kept(one.order) else 1].add((one.term, one.rule))
+        for kind in kinds if equation.place.loops[1:] else ():
+            if _starts(translator, part, number, kind):  # a boundary value that vanishes stands in nobody's way
+                reads[kind][0].add("start")
+        for members in _groups(reads):
+            kept = set().union(*(reads[k][0] for k in members))
+            if kept - {"start"} or kept and equation.place.loops[1:]:
+                found.append(_written(translator, part, equation, members, kept, here))
+    return found
+
+
+def _kinds(part: Part, equation: Equation, here: bool) -> list[Kind]:
+    """The kinds of coefficients of the equation's vectors, over base kets of the own layer or all others."""
+    return [k for k in part.exponents if k[0] == "Gamma" and k[2] == equation.target.args[0] and (HERE in k) == here]
+
+
+def _starts(translator: Translator, part: Part, number: int, kind: Kind) -> bool:
+    """Has this kind of coefficient a value at the end of layer time where the sweep starts?"""
+    ends = {i for i, e in enumerate(translator.recursion.equations) if i != number and e.kind == "Gamma"
+            and not e.place.loops[1:]}
+    return any(one.target == kind and one.equation in ends for one in part.kept)
+
+
+def _groups(reads: dict[Kind, tuple[set, set]]) -> list[tuple[Kind, ...]]:
+    """Kinds that one equation can serve: none of the terms that it keeps is dropped in another; all if possible."""
+    def agree(members: Sequence[Kind]) -> bool:
+        kept = set().union(*(reads[k][0] for k in members))
+        return not any(kept & reads[k][1] for k in members)
+
+    kinds = list(reads)
+    numbers = list(dict.fromkeys(k[3] for k in kinds))
+    by_number = [tuple(k for k in kinds if k[3] == b) for b in numbers]
+    by_start = [tuple(k for k in kinds if k[1] == r) for r in (-1, 0)]
+    for division in ([tuple(kinds)], by_start, by_number):
+        division = [members for members in division if members]
+        if all(agree(members) for members in division):
+            return division
+    return [(k,) for k in kinds]
+
+
+def _written(translator: Translator, part: Part, equation: Equation, members: Sequence[Kind], kept: set, here: bool
+             ) -> LimitEquation:
+    """One equation of the kept terms, for the members: a start, what is born, and an integral of what layers add."""
+    direction = translator.direction(equation)
+    fixed, where = _named(part, members, equation, here)
+    target = translator.target(equation)
+    if here:
+        target = OwnCoefficient(*target.args[:5])
+    value: sp.Expr = sp.Integer(0)
+    layers: sp.Expr = sp.Integer(0)
+    if "start" in kept and direction:
+        value += target.func(*target.args[:4], sp.Integer(int(direction < 0)), *target.args[5:])
+    for term, rule in sorted((one for one in kept if one != "start"), key=str):
+        if rule == "layers":
+            layers += translator.integrand(term, equation, rule)
+        elif rule == "born" and not here:
+            value += translator.born(term, equation)
+        else:
+            value += translator.integrand(term, equation, rule)
+    if layers != 0:
+        joined = join_sums(layers, AnyCoefficient, R).xreplace({P: INNER})
+        value += sp.Integral(joined, (INNER, 0, P) if direction > 0 else (INNER, P, 1))
+    value = join_sums(value, AnyCoefficient, R) if here or not direction else value
+    boundary = not equation.place.loops[1:]
+    return LimitEquation(target.subs(fixed), value.subs(fixed), tuple(members), where, boundary)
+
+
+def _named(part: Part, members: Sequence[Kind], equation: Equation, here: bool
+           ) -> tuple[dict[sp.Symbol, sp.Expr], tuple[sp.Expr, ...]]:
+    """What b and r are for these kinds: numbers to put in, and conditions to print."""
+    every = _kinds(part, equation, here)
+    starts, numbers = {k[1] for k in members}, {k[3] for k in members}
+    fixed: dict[sp.Symbol, sp.Expr] = {}
+    where: list[sp.Expr] = []
+    if len(numbers) == 1 and len({k[3] for k in every}) > 1:
+        fixed[B] = sp.sympify(next(iter(numbers)))
+    if starts == {-1}:
+        fixed[R] = sp.Integer(-1)
+    elif starts == {0} and any(k[1] == -1 and k[3] in numbers for k in every):
+        where.append(sp.Ge(R, 0, evaluate=False))
+    return fixed, tuple(where)

@@ -1,0 +1,196 @@
+"""Limit equations read as functions of numbers: every expression becomes a closure over what is known so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Callable, Iterable, Mapping
+
+import numpy as np
+import sympy as sp
+
+from ..programs.language import LossDerivative, Scal
+from .functions import Coefficient, CovarianceFunction, Indicator, OwnCoefficient, Q
+from .square import Square
+
+Numbers = dict[sp.Symbol, int]
+Reading = Callable[["State", Numbers], Any]
+
+
+@dataclass
+class State:
+    """Values found so far, by (head, numbers); what is not there is zero.
+
+    data: arrays by name; loss: the derivative in the output, from output and target.
+    """
+
+    square: Square
+    data: Mapping[str, np.ndarray]
+    targets: np.ndarray
+    loss: Callable[[float, float], float]
+    values: dict[tuple, Any] = field(default_factory=dict)
+
+    def of(self, *key: Any) -> Any:
+        return self.values.get(key, ZERO)
+
+
+ZERO = np.zeros((1, 1, 1))
+
+
+def reading(expression: sp.Expr) -> Reading:
+    """The closure that evaluates an expression; raises ``ValueError`` for a node that has no rule."""
+    for cls, rule in RULES.items():
+        if isinstance(expression, cls):
+            return rule(expression)
+    raise ValueError(f"{expression}: no numerical reading of {type(expression).__name__}")
+
+
+def index(expression: sp.Expr) -> Callable[[Numbers], int]:
+    """An index of steps or numbers: a symbol and a shift, or a number."""
+    if expression.is_Integer:
+        value = int(expression)
+        return lambda numbers: value
+    symbol, = expression.free_symbols
+    shift = int(expression - symbol)
+    return lambda numbers: numbers[symbol] + shift
+
+
+def _add(e: sp.Expr) -> Reading:
+    parts = [reading(part) for part in e.args]
+    return lambda state, n: _total(part(state, n) for part in parts)
+
+
+def _mul(e: sp.Expr) -> Reading:
+    cheap = sorted(e.args, key=lambda f: isinstance(f, (sp.Sum, sp.Integral)))
+    parts = [reading(part) for part in cheap]
+
+    def product(state: State, n: Numbers) -> Any:
+        value: Any = 1.0
+        for part in parts:
+            factor = part(state, n)
+            if factor is ZERO or isinstance(factor, float) and factor == 0:
+                return ZERO
+            value = value * factor
+        return value
+
+    return product
+
+
+def _pow(e: sp.Expr) -> Reading:
+    if e.base.is_number:
+        return _number(e)
+    base, power = reading(e.base), int(e.exp)
+    return lambda state, n: base(state, n) ** power
+
+
+def _total(values: Iterable[Any]) -> Any:
+    found: Any = ZERO
+    for value in values:
+        if value is not ZERO:
+            found = value if found is ZERO else found + value
+    return found
+
+
+def _number(e: sp.Expr) -> Reading:
+    value = float(e)
+    return lambda state, n: value
+
+
+def _sum(e: sp.Sum) -> Reading:
+    body = reading(e.function)
+    ranges = [(v, index(first), index(last)) for v, first, last in e.limits]
+
+    def total(state: State, n: Numbers) -> Any:
+        def over(depth: int, inner: Numbers) -> Any:
+            if depth == len(ranges):
+                return body(state, inner)
+            v, first, last = ranges[depth]
+            return _total(over(depth + 1, {**inner, v: i}) for i in range(first(n), last(n) + 1))
+
+        return over(0, n)
+
+    return total
+
+
+def _integral(e: sp.Integral) -> Reading:
+    body, (variable, first, _) = reading(e.function), e.limits[0]
+    upward = first == 0
+
+    def value(state: State, n: Numbers) -> Any:
+        inside = body(state, n)
+        if inside is ZERO:
+            return ZERO
+        return state.square.over_q(inside) if variable == Q else state.square.along_p(inside, upward)
+
+    return value
+
+
+def _delta(e: sp.KroneckerDelta) -> Reading:
+    i, j = map(index, e.args)
+    return lambda state, n: float(i(n) == j(n))
+
+
+def _indicator(e: Indicator) -> Reading:
+    sign = e.sign
+    return lambda state, n: state.square.indicator(sign)
+
+
+def _coefficient(e: Coefficient) -> Reading:
+    a, b, t, r = map(index, e.args[:4])
+    p, side = e.args[4], e.side
+    end = int(p) if p.is_number else None
+
+    def value(state: State, n: Numbers) -> Any:
+        key = (a(n), b(n), t(n), r(n))
+        if end is not None and ("end", *key, end) in state.values:
+            return state.of("end", *key, end)  # where a sweep starts its value is given
+        found = state.of("Gamma", *key)
+        if found is ZERO:
+            return found
+        if side:
+            return state.square.on_diagonal(found, side)
+        return found if end is None else state.square.at_end(found, end)
+
+    return value
+
+
+def _own(e: OwnCoefficient) -> Reading:
+    a, b, t, r = map(index, e.args[:4])
+    return lambda state, n: state.of("own", a(n), b(n), t(n), r(n))
+
+
+def covariance_key(b: int, c: int, t: int, s: int) -> tuple:
+    """C is symmetric: the later step first."""
+    (t, b), (s, c) = sorted(((t, b), (s, c)), reverse=True)
+    return ("C", b, c, t, s)
+
+
+def _covariance(e: CovarianceFunction) -> Reading:
+    b, c, t, s = map(index, e.args[:4])
+    along_q = e.args[4] == Q
+
+    def value(state: State, n: Numbers) -> Any:
+        found = state.of(*covariance_key(b(n), c(n), t(n), s(n)))
+        return found.swapaxes(1, 2) if along_q else found
+
+    return value
+
+
+def _scalar(e: Scal) -> Reading:
+    name, indices = e.name, [index(i) for i in e.indices]
+
+    def value(state: State, n: Numbers) -> Any:
+        numbers = tuple(i(n) for i in indices)
+        return float(state.data[name][numbers]) if name in state.data else state.of(name, *numbers)
+
+    return value
+
+
+def _loss(e: LossDerivative) -> Reading:
+    output, step = reading(e.args[0]), index(e.args[1])
+    return lambda state, n: state.loss(float(np.squeeze(output(state, n))), float(state.targets[step(n)]))
+
+
+RULES: dict[type, Callable[[Any], Reading]] = {
+    sp.Add: _add, sp.Mul: _mul, sp.Pow: _pow, sp.Sum: _sum, sp.Integral: _integral, sp.KroneckerDelta: _delta,
+    Indicator: _indicator, Coefficient: _coefficient, OwnCoefficient: _own, CovarianceFunction: _covariance,
+    LossDerivative: _loss, Scal: _scalar, sp.Number: _number}

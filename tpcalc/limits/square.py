@@ -1,0 +1,69 @@
+"""Functions on the square of layer times (p, q) that jump at p = q, by collocation.
+
+A function is an array that broadcasts to (2, nodes, nodes): axis 1 is p, axis 2 is q, axis 0 says which side of the
+diagonal, 0 for p < q and 1 for p > q. Each side is a polynomial on the whole square, of which half is meant; an axis of
+length one stands for a function that does not depend on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.polynomial import chebyshev
+
+
+@dataclass(frozen=True)
+class Square:
+    """``nodes`` Chebyshev-Lobatto points on either axis."""
+
+    nodes: int
+
+    @cached_property
+    def times(self) -> np.ndarray:
+        """(nodes,), increasing from 0 to 1."""
+        return (1 - np.cos(np.pi * np.arange(self.nodes) / (self.nodes - 1))) / 2
+
+    @cached_property
+    def up(self) -> np.ndarray:
+        """(nodes, nodes): nodal values -> integrals from 0 to every node."""
+        values = np.linalg.inv(chebyshev.chebvander(2 * self.times - 1, self.nodes - 1))
+        antiderivative = chebyshev.chebint(np.eye(self.nodes), lbnd=-1) / 2
+        return chebyshev.chebvander(2 * self.times - 1, self.nodes) @ antiderivative @ values
+
+    @cached_property
+    def down(self) -> np.ndarray:
+        """(nodes, nodes): nodal values -> integrals from every node to 1."""
+        return self.up[-1] - self.up
+
+    def along_p(self, function: np.ndarray, upward: bool) -> np.ndarray:
+        """The integral over p' of a function of (p', q), from 0 to p or from p to 1."""
+        jumps = function.shape[0] == 2
+        shape = (2, self.nodes, self.nodes) if jumps else (1, self.nodes, function.shape[2])
+        found = (self.up if upward else self.down) @ np.broadcast_to(function, shape)
+        if not jumps:
+            return found
+        near, far = (0, 1) if upward else (1, 0)  # the integral starts on the near side, and crosses q to the far one
+        crossing = np.einsum("jj->j", found[near] - found[far])
+        found[far] += crossing
+        return found
+
+    def over_q(self, function: np.ndarray) -> np.ndarray:
+        """(1, nodes, 1): the integral over q in [0, 1] of a function of (p, q)."""
+        below, above = np.broadcast_to(function, (2, self.nodes, self.nodes))[::-1]  # q < p, q > p
+        return (np.einsum("pq,pq->p", self.up, below) + np.einsum("pq,pq->p", self.down, above))[None, :, None]
+
+    def indicator(self, sign: int) -> np.ndarray:
+        """1 where p > q (sign 1) or p < q (sign -1)."""
+        return np.array([sign < 0, sign > 0], dtype=np.float64)[:, None, None]
+
+    def on_diagonal(self, function: np.ndarray, side: int) -> np.ndarray:
+        """(1, nodes, 1): the values at p = q, from p < q (side -1) or p > q (side 1)."""
+        square = np.broadcast_to(function, (2, self.nodes, self.nodes))[0 if side < 0 else 1]
+        return np.diagonal(square)[None, :, None].copy()
+
+    def at_end(self, function: np.ndarray, p: int) -> np.ndarray:
+        """(1, 1, nodes or 1): the values at p = 0, where p < q, or at p = 1."""
+        side, node = (-1, -1) if p else (0, 0)
+        return np.broadcast_to(function, (function.shape[0], self.nodes, function.shape[2]))[side, node][None, None]

@@ -1,0 +1,136 @@
+"""One surviving term of a recursion, read at infinite depth.
+
+Layers become layer times: l/L is p, the base ket's m/L is q. A sum over base layers is an integral over [0, 1], what
+enters at every layer an integral over the layers passed, what is born at one layer the indicator of those after it.
+Coefficients of neighbouring layers, Gamma(l - 1; l) and Gamma(l; l), are one-sided values at p = q: a vector before
+its base ket's layer has p < q. Source: paper B, Proposition C.4 and appendix H.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import sympy as sp
+
+from ..calculus.coefficients import Bases
+from ..calculus.kets import Covariance, Gamma
+from ..calculus.recursion import Equation, RecursionEquations
+from ..calculus.setting import Setting
+from ..programs.language import LossDerivative, Scal
+from .functions import Coefficient, CovarianceFunction, Indicator, OwnCoefficient, P, Q, scaled_scalar
+from .terms import Terms, split
+
+
+@dataclass(frozen=True)
+class Translator:
+    """Reads terms of one recursion; scaled: the heads of the functions divided by powers of L ("Gamma", "C", names)."""
+
+    recursion: RecursionEquations
+    scaled: frozenset[str]
+
+    @property
+    def setting(self) -> Setting:
+        return self.recursion.setting
+
+    @cached_property
+    def accumulating(self) -> frozenset[int]:
+        return Terms(self.recursion).accumulating
+
+    @cached_property
+    def base_layer(self) -> sp.Symbol | None:
+        """m, the generic base ket's layer."""
+        above = Bases(self.setting).generic().args[2]
+        if len(above) > 1:
+            raise ValueError(f"program {self.setting.program.name}: layers with indices {tuple(above)}; the limit "
+                             "covers one index")
+        return above[0] if above else None
+
+    def direction(self, equation: Equation) -> int:
+        """1 where layers follow each other upward, -1 downward, 0 where none adds to the one before."""
+        for term in split(equation.value):
+            if isinstance(term, Gamma) and term.args[:4] == equation.target.args[:4] and equation.target.args[4]:
+                return 1 if (equation.target.args[4][0] - term.args[4][0]).is_positive else -1
+        return 0
+
+    def integrand(self, term: sp.Expr, equation: Equation, rule: str) -> sp.Expr:
+        """The term with layers as layer times, its sums over base layers as integrals, without powers of L."""
+        m, layer = self.base_layer, self._layer(equation)
+        if rule == "born" and layer is not None:
+            term = term.subs(m, layer)
+        if not isinstance(term, sp.Sum):
+            return self._read(term, layer)
+        deep = [v for v, *_ in term.limits if v == m]
+        steps = [limit for limit in term.limits if limit[0] not in deep]
+        body = term.function
+        if deep and rule == "own layer":
+            body, deep = body.subs(m, layer), []
+        body = self._read(body, layer)
+        total = sp.Sum(body, *steps) if steps else body
+        return sp.Integral(total, (Q, 0, 1)) if deep else total
+
+    def born(self, term: sp.Expr, equation: Equation) -> sp.Expr:
+        """A term that one layer creates: the indicator of the layer times that it reaches."""
+        m, layer = self.base_layer, self._layer(equation)
+        bare = term.xreplace({sp.KroneckerDelta(layer, m): sp.Integer(1)})
+        return self._read(bare, layer) * Indicator(P, Q, self.direction(equation))
+
+    def target(self, equation: Equation) -> sp.Expr:
+        """The left side as a function of layer time, for the generic base ket."""
+        return self._read(equation.target, self._layer(equation))
+
+    def _layer(self, equation: Equation) -> sp.Symbol | None:
+        loops = equation.place.loops[1:] if self.setting.clock is not None else equation.place.loops
+        layers = {loop.index for loop in loops} & {s for p in self.setting.products for s in p.above.free_symbols}
+        if len(layers) > 1:
+            raise ValueError(f"{equation.target}: stands in loops over {layers}; the limit covers one layer index")
+        return layers.pop() if layers else None
+
+    def _time(self, layers: sp.Tuple, layer: sp.Symbol | None) -> sp.Expr:
+        """l - 1, l -> p; m -> q; 0 and L are the ends."""
+        place, = layers
+        if layer is not None and layer in place.free_symbols:
+            return P
+        if self.base_layer in place.free_symbols:
+            return Q
+        return sp.Integer(1) if place == self.setting.depth else sp.sympify(place)
+
+    def _read(self, expression: sp.Expr, layer: sp.Symbol | None) -> sp.Expr:
+        depth = self.setting.depth
+        rules: list[tuple[type, Any]] = [
+            (Gamma, lambda g: self._gamma(g, layer)), (Covariance, lambda c: self._covariance(c, layer))]
+        read = sp.expand(expression).replace(lambda e: isinstance(e, sp.Pow) and e.base == depth,
+                                             lambda e: sp.Integer(1))
+        read = read.xreplace({scalar: scaled_scalar(scalar) for scalar in read.atoms(Scal)
+                              if scalar.name in self.scaled})
+        for cls, rule in rules:
+            read = read.xreplace({one: rule(one) for one in read.atoms(cls)})
+        return read
+
+    def _gamma(self, gamma: Gamma, layer: sp.Symbol | None) -> sp.Expr:
+        a, b, t, r, layers, base = gamma.args
+        scaled = int("Gamma" in self.scaled)
+        if not layers:
+            raise ValueError(f"{gamma}: a vector outside the layers; no rule for its limit")
+        p = self._time(layers, layer)
+        if r[0] == -1 or not base:
+            return Coefficient(a, b, t[0], r[0], p, 0, 0, scaled)
+        distance = layers[0] - base[0]
+        if not distance.is_Integer or p.is_number:
+            return Coefficient(a, b, t[0], r[0], p, self._time(base, layer), 0, scaled)
+        if int(a) not in self.accumulating and distance == 0:
+            return OwnCoefficient(a, b, t[0], r[0], p)
+        return Coefficient(a, b, t[0], r[0], p, p, -1 if distance < 0 else 1, scaled)
+
+    def _covariance(self, covariance: Covariance, layer: sp.Symbol | None) -> sp.Expr:
+        b, c, t, s, here, there = covariance.args
+        if not here:
+            raise ValueError(f"{covariance}: a matrix outside the layers; no rule for its limit")
+        return CovarianceFunction(b, c, t[0], s[0], self._time(here, layer), int("C" in self.scaled))
+
+
+def at_zero(expression: sp.Expr) -> sp.Expr:
+    """Loss derivatives at outputs that vanish in the limit."""
+    return expression.replace(lambda e: isinstance(e, LossDerivative),
+                              lambda e: LossDerivative(sp.Integer(0), e.args[1]))
