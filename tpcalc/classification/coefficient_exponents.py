@@ -28,9 +28,8 @@ class _Reader:
         self.setting = recursion.setting
         self.stream = min(Terms(recursion).accumulating)  # the first family that layers add to
         self.forward = [p for p in self.setting.products if not p.transposed]
-        born = [one for one in self._terms(1, self.stream) if one.rule == "born" and one.target[2] == 1]
-        self.branch = next(iter(born)).weight - Affine.number(Fraction(1, 2), 2)  # eps sqrt(L) where a hat-ket is born
-        self.born = born
+        born = next(one for one in self._born(0))  # with eps sqrt(L)
+        self.branch = born.weight - self._number(Fraction(1, 2))
 
     def read(self) -> Exponents:
         of = self.cell.of
@@ -48,10 +47,17 @@ class _Reader:
             x_init=start.plus(self._boundary()),
             h_init=join(of("C", 0, 0, p.number).power(Fraction(1, 2)) for p in self.forward),
             f_init=of("f", 0), dx=dx, dh=dh, df=of("f", 1), update=update,
-            noise=self._largest(self.born), drift=dx, linearisation=linear,
+            noise=self._largest(self._born(1)), drift=dx, linearisation=linear,
             explosions=tuple((int(key[1]), v) for key, v in self.cell.explosions), grows=self.cell.grows)
         exploded = bool(self.cell.explosions) and self.cell.explosions[0][0][1] == 0
         return found.without_training() if exploded else found.pruned(self.cell.region)
+
+    def _number(self, value: Fraction | int) -> Affine:
+        return Affine.number(value, len(self.found.parameters))
+
+    def _born(self, t: int) -> list[Contribution]:
+        """Where a step's own hat-kets enter the stream."""
+        return [one for one in self._terms(t, self.stream) if one.rule == "born" and one.target[2] == t]
 
     def _terms(self, t: int, family: int) -> list[Contribution]:
         return [one for one in self.found.contributions if one.target[:2] == ("Gamma", t) and one.target[3] == family]
@@ -66,7 +72,7 @@ class _Reader:
         found = Exponent()
         for one in self._terms(1, family):
             if one.update and chosen(one):
-                gain = Affine.number(1, 2) if one.rule == "layers" else Affine.number(0, 2)
+                gain = self._number(int(one.rule == "layers"))
                 size = self.cell.weight(one) if family != self.stream else self.cell.weight(one).times(
                     Exponent.single((self.branch + gain) * -1))
                 found = found.plus(self._in_vector(one.target, size))
@@ -80,7 +86,7 @@ class _Reader:
         r, b = target[2], target[4]
         if r < 0:
             return size
-        lone = Exponent.single(Affine.number(Fraction(-1, 2) if HERE in target else 0, 2))
+        lone = Exponent.single(self._number(Fraction(-1, 2) if HERE in target else 0))
         return size.times(self.cell.of("C", r, r, b).power(Fraction(1, 2))).times(lone)
 
     def _boundary(self) -> Exponent:

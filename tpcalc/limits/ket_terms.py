@@ -179,8 +179,10 @@ class KetTerms:
 
     def parts(self, expression: sp.Expr, t: int) -> Parts:
         """The parts of a product of numbers and kets."""
-        found = Parts.single(MEAN, self._unit)
-        for factor in _factors(expression):
+        found, factors = Parts.single(MEAN, self._unit), _factors(expression)
+        if sum(_grows(factor) for factor in factors) > 1:
+            raise ValueError(f"{expression} grows faster than linearly in its kets; no rule for its order in L")
+        for factor in factors:
             found = found.times(self._factor(factor, t))
         return found
 
@@ -348,6 +350,13 @@ def _factors(expression: sp.Expr) -> list[sp.Expr]:
         else:
             plain.append(factor)
     return [*plain, *functions.values()]
+
+
+def _grows(factor: sp.Expr) -> bool:
+    """Does a factor grow with its ket, linearly?"""
+    if isinstance(factor, (Ket, Hat)) or not random_parts(factor):
+        return bool(random_parts(factor))
+    return bool(entrywise.growth(_one_ket(factor)[1]))
 
 
 def _one_ket(function: sp.Expr) -> tuple[Ket, sp.Expr]:
