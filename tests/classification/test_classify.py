@@ -114,7 +114,8 @@ def test_ket_equations_of_a_linear_network_say_what_its_recursion_says(alpha, ga
     if v.stable_at_init and v.exponents["change of f"] <= 0:
         smooth = "linearisation error of a layer"  # of an activation in the linear one's place
         assert {**again.exponents, smooth: 0} == {**v.exponents, smooth: 0}
-    for flag in ("stable_at_init", "output_stable", "stable_in_training", "nontrivial", "feature_learning", "redundant"):
+    for flag in ("stable_at_init", "output_stable", "stable_in_training", "nontrivial", "feature_learning",
+                 "redundant"):
         assert getattr(again, flag) in (getattr(v, flag), None), flag
 
 

@@ -92,4 +92,4 @@ class _Reader:
     def _boundary(self) -> Exponent:
         """The size of the stream's initial vectors."""
         return join(self.cell.of("Gamma", 0, -1, self.stream, b)
-                          for b in range(len(self.setting.program.vectors)))
+                    for b in range(len(self.setting.program.vectors)))

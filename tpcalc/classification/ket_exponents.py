@@ -89,7 +89,7 @@ class _KetReader:
         found = [self._of("change ", 1, vector)] if not acts and not self.cell.explosions else []
         for one in self.found.contributions:
             if one.update and self._is_change(one.target, target) and (one.term.has(Bracket) or not acts):
-                gain = {"layers": 1, "independent layers": Fraction(1, 2)}.get(one.rule)
+                gain = {"layers": Fraction(1), "independent layers": Fraction(1, 2)}.get(one.rule)
                 inside = Affine.number(0, self.size) if gain is None else self.branch + Affine.number(gain, self.size)
                 weight = self._moved_by(one, frozenset()) if self.cell.explosions else self.cell.weight(one)
                 found.append(weight.times(Exponent.single(inside * -1)))

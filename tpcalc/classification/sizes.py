@@ -38,12 +38,14 @@ class Exponents:
 
     def pruned(self, region: Region) -> "Exponents":
         """Without affine forms that are nowhere on the region the largest."""
-        return replace(self, **{f.name: getattr(self, f.name).pruned(region) for f in self.sizes()})
+        sizes: dict[str, Any] = {f.name: getattr(self, f.name).pruned(region) for f in self.sizes()}
+        return replace(self, **sizes)
 
     def without_training(self) -> "Exponents":
         """Where the network explodes at initialisation, training has nothing to start from."""
         kept = ("x_init", "h_init", "f_init")
-        return replace(self, **{f.name: EXPLODES for f in self.sizes() if f.name not in kept})
+        sizes: dict[str, Any] = {f.name: EXPLODES for f in self.sizes() if f.name not in kept}
+        return replace(self, **sizes)
 
     def at(self, point: Sequence[Any]) -> dict[str, sp.Expr]:
         """Values at (alpha, gamma), by name."""

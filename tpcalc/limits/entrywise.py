@@ -1,4 +1,4 @@
-"""What the order calculus asks of an entrywise function: how it grows, whether it is odd or even, where it has kinks."""
+"""What the order calculus asks of an entrywise function: its growth, whether it is odd or even, its kinks."""
 
 from __future__ import annotations
 

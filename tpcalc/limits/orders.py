@@ -41,7 +41,8 @@ class Cell:
 
     def on(self, region: Region) -> "Cell":
         """The same on a part of the region."""
-        return replace(self, region=region.reduced(), exponents={k: e.pruned(region) for k, e in self.exponents.items()})
+        exponents = {key: exponent.pruned(region) for key, exponent in self.exponents.items()}
+        return replace(self, region=region.reduced(), exponents=exponents)
 
     def is_bounded(self, keys: Sequence[Key]) -> bool:
         """Does none of the quantities grow with depth, anywhere on the cell?"""
@@ -77,8 +78,11 @@ class Orders:
 class Counted(Protocol):
     """Equations whose terms can be counted: the parameters, contributions and outputs of a training step."""
 
-    name: str
-    parameters: tuple[sp.Symbol, ...]
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def parameters(self) -> tuple[sp.Symbol, ...]: ...
 
     def of_step(self, t: int) -> tuple[Contribution, ...]: ...
 
@@ -141,7 +145,7 @@ def _classes(cell: Cell, t: int) -> dict[Key, Exponent]:
 
 
 def _split_by_growth(cell: Cell, t: int) -> list[Cell]:
-    """Parts on which no exponent of step t is positive and exceeds that of the step before, and parts where one does."""
+    """Parts where no exponent of step t is positive and exceeds that of the step before, and parts where one is."""
     before = _classes(cell, t - 1)
     for kind, exponent in _classes(cell, t).items():
         for form in sorted(exponent.forms) if kind in before else ():

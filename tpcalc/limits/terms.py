@@ -184,7 +184,8 @@ class Terms:
                 # the derivative of a loss in an output of order one is of order one, beyond that of the output's order
                 yield Contribution(target, Affine.number(0, size), (self._key(factor.args[0]),), number, term, update,
                                    "loss")
-            elif not (factor.is_number or isinstance(factor, Scal) or factor.subs(self.at).free_symbols <= set(self.parameters)):
+            elif not (factor.is_number or isinstance(factor, Scal)
+                      or factor.subs(self.at).free_symbols <= set(self.parameters)):
                 raise ValueError(f"{factor} in {equation.target}: no rule for its order in L")
         if target in factors and isinstance(term, Gamma):
             return  # y(l) = y(l - 1) + ...: the sweep itself
