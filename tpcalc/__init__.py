@@ -9,6 +9,7 @@ from sympy import oo as oo
 
 from .calculus import KetEquations as KetEquations, kets as kets
 from .classification import Diversity as Diversity, Verdict as Verdict, classify as classify
+from .classification import Interaction as Interaction, interactions as interactions
 from .classification import measure_diversity as measure_diversity, measure_exponents as measure_exponents
 from .classification import Audit as Audit, NamedRecipes as NamedRecipes, Recipe as Recipe
 from .classification import audit as audit, named_recipes as named_recipes, recipe as recipe

@@ -1,8 +1,9 @@
 """Verdicts: derived exponents against the plane's known cells and against measured slopes."""
 
+import numpy as np
 import pytest
 import sympy as sp
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import tpcalc as tp
@@ -174,3 +175,33 @@ def test_floats_are_read_as_the_decimals_they_print_as() -> None:
 def test_a_verdict_prints() -> None:
     v = tp.classify(0.5, 0.5)
     assert "Depth-muP" in str(v) and r"L^{-1/2}" in v.latex().replace(r"- \frac{1}{2}", "-1/2")
+
+
+def _away(alpha: sp.Rational, gamma: sp.Rational) -> bool:
+    """A quarter from the lines where another term takes over, so that depths to 2^13 show the leading power."""
+    lines = (1 - 2 * alpha, 1 - alpha - gamma, gamma, 1 - alpha)
+    return all(line == 0 or abs(line) >= sp.Rational(1, 4) for line in lines)
+
+
+@settings(max_examples=12, deadline=None)
+@given(alpha=st.fractions(min_value="1/2", max_value=2, max_denominator=4),
+       gamma=st.fractions(min_value=-1, max_value=1, max_denominator=4))
+def test_fitted_exponents_are_the_derived_ones_anywhere(alpha, gamma) -> None:
+    """Random rational points, boundaries included, away from crossovers; changes above the rounding of a covariance."""
+    a, g = sp.sympify(alpha), sp.sympify(gamma)
+    assume(_away(a, g) and 1 - a - g >= -sp.Rational(3, 2))
+    for measured in tp.measure_exponents(a, g):
+        assert -measured.fitted.order == pytest.approx(float(measured.derived), abs=0.03), measured.name
+
+
+@pytest.mark.parametrize("alpha, gamma", [(H, H), (1, 0), (1, 1), (1, H)])
+def test_two_matrix_blocks_change_their_output_as_derived(alpha, gamma) -> None:
+    """The compiled recursion of the block, over doubling depths."""
+    scale = tp.DepthScaling(ALPHA, GAMMA)
+    kernel = tp.recursion(tp.kets(tp.program(tp.ResNet("linear", "mlp"), tp.SGD(), scale))).compile()
+    depths = 2 ** np.arange(4, 8)
+    outputs = [abs(kernel.evaluate(T=2, L=int(depth), xi=[1.0, 1.0], y=[-1.0, -1.0], alpha=float(alpha),
+                                   gamma=float(gamma))["f"][1]) for depth in depths]
+    slope = np.polyfit(np.log(depths[1:]), np.log(outputs[1:]), 1)[0]
+    derived = tp.classify(alpha, gamma, tp.ResNet("linear", "mlp")).exponents["change of f"]
+    assert slope == pytest.approx(float(derived), abs=0.06)

@@ -149,8 +149,8 @@ class Gamma(_Real):
     """The coefficient of a base ket in a vector: Gamma_{t,r,a,b}(l/L, m/L) for steps t, r and layers l, m.
 
     args: a, b, then Tuples: steps and samples of the vector, of the base ket, layers of the vector, of the
-    base ket. Scaled by sqrt(L) for hat-kets; step r = -1 stands for initial vector b. Source: paper B,
-    appendix C.3 [tensor_programs_vi/lemma_d1].
+    base ket. Scaled by sqrt(L) for hat-kets; step r = -1 stands for initial vector b. Source: paper B, appendix
+    C.3 [tensor_programs_vi/lemma_c3]; why sqrt(L): Proposition C.2 [tensor_programs_vi/proposition_c2].
     """
 
     def _sympystr(self, printer: Any) -> str:

@@ -20,7 +20,9 @@ class Verdict:
     Flags are True, False, or None where undefined or undecided. stable_in_training is Definition 5.2, with h;
     output_stable asks for x and f only. diversity_exponent: Definition 5.6, at t >= 1 and generic layer.
     layerwise_linear: Definition G.1, for a smooth activation in place of a linear one, which is always linear.
-    exponents: powers of L by name; reasons: a sentence a flag. Source: paper B, section 5 and appendix G.5.
+    exponents: powers of L by name; reasons: a sentence a flag. Source: paper B, section 5, claims
+    [tensor_programs_vi/claim_51] [tensor_programs_vi/claim_52] [tensor_programs_vi/claim_53]
+    [tensor_programs_vi/claim_54] [tensor_programs_vi/claim_55], and appendix G.5 [tensor_programs_vi/claim_g1].
     """
 
     alpha: sp.Expr

@@ -48,7 +48,8 @@ class LimitRegion:
     b, ("C", b), and (name,) for scalars; coefficients of vectors made in every layer over base kets of their own
     layer apart.
 
-    Source: paper B, Propositions C.4, D.2 and appendix H.3.
+    Source: paper B, Propositions C.4 [tensor_programs_vi/proposition_c4] and D.2 [tensor_programs_vi/proposition_d2],
+    appendix H.3 [tensor_programs_vi/recursion_h3].
     """
 
     recursion: RecursionEquations

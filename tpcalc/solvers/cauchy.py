@@ -71,7 +71,8 @@ def cauchy_differences(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, d
     depths: at least four, each twice the one before. Time O(N^3 L^2), memory O(N^2 L^2) in the number N of samples:
     for small tasks (``tp.convergence`` goes deeper and looks at outputs only). progress: called with (depths done,
     depths). Raises ``ValueError`` for other depths, ``MemoryError`` before the work where the coefficients cannot
-    fit, ``Divergence`` where a depth blows up. Source: paper B, Theorem D.3.
+    fit, ``Divergence`` where a depth blows up. Source: paper B, Theorem D.3
+    [tensor_programs_vi/theorem_d3].
     """
     sizes = [_checks.positive_integer("depths", depth) for depth in depths]
     if len(sizes) < 4 or any(b != 2 * a for a, b in zip(sizes, sizes[1:])):  # type: ignore[operator]

@@ -1,0 +1,73 @@
+"""Which terms of a network's ket equations survive infinite depth at a depth scaling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import sympy as sp
+
+from .._checks import exact
+from ..calculus import kets
+from ..calculus.kets import Ket
+from ..calculus.printing import latex
+from ..errors import Divergence
+from ..limits import join, settled_orders
+from ..parametrizations import DepthScaling
+from ..programs import SGD, ResNet
+from ..programs.builders import program
+from .exponents import ALPHA, GAMMA
+
+
+@dataclass(frozen=True)
+class Interaction:
+    """A term of the equation of ``target``, as large as L^exponent over all layers at the second training step.
+
+    rule: how layers add it up: "layers" coherently, "independent layers" like a square root, "" inside a block.
+    survives: the exponent is 0.
+    """
+
+    target: sp.Expr
+    term: sp.Expr
+    exponent: sp.Expr
+    rule: str
+
+    @property
+    def survives(self) -> bool:
+        return bool(self.exponent == 0)
+
+    def latex(self) -> str:
+        """Target, term and size, for the lines of an ``aligned`` environment."""
+        size = "0" if self.exponent == -sp.oo else f"L^{{{latex(self.exponent)}}}"
+        return rf"{latex(self.target)} &\ni {latex(self.term)} \sim {size}"
+
+    def __str__(self) -> str:
+        return f"{self.target}: {self.term} ~ L^({self.exponent})" + (f", {self.rule}" if self.rule else "")
+
+
+def interactions(alpha: Any, gamma: Any, net: ResNet | None = None) -> tuple[Interaction, ...]:
+    """The terms of a network's ket equations with their sizes, in program order.
+
+    alpha, gamma: rational numbers; net: default the linear network. Sizes are upper bounds, reached unless something
+    cancels that no rule knows. Raises ``Divergence`` where the exponents do not settle, ``ValueError`` for what no
+    rule covers. Source: paper B, appendices G, J and K, which ask it of blocks of one matrix and of two.
+    """
+    net = ResNet() if net is None else net
+    a, g = exact("alpha", alpha), exact("gamma", gamma)
+    for name, value in (("alpha", a), ("gamma", g)):
+        if not value.is_Rational:
+            raise ValueError(f"{name}: {value} given; allowed is a rational number")
+    equations = kets(program(net, SGD(), DepthScaling(ALPHA, GAMMA)))
+    found = settled_orders(equations, at=((ALPHA, a), (GAMMA, g)))
+    cell = found.cells[0]
+    if cell.explosions or cell.grows:
+        raise Divergence(f"alpha = {a}, gamma = {g}: sizes grow with depth or from step to step; tp.classify says why")
+    sizes: dict[tuple[int, sp.Expr], list] = {}
+    for one in found.contributions:
+        parts = one.target[1:3] == (1, -1) and not str(one.target[0]).startswith(("change ", "d "))
+        if parts and isinstance(equations.equations[one.equation].target, Ket):
+            sizes.setdefault((one.equation, one.term), []).append(one)
+    return tuple(
+        Interaction(equations.equations[number].target, term, join(cell.weight(one) for one in ones).at(()),
+                    max(ones, key=lambda one: cell.weight(one).at(())).rule)
+        for (number, term), ones in sorted(sizes.items(), key=lambda item: item[0][0]))
