@@ -13,6 +13,7 @@ from tpcalc.programs import SGD, Task
 from tpcalc.solvers.blocks import LinearBlock, Pairs
 from tpcalc.solvers.collocation import CollocationMedium, NotContracting, solve_limit
 from tpcalc.solvers.covariances import at_times, backward_covariance, forward_covariance
+from tpcalc.solvers.medium import Rows
 from tpcalc.solvers.mesh import Mesh
 from tpcalc.solvers.reflection import ReflectionMedium
 from tpcalc.solvers.training import rows_per_step, train_rows, update_kernel
@@ -225,9 +226,13 @@ def test_passengers_leave_no_trace_and_equal_rows() -> None:
     rows = FIRST.inputs.reshape(-1, 1)
     chi = outputs.reshape(-1, 1) - FIRST.targets.reshape(-1, 1)
     for t in range(3):
-        ride = fresh.probe(t, rows[t:t + 1] @ rows[:t].T)
-        np.testing.assert_allclose(ride, fresh.forward(t, rows[t:t + 1] @ rows[:t].T, rows[t:t + 1]**2), atol=1e-13)
-        fresh.backward(t, chi[t:t + 1] @ chi[:t].T, chi[t:t + 1]**2)
+        still, own = np.zeros((1, t)), rows[t:t + 1]**2
+        ride = fresh.probe(t, Rows(still, rows[t:t + 1] @ rows[:t].T))
+        kept = fresh.forward(t, Rows(still, rows[t:t + 1] @ rows[:t].T, own))
+        np.testing.assert_allclose(ride.p, kept.p, atol=1e-13)
+        np.testing.assert_allclose(ride.s, kept.s, atol=1e-13)
+        assert ride.own is None
+        fresh.backward(t, Rows(still, chi[t:t + 1] @ chi[:t].T, chi[t:t + 1]**2))
     np.testing.assert_array_equal(fresh.P[:, :3, :3], medium.P[:, :3, :3])
 
 

@@ -44,8 +44,8 @@ class Coefficients:
 
 
 def read_coefficients(task: Task, optimizer: SGD, scale: DepthScaling, depth: int,
-                      progress: Callable[[int, int], None] | None = None) -> Coefficients:
-    """Train at infinite width by the coefficient recursion.
+                      progress: Callable[[int, int], None] | None = None, train_ends: bool = False) -> Coefficients:
+    """Train at infinite width by the coefficient recursion; train_ends: read-in and read-out too.
 
     Raises ``MemoryError`` before the work where the coefficients cannot fit, ``Divergence`` naming step
     and layer where the solution blows up.
@@ -63,8 +63,36 @@ def read_coefficients(task: Task, optimizer: SGD, scale: DepthScaling, depth: in
     x_ends, delta_ends = (np.zeros((rows, depth + 1, task.d_in + task.d_out)) for _ in range(2))
     covariance, response = (np.zeros((2, depth, rows, rows)) for _ in range(2))
     work = np.zeros((2, depth, rows))
-    outputs = np.zeros_like(task.targets)
+    outputs, signal = np.zeros_like(task.targets), np.zeros_like(task.targets)
     probe_outputs = np.zeros((task.steps, probes, task.d_out)) if probes else None
+
+    def enter(t: int, first: int, features: np.ndarray, forward: bool) -> None:
+        """Rows from ``first`` on, at the end where they start: features times U_t, or times nV_t."""
+        mine, mine_ends, theirs, theirs_ends = x, x_ends, delta, delta_ends
+        node, base, known = 0, slice(0, task.d_in), task.inputs
+        if not forward:
+            mine, mine_ends, theirs, theirs_ends = theirs, theirs_ends, mine, mine_ends
+            node, base, known = -1, slice(task.d_in, None), signal
+        here = slice(first, first + len(features))
+        mine[here, node], mine_ends[here, node] = 0, 0
+        mine_ends[here, node, base] = features * (rho_t[t] if train_ends else 1)
+        for s in range(t if train_ends else 0):
+            weights = -w_t[t, s] / batch * features @ known[s].T
+            rows_s = slice(s * batch, (s + 1) * batch)
+            mine[here, node] += np.tensordot(weights, theirs[rows_s, node], 1)
+            mine_ends[here, node] += np.tensordot(weights, theirs_ends[rows_s, node], 1)
+
+    def read(t: int, first: int, stop: int) -> np.ndarray:
+        """<x^L | nV_t>."""
+        here = slice(first, stop)
+        f = x_ends[here, -1, task.d_in:]
+        if train_ends and t:
+            past = slice(0, t * batch)
+            overlap = (np.einsum("admr,dmrs,bdms->ab", x[here, -1], covariance, x[past, -1], optimize=True)
+                       + x_ends[here, -1] @ x_ends[past, -1].T)
+            f = rho_t[t] * f - overlap @ (np.repeat(w_t[t, :t], batch)[:, None] / batch
+                                          * signal[:t].reshape(-1, task.d_out))
+        return f
 
     def sweep(forward: bool, t: int, first: int, stop: int) -> None:
         step_of = np.concatenate([np.repeat(np.arange(task.steps), batch), last])
@@ -82,16 +110,17 @@ def read_coefficients(task: Task, optimizer: SGD, scale: DepthScaling, depth: in
 
     for t in range(task.steps):
         rows_t = slice(t * batch, (t + 1) * batch)
-        x_ends[rows_t, 0, : task.d_in] = task.inputs[t]
+        enter(t, rows_t.start, task.inputs[t], True)
         sweep(True, t, rows_t.start, rows_t.stop)
-        outputs[t] = x_ends[rows_t, -1, task.d_in:]
+        outputs[t] = read(t, rows_t.start, rows_t.stop)
         if task.probes is not None and probe_outputs is not None:
             x[samples:], covariance[:, :, samples:], covariance[:, :, :, samples:] = 0, 0, 0
-            x_ends[samples:, 0, : task.d_in] = task.probes
+            enter(t, samples, task.probes, True)
             sweep(True, t, samples, rows)
-            probe_outputs[t] = x_ends[samples:, -1, task.d_in:]
+            probe_outputs[t] = read(t, samples, rows)
             covariance[:, :, samples:], covariance[:, :, :, samples:] = 0, 0
-        delta_ends[rows_t, -1, task.d_in:] = task.loss.derivative(outputs[t], task.targets[t])
+        signal[t] = task.loss.derivative(outputs[t], task.targets[t])
+        enter(t, rows_t.start, signal[t], False)
         sweep(False, t, rows_t.start, rows_t.stop)
         if progress is not None:
             progress(t + 1, task.steps)

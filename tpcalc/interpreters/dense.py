@@ -31,11 +31,13 @@ class Dense:
 
 
 def read_dense(task: Task, optimizer: SGD, scale: DepthScaling, depth: int, width: int, seed: int = 0,
-               nodes: np.ndarray | None = None, progress: Callable[[int, int], None] | None = None) -> Dense:
+               nodes: np.ndarray | None = None, progress: Callable[[int, int], None] | None = None,
+               train_ends: bool = False) -> Dense:
     """Train one network of ``width`` n and ``depth`` L in float64; ``nodes``: which l = 0..L to keep.
 
-    Read-in U ~ N(0, 1) and read-out V = nV / n, nV ~ N(0, 1), frozen; W^l ~ N(0, 1/n), updated by
-    the optimizer on g mean_i delta_i x_i^T / n. Raises ``MemoryError`` before the work, ``Divergence`` on overflow.
+    Read-in U ~ N(0, 1) and read-out V = nV / n, nV ~ N(0, 1), frozen unless ``train_ends``: then updated by the
+    optimizer on mean_i delta_i^0 xi_i^T and mean_i x_i^L chi_i^T. W^l ~ N(0, 1/n), updated by it on
+    g mean_i delta_i x_i^T / n. Raises ``MemoryError`` before the work, ``Divergence`` on overflow.
     """
     matrices = 2 * depth if optimizer.momentum else depth
     _checks.memory(8.0 * matrices * width**2, f"a network of width {width} and depth {depth}",
@@ -43,6 +45,7 @@ def read_dense(task: Task, optimizer: SGD, scale: DepthScaling, depth: int, widt
     rng = np.random.default_rng(seed)
     eps, g, rates = scale.multiplier(depth), scale.update_size(depth), optimizer.schedule(task.steps)
     buffers = [np.zeros(())] * depth
+    buffer_in, buffer_out = np.zeros(()), np.zeros(())
     U, nV = rng.normal(size=(task.d_in, width)), rng.normal(size=(task.d_out, width))
     W = rng.standard_normal((depth, width, width))
     W /= np.sqrt(width)
@@ -65,7 +68,8 @@ def read_dense(task: Task, optimizer: SGD, scale: DepthScaling, depth: int, widt
                 for l in range(depth):
                     y = y + eps * (y @ W[l].T)
                 probe_outputs[t] = y @ nV.T / width
-            delta[-1] = task.loss.derivative(outputs[t], task.targets[t]) @ nV
+            chi = task.loss.derivative(outputs[t], task.targets[t])
+            delta[-1] = chi @ nV
             for l in reversed(range(depth)):
                 delta[l] = delta[l + 1] + eps * (delta[l + 1] @ W[l])
             _require_finite(x, delta, t, depth)
@@ -75,6 +79,9 @@ def read_dense(task: Task, optimizer: SGD, scale: DepthScaling, depth: int, widt
             for l in range(depth):
                 gradient = (g / (task.batch * width)) * (delta[l + 1].T @ x[l])
                 W[l], buffers[l] = optimizer.step(t, rates[t], W[l], gradient, buffers[l])
+            if train_ends:
+                U, buffer_in = optimizer.step(t, rates[t], U, task.inputs[t].T @ delta[0] / task.batch, buffer_in)
+                nV, buffer_out = optimizer.step(t, rates[t], nV, chi.T @ x[-1] / task.batch, buffer_out)
             if progress is not None:
                 progress(t + 1, task.steps)
     x_kept, delta_kept = (None, None) if kept is None else (kept[0], kept[1])

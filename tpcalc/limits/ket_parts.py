@@ -103,8 +103,8 @@ class KetParts:
         """The parts of a product of numbers and kets."""
         found, factors = Parts.single(MEAN, self._unit), factors_of(expression)
         if sum(grows(factor) for factor in factors) > 1:
-            raise ValueError(f"{expression} grows faster than linearly in its kets, as gated blocks do; no rule for its "
-                             "order in L")
+            raise ValueError(f"{expression} grows faster than linearly in its kets, as gated blocks do; no rule for "
+                             "its order in L")
         for factor in factors:
             found = found.times(self._factor(factor, t))
         return found

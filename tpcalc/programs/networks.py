@@ -36,7 +36,7 @@ class ResNet:
 
     Normalisation (muP): U has entries N(0, 1), matrices N(0, 1/n), n V N(0, 1); source: paper B,
     section 4.2 and Program 1 [tensor_programs_vi/program_1]. Symbolic work takes all of these; numbers (``tp.train``)
-    are those of the linear network with one matrix a block and frozen ends in this version, and say so.
+    are those of the linear network with one matrix a block in this version, and say so.
 
     Raises ``ValueError`` for anything else, naming what is allowed.
     """
@@ -76,9 +76,10 @@ class ResNet:
         statements, value = self._written()
         return all(map(is_linear_in_vectors, (*(s.value for s in statements), value)))
 
-    def require_plain(self, what: str) -> None:
-        """Raise ``ValueError`` unless this is the linear network with one matrix a block and frozen ends."""
+    def require_plain(self, what: str, trained_ends: bool = False) -> None:
+        """Raise ``ValueError`` unless this is the linear network with one matrix a block and, but for
+        ``trained_ends``, frozen ends."""
         statements, value = self._written()
-        if statements or not isinstance(value, MatVec) or self.train_ends:
+        if statements or not isinstance(value, MatVec) or (self.train_ends and not trained_ends):
             raise ValueError(f"net: {self!r} given; {what} takes phi='linear', one matrix a block ('post' or 'pre'), "
-                             "norm=None and frozen ends")
+                             + ("norm=None" if trained_ends else "norm=None and frozen ends"))

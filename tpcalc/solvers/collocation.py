@@ -23,8 +23,9 @@ from .. import _checks
 from ..errors import Divergence
 from ..programs import SGD, Task
 from .blocks import BackwardLaw, BlockKernels, ForwardLaw, Law, LinearBlock, Rates
+from .medium import Rows
 from .mesh import Mesh, reference
-from .training import Trace, rows_per_step, train_rows, update_kernel
+from .training import Trace, ends_memory, rows_per_step, train_rows, update_kernel
 
 ROUND_OFF = 4 * np.finfo(np.float64).eps
 TINY = np.finfo(np.float64).tiny
@@ -100,25 +101,25 @@ class CollocationMedium:
     B = property(lambda self: self.right.A)
     C1 = property(lambda self: self.right.C)
 
-    def probe(self, step: int, s: np.ndarray) -> np.ndarray:
-        if s.shape[1] == 0:
-            return np.zeros_like(s)
-        return self._sweep(True, step, s, None)
+    def probe(self, step: int, start: Rows) -> Rows:
+        return start if step == 0 else self._sweep(True, step, start)
 
-    def forward(self, step: int, s: np.ndarray, own: np.ndarray) -> np.ndarray:
-        return self._sweep(True, step, s, own)
+    def forward(self, step: int, start: Rows) -> Rows:
+        return self._sweep(True, step, start)
 
-    def backward(self, step: int, r: np.ndarray, own: np.ndarray) -> np.ndarray:
-        return self._sweep(False, step, r, own)
+    def backward(self, step: int, start: Rows) -> Rows:
+        return self._sweep(False, step, start)
 
-    def _sweep(self, forward: bool, step: int, s: np.ndarray, own: np.ndarray | None) -> np.ndarray:
+    def _sweep(self, forward: bool, step: int, start: Rows) -> Rows:
         """Carry the rows of a step through all elements; without ``own`` they are passengers and leave no trace."""
         mine, other = (self.left, self.right) if forward else (self.right, self.left)
-        b, m = s.shape
+        own = start.own
+        b, m = start.s.shape
         # where the block gives Q a diagonal, backward rows respond to the forward rows of their own step
         wide = m + b if self.block.has_diagonal and not forward else m
         state = np.zeros((b, wide + m + (0 if own is None else b)))
-        state[:, wide:wide + m] = s
+        state[:, :m] = start.p
+        state[:, wide:wide + m] = start.s
         if own is not None:
             state[:, wide + m:] = own
         elements = range(self.mesh.elements)
@@ -135,7 +136,7 @@ class CollocationMedium:
             if own is not None:
                 _store(mine, nodes, rows, m, wide)
             state = rows.state[-1 if forward else 0]
-        return state[:, :m]
+        return Rows(state[:, :m], state[:, wide:wide + m], None if own is None else state[:, wide + m:])
 
     def _rows(self, forward: bool, e: int, m: int, b: int, wide: int, nodes: int) -> np.ndarray:
         """The stored rows m..m+b on an element, as states [p | s | S_tt] at the points of ``nodes`` nodes."""
@@ -266,7 +267,8 @@ class Limit(NamedTuple):
 
 
 def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples: str, tolerance: float = 1e-12,
-                after_step: Callable[[int], None] = lambda t: None, block: BlockKernels = LinearBlock()) -> Limit:
+                after_step: Callable[[int], None] = lambda t: None, block: BlockKernels = LinearBlock(),
+                train_ends: bool = False) -> Limit:
     """Train at infinite width and depth until the outputs are known to ``tolerance`` times max(1, |f|).
 
     noise, drift: the constants of ``CollocationMedium``; samples: "plain" or "effective"; after_step is
@@ -286,7 +288,7 @@ def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples:
                        "fewer steps, a smaller batch or a smaller learning rate fit")
         medium = CollocationMedium(mesh, b, noise, drift, rho, w, block, guess)
         with np.errstate(over="ignore", invalid="ignore"):
-            return train_rows(task, medium, samples, after_step), medium
+            return train_rows(task, medium, samples, after_step, ends_memory(train_ends, rho, w)), medium
 
     mesh = Mesh.uniform(1, COARSE)
     step: int | None

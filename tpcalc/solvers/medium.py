@@ -7,22 +7,31 @@ The loop over steps (``training.py``) is the same for all media: layers or layer
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 
+class Rows(NamedTuple):
+    """The rows of one step at one place, where x = P delta + x_left (or delta = Q x + delta_right).
+
+    p, s: (b, m), reflection of the m rows of earlier steps, and covariance of x_left with theirs; own: (b, b), that
+    of the step with itself, None for rows that leave no trace.
+    """
+
+    p: np.ndarray
+    s: np.ndarray
+    own: np.ndarray | None = None
+
+
 class Medium(Protocol):
-    """Rows a = (step, sample) are appended step by step; ``m`` rows of earlier steps are known."""
+    """Rows a = (step, sample) are appended step by step; every call says how rows start and returns how they end."""
 
-    def probe(self, step: int, s: np.ndarray) -> np.ndarray:
-        """Rows that leave no trace. s: (b, m) input Gram matrix with the rows of earlier steps.
+    def probe(self, step: int, start: Rows) -> Rows:
+        """Forward rows that leave no trace, from node 0 to the last."""
 
-        Returns P at the last node, (b, m): the response of x^L to the backward signals of earlier steps.
-        """
+    def forward(self, step: int, start: Rows) -> Rows:
+        """Append the forward rows of a step, from node 0 to the last."""
 
-    def forward(self, step: int, s: np.ndarray, own: np.ndarray) -> np.ndarray:
-        """Append the forward rows of a step; own: (b, b), their Gram matrix. Returns P at the last node."""
-
-    def backward(self, step: int, r: np.ndarray, own: np.ndarray) -> np.ndarray:
-        """Append its backward rows; r: (b, m), own: (b, b) covariance of delta^L. Returns Q at node 0, (b, m)."""
+    def backward(self, step: int, start: Rows) -> Rows:
+        """Append its backward rows, from the last node to node 0."""

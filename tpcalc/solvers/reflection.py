@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import Divergence
 from ..kernels import reflection as kernel
 from ..kernels import reflection_row as row_kernel
+from .medium import Rows
 
 
 @dataclass
@@ -35,27 +36,28 @@ class ReflectionMedium:
         self.P, self.Q, self.S, self.R, self.G, self.GT = (np.zeros((self.depth + 1, n, n)) for _ in range(6))
         self.A, self.B, self.C0, self.C1 = (np.zeros((self.depth, n, n)) for _ in range(4))
 
-    def probe(self, step: int, s: np.ndarray) -> np.ndarray:
-        return self._sweep(True, step, s, np.zeros((len(s), len(s))), False)
+    def probe(self, step: int, start: Rows) -> Rows:
+        return self._sweep(True, step, start)
 
-    def forward(self, step: int, s: np.ndarray, own: np.ndarray) -> np.ndarray:
-        return self._sweep(True, step, s, own, True)
+    def forward(self, step: int, start: Rows) -> Rows:
+        return self._sweep(True, step, start)
 
-    def backward(self, step: int, r: np.ndarray, own: np.ndarray) -> np.ndarray:
-        return self._sweep(False, step, r, own, True)
+    def backward(self, step: int, start: Rows) -> Rows:
+        return self._sweep(False, step, start)
 
-    def _sweep(self, forward: bool, step: int, s: np.ndarray, own: np.ndarray, keep: bool) -> np.ndarray:
-        m = step * self.rows
-        p = np.zeros((len(s), m))
+    def _sweep(self, forward: bool, step: int, start: Rows) -> Rows:
+        m, keep = step * self.rows, start.own is not None
+        p, s = start.p.copy(), start.s.copy()
+        own = np.zeros((len(s), len(s))) if start.own is None else start.own.copy()
         mine = (self.P, self.S, self.G, self.A, self.C0)
         others = (self.Q, self.R, self.GT, self.B, self.C1)
         if not forward:
             mine, others = others, mine
         Q, R, _, B, D = others
-        passed = kernel.sweep(forward, m, self.eps, self.g, self.rho, self.rho[m], self.w[m, :m].copy(), p, s.copy(),
-                              own.copy(), keep, *mine, Q, R, B, D)
+        passed = kernel.sweep(forward, m, self.eps, self.g, self.rho, self.rho[m], self.w[m, :m].copy(), p, s, own,
+                              keep, *mine, Q, R, B, D)
         raise_where_stopped(passed, forward, step, self.depth)
-        return p
+        return Rows(p, s, own if keep else None)
 
 
 @dataclass
@@ -80,27 +82,30 @@ class PackedReflectionMedium:
         self.A, self.B = (np.zeros((self.depth, triangle)) for _ in range(2))
         self.C0, self.C1 = (np.zeros((self.depth, triangle + n)) for _ in range(2))
 
-    def probe(self, step: int, s: np.ndarray) -> np.ndarray:
-        ends = [self._sweep(True, step, row, 0.0, False) for row in s]
-        return np.array(ends).reshape(len(s), step)
+    def probe(self, step: int, start: Rows) -> Rows:
+        ended = [self._sweep(True, step, Rows(p[None], s[None])) for p, s in zip(start.p, start.s)]
+        return Rows(np.concatenate([rows.p for rows in ended]), np.concatenate([rows.s for rows in ended]))
 
-    def forward(self, step: int, s: np.ndarray, own: np.ndarray) -> np.ndarray:
-        return self._sweep(True, step, s[0], own[0, 0], True)[None]
+    def forward(self, step: int, start: Rows) -> Rows:
+        return self._sweep(True, step, start)
 
-    def backward(self, step: int, r: np.ndarray, own: np.ndarray) -> np.ndarray:
-        return self._sweep(False, step, r[0], own[0, 0], True)[None]
+    def backward(self, step: int, start: Rows) -> Rows:
+        return self._sweep(False, step, start)
 
-    def _sweep(self, forward: bool, step: int, s: np.ndarray, own: float, keep: bool) -> np.ndarray:
-        p = np.zeros(step)
+    def _sweep(self, forward: bool, step: int, start: Rows) -> Rows:
+        p, s = start.p[0].copy(), start.s[0].copy()
+        own, keep = (0.0, False) if start.own is None else (float(start.own[0, 0]), True)
         mine = (self.P, self.S, self.G, self.A, self.C0)
         others = (self.Q, self.R, self.GT, self.B, self.C1)
         if not forward:
             mine, others = others, mine
         Q, R, _, B, D = others
         passed = row_kernel.sweep(forward, step, self.eps, self.g, self.rho, self.rho[step], self.w[step, :step].copy(),
-                                  p, s.copy(), own, keep, *mine, Q, R, B, D)
+                                  p, s, own, keep, *mine, Q, R, B, D)
         raise_where_stopped(passed, forward, step, self.depth)
-        return p
+        last = self.depth if forward else 0
+        end = mine[1][last, (step + 1) * (step + 2) // 2 - 1]
+        return Rows(p[None], s[None], np.array([[end]]) if keep else None)
 
 
 def raise_where_stopped(passed: int, forward: bool, step: int, depth: int) -> None:

@@ -18,9 +18,11 @@ from .limit_cell import limit_cell
 from .medium import Medium
 from .reflection import PackedReflectionMedium, ReflectionMedium
 from .run import Details, Run
-from .training import fewer_rows, rows_per_step, train_rows, update_kernel
+from .training import ends_memory, fewer_rows, rows_per_step, train_rows, update_kernel
 
 METHODS = ("auto", "coefficients", "reflection", "collocation", "dense")
+ONLY_ENDS = ("the blocks' updates of size L^-gamma add up to nothing: read-in and read-out learn, between blocks that "
+             "stay at initialisation")
 Progress = Callable[[int, int], None]
 
 
@@ -68,19 +70,19 @@ def train(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: Any, wi
     layers = _checks.positive_integer("depth", depth, infinite=True)
     n = _checks.positive_integer("width", width, infinite=True)
     method = _method(_checks.choice("method", method, METHODS), layers, n)
-    net.require_plain("tp.train")
+    net.require_plain("tp.train", trained_ends=True)
     opt.schedule(task.steps)
     scale._require_numbers()
     if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or seed < 0:
         raise ValueError(f"seed: {seed!r} given; allowed is a whole number of at least 0")
     times = _layer_times(keep_nodes, layers)
     if method == "dense":
-        return _dense(task, opt, scale, layers, n, seed, times, keep_nodes, progress)
+        return _dense(net, task, opt, scale, layers, n, seed, times, keep_nodes, progress)
     if method == "coefficients":
-        return _coefficients(task, opt, scale, layers, times, keep_nodes, progress)
+        return _coefficients(net, task, opt, scale, layers, times, keep_nodes, progress)
     if method == "reflection":
-        return _reflection(task, opt, scale, layers, times, keep_nodes, progress)
-    return _collocation(task, opt, scale, times, keep_nodes, progress)
+        return _reflection(net, task, opt, scale, layers, times, keep_nodes, progress)
+    return _collocation(net, task, opt, scale, times, keep_nodes, progress)
 
 
 def _method(method: str, depth: int | None, width: int | None) -> str:
@@ -109,7 +111,7 @@ def _or_all(times: np.ndarray | None, depth: int) -> np.ndarray:
     return np.arange(depth + 1) / depth if times is None else times
 
 
-def _dense(task: Task, opt: SGD, scale: DepthScaling, depth: int | None, width: int | None, seed: int,
+def _dense(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: int | None, width: int | None, seed: int,
            times: np.ndarray | None, keep_nodes: Any, progress: Progress | None) -> Run:
     if depth is None or width is None:
         raise ValueError("method: 'dense' given with depth=tp.oo; allowed is a finite depth and width")
@@ -117,7 +119,8 @@ def _dense(task: Task, opt: SGD, scale: DepthScaling, depth: int | None, width: 
     nodes = nearest_nodes(_or_all(times, depth), depth)
 
     def solve(keep: bool) -> Any:
-        return read_dense(task, opt, scale, depth, width, seed, nodes if keep else None, progress)
+        return read_dense(task, opt, scale, depth, width, seed, nodes if keep else None, progress,
+                          net.train_ends)
 
     solution = solve(keep_nodes is not None)
 
@@ -128,12 +131,12 @@ def _dense(task: Task, opt: SGD, scale: DepthScaling, depth: int | None, width: 
                solution.fluctuation, details=details)
 
 
-def _coefficients(task: Task, opt: SGD, scale: DepthScaling, depth: int | None, times: np.ndarray | None,
-                  keep_nodes: Any, progress: Progress | None) -> Run:
+def _coefficients(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: int | None,
+                  times: np.ndarray | None, keep_nodes: Any, progress: Progress | None) -> Run:
     assert depth is not None
 
     def solve() -> Any:
-        return read_coefficients(task, opt, scale, depth, progress)
+        return read_coefficients(task, opt, scale, depth, progress, net.train_ends)
 
     solution = solve()
     kept = solution if keep_nodes is not None else None
@@ -142,8 +145,8 @@ def _coefficients(task: Task, opt: SGD, scale: DepthScaling, depth: int | None, 
                round_off, details=lambda: CoefficientDetails(kept or solve()))
 
 
-def _reflection(task: Task, opt: SGD, scale: DepthScaling, depth: int | None, times: np.ndarray | None,
-                keep_nodes: Any, progress: Progress | None) -> Run:
+def _reflection(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: int | None,
+                times: np.ndarray | None, keep_nodes: Any, progress: Progress | None) -> Run:
     assert depth is not None
     rho, w = opt.memory(task.steps)
 
@@ -151,38 +154,41 @@ def _reflection(task: Task, opt: SGD, scale: DepthScaling, depth: int | None, ti
         b = rows_per_step(task, samples)
         _checks.memory(10.0 * 8 * (depth + 1) * (b * task.steps) ** 2, f"method='reflection' at depth {depth}",
                        "fewer steps, a smaller batch or a smaller depth fit")
-        physics = (scale.multiplier(depth), scale.update_size(depth), np.repeat(rho, b),
-                   update_kernel(w, task, samples))
+        between = np.repeat(rho, b), update_kernel(w, task, samples)
+        physics = scale.multiplier(depth), scale.update_size(depth), *between
         medium: Medium = (PackedReflectionMedium(depth, *physics) if b == 1 and not keep
                           else ReflectionMedium(depth, b, *physics))
-        return train_rows(task, medium, samples, _each_step(progress, task)), medium
+        ends = ends_memory(net.train_ends, *between)
+        return train_rows(task, medium, samples, _each_step(progress, task), ends), medium
 
     samples = fewer_rows(task) if keep_nodes is None else "plain"
     trace, medium = solve(samples, keep_nodes is not None)
     kept = medium if keep_nodes is not None else None
     round_off = max(trace.mismatch, np.finfo(float).eps * float(np.max(np.abs(trace.outputs))))
     return Run(task, trace.outputs, trace.probe_outputs, _or_all(times, depth), "reflection", depth, None, round_off,
-               details=lambda: _medium_details(task, trace.outputs, kept or solve("plain", True)[1]))
+               details=lambda: _medium_details(net, task, trace.outputs, kept or solve("plain", True)[1]))
 
 
-def _collocation(task: Task, opt: SGD, scale: DepthScaling, times: np.ndarray | None, keep_nodes: Any,
+def _collocation(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, times: np.ndarray | None, keep_nodes: Any,
                  progress: Progress | None) -> Run:
     cell = limit_cell(scale)
+    notes = (ONLY_ENDS,) if net.train_ends and cell.drift == 0 else cell.notes
 
     def solve(samples: str) -> Any:
-        return solve_limit(task, opt, cell.noise, cell.drift, samples, after_step=_each_step(progress, task))
+        return solve_limit(task, opt, cell.noise, cell.drift, samples, after_step=_each_step(progress, task),
+                           train_ends=net.train_ends)
 
     trace, medium, error = solve(fewer_rows(task) if keep_nodes is None else "plain")
     kept = medium if keep_nodes is not None else None
     return Run(task, trace.outputs, trace.probe_outputs, medium.layer_times if times is None else times, "collocation",
-               None, None, float(error), cell.notes,
-               details=lambda: _medium_details(task, trace.outputs, kept or solve("plain")[1]))
+               None, None, float(error), notes,
+               details=lambda: _medium_details(net, task, trace.outputs, kept or solve("plain")[1]))
 
 
 def _each_step(progress: Progress | None, task: Task) -> Callable[[int], None]:
     return (lambda t: None) if progress is None else (lambda t: progress(t + 1, task.steps))
 
 
-def _medium_details(task: Task, outputs: np.ndarray, medium: Any) -> MediumDetails:
+def _medium_details(net: ResNet, task: Task, outputs: np.ndarray, medium: Any) -> MediumDetails:
     chi = np.concatenate([task.loss.derivative(f, y) for f, y in zip(outputs, task.targets)])
-    return MediumDetails(medium, task.inputs.reshape(-1, task.d_in), chi)
+    return MediumDetails(medium, task.inputs.reshape(-1, task.d_in), chi, net.train_ends)

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..errors import Divergence
 from ..programs import Task
+from .ends import End, EndsMemory
 from .medium import Medium
 
 
@@ -42,24 +43,30 @@ def update_kernel(w: np.ndarray, task: Task, samples: str) -> np.ndarray:
     return np.kron(w, np.ones((b, b))) / (task.batch if samples == "plain" else 1)
 
 
-def train_rows(task: Task, medium: Medium, samples: str, after_step: Callable[[int], None]) -> Trace:
-    """Train a linear network with frozen ends through ``medium``, in the plain or the effective indexing."""
+def ends_memory(train_ends: bool, rho: np.ndarray, w: np.ndarray) -> EndsMemory | None:
+    """Of ends trained by the optimizer of the body, whose rho and w between rows are given; None for frozen ones."""
+    return EndsMemory(rho, w) if train_ends else None
+
+
+def train_rows(task: Task, medium: Medium, samples: str, after_step: Callable[[int], None],
+               ends: EndsMemory | None = None) -> Trace:
+    """Train a linear network through ``medium``, in the plain or the effective indexing; ends: frozen where None."""
     plain = samples == "plain"
     outputs = np.zeros_like(task.targets)
     probes = None if task.probes is None else np.zeros((task.steps, len(task.probes), task.d_out))
-    rows = np.zeros((0, task.d_in))     # the input of every row: xi, or xbar's
-    signal = np.zeros((0, task.d_out))  # delta^L = signal . nV of every row
+    # row a starts as its input times read-in weights; its backward signal as its loss derivative times read-out ones
+    read_in, read_out = End(task.d_in, ends), End(task.d_out, ends)
     mismatch = 0.0
     for t in range(task.steps):
         xi, y = task.inputs[t], task.targets[t]
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is reported below
             if plain:
-                end = medium.forward(t, xi @ rows.T, xi @ xi.T)
+                arrived = medium.forward(t, read_in.emits(xi))
             else:
-                end = medium.probe(t, xi @ rows.T)
-            outputs[t] = end @ signal                   # f = <x^L | nV> and x^L = P delta^L + x_left
+                arrived = medium.probe(t, read_in.emits(xi, passengers=True))
+            outputs[t] = read_out.reads(arrived)
             if probes is not None and task.probes is not None:
-                probes[t] = medium.probe(t, task.probes @ rows.T) @ signal
+                probes[t] = read_out.reads(medium.probe(t, read_in.emits(task.probes, passengers=True)))
             chi = np.asarray(task.loss.derivative(outputs[t], y), dtype=np.float64)
         if chi.shape != y.shape or not np.all(np.isfinite(chi)):
             raise Divergence(f"training step {t}: the loss derivative is not finite", step=t)
@@ -67,11 +74,12 @@ def train_rows(task: Task, medium: Medium, samples: str, after_step: Callable[[i
             new_rows, new_signal = xi, chi
         else:
             new_rows, new_signal = chi.T @ xi / task.batch, np.eye(task.d_out)
-            medium.forward(t, new_rows @ rows.T, new_rows @ new_rows.T)
-        start = medium.backward(t, new_signal @ signal.T, new_signal @ new_signal.T)
-        # <x^0 | delta^0> = <x^L | delta^L>, and delta^0 = Q x^0 + (what is independent of x^0)
-        mirrored = start @ (rows @ xi.T)
+            arrived = medium.forward(t, read_in.emits(new_rows))
+        returned = medium.backward(t, read_out.emits(new_signal))
+        # <x^0 | delta^0> = <x^L | delta^L>: what the read-in reads of the backward rows is f again
+        mirrored = read_in.reads(returned) @ xi.T
         mismatch = max(mismatch, float(np.max(np.abs(mirrored - new_signal @ outputs[t].T), initial=0.0)))
-        rows, signal = np.concatenate([rows, new_rows]), np.concatenate([signal, new_signal])
+        read_out.append(arrived, new_signal)
+        read_in.append(returned, new_rows)
         after_step(t)
     return Trace(outputs, probes, mismatch)

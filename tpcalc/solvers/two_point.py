@@ -117,7 +117,7 @@ class _Times:
 class TwoPoint:
     """Gamma and C of a trained network with scalar outputs and plain rows (step, input), flattened.
 
-    inputs: (N, d_in); signal: (N, 1), the loss derivatives chi, delta^L = chi nV. Transfers are found
+    inputs: (N, d_in); signal: (N, 1), the loss derivatives chi, delta^L = chi nV_t. Transfers are found
     once and kept, of the size of the medium's own arrays. At p = q in the limit Gamma takes the papers'
     one-sided values, p >= q for forward and p <= q for backward sources.
 
@@ -126,11 +126,12 @@ class TwoPoint:
     alpha > 1/2.
     """
 
-    def __init__(self, medium: Any, inputs: np.ndarray, signal: np.ndarray) -> None:
+    def __init__(self, medium: Any, inputs: np.ndarray, signal: np.ndarray, train_ends: bool = False) -> None:
         if signal.shape[1] != 1:
             raise ValueError(f"signal: {signal.shape[1]} outputs given; allowed is 1")
         self._line = _Times(medium) if isinstance(medium, CollocationMedium) else _Layers(medium)
         self._inputs, self._chi = inputs, signal[:, 0]
+        self._rho = medium.rho if train_ends else None
 
     def gamma(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
         """Gamma_{t,s,a,b}(p, q): of x_t (a = 0) or delta_t (a = 1) at p, over the source b of row s at layer q.
@@ -149,15 +150,24 @@ class TwoPoint:
             if self._inputs.shape[1] > 1:
                 raise ValueError("gamma: s = -1, b = 0 is the derivative in U, a number for one input dimension; "
                                  f"this task has {self._inputs.shape[1]}")
-            start, right, wave = line.first, True, self._inputs[:, 0]
+            start, right = line.first, True
+            wave = self._answered("P", "Q", start, self._inputs[:, 0])
         else:
-            start, right, wave = line.last, False, self._chi
+            start, right = line.last, False
+            wave = self._answered("Q", "P", start, self._chi)
         here, side = line.place(p), "forward" if right else "backward"
         if here != start:
             wave = line.at(side, here) @ np.linalg.solve(line.at(side, start), wave)
         if right == (a == 0):
             return float(wave[row_t])
         return float(line.at("Q" if right else "P", here)[row_t] @ wave)
+
+    def _answered(self, end: str, body: str, place: Place, features: np.ndarray) -> np.ndarray:
+        """The wave at an end of the network: features of its initial weights, among trained ones' reflections."""
+        if self._rho is None:
+            return features
+        at = self._line.at
+        return np.asarray(inverse(at(end, place), at(body, place)) @ (self._rho * features))
 
     def c(self, row_t: int, row_s: int, a: int, p: float) -> float:
         """C_{t,s,a}(p), p in (0, 1]: <x_t^(l-1) | x_s^(l-1)> or <delta_t^l | delta_s^l>, l = ceil(L p).

@@ -1,0 +1,86 @@
+"""Read-in and read-out: what an end of the network sends into the body, and what it reads off the other way.
+
+The weights of an end are d vectors, Z_t = rho_t Z_0 - sum_(b < t) w_ab phi_b y_b, where phi_b are the features of row b
+(its input at the read-in, its loss derivative at the read-out) and y_b is the signal that arrives from the body
+(delta^0, x^L). Row a enters the body as phi_a . Z_t: a trained end reflects what arrives, P^0 = -w o Xi at the read-in,
+Q^L = -w o (chi chi^T) at the read-out. Frozen ends are those with w = 0, rho = 1.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .medium import Rows
+
+
+class EndsMemory(NamedTuple):
+    """What trained ends remember, between rows: rho (N,) and w (N, N), without g: ends move by whole gradients."""
+
+    rho: np.ndarray
+    w: np.ndarray
+
+
+class End:
+    """One end of the network, while rows are appended; rows are asked for once, in order.
+
+    dimension: d; memory: None for a frozen end. ``features``: (m, d) of the rows appended so far.
+
+    Source: [tpcalc/reflection_form].
+    """
+
+    def __init__(self, dimension: int, memory: EndsMemory | None) -> None:
+        self._memory = memory
+        self.features = np.zeros((0, dimension))
+        n = 0 if memory is None else len(memory.rho)
+        # at this end: responses G = (I - P Q)^-1 and r = G P of the arriving signals, and their covariance C
+        self._G, self._r, self._C = (np.zeros((n, n)) for _ in range(3))
+
+    def emits(self, features: np.ndarray, passengers: bool = False) -> Rows:
+        """How rows of the next step with these features, (b, d), enter the body."""
+        m, gram = len(self.features), features @ self.features.T
+        own = None if passengers else features @ features.T
+        if self._memory is None:
+            return Rows(np.zeros_like(gram), gram, own)
+        rho, w = self._memory
+        own = None if own is None else rho[m] ** 2 * own
+        return Rows(-w[m, :m] * gram, rho[m] * rho[:m] * gram, own)
+
+    def reads(self, rows: Rows) -> np.ndarray:
+        """<y_a | Z_t>, (b, d), of arriving rows y of the next step."""
+        if self._memory is None:
+            return rows.p @ self.features
+        m, (rho, w) = len(self.features), self._memory
+        _, r, c = self._arriving(rows)
+        return rho[m] * r @ (rho[:m, None] * self.features) - (w[m, :m] * c) @ self.features
+
+    def append(self, rows: Rows, features: np.ndarray) -> None:
+        """The rows of a step: how they arrived, and their features (b, d)."""
+        if self._memory is not None:
+            assert rows.own is not None
+            g, r, c = self._arriving(rows)
+            m, (rho, _) = len(self.features), self._memory
+            gram = self.features @ self.features.T
+            # <y_a | y_b> within the step, y_b = p_b z + (what the body makes): by <y_a | z> = C Q^T + r R
+            crossed = c @ self._reflection(gram).T + r @ (rho[:m, None] * rho[:m] * gram)
+            own = rows.own + g @ rows.s.T + crossed @ rows.p.T
+            here = slice(m, m + len(features))
+            self._G[here, :m], self._r[here, :m] = g, r
+            self._G[range(m, here.stop), range(m, here.stop)] = 1.0
+            self._C[here, :m], self._C[:m, here], self._C[here, here] = c, c.T, (own + own.T) / 2
+        self.features = np.concatenate([self.features, features])
+
+    def _reflection(self, gram: np.ndarray) -> np.ndarray:
+        assert self._memory is not None
+        return -self._memory.w[:len(gram), :len(gram)] * gram
+
+    def _arriving(self, rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows of G, r = G P and C = <y y>, (b, m) each, against the rows appended so far."""
+        assert self._memory is not None
+        m, (rho, _) = len(self.features), self._memory
+        G, r, C = (a[:m, :m] for a in (self._G, self._r, self._C))
+        gram = self.features @ self.features.T
+        reflected = rows.p @ self._reflection(gram)
+        received = rows.p @ (rho[:m, None] * rho[:m] * gram)
+        return reflected @ G, rows.p + reflected @ r, reflected @ C + received @ r.T + rows.s @ G.T
