@@ -21,5 +21,6 @@ from .programs import SGD as SGD, SignSGD as SignSGD, ResNet as ResNet, Task as 
 from .programs.builders import program as program
 from .programs.program import Program as Program
 from .solvers import Convergence as Convergence, Run as Run, convergence as convergence, train as train
+from .solvers import Transfer as Transfer, transfer as transfer
 
 __version__ = "0.1.0"

@@ -3,3 +3,4 @@
 from .convergence import Convergence as Convergence, convergence as convergence
 from .run import Run as Run
 from .train import train as train
+from .transfer import Transfer as Transfer, transfer as transfer
