@@ -1,6 +1,8 @@
 """Fast exact readings of residual networks, and ``train``, which chooses among all readings."""
 
 from .convergence import Convergence as Convergence, convergence as convergence
+from .gradient_flow import GradientFlow as GradientFlow, gradient_flow as gradient_flow
 from .run import Run as Run
+from .tangent import tangent_kernel as tangent_kernel
 from .train import train as train
 from .transfer import Transfer as Transfer, transfer as transfer

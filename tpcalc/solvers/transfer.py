@@ -259,8 +259,8 @@ class _Keys:
             try:
                 digest.update(pickle.dumps(task.loss))
             except (pickle.PicklingError, AttributeError, TypeError) as error:
-                raise ValueError(f"task: its loss {task.loss!r} cannot be pickled ({error}), so that finished trainings "
-                                 "cannot be told apart; allowed with resume is one that can") from None
+                raise ValueError(f"task: its loss {task.loss!r} cannot be pickled ({error}), so that finished "
+                                 "trainings cannot be told apart; allowed with resume is one that can") from None
         self._common = digest.hexdigest()
 
     def key(self, scale: DepthScaling, depth: Any, opt: SGD) -> str:
