@@ -8,13 +8,14 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from .._files import write_text
 from ..ledger import Ledger, check, closure, dot, entries
 from ..ledger.document import latex
 from ..ledger.table import data, table
 from .failures import CompileError
 from .latex import compile_pdf, find_tex
 from .progress import bar
-from .store import write_json, write_text
+from .store import write_json
 
 
 def prove(args: argparse.Namespace) -> int:

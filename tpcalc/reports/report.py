@@ -7,6 +7,7 @@ from typing import Any, Callable
 
 import numpy as np
 
+from .._files import write_text
 from ..errors import Divergence, MissingExtra
 from .document import Table
 from .latex import compile_pdf, find_tex
@@ -14,7 +15,7 @@ from .options import ReportOptions
 from .progress import bar
 from .results import Results
 from .stages import Classified, Converged, Derived, Networks, compare_networks, converge, derive, judge
-from .store import Store, write_json, write_text
+from .store import Store, write_json
 from .tables import write_csv, write_table
 
 Say = Callable[[str], None]

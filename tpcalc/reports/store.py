@@ -5,26 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import time
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, Callable, Generic, TypeVar
 
 import numpy as np
 
+from .._files import code_digest, write_text
+
 Result = TypeVar("Result")
-
-
-@cache
-def code_digest() -> str:
-    """A digest of the package's sources: results of other code are not taken for this code's."""
-    package = Path(__file__).resolve().parents[1]
-    digest = hashlib.sha256()
-    for path in sorted(package.rglob("*.py")):
-        digest.update(path.relative_to(package).as_posix().encode() + path.read_bytes())
-    return digest.hexdigest()
 
 
 def plain(value: Any) -> Any:
@@ -40,13 +30,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value
-
-
-def write_text(path: Path, text: str) -> None:
-    """Whole or not at all: an interruption leaves the old file."""
-    temporary = path.with_name(path.name + ".part")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -7,9 +7,9 @@ import io
 from pathlib import Path
 from typing import Any, Sequence
 
+from .._files import write_text
 from .document import Column, Table
 from .numbers import DASH, MINUS, missing, split_power
-from .store import write_text
 
 
 def write_csv(path: Path, header: Sequence[str], lines: Sequence[Sequence[Any]]) -> None:

@@ -2,5 +2,8 @@
 
 from .cauchy import CauchyDifferences as CauchyDifferences, Suprema as Suprema, cauchy_differences as cauchy_differences
 from .convergence import Convergence as Convergence, convergence as convergence
+from .gradient_flow import GradientFlow as GradientFlow, gradient_flow as gradient_flow
 from .run import Run as Run
+from .tangent import tangent_kernel as tangent_kernel
 from .train import train as train
+from .transfer import Transfer as Transfer, transfer as transfer

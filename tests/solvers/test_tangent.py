@@ -1,0 +1,103 @@
+"""The tangent kernel: closed forms at initialisation, finite differences of outputs, and gradient flow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import tpcalc as tp
+from support.closeness import assert_close
+from tpcalc import testing
+
+NET, SCALE = tp.ResNet("linear"), tp.DepthScaling(0.5, 0.5)
+RNG = np.random.default_rng(3)
+TASK = tp.Task(RNG.normal(size=(3, 2, 2)), RNG.normal(size=(3, 2, 1)))
+
+
+@settings(deadline=None, max_examples=10)
+@given(testing.arrays((3, 2)), testing.arrays((3, 1)).filter(lambda y: bool(np.any(np.abs(y) > 1e-3))),
+       st.integers(1, 200), st.sampled_from([0.5, 0.75, 1.0]))
+def test_at_initialisation_it_is_the_product_of_both_kernels(xi: np.ndarray, y: np.ndarray, depth: int, alpha: float
+                                                             ) -> None:
+    """H_0 = (1 + eps^2)^(l - 1), G_0 = (1 + eps^2)^(L - l): their product is the same in all layers; e in the limit."""
+    task, scale = tp.Task(xi[None], y[None]), tp.DepthScaling(alpha, 1 - alpha)
+    finite = tp.tangent_kernel(tp.train(NET, task, tp.SGD(), scale, depth))
+    assert_close(finite, (1 + depth**(-2 * alpha)) ** (depth - 1) * xi @ xi.T, 1e-12)
+    limit = tp.tangent_kernel(tp.train(NET, task, tp.SGD(), scale, tp.oo))
+    assert_close(limit, (np.e if alpha == 0.5 else 1.0) * xi @ xi.T, 1e-11)
+
+
+@settings(deadline=None, max_examples=8)
+@given(testing.problems(max_outputs=1, max_depth=6))
+def test_readings_agree(problem: testing.Problem) -> None:
+    runs = [tp.train(NET, *problem, method=method) for method in ("reflection", "coefficients")]
+    chi = problem.task.loss.derivative(runs[0].outputs, problem.task.targets)
+    if np.min(np.max(np.abs(chi), axis=1)) > 1e-3:
+        assert_close(*map(tp.tangent_kernel, runs), 1e-9)
+
+
+def velocity(depth: Any, width: Any, scale: tp.DepthScaling, rate: float, **options: Any) -> np.ndarray:
+    """How fast an update at step 2 moves the outputs of all inputs of TASK, by a central difference in its rate."""
+    inputs = TASK.inputs.reshape(-1, 2)
+    outputs = []
+    for sign in (1, -1):
+        longer = tp.Task(*(np.concatenate([a, a[-1:]]) for a in (TASK.inputs, TASK.targets)), probes=inputs)
+        run = tp.train(NET, longer, tp.SGD((0.3, 0.3, sign * rate, 0.0)), scale, depth, width, **options)
+        assert run.probe_outputs is not None
+        outputs.append(run.probe_outputs[-1, :, 0])
+    return (outputs[0] - outputs[1]) / (2 * rate)
+
+
+@pytest.mark.parametrize("depth", [3, 70, tp.oo])
+def test_it_moves_the_outputs_of_its_step(depth: Any) -> None:
+    run = tp.train(NET, TASK, tp.SGD(0.3), SCALE, depth, keep_nodes="all")
+    chi = TASK.loss.derivative(run.outputs[2], TASK.targets[2])[:, 0]
+    expected = -tp.tangent_kernel(run)[4:, 4:] @ chi / 2
+    assert_close(velocity(depth, tp.oo, SCALE, 1e-3)[4:], expected, 1e-5)
+
+
+@pytest.mark.parametrize("alpha, gamma", [(0.5, 0.5), (1.0, 0.25)])
+def test_of_a_real_network(alpha: float, gamma: float) -> None:
+    """Exact at every width: averages over coordinates are inner products of its gradients."""
+    depth, scale = 4, tp.DepthScaling(alpha, gamma, branch=0.7, base_depth=2)
+    run = tp.train(NET, TASK, tp.SGD(0.3), scale, depth, 12, seed=5, keep_nodes="all")
+    chi = TASK.loss.derivative(run.outputs[2], TASK.targets[2])[:, 0]
+    strength = depth * scale.multiplier(depth) * scale.update_size(depth)
+    expected = -strength * tp.tangent_kernel(run)[4:, 4:] @ chi / 2
+    # the gradient carries eps once by itself: what g multiplies is delta x^T, not eps delta x^T
+    assert_close(velocity(depth, 12, scale, 1e-3, seed=5)[4:], expected, 1e-5)
+
+
+def test_in_depth_it_converges_like_one_over_l() -> None:
+    limit = tp.tangent_kernel(tp.train(NET, TASK, tp.SGD(0.3), SCALE, tp.oo))
+    distance = [np.abs(tp.tangent_kernel(tp.train(NET, TASK, tp.SGD(0.3), SCALE, 2**k)) - limit).max()
+                for k in range(4, 9)]
+    assert np.all(np.abs(np.log2(np.array(distance[:-1]) / distance[1:]) - 1) < 0.1)
+
+
+def test_symmetric_and_positive() -> None:
+    kernel = tp.tangent_kernel(tp.train(NET, TASK, tp.SGD(0.3), SCALE, tp.oo))
+    assert_close(kernel, kernel.T, 1e-14)
+    assert np.linalg.eigvalsh(kernel).min() > -1e-12
+
+
+def test_gradients_are_read_off_inputs_that_have_one() -> None:
+    """An input that is fitted already (y = f_0 = 0) takes its gradient from the other."""
+    task = tp.Task(TASK.inputs[:1], [[[0.0], [1.0]]])
+    assert_close(tp.tangent_kernel(tp.train(NET, task, tp.SGD(), SCALE, 8)), 1.125**7 * TASK.inputs[0]
+                 @ TASK.inputs[0].T, 1e-13)
+
+
+def test_what_it_refuses() -> None:
+    def run(task: tp.Task, *depth: Any, **options: Any) -> tp.Run:
+        return tp.train(NET, task, tp.SGD(), SCALE, *depth, **options)
+
+    with pytest.raises(ValueError, match="2 outputs"):
+        tp.tangent_kernel(run(tp.Task(TASK.inputs, np.ones((3, 2, 2))), 4))
+    with pytest.raises(ValueError, match="step 0 vanishes"):
+        tp.tangent_kernel(run(tp.Task([1.0], [0.0]), 4))
+    with pytest.raises(ValueError, match="1 of 5 nodes kept"):
+        tp.tangent_kernel(run(TASK, 4, 8, keep_nodes=[0.5]))

@@ -1,0 +1,25 @@
+"""Files that are written whole or not at all, and a digest that tells results of this code from others'."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def code_digest() -> str:
+    """A digest of the package's sources: results of other code are not taken for this code's."""
+    package = Path(__file__).resolve().parent
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        digest.update(path.relative_to(package).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def write_text(path: Path, text: str) -> None:
+    """Whole or not at all: an interruption leaves the old file."""
+    temporary = path.with_name(path.name + ".part")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)

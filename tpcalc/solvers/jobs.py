@@ -1,0 +1,108 @@
+"""Many independent jobs on any executor; what is finished is kept, so that a stopped sweep goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import Executor, Future, as_completed
+from functools import partial
+from pathlib import Path
+from typing import Any, Callable, Iterator, Sequence, TypeVar
+
+from .._files import write_text
+
+Job = TypeVar("Job")
+Progress = Callable[[int, int], None]
+
+
+class Finished:
+    """Results that JSON can hold, one file each, in a folder; ``None`` keeps them in memory only."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder, self._known = folder, dict[str, Any]()
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._known or self._read(key)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._known[key]
+
+    def put(self, key: str, result: Any) -> None:
+        if self._folder is not None:
+            write_text(self._folder / f"{key}.json", json.dumps({"key": key, "result": result}))
+        self._known[key] = result
+
+    def _read(self, key: str) -> bool:
+        """A file that is missing or damaged counts as nothing stored."""
+        if self._folder is None:
+            return False
+        try:
+            found = json.loads((self._folder / f"{key}.json").read_text(encoding="utf-8"))
+            if found["key"] != key:
+                return False
+            self._known[key] = found["result"]
+        except (OSError, ValueError, TypeError, KeyError):
+            return False
+        return True
+
+
+def run_jobs(work: Callable[[Job], Any], jobs: Sequence[tuple[str, float, Job]], finished: Finished,
+             executor: Executor | None, progress: Progress | None) -> list[Any]:
+    """The results of all jobs, in order; jobs are (key, cost, what ``work`` takes), equal keys being one job.
+
+    Jobs that ``finished`` has are not done again. An executor gets ``work`` and lists of jobs, the dearest first, each
+    list about as dear as the dearest job; ``work`` and jobs must then be picklable. Whatever ends the sweep, an
+    interruption or an error of a job, what is finished is stored before it goes on its way. progress: called with
+    (jobs done, jobs).
+    """
+    todo = {key: (cost, job) for key, cost, job in jobs if key not in finished}
+    total = len({key for key, _, _ in jobs})
+
+    def keep(pairs: Sequence[tuple[str, Any]]) -> None:
+        for key, result in pairs:
+            finished.put(key, result)
+            todo.pop(key, None)
+        if progress is not None:
+            progress(total - len(todo), total)
+
+    if len(todo) < total:
+        keep(())
+    if executor is None:
+        for key, (_, job) in list(todo.items()):
+            keep([(key, work(job))])
+    else:
+        _spread(partial(_work_through, work), list(_chunks(todo)), keep, executor)
+    return [finished[key] for key, _, _ in jobs]
+
+
+def _work_through(work: Callable[[Any], Any], chunk: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    return [(key, work(job)) for key, job in chunk]
+
+
+def _chunks(todo: dict[str, tuple[float, Any]]) -> Iterator[list[tuple[str, Any]]]:
+    full = max((cost for cost, _ in todo.values()), default=0.0)
+    chunk: list[tuple[str, Any]] = []
+    spent = 0.0
+    for key, (cost, job) in sorted(todo.items(), key=lambda item: -item[1][0]):
+        if chunk and spent + cost > full:
+            yield chunk
+            chunk, spent = [], 0.0
+        chunk.append((key, job))
+        spent += cost
+    if chunk:
+        yield chunk
+
+
+def _spread(work: Callable[[Any], Any], chunks: list[Any], keep: Callable[[Any], None], executor: Executor) -> None:
+    futures: set[Future[Any]] = {executor.submit(work, chunk) for chunk in chunks}
+    try:
+        for future in as_completed(tuple(futures)):
+            futures.remove(future)
+            keep(future.result())
+    finally:
+        for future in futures:
+            future.cancel()
+        for future in futures:
+            if future.done() and not future.cancelled() and future.exception() is None:
+                keep(future.result())

@@ -1,0 +1,40 @@
+"""The minimum of a curve that is known on a grid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """value: where the minimum is; loss: there; bracketed: do losses on both sides (infinite ones too) exceed it?
+
+    value and loss are NaN where there is no minimum: nothing finite, or one and the same loss everywhere.
+    """
+
+    value: float
+    loss: float
+    bracketed: bool
+
+
+def grid_optimum(values: np.ndarray, losses: np.ndarray) -> Optimum:
+    """The minimum of ``losses`` over growing positive ``values``, between grid points by a parabola in log(values).
+
+    The parabola goes through the least loss and its neighbours; where one of these is missing or not finite, the
+    grid point stands. Its error is of third order in the logarithmic spacing for a smooth curve.
+    """
+    known = np.isfinite(losses)
+    if not known.any() or (known.all() and len(losses) > 1 and np.ptp(losses) == 0):
+        return Optimum(float("nan"), float("nan"), False)
+    best = int(np.argmin(np.where(known, losses, np.inf)))
+    bracketed = 0 < best < len(losses) - 1
+    around = slice(best - 1, best + 2)
+    if not bracketed or not known[around].all():
+        return Optimum(float(values[best]), float(losses[best]), bracketed)
+    place = np.log(values[around] / values[best])
+    a, b, _ = np.linalg.solve(np.vander(place, 3), losses[around] - losses[best])
+    if a <= 0:  # two equal losses, and a third
+        return Optimum(float(values[best]), float(losses[best]), bracketed)
+    return Optimum(float(values[best] * np.exp(-b / (2 * a))), float(losses[best] - b**2 / (4 * a)), bracketed)
