@@ -62,7 +62,7 @@ def program(net: ResNet, opt: SGD | SignSGD, scale: DepthScaling, batch: bool = 
         Assign(x[(*sample, 0)], xi[sample] * read_in),
         Loop(l, sp.Integer(1), L, ahead),
         Assign(f[sample], Moment(read_out * x[(*sample, L)])),
-        Assign(chi[sample], LossDerivative(f[sample], t)),
+        Assign(chi[sample], LossDerivative(f[sample], *sample)),
         Assign(dx[(*sample, L)], chi[sample] * read_out),
         Loop(l, L, sp.Integer(1), behind, descending=True)]
 
