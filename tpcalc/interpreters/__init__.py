@@ -1,6 +1,7 @@
 """General readings of a network: exact coefficients, and real networks of finite width."""
 
 from .coefficients import Coefficients as Coefficients, read_coefficients as read_coefficients
+from .conditioned import run_conditioned as run_conditioned
 from .dense import Dense as Dense, read_dense as read_dense
 from .program_coefficients import ProgramCoefficients as ProgramCoefficients
 from .program_coefficients import read_program_coefficients as read_program_coefficients

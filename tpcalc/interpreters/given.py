@@ -34,7 +34,7 @@ class Numbers:
 
     def of(self, value: Any, what: str = "") -> Number:
         """A number or a constant sympy expression; raises ``ValueError`` for what is not real, ``NotRational``."""
-        if isinstance(value, Fraction if self.exact else float):
+        if type(value) is (Fraction if self.exact else float):  # not NumPy's, which would widen float32 vectors
             return value
         name = what or str(value)
         if self.exact:
