@@ -165,6 +165,8 @@ def test_what_is_not_kept_is_forgotten_and_changes_nothing() -> None:
     assert {v.name for v in some.vectors} == {"U", "nV", "x"} and {v.name for v in none.vectors} == {"U", "nV"}
     assert np.array_equal(every.vectors[Family(Vec, "x", layered=True)[1, 1, 2]],
                           some.vectors[Family(Vec, "x", layered=True)[1, 1, 2]])
+    with pytest.raises(ValueError, match=r"W\[0, 1\]: its products were not kept"):
+        some.vector(MatVec(Family(Mat, "W", layered=True)[0, 1], Family(Vec, "x", layered=True)[1, 1, 2]))
     for keep in ("x", ("q",)):
         with pytest.raises(ValueError, match="allowed are 'all' or some of the names .'dh', 'dx'"):
             run_conditioned(program, sizes, data, width=50, keep=keep)

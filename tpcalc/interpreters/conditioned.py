@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Collection, Mapping
+from typing import Any, Collection, Mapping, TypeVar
 
 import numpy as np
 import sympy as sp
@@ -18,14 +18,16 @@ from .vectors import VECTORS, ProgramRun, _Vectors
 CONDITIONED = Registry("run_conditioned", VECTORS)
 CONDITIONED.refuse("its update is an n x n matrix of full rank, and this reading has nothing of that size; run_program "
                    "takes it at widths where it fits", NonlinearOuter)
+AnyRows = TypeVar("AnyRows", bound=Rows)
+ADVICE = "take a smaller width or depth, fewer steps, float32, or keep fewer vectors"
 PRECISIONS = {"float32": np.float32, "float64": np.float64}
 
 
 class Conditioned(_Vectors):
     """Vectors are arrays of length n; of a matrix only products are known.
 
-    keep: names of the families of vectors that are kept to the end, or "all", which keeps trained matrices too; others
-    are forgotten when the last statement that reads them is done.
+    keep: names of the families of vectors that are kept to the end, or "all", which keeps trained matrices and products
+    too; others are forgotten when the last statement that reads them is done.
     """
 
     registry = CONDITIONED
@@ -41,10 +43,12 @@ class Conditioned(_Vectors):
         ends = last_reads(self.statements, lambda member: member.name in names)
         self._ends = {s.target: ending for s, ending in zip(self.statements, ends)}
         self.met = products(self.statements)
-        rows = self.rows_per_product * sum(self.met.values()) + most_vectors(self.statements, ends)
-        _checks.memory(float(np.dtype(self.dtype).itemsize) * rows * self.width,
-                       f"program {self.program.name} with {sum(self.met.values())} products of width {self.width}",
-                       "take a smaller width or depth, fewer steps, float32, or keep fewer vectors")
+        self.closed = False
+        products_made, row = sum(self.met.values()), float(np.dtype(self.dtype).itemsize) * self.width
+        self.needed = row * (self.rows_per_product * products_made + most_vectors(self.statements, ends))
+        self.left = self.needed if self.keep == "all" else row * sum(s.target.name in names for s in self.statements)
+        self.what = f"program {self.program.name} with {products_made} products of width {self.width}"
+        _checks.memory(self.needed, self.what, ADVICE)
 
     def after(self, statement: Assign) -> None:
         for member in self._ends[statement.target]:
@@ -56,6 +60,8 @@ class Conditioned(_Vectors):
 
     def product(self, matrix: Mat, turned: bool, expression: sp.Expr, vector: np.ndarray, bra: Any) -> np.ndarray:
         if matrix not in self.matrices:
+            if self.closed:
+                raise ValueError(f"{matrix}: its products were not kept; allowed are those of runs with keep='all'")
             self.matrices[matrix] = self.unmet(matrix)
         return self.matrices[matrix].product(turned, vector)
 
@@ -66,12 +72,17 @@ class Conditioned(_Vectors):
         def draw(shunned: Orthonormal) -> np.ndarray:
             return shunned.split(generator.standard_normal(self.width, dtype=self.dtype))[1]
 
-        one, two = (Orthonormal(self.width, self.dtype) for _ in range(2))
-        return ConditionedMatrix(draw, (Side(one, Rows(self.width, self.dtype), one),
-                                        Side(two, Rows(self.width, self.dtype), two)))
+        bases, images = self.rows(matrix, Orthonormal), self.rows(matrix, Rows)
+        return ConditionedMatrix(draw, (Side(bases[0], images[0], bases[0]), Side(bases[1], images[1], bases[1])))
+
+    def rows(self, matrix: Mat, kind: type[AnyRows]) -> tuple[AnyRows, AnyRows]:
+        """Empty, for products with a matrix and with its transpose."""
+        return (kind(self.width, self.dtype, self.met[matrix]), kind(self.width, self.dtype, self.met[matrix]))
 
     def result(self) -> ProgramRun:
-        """Of a run that is done."""
+        """Of a run that is done; what was not asked to be kept is let go."""
+        if self.keep != "all":
+            self.closed, self.matrices = True, {}
         scalars = {member: value for member, value in self.assigned.items() if kind(member) == "scalar"}
         vectors = {member: value for member, value in self.assigned.items() if isinstance(member, Vec)}
         return ProgramRun(self.program, scalars, self.width, vectors, self)
@@ -104,8 +115,9 @@ def run_conditioned(program: Program, sizes: Mapping[Any, int], data: Mapping[An
     outer products.
 
     sizes, data, loss: as in ``read_program_coefficients``. dtype: "float32" or "float64". keep: names of the families
-    of vectors to keep in ``vectors``, or "all" (trained matrices too); the others are forgotten after their last use.
-    Initial vectors are those of ``run_program`` with the same seed.
+    of vectors to keep in ``vectors``, or "all" (products and trained matrices too, so that any expression can be asked
+    for afterwards); the others are forgotten after their last use. Initial vectors are those of ``run_program`` with
+    the same seed.
 
     Raises ``UnhandledNode`` naming a statement (a ``NonlinearOuter`` is a full matrix), ``ValueError`` for data that
     does not fit, ``MemoryError`` before the work, ``Divergence`` naming the first value that is not finite.

@@ -16,10 +16,10 @@ ROUNDINGS = 64  # a vector whose new part is below so many roundings of itself i
 
 
 class Rows:
-    """Vectors of length n as rows of one array, which has room to grow."""
+    """Vectors of length n as rows of one array, with room for ``expected`` of them, and for more when they come."""
 
-    def __init__(self, width: int, dtype: type) -> None:
-        self._room: np.ndarray = np.empty((1, width), dtype=dtype)
+    def __init__(self, width: int, dtype: type, expected: int = 1) -> None:
+        self._room: np.ndarray = np.empty((max(expected, 1), width), dtype=dtype)  # memory is taken when written to
         self.count = 0
 
     @property
@@ -28,7 +28,7 @@ class Rows:
 
     def add(self, vector: np.ndarray) -> None:
         if self.count == len(self._room):
-            larger = np.empty((2 * self.count, len(vector)), dtype=self._room.dtype)  # memory is taken when written to
+            larger = np.empty((2 * self.count, len(vector)), dtype=self._room.dtype)
             larger[:self.count] = self._room
             self._room = larger
         self._room[self.count] = vector
@@ -67,8 +67,9 @@ class Orthonormal(Rows):
             return rest, 0.0
         return rest / vector.dtype.type(size), size
 
-    def copy(self) -> "Orthonormal":
-        other = Orthonormal(self._room.shape[1], self._room.dtype.type)
+    def copy(self, expected: int) -> "Orthonormal":
+        """The same rows, with room for so many in all."""
+        other = Orthonormal(self._room.shape[1], self._room.dtype.type, max(expected, self.count))
         for row in self.filled:
             other.add(row)
         return other
