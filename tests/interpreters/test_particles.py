@@ -86,6 +86,18 @@ def test_hats_are_gaussian_with_the_covariance_of_what_was_multiplied() -> None:
     assert np.all(np.abs(found.series("f") - wanted) < 6 * found.error_series("f") + 4e-3)
 
 
+def test_adjoints_and_means_hold_over_the_samples() -> None:
+    """<u|W v> = <W^T u|v> for nonlinear u and v, hats have mean 0, and are orthogonal to initial vectors."""
+    program = statements(h=MatVec(W[0], sp.tanh(A)), x=MatVec(Transpose(W[0]), sp.cos(H) * B),
+                         y=MatVec(W[0], sp.Abs(X) + A * B), z=MatVec(Transpose(W[0]), Y**2), f0=Moment(H),
+                         f1=Moment(H * A), f2=Moment(H * B))
+    for run in run_particles(program, {}, samples=300, batches=2).batches:
+        assert_close(run.bracket(sp.cos(H) * B, Y), run.bracket(X, sp.Abs(X) + A * B), 1e-13, 1.0)
+        assert_close(run.bracket(Y**2, Y), run.bracket(Z, sp.Abs(X) + A * B), 1e-13, 1.0)
+        assert_close(run.bracket(Y**2, H), run.bracket(Z, sp.tanh(A)), 1e-13, 1.0)
+        assert_close(run.series("f"), np.zeros(3), 1e-14, 1.0)
+
+
 def test_repeated_and_nearly_equal_vectors() -> None:
     """A covariance of rank one is no trouble, and a difference of 1e-9 keeps its digits."""
     close = A + B / 10**9

@@ -54,6 +54,17 @@ def _joined(outers: tuple[tuple[Number, Any, Any], ...]) -> tuple[tuple[Number, 
     return tuple(total.values())
 
 
+class ProgramDivergence(Divergence):
+    """target: the member whose value is not finite."""
+
+    def __init__(self, message: str, target: Member) -> None:
+        super().__init__(message)
+        self.target = target
+
+    def __reduce__(self) -> tuple[Any, ...]:  # executors send errors between processes
+        return type(self), (str(self), self.target)
+
+
 class Execution(ABC):
     """A program being run statement by statement; vectors are of a type with +, and * by numbers on the left.
 
@@ -82,7 +93,7 @@ class Execution(ABC):
                 target = self.statement.target
                 value = self.lifted(self.value(self.statement.value), kind(target))
                 if not self.is_finite(value):
-                    raise Divergence(f"program {self.program.name} diverges: {target} is not finite")
+                    raise ProgramDivergence(f"program {self.program.name} diverges: {target} is not finite", target)
                 self.assigned[target] = value
                 self.after(self.statement)
         self.statement = None
