@@ -11,13 +11,15 @@ import pytest
 import sympy as sp
 
 import tpcalc.programs
+from tpcalc.interpreters.conditioned import CONDITIONED
+from tpcalc.interpreters.particles import PARTICLES
 from tpcalc.interpreters.program_coefficients import KETS, read_program_coefficients
 from tpcalc.interpreters.registry import Registry, UnhandledNode
 from tpcalc.interpreters.vectors import VECTORS, run_program
 from tpcalc.programs.language import Family, Mat, Member, Moment, Vec
 from tpcalc.programs.program import Assign, Program
 
-REGISTRIES = (KETS, VECTORS)
+REGISTRIES = (KETS, VECTORS, CONDITIONED, PARTICLES)
 A, B = (Family(Vec, name)() for name in "ab")
 Y = Family(Vec, "y")()
 

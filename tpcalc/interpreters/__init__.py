@@ -1,7 +1,9 @@
 """General readings of a network: exact coefficients, and real networks of finite width."""
 
 from .coefficients import Coefficients as Coefficients, read_coefficients as read_coefficients
+from .conditioned import run_conditioned as run_conditioned
 from .dense import Dense as Dense, read_dense as read_dense
+from .particles import ParticleRun as ParticleRun, run_particles as run_particles
 from .program_coefficients import ProgramCoefficients as ProgramCoefficients
 from .program_coefficients import read_program_coefficients as read_program_coefficients
 from .registry import Registry as Registry, UnhandledNode as UnhandledNode

@@ -35,7 +35,7 @@ class Operator:
     def __add__(self, other: "Operator") -> "Operator":
         keys = {**self.initial, **other.initial}
         initial = {key: self.initial.get(key, 0) + other.initial.get(key, 0) for key in keys}
-        return Operator(initial, self.outers + other.outers, self.full + other.full)
+        return Operator(initial, _joined(self.outers + other.outers), self.full + other.full)
 
     def __rmul__(self, factor: Number) -> "Operator":
         return Operator({key: factor * c for key, c in self.initial.items()},
@@ -45,6 +45,26 @@ class Operator:
     def transposed(self) -> "Operator":
         return Operator({(matrix, not turned): c for (matrix, turned), c in self.initial.items()},
                         tuple((c, v, u) for c, u, v in self.outers), tuple((c, m.T) for c, m in self.full))
+
+
+def _joined(outers: tuple[tuple[Number, Any, Any], ...]) -> tuple[tuple[Number, Any, Any], ...]:
+    """One term for every pair of vectors: momentum adds the same pairs at every step."""
+    total: dict[tuple[int, int], tuple[Number, Any, Any]] = {}
+    for c, u, v in outers:
+        before = total[id(u), id(v)][0] if (id(u), id(v)) in total else 0
+        total[id(u), id(v)] = (before + c, u, v)
+    return tuple(total.values())
+
+
+class ProgramDivergence(Divergence):
+    """target: the member whose value is not finite."""
+
+    def __init__(self, message: str, target: Member) -> None:
+        super().__init__(message)
+        self.target = target
+
+    def __reduce__(self) -> tuple[Any, ...]:  # executors send errors between processes
+        return type(self), (str(self), self.target)
 
 
 class Execution(ABC):
@@ -75,9 +95,13 @@ class Execution(ABC):
                 target = self.statement.target
                 value = self.lifted(self.value(self.statement.value), kind(target))
                 if not self.is_finite(value):
-                    raise Divergence(f"program {self.program.name} diverges: {target} is not finite")
+                    raise ProgramDivergence(f"program {self.program.name} diverges: {target} is not finite", target)
                 self.assigned[target] = value
+                self.after(self.statement)
         self.statement = None
+
+    def after(self, statement: Assign) -> None:
+        """Called when a statement is done: readings may forget what is not read again."""
 
     def value(self, node: sp.Basic) -> Any:
         return self.registry.value(self, node)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, Callable, Mapping, Union
 
 import numpy as np
@@ -11,7 +12,7 @@ import sympy as sp
 
 from .. import _checks
 from ..programs.language import LossDerivative, Scal
-from ..programs.losses import resolve
+from ..programs.losses import Loss, resolve
 from ..programs.program import Assign, Loop, Program
 
 Number = Union[float, Fraction]
@@ -34,7 +35,7 @@ class Numbers:
 
     def of(self, value: Any, what: str = "") -> Number:
         """A number or a constant sympy expression; raises ``ValueError`` for what is not real, ``NotRational``."""
-        if isinstance(value, Fraction if self.exact else float):
+        if type(value) is (Fraction if self.exact else float):  # not NumPy's, which would widen float32 vectors
             return value
         name = what or str(value)
         if self.exact:
@@ -104,8 +105,11 @@ def _loss_rule(loss: Any) -> LossRule:
     """chi(f, y), from such a function, or a loss as ``tp.Task`` takes it."""
     if callable(loss) and not callable(getattr(loss, "derivative", None)):
         return loss
-    derivative = resolve(loss).derivative
-    return lambda f, y: derivative(np.array([[f]]), np.array([[y]]))[0, 0]
+    return partial(_chi, resolve(loss))
+
+
+def _chi(loss: Loss, f: Any, y: Any) -> Any:
+    return loss.derivative(np.array([[f]]), np.array([[y]]))[0, 0]
 
 
 def parameters(program: Program) -> set[sp.Symbol]:

@@ -26,21 +26,31 @@ class _Vectors(Execution):
     """Vectors are arrays of length n."""
 
     registry = VECTORS
+    dtype: type = np.float64
 
     def __init__(self, program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any], loss: Any, width: int,
                  seed: int) -> None:
         super().__init__(program, sizes, data, loss)
         self.width, self.seed = width, seed
-        self.matrices: dict[Mat, np.ndarray] = {}
-        read = {m for s in self.statements for m in s.value.atoms(Mat) if self.given(m, program.matrices)}
+        self.matrices: dict[Mat, Any] = {}
+        self.require_memory()
+
+    def require_memory(self) -> None:
+        """Raise ``MemoryError`` where the matrices cannot fit."""
+        read = {m for s in self.statements for m in s.value.atoms(Mat) if self.given(m, self.program.matrices)}
         full = [node for s in self.statements for node in s.value.atoms(NonlinearOuter)]
         count = len(read) + len(full) + max((len(node.atoms(Outer)) for node in full), default=0)
-        _checks.memory(8.0 * count * width**2, f"program {program.name} with {count} matrices of width {width}",
+        _checks.memory(8.0 * count * self.width**2,
+                       f"program {self.program.name} with {count} matrices of width {self.width}",
                        "take a smaller width or depth")
 
+    def generator(self, member: Member) -> np.random.Generator:
+        """From the seed and the member's name alone: programs that share names share what they draw."""
+        return np.random.default_rng([self.seed, *str(member).encode()])
+
     def normal(self, member: Member, shape: tuple[int, ...]) -> np.ndarray:
-        """N(0, 1), from the seed and the member's name alone: programs that share names share what they draw."""
-        return np.random.default_rng([self.seed, *str(member).encode()]).standard_normal(shape)
+        """N(0, 1), of a member."""
+        return self.generator(member).standard_normal(shape)
 
     def against(self, bra: np.ndarray, vector: np.ndarray) -> Number:
         return float(bra @ vector) / self.width
@@ -56,7 +66,7 @@ class _Vectors(Execution):
         return (dense.T if turned else dense) @ vector
 
     def constant(self, value: Number) -> np.ndarray:
-        return np.full(self.width, float(value))
+        return np.full(self.width, float(value), dtype=self.dtype)
 
     def is_finite(self, value: Any) -> bool:
         return isinstance(value, Operator) or bool(np.all(np.isfinite(value)))
@@ -66,7 +76,7 @@ class _Vectors(Execution):
             return reduce(mul, parts)
         names = {leaf: sp.Symbol(f"x{i}", real=True) for i, leaf in enumerate(parts)}
         function = _numpy_function(with_leaves(node, names), tuple(names.values()))
-        return np.asarray(function(*parts.values()), dtype=np.float64)
+        return np.asarray(function(*parts.values()), dtype=self.dtype)
 
 
 @lru_cache(maxsize=256)

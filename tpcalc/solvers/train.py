@@ -18,9 +18,11 @@ from .limit_cell import limit_cell
 from .medium import Medium
 from .reflection import PackedReflectionMedium, ReflectionMedium
 from .run import Details, Run
+from .sampled import Job, train_conditioned, train_particles
 from .training import ends_memory, fewer_rows, rows_per_step, train_rows, update_kernel
 
-METHODS = ("auto", "coefficients", "reflection", "collocation", "dense")
+METHODS = ("auto", "coefficients", "reflection", "collocation", "particles", "dense", "conditioned")
+REAL, SAMPLED = ("dense", "conditioned"), ("particles", "conditioned")
 ONLY_ENDS = ("the blocks' updates of size L^-gamma add up to nothing: read-in and read-out learn, between blocks that "
              "stay at initialisation")
 Progress = Callable[[int, int], None]
@@ -28,7 +30,7 @@ Progress = Callable[[int, int], None]
 
 def train(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: Any, width: Any = sp.oo,
           method: str = "auto", seed: int = 0, keep_nodes: Any = None, executor: Executor | None = None,
-          progress: Progress | None = None) -> Run:
+          progress: Progress | None = None, samples: int = 4096, batches: int = 8, dtype: str = "float64") -> Run:
     """Train ``net`` on ``task`` at any width and depth.
 
     Parameters
@@ -38,16 +40,23 @@ def train(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: Any, wi
     method:
         ``"auto"`` takes the exact solver where there is one: reflection at finite depth, collocation at
         infinite depth, a dense real network at finite width. ``"coefficients"`` is the slow oracle.
+        Nonlinear networks, blocks of several matrices, RMS normalisation and trained ends are sampled, at finite
+        depth: ``"particles"`` at infinite width, ``"conditioned"`` at finite width, which is equal in law to a dense
+        network and needs no n x n matrix. Both take d_in = d_out = 1, without probes.
     seed:
-        of a real network.
+        of a real network, or of particles.
     keep_nodes:
         layer times in [0, 1] at which covariances are wanted, or ``"all"`` (every node l / L, or every
         collocation node): the solution is then held in memory with the run. ``None`` holds nothing;
         asking for a covariance or a coefficient then trains once more, with all nodes.
     executor:
-        for readings made of independent samples; those here run in one piece and leave it alone.
+        runs the batches of particles; other readings run in one piece and leave it alone.
     progress:
-        called with (steps done, steps) after every training step.
+        called with (steps done, steps) after every training step; with (batches done, batches) of particles.
+    samples, batches:
+        particles in a batch, and independent batches, of which outputs are the mean.
+    dtype:
+        "float64" or "float32", for ``"conditioned"``.
 
     Returns
     -------
@@ -69,13 +78,19 @@ def train(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: Any, wi
             raise ValueError(f"{name}: {value!r} given; allowed is a tp.{kind.__name__}")
     layers = _checks.positive_integer("depth", depth, infinite=True)
     n = _checks.positive_integer("width", width, infinite=True)
-    method = _method(_checks.choice("method", method, METHODS), layers, n)
-    net.require_plain("tp.train", trained_ends=True)
+    method = _method(_checks.choice("method", method, METHODS), layers, n, _is_plain(net))
+    if method not in SAMPLED:
+        net.require_plain("tp.train" if layers is None else f"method={method!r}", trained_ends=True)
     opt.schedule(task.steps)
     scale._require_numbers()
     if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or seed < 0:
         raise ValueError(f"seed: {seed!r} given; allowed is a whole number of at least 0")
     times = _layer_times(keep_nodes, layers)
+    if method in SAMPLED and layers is not None:
+        job, keep = Job(net, task, opt, scale, layers), keep_nodes is not None
+        if n is not None:
+            return train_conditioned(job, n, seed, dtype, _or_all(times, layers), keep)
+        return train_particles(job, samples, batches, seed, _or_all(times, layers), keep, executor, progress)
     if method == "dense":
         return _dense(net, task, opt, scale, layers, n, seed, times, keep_nodes, progress)
     if method == "coefficients":
@@ -85,12 +100,23 @@ def train(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: Any, wi
     return _collocation(net, task, opt, scale, times, keep_nodes, progress)
 
 
-def _method(method: str, depth: int | None, width: int | None) -> str:
+def _is_plain(net: ResNet) -> bool:
+    """Is it the network that the exact solvers take?"""
+    try:
+        net.require_plain("", trained_ends=True)
+    except ValueError:
+        return False
+    return True
+
+
+def _method(method: str, depth: int | None, width: int | None, plain: bool) -> str:
     if method == "auto":
-        return "dense" if width is not None else "collocation" if depth is None else "reflection"
-    if (method == "dense") != (width is not None):
-        raise ValueError(f"method: {method!r} given with width {width or 'tp.oo'}; allowed is 'dense' at finite width, "
-                         "the others at width=tp.oo")
+        if width is not None:
+            return "dense" if plain or depth is None else "conditioned"
+        return "collocation" if depth is None else "reflection" if plain else "particles"
+    if (method in REAL) != (width is not None):
+        raise ValueError(f"method: {method!r} given with width {width or 'tp.oo'}; allowed are 'dense' and "
+                         "'conditioned' at finite width, the others at width=tp.oo")
     if (method == "collocation") != (depth is None):
         raise ValueError(f"method: {method!r} given with depth {depth or 'tp.oo'}; allowed is 'collocation' at "
                          "depth=tp.oo, the others at finite depth")

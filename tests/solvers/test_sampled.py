@@ -1,0 +1,100 @@
+"""``train`` by sampling: particles at infinite width, conditioned networks at finite width, any block."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sympy as sp
+
+import tpcalc as tp
+from support.closeness import assert_close
+
+OPT, SCALE = tp.SGD(0.5), tp.DepthScaling()
+TASK = tp.Task([1, 0.8, -0.6], [1, -0.7, 0.5])
+RNG = np.random.default_rng(0)
+BATCH = tp.Task(RNG.normal(size=(3, 2, 1)), RNG.normal(size=(3, 2, 1)))
+
+
+@pytest.mark.parametrize("task", [TASK, BATCH], ids=repr)
+def test_particles_give_what_the_exact_solver_gives(task: tp.Task) -> None:
+    """Linear network: outputs, covariances and differences, to the error that is said."""
+    exact = tp.train(tp.ResNet(), task, OPT, SCALE, 6, keep_nodes="all")
+    run = tp.train(tp.ResNet(), task, OPT, SCALE, 6, keep_nodes="all", method="particles", samples=3000)
+    assert (run.method, run.depth, run.width) == ("particles", 6, None) and "8 batches of 3000" in run.notes[0]
+    assert 1e-4 < run.error_estimate < 0.05
+    assert np.max(np.abs(run.outputs - exact.outputs)) < 6 * run.error_estimate
+    for ours, theirs in ((run.forward_covariance, exact.forward_covariance),
+                         (run.backward_covariance, exact.backward_covariance)):
+        assert_close(ours, theirs, 0.04)
+    index = (2, 1) if task.batch > 1 else 2
+    assert_close(run.feature_difference(index, 1 / 6, 0.5), exact.feature_difference(index, 1 / 6, 0.5), 0.03)
+    assert_close(run.cross_covariance(index, index, 0, 1, 0.5, 1),
+                 exact.cross_covariance(index, index, 0, 1, 0.5, 1), 0.03, 1.0)
+
+
+def test_conditioned_networks_have_the_mean_of_dense_ones() -> None:
+    for task in (TASK, BATCH):
+        found = [np.array([tp.train(tp.ResNet(), task, OPT, SCALE, 3, width=200, seed=seed, method=method).outputs
+                           for seed in range(40)]) for method in ("dense", "conditioned")]
+        error = np.sqrt(sum(np.var(values, axis=0, ddof=1) / 40 for values in found))
+        assert np.all(np.abs(found[0].mean(0) - found[1].mean(0)) < 5 * error)
+        assert np.all(np.abs(np.log(found[0].std(0)[0] / found[1].std(0)[0])) < 0.6)
+
+
+def test_a_conditioned_run_has_the_shapes_it_declares() -> None:
+    run = tp.train(tp.ResNet("tanh", train_ends=True), BATCH, tp.SGD([0.5, 0.4, 0.3]), SCALE, 4, width=50, seed=3,
+                   keep_nodes=[0, 0.5, 1])
+    assert (run.method, run.depth, run.width) == ("conditioned", 4, 50)
+    assert run.outputs.shape == (3, 2, 1) and run.probe_outputs is None
+    assert_close(run.layer_times, [0, 0.5, 1], 1e-15)
+    assert run.forward_covariance.shape == run.backward_covariance.shape == (3, 6, 6)
+    again = tp.train(tp.ResNet("tanh", train_ends=True), BATCH, tp.SGD([0.5, 0.4, 0.3]), SCALE, 4, width=50, seed=3)
+    assert_close(again.outputs, run.outputs, 1e-12)
+    assert_close(again.forward_covariance[[0, 2, 4]], run.forward_covariance, 1e-12)
+    rough = tp.train(tp.ResNet("tanh"), BATCH, OPT, SCALE, 4, width=50, seed=3, dtype="float32")
+    assert np.all(np.isfinite(rough.outputs))
+
+
+def test_the_error_of_a_real_network_is_its_fluctuation() -> None:
+    """At initialisation f = nV . x / n has standard deviation |x| / n given x."""
+    runs = [tp.train(tp.ResNet("relu"), TASK, OPT, SCALE, 3, width=100, seed=seed) for seed in range(60)]
+    measured = np.std([run.outputs[0, 0, 0] for run in runs])
+    assert abs(np.log(measured / np.mean([run.error_estimate for run in runs]))) < 0.4
+
+
+def test_methods_are_chosen_by_network_width_and_depth() -> None:
+    for net, width, method in ((tp.ResNet(), 20, "dense"), (tp.ResNet("tanh"), 20, "conditioned"),
+                               (tp.ResNet(block="mlp"), tp.oo, "particles"), (tp.ResNet(), tp.oo, "reflection"),
+                               (tp.ResNet(train_ends=True), tp.oo, "particles")):
+        assert tp.train(net, TASK, OPT, SCALE, 2, width=width, samples=200, batches=2).method == method
+
+
+def test_what_cannot_be_is_refused() -> None:
+    wide = tp.Task(np.ones((2, 1, 3)), np.ones((2, 1, 1)))
+    probed = tp.Task([1, 2], [1, 2], probes=[[1.0]])
+    for task, shown in ((wide, "d_in=3"), (probed, "with probes given")):
+        with pytest.raises(ValueError, match=f"task: .*{shown}.* take d_in = d_out = 1, without probes"):
+            tp.train(tp.ResNet("tanh"), task, OPT, SCALE, 2)
+    with pytest.raises(ValueError, match="method: 'conditioned' given with width tp.oo; allowed are 'dense' and"):
+        tp.train(tp.ResNet(), TASK, OPT, SCALE, 2, method="conditioned")
+    with pytest.raises(ValueError, match="method: 'particles' given with width 10"):
+        tp.train(tp.ResNet(), TASK, OPT, SCALE, 2, width=10, method="particles")
+    with pytest.raises(ValueError, match="method: 'particles' given with depth tp.oo"):
+        tp.train(tp.ResNet("tanh"), TASK, OPT, SCALE, tp.oo, method="particles")
+    with pytest.raises(ValueError, match="method='reflection' takes phi='linear'"):
+        tp.train(tp.ResNet("tanh"), TASK, OPT, SCALE, 2, method="reflection")
+    with pytest.raises(ValueError, match="tp.train takes phi='linear'"):
+        tp.train(tp.ResNet("tanh"), TASK, OPT, SCALE, tp.oo)
+    with pytest.raises(ValueError, match="samples: 10 given; program .* at least"):
+        tp.train(tp.ResNet("tanh"), TASK, OPT, SCALE, 2, samples=10)
+    for call in ("gamma", "c"):
+        run = tp.train(tp.ResNet("tanh"), TASK, OPT, SCALE, 2, samples=200, batches=2)
+        with pytest.raises(ValueError, match=f"{call}: sampled kets have no"):
+            run.gamma(1, 0, 0, 0, 1, 0.5) if call == "gamma" else run.c(1, 0, 0, 0.5)
+
+
+def test_a_blow_up_names_the_step_and_the_layer() -> None:
+    h = sp.Symbol("h", real=True)
+    with pytest.raises(tp.Divergence, match=r"step \d, layer \d: .* is not finite") as caught:
+        tp.train(tp.ResNet(h**7), TASK, tp.SGD(1e50), SCALE, 3, samples=200, batches=2)
+    assert caught.value.step == 1 and caught.value.layer in (1, 2, 3)

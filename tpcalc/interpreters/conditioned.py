@@ -1,0 +1,130 @@
+"""A program run at any finite width: Gaussian matrices are sampled through their products, exactly in law."""
+
+from __future__ import annotations
+
+from typing import Any, Collection, Mapping, TypeVar
+
+import numpy as np
+import sympy as sp
+
+from .. import _checks
+from ..programs.language import Mat, NonlinearOuter, Vec, kind
+from ..programs.program import Assign, Program
+from .conditioned_matrix import ConditionedMatrix, Orthonormal, Rows, Side
+from .conditioned_needs import last_reads, most_vectors, products
+from .registry import Registry
+from .vectors import VECTORS, ProgramRun, _Vectors
+
+CONDITIONED = Registry("run_conditioned", VECTORS)
+CONDITIONED.refuse("its update is an n x n matrix of full rank, and this reading has nothing of that size; run_program "
+                   "takes it at widths where it fits", NonlinearOuter)
+AnyRows = TypeVar("AnyRows", bound=Rows)
+ADVICE = "take a smaller width or depth, fewer steps, float32, or keep fewer vectors"
+PRECISIONS = {"float32": np.float32, "float64": np.float64}
+
+
+class Conditioned(_Vectors):
+    """Vectors are arrays of length n; of a matrix only products are known.
+
+    keep: names of the families of vectors that are kept to the end, or "all", which keeps trained matrices and products
+    too; others are forgotten when the last statement that reads them is done.
+    """
+
+    registry = CONDITIONED
+    rows_per_product = 2  # a basis vector and its image
+
+    def __init__(self, program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any], loss: Any, width: int,
+                 seed: int, dtype: type = np.float64, keep: str | Collection[str] = "all") -> None:
+        self.dtype, self.keep = dtype, keep
+        super().__init__(program, sizes, data, loss, width, seed)
+
+    def require_memory(self) -> None:
+        names = kept_names(self.statements, self.keep)
+        ends = last_reads(self.statements, lambda member: member.name in names)
+        self._ends = {s.target: ending for s, ending in zip(self.statements, ends)}
+        self.met = products(self.statements)
+        self.closed = False
+        products_made, row = sum(self.met.values()), float(np.dtype(self.dtype).itemsize) * self.width
+        self.needed = row * (self.rows_per_product * products_made + most_vectors(self.statements, ends))
+        self.left = self.needed if self.keep == "all" else row * sum(s.target.name in names for s in self.statements)
+        self.what = f"program {self.program.name} with {products_made} products of width {self.width}"
+        _checks.memory(self.needed, self.what, ADVICE)
+
+    def after(self, statement: Assign) -> None:
+        for member in self._ends[statement.target]:
+            if not self.given(member, self.program.vectors):  # they would be drawn again
+                self.assigned.pop(member, None)
+
+    def initial_vector(self, vector: Vec) -> np.ndarray:
+        return self.normal(vector, (self.width,)).astype(self.dtype)
+
+    def product(self, matrix: Mat, turned: bool, expression: sp.Expr, vector: np.ndarray, bra: Any) -> np.ndarray:
+        if matrix not in self.matrices:
+            if self.closed:
+                raise ValueError(f"{matrix}: its products were not kept; allowed are those of runs with keep='all'")
+            self.matrices[matrix] = self.unmet(matrix)
+        return self.matrices[matrix].product(turned, vector)
+
+    def unmet(self, matrix: Mat) -> ConditionedMatrix:
+        """A matrix before its first product."""
+        generator = self.generator(matrix)
+
+        def draw(shunned: Orthonormal) -> np.ndarray:
+            return shunned.split(generator.standard_normal(self.width, dtype=self.dtype))[1]
+
+        bases, images = self.rows(matrix, Orthonormal), self.rows(matrix, Rows)
+        return ConditionedMatrix(draw, (Side(bases[0], images[0], bases[0]), Side(bases[1], images[1], bases[1])))
+
+    def rows(self, matrix: Mat, kind: type[AnyRows]) -> tuple[AnyRows, AnyRows]:
+        """Empty, for products with a matrix and with its transpose."""
+        return (kind(self.width, self.dtype, self.met[matrix]), kind(self.width, self.dtype, self.met[matrix]))
+
+    def result(self) -> ProgramRun:
+        """Of a run that is done; what was not asked to be kept is let go."""
+        if self.keep != "all":
+            self.closed, self.matrices = True, {}
+        scalars = {member: value for member, value in self.assigned.items() if kind(member) == "scalar"}
+        vectors = {member: value for member, value in self.assigned.items() if isinstance(member, Vec)}
+        return ProgramRun(self.program, scalars, self.width, vectors, self)
+
+
+def kept_names(statements: Collection[Assign], keep: str | Collection[str]) -> frozenset[str]:
+    """The names of families of vectors to keep; raises ``ValueError`` for those that are not assigned."""
+    names = {s.target.name for s in statements if isinstance(s.target, Vec)}
+    if isinstance(keep, str) and keep == "all":
+        return frozenset(s.target.name for s in statements)
+    if isinstance(keep, str) or not set(keep) <= names:
+        raise ValueError(f"keep: {keep!r} given; allowed are 'all' or some of the names {sorted(names)}")
+    return frozenset(keep)
+
+
+def precision(dtype: Any) -> type:
+    """float32 or float64, from their names or NumPy's types."""
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype))
+    return PRECISIONS[_checks.choice("dtype", name, PRECISIONS)]
+
+
+def run_conditioned(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, width: int = 1024,
+                    seed: int = 0, loss: Any = "mse", dtype: Any = "float64",
+                    keep: str | Collection[str] = "all") -> ProgramRun:
+    """Run any program at width n as ``run_program`` does, without n x n matrices: equal in law, not draw by draw.
+
+    An initial matrix W with entries N(0, 1/n) is met only through its products. Given those made so far, W p for a new
+    direction p is known on what the transpose has met, <q|W p> = <W^T q|p>, and N(0, 1) beyond: exact at every n. Time
+    and memory O(n K) a product, K the products with one matrix; trained matrices are the initial one and a list of
+    outer products.
+
+    sizes, data, loss: as in ``read_program_coefficients``. dtype: "float32" or "float64". keep: names of the families
+    of vectors to keep in ``vectors``, or "all" (products and trained matrices too, so that any expression can be asked
+    for afterwards); the others are forgotten after their last use. Initial vectors are those of ``run_program`` with
+    the same seed.
+
+    Raises ``UnhandledNode`` naming a statement (a ``NonlinearOuter`` is a full matrix), ``ValueError`` for data that
+    does not fit, ``MemoryError`` before the work, ``Divergence`` naming the first value that is not finite.
+    Source: conditioning of Gaussian vectors [gaussian/conditioning]; paper B, appendix E.
+    """
+    n = _checks.positive_integer("width", width)
+    assert n is not None
+    run = Conditioned(program, sizes, data, loss, n, seed, precision(dtype), keep)
+    run.run()
+    return run.result()

@@ -1,0 +1,51 @@
+"""What running a program will need, before it runs: how often matrices are met, and until when vectors are read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Callable, Sequence
+
+import sympy as sp
+
+from ..programs.language import Mat, MatVec, Outer, Vec
+from ..programs.program import Assign
+
+
+def products(statements: Sequence[Assign]) -> Counter[Mat]:
+    """How many products, either way, are made with every initial matrix: those of trained ones count too."""
+    made: dict[sp.Basic, frozenset[Mat]] = {}
+    found: Counter[Mat] = Counter()
+
+    def origins(expression: sp.Expr) -> frozenset[Mat]:
+        return frozenset().union(*(made.get(m, frozenset((m,))) for m in expression.atoms(Mat)))
+
+    for statement in statements:
+        for product in statement.value.atoms(MatVec):
+            found.update(origins(product.matrix))
+        if isinstance(statement.target, Mat):
+            made[statement.target] = origins(statement.value)
+    return found
+
+
+def last_reads(statements: Sequence[Assign], kept: Callable[[Any], bool]) -> list[list[sp.Expr]]:
+    """The vectors and matrices that statement i assigns or reads, and none after it does; without those ``kept``."""
+    last: dict[sp.Expr, int] = {}
+    for i, statement in enumerate(statements):
+        last[statement.target] = i
+        last.update(dict.fromkeys(statement.value.atoms(Vec, Mat), i))
+    ends: list[list[sp.Expr]] = [[] for _ in statements]
+    for member, i in last.items():
+        if isinstance(member, (Vec, Mat)) and not kept(member):
+            ends[i].append(member)
+    return ends
+
+
+def most_vectors(statements: Sequence[Assign], ends: Sequence[Sequence[sp.Expr]]) -> int:
+    """The most vectors that are held at a time; those of outer products stay."""
+    outer = {v for s in statements for o in s.value.atoms(Outer) for v in o.args}
+    most = now = sum(not isinstance(v, Vec) for v in outer)
+    for statement, ending in zip(statements, ends):
+        now += isinstance(statement.target, Vec)
+        most = max(most, now)
+        now -= sum(isinstance(member, Vec) and member not in outer for member in ending)
+    return most

@@ -1,0 +1,150 @@
+"""Training by sampling: real networks of any width without their matrices, and particles at infinite width.
+
+Both run the Tensor Program of the network's training, so that they take every block and activation it can write.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from typing import Any, Callable
+
+import numpy as np
+import sympy as sp
+
+from ..errors import Divergence
+from ..interpreters import Dense, ProgramRun, run_conditioned, run_particles
+from ..interpreters.execution import ProgramDivergence
+from ..parametrizations import DepthScaling
+from ..programs import SGD, ResNet, Task
+from ..programs.builders import BATCH, L, T, program, vector
+from ..programs.language import Family, Moment, Scal, Vec
+from ..programs.program import Assign, Program
+from .details import DenseDetails, nearest_nodes
+from .run import Details, Run
+
+Progress = Callable[[int, int], None]
+SQUARE = Family(Scal, "square")  # of the features of the first step at the read-out
+
+
+@dataclass(frozen=True)
+class Job:
+    """A training as a program with its sizes and data."""
+
+    net: ResNet
+    task: Task
+    opt: SGD
+    scale: DepthScaling
+    depth: int
+
+    def __post_init__(self) -> None:
+        if (self.task.d_in, self.task.d_out) != (1, 1) or self.task.probes is not None:
+            probes = "" if self.task.probes is None else " with probes"
+            raise ValueError(f"task: {self.task!r}{probes} given; methods 'conditioned' and 'particles' take d_in = "
+                             "d_out = 1, without probes")
+
+    @property
+    def batched(self) -> bool:
+        return self.task.batch > 1
+
+    def program(self) -> Program:
+        """With one scalar more, for the scale of fluctuations."""
+        written = program(self.net, self.opt, self.scale, batch=self.batched)
+        ends = tuple(Assign(SQUARE[i], Moment(self._x("x", i, L) ** 2)) for i in range(self.task.batch))
+        return replace(written, body=written.body + ends)
+
+    def sizes(self) -> dict[sp.Symbol, int]:
+        return {T: self.task.steps, L: self.depth, **({BATCH: self.task.batch} if self.batched else {})}
+
+    def data(self) -> dict[str, np.ndarray]:
+        shape = (self.task.steps, self.task.batch) if self.batched else (self.task.steps,)
+        rates = {"eta": self.opt.schedule(self.task.steps)} if isinstance(self.opt.lr, tuple) else {}
+        return {"xi": self.task.inputs.reshape(shape), "y": self.task.targets.reshape(shape), **rates}
+
+    def vectors(self, run: ProgramRun, name: str, nodes: np.ndarray) -> np.ndarray:
+        """x or dx at the nodes, shape (nodes, steps * batch, n)."""
+        return np.array([[run.vectors[self._x(name, row, node)] for row in range(self.task.steps * self.task.batch)]
+                         for node in map(int, nodes)])
+
+    def shaped(self, values: np.ndarray) -> np.ndarray:
+        return values.reshape(self.task.targets.shape)
+
+    def _x(self, name: str, row: int, node: Any) -> Vec:
+        step, sample = divmod(row, self.task.batch)
+        return vector(name)[(step, sample, node) if self.batched else (step, node)]
+
+
+@dataclass(frozen=True)
+class SampledDetails:
+    """Means over batches of particles, each of which answers like a real network."""
+
+    batches: tuple[DenseDetails, ...]
+
+    def covariance(self, forward: bool, layer_times: np.ndarray) -> np.ndarray:
+        return np.mean([batch.covariance(forward, layer_times) for batch in self.batches], axis=0)
+
+    def gamma(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
+        raise ValueError("gamma: sampled kets have no coefficients; nor have those of nonlinear networks")
+
+    def c(self, row_t: int, row_s: int, a: int, p: float) -> float:
+        raise ValueError("c: sampled kets have no base kets; see forward_covariance and backward_covariance")
+
+    def cross_covariance(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
+        return float(np.mean([batch.cross_covariance(row_t, row_s, a, b, p, q) for batch in self.batches]))
+
+    def difference(self, row: int, a: int, p: float, length: float) -> float:
+        return float(np.sqrt(np.mean([batch.difference(row, a, p, length) ** 2 for batch in self.batches])))
+
+
+def train_conditioned(job: Job, width: int, seed: int, dtype: str, layer_times: np.ndarray,
+                      keep: bool) -> Run:
+    """One real network; its error estimate is the scale of what distinguishes one seed from another."""
+    def solve(keep: bool) -> ProgramRun:
+        return placed(lambda: run_conditioned(job.program(), job.sizes(), job.data(), width, seed, job.task.loss, dtype,
+                                              ("x", "dx") if keep else ()))
+
+    solution = solve(keep)
+
+    def details() -> Details:
+        return _details(job, solution if keep else solve(True), layer_times)
+
+    fluctuation = float(np.sqrt(np.max(solution.series("square")) / width))
+    return Run(job.task, job.shaped(solution.series("f")), None, layer_times, "conditioned", job.depth, width,
+               fluctuation, details=details)
+
+
+def train_particles(job: Job, samples: int, batches: int, seed: int, layer_times: np.ndarray,
+                    keep: bool, executor: Executor | None, progress: Progress | None) -> Run:
+    """The mean over batches of particles; its error estimate is the largest standard error of an output."""
+    def solve(keep: bool) -> Any:
+        return placed(lambda: run_particles(job.program(), job.sizes(), job.data(), samples, seed, batches,
+                                            job.task.loss, ("x", "dx") if keep else (), executor=executor,
+                                            progress=progress))
+
+    solution = solve(keep)
+
+    def details() -> Details:
+        known = solution if keep else solve(True)
+        return SampledDetails(tuple(_details(job, run, layer_times) for run in known.batches))
+
+    error = float(np.max(solution.error_series("f")))
+    return Run(job.task, job.shaped(solution.series("f")), None, layer_times, "particles", job.depth, None, error,
+               (f"mean of {batches} batches of {samples} particles; the error is the largest standard error",),
+               details=details)
+
+
+def _details(job: Job, run: ProgramRun, layer_times: np.ndarray) -> DenseDetails:
+    nodes = nearest_nodes(layer_times, job.depth)
+    x, delta = (job.vectors(run, name, nodes) for name in ("x", "dx"))
+    return DenseDetails(Dense(job.shaped(run.series("f")), None, x, delta, 0.0), nodes, job.depth)
+
+
+def placed(work: Callable[[], Any]) -> Any:
+    """Name the training step, and the layer of a vector, where a program diverges."""
+    try:
+        return work()
+    except ProgramDivergence as problem:
+        step, *inner = map(int, problem.target.indices)
+        layer = inner[-1] if isinstance(problem.target, Vec) and inner else None
+        where = f"training diverges at step {step}" + ("" if layer is None else f", layer {layer}")
+        raise Divergence(f"{where}: {problem.target} is not finite", step, layer) from None
