@@ -18,6 +18,9 @@ from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet
 from ..programs.builders import program
 from .exponents import ALPHA, GAMMA, exponents_of
+from .phase_drawing import plot
+from .phase_html import html
+from .phase_picture import Picture, picture
 from .phase_regions import Point, area, corners, crossing, dimension, faces, joined, lines_of
 from .sizes import Exponents
 from .verdict import Verdict, judge
@@ -128,6 +131,25 @@ class PhaseDiagram:
                                      "--" if diversity is None else f"${latex(diversity)}$"]))
         body = " \\\\\n".join(lines)
         return f"\\begin{{tabular}}{{ll{'l' * len(FLAGS)}l}}\n{body}\n\\end{{tabular}}"
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+    @cached_property
+    def picture(self) -> Picture:
+        """What drawings show, as plain data."""
+        return picture(self)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Regions, and the rate towards the limit along lines with a nontrivial one; returns the matplotlib axes.
+
+        ax: where to draw; default a new figure. Raises ``MissingExtra`` without matplotlib.
+        """
+        return plot(self.picture, ax)
+
+    def html(self) -> str:
+        """A piece of HTML that needs nothing but itself: the picture, with what is known of a region as its tooltip."""
+        return html(self.picture)
 
 
 def phase_diagram(net: ResNet | None = None) -> PhaseDiagram:
