@@ -11,8 +11,6 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.classification.phase_picture import FAST, PIECES, SLOW, mixed
 
-SVG = "{http://www.w3.org/2000/svg}"
-
 
 @pytest.fixture(scope="module")
 def linear() -> tp.PhaseDiagram:
@@ -44,11 +42,11 @@ def test_the_page_has_a_tooltip_for_every_region_and_no_address(linear) -> None:
     page = linear.html()
     assert page == linear._repr_html_()
     drawing = ElementTree.fromstring(re.search(r"<svg.*</svg>", page, re.DOTALL)[0])
-    titles = [title.text for title in drawing.iter(f"{SVG}title")]
+    titles = [title.text for title in drawing.iter("title")]
     for shape in linear.picture.shapes:
         assert shape.said in titles
     assert any("at (49/96, 47/96): r = 1/48" in title for title in titles)
-    assert "<script" not in page and set(re.findall(r"https?://[^\"' ]+", page)) == {"http://www.w3.org/2000/svg"}
+    assert "<script" not in page and "http" not in page and "url(" not in page
     assert all(label in unescape(re.sub(r"</tspan><tspan[^>]*>", " ", page))
                for label in ("explodes at initialisation", "Depth-muP"))
 

@@ -17,7 +17,7 @@ def plot(picture: Picture, ax: Any = None) -> Any:
         import matplotlib.pyplot as plt
     except ImportError:
         raise MissingExtra("matplotlib", "report", "PhaseDiagram.plot") from None
-    return draw(picture, plt.subplots(figsize=(6.4, 5.4), layout="constrained")[1] if ax is None else ax)
+    return draw(picture, plt.subplots(figsize=(7.4, 5.2), layout="constrained")[1] if ax is None else ax)
 
 
 def draw(picture: Picture, ax: Any, here: tuple[float, float] | None = None) -> Any:

@@ -38,7 +38,7 @@ class _Sheet:
         body = "\n".join([*parts, *marked, *(self.label(shape) for shape in shapes if shape.label), *self.axes(),
                           *(self.color_bar() if self.picture.has_rates else [])])
         return (f'<div class="tpcalc-phase"><style>{LOOK[2]}</style>\n'
-                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width:g} {self.height:g}" '
+                f'<svg viewBox="0 0 {self.width:g} {self.height:g}" '
                 f'width="{self.width:g}" height="{self.height:g}" role="img" '
                 f'aria-label="phase diagram of depth scalings" style="{LOOK[0]}">\n{body}\n</svg></div>')
 
@@ -69,7 +69,8 @@ class _Sheet:
         if shape.dimension == 2:
             rows = "".join(f'<tspan x="{x:.1f}" dy="{LINE if i else 0}">{escape(line)}</tspan>'
                            for i, line in enumerate(shape.lines))
-            return f'<text x="{x:.1f}" y="{y - LINE * (len(shape.lines) - 1) / 2:.1f}" text-anchor="middle">{rows}</text>'
+            top = y - LINE * (len(shape.lines) - 1) / 2
+            return f'<text x="{x:.1f}" y="{top:.1f}" text-anchor="middle">{rows}</text>'
         if shape.dimension == 0:
             return f'<text x="{x - 12:.1f}" y="{y + LINE:.1f}" text-anchor="end">{escape(shape.label)}</text>'
         turn = math.radians(shape.angle)
