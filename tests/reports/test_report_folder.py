@@ -21,8 +21,8 @@ from tpcalc.reports.cli import main
 
 from .conftest import SMALL, Written
 
-TABLES = ("convergence", "training", "networks", "verdict", "exponents")
-FIGURES = ("convergence", "training", "networks", "exponents")
+TABLES = ("convergence", "training", "networks", "verdict", "exponents", "regions")
+FIGURES = ("convergence", "training", "networks", "exponents", "plane")
 
 
 def numbers(written: Written) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def test_every_file_is_there(written: Written) -> None:
     assert written.status == 0
     expected = {"index.html", "report.tex", "report.json", "outputs.csv", *(f"{table}.csv" for table in TABLES)}
     expected |= {f"figures/{figure}.{form}" for figure in FIGURES for form in ("svg", "pdf", "png")}
-    expected |= {f"stages/{stage}.json" for stage in ("derivation", "classification", "convergence", "networks")}
+    expected |= {f"stages/{stage}.json" for stage in ("derivation", "classification", "plane", "convergence", "networks")}
     found = {p.relative_to(written.folder).as_posix() for p in written.folder.rglob("*") if p.is_file()}
     assert found == expected and all((written.folder / name).stat().st_size > 0 for name in found)
 
@@ -77,6 +77,15 @@ def test_the_verdict_is_that_of_classify(written: Written) -> None:
     for row in found["rows"]:
         if row["measured"] is not None:
             assert abs(row["measured"] - row["derived_value"]) < 0.01
+
+
+def test_regions_are_those_of_the_phase_diagram(written: Written) -> None:
+    regions = tp.phase_diagram().regions
+    assert read_csv(written.folder / "regions.csv") == [one.row for one in regions]
+    assert [row["name"] for row in numbers(written)["plane"]["rows"]] == [one.name for one in regions]
+    text = page(written)
+    assert text.count('data-part="area"') == sum(one.dimension == 2 for one in regions)
+    assert "rate of convergence L^-r" in text and 'r="11"' in text  # the circle around the report's own scaling
 
 
 def test_tables_are_the_numbers_of_the_json(written: Written) -> None:
