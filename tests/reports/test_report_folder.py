@@ -38,7 +38,8 @@ def test_every_file_is_there(written: Written) -> None:
     assert written.status == 0
     expected = {"index.html", "report.tex", "report.json", "outputs.csv", *(f"{table}.csv" for table in TABLES)}
     expected |= {f"figures/{figure}.{form}" for figure in FIGURES for form in ("svg", "pdf", "png")}
-    expected |= {f"stages/{stage}.json" for stage in ("derivation", "classification", "plane", "convergence", "networks")}
+    stages = ("derivation", "classification", "plane", "convergence", "networks")
+    expected |= {f"stages/{stage}.json" for stage in stages}
     found = {p.relative_to(written.folder).as_posix() for p in written.folder.rglob("*") if p.is_file()}
     assert found == expected and all((written.folder / name).stat().st_size > 0 for name in found)
 
