@@ -158,17 +158,17 @@ def copy(written: Written, folder: Path) -> list[str]:
 def test_a_second_run_reuses_all_stages(written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                         capsys: pytest.CaptureFixture[str]) -> None:
     arguments = copy(written, tmp_path / "copy")
-    for name in ("derive", "converge", "compare_networks", "judge"):
+    for name in ("derive", "converge", "compare_networks", "judge", "divide"):
         monkeypatch.setattr(reports, name, lambda *a, **k: pytest.fail("computed again"))
     assert main(arguments) == 0
-    assert capsys.readouterr().out.count("as computed before") == 4
+    assert capsys.readouterr().out.count("as computed before") == 5
     assert (tmp_path / "copy" / "index.html").read_text() == page(written)
 
 
 def test_other_options_compute_again(written: Written, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = copy(written, tmp_path / "copy")
     assert main([*arguments, "--seed", "7"]) == 0
-    assert capsys.readouterr().out.count("as computed before") == 3
+    assert capsys.readouterr().out.count("as computed before") == 4
     assert main([*arguments, "--seed", "7", "--fresh"]) == 0
     assert "as computed before" not in capsys.readouterr().out
 
@@ -178,7 +178,7 @@ def test_a_damaged_stage_is_computed_again(written: Written, tmp_path: Path,
     arguments = copy(written, tmp_path / "copy")
     (tmp_path / "copy" / "stages" / "networks.json").write_text('{"key": "')
     assert main(arguments) == 0
-    assert capsys.readouterr().out.count("as computed before") == 3
+    assert capsys.readouterr().out.count("as computed before") == 4
 
 
 def test_an_interruption_keeps_what_was_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
@@ -193,21 +193,21 @@ def test_an_interruption_keeps_what_was_finished(tmp_path: Path, monkeypatch: py
     assert err.count("\n") == 1 and str(tmp_path) in err
     assert (tmp_path / "convergence.csv").exists() and "interrupted" in (tmp_path / "index.html").read_text()
     assert main(["report", *SMALL, "--no-pdf", "-o", str(tmp_path)]) == 0
-    assert capsys.readouterr().out.count("as computed before") == 3
+    assert capsys.readouterr().out.count("as computed before") == 4
 
 
 def test_a_stage_that_diverges_leaves_the_rest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status = main(["report", *SMALL, "--steps", "6", "--lr", "1e60", "--no-pdf", "-o", str(tmp_path)])
     err = capsys.readouterr().err
     assert status == 2 and err.count("\n") == 1 and "convergence" in err and "step" in err
-    assert "Depth-muP" in (tmp_path / "index.html").read_text()
+    assert "<strong>Depth-muP</strong>" in (tmp_path / "index.html").read_text()
     assert "convergence" in json.loads((tmp_path / "report.json").read_text())["failures"]
 
 
 def test_a_scaling_without_a_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", *SMALL, "--alpha", "1/2", "--gamma", "0.25", "--no-pdf", "-o", str(tmp_path)]) == 0
     text = (tmp_path / "index.html").read_text()
-    assert "There is no limit" in text and "unstable in training" in text
+    assert "There is no limit" in text and "<strong>unstable in training</strong>" in text
 
 
 def test_without_tex(tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch,
