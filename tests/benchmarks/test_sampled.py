@@ -79,7 +79,7 @@ def test_particles_are_linear_in_depth_and_in_samples(record: Record) -> None:
 
 
 def test_particles_against_real_networks_at_equal_error(record: Record) -> None:
-    """tanh, T = 4, L = 8. The time to a given error goes like the variance: the ratio of seconds times squared error."""
+    """tanh, T = 4, L = 8. Time to a given error goes like the variance: seconds times squared error are compared."""
     reference = run_particles(PROGRAM, {T: 4, L: 8}, data(4), 2**15, batches=16, keep=()).series("f")
 
     def cost(values: Callable[[int], np.ndarray]) -> float:
