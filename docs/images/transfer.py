@@ -41,7 +41,8 @@ class Sweeps:
         self.executor, self.folder = executor, folder
 
     def run(self, task: tp.Task, scalings: list[tp.DepthScaling], depths: list, rates: np.ndarray) -> tp.Transfer:
-        return tp.transfer(tp.ResNet("linear"), task, tp.SGD(lr=1.0), scalings, depths, rates, self.executor, self.folder)
+        return tp.transfer(tp.ResNet("linear"), task, tp.SGD(lr=1.0), scalings, depths, rates, self.executor,
+                           self.folder)
 
     def digits(self, name: str) -> list[tp.Transfer]:
         """Finite depths, then infinite depth, which costs most where learning rates are far too large."""
