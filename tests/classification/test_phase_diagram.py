@@ -21,7 +21,9 @@ BLOCK = tp.ResNet("linear", "mlp")
 # Points of small denominators often lie on lines; a second coordinate is also drawn on kappa = 0 itself.
 numbers = st.fractions(min_value=-2, max_value=3, max_denominator=6)
 points = st.one_of(st.tuples(numbers, numbers), numbers.map(lambda a: (a, 1 - a)),
-                   numbers.map(lambda g: (Fraction(1, 2), g)), numbers.map(lambda a: (a, Fraction(0))))
+                   numbers.map(lambda g: (Fraction(1, 2), g)), numbers.map(lambda a: (a, Fraction(0))),
+                   st.tuples(numbers, st.sampled_from([Fraction(-1, 6), Fraction(0), Fraction(1, 6)])).map(
+                       lambda one: (1 - 2 * one[0] + one[1], one[0])))  # about where linearisation errs by 1/L
 
 
 @cache
@@ -107,6 +109,13 @@ def test_exactly_one_point_is_depth_mup_and_it_is_a_region(linear) -> None:
     assert set(own.conditions) == {sp.Eq(2 * ALPHA, 1), sp.Eq(ALPHA + GAMMA, 1)}
 
 
+def test_linearising_a_layer_errs_by_less_than_its_share_above_a_line(linear) -> None:
+    """Definition G.1: L^(-alpha - 2 gamma) against 1/L; on the line itself the error stays."""
+    for a, g in ((2, -H), (3, -1), (sp.Rational(9, 5), -sp.Rational(2, 5))):
+        assert linear.at(a, g).verdict.layerwise_linear is False
+        assert linear.at(a + sp.Rational(1, 9), g).verdict.layerwise_linear is True
+
+
 def test_larger_regions_come_first_and_fill_the_box(linear) -> None:
     sizes = [(one.dimension, area(one.vertices)) for one in linear.regions]
     assert sizes == sorted(sizes, reverse=True)
@@ -146,6 +155,12 @@ def test_bad_input_is_named(linear) -> None:
 
 # The arrangement itself, for any lines and any kinds of faces.
 forms = st.builds(lambda a, g, c: Affine((Fraction(a), Fraction(g)), Fraction(c)), *[st.integers(-2, 2)] * 3)
+
+
+def test_a_line_has_one_form() -> None:
+    form = Affine((Fraction(1), Fraction(-2)), Fraction(3))
+    assert len(lines_of([form, form * -1, form * Fraction(5, 2)])) == 1
+    assert lines_of([Affine.number(1, 2), Affine.number(0, 2)]) == ()
 
 
 @settings(max_examples=60, deadline=None)
