@@ -9,6 +9,7 @@ Takes some minutes on two cores. With a folder as argument, finished trainings a
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -41,8 +42,8 @@ class Sweeps:
         self.executor, self.folder = executor, folder
 
     def run(self, task: tp.Task, scalings: list[tp.DepthScaling], depths: list, rates: np.ndarray) -> tp.Transfer:
-        return tp.transfer(tp.ResNet("linear"), task, tp.SGD(lr=1.0), scalings, depths, rates, self.executor,
-                           self.folder)
+        net, opt = tp.ResNet("linear"), tp.SGD(lr=1.0)
+        return tp.transfer(net, task, opt, scalings, depths, rates, self.executor, self.folder)
 
     def digits(self, name: str) -> list[tp.Transfer]:
         """Finite depths, then infinite depth, which costs most where learning rates are far too large."""
@@ -103,7 +104,8 @@ def draw_multipliers(axis: Axes, sweeps: Sweeps) -> None:
 
 def draw(path: Path, folder: str | None) -> None:
     figure = Figure(figsize=(12, 7.2), layout="constrained")
-    above, below = np.ravel(figure.subfigures(2, 1))
+    rows: Any = figure.subfigures(2, 1)
+    above, below = rows
     losses, others = above.subplots(1, 4, sharey=True), below.subplots(1, 3)
     with ProcessPoolExecutor(2) as executor:
         sweeps = Sweeps(executor, folder)
