@@ -65,7 +65,7 @@ def test_two_matrices_and_trained_ends() -> None:
 
 def test_batches() -> None:
     recursion = tp.recursion(tp.kets(tp.program(tp.ResNet(), tp.SGD(0.7), SCALE, batch=True)))
-    data = {"xi": [[1.0, 0.8], [-0.6, 0.4]], "y": [1.0, -0.7], "alpha": 0.6, "gamma": 0.3}
+    data = {"xi": [[1.0, 0.8], [-0.6, 0.4]], "y": [[1.0, -0.7], [0.3, 0.2]], "alpha": 0.6, "gamma": 0.3}
     checks = tp.check_steps(recursion, {"T": 2, "L": 2, "B": 2}, data)
     assert len(checks) > 30 and max(check.difference for check in checks) < 1e-13
 
