@@ -52,3 +52,16 @@ def test_depth_two_to_the_eighteen_needs_a_few_times_steps_squared_depth(record:
     record("peak memory at L = 2^18, T = 10", f"{multiple:.1f} T^2 L doubles = {int(answer.stdout) / 2**30:.2f} GiB",
            "<= 12 T^2 L")
     assert multiple <= 12
+
+
+def test_kept_nodes_need_no_more(record: Record) -> None:
+    """T = 200 at L = 64 with keep_nodes, and their covariances: 4 GiB at T = 1000 are 8.4 T^2 L doubles."""
+    rng = np.random.default_rng(0)
+    task = tp.Task(0.7 * rng.normal(size=200), rng.normal(size=200))
+    tracemalloc.start()
+    run = tp.train(NET, task, tp.SGD(0.1), SCALE, 64, keep_nodes=[0, 0.5, 1])
+    assert run.forward_covariance.shape == (3, 200, 200)
+    multiple = tracemalloc.get_traced_memory()[1] / (200**2 * 64 * 8)
+    tracemalloc.stop()
+    record("peak memory with keep_nodes, L = 64, T = 200", f"{multiple:.1f} T^2 L doubles", "<= 8 T^2 L")
+    assert 3 < multiple <= 8
