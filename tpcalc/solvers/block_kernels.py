@@ -24,6 +24,8 @@ class DerivedBlock:
     which the linear block's densities are paper B's Proposition C.4.
     """
 
+    is_linear = False
+
     def __init__(self, net: ResNet) -> None:
         kernels = derive_block_kernels(net)
         self.has_diagonal = any(expression != 0 for expression in kernels.diagonal)
