@@ -12,6 +12,7 @@ from .classification import Diversity as Diversity, Verdict as Verdict, classify
 from .classification import Interaction as Interaction, interactions as interactions
 from .classification import measure_diversity as measure_diversity, measure_exponents as measure_exponents
 from .classification import Audit as Audit, NamedRecipes as NamedRecipes, Recipe as Recipe
+from .classification import PhaseDiagram as PhaseDiagram, PhaseRegion as PhaseRegion, phase_diagram as phase_diagram
 from .classification import audit as audit, named_recipes as named_recipes, recipe as recipe
 from .codegen import Recursion as Recursion, recursion as recursion
 from .errors import Divergence as Divergence, MissingExtra as MissingExtra

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import tpcalc as tp
 from tpcalc.classification.exponents import ALPHA, GAMMA
 from tpcalc.classification.verdict import judge
+from tpcalc.programs.language import MatVec
 from tpcalc.solvers.limit_cell import limit_cell
 
 # alpha, gamma: output stable, stable, nontrivial, faithful (both), feature learning, diversity exponent.
@@ -205,3 +206,18 @@ def test_two_matrix_blocks_change_their_output_as_derived(alpha, gamma) -> None:
     slope = np.polyfit(np.log(depths[1:]), np.log(outputs[1:]), 1)[0]
     derived = tp.classify(alpha, gamma, tp.ResNet("linear", "mlp")).exponents["change of f"]
     assert slope == pytest.approx(float(derived), abs=0.06)
+
+
+def uncentred(branch):
+    """A user's own block: phi(W x) with its mean left in."""
+    return branch.let("z", branch.phi(branch.let("h", MatVec(branch.weights(), branch.x))))
+
+
+def test_a_mean_that_stays_adds_up_coherently() -> None:
+    """relu without mean subtraction needs alpha >= 1; an odd activation has no mean, by symmetry, at any step."""
+    relu, tanh = (tp.ResNet(phi, block=uncentred) for phi in ("relu", "tanh"))
+    half, line = tp.classify(H, H, relu), tp.classify(sp.Rational(3, 4), sp.Rational(1, 4), relu)
+    assert not half.stable_at_init and "exp(L^(1/2))" in half.reasons[0]
+    assert not line.stable_at_init and "exp(L^(1/4))" in line.reasons[0]
+    assert tp.classify(1, 0, relu).name == tp.classify(1, 0).name
+    assert tp.classify(H, H, tanh).name == tp.classify(sp.Rational(1, 2), H, tp.ResNet("tanh")).name == "Depth-muP"

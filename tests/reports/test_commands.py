@@ -56,6 +56,20 @@ def test_classify(alpha: str, gamma: str, capsys: pytest.CaptureFixture[str]) ->
     assert verdict.latex() in printed(capsys, f"classify --alpha {alpha} --gamma {gamma} --latex")
 
 
+def test_classify_takes_other_networks(capsys: pytest.CaptureFixture[str]) -> None:
+    verdict = tp.classify(0.5, 0.5, tp.ResNet("relu", "pre"))
+    found = json.loads(printed(capsys, "classify --phi relu --block pre --json"))
+    assert found["reasons"] == list(verdict.reasons) and verdict.reasons != tp.classify(0.5, 0.5).reasons
+
+
+def test_classify_prints_the_plane(capsys: pytest.CaptureFixture[str]) -> None:
+    diagram = tp.phase_diagram(tp.ResNet("linear", "mlp"))
+    assert printed(capsys, "classify --plane --block mlp").strip() == str(diagram)
+    assert printed(capsys, "classify --plane --block mlp --latex").strip() == diagram.latex()
+    found = json.loads(printed(capsys, "classify --plane --block mlp --json"))
+    assert found["regions"] == [one.row for one in diagram.regions] and found["block"] == "mlp"
+
+
 def test_classify_measures(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(printed(capsys, "classify --alpha 3/4 --gamma 1/4 --measure --depths 64:1024 --json"))
     measured = {row["name"]: row for row in found["rows"] if row["measured"] is not None}

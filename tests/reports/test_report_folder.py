@@ -21,8 +21,8 @@ from tpcalc.reports.cli import main
 
 from .conftest import SMALL, Written
 
-TABLES = ("convergence", "training", "networks", "verdict", "exponents")
-FIGURES = ("convergence", "training", "networks", "exponents")
+TABLES = ("convergence", "training", "networks", "verdict", "exponents", "regions")
+FIGURES = ("convergence", "training", "networks", "exponents", "plane")
 
 
 def numbers(written: Written) -> dict[str, Any]:
@@ -38,7 +38,8 @@ def test_every_file_is_there(written: Written) -> None:
     assert written.status == 0
     expected = {"index.html", "report.tex", "report.json", "outputs.csv", *(f"{table}.csv" for table in TABLES)}
     expected |= {f"figures/{figure}.{form}" for figure in FIGURES for form in ("svg", "pdf", "png")}
-    expected |= {f"stages/{stage}.json" for stage in ("derivation", "classification", "convergence", "networks")}
+    stages = ("derivation", "classification", "plane", "convergence", "networks")
+    expected |= {f"stages/{stage}.json" for stage in stages}
     found = {p.relative_to(written.folder).as_posix() for p in written.folder.rglob("*") if p.is_file()}
     assert found == expected and all((written.folder / name).stat().st_size > 0 for name in found)
 
@@ -77,6 +78,15 @@ def test_the_verdict_is_that_of_classify(written: Written) -> None:
     for row in found["rows"]:
         if row["measured"] is not None:
             assert abs(row["measured"] - row["derived_value"]) < 0.01
+
+
+def test_regions_are_those_of_the_phase_diagram(written: Written) -> None:
+    regions = tp.phase_diagram().regions
+    assert read_csv(written.folder / "regions.csv") == [one.row for one in regions]
+    assert [row["name"] for row in numbers(written)["plane"]["rows"]] == [one.name for one in regions]
+    text = page(written)
+    assert text.count('data-part="area"') == sum(one.dimension == 2 for one in regions)
+    assert "rate of convergence L^-r" in text and 'r="11"' in text  # the circle around the report's own scaling
 
 
 def test_tables_are_the_numbers_of_the_json(written: Written) -> None:
@@ -148,17 +158,17 @@ def copy(written: Written, folder: Path) -> list[str]:
 def test_a_second_run_reuses_all_stages(written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                         capsys: pytest.CaptureFixture[str]) -> None:
     arguments = copy(written, tmp_path / "copy")
-    for name in ("derive", "converge", "compare_networks", "judge"):
+    for name in ("derive", "converge", "compare_networks", "judge", "divide"):
         monkeypatch.setattr(reports, name, lambda *a, **k: pytest.fail("computed again"))
     assert main(arguments) == 0
-    assert capsys.readouterr().out.count("as computed before") == 4
+    assert capsys.readouterr().out.count("as computed before") == 5
     assert (tmp_path / "copy" / "index.html").read_text() == page(written)
 
 
 def test_other_options_compute_again(written: Written, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = copy(written, tmp_path / "copy")
     assert main([*arguments, "--seed", "7"]) == 0
-    assert capsys.readouterr().out.count("as computed before") == 3
+    assert capsys.readouterr().out.count("as computed before") == 4
     assert main([*arguments, "--seed", "7", "--fresh"]) == 0
     assert "as computed before" not in capsys.readouterr().out
 
@@ -168,7 +178,7 @@ def test_a_damaged_stage_is_computed_again(written: Written, tmp_path: Path,
     arguments = copy(written, tmp_path / "copy")
     (tmp_path / "copy" / "stages" / "networks.json").write_text('{"key": "')
     assert main(arguments) == 0
-    assert capsys.readouterr().out.count("as computed before") == 3
+    assert capsys.readouterr().out.count("as computed before") == 4
 
 
 def test_an_interruption_keeps_what_was_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
@@ -183,21 +193,21 @@ def test_an_interruption_keeps_what_was_finished(tmp_path: Path, monkeypatch: py
     assert err.count("\n") == 1 and str(tmp_path) in err
     assert (tmp_path / "convergence.csv").exists() and "interrupted" in (tmp_path / "index.html").read_text()
     assert main(["report", *SMALL, "--no-pdf", "-o", str(tmp_path)]) == 0
-    assert capsys.readouterr().out.count("as computed before") == 3
+    assert capsys.readouterr().out.count("as computed before") == 4
 
 
 def test_a_stage_that_diverges_leaves_the_rest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status = main(["report", *SMALL, "--steps", "6", "--lr", "1e60", "--no-pdf", "-o", str(tmp_path)])
     err = capsys.readouterr().err
     assert status == 2 and err.count("\n") == 1 and "convergence" in err and "step" in err
-    assert "Depth-muP" in (tmp_path / "index.html").read_text()
+    assert "<strong>Depth-muP</strong>" in (tmp_path / "index.html").read_text()
     assert "convergence" in json.loads((tmp_path / "report.json").read_text())["failures"]
 
 
 def test_a_scaling_without_a_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", *SMALL, "--alpha", "1/2", "--gamma", "0.25", "--no-pdf", "-o", str(tmp_path)]) == 0
     text = (tmp_path / "index.html").read_text()
-    assert "There is no limit" in text and "unstable in training" in text
+    assert "There is no limit" in text and "<strong>unstable in training</strong>" in text
 
 
 def test_without_tex(tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch,

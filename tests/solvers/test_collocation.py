@@ -10,8 +10,9 @@ from hypothesis import given, settings, strategies as st
 
 from tpcalc.errors import Divergence
 from tpcalc.programs import SGD, Task
+from tpcalc.solvers import element
 from tpcalc.solvers.blocks import LinearBlock, Pairs
-from tpcalc.solvers.collocation import CollocationMedium, NotContracting, solve_limit
+from tpcalc.solvers.collocation import CollocationMedium, TooCoarse, solve_limit
 from tpcalc.solvers.covariances import at_times, backward_covariance, forward_covariance
 from tpcalc.solvers.medium import Rows
 from tpcalc.solvers.mesh import Mesh
@@ -42,6 +43,7 @@ class SineBlock:
     """G phi(W x) with phi(u) = sin(u + shift), centred: kernels in closed form."""
 
     has_diagonal = True
+    is_linear = False
 
     def __init__(self, shift: float) -> None:
         self.shift = shift
@@ -196,16 +198,50 @@ def test_a_nonlinear_block_enters_through_its_kernels(shift: float, noise: float
 
 
 def test_large_learning_rates_need_elements() -> None:
-    with pytest.raises(NotContracting):
+    """They say where; uniform ones short enough agree."""
+    with pytest.raises(TooCoarse) as caught:
         collocate(FIRST, SGD(4.0), Mesh.uniform(1, 16))
+    assert caught.value.step == 2 and all(0 < cut < 1 for cut in caught.value.cuts)
     steps: list[int] = []
     limit = solve_limit(FIRST, SGD(4.0), 1.0, 1.0, "plain", after_step=steps.append)
-    assert limit.medium.mesh.elements > 8 and steps[-4:] == [0, 1, 2, 3]
+    assert 8 < limit.medium.mesh.elements < 20 and steps[-4:] == [0, 1, 2, 3]
     other, _ = collocate(FIRST, SGD(4.0), Mesh.uniform(90, 14))
     difference = np.max(np.abs(limit.trace.outputs - other))
     assert difference < limit.error < 1e-11 and np.max(np.abs(other)) > 8
     coarse, fine = (reflect(FIRST, SGD(4.0), n)[0] for n in (4096, 8192))
     np.testing.assert_allclose(2 * fine - coarse, limit.trace.outputs, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("rate, elements", [(32.0, 60), pytest.param(460.0, 300, marks=pytest.mark.slow)])
+def test_outputs_of_a_thousand(rate: float, elements: int) -> None:
+    """Rates of 10^4 and more in layer time, of which only the ends of the network show anything: graded elements.
+
+    f_1 = eta e <xi_1 xi_0> y_0 is known; later outputs do not depend on the mesh.
+    """
+    limit = solve_limit(FIRST, SGD(rate), 1.0, 1.0, "plain")
+    f = limit.trace.outputs.ravel()
+    mesh = limit.medium.mesh
+    assert abs(f[1] - rate * np.e * 0.8) <= limit.error < 1e-6 * f[1]
+    assert mesh.elements < elements and np.min(mesh.lengths[[0, -1]]) < 1e-3 * np.max(mesh.lengths)
+    halved, _ = collocate(FIRST, SGD(rate), mesh.bisect(np.ones(mesh.elements, dtype=bool)))
+    assert np.max(np.abs(halved.ravel() - f)) <= limit.error
+
+
+@pytest.mark.parametrize("samples", ["plain", "effective"])
+@pytest.mark.parametrize("constant, value", [("ITERATIONS", 0), ("COMPOSED", 0)])
+def test_rows_are_the_same_however_they_are_solved(constant: str, value: int, samples: str,
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    """Picard's iteration, the collocation equations solved directly, operators never composed."""
+    draw = np.random.default_rng(3)
+    task = Task(draw.normal(size=(3, 2, 2)) / 2, draw.normal(size=(3, 2, 1)), probes=draw.normal(size=(2, 2)))
+    opt, mesh = SGD(0.5, momentum=0.4, weight_decay=0.3), Mesh.uniform(2, 16)
+    expected, before = collocate(task, opt, mesh, samples, noise=0.8)
+    monkeypatch.setattr(element, constant, value)
+    outputs, medium = collocate(task, opt, mesh, samples, noise=0.8)
+    np.testing.assert_allclose(outputs, expected, rtol=0, atol=1e-13)
+    for name in ("P", "Q", "S", "R", "A", "B", "C0", "C1"):
+        one, two = getattr(medium, name), getattr(before, name)
+        np.testing.assert_allclose(one, two, rtol=0, atol=1e-12 * np.max(np.abs(two)))
 
 
 def test_error_estimate_bounds_the_error() -> None:

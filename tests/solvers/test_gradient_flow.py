@@ -73,7 +73,7 @@ def test_it_starts_and_goes_on_with_the_tangent_kernel(depth: Any) -> None:
     kernel = np.e if depth is tp.oo else 1.2**4
     assert abs((4 * start[1] - start[2]) / 1e-3 / kernel - 1) < 1e-5  # second order at t = 0
     points, time = 8, 0.2
-    flow = tp.gradient_flow(NET, ONE, time, SCALE, depth, points).outputs[:, 0, 0]
+    flow = tp.gradient_flow(NET, ONE, time, SCALE, depth, points, 1e-6).outputs[:, 0, 0]
     slope = (flow[2] - 8 * flow[3] + 8 * flow[5] - flow[6]) / 12
     speeds = []
     for steps in (12, 24):

@@ -48,13 +48,27 @@ def test_the_error_estimate_bounds_the_difference_of_two_indexings() -> None:
     assert np.max(np.abs(run.outputs - plain.outputs)) < 20 * run.error_estimate
 
 
-def test_one_scalar_a_step_takes_the_packed_kernel_unless_nodes_are_kept() -> None:
-    """The two give the same to round-off, not bit for bit: this tells which one ran."""
+def test_one_scalar_a_step_takes_the_packed_kernel() -> None:
+    """The two kernels give the same to round-off, not bit for bit: this tells which one ran."""
     task = tp.Task((1, 0.8, -0.6, 1.1), (1, -0.7, 0.5, 1.2))
     packed, _ = reflect(task, tp.SGD(1.0), SCALE, 64, "plain", packed=True)
-    block, _ = reflect(task, tp.SGD(1.0), SCALE, 64, "plain")
-    assert np.array_equal(tp.train(NET, task, tp.SGD(1.0), SCALE, 64).outputs, packed.outputs)
-    assert np.array_equal(tp.train(NET, task, tp.SGD(1.0), SCALE, 64, keep_nodes="all").outputs, block.outputs)
+    for kept in (None, "all"):
+        assert np.array_equal(tp.train(NET, task, tp.SGD(1.0), SCALE, 64, keep_nodes=kept).outputs, packed.outputs)
+
+
+@pytest.mark.parametrize("opt", [tp.SGD(0.7, momentum=0.4), tp.SGD(0.5, weight_decay=2.0, decoupled=True)], ids=str)
+def test_packed_solutions_unpack_to_the_blocked_ones(opt: tp.SGD) -> None:
+    """The second optimizer forgets its initial weights altogether, rho = 0."""
+    task = tp.Task((1, 0.8, -0.6, 1.1), (1, -0.7, 0.5, 1.2))
+    _, packed = reflect(task, opt, SCALE, 12, "plain", packed=True)
+    _, block = reflect(task, opt, SCALE, 12, "plain")
+    assert isinstance(packed, PackedReflectionMedium)
+    solution = packed.solution()
+    for name in ("P", "Q", "S", "R", "A", "B", "C0", "C1"):
+        one, two = getattr(solution, name), getattr(block, name)
+        assert_close(one[:], two, 1e-13)
+        assert_close(one[-1], two[-1], 1e-13, two)
+        assert_close(one[3:9:2], two[3:9:2], 1e-13, two)
 
 
 def test_depth_one_is_one_matrix() -> None:

@@ -5,6 +5,7 @@ from .classify import classify as classify
 from .diversity import Differences as Differences, Diversity as Diversity, measure_diversity as measure_diversity
 from .evidence import Measured as Measured, measure_exponents as measure_exponents
 from .interactions import Interaction as Interaction, interactions as interactions
+from .phase_diagram import PhaseDiagram as PhaseDiagram, PhaseRegion as PhaseRegion, phase_diagram as phase_diagram
 from .recipe import Recipe as Recipe, recipe as recipe
 from .table import NamedRecipes as NamedRecipes, named_recipes as named_recipes
 from .verdict import Verdict as Verdict

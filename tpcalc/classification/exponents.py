@@ -47,12 +47,6 @@ def general_equations(net: ResNet) -> KetEquations | RecursionEquations:
     return derive_recursion(equations) if net.is_linear else equations
 
 
-def exponents_at(net: ResNet, alpha: sp.Expr, gamma: sp.Expr) -> dict[str, sp.Expr]:
-    """Values at a point, and with them ``explosions`` and ``grows``."""
-    region, found = region_of(net, alpha, gamma)
-    return found.at(() if region.size == 0 else point_of({ALPHA: alpha, GAMMA: gamma}, (ALPHA, GAMMA)))
-
-
 def region_of(net: ResNet, alpha: sp.Expr, gamma: sp.Expr) -> tuple[Region, Exponents]:
     """The region that a point lies in, and the exponents there; of a rational point, the point itself."""
     if not net.is_linear and alpha.is_Rational and gamma.is_Rational:

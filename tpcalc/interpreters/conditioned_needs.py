@@ -41,11 +41,13 @@ def last_reads(statements: Sequence[Assign], kept: Callable[[Any], bool]) -> lis
 
 
 def most_vectors(statements: Sequence[Assign], ends: Sequence[Sequence[sp.Expr]]) -> int:
-    """The most vectors that are held at a time; those of outer products stay."""
+    """The most vectors that are held at a time, initial ones included; those of outer products stay."""
     outer = {v for s in statements for o in s.value.atoms(Outer) for v in o.args}
-    most = now = sum(not isinstance(v, Vec) for v in outer)
+    initial = {v for s in statements for v in s.value.atoms(Vec)} - {s.target for s in statements}
+    held = outer | initial
+    most = now = len(initial) + sum(not isinstance(v, Vec) for v in outer)
     for statement, ending in zip(statements, ends):
         now += isinstance(statement.target, Vec)
         most = max(most, now)
-        now -= sum(isinstance(member, Vec) and member not in outer for member in ending)
+        now -= sum(isinstance(member, Vec) and member not in held for member in ending)
     return most

@@ -129,7 +129,7 @@ class ParticleRun(Reading):
 
 def mean_and_error(values: Sequence[Any]) -> tuple[float, float]:
     """Of independent values: their mean, and its standard error."""
-    return float(np.mean(values)), float(np.std(values, ddof=1)) / np.sqrt(len(values))
+    return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
 def run_particles(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, samples: int = 4096,

@@ -15,7 +15,8 @@ from .entry import Entry
 from .status import Status
 
 READINGS = {"coefficients": "tensor_programs_vi/lemma_d1", "reflection": "tpcalc/reflection_form",
-            "collocation": "tensor_programs_vi/proposition_d2", "dense": "tensor_programs_vi/program_1"}
+            "collocation": "tensor_programs_vi/proposition_d2", "dense": "tensor_programs_vi/program_1",
+            "particles": "tensor_programs_vi/definition_c1", "conditioned": "gaussian/conditioning"}
 RESULTS = ((Program, "tensor_programs_vi/program_1"), (KetEquations, "tensor_programs_vi/ket_equations"),
            (RecursionEquations, "tensor_programs_vi/recursion_h3"), (Convergence, "tensor_programs_vi/proposition_d2"),
            (CauchyDifferences, "tensor_programs_vi/theorem_d3"))

@@ -33,6 +33,17 @@ def grows(factor: sp.Expr) -> bool:
     return bool(entrywise.growth(one_ket(factor)[1]))
 
 
+def parity(product: sp.Expr) -> int:
+    """1 where a product keeps its sign when all kets change theirs, -1 where it changes it too, 0 for neither."""
+    found = 1
+    for factor in factors_of(product):
+        if isinstance(factor, (Ket, Hat)):
+            found = -found
+        elif random_parts(factor):
+            found *= entrywise.parity(one_ket(factor)[1])
+    return found
+
+
 def one_ket(function: sp.Expr) -> tuple[Ket, sp.Expr]:
     """The ket that a function depends on, and the function of a symbol."""
     kets = random_parts(function)

@@ -17,7 +17,7 @@ from ..calculus.kets import Bracket, Hat, Ket, Mean, Response, random_parts
 from ..programs.language import Scal, Vec
 from . import entrywise
 from .affine import Affine
-from .ket_factors import factors_of, grows, one_ket
+from .ket_factors import factors_of, grows, one_ket, parity
 from .parts import MEAN, SLOW, STREAM, Key, Label, Monomials, Parts, multiply, total
 from .terms import HERE, Values, free_parameters, split
 
@@ -72,6 +72,13 @@ class KetParts:
 
     def family(self, vector: Vec) -> int:
         return self.equations.setting.family_number(vector)
+
+    @cached_property
+    def is_odd(self) -> bool:
+        """Do all vectors change sign with the initial vectors? Then none of them, nor of their changes, has a mean."""
+        terms = [term.function if isinstance(term, sp.Sum) else term for e in self.equations.equations
+                 if isinstance(e.target, Ket) for term in split(e.value) if random_parts(term)]
+        return all(parity(term) == -1 for term in terms)
 
     def is_stream(self, equation: KetEquation, term: sp.Expr) -> bool:
         return isinstance(term, Ket) and term.vector.same_family(equation.target.vector)

@@ -1,7 +1,7 @@
 """The terms of ket equations as contributions, for programs of any activation.
 
 Quantities: the parts (``ket_parts.py``) of every ket, of its change since the first step, and of its derivatives in
-base kets. What the program centres has no mean.
+base kets. What the program centres has no mean, nor has an odd network's any vector.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ class KetTerms:
             update = isinstance(term, sp.Sum)
             for written in self._written(term, t):
                 for head, base, parts in self._read(term, written, t, layers):
-                    for label, monomials in parts.without(*[MEAN] if centred and base is None else []):
+                    centred_here = base is None and (centred or self.reading.is_odd)
+                    for label, monomials in parts.without(*[MEAN] if centred_here else []):
                         to, gain, rule = self._entering(label, stream, base, layers)
                         target = self.reading.key(head, to, t, stream, base)
                         for weight, factors in monomials:

@@ -231,50 +231,77 @@ def _eliminate(cell: Cell, sweep: list[Key], by_target: dict[Key, list[Contribut
     Terms with several of them are taken as linear in each, the others at the values of the round before, until the
     values stay: the least solution.
     """
-    inner = set(sweep)
-    several = any(len([f for f in one.factors if f in inner]) > 1 for u in sweep for one in by_target.get(u, []))
+    terms = [one for u in sweep for one in by_target.get(u, [])]
+    several = any(len([f for f in one.factors if f in set(sweep)]) > 1 for one in terms)
     current: dict[Key, Exponent] = {}
     for _ in range(rounds):
-        alone: dict[Key, Exponent] = {u: Exponent() for u in sweep}
-        loops: dict[tuple[Key, Key], Exponent] = {}
-        for u in sweep:
-            for one in by_target.get(u, []):
-                unknown = [f for f in one.factors if f in inner]
-                known = _product(one, (cell.exponents.get(f, Exponent()) for f in one.factors if f not in inner))
-                if not unknown:
-                    alone[u] = alone[u].plus(known)
-                for i, f in enumerate(unknown):
-                    weight = known
-                    for g in (*unknown[:i], *unknown[i + 1:]):
-                        weight = weight.times(current.get(g, Exponent()))
-                    loops[u, f] = loops.get((u, f), Exponent()).plus(weight).pruned(cell.region)
-        independent = any(one.rule == "independent layers" for u in sweep for one in by_target.get(u, []))
-        solved = _eliminate_linear(cell, sweep, alone, loops, 2 if independent else 1)
-        if isinstance(solved, Loop) or not several or all(solved.exponents[u] == current.get(u) for u in sweep):
+        solved = _eliminate_linear(cell, sweep, *_system(cell, sweep, terms, current, 1))
+        if isinstance(solved, Loop):
+            _, twice = _system(cell, sweep, terms, current, 2)
+            return replace(solved, weight=_first_loop(cell.region.where(solved.form, ">"), sweep, twice))
+        if not several or all(solved.exponents[u] == current.get(u) for u in sweep):
             return solved
         current = {u: solved.exponents[u] for u in sweep}
     raise ValueError(f"the exponents of {sweep} do not settle within {rounds} rounds")
 
 
-def _eliminate_linear(cell: Cell, sweep: list[Key], alone: dict[Key, Exponent],
-                      loops: dict[tuple[Key, Key], Exponent], multiplicity: int) -> Cell | Loop:
-    """Max-plus elimination; multiplicity: how often a loop's factor enters what grows, twice in variances."""
+Loops = dict[tuple[Key, Key], Exponent]
+
+
+def _system(cell: Cell, sweep: list[Key], terms: list[Contribution], current: dict[Key, Exponent], multiplicity: int
+            ) -> tuple[dict[Key, Exponent], Loops]:
+    """What enters a sweep's quantities from outside, and from each other; of products of several at ``current`` values.
+
+    multiplicity: how often terms of independent layers count: it is their variances that a sweep multiplies.
+    """
+    inner = set(sweep)
+    alone: dict[Key, Exponent] = {u: Exponent() for u in sweep}
+    loops: Loops = {}
+    for one in terms:
+        u, unknown = one.target, [f for f in one.factors if f in inner]
+        known = _product(one, (cell.exponents.get(f, Exponent()) for f in one.factors if f not in inner))
+        if not unknown:
+            alone[u] = alone[u].plus(known)
+        for i, f in enumerate(unknown):
+            weight = known.power(Fraction(multiplicity)) if one.rule == "independent layers" else known
+            for g in (*unknown[:i], *unknown[i + 1:]):
+                weight = weight.times(current.get(g, Exponent()))
+            loops[u, f] = loops.get((u, f), Exponent()).plus(weight).pruned(cell.region)
+    return alone, loops
+
+
+def _eliminate_linear(cell: Cell, sweep: list[Key], alone: dict[Key, Exponent], loops: Loops) -> Cell | Loop:
+    """Max-plus elimination, as long as loops stay bounded."""
     for pivot in sweep:
         guard = loops.pop((pivot, pivot), Exponent()).pruned(cell.region)
         for form in sorted(guard.forms):
             if cell.region.sign(form) not in ("<", "=", "<="):
-                return Loop(pivot, guard.power(Fraction(multiplicity)), form)
-        for row in sweep:
-            through = loops.pop((row, pivot), Exponent())
-            if row == pivot or through.vanishes:
-                continue
+                return Loop(pivot, guard, form)
+        for row, through in _substitute(loops, pivot, cell.region):
             alone[row] = alone[row].plus(through.times(alone[pivot])).pruned(cell.region)
-            for (source, factor), weight in list(loops.items()):
-                if source == pivot:
-                    joined = loops.get((row, factor), Exponent()).plus(through.times(weight))
-                    loops[row, factor] = joined.pruned(cell.region)
     found = {u: alone[u].pruned(cell.region) for u in sweep}
     return replace(cell, exponents={**cell.exponents, **found})
+
+
+def _substitute(loops: Loops, pivot: Key, region: Region) -> list[tuple[Key, Exponent]]:
+    """Put the pivot's equation into those of the others; which these are, with the weight that the pivot had there."""
+    rows = [(row, loops.pop((row, column))) for row, column in list(loops) if column == pivot]
+    for row, through in rows:
+        for (source, factor), weight in list(loops.items()):
+            if source == pivot:
+                joined = loops.get((row, factor), Exponent()).plus(through.times(weight))
+                loops[row, factor] = joined.pruned(region)
+    return rows
+
+
+def _first_loop(region: Region, sweep: list[Key], loops: Loops) -> Exponent:
+    """The weight of the first loop that does not stay bounded; later ones would go round it."""
+    for pivot in sweep:
+        guard = loops.pop((pivot, pivot), Exponent()).pruned(region)
+        if any(not region.never(form, ">") for form in guard.forms):
+            return guard
+        _substitute(loops, pivot, region)
+    return Exponent()
 
 
 def _product(one: Contribution, factors: Iterable[Exponent]) -> Exponent:

@@ -99,6 +99,12 @@ def _train(parser: argparse.ArgumentParser) -> None:
 
 def _classify(parser: argparse.ArgumentParser) -> None:
     _scaling(parser)
+    parser.add_argument("--phi", default="linear", metavar="NAME", help="the activation: linear, relu, abs, tanh, erf "
+                                                                        "or gelu")
+    parser.add_argument("--block", default="post", metavar="NAME",
+                        help="what a branch computes: post, phi(W x); pre, W phi(x); mlp, W2 phi(W1 x)")
+    parser.add_argument("--plane", action="store_true",
+                        help="print all regions of the (alpha, gamma) plane instead, with what holds on each")
     parser.add_argument("--measure", action="store_true", help="measure exponents too, with the exact solver")
     parser.add_argument("--depths", type=growing, metavar="LIST", help="depths to measure at")
     _form(parser)

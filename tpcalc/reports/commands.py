@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from .. import SGD, DepthScaling, Divergence, ResNet, train as train_network
+from .. import SGD, DepthScaling, Divergence, ResNet, phase_diagram, train as train_network
 from .failures import NoResult
 from .options import ReportOptions, Setup
 from .progress import bar
@@ -77,10 +77,15 @@ def train(args: argparse.Namespace) -> int:
 
 
 def classify(args: argparse.Namespace) -> int:
-    """Print the verdict on (alpha, gamma)."""
+    """Print the verdict on (alpha, gamma), or the whole plane."""
+    net = ResNet(args.phi, args.block)
+    if args.plane and args.measure:
+        raise ValueError("--plane with --measure given; allowed is one of them")
+    if args.plane:
+        return plane(net, args.json, args.latex)
     with bar("measuring", len(args.depths or ()) or 7) as progress:
         tries = (args.depths,) if args.depths else (DEEP, SHALLOW)
-        found = judge(args.alpha, args.gamma, tries if args.measure else (), progress)
+        found = judge(args.alpha, args.gamma, tries if args.measure else (), progress, net)
     if found.unmeasured:
         raise Divergence(found.unmeasured)
     if args.json:
@@ -99,6 +104,17 @@ def classify(args: argparse.Namespace) -> int:
     for row in found.rows:
         measured = "" if row["measured"] is None else f" {row['measured']:>9.4f} +- {row['uncertainty']:.4f}"
         print(f"{row['name']:<32} {row['derived'] or '-':>8}{measured}")
+    return 0
+
+
+def plane(net: ResNet, json_form: bool, latex_form: bool) -> int:
+    """Print the phase diagram of a network."""
+    with bar("dividing the plane", 1):
+        found = phase_diagram(net)
+    if json_form:
+        _print_json({"phi": str(net.phi), "block": str(net.block), "regions": [one.row for one in found.regions]})
+    else:
+        print(found.latex() if latex_form else found.table())
     return 0
 
 

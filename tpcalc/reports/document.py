@@ -49,10 +49,14 @@ class Steps:
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawn figure: files figures/<key>.svg, .pdf, .png; the caption says what one sees."""
+    """A drawn figure: files figures/<key>.svg, .pdf, .png; the caption says what one sees.
+
+    page: HTML that stands on the page instead, where it can say more than a picture.
+    """
 
     key: str
     caption: str
+    page: str = ""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from ..errors import Divergence, MissingExtra
 from .document import Table
 from .latex import compile_pdf, find_tex
 from .options import ReportOptions
+from .phase import Plane, divide, plane_figure, plane_table, write_regions
 from .progress import bar
 from .results import Results
 from .stages import Classified, Converged, Derived, Networks, compare_networks, converge, derive, judge
@@ -90,10 +91,16 @@ def _stages(options: ReportOptions, results: Results, store: Store, folder: Path
         tables(content.convergence_table, content.training_table)(found)
         write_outputs(folder / "outputs.csv", options, found)
 
+    def finish_plane(found: Plane) -> None:
+        tables(plane_table)(found)
+        write_regions(found, folder)  # in the place of the page's table, which has fewer columns
+
     results.derived = stage("derivation", learning, Derived, 1, lambda p: derive(setup.net, setup.opt), lambda r: None)
     results.classified = stage(
         "classification", {"alpha": str(setup.alpha), "gamma": str(setup.gamma)}, Classified, 7,
         lambda p: judge(setup.alpha, setup.gamma, progress=p), tables(content.flags_table, content.exponents_table))
+    results.plane = stage("plane", {"alpha": str(setup.alpha), "gamma": str(setup.gamma)}, Plane, 1,
+                          lambda p: divide(setup), finish_plane)
     results.converged = stage(
         "convergence", {**setup.numbers, "depths": options.depths}, Converged, len(options.depths),
         lambda p: converge(setup, options.depths, p), finish_convergence)
@@ -110,7 +117,8 @@ def draw(result: Any, folder: Path) -> None:
 
     drawn: dict[type, list[tuple[str, Callable[[Any], Any]]]] = {
         Converged: [("convergence", figures.convergence_figure), ("training", figures.training_figure)],
-        Networks: [("networks", figures.networks_figure)], Classified: [("exponents", figures.exponents_figure)]}
+        Networks: [("networks", figures.networks_figure)], Classified: [("exponents", figures.exponents_figure)],
+        Plane: [("plane", plane_figure)]}
     for key, make in drawn[type(result)]:
         figures.save(make(result), folder / "figures", key)
 

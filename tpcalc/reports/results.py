@@ -9,6 +9,7 @@ from typing import Any
 
 from .. import __version__
 from .options import ReportOptions
+from .phase import Plane
 from .stages import Classified, Converged, Derived, Networks
 
 PACKAGES = ("numpy", "scipy", "sympy", "numba", "scikit-learn", "matplotlib", "jinja2", "latex2mathml")
@@ -35,6 +36,7 @@ class Results:
     converged: Converged | None = None
     networks: Networks | None = None
     classified: Classified | None = None
+    plane: Plane | None = None
     failures: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=versions)
@@ -46,8 +48,8 @@ class Results:
             "command": options.command(), "setup": options.setup.numbers, "depths": options.depths,
             "widths": options.widths, "network_depth": options.network_depth, "seeds": options.seeds,
             "seed": options.seed, "versions": self.versions, "seconds": self.seconds, "failures": self.failures}
-        for name in ("derived", "converged", "networks", "classified"):
+        for name in ("derived", "converged", "networks", "classified", "plane"):
             stage = getattr(self, name)
             found[name] = None if stage is None else {
-                k: v for k, v in asdict(stage).items() if k not in ("outputs", "limit_outputs")}
+                k: v for k, v in asdict(stage).items() if k not in ("outputs", "limit_outputs", "picture")}
         return found

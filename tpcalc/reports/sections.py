@@ -8,6 +8,7 @@ import sympy as sp
 
 from .document import Block, Code, Document, Formula, Paragraph, Picture, Plain, Section, Steps, literal
 from .numbers import math_number, with_uncertainty
+from .phase import plane_blocks
 from .results import Results
 from .results_tables import convergence_table, exponents_table, flags_table, networks_table, training_table
 
@@ -28,6 +29,7 @@ def document(results: Results) -> Document:
         Section("limit", "The limit of infinite depth", _limit(results)),
         Section("networks", "Real networks", _networks(results)),
         Section("classification", "Where this scaling stands", _classification(results)),
+        Section("plane", "The plane of depth scalings", _plane(results)),
         Section("reproduce", "How to reproduce this", _reproduce(results))])
 
 
@@ -179,6 +181,10 @@ def _classification(results: Results) -> list[Block]:
     if v.unmeasured:
         blocks += [Paragraph("Nothing was measured:"), Plain([v.unmeasured])]
     return blocks + [exponents_table(v)]
+
+
+def _plane(results: Results) -> list[Block]:
+    return _missing(results, "plane") if results.plane is None else plane_blocks(results.plane)
 
 
 def _reproduce(results: Results) -> list[Block]:

@@ -191,18 +191,20 @@ DEEP, SHALLOW = tuple(2**k for k in range(7, 14)), tuple(2**k for k in range(3, 
 
 
 def judge(alpha: Fraction, gamma: Fraction, tries: Sequence[Sequence[int]] = (DEEP, SHALLOW),
-          progress: Progress | None = None) -> Classified:
+          progress: Progress | None = None, net: ResNet | None = None) -> Classified:
     """The verdict, with slopes of the exact solver beside the derived exponents.
 
     tries: depths to measure at, those after the first where networks of the former ones overflow; none of
-    them: no measurement.
+    them: no measurement. net: default the linear network, the only one that can be measured.
     """
     scale = depth_scaling(alpha, gamma)
-    verdict = classify(scale.alpha, scale.gamma)
+    if net is not None and tries:
+        net.require_plain("a measurement of exponents")
+    verdict = classify(scale.alpha, scale.gamma, net)
     slopes, used, unmeasured = {}, None, ""
     for depths in tries:
         try:
-            slopes = {m.name: m for m in measure_exponents(scale.alpha, scale.gamma, depths, progress=progress)}
+            slopes = {m.name: m for m in measure_exponents(scale.alpha, scale.gamma, depths, net, progress)}
         except Divergence as divergence:
             unmeasured = str(divergence)
         else:

@@ -40,6 +40,10 @@ class BlockKernels(Protocol):
     def has_diagonal(self) -> bool:
         """Whether B_aa, hence Q_aa, is not 0: for any block that is not linear."""
 
+    @property
+    def is_linear(self) -> bool:
+        """Whether kappa and theta are multiples of C0, so that forward rows solve linear equations too."""
+
     def forward(self, pairs: Pairs) -> tuple[Kernel, Kernel, Kernel]:
         """kappa, kappa_12, theta."""
 
@@ -55,6 +59,7 @@ class LinearBlock:
     """x + eps W x: kappa = rho_a rho_b C0, theta = C0."""
 
     has_diagonal: bool = False
+    is_linear: bool = True
 
     def forward(self, pairs: Pairs) -> tuple[Kernel, Kernel, Kernel]:
         return pairs.decay * pairs.c, pairs.decay, pairs.c
@@ -81,6 +86,11 @@ class Law(Protocol):
     with earlier rows c (..., b, m) and with each other own (..., b, b), None for passengers."""
 
     def __call__(self, r: np.ndarray, c: np.ndarray, own: np.ndarray | None) -> Rates: ...
+
+    @property
+    def linear(self) -> tuple[Kernel, Kernel, float] | None:
+        """(on r, on c, on own) of a linear block: density = on r r + on c c, noise = on r c, own noise = on own own;
+        None for other blocks."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +122,12 @@ class ForwardLaw:
         own_noise = None if own is None else np.multiply(self.noise, self.block.forward(self.own_pairs(own))[0])
         return Rates(self.noise * slope * r - self.drift * theta, None, np.multiply(self.noise, kappa), own_noise)
 
+    @property
+    def linear(self) -> tuple[Kernel, Kernel, float] | None:
+        if not self.block.is_linear:
+            return None
+        return self.noise * self.decay, -self.drift, self.noise * self.own_decay
+
     def slopes(self, r: np.ndarray, c: np.ndarray, own: np.ndarray | None) -> tuple[Kernel, Kernel]:
         """d A / d r = d N0 / d C0, and d A / d C0, entry by entry: what delta_b meets on its way back."""
         slope, curvature, theta = self.block.backward(self.pairs(c, own))
@@ -128,6 +144,7 @@ class BackwardLaw:
         block, noise, own_pairs = forward.block, forward.noise, forward.own_pairs(own)
         self.on_e, self.on_c = forward.slopes(r, c0, own)
         self.on_own = noise * block.backward(own_pairs)[0]
+        self.linear = forward.linear  # its own mirror
         self.has_diagonal = block.has_diagonal
         if self.has_diagonal:
             kappa, slope, theta = block.diagonal(forward.pairs(c0, own))

@@ -22,48 +22,25 @@ import numpy as np
 from .. import _checks
 from ..errors import Divergence
 from ..programs import SGD, Task
-from .blocks import BackwardLaw, BlockKernels, ForwardLaw, Law, LinearBlock, Rates
+from .blocks import BackwardLaw, BlockKernels, ForwardLaw, Law, LinearBlock
+from .element import Element, Side, Solved
 from .medium import Rows
-from .mesh import Mesh, reference
+from .mesh import Mesh, halving, reference
 from .training import Trace, ends_memory, rows_per_step, train_rows, update_kernel
 
 ROUND_OFF = 4 * np.finfo(np.float64).eps
-TINY = np.finfo(np.float64).tiny
-COARSE, FINE = 16, 20  # nodes of an element in the two resolutions that are compared
+COARSE, FINE = 18, 20  # nodes of an element in the two resolutions that are compared
 MOST_ELEMENTS = 1024
-ITERATIONS = 40        # a contraction that needs more loses digits: its element is too long
-UNCHECKED = 10         # iterations before the first look at the change: no element is so short
-SETTLED = 2e-14        # a change this small: the next, a superlinear iteration's, would be round-off
-STAGNANT = 2e-13       # changes that stop falling below this are round-off
-UNRESOLVED = 1e-2      # last Chebyshev coefficients relative to the values: later steps would be nonsense
+SMOOTH = 1e-8          # tails so small that an error which shorter elements leave is round-off
+SHORTEST = 2.0**-40    # a piece of layer time that is not worth halving
 
 
-class NotContracting(ArithmeticError):
-    """The rows of a step cannot be found on an element: it is too long. Attributes: element, step, layer (time)."""
+class TooCoarse(ArithmeticError):
+    """Elements are too long for the rows of a step. Attributes: cuts, layer times that resolve them; step, layer."""
 
-    def __init__(self, element: int, step: int, layer: float) -> None:
-        super().__init__(f"no contraction at step {step}, layer time {layer:.4g}")
-        self.element, self.step, self.layer = element, step, layer
-
-
-@dataclass
-class Side:
-    """What one direction has found at the nodes, each (nodes, N, N); letters are those of the forward direction.
-
-    P, S: reflection and covariance; A, N: densities of response and noise; C: covariance of the signal
-    itself, <x x>; r: its response to the opposite source, (I - P Q)^-1 P.
-    """
-
-    P: np.ndarray
-    S: np.ndarray
-    A: np.ndarray
-    N: np.ndarray
-    C: np.ndarray
-    r: np.ndarray
-
-    @staticmethod
-    def empty(nodes: int, rows: int) -> Side:
-        return Side(*(np.zeros((nodes, rows, rows)) for _ in range(6)))
+    def __init__(self, cuts: list[float], step: int, layer: float) -> None:
+        super().__init__(f"no resolution at step {step}, layer time {layer:.4g}")
+        self.cuts, self.step, self.layer = cuts, step, layer
 
 
 @dataclass
@@ -74,7 +51,7 @@ class CollocationMedium:
     of the updates (L eps g at alpha + gamma = 1, 0 where updates die). The block enters through its kernels
     alone. Nodal arrays P, Q, S, R, A, B, C0, C1 have shape (nodes, N, N), at layer times ``mesh.times``.
 
-    ``forward``, ``backward`` and ``probe`` raise ``NotContracting`` where the mesh is too coarse.
+    ``forward``, ``backward`` and ``probe`` raise ``TooCoarse`` where the mesh is too coarse.
 
     Source: paper B, Proposition C.4 [tensor_programs_vi/proposition_c4], whose integral equations these solve.
     """
@@ -123,20 +100,46 @@ class CollocationMedium:
         if own is not None:
             state[:, wide + m:] = own
         elements = range(self.mesh.elements)
+        cuts: list[float] = []
         for e in elements if forward else reversed(elements):
-            nodes = self.mesh.element(e)
-            operator = _operator(mine, other, nodes, m, wide, own is not None)
+            nodes, ends = self.mesh.element(e), self.mesh.ends[e:e + 2]
+            sides = tuple(side.on(nodes, m + b) for side in (mine, other))
             near = None
             if own is not None and self.guess is not None:
                 near = self.guess._rows(forward, e, m, b, wide, self.mesh.nodes)
-            rows = _iterate(state, near, operator, self._law(forward, nodes, m, b), self.mesh.integral(e, forward), m,
-                            wide)
-            if rows is None:
-                raise NotContracting(e, step, self.mesh.ends[e if forward else e + 1])
-            if own is not None:
-                _store(mine, nodes, rows, m, wide)
-            state = rows.state[-1 if forward else 0]
+            solved = self._element(forward, sides, ends, m, wide, own is not None).solve(state, near)
+            if solved is None:
+                state = self._halved(forward, sides, ends, m, wide, state, cuts, step)
+                continue
+            if own is not None and not cuts:
+                _store(mine, nodes, solved, m, wide)
+            state = solved.state[-1 if forward else 0]
+        if cuts:
+            raise TooCoarse(cuts, step, min(cuts))
         return Rows(state[:, :m], state[:, wide:wide + m], None if own is None else state[:, wide + m:])
+
+    def _element(self, forward: bool, sides: tuple[Side, ...], ends: tuple[float, ...], m: int, wide: int, keep: bool
+                 ) -> Element:
+        mine, other = sides
+        left = mine if forward else other
+        integral = (ends[1] - ends[0]) / 2 * reference(self.mesh.nodes)[2]
+        return Element(mine, other, integral if forward else integral[::-1, ::-1], self._law(forward, left, m), m, wide,
+                       keep)
+
+    def _halved(self, forward: bool, sides: tuple[Side, ...], ends: tuple[float, ...], m: int, wide: int,
+                state: np.ndarray, cuts: list[float], step: int) -> np.ndarray:
+        """Carry a state through an element that is too long for it, in pieces; adds where they meet to ``cuts``."""
+        middle = sum(ends) / 2
+        cuts.append(middle)
+        if ends[1] - ends[0] < SHORTEST or len(cuts) + self.mesh.elements > MOST_ELEMENTS:
+            raise TooCoarse(cuts, step, middle)
+        for first in (True, False) if forward else (False, True):
+            piece = (ends[0], middle) if first else (middle, ends[1])
+            inside = tuple(side.at(halving(self.mesh.nodes, first)) for side in sides)
+            solved = self._element(forward, inside, piece, m, wide, state.shape[1] > wide + m).solve(state, None)
+            state = (self._halved(forward, inside, piece, m, wide, state, cuts, step) if solved is None
+                     else solved.state[-1 if forward else 0])
+        return state
 
     def _rows(self, forward: bool, e: int, m: int, b: int, wide: int, nodes: int) -> np.ndarray:
         """The stored rows m..m+b on an element, as states [p | s | S_tt] at the points of ``nodes`` nodes."""
@@ -144,115 +147,28 @@ class CollocationMedium:
         known = np.concatenate([side.P[:, here, :wide], side.S[:, here, :m + b]], axis=-1)
         return self.mesh.refined(e, known, nodes)
 
-    def _law(self, forward: bool, nodes: slice, m: int, b: int) -> Law:
-        variances = np.diagonal(self.C0[nodes, :m, :m], axis1=1, axis2=2)
+    def forget(self) -> None:
+        """Keep what the rows of another mesh can start from, P, Q, S and R."""
+        for side in (self.left, self.right):
+            side.A = side.N = side.C = side.r = np.empty((0, 0, 0))
+
+    def _law(self, forward: bool, left: Side, m: int) -> Law:
+        variances = np.diagonal(left.C[:, :m, :m], axis1=1, axis2=2)
         law = ForwardLaw(self.block, self.noise, self.drift * self.w[m, :m], variances, self.rho[m] * self.rho[:m],
                          float(self.rho[m]**2))
-        if forward:
-            return law
-        here = slice(m, m + b)
-        return BackwardLaw(law, self.left.r[nodes, here, :m], self.C0[nodes, here, :m], self.C0[nodes, here, here])
+        return law if forward else BackwardLaw(law, left.r[:, m:, :m], left.C[:, m:, :m], left.C[:, m:, m:])
 
 
-def _operator(mine: Side, other: Side, nodes: slice, m: int, wide: int, keep: bool) -> np.ndarray:
-    """What a row [p | s] is multiplied with at every node of an element, in one product.
-
-    Columns: response r = p + g P, covariance c = <x_t x>, p B P, p (N1 P^T + B S) + s (P B)^T, and for
-    kept rows the halves that (with p^T) give the covariance of the step and its rate. Two identities
-    make it cheap: G' = (I - Q P)^-1 = I + (G' Q) P, and <delta x> = Q <x x> + R (G P)^T.
-    """
-    P, S, C, r = (a[nodes, :m, :m] for a in (mine.P, mine.S, mine.C, mine.r))
-    Q, R, B, N, e = (a[nodes, :wide, :m] for a in (other.P, other.S, other.A, other.N, other.r))
-    PT = P.transpose(0, 2, 1)
-    operator = np.zeros((len(P), wide + m, 4 * m + (2 * wide if keep else 0)))
-    on_p, on_s = operator[:, :wide], operator[:, wide:]
-    on_p[:, :, :m] = np.eye(wide, m) + e @ P
-    on_p[:, :, m:2 * m] = Q @ C + R @ r.transpose(0, 2, 1)
-    on_s[:, :, m:2 * m] = np.eye(m) + (r @ Q[:, :m]).transpose(0, 2, 1)
-    on_p[:, :, 2 * m:3 * m] = B @ P
-    on_p[:, :, 3 * m:4 * m] = N @ PT + B @ S
-    on_s[:, :, 3 * m:4 * m] = (P @ B[:, :m]).transpose(0, 2, 1)
-    if keep:
-        on_p[:, :, 4 * m:4 * m + wide] = other.C[nodes, :wide, :wide] / 2
-        on_s[:, :, 4 * m:4 * m + wide] = e.transpose(0, 2, 1)
-        on_p[:, :, 4 * m + wide:] = other.N[nodes, :wide, :wide] / 2
-        on_s[:, :, 4 * m + wide:] = B.transpose(0, 2, 1)
-    return operator
-
-
-class _Rows(NamedTuple):
-    """The rows of a step on an element, over its nodes: state [p | s | S_tt] and what it entails."""
-
-    state: np.ndarray
-    r: np.ndarray
-    c: np.ndarray
-    own: np.ndarray | None
-    rates: Rates
-
-
-def _iterate(start: np.ndarray, near: np.ndarray | None, operator: np.ndarray, law: Law, integral: np.ndarray,
-             m: int, wide: int) -> _Rows | None:
-    """The rows on an element from their values where they enter it; None where it is too long for that.
-    near: nodal values to start from, or None.
-
-    Picard's iteration, superlinear because the rows are an initial-value problem in layer time.
-    """
-    width, total = wide + m, start.shape[1]
-    state = np.repeat(start[None], len(operator), axis=0) if near is None else near
-    slope = np.zeros_like(state)
-    parts = sorted({0, wide, width} - {total})
-    own = None
-    flat = len(operator), -1
-    before = np.inf
-    for iteration in range(ITERATIONS):
-        p = state[..., :wide]
-        y = state[..., :width] @ operator
-        c = y[..., m:2 * m]
-        r = y[..., :m] if wide == m else np.concatenate([y[..., :m], p[..., m:]], axis=-1)
-        if total > width:
-            own = state[..., width:] + _symmetric(y[..., 4 * m:4 * m + wide], p)
-        rates = law(r, c, own)
-        slope[..., :m] = y[..., 2 * m:3 * m] + rates.density
-        slope[..., wide:width] = y[..., 3 * m:4 * m] + rates.noise
-        if rates.diagonal is not None:
-            b = np.arange(start.shape[0])
-            slope[:, b, m + b] = rates.diagonal
-        if total > width:
-            slope[..., width:] = rates.own_noise + _symmetric(y[..., 4 * m + wide:], p)
-        new = start + (integral @ slope.reshape(flat)).reshape(slope.shape)
-        if iteration < (UNCHECKED if near is None else 1):
-            state = new
-            continue
-        # reflection, covariance and own covariance have scales of their own
-        largest = np.abs(np.concatenate([new, new - state], axis=1)).reshape(len(new), 2, -1, total).max(axis=(0, 2))
-        size, change = np.maximum.reduceat(largest, parts, axis=1)
-        now = float((change / (size + TINY)).max())
-        state = new
-        if not np.isfinite(now):
-            return None
-        if now <= SETTLED or (now <= STAGNANT and now > before / 2):
-            tail = np.abs(np.tensordot(reference(len(state))[1][-2:], state, 1)).max(axis=(0, 1))
-            resolved = np.all(np.maximum.reduceat(tail, parts) <= UNRESOLVED * size)
-            return _Rows(state, r, c, own, rates) if resolved else None
-        before = now
-    return None
-
-
-def _symmetric(half: np.ndarray, p: np.ndarray) -> np.ndarray:
-    product = half @ p.transpose(0, 2, 1)
-    return product + product.transpose(0, 2, 1)
-
-
-def _store(side: Side, nodes: slice, rows: _Rows, m: int, wide: int) -> None:
-    b = rows.state.shape[1]
+def _store(side: Side, nodes: slice, solved: Solved, m: int, wide: int) -> None:
+    b = solved.state.shape[1]
     end = m + b
-    side.P[nodes, m:end, :wide] = rows.state[..., :wide]
-    side.r[nodes, m:end, :wide] = rows.r
-    side.A[nodes, m:end, :m] = rows.rates.density
-    if rows.rates.diagonal is not None:
-        side.A[nodes, range(m, end), range(m, end)] = rows.rates.diagonal
-    for array, row, own in ((side.S, rows.state[..., wide:wide + m], rows.state[..., wide + m:]),
-                            (side.C, rows.c, rows.own), (side.N, rows.rates.noise, rows.rates.own_noise)):
+    side.P[nodes, m:end, :wide] = solved.state[..., :wide]
+    side.r[nodes, m:end, :wide] = solved.r
+    side.A[nodes, m:end, :m] = solved.rates.density
+    if solved.rates.diagonal is not None:
+        side.A[nodes, range(m, end), range(m, end)] = solved.rates.diagonal
+    for array, row, own in ((side.S, solved.state[..., wide:wide + m], solved.state[..., wide + m:]),
+                            (side.C, solved.c, solved.own), (side.N, solved.rates.noise, solved.rates.own_noise)):
         array[nodes, m:end, :m] = row
         array[nodes, :m, m:end] = row.transpose(0, 2, 1)
         array[nodes, m:end, m:end] = own
@@ -272,9 +188,10 @@ def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples:
     """Train at infinite width and depth until the outputs are known to ``tolerance`` times max(1, |f|).
 
     noise, drift: the constants of ``CollocationMedium``; samples: "plain" or "effective"; after_step is
-    called after every training step of every attempt. Two resolutions of one mesh are compared; their
-    difference, with the mismatch between outputs and backward sweep, is the error estimate of the finer; it
-    exceeds the tolerance only where round-off forbids better.
+    called after every training step of every attempt. Two resolutions of one mesh are compared; twice their
+    difference, with the mismatch between outputs and backward sweep and the round-off of sums, is the error estimate
+    of the finer. It exceeds the tolerance only where round-off forbids better. Elements are cut where the rows of a
+    step are not resolved: at large learning rates toward the ends of the network, where layers are thin.
 
     Raises ``MemoryError`` where a mesh cannot fit, and ``Divergence``, naming step and layer time, where values
     are not finite or MOST_ELEMENTS elements do not resolve the solution.
@@ -284,7 +201,8 @@ def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples:
     w, rho = update_kernel(w, task, samples), np.repeat(rho, b)
 
     def attempt(mesh: Mesh, guess: CollocationMedium | None) -> tuple[Trace, CollocationMedium]:
-        _checks.memory(12.0 * 8 * len(mesh.times) * len(rho)**2, f"{mesh.elements} elements of layer time",
+        kept = 12.0 * len(mesh.times) + (0 if guess is None else 4.0 * len(guess.mesh.times))
+        _checks.memory(8 * kept * len(rho)**2, f"{mesh.elements} elements of layer time",
                        "fewer steps, a smaller batch or a smaller learning rate fit")
         medium = CollocationMedium(mesh, b, noise, drift, rho, w, block, guess)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -292,25 +210,28 @@ def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples:
 
     mesh = Mesh.uniform(1, COARSE)
     step: int | None
+    best = np.inf
     layer: float | None
     while True:
         try:
             coarse, guess = attempt(mesh, None)
+            guess.forget()
             trace, medium = attempt(mesh.with_nodes(FINE), guess)
             medium.guess = None
-        except NotContracting as long:
-            cause, step, layer = str(long), long.step, long.layer
-            relative = mesh.lengths / mesh.lengths[long.element]
-            chosen = (relative > 0.99) & (relative < 1.99)  # its like would be next
+        except TooCoarse as coarser:
+            cause, step, layer = str(coarser), coarser.step, coarser.layer
+            mesh = mesh.cut(coarser.cuts)
         else:
             size, error = _compare(coarse, trace, conserved=not block.has_diagonal)
             tails = sum(medium.mesh.tails(a) for a in (medium.P, medium.Q, medium.S, medium.R))
-            if error <= tolerance * size or np.max(tails) <= ROUND_OFF:
+            # shorter elements help by a large factor, unless what is left is round-off
+            settled = np.max(tails) < SMOOTH and error > best / 2
+            if error <= tolerance * size or np.max(tails) <= ROUND_OFF or settled:
                 return Limit(trace, medium, error)
+            best = min(best, error)
             cause, step, layer = f"outputs known to {error:.1e} only", None, None
-            chosen = tails >= 0.01 * np.max(tails)
-        mesh = mesh.bisect(chosen)
-        if mesh.elements > MOST_ELEMENTS:
+            mesh = mesh.bisect(tails >= 0.01 * np.max(tails))
+        if mesh.elements > MOST_ELEMENTS or np.min(mesh.lengths) < SHORTEST:
             raise Divergence(f"the infinite-depth limit is not resolved by {MOST_ELEMENTS} elements of layer time "
                              f"({cause}); a smaller learning rate may help", step=step, layer=layer)
 
@@ -323,4 +244,4 @@ def _compare(coarse: Trace, fine: Trace, conserved: bool) -> tuple[float, float]
     size = max(1.0, *(float(np.max(np.abs(b), initial=0.0)) for _, b in pairs))
     difference = max(float(np.max(np.abs(a - b), initial=0.0)) for a, b in pairs)
     round_off = 16 * np.finfo(np.float64).eps * size * len(fine.outputs)
-    return size, difference + (fine.mismatch if conserved else 0.0) + round_off
+    return size, 2 * difference + (fine.mismatch if conserved else 0.0) + round_off

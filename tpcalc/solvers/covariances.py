@@ -44,8 +44,12 @@ def at_times(medium: Any, forward: bool, layer_times: np.ndarray) -> np.ndarray:
     times = np.asarray(layer_times, dtype=np.float64)
     if hasattr(medium, "mesh"):
         return medium.mesh.evaluate(covariance(medium.P, medium.Q, medium.S, medium.R), times)
+    # one node at a time: what is asked for may fill the memory
     nodes = np.rint(times * medium.depth).astype(int)
-    return covariance(*(a[nodes] for a in (medium.P, medium.Q, medium.S, medium.R)))
+    found = np.empty((len(nodes), len(medium.rho), len(medium.rho)))
+    for here, node in zip(found, nodes):
+        here[:] = covariance(*(a[node] for a in (medium.P, medium.Q, medium.S, medium.R)))
+    return found
 
 
 def _t(a: np.ndarray) -> np.ndarray:

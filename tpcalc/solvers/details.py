@@ -12,6 +12,7 @@ import numpy as np
 from ..interpreters import Coefficients, Dense
 from . import covariances, two_point
 from .medium import Medium
+from .packed import PackedSolution
 from .scatterers import Ends
 from .segments import segments
 
@@ -72,7 +73,7 @@ class CoefficientDetails:
 class MediumDetails:
     """From reflections and two-point functions, at finite or infinite depth."""
 
-    medium: Medium
+    medium: Medium | PackedSolution
     inputs: np.ndarray   # (N, d_in)
     signal: np.ndarray   # (N, d_out), delta^L = signal . nV_t
     train_ends: bool = False

@@ -30,6 +30,13 @@ def _between(old: int, new: int) -> np.ndarray:
     return chebyshev.chebvander(reference(new)[0], old - 1) @ reference(old)[1]
 
 
+@lru_cache(maxsize=None)
+def halving(nodes: int, first: bool) -> np.ndarray:
+    """(nodes, nodes): values on an element -> values at the nodes that its first, or its second, half would have."""
+    points, coefficients, _ = reference(nodes)
+    return chebyshev.chebvander((points - 1) / 2 if first else (points + 1) / 2, nodes - 1) @ coefficients
+
+
 @dataclass(frozen=True)
 class Mesh:
     """Elements of [0, 1] that share their ends; ``nodes`` Chebyshev-Lobatto points in each, increasing.
@@ -122,6 +129,10 @@ class Mesh:
         ends = np.asarray(self.ends)
         middles = (ends[:-1] + ends[1:])[chosen] / 2
         return Mesh(tuple(float(x) for x in np.sort(np.append(ends, middles))), self.nodes)
+
+    def cut(self, times: list[float]) -> Mesh:
+        """Elements end at these layer times, too."""
+        return Mesh(tuple(sorted({*self.ends, *times})), self.nodes)
 
     def with_nodes(self, nodes: int) -> Mesh:
         return Mesh(self.ends, nodes)

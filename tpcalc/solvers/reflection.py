@@ -13,6 +13,7 @@ from ..errors import Divergence
 from ..kernels import reflection as kernel
 from ..kernels import reflection_row as row_kernel
 from .medium import Rows
+from .packed import PackedSolution, Triangles
 
 
 @dataclass
@@ -106,6 +107,13 @@ class PackedReflectionMedium:
         last = self.depth if forward else 0
         end = mine[1][last, (step + 1) * (step + 2) // 2 - 1]
         return Rows(p[None], s[None], np.array([[end]]) if keep else None)
+
+    def solution(self) -> PackedSolution:
+        """What is asked for after training, without what only training needs."""
+        n = len(self.rho)
+        P, Q, A, B = (Triangles(a, n, False) for a in (self.P, self.Q, self.A, self.B))
+        S, R = (Triangles(a, n, True) for a in (self.S, self.R))
+        return PackedSolution(self.depth, self.eps, self.rho, P, Q, S, R, A, B)
 
 
 def raise_where_stopped(passed: int, forward: bool, step: int, depth: int) -> None:

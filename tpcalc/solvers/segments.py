@@ -20,6 +20,7 @@ from .. import _checks
 from .collocation import ROUND_OFF, CollocationMedium
 from .medium import Medium
 from .mesh import reference
+from .packed import PackedSolution
 from .reflection import ReflectionMedium
 from .scatterers import Ends, Scatterer, close, layer, nothing, star
 from .two_point import ceiling
@@ -34,7 +35,7 @@ class LayerSegments:
     further one O(log(L) N^3).
     """
 
-    def __init__(self, medium: ReflectionMedium) -> None:
+    def __init__(self, medium: ReflectionMedium | PackedSolution) -> None:
         self.medium = medium
 
     def ends(self, p: float, length: float) -> Ends:
@@ -140,9 +141,9 @@ def _settle(step: Callable[[np.ndarray], np.ndarray], start: np.ndarray) -> np.n
     return new
 
 
-def segments(medium: Medium) -> LayerSegments | TimeSegments:
+def segments(medium: Medium | PackedSolution) -> LayerSegments | TimeSegments:
     """Of a trained medium with plain rows (step, input)."""
     if isinstance(medium, CollocationMedium):
         return TimeSegments(medium)
-    assert isinstance(medium, ReflectionMedium)
+    assert isinstance(medium, (ReflectionMedium, PackedSolution))
     return LayerSegments(medium)

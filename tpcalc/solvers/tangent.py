@@ -26,7 +26,8 @@ def tangent_kernel(run: Run) -> np.ndarray:
     tp.oo the integral is Gauss's, with ever more points until it stays the same to 1e-12.
 
     Raises ``ValueError`` for several outputs, for a step at which chi vanishes for every input, and for a real network
-    that kept only some of its layers. Source: paper A, (16) and (128), with frozen ends.
+    that kept only some of its layers. Source: paper A, (16) and (128), with frozen ends; at initialisation
+    it is H_0 G_0 [depthwise_transfer/one_step_finite_depth].
     """
     task = run.task
     if task.d_out != 1:

@@ -15,7 +15,6 @@ from ..programs import SGD, ResNet, Task
 from .collocation import solve_limit
 from .details import CoefficientDetails, DenseDetails, MediumDetails, nearest_nodes
 from .limit_cell import limit_cell
-from .medium import Medium
 from .reflection import PackedReflectionMedium, ReflectionMedium
 from .run import Details, Run
 from .sampled import Job, train_conditioned, train_particles
@@ -176,23 +175,24 @@ def _reflection(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: i
     assert depth is not None
     rho, w = opt.memory(task.steps)
 
-    def solve(samples: str, keep: bool) -> Any:
+    def solve(samples: str) -> Any:
         b = rows_per_step(task, samples)
-        _checks.memory(10.0 * 8 * (depth + 1) * (b * task.steps) ** 2, f"method='reflection' at depth {depth}",
+        stacks = 5.0 if b == 1 else 10.0  # ten of triangles, or of matrices
+        _checks.memory(stacks * 8 * (depth + 1) * (b * task.steps) ** 2, f"method='reflection' at depth {depth}",
                        "fewer steps, a smaller batch or a smaller depth fit")
         between = np.repeat(rho, b), update_kernel(w, task, samples)
         physics = scale.multiplier(depth), scale.update_size(depth), *between
-        medium: Medium = (PackedReflectionMedium(depth, *physics) if b == 1 and not keep
-                          else ReflectionMedium(depth, b, *physics))
+        medium = PackedReflectionMedium(depth, *physics) if b == 1 else ReflectionMedium(depth, b, *physics)
         ends = ends_memory(net.train_ends, *between)
-        return train_rows(task, medium, samples, _each_step(progress, task), ends), medium
+        trace = train_rows(task, medium, samples, _each_step(progress, task), ends)
+        return trace, medium.solution() if isinstance(medium, PackedReflectionMedium) else medium
 
     samples = fewer_rows(task) if keep_nodes is None else "plain"
-    trace, medium = solve(samples, keep_nodes is not None)
+    trace, medium = solve(samples)
     kept = medium if keep_nodes is not None else None
     round_off = max(trace.mismatch, np.finfo(float).eps * float(np.max(np.abs(trace.outputs))))
     return Run(task, trace.outputs, trace.probe_outputs, _or_all(times, depth), "reflection", depth, None, round_off,
-               details=lambda: _medium_details(net, task, trace.outputs, kept or solve("plain", True)[1]))
+               details=lambda: _medium_details(net, task, trace.outputs, kept or solve("plain")[1]))
 
 
 def _collocation(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, times: np.ndarray | None, keep_nodes: Any,

@@ -138,7 +138,7 @@ class Transfer:
         return axes
 
 
-def transfer(net: ResNet, task: Task, opt: SGD, scalings: Sequence[DepthScaling], depths: Sequence[Any],
+def transfer(net: ResNet, task: Task, opt: SGD, scalings: Sequence[DepthScaling] | DepthScaling, depths: Sequence[Any],
              learning_rates: Any, executor: Executor | None = None, resume: Any = None,
              progress: Progress | None = None, probe_targets: Any = None) -> Transfer:
     """Train at every scaling, depth and learning rate; how far does the best learning rate move with depth?

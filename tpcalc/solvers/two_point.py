@@ -16,6 +16,7 @@ import numpy as np
 
 from .collocation import CollocationMedium
 from .covariances import inverse
+from .packed import PackedSolution
 from .reflection import ReflectionMedium
 
 Place = Union[int, float]  # a node, or a layer time
@@ -29,7 +30,7 @@ def ceiling(p: float, depth: int) -> int:
 class _Layers:
     """Finite depth: places are nodes 0..L."""
 
-    def __init__(self, medium: ReflectionMedium) -> None:
+    def __init__(self, medium: ReflectionMedium | PackedSolution) -> None:
         self.medium = medium
 
     first = 0
@@ -40,12 +41,12 @@ class _Layers:
 
     @cached_property
     def forward(self) -> np.ndarray:
-        steps = inverse(self.medium.A, self.medium.Q[1:])
+        steps = inverse(self.medium.A[:], self.medium.Q[1:])
         return np.array(_products(steps))
 
     @cached_property
     def backward(self) -> np.ndarray:
-        steps = inverse(self.medium.B, self.medium.P[:-1])
+        steps = inverse(self.medium.B[:], self.medium.P[:-1])
         return np.array(_products(steps[::-1]))[::-1]
 
     def at(self, name: str, place: Place) -> np.ndarray:

@@ -1,0 +1,209 @@
+"""``phase_diagram``: the (alpha, gamma) plane, divided exactly by what verdicts say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Iterator
+
+import sympy as sp
+
+from .._checks import exact
+from ..calculus import kets
+from ..calculus.printing import latex
+from ..codegen import recursion
+from ..limits import Affine, Exponent, LimitRegion, Region, depth_limit, point_of
+from ..parametrizations import DepthScaling
+from ..programs import SGD, ResNet
+from ..programs.builders import program
+from .exponents import ALPHA, GAMMA, exponents_of
+from .phase_drawing import plot
+from .phase_html import html
+from .phase_picture import Picture, picture
+from .phase_regions import Point, area, corners, crossing, dimension, faces, joined, lines_of
+from .sizes import Exponents
+from .verdict import Verdict, judge
+
+PARAMETERS = (ALPHA, GAMMA)
+MARGIN = Fraction(3, 4)  # of the box around the corners
+ANSWERS = {True: "yes", False: "no", None: "-"}
+SAID = tuple(f.name for f in fields(Verdict) if f.name not in ("alpha", "gamma", "exponents", "reasons"))
+FLAGS = tuple(name for name in SAID if name not in ("name", "diversity_exponent"))
+
+
+@dataclass(frozen=True)
+class PhaseRegion:
+    """A polyhedron of the plane, perhaps a segment or a point, on which all verdicts have the same name and flags.
+
+    verdict: at a point inside it; vertices: (k, 2) exact, of its closure's part in the diagram's box, in order around
+    it; dimension: 2, 1 or 0.
+    """
+
+    region: Region
+    verdict: Verdict
+    vertices: tuple[Point, ...]
+    dimension: int
+
+    @cached_property
+    def conditions(self) -> tuple[sp.Expr, ...]:
+        """Equations and inequalities in alpha and gamma, none of which follows from the others."""
+        return self.region.expressions(PARAMETERS)
+
+    @property
+    def name(self) -> str:
+        return self.verdict.name
+
+    @property
+    def flags(self) -> dict[str, bool | None]:
+        return {flag: getattr(self.verdict, flag) for flag in FLAGS}
+
+    @property
+    def row(self) -> dict[str, str]:
+        """What a table says of it, as text."""
+        where = ", ".join(f"{c.lhs} = {c.rhs}" if isinstance(c, sp.Eq) else str(c) for c in self.conditions)
+        diversity = self.verdict.diversity_exponent
+        return {"name": self.name, "where": where or "everywhere", "dimension": str(self.dimension),
+                **{flag: ANSWERS[value] for flag, value in self.flags.items()},
+                "diversity_exponent": "-" if diversity is None else str(diversity)}
+
+
+@dataclass(frozen=True)
+class PhaseDiagram:
+    """The (alpha, gamma) plane of a network, divided into the fewest polyhedra found on which verdicts agree.
+
+    regions: they share no point and cover the plane; the largest first. box: lowest and highest (alpha, gamma) of a
+    drawing, around all corners.
+
+    Source: paper B, section 5 and Figure 1, here from the exponents of the network at hand.
+    """
+
+    net: ResNet
+    regions: tuple[PhaseRegion, ...]
+    box: tuple[Point, Point]
+
+    def at(self, alpha: Any, gamma: Any) -> PhaseRegion:
+        """The region of a point; numbers, 0.1 meaning 1/10. Raises ``ValueError`` for what is not a real number."""
+        point = _point(alpha, gamma)
+        return next(one for one in self.regions if one.region.contains(point))
+
+    @cached_property
+    def limits(self) -> tuple[LimitRegion, ...]:
+        """The limits of infinite depth by regions; () for networks whose training is no recursion of numbers."""
+        if not self.net.is_linear:
+            return ()
+        scale = DepthScaling(ALPHA, GAMMA)
+        return depth_limit(recursion(kets(program(self.net, SGD(), scale)))).regions
+
+    def rate(self, alpha: Any, gamma: Any) -> sp.Expr | None:
+        """r with |outputs at depth L - limit| ~ L^-r, exact; None where there is no limit or none is derived."""
+        point = _point(alpha, gamma)
+        one = next((one for one in self.limits if one.has_limit and one.region.contains(point)), None)
+        return None if one is None else one.rate.subs(dict(zip(PARAMETERS, map(sp.sympify, point))))
+
+    def rates(self, phase: PhaseRegion) -> tuple[tuple[tuple[sp.Expr, ...], sp.Expr], ...]:
+        """The rate on a region of the diagram, as pairs of conditions and expression."""
+        found = []
+        for one in self.limits:
+            common = Region(2, (*phase.region.conditions, *one.region.conditions))
+            if one.has_limit and not common.is_empty:
+                found.append((common.expressions(PARAMETERS), one.rate))
+        return tuple(found)
+
+    def table(self) -> str:
+        """A line a region: name, where it is, flags, diversity exponent."""
+        rows = [{key: key.replace("_", " ") for key in self.regions[0].row}, *(one.row for one in self.regions)]
+        widths = {key: max(len(row[key]) for row in rows) for key in rows[0]}
+        return "\n".join("  ".join(row[key].ljust(widths[key]) for key in widths).rstrip() for row in rows)
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def latex(self) -> str:
+        """A ``tabular`` with the same lines."""
+        head = ["region", "where", *(flag.replace("_", " ") for flag in FLAGS), "diversity exponent"]
+        lines = [" & ".join(head)]
+        for one in self.regions:
+            where = ",\\; ".join(map(latex, one.conditions))
+            row = one.row
+            diversity = one.verdict.diversity_exponent
+            lines.append(" & ".join([one.name, f"${where}$", *(row[flag].replace("-", "--") for flag in FLAGS),
+                                     "--" if diversity is None else f"${latex(diversity)}$"]))
+        body = " \\\\\n".join(lines)
+        return f"\\begin{{tabular}}{{ll{'l' * len(FLAGS)}l}}\n{body}\n\\end{{tabular}}"
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+    @cached_property
+    def picture(self) -> Picture:
+        """What drawings show, as plain data."""
+        return picture(self)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Regions, and the rate towards the limit along lines with a nontrivial one; returns the matplotlib axes.
+
+        ax: where to draw; default a new figure. Raises ``MissingExtra`` without matplotlib.
+        """
+        return plot(self.picture, ax)
+
+    def html(self) -> str:
+        """A piece of HTML that needs nothing but itself: the picture, with what is known of a region as its tooltip."""
+        return html(self.picture)
+
+
+def phase_diagram(net: ResNet | None = None) -> PhaseDiagram:
+    """Divide the (alpha, gamma) plane by verdicts: faces of all lines on which an exponent changes, joined again.
+
+    net: default the linear residual network. Nothing is sampled: every face is judged at a point inside it, and
+    between its lines no flag can change. Raises ``ValueError`` for anything but a ``tp.ResNet``, and for a network
+    with a statement that no rule covers, naming it. Source: paper B, section 5, Definitions 5.1 to 5.6 and G.1.
+    """
+    net = ResNet() if net is None else net
+    if not isinstance(net, ResNet):
+        raise ValueError(f"net: {net!r} given; allowed is a tp.ResNet or None")
+    cells = exponents_of(net)
+    lines = lines_of(form for region, found in cells for form in _decisive(region, found))
+    verdicts = {signs: _judged(face, cells) for signs, face in faces(lines).items()}
+    kinds = {signs: tuple(getattr(verdict, name) for name in SAID) for signs, verdict in verdicts.items()}
+    parts = [region for region, _ in joined(lines, kinds)]
+    box = _box(parts)
+    found = [PhaseRegion(region, _judged(region, cells), corners(region, box), dimension(region)) for region in parts]
+    return PhaseDiagram(net, tuple(sorted(found, key=lambda r: (-r.dimension, -area(r.vertices)))), box)
+
+
+def _decisive(region: Region, found: Exponents) -> Iterator[Affine]:
+    """Forms whose signs say where a point lies and what its verdict is."""
+    yield from (condition.form for condition in region.conditions)
+    for field in Exponents.sizes():
+        exponent: Exponent = getattr(found, field.name)
+        least = 1 if field.name == "linearisation" else 0  # an error of order 1/L a layer adds up to one of order one
+        yield from (form + Affine.number(least, region.size) for form in exponent.forms)
+
+
+def _judged(face: Region, cells: tuple[tuple[Region, Exponents], ...]) -> Verdict:
+    point = face.point()
+    assert point is not None
+    region, found = next((region, found) for region, found in cells if region.contains(point))
+    alpha, gamma = map(sp.sympify, point)
+    return judge(alpha, gamma, region, found)
+
+
+def _box(parts: list[Region]) -> tuple[Point, Point]:
+    """Around all points where walls of regions meet, of which there is at least one."""
+    points = [point for part in parts for i, c in enumerate(part.conditions) for d in part.conditions[:i]
+              for point in crossing(c.form, d.form) if _closure_has(part, point)]
+    alphas, gammas = zip(*(points or [(Fraction(0), Fraction(0))]))
+    return (min(alphas) - MARGIN, min(gammas) - MARGIN), (max(alphas) + MARGIN, max(gammas) + MARGIN)
+
+
+def _closure_has(region: Region, point: Point) -> bool:
+    return all(condition.form.at(point) >= 0 for condition in region.conditions)
+
+
+def _point(alpha: Any, gamma: Any) -> tuple[Any, ...]:
+    numbers = {ALPHA: exact("alpha", alpha), GAMMA: exact("gamma", gamma)}
+    for name, number in zip(("alpha", "gamma"), numbers.values()):
+        if not number.is_number:
+            raise ValueError(f"{name}: {number} given; allowed is a real number")
+    return point_of(numbers, PARAMETERS)
