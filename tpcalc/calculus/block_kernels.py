@@ -182,7 +182,8 @@ class _Reading:
         if terms is None:
             raise self.refusal("one of its functions mixes several products, or a product and a mean")
         for _, factors in terms:
-            if X in factors and (len(factors) > 1 or not factors[X].is_polynomial(H) or sp.degree(factors[X], H) > power):
+            of_stream = factors.get(X, H)
+            if X in factors and len(factors) > 1 or not of_stream.is_polynomial(H) or sp.degree(of_stream, H) > power:
                 raise self.refusal("it acts on the stream before a fresh random matrix does ('pre'), and means over "
                                    "the stream's coordinates are no functions of overlaps")
         return terms

@@ -13,7 +13,9 @@ U, V = sp.symbols("u v", real=True)
 
 
 class Overlap(sp.Function):
-    """E[f^(j)(u) g^(k)(v)], u and v Gaussian without mean; args: f, g in the symbol ``H``, j, k, Cov(u, v), Var u, Var v.
+    """E[f^(j)(u) g^(k)(v)], u and v Gaussian without mean.
+
+    args: f, g in the symbol ``H``, j, k, Cov(u, v), Var u, Var v.
 
     Derivatives are again overlaps: one more of f and of g for the covariance, half of two more for a variance. Those
     of polynomials are polynomials. Source: Price (1958) [gaussian/price].
@@ -68,7 +70,7 @@ class Mean(sp.Function):
         return Mean(f, j + 2, p) / 2
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
-        text = r"\left\langle %s \right\rangle" % _latex_of(printer, *self.args[:2], "u")
+        text = r"\left\langle %s \right\rangle" % _latex_of(printer, self.args[0], self.args[1], "u")
         return text if exp is None else r"%s^{%s}" % (text, exp)
 
 

@@ -8,7 +8,7 @@ the trapezoidal rule, for smooth functions.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Callable
+from typing import Callable
 
 import numpy as np
 import sympy as sp
