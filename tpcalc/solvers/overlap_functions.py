@@ -22,7 +22,7 @@ MeanFunction = Callable[[Array], Array]                   # variance
 
 KINKS = (sp.Abs, sp.Max, sp.Min, sp.sign, sp.Heaviside, sp.Piecewise)
 CLOSED = (sp.sin, sp.cos, sp.erf, sp.erfc)  # entire, with means that are as smooth at equal arguments
-END = 8.0          # the Gaussian leaves 1e-15 outside
+END = 9.0          # the Gaussian leaves 2e-19 outside
 FLOOR = 1e-10      # of 1 - r^2, r the correlation, where a kinked function's means are singular
 SPREADS = (0.5, 1.0, 2.0)  # at which the trapezoidal rule is tried
 COARSEST, FINEST = 0.5, 1 / 32  # steps of the rule, in the functions' own variable
@@ -134,6 +134,7 @@ def _trapezoid(f: sp.Expr, g: sp.Expr, j: int, k: int) -> OverlapFunction:
     """u = sqrt(p) x and v = sqrt(q) (r x + sqrt(1 - r^2) y), x and y on one grid."""
     first, second = _function(f, j), _function(g, k)
     step = min(_step(f), _step(g))
+    even = _parity(f) * _parity(g) == 1  # then (x, y) and (-x, -y) give the same
 
     def overlap(c: Array, p: Array, q: Array) -> Array:
         shape = np.shape(c)
@@ -143,13 +144,20 @@ def _trapezoid(f: sp.Expr, g: sp.Expr, j: int, k: int) -> OverlapFunction:
         r = np.clip(c / np.maximum(s * t, TINY), -1.0, 1.0)
         size = max(1, PART // len(x) ** 2)
         along, across = t * r, t * np.sqrt((1 - r) * (1 + r))
+        x_outer, outer = (x[len(x) // 2:], np.append(weight[len(x) // 2], 2 * weight[len(x) // 2 + 1:])) if even else (
+            x, weight)
         result = np.empty(len(c))
         for start in range(0, len(c), size):
             part = slice(start, start + size)
-            v = along[part, None, None] * x[:, None] + across[part, None, None] * x
-            result[part] = np.sum(first(s[part, None] * x) * weight * (second(v) @ weight), axis=-1)
+            v = along[part, None, None] * x_outer[:, None] + across[part, None, None] * x
+            result[part] = np.sum(first(s[part, None] * x_outer) * outer * (second(v) @ weight), axis=-1)
         return result.reshape(shape)
     return overlap
+
+
+def _parity(f: sp.Expr) -> int:
+    """1 for even, -1 for odd functions, 0 for others."""
+    return next((sign for sign in (1, -1) if sp.expand(f.xreplace({H: -H}) - sign * f) == 0), 0)
 
 
 def _function(f: sp.Expr, j: int) -> Callable[[Array], Array]:
