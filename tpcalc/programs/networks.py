@@ -35,8 +35,8 @@ class ResNet:
         of an "mlp" block: W_k phi(W_(k-1) ... phi(W_1 x)) for k of them, at least 1.
 
     Normalisation (muP): U has entries N(0, 1), matrices N(0, 1/n), n V N(0, 1); source: paper B,
-    section 4.2 and Program 1 [tensor_programs_vi/program_1]. Symbolic work takes all of these; numbers (``tp.train``)
-    are those of the linear network with one matrix a block in this version, and say so.
+    section 4.2 and Program 1 [tensor_programs_vi/program_1]. Symbolic work takes all of these; so does ``tp.train``,
+    which samples at finite depth what is not linear with one matrix a block.
 
     Raises ``ValueError`` for anything else, naming what is allowed.
     """

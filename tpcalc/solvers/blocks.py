@@ -21,13 +21,16 @@ class Pairs(NamedTuple):
     """Overlaps of b rows with k others: c (..., b, k), the rows' own left (..., b) and right (..., k).
 
     decay: rho_a rho_b, by which every product with an initial matrix multiplies covariances; broadcasts
-    against c. ``left`` is None for passengers of a linear block, whose kernels do not read it.
+    against c. left_decay, right_decay: rho_a^2, rho_b^2, by which it multiplies variances. ``left`` is None for
+    passengers of a linear block, whose kernels do not read it.
     """
 
     c: np.ndarray
     left: np.ndarray | None
     right: np.ndarray
     decay: Kernel
+    left_decay: Kernel = 1.0
+    right_decay: Kernel = 1.0
 
 
 class BlockKernels(Protocol):
@@ -106,11 +109,13 @@ class ForwardLaw:
     own_decay: float
 
     def pairs(self, c: np.ndarray, own: np.ndarray | None) -> Pairs:
-        return Pairs(c, None if own is None else np.diagonal(own, axis1=-2, axis2=-1), self.right, self.decay)
+        own_decay = self.own_decay or np.nan  # after a decay to 0 nothing is known of rho_b alone
+        return Pairs(c, None if own is None else np.diagonal(own, axis1=-2, axis2=-1), self.right, self.decay,
+                     self.own_decay, np.square(self.decay) / own_decay)
 
     def own_pairs(self, own: np.ndarray) -> Pairs:
         variances = np.diagonal(own, axis1=-2, axis2=-1)
-        return Pairs(own, variances, variances, self.own_decay)
+        return Pairs(own, variances, variances, *3 * (self.own_decay,))
 
     def __call__(self, r: np.ndarray, c: np.ndarray, own: np.ndarray | None) -> Rates:
         kappa, slope, theta = self.block.forward(self.pairs(c, own))

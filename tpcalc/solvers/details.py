@@ -108,6 +108,17 @@ class MediumDetails:
 
 
 @dataclass(frozen=True)
+class BlockDetails(MediumDetails):
+    """Of a network whose blocks enter through kernels: its kets have no finite list of coefficients."""
+
+    def gamma(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
+        raise ValueError("gamma: this network's kets have no coefficients; allowed are linear ones, one matrix a block")
+
+    def c(self, row_t: int, row_s: int, a: int, p: float) -> float:
+        raise ValueError("c: this network's kets have no coefficients; allowed are linear ones, one matrix a block")
+
+
+@dataclass(frozen=True)
 class DenseDetails:
     """Averages over the coordinates of one real network, kept at ``nodes``: l = 0..L, as the run's layer times."""
 

@@ -12,9 +12,10 @@ from .. import _checks
 from ..interpreters import read_coefficients, read_dense
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
+from .block_limit import block_limit
+from .blocks import LinearBlock
 from .collocation import solve_limit
-from .details import CoefficientDetails, DenseDetails, MediumDetails, nearest_nodes
-from .limit_cell import limit_cell
+from .details import BlockDetails, CoefficientDetails, DenseDetails, MediumDetails, nearest_nodes
 from .reflection import PackedReflectionMedium, ReflectionMedium
 from .run import Details, Run
 from .sampled import Job, train_conditioned, train_particles
@@ -25,6 +26,8 @@ REAL, SAMPLED = ("dense", "conditioned"), ("particles", "conditioned")
 ONLY_ENDS = ("the blocks' updates of size L^-gamma add up to nothing: read-in and read-out learn, between blocks that "
              "stay at initialisation")
 Progress = Callable[[int, int], None]
+TOLERANCE = 1e-12        # of outputs at infinite depth
+BLOCK_TOLERANCE = 1e-9   # a kink is singular where inputs are collinear: digits cost elements there
 
 
 def train(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: Any, width: Any = sp.oo,
@@ -39,9 +42,10 @@ def train(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: Any, wi
     method:
         ``"auto"`` takes the exact solver where there is one: reflection at finite depth, collocation at
         infinite depth, a dense real network at finite width. ``"coefficients"`` is the slow oracle.
-        Nonlinear networks, blocks of several matrices, RMS normalisation and trained ends are sampled, at finite
-        depth: ``"particles"`` at infinite width, ``"conditioned"`` at finite width, which is equal in law to a dense
-        network and needs no n x n matrix. Both take d_in = d_out = 1, without probes.
+        At infinite depth collocation takes nonlinear blocks too, and blocks of several matrices, as far as they close
+        on kernels (``tpcalc.calculus.block_kernels``). At finite depth these are sampled: ``"particles"`` at infinite
+        width, ``"conditioned"`` at finite width, which is equal in law to a dense network and needs no n x n matrix.
+        Both take d_in = d_out = 1, without probes.
     seed:
         of a real network, or of particles.
     keep_nodes:
@@ -78,8 +82,8 @@ def train(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: Any, wi
     layers = _checks.positive_integer("depth", depth, infinite=True)
     n = _checks.positive_integer("width", width, infinite=True)
     method = _method(_checks.choice("method", method, METHODS), layers, n, _is_plain(net))
-    if method not in SAMPLED:
-        net.require_plain("tp.train" if layers is None else f"method={method!r}", trained_ends=True)
+    if method not in SAMPLED and layers is not None:
+        net.require_plain(f"method={method!r}", trained_ends=True)
     opt.schedule(task.steps)
     scale._require_numbers()
     if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or seed < 0:
@@ -197,24 +201,27 @@ def _reflection(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: i
 
 def _collocation(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, times: np.ndarray | None, keep_nodes: Any,
                  progress: Progress | None) -> Run:
-    cell = limit_cell(scale)
+    cell, block = block_limit(net, task, opt, scale)
+    linear = isinstance(block, LinearBlock)
     notes = (ONLY_ENDS,) if net.train_ends and cell.drift == 0 else cell.notes
 
     def solve(samples: str) -> Any:
-        return solve_limit(task, opt, cell.noise, cell.drift, samples, after_step=_each_step(progress, task),
-                           train_ends=net.train_ends)
+        return solve_limit(task, opt, cell.noise, cell.drift, samples, TOLERANCE if linear else BLOCK_TOLERANCE,
+                           _each_step(progress, task), block, net.train_ends)
 
-    trace, medium, error = solve(fewer_rows(task) if keep_nodes is None else "plain")
+    # rows for every output stand for batches through linearity
+    trace, medium, error = solve(fewer_rows(task) if keep_nodes is None and linear else "plain")
     kept = medium if keep_nodes is not None else None
     return Run(task, trace.outputs, trace.probe_outputs, medium.layer_times if times is None else times, "collocation",
                None, None, float(error), notes,
-               details=lambda: _medium_details(net, task, trace.outputs, kept or solve("plain")[1]))
+               details=lambda: _medium_details(net, task, trace.outputs, kept or solve("plain")[1], linear))
 
 
 def _each_step(progress: Progress | None, task: Task) -> Callable[[int], None]:
     return (lambda t: None) if progress is None else (lambda t: progress(t + 1, task.steps))
 
 
-def _medium_details(net: ResNet, task: Task, outputs: np.ndarray, medium: Any) -> MediumDetails:
+def _medium_details(net: ResNet, task: Task, outputs: np.ndarray, medium: Any, linear: bool = True) -> MediumDetails:
     chi = np.concatenate([task.loss.derivative(f, y) for f, y in zip(outputs, task.targets)])
-    return MediumDetails(medium, task.inputs.reshape(-1, task.d_in), chi, net.train_ends)
+    kind = MediumDetails if linear else BlockDetails
+    return kind(medium, task.inputs.reshape(-1, task.d_in), chi, net.train_ends)

@@ -1,0 +1,41 @@
+"""The infinite-depth problem of any residual network: its place in the (alpha, gamma) plane and its block's kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from ..errors import Divergence
+from ..parametrizations import DepthScaling
+from ..programs import SGD, ResNet, Task
+from .block_kernels import kernels_of
+from .blocks import BlockKernels, LinearBlock
+from .limit_cell import LimitCell, limit_cell
+
+
+def block_limit(net: ResNet, task: Task, opt: SGD, scale: DepthScaling) -> tuple[LimitCell, BlockKernels]:
+    """Which densities survive at ``scale``, and the kernels through which the block enters them.
+
+    At alpha = 1/2 noise of the initial matrices and updates both count, for 1/2 < alpha < 1 updates alone: the stream
+    stays Gaussian, and training closes on kernels.
+
+    Raises ``ValueError`` where a nonlinear network does not close (alpha >= 1, blocks that act on the stream
+    first, probes, weights that decay to 0), ``Divergence`` where there is no limit.
+    """
+    block = kernels_of(net)
+    if isinstance(block, LinearBlock):
+        return limit_cell(scale), block
+    if scale.alpha >= 1:
+        raise ValueError(f"alpha: {scale.alpha} given with depth=tp.oo for {net!r}; allowed is 1/2 <= alpha < 1: "
+                         "from 1 on updates change what phi acts on as much as the initial matrices do, not a little, "
+                         "and nothing closes on kernels; method='particles' takes it at finite depth")
+    if scale.alpha < sp.Rational(1, 2):
+        raise Divergence(f"alpha = {scale.alpha} given with depth=tp.oo: L layers of independent noise, each of size "
+                         "L^-alpha, grow without bound; a limit needs alpha >= 1/2 and alpha + gamma >= 1")
+    if task.probes is not None:
+        raise ValueError("task: one with probes given; depth=tp.oo takes them for linear networks with one "
+                         "matrix a block")
+    if np.any(opt.memory(task.steps)[0] == 0):
+        raise ValueError(f"opt: {opt!r} given; nonlinear blocks at depth=tp.oo take weight decay that leaves something "
+                         "of the initial matrices at every step")
+    return limit_cell(scale), block
