@@ -16,7 +16,8 @@ from tpcalc.solvers.collocation import solve_limit
 h = sp.Symbol("h", real=True)
 SINE = sp.sin(h + sp.Rational(1, 2))
 TASK = tp.Task((1, .8, -.6, 1.1), (1, -.7, .5, 1.2))
-PLANE = tp.Task(np.array([[1, 0], [.5, .8], [-.6, .7], [1.1, -.4]])[:, None], np.array([1, -.7, .5, 1.2])[:, None, None])
+PLANE = tp.Task(np.array([[1, 0], [.5, .8], [-.6, .7], [1.1, -.4]])[:, None],
+                np.array([1, -.7, .5, 1.2])[:, None, None])
 OPT, HALF = tp.SGD(1.0), tp.DepthScaling(0.5, 0.5)
 
 
@@ -114,7 +115,7 @@ def test_derivatives_by_finite_differences(net: tp.ResNet) -> None:
 
     def at(c: float, p: float) -> Pairs:
         return Pairs(np.array([[c]]), np.array([p]), np.array([0.9]), 0.7 * 0.6, 0.49, 0.36)
-    (kappa, slope, theta), (again, curvature, theta_12) = block.forward(at(.4, 1.1)), block.backward(at(.4, 1.1))
+    (_, slope, _), (again, curvature, theta_12) = block.forward(at(.4, 1.1)), block.backward(at(.4, 1.1))
     up, down = block.forward(at(.4 + e, 1.1)), block.forward(at(.4 - e, 1.1))
     by_c = [(a - b) / (2 * e) for a, b in zip(up, down)]
     np.testing.assert_allclose(np.ravel([slope, curvature, theta_12]), np.ravel(by_c), rtol=0, atol=1e-8)
@@ -140,7 +141,8 @@ def test_bad_input() -> None:
         (dict(scale=tp.DepthScaling(1, 0)), ValueError, "1/2 <= alpha < 1"),
         (dict(scale=tp.DepthScaling(.4, .6)), tp.Divergence, "grow without bound"),
         (dict(scale=tp.DepthScaling(.5, .25)), tp.Divergence, "first update"),
-        (dict(net=tp.ResNet("tanh", "pre")), ValueError, "acts on the stream"), (dict(task=probes), ValueError, "probes"),
+        (dict(net=tp.ResNet("tanh", "pre")), ValueError, "acts on the stream"),
+        (dict(task=probes), ValueError, "probes"),
         (dict(opt=tp.SGD(1.0, weight_decay=1.0)), ValueError, "weight decay"),
         (dict(net=tp.ResNet(sp.exp(h**2))), ValueError, "grows too fast")]
     for change, error, reason in cases:
@@ -152,7 +154,8 @@ def test_bad_input() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("net, opt", [(tp.ResNet(SINE, "mlp"), OPT),
-                                      (tp.ResNet("erf", "mlp"), tp.SGD(.6, momentum=.5, nesterov=True, weight_decay=.3))])
+                                      (tp.ResNet("erf", "mlp"),
+                                       tp.SGD(.6, momentum=.5, nesterov=True, weight_decay=.3))])
 def test_real_networks_converge_to_it(net: tp.ResNet, opt: tp.SGD) -> None:
     """Width 4096, depths extrapolated like 1/L, in standard errors of independent seeds."""
     def real(depth: int, seed: int) -> np.ndarray:
