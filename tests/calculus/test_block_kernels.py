@@ -115,8 +115,8 @@ def test_a_user_s_block_against_a_wide_network() -> None:
 
         def mean(f: Any, j: Any, p: Any) -> sp.Expr:
             return sp.Float(np.sum(weights * sp.lambdify(H, f.diff(H, int(j)), "numpy")(np.sqrt(float(p)) * nodes)))
-        numbers = e.xreplace({k: sp.Float(x) for k, x in values.items()})
-        return float(numbers.replace(Overlap, overlap).replace(Mean, mean))
+        given = e.xreplace({k: sp.Float(x) for k, x in values.items()})
+        return float(given.replace(Overlap, overlap).replace(Mean, mean))
 
     assert abs(number(kernels.kappa) - np.cov(z)[0, 1]) < 5e-3
     assert abs(number(kernels.thetas["A"]) - 0.5 * np.mean(slope[0] * slope[1])) < 5e-3

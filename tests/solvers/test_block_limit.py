@@ -10,7 +10,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.solvers.block_kernels import DerivedBlock, kernels_of
-from tpcalc.solvers.blocks import LinearBlock, Pairs
+from tpcalc.solvers.blocks import ForwardLaw, LinearBlock, Pairs
 from tpcalc.solvers.collocation import solve_limit
 
 h = sp.Symbol("h", real=True)
@@ -90,6 +90,14 @@ def test_branch_constants() -> None:
     scaled = outputs(tp.ResNet(SINE / 2), opt=tp.SGD(0.8))
     net, opt, scale = tp.ResNet(SINE), tp.SGD(0.4), tp.DepthScaling(0.5, 0.5, branch=sp.Rational(1, 2))
     np.testing.assert_allclose(outputs(net, opt=opt, scale=scale), scaled, rtol=0, atol=1e-12)
+
+
+def test_each_slot_decays_by_itself() -> None:
+    """rho_a = 0.6 against rho_b = 0.9, 0.5: variances carry squares, covariances products."""
+    law = ForwardLaw(LinearBlock(), 1.0, np.zeros(2), np.ones(2), 0.6 * np.array([.9, .5]), 0.36)
+    pairs, own = law.pairs(np.ones((1, 2)), np.ones((1, 1))), law.own_pairs(np.ones((1, 1)))
+    assert pairs.left_decay == 0.36 and (own.decay, own.left_decay, own.right_decay) == (0.36, 0.36, 0.36)
+    np.testing.assert_allclose(pairs.right_decay, [.81, .25], rtol=1e-15)
 
 
 def test_repeated_samples_are_one_sample() -> None:

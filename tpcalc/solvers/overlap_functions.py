@@ -26,7 +26,8 @@ END = 9.0          # the Gaussian leaves 2e-19 outside
 FLOOR = 1e-10      # of 1 - r^2, r the correlation, where a kinked function's means are singular
 SPREADS = (0.5, 1.0, 2.0)  # at which the trapezoidal rule is tried
 COARSEST, FINEST = 0.5, 1 / 32  # steps of the rule, in the functions' own variable
-SETTLED = 1e-12
+WIDEST = 0.4       # step in standard deviations, where functions hardly vary
+SETTLED = 1e-11
 PART = 2**21       # values of a function held at once
 TINY = 1e-300
 
@@ -172,7 +173,7 @@ def _function(f: sp.Expr, j: int) -> Callable[[Array], Array]:
 def _nodes(step: float, spread: Array) -> tuple[Array, Array]:
     """Points of the standard Gaussian, ``step`` apart after the largest spread, and their weights."""
     largest = float(np.max(spread, initial=0.0))
-    count = int(np.ceil(END / min(COARSEST, step / max(largest, TINY))))
+    count = int(np.ceil(END / min(WIDEST, step / max(largest, TINY))))
     x = np.linspace(-END, END, 2 * count + 1)
     weight = np.exp(-x * x / 2)
     return x, weight / np.sum(weight)
