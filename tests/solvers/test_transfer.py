@@ -160,6 +160,25 @@ def test_an_error_loses_nothing_that_is_finished(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 1
 
 
+class Instant:
+    """An executor that has done all jobs before it is asked for the first."""
+
+    def submit(self, work: Any, chunk: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(work(chunk))
+        return future
+
+
+def test_an_interruption_loses_nothing_that_is_finished(tmp_path: Path) -> None:
+    def stop(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    executor: Any = Instant()
+    with pytest.raises(KeyboardInterrupt):
+        tp.transfer(NET, TASK, OPT, [DEPTH_MUP], [2, 4], RATES, executor, tmp_path, stop)
+    assert len(list(tmp_path.iterdir())) == 6
+
+
 def test_optimum_of_a_parabola_and_at_the_ends() -> None:
     rates = np.array([0.1, 0.3, 0.7, 2.0, 5.0])
     loss = 2 + 3 * np.log(rates / 0.5) ** 2

@@ -63,16 +63,19 @@ def run_jobs(work: Callable[[Job], Any], jobs: Sequence[tuple[str, float, Job]],
         for key, result in pairs:
             finished.put(key, result)
             todo.pop(key, None)
+
+    def tell() -> None:
         if progress is not None:
             progress(total - len(todo), total)
 
     if len(todo) < total:
-        keep(())
+        tell()
     if executor is None:
         for key, (_, job) in list(todo.items()):
             keep([(key, work(job))])
+            tell()
     else:
-        _spread(partial(_work_through, work), list(_chunks(todo)), keep, executor)
+        _spread(partial(_work_through, work), list(_chunks(todo)), keep, tell, executor)
     return [finished[key] for key, _, _ in jobs]
 
 
@@ -94,12 +97,14 @@ def _chunks(todo: dict[str, tuple[float, Any]]) -> Iterator[list[tuple[str, Any]
         yield chunk
 
 
-def _spread(work: Callable[[Any], Any], chunks: list[Any], keep: Callable[[Any], None], executor: Executor) -> None:
+def _spread(work: Callable[[Any], Any], chunks: list[Any], keep: Callable[[Any], None], tell: Callable[[], None],
+            executor: Executor) -> None:
     futures: set[Future[Any]] = {executor.submit(work, chunk) for chunk in chunks}
     try:
         for future in as_completed(tuple(futures)):
             futures.remove(future)
             keep(future.result())
+            tell()
     finally:
         for future in futures:
             future.cancel()
