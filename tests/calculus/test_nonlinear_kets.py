@@ -52,11 +52,12 @@ def test_a_nonlinear_program_has_no_recursion_and_says_why() -> None:
 
 
 def test_numbers_refuse_what_they_do_not_cover() -> None:
-    for net in (tp.ResNet("tanh"), tp.ResNet(block="mlp"), tp.ResNet(train_ends=True)):
-        with pytest.raises(ValueError, match="tp.train takes phi='linear'"):
-            tp.train(net, tp.Task([1.0], [1.0]), tp.SGD(), tp.DepthScaling(), tp.oo)
-        with pytest.raises(ValueError, match="tp.classify takes"):
-            tp.classify(0.5, 0.5, net)
+    for net in (tp.ResNet("tanh"), tp.ResNet(block="mlp")):
+        with pytest.raises(ValueError, match="method='reflection' takes phi='linear'"):
+            tp.train(net, tp.Task([1.0], [1.0]), tp.SGD(), tp.DepthScaling(), 4, method="reflection")
+    for judged in (tp.classify, tp.interactions):
+        with pytest.raises(ValueError, match="allowed is a net with frozen ends"):
+            judged(0.5, 0.5, tp.ResNet(train_ends=True))
 
 
 def test_unknown_activations_are_named() -> None:

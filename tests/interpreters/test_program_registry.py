@@ -32,7 +32,7 @@ def language_nodes() -> list[type]:
     while todo:
         for node_type in todo.pop().__subclasses__():
             todo.append(node_type)
-            if node_type.__module__.startswith("tpcalc.programs") and node_type is not Member:
+            if str(node_type.__module__).startswith("tpcalc.programs") and node_type is not Member:
                 found.append(node_type)
     return sorted(set(found), key=lambda c: c.__name__)
 

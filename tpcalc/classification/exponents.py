@@ -40,9 +40,16 @@ def _exponents_of(net: ResNet, at: Values) -> tuple[tuple[Region, Exponents], ..
     return tuple((cell.region, ket_exponents.read_exponents(equations, found, cell, phi)) for cell in found.cells)
 
 
+def require_frozen_ends(net: ResNet) -> None:
+    """Raise ``ValueError`` for trained ends: no depth scaling touches their updates, and f moves at any (alpha, gamma)."""
+    if net.train_ends:
+        raise ValueError(f"net: {net!r} given; allowed is a net with frozen ends")
+
+
 @lru_cache(maxsize=16)
 def general_equations(net: ResNet) -> KetEquations | RecursionEquations:
     """The recursion of a network's training by SGD where it is linear, its ket equations else."""
+    require_frozen_ends(net)
     equations = kets(program(net, SGD(), DepthScaling(ALPHA, GAMMA)))
     return derive_recursion(equations) if net.is_linear else equations
 

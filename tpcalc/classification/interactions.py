@@ -16,7 +16,7 @@ from ..limits import join, settled_orders
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet
 from ..programs.builders import program
-from .exponents import ALPHA, GAMMA
+from .exponents import ALPHA, GAMMA, require_frozen_ends
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,7 @@ def interactions(alpha: Any, gamma: Any, net: ResNet | None = None) -> tuple[Int
     for name, value in (("alpha", a), ("gamma", g)):
         if not value.is_Rational:
             raise ValueError(f"{name}: {value} given; allowed is a rational number")
+    require_frozen_ends(net)
     equations = kets(program(net, SGD(), DepthScaling(ALPHA, GAMMA)))
     found = settled_orders(equations, at=((ALPHA, a), (GAMMA, g)))
     cell = found.cells[0]
