@@ -41,7 +41,7 @@ def _exponents_of(net: ResNet, at: Values) -> tuple[tuple[Region, Exponents], ..
 
 
 def require_frozen_ends(net: ResNet) -> None:
-    """Raise ``ValueError`` for trained ends: no depth scaling touches their updates, and f moves at any (alpha, gamma)."""
+    """Raise ``ValueError`` for trained ends: no depth scaling touches their updates, f moves whatever it is."""
     if net.train_ends:
         raise ValueError(f"net: {net!r} given; allowed is a net with frozen ends")
 
