@@ -23,7 +23,7 @@ matplotlib.rcParams["svg.hashsalt"] = "tpcalc"  # the same numbers give the same
 
 BASE = 8
 DEPTHS = [2**k for k in range(3, 11)]
-RATES = 2.0 ** np.arange(-2.5, 1.1, 0.5)
+RANGES = {"Depth-muP (1/2, 1/2)": (-2.5, 1.0), "(1/2, 0)": (-5.0, 1.0), "ODE (1, 0)": (-2.5, 2.5)}  # powers of 2
 NAMES = {"Depth-muP (1/2, 1/2)": (0.5, 0.5), "(1/2, 0)": (0.5, 0), "ODE (1, 0)": (1, 0), "SP (0, 0)": (0, 0)}
 ONE_BATCH = np.random.default_rng(0).normal(size=(4, 2))
 SMALL = tp.Task(np.tile(ONE_BATCH, (4, 1, 1)), np.tile(ONE_BATCH[:, :1] - ONE_BATCH[:, 1:], (4, 1, 1)))
@@ -48,12 +48,13 @@ class Sweeps:
     def digits(self, name: str) -> list[tp.Transfer]:
         """Finite depths, then infinite depth, which costs most where learning rates are far too large."""
         if name == "SP (0, 0)":
-            return [self.run(DIGITS, [scaling(name)], DEPTHS[:5], 2.0 ** np.arange(-9, 1.1, 1))]
-        found = [self.run(DIGITS, [scaling(name)], DEPTHS, RATES)]
-        return found if found[0].reasons[0] else [*found, self.run(DIGITS, [scaling(name)], [tp.oo], RATES[:-1])]
+            return [self.run(DIGITS, [scaling(name)], DEPTHS[:3], 2.0 ** np.arange(-9, 1.1, 1))]
+        rates = 2.0 ** np.arange(RANGES[name][0], RANGES[name][1] + 0.1, 0.5)
+        found = [self.run(DIGITS, [scaling(name)], DEPTHS, rates)]
+        return found if found[0].reasons[0] else [*found, self.run(DIGITS, [scaling(name)], [tp.oo], rates[rates < 2])]
 
     def small(self, name: str) -> list[tp.Transfer]:
-        depths, lowest = (DEPTHS[:5], -18) if name == "SP (0, 0)" else ([2**k for k in range(3, 15)], -9)
+        depths, lowest = (DEPTHS[:4], -18) if name == "SP (0, 0)" else ([2**k for k in range(3, 15)], -9)
         found = [self.run(SMALL, [scaling(name)], depths, 2.0 ** np.arange(lowest, 0.6, 0.25))]
         return found if found[0].reasons[0] else [
             *found, self.run(SMALL, [scaling(name)], [tp.oo], 2.0 ** np.arange(-4, 0.6, 0.25))]
@@ -121,7 +122,11 @@ def draw(path: Path, folder: str | None) -> None:
     others[0].legend(frameon=False, fontsize=8)
     for title, both in (("digits", digits), ("small task", small)):
         for name, parts in both.items():
-            print(f"{title}, {name}", *(part.table() for part in parts), sep="\n")
+            print(f"{title}, {name}: depth, best learning rate, loss there")
+            for row in (row for part in parts for row in part.rows()):
+                print(f"  {row['depth']:>5} {row['optimum']:.5f} {row['loss']:.5f}"
+                      + " at the end of the grid" * (not row["bracketed"]))
+            print(f"  power of L: {-parts[0].drift[0].order:.3f} +- {parts[0].drift[0].uncertainty:.3f}")
     figure.savefig(path, metadata={"Date": None})
 
 
