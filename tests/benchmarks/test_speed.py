@@ -10,11 +10,11 @@ from typing import Any, Callable
 
 import numpy as np
 import pytest
-from support import numpy_sweep
 from support.media import reflect
 from support.timing import best
 
 import tpcalc as tp
+from tpcalc.kernels import reflection_block
 
 NET, SCALE = tp.ResNet("linear"), tp.DepthScaling()
 Record = Callable[[str, str, str], None]
@@ -99,7 +99,7 @@ def test_compiled_against_numpy(record: Record, monkeypatch: pytest.MonkeyPatch)
     task, opt, depth = scalars(10), tp.SGD(0.3), 1024
     compiled = tp.train(NET, task, opt, SCALE, depth)
     seconds = best(lambda: tp.train(NET, task, opt, SCALE, depth), 10)
-    monkeypatch.setattr("tpcalc.solvers.reflection.kernel.sweep", numpy_sweep.sweep)
+    monkeypatch.setattr("tpcalc.solvers.reflection.kernel.sweep", reflection_block.sweep)
     slow = best(lambda: reflect(task, opt, SCALE, depth, "plain"), 2)
     trace, _ = reflect(task, opt, SCALE, depth, "plain")
     record("NumPy / compiled, T = 10, L = 1024",

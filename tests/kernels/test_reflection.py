@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from support.closeness import assert_close
 from support.slow import Reflections, reflections
-from tpcalc.kernels import reflection, reflection_row
+from tpcalc.kernels import reflection, reflection_block, reflection_row
 from tpcalc.kernels.products import FEW
 
 # round-off of order-one numbers through at most 5 layers and 21 rows; one is triangular, the other inverts
@@ -50,8 +52,11 @@ class Problem:
         return np.array(ends)
 
 
+@pytest.mark.parametrize("kernel", [reflection, reflection_block])
 @pytest.mark.parametrize("depth, steps, rows", [(1, 3, 1), (4, 4, 1), (3, 3, 2), (5, 1, 3), (3, 4, FEW + 1)])
-def test_block_kernel_is_the_matrix_recursion(depth: int, steps: int, rows: int) -> None:
+def test_block_kernels_are_the_matrix_recursion(depth: int, steps: int, rows: int, kernel: Any,
+                                                monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reflection_block, "TILE", 4)
     problem = Problem(depth, steps, rows, seed=depth + 10 * rows)
     n = problem.n
     P, S, G, Q, R, GT = (np.zeros((depth + 1, n, n)) for _ in range(6))
@@ -62,13 +67,13 @@ def test_block_kernel_is_the_matrix_recursion(depth: int, steps: int, rows: int)
         problem.w[here, :m] = w  # the rows of a step share their update kernel
         aside = problem.passengers[:, :m].copy()
         ends = np.zeros_like(aside)
-        assert reflection.sweep(True, m, *problem.physics, rho_row, w, ends, aside, np.zeros((4, 4)), False,
-                                P, S, G, A, C0, Q, R, B, C1) == 0
+        assert kernel.sweep(True, m, *problem.physics, rho_row, w, ends, aside, np.zeros((4, 4)), False,
+                            P, S, G, A, C0, Q, R, B, C1) == 0
         assert_close(ends, problem.slow_with_passengers(t), TOLERANCE, 1.0)
         for forward, ends in ((True, problem.xi), (False, problem.chi)):
             mine, other = ((P, S, G, A, C0), (Q, R, B, C1)) if forward else ((Q, R, GT, B, C1), (P, S, A, C0))
-            passed = reflection.sweep(forward, m, *problem.physics, rho_row, w, np.zeros((rows, m)),
-                                      ends[here, :m].copy(), ends[here, here].copy(), True, *mine, *other)
+            passed = kernel.sweep(forward, m, *problem.physics, rho_row, w, np.zeros((rows, m)),
+                                  ends[here, :m].copy(), ends[here, here].copy(), True, *mine, *other)
             assert passed == 0
     slow = problem.slow()
     for name, fast in (("P", P), ("S", S), ("Q", Q), ("R", R), ("A", A), ("B", B), ("C0", C0), ("C1", C1)):
@@ -110,10 +115,11 @@ def test_packed_kernel_is_the_matrix_recursion(depth: int, steps: int) -> None:
 
 
 @pytest.mark.parametrize("forward", [True, False])
-@pytest.mark.parametrize("packed", [True, False])
-def test_a_sweep_stops_where_values_cease_to_be_finite(packed: bool, forward: bool) -> None:
+@pytest.mark.parametrize("kernel", [reflection, reflection_block, reflection_row])
+def test_a_sweep_stops_where_values_cease_to_be_finite(kernel: Any, forward: bool) -> None:
     """It returns the layers passed: here the third from where it starts adds what is not finite."""
     depth, bad = 5, 3 if forward else 2
+    packed = kernel is reflection_row
     square = (lambda k: np.zeros((k, 2, 2))) if not packed else (lambda k: np.zeros((k, 1)))
     full = (lambda k: np.zeros((k, 2, 2))) if not packed else (lambda k: np.zeros((k, 3)))
     own = [square(depth + 1), full(depth + 1), square(depth + 1), square(depth), full(depth)]
@@ -121,7 +127,6 @@ def test_a_sweep_stops_where_values_cease_to_be_finite(packed: bool, forward: bo
     first = (slice(None), 0) if packed else (slice(None), 0, 0)
     own[1][first] = 1.0
     own[1][(bad, *first[1:])] = np.inf  # S of the earlier row, where the sweep arrives
-    kernel = reflection_row if packed else reflection
     p, s, diagonal = (np.ones(1), np.ones(1), 1.0) if packed else (np.ones((1, 1)), np.ones((1, 1)), np.ones((1, 1)))
     other[2][...] = 1.0 if not packed else 0.0  # B, through which p reads S
     with np.errstate(all="ignore"):
