@@ -93,7 +93,7 @@ def draw_multipliers(axis: Axes, sweeps: Sweeps) -> None:
     scalings = [scaling("Depth-muP (1/2, 1/2)", a) for a in multipliers]
     finite = sweeps.run(DIGITS, scalings, depths, np.array([0.5])).losses[:, :, 0]
     limit = sweeps.run(DIGITS, scalings[:-2], [tp.oo], np.array([0.5])).losses[:, 0, 0]
-    print("best block multiplier a, relative to 1/sqrt(8) at depth 8, and the loss there")
+    print("best block multiplier a, relative to 1/sqrt(8) at depth 8, and the least loss")
     for j, depth in enumerate([*depths, tp.oo]):
         values, losses = (multipliers[:-2], limit) if depth is tp.oo else (multipliers, finite[:, j])
         best = grid_optimum(values, losses)
@@ -122,7 +122,7 @@ def draw(path: Path, folder: str | None) -> None:
     others[0].legend(frameon=False, fontsize=8)
     for title, both in (("digits", digits), ("small task", small)):
         for name, parts in both.items():
-            print(f"{title}, {name}: depth, best learning rate, loss there")
+            print(f"{title}, {name}: depth, best learning rate, least loss")
             for row in (row for part in parts for row in part.rows()):
                 print(f"  {row['depth']:>5} {row['optimum']:.5f} {row['loss']:.5f}"
                       + " at the end of the grid" * (not row["bracketed"]))

@@ -9,7 +9,8 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Optimum:
-    """value: where the minimum is; loss: there; bracketed: do losses on both sides (infinite ones too) exceed it?
+    """value: where the minimum is; loss: the least on the grid, of a training that was made; bracketed: do losses on
+    both sides (infinite ones too) exceed it?
 
     value and loss are NaN where there is no minimum: nothing finite, or one and the same loss everywhere.
     """
@@ -23,7 +24,8 @@ def grid_optimum(values: np.ndarray, losses: np.ndarray) -> Optimum:
     """The minimum of ``losses`` over growing positive ``values``, between grid points by a parabola in log(values).
 
     The parabola goes through the least loss and its neighbours; where one of these is missing or not finite, the
-    grid point stands. Its error is of third order in the logarithmic spacing for a smooth curve.
+    grid point stands. Its error is of second order in the logarithmic spacing for a smooth curve. Its own least value
+    is not used: near the edge of stability curves are steep on one side, and it would be a loss that no training has.
     """
     known = np.isfinite(losses)
     if not known.any() or (known.all() and len(losses) > 1 and np.ptp(losses) == 0):
@@ -37,4 +39,4 @@ def grid_optimum(values: np.ndarray, losses: np.ndarray) -> Optimum:
     a, b, _ = np.linalg.solve(np.vander(place, 3), losses[around] - losses[best])
     if a <= 0:  # two equal losses, and a third
         return Optimum(float(values[best]), float(losses[best]), bracketed)
-    return Optimum(float(values[best] * np.exp(-b / (2 * a))), float(losses[best] - b**2 / (4 * a)), bracketed)
+    return Optimum(float(values[best] * np.exp(-b / (2 * a))), float(losses[best]), bracketed)

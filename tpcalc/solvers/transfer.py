@@ -58,7 +58,7 @@ class Transfer:
 
     @cached_property
     def best_loss(self) -> np.ndarray:
-        """(s, d): the loss there."""
+        """(s, d): the least loss on the grid of learning rates; that at ``optimum`` is lower by a second-order amount."""
         return self._each("loss")
 
     @cached_property
@@ -96,7 +96,7 @@ class Transfer:
         lines = []
         for i, scale in enumerate(self.scalings):
             lines += [f"alpha = {scale.alpha}, gamma = {scale.gamma}, branch = {float(scale.branch):g}",
-                      f"{'L':>8} {'optimum':>12} {'loss there':>12}"]
+                      f"{'L':>8} {'optimum':>12} {'least loss':>12}"]
             for depth, found in zip(self.depths, self._optima[i]):
                 if depth is sp.oo and self.reasons[i]:
                     lines.append(f"      oo no limit: {self.reasons[i]}")
