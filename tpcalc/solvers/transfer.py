@@ -58,7 +58,7 @@ class Transfer:
 
     @cached_property
     def best_loss(self) -> np.ndarray:
-        """(s, d): the least loss on the grid of learning rates; that at ``optimum`` is lower by a second-order amount."""
+        """(s, d): the least loss on the grid of learning rates; at ``optimum`` it is lower, to second order."""
         return self._each("loss")
 
     @cached_property
