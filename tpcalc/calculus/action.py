@@ -8,7 +8,8 @@ kappa, and its mean under what updates did, as theta; layers are independent, so
     Psi = 1/2 sum_ab (xt_a + delta_a D_a).(xt_b + delta_b D_b) kappa_ab
           - sum_m sum_{b<a} w^m_ab (xt_a + delta_a D_a).delta_b theta^m_ab
 
-Psi is a sum over pairs of sites, so that two sites, in each order of steps, stand for any number.
+Psi is a sum over pairs of sites, so that two sites, in each order of steps, stand for any number. Source:
+[tpcalc/action_principle].
 """
 
 from __future__ import annotations
@@ -84,9 +85,15 @@ class Kernel(sp.Function):
         orders[argindex - 5] += 1
         return Kernel(name, *orders, *self.args[4:])
 
+    @property
+    def sites(self) -> tuple[str, str]:
+        """Of both slots, before and after the saddle."""
+        one, two = (str(v.args[0].args[1]) if isinstance(v, Inner) else str(v).split("_")[1][0] for v in self.args[5:])
+        return one, two
+
     def _latex(self, printer: Any, exp: str | None = None) -> str:
-        name, i, j, k, cov, p, q = self.args
-        one, two = (_site(v) for v in (p, q))
+        name, i, j, k = self.args[:4]
+        one, two = self.sites
         pair = (one, "b") if one == two else (one, two)  # the derivative is taken before both sites are one
         head = printer.doprint(sp.Symbol(f"{name}_{pair[0]}{pair[1]}"))
         by = [(i, f"{pair[0]}{pair[1]}"), (j, 2 * pair[0]), (k, 2 * pair[1])]
@@ -95,11 +102,6 @@ class Kernel(sp.Function):
         if one == two:
             text = rf"\left.{text}\right|_{{b={one}}}" if slopes else printer.doprint(sp.Symbol(f"{name}_{one}{one}"))
         return text if exp is None else rf"\left({text}\right)^{{{exp}}}"
-
-
-def _site(variance: sp.Expr) -> str:
-    """Of the slot whose variance it is, before and after the saddle."""
-    return str(variance.args[0].args[1]) if isinstance(variance, Inner) else str(variance).split("_")[1][0]
 
 
 def _slots(one: sp.Symbol, two: sp.Symbol) -> tuple[str, str]:

@@ -69,7 +69,7 @@ class Densities:
 def derive_densities_of_kernels(matrices: tuple[str, ...] = ("m",)) -> Densities:
     """The densities of any block, in derivatives of its kernels kappa and theta^m, m in ``matrices``.
 
-    Source: the action principle [tpcalc/action_principle], a field-theoretic argument that simulations support.
+    Source: [tpcalc/block_densities], from the action principle, which simulations support [tpcalc/action_principle].
     """
     derivation = Derivation()
 
@@ -128,8 +128,7 @@ def derive_densities(net: ResNet) -> Densities:
     """The densities of the blocks of ``net``, in means ``Overlap`` and ``Mean`` of Gaussian variables.
 
     Constants of the initial matrices (L eps^2) and of the updates (L eps g) are 1: they multiply what stands without w,
-    and with it. Source: the action principle [tpcalc/action_principle]. Raises ``ValueError`` as
-    ``derive_block_kernels``.
+    and with it. Source: [tpcalc/block_densities]. Raises ``ValueError`` as ``derive_block_kernels``.
     """
     kernels = derive_block_kernels(net)
     general = derive_densities_of_kernels(tuple(kernels.thetas))
