@@ -9,8 +9,8 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.calculus.action import (FIELDS, Acting, Along, Coefficient, Field, Inner, Kernel, OverEarlier, Saddle, a, at,
-                                    b, c, delta, dt, x, xt)
+from tpcalc.calculus.action import (FIELDS, Acting, Along, Coefficient, Inner, Kernel, OverEarlier, Saddle, a, at, b, c,
+                                    delta, dt, x, xt)
 from tpcalc.calculus.block_kernels import C, P, Q, R, RP, RQ
 from tpcalc.calculus.densities import Insert, derive_block_kernels
 

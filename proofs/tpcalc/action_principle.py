@@ -92,20 +92,20 @@ ENTRY = Entry(
     kind="claim",
     title="the action of a block",
     source="tpcalc (new); a field-theoretic argument, no proof",
-    says="A residual block $F$ enters training at infinite width and depth only through $\\kappa_{ab}$, the covariance of "
-         "its outputs over its initial weights, and $\\theta^m_{ab}$, the overlap of its gradients in the matrix $m$, as "
-         "functions of the overlaps of the stream. With response fields $\\tilde{x}$ of the stream and $\\tilde{\\delta}$ of "
-         "its gradient, sites $a$ (a sample of a step; $b < a$ of an earlier one), and $D_a$ the derivative along "
-         "$\\tilde{\\delta}_a$ in the copy of $x_a$ that the block reads, the action per unit of layer time and of width is "
-         "$\\Psi = \\sum_{b<a} \\Psi_{ab} + \\sum_a \\Psi_{aa}$, summed over pairs, and over $m$; pairs of one step have no "
-         "$\\theta$. Layers are independent, so that of the block's cumulants half the variance counts, $\\kappa$, and the "
-         "mean under past updates, $\\theta$; later ones add up to nothing. The densities in layer time are "
-         "coefficients of $\\Psi$ at its saddle.",
+    says="A residual block $F$ enters training at infinite width and depth only through $\\kappa_{ab}$, the "
+         "covariance of its outputs over its initial weights, and $\\theta^m_{ab}$, the overlap of its gradients in "
+         "the matrix $m$, as functions of the overlaps of the stream. With response fields $\\tilde{x}$ of the stream "
+         "and $\\tilde{\\delta}$ of its gradient, sites $a$ (a sample of a step; $b < a$ of an earlier one), and "
+         "$D_a$ the derivative along $\\tilde{\\delta}_a$ in the copy of $x_a$ that the block reads, the action per "
+         "unit of layer time and of width is $\\Psi = \\sum_{b<a} \\Psi_{ab} + \\sum_a \\Psi_{aa}$, summed over "
+         "pairs, and over $m$; pairs of one step have no $\\theta$. Layers are independent, so that of the block's "
+         "cumulants half the variance counts, $\\kappa$, and the mean under past updates, $\\theta$; later ones add "
+         "up to nothing. The densities in layer time are coefficients of $\\Psi$ at its saddle.",
     statement=statement,
-    assumptions=("$\\alpha = \\gamma = 1/2$; for $1/2 < \\alpha < 1$, $\\gamma = 1 - \\alpha$ the terms with $\\kappa$ fall away",
+    assumptions=("$\\alpha = \\gamma = 1/2$; for $1/2 < \\alpha < 1$, $\\gamma = 1 - \\alpha$ terms in $\\kappa$ drop",
                  "the first operation of the block is a fresh random matrix of its own layer, each matrix used once",
                  "outputs and their derivatives in the input have mean zero over the initial weights",
-                 "$\\kappa$, $\\theta$ are functions of overlaps only, and overlaps average themselves at infinite width",
+                 "$\\kappa$, $\\theta$ are functions of overlaps only, which average themselves at infinite width",
                  "updates are linear in the gradients"),
     uses=("gaussian/price", "gaussian/stein", "gaussian/conditioning"),
     evidence=evidence,

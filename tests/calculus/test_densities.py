@@ -8,7 +8,8 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.calculus.action import Acting, ChainRule, Field, Inner, Kernel, MultiplyOut, Saddle, a, at, b, c, delta, dt, x
+from tpcalc.calculus.action import (Acting, ChainRule, Field, Inner, Kernel, MultiplyOut, Saddle, a, at, b, c, delta,
+                                    dt, x)
 from tpcalc.calculus.block_kernels import C, P, Q, R, RP, RQ
 from tpcalc.calculus.densities import PRINTED, derive_densities, derive_densities_of_kernels
 from tpcalc.calculus.overlaps import H, Mean, Overlap
@@ -62,7 +63,7 @@ def test_steps_can_be_made_again() -> None:
 
 def test_the_chain_rule_knows_slots() -> None:
     """d/dx_a of kappa_ab moves the first slot, twice its square; of kappa_aa the first of two copies."""
-    u, v, w = Inner(Field(x, b), Field(dt, a)), Inner(Field(x, a), Field(dt, a)), Inner(Field(delta, a), Field(delta, b))
+    u, v, w = (Inner(Field(f, i), Field(g, j)) for f, i, g, j in ((x, b, dt, a), (x, a, dt, a), (delta, a, delta, b)))
     theta = Acting(sp.Symbol("theta"), a, b, sp.Integer(1))
     expanded = ChainRule().apply(MultiplyOut().apply(theta))
     slopes = Saddle().apply(expanded.coeff(w).coeff(u)), Saddle().apply(expanded.coeff(w).coeff(v))
@@ -112,8 +113,10 @@ def test_two_matrices_are_the_hand_formula(phi: sp.Expr) -> None:
     """x + eps W2 phi(W1 x) with decay, Phi = E phi phi without the mean subtracted:
 
     a = rr r - w1 C0, A = rr V a - w2 Phi, N0 = rr Phi, N1 = rr^2 V C1, b = rr e - w2 C1,
-    B_ab = V rr (b - w1 C1) + rr^2 a C1 K, B_aa = rho_a^2 { V b_aa + sum b_ac E phi''_a phi_c + sum a_ac rr C1 E phi'''_a
-    phi'_c }, rr = rho_a rho_b. Source: as above, of two matrices.
+    B_ab = V rr (b - w1 C1) + rr^2 a C1 K,
+    B_aa = rho_a^2 { V b_aa + sum b_ac E phi''_a phi_c + sum a_ac rr C1 E phi'''_a phi'_c }, rr = rho_a rho_b.
+
+    Source: as above, of two matrices.
     """
     found, w1, w2 = derive_densities(tp.ResNet(phi, "mlp")), at("w^W1", a, b), at("w^W2", a, b)
     Phi, V, K = (dual(phi, k, k) for k in range(3))
@@ -126,7 +129,7 @@ def test_two_matrices_are_the_hand_formula(phi: sp.Expr) -> None:
 
 
 def test_linear_block() -> None:
-    """A = rr GP - w C0, B = rr G'Q - w C1: densities of the linear network, nothing of a site with itself but e_aa = 0."""
+    """A = rr GP - w C0, B = rr G'Q - w C1: as of the linear network; of a site with itself e_aa = 0 is all."""
     found, w = derive_densities(tp.ResNet()), at("w^W", a, b)
     assert (found.A, found.B, found.N0, found.N1) == (R * r - w * C, R * e - w * C1, R * C, R * C1)
     assert found.past == 0 and found.B_diagonal == RP * e_own
@@ -135,8 +138,8 @@ def test_linear_block() -> None:
 def test_latex_names_functions_and_variables() -> None:
     text = derive_densities(tp.ResNet("tanh")).latex()
     first, *_, phi, u = text.split(" \\\\\n")
-    assert first == (r"A_{ab} &= r_{ab} \rho_{ab} {\left\langle \varphi'(u_a) \, \varphi'(u_b) \right\rangle} - w^{W}_{ab} "
-                     r"C_{ab} {\left\langle \varphi'(u_a) \, \varphi'(u_b) \right\rangle}")
+    assert first == (r"A_{ab} &= r_{ab} \rho_{ab} {\left\langle \varphi'(u_a) \, \varphi'(u_b) \right\rangle} - "
+                     r"w^{W}_{ab} C_{ab} {\left\langle \varphi'(u_a) \, \varphi'(u_b) \right\rangle}")
     assert phi == r"\varphi(h) &= \tanh{\left(h \right)}"
     assert u == r"\left\langle u_a u_b \right\rangle &= C_{ab} \rho_{ab}"
     inner = derive_densities(tp.ResNet(SHIFTED, "mlp", matrices=3)).latex().split(" \\\\\n")[-2:]

@@ -1,4 +1,4 @@
-"""The action of a block in the ledger: its checks can fail, and what it does not cover is refused for the reason given."""
+"""The action of a block in the ledger: its checks can fail, and what it does not cover is refused, with the reason."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Particles at several depths, extrapolated to infinite depth: what simulations say of depth=tp.oo.
+"""Particles at three depths and of two numbers, extrapolated to infinitely many of both: what depth=tp.oo should give.
 
-Inputs may have several coordinates: x^0 is then a sum over initial vectors, and the rest is the program of ``tp.program``.
+Inputs may have several coordinates: x^0 is then a sum over initial vectors; the rest is the program of ``tp.program``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from tpcalc.programs.indices import t
 from tpcalc.programs.language import Family, Scal, Vec
 from tpcalc.programs.program import Assign, Loop, Program
 
-WEIGHTS = np.array([1, -6, 8]) / 3  # of depths L, 2L, 4L: what is left falls like L^-3
+RUNS = ((1, 4096, 2), (2, 4096, 5), (4, 4096, 5), (1, 1024, 6))  # multiple of the depth, particles, batches a round
+# of their means: three depths leave a remainder of order L^-3, and the bias of order 1/M is taken off at depth L
+WEIGHTS = np.array([1, -6, 8, 0]) / 3 + np.array([1, 0, 0, -1]) / 3
 
 
 def with_inputs(net: tp.ResNet, opt: tp.SGD, scale: tp.DepthScaling, d_in: int) -> Program:
@@ -46,8 +48,16 @@ def particle_outputs(net: tp.ResNet, task: tp.Task, opt: tp.SGD, scale: tp.Depth
     return np.array([batch.series("f")[1:] for batch in run.batches])
 
 
-def extrapolated(found: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Values and standard errors at infinite depth, from batches at depths L, 2L, 4L."""
-    means = [batches.mean(axis=0) for batches in found]
-    squares = [batches.var(axis=0, ddof=1) / len(batches) for batches in found]
-    return WEIGHTS @ np.array(means), np.sqrt(WEIGHTS**2 @ np.array(squares))
+def one_round(net: tp.ResNet, task: tp.Task, opt: tp.SGD, scale: tp.DepthScaling, depth: int,
+              seed: int) -> list[np.ndarray]:
+    """Outputs of all batches of all ``RUNS``, with independent draws."""
+    return [particle_outputs(net, task, opt, scale, multiple * depth, samples, batches, len(RUNS) * seed + k)
+            for k, (multiple, samples, batches) in enumerate(RUNS)]
+
+
+def extrapolated(rounds: list[list[np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """Outputs and their standard errors at infinite depth and with infinitely many particles."""
+    found = [np.concatenate(batches) for batches in zip(*rounds)]
+    means = np.array([batches.mean(axis=0) for batches in found])
+    squares = np.array([batches.var(axis=0, ddof=1) / len(batches) for batches in found])
+    return WEIGHTS @ means, np.sqrt(WEIGHTS**2 @ squares)

@@ -1,9 +1,10 @@
 """The action of a residual block at infinite depth, and the densities that are its coefficients.
 
-A block whose first operation is a fresh random matrix enters training through E exp(S) with the response fields xt, dt of
-the stream and of its gradient, S = sum over sites a of (xt_a + delta_a D_a) . F(x_a), where D_a = dt_a . d/dx_a acts on
-the copy of x_a in F alone. A site is a sample of a step. To leading order in the depth half the variance of S counts, as
-kappa, and its mean under what updates did, as theta; layers are independent, so that later cumulants add up to nothing:
+A block whose first operation is a fresh random matrix enters training through E exp(S) with the response fields xt, dt
+of the stream and of its gradient, S = sum over sites a of (xt_a + delta_a D_a) . F(x_a), where D_a = dt_a . d/dx_a
+acts on the copy of x_a in F alone. A site is a sample of a step. To leading order in the depth half the variance of S
+counts, as kappa, and its mean under what updates did, as theta; layers are independent, so that later cumulants add up
+to nothing:
 
     Psi = 1/2 sum_ab (xt_a + delta_a D_a).(xt_b + delta_b D_b) kappa_ab
           - sum_m sum_{b<a} w^m_ab (xt_a + delta_a D_a).delta_b theta^m_ab
@@ -97,7 +98,7 @@ class Kernel(sp.Function):
         pair = (one, "b") if one == two else (one, two)  # the derivative is taken before both sites are one
         head = printer.doprint(sp.Symbol(f"{name}_{pair[0]}{pair[1]}"))
         by = [(i, f"{pair[0]}{pair[1]}"), (j, 2 * pair[0]), (k, 2 * pair[1])]
-        slopes = "".join(rf"\partial_{{C_{{{v}}}}}" + (f"^{{{order}}}" if order > 1 else " ") for order, v in by if order)
+        slopes = "".join(rf"\partial_{{C_{{{v}}}}}" + (f"^{{{n}}}" if n > 1 else " ") for n, v in by if n)
         text = slopes + head
         if one == two:
             text = rf"\left.{text}\right|_{{b={one}}}" if slopes else printer.doprint(sp.Symbol(f"{name}_{one}{one}"))
@@ -124,7 +125,8 @@ class Acting(sp.Expr):
     def _latex(self, printer: Any) -> str:
         name, one, two, bare = self.args
         sites = _slots(one, two)
-        left, right = (rf"\left(\tilde{{x}}_{{{f}}} + \delta_{{{f}}} D_{{{s}}}\right)" for f, s in zip((one, two), sites))
+        left, right = (rf"\left(\tilde{{x}}_{{{f}}} + \delta_{{{f}}} D_{{{s}}}\right)"
+                       for f, s in zip((one, two), sites))
         if bare:
             right = rf"\delta_{{{two}}}"
         return rf"{left} \cdot {right} \, {_plain(printer, name, sites)}"
@@ -259,5 +261,6 @@ def action(one: sp.Symbol, two: sp.Symbol, matrices: tuple[str, ...]) -> sp.Expr
     """What a pair of sites adds to Psi, and with ``one == two`` what one site adds."""
     value = Acting(sp.Symbol("kappa"), one, two, sp.Integer(0)) / (2 if one == two else 1)
     if STEPS[two] < STEPS[one]:
-        value -= sp.Add(*(at(f"w^{m}", one, two) * Acting(sp.Symbol(f"theta^{m}"), one, two, sp.Integer(1)) for m in matrices))
+        value -= sp.Add(*(at(f"w^{m}", one, two) * Acting(sp.Symbol(f"theta^{m}"), one, two, sp.Integer(1))
+                          for m in matrices))
     return value

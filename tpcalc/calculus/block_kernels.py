@@ -3,8 +3,8 @@
 A block whose first operation is a fresh random matrix enters the infinite-depth limit through the covariance kappa of
 its outputs over the initial weights, and one tangent kernel theta a matrix, the overlap of its gradients in that
 matrix, as functions of the overlaps of its inputs. A product W v is a fresh Gaussian, with the overlap of v as
-covariance; functions of it map covariances, and multiply tangents by the overlap of their derivatives. What the limit makes
-of them: [tpcalc/action_principle].
+covariance; functions of it map covariances, and multiply tangents by the overlap of their derivatives. What the limit
+makes of them: [tpcalc/action_principle].
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from typing import Mapping
 import sympy as sp
 
 from ..programs import ResNet
-from .action import (ChainRule, Coefficient, Field, Inner, Kernel, MultiplyOut, OverEarlier, Read, Saddle, a, action, at,
-                     b, c, delta, dt, x, xt)
+from .action import (ChainRule, Coefficient, Field, Inner, Kernel, MultiplyOut, OverEarlier, Read, Saddle, a, action,
+                     at, b, c, delta, dt, x, xt)
 from .block_kernels import C, FIRST, P, Q, DerivedKernels, derive_block_kernels
 from .derivation import Derivation
 from .named_means import NamedMeans
@@ -18,6 +18,7 @@ from .printing import latex
 
 TARGETS = {"A": at("A", a, b), "B": at("B", a, b), "B_diagonal": at("B", a, a), "N0": at("N^0", a, b),
            "N1": at("N^1", a, b), "N0_own": at("N^0", a, a), "N1_own": at("N^1", a, a)}
+BROUGHT = ("r_", "e_", "C^", "w^")  # by training, as the names begin
 PRINTED = ("A", "B", "B_diagonal", "N0", "N1")
 
 
@@ -25,8 +26,8 @@ PRINTED = ("A", "B", "B_diagonal", "N0", "N1")
 class Densities:
     """What a block adds to dP/dtau and -dQ/dtau (A, B, and B_aa of a site with itself) and to covariances (N0, N1).
 
-    Of sites b < a, in the symbols r_ab, e_ab, C_ab, C^1_ab, w^m_ab and rho_ab, and in kernels or Gaussian means; N0_own,
-    N1_own: of b = a. B_diagonal is ``own`` and the sum of ``past`` over all b < a. zeros: what causality leaves
+    Of sites b < a, in the symbols r_ab, e_ab, C_ab, C^1_ab, w^m_ab and rho_ab, and in kernels or Gaussian means;
+    N0_own, N1_own: of b = a. B_diagonal is ``own`` and the sum of ``past`` over all b < a. zeros: what causality leaves
     nothing of, by what it would be. For 1/2 < alpha < 1 only terms with w survive.
     """
 
@@ -141,7 +142,7 @@ def _grouped(value: sp.Expr, means: NamedMeans) -> str:
     """A sum over products of what training brings, each times what the block makes of it."""
     groups: dict[sp.Expr, sp.Expr] = {}
     for term in sp.Add.make_args(sp.expand(value)):
-        letters = sp.Mul(*(f for f in sp.Mul.make_args(term) if str(f.as_base_exp()[0])[:2] in ("r_", "e_", "C^", "w^")))
+        letters = sp.Mul(*(f for f in sp.Mul.make_args(term) if str(f.as_base_exp()[0])[:2] in BROUGHT))
         groups[letters] = groups.get(letters, sp.Integer(0)) + term / letters
     text = ""
     for letters in sorted(groups, key=lambda m: (any(str(s)[0] == "w" for s in m.free_symbols), len(str(m)), str(m))):
