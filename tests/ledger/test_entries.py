@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tpcalc as tp
 from tpcalc.ledger import Ledger, check, entries, entry
 from tpcalc.ledger.shelf import keys
+from tpcalc.solvers.block_kernels import DerivedBlock
+from tpcalc.solvers.collocation import solve_limit
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,6 +38,23 @@ def test_statuses(ledger: Ledger) -> None:
     assert found["tensor_programs_vi/proposition_d2"] == found["tensor_programs_vi/master_theorem"] == "evidenced"
     assert found["tpcalc/action_principle"] == "evidenced" and found["tpcalc/block_densities"] == "derived"
     assert found["tensor_programs_vi/program_1"] == "definition"
+
+
+def test_the_evidence_for_the_action_sees_every_term(ledger: Ledger) -> None:
+    """Without what a gradient makes of itself, B_aa, the limit is another, and the measured outputs tell them apart."""
+    class WithoutDiagonal(DerivedBlock):
+        def __init__(self, net: tp.ResNet) -> None:
+            super().__init__(net)
+            self.has_diagonal = False
+
+    evidence = ledger.accounts["tpcalc/action_principle"].evidence
+    assert evidence is not None
+    measured = evidence.numbers[:3]
+    task = tp.Task((1, .8, -.6, 1.1), (1, -.7, .5, 1.2))
+    wrong, right = (solve_limit(task, tp.SGD(1.0), 1.0, 1.0, "plain", block=kind(tp.ResNet("tanh"))).trace.outputs.ravel()
+                    for kind in (WithoutDiagonal, DerivedBlock))
+    np.testing.assert_allclose([m.expected for m in measured], right[1:], rtol=0, atol=1e-6)
+    assert max(abs(m.value - f) / m.error for m, f in zip(measured, wrong[1:])) > 10
 
 
 def test_the_derivation_of_the_recursion_can_be_read(ledger: Ledger) -> None:
