@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tpcalc as tp
+from tpcalc.calculus.densities import derive_densities
 from tpcalc.ledger import Ledger, check, entries, entry
 from tpcalc.ledger.shelf import keys
 from tpcalc.solvers.block_kernels import DerivedBlock
@@ -94,6 +95,7 @@ def test_results_cite_what_they_rest_on() -> None:
             for method, depth in (("coefficients", 2), ("reflection", 2), ("collocation", tp.oo))}
     differences = tp.cauchy_differences(tp.ResNet(), task, tp.SGD(), tp.DepthScaling(), [2, 4, 8, 16])
     assert tp.cite(differences).key == "tensor_programs_vi/theorem_d3"
+    assert tp.cite(derive_densities(tp.ResNet("tanh"))).key == "tpcalc/block_densities"
     for result, key in ((program, "program_1"), (equations, "ket_equations"), (tp.recursion(equations), "recursion_h3"),
                         (runs["coefficients"], "lemma_d1"), (runs["reflection"], "reflection_form"),
                         (runs["collocation"], "proposition_d2")):
