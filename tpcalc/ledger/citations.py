@@ -50,8 +50,8 @@ def cite(what: Any) -> Citation:
     """Source and status of a key of the ledger, or of the statement that a result rests on.
 
     what: a key such as ``"tensor_programs_vi/lemma_d1"``, or a result: a program, ket equations, a recursion, a run,
-    a convergence, Cauchy differences, densities. Printing the citation gives two lines, source and status. Raises ``ValueError``
-    for a key that the ledger does not have, naming the nearest, and for results it says nothing about.
+    a convergence, Cauchy differences, densities. Printing the citation gives two lines, source and status. Raises
+    ``ValueError`` for a key that the ledger does not have, naming the nearest, and for results it says nothing about.
     """
     if isinstance(what, str):
         return Citation(shelf.entry(what))
