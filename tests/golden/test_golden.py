@@ -11,6 +11,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
+from tpcalc.calculus.densities import derive_densities, derive_densities_of_kernels
 
 SCALE = tp.DepthScaling(*sp.symbols("alpha gamma", real=True))
 FOLDER = Path(__file__).parent
@@ -25,6 +26,10 @@ def written() -> dict[str, str]:
     return {"program-1.tex": tp.program(tp.ResNet(), tp.SGD(), SCALE).latex(), "lemma-d1.tex": recursion.latex(),
             "lemma-d1-derivation.tex": recursion.derivation.latex(), "tanh-kets.tex": tanh.latex(),
             "tanh-kets-reasons.tex": tanh.derivation.latex(reasons=True), "adam-kets.tex": adam.latex(),
+            "densities.tex": derive_densities_of_kernels().latex(),
+            "densities-derivation.tex": derive_densities_of_kernels().derivation.latex(),
+            "densities-tanh.tex": derive_densities(tp.ResNet("tanh")).latex(),
+            "densities-glu.tex": derive_densities(tp.ResNet("tanh", "glu", norm="rms")).latex(),
             "depth-limit.tex": tp.depth_limit(recursion).at(alpha=0.5, gamma=0.5).latex()}
 
 
@@ -34,7 +39,9 @@ def texts() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", ["program-1.tex", "lemma-d1.tex", "lemma-d1-derivation.tex", "tanh-kets.tex",
-                                  "tanh-kets-reasons.tex", "adam-kets.tex", "depth-limit.tex"])
+                                  "tanh-kets-reasons.tex", "adam-kets.tex", "densities.tex",
+                                  "densities-derivation.tex", "densities-tanh.tex", "densities-glu.tex",
+                                  "depth-limit.tex"])
 def test_latex_is_what_was_read(name: str, texts: dict[str, str]) -> None:
     assert texts[name] + "\n" == (FOLDER / name).read_text(encoding="utf-8")
 

@@ -2,11 +2,15 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tpcalc as tp
+from tpcalc.calculus.densities import derive_densities
 from tpcalc.ledger import Ledger, check, entries, entry
 from tpcalc.ledger.shelf import keys
+from tpcalc.solvers.block_kernels import DerivedBlock
+from tpcalc.solvers.collocation import solve_limit
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,12 +31,31 @@ def test_statuses(ledger: Ledger) -> None:
                        "proposition_c4", "theorem_d3", "one_step"}
     derived = {key.split("/")[1] for key, status in found.items() if status.startswith("derived")}
     assert derived >= {"outer_product", "remark_e1", "operators", "parameter_update", "ket_equations", "lemma_d1",
-                       "lemma_c3", "recursion_h3", "reflection_form", "one_step", "one_step_finite_depth"}
+                       "lemma_c3", "recursion_h3", "reflection_form", "one_step", "one_step_finite_depth",
+                       "block_densities"}
     throughout = {key.split("/")[1] for key, status in found.items() if status.startswith("derived throughout")}
     assert throughout == {"outer_product", "remark_e1", "operators", "parameter_update",  # no master theorem in them
                           "stein", "price", "isserlis", "sheppard", "conditioning"}
     assert found["tensor_programs_vi/proposition_d2"] == found["tensor_programs_vi/master_theorem"] == "evidenced"
+    assert found["tpcalc/action_principle"] == "evidenced" and found["tpcalc/block_densities"] == "derived"
     assert found["tensor_programs_vi/program_1"] == "definition"
+
+
+def test_the_evidence_for_the_action_sees_every_term(ledger: Ledger) -> None:
+    """Without what a gradient makes of itself, B_aa, the limit is another, and the measured outputs tell them apart."""
+    class WithoutDiagonal(DerivedBlock):
+        def __init__(self, net: tp.ResNet) -> None:
+            super().__init__(net)
+            self.has_diagonal = False
+
+    evidence = ledger.accounts["tpcalc/action_principle"].evidence
+    assert evidence is not None
+    measured = evidence.numbers[:3]
+    task = tp.Task((1, .8, -.6, 1.1), (1, -.7, .5, 1.2))
+    wrong, right = (solve_limit(task, tp.SGD(1.0), 1.0, 1.0, "plain", block=kind(tp.ResNet("tanh"))).trace.outputs[1:]
+                    for kind in (WithoutDiagonal, DerivedBlock))
+    np.testing.assert_allclose([m.expected for m in measured], right.ravel(), rtol=0, atol=1e-6)
+    assert max(abs(m.value - f) / m.error for m, f in zip(measured, wrong.ravel())) > 10
 
 
 def test_the_derivation_of_the_recursion_can_be_read(ledger: Ledger) -> None:
@@ -72,6 +95,7 @@ def test_results_cite_what_they_rest_on() -> None:
             for method, depth in (("coefficients", 2), ("reflection", 2), ("collocation", tp.oo))}
     differences = tp.cauchy_differences(tp.ResNet(), task, tp.SGD(), tp.DepthScaling(), [2, 4, 8, 16])
     assert tp.cite(differences).key == "tensor_programs_vi/theorem_d3"
+    assert tp.cite(derive_densities(tp.ResNet("tanh"))).key == "tpcalc/block_densities"
     for result, key in ((program, "program_1"), (equations, "ket_equations"), (tp.recursion(equations), "recursion_h3"),
                         (runs["coefficients"], "lemma_d1"), (runs["reflection"], "reflection_form"),
                         (runs["collocation"], "proposition_d2")):

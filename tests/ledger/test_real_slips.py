@@ -28,6 +28,7 @@ def spoiled_statement(one: Entry, wrong: int) -> Entry:
 
 @pytest.mark.parametrize("key, wrong", [("tensor_programs_vi/lemma_c3", 0), ("tensor_programs_vi/outer_product", 1),
                                         ("tensor_programs_vi/operators", 0), ("tpcalc/reflection_form", 5),
+                                        ("tpcalc/block_densities", 1), ("tpcalc/block_densities", 2),
                                         ("depthwise_transfer/one_step", 5),
                                         ("depthwise_transfer/one_step_finite_depth", 4)])
 def test_a_statement_typed_wrong_is_caught(key: str, wrong: int) -> None:

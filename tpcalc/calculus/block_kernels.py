@@ -3,7 +3,8 @@
 A block whose first operation is a fresh random matrix enters the infinite-depth limit through the covariance kappa of
 its outputs over the initial weights, and one tangent kernel theta a matrix, the overlap of its gradients in that
 matrix, as functions of the overlaps of its inputs. A product W v is a fresh Gaussian, with the overlap of v as
-covariance; functions of it map covariances, and multiply tangents by the overlap of their derivatives.
+covariance; functions of it map covariances, and multiply tangents by the overlap of their derivatives. What the limit
+makes of them: [tpcalc/action_principle].
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class DerivedKernels:
     """kappa, and theta by the name of the matrix, of slots a and b, in the symbols ``C``, ``P``, ``Q`` for the
     overlaps C_ab, C_aa, C_bb of the stream, and ``R``, ``RP``, ``RQ`` for rho_a rho_b, rho_a^2, rho_b^2.
 
-    ``forward``, ``backward``, ``diagonal``: what the densities of the action principle ask for.
+    ``forward``, ``backward``, ``diagonal``: what the densities ask for [tpcalc/block_densities].
     """
 
     kappa: sp.Expr

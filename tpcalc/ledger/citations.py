@@ -7,6 +7,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from ..calculus import KetEquations, RecursionEquations
+from ..calculus.densities import Densities
 from ..programs.program import Program
 from ..solvers import CauchyDifferences, Convergence, Run
 from . import shelf
@@ -19,7 +20,7 @@ READINGS = {"coefficients": "tensor_programs_vi/lemma_d1", "reflection": "tpcalc
             "particles": "tensor_programs_vi/definition_c1", "conditioned": "gaussian/conditioning"}
 RESULTS = ((Program, "tensor_programs_vi/program_1"), (KetEquations, "tensor_programs_vi/ket_equations"),
            (RecursionEquations, "tensor_programs_vi/recursion_h3"), (Convergence, "tensor_programs_vi/proposition_d2"),
-           (CauchyDifferences, "tensor_programs_vi/theorem_d3"))
+           (CauchyDifferences, "tensor_programs_vi/theorem_d3"), (Densities, "tpcalc/block_densities"))
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,8 @@ def cite(what: Any) -> Citation:
     """Source and status of a key of the ledger, or of the statement that a result rests on.
 
     what: a key such as ``"tensor_programs_vi/lemma_d1"``, or a result: a program, ket equations, a recursion, a run,
-    a convergence, Cauchy differences. Printing the citation gives two lines, source and status. Raises ``ValueError``
-    for a key that the ledger does not have, naming the nearest, and for results it says nothing about.
+    a convergence, Cauchy differences, densities. Printing the citation gives two lines, source and status. Raises
+    ``ValueError`` for a key that the ledger does not have, naming the nearest, and for results it says nothing about.
     """
     if isinstance(what, str):
         return Citation(shelf.entry(what))
@@ -58,5 +59,6 @@ def cite(what: Any) -> Citation:
         (key for kind, key in RESULTS if isinstance(what, kind)), None)
     if key is None:
         raise ValueError(f"what: {type(what).__name__} given; allowed is a key ({', '.join(shelf.keys())}), or a "
-                         "program, ket equations, a recursion, a run, a convergence or Cauchy differences")
+                         "program, ket equations, a recursion, a run, a convergence, Cauchy differences or "
+                         "densities")
     return Citation(shelf.entry(key))

@@ -20,8 +20,8 @@ Three = tuple[Kernel, Kernel, Kernel]
 class DerivedBlock:
     """The protocol ``BlockKernels`` for any block that closes on kernels.
 
-    Raises ``ValueError`` with the reason for blocks and activations that do not. Source: the action principle, of
-    which the linear block's densities are paper B's Proposition C.4.
+    Raises ``ValueError`` with the reason for blocks and activations that do not. Source: the action
+    principle [tpcalc/action_principle], of which the linear block's densities are paper B's Proposition C.4.
     """
 
     is_linear = False

@@ -4,7 +4,8 @@ A block whose first operation is a fresh random matrix enters through two functi
 its inputs: kappa, the covariance of its outputs over the initial weights (its NNGP kernel), and theta,
 the overlap of their gradients in the weights (its NTK), summed over its matrices. Index 12 is the
 derivative in C_ab, 12,12 the second one, d_1 is 2 d/dC_aa acting on the first slot only (taken before b = a).
-The densities are those of the action principle; for a linear block, those of paper B's Proposition C.4.
+The densities are the coefficients of the block's action [tpcalc/action_principle], derived in
+[tpcalc/block_densities]; for a linear block, those of paper B's Proposition C.4.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class Law(Protocol):
 
 @dataclass(frozen=True)
 class ForwardLaw:
-    """A = r kappa_12 - w theta and N0 = kappa, with r = G P.
+    """A = r kappa_12 - w theta and N0 = kappa, with r = G P. Source: [tpcalc/block_densities].
 
     noise: the constant of the initial matrices; drift: (m,), w with the constant of the updates; right: (..., m)
     variances of the earlier rows; decay, own_decay: rho_a rho_b with them, and among the step's own rows.
@@ -137,7 +138,8 @@ class ForwardLaw:
 class BackwardLaw:
     """B = e kappa_12 + C1 (r kappa_12,12 - w theta_12), its diagonal, and N1 = C1 kappa_12, with e = G' Q.
 
-    forward: the law of the same step; r, c0, own: what its sweep has found. Linear in e and C1.
+    forward: the law of the same step; r, c0, own: what its sweep has found. Linear in e and C1. Source:
+    [tpcalc/block_densities].
     """
 
     def __init__(self, forward: ForwardLaw, r: np.ndarray, c0: np.ndarray, own: np.ndarray) -> None:

@@ -1,0 +1,58 @@
+"""The action of a block in the ledger: its checks can fail, and what it does not cover is refused, with the reason."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+
+import pytest
+import sympy as sp
+
+from tpcalc.calculus.action import Along, Field, Inner, Kernel, Saddle, dt, x
+from tpcalc.calculus.densities import derive_densities_of_kernels
+from tpcalc.ledger import check_entry, entry
+from tpcalc.ledger.shelf import _package
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    derive_densities_of_kernels.cache_clear()
+    yield
+    derive_densities_of_kernels.cache_clear()
+
+
+def first_slot_only(along: Along) -> sp.Expr:
+    """As if a block did not read the size of its input."""
+    name, one, two, first, second = along.args
+    s, u = sp.symbols("s u")
+    left, right = Field(x, one) + s * Field(dt, one), Field(x, two) + u * Field(dt, two)
+    value = Kernel(name, 0, 0, 0, Inner(left, right), Inner(Field(x, one), Field(x, one)),
+                   Inner(Field(x, two), Field(x, two)))
+    return (value.diff(s) if first else value).subs(s, 0).diff(u).subs(u, 0) if second else (
+        value.diff(s) if first else value).subs(s, 0).subs(u, 0)
+
+
+def test_a_wrong_chain_rule_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Along, "moved", first_slot_only)
+    account = check_entry(entry("tpcalc/block_densities"))
+    assert account.difference is not None and account.difference > 1e-3
+    assert any(failure.startswith("numbers differ") for failure in account.failures)
+
+
+def test_an_acausal_saddle_changes_the_statement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were x to answer the gradients of later steps, more would be left than the densities."""
+    causal = Saddle._mean
+    monkeypatch.setattr(Saddle, "_mean", staticmethod(
+        lambda overlap: sp.Symbol("r_ba") if overlap.args[0].args[0] == x and overlap.args[1].args[0] == dt
+        and causal(overlap) == 0 else causal(overlap)))
+    assert any(zero != 0 for zero in derive_densities_of_kernels().zeros.values())
+
+
+@pytest.mark.parametrize("what, reason", [
+    ("'pre' blocks", "acts on the stream"), ("weights shared by layers", "weights shared between layers"),
+    ("a matrix used twice", "multiplies two vectors"), ("outputs with a mean", "mean that is not zero"),
+    ("Adam", "tp.SGD"), ("alpha = 1", "nothing closes on kernels")])
+def test_what_is_not_covered_is_refused_for_its_reason(what: str, reason: str) -> None:
+    refusals = importlib.import_module(f"{_package().__name__}.tpcalc.action_principle").refusals()
+    with pytest.raises(ValueError, match=reason):
+        refusals[what]()
