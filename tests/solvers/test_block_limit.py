@@ -136,13 +136,11 @@ def test_details() -> None:
 
 
 def test_bad_input() -> None:
-    probes = tp.Task((1, .8), (1, -.7), probes=[[.3]])
     cases: list[tuple[dict[str, Any], Any, str]] = [
         (dict(scale=tp.DepthScaling(1, 0)), ValueError, "1/2 <= alpha < 1"),
         (dict(scale=tp.DepthScaling(.4, .6)), tp.Divergence, "grow without bound"),
         (dict(scale=tp.DepthScaling(.5, .25)), tp.Divergence, "first update"),
         (dict(net=tp.ResNet("tanh", "pre")), ValueError, "acts on the stream"),
-        (dict(task=probes), ValueError, "probes"),
         (dict(opt=tp.SGD(1.0, weight_decay=1.0)), ValueError, "weight decay"),
         (dict(net=tp.ResNet(sp.exp(h**2))), ValueError, "grows too fast")]
     for change, error, reason in cases:

@@ -20,7 +20,7 @@ def block_limit(net: ResNet, task: Task, opt: SGD, scale: DepthScaling) -> tuple
     stays Gaussian, and training closes on kernels.
 
     Raises ``ValueError`` where a nonlinear network does not close (alpha >= 1, blocks that act on the stream
-    first, probes, weights that decay to 0), ``Divergence`` where there is no limit.
+    first, weights that decay to 0), ``Divergence`` where there is no limit.
     """
     block = kernels_of(net)
     if isinstance(block, LinearBlock):
@@ -32,9 +32,6 @@ def block_limit(net: ResNet, task: Task, opt: SGD, scale: DepthScaling) -> tuple
     if scale.alpha < sp.Rational(1, 2):
         raise Divergence(f"alpha = {scale.alpha} given with depth=tp.oo: L layers of independent noise, each of size "
                          "L^-alpha, grow without bound; a limit needs alpha >= 1/2 and alpha + gamma >= 1")
-    if task.probes is not None:
-        raise ValueError("task: one with probes given; depth=tp.oo takes them for linear networks with one "
-                         "matrix a block")
     if np.any(opt.memory(task.steps)[0] == 0):
         raise ValueError(f"opt: {opt!r} given; nonlinear blocks at depth=tp.oo take weight decay that leaves something "
                          "of the initial matrices at every step")

@@ -79,7 +79,9 @@ class CollocationMedium:
     C1 = property(lambda self: self.right.C)
 
     def probe(self, step: int, start: Rows) -> Rows:
-        return start if step == 0 else self._sweep(True, step, start)
+        if step == 0:
+            return start
+        return self._sweep(True, step, start._replace(own=None) if self.block.is_linear else start, store=False)
 
     def forward(self, step: int, start: Rows) -> Rows:
         return self._sweep(True, step, start)
@@ -87,14 +89,14 @@ class CollocationMedium:
     def backward(self, step: int, start: Rows) -> Rows:
         return self._sweep(False, step, start)
 
-    def _sweep(self, forward: bool, step: int, start: Rows) -> Rows:
-        """Carry the rows of a step through all elements; without ``own`` they are passengers and leave no trace."""
+    def _sweep(self, forward: bool, step: int, start: Rows, store: bool = True) -> Rows:
+        """Carry the rows of a step through all elements; those that are not stored leave no trace."""
         mine, other = (self.left, self.right) if forward else (self.right, self.left)
         own = start.own
         b, m = start.s.shape
         # where the block gives Q a diagonal, backward rows respond to the forward rows of their own step
         wide = m + b if self.block.has_diagonal and not forward else m
-        state = np.zeros((b, wide + m + (0 if own is None else b)))
+        state = np.zeros((b, wide + m + (0 if own is None else own.shape[1])))
         state[:, :m] = start.p
         state[:, wide:wide + m] = start.s
         if own is not None:
@@ -105,13 +107,13 @@ class CollocationMedium:
             nodes, ends = self.mesh.element(e), self.mesh.ends[e:e + 2]
             sides = tuple(side.on(nodes, m + b) for side in (mine, other))
             near = None
-            if own is not None and self.guess is not None:
+            if store and self.guess is not None:
                 near = self.guess._rows(forward, e, m, b, wide, self.mesh.nodes)
             solved = self._element(forward, sides, ends, m, wide, own is not None).solve(state, near)
             if solved is None:
                 state = self._halved(forward, sides, ends, m, wide, state, cuts, step)
                 continue
-            if own is not None and not cuts:
+            if store and not cuts:
                 _store(mine, nodes, solved, m, wide)
             state = solved.state[-1 if forward else 0]
         if cuts:
