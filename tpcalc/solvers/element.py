@@ -68,7 +68,8 @@ class Element:
     """The problem of b rows on an element, with m rows of earlier steps.
 
     wide: columns of p, m or m + b where the block gives backward rows a response to their own step; keep: whether
-    the state ends with S_tt, b more columns, or one of its diagonal for passengers; integral: (nodes, nodes), from where the sweep enters; law: the block's.
+    the state ends with S_tt, b more columns, or one, its diagonal, for passengers; integral: (nodes, nodes), from where
+    the sweep enters; law: the block's.
     """
 
     mine: Side
