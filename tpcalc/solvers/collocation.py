@@ -38,8 +38,9 @@ SHORTEST = 2.0**-40    # a piece of layer time that is not worth halving
 class TooCoarse(ArithmeticError):
     """Elements are too long for the rows of a step. Attributes: cuts, layer times that resolve them; step, layer."""
 
-    def __init__(self, cuts: list[float], step: int, layer: float) -> None:
-        super().__init__(f"no resolution at step {step}, layer time {layer:.4g}")
+    def __init__(self, cuts: list[float], step: int, layer: float, largest: float | None = None) -> None:
+        reached = "" if largest is None else f", which rows reach with values up to {largest:.2g}"
+        super().__init__(f"no resolution at step {step}, layer time {layer:.4g}{reached}")
         self.cuts, self.step, self.layer = cuts, step, layer
 
 
@@ -134,7 +135,7 @@ class CollocationMedium:
         middle = sum(ends) / 2
         cuts.append(middle)
         if ends[1] - ends[0] < SHORTEST or len(cuts) + self.mesh.elements > MOST_ELEMENTS:
-            raise TooCoarse(cuts, step, middle)
+            raise TooCoarse(cuts, step, middle, float(np.max(np.abs(state))))
         for first in (True, False) if forward else (False, True):
             piece = (ends[0], middle) if first else (middle, ends[1])
             inside = tuple(side.at(halving(self.mesh.nodes, first)) for side in sides)

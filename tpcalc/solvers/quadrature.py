@@ -16,7 +16,7 @@ END = 9.0          # the Gaussian leaves 2e-19 outside
 SPREADS = (0.5, 1.0, 2.0)  # at which the rule is tried
 COARSEST, FINEST = 0.5, 1 / 32  # steps of the rule, in the functions' own variable
 WIDEST = 0.4       # step in standard deviations, where functions hardly vary
-MOST_POINTS = 2**12  # of one variable; larger spreads have no number, and solvers cut their elements there
+MOST_POINTS = 2**11  # of one variable; larger spreads have no number, and solvers cut their elements there
 SETTLED = 1e-11
 PART = 2**21       # values of a function held at once
 TINY = 1e-300
@@ -40,7 +40,7 @@ def function(f: sp.Expr, order: int) -> Callable[[Array], Array]:
     compiled = sp.lambdify(H, sp.simplify(f.diff(H, order)), modules=["scipy", "numpy"], cse=True)
 
     def values(x: Array) -> Array:
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             return np.broadcast_to(np.asarray(compiled(x), dtype=np.float64), np.shape(x))
     return values
 
@@ -109,8 +109,10 @@ def settled_step(f: sp.Expr) -> float:
         for spread in SPREADS:
             x, weight = nodes(step, np.array(spread))
             mass = np.array([value(spread * x) ** 2 * weight for value in values])
+            if np.any(np.isnan(mass)):
+                raise ValueError(f"phi: {f} given; it is not finite for all real arguments")
             if not np.all(np.isfinite(mass)) or np.any(mass[:, [0, -1]] > SETTLED * mass.sum(axis=1, keepdims=True)):
-                raise ValueError(f"phi: {f} given; it grows too fast for Gaussian means by quadrature")
+                raise ValueError(f"phi: {f} given; it has a pole, or grows too fast for Gaussian means by quadrature")
             found.append(mass.sum(axis=1))
         return np.array(found)
 
