@@ -1,4 +1,4 @@
-"""Nonlinear networks at infinite width and depth: seconds, and particles at finite depth that are as close to the limit."""
+"""Nonlinear networks at infinite width and depth: seconds, and those of particles that are as close to the limit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def limit(net: tp.ResNet, task: tp.Task = TASK, rate: float = 1.0) -> tp.Run:
 
 @pytest.mark.parametrize("name, net, rate, required", [
     ("tanh", tp.ResNet("tanh"), 1.0, 0.3), ("relu", tp.ResNet("relu"), 1.0, None), ("erf", tp.ResNet("erf"), 1.0, None),
-    ("tanh mlp", tp.ResNet("tanh", "mlp"), 1.0, None), ("gated SiLU", tp.ResNet(h / (1 + sp.exp(-h)), "glu"), 0.5, None)])
+    ("tanh mlp", tp.ResNet("tanh", "mlp"), 1.0, None),
+    ("gated SiLU", tp.ResNet(h / (1 + sp.exp(-h)), "glu"), 0.5, None)])
 def test_four_steps(benchmark: Any, record: Record, name: str, net: tp.ResNet, rate: float, required: float | None
                     ) -> None:
     """One input a step; kernels are derived and compiled in the warm-up."""

@@ -33,13 +33,15 @@ def tangent_kernel(run: Run) -> np.ndarray:
 
     Raises ``ValueError`` for several outputs, for a step at which chi vanishes for every input (in nonlinear networks,
     for any), for a real network that kept only some of its layers, and for nonlinear networks of finite depth. Source:
-    paper A, (16) and (128), with frozen ends; at initialisation it is H_0 G_0 [depthwise_transfer/one_step_finite_depth].
+    paper A, (16) and (128), with frozen ends; at initialisation it is H_0 G_0
+    [depthwise_transfer/one_step_finite_depth].
     """
     task = run.task
     if task.d_out != 1:
         raise ValueError(f"run: its task has {task.d_out} outputs; the tangent kernel is found for one")
     if not run.linear and run.depth is not None:
-        raise ValueError("run: one of nonlinear blocks at finite depth given; their tangent kernel is found at depth=tp.oo")
+        raise ValueError("run: one of nonlinear blocks at finite depth given; their tangent kernel is found at "
+                         "depth=tp.oo")
     if run.width is not None and run.depth is not None and len(run.layer_times) != run.depth + 1:
         raise ValueError(f"run: {len(run.layer_times)} of {run.depth + 1} nodes kept; allowed are all of them, "
                          "keep_nodes='all'")
@@ -75,8 +77,8 @@ def _of_blocks(run: Run, chi: np.ndarray) -> np.ndarray:
     """The integral over layer time of theta_ab <g_a|g_b>, by collocation; chi: (N,)."""
     if np.any(chi == 0):
         step, sample = divmod(int(np.argmin(np.abs(chi))), run.task.batch)
-        raise ValueError(f"run: the loss derivative of step {step}, input {sample} vanishes, so that its gradient is not "
-                         "known")
+        raise ValueError(f"run: the loss derivative of step {step}, input {sample} vanishes, so that its gradient is "
+                         "not known")
     known = run.details()
     assert isinstance(known, BlockDetails) and isinstance(known.medium, CollocationMedium)
     medium = known.medium
