@@ -38,6 +38,6 @@ def block_limit(net: ResNet, task: Task, opt: SGD, scale: DepthScaling) -> tuple
     inputs = [task.inputs.reshape(-1, task.d_in)] + ([] if task.probes is None else [task.probes])
     largest = np.array([max(float(np.max(np.sum(x**2, axis=1))) for x in inputs)])
     if not np.all(np.isfinite(block.forward(Pairs(largest[:, None], largest, largest, 1.0))[0])):
-        raise ValueError(f"task: inputs with |xi|^2 up to {largest[0]:.3g} given; quadrature does not resolve {net!r} at "
-                         "such variances; allowed are smaller inputs, or activations with closed forms")
+        raise ValueError(f"task: inputs with |xi|^2 up to {largest[0]:.3g} given; quadrature does not resolve {net!r} "
+                         "at such variances; allowed are smaller inputs, or activations with closed forms")
     return limit_cell(scale), block

@@ -87,7 +87,7 @@ def pair_means(first: Series, second: Series) -> Callable[[Array, Array, Array],
     return means
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def _rows(shape: tuple[int, ...], wide: tuple[int, ...]) -> Array:
     """Which row of ``shape`` every pair of ``wide`` takes, (pairs,)."""
     rows = np.broadcast_to(np.arange(int(np.prod(shape))).reshape(shape), wide).flatten()
