@@ -53,7 +53,7 @@ class Series:
             for k, sign in enumerate((1, -1)):  # even and odd parts, on half of the line
                 if self.f.parity != -sign:
                     part = (right + sign * left) * root
-                    a[:, k::2] = part @ hermite[:, k::2]
+                    a[:, k::2] = part @ hermite[k]
                     squares += np.sum(part**2, axis=1)
         # a function that is not small at END, beside exp(-x^2 / 4), has no coefficients that could be trusted
         edge = np.maximum(np.abs(right[:, -1]), np.abs(left[:, -1])) * root[-1]
@@ -75,16 +75,28 @@ def pair_means(first: Series, second: Series) -> Callable[[Array, Array, Array],
         with np.errstate(invalid="ignore", over="ignore"):
             scale = np.sqrt(np.maximum(ps, 0.0))[left] * np.sqrt(np.maximum(qs, 0.0))[right]
             r = np.clip(c / np.maximum(scale, TINY), -1.0, 1.0)
-        for terms in (FEW, MANY):
-            one, two = first.at(ps, terms), second.at(qs, terms)
-            allowed = ALLOWED * one.norms[left] * two.norms[right]
-            values, enough = mehler.sums(one.a, two.a, left, right, r, one.tails, two.tails, allowed)
-            if np.all(enough):
-                return values.reshape(shape)
+        values, enough, one, two = _summed(first, second, ps, qs, left, right, r, FEW)
+        if first is second:  # the mean of a square, f(u)^2, is known without a series
+            squares = np.flatnonzero(~enough & (c == ps[left]) & (c == qs[right]) & np.isfinite(one.tails[left, -1]))
+            values[squares], enough[squares] = one.norms[left[squares]] ** 2, True
         rest = np.flatnonzero(~enough)
-        values[rest] = overlap(first.f, second.f, c[rest], ps[left[rest]], qs[right[rest]])
+        if len(rest):
+            rows, here = np.unique(left[rest], return_inverse=True)
+            columns, there = np.unique(right[rest], return_inverse=True)
+            values[rest], enough[rest], *_ = _summed(first, second, ps[rows], qs[columns], here, there, r[rest], MANY)
+            rest = np.flatnonzero(~enough)
+        if len(rest):
+            values[rest] = overlap(first.f, second.f, c[rest], ps[left[rest]], qs[right[rest]])
         return values.reshape(shape)
     return means
+
+
+def _summed(first: Series, second: Series, p: Array, q: Array, left: Array, right: Array, r: Array, terms: int
+            ) -> tuple[Array, Array, Coefficients, Coefficients]:
+    """Values of pairs, whether the terms suffice, and the coefficients of both functions."""
+    one, two = first.at(p, terms), second.at(q, terms)
+    allowed = ALLOWED * one.norms[left] * two.norms[right]
+    return *mehler.sums(one.a, two.a, left, right, r, one.tails, two.tails, allowed), one, two
 
 
 @lru_cache(maxsize=16)
@@ -96,9 +108,9 @@ def _rows(shape: tuple[int, ...], wide: tuple[int, ...]) -> Array:
 
 
 @lru_cache(maxsize=4)
-def _basis(doublings: int, terms: int) -> tuple[Array, Array, Array]:
+def _basis(doublings: int, terms: int) -> tuple[Array, Array, tuple[Array, Array]]:
     """Points from 0 to END, (points,), roots of their weights on one half of the even or odd part of a function, and
-    normalised Hermite polynomials times such roots, (points, terms)."""
+    normalised Hermite polynomials times such roots, even and odd ones, (points, terms / 2) each."""
     x = np.linspace(0.0, END, (INTERVALS << doublings) + 1)
     weight = np.exp(-x * x / 2) / np.sqrt(2 * np.pi) * x[1] / 2
     weight[0] /= 2
@@ -107,6 +119,7 @@ def _basis(doublings: int, terms: int) -> tuple[Array, Array, Array]:
     hermite[:, 0], hermite[:, 1] = 2 * root, 2 * root * x
     for k in range(1, terms - 1):
         hermite[:, k + 1] = (x * hermite[:, k] - np.sqrt(k) * hermite[:, k - 1]) / np.sqrt(k + 1)
-    for array in (x, root, hermite):
+    even, odd = (np.ascontiguousarray(hermite[:, k::2]) for k in (0, 1))  # as BLAS wants them
+    for array in (x, root, even, odd):
         array.setflags(write=False)
-    return x, root, hermite
+    return x, root, (even, odd)
