@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Callable
 
-import numpy as np
 import sympy as sp
 
 from ..calculus.block_kernels import C, P, Q, R, RP, RQ, derive_block_kernels
@@ -70,19 +69,15 @@ def _compiled(expressions: tuple[sp.Expr, ...]) -> Callable[..., Any]:
         args = [plain(a) for a in e.args]
         if isinstance(e, Overlap):
             f, g, j, k = args[:4]
-            function = named((f, g, j, k), lambda: _broadcast(overlap_function(f, g, int(j), int(k))))
+            function = named((f, g, j, k), lambda: overlap_function(f, g, int(j), int(k)))
             return function(*args[4:])
         if isinstance(e, Mean):
             f, j, _ = args
-            return named((f, j), lambda: _broadcast(mean_function(f, int(j))))(args[2])
+            return named((f, j), lambda: mean_function(f, int(j)))(args[2])
         return e.func(*args)
 
     return sp.lambdify((C, P, Q, R, RP, RQ), [plain(e) for e in expressions], modules=[functions, "scipy", "numpy"],
                        cse=True)
-
-
-def _broadcast(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *arguments: function(*np.broadcast_arrays(*map(np.asarray, arguments)))
 
 
 def _evaluated(function: Callable[..., Any], pairs: Pairs) -> Three:

@@ -9,7 +9,7 @@ from ..errors import Divergence
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
 from .block_kernels import kernels_of
-from .blocks import BlockKernels, LinearBlock
+from .blocks import BlockKernels, LinearBlock, Pairs
 from .limit_cell import LimitCell, limit_cell
 
 
@@ -20,7 +20,7 @@ def block_limit(net: ResNet, task: Task, opt: SGD, scale: DepthScaling) -> tuple
     stays Gaussian, and training closes on kernels.
 
     Raises ``ValueError`` where a nonlinear network does not close (alpha >= 1, blocks that act on the stream
-    first, probes, weights that decay to 0), ``Divergence`` where there is no limit.
+    first, weights that decay to 0, inputs too large for quadrature), ``Divergence`` where there is no limit.
     """
     block = kernels_of(net)
     if isinstance(block, LinearBlock):
@@ -32,10 +32,12 @@ def block_limit(net: ResNet, task: Task, opt: SGD, scale: DepthScaling) -> tuple
     if scale.alpha < sp.Rational(1, 2):
         raise Divergence(f"alpha = {scale.alpha} given with depth=tp.oo: L layers of independent noise, each of size "
                          "L^-alpha, grow without bound; a limit needs alpha >= 1/2 and alpha + gamma >= 1")
-    if task.probes is not None:
-        raise ValueError("task: one with probes given; depth=tp.oo takes them for linear networks with one "
-                         "matrix a block")
     if np.any(opt.memory(task.steps)[0] == 0):
         raise ValueError(f"opt: {opt!r} given; nonlinear blocks at depth=tp.oo take weight decay that leaves something "
                          "of the initial matrices at every step")
+    inputs = [task.inputs.reshape(-1, task.d_in)] + ([] if task.probes is None else [task.probes])
+    largest = np.array([max(float(np.max(np.sum(x**2, axis=1))) for x in inputs)])
+    if not np.all(np.isfinite(block.forward(Pairs(largest[:, None], largest, largest, 1.0))[0])):
+        raise ValueError(f"task: inputs with |xi|^2 up to {largest[0]:.3g} given; quadrature does not resolve {net!r} "
+                         "at such variances; allowed are smaller inputs, or activations with closed forms")
     return limit_cell(scale), block

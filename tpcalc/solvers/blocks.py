@@ -74,7 +74,7 @@ class LinearBlock:
 
 class Rates(NamedTuple):
     """What the block adds to the rows of a step: density and noise (..., b, m), and of the step with itself
-    the diagonal of the density (..., b) or None, and the noise (..., b, b) or None for passengers."""
+    the diagonal of the density (..., b) or None, and the noise, of the shape of ``own``, or None."""
 
     density: np.ndarray
     diagonal: np.ndarray | None
@@ -82,9 +82,14 @@ class Rates(NamedTuple):
     own_noise: np.ndarray | None
 
 
+def variances(own: np.ndarray) -> np.ndarray:
+    """(..., b) of the rows of a step, from their covariances (..., b, b), or as they are from a column (..., b, 1)."""
+    return np.diagonal(own, axis1=-2, axis2=-1) if own.shape[-1] == own.shape[-2] else own[..., 0]
+
+
 class Law(Protocol):
     """One direction's densities, as functions of the rows' response r (..., b, m or m + b), their covariance
-    with earlier rows c (..., b, m) and with each other own (..., b, b), None for passengers."""
+    with earlier rows c (..., b, m) and with each other own (..., b, b); of passengers variances (..., b, 1) or None."""
 
     def __call__(self, r: np.ndarray, c: np.ndarray, own: np.ndarray | None) -> Rates: ...
 
@@ -111,16 +116,21 @@ class ForwardLaw:
 
     def pairs(self, c: np.ndarray, own: np.ndarray | None) -> Pairs:
         own_decay = self.own_decay or np.nan  # after a decay to 0 nothing is known of rho_b alone
-        return Pairs(c, None if own is None else np.diagonal(own, axis1=-2, axis2=-1), self.right, self.decay,
-                     self.own_decay, np.square(self.decay) / own_decay)
+        return Pairs(c, None if own is None else variances(own), self.right, self.decay, self.own_decay,
+                     np.square(self.decay) / own_decay)
 
     def own_pairs(self, own: np.ndarray) -> Pairs:
-        variances = np.diagonal(own, axis1=-2, axis2=-1)
-        return Pairs(own, variances, variances, *3 * (self.own_decay,))
+        left = right = variances(own)
+        if own.shape[-1] != own.shape[-2]:  # of passengers each is a pair with itself alone
+            own, left, right = own[..., None], left[..., None], right[..., None]
+        return Pairs(own, left, right, *3 * (self.own_decay,))
 
     def __call__(self, r: np.ndarray, c: np.ndarray, own: np.ndarray | None) -> Rates:
         kappa, slope, theta = self.block.forward(self.pairs(c, own))
-        own_noise = None if own is None else np.multiply(self.noise, self.block.forward(self.own_pairs(own))[0])
+        own_noise = None
+        if own is not None:
+            pairs = self.own_pairs(own)
+            own_noise = self.noise * np.broadcast_to(self.block.forward(pairs)[0], pairs.c.shape).reshape(own.shape)
         return Rates(self.noise * slope * r - self.drift * theta, None, np.multiply(self.noise, kappa), own_noise)
 
     @property

@@ -38,8 +38,9 @@ SHORTEST = 2.0**-40    # a piece of layer time that is not worth halving
 class TooCoarse(ArithmeticError):
     """Elements are too long for the rows of a step. Attributes: cuts, layer times that resolve them; step, layer."""
 
-    def __init__(self, cuts: list[float], step: int, layer: float) -> None:
-        super().__init__(f"no resolution at step {step}, layer time {layer:.4g}")
+    def __init__(self, cuts: list[float], step: int, layer: float, largest: float | None = None) -> None:
+        reached = "" if largest is None else f", which rows reach with values up to {largest:.2g}"
+        super().__init__(f"no resolution at step {step}, layer time {layer:.4g}{reached}")
         self.cuts, self.step, self.layer = cuts, step, layer
 
 
@@ -79,7 +80,9 @@ class CollocationMedium:
     C1 = property(lambda self: self.right.C)
 
     def probe(self, step: int, start: Rows) -> Rows:
-        return start if step == 0 else self._sweep(True, step, start)
+        if step == 0:
+            return start
+        return self._sweep(True, step, start._replace(own=None) if self.block.is_linear else start, store=False)
 
     def forward(self, step: int, start: Rows) -> Rows:
         return self._sweep(True, step, start)
@@ -87,14 +90,14 @@ class CollocationMedium:
     def backward(self, step: int, start: Rows) -> Rows:
         return self._sweep(False, step, start)
 
-    def _sweep(self, forward: bool, step: int, start: Rows) -> Rows:
-        """Carry the rows of a step through all elements; without ``own`` they are passengers and leave no trace."""
+    def _sweep(self, forward: bool, step: int, start: Rows, store: bool = True) -> Rows:
+        """Carry the rows of a step through all elements; those that are not stored leave no trace."""
         mine, other = (self.left, self.right) if forward else (self.right, self.left)
         own = start.own
         b, m = start.s.shape
         # where the block gives Q a diagonal, backward rows respond to the forward rows of their own step
         wide = m + b if self.block.has_diagonal and not forward else m
-        state = np.zeros((b, wide + m + (0 if own is None else b)))
+        state = np.zeros((b, wide + m + (0 if own is None else own.shape[1])))
         state[:, :m] = start.p
         state[:, wide:wide + m] = start.s
         if own is not None:
@@ -105,13 +108,13 @@ class CollocationMedium:
             nodes, ends = self.mesh.element(e), self.mesh.ends[e:e + 2]
             sides = tuple(side.on(nodes, m + b) for side in (mine, other))
             near = None
-            if own is not None and self.guess is not None:
+            if store and self.guess is not None:
                 near = self.guess._rows(forward, e, m, b, wide, self.mesh.nodes)
             solved = self._element(forward, sides, ends, m, wide, own is not None).solve(state, near)
             if solved is None:
                 state = self._halved(forward, sides, ends, m, wide, state, cuts, step)
                 continue
-            if own is not None and not cuts:
+            if store and not cuts:
                 _store(mine, nodes, solved, m, wide)
             state = solved.state[-1 if forward else 0]
         if cuts:
@@ -132,7 +135,7 @@ class CollocationMedium:
         middle = sum(ends) / 2
         cuts.append(middle)
         if ends[1] - ends[0] < SHORTEST or len(cuts) + self.mesh.elements > MOST_ELEMENTS:
-            raise TooCoarse(cuts, step, middle)
+            raise TooCoarse(cuts, step, middle, float(np.max(np.abs(state))))
         for first in (True, False) if forward else (False, True):
             piece = (ends[0], middle) if first else (middle, ends[1])
             inside = tuple(side.at(halving(self.mesh.nodes, first)) for side in sides)

@@ -68,7 +68,8 @@ class Element:
     """The problem of b rows on an element, with m rows of earlier steps.
 
     wide: columns of p, m or m + b where the block gives backward rows a response to their own step; keep: whether
-    the state ends with S_tt, b more columns; integral: (nodes, nodes), from where the sweep enters; law: the block's.
+    the state ends with S_tt, b more columns, or one, its diagonal, for passengers; integral: (nodes, nodes), from where
+    the sweep enters; law: the block's.
     """
 
     mine: Side
@@ -157,7 +158,7 @@ class Element:
             c = y[..., m:2 * m]
             r = y[..., :m] if wide == m else np.concatenate([y[..., :m], p[..., m:]], axis=-1)
             if self.keep:
-                own = state[..., width:] + _symmetric(y[..., 4 * m:4 * m + wide], p)
+                own = state[..., width:] + _symmetric(y[..., 4 * m:4 * m + wide], p, total - width)
             rates = self.law(r, c, own)
             slope[..., :m] = y[..., 2 * m:3 * m] + rates.density
             slope[..., wide:width] = y[..., 3 * m:4 * m] + rates.noise
@@ -165,7 +166,7 @@ class Element:
                 b = np.arange(start.shape[0])
                 slope[:, b, m + b] = rates.diagonal
             if self.keep:
-                slope[..., width:] = rates.own_noise + _symmetric(y[..., 4 * m + wide:], p)
+                slope[..., width:] = rates.own_noise + _symmetric(y[..., 4 * m + wide:], p, total - width)
             new = start + self._integrated(slope)
             if iteration < (UNCHECKED if near is None else 1):
                 state = new
@@ -203,7 +204,7 @@ class Element:
         state, own = y, None
         if self.keep:
             # S_tt' = (what the initial matrices add of C_tt = S_tt + ...) + ...
-            crossed, grown = _symmetric(products[..., 4 * m:5 * m], p), _symmetric(products[..., 5 * m:], p)
+            crossed, grown = (_symmetric(half, p, b) for half in (products[..., 4 * m:5 * m], products[..., 5 * m:]))
             known = start[:, 2 * m:] + self._integrated(on_own * crossed + grown)
             own_s = np.linalg.solve(np.eye(nodes) - on_own * self.integral, known.reshape(nodes, -1))
             state = np.concatenate([y, own_s.reshape(known.shape)], axis=-1)
@@ -215,6 +216,9 @@ class Element:
         return (self.integral @ slope.reshape(len(slope), -1)).reshape(slope.shape)
 
 
-def _symmetric(half: np.ndarray, p: np.ndarray) -> np.ndarray:
+def _symmetric(half: np.ndarray, p: np.ndarray, columns: int) -> np.ndarray:
+    """half p^T + its transpose, (nodes, b, b), or its diagonal in one column."""
+    if columns != half.shape[1]:
+        return 2 * np.sum(half * p, axis=-1, keepdims=True)
     product = half @ p.transpose(0, 2, 1)
     return product + product.transpose(0, 2, 1)

@@ -38,14 +38,13 @@ class End:
         self._G, self._r, self._C = (np.zeros((n, n)) for _ in range(3))
 
     def emits(self, features: np.ndarray, passengers: bool = False) -> Rows:
-        """How rows of the next step with these features, (b, d), enter the body."""
+        """How rows of the next step with these features, (b, d), enter the body; passengers with variances alone."""
         m, gram = len(self.features), features @ self.features.T
-        own = None if passengers else features @ features.T
+        own = np.sum(features**2, axis=1, keepdims=True) if passengers else features @ features.T
         if self._memory is None:
             return Rows(np.zeros_like(gram), gram, own)
         rho, w = self._memory
-        own = None if own is None else rho[m] ** 2 * own
-        return Rows(-w[m, :m] * gram, rho[m] * rho[:m] * gram, own)
+        return Rows(-w[m, :m] * gram, rho[m] * rho[:m] * gram, rho[m] ** 2 * own)
 
     def reads(self, rows: Rows) -> np.ndarray:
         """<y_a | Z_t>, (b, d), of arriving rows y of the next step."""

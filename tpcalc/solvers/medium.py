@@ -16,7 +16,7 @@ class Rows(NamedTuple):
     """The rows of one step at one place, where x = P delta + x_left (or delta = Q x + delta_right).
 
     p, s: (b, m), reflection of the m rows of earlier steps, and covariance of x_left with theirs; own: (b, b), that
-    of the step with itself, None for rows that leave no trace.
+    of the step with itself; of rows that leave no trace variances alone, (b, 1), or None where nothing reads them.
     """
 
     p: np.ndarray

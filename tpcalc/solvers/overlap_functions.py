@@ -1,8 +1,8 @@
 """Numerical means E[f^(j)(u) g^(k)(v)] of Gaussian pairs, over arrays of covariances.
 
 Three ways: formulas for functions with a kink at 0 and constant slopes beside it (relu, leaky relu, abs), whose
-derivatives are distributions; closed forms where the symbolic rules find one (polynomials, sin, cos, erf); otherwise
-the trapezoidal rule, for smooth functions.
+derivatives are distributions; closed forms where the symbolic rules find one (polynomials, sin, cos, erf); otherwise,
+for smooth functions, Hermite series with coefficients by the trapezoidal rule.
 """
 
 from __future__ import annotations
@@ -15,21 +15,15 @@ import sympy as sp
 
 from ..calculus.gaussian import Expectation, Gaussians, expectation
 from ..calculus.overlaps import H
+from .hermite_series import Series, pair_means
+from .quadrature import TINY, Array, Smooth, mean
 
-Array = np.ndarray
-OverlapFunction = Callable[[Array, Array, Array], Array]  # covariance and the two variances, one shape
+OverlapFunction = Callable[[Array, Array, Array], Array]  # covariance and the two variances, which broadcast
 MeanFunction = Callable[[Array], Array]                   # variance
 
 KINKS = (sp.Abs, sp.Max, sp.Min, sp.sign, sp.Heaviside, sp.Piecewise)
 CLOSED = (sp.sin, sp.cos, sp.erf, sp.erfc)  # entire, with means that are as smooth at equal arguments
-END = 9.0          # the Gaussian leaves 2e-19 outside
 FLOOR = 1e-10      # of 1 - r^2, r the correlation, where a kinked function's means are singular
-SPREADS = (0.5, 1.0, 2.0)  # at which the trapezoidal rule is tried
-COARSEST, FINEST = 0.5, 1 / 32  # steps of the rule, in the functions' own variable
-WIDEST = 0.4       # step in standard deviations, where functions hardly vary
-SETTLED = 1e-11
-PART = 2**21       # values of a function held at once
-TINY = 1e-300
 
 
 @lru_cache(maxsize=None)
@@ -43,7 +37,7 @@ def overlap_function(f: sp.Expr, g: sp.Expr, j: int, k: int) -> OverlapFunction:
     closed = _closed(f, g, j, k)
     if closed is not None:
         return closed
-    return _trapezoid(f, g, j, k)
+    return pair_means(_series(f, j), _series(g, k))
 
 
 @lru_cache(maxsize=None)
@@ -56,13 +50,8 @@ def mean_function(f: sp.Expr, j: int) -> MeanFunction:
         if j == 2:
             return lambda p: bend * np.sqrt(2 / (np.pi * np.maximum(p, TINY)))
         raise _no_formula(j, 0)
-    values, step = _function(f, j), max(_step(f), _step(f.diff(H, j)))
-
-    def mean(p: Array) -> Array:
-        spread = np.sqrt(np.maximum(p, 0.0))
-        x, weight = _nodes(step, spread)
-        return values(spread[..., None] * x) @ weight
-    return mean
+    smooth = Smooth(f, j)
+    return lambda p: mean(smooth, p)
 
 
 def slopes(f: sp.Expr) -> tuple[float, float]:
@@ -128,76 +117,9 @@ def _closed(f: sp.Expr, g: sp.Expr, j: int, k: int) -> OverlapFunction | None:
         return None
     form = form.diff(c, min(j, k)).diff(p if j > k else q, abs(j - k) // 2) * 2 ** (abs(j - k) // 2)
     compiled = sp.lambdify((c, p, q), form, modules=["scipy", "numpy"], cse=True)
-    return lambda c, p, q: np.broadcast_to(compiled(c, p, q), np.shape(c))
-
-
-def _trapezoid(f: sp.Expr, g: sp.Expr, j: int, k: int) -> OverlapFunction:
-    """u = sqrt(p) x and v = sqrt(q) (r x + sqrt(1 - r^2) y), x and y on one grid."""
-    first, second = _function(f, j), _function(g, k)
-    step = min(_step(f), _step(g))
-    even = _parity(f) * _parity(g) == 1  # then (x, y) and (-x, -y) give the same
-
-    def overlap(c: Array, p: Array, q: Array) -> Array:
-        shape = np.shape(c)
-        c, p, q = (np.ravel(a) for a in (c, p, q))
-        s, t = np.sqrt(np.maximum(p, 0.0)), np.sqrt(np.maximum(q, 0.0))
-        x, weight = _nodes(step, np.maximum(s, t))
-        r = np.clip(c / np.maximum(s * t, TINY), -1.0, 1.0)
-        size = max(1, PART // len(x) ** 2)
-        along, across = t * r, t * np.sqrt((1 - r) * (1 + r))
-        x_outer, outer = (x[len(x) // 2:], np.append(weight[len(x) // 2], 2 * weight[len(x) // 2 + 1:])) if even else (
-            x, weight)
-        result = np.empty(len(c))
-        for start in range(0, len(c), size):
-            part = slice(start, start + size)
-            v = along[part, None, None] * x_outer[:, None] + across[part, None, None] * x
-            result[part] = np.sum(first(s[part, None] * x_outer) * outer * (second(v) @ weight), axis=-1)
-        return result.reshape(shape)
-    return overlap
-
-
-def _parity(f: sp.Expr) -> int:
-    """1 for even, -1 for odd functions, 0 for others."""
-    return next((sign for sign in (1, -1) if sp.expand(f.xreplace({H: -H}) - sign * f) == 0), 0)
-
-
-def _function(f: sp.Expr, j: int) -> Callable[[Array], Array]:
-    compiled = sp.lambdify(H, sp.simplify(f.diff(H, j)), modules=["scipy", "numpy"], cse=True)
-
-    def values(x: Array) -> Array:
-        with np.errstate(over="ignore"):
-            return np.broadcast_to(np.asarray(compiled(x), dtype=np.float64), np.shape(x))
-    return values
-
-
-def _nodes(step: float, spread: Array) -> tuple[Array, Array]:
-    """Points of the standard Gaussian, ``step`` apart after the largest spread, and their weights."""
-    largest = float(np.max(spread, initial=0.0))
-    count = int(np.ceil(END / min(WIDEST, step / max(largest, TINY))))
-    x = np.linspace(-END, END, 2 * count + 1)
-    weight = np.exp(-x * x / 2)
-    return x, weight / np.sum(weight)
+    return lambda c, p, q: np.broadcast_to(compiled(c, p, q), np.broadcast_shapes(*map(np.shape, (c, p, q))))
 
 
 @lru_cache(maxsize=None)
-def _step(f: sp.Expr) -> float:
-    """A step in f's variable with which means of squares are known to ``SETTLED``, at any spread."""
-    values = [_function(f, j) for j in (0, 1)]
-
-    def squares(step: float) -> Array:
-        found = []
-        for spread in SPREADS:
-            x, weight = _nodes(step, np.array(spread))
-            mass = np.array([value(spread * x) ** 2 * weight for value in values])
-            if not np.all(np.isfinite(mass)) or np.any(mass[:, [0, -1]] > SETTLED * mass.sum(axis=1, keepdims=True)):
-                raise ValueError(f"phi: {f} given; it grows too fast for Gaussian means by quadrature")
-            found.append(mass.sum(axis=1))
-        return np.array(found)
-
-    step, now = COARSEST, squares(COARSEST)
-    while step > FINEST:
-        before, now = now, squares(step / 2)
-        if np.max(np.abs(now - before)) <= SETTLED * np.max(np.abs(now)):
-            return step
-        step /= 2
-    raise ValueError(f"phi: {f} given; it is not smooth enough for quadrature on steps of {FINEST}")
+def _series(f: sp.Expr, order: int) -> Series:
+    return Series(Smooth(f, order))

@@ -42,7 +42,7 @@ class ReflectionMedium:
         self.A, self.B, self.C0, self.C1 = (np.zeros((self.depth, n, n)) for _ in range(4))
 
     def probe(self, step: int, start: Rows) -> Rows:
-        return self._sweep(True, step, start)
+        return self._sweep(True, step, start._replace(own=None))
 
     def forward(self, step: int, start: Rows) -> Rows:
         return self._sweep(True, step, start)

@@ -49,6 +49,7 @@ class Run:
         discretisation at infinite depth, the scale of one seed's fluctuation (at initialisation,
         falling like n^-1/2) for a real network.
     notes: what should be known about this result, in words.
+    linear: whether blocks are linear ones of one matrix.
     """
 
     task: Task
@@ -60,6 +61,7 @@ class Run:
     width: int | None
     error_estimate: float
     notes: tuple[str, ...] = ()
+    linear: bool = field(default=True, repr=False, kw_only=True)
     details: Callable[[], Details] = field(repr=False, kw_only=True)
 
     @cached_property

@@ -44,6 +44,14 @@ class Job:
                              "d_out = 1, without probes")
 
     @property
+    def linear(self) -> bool:
+        try:
+            self.net.require_plain("", trained_ends=True)
+        except ValueError:
+            return False
+        return True
+
+    @property
     def batched(self) -> bool:
         return self.task.batch > 1
 
@@ -110,7 +118,7 @@ def train_conditioned(job: Job, width: int, seed: int, dtype: str, layer_times: 
 
     fluctuation = float(np.sqrt(np.max(solution.series("square")) / width))
     return Run(job.task, job.shaped(solution.series("f")), None, layer_times, "conditioned", job.depth, width,
-               fluctuation, details=details)
+               fluctuation, linear=job.linear, details=details)
 
 
 def train_particles(job: Job, samples: int, batches: int, seed: int, layer_times: np.ndarray,
@@ -130,7 +138,7 @@ def train_particles(job: Job, samples: int, batches: int, seed: int, layer_times
     error = float(np.max(solution.error_series("f")))
     return Run(job.task, job.shaped(solution.series("f")), None, layer_times, "particles", job.depth, None, error,
                (f"mean of {batches} batches of {samples} particles; the error is the largest standard error",),
-               details=details)
+               linear=job.linear, details=details)
 
 
 def _details(job: Job, run: ProgramRun, layer_times: np.ndarray) -> DenseDetails:

@@ -1,4 +1,4 @@
-"""The neural tangent kernel of a linear residual network along its training."""
+"""The neural tangent kernel of a residual network along its training."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from typing import Callable
 
 import numpy as np
 
+from .blocks import Pairs
+from .collocation import CollocationMedium
+from .details import BlockDetails
 from .run import Run
 
 PART = 64            # nodes whose covariances are held at once
@@ -21,21 +24,30 @@ def tangent_kernel(run: Run) -> np.ndarray:
     step t move by df_a/dt = -L eps g_L sum_b K_ab chi_b / batch, with the branch multiplier eps, the size g_L of an
     update and L eps g_L = 1 at alpha + gamma = 1 (branch and base depth 1). Shape (N, N), N = steps * batch.
 
-    In a linear network g is the same for all inputs of a step, and is read off the input whose chi is largest.
+    In a linear network g is the same for all inputs of a step, and is read off the input whose chi is largest. Blocks
+    that close on kernels, at tp.oo, have theta_ab, the overlap of their gradients in their own matrices, in place of
+    <x_a | x_b>, and a g for every input: its chi must not be 0.
+
     Covariances of all layers are needed: unless the run has ``keep_nodes="all"``, it is trained once more. At
     tp.oo the integral is Gauss's, with ever more points until it stays the same to 1e-12.
 
-    Raises ``ValueError`` for several outputs, for a step at which chi vanishes for every input, and for a real network
-    that kept only some of its layers. Source: paper A, (16) and (128), with frozen ends; at initialisation
-    it is H_0 G_0 [depthwise_transfer/one_step_finite_depth].
+    Raises ``ValueError`` for several outputs, for a step at which chi vanishes for every input (in nonlinear networks,
+    for any), for a real network that kept only some of its layers, and for nonlinear networks of finite depth. Source:
+    paper A, (16) and (128), with frozen ends; at initialisation it is H_0 G_0
+    [depthwise_transfer/one_step_finite_depth].
     """
     task = run.task
     if task.d_out != 1:
         raise ValueError(f"run: its task has {task.d_out} outputs; the tangent kernel is found for one")
+    if not run.linear and run.depth is not None:
+        raise ValueError("run: one of nonlinear blocks at finite depth given; their tangent kernel is found at "
+                         "depth=tp.oo")
     if run.width is not None and run.depth is not None and len(run.layer_times) != run.depth + 1:
         raise ValueError(f"run: {len(run.layer_times)} of {run.depth + 1} nodes kept; allowed are all of them, "
                          "keep_nodes='all'")
     chi = np.array([task.loss.derivative(f, y)[:, 0] for f, y in zip(run.outputs, task.targets)])
+    if not run.linear:
+        return _of_blocks(run, chi.ravel())
     inputs = np.argmax(np.abs(chi), axis=1)
     largest = chi[np.arange(task.steps), inputs]
     if np.any(largest == 0):
@@ -59,6 +71,20 @@ def tangent_kernel(run: Run) -> np.ndarray:
         part = slice(start, start + PART)
         total += product(known.covariance(True, nodes[:-1][part]), known.covariance(False, nodes[1:][part])).sum(axis=0)
     return total / run.depth
+
+
+def _of_blocks(run: Run, chi: np.ndarray) -> np.ndarray:
+    """The integral over layer time of theta_ab <g_a|g_b>, by collocation; chi: (N,)."""
+    if np.any(chi == 0):
+        step, sample = divmod(int(np.argmin(np.abs(chi))), run.task.batch)
+        raise ValueError(f"run: the loss derivative of step {step}, input {sample} vanishes, so that its gradient is "
+                         "not known")
+    known = run.details()
+    assert isinstance(known, BlockDetails) and isinstance(known.medium, CollocationMedium)
+    medium = known.medium
+    variances, rho = np.diagonal(medium.C0, axis1=1, axis2=2), medium.rho
+    theta = medium.block.forward(Pairs(medium.C0, variances, variances, np.outer(rho, rho), rho[:, None]**2, rho**2))[2]
+    return medium.mesh.cumulative(theta * medium.C1 / np.outer(chi, chi))[-1]
 
 
 def _integral(function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:

@@ -213,7 +213,7 @@ def _collocation(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, times: 
     trace, medium, error = solve(fewer_rows(task) if keep_nodes is None and linear else "plain")
     kept = medium if keep_nodes is not None else None
     return Run(task, trace.outputs, trace.probe_outputs, medium.layer_times if times is None else times, "collocation",
-               None, None, float(error), notes,
+               None, None, float(error), notes, linear=linear,
                details=lambda: _medium_details(net, task, trace.outputs, kept or solve("plain")[1], linear))
 
 
