@@ -225,7 +225,7 @@ def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples:
             cause, step, layer = str(coarser), coarser.step, coarser.layer
             mesh = mesh.cut(coarser.cuts)
         else:
-            size, error = _compare(coarse, trace, conserved=not block.has_diagonal)
+            size, error = _compare(coarse, trace, conserved=block.is_linear)
             tails = sum(medium.mesh.tails(a) for a in (medium.P, medium.Q, medium.S, medium.R))
             # shorter elements help by a large factor, unless what is left is round-off
             settled = np.max(tails) < SMOOTH and error > best / 2
