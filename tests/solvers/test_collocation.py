@@ -13,6 +13,7 @@ from tpcalc.programs import SGD, Task
 from tpcalc.solvers import element
 from tpcalc.solvers.blocks import LinearBlock, Pairs
 from tpcalc.solvers.collocation import CollocationMedium, TooCoarse, solve_limit
+from tpcalc.solvers.element import Element
 from tpcalc.solvers.covariances import at_times, backward_covariance, forward_covariance
 from tpcalc.solvers.medium import Rows
 from tpcalc.solvers.mesh import Mesh
@@ -228,20 +229,31 @@ def test_outputs_of_a_thousand(rate: float, elements: int) -> None:
 
 
 @pytest.mark.parametrize("samples", ["plain", "effective"])
-@pytest.mark.parametrize("constant, value", [("ITERATIONS", 0), ("COMPOSED", 0)])
-def test_rows_are_the_same_however_they_are_solved(constant: str, value: int, samples: str,
+@pytest.mark.parametrize("constants", [("ITERATIONS",), ("ITERATIONS", "LARGEST"), ("COMPOSED",)])
+def test_rows_are_the_same_however_they_are_solved(constants: tuple[str, ...], samples: str,
                                                    monkeypatch: pytest.MonkeyPatch) -> None:
-    """Picard's iteration, the collocation equations solved directly, operators never composed."""
+    """Picard's iteration, one factorisation, a Krylov space, operators never composed."""
     draw = np.random.default_rng(3)
     task = Task(draw.normal(size=(3, 2, 2)) / 2, draw.normal(size=(3, 2, 1)), probes=draw.normal(size=(2, 2)))
     opt, mesh = SGD(0.5, momentum=0.4, weight_decay=0.3), Mesh.uniform(2, 16)
     expected, before = collocate(task, opt, mesh, samples, noise=0.8)
-    monkeypatch.setattr(element, constant, value)
+    for constant in constants:
+        monkeypatch.setattr(element, constant, 0)
     outputs, medium = collocate(task, opt, mesh, samples, noise=0.8)
     np.testing.assert_allclose(outputs, expected, rtol=0, atol=1e-13)
     for name in ("P", "Q", "S", "R", "A", "B", "C0", "C1"):
         one, two = getattr(medium, name), getattr(before, name)
         np.testing.assert_allclose(one, two, rtol=0, atol=1e-12 * np.max(np.abs(two)))
+
+
+def test_a_krylov_space_where_picard_does_not_contract(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = solve_limit(FIRST, SGD(4.0), 1.0, 1.0, "plain")
+    monkeypatch.setattr(element, "LARGEST", 0)
+    calls: list[bool] = []
+    solve = Element._in_krylov_space
+    monkeypatch.setattr(Element, "_in_krylov_space", lambda *given: [found := solve(*given), calls.append(True)][0])
+    outputs, _ = collocate(FIRST, SGD(4.0), limit.medium.mesh)
+    assert calls and np.max(np.abs(outputs - limit.trace.outputs)) <= limit.error
 
 
 def test_error_estimate_bounds_the_error() -> None:

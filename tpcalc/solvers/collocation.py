@@ -32,6 +32,7 @@ ROUND_OFF = 4 * np.finfo(np.float64).eps
 COARSE, FINE = 18, 20  # nodes of an element in the two resolutions that are compared
 MOST_ELEMENTS = 1024
 SMOOTH = 1e-8          # tails so small that an error which shorter elements leave is round-off
+UNKNOWN = 0.1          # an estimate of this part of the outputs: not one digit is known, nothing was found
 SHORTEST = 2.0**-40    # a piece of layer time that is not worth halving
 
 
@@ -192,12 +193,12 @@ def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples:
 
     noise, drift: the constants of ``CollocationMedium``; samples: "plain" or "effective"; after_step is
     called after every training step of every attempt. Two resolutions of one mesh are compared; twice their
-    difference, with the mismatch between outputs and backward sweep and the round-off of sums, is the error estimate
+    difference and the mismatch between outputs and backward sweep, with the round-off of sums, is the error estimate
     of the finer. It exceeds the tolerance only where round-off forbids better. Elements are cut where the rows of a
     step are not resolved: at large learning rates toward the ends of the network, where layers are thin.
 
     Raises ``MemoryError`` where a mesh cannot fit, and ``Divergence``, naming step and layer time, where values
-    are not finite or MOST_ELEMENTS elements do not resolve the solution.
+    are not finite or MOST_ELEMENTS elements do not resolve the solution; and where round-off leaves no digit of it.
     """
     rho, w = optimizer.memory(task.steps)
     b = rows_per_step(task, samples)
@@ -229,7 +230,12 @@ def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples:
             tails = sum(medium.mesh.tails(a) for a in (medium.P, medium.Q, medium.S, medium.R))
             # shorter elements help by a large factor, unless what is left is round-off
             settled = np.max(tails) < SMOOTH and error > best / 2
-            if error <= tolerance * size or np.max(tails) <= ROUND_OFF or settled:
+            if error <= tolerance * size:
+                return Limit(trace, medium, error)
+            if np.max(tails) <= ROUND_OFF or settled:
+                if not error <= UNKNOWN * size:
+                    raise Divergence(f"the infinite-depth limit is lost in round-off: outputs of size {size:.2g} are known "
+                                     f"to {error:.1e} only, and shorter elements do not help; a smaller learning rate may")
                 return Limit(trace, medium, error)
             best = min(best, error)
             cause, step, layer = f"outputs known to {error:.1e} only", None, None
@@ -240,11 +246,12 @@ def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples:
 
 
 def _compare(coarse: Trace, fine: Trace, conserved: bool) -> tuple[float, float]:
-    """(max(1, |f|), error of the finer outputs)."""
+    """(max(1, |f|), error of the finer outputs). conserved: whether <x delta> is the same at every layer time, as for
+    linear blocks, (I + W) x . delta = x . (I + W^T) delta, but not for others, whose Jacobian times x is another thing."""
     pairs = [(coarse.outputs, fine.outputs)]
     if coarse.probe_outputs is not None and fine.probe_outputs is not None:
         pairs.append((coarse.probe_outputs, fine.probe_outputs))
     size = max(1.0, *(float(np.max(np.abs(b), initial=0.0)) for _, b in pairs))
     difference = max(float(np.max(np.abs(a - b), initial=0.0)) for a, b in pairs)
     round_off = 16 * np.finfo(np.float64).eps * size * len(fine.outputs)
-    return size, 2 * difference + (fine.mismatch if conserved else 0.0) + round_off
+    return size, 2 * (difference + (fine.mismatch if conserved else 0.0)) + round_off

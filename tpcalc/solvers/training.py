@@ -21,7 +21,8 @@ from .medium import Medium
 @dataclass(frozen=True)
 class Trace:
     """Outputs (steps, batch, d_out), those of the probes (steps, m, d_out) or None, and ``mismatch``:
-    the largest difference between the outputs and what the backward sweep says they are."""
+    the largest difference between the outputs and what the backward sweep says they are, in units of outputs: it says
+    <delta | x> for signals delta of a step, and is divided by the largest of them."""
 
     outputs: np.ndarray
     probe_outputs: np.ndarray | None
@@ -78,7 +79,9 @@ def train_rows(task: Task, medium: Medium, samples: str, after_step: Callable[[i
         returned = medium.backward(t, read_out.emits(new_signal))
         # <x^0 | delta^0> = <x^L | delta^L>: what the read-in reads of the backward rows is f again
         mirrored = read_in.reads(returned) @ xi.T
-        mismatch = max(mismatch, float(np.max(np.abs(mirrored - new_signal @ outputs[t].T), initial=0.0)))
+        strength = float(np.max(np.linalg.norm(new_signal, axis=1), initial=0.0))
+        if strength > 0:
+            mismatch = max(mismatch, float(np.max(np.abs(mirrored - new_signal @ outputs[t].T), initial=0.0)) / strength)
         read_out.append(arrived, new_signal)
         read_in.append(returned, new_rows)
         after_step(t)
