@@ -67,7 +67,7 @@ def assert_law(task: Task, opt: SGD, train_ends: bool, expected: np.ndarray, tol
     assert error <= limit.error <= max(1e-12 * max(1.0, float(np.max(np.abs(found)))), 100 * error)
 
 
-# the law up to learning rates of 64: what is slow is the reference, in 50 digits on a thousand elements
+# the law up to learning rates of 64: what is slow is the reference, in 64 digits on a thousand elements
 @st.composite
 def stiff(draw: st.DrawFn, strongest: float, most_steps: int) -> tuple[Task, SGD, bool]:
     """strongest: largest learning rate times squared size of the inputs and targets."""
@@ -80,7 +80,7 @@ def stiff(draw: st.DrawFn, strongest: float, most_steps: int) -> tuple[Task, SGD
 
 
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
-@given(stiff(strongest=2.0, most_steps=3), st.sampled_from(TOLERANCES))
+@given(stiff(strongest=3.0, most_steps=3), st.sampled_from(TOLERANCES))
 def test_the_estimate_is_honest_in_layer_time(problem: tuple[Task, SGD, bool], tolerance: float) -> None:
     assert_law(*problem, series_outputs(*problem), tolerance)
 
@@ -113,9 +113,9 @@ def test_the_two_references_agree(opt: SGD, train_ends: bool) -> None:
 
 @pytest.mark.slow
 def test_the_series_do_not_depend_on_where_they_end() -> None:
-    """Other points, other elements: the same 20 digits."""
+    """Other points, other elements: the same 17 digits."""
     one, two = (series_outputs(FIRST, SGD(1.0), terms=terms) for terms in (24, 32))
-    assert max(abs(one - two)) < Decimal("1e-20")
+    assert max(abs(one - two)) < Decimal("1e-17")
 
 
 def test_only_linear_blocks_conserve_an_overlap() -> None:

@@ -1,8 +1,8 @@
-"""The infinite-depth limit to 30 digits and more, in layer time: Taylor series in 80 digits on elements cut as needed.
+"""The infinite-depth limit in layer time: Taylor series in 64 digits on elements cut as needed.
 
 The equations of MATH.md, section 4, for one input a step, written out once more, in whole matrices. Earlier rows are kept
 by their values at Chebyshev points; the row of a step is a linear initial-value problem y' = y M, solved by its power
-series from where the sweep enters an element. Where a series has not died out, the element is halved. In 80 digits
+series from where the sweep enters an element. Where a series has not died out, the element is halved. In 64 digits
 round-off is nowhere near: what is left is the tail of the series, ``TAIL`` relative to the values.
 """
 
@@ -19,10 +19,11 @@ from tpcalc.programs import SGD, Task
 
 from .limit_reference import decimals
 
-DIGITS = 50
-TABLE_DIGITS = 140  # of the fixed matrices: powers are an ill-conditioned basis
+DIGITS = 64
+TABLE_DIGITS = 100  # of the fixed matrices: powers are an ill-conditioned basis
 TERMS = 32
-TAIL = Decimal("1e-22")
+SHORTEST = Decimal("1e-9")
+TAIL = Decimal("1e-20")
 
 
 @lru_cache(maxsize=None)
@@ -140,6 +141,7 @@ def sweep(pieces: list[Piece], p: np.ndarray, s: np.ndarray, own: Decimal, rr: n
         piece = left.pop()
         found = row(piece, p, s, own, rr, w, forward)
         if found is None:
+            assert piece.length > SHORTEST, "no element is short enough: round-off"
             left += piece.halves()[::-1 if forward else 1]
             continue
         mine = piece.forward if forward else piece.backward
