@@ -102,7 +102,8 @@ def test_the_estimate_is_honest_where_layers_are_thin(rate: float) -> None:
     assert_law(FIRST, SGD(rate), False, np.array([Decimal(f) for f in STIFF[rate]], dtype=object))
 
 
-@pytest.mark.parametrize("opt, train_ends", [(SGD(1.0), False), (SGD(0.3, momentum=0.5, weight_decay=0.2), True)], ids=str)
+@pytest.mark.parametrize("opt, train_ends", [(SGD(1.0), False),
+                                             (SGD(0.3, momentum=0.5, weight_decay=0.2), True)], ids=str)
 def test_the_two_references_agree(opt: SGD, train_ends: bool) -> None:
     """One without layer time, one without depth."""
     task = Task(FIRST.inputs[:3], FIRST.targets[:3])

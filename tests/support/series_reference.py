@@ -1,6 +1,6 @@
 """The infinite-depth limit in layer time: Taylor series in 64 digits on elements cut as needed.
 
-The equations of MATH.md, section 4, for one input a step, written out once more, in whole matrices. Earlier rows are kept
+The equations of docs/solvers.md, "Infinite depth", for one input a step, once more. Earlier rows are kept
 by their values at Chebyshev points; the row of a step is a linear initial-value problem y' = y M, solved by its power
 series from where the sweep enters an element. Where a series has not died out, the element is halved. In 64 digits
 round-off is nowhere near: what is left is the tail of the series, ``TAIL`` relative to the values.

@@ -234,8 +234,9 @@ def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples:
                 return Limit(trace, medium, error)
             if np.max(tails) <= ROUND_OFF or settled:
                 if not error <= UNKNOWN * size:
-                    raise Divergence(f"the infinite-depth limit is lost in round-off: outputs of size {size:.2g} are known "
-                                     f"to {error:.1e} only, and shorter elements do not help; a smaller learning rate may")
+                    raise Divergence(f"the infinite-depth limit is lost in round-off: outputs of size {size:.2g} are "
+                                     f"known to {error:.1e} only, and shorter elements do not help; a smaller "
+                                     "learning rate may")
                 return Limit(trace, medium, error)
             best = min(best, error)
             cause, step, layer = f"outputs known to {error:.1e} only", None, None
@@ -246,8 +247,8 @@ def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples:
 
 
 def _compare(coarse: Trace, fine: Trace, conserved: bool) -> tuple[float, float]:
-    """(max(1, |f|), error of the finer outputs). conserved: whether <x delta> is the same at every layer time, as for
-    linear blocks, (I + W) x . delta = x . (I + W^T) delta, but not for others, whose Jacobian times x is another thing."""
+    """(max(1, |f|), error of the finer outputs). conserved: whether <x delta> is the same at every layer
+    time, as for linear blocks, (I + W) x . delta = x . (I + W^T) delta; other blocks are not their Jacobian times x."""
     pairs = [(coarse.outputs, fine.outputs)]
     if coarse.probe_outputs is not None and fine.probe_outputs is not None:
         pairs.append((coarse.probe_outputs, fine.probe_outputs))

@@ -2,7 +2,8 @@
 
 In y = [p | s] the rows are an initial-value problem in layer time. For a linear block, and for every backward sweep, it
 is a linear one, y' = y M: Picard's iteration, superlinear and cheap, is tried first; where it fails, the collocation
-equations themselves are solved, by a factorisation or in a Krylov space, so that elements are as long as the solution allows and not as the iteration does.
+equations themselves are solved, by a factorisation or in a Krylov space, so that elements are as long as the solution
+allows and not as the iteration does.
 """
 
 from __future__ import annotations

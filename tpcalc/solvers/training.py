@@ -81,7 +81,8 @@ def train_rows(task: Task, medium: Medium, samples: str, after_step: Callable[[i
         mirrored = read_in.reads(returned) @ xi.T
         strength = float(np.max(np.linalg.norm(new_signal, axis=1), initial=0.0))
         if strength > 0:
-            mismatch = max(mismatch, float(np.max(np.abs(mirrored - new_signal @ outputs[t].T), initial=0.0)) / strength)
+            differences = np.abs(mirrored - new_signal @ outputs[t].T) / strength
+            mismatch = max(mismatch, float(np.max(differences, initial=0.0)))
         read_out.append(arrived, new_signal)
         read_in.append(returned, new_rows)
         after_step(t)
