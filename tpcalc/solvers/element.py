@@ -223,15 +223,15 @@ class Element:
         """The same by GMRES on y - J y M, all rows as one vector: they have one matrix, hence one Krylov space.
 
         An integral operator's spectrum gathers at 1, so convergence is superlinear, also where Picard's series of the
-        same operator grows. At 70 earlier rows this takes a third of the time of one factorisation, and of Picard's
-        iteration on the pieces on which it contracts.
+        same operator grows. Measured with 70 earlier rows and a batch of 64, it takes 0.35 to 0.45 of the time of one
+        factorisation and 0.35 to 0.55 of that of Picard's iteration on the halves or quarters where it contracts.
         """
         nodes, b, m = len(rate), len(start), self.m
         if not np.all(np.isfinite(rate)):
             return None
         # p and s in units in which each moves the other as much: one norm measures both
-        up, down = (np.max(np.abs(block)) + TINY for block in (rate[:, :m, m:], rate[:, m:, :m]))
-        units = np.repeat([1.0, np.sqrt(down / up)], m)
+        up, down = (np.max(np.abs(block)) for block in (rate[:, :m, m:], rate[:, m:, :m]))
+        units = np.repeat([1.0, np.sqrt(down / up) if up > 0 and down > 0 else 1.0], m)
         balanced = rate * units / units[:, None]
 
         def equation(flat: np.ndarray) -> np.ndarray:
