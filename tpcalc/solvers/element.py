@@ -190,7 +190,7 @@ class Element:
         """The collocation equations of a linear law, all rows at once: they have the same matrix."""
         assert self.law.linear is not None and self.wide == self.m
         on_r, on_c, on_own = self.law.linear
-        m, nodes = self.m, len(operator)
+        m, nodes, b = self.m, len(operator), len(start)
         rate = np.concatenate([operator[:, :, 2 * m:3 * m] + operator[:, :, :m] * on_r + operator[:, :, m:2 * m] * on_c,
                                operator[:, :, 3 * m:4 * m] + operator[:, :, m:2 * m] * on_r], axis=2)
         y = (self._factorised if 2 * m * nodes <= LARGEST else self._in_krylov_space)(start[:, :2 * m], rate)
