@@ -67,7 +67,7 @@ def assert_law(task: Task, opt: SGD, train_ends: bool, expected: np.ndarray, tol
     assert error <= limit.error <= max(1e-12 * max(1.0, float(np.max(np.abs(found)))), 100 * error)
 
 
-# the law up to learning rates of 64: what is slow is the reference, in 64 digits on a thousand elements
+# what is slow is the reference, in 64 digits on hundreds of elements
 @st.composite
 def stiff(draw: st.DrawFn, strongest: float, most_steps: int) -> tuple[Task, SGD, bool]:
     """strongest: largest learning rate times squared size of the inputs and targets."""
@@ -86,8 +86,8 @@ def test_the_estimate_is_honest_in_layer_time(problem: tuple[Task, SGD, bool], t
 
 
 @pytest.mark.slow
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
-@given(stiff(strongest=16.0, most_steps=3), st.sampled_from(TOLERANCES))
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@given(stiff(strongest=6.0, most_steps=3), st.sampled_from(TOLERANCES))
 def test_the_estimate_is_honest_at_large_learning_rates(problem: tuple[Task, SGD, bool], tolerance: float) -> None:
     assert_law(*problem, series_outputs(*problem), tolerance)
 
