@@ -86,13 +86,15 @@ def slope(m, noise, rho, on_r, on_c, on_own, y, P, S, C, r, Q, R, B, D, out, row
 
 
 @njit(cache=True, fastmath={"reassoc", "contract"})
-def combine(weights, values, onto):
-    """Adds weights @ values to ``onto``."""
-    for i in range(weights.shape[0]):
-        for k in range(values.shape[0]):
-            a = weights[i, k]
-            for j in range(values.shape[1]):
-                onto[i, j] += a * values[k, j]
+def integrate(half, integral, start, slopes, state):
+    """state = start + the integrals of slopes, over an element of this half length."""
+    for i in range(len(state)):
+        for j in range(len(start)):
+            state[i, j] = start[j]
+        for k in range(len(slopes)):
+            a = half * integral[i, k]
+            for j in range(len(start)):
+                state[i, j] += a * slopes[k, j]
 
 
 @njit(cache=True)
@@ -115,16 +117,16 @@ def change(m, new, old):
 @njit(cache=True)
 def tail(m, state, last):
     """The largest of the last Chebyshev coefficients of p, s and S_tt, each relative to its largest value."""
-    coefficients = np.zeros((len(last), state.shape[1]))
-    combine(last, state, coefficients)
     worst = 0.0
     for first, end in ((0, m), (m, 2 * m), (2 * m, state.shape[1])):
         size, most = 0.0, 0.0
         for j in range(first, end):
-            for i in range(state.shape[0]):
+            one, two = 0.0, 0.0
+            for i in range(len(state)):
                 size = max(size, abs(state[i, j]))
-            for i in range(len(last)):
-                most = max(most, abs(coefficients[i, j]))
+                one += last[0, i] * state[i, j]
+                two += last[1, i] * state[i, j]
+            most = max(most, abs(one), abs(two))
         worst = max(worst, most / (size + TINY))
     return worst
 
@@ -173,19 +175,18 @@ def sweep(forward, m, passed, halves, points, integral, last, rules, noise, rho,
                 a = first + direction * i
                 crossed[i] = slope(m, noise, rho, on_r, on_c, on_own, state[i], P[a], S[a], C[a], r[a], Q[a], R[a],
                                    B[a], D[a], slopes[i], row_r[i], row_c[i], work)
-            new[:] = row
-            combine(half * integral, slopes, new)
+            integrate(half, integral, row, slopes, new)
             now = change(m, new, state)
             state, new = new, state
         iteration = 0
         while not now <= settled and iteration < most:
             slopes, before, earlier = before, slopes, now
-            new[:] = row
-            combine(half * integral, before, new)
+            integrate(half, integral, row, before, new)
             carried[:] = 0.0
             for i in range(n):
                 a = first + direction * i
-                new[i] += carried
+                for j in range(width):
+                    new[i, j] += carried[j]
                 crossed[i] = slope(m, noise, rho, on_r, on_c, on_own, new[i], P[a], S[a], C[a], r[a], Q[a], R[a], B[a],
                                    D[a], slopes[i], row_r[i], row_c[i], work)
                 if i + 1 < n:

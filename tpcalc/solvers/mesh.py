@@ -62,7 +62,7 @@ class Mesh:
     def elements(self) -> int:
         return len(self.ends) - 1
 
-    @property
+    @cached_property
     def lengths(self) -> np.ndarray:
         """(elements,)"""
         return np.diff(self.ends)
