@@ -70,9 +70,14 @@ def test_a_guess_changes_nothing() -> None:
 @pytest.mark.parametrize("rate, alpha", [(8.0, 0.5), (64.0, 0.5), (8.0, 0.75)])
 def test_large_learning_rates_take_both_roads(rate: float, alpha: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel where it contracts, ``Element`` where it does not; whole matrices agree within the estimate."""
-    noise, elements = float(alpha == 0.5), []
+    noise, elements = float(alpha == 0.5), list[element.Element]()
     solve = element.Element.solve
-    monkeypatch.setattr(element.Element, "solve", lambda *a: elements.append(1) or solve(*a))  # type: ignore[func-returns-value]
+
+    def counted(self: element.Element, *arguments: Any) -> element.Solved | None:
+        elements.append(self)
+        return solve(self, *arguments)
+
+    monkeypatch.setattr(element.Element, "solve", counted)
     limit = solve_limit(FIRST, SGD(rate), noise, 0.9, "plain")
     assert elements
     mesh = limit.medium.mesh
@@ -82,16 +87,20 @@ def test_large_learning_rates_take_both_roads(rate: float, alpha: float, monkeyp
             break
         except TooCoarse as coarser:
             mesh = mesh.cut(coarser.cuts)
-    size = np.max(np.abs(whole.outputs))
-    assert size > 4 and np.max(np.abs(limit.trace.outputs - whole.outputs)) < 2 * limit.error + 1e-12 * size**2
+    assert np.max(np.abs(whole.outputs)) > 4
+    assert np.max(np.abs(limit.trace.outputs - whole.outputs)) < limit.error
 
 
 def test_the_kernel_goes_on_after_an_element_that_is_solved_directly(monkeypatch: pytest.MonkeyPatch) -> None:
-    mesh, solved = Mesh((0.0, 0.02, 0.05, 0.45, 0.55, 0.95, 0.98, 1.0), 24), []
+    mesh, solved = Mesh((0.0, 0.02, 0.05, 0.45, 0.55, 0.95, 0.98, 1.0), 24), list[element.Element]()
     solve = element.Element.solve
     whole = collocate(FIRST, SGD(8.0), mesh, False)
-    monkeypatch.setattr(element.Element, "solve",
-                        lambda self, *a: solved.append(self.integral[-1].sum()) or solve(self, *a))  # type: ignore
+
+    def counted(self: element.Element, *arguments: Any) -> element.Solved | None:
+        solved.append(self)
+        return solve(self, *arguments)
+
+    monkeypatch.setattr(element.Element, "solve", counted)
     packed = collocate(FIRST, SGD(8.0), mesh, True)
     assert 0 < len(solved) < 8 * mesh.elements
     assert_same(packed, whole, 1e-10)

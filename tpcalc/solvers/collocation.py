@@ -130,7 +130,10 @@ class CollocationMedium:
                 state = self._halved(forward, sides, ends, m, wide, state, cuts, step)
             else:
                 if own is not None and not cuts:
-                    mine.store(nodes, solved, m) if isinstance(mine, PackedSide) else _store(mine, nodes, solved, m, wide)
+                    if isinstance(mine, PackedSide):
+                        mine.store(nodes, solved, m)
+                    else:
+                        _store(mine, nodes, solved, m, wide)
                 state = solved.state[-1 if forward else 0]
             passed = self._carried(forward, m, state, passed + 1)
         if cuts:
@@ -139,15 +142,17 @@ class CollocationMedium:
 
     def _carried(self, forward: bool, m: int, state: np.ndarray, passed: int) -> int:
         """Carry the state of a packed medium, in place, from element to element; how many it has passed."""
-        if not self.packed or passed == self.mesh.elements:
+        mine, other = self._sides if forward else self._sides[::-1]
+        if not isinstance(mine, PackedSide) or not isinstance(other, PackedSide) or passed == self.mesh.elements:
             return passed
         near = None
         if self.guess is not None and state.shape[1] > 2 * m:
-            near = Near(self.guess._sides[0 if forward else 1], self.guess.mesh.nodes)
-        sides = self._sides if forward else self._sides[::-1]
-        return carry(forward, self.mesh.lengths, self.mesh.nodes, sides, self._linear(m), state[0], near, passed)
+            known = self.guess._sides[0 if forward else 1]
+            near = Near(known, self.guess.mesh.nodes) if isinstance(known, PackedSide) else None
+        return carry(forward, self.mesh.lengths, self.mesh.nodes, mine, other, self._linear(m), state[0], near, passed)
 
     def _linear(self, m: int) -> Any:
+        """``Law.linear`` of a step, the same in both directions, whatever the variances."""
         return self._forward_law(np.zeros(m), m).linear
 
     def _solved(self, forward: bool, sides: tuple[AnySide, ...], ends: tuple[float, ...], m: int, wide: int,
@@ -165,9 +170,9 @@ class CollocationMedium:
     def _piece(self, forward: bool, sides: tuple[AnySide, ...], ends: tuple[float, ...], m: int, wide: int,
                state: np.ndarray) -> np.ndarray | None:
         """The state at the other end of a piece of an element; None where the piece is too long for it."""
-        if self.packed:
-            end = state.copy()
-            if carry(forward, np.diff(ends), self.mesh.nodes, sides, self._linear(m), end[0], None):
+        (mine, other), end = sides, state.copy()
+        if isinstance(mine, PackedSide) and isinstance(other, PackedSide):
+            if carry(forward, np.diff(ends), self.mesh.nodes, mine, other, self._linear(m), end[0], None):
                 return end
         solved = self._solved(forward, sides, ends, m, wide, state, None)
         return None if solved is None else solved.state[-1 if forward else 0]
@@ -199,7 +204,7 @@ class CollocationMedium:
 
     def tails(self) -> np.ndarray:
         """(elements,), how far they are from resolving P, Q, S and R: the sum over these."""
-        return sum(self.mesh.tails(a) for side in self._sides for a in (side.P, side.S))
+        return np.sum([self.mesh.tails(a) for side in self._sides for a in (side.P, side.S)], axis=0)
 
     def _forward_law(self, variances: np.ndarray, m: int) -> ForwardLaw:
         return ForwardLaw(self.block, self.noise, self.drift * self.w[m, :m], variances, self.rho[m] * self.rho[:m],
@@ -279,11 +284,11 @@ def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples:
             cause, step, layer = str(coarser), coarser.step, coarser.layer
             mesh = mesh.cut(coarser.cuts)
         else:
-            size, error = _compare(coarse, trace, conserved=not block.has_diagonal)
+            size, error, round_off = _compare(coarse, trace, conserved=not block.has_diagonal)
             tails = medium.tails()
             # shorter elements help by a large factor, unless what is left is round-off
             settled = np.max(tails) < SMOOTH and error > best / 2
-            if error <= tolerance * size or np.max(tails) <= ROUND_OFF or settled:
+            if error <= max(tolerance * size, 2 * round_off) or np.max(tails) <= ROUND_OFF or settled:
                 return Limit(trace, medium, error)
             best = min(best, error)
             cause, step, layer = f"outputs known to {error:.1e} only", None, None
@@ -293,12 +298,12 @@ def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples:
                              f"({cause}); a smaller learning rate may help", step=step, layer=layer)
 
 
-def _compare(coarse: Trace, fine: Trace, conserved: bool) -> tuple[float, float]:
-    """(max(1, |f|), error of the finer outputs)."""
+def _compare(coarse: Trace, fine: Trace, conserved: bool) -> tuple[float, float, float]:
+    """(max(1, |f|), error of the finer outputs, what of it is the round-off of sums)."""
     pairs = [(coarse.outputs, fine.outputs)]
     if coarse.probe_outputs is not None and fine.probe_outputs is not None:
         pairs.append((coarse.probe_outputs, fine.probe_outputs))
     size = max(1.0, *(float(np.max(np.abs(b), initial=0.0)) for _, b in pairs))
     difference = max(float(np.max(np.abs(a - b), initial=0.0)) for a, b in pairs)
     round_off = 16 * np.finfo(np.float64).eps * size * len(fine.outputs)
-    return size, 2 * difference + (fine.mismatch if conserved else 0.0) + round_off
+    return size, 2 * difference + (fine.mismatch if conserved else 0.0) + round_off, round_off

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,29 +22,29 @@ class PackedSide:
     N is noise rho_a rho_b C.
     """
 
+    noise: float
+    rho: np.ndarray
     P: np.ndarray
     S: np.ndarray
     A: np.ndarray
     C: np.ndarray
     r: np.ndarray
-    noise: float
-    rho: np.ndarray
 
     @staticmethod
     def empty(nodes: int, noise: float, rho: np.ndarray) -> PackedSide:
         n = len(rho)
         strict, lower = (nodes, n * (n - 1) // 2), (nodes, n * (n + 1) // 2)
-        return PackedSide(*(np.zeros(shape) for shape in (strict, lower, strict, lower, strict)), noise, rho)
+        return PackedSide(noise, rho, *(np.zeros(shape) for shape in (strict, lower, strict, lower, strict)))
 
     def on(self, nodes: slice, rows: int) -> PackedSide:
         """A view of some nodes and of the first rows."""
         strict, lower = rows * (rows - 1) // 2, rows * (rows + 1) // 2
-        return PackedSide(self.P[nodes, :strict], self.S[nodes, :lower], self.A[nodes, :strict],
-                          self.C[nodes, :lower], self.r[nodes, :strict], self.noise, self.rho[:rows])
+        return PackedSide(self.noise, self.rho[:rows], self.P[nodes, :strict], self.S[nodes, :lower],
+                          self.A[nodes, :strict], self.C[nodes, :lower], self.r[nodes, :strict])
 
     def at(self, weights: np.ndarray) -> PackedSide:
         """Interpolated: weights (new nodes, nodes)."""
-        return PackedSide(*(weights @ a for a in (self.P, self.S, self.A, self.C, self.r)), self.noise, self.rho)
+        return PackedSide(self.noise, self.rho, *(weights @ a for a in (self.P, self.S, self.A, self.C, self.r)))
 
     def forget(self) -> None:
         """All but P and S."""
@@ -77,20 +77,19 @@ class Near(NamedTuple):
 NOTHING = np.zeros((0, 0))
 
 
-def carry(forward: bool, lengths: np.ndarray, nodes: int, sides: tuple[PackedSide, PackedSide],
-          linear: tuple[np.ndarray, np.ndarray, float], state: np.ndarray, near: Near | None, passed: int = 0) -> int:
+def carry(forward: bool, lengths: np.ndarray, nodes: int, mine: PackedSide, other: PackedSide,
+          linear: Any, state: np.ndarray, near: Near | None, passed: int = 0) -> int:
     """Carry a row through the elements, of the given lengths, from where it has passed some of them; how many it has
     passed in the end: all, or the next one is too long for the iteration.
 
-    sides: what the sweep's own direction has found, and the other; linear: the law's ``Law.linear``; state: (2 m + 1,)
-    or, of a passenger, (2 m,), overwritten.
+    mine, other: what the sweep's own direction has found, and the other; linear: ``Law.linear`` of the step, (m,), (m,)
+    and a number; state: (2 m + 1,) or, of a passenger, (2 m,), overwritten.
     """
-    mine, other = sides
     points, coefficients, integral = reference(nodes)
     on_r, on_c, on_own = linear
     rules = (element.ITERATIONS, element.UNCHECKED, element.SETTLED, element.STAGNANT, element.UNRESOLVED)
     known = ((NOTHING.reshape(nodes, 0), NOTHING, NOTHING) if near is None
              else (between(near.nodes, nodes), near.side.P, near.side.S))
-    return int(kernel.sweep(forward, len(on_r), passed, lengths / 2, points, integral, coefficients[-2:], rules, mine.noise,
-                            mine.rho, on_r, on_c, on_own, state, mine.P, mine.S, mine.A, mine.C, mine.r,
-                            other.P, other.S, other.A, other.C, *known))
+    return int(kernel.sweep(forward, len(on_r), passed, lengths / 2, points, integral, coefficients[-2:], rules,
+                            mine.noise, mine.rho, on_r, on_c, on_own, state,
+                            mine.P, mine.S, mine.A, mine.C, mine.r, other.P, other.S, other.A, other.C, *known))
