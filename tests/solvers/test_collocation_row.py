@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
 from tpcalc.programs import SGD, Task
-from tpcalc.solvers import element
+from tpcalc.solvers import collocation_row, element
 from tpcalc.solvers.collocation import CollocationMedium, TooCoarse, solve_limit
 from tpcalc.solvers.mesh import Mesh
 from tpcalc.solvers.training import Trace, ends_memory, rows_per_step, train_rows, update_kernel
@@ -116,6 +116,23 @@ def test_without_the_kernel_rows_are_the_same(samples: str, monkeypatch: pytest.
     expected = collocate(task, opt, mesh, True, 0.8, samples)
     monkeypatch.setattr(element, "ITERATIONS", 0)
     assert_same(collocate(task, opt, mesh, True, 0.8, samples), expected, 1e-12)
+
+
+def test_passengers_are_carried_as_a_basis(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of as many dimensions as inputs have."""
+    draw = np.random.default_rng(0)
+    rows = draw.normal(size=(7, 3)) @ draw.normal(size=(3, 10))
+    weights, basis = collocation_row.spanned(rows)
+    assert basis.shape == (3, 10)
+    np.testing.assert_allclose(weights @ basis, rows, rtol=0, atol=1e-14 * np.max(np.abs(rows)))
+    task = Task(draw.normal(size=(4, 30, 2)), draw.normal(size=(4, 30, 1)))
+    calls: list[int] = []
+    carry = collocation_row.kernel.sweep
+    monkeypatch.setattr(collocation_row.kernel, "sweep", lambda *a: calls.append(1) or carry(*a))
+    packed = collocate(task, SGD(0.3), Mesh.uniform(1, 16), True, samples="effective")
+    monkeypatch.undo()
+    assert len(calls) == 4 * 2 + 1 + 2 + 2  # rows, forward and backward, and two passengers, one at step 1
+    assert_same(packed, collocate(task, SGD(0.3), Mesh.uniform(1, 16), False, samples="effective"), 1e-12)
 
 
 def test_too_coarse_says_where() -> None:

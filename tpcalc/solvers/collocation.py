@@ -24,7 +24,7 @@ from .. import _checks
 from ..errors import Divergence
 from ..programs import SGD, Task
 from .blocks import BackwardLaw, BlockKernels, ForwardLaw, Law, LinearBlock
-from .collocation_row import Near, PackedSide, carry
+from .collocation_row import Near, PackedSide, carry, spanned
 from .element import LARGEST, Element, Side, Solved
 from .medium import Rows
 from .mesh import Mesh, halving, reference
@@ -103,8 +103,7 @@ class CollocationMedium:
     def _sweep(self, forward: bool, step: int, start: Rows) -> Rows:
         """Carry the rows of a step through all elements; without ``own`` they are passengers and leave no trace."""
         if self.packed and len(start.s) > 1:
-            ended = [self._sweep(forward, step, Rows(p[None], s[None])) for p, s in zip(start.p, start.s)]
-            return Rows(np.concatenate([rows.p for rows in ended]), np.concatenate([rows.s for rows in ended]))
+            return self._passengers(step, start)
         mine, other = self._sides if forward else self._sides[::-1]
         own = start.own
         b, m = start.s.shape
@@ -139,6 +138,14 @@ class CollocationMedium:
         if cuts:
             raise TooCoarse(cuts, step, min(cuts))
         return Rows(state[:, :m], state[:, wide:wide + m], None if own is None else state[:, wide + m:])
+
+    def _passengers(self, step: int, start: Rows) -> Rows:
+        """Passengers of a packed medium: where they end is linear in where they start, which spans at most d_in
+        dimensions, so that a basis is carried."""
+        weights, basis = spanned(np.concatenate([start.p, start.s], axis=1))
+        ended = [self._sweep(True, step, Rows(*np.split(row[None], 2, axis=1))) for row in basis]
+        return Rows(weights @ np.concatenate([rows.p for rows in ended]),
+                    weights @ np.concatenate([rows.s for rows in ended]))
 
     def _carried(self, forward: bool, m: int, state: np.ndarray, passed: int) -> int:
         """Carry the state of a packed medium, in place, from element to element; how many it has passed."""

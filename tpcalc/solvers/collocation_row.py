@@ -93,3 +93,12 @@ def carry(forward: bool, lengths: np.ndarray, nodes: int, mine: PackedSide, othe
     return int(kernel.sweep(forward, len(on_r), passed, lengths / 2, points, integral, coefficients[-2:], rules,
                             mine.noise, mine.rho, on_r, on_c, on_own, state,
                             mine.P, mine.S, mine.A, mine.C, mine.r, other.P, other.S, other.A, other.C, *known))
+
+
+def spanned(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(weights, basis) with weights @ basis = rows, the basis orthonormal; rows that are not finite are left alone."""
+    if not np.all(np.isfinite(rows)):
+        return np.eye(len(rows)), rows
+    weights, sizes, basis = np.linalg.svd(rows, full_matrices=False)
+    rank = max(1, int(np.sum(sizes > np.finfo(np.float64).eps * max(rows.shape) * sizes[0])))
+    return weights[:, :rank] * sizes[:rank], basis[:rank]
