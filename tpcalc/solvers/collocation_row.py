@@ -101,4 +101,5 @@ def spanned(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.eye(len(rows)), rows
     weights, sizes, basis = np.linalg.svd(rows, full_matrices=False)
     rank = max(1, int(np.sum(sizes > np.finfo(np.float64).eps * max(rows.shape) * sizes[0])))
+    basis[:, ~np.any(rows, axis=0)] = 0.0  # exactly, as it was: what nothing drives stays 0
     return weights[:, :rank] * sizes[:rank], basis[:rank]
