@@ -1,4 +1,4 @@
-"""Memory of the reflection form: linear in the depth, a small multiple of T^2 L numbers."""
+"""Memory: of the reflection form linear in the depth, a small multiple of T^2 L numbers; of a long run in the limit."""
 
 from __future__ import annotations
 
@@ -26,6 +26,24 @@ def peak(depth):
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 before = peak(8)
 print(peak(2**18) - before)
+"""
+
+# The same at infinite depth, with the seconds it takes, and how far the first outputs are from those of a short run
+LONG = """
+import resource, sys, time
+import numpy as np, tpcalc as tp
+rng = np.random.default_rng(1)
+xi, y = 0.7 * rng.normal(size=1000), rng.normal(size=1000)
+def run(steps):
+    task = tp.Task(xi[:steps], y[:steps])
+    return tp.train(tp.ResNet("linear"), task, tp.SGD(0.3), tp.DepthScaling(), tp.oo)
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+short = run(100).outputs
+before, start = peak(), time.perf_counter()
+long = run(1000)
+print(time.perf_counter() - start, peak() - before, np.max(np.abs(long.outputs[:100] - short)), long.error_estimate,
+      len(long.layer_times))
 """
 
 
@@ -65,3 +83,13 @@ def test_kept_nodes_need_no_more(record: Record) -> None:
     tracemalloc.stop()
     record("peak memory with keep_nodes, L = 64, T = 200", f"{multiple:.1f} T^2 L doubles", "<= 8 T^2 L")
     assert 3 < multiple <= 8
+
+
+def test_a_thousand_steps_at_infinite_depth(record: Record) -> None:
+    """Minutes. By causality the first outputs are those of a short run."""
+    answer = subprocess.run([sys.executable, "-c", LONG], capture_output=True, text=True, check=True)
+    seconds, peak, difference, estimate, nodes = map(float, answer.stdout.split())
+    record("T = 1000 at infinite depth", f"{seconds:.0f} s, {peak / 2**30:.2f} GiB, {nodes:.0f} nodes, estimate "
+           f"{estimate:.1e}, first 100 outputs {difference:.0e} off", "<= 4 GiB, 1e-12")
+    assert difference < 1e-12 and estimate < 1e-11
+    assert peak <= 4 * 2**30

@@ -206,7 +206,7 @@ def test_large_learning_rates_need_elements() -> None:
     steps: list[int] = []
     limit = solve_limit(FIRST, SGD(4.0), 1.0, 1.0, "plain", after_step=steps.append)
     assert 8 < limit.medium.mesh.elements < 20 and steps[-4:] == [0, 1, 2, 3]
-    other, _ = collocate(FIRST, SGD(4.0), Mesh.uniform(90, 14))
+    other, _ = collocate(FIRST, SGD(4.0), Mesh.uniform(60, 18))
     difference = np.max(np.abs(limit.trace.outputs - other))
     assert difference < limit.error < 1e-11 and np.max(np.abs(other)) > 8
     coarse, fine = (reflect(FIRST, SGD(4.0), n)[0] for n in (4096, 8192))

@@ -128,7 +128,7 @@ def test_only_linear_blocks_conserve_an_overlap() -> None:
 
 def test_nothing_found_is_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
     """An estimate as large as the outputs, on elements that resolve everything."""
-    monkeypatch.setattr(collocation, "_compare", lambda coarse, fine, conserved: (2.4, 0.73))
+    monkeypatch.setattr(collocation, "_compare", lambda coarse, fine, conserved: (2.4, 0.73, 0.0))
     with pytest.raises(Divergence, match="outputs of size 2.4 are known to 7.3e-01 only"):
         solve_limit(FIRST, SGD(1.0), 1.0, 1.0, "plain")
     assert solve_limit(FIRST, SGD(1.0), 1.0, 1.0, "plain", tolerance=0.5).error == 0.73  # it was asked for no more

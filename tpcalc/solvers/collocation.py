@@ -15,7 +15,8 @@ rows give densities, densities give right-hand sides, their integrals the next n
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Callable, NamedTuple
+from functools import cached_property
+from typing import Any, Callable, NamedTuple, Union
 
 import numpy as np
 
@@ -23,7 +24,8 @@ from .. import _checks
 from ..errors import Divergence
 from ..programs import SGD, Task
 from .blocks import BackwardLaw, BlockKernels, ForwardLaw, Law, LinearBlock
-from .element import Element, Side, Solved
+from .collocation_row import Near, PackedSide, carry, spanned
+from .element import LARGEST, Element, Side, Solved
 from .medium import Rows
 from .mesh import Mesh, halving, reference
 from .training import Trace, ends_memory, rows_per_step, train_rows, update_kernel
@@ -34,6 +36,7 @@ MOST_ELEMENTS = 1024
 SMOOTH = 1e-8          # tails so small that an error which shorter elements leave is round-off
 UNKNOWN = 0.1          # an estimate of this part of the outputs: not one digit is known, nothing was found
 SHORTEST = 2.0**-40    # a piece of layer time that is not worth halving
+AnySide = Union[Side, PackedSide]
 
 
 class TooCoarse(ArithmeticError):
@@ -52,6 +55,8 @@ class CollocationMedium:
     noise: constant of everything the initial matrices add (L eps^2 at alpha = 1/2, else 0); drift: constant
     of the updates (L eps g at alpha + gamma = 1, 0 where updates die). The block enters through its kernels
     alone. Nodal arrays P, Q, S, R, A, B, C0, C1 have shape (nodes, N, N), at layer times ``mesh.times``.
+    packed: hold triangles, and carry rows by a compiled kernel; one row a step of a linear block. Nodal arrays are then
+    unpacked when they are first asked for, which should be after training.
 
     ``forward``, ``backward`` and ``probe`` raise ``TooCoarse`` where the mesh is too coarse.
 
@@ -66,10 +71,18 @@ class CollocationMedium:
     w: np.ndarray        # (N, N)
     block: BlockKernels = field(default_factory=LinearBlock)
     guess: CollocationMedium | None = None  # the same on fewer nodes an element: where iterations start
+    packed: bool = False
 
     def __post_init__(self) -> None:
-        self.left, self.right = (Side.empty(len(self.mesh.times), len(self.rho)) for _ in range(2))
+        if self.packed and (self.rows > 1 or not self.block.is_linear):
+            raise ValueError(f"packed: True given with {self.rows} rows a step of {self.block}; allowed is one row a "
+                             "step of a linear block")
+        nodes, n = len(self.mesh.times), len(self.rho)
+        self._sides = tuple(PackedSide.empty(nodes, self.noise, self.rho) if self.packed else Side.empty(nodes, n)
+                            for _ in range(2))
 
+    left = cached_property(lambda self: _whole(self._sides[0]))
+    right = cached_property(lambda self: _whole(self._sides[1]))
     layer_times = property(lambda self: self.mesh.times)
     P = property(lambda self: self.left.P)
     S = property(lambda self: self.left.S)
@@ -93,7 +106,9 @@ class CollocationMedium:
 
     def _sweep(self, forward: bool, step: int, start: Rows, store: bool = True) -> Rows:
         """Carry the rows of a step through all elements; those that are not stored leave no trace."""
-        mine, other = (self.left, self.right) if forward else (self.right, self.left)
+        if self.packed and len(start.s) > 1:
+            return self._passengers(step, start)
+        mine, other = self._sides if forward else self._sides[::-1]
         own = start.own
         b, m = start.s.shape
         # where the block gives Q a diagonal, backward rows respond to the forward rows of their own step
@@ -103,34 +118,77 @@ class CollocationMedium:
         state[:, wide:wide + m] = start.s
         if own is not None:
             state[:, wide + m:] = own
-        elements = range(self.mesh.elements)
+        elements = self.mesh.elements
         cuts: list[float] = []
-        for e in elements if forward else reversed(elements):
+        passed = self._carried(forward, m, state, 0)
+        while passed < elements:
+            e = passed if forward else elements - 1 - passed
             nodes, ends = self.mesh.element(e), self.mesh.ends[e:e + 2]
             sides = tuple(side.on(nodes, m + b) for side in (mine, other))
             near = None
-            if store and self.guess is not None:
+            if store and self.guess is not None and not self.packed:
                 near = self.guess._rows(forward, e, m, b, wide, self.mesh.nodes)
-            solved = self._element(forward, sides, ends, m, wide, own is not None).solve(state, near)
+            solved = self._solved(forward, sides, ends, m, wide, state, near)
             if solved is None:
                 state = self._halved(forward, sides, ends, m, wide, state, cuts, step)
-                continue
-            if store and not cuts:
-                _store(mine, nodes, solved, m, wide)
-            state = solved.state[-1 if forward else 0]
+            else:
+                if store and not cuts:
+                    if isinstance(mine, PackedSide):
+                        mine.store(nodes, solved, m)
+                    else:
+                        _store(mine, nodes, solved, m, wide)
+                state = solved.state[-1 if forward else 0]
+            passed = self._carried(forward, m, state, passed + 1)
         if cuts:
             raise TooCoarse(cuts, step, min(cuts))
         return Rows(state[:, :m], state[:, wide:wide + m], None if own is None else state[:, wide + m:])
 
-    def _element(self, forward: bool, sides: tuple[Side, ...], ends: tuple[float, ...], m: int, wide: int, keep: bool
-                 ) -> Element:
-        mine, other = sides
+    def _passengers(self, step: int, start: Rows) -> Rows:
+        """Passengers of a packed medium: where they end is linear in where they start, which spans at most d_in
+        dimensions, so that a basis is carried."""
+        weights, basis = spanned(np.concatenate([start.p, start.s], axis=1))
+        ended = [self._sweep(True, step, Rows(*np.split(row[None], 2, axis=1))) for row in basis]
+        return Rows(weights @ np.concatenate([rows.p for rows in ended]),
+                    weights @ np.concatenate([rows.s for rows in ended]))
+
+    def _carried(self, forward: bool, m: int, state: np.ndarray, passed: int) -> int:
+        """Carry the state of a packed medium, in place, from element to element; how many it has passed."""
+        mine, other = self._sides if forward else self._sides[::-1]
+        if not isinstance(mine, PackedSide) or not isinstance(other, PackedSide) or passed == self.mesh.elements:
+            return passed
+        near = None
+        if self.guess is not None and state.shape[1] > 2 * m:
+            known = self.guess._sides[0 if forward else 1]
+            near = Near(known, self.guess.mesh.nodes) if isinstance(known, PackedSide) else None
+        return carry(forward, self.mesh.lengths, self.mesh.nodes, mine, other, self._linear(m), state[0], near, passed)
+
+    def _linear(self, m: int) -> Any:
+        """``Law.linear`` of a step, the same in both directions, whatever the variances."""
+        return self._forward_law(np.zeros(m), m).linear
+
+    def _solved(self, forward: bool, sides: tuple[AnySide, ...], ends: tuple[float, ...], m: int, wide: int,
+                state: np.ndarray, near: np.ndarray | None) -> Solved | None:
+        """The rows of a step on an element from their values where they enter; None where it is too long for them."""
+        if self.packed and self.mesh.nodes * (wide + m) > LARGEST:
+            return None  # the kernel's iteration has failed, which contracts where Picard's does
+        mine, other = map(_whole, sides)
         left = mine if forward else other
         integral = (ends[1] - ends[0]) / 2 * reference(self.mesh.nodes)[2]
-        return Element(mine, other, integral if forward else integral[::-1, ::-1], self._law(forward, left, m), m, wide,
-                       keep)
+        element = Element(mine, other, integral if forward else integral[::-1, ::-1], self._law(forward, left, m), m,
+                          wide, state.shape[1] > wide + m)
+        return element.solve(state, near)
 
-    def _halved(self, forward: bool, sides: tuple[Side, ...], ends: tuple[float, ...], m: int, wide: int,
+    def _piece(self, forward: bool, sides: tuple[AnySide, ...], ends: tuple[float, ...], m: int, wide: int,
+               state: np.ndarray) -> np.ndarray | None:
+        """The state at the other end of a piece of an element; None where the piece is too long for it."""
+        (mine, other), end = sides, state.copy()
+        if isinstance(mine, PackedSide) and isinstance(other, PackedSide):
+            if carry(forward, np.diff(ends), self.mesh.nodes, mine, other, self._linear(m), end[0], None):
+                return end
+        solved = self._solved(forward, sides, ends, m, wide, state, None)
+        return None if solved is None else solved.state[-1 if forward else 0]
+
+    def _halved(self, forward: bool, sides: tuple[AnySide, ...], ends: tuple[float, ...], m: int, wide: int,
                 state: np.ndarray, cuts: list[float], step: int) -> np.ndarray:
         """Carry a state through an element that is too long for it, in pieces; adds where they meet to ``cuts``."""
         middle = sum(ends) / 2
@@ -140,9 +198,8 @@ class CollocationMedium:
         for first in (True, False) if forward else (False, True):
             piece = (ends[0], middle) if first else (middle, ends[1])
             inside = tuple(side.at(halving(self.mesh.nodes, first)) for side in sides)
-            solved = self._element(forward, inside, piece, m, wide, state.shape[1] > wide + m).solve(state, None)
-            state = (self._halved(forward, inside, piece, m, wide, state, cuts, step) if solved is None
-                     else solved.state[-1 if forward else 0])
+            end = self._piece(forward, inside, piece, m, wide, state)
+            state = self._halved(forward, inside, piece, m, wide, state, cuts, step) if end is None else end
         return state
 
     def _rows(self, forward: bool, e: int, m: int, b: int, wide: int, nodes: int) -> np.ndarray:
@@ -153,14 +210,24 @@ class CollocationMedium:
 
     def forget(self) -> None:
         """Keep what the rows of another mesh can start from, P, Q, S and R."""
-        for side in (self.left, self.right):
-            side.A = side.N = side.C = side.r = np.empty((0, 0, 0))
+        for side in self._sides:
+            side.forget()
+
+    def tails(self) -> np.ndarray:
+        """(elements,), how far they are from resolving P, Q, S and R: the sum over these."""
+        return np.sum([self.mesh.tails(a) for side in self._sides for a in (side.P, side.S)], axis=0)
+
+    def _forward_law(self, variances: np.ndarray, m: int) -> ForwardLaw:
+        return ForwardLaw(self.block, self.noise, self.drift * self.w[m, :m], variances, self.rho[m] * self.rho[:m],
+                          float(self.rho[m]**2))
 
     def _law(self, forward: bool, left: Side, m: int) -> Law:
-        variances = np.diagonal(left.C[:, :m, :m], axis1=1, axis2=2)
-        law = ForwardLaw(self.block, self.noise, self.drift * self.w[m, :m], variances, self.rho[m] * self.rho[:m],
-                         float(self.rho[m]**2))
+        law = self._forward_law(np.diagonal(left.C[:, :m, :m], axis1=1, axis2=2), m)
         return law if forward else BackwardLaw(law, left.r[:, m:, :m], left.C[:, m:, :m], left.C[:, m:, m:])
+
+
+def _whole(side: AnySide) -> Side:
+    return side.unpacked() if isinstance(side, PackedSide) else side
 
 
 def _store(side: Side, nodes: slice, solved: Solved, m: int, wide: int) -> None:
@@ -203,12 +270,14 @@ def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples:
     rho, w = optimizer.memory(task.steps)
     b = rows_per_step(task, samples)
     w, rho = update_kernel(w, task, samples), np.repeat(rho, b)
+    packed = b == 1 and block.is_linear
 
     def attempt(mesh: Mesh, guess: CollocationMedium | None) -> tuple[Trace, CollocationMedium]:
         kept = 12.0 * len(mesh.times) + (0 if guess is None else 4.0 * len(guess.mesh.times))
+        kept *= 5 / 12 if packed else 1  # halves of five matrices a side instead of six whole ones
         _checks.memory(8 * kept * len(rho)**2, f"{mesh.elements} elements of layer time",
                        "fewer steps, a smaller batch or a smaller learning rate fit")
-        medium = CollocationMedium(mesh, b, noise, drift, rho, w, block, guess)
+        medium = CollocationMedium(mesh, b, noise, drift, rho, w, block, guess, packed)
         with np.errstate(over="ignore", invalid="ignore"):
             return train_rows(task, medium, samples, after_step, ends_memory(train_ends, rho, w)), medium
 
@@ -226,11 +295,11 @@ def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples:
             cause, step, layer = str(coarser), coarser.step, coarser.layer
             mesh = mesh.cut(coarser.cuts)
         else:
-            size, error = _compare(coarse, trace, conserved=block.is_linear)
-            tails = sum(medium.mesh.tails(a) for a in (medium.P, medium.Q, medium.S, medium.R))
+            size, error, round_off = _compare(coarse, trace, conserved=block.is_linear)
+            tails = medium.tails()
             # shorter elements help by a large factor, unless what is left is round-off
             settled = np.max(tails) < SMOOTH and error > best / 2
-            if error <= tolerance * size:
+            if error <= max(tolerance * size, 2 * round_off):
                 return Limit(trace, medium, error)
             if np.max(tails) <= ROUND_OFF or settled:
                 if not error <= UNKNOWN * size:
@@ -246,13 +315,14 @@ def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples:
                              f"({cause}); a smaller learning rate may help", step=step, layer=layer)
 
 
-def _compare(coarse: Trace, fine: Trace, conserved: bool) -> tuple[float, float]:
-    """(max(1, |f|), error of the finer outputs). conserved: whether <x delta> is the same at every layer
-    time, as for linear blocks, (I + W) x . delta = x . (I + W^T) delta; other blocks are not their Jacobian times x."""
+def _compare(coarse: Trace, fine: Trace, conserved: bool) -> tuple[float, float, float]:
+    """(max(1, |f|), error of the finer outputs, what of it is the round-off of sums). conserved: whether <x delta> is
+    the same at every layer time, as for linear blocks, (I + W) x . delta = x . (I + W^T) delta; other blocks are not
+    their Jacobian times x."""
     pairs = [(coarse.outputs, fine.outputs)]
     if coarse.probe_outputs is not None and fine.probe_outputs is not None:
         pairs.append((coarse.probe_outputs, fine.probe_outputs))
     size = max(1.0, *(float(np.max(np.abs(b), initial=0.0)) for _, b in pairs))
     difference = max(float(np.max(np.abs(a - b), initial=0.0)) for a, b in pairs)
     round_off = 16 * np.finfo(np.float64).eps * size * len(fine.outputs)
-    return size, 2 * (difference + (fine.mismatch if conserved else 0.0)) + round_off
+    return size, 2 * (difference + (fine.mismatch if conserved else 0.0)) + round_off, round_off

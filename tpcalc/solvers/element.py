@@ -55,6 +55,10 @@ class Side:
         """Interpolated: weights (new nodes, nodes)."""
         return Side(*(np.tensordot(weights, getattr(self, f.name), 1) for f in fields(self)))
 
+    def forget(self) -> None:
+        """All but P and S."""
+        self.A = self.N = self.C = self.r = np.empty((0, 0, 0))
+
 
 class Solved(NamedTuple):
     """The rows of a step on an element, over its nodes: state [p | s | S_tt] and what it entails."""

@@ -33,6 +33,7 @@ def _limits() -> DepthLimit:
     return depth_limit(derive_recursion(kets(program(ResNet(), SGD(), DepthScaling(ALPHA, GAMMA)))))
 
 
+@lru_cache(maxsize=64)
 def limit_cell(scale: DepthScaling) -> LimitCell:
     """The infinite-depth problem of a linear residual network at ``scale``.
 

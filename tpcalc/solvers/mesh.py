@@ -25,7 +25,7 @@ def reference(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @lru_cache(maxsize=None)
-def _between(old: int, new: int) -> np.ndarray:
+def between(old: int, new: int) -> np.ndarray:
     """(new, old): values at ``old`` Chebyshev-Lobatto points -> values at ``new`` ones."""
     return chebyshev.chebvander(reference(new)[0], old - 1) @ reference(old)[1]
 
@@ -62,7 +62,7 @@ class Mesh:
     def elements(self) -> int:
         return len(self.ends) - 1
 
-    @property
+    @cached_property
     def lengths(self) -> np.ndarray:
         """(elements,)"""
         return np.diff(self.ends)
@@ -110,7 +110,7 @@ class Mesh:
     def refined(self, e: int, values: np.ndarray, nodes: int) -> np.ndarray:
         """A nodal function on element ``e``, at the points that another number of nodes would have."""
         inside = values[self.element(e)]
-        return (_between(self.nodes, nodes) @ inside.reshape(len(inside), -1)).reshape(nodes, *values.shape[1:])
+        return (between(self.nodes, nodes) @ inside.reshape(len(inside), -1)).reshape(nodes, *values.shape[1:])
 
     def tails(self, values: np.ndarray) -> np.ndarray:
         """How far an element is from resolving a nodal function: (elements,).
