@@ -107,8 +107,8 @@ def training(name: str, depth: int = 2) -> tuple[Program, dict[str, int], dict[s
 @pytest.mark.parametrize("name", TRAINED)
 def test_training_has_the_law_of_dense_networks(name: str) -> None:
     """Kolmogorov-Smirnov at n = 40, for the last outputs and all together."""
-    program, sizes, data = training(name)
-    dense, ours = (np.array([run(program, sizes, data, width=40, seed=seed).series("f").ravel() for seed in range(120)])
+    program, sizes, data = training(name, depth=1)
+    dense, ours = (np.array([run(program, sizes, data, width=40, seed=seed).series("f").ravel() for seed in range(80)])
                    for run in (run_program, run_conditioned))
     for mix in (np.eye(dense.shape[1])[-1], np.arange(1.0, dense.shape[1] + 1) * (-1) ** np.arange(dense.shape[1])):
         assert stats.ks_2samp(dense @ mix, ours @ mix).pvalue > FALSE_ALARM / 8
@@ -117,14 +117,14 @@ def test_training_has_the_law_of_dense_networks(name: str) -> None:
 @pytest.mark.parametrize("name", TRAINED)
 def test_real_networks_approach_particles_like_the_root_of_the_width(name: str) -> None:
     program, sizes, data = training(name)
-    limit = run_particles(program, sizes, data, 2000, batches=8, keep=())
-    widths, found = 2 ** np.array([6, 8, 10]), []
+    limit = run_particles(program, sizes, data, 1500, batches=8, keep=())
+    widths, found = 2 ** np.array([5, 7, 9]), []
     for n in map(int, widths):
-        runs = np.array([run_conditioned(program, sizes, data, n, seed, keep=()).series("f") for seed in range(24)])
+        runs = np.array([run_conditioned(program, sizes, data, n, seed, keep=()).series("f") for seed in range(16)])
         found.append(float(np.sqrt(np.mean((runs - limit.series("f")) ** 2))))
-        mean, error = runs.mean(0) - limit.series("f"), runs.std(0, ddof=1) / sqrt(24)
+        mean, error = runs.mean(0) - limit.series("f"), runs.std(0, ddof=1) / sqrt(16)
         assert np.all(np.abs(mean) < 5 * error + 3 / n + 5 * limit.error_series("f"))
-    assert abs(np.polyfit(np.log(widths), np.log(found), 1)[0] + 0.5) < 0.1
+    assert abs(np.polyfit(np.log(widths), np.log(found), 1)[0] + 0.5) < 0.12
 
 
 @pytest.mark.parametrize("name", TRAINED)

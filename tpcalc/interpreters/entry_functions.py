@@ -13,8 +13,7 @@ from typing import Any, Callable
 import numpy as np
 import sympy as sp
 
-from ..programs.algebra import multiplied_out
-from ..programs.language import NonlinearOuter, Outer, is_linear_in_outers
+from ..programs.language import Moment, NonlinearOuter, Outer, Scal
 from .given import Number
 
 BLOCK = 2**16  # entries at a time: they stay in a processor's cache
@@ -54,7 +53,12 @@ def separated(expression: sp.Expr) -> sp.Expr:
     """
     if not expression.has(NonlinearOuter):
         return expression
-    return expression.replace(lambda e: isinstance(e, NonlinearOuter), lambda e: NonlinearOuter(_separated(e.body)))
+    return expression.replace(lambda e: isinstance(e, NonlinearOuter), _separated_whole)
+
+
+def _separated_whole(node: NonlinearOuter) -> sp.Expr:
+    body = _separated(node.body)
+    return node if body == node.body else NonlinearOuter(body)
 
 
 def _separated(body: sp.Expr) -> sp.Expr:
@@ -91,21 +95,30 @@ def _one_outer(expression: sp.Expr) -> tuple[sp.Expr, Outer | None]:
     return sp.Mul(*(f for f in factors if f not in inside)), inside[0]
 
 
-def split(body: sp.Expr) -> tuple[sp.Expr, dict[sp.Symbol, tuple[tuple[sp.Expr, Outer], ...]]]:
+LinearPart = tuple[tuple[sp.Expr, Outer], ...]
+
+
+def split(body: sp.Expr) -> tuple[sp.Expr, dict[sp.Symbol, LinearPart]]:
     """phi and its arguments: the largest parts that are sums of numbers times outer products, as symbols."""
-    found: dict[sp.Expr, sp.Symbol] = {}
+    found: dict[LinearPart, sp.Symbol] = {}
 
-    def walk(part: sp.Basic) -> sp.Basic:
-        if not part.has(Outer):
+    def named(part: sp.Basic | LinearPart) -> sp.Basic:
+        return found.setdefault(part, sp.Symbol(f"m{len(found)}", real=True)) if isinstance(part, tuple) else part
+
+    def walk(part: sp.Basic) -> sp.Basic | LinearPart:
+        if isinstance(part, Outer):
+            return ((sp.Integer(1), part),)
+        if not part.args or isinstance(part, (Scal, Moment)):
             return part
-        if is_linear_in_outers(part):
-            return found.setdefault(part, sp.Symbol(f"m{len(found)}", real=True))
-        if isinstance(part, sp.Add):
-            linear = sp.Add(*(term for term in part.args if term.has(Outer) and is_linear_in_outers(term)))
-            if linear != 0:
-                return walk(linear) + walk(part - linear)
-        return part.func(*map(walk, part.args))
+        parts = [walk(p) for p in part.args]
+        linear = [p for p in parts if isinstance(p, tuple)]
+        rest = [p for p in parts if not isinstance(p, tuple)]
+        if isinstance(part, sp.Add) and linear:
+            terms = tuple(term for p in linear for term in p)
+            return sp.Add(named(terms), *rest) if rest else terms
+        if isinstance(part, sp.Mul) and len(linear) == 1 and not any(r.has(*found.values()) for r in rest):
+            return tuple((sp.Mul(*rest, c), outer) for c, outer in linear[0])
+        return part.func(*map(named, parts)) if parts != list(part.args) else part
 
-    phi = walk(body)
-    return phi, {symbol: tuple(map(_one_outer, sp.Add.make_args(multiplied_out(part))))  # type: ignore[misc]
-                 for part, symbol in found.items()}
+    phi = named(walk(body))
+    return phi, {symbol: part for part, symbol in found.items()}
