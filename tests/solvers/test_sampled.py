@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import sympy as sp
@@ -96,3 +98,36 @@ def test_a_blow_up_names_the_step_and_the_layer() -> None:
     with pytest.raises(tp.Divergence, match=r"step \d, layer \d: .* is not finite") as caught:
         tp.train(tp.ResNet(h**7), TASK, tp.SGD(1e50), SCALE, 3, samples=200, batches=2)
     assert caught.value.step == 1 and caught.value.layer in (1, 2, 3)
+
+
+@pytest.mark.parametrize("opt", [tp.SignSGD(0.5), tp.Adam([0.5, 0.3, 0.2], 0.8, 0.9, 0.1)], ids=["SignSGD", "Adam"])
+@pytest.mark.parametrize("net", [tp.ResNet(), tp.ResNet("tanh", block="mlp", train_ends=True)], ids=repr)
+def test_entrywise_optimizers_in_every_sampled_reading(net: tp.ResNet, opt: Any) -> None:
+    limit = tp.train(net, TASK, opt, SCALE, 2)
+    assert limit.method == "particles" and limit.error_estimate < 0.05
+    assert ("1024 particles" in limit.notes[0]) == isinstance(opt, tp.Adam)
+    for method, width, seeds in (("conditioned", 600, 12), ("dense", 300, 12)):
+        runs = [tp.train(net, TASK, opt, SCALE, 2, width=width, method=method, seed=seed) for seed in range(seeds)]
+        assert {run.method for run in runs} == {method}
+        values = np.array([run.outputs for run in runs])
+        error = np.hypot(values.std(0, ddof=1) / np.sqrt(seeds), limit.error_estimate)
+        assert np.all(np.abs(values.mean(0) - limit.outputs) < 5 * error + 4 / width)
+    assert tp.train(net, TASK, opt, SCALE, 2, width=50).method == "conditioned"
+
+
+def test_dense_networks_of_any_block() -> None:
+    """The program at finite width: what is kept is what the run says."""
+    run = tp.train(tp.ResNet("relu"), BATCH, OPT, SCALE, 3, width=40, method="dense", keep_nodes=[0, 1])
+    assert (run.method, run.width, run.forward_covariance.shape) == ("dense", 40, (2, 6, 6))
+    assert np.min(np.linalg.eigvalsh(run.backward_covariance)) > -1e-12 and np.any(run.backward_covariance)
+
+
+def test_entrywise_optimizers_are_refused_by_the_exact_solvers() -> None:
+    for method, depth in (("reflection", 2), ("coefficients", 2), ("collocation", tp.oo), ("auto", tp.oo)):
+        with pytest.raises(ValueError, match=r"opt: SignSGD\(lr=1.0\) given; method='\w+' takes a tp.SGD, whose updates"):
+            tp.train(tp.ResNet(), TASK, tp.SignSGD(), SCALE, depth, method=method)
+    with pytest.raises(ValueError, match="lr: 2 learning rates given for a task of 3 steps"):
+        tp.train(tp.ResNet(), TASK, tp.Adam([1, 2]), SCALE, 2)
+    for opt in (tp.SignSGD(sp.Symbol("s")), tp.Adam(beta1=sp.Symbol("s"))):
+        with pytest.raises(ValueError, match="s given; allowed is a number|training takes numbers for s"):
+            tp.train(tp.ResNet(), TASK, opt, SCALE, 2)

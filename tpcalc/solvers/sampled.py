@@ -1,6 +1,6 @@
-"""Training by sampling: real networks of any width without their matrices, and particles at infinite width.
+"""Training by sampling: real networks, of any width without their matrices, and particles at infinite width.
 
-Both run the Tensor Program of the network's training, so that they take every block and activation it can write.
+All run the Tensor Program of the network's training, so that they take every block and activation it can write.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import numpy as np
 import sympy as sp
 
 from ..errors import Divergence
-from ..interpreters import Dense, ProgramRun, run_conditioned, run_particles
+from ..interpreters import Dense, ProgramRun, run_conditioned, run_particles, run_program
 from ..interpreters.execution import ProgramDivergence
 from ..parametrizations import DepthScaling
-from ..programs import SGD, ResNet, Task
+from ..programs import ResNet, Task
 from ..programs.builders import BATCH, L, T, program, vector
 from ..programs.language import Family, Moment, Scal, Vec
 from ..programs.program import Assign, Program
+from ..programs.updates import Optimizer
 from .details import DenseDetails, nearest_nodes
 from .run import Details, Run
 
@@ -33,7 +34,7 @@ class Job:
 
     net: ResNet
     task: Task
-    opt: SGD
+    opt: Optimizer
     scale: DepthScaling
     depth: int
 
@@ -104,12 +105,13 @@ class SampledDetails:
         return float(np.sqrt(np.mean([batch.difference(row, a, p, length) ** 2 for batch in self.batches])))
 
 
-def train_conditioned(job: Job, width: int, seed: int, dtype: str, layer_times: np.ndarray,
-                      keep: bool) -> Run:
-    """One real network; its error estimate is the scale of what distinguishes one seed from another."""
+def train_real(job: Job, method: str, width: int, seed: int, dtype: str, layer_times: np.ndarray, keep: bool) -> Run:
+    """One real network, dense or conditioned; its error estimate is the scale of what distinguishes two seeds."""
     def solve(keep: bool) -> ProgramRun:
-        return placed(lambda: run_conditioned(job.program(), job.sizes(), job.data(), width, seed, job.task.loss, dtype,
-                                              ("x", "dx") if keep else ()))
+        what = (job.program(), job.sizes(), job.data(), width, seed, job.task.loss)
+        if method == "dense":
+            return placed(lambda: run_program(*what))
+        return placed(lambda: run_conditioned(*what, dtype, ("x", "dx") if keep else ()))
 
     solution = solve(keep)
 
@@ -117,11 +119,11 @@ def train_conditioned(job: Job, width: int, seed: int, dtype: str, layer_times: 
         return _details(job, solution if keep else solve(True), layer_times)
 
     fluctuation = float(np.sqrt(np.max(solution.series("square")) / width))
-    return Run(job.task, job.shaped(solution.series("f")), None, layer_times, "conditioned", job.depth, width,
-               fluctuation, linear=job.linear, details=details)
+    return Run(job.task, job.shaped(solution.series("f")), None, layer_times, method, job.depth, width,
+               fluctuation, details=details)
 
 
-def train_particles(job: Job, samples: int, batches: int, seed: int, layer_times: np.ndarray,
+def train_particles(job: Job, samples: int | None, batches: int, seed: int, layer_times: np.ndarray,
                     keep: bool, executor: Executor | None, progress: Progress | None) -> Run:
     """The mean over batches of particles; its error estimate is the largest standard error of an output."""
     def solve(keep: bool) -> Any:
@@ -137,8 +139,8 @@ def train_particles(job: Job, samples: int, batches: int, seed: int, layer_times
 
     error = float(np.max(solution.error_series("f")))
     return Run(job.task, job.shaped(solution.series("f")), None, layer_times, "particles", job.depth, None, error,
-               (f"mean of {batches} batches of {samples} particles; the error is the largest standard error",),
-               linear=job.linear, details=details)
+               (f"mean of {batches} batches of {solution.samples} particles; the error is the largest standard error",),
+               details=details)
 
 
 def _details(job: Job, run: ProgramRun, layer_times: np.ndarray) -> DenseDetails:
