@@ -233,7 +233,12 @@ def _matvec(run: Execution, node: MatVec) -> Any:
 
 @RULES.rule(LossDerivative)
 def _loss_derivative(run: Execution, node: LossDerivative) -> Number:
-    return run.numbers.of(run.data.loss(run.value(node.args[0]), run.data.at("y", node.args[1:])), str(node))
+    output, *place = node.args
+    if not isinstance(output, sp.Tuple):
+        return run.numbers.of(run.data.loss(run.value(output), run.data.at("y", tuple(place))), str(node))
+    outputs = np.array([run.value(one) for one in output], dtype=run.numbers.dtype)
+    targets = run.data.row("y", tuple(place[:-1]), len(outputs))
+    return run.numbers.of(run.data.loss(outputs, targets)[int(place[-1])], str(node))
 
 
 @RULES.rule(sp.Add)
