@@ -15,9 +15,10 @@ OPT, SCALE = tp.SGD(0.5), tp.DepthScaling()
 TASK = tp.Task([1, 0.8, -0.6], [1, -0.7, 0.5])
 RNG = np.random.default_rng(0)
 BATCH = tp.Task(RNG.normal(size=(3, 2, 1)), RNG.normal(size=(3, 2, 1)))
+WIDE = tp.Task(RNG.normal(size=(3, 2, 3)) / 2, RNG.normal(size=(3, 2, 2)), probes=RNG.normal(size=(2, 3)) / 2)
 
 
-@pytest.mark.parametrize("task", [TASK, BATCH], ids=repr)
+@pytest.mark.parametrize("task", [TASK, BATCH, WIDE], ids=repr)
 def test_particles_give_what_the_exact_solver_gives(task: tp.Task) -> None:
     """Linear network: outputs, covariances and differences, to the error that is said."""
     exact = tp.train(tp.ResNet(), task, OPT, SCALE, 6, keep_nodes="all")
@@ -25,6 +26,9 @@ def test_particles_give_what_the_exact_solver_gives(task: tp.Task) -> None:
     assert (run.method, run.depth, run.width) == ("particles", 6, None) and "8 batches of 3000" in run.notes[0]
     assert 1e-4 < run.error_estimate < 0.05
     assert np.max(np.abs(run.outputs - exact.outputs)) < 6 * run.error_estimate
+    if exact.probe_outputs is not None:
+        assert run.probe_outputs is not None and run.probe_outputs.shape == (3, 2, 2)
+        assert np.max(np.abs(run.probe_outputs - exact.probe_outputs)) < 6 * run.error_estimate
     for ours, theirs in ((run.forward_covariance, exact.forward_covariance),
                          (run.backward_covariance, exact.backward_covariance)):
         assert_close(ours, theirs, 0.04)
@@ -35,9 +39,13 @@ def test_particles_give_what_the_exact_solver_gives(task: tp.Task) -> None:
 
 
 def test_conditioned_networks_have_the_mean_of_dense_ones() -> None:
-    for task in (TASK, BATCH):
-        found = [np.array([tp.train(tp.ResNet(), task, OPT, SCALE, 3, width=200, seed=seed, method=method).outputs
-                           for seed in range(40)]) for method in ("dense", "conditioned")]
+    for task in (TASK, BATCH, WIDE):
+        runs = [[tp.train(tp.ResNet(), task, OPT, SCALE, 3, width=200, seed=seed, method=method) for seed in range(40)]
+                for method in ("dense", "conditioned")]
+        found = [np.array([run.outputs for run in several]) for several in runs]
+        if task.probes is not None:
+            found = [np.array([np.concatenate([run.outputs, run.probe_outputs], axis=1) for run in several])
+                     for several in runs]
         error = np.sqrt(sum(np.var(values, axis=0, ddof=1) / 40 for values in found))
         assert np.all(np.abs(found[0].mean(0) - found[1].mean(0)) < 5 * error)
         assert np.all(np.abs(np.log(found[0].std(0)[0] / found[1].std(0)[0])) < 0.6)
@@ -71,12 +79,17 @@ def test_methods_are_chosen_by_network_width_and_depth() -> None:
         assert tp.train(net, TASK, OPT, SCALE, 2, width=width, samples=200, batches=2).method == method
 
 
+def test_digits() -> None:
+    """64 inputs and 10 outputs, in batches of 8: a real network of width 4096 beside its own limit."""
+    task = tp.tasks.digits(steps=3, batch=8)
+    run = tp.train(tp.ResNet("relu"), task, tp.SGD(1.0), SCALE, depth=4, width=2**12)
+    assert run.method == "conditioned" and run.outputs.shape == (3, 8, 10)
+    limit = tp.train(tp.ResNet("relu"), task, tp.SGD(1.0), SCALE, depth=4, samples=2048, batches=2)
+    assert np.max(np.abs(run.outputs - limit.outputs)) < 6 * run.error_estimate
+    assert np.max(np.abs(run.outputs[1:])) > 10 * run.error_estimate
+
+
 def test_what_cannot_be_is_refused() -> None:
-    wide = tp.Task(np.ones((2, 1, 3)), np.ones((2, 1, 1)))
-    probed = tp.Task([1, 2], [1, 2], probes=[[1.0]])
-    for task, shown in ((wide, "d_in=3"), (probed, "with probes given")):
-        with pytest.raises(ValueError, match=f"task: .*{shown}.* take d_in = d_out = 1, without probes"):
-            tp.train(tp.ResNet("tanh"), task, OPT, SCALE, 2)
     with pytest.raises(ValueError, match="method: 'conditioned' given with width tp.oo; allowed are 'dense' and"):
         tp.train(tp.ResNet(), TASK, OPT, SCALE, 2, method="conditioned")
     with pytest.raises(ValueError, match="method: 'particles' given with width 10"):
@@ -98,6 +111,9 @@ def test_a_blow_up_names_the_step_and_the_layer() -> None:
     with pytest.raises(tp.Divergence, match=r"step \d, layer \d: .* is not finite") as caught:
         tp.train(tp.ResNet(h**7), TASK, tp.SGD(1e50), SCALE, 3, samples=200, batches=2)
     assert caught.value.step == 1 and caught.value.layer in (1, 2, 3)
+    with pytest.raises(tp.Divergence, match=r"step 1: U\[1, \d\] is not finite") as caught:
+        tp.train(tp.ResNet(train_ends=True), WIDE, tp.SGD(1e308), SCALE, 1, samples=400, batches=2, method="particles")
+    assert caught.value.layer is None
 
 
 @pytest.mark.parametrize("opt", [tp.SignSGD(0.5), tp.Adam([0.5, 0.3, 0.2], 0.8, 0.9, 0.1)], ids=["SignSGD", "Adam"])

@@ -46,7 +46,7 @@ def train(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, depth: A
         At infinite depth collocation takes nonlinear blocks too, and blocks of several matrices, as far as they close
         on kernels (``tpcalc.calculus.block_kernels``). At finite depth these are sampled: ``"particles"`` at infinite
         width, ``"conditioned"`` at finite width, which is equal in law to a dense network and needs no n x n matrix.
-        Both take d_in = d_out = 1, without probes. They also take tp.SignSGD and tp.Adam, as ``"dense"`` does.
+        Both also take tp.SignSGD and tp.Adam, as ``"dense"`` does.
     seed:
         of a real network, or of particles.
     keep_nodes:
