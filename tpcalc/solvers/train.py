@@ -38,6 +38,9 @@ def train(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, depth: A
 
     Parameters
     ----------
+    opt:
+        a tp.SGD; at finite depth also a tp.SignSGD or tp.Adam, by ``"particles"``, ``"conditioned"`` and ``"dense"``: the
+        branches' weights then move by ``lr L^-gamma`` times a direction of order one, over n.
     depth, width:
         whole numbers or ``tp.oo``.
     method:
@@ -46,7 +49,7 @@ def train(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, depth: A
         At infinite depth collocation takes nonlinear blocks too, and blocks of several matrices, as far as they close
         on kernels (``tpcalc.calculus.block_kernels``). At finite depth these are sampled: ``"particles"`` at infinite
         width, ``"conditioned"`` at finite width, which is equal in law to a dense network and needs no n x n matrix.
-        Both also take tp.SignSGD and tp.Adam, as ``"dense"`` does.
+        At finite width ``"dense"`` runs any network too, with its n x n matrices.
     seed:
         of a real network, or of particles.
     keep_nodes:
@@ -58,7 +61,8 @@ def train(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, depth: A
     progress:
         called with (steps done, steps) after every training step; with (batches done, batches) of particles.
     samples, batches:
-        particles in a batch, and independent batches, of which outputs are the mean.
+        particles in a batch, and independent batches, of which outputs are the mean. By default 4096, or 1024 for
+        updates that average over pairs of particles (tp.Adam, and tp.SignSGD on batches).
     dtype:
         "float64" or "float32", for ``"conditioned"``.
 
