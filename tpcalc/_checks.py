@@ -79,8 +79,8 @@ def schedule(lr: Any, steps: int) -> np.ndarray:
         raise ValueError(f"lr: {lr} given; allowed is a number, or one number a step")
     rates = np.asarray(lr, dtype=np.float64)
     if rates.ndim == 1 and len(rates) != steps:
-        raise ValueError(f"lr: {len(rates)} learning rates given for a task of {steps} steps; allowed is one number, or "
-                         "one a step")
+        raise ValueError(f"lr: {len(rates)} learning rates given for a task of {steps} steps; allowed is one "
+                         "number, or one a step")
     return np.broadcast_to(rates, (steps,)).copy()
 
 

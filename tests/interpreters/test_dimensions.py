@@ -69,7 +69,7 @@ def test_every_step_to_the_ket_equations_is_exact(ends: bool) -> None:
     data = dict(xi=np.arange(18).reshape(2, 3, 3) % 5 - 2, y=np.arange(8).reshape(2, 2, 2) % 3)
     checks = check_steps(tp.kets(program), {"T": 2, "L": 4, "B": 2}, data, exact=True)
     assert len(checks) > 10 and all(check.difference == 0 for check in checks)
-    with pytest.raises(ValueError, match=r"initial vectors U\[.*j\], nV\[.*o\], given; allowed are initial vectors without"):
+    with pytest.raises(ValueError, match=r"initial vectors U\[.*j\], nV\[.*o\], given; allowed are initial vectors"):
         tp.recursion(tp.kets(program))
 
 
@@ -98,7 +98,8 @@ def test_conditioned_networks_of_several_dimensions_have_the_law_of_dense_ones()
 
 def test_bad_sizes_and_data_are_refused() -> None:
     for settings_given, said in (({"d_in": 0}, "d_in: 0 given; allowed is a whole number of at least 1"),
-                                 ({"d_out": 1.5}, "d_out: 1.5 given"), ({"probes": -1, "batch": True}, "probes: -1 given"),
+                                 ({"d_out": 1.5}, "d_out: 1.5 given"),
+                                 ({"probes": -1, "batch": True}, "probes: -1 given"),
                                  ({"probes": 2}, "probes: 2 given with batch=False")):
         with pytest.raises(ValueError, match=said):
             tp.program(tp.ResNet(), tp.SGD(), SCALE, **settings_given)  # type: ignore[arg-type]

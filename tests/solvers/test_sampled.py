@@ -138,9 +138,16 @@ def test_dense_networks_of_any_block() -> None:
     assert np.min(np.linalg.eigvalsh(run.backward_covariance)) > -1e-12 and np.any(run.backward_covariance)
 
 
+def test_progress_counts_statements_of_real_networks() -> None:
+    for method in ("conditioned", "dense"):
+        seen: list[tuple[int, int]] = []
+        tp.train(tp.ResNet("tanh"), TASK, OPT, SCALE, 2, width=10, method=method, progress=lambda *at: seen.append(at))
+        assert seen == [(done, len(seen)) for done in range(1, len(seen) + 1)] and len(seen) > 30
+
+
 def test_entrywise_optimizers_are_refused_by_the_exact_solvers() -> None:
     for method, depth in (("reflection", 2), ("coefficients", 2), ("collocation", tp.oo), ("auto", tp.oo)):
-        with pytest.raises(ValueError, match=r"opt: SignSGD\(lr=1.0\) given; method='\w+' takes a tp.SGD, whose updates"):
+        with pytest.raises(ValueError, match=r"opt: SignSGD\(lr=1.0\) given; method='\w+' takes a tp.SGD, whose"):
             tp.train(tp.ResNet(), TASK, tp.SignSGD(), SCALE, depth, method=method)
     with pytest.raises(ValueError, match="lr: 2 learning rates given for a task of 3 steps"):
         tp.train(tp.ResNet(), TASK, tp.Adam([1, 2]), SCALE, 2)

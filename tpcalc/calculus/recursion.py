@@ -68,8 +68,9 @@ def derive_recursion(equations: KetEquations) -> RecursionEquations:
     setting = equations.setting
     families = [str(v) for v in setting.program.vectors if any(not index.is_number for index in v.indices)]
     if families:
-        raise ValueError(f"equations: of program {setting.program.name}, with the initial vectors {', '.join(families)}, "
-                         "given; allowed are initial vectors without an index to sum over (d_in = d_out = 1)")
+        raise ValueError(f"equations: of program {setting.program.name}, with the initial vectors "
+                         f"{', '.join(families)}, given; allowed are initial vectors without an index "
+                         "to sum over (d_in = d_out = 1)")
     derivation = Derivation(equations.derivation.steps)
     found: list[Equation] = []
     for matrix in setting.trained():

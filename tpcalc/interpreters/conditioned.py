@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Collection, Mapping, TypeVar
+from typing import Any, Callable, Collection, Mapping, TypeVar
 
 import numpy as np
 import sympy as sp
@@ -133,19 +133,20 @@ def precision(dtype: Any) -> type:
 
 def run_conditioned(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, width: int = 1024,
                     seed: int = 0, loss: Any = "mse", dtype: Any = "float64",
-                    keep: str | Collection[str] = "all") -> ProgramRun:
+                    keep: str | Collection[str] = "all",
+                    progress: Callable[[int, int], None] | None = None) -> ProgramRun:
     """Run any program at width n as ``run_program`` does, without n x n matrices: equal in law, not draw by draw.
 
     An initial matrix W with entries N(0, 1/n) is met only through its products. Given those made so far, W p for a new
     direction p is known on what the transpose has met, <q|W p> = <W^T q|p>, and N(0, 1) beyond: exact at every n. Time
     and memory O(n K) a product, K the products with one matrix; trained matrices are the initial one and a list of
-    outer products. A ``NonlinearOuter``, the update of SignSGD and Adam, is evaluated again for every product, in blocks
-    of rows: O(n^2) a product and step before it, O(n) where it is of rank one (SignSGD on one sample).
+    outer products. A ``NonlinearOuter``, the update of SignSGD and Adam, is evaluated again for every product, in
+    blocks of rows: O(n^2) a product and step before it, O(n) where it is of rank one (SignSGD on one sample).
 
     sizes, data, loss: as in ``read_program_coefficients``. dtype: "float32" or "float64". keep: names of the families
     of vectors to keep in ``vectors``, or "all" (products and trained matrices too, so that any expression can be asked
     for afterwards); the others are forgotten after their last use. Initial vectors are those of ``run_program`` with
-    the same seed.
+    the same seed. progress: called with (statements done, statements).
 
     Raises ``UnhandledNode`` naming a statement, ``ValueError`` for data that does not fit, ``MemoryError`` before the
     work, ``Divergence`` naming the first value that is not finite (of a trained matrix: in its first product).
@@ -155,5 +156,5 @@ def run_conditioned(program: Program, sizes: Mapping[Any, int], data: Mapping[An
     n = _checks.positive_integer("width", width)
     assert n is not None
     run = Conditioned(program, sizes, data, loss, n, seed, precision(dtype), keep)
-    run.run()
+    run.run(progress)
     return run.result()

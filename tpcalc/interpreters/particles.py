@@ -72,14 +72,14 @@ class Particles(Conditioned):
         other.batch, other.assigned, other.matrices, other.factors = batch, {}, {}, {}
         return other
 
-    def run(self) -> None:
+    def run(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Initial vectors are drawn first, so that all that comes later can be orthogonal to them."""
         self.shunned = Orthonormal(self.width, np.float64)
         self.shunned.absorb(self.constant(1.0))
         for vector in self.first:
             self.assigned[vector] = self.initial_vector(vector)
             self.shunned.absorb(self.assigned[vector])
-        super().run()
+        super().run(progress)
 
     def initial_vector(self, vector: Vec) -> np.ndarray:
         return self._draw(self.generator(vector), self.shunned)
@@ -159,8 +159,8 @@ def run_particles(program: Program, sizes: Mapping[Any, int], data: Mapping[Any,
     keep: as in ``run_conditioned``. executor: runs the batches, if any is given; progress: called with (batches done,
     batches).
 
-    A ``NonlinearOuter`` averages over pairs: an independent copy of the kets [tensor_programs_vi/nonlinear_outer_product]
-    is another sample.
+    A ``NonlinearOuter`` averages over pairs of samples: an independent copy of the kets is another sample
+    [tensor_programs_vi/nonlinear_outer_product].
 
     Time O(M K) a product and memory O(M) for each of the K products with a matrix, O(M L T) for a network; time O(M^2)
     for every ``NonlinearOuter`` in a matrix, T of them for SignSGD and Adam, and no more memory. Raises

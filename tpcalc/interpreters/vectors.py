@@ -125,12 +125,13 @@ class ProgramRun(Reading):
 
 
 def run_program(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, width: int = 1024,
-                seed: int = 0, loss: Any = "mse") -> ProgramRun:
+                seed: int = 0, loss: Any = "mse", progress: Callable[[int, int], None] | None = None) -> ProgramRun:
     """Run any program with real vectors of length ``width`` n and n x n matrices, in float64.
 
     Initial vectors have entries N(0, 1), initial matrices N(0, 1/n), drawn from ``seed`` and their names;
     ``Outer(u, v)`` is u v^T / n, kept as u and v; of a ``NonlinearOuter`` all n^2 entries are kept. sizes, data, loss:
-    as in ``read_program_coefficients``. A scalar differs from its limit by O(n^-1/2). Time O(K n^2) for K products
+    as in ``read_program_coefficients``; progress: called with (statements done, statements). A scalar differs from its
+    limit by O(n^-1/2). Time O(K n^2) for K products
     with initial matrices and outer products inside functions.
 
     Raises ``UnhandledNode`` naming a statement, ``ValueError`` for data that does not fit, ``MemoryError`` before
@@ -139,7 +140,7 @@ def run_program(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, A
     n = _checks.positive_integer("width", width)
     assert n is not None
     run = _Vectors(program, sizes, data, loss, n, seed)
-    run.run()
+    run.run(progress)
     scalars = {member: value for member, value in run.assigned.items() if kind(member) == "scalar"}
     vectors = {member: value for member, value in run.assigned.items() if isinstance(member, Vec)}
     return ProgramRun(program, scalars, n, vectors, run)

@@ -22,10 +22,9 @@ def program(net: ResNet, opt: Optimizer, scale: DepthScaling, batch: bool = Fals
             probes: int = 0) -> Program:
     """The training of ``net`` by ``opt`` at ``scale``, on one sample a step, or a batch of B.
 
-    d_in, d_out: dimensions of a sample's input and output. Several add an index to what is given and read: with xi[t, i,
-    j] the stream starts as sum_j xi[t, i, j] U[j], outputs are f[t, i, o] = mean(nV[o] x), and the targets y[t, i, o].
-    probes: how many samples are carried forward at every step and never trained on, as samples B, B + 1, ... of it; they
-    need ``batch``.
+    d_in, d_out: dimensions of a sample's input and output. Several add an index to what is given and read: the stream
+    starts as sum_j xi[t, i, j] U[j], outputs are f[t, i, o] = mean(nV[o] x) and targets y[t, i, o]. probes: how many
+    samples are carried forward at every step and never trained on, as samples B, B + 1, ... of it; with ``batch``.
 
     alpha, gamma and the learning rate may be symbols or numbers; a schedule becomes a family eta_t of given
     scalars. The backward pass is derived from the forward one. Source: paper B, Program 1
@@ -37,11 +36,7 @@ def program(net: ResNet, opt: Optimizer, scale: DepthScaling, batch: bool = Fals
         if not isinstance(value, allowed):
             names = " or ".join(f"tp.{kind.__name__}" for kind in allowed)
             raise ValueError(f"{name}: {value!r} given; allowed is a {names}")
-    for name, size, least in (("d_in", d_in, 1), ("d_out", d_out, 1), ("probes", probes, 0)):
-        if isinstance(size, bool) or not isinstance(size, int) or size < least:
-            raise ValueError(f"{name}: {size!r} given; allowed is a whole number of at least {least}")
-    if probes and not batch:
-        raise ValueError(f"probes: {probes} given with batch=False; allowed are probes beside a batch (of 1, too)")
+    _require_sizes(batch, d_in, d_out, probes)
     base = exact("base_depth", scale.base_depth)
     eps = exact("branch", scale.branch) * (L / base) ** -scale.alpha
     g = (L / base) ** -scale.gamma
@@ -50,11 +45,11 @@ def program(net: ResNet, opt: Optimizer, scale: DepthScaling, batch: bool = Fals
     U, nV = Family(Vec, "U"), Family(Vec, "nV")
     xi, f, chi = Family(Scal, "xi", r"\xi"), Family(Scal, "f"), Family(Scal, "chi", r"\chi")
     trained = net.train_ends
-    inner, outer = (j,) if d_in > 1 else (), (o,) if d_out > 1 else ()
+    into, out = (j,) if d_in > 1 else (), (o,) if d_out > 1 else ()
     when = (t,) if trained else ()
-    read_in, read_out = U[(*when, *inner)], nV[(*when, *outer)]
-    given, answer, signal = xi[(*sample, *inner)], f[(*sample, *outer)], chi[(*sample, *outer)]
-    answers = sp.Tuple(*(answer.subs(o, number) for number in range(d_out))) if outer else answer
+    read_in, read_out = U[(*when, *into)], nV[(*when, *out)]
+    given, answer, signal = xi[(*sample, *into)], f[(*sample, *out)], chi[(*sample, *out)]
+    answers = sp.Tuple(*(answer.subs(o, number) for number in range(d_out))) if out else answer
 
     blocks = branch(net, x[(*sample, l - 1)], x[(*sample, l)], sample, UNIT)
     back = backpropagate(blocks, x[(*sample, l)], dx[(*sample, l)], [x[(*sample, l - 1)]], gradient_name, UNIT)
@@ -65,7 +60,7 @@ def program(net: ResNet, opt: Optimizer, scale: DepthScaling, batch: bool = Fals
         Loop(l, sp.Integer(1), L, ahead),
         *_each(o, d_out, Assign(answer, Moment(read_out * x[(*sample, L)])))]
     backward: list[Statement] = [
-        *_each(o, d_out, Assign(signal, LossDerivative(answers, *sample, *outer))),
+        *_each(o, d_out, Assign(signal, LossDerivative(answers, *sample, *out))),
         Assign(dx[(*sample, L)], _total(signal * read_out, o, d_out)),
         Loop(l, L, sp.Integer(1), behind, descending=True)]
 
@@ -74,8 +69,8 @@ def program(net: ResNet, opt: Optimizer, scale: DepthScaling, batch: bool = Fals
 
     gradients = _per_matrix(back.gradients)
     matrices = [Trainable(_family(matrix), (l,), mean(outer), g) for matrix, outer in gradients.items()]
-    reading = Trainable(U, inner, mean(given * dx[(*sample, 0)]), sp.Integer(1))
-    writing = Trainable(nV, outer, mean(signal * x[(*sample, L)]), sp.Integer(1))
+    reading = Trainable(U, into, mean(given * dx[(*sample, 0)]), sp.Integer(1))
+    writing = Trainable(nV, out, mean(signal * x[(*sample, L)]), sp.Integer(1))
     before: list[Statement] = []
     updates: list[Statement] = []
     for kept, of in ((before, start), (updates, update)):
@@ -93,6 +88,14 @@ def program(net: ResNet, opt: Optimizer, scale: DepthScaling, batch: bool = Fals
     return Program(_title(net, opt), (read_in.subs(t, 0), read_out.subs(t, 0)),
                    tuple(one.family[(0, l)] for one in matrices), (given, *rates(opt)),
                    (*before, Loop(t, sp.Integer(0), T - 1, body)), (T, L, BATCH) if batch else (T, L), meaning)
+
+
+def _require_sizes(batch: bool, d_in: int, d_out: int, probes: int) -> None:
+    for name, size, least in (("d_in", d_in, 1), ("d_out", d_out, 1), ("probes", probes, 0)):
+        if isinstance(size, bool) or not isinstance(size, int) or size < least:
+            raise ValueError(f"{name}: {size!r} given; allowed is a whole number of at least {least}")
+    if probes and not batch:
+        raise ValueError(f"probes: {probes} given with batch=False; allowed are probes beside a batch (of 1, too)")
 
 
 def gradient_name(v: Vec) -> Vec:

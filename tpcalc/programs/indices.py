@@ -1,4 +1,4 @@
-"""The indices of builders: sizes T (steps), L (depth), B (batch), and what runs over them; j and o: inputs and outputs."""
+"""The indices of builders: sizes T (steps), L (depth), B (batch), what runs over them, and over inputs and outputs."""
 
 from __future__ import annotations
 

@@ -118,18 +118,20 @@ class SampledDetails:
         return float(np.sqrt(np.mean([batch.difference(row, a, p, length) ** 2 for batch in self.batches])))
 
 
-def train_real(job: Job, method: str, width: int, seed: int, dtype: str, layer_times: np.ndarray, keep: bool) -> Run:
+def train_real(job: Job, method: str, width: int, seed: int, dtype: str, layer_times: np.ndarray, keep: bool,
+               progress: Progress | None) -> Run:
     """One real network, dense or conditioned; its error estimate is the scale of what distinguishes two seeds."""
     def solve(keep: bool) -> ProgramRun:
         what = (job.program(), job.sizes(), job.data(), width, seed, job.task.loss)
         if method == "dense":
-            return placed(lambda: run_program(*what))
-        return placed(lambda: run_conditioned(*what, dtype, ("x", "dx") if keep else ()))
+            return placed(lambda: run_program(*what, progress=progress))
+        return placed(lambda: run_conditioned(*what, dtype, ("x", "dx") if keep else (), progress))
 
     solution = solve(keep)
+    kept = solution if keep else None  # runs are light: a dense one would hold its matrices
 
     def details() -> Details:
-        return _details(job, solution if keep else solve(True), layer_times)
+        return _details(job, kept or solve(True), layer_times)
 
     fluctuation = float(np.sqrt(np.max(solution.series("square")) / width))
     return Run(job.task, *job.outputs(solution.series("f")), layer_times, method, job.depth, width,

@@ -33,14 +33,15 @@ BLOCK_TOLERANCE = 1e-9   # a kink is singular where inputs are collinear: digits
 
 def train(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, depth: Any, width: Any = sp.oo,
           method: str = "auto", seed: int = 0, keep_nodes: Any = None, executor: Executor | None = None,
-          progress: Progress | None = None, samples: int | None = None, batches: int = 8, dtype: str = "float64") -> Run:
+          progress: Progress | None = None, samples: int | None = None, batches: int = 8,
+          dtype: str = "float64") -> Run:
     """Train ``net`` on ``task`` at any width and depth.
 
     Parameters
     ----------
     opt:
-        a tp.SGD; at finite depth also a tp.SignSGD or tp.Adam, by ``"particles"``, ``"conditioned"`` and ``"dense"``: the
-        branches' weights then move by ``lr L^-gamma`` times a direction of order one, over n.
+        a tp.SGD; at finite depth also a tp.SignSGD or tp.Adam, by ``"particles"``, ``"conditioned"`` and ``"dense"``:
+        the blocks' weights then move by ``lr L^-gamma`` times a direction of order one, over n.
     depth, width:
         whole numbers or ``tp.oo``.
     method:
@@ -59,7 +60,8 @@ def train(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, depth: A
     executor:
         runs the batches of particles; other readings run in one piece and leave it alone.
     progress:
-        called with (steps done, steps) after every training step; with (batches done, batches) of particles.
+        called with (steps done, steps) after every training step; with (batches done, batches) of particles, and
+        (statements done, statements) of the program of a real network with other blocks or optimizers.
     samples, batches:
         particles in a batch, and independent batches, of which outputs are the mean. By default 4096, or 1024 for
         updates that average over pairs of particles (tp.Adam, and tp.SignSGD on batches).
@@ -103,7 +105,7 @@ def train(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, depth: A
     if from_program and layers is not None:
         job, keep = Job(net, task, opt, scale, layers), keep_nodes is not None
         if n is not None:
-            return train_real(job, method, n, seed, dtype, _or_all(times, layers), keep)
+            return train_real(job, method, n, seed, dtype, _or_all(times, layers), keep, progress)
         return train_particles(job, samples, batches, seed, _or_all(times, layers), keep, executor, progress)
     assert isinstance(opt, SGD)
     if method == "dense":
