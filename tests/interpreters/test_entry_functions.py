@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import tracemalloc
 from math import exp, sqrt
 from typing import Any
@@ -135,6 +136,13 @@ def test_two_numbers_of_samples_agree(name: str) -> None:
     error = np.hypot(few.error_series("f"), many.error_series("f"))
     assert np.all(np.abs(few.series("f") - many.series("f")) < 5 * error + 3 / 300)
     assert np.max(many.error_series("f")) < np.max(few.error_series("f")) < 0.02
+
+
+def test_runs_can_be_sent_between_processes() -> None:
+    """As executors of batches do, trained matrices with them."""
+    run = run_particles(*training("AdamW, batches"), samples=150, batches=2).batches[0]
+    last = MatVec(Family(Mat, "W", layered=True)[3, 1], Family(Vec, "x", layered=True)[0, 0, 0])
+    assert np.array_equal(pickle.loads(pickle.dumps(run)).vector(last), run.vector(last))
 
 
 def test_memory_is_that_of_vectors() -> None:

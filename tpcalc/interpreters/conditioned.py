@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Callable, Collection, Mapping, TypeVar
 
 import numpy as np
@@ -18,7 +17,7 @@ from .entry_functions import EntryFunction, separated, split
 from .execution import Operator
 from .given import Number
 from .registry import Registry
-from .vectors import VECTORS, ProgramRun, _numpy_function, _Vectors
+from .vectors import VECTORS, ProgramRun, _Vectors
 
 CONDITIONED = Registry("run_conditioned", VECTORS)
 AnyRows = TypeVar("AnyRows", bound=Rows)
@@ -105,14 +104,13 @@ def _nonlinear_outer(run: Conditioned, node: NonlinearOuter) -> Operator:
     phi, sums = split(node.body)
     numbers = sorted(phi.atoms(Scal, Moment) | (phi.free_symbols - set(sums)), key=default_sort_key)
     names = {number: sp.Symbol(f"x{i}", real=True) for i, number in enumerate(numbers)}
-    function = _numpy_function(phi.xreplace(names), (*names.values(), *sums))
 
     def term(number: sp.Expr, outer: Outer) -> tuple[Number, np.ndarray, np.ndarray]:
         return run.value(number), run.factor(outer.left), run.factor(outer.right)
 
-    known = partial(function, *map(run.value, names))
-    return Operator(full=((run.numbers.of(1), EntryFunction(known, tuple(tuple(term(*t) for t in terms)
-                                                                         for terms in sums.values()))),))
+    matrix = EntryFunction(phi.xreplace(names), (*names.values(), *sums), tuple(map(run.value, names)),
+                           tuple(tuple(term(*one) for one in terms) for terms in sums.values()))
+    return Operator(full=((run.numbers.of(1), matrix),))
 
 
 def kept_names(statements: Collection[Assign], keep: str | Collection[str]) -> frozenset[str]:

@@ -8,26 +8,30 @@ width, and over a second, independent copy of the kets at infinite width
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Callable
 
 import numpy as np
 import sympy as sp
 
 from ..programs.language import Moment, NonlinearOuter, Outer, Scal
 from .given import Number
+from .vectors import numpy_function
 
 BLOCK = 2**16  # entries at a time: they stay in a processor's cache
 Terms = tuple[tuple[Number, np.ndarray, np.ndarray], ...]
+LinearPart = tuple[tuple[sp.Expr, Outer], ...]
 
 
 @dataclass(frozen=True)
 class EntryFunction:
     """The matrix phi(A_1, A_2, ...) / n, phi entrywise, where A_k is the sum of its terms c u v^T.
 
-    function: phi of arrays; sums: the terms of every A_k; a product takes time O(n^2) and memory O(n).
+    phi: of ``names``, first those of ``numbers`` and then one for every A_k; sums: the terms of A_k. A product takes
+    time O(n^2), and memory O(n) a term. It can be sent between processes.
     """
 
-    function: Callable[..., Any]
+    phi: sp.Expr
+    names: tuple[sp.Symbol, ...]
+    numbers: tuple[Number, ...]
     sums: tuple[Terms, ...]
 
     @property
@@ -36,11 +40,12 @@ class EntryFunction:
 
     def __matmul__(self, vector: np.ndarray) -> np.ndarray:
         n, product = len(vector), np.empty_like(vector)
+        function = numpy_function(self.phi, self.names)
         left = [np.array([u for _, u, _ in terms]) for terms in self.sums]
         right = [np.array([c * v for c, _, v in terms]) for terms in self.sums]
         for start in range(0, n, max(BLOCK // n, 1)):
             rows = slice(start, start + max(BLOCK // n, 1))
-            entries = self.function(*(u[:, rows].T @ v for u, v in zip(left, right)))
+            entries = function(*self.numbers, *(u[:, rows].T @ v for u, v in zip(left, right)))
             product[rows] = entries @ vector / n
         return product
 
@@ -93,9 +98,6 @@ def _one_outer(expression: sp.Expr) -> tuple[sp.Expr, Outer | None]:
     if len(inside) != 1 or not isinstance(inside[0], Outer):
         return sp.Integer(1), None
     return sp.Mul(*(f for f in factors if f not in inside)), inside[0]
-
-
-LinearPart = tuple[tuple[sp.Expr, Outer], ...]
 
 
 def split(body: sp.Expr) -> tuple[sp.Expr, dict[sp.Symbol, LinearPart]]:
