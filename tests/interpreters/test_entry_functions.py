@@ -119,7 +119,7 @@ def test_training_has_the_law_of_dense_networks(name: str) -> None:
 @pytest.mark.parametrize("name", TRAINED)
 def test_real_networks_approach_particles_like_the_root_of_the_width(name: str) -> None:
     program, sizes, data = training(name)
-    limit = run_particles(program, sizes, data, 1500, batches=8, keep=())
+    limit = run_particles(program, sizes, data, 1000, batches=8, keep=())
     widths, found = 2 ** np.array([5, 7, 9]), []
     for n in map(int, widths):
         runs = np.array([run_conditioned(program, sizes, data, n, seed, keep=()).series("f") for seed in range(16)])

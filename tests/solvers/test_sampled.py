@@ -119,10 +119,10 @@ def test_a_blow_up_names_the_step_and_the_layer() -> None:
 @pytest.mark.parametrize("opt", [tp.SignSGD(0.5), tp.Adam([0.5, 0.3, 0.2], 0.8, 0.9, 0.1)], ids=["SignSGD", "Adam"])
 @pytest.mark.parametrize("net", [tp.ResNet(), tp.ResNet("tanh", block="mlp", train_ends=True)], ids=repr)
 def test_entrywise_optimizers_in_every_sampled_reading(net: tp.ResNet, opt: Any) -> None:
-    limit = tp.train(net, TASK, opt, SCALE, 2)
+    limit = tp.train(net, TASK, opt, SCALE, 2, batches=4)
     assert limit.method == "particles" and limit.error_estimate < 0.05
     assert ("1024 particles" in limit.notes[0]) == isinstance(opt, tp.Adam)
-    for method, width, seeds in (("conditioned", 600, 12), ("dense", 300, 12)):
+    for method, width, seeds in (("conditioned", 400, 8), ("dense", 200, 8)):
         runs = [tp.train(net, TASK, opt, SCALE, 2, width=width, method=method, seed=seed) for seed in range(seeds)]
         assert {run.method for run in runs} == {method}
         values = np.array([run.outputs for run in runs])
