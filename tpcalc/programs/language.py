@@ -238,9 +238,9 @@ class LossDerivative(sp.Expr):
         return rf"\ell_{{{below}}}'({self._outputs(printer, chr(92) + 'ldots')})"
 
     def _outputs(self, printer: Any, dots: str) -> str:
-        f = self.args[0]
-        shown = [f] if not isinstance(f, sp.Tuple) else [*f] if len(f) < 4 else [f[0], sp.Symbol(dots), f[-1]]
-        return ", ".join(dots if part == sp.Symbol(dots) else printer.doprint(part) for part in shown)
+        several = isinstance(self.args[0], sp.Tuple)
+        shown = list(map(printer.doprint, self.args[0] if several else self.args[:1]))
+        return ", ".join(shown if len(shown) < 4 else [shown[0], dots, shown[-1]])
 
 
 def _parenthesized(printer: Any, expression: sp.Expr) -> str:
