@@ -135,7 +135,7 @@ def train_real(job: Job, method: str, width: int, seed: int, dtype: str, layer_t
 
     fluctuation = float(np.sqrt(np.max(solution.series("square")) / width))
     return Run(job.task, *job.outputs(solution.series("f")), layer_times, method, job.depth, width,
-               fluctuation, details=details)
+               fluctuation, linear=job.linear, details=details)
 
 
 def train_particles(job: Job, samples: int | None, batches: int, seed: int, layer_times: np.ndarray,
@@ -155,7 +155,7 @@ def train_particles(job: Job, samples: int | None, batches: int, seed: int, laye
     error = float(np.max(solution.error_series("f")))
     return Run(job.task, *job.outputs(solution.series("f")), layer_times, "particles", job.depth, None, error,
                (f"mean of {batches} batches of {solution.samples} particles; the error is the largest standard error",),
-               details=details)
+               linear=job.linear, details=details)
 
 
 def _details(job: Job, run: ProgramRun, layer_times: np.ndarray) -> DenseDetails:
