@@ -73,6 +73,17 @@ def learning_rate(name: str, value: Any, symbols: bool = False) -> Any:
     return float(rates) if rates.ndim == 0 else tuple(float(r) for r in rates)
 
 
+def schedule(lr: Any, steps: int) -> np.ndarray:
+    """The learning rate of every step, shape (steps,), from one number or one a step."""
+    if isinstance(lr, sp.Expr) and not lr.is_number:
+        raise ValueError(f"lr: {lr} given; allowed is a number, or one number a step")
+    rates = np.asarray(lr, dtype=np.float64)
+    if rates.ndim == 1 and len(rates) != steps:
+        raise ValueError(f"lr: {len(rates)} learning rates given for a task of {steps} steps; allowed is one "
+                         "number, or one a step")
+    return np.broadcast_to(rates, (steps,)).copy()
+
+
 def nonnegative_number(name: str, value: Any) -> float:
     number = float(value)
     if not np.isfinite(number) or number < 0:

@@ -14,10 +14,9 @@ import tpcalc as tp
 from support.closeness import assert_close
 from tpcalc.interpreters.conditioned import Conditioned, run_conditioned
 from tpcalc.interpreters.program_coefficients import read_program_coefficients
-from tpcalc.interpreters.registry import UnhandledNode
 from tpcalc.interpreters.vectors import ProgramRun, run_program
 from tpcalc.programs.builders import BATCH, L, T
-from tpcalc.programs.language import Family, Mat, MatVec, Moment, NonlinearOuter, Outer, Scal, Transpose, Vec
+from tpcalc.programs.language import Family, Mat, MatVec, Moment, Scal, Transpose, Vec
 from tpcalc.programs.program import Assign, Program
 from tpcalc.testing.programs import ProgramExample, linear_programs
 
@@ -189,10 +188,6 @@ def test_bad_calls_are_refused_before_the_work() -> None:
         run_conditioned(statements(A), {}, width=0)
     with pytest.raises(MemoryError, match="program p with 1 products of width 100000000000 needs .* GiB"):
         run_conditioned(statements(MatVec(W[0], A)), {}, width=10**11)
-    full = Program("signs", (A,), (W[0],), (), (
-        Assign(W[1], W[0] - NonlinearOuter(sp.sign(Outer(A, A)))), Assign(X, MatVec(W[1], A))), ())
-    with pytest.raises(UnhandledNode, match="run_conditioned does not read NonlinearOuter nodes .* full rank"):
-        run_conditioned(full, {})
     with pytest.raises(tp.Divergence, match="program p diverges: x is not finite"):
         run_conditioned(statements(sp.exp(10**6 * A**2)), {}, width=8)
 

@@ -10,6 +10,7 @@ import sympy as sp
 
 import tpcalc as tp
 from support.closeness import assert_close
+from support.plain_training import PlainTraining, drawn
 from tpcalc.interpreters import run_program
 from tpcalc.programs.language import Family, Mat, MatVec, NonlinearOuter, Outer, Transpose, Vec
 from tpcalc.programs.program import Assign, Program
@@ -20,54 +21,6 @@ RNG = np.random.default_rng(0)
 XI, Y = RNG.normal(size=(2, STEPS, BATCH))
 
 
-def drawn(name: str, *shape: int) -> np.ndarray:
-    """What a run draws for a member: by its name."""
-    return np.random.default_rng([SEED, *name.encode()]).standard_normal(shape)
-
-
-class Weight:
-    """One array with its optimizer state; ``torch.optim.AdamW``'s documentation, or the sign."""
-
-    def __init__(self, value: np.ndarray) -> None:
-        self.value, self.m, self.v, self.steps = value, np.zeros_like(value), np.zeros_like(value), 0
-
-    def step(self, opt: Any, rate: float, gradient: np.ndarray, size: float) -> None:
-        if isinstance(opt, tp.SignSGD):
-            self.value = self.value - rate * size * np.sign(gradient)
-            return
-        self.steps += 1
-        self.value = self.value * (1 - rate * opt.weight_decay)
-        self.m = opt.beta1 * self.m + (1 - opt.beta1) * gradient
-        self.v = opt.beta2 * self.v + (1 - opt.beta2) * gradient**2
-        m, v = self.m / (1 - opt.beta1**self.steps), self.v / (1 - opt.beta2**self.steps)
-        self.value = self.value - rate * size * m / (np.sqrt(v) + opt.eps)
-
-
-def by_hand(opt: Any, rates: np.ndarray) -> np.ndarray:
-    """Outputs (steps, batch) of x + L^-3/4 W2 tanh(W1 x), read-in and read-out trained; gradients without 1/n and L."""
-    U, V = Weight(drawn("U[0]", N)), Weight(drawn("nV[0]", N))
-    W1, W2 = ([Weight(drawn(f"W{m}[0, {l}]", N, N) / np.sqrt(N)) for l in range(1, DEPTH + 1)] for m in (1, 2))
-    eps, g = DEPTH**-0.75, DEPTH**-0.25
-    outputs = np.zeros((STEPS, BATCH))
-    for t in range(STEPS):
-        x, z = [np.outer(U.value, XI[t])], []  # columns are samples
-        for first, second in zip(W1, W2):
-            z.append(np.tanh(first.value @ x[-1]))
-            x.append(x[-1] + eps * second.value @ z[-1])
-        outputs[t] = V.value @ x[-1] / N
-        chi = outputs[t] - Y[t]
-        delta = np.outer(V.value, chi)
-        moves = [(V, x[-1] @ chi / BATCH, 1.0)]
-        for l in reversed(range(DEPTH)):
-            dh = (1 - z[l]**2) * (W2[l].value.T @ delta)
-            moves += [(W2[l], delta @ z[l].T / BATCH, g / N), (W1[l], dh @ x[l].T / BATCH, g / N)]
-            delta = delta + eps * W1[l].value.T @ dh
-        moves.append((U, delta @ XI[t] / BATCH, 1.0))
-        for weight, gradient, size in moves:
-            weight.step(opt, rates[t], gradient, size)
-    return outputs
-
-
 @pytest.mark.parametrize("opt", [tp.SignSGD(0.3), tp.SignSGD([0.3, 0.1, 0.2, 0.5]), tp.Adam(0.3),
                                  tp.Adam([0.3, 0.1, 0.2, 0.5], 0.8, 0.9, 0.01, weight_decay=0.2)], ids=str)
 def test_training_is_what_a_plain_loop_does(opt: Any) -> None:
@@ -75,7 +28,8 @@ def test_training_is_what_a_plain_loop_does(opt: Any) -> None:
     rates = np.broadcast_to(opt.lr, STEPS)
     data = dict(xi=XI, y=Y, **({"eta": rates} if isinstance(opt.lr, tuple) else {}))
     run = run_program(tp.program(net, opt, SCALE, batch=True), {"T": STEPS, "L": DEPTH, "B": BATCH}, data, N, SEED)
-    assert_close(run.series("f"), by_hand(opt, rates), 1e-12, 1.0)
+    plain = PlainTraining(tp.Task(XI[:, :, None], Y[:, :, None]), opt, N, DEPTH, DEPTH**-0.75, DEPTH**-0.25, SEED)
+    assert_close(run.series("f"), plain.outputs()[0][:, :, 0], 1e-12, 1.0)
 
 
 def test_parameters_may_be_symbols() -> None:
@@ -95,9 +49,9 @@ def test_a_nonlinear_outer_product_is_the_function_of_the_entries_over_n() -> No
     program = Program("p", (a, b), (W[0],), (), (
         Assign(W[1], W[0] / 2 - c * matrix), Assign(y, MatVec(W[1], a)), Assign(z, MatVec(Transpose(W[1]), b))), ())
     run = run_program(program, {}, {"c": 0.7}, N, SEED)
-    u, v = drawn("a", N), drawn("b", N)
+    u, v = drawn(SEED, "a", N), drawn(SEED, "b", N)
     entries = np.tanh(np.outer(u, v) - 0.7 * np.outer(v, 2 * u)) + 0.7 * np.outer(u, v) ** 2
-    dense = drawn("W[0]", N, N) / np.sqrt(N) / 2 - 0.7 * entries / N
+    dense = drawn(SEED, "W[0]", N, N) / np.sqrt(N) / 2 - 0.7 * entries / N
     assert_close(run.vectors[y], dense @ u, 1e-13, 1.0)
     assert_close(run.vectors[z], dense.T @ v, 1e-13, 1.0)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from math import asin, exp, pi, sqrt
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,9 +15,8 @@ from support.closeness import assert_close
 from tpcalc.interpreters.conditioned import run_conditioned
 from tpcalc.interpreters.particles import ParticleRun, run_particles
 from tpcalc.interpreters.program_coefficients import read_program_coefficients
-from tpcalc.interpreters.registry import UnhandledNode
 from tpcalc.programs.builders import L, T
-from tpcalc.programs.language import Family, Mat, MatVec, Moment, NonlinearOuter, Outer, Scal, Transpose, Vec
+from tpcalc.programs.language import Family, Mat, MatVec, Moment, Scal, Transpose, Vec
 from tpcalc.programs.program import Assign, Program
 from tpcalc.testing.programs import ProgramExample, linear_programs
 
@@ -185,9 +183,5 @@ def test_bad_calls_are_refused_before_the_work() -> None:
     for samples, what in ((10**11, "program p"), (10**8, "1000 batches of program p")):
         with pytest.raises(MemoryError, match=f"^{what} with 3 products of width {samples} needs .* GiB"):
             run_particles(program, {}, samples=samples, batches=1000)
-    full: Any = NonlinearOuter(sp.sign(Outer(A, A)))
-    signs = Program("signs", (A,), (W[0],), (), (Assign(W[1], W[0] - full), Assign(X, MatVec(W[1], A))), ())
-    with pytest.raises(UnhandledNode, match="run_particles does not read NonlinearOuter nodes"):
-        run_particles(signs, {})
     with pytest.raises(tp.Divergence, match="program p diverges: x is not finite"):
         run_particles(statements(x=sp.exp(10**6 * A**2)), {}, samples=100)

@@ -61,11 +61,16 @@ def derive_recursion(equations: KetEquations) -> RecursionEquations:
     """Derive the recursion of a linear program's coefficients and covariances from its ket equations.
 
     The derivation goes on from that of the ket equations. Raises ``ValueError`` where a ket is not linear
-    in kets, naming the term.
+    in kets, naming the term, and for a program with families of initial vectors (several inputs or outputs).
     """
     if not isinstance(equations, KetEquations):
         raise ValueError(f"equations: {equations!r} given; allowed is what tp.kets(...) returns")
     setting = equations.setting
+    families = [str(v) for v in setting.program.vectors if any(not index.is_number for index in v.indices)]
+    if families:
+        raise ValueError(f"equations: of program {setting.program.name}, with the initial vectors "
+                         f"{', '.join(families)}, given; allowed are initial vectors without an index "
+                         "to sum over (d_in = d_out = 1)")
     derivation = Derivation(equations.derivation.steps)
     found: list[Equation] = []
     for matrix in setting.trained():

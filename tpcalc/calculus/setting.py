@@ -147,8 +147,11 @@ class Setting:
         raise ValueError(f"{vector} is neither an initial vector nor assigned")
 
     def initial_number(self, vector: Vec) -> int | None:
-        """Position of an initial vector among the program's, or None."""
-        return self.program.vectors.index(vector) if vector in self.program.vectors else None
+        """Position of an initial vector, or of its family's, among the program's, or None."""
+        for number, v in enumerate(self.program.vectors):
+            if v.same_family(vector) and all(a == b for a, b in zip(v.indices, vector.indices) if a.is_number):
+                return number
+        return None
 
     def step(self, vector: Vec) -> sp.Expr:
         """The training step of a vector: its first index, where its family is assigned inside the loop."""

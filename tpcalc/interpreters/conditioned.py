@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Collection, Mapping, TypeVar
+from typing import Any, Callable, Collection, Mapping, TypeVar
 
 import numpy as np
 import sympy as sp
+from sympy.core.sorting import default_sort_key
 
 from .. import _checks
-from ..programs.language import Mat, NonlinearOuter, Vec, kind
+from ..programs.language import Mat, Moment, NonlinearOuter, Outer, Scal, Vec, kind
 from ..programs.program import Assign, Program
 from .conditioned_matrix import ConditionedMatrix, Orthonormal, Rows, Side
 from .conditioned_needs import last_reads, most_vectors, products
+from .entry_functions import EntryFunction, separated, split
+from .execution import Operator
+from .given import Number
 from .registry import Registry
 from .vectors import VECTORS, ProgramRun, _Vectors
 
 CONDITIONED = Registry("run_conditioned", VECTORS)
-CONDITIONED.refuse("its update is an n x n matrix of full rank, and this reading has nothing of that size; run_program "
-                   "takes it at widths where it fits", NonlinearOuter)
 AnyRows = TypeVar("AnyRows", bound=Rows)
 ADVICE = "take a smaller width or depth, fewer steps, float32, or keep fewer vectors"
 PRECISIONS = {"float32": np.float32, "float64": np.float64}
@@ -39,6 +41,8 @@ class Conditioned(_Vectors):
         super().__init__(program, sizes, data, loss, width, seed)
 
     def require_memory(self) -> None:
+        self.factors: dict[sp.Expr, np.ndarray] = {}
+        self.statements = tuple(Assign(s.target, separated(s.value)) for s in self.statements)
         names = kept_names(self.statements, self.keep)
         ends = last_reads(self.statements, lambda member: member.name in names)
         self._ends = {s.target: ending for s, ending in zip(self.statements, ends)}
@@ -75,6 +79,12 @@ class Conditioned(_Vectors):
         bases, images = self.rows(matrix, Orthonormal), self.rows(matrix, Rows)
         return ConditionedMatrix(draw, (Side(bases[0], images[0], bases[0]), Side(bases[1], images[1], bases[1])))
 
+    def factor(self, expression: sp.Expr) -> np.ndarray:
+        """A vector of an outer product inside a function: the updates of all later steps read it again."""
+        if expression not in self.factors:
+            self.factors[expression] = self.lifted(self.value(expression), "vector")
+        return self.factors[expression]
+
     def rows(self, matrix: Mat, kind: type[AnyRows]) -> tuple[AnyRows, AnyRows]:
         """Empty, for products with a matrix and with its transpose."""
         return (kind(self.width, self.dtype, self.met[matrix]), kind(self.width, self.dtype, self.met[matrix]))
@@ -82,10 +92,25 @@ class Conditioned(_Vectors):
     def result(self) -> ProgramRun:
         """Of a run that is done; what was not asked to be kept is let go."""
         if self.keep != "all":
-            self.closed, self.matrices = True, {}
+            self.closed, self.matrices, self.factors = True, {}, {}
         scalars = {member: value for member, value in self.assigned.items() if kind(member) == "scalar"}
         vectors = {member: value for member, value in self.assigned.items() if isinstance(member, Vec)}
         return ProgramRun(self.program, scalars, self.width, vectors, self)
+
+
+@CONDITIONED.rule(NonlinearOuter)
+def _nonlinear_outer(run: Conditioned, node: NonlinearOuter) -> Operator:
+    """What it takes to evaluate the entries again for every product."""
+    phi, sums = split(node.body)
+    numbers = sorted(phi.atoms(Scal, Moment) | (phi.free_symbols - set(sums)), key=default_sort_key)
+    names = {number: sp.Symbol(f"x{i}", real=True) for i, number in enumerate(numbers)}
+
+    def term(number: sp.Expr, outer: Outer) -> tuple[Number, np.ndarray, np.ndarray]:
+        return run.value(number), run.factor(outer.left), run.factor(outer.right)
+
+    matrix = EntryFunction(phi.xreplace(names), (*names.values(), *sums), tuple(map(run.value, names)),
+                           tuple(tuple(term(*one) for one in terms) for terms in sums.values()))
+    return Operator(full=((run.numbers.of(1), matrix),))
 
 
 def kept_names(statements: Collection[Assign], keep: str | Collection[str]) -> frozenset[str]:
@@ -106,25 +131,28 @@ def precision(dtype: Any) -> type:
 
 def run_conditioned(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, width: int = 1024,
                     seed: int = 0, loss: Any = "mse", dtype: Any = "float64",
-                    keep: str | Collection[str] = "all") -> ProgramRun:
+                    keep: str | Collection[str] = "all",
+                    progress: Callable[[int, int], None] | None = None) -> ProgramRun:
     """Run any program at width n as ``run_program`` does, without n x n matrices: equal in law, not draw by draw.
 
     An initial matrix W with entries N(0, 1/n) is met only through its products. Given those made so far, W p for a new
     direction p is known on what the transpose has met, <q|W p> = <W^T q|p>, and N(0, 1) beyond: exact at every n. Time
     and memory O(n K) a product, K the products with one matrix; trained matrices are the initial one and a list of
-    outer products.
+    outer products. A ``NonlinearOuter``, the update of SignSGD and Adam, is evaluated again for every product, in
+    blocks of rows: O(n^2) a product and step before it, O(n) where it is of rank one (SignSGD on one sample).
 
     sizes, data, loss: as in ``read_program_coefficients``. dtype: "float32" or "float64". keep: names of the families
     of vectors to keep in ``vectors``, or "all" (products and trained matrices too, so that any expression can be asked
     for afterwards); the others are forgotten after their last use. Initial vectors are those of ``run_program`` with
-    the same seed.
+    the same seed. progress: called with (statements done, statements).
 
-    Raises ``UnhandledNode`` naming a statement (a ``NonlinearOuter`` is a full matrix), ``ValueError`` for data that
-    does not fit, ``MemoryError`` before the work, ``Divergence`` naming the first value that is not finite.
-    Source: conditioning of Gaussian vectors [gaussian/conditioning]; paper B, appendix E.
+    Raises ``UnhandledNode`` naming a statement, ``ValueError`` for data that does not fit, ``MemoryError`` before the
+    work, ``Divergence`` naming the first value that is not finite (of a trained matrix: in its first product).
+    Source: conditioning of Gaussian vectors [gaussian/conditioning]; paper B, appendix E
+    [tensor_programs_vi/nonlinear_outer_product].
     """
     n = _checks.positive_integer("width", width)
     assert n is not None
     run = Conditioned(program, sizes, data, loss, n, seed, precision(dtype), keep)
-    run.run()
+    run.run(progress)
     return run.result()

@@ -88,16 +88,21 @@ class Execution(ABC):
         for self.statement in self.statements:
             self.data.check(self.statement)
 
-    def run(self) -> None:
-        """Execute every statement; raises ``Divergence`` naming the first value that is not finite."""
+    def run(self, progress: Callable[[int, int], None] | None = None) -> None:
+        """Execute every statement; raises ``Divergence`` naming the first value that is not finite.
+
+        progress: called with (statements done, statements).
+        """
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            for self.statement in self.statements:
+            for done, self.statement in enumerate(self.statements, 1):
                 target = self.statement.target
                 value = self.lifted(self.value(self.statement.value), kind(target))
                 if not self.is_finite(value):
                     raise ProgramDivergence(f"program {self.program.name} diverges: {target} is not finite", target)
                 self.assigned[target] = value
                 self.after(self.statement)
+                if progress is not None:
+                    progress(done, len(self.statements))
         self.statement = None
 
     def after(self, statement: Assign) -> None:
@@ -233,7 +238,12 @@ def _matvec(run: Execution, node: MatVec) -> Any:
 
 @RULES.rule(LossDerivative)
 def _loss_derivative(run: Execution, node: LossDerivative) -> Number:
-    return run.numbers.of(run.data.loss(run.value(node.args[0]), run.data.at("y", node.args[1:])), str(node))
+    output, *place = node.args
+    if not isinstance(output, sp.Tuple):
+        return run.numbers.of(run.data.loss(run.value(output), run.data.at("y", tuple(place))), str(node))
+    outputs: np.ndarray = np.array([run.value(one) for one in output], dtype=run.numbers.dtype)
+    targets = run.data.row("y", tuple(place[:-1]), len(outputs))
+    return run.numbers.of(run.data.loss(outputs, targets)[int(place[-1])], str(node))
 
 
 @RULES.rule(sp.Add)

@@ -91,6 +91,13 @@ class Data:
             raise ValueError(f"{name}: data of shape {array.shape} given; the program reads {wanted}")
         return self.numbers.of(array[place], name)
 
+    def row(self, name: str, indices: tuple[sp.Expr, ...], size: int) -> np.ndarray:
+        """All given numbers over a last index of so many values, shape (size,)."""
+        array = self.arrays[name]
+        if array.ndim and array.shape[-1] != size:
+            raise ValueError(f"{name}: data of shape {array.shape} given; the program reads {size} along the last axis")
+        return np.array([self.at(name, (*indices, sp.Integer(last))) for last in range(size)], dtype=array.dtype)
+
     def check(self, statement: Assign) -> None:
         """Raise before the work where a statement reads data that is not there."""
         for node in statement.value.atoms(Scal, LossDerivative):
@@ -99,16 +106,20 @@ class Data:
             is_data = isinstance(node, LossDerivative) or any(node.same_family(m) for m in self.program.data)
             if is_data and all(i.is_number for i in indices):
                 self.at(name, indices)
+                if isinstance(node, LossDerivative) and isinstance(node.args[0], sp.Tuple):
+                    self.row(name, indices[:-1], len(node.args[0]))
 
 
 def _loss_rule(loss: Any) -> LossRule:
-    """chi(f, y), from such a function, or a loss as ``tp.Task`` takes it."""
+    """chi(f, y), from such a function, or a loss as ``tp.Task`` takes it: of numbers, or arrays of several outputs."""
     if callable(loss) and not callable(getattr(loss, "derivative", None)):
         return loss
     return partial(_chi, resolve(loss))
 
 
 def _chi(loss: Loss, f: Any, y: Any) -> Any:
+    if np.ndim(f) == 1:
+        return loss.derivative(f[None], y[None])[0]
     return loss.derivative(np.array([[f]]), np.array([[y]]))[0, 0]
 
 

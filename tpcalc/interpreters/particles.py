@@ -23,14 +23,14 @@ from ..programs.language import Mat, Member, NonlinearOuter, Scal, Vec
 from ..programs.program import Program
 from .conditioned import ADVICE, CONDITIONED, Conditioned
 from .conditioned_matrix import ConditionedMatrix, Orthonormal, Rows, Side, norm
+from .entry_functions import separated
 from .execution import Reading
 from .registry import Registry
 from .vectors import ProgramRun
 
 PARTICLES = Registry("run_particles", CONDITIONED)
-PARTICLES.refuse("the limit of such an update averages over pairs of particles, and this reading has nothing of that "
-                 "size; run_program takes it at finite width", NonlinearOuter)
 BALANCES = ("initial", "all")
+SAMPLES, PAIRED_SAMPLES = 4096, 1024  # by default; averages over pairs take M^2
 PER_PRODUCT = 8  # samples needed for every direction that draws are orthogonal to
 
 
@@ -69,17 +69,17 @@ class Particles(Conditioned):
     def numbered(self, batch: int) -> "Particles":
         """The same program, not run yet, with draws of its own."""
         other = copy(self)
-        other.batch, other.assigned, other.matrices = batch, {}, {}
+        other.batch, other.assigned, other.matrices, other.factors = batch, {}, {}, {}
         return other
 
-    def run(self) -> None:
+    def run(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Initial vectors are drawn first, so that all that comes later can be orthogonal to them."""
         self.shunned = Orthonormal(self.width, np.float64)
         self.shunned.absorb(self.constant(1.0))
         for vector in self.first:
             self.assigned[vector] = self.initial_vector(vector)
             self.shunned.absorb(self.assigned[vector])
-        super().run()
+        super().run(progress)
 
     def initial_vector(self, vector: Vec) -> np.ndarray:
         return self._draw(self.generator(vector), self.shunned)
@@ -132,11 +132,20 @@ def mean_and_error(values: Sequence[Any]) -> tuple[float, float]:
     return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
-def run_particles(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, samples: int = 4096,
+def default_samples(program: Program) -> int:
+    """Fewer where a product takes M^2."""
+    pairs = isinstance(program, Program) and any(
+        separated(place.statement.value).has(NonlinearOuter) for place in program.places())
+    return PAIRED_SAMPLES if pairs else SAMPLES
+
+
+def run_particles(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, samples: int | None = None,
                   seed: int = 0, batches: int = 8, loss: Any = "mse", keep: str | Collection[str] = "all",
                   balance: str = "initial", executor: Executor | None = None,
                   progress: Callable[[int, int], None] | None = None) -> ParticleRun:
     """Evaluate any program at infinite width, nonlinear ones too, with ``samples`` M samples of every ket.
+
+    samples: by default 4096, or 1024 for a program with a ``NonlinearOuter`` that is not of rank one.
 
     Causal in the order of statements, with nothing to iterate: a product W y is its projection on what W has met, and
     for the new direction a Gaussian draw (the hat) and earlier |z> times E[|y> hat(W^T z)] (the dot, by Stein's lemma,
@@ -150,12 +159,17 @@ def run_particles(program: Program, sizes: Mapping[Any, int], data: Mapping[Any,
     keep: as in ``run_conditioned``. executor: runs the batches, if any is given; progress: called with (batches done,
     batches).
 
-    Time O(M K) a product and memory O(M) for each of the K products with a matrix, O(M L T) for a network. Raises
+    A ``NonlinearOuter`` averages over pairs of samples: an independent copy of the kets is another sample
+    [tensor_programs_vi/nonlinear_outer_product].
+
+    Time O(M K) a product and memory O(M) for each of the K products with a matrix, O(M L T) for a network; time O(M^2)
+    for every ``NonlinearOuter`` in a matrix, T of them for SignSGD and Adam, and no more memory. Raises
     ``ValueError`` for data that does not fit and where M is less than 8 times the directions that draws must be
     orthogonal to (products with one matrix, either way, and initial vectors), ``UnhandledNode`` naming a statement,
     ``MemoryError`` before the work, ``Divergence`` naming the first value that is not finite.
     Source: paper B, Definition C.1 [tensor_programs_vi/definition_c1] and appendix F; Stein's lemma [gaussian/stein].
     """
+    samples = default_samples(program) if samples is None else samples
     for name, value, least in (("samples", samples, 1), ("batches", batches, 2)):
         if _checks.positive_integer(name, value) < least:  # type: ignore[operator]
             raise ValueError(f"{name}: {value!r} given; allowed is a whole number of at least {least}")

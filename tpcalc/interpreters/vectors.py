@@ -75,12 +75,12 @@ class _Vectors(Execution):
         if isinstance(node, sp.Mul):
             return reduce(mul, parts)
         names = {leaf: sp.Symbol(f"x{i}", real=True) for i, leaf in enumerate(parts)}
-        function = _numpy_function(with_leaves(node, names), tuple(names.values()))
+        function = numpy_function(with_leaves(node, names), tuple(names.values()))
         return np.asarray(function(*parts.values()), dtype=self.dtype)
 
 
 @lru_cache(maxsize=256)
-def _numpy_function(expression: sp.Expr, names: tuple[sp.Symbol, ...]) -> Callable[..., Any]:
+def numpy_function(expression: sp.Expr, names: tuple[sp.Symbol, ...]) -> Callable[..., Any]:
     return sp.lambdify(names, expression, ["scipy", "numpy"])
 
 
@@ -98,7 +98,7 @@ def _nonlinear_outer(run: _Vectors, node: NonlinearOuter) -> Operator:
     parameters = phi.free_symbols - set(outers.values())
     numbers = sorted(phi.atoms(Scal, Moment) | parameters, key=default_sort_key)
     names = {number: sp.Symbol(f"x{i}", real=True) for i, number in enumerate(numbers)}
-    function = _numpy_function(phi.xreplace(names), (*outers.values(), *names.values()))
+    function = numpy_function(phi.xreplace(names), (*outers.values(), *names.values()))
     arrays = (np.multiply.outer(*(run.lifted(run.value(v), "vector") for v in o.args)) for o in outers)
     entries = np.asarray(function(*arrays, *map(run.value, names)), dtype=np.float64)
     if not np.all(np.isfinite(entries)):
@@ -125,13 +125,13 @@ class ProgramRun(Reading):
 
 
 def run_program(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, width: int = 1024,
-                seed: int = 0, loss: Any = "mse") -> ProgramRun:
+                seed: int = 0, loss: Any = "mse", progress: Callable[[int, int], None] | None = None) -> ProgramRun:
     """Run any program with real vectors of length ``width`` n and n x n matrices, in float64.
 
     Initial vectors have entries N(0, 1), initial matrices N(0, 1/n), drawn from ``seed`` and their names;
     ``Outer(u, v)`` is u v^T / n, kept as u and v; of a ``NonlinearOuter`` all n^2 entries are kept. sizes, data, loss:
-    as in ``read_program_coefficients``. A scalar differs from its limit by O(n^-1/2). Time O(K n^2) for K products
-    with initial matrices and outer products inside functions.
+    as in ``read_program_coefficients``; progress: called with (statements done, statements). A scalar differs from its
+    limit by O(n^-1/2). Time O(K n^2) for K products with initial matrices and outer products inside functions.
 
     Raises ``UnhandledNode`` naming a statement, ``ValueError`` for data that does not fit, ``MemoryError`` before
     the work, ``Divergence`` naming the first value that is not finite. Source: paper B, appendix E.
@@ -139,7 +139,7 @@ def run_program(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, A
     n = _checks.positive_integer("width", width)
     assert n is not None
     run = _Vectors(program, sizes, data, loss, n, seed)
-    run.run()
+    run.run(progress)
     scalars = {member: value for member, value in run.assigned.items() if kind(member) == "scalar"}
     vectors = {member: value for member, value in run.assigned.items() if isinstance(member, Vec)}
     return ProgramRun(program, scalars, n, vectors, run)

@@ -9,7 +9,7 @@ from ..parametrizations import DepthScaling
 from .algebra import multiplied_out
 from .backprop import backpropagate
 from .blocks import block_name, vector
-from .indices import BATCH, L, T, i, l, t
+from .indices import BATCH, L, T, i, j, l, o, t
 from .language import Family, LossDerivative, Mat, Moment, Scal, Vec
 from .networks import ResNet
 from .program import Assign, Loop, Program, Statement
@@ -18,8 +18,13 @@ from .updates import OPTIMIZERS, Optimizer, Trainable, rates, start, title, upda
 UNIT = sp.Symbol("eps", positive=True)  # the branch multiplier, while the backward pass is derived
 
 
-def program(net: ResNet, opt: Optimizer, scale: DepthScaling, batch: bool = False) -> Program:
-    """The training of ``net`` by ``opt`` at ``scale``, with one output, and one input a step or a batch of B.
+def program(net: ResNet, opt: Optimizer, scale: DepthScaling, batch: bool = False, d_in: int = 1, d_out: int = 1,
+            probes: int = 0) -> Program:
+    """The training of ``net`` by ``opt`` at ``scale``, on one sample a step, or a batch of B.
+
+    d_in, d_out: dimensions of a sample's input and output. Several add an index to what is given and read: the stream
+    starts as sum_j xi[t, i, j] U[j], outputs are f[t, i, o] = mean(nV[o] x) and targets y[t, i, o]. probes: how many
+    samples are carried forward at every step and never trained on, as samples B, B + 1, ... of it; with ``batch``.
 
     alpha, gamma and the learning rate may be symbols or numbers; a schedule becomes a family eta_t of given
     scalars. The backward pass is derived from the forward one. Source: paper B, Program 1
@@ -31,6 +36,7 @@ def program(net: ResNet, opt: Optimizer, scale: DepthScaling, batch: bool = Fals
         if not isinstance(value, allowed):
             names = " or ".join(f"tp.{kind.__name__}" for kind in allowed)
             raise ValueError(f"{name}: {value!r} given; allowed is a {names}")
+    _require_sizes(batch, d_in, d_out, probes)
     base = exact("base_depth", scale.base_depth)
     eps = exact("branch", scale.branch) * (L / base) ** -scale.alpha
     g = (L / base) ** -scale.gamma
@@ -39,18 +45,23 @@ def program(net: ResNet, opt: Optimizer, scale: DepthScaling, batch: bool = Fals
     U, nV = Family(Vec, "U"), Family(Vec, "nV")
     xi, f, chi = Family(Scal, "xi", r"\xi"), Family(Scal, "f"), Family(Scal, "chi", r"\chi")
     trained = net.train_ends
-    read_in, read_out = (U[t], nV[t]) if trained else (U(), nV())
+    into, out = (j,) if d_in > 1 else (), (o,) if d_out > 1 else ()
+    when = (t,) if trained else ()
+    read_in, read_out = U[(*when, *into)], nV[(*when, *out)]
+    given, answer, signal = xi[(*sample, *into)], f[(*sample, *out)], chi[(*sample, *out)]
+    answers = sp.Tuple(*(answer.subs(o, number) for number in range(d_out))) if out else answer
 
     blocks = branch(net, x[(*sample, l - 1)], x[(*sample, l)], sample, UNIT)
     back = backpropagate(blocks, x[(*sample, l)], dx[(*sample, l)], [x[(*sample, l - 1)]], gradient_name, UNIT)
     ahead, behind = (tuple(Assign(a.target, a.value.subs(UNIT, eps)) for a in part)
                      for part in (blocks, back.statements))
     forward: list[Statement] = [
-        Assign(x[(*sample, 0)], xi[sample] * read_in),
+        Assign(x[(*sample, 0)], _total(given * read_in, j, d_in)),
         Loop(l, sp.Integer(1), L, ahead),
-        Assign(f[sample], Moment(read_out * x[(*sample, L)])),
-        Assign(chi[sample], LossDerivative(f[sample], *sample)),
-        Assign(dx[(*sample, L)], chi[sample] * read_out),
+        *_each(o, d_out, Assign(answer, Moment(read_out * x[(*sample, L)])))]
+    backward: list[Statement] = [
+        *_each(o, d_out, Assign(signal, LossDerivative(answers, *sample, *out))),
+        Assign(dx[(*sample, L)], _total(signal * read_out, o, d_out)),
         Loop(l, L, sp.Integer(1), behind, descending=True)]
 
     def mean(expression: sp.Expr) -> sp.Expr:
@@ -58,21 +69,33 @@ def program(net: ResNet, opt: Optimizer, scale: DepthScaling, batch: bool = Fals
 
     gradients = _per_matrix(back.gradients)
     matrices = [Trainable(_family(matrix), (l,), mean(outer), g) for matrix, outer in gradients.items()]
-    ends = [Trainable(U, (), mean(xi[sample] * dx[(*sample, 0)]), sp.Integer(1)),
-            Trainable(nV, (), mean(chi[sample] * x[(*sample, L)]), sp.Integer(1))] if trained else []
+    reading = Trainable(U, into, mean(given * dx[(*sample, 0)]), sp.Integer(1))
+    writing = Trainable(nV, out, mean(signal * x[(*sample, L)]), sp.Integer(1))
     before: list[Statement] = []
     updates: list[Statement] = []
-    for group in (matrices, ends):
-        for kept, of in ((before, start), (updates, update)):
-            statements = tuple(s for one in group for s in of(opt, one))
-            kept += [Loop(l, sp.Integer(1), L, statements)] if statements and group is matrices else statements
-    body: tuple[Statement, ...] = (*forward, *updates)
-    if batch:
-        body = (Loop(i, sp.Integer(0), BATCH - 1, tuple(forward)), *updates)
+    for kept, of in ((before, start), (updates, update)):
+        statements = tuple(s for one in matrices for s in of(opt, one))
+        kept += [Loop(l, sp.Integer(1), L, statements)] if statements else []
+        for index, size, one in ((j, d_in, reading), (o, d_out, writing)) if trained else ():
+            kept += _each(index, size, *of(opt, one))
+    body: tuple[Statement, ...] = (*forward, *backward, *updates)
+    if probes:
+        body = (Loop(i, sp.Integer(0), BATCH + probes - 1, tuple(forward)),
+                Loop(i, sp.Integer(0), BATCH - 1, tuple(backward)), *updates)
+    elif batch:
+        body = (Loop(i, sp.Integer(0), BATCH - 1, (*forward, *backward)), *updates)
     meaning = {L: "is the depth", T: "is the number of steps", **({BATCH: "is the batch"} if batch else {})}
-    return Program(_title(net, opt), (U[0], nV[0]) if trained else (U(), nV()),
-                   tuple(one.family[(0, l)] for one in matrices), (xi[sample], *rates(opt)),
+    return Program(_title(net, opt), (read_in.subs(t, 0), read_out.subs(t, 0)),
+                   tuple(one.family[(0, l)] for one in matrices), (given, *rates(opt)),
                    (*before, Loop(t, sp.Integer(0), T - 1, body)), (T, L, BATCH) if batch else (T, L), meaning)
+
+
+def _require_sizes(batch: bool, d_in: int, d_out: int, probes: int) -> None:
+    for name, size, least in (("d_in", d_in, 1), ("d_out", d_out, 1), ("probes", probes, 0)):
+        if isinstance(size, bool) or not isinstance(size, int) or size < least:
+            raise ValueError(f"{name}: {size!r} given; allowed is a whole number of at least {least}")
+    if probes and not batch:
+        raise ValueError(f"probes: {probes} given with batch=False; allowed are probes beside a batch (of 1, too)")
 
 
 def gradient_name(v: Vec) -> Vec:
@@ -84,6 +107,16 @@ def branch(net: ResNet, x: Vec, new: Vec, sample: tuple[sp.Expr, ...], eps: sp.E
     """The statements of one residual branch, from x^(l-1) to x^l."""
     statements, value = net.branch(x, sample)
     return [*statements, Assign(new, x + multiplied_out(eps * value))]
+
+
+def _total(value: sp.Expr, index: sp.Symbol, size: int) -> sp.Expr:
+    """The sum over inputs or outputs, where there are several."""
+    return sp.Sum(value, (index, 0, size - 1)) if size > 1 else value
+
+
+def _each(index: sp.Symbol, size: int, *statements: Assign) -> list[Statement]:
+    """The statements for all inputs or outputs, where there are several."""
+    return [Loop(index, sp.Integer(0), sp.Integer(size - 1), statements)] if size > 1 and statements else [*statements]
 
 
 def _per_matrix(gradients: list[tuple[Mat, sp.Expr]]) -> dict[Mat, sp.Expr]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Callable
 
+import numpy as np
 import sympy as sp
 
-from .._checks import exact, learning_rate
+from .._checks import exact, learning_rate, schedule
 
 Gradient = Callable[[sp.Expr], sp.Expr]
 
@@ -25,6 +26,10 @@ class SignSGD:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lr", learning_rate("lr", self.lr, symbols=True))
+
+    def schedule(self, steps: int) -> np.ndarray:
+        """The learning rate of every step, shape (steps,); raises ``ValueError`` for a symbol."""
+        return schedule(self.lr, steps)
 
     def direction(self, gradient: Gradient, step: sp.Symbol) -> sp.Expr:
         """What the weights move along at ``step``; ``gradient(k)`` is that of step k."""
@@ -66,6 +71,10 @@ class Adam:
             if value.is_number and (value < 0 or below_one and value >= 1):
                 raise ValueError(f"{name}: {given!r} given; allowed is a number of at least 0"
                                  + (" and less than 1" if below_one else ""))
+
+    def schedule(self, steps: int) -> np.ndarray:
+        """The learning rate of every step, shape (steps,); raises ``ValueError`` for a symbol."""
+        return schedule(self.lr, steps)
 
     def direction(self, gradient: Gradient, step: sp.Symbol) -> sp.Expr:
         """What the weights move along at ``step``; ``gradient(k)`` is that of step k."""

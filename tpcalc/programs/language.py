@@ -219,7 +219,10 @@ class Moment(sp.Expr):
 
 
 class LossDerivative(sp.Expr):
-    """l'_t(f): the derivative of the loss of step t in the output; args: f, t, the sample if there is one."""
+    """l'_t(f): the derivative of the loss of step t in the output; args: f, t, the sample if there is one.
+
+    With several outputs f is the ``Tuple`` of all, and the last argument the one in which the derivative is.
+    """
 
     is_commutative = True
     is_real = True
@@ -228,11 +231,16 @@ class LossDerivative(sp.Expr):
         return super().__new__(cls, *map(sp.sympify, args))
 
     def _sympystr(self, printer: Any) -> str:
-        return "loss'[%s](%s)" % (", ".join(map(printer.doprint, self.args[1:])), printer.doprint(self.args[0]))
+        return "loss'[%s](%s)" % (", ".join(map(printer.doprint, self.args[1:])), self._outputs(printer, "..."))
 
     def _latex(self, printer: Any) -> str:
         below = ",".join(map(printer.doprint, self.args[1:]))
-        return rf"\ell_{{{below}}}'({printer.doprint(self.args[0])})"
+        return rf"\ell_{{{below}}}'({self._outputs(printer, chr(92) + 'ldots')})"
+
+    def _outputs(self, printer: Any, dots: str) -> str:
+        several = isinstance(self.args[0], sp.Tuple)
+        shown = list(map(printer.doprint, self.args[0] if several else self.args[:1]))
+        return ", ".join(shown if len(shown) < 4 else [shown[0], dots, shown[-1]])
 
 
 def _parenthesized(printer: Any, expression: sp.Expr) -> str:

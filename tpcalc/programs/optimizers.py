@@ -8,7 +8,7 @@ from typing import Sequence
 
 import numpy as np
 
-from .._checks import learning_rate, nonnegative_number
+from .._checks import learning_rate, nonnegative_number, schedule
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,7 @@ class SGD:
 
     def schedule(self, steps: int) -> np.ndarray:
         """The learning rate of every step, shape (steps,)."""
-        rates = np.asarray(self.lr, dtype=np.float64)
-        if rates.ndim == 1 and len(rates) != steps:
-            raise ValueError(f"lr: {len(rates)} learning rates given for a task of {steps} steps; allowed is one "
-                             "number, or one a step")
-        return np.broadcast_to(rates, (steps,)).copy()
+        return schedule(self.lr, steps)
 
     def memory(self, steps: int) -> tuple[np.ndarray, np.ndarray]:
         """(rho, w) of W_t = rho_t W_0 - g sum_(s < t) w_ts grad_s, shapes (steps,) and (steps, steps).

@@ -155,7 +155,7 @@ def write_out(expression: sp.Expr) -> sp.Expr:
 
     def terms(total: sp.Sum) -> sp.Expr:
         (index, first, last), *outer = total.limits
-        body = sp.Add(*(total.function.subs(index, k) for k in range(int(first), int(last) + 1)))
+        body = sp.Add(*(_at(total.function, {index: sp.Integer(k)}) for k in range(int(first), int(last) + 1)))
         return write_out(sp.Sum(body, *outer)) if outer else body
 
     return expression.replace(lambda e: isinstance(e, sp.Sum), terms)

@@ -1,6 +1,6 @@
-"""Training by sampling: real networks of any width without their matrices, and particles at infinite width.
+"""Training by sampling: real networks, of any width without their matrices, and particles at infinite width.
 
-Both run the Tensor Program of the network's training, so that they take every block and activation it can write.
+All run the Tensor Program of the network's training, so that they take every block and activation it can write.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ import numpy as np
 import sympy as sp
 
 from ..errors import Divergence
-from ..interpreters import Dense, ProgramRun, run_conditioned, run_particles
+from ..interpreters import Dense, ProgramRun, run_conditioned, run_particles, run_program
 from ..interpreters.execution import ProgramDivergence
 from ..parametrizations import DepthScaling
-from ..programs import SGD, ResNet, Task
+from ..programs import ResNet, Task
 from ..programs.builders import BATCH, L, T, program, vector
 from ..programs.language import Family, Moment, Scal, Vec
-from ..programs.program import Assign, Program
+from ..programs.indices import i
+from ..programs.program import Assign, Loop, Program, Statement
+from ..programs.updates import Optimizer
 from .details import DenseDetails, nearest_nodes
 from .run import Details, Run
 
@@ -33,15 +35,13 @@ class Job:
 
     net: ResNet
     task: Task
-    opt: SGD
+    opt: Optimizer
     scale: DepthScaling
     depth: int
 
-    def __post_init__(self) -> None:
-        if (self.task.d_in, self.task.d_out) != (1, 1) or self.task.probes is not None:
-            probes = "" if self.task.probes is None else " with probes"
-            raise ValueError(f"task: {self.task!r}{probes} given; methods 'conditioned' and 'particles' take d_in = "
-                             "d_out = 1, without probes")
+    @property
+    def probes(self) -> int:
+        return 0 if self.task.probes is None else len(self.task.probes)
 
     @property
     def linear(self) -> bool:
@@ -53,29 +53,43 @@ class Job:
 
     @property
     def batched(self) -> bool:
-        return self.task.batch > 1
+        return self.task.batch > 1 or self.probes > 0
 
     def program(self) -> Program:
         """With one scalar more, for the scale of fluctuations."""
-        written = program(self.net, self.opt, self.scale, batch=self.batched)
-        ends = tuple(Assign(SQUARE[i], Moment(self._x("x", i, L) ** 2)) for i in range(self.task.batch))
-        return replace(written, body=written.body + ends)
+        written = program(self.net, self.opt, self.scale, self.batched, self.task.d_in, self.task.d_out, self.probes)
+        first = (sp.Integer(0), i) if self.batched else (sp.Integer(0),)
+        square: Statement = Assign(SQUARE[first], Moment(vector("x")[(*first, L)] ** 2))
+        if self.batched:
+            square = Loop(i, sp.Integer(0), BATCH - 1, (square,))
+        return replace(written, body=(*written.body, square))
 
     def sizes(self) -> dict[sp.Symbol, int]:
         return {T: self.task.steps, L: self.depth, **({BATCH: self.task.batch} if self.batched else {})}
 
     def data(self) -> dict[str, np.ndarray]:
-        shape = (self.task.steps, self.task.batch) if self.batched else (self.task.steps,)
-        rates = {"eta": self.opt.schedule(self.task.steps)} if isinstance(self.opt.lr, tuple) else {}
-        return {"xi": self.task.inputs.reshape(shape), "y": self.task.targets.reshape(shape), **rates}
+        """Probes are the last samples of every step."""
+        task, inputs = self.task, self.task.inputs
+        if task.probes is not None:
+            again = np.broadcast_to(task.probes, (task.steps, *task.probes.shape))
+            inputs = np.concatenate([inputs, again], axis=1)
+        rates = {"eta": self.opt.schedule(task.steps)} if isinstance(self.opt.lr, tuple) else {}
+        return {"xi": self._without_ones(inputs), "y": self._without_ones(task.targets), **rates}
+
+    def _without_ones(self, values: np.ndarray) -> np.ndarray:
+        """Of shape (steps, samples, dimension), as the program reads it."""
+        values = values[:, :, 0] if values.shape[2] == 1 else values
+        return values if self.batched else values[:, 0]
 
     def vectors(self, run: ProgramRun, name: str, nodes: np.ndarray) -> np.ndarray:
         """x or dx at the nodes, shape (nodes, steps * batch, n)."""
         return np.array([[run.vectors[self._x(name, row, node)] for row in range(self.task.steps * self.task.batch)]
                          for node in map(int, nodes)])
 
-    def shaped(self, values: np.ndarray) -> np.ndarray:
-        return values.reshape(self.task.targets.shape)
+    def outputs(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """f as outputs of the batch and of the probes, shapes (steps, batch or probes, d_out)."""
+        every = values.reshape(self.task.steps, self.task.batch + self.probes, self.task.d_out)
+        return every[:, :self.task.batch], every[:, self.task.batch:] if self.probes else None
 
     def _x(self, name: str, row: int, node: Any) -> Vec:
         step, sample = divmod(row, self.task.batch)
@@ -104,24 +118,27 @@ class SampledDetails:
         return float(np.sqrt(np.mean([batch.difference(row, a, p, length) ** 2 for batch in self.batches])))
 
 
-def train_conditioned(job: Job, width: int, seed: int, dtype: str, layer_times: np.ndarray,
-                      keep: bool) -> Run:
-    """One real network; its error estimate is the scale of what distinguishes one seed from another."""
+def train_real(job: Job, method: str, width: int, seed: int, dtype: str, layer_times: np.ndarray, keep: bool,
+               progress: Progress | None) -> Run:
+    """One real network, dense or conditioned; its error estimate is the scale of what distinguishes two seeds."""
     def solve(keep: bool) -> ProgramRun:
-        return placed(lambda: run_conditioned(job.program(), job.sizes(), job.data(), width, seed, job.task.loss, dtype,
-                                              ("x", "dx") if keep else ()))
+        what = (job.program(), job.sizes(), job.data(), width, seed, job.task.loss)
+        if method == "dense":
+            return placed(lambda: run_program(*what, progress=progress))
+        return placed(lambda: run_conditioned(*what, dtype, ("x", "dx") if keep else (), progress))
 
     solution = solve(keep)
+    kept = solution if keep else None  # runs are light: a dense one would hold its matrices
 
     def details() -> Details:
-        return _details(job, solution if keep else solve(True), layer_times)
+        return _details(job, kept or solve(True), layer_times)
 
     fluctuation = float(np.sqrt(np.max(solution.series("square")) / width))
-    return Run(job.task, job.shaped(solution.series("f")), None, layer_times, "conditioned", job.depth, width,
+    return Run(job.task, *job.outputs(solution.series("f")), layer_times, method, job.depth, width,
                fluctuation, linear=job.linear, details=details)
 
 
-def train_particles(job: Job, samples: int, batches: int, seed: int, layer_times: np.ndarray,
+def train_particles(job: Job, samples: int | None, batches: int, seed: int, layer_times: np.ndarray,
                     keep: bool, executor: Executor | None, progress: Progress | None) -> Run:
     """The mean over batches of particles; its error estimate is the largest standard error of an output."""
     def solve(keep: bool) -> Any:
@@ -136,15 +153,15 @@ def train_particles(job: Job, samples: int, batches: int, seed: int, layer_times
         return SampledDetails(tuple(_details(job, run, layer_times) for run in known.batches))
 
     error = float(np.max(solution.error_series("f")))
-    return Run(job.task, job.shaped(solution.series("f")), None, layer_times, "particles", job.depth, None, error,
-               (f"mean of {batches} batches of {samples} particles; the error is the largest standard error",),
+    return Run(job.task, *job.outputs(solution.series("f")), layer_times, "particles", job.depth, None, error,
+               (f"mean of {batches} batches of {solution.samples} particles; the error is the largest standard error",),
                linear=job.linear, details=details)
 
 
 def _details(job: Job, run: ProgramRun, layer_times: np.ndarray) -> DenseDetails:
     nodes = nearest_nodes(layer_times, job.depth)
     x, delta = (job.vectors(run, name, nodes) for name in ("x", "dx"))
-    return DenseDetails(Dense(job.shaped(run.series("f")), None, x, delta, 0.0), nodes, job.depth)
+    return DenseDetails(Dense(*job.outputs(run.series("f")), x, delta, 0.0), nodes, job.depth)
 
 
 def placed(work: Callable[[], Any]) -> Any:
@@ -153,6 +170,7 @@ def placed(work: Callable[[], Any]) -> Any:
         return work()
     except ProgramDivergence as problem:
         step, *inner = map(int, problem.target.indices)
-        layer = inner[-1] if isinstance(problem.target, Vec) and inner else None
+        layered = isinstance(problem.target, Vec) and bool(int(problem.target.args[2]))
+        layer = inner[-1] if layered and inner else None
         where = f"training diverges at step {step}" + ("" if layer is None else f", layer {layer}")
         raise Divergence(f"{where}: {problem.target} is not finite", step, layer) from None

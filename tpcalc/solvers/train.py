@@ -12,13 +12,14 @@ from .. import _checks
 from ..interpreters import read_coefficients, read_dense
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
+from ..programs.updates import OPTIMIZERS, Optimizer
 from .block_limit import block_limit
 from .blocks import LinearBlock
 from .collocation import solve_limit
 from .details import BlockDetails, CoefficientDetails, DenseDetails, MediumDetails, nearest_nodes
 from .reflection import PackedReflectionMedium, ReflectionMedium
 from .run import Details, Run
-from .sampled import Job, train_conditioned, train_particles
+from .sampled import Job, train_particles, train_real
 from .training import ends_memory, fewer_rows, rows_per_step, train_rows, update_kernel
 
 METHODS = ("auto", "coefficients", "reflection", "collocation", "particles", "dense", "conditioned")
@@ -30,13 +31,17 @@ TOLERANCE = 1e-12        # of outputs at infinite depth
 BLOCK_TOLERANCE = 1e-9   # a kink is singular where inputs are collinear: digits cost elements there
 
 
-def train(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: Any, width: Any = sp.oo,
+def train(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, depth: Any, width: Any = sp.oo,
           method: str = "auto", seed: int = 0, keep_nodes: Any = None, executor: Executor | None = None,
-          progress: Progress | None = None, samples: int = 4096, batches: int = 8, dtype: str = "float64") -> Run:
+          progress: Progress | None = None, samples: int | None = None, batches: int = 8,
+          dtype: str = "float64") -> Run:
     """Train ``net`` on ``task`` at any width and depth.
 
     Parameters
     ----------
+    opt:
+        a tp.SGD; at finite depth also a tp.SignSGD or tp.Adam, by ``"particles"``, ``"conditioned"`` and ``"dense"``:
+        the blocks' weights then move by ``lr L^-gamma`` times a direction of order one, over n.
     depth, width:
         whole numbers or ``tp.oo``.
     method:
@@ -45,7 +50,7 @@ def train(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: Any, wi
         At infinite depth collocation takes nonlinear blocks too, and blocks of several matrices, as far as they close
         on kernels (``tpcalc.calculus.block_kernels``). At finite depth these are sampled: ``"particles"`` at infinite
         width, ``"conditioned"`` at finite width, which is equal in law to a dense network and needs no n x n matrix.
-        Both take d_in = d_out = 1, without probes.
+        At finite width ``"dense"`` runs any network too, with its n x n matrices.
     seed:
         of a real network, or of particles.
     keep_nodes:
@@ -55,9 +60,11 @@ def train(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: Any, wi
     executor:
         runs the batches of particles; other readings run in one piece and leave it alone.
     progress:
-        called with (steps done, steps) after every training step; with (batches done, batches) of particles.
+        called with (steps done, steps) after every training step; with (batches done, batches) of particles, and
+        (statements done, statements) of the program of a real network with other blocks or optimizers.
     samples, batches:
-        particles in a batch, and independent batches, of which outputs are the mean.
+        particles in a batch, and independent batches, of which outputs are the mean. By default 4096, or 1024 for
+        updates that average over pairs of particles (tp.Adam, and tp.SignSGD on batches).
     dtype:
         "float64" or "float32", for ``"conditioned"``.
 
@@ -75,25 +82,32 @@ def train(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: Any, wi
     MemoryError
         before the work, where it cannot fit.
     """
-    for name, value, kind in (("net", net, ResNet), ("task", task, Task), ("opt", opt, SGD),
-                              ("scale", scale, DepthScaling)):
-        if not isinstance(value, kind):
-            raise ValueError(f"{name}: {value!r} given; allowed is a tp.{kind.__name__}")
+    for name, value, kinds in (("net", net, (ResNet,)), ("task", task, (Task,)), ("opt", opt, OPTIMIZERS),
+                               ("scale", scale, (DepthScaling,))):
+        if not isinstance(value, kinds):
+            names = " or ".join(f"tp.{kind.__name__}" for kind in kinds)
+            raise ValueError(f"{name}: {value!r} given; allowed is a {names}")
     layers = _checks.positive_integer("depth", depth, infinite=True)
     n = _checks.positive_integer("width", width, infinite=True)
-    method = _method(_checks.choice("method", method, METHODS), layers, n, _is_plain(net))
-    if method not in SAMPLED and layers is not None:
-        net.require_plain(f"method={method!r}", trained_ends=True)
+    plain = _is_plain(net) and isinstance(opt, SGD)
+    method = _method(_checks.choice("method", method, METHODS), layers, n, plain)
+    from_program = layers is not None and (method in SAMPLED or method == "dense" and not plain)
+    if not from_program:
+        _require_sums_of_outer_products(opt, method)
+        if layers is not None:
+            net.require_plain(f"method={method!r}", trained_ends=True)
     opt.schedule(task.steps)
+    _require_numbers(opt)
     scale._require_numbers()
     if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or seed < 0:
         raise ValueError(f"seed: {seed!r} given; allowed is a whole number of at least 0")
     times = _layer_times(keep_nodes, layers)
-    if method in SAMPLED and layers is not None:
+    if from_program and layers is not None:
         job, keep = Job(net, task, opt, scale, layers), keep_nodes is not None
         if n is not None:
-            return train_conditioned(job, n, seed, dtype, _or_all(times, layers), keep)
+            return train_real(job, method, n, seed, dtype, _or_all(times, layers), keep, progress)
         return train_particles(job, samples, batches, seed, _or_all(times, layers), keep, executor, progress)
+    assert isinstance(opt, SGD)
     if method == "dense":
         return _dense(net, task, opt, scale, layers, n, seed, times, keep_nodes, progress)
     if method == "coefficients":
@@ -101,6 +115,19 @@ def train(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: Any, wi
     if method == "reflection":
         return _reflection(net, task, opt, scale, layers, times, keep_nodes, progress)
     return _collocation(net, task, opt, scale, times, keep_nodes, progress)
+
+
+def _require_sums_of_outer_products(opt: Optimizer, method: str) -> None:
+    if not isinstance(opt, SGD):
+        raise ValueError(f"opt: {opt!r} given; method={method!r} takes a tp.SGD, whose updates are sums of outer "
+                         "products; allowed for functions of their entries (tp.SignSGD, tp.Adam) are, at finite depth, "
+                         "'particles', and 'conditioned' and 'dense' at finite width")
+
+
+def _require_numbers(opt: Optimizer) -> None:
+    symbols = [str(value) for value in vars(opt).values() if isinstance(value, sp.Expr) and value.free_symbols]
+    if symbols:
+        raise ValueError(f"opt: {opt!r} given; training takes numbers for {', '.join(symbols)}")
 
 
 def _is_plain(net: ResNet) -> bool:
