@@ -147,7 +147,7 @@ class CollocationMedium:
         """Passengers of a packed medium: where they end is linear in where they start, which spans at most d_in
         dimensions, so that a basis is carried."""
         weights, basis = spanned(np.concatenate([start.p, start.s], axis=1))
-        ended = [self._sweep(True, step, Rows(*np.split(row[None], 2, axis=1))) for row in basis]
+        ended = [self._sweep(True, step, Rows(*np.split(row[None], 2, axis=1)), store=False) for row in basis]
         return Rows(weights @ np.concatenate([rows.p for rows in ended]),
                     weights @ np.concatenate([rows.s for rows in ended]))
 
