@@ -25,6 +25,7 @@ from .programs.builders import program as program
 from .programs.program import Program as Program
 from .solvers import CauchyDifferences as CauchyDifferences, cauchy_differences as cauchy_differences
 from .solvers import Convergence as Convergence, Run as Run, convergence as convergence, train as train
+from .solvers import GradientCorrelation as GradientCorrelation, gradient_correlation as gradient_correlation
 from .solvers import GradientFlow as GradientFlow, gradient_flow as gradient_flow, tangent_kernel as tangent_kernel
 from .solvers import Transfer as Transfer, transfer as transfer
 

@@ -70,16 +70,8 @@ def derive_block_kernels(net: ResNet) -> DerivedKernels:
     a matrix does, use a matrix twice or share it between layers, mix products in one function, or have outputs
     whose mean is not zero.
     """
-    statements, value = net._written()
-    reading = _Reading(block_name(net.block))
-    for statement in statements:
-        reading.named[statement.target] = reading.read(statement.value)
-    output = reading.read(value)
-    if X in output.free_symbols:
-        raise reading.refusal("its output contains the stream itself; what it adds must have gone through a matrix")
-    if sp.simplify(reading.mean(output)) != 0:
-        raise reading.refusal("its output has a mean that is not zero; allowed are blocks that end with a matrix or "
-                              "subtract the mean over coordinates")
+    reading = Reading(block_name(net.block))
+    output = reading.read_block(net)
     return DerivedKernels(reading.overlap(output), reading.tangents(output))
 
 
@@ -90,8 +82,10 @@ class Product(NamedTuple):
     tangents: dict[str, sp.Expr]
 
 
-class _Reading:
+class Reading:
     """Vectors of a block as functions of fresh products, scalars as functions of the slot's overlaps."""
+
+    powers_of_stream_only = True  # of other functions of its coordinates means are not known
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -102,6 +96,19 @@ class _Reading:
 
     def refusal(self, why: str) -> ValueError:
         return ValueError(f"block: {self.name} given, and it does not close on kernels: {why}")
+
+    def read_block(self, net: ResNet) -> sp.Expr:
+        """What the block of ``net`` adds to the stream."""
+        statements, value = net._written()
+        for statement in statements:
+            self.named[statement.target] = self.read(statement.value)
+        output = self.read(value)
+        if X in output.free_symbols:
+            raise self.refusal("its output contains the stream itself; what it adds must have gone through a matrix")
+        if sp.simplify(self.mean(output)) != 0:
+            raise self.refusal("its output has a mean that is not zero; allowed are blocks that end with a matrix or "
+                               "subtract the mean over coordinates")
+        return output
 
     def read(self, value: sp.Expr) -> sp.Expr:
         if isinstance(value, Vec):
@@ -184,7 +191,8 @@ class _Reading:
             raise self.refusal("one of its functions mixes several products, or a product and a mean")
         for _, factors in terms:
             of_stream = factors.get(X, H)
-            if X in factors and len(factors) > 1 or not of_stream.is_polynomial(H) or sp.degree(of_stream, H) > power:
+            if self.powers_of_stream_only and (X in factors and len(factors) > 1 or not of_stream.is_polynomial(H)
+                                               or sp.degree(of_stream, H) > power):
                 raise self.refusal("it acts on the stream before a fresh random matrix does ('pre'), and means over "
                                    "the stream's coordinates are no functions of overlaps")
         return terms

@@ -1,5 +1,6 @@
 """Fast exact readings of residual networks, and ``train``, which chooses among all readings."""
 
+from .between_layers import GradientCorrelation as GradientCorrelation, gradient_correlation as gradient_correlation
 from .cauchy import CauchyDifferences as CauchyDifferences, Suprema as Suprema, cauchy_differences as cauchy_differences
 from .convergence import Convergence as Convergence, convergence as convergence
 from .gradient_flow import GradientFlow as GradientFlow, gradient_flow as gradient_flow

@@ -28,9 +28,9 @@ class DerivedBlock:
     def __init__(self, net: ResNet) -> None:
         kernels = derive_block_kernels(net)
         self.has_diagonal = any(expression != 0 for expression in kernels.diagonal)
-        self._forward = _compiled(kernels.forward)
-        self._backward = _compiled(kernels.backward)
-        self._diagonal = _compiled(kernels.diagonal)
+        self._forward = compiled(kernels.forward)
+        self._backward = compiled(kernels.backward)
+        self._diagonal = compiled(kernels.diagonal)
 
     def forward(self, pairs: Pairs) -> Three:
         return _evaluated(self._forward, pairs)
@@ -52,7 +52,7 @@ def kernels_of(net: ResNet) -> BlockKernels:
     return LinearBlock()
 
 
-def _compiled(expressions: tuple[sp.Expr, ...]) -> Callable[..., Any]:
+def compiled(expressions: tuple[sp.Expr, ...]) -> Callable[..., Any]:
     functions: dict[str, Callable[..., Any]] = {}
     names: dict[tuple[Any, ...], Any] = {}
 

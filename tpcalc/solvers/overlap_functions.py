@@ -42,11 +42,13 @@ def overlap_function(f: sp.Expr, g: sp.Expr, j: int, k: int) -> OverlapFunction:
 
 @lru_cache(maxsize=None)
 def mean_function(f: sp.Expr, j: int) -> MeanFunction:
-    """E[f^(j)(u)]; j even where f has a kink. Raises as ``overlap_function``."""
+    """E[f^(j)(u)]; j up to 2 where f has a kink. Raises as ``overlap_function``."""
     if f.has(*KINKS):
-        bend = slopes(f)[1]
+        slope, bend = slopes(f)
         if j == 0:
             return lambda p: bend * np.sqrt(2 * p / np.pi)
+        if j == 1:
+            return lambda p: np.full(np.shape(p), slope)
         if j == 2:
             return lambda p: bend * np.sqrt(2 / (np.pi * np.maximum(p, TINY)))
         raise _no_formula(j, 0)

@@ -1,0 +1,61 @@
+"""Correlations of gradients between layers against gradients of particles, which know nothing of kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tpcalc as tp
+from tpcalc.interpreters import ParticleRun, run_particles
+from tpcalc.programs.builders import vector
+from tpcalc.solvers.sampled import Job
+
+TASK, DEPTHS = tp.Task([1, 0.8, -0.6], [1, -0.7, 0.5]), (16, 32, 64)
+GRADIENTS = {"post": {"W": ("dh", "x")}, "pre": {"W": ("dx", "z")}, "mlp": {"W1": ("dh", "x"), "W2": ("dx", "z")}}
+
+
+def trained(net: tp.ResNet, depth: int, samples: int, batches: int) -> ParticleRun:
+    job = Job(net, TASK, tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), depth)
+    return run_particles(job.program(), job.sizes(), job.data(), samples, batches=batches)
+
+
+def neighbours(run: ParticleRun, depth: int, of: tuple[str, str], t: int) -> np.ndarray:
+    """The correlation of d (x) y in layers l and l + 1, mean over l, in every batch."""
+    found = []
+    for batch in run.batches:
+        d, y = (np.array([batch.vectors[vector(name)[t, l - (name == "x")]] for l in range(1, depth + 1)])
+                for name in of)
+        own, shared = (np.prod([np.mean(v[:depth - k] * v[k:], axis=1) for v in (d, y)], axis=0) for k in (0, 1))
+        found.append(np.mean(shared / np.sqrt(own[1:] * own[:-1])))
+    return np.array(found)
+
+
+def derived(net: tp.ResNet, run: ParticleRun, depth: int, matrix: str, t: int) -> float:
+    """The mean over layers, at the variances that the stream has there."""
+    streams = [vector("x")[t, l] for l in range(0, depth, 4)]
+    return float(np.mean([tp.gradient_correlation(net, run.bracket(x, x))[matrix].value for x in streams]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("phi, block", [("linear", "post"), ("relu", "post"), ("abs", "post"), ("tanh", "post"),
+                                        ("relu", "pre"), ("tanh", "mlp"), ("relu", "mlp")])
+def test_derived_correlations_are_the_limit_of_measured_ones(phi: str, block: str) -> None:
+    """Extrapolated in 1/L, before and after two updates."""
+    net, batches = tp.ResNet(phi, block=block), 6
+    runs = [trained(net, depth, 4096, batches) for depth in DEPTHS]
+    of = {"W": ("dx", "x")} if phi == "linear" else GRADIENTS[block]
+    for matrix, pair in of.items():
+        for t in (0, 2):
+            a, b, c = (neighbours(run, depth, pair, t) for run, depth in zip(runs, DEPTHS))
+            limit = (8 * c - 6 * b + a) / 3
+            error = np.std(limit, ddof=1) / np.sqrt(batches)
+            off = np.mean(limit) - derived(net, runs[-1], DEPTHS[-1], matrix, t)
+            assert error < 0.006 and abs(off) < 4 * error + 0.001, (matrix, t, off, error)
+
+
+def test_abs_decorrelates_relu_halves_and_linear_does_not() -> None:
+    """At one depth, to what 1/L leaves."""
+    for phi, of in (("linear", ("dx", "x")), ("relu", ("dh", "x")), ("abs", ("dh", "x"))):
+        net = tp.ResNet(phi)
+        found = np.mean(neighbours(trained(net, 32, 1024, 2), 32, of, 2))
+        assert abs(found - tp.gradient_correlation(net)["W"].value) < 0.05

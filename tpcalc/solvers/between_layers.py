@@ -1,0 +1,44 @@
+"""How alike the gradients of neighbouring blocks are, in numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import sympy as sp
+
+from .. import _checks
+from ..calculus.between_layers import derive_gradient_correlation
+from ..programs import ResNet
+from .block_kernels import compiled
+
+
+@dataclass(frozen=True)
+class GradientCorrelation:
+    """Of one matrix of a block: ``expression``, in the symbol ``C_aa`` for the variance of the stream, and its ``value`` at the one given."""
+
+    expression: sp.Expr
+    value: float
+
+
+def gradient_correlation(net: ResNet, variance: float = 1.0) -> dict[str, GradientCorrelation]:
+    """The correlation of the gradients of neighbouring blocks, by matrix, at infinite width and depth.
+
+    For two layers l != l' next to each other, one input, and alpha = gamma = 1/2: <G^l, G^l'> / <G^l, G^l> of the
+    gradients G^l of a matrix of the block. 1: neighbours learn the same; 0: their gradients are orthogonal.
+    variance: <x|x> of the stream, where the block is.
+
+    It is derived from the block's statements (``tpcalc.calculus.between_layers``), closed where a closed form is
+    found, by quadrature elsewhere. Raises ``ValueError`` for a variance that is not positive, and with the reason
+    for blocks and activations that it cannot read. Source: paper B, appendix J.
+    """
+    if not isinstance(net, ResNet):
+        raise ValueError(f"net: {net!r} given; allowed is a tp.ResNet")
+    at = float(_checks.finite_array("variance", variance)) if np.ndim(variance) == 0 else 0.0
+    if at <= 0:
+        raise ValueError(f"variance: {variance!r} given; allowed is a positive number")
+    derived = derive_gradient_correlation(net)
+    values = compiled(tuple(derived.values()))(at, at, at, 1.0, 1.0, 1.0)
+    return {name: GradientCorrelation(expression, float(value))
+            for (name, expression), value in zip(derived.items(), values)}
+
