@@ -42,7 +42,7 @@ def derive_gradient_correlation(net: ResNet) -> dict[str, sp.Expr]:
     here = {C: P, Q: P, RP: sp.Integer(1), RQ: sp.Integer(1)}
     found = {}
     for name, theta in tangents.items():
-        shared, own = (_closed(_independent(theta.xreplace({**here, R: rho}))) for rho in (sp.Integer(0), sp.Integer(1)))
+        shared, own = (_closed(_independent(theta.xreplace({**here, R: rho}))) for rho in (sp.S.Zero, sp.S.One))
         found[name] = sp.simplify(shared / own)
     return found
 

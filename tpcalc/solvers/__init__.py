@@ -1,10 +1,12 @@
 """Fast exact readings of residual networks, and ``train``, which chooses among all readings."""
 
-from .between_layers import GradientCorrelation as GradientCorrelation, gradient_correlation as gradient_correlation
+from .between_layers import GradientCorrelation as GradientCorrelation
+from .between_layers import gradient_correlation as gradient_correlation
 from .cauchy import CauchyDifferences as CauchyDifferences, Suprema as Suprema, cauchy_differences as cauchy_differences
 from .convergence import Convergence as Convergence, convergence as convergence
 from .gradient_flow import GradientFlow as GradientFlow, gradient_flow as gradient_flow
 from .run import Run as Run
+from .short_pieces import ShortPieces as ShortPieces, short_pieces as short_pieces
 from .tangent import tangent_kernel as tangent_kernel
 from .train import train as train
 from .transfer import Transfer as Transfer, transfer as transfer

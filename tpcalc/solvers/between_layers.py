@@ -15,7 +15,10 @@ from .block_kernels import compiled
 
 @dataclass(frozen=True)
 class GradientCorrelation:
-    """Of one matrix of a block: ``expression``, in the symbol ``C_aa`` for the variance of the stream, and its ``value`` at the one given."""
+    """Of one matrix of a block.
+
+    expression: in the symbol ``C_aa``, the variance of the stream; value: at the variance given.
+    """
 
     expression: sp.Expr
     value: float
@@ -41,4 +44,3 @@ def gradient_correlation(net: ResNet, variance: float = 1.0) -> dict[str, Gradie
     values = compiled(tuple(derived.values()))(at, at, at, 1.0, 1.0, 1.0)
     return {name: GradientCorrelation(expression, float(value))
             for (name, expression), value in zip(derived.items(), values)}
-
