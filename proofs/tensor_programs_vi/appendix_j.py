@@ -68,10 +68,10 @@ ENTRY = Entry(
     title="even activations decorrelate gradients of neighbouring blocks",
     source="Tensor Programs VI, appendix J.3",
     says="In the limit $\\delta h^l = \\phi'(h^l)\\, \\delta x^l$, with $\\delta x$ continuous in layer time and $h$ "
-         "independent from layer to layer: gradients share the factor $E \\phi'(u) \\phi'(v)$, $u$ and $v$ independent, "
-         "and $\\phi'$ is odd where $\\phi$ is even. That *features* are then as diverse as can be does not follow: "
-         "updates meet $\\phi'$ once more in the forward pass, and add $E \\phi'(u_t) \\phi'(u_s)$ of "
-         "the same direction in every layer.",
+         "independent from layer to layer: gradients share the factor $E \\phi'(u) \\phi'(v)$, $u$ and $v$ "
+         "independent, and $\\phi'$ is odd where $\\phi$ is even. That *features* are then as diverse as can be does "
+         "not follow: updates meet $\\phi'$ once more in the forward pass, and add $E \\phi'(u_t) \\phi'(u_s)$ of the "
+         "same direction in every layer.",
     statement=lambda: Equations((Equation(SLOPES, sp.Integer(0)),)),
     assumptions=("$\\alpha = \\gamma = 1/2$, width to infinity, then depth", "one matrix a block, $\\phi$ after it",
                  "$\\phi'$ is any odd function, here $F(u) - F(-u)$, of finite mean"),

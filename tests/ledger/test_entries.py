@@ -31,7 +31,7 @@ def test_statuses(ledger: Ledger) -> None:
                        "proposition_c4", "theorem_d3", "one_step"}
     derived = {key.split("/")[1] for key, status in found.items() if status.startswith("derived")}
     assert derived >= {"outer_product", "remark_e1", "operators", "parameter_update", "ket_equations", "lemma_d1",
-                       "lemma_c3", "recursion_h3", "reflection_form", "one_step", "one_step_finite_depth",
+                       "lemma_c3", "appendix_j", "recursion_h3", "reflection_form", "one_step", "one_step_finite_depth",
                        "block_densities"}
     throughout = {key.split("/")[1] for key, status in found.items() if status.startswith("derived throughout")}
     assert throughout == {"outer_product", "remark_e1", "operators", "parameter_update",  # no master theorem in them

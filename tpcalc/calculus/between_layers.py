@@ -35,7 +35,7 @@ def derive_gradient_correlation(net: ResNet) -> dict[str, sp.Expr]:
     that act on the stream first, at initialisation, where it is Gaussian.
 
     Raises ``ValueError`` as ``derive_block_kernels``, except for acting on the stream first. Source: paper B,
-    appendix J, whose argument this is for phi'; the overlaps are those of the action principle.
+    appendix J [tensor_programs_vi/appendix_j], whose argument this is for phi'.
     """
     reading = _AtInitialisation(block_name(net.block))
     tangents = reading.tangents(reading.read_block(net))

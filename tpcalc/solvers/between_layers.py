@@ -33,7 +33,7 @@ def gradient_correlation(net: ResNet, variance: float = 1.0) -> dict[str, Gradie
 
     It is derived from the block's statements (``tpcalc.calculus.between_layers``), closed where a closed form is
     found, by quadrature elsewhere. Raises ``ValueError`` for a variance that is not positive, and with the reason
-    for blocks and activations that it cannot read. Source: paper B, appendix J.
+    for blocks and activations that it cannot read. Source: paper B, appendix J [tensor_programs_vi/appendix_j].
     """
     if not isinstance(net, ResNet):
         raise ValueError(f"net: {net!r} given; allowed is a tp.ResNet")
