@@ -59,3 +59,19 @@ def test_abs_decorrelates_relu_halves_and_linear_does_not() -> None:
         net = tp.ResNet(phi)
         found = np.mean(neighbours(trained(net, 32, 1024, 2), 32, of, 2))
         assert abs(found - tp.gradient_correlation(net)["W"].value) < 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("phi", ["relu", "abs"])
+def test_feature_differences_of_particles_approach_the_limit(phi: str) -> None:
+    """d(eps)^2 at step 2, extrapolated in 1/L; every piece is some whole layers."""
+    net, opt, scale, eps = tp.ResNet(phi), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), np.array([1 / 8, 1 / 2])
+    limit = tp.train(net, TASK, opt, scale, tp.oo, keep_nodes="all").feature_difference(2, 0.25, eps)
+    found = []
+    for seed in range(4):
+        a, b, c = (tp.train(net, TASK, opt, scale, depth, seed=seed, keep_nodes="all", batches=5)
+                   .feature_difference(2, 0.25, eps)**2 for depth in DEPTHS)
+        found.append((8 * c - 6 * b + a) / 3)
+    error = np.std(found, axis=0, ddof=1) / 2
+    off = np.abs(np.mean(found, axis=0) - limit**2)
+    assert np.all(error < 0.04 * limit**2) and np.all(off < 4 * error), (off, error, limit**2)
