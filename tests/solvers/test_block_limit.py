@@ -181,3 +181,13 @@ def test_real_networks_converge_to_it(net: tp.ResNet, opt: tp.SGD) -> None:
     found = np.array([2 * real(48, k) - real(24, k + 100) for k in range(16)])
     z = (found.mean(axis=0) - outputs(net, opt=opt)) / (found.std(axis=0, ddof=1) / 4)
     assert np.max(np.abs(z)) < 3.5
+
+
+@pytest.mark.parametrize("phi", ["relu", "abs"])
+def test_repeated_inputs_need_few_elements(phi: str) -> None:
+    """At r = 1 the arcsine has half of its digits: iterations stop falling there, and shorter elements do not help."""
+    net, scale, targets = tp.ResNet(phi), tp.DepthScaling(), [1, -1, 1, -1, 1, -1]
+    long, short = (tp.train(net, tp.Task(np.ones(steps), targets[:steps]), tp.SGD(0.5), scale, tp.oo, keep_nodes="all")
+                   for steps in (6, 4))
+    assert len(long.layer_times) < 400 and long.error_estimate < 1e-9
+    np.testing.assert_allclose(long.outputs[:4], short.outputs, rtol=0, atol=long.error_estimate + short.error_estimate)

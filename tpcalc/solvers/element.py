@@ -22,6 +22,7 @@ ITERATIONS = 40        # a contraction that needs more loses digits
 UNCHECKED = 10         # iterations before the first look at the change: no element is so short
 SETTLED = 2e-14        # a change this small: the next, a superlinear iteration's, would be round-off
 STAGNANT = 2e-13       # changes that stop falling below this are round-off
+KINKED = 1e-10         # the same of nonlinear blocks: where r = 1, the arcsine of r has half of its digits
 UNRESOLVED = 1e-2      # last Chebyshev coefficients relative to the values: later steps would be nonsense
 COMPOSED = 30          # rows of earlier steps for every row of the step, up to which operators are composed
 LARGEST = 2400         # unknowns of a row up to which one factorisation costs less than a Krylov space
@@ -158,6 +159,7 @@ class Element:
         state = np.repeat(start[None], len(self.integral), axis=0) if near is None else near
         slope = np.zeros_like(state)
         own = None
+        stagnant = KINKED if self.law.linear is None else STAGNANT
         before = np.inf
         for iteration in range(ITERATIONS):
             p = state[..., :wide]
@@ -183,9 +185,9 @@ class Element:
             size, change = np.maximum.reduceat(largest, parts, axis=1)
             now = float((change / (size + TINY)).max())
             state = new
-            if not np.isfinite(now) or (iteration > UNCHECKED + 1 and now > before > STAGNANT):
+            if not np.isfinite(now) or (iteration > UNCHECKED + 1 and now > before > stagnant):
                 return None
-            if now <= SETTLED or (now <= STAGNANT and now > before / 2):
+            if now <= SETTLED or (now <= stagnant and now > before / 2):
                 return Solved(state, r, c, own, rates)
             before = now
         return None
