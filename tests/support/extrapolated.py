@@ -12,40 +12,47 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.interpreters import run_particles
-from tpcalc.programs.builders import L, T
-from tpcalc.programs.indices import t
+from tpcalc.programs.blocks import vector
+from tpcalc.programs.builders import BATCH, L, T
+from tpcalc.programs.indices import i, t
 from tpcalc.programs.language import Family, Scal, Vec
-from tpcalc.programs.program import Assign, Loop, Program
+from tpcalc.programs.program import Assign, Loop, Program, Statement
 
 RUNS = ((1, 4096, 2), (2, 4096, 5), (4, 4096, 5), (1, 1024, 6))  # multiple of the depth, particles, batches a round
 # of their means: three depths leave a remainder of order L^-3, and the bias of order 1/M is taken off at depth L
 WEIGHTS = np.array([1, -6, 8, 0]) / 3 + np.array([1, 0, 0, -1]) / 3
 
 
-def with_inputs(net: tp.ResNet, opt: tp.SGD, scale: tp.DepthScaling, d_in: int) -> Program:
-    """The training program of one sample a step, with d_in inputs xi_k and initial vectors U_k, all independent."""
-    written = tp.program(net, opt, scale)
-    place, loop = next((i, s) for i, s in enumerate(written.body) if isinstance(s, Loop) and s.index == t)
-    first = loop.body[0]
-    assert isinstance(first, Assign) and str(first.target) == "x[t, 0]"
+def with_inputs(net: tp.ResNet, opt: tp.SGD, scale: tp.DepthScaling, d_in: int, batch: bool = False) -> Program:
+    """The training program of one sample a step, or a batch, with d_in inputs xi_k and initial vectors U_k, all
+    independent."""
+    written = tp.program(net, opt, scale, batch=batch)
+    sample = (t, i) if batch else (t,)
     U = tuple(Family(Vec, f"U{k}")() for k in range(d_in))
-    xi = tuple(Family(Scal, f"xi{k}")[t] for k in range(d_in))
-    entry = Assign(first.target, sp.Add(*(x * u for x, u in zip(xi, U))))
-    body = list(written.body)
-    body[place] = replace(loop, body=(entry, *loop.body[1:]))
-    old = Family(Scal, "xi", r"\xi")[t]
-    return replace(written, vectors=(*U, *written.vectors[1:]), data=(*xi, *(d for d in written.data if d != old)),
-                   body=tuple(body))
+    xi = tuple(Family(Scal, f"xi{k}")[sample] for k in range(d_in))
+    entry = Assign(vector("x")[(*sample, 0)], sp.Add(*(x * u for x, u in zip(xi, U))))
+
+    def entered(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+        return tuple(replace(s, body=entered(s.body)) if isinstance(s, Loop) else
+                     entry if s.target == entry.target else s for s in body)
+
+    old = Family(Scal, "xi", r"\xi")[sample]
+    changed = replace(written, vectors=(*U, *written.vectors[1:]), data=(*xi, *(d for d in written.data if d != old)),
+                      body=entered(written.body))
+    assert changed.body != written.body
+    return changed
 
 
 def particle_outputs(net: tp.ResNet, task: tp.Task, opt: tp.SGD, scale: tp.DepthScaling, depth: int, samples: int,
                      batches: int, seed: int) -> np.ndarray:
-    """f_1, f_2, ... of every batch, shape (batches, steps - 1)."""
-    inputs, y = task.inputs[:, 0], task.targets.ravel()
-    data = {"y": y, **{f"xi{k}": inputs[:, k] for k in range(inputs.shape[1])}}
-    run = run_particles(with_inputs(net, opt, scale, inputs.shape[1]), {T: len(y), L: depth}, data, samples, seed,
-                        batches, keep=())
-    return np.array([batch.series("f")[1:] for batch in run.batches])
+    """f_1, f_2, ... of every batch, shape (batches, (steps - 1) * samples of a step)."""
+    batched = task.batch > 1
+    shape = (task.steps, task.batch) if batched else (task.steps,)
+    data = {"y": task.targets.reshape(shape), **{f"xi{k}": task.inputs[..., k].reshape(shape)
+                                                 for k in range(task.d_in)}}
+    sizes = {T: task.steps, L: depth, **({BATCH: task.batch} if batched else {})}
+    run = run_particles(with_inputs(net, opt, scale, task.d_in, batched), sizes, data, samples, seed, batches, keep=())
+    return np.array([batch.series("f")[1:].ravel() for batch in run.batches])
 
 
 def one_round(net: tp.ResNet, task: tp.Task, opt: tp.SGD, scale: tp.DepthScaling, depth: int,
