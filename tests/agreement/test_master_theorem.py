@@ -19,12 +19,14 @@ from tpcalc.interpreters.conditioned import run_conditioned
 from tpcalc.interpreters.particles import run_particles
 from tpcalc.interpreters.program_coefficients import read_program_coefficients
 from tpcalc.interpreters.vectors import run_program
-from tpcalc.programs.builders import L, T
+from tpcalc.programs.builders import L, T, vector
 from tpcalc.programs.program import Program
 from tpcalc.testing.programs import ProgramExample
 
 FALSE_ALARM = 1e-6  # of a whole test; seeds and examples are fixed
 DATA = dict(xi=np.array([1.0, 0.8, -0.6]), y=np.array([1.0, -0.7, 0.5]))
+SIN = sp.sin(sp.Symbol("x", real=True) + sp.Rational(1, 2))
+FIVE = ("tanh", "relu", "abs", "erf", SIN)  # the last is a user's
 
 
 def brackets(reading: Any, vectors: Any) -> np.ndarray:
@@ -61,6 +63,22 @@ def test_sampled_products_have_the_law_of_real_networks_more_closely(example: Pr
     assert_same_law(example, 250, 40)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("phi", FIVE, ids=str)
+def test_trainings_of_narrow_networks_have_one_law(phi: Any) -> None:
+    """f, features and gradients of a whole training at n = 6, where every effect of the width is large."""
+    program = tp.program(tp.ResNet(phi), tp.SGD(0.7, momentum=0.5), tp.DepthScaling())
+    ends = [vector(name)[t, l] for t in range(3) for name, l in (("x", 4), ("dx", 0))]
+
+    def sample(run: Callable[..., Any]) -> np.ndarray:
+        runs = [run(program, {T: 3, L: 4}, DATA, width=6, seed=seed) for seed in range(150)]
+        return np.array([[*one.series("f"), *(one.bracket(v, v) for v in ends)] for one in runs])
+
+    dense, ours = (sample(run) for run in (run_program, run_conditioned))
+    for one, two in zip(dense.T, ours.T):
+        assert stats.ks_2samp(one, two).pvalue > FALSE_ALARM / (5 * dense.shape[1])
+
+
 @settings(max_examples=25, derandomize=True)
 @given(nonlinear_programs(max_statements=7, max_steps=3))
 def test_wide_networks_tend_to_particles(example: ProgramExample) -> None:
@@ -82,8 +100,7 @@ def outputs(program: Program, run: Callable[..., Any], seeds: int, size: int) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("phi", ["tanh", "relu", "abs", "erf", sp.sin(sp.Symbol("x", real=True) + sp.Rational(1, 2))],
-                         ids=str)
+@pytest.mark.parametrize("phi", FIVE, ids=str)
 def test_the_distance_to_particles_falls_like_one_over_the_root_of_the_width(phi: Any) -> None:
     program = tp.program(tp.ResNet(phi), tp.SGD(0.7), tp.DepthScaling())
     limit = run_particles(program, {T: 3, L: 4}, DATA, samples=2**16, batches=16, keep=()).series("f")[1:]
@@ -106,7 +123,6 @@ def test_particles_tend_to_the_exact_limit_and_real_networks_to_particles() -> N
 
 
 # f_1, f_2, f_3 at infinite depth on four steps, from kernels of the Gaussian residual stream, without sampling
-SIN = sp.sin(sp.Symbol("x", real=True) + sp.Rational(1, 2))
 INFINITE_DEPTH = {("post", "tanh"): (0.53060, -0.01838, -0.10760), ("post", "sin"): (0.59861, 0.00160, 0.01138),
                   ("post", "abs"): (0.813409, 0.111616, -0.048224), ("mlp", "tanh"): (0.894931, 0.033056, -0.142587),
                   ("mlp", "relu"): (1.170172, -0.001622, -0.184617)}

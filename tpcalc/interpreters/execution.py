@@ -12,13 +12,17 @@ import numpy as np
 import sympy as sp
 from sympy.core.function import Application
 
+from .. import _checks
 from ..errors import Divergence
+from ..programs.activations import UNREAL
 from ..programs.language import LossDerivative, Mat, MatVec, Member, Outer, Scal, Transpose, Vec, kind
 from ..programs.program import Assign, Program
 from .given import Data, Number, Numbers, sizes_of
 from .registry import Registry, UnhandledNode
 
 RULES = Registry("execution")
+PER_STATEMENT = 1700  # bytes, measured
+VALUELESS = (sp.DiracDelta, sp.Derivative, *map(type, UNREAL))
 
 
 @dataclass(frozen=True)
@@ -82,11 +86,26 @@ class Execution(ABC):
         self.program, self.numbers = program, Numbers(exact)
         numeric = sizes_of(program, sizes)
         self.data = Data(program, data, loss, self.numbers)
+        count = program.count(numeric)
+        _checks.memory(PER_STATEMENT * count, f"program {program.name} with {count} statements", "take smaller sizes")
         self.statements: tuple[Assign, ...] = tuple(program.unroll(numeric))
         self.statement: Assign | None = None
         self.assigned: dict[Member, Any] = {}
+        known: set[Member] = set()
         for self.statement in self.statements:
             self.data.check(self.statement)
+            self._check(self.statement, known)
+            known.add(self.statement.target)
+
+    def _check(self, statement: Assign, known: set[Member]) -> None:
+        """Raise before the work for a statement that reads what is not there yet, and for what has no value: an order
+        that holds at small sizes may not at these."""
+        among = (*self.program.vectors, *self.program.matrices, *self.program.data)
+        for member in statement.value.atoms(Member):
+            if member not in known and not self.given(member, among):
+                raise self._missing(member)
+        for node in statement.value.atoms(*VALUELESS):
+            self.refuse(node, "it is no real number, or the derivative of a function that has none")
 
     def run(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Execute every statement; raises ``Divergence`` naming the first value that is not finite.
@@ -130,10 +149,12 @@ class Execution(ABC):
         if member in self.assigned:
             return self.assigned[member]
         if not self.given(member, among):
-            place = "" if self.statement is None else f"{self.statement.target} := {self.statement.value} reads "
-            raise ValueError(f"program {self.program.name}: {place}{member}, which is neither given nor "
-                             "assigned before")
+            raise self._missing(member)
         return first(member)
+
+    def _missing(self, member: Member) -> ValueError:
+        place = "" if self.statement is None else f"{self.statement.target} := {self.statement.value} reads "
+        return ValueError(f"program {self.program.name}: {place}{member}, which is neither given nor assigned before")
 
     def apply(self, operator: Operator, vector: Any, expression: sp.Expr) -> Any:
         """The matrix times the vector, which ``expression`` stands for: (u v^T / n) y = u <v|y>."""

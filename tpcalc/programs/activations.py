@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any, Callable
 
 import sympy as sp
+from sympy.calculus.singularities import singularities
 
 _H = sp.Symbol("h", real=True)
+UNREAL = (sp.I, sp.zoo, sp.nan, sp.oo, -sp.oo)
 NAMED: dict[str, sp.Expr] = {
     "linear": _H,
     "relu": sp.Max(_H, 0),
@@ -23,8 +25,27 @@ def activation(phi: Any) -> Callable[[sp.Expr], sp.Expr]:
     if not isinstance(expression, sp.Expr) or len(expression.free_symbols) != 1:
         raise ValueError(f"phi: {phi!r} given; allowed are {', '.join(map(repr, NAMED))} or a sympy expression in one "
                          "symbol")
+    if expression.has(*UNREAL):
+        raise ValueError(f"phi: {expression} given; allowed are functions with real values")
     symbol, = expression.free_symbols
     return lambda h: expression.xreplace({symbol: h})
+
+
+def require_finite(phi: Any) -> None:
+    """Raise ``ValueError`` unless phi and its derivative are real and finite for all real arguments, as far as sympy
+    finds their poles: means over Gaussian variables need not exist elsewhere, and samples would not tell."""
+    f = activation(phi)(_H)
+    for order, what in enumerate(("it", "its derivative")):
+        try:
+            value = f.diff(_H, order)
+            poles = singularities(value, _H, sp.S.Reals)
+        except (NotImplementedError, ValueError):
+            poles = sp.S.EmptySet
+        wrong = value.has(sp.DiracDelta, sp.Derivative, *UNREAL)
+        if wrong or poles is not sp.S.EmptySet:
+            where = "" if wrong else f" at h in {poles}"
+            raise ValueError(f"phi: {f} given; {what} is not a finite real function of h{where}; allowed are functions "
+                             "that are finite for all real h, with such a derivative (kinks are allowed)")
 
 
 def is_linear(phi: Any) -> bool:

@@ -27,10 +27,10 @@ def backpropagate(forward: Sequence[Assign], output: Vec, signal: Vec, inputs: S
                   name: Callable[[Vec], Vec], unit: sp.Symbol) -> Backward:
     """From d output = ``signal`` to ``name(v)`` for the inputs and every vector in between that needs one.
 
-    forward: vector statements, each vector assigned once; a product with a matrix stands alone, or times a
-    scalar in a sum. name: the vector that holds the gradient of a vector. unit: the branch multiplier, whose
-    powers are kept out of gradients. Raises ``ValueError`` for statements
-    that it cannot go back through, naming them.
+    forward: vector statements, each vector assigned once; a product of a matrix with a vector that has a name stands
+    alone, or times a scalar in a sum. name: the vector that holds the gradient of a vector. unit: the branch
+    multiplier, whose powers are kept out of gradients. Raises ``ValueError`` for statements that it cannot go back
+    through, naming them.
     """
     found = Backward()
     parts: dict[Vec, list[tuple[sp.Expr, sp.Expr]]] = {output: [(sp.Integer(1), signal)]}
@@ -70,6 +70,9 @@ def _pull_back(found: Backward, statement: Assign, d: Vec, unit: sp.Symbol) -> l
         factor = sp.expand(value).coeff(product)
         if kind(factor) != "scalar" or sp.expand(value - factor * product).has(product):
             raise ValueError(f"{statement.target} := {value}: {product} must be named before a function acts on it")
+        if not isinstance(product.vector, Vec):  # its gradient would have no name to be collected under
+            raise ValueError(f"{statement.target} := {value}: {product.vector} must be named before a matrix acts on "
+                             "it")
         front, number = _apart(factor, unit)
         outer = Outer(product.vector, d) if _transposed(product) else Outer(d, product.vector)
         found.gradients.append((_matrix(product), number * outer))

@@ -42,7 +42,8 @@ class Branch:
     def let(self, name: str, value: sp.Expr) -> Vec:
         """Write ``name := value`` and give the vector back; a vector that has a name keeps it.
 
-        A product with a matrix needs a name before a function acts on it. Raises ``ValueError`` for a name that is
+        A product with a matrix needs a name before a function acts on it, and what is not a vector by itself before a
+        matrix does. Raises ``ValueError`` for a name that is
         taken or starts with d, which marks gradients.
         """
         if isinstance(value, Vec):
@@ -107,10 +108,12 @@ def written(block: Block, branch: Branch, norm: str | None) -> sp.Expr:
 
 
 def is_linear_in_vectors(value: sp.Expr) -> bool:
-    """A sum of vectors and products with matrices, times numbers?"""
+    """A sum of vectors and products of matrices with such sums, times numbers?"""
     for term in sp.Add.make_args(multiplied_out(value)):
         vectors = [f for f in sp.Mul.make_args(term) if f.has(Vec)]
         if len(vectors) != 1 or not isinstance(vectors[0], (Vec, MatVec)):
+            return False
+        if isinstance(vectors[0], MatVec) and not is_linear_in_vectors(vectors[0].vector):
             return False
     return True
 

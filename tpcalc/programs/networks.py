@@ -11,8 +11,10 @@ from .._checks import choice, positive_integer
 from .activations import activation, is_linear
 from .blocks import BLOCKS, Block, Branch, is_linear_in_vectors, mlp, vector, written
 from .indices import l, t
-from .language import MatVec, Vec
+from .language import Mat, MatVec, Vec
 from .program import Assign
+
+STREAM = vector("x")[t, l - 1]  # what a block acts on
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class ResNet:
         return branch.statements, written(block, branch, self.norm)
 
     def _written(self) -> tuple[list[Assign], sp.Expr]:
-        return self.branch(vector("x")[t, l - 1], (t,))
+        return self.branch(STREAM, (t,))
 
     @property
     def is_linear(self) -> bool:
@@ -80,6 +82,7 @@ class ResNet:
         """Raise ``ValueError`` unless this is the linear network with one matrix a block and, but for
         ``trained_ends``, frozen ends."""
         statements, value = self._written()
-        if statements or not isinstance(value, MatVec) or (self.train_ends and not trained_ends):
+        product = isinstance(value, MatVec) and isinstance(value.matrix, Mat) and value.vector == STREAM
+        if statements or not product or (self.train_ends and not trained_ends):
             raise ValueError(f"net: {self!r} given; {what} takes phi='linear', one matrix a block ('post' or 'pre'), "
                              + ("norm=None" if trained_ends else "norm=None and frozen ends"))

@@ -97,12 +97,27 @@ class Program:
                 if isinstance(statement, Assign):
                     yield Assign(_at(statement.target, values), write_out(_at(statement.value, values)))
                     continue
-                first, last = int(_at(statement.first, values)), int(_at(statement.last, values))
-                steps = range(first, last - 1, -1) if statement.descending else range(first, last + 1)
-                for value in steps:
+                for value in _steps(statement, values):
                     yield from walk(statement.body, {**values, statement.index: sp.Integer(value)})
 
         yield from walk(self.body, {size: sp.Integer(value) for size, value in sizes.items()})
+
+    def count(self, sizes: Mapping[sp.Symbol, int]) -> int:
+        """How many assignments ``unroll`` gives, without unrolling loops that are alike at every index."""
+
+        def of(body: tuple[Statement, ...], values: dict[sp.Symbol, sp.Integer]) -> int:
+            total = 0
+            for statement in body:
+                if isinstance(statement, Assign):
+                    total += 1
+                    continue
+                steps, inner = _steps(statement, values), statement.body
+                alike = not any(end.has(statement.index) for end in _ends(inner))
+                each = (of(inner, {**values, statement.index: sp.Integer(k)}) for k in (steps[:1] if alike else steps))
+                total += sum(each) * (len(steps) if alike else 1)
+            return total
+
+        return of(self.body, {size: sp.Integer(value) for size, value in sizes.items()})
 
     def __str__(self) -> str:
         lines = [f"program {self.name}"]
@@ -141,6 +156,18 @@ class Program:
 
     def _repr_latex_(self) -> str:
         return "$\\displaystyle\\begin{aligned}\n" + self.latex() + "\n\\end{aligned}$"
+
+
+def _steps(loop: Loop, values: Mapping[sp.Symbol, sp.Integer]) -> range:
+    first, last = (int(_at(end, values)) for end in (loop.first, loop.last))
+    return range(first, last - 1, -1) if loop.descending else range(first, last + 1)
+
+
+def _ends(body: tuple[Statement, ...]) -> Iterator[sp.Expr]:
+    """The bounds of all loops in a body."""
+    for statement in body:
+        if isinstance(statement, Loop):
+            yield from (statement.first, statement.last, *_ends(statement.body))
 
 
 def _at(expression: sp.Expr, values: Mapping[sp.Symbol, sp.Integer]) -> sp.Expr:

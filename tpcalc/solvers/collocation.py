@@ -267,21 +267,21 @@ def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples:
     Raises ``MemoryError`` where a mesh cannot fit, and ``Divergence``, naming step and layer time, where values
     are not finite or MOST_ELEMENTS elements do not resolve the solution; and where round-off leaves no digit of it.
     """
+    b, fewer = rows_per_step(task, samples), "fewer steps, a smaller batch or a smaller learning rate fit"
+    mesh = Mesh.uniform(1, COARSE)
+    _checks.memory(8 * 12.0 * len(mesh.times) * (b * task.steps)**2, "one element of layer time", fewer)
     rho, w = optimizer.memory(task.steps)
-    b = rows_per_step(task, samples)
     w, rho = update_kernel(w, task, samples), np.repeat(rho, b)
     packed = b == 1 and block.is_linear
 
     def attempt(mesh: Mesh, guess: CollocationMedium | None) -> tuple[Trace, CollocationMedium]:
         kept = 12.0 * len(mesh.times) + (0 if guess is None else 4.0 * len(guess.mesh.times))
         kept *= 5 / 12 if packed else 1  # halves of five matrices a side instead of six whole ones
-        _checks.memory(8 * kept * len(rho)**2, f"{mesh.elements} elements of layer time",
-                       "fewer steps, a smaller batch or a smaller learning rate fit")
+        _checks.memory(8 * kept * len(rho)**2, f"{mesh.elements} elements of layer time", fewer)
         medium = CollocationMedium(mesh, b, noise, drift, rho, w, block, guess, packed)
         with np.errstate(over="ignore", invalid="ignore"):
             return train_rows(task, medium, samples, after_step, ends_memory(train_ends, rho, w)), medium
 
-    mesh = Mesh.uniform(1, COARSE)
     step: int | None
     best = np.inf
     layer: float | None

@@ -17,6 +17,11 @@ from .scatterers import Ends
 from .segments import segments
 
 
+def or_all_layers(layer_times: np.ndarray | None, depth: int) -> np.ndarray:
+    """The given layer times, or those of all nodes."""
+    return np.arange(depth + 1) / depth if layer_times is None else layer_times
+
+
 def nearest_nodes(layer_times: np.ndarray, depth: int) -> np.ndarray:
     """The nodes l = 0..L closest to the given layer times."""
     return np.rint(np.asarray(layer_times) * depth).astype(int)

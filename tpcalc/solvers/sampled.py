@@ -17,12 +17,13 @@ from ..interpreters import Dense, ProgramRun, run_conditioned, run_particles, ru
 from ..interpreters.execution import ProgramDivergence
 from ..parametrizations import DepthScaling
 from ..programs import ResNet, Task
+from ..programs.activations import require_finite
 from ..programs.builders import BATCH, L, T, program, vector
 from ..programs.language import Family, Moment, Scal, Vec
 from ..programs.indices import i
 from ..programs.program import Assign, Loop, Program, Statement
 from ..programs.updates import Optimizer
-from .details import DenseDetails, nearest_nodes
+from .details import DenseDetails, nearest_nodes, or_all_layers
 from .run import Details, Run
 
 Progress = Callable[[int, int], None]
@@ -38,6 +39,9 @@ class Job:
     opt: Optimizer
     scale: DepthScaling
     depth: int
+
+    def __post_init__(self) -> None:
+        require_finite(self.net.phi)
 
     @property
     def probes(self) -> int:
@@ -118,7 +122,7 @@ class SampledDetails:
         return float(np.sqrt(np.mean([batch.difference(row, a, p, length) ** 2 for batch in self.batches])))
 
 
-def train_real(job: Job, method: str, width: int, seed: int, dtype: str, layer_times: np.ndarray, keep: bool,
+def train_real(job: Job, method: str, width: int, seed: int, dtype: str, times: np.ndarray | None, keep: bool,
                progress: Progress | None) -> Run:
     """One real network, dense or conditioned; its error estimate is the scale of what distinguishes two seeds."""
     def solve(keep: bool) -> ProgramRun:
@@ -128,6 +132,7 @@ def train_real(job: Job, method: str, width: int, seed: int, dtype: str, layer_t
         return placed(lambda: run_conditioned(*what, dtype, ("x", "dx") if keep else (), progress))
 
     solution = solve(keep)
+    layer_times = or_all_layers(times, job.depth)
     kept = solution if keep else None  # runs are light: a dense one would hold its matrices
 
     def details() -> Details:
@@ -138,7 +143,7 @@ def train_real(job: Job, method: str, width: int, seed: int, dtype: str, layer_t
                fluctuation, linear=job.linear, details=details)
 
 
-def train_particles(job: Job, samples: int | None, batches: int, seed: int, layer_times: np.ndarray,
+def train_particles(job: Job, samples: int | None, batches: int, seed: int, times: np.ndarray | None,
                     keep: bool, executor: Executor | None, progress: Progress | None) -> Run:
     """The mean over batches of particles; its error estimate is the largest standard error of an output."""
     def solve(keep: bool) -> Any:
@@ -147,6 +152,7 @@ def train_particles(job: Job, samples: int | None, batches: int, seed: int, laye
                                             progress=progress))
 
     solution = solve(keep)
+    layer_times = or_all_layers(times, job.depth)
 
     def details() -> Details:
         known = solution if keep else solve(True)

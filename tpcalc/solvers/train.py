@@ -16,7 +16,7 @@ from ..programs.updates import OPTIMIZERS, Optimizer
 from .block_limit import block_limit
 from .blocks import LinearBlock
 from .collocation import solve_limit
-from .details import BlockDetails, CoefficientDetails, DenseDetails, MediumDetails, nearest_nodes
+from .details import BlockDetails, CoefficientDetails, DenseDetails, MediumDetails, nearest_nodes, or_all_layers
 from .reflection import PackedReflectionMedium, ReflectionMedium
 from .run import Details, Run
 from .sampled import Job, train_particles, train_real
@@ -105,8 +105,8 @@ def train(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, depth: A
     if from_program and layers is not None:
         job, keep = Job(net, task, opt, scale, layers), keep_nodes is not None
         if n is not None:
-            return train_real(job, method, n, seed, dtype, _or_all(times, layers), keep, progress)
-        return train_particles(job, samples, batches, seed, _or_all(times, layers), keep, executor, progress)
+            return train_real(job, method, n, seed, dtype, times, keep, progress)
+        return train_particles(job, samples, batches, seed, times, keep, executor, progress)
     assert isinstance(opt, SGD)
     if method == "dense":
         return _dense(net, task, opt, scale, layers, n, seed, times, keep_nodes, progress)
@@ -163,16 +163,12 @@ def _layer_times(keep_nodes: Any, depth: int | None) -> np.ndarray | None:
     return times if depth is None else nearest_nodes(times, depth) / depth
 
 
-def _or_all(times: np.ndarray | None, depth: int) -> np.ndarray:
-    return np.arange(depth + 1) / depth if times is None else times
-
-
 def _dense(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: int | None, width: int | None, seed: int,
            times: np.ndarray | None, keep_nodes: Any, progress: Progress | None) -> Run:
     if depth is None or width is None:
         raise ValueError("method: 'dense' given with depth=tp.oo; allowed is a finite depth and width")
 
-    nodes = nearest_nodes(_or_all(times, depth), depth)
+    nodes = nearest_nodes(or_all_layers(times, depth), depth)
 
     def solve(keep: bool) -> Any:
         return read_dense(task, opt, scale, depth, width, seed, nodes if keep else None, progress,
@@ -183,7 +179,7 @@ def _dense(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: int | 
     def details() -> Details:
         return DenseDetails(solution if solution.x is not None else solve(True), nodes, depth)
 
-    return Run(task, solution.outputs, solution.probe_outputs, _or_all(times, depth), "dense", depth, width,
+    return Run(task, solution.outputs, solution.probe_outputs, or_all_layers(times, depth), "dense", depth, width,
                solution.fluctuation, details=details)
 
 
@@ -197,7 +193,7 @@ def _coefficients(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth:
     solution = solve()
     kept = solution if keep_nodes is not None else None
     round_off = np.finfo(float).eps * depth * task.steps * max(1.0, float(np.max(np.abs(solution.outputs))))
-    return Run(task, solution.outputs, solution.probe_outputs, _or_all(times, depth), "coefficients", depth, None,
+    return Run(task, solution.outputs, solution.probe_outputs, or_all_layers(times, depth), "coefficients", depth, None,
                round_off, details=lambda: CoefficientDetails(kept or solve()))
 
 
@@ -222,8 +218,8 @@ def _reflection(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: i
     trace, medium = solve(samples)
     kept = medium if keep_nodes is not None else None
     round_off = max(trace.mismatch, np.finfo(float).eps * float(np.max(np.abs(trace.outputs))))
-    return Run(task, trace.outputs, trace.probe_outputs, _or_all(times, depth), "reflection", depth, None, round_off,
-               details=lambda: _medium_details(net, task, trace.outputs, kept or solve("plain")[1]))
+    return Run(task, trace.outputs, trace.probe_outputs, or_all_layers(times, depth), "reflection", depth, None,
+               round_off, details=lambda: _medium_details(net, task, trace.outputs, kept or solve("plain")[1]))
 
 
 def _collocation(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, times: np.ndarray | None, keep_nodes: Any,
