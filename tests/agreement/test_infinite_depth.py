@@ -69,7 +69,7 @@ TASKS = tuple(Drawn(name, number) for name in NETS for number in (0, 1))
 
 @dataclass(frozen=True)
 class Sample:
-    """Means and standard errors of outputs, (depths + 1, outputs), and their correlations at the largest depth."""
+    """Means and standard errors of outputs, (depths + 1, outputs), and their correlations at the first depth."""
 
     means: np.ndarray
     errors: np.ndarray
@@ -90,7 +90,7 @@ def sampled(drawn: Drawn) -> Sample:
     found = [particle_outputs(NETS[drawn.name], task, opt, SCALE, depth, samples, BATCHES, first + k)
              for k, (depth, samples) in enumerate(runs)]
     return Sample(np.mean(found, axis=1), np.std(found, axis=1, ddof=1) / np.sqrt(BATCHES),
-                  np.corrcoef(found[len(DEPTHS) - 1].T))
+                  np.corrcoef(found[0].T))
 
 
 @pytest.mark.slow
