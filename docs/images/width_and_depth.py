@@ -4,8 +4,8 @@ Root mean squares of layer outputs and of f after 1, 5 and 10 updates, one digit
 depth 64, real ones of growing width against the exact lines of infinite width. Second row: those lines at growing depth
 against infinite depth. Third row: tanh, where infinite width at finite depth is sampled by particles.
 
-Takes some minutes and 6 GB on two cores. With a folder as argument, finished trainings are kept there and not made
-again.
+Takes a quarter of an hour and 6 GB on two busy cores. With a folder as argument, finished trainings are kept there and
+not made again.
 """
 
 import hashlib
