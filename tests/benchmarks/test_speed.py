@@ -66,7 +66,7 @@ def test_reflection_is_linear_in_the_depth(record: Record) -> None:
 
 
 def test_collocation_beats_reflection_at_depth_4096(benchmark: Any, record: Record) -> None:
-    """The second reference of MATH.md section 4, to 1e-12."""
+    """Five steps of normals, known to 13 digits, to 1e-12."""
     rng = np.random.default_rng(0)
     task, opt = tp.Task(rng.normal(size=5), rng.normal(size=5)), tp.SGD(1.0)
     reference = (0, -0.0163258367572, -0.2197067530344, 0.1298113144178, -0.5194180781943)

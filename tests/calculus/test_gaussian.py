@@ -64,7 +64,7 @@ def test_symbolically_price_gives_the_kernels() -> None:
 
 
 def test_the_printed_kernels_of_kinked_activations() -> None:
-    """MATH.md, 6.3, typed: V = E phi' phi', K = E phi'' phi'', E phi''' phi', Cov(phi'', phi); j the jump of slope."""
+    """Hand formulas, typed: V = E phi' phi', K = E phi'' phi'', E phi''' phi', Cov(phi'', phi); j the jump of slope."""
     r, pi = C / sp.sqrt(A * B), sp.pi
     for phi, j, slopes_ in ((relu, 1, sp.Rational(1, 4) + sp.asin(r) / (2 * pi)), (sp.Abs, 2, 2 / pi * sp.asin(r))):
         f, g = phi(U), phi(V)
