@@ -96,6 +96,9 @@ def test_results_cite_what_they_rest_on() -> None:
     differences = tp.cauchy_differences(tp.ResNet(), task, tp.SGD(), tp.DepthScaling(), [2, 4, 8, 16])
     assert tp.cite(differences).key == "tensor_programs_vi/theorem_d3"
     assert tp.cite(derive_densities(tp.ResNet("tanh"))).key == "tpcalc/block_densities"
+    task, opt, scale = tp.Task([1.0, 0.5], [1.0, -1.0]), tp.SGD(1.0), tp.DepthScaling()
+    for net, key in (("linear", "tensor_programs_vi/proposition_d2"), ("erf", "tpcalc/action_principle")):
+        assert tp.cite(tp.train(tp.ResNet(net), task, opt, scale, tp.oo)).key == key
     for result, key in ((program, "program_1"), (equations, "ket_equations"), (tp.recursion(equations), "recursion_h3"),
                         (runs["coefficients"], "lemma_d1"), (runs["reflection"], "reflection_form"),
                         (runs["collocation"], "proposition_d2")):

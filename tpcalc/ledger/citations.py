@@ -18,6 +18,7 @@ from .status import Status
 READINGS = {"coefficients": "tensor_programs_vi/lemma_d1", "reflection": "tpcalc/reflection_form",
             "collocation": "tensor_programs_vi/proposition_d2", "dense": "tensor_programs_vi/program_1",
             "particles": "tensor_programs_vi/definition_c1", "conditioned": "gaussian/conditioning"}
+NONLINEAR = {**READINGS, "collocation": "tpcalc/action_principle"}
 RESULTS = ((Program, "tensor_programs_vi/program_1"), (KetEquations, "tensor_programs_vi/ket_equations"),
            (RecursionEquations, "tensor_programs_vi/recursion_h3"), (Convergence, "tensor_programs_vi/proposition_d2"),
            (CauchyDifferences, "tensor_programs_vi/theorem_d3"), (Densities, "tpcalc/block_densities"))
@@ -55,8 +56,10 @@ def cite(what: Any) -> Citation:
     """
     if isinstance(what, str):
         return Citation(shelf.entry(what))
-    key = READINGS.get(what.method) if isinstance(what, Run) else next(
-        (key for kind, key in RESULTS if isinstance(what, kind)), None)
+    if isinstance(what, Run):
+        key = (READINGS if what.linear else NONLINEAR).get(what.method)
+    else:
+        key = next((key for kind, key in RESULTS if isinstance(what, kind)), None)
     if key is None:
         raise ValueError(f"what: {type(what).__name__} given; allowed is a key ({', '.join(shelf.keys())}), or a "
                          "program, ket equations, a recursion, a run, a convergence, Cauchy differences or "
