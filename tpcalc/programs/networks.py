@@ -78,11 +78,16 @@ class ResNet:
         statements, value = self._written()
         return all(map(is_linear_in_vectors, (*(s.value for s in statements), value)))
 
+    @property
+    def is_plain(self) -> bool:
+        """Is a block nothing but one matrix, on the stream as it is?"""
+        statements, value = self._written()
+        return (not statements and isinstance(value, MatVec) and isinstance(value.matrix, Mat)
+                and value.vector == STREAM)
+
     def require_plain(self, what: str, trained_ends: bool = False) -> None:
         """Raise ``ValueError`` unless this is the linear network with one matrix a block and, but for
         ``trained_ends``, frozen ends."""
-        statements, value = self._written()
-        product = isinstance(value, MatVec) and isinstance(value.matrix, Mat) and value.vector == STREAM
-        if statements or not product or (self.train_ends and not trained_ends):
+        if not self.is_plain or (self.train_ends and not trained_ends):
             raise ValueError(f"net: {self!r} given; {what} takes phi='linear', one matrix a block ('post' or 'pre'), "
                              + ("norm=None" if trained_ends else "norm=None and frozen ends"))

@@ -45,11 +45,7 @@ class DerivedBlock:
 @lru_cache(maxsize=16)
 def kernels_of(net: ResNet) -> BlockKernels:
     """Of the network's blocks; raises ``ValueError`` with the reason where there are none."""
-    try:
-        net.require_plain("", trained_ends=True)
-    except ValueError:
-        return DerivedBlock(net)
-    return LinearBlock()
+    return LinearBlock() if net.is_plain else DerivedBlock(net)
 
 
 def compiled(expressions: tuple[sp.Expr, ...]) -> Callable[..., Any]:

@@ -48,14 +48,6 @@ class Job:
         return 0 if self.task.probes is None else len(self.task.probes)
 
     @property
-    def linear(self) -> bool:
-        try:
-            self.net.require_plain("", trained_ends=True)
-        except ValueError:
-            return False
-        return True
-
-    @property
     def batched(self) -> bool:
         return self.task.batch > 1 or self.probes > 0
 
@@ -140,7 +132,7 @@ def train_real(job: Job, method: str, width: int, seed: int, dtype: str, times: 
 
     fluctuation = float(np.sqrt(np.max(solution.series("square")) / width))
     return Run(job.task, *job.outputs(solution.series("f")), layer_times, method, job.depth, width,
-               fluctuation, linear=job.linear, details=details)
+               fluctuation, linear=job.net.is_plain, details=details)
 
 
 def train_particles(job: Job, samples: int | None, batches: int, seed: int, times: np.ndarray | None,
@@ -161,7 +153,7 @@ def train_particles(job: Job, samples: int | None, batches: int, seed: int, time
     error = float(np.max(solution.error_series("f")))
     return Run(job.task, *job.outputs(solution.series("f")), layer_times, "particles", job.depth, None, error,
                (f"mean of {batches} batches of {solution.samples} particles; the error is the largest standard error",),
-               linear=job.linear, details=details)
+               linear=job.net.is_plain, details=details)
 
 
 def _details(job: Job, run: ProgramRun, layer_times: np.ndarray) -> DenseDetails:

@@ -89,7 +89,7 @@ def train(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, depth: A
             raise ValueError(f"{name}: {value!r} given; allowed is a {names}")
     layers = _checks.positive_integer("depth", depth, infinite=True)
     n = _checks.positive_integer("width", width, infinite=True)
-    plain = _is_plain(net) and isinstance(opt, SGD)
+    plain = net.is_plain and isinstance(opt, SGD)
     method = _method(_checks.choice("method", method, METHODS), layers, n, plain)
     from_program = layers is not None and (method in SAMPLED or method == "dense" and not plain)
     if not from_program:
@@ -128,15 +128,6 @@ def _require_numbers(opt: Optimizer) -> None:
     symbols = [str(value) for value in vars(opt).values() if isinstance(value, sp.Expr) and value.free_symbols]
     if symbols:
         raise ValueError(f"opt: {opt!r} given; training takes numbers for {', '.join(symbols)}")
-
-
-def _is_plain(net: ResNet) -> bool:
-    """Is it the network that the exact solvers take?"""
-    try:
-        net.require_plain("", trained_ends=True)
-    except ValueError:
-        return False
-    return True
 
 
 def _method(method: str, depth: int | None, width: int | None, plain: bool) -> str:
