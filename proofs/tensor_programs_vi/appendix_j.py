@@ -11,7 +11,7 @@ from tpcalc.calculus.gaussian import Independence, Parity
 from tpcalc.calculus.gaussian_variables import Expectation
 from tpcalc.interpreters import run_particles
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number, Proof
-from tpcalc.programs.builders import vector
+from tpcalc.solvers.between_layers import measured_correlation
 from tpcalc.solvers.sampled import Job
 
 from .._gaussian import A, B, U, V, VARIABLES, exact_mean, random_polynomial
@@ -49,10 +49,7 @@ def correlation(phi: str) -> Number:
     task = tp.Task([1.0, 0.8], [1.0, -0.7])
     job = Job(tp.ResNet(phi), task, tp.SGD(1.0), tp.DepthScaling(sp.Rational(1, 2), sp.Rational(1, 2)), DEPTH)
     run = run_particles(job.program(), job.sizes(), job.data(), samples=1024, batches=BATCHES)
-    found = []
-    for batch in run.batches:
-        d = np.array([batch.vectors[vector("dh")[1, l]] for l in range(1, DEPTH + 1)])
-        found.append(np.mean(d[1:] * d[:-1]) / np.mean(d**2))
+    found = measured_correlation(run, ("dh",), DEPTH, 1)
     error = float(np.std(found, ddof=1)) / BATCHES**0.5
     return Number(f"correlation of dh in neighbouring layers, {phi}, depth {DEPTH}, with 1/L as part of the error",
                   float(np.mean(found)), error + 1 / DEPTH, tp.gradient_correlation(tp.ResNet(phi))["W"].value)

@@ -8,6 +8,7 @@ import pytest
 import tpcalc as tp
 from tpcalc.interpreters import ParticleRun, run_particles
 from tpcalc.programs.builders import vector
+from tpcalc.solvers.between_layers import measured_correlation
 from tpcalc.solvers.sampled import Job
 
 TASK, DEPTHS = tp.Task([1, 0.8, -0.6], [1, -0.7, 0.5]), (16, 32, 64)
@@ -17,17 +18,6 @@ GRADIENTS = {"post": {"W": ("dh", "x")}, "pre": {"W": ("dx", "z")}, "mlp": {"W1"
 def trained(net: tp.ResNet, depth: int, samples: int, batches: int) -> ParticleRun:
     job = Job(net, TASK, tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), depth)
     return run_particles(job.program(), job.sizes(), job.data(), samples, batches=batches)
-
-
-def neighbours(run: ParticleRun, depth: int, of: tuple[str, str], t: int) -> np.ndarray:
-    """The correlation of d (x) y in layers l and l + 1, mean over l, in every batch."""
-    found = []
-    for batch in run.batches:
-        d, y = (np.array([batch.vectors[vector(name)[t, l - (name == "x")]] for l in range(1, depth + 1)])
-                for name in of)
-        own, shared = (np.prod([np.mean(v[:depth - k] * v[k:], axis=1) for v in (d, y)], axis=0) for k in (0, 1))
-        found.append(np.mean(shared / np.sqrt(own[1:] * own[:-1])))
-    return np.array(found)
 
 
 def derived(net: tp.ResNet, run: ParticleRun, depth: int, matrix: str, t: int) -> float:
@@ -46,7 +36,7 @@ def test_derived_correlations_are_the_limit_of_measured_ones(phi: str, block: st
     of = {"W": ("dx", "x")} if phi == "linear" else GRADIENTS[block]
     for matrix, pair in of.items():
         for t in (0, 2):
-            a, b, c = (neighbours(run, depth, pair, t) for run, depth in zip(runs, DEPTHS))
+            a, b, c = (measured_correlation(run, pair, depth, t) for run, depth in zip(runs, DEPTHS))
             limit = (8 * c - 6 * b + a) / 3
             error = np.std(limit, ddof=1) / np.sqrt(batches)
             off = np.mean(limit) - derived(net, runs[-1], DEPTHS[-1], matrix, t)
@@ -57,7 +47,7 @@ def test_abs_decorrelates_relu_halves_and_linear_does_not() -> None:
     """At one depth, to what 1/L leaves."""
     for phi, of in (("linear", ("dx", "x")), ("relu", ("dh", "x")), ("abs", ("dh", "x"))):
         net = tp.ResNet(phi)
-        found = np.mean(neighbours(trained(net, 32, 1024, 2), 32, of, 2))
+        found = np.mean(measured_correlation(trained(net, 32, 1024, 2), of, 32, 2))
         assert abs(found - tp.gradient_correlation(net)["W"].value) < 0.05
 
 

@@ -1,4 +1,4 @@
-"""How alike the gradients of neighbouring blocks are, in numbers."""
+"""How alike the gradients of neighbouring blocks are, in numbers: derived, and measured in particles."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import sympy as sp
 
 from .. import _checks
 from ..calculus.between_layers import derive_gradient_correlation
+from ..interpreters import ParticleRun
 from ..programs import ResNet
+from ..programs.builders import vector
 from .block_kernels import compiled
 
 
@@ -44,3 +46,18 @@ def gradient_correlation(net: ResNet, variance: float = 1.0) -> dict[str, Gradie
     values = compiled(tuple(derived.values()))(at, at, at, 1.0, 1.0, 1.0)
     return {name: GradientCorrelation(expression, float(value))
             for (name, expression), value in zip(derived.items(), values)}
+
+
+def measured_correlation(run: ParticleRun, names: tuple[str, ...], depth: int, step: int) -> np.ndarray:
+    """The correlation of outer products of vectors, such as the gradient dh (x) x, in layers l and l + 1, mean over l.
+
+    run: of the training of a network of that depth, one input a step, which kept its vectors; names: of the factors;
+    that of layer l has the index l, the stream x, on which the layer acts, l - 1. Shape (batches of the run,).
+    """
+    found = []
+    for batch in run.batches:
+        factors = [np.array([batch.vectors[vector(name)[step, l - (name == "x")]] for l in range(1, depth + 1)])
+                   for name in names]
+        own, shared = (np.prod([np.mean(v[:depth - k] * v[k:], axis=1) for v in factors], axis=0) for k in (0, 1))
+        found.append(np.mean(shared / np.sqrt(own[1:] * own[:-1])))
+    return np.array(found)
