@@ -18,8 +18,8 @@ from scipy.optimize import brentq
 
 import tpcalc as tp
 from tpcalc.interpreters import run_particles
-from tpcalc.programs.builders import vector
 from tpcalc.solvers import short_pieces
+from tpcalc.solvers.between_layers import measured_correlation
 from tpcalc.solvers.sampled import Job
 
 matplotlib.rcParams["svg.hashsalt"] = "tpcalc"  # the same numbers give the same file
@@ -40,13 +40,7 @@ def neighbours(phi: str, block: str, of: tuple[str, str], depth: int, t: int = 1
     """The correlation of gradients of layers l and l + 1 after an update, mean over l."""
     job = Job(tp.ResNet(phi, block=block), LINE, tp.SGD(1.0), DEPTH_MUP, depth)
     run = run_particles(job.program(), job.sizes(), job.data(), samples=1024, batches=4)
-    found = []
-    for batch in run.batches:
-        d, y = (np.array([batch.vectors[vector(name)[t, l - (name == "x")]] for l in range(1, depth + 1)])
-                for name in of)
-        own, shared = (np.prod([np.mean(v[:depth - k] * v[k:], axis=1) for v in (d, y)], axis=0) for k in (0, 1))
-        found.append(np.mean(shared / np.sqrt(own[1:] * own[:-1])))
-    return float(np.mean(found))
+    return float(np.mean(measured_correlation(run, of, depth, t)))
 
 
 def draw_correlations(axis: Axes) -> None:
@@ -127,29 +121,63 @@ def draw_flatness(axis: Axes) -> None:
     axis.legend(frameon=False, fontsize=8)
 
 
-def loss(phi: str, before: bool, rate: float, depth: int, seed: int) -> float:
-    """A real network, written out: the mean loss of the last three steps on digits; ``before``: W phi(x)."""
-    (f, slope), rng, eps = PHI[phi], np.random.default_rng([seed, depth]), np.float32(depth**-0.5)
-    W = rng.standard_normal((depth, WIDTH, WIDTH), dtype=np.float32) / np.float32(WIDTH**0.5)
-    U, nV = (rng.standard_normal((WIDTH, m)).astype(np.float32) for m in (DIGITS.d_in, DIGITS.d_out))
-    losses = []
-    for xi, y in zip(DIGITS.inputs.astype(np.float32), DIGITS.targets.astype(np.float32)):
+def outputs(phi: str, before: bool, rate: float, task: tp.Task, W: np.ndarray, U: np.ndarray, nV: np.ndarray
+            ) -> np.ndarray:
+    """f before every update of a real network at Depth-muP, written out, up to where it blows up; ``before``: W phi(x).
+
+    W: (depth, n, n), trained in place; U: (n, d_in); nV: (n, d_out); all in the precision of W.
+    """
+    (f, slope), (depth, n) = PHI[phi], W.shape[:2]
+    eps, found = W.dtype.type(depth**-0.5), []
+    for xi, y in zip(task.inputs.astype(W.dtype), task.targets.astype(W.dtype)):
         x, h = [xi @ U.T], []
         for matrix in W:
             h.append(x[-1] if before else x[-1] @ matrix.T)
             z = f(h[-1])
             x.append(x[-1] + eps * (z @ matrix.T if before else z - z.mean(axis=1, keepdims=True)))
-        chi = x[-1] @ nV / WIDTH - y
-        losses.append(float(np.mean(np.sum(chi**2, axis=1)) / 2))
-        if not losses[-1] < 100:
-            return np.inf
+        found.append(x[-1] @ nV / n)
+        chi = found[-1] - y
+        if not np.mean(np.sum(chi**2, axis=1)) < 200:
+            break
         d = chi @ nV.T
         for l in reversed(range(depth)):
             dh = d if before else slope(h[l]) * (d - d.mean(axis=1, keepdims=True))
             through = eps * (dh @ W[l])
-            W[l] -= np.float32(rate) * eps / (WIDTH * len(xi)) * (dh.T @ (f(x[l]) if before else x[l]))
+            W[l] -= W.dtype.type(rate) * eps / (n * len(xi)) * (dh.T @ (f(x[l]) if before else x[l]))
             d = d + (slope(h[l]) * through if before else through)
-    return float(np.mean(losses[-3:]))
+    return np.array(found)
+
+
+def loss(phi: str, before: bool, rate: float, depth: int, seed: int) -> float:
+    """The mean loss of the last three steps on digits."""
+    rng = np.random.default_rng([seed, depth])
+    W = rng.standard_normal((depth, WIDTH, WIDTH), dtype=np.float32) / np.float32(WIDTH**0.5)
+    U, nV = (rng.standard_normal((WIDTH, m)).astype(np.float32) for m in (DIGITS.d_in, DIGITS.d_out))
+    found = outputs(phi, before, rate, DIGITS, W, U, nV)
+    if len(found) < DIGITS.steps:
+        return np.inf
+    errors = found - DIGITS.targets.astype(np.float32)
+    losses = [float(np.mean(np.sum(chi**2, axis=1)) / 2) for chi in errors]
+    return float(np.mean(losses[-3:])) if losses[-1] < 100 else np.inf
+
+
+def check() -> None:
+    """The loop above is the library's training, number by number."""
+    n, depth, seed, task = 16, 4, 1, tp.tasks.digits(steps=3, batch=2)
+
+    def drawn(name: str, *shape: int) -> np.ndarray:
+        return np.random.default_rng([seed, *name.encode()]).standard_normal(shape)
+
+    for phi, before in BLOCKS.values():
+        W = np.array([drawn(f"W[0, {l}]", n, n) for l in range(1, depth + 1)]) / np.sqrt(n)
+        U = np.array([drawn(f"U[{k}]", n) for k in range(task.d_in)]).T
+        nV = np.array([drawn(f"nV[{k}]", n) if task.d_out > 1 else drawn("nV", n) for k in range(task.d_out)]).T
+        run = tp.train(tp.ResNet(phi, block="pre" if before else "post"), task, tp.SGD(1.0), DEPTH_MUP, depth, width=n,
+                       method="dense", seed=seed)
+        difference = float(np.max(np.abs(run.outputs - outputs(phi, before, 1.0, task, W, U, nV))))
+        print(f"{phi}{', before W' * before}: largest difference from tp.train {difference:.0e}")
+        if difference > 1e-12:
+            raise SystemExit("the loop of this script is not the training of tp.train")
 
 
 def draw_losses(axis: Axes) -> None:
@@ -184,5 +212,6 @@ def draw(path: Path) -> None:
 
 if __name__ == "__main__":
     start = time.perf_counter()
+    check()
     draw(Path(__file__).with_name("nonlinear_diversity.svg"))
     print(f"{time.perf_counter() - start:.0f} s")
