@@ -1,0 +1,136 @@
+"""Programs without the names that their author chose for intermediate vectors.
+
+A vector that is linear in what it is made of is written out wherever it stands in a sum, one that is another vector
+times a number wherever it stands; what nothing reads any more is left out. Two programs that differ in names for
+intermediate vectors become one, so that what is counted in them cannot depend on such names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Iterable
+
+import sympy as sp
+
+from ..programs.algebra import multiplied_out
+from ..programs.blocks import is_linear_in_vectors
+from ..programs.language import MatVec, Outer, Vec, kind
+from ..programs.program import Assign, Loop, Place, Program, Statement
+
+
+def without_names(program: Program) -> Program:
+    """The program with its linear intermediate vectors written out, until none is left that can be."""
+    while True:
+        body = _pruned(_inlined(program.body, _Readable.of(program)), program)
+        if body == program.body:
+            return program
+        program = replace(program, body=body)
+
+
+@dataclass(frozen=True)
+class _Readable:
+    """Assignments whose value may stand in place of their target: by the family of the target."""
+
+    places: tuple[Place, ...]
+
+    @classmethod
+    def of(cls, program: Program) -> "_Readable":
+        places = program.places()
+        vectors = [p for p in places if isinstance(p.statement.target, Vec)]
+        alone = [p for p in vectors if sum(p.statement.target.same_family(q.statement.target) for q in vectors) == 1]
+        given = [p for p in alone if not any(p.statement.target.same_family(v) for v in program.vectors)]
+        return cls(tuple(p for p in given if _is_generic(p) and is_linear_in_vectors(p.statement.value)
+                         and not any(v.same_family(p.statement.target) for v in p.statement.value.atoms(Vec))))
+
+    def value(self, member: Vec, at: tuple[Loop, ...]) -> sp.Expr | None:
+        """What the member is made of, where it was assigned in the same passage of the loops around the reader."""
+        for place in self.places:
+            if place.statement.target == member and place.loops == at[:len(place.loops)]:
+                return place.statement.value
+        return None
+
+
+def _is_generic(place: Place) -> bool:
+    """Are the target's indices just the loops' own, so that one passage assigns one member?"""
+    return set(place.statement.target.indices) >= set(place.indices)
+
+
+def _inlined(body: Iterable[Statement], readable: _Readable, loops: tuple[Loop, ...] = ()) -> tuple[Statement, ...]:
+    found: list[Statement] = []
+    for statement in body:
+        if isinstance(statement, Loop):
+            found.append(replace(statement, body=_inlined(statement.body, readable, (*loops, statement))))
+        else:
+            found.append(Assign(statement.target, _written_out(statement.value, readable, loops)))
+    return tuple(found)
+
+
+def _written_out(value: sp.Expr, readable: _Readable, loops: tuple[Loop, ...]) -> sp.Expr:
+    if not value.atoms(Vec):
+        return value
+    for vector in sorted(value.atoms(Vec), key=sp.default_sort_key):
+        made_of = readable.value(vector, loops)
+        if made_of is None:
+            continue
+        number, other = _multiple(made_of)
+        if other is not None:
+            value = value.xreplace({vector: other}) if number == 1 else _scaled(value, vector, number * other)
+        elif kind(value) == "vector":
+            value = sp.Add(*(_in_term(term, vector, made_of) for term in sp.Add.make_args(multiplied_out(value))))
+    return value
+
+
+def _multiple(value: sp.Expr) -> tuple[sp.Expr, Vec | None]:
+    """A value as (number, vector) where it is a number times a vector."""
+    factors = sp.Mul.make_args(value)
+    vectors = [f for f in factors if f.has(Vec)]
+    numbers = [f for f in factors if f not in vectors]
+    if len(vectors) == 1 and isinstance(vectors[0], Vec) and all(f.is_number for f in numbers):
+        return sp.Mul(*numbers), vectors[0]
+    return sp.Integer(1), None
+
+
+def _scaled(value: sp.Expr, vector: Vec, multiple: sp.Expr) -> sp.Expr:
+    """A number times a vector in place of a vector, the number in front of products, averages and outer products."""
+    number, other = _multiple(multiple)
+
+    def rebuilt(e: sp.Expr) -> sp.Expr:
+        if isinstance(e, MatVec):
+            power = sum(f == vector for f in sp.Mul.make_args(e.vector))
+            return number**power * MatVec(e.matrix, e.vector.xreplace({vector: other}))
+        if isinstance(e, Outer):
+            left, right = (sp.Mul(*(number for f in sp.Mul.make_args(side) if f == vector)) for side in e.args)
+            return left * right * Outer(*(side.xreplace({vector: other}) for side in e.args))
+        return e.xreplace({vector: number * other})
+
+    whole = [e for e in value.atoms(MatVec, Outer) if e.has(vector)]
+    names = {e: sp.Dummy() for e in whole}
+    return value.xreplace(names).xreplace({vector: number * other}).xreplace(
+        {name: rebuilt(e) for e, name in names.items()})
+
+
+def _in_term(term: sp.Expr, vector: Vec, made_of: sp.Expr) -> sp.Expr:
+    """The vector written out where it is a factor of its own, with numbers for the other factors."""
+    factors = sp.Mul.make_args(term)
+    if vector not in factors or any(f.has(Vec) and kind(f) != "scalar" for f in factors if f != vector):
+        return term
+    return multiplied_out(sp.Mul(*(f for f in factors if f != vector)) * made_of)
+
+
+def _pruned(body: tuple[Statement, ...], program: Program) -> tuple[Statement, ...]:
+    """Without assignments of vectors whose family nothing reads."""
+    written = replace(program, body=body) if body != program.body else program
+    read = [v for p in written.places() for v in p.statement.value.atoms(Vec)]
+
+    def kept(statements: Iterable[Statement]) -> Iterable[Statement]:
+        for s in statements:
+            if isinstance(s, Loop):
+                inner = tuple(kept(s.body))
+                if inner:
+                    yield replace(s, body=inner)
+            elif not isinstance(s.target, Vec) or any(s.target.same_family(v) for v in read):
+                yield s
+
+    return tuple(kept(body))
+
+

@@ -1,0 +1,77 @@
+"""Layers taken k at a time: a program whose streams alternate between layers as one in which none does.
+
+Layer k (l - 1) + i becomes sublayer i of layer l, with families of its own, so that x[l] = x[l - 2] + ... is two
+streams that meet in every layer. The depth is then a multiple of k.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import sympy as sp
+from sympy.core.symbol import Str
+
+from ..programs.language import Mat, Member, Vec
+from ..programs.program import Assign, Loop, Program, Statement
+
+
+def interleaved(program: Program, depth: sp.Symbol, k: int) -> Program:
+    """The program with k of its layers in one, ``depth`` being the number of these.
+
+    Raises ``ValueError`` for loops over layers that are not from 1 to L or back, and data with a layer index.
+    """
+    def unrolled(statement: Statement) -> tuple[Statement, ...]:
+        if isinstance(statement, Assign):
+            return (Assign(_renamed(statement.target, None), _scaled(_renamed(statement.value, None))),)
+        inner = [s for s in statement.body if isinstance(s, Loop)]
+        if not (statement.first.has(depth) or statement.last.has(depth)):
+            return (replace(statement, body=tuple(u for s in statement.body for u in unrolled(s))),)
+        ends = (depth, sp.Integer(1)) if statement.descending else (sp.Integer(1), depth)
+        if (statement.first, statement.last) != ends or inner:
+            raise ValueError(f"program {program.name}: a loop over {statement.index} from {statement.first} to "
+                             f"{statement.last}; streams that alternate between layers are taken apart where every "
+                             f"loop over layers runs from 1 to {depth} or back")
+        order = range(k, 0, -1) if statement.descending else range(1, k + 1)
+        body = []
+        for i in order:
+            at = {statement.index: k * (statement.index - 1) + i}
+            body += [Assign(_renamed(s.target, (statement.index, i)), _scaled(_renamed(s.value, (statement.index, i)), at))
+                     for s in statement.body if isinstance(s, Assign)]
+        return (replace(statement, body=tuple(body)),)
+
+    def _scaled(value: sp.Expr, at: dict[sp.Symbol, sp.Expr] | None = None) -> sp.Expr:
+        """L -> k L and l -> k (l - 1) + i outside of members' indices."""
+        names = {m: sp.Dummy(real=True) for m in value.atoms(Member)}
+        inside = value.xreplace(names).subs({**(at or {}), depth: k * depth}, simultaneous=True)
+        return inside.xreplace({name: m for m, name in names.items()})
+
+    def _renamed(value: sp.Expr, at: tuple[sp.Symbol, int] | None) -> sp.Expr:
+        return value.xreplace({m: _member(m, at) for m in value.atoms(Member)})
+
+    def _member(m: Member, at: tuple[sp.Symbol, int] | None) -> sp.Expr:
+        if not isinstance(m, (Vec, Mat)) or not int(m.args[2]):
+            if any(i.has(depth) or at is not None and i.has(at[0]) for i in m.indices):
+                raise ValueError(f"program {program.name}: {m} has a layer among its indices; streams that alternate "
+                                 "between layers are taken apart for vectors and matrices whose layer is a superscript")
+            return m
+        place = m.indices[-1]
+        if at is not None and place.has(at[0]):
+            block, shift = at[0], int(place - at[0]) + at[1]
+        elif place.has(depth):
+            block, shift = depth, int(place - depth) + k
+        else:
+            block, shift = sp.Integer(0), int(place) + k
+        number = (shift - 1) % k + 1
+        name, latex = f"{m.name}_{number}", r"{%s}_{(%d)}" % (m.args[1], number)
+        return m.func(Str(name), Str(latex), m.args[2], *m.indices[:-1], block + (shift - number) // k)
+
+    matrices: list[Mat] = []
+    for m in program.matrices:
+        layered = isinstance(m, Mat) and int(m.args[2]) and not m.indices[-1].is_number
+        if not layered:
+            matrices.append(m)
+            continue
+        index = m.indices[-1]
+        matrices += [_member(m, (index, i)).at(*m.indices[:-1], index) for i in range(1, k + 1)]  # type: ignore
+    body = tuple(u for s in program.body for u in unrolled(s))
+    return replace(program, body=body, matrices=tuple(matrices))

@@ -1,0 +1,78 @@
+"""Coefficients that depend on the layer: powers of L times functions of layer time."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import sympy as sp
+
+LAYER_TIME = sp.Symbol("p", real=True)
+GRID = tuple(sp.Rational(k, 8) for k in range(9))
+
+
+@lru_cache(maxsize=1024)
+def in_powers(coefficient: sp.Expr, layer: sp.Symbol | None, depth: sp.Symbol) -> tuple[tuple[sp.Expr, sp.Expr], ...]:
+    """A coefficient as pairs (exponent, c) of a sum of L^exponent c(p), with p = l/L; what falls like 1/L^2 and faster
+    beside the largest is left out of rational functions that are no polynomials in 1/L.
+
+    layer: the index that runs over layers, if there is one. Raises ``ValueError`` for a coefficient that is no
+    product of powers of L and rational functions of l/L, or is not bounded on [0, 1], naming it.
+    """
+    terms: dict[sp.Expr, sp.Expr] = {}
+    for term in sp.Add.make_args(sp.expand(coefficient, power_base=True)):
+        exponent, rest = sp.Integer(0), sp.Integer(1)
+        for factor in sp.Mul.make_args(term):
+            base, power = factor.as_base_exp()
+            if base == depth and not power.has(depth):
+                exponent += power
+            elif layer is not None and base == layer and not power.is_Integer:
+                exponent, rest = exponent + power, rest * LAYER_TIME**power
+            else:
+                rest *= factor
+        for own, value in _expanded(rest, layer, depth):
+            key = sp.expand(exponent + own)
+            terms[key] = terms.get(key, sp.Integer(0)) + value
+    found = tuple((e, sp.factor_terms(c)) for e, c in terms.items() if c != 0)
+    for _, c in found:
+        _require_bounded(coefficient, c)
+    return found
+
+
+def _expanded(rest: sp.Expr, layer: sp.Symbol | None, depth: sp.Symbol) -> list[tuple[sp.Expr, sp.Expr]]:
+    """A rational function of l and L, at l = p L, in powers of L: its two leading ones."""
+    at = rest if layer is None else rest.subs(layer, LAYER_TIME * depth)
+    if not at.has(depth):
+        return [(sp.Integer(0), at)]
+    small = sp.Dummy("small", positive=True)
+    over, under = sp.fraction(sp.together(at.subs(depth, 1 / small)))
+    try:
+        over, under = sp.Poly(over, small), sp.Poly(under, small)
+    except sp.PolynomialError:
+        raise ValueError(f"{rest}: no rule for its order in {depth}; allowed are powers of {depth} and rational "
+                         f"functions of the layer over {depth}") from None
+    lead = [min(m[0] for m in poly.monoms()) for poly in (over, under)]
+    power = lead[0] - lead[1]
+    a, b = ([poly.coeff_monomial(small ** (low + k)) for k in range(2)] for poly, low in zip((over, under), lead))
+    first = sp.cancel(a[0] / b[0])
+    second = sp.cancel((a[1] - first * b[1]) / b[0])
+    return [(sp.Integer(-power - k), value) for k, value in enumerate((first, second)) if value != 0]
+
+
+def _require_bounded(coefficient: sp.Expr, function: sp.Expr) -> None:
+    if not function.has(LAYER_TIME):
+        return
+    poles = sp.singularities(function, LAYER_TIME) if not function.has(sp.Symbol) or function.free_symbols == {
+        LAYER_TIME} else sp.EmptySet
+    if poles.intersect(sp.Interval(0, 1)) != sp.EmptySet:
+        raise ValueError(f"{coefficient}: goes like {function} with p = l/L, which is not bounded on [0, 1]; no rule "
+                         "for its sums over layers")
+
+
+def sign_of(function: sp.Expr) -> int:
+    """1 or -1 where a function of layer time keeps this sign on [0, 1], else 0; other symbols are taken as positive."""
+    positive = {s: sp.Dummy(positive=True) for s in function.free_symbols if s != LAYER_TIME}
+    here = function.xreplace(positive)
+    values = [here.subs(LAYER_TIME, p) for p in GRID]
+    if all(v.is_positive for v in values):
+        return 1
+    return -1 if all(v.is_negative for v in values) else 0

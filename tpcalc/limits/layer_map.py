@@ -1,0 +1,236 @@
+"""What one layer does to the vectors that reach the next one: a matrix, and what enters beside it.
+
+A sweep over layers carries a state: every vector that a later layer reads, one entry for each lag. Terms of a
+statement that are a number times such a vector make the matrix, in powers of L; all others (products with matrices,
+functions) enter. Sublayers of a layer multiply, lags make a companion matrix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Iterator
+
+import sympy as sp
+
+from ..programs.algebra import multiplied_out
+from ..programs.language import Member, Vec
+from ..programs.program import Assign, Loop, Program
+from .layer_functions import in_powers
+
+Powers = dict[sp.Expr, sp.Expr]   # exponent of L -> function of layer time
+
+
+@dataclass(frozen=True)
+class State:
+    """A vector as the next layer may read it: the member that ``family`` had ``lag`` layers ago, 1 the last one.
+
+    family: the member that a passage of the loop assigns.
+    """
+
+    family: Vec
+    lag: int
+
+    def __str__(self) -> str:
+        return f"{self.family} {self.lag} layers ago"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A loop over layers that carries vectors.
+
+    loops: the loop and those around it, outermost first; statements: its assignments of vectors that are not lagged
+    copies of others, in order; others: what else the body has.
+    """
+
+    program: Program
+    loops: tuple[Loop, ...]
+    depth: sp.Symbol
+
+    @property
+    def loop(self) -> Loop:
+        return self.loops[-1]
+
+    @property
+    def layer(self) -> sp.Symbol:
+        return self.loop.index
+
+    @property
+    def direction(self) -> int:
+        return -1 if self.loop.descending else 1
+
+    @cached_property
+    def assignments(self) -> tuple[Assign, ...]:
+        """The vectors that one passage assigns."""
+        inner = [s for s in self.loop.body if isinstance(s, Loop)]
+        if any(isinstance(s.target, Vec) for loop in inner for s in _assignments(loop)):
+            raise ValueError(f"program {self.program.name}: a loop over {inner[0].index} inside the loop over layers "
+                             f"{self.layer}; no rule for streams there")
+        return tuple(s for s in self.loop.body if isinstance(s, Assign) and isinstance(s.target, Vec))
+
+    @cached_property
+    def carried(self) -> tuple[Vec, ...]:
+        """The families that a later layer reads, as the members that a passage assigns."""
+        found = dict.fromkeys(t for a in self.assignments for t in (self.assigned(v) for v in a.value.atoms(Vec))
+                              if t is not None)
+        return tuple(t for t in (a.target for a in self.assignments) if t in found and self._most(t) > 0)
+
+    @cached_property
+    def states(self) -> tuple[State, ...]:
+        return tuple(State(v, lag) for v in self.carried for lag in range(1, self._most(v) + 1))
+
+    def assigned(self, read: Vec) -> Vec | None:
+        """The target of this sweep that ``read`` is a member of, at the same step and sample."""
+        for a in self.assignments:
+            if a.target.same_family(read) and self.lag_of(read, a.target) is not None:
+                return a.target
+        return None
+
+    def lag_of(self, read: Vec, target: Vec) -> int | None:
+        """How many layers before this one ``read`` was assigned; None where it is no such member."""
+        lag: sp.Expr = sp.Integer(0)
+        for here, there in zip(target.indices, read.indices):
+            if self.layer in here.free_symbols:
+                lag = self.direction * (here - there)
+            elif here != there:
+                return None
+        if not lag.is_Integer:
+            return None
+        if lag < 0:
+            raise ValueError(f"program {self.program.name}: {read} is read before it is assigned")
+        return int(lag)
+
+    def _most(self, target: Vec) -> int:
+        lags = [self.lag_of(v, target) for a in self.assignments for v in a.value.atoms(Vec) if v.same_family(target)]
+        return max((lag for lag in lags if lag is not None), default=0)
+
+    @cached_property
+    def rows(self) -> dict[Vec, "Row"]:
+        """What every vector of a passage is made of, through the state that the passage found and what enters."""
+        found: dict[Vec, Row] = {}
+        for a in self.assignments:
+            found[a.target] = self._row(a, found)
+        return found
+
+    def _row(self, a: Assign, before: dict[Vec, "Row"]) -> "Row":
+        own: Powers = {sp.Integer(0): sp.Integer(1)}
+        row = Row({}, {a.target: own} if self.entering(a.target) != 0 else {})
+        for term in sp.Add.make_args(multiplied_out(a.value)):
+            number, read = self._linear(term)
+            target = None if read is None else self.assigned(read)
+            if read is None or target is None:
+                continue
+            powers = dict(in_powers(number, self.layer, self.depth))
+            lag = self.lag_of(read, target)
+            if lag:
+                row = row.plus(Row({State(target, lag): powers}, {}))
+            elif target not in before:
+                raise ValueError(f"program {self.program.name}: {a.target} reads {read} before it is assigned")
+            else:
+                row = row.plus(before[target].times(powers))
+        return row
+
+    def _linear(self, term: sp.Expr) -> tuple[sp.Expr, Vec | None]:
+        """A term as a number times a vector: (number, vector), or (1, None) where something else is in it."""
+        factors = sp.Mul.make_args(term)
+        vectors = [f for f in factors if f.has(Vec)]
+        numbers = [f for f in factors if f not in vectors]
+        if len(vectors) == 1 and isinstance(vectors[0], Vec) and not any(f.has(Member) for f in numbers):
+            return sp.Mul(*numbers), vectors[0]
+        return sp.Integer(1), None
+
+    def entering(self, target: Vec) -> sp.Expr:
+        """The terms of the target's statement that are no number times a vector of the sweep."""
+        statement = next(a for a in self.assignments if a.target == target)
+        found = []
+        for term in sp.Add.make_args(multiplied_out(statement.value)):
+            _, read = self._linear(term)
+            if read is None or self.assigned(read) is None:
+                found.append(term)
+        return sp.Add(*found)
+
+    @cached_property
+    def matrix(self) -> dict[sp.Expr, sp.Matrix]:
+        """The map from the state before a passage to the state after it, by powers of L, as functions of layer time."""
+        size = len(self.states)
+        found: dict[sp.Expr, sp.Matrix] = {sp.Integer(0): sp.zeros(size, size)}
+        for i, state in enumerate(self.states):
+            if state.lag > 1:
+                found[sp.Integer(0)][i, self.states.index(State(state.family, state.lag - 1))] = sp.Integer(1)
+                continue
+            for source, powers in self.rows[state.family].state.items():
+                for exponent, value in powers.items():
+                    part = found.setdefault(exponent, sp.zeros(size, size))
+                    part[i, self.states.index(source)] += value
+        return found
+
+    @cached_property
+    def entry(self) -> dict[Vec, dict[sp.Expr, sp.Matrix]]:
+        """Where what enters a vector's statement goes: columns over the states after the passage, by powers of L."""
+        found: dict[Vec, dict[sp.Expr, sp.Matrix]] = {}
+        for i, state in enumerate(self.states):
+            if state.lag > 1:
+                continue
+            for source, powers in self.rows[state.family].entering.items():
+                for exponent, value in powers.items():
+                    columns = found.setdefault(source, {})
+                    columns.setdefault(exponent, sp.zeros(len(self.states), 1))[i] += value
+        return found
+
+
+@dataclass(frozen=True)
+class Row:
+    """A vector as a combination: of the state before the passage, and of what enters vectors of the passage."""
+
+    state: dict[State, Powers]
+    entering: dict[Vec, Powers]
+
+    def plus(self, other: "Row") -> "Row":
+        return Row(_sum(self.state, other.state), _sum(self.entering, other.entering))
+
+    def times(self, powers: Powers) -> "Row":
+        return Row({s: _product(p, powers) for s, p in self.state.items()},
+                   {v: _product(p, powers) for v, p in self.entering.items()})
+
+
+def _sum(one: dict[Any, Powers], other: dict[Any, Powers]) -> dict[Any, Powers]:
+    found = {key: dict(powers) for key, powers in one.items()}
+    for key, powers in other.items():
+        mine = found.setdefault(key, {})
+        for exponent, value in powers.items():
+            mine[exponent] = mine.get(exponent, sp.Integer(0)) + value
+    return found
+
+
+def _product(one: Powers, other: Powers) -> Powers:
+    found: Powers = {}
+    for e, a in one.items():
+        for g, b in other.items():
+            key = sp.expand(e + g)
+            found[key] = sp.expand(found.get(key, sp.Integer(0)) + a * b)
+    return found
+
+
+def sweeps(program: Program, depth: sp.Symbol) -> Iterator[Sweep]:
+    """The loops over layers of a program that carry vectors."""
+    def walk(body: tuple, loops: tuple[Loop, ...]) -> Iterator[Sweep]:
+        for statement in body:
+            if isinstance(statement, Loop):
+                inside = (*loops, statement)
+                if statement.first.has(depth) or statement.last.has(depth):
+                    sweep = Sweep(program, inside, depth)
+                    if sweep.carried:
+                        yield sweep
+                yield from walk(statement.body, inside)
+
+    yield from walk(program.body, ())
+
+
+def _assignments(loop: Loop) -> Iterator[Assign]:
+    for s in loop.body:
+        if isinstance(s, Loop):
+            yield from _assignments(s)
+        else:
+            yield s
+
+

@@ -1,0 +1,257 @@
+"""A program in normal form for infinite depth: streams to which every layer adds, and vectors that one layer makes.
+
+What layers pass on is taken apart by the eigenvectors of the layers' map (``layer_map.py``, ``eigenspaces.py``): streams
+u = Q y, to which what enters counts with weight Q, and reads y = R u. Fast modes are geometric sums over neighbouring
+layers and count in Q. Errors are of relative order 1/L. Source: first-order perturbation of a matrix's eigenspaces.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Sequence
+
+import sympy as sp
+from sympy.core.symbol import Str
+
+from ..programs.algebra import multiplied_out
+from ..programs.language import MatVec, Outer, Vec
+from ..programs.program import Assign, Loop, Program, Statement
+from .eigenspaces import NoStreams, Slow, period, slow_subspace
+from .inlining import without_names
+from .interleaving import interleaved
+from .layer_functions import LAYER_TIME
+from .layer_map import State, Sweep, sweeps
+
+
+@dataclass(frozen=True)
+class NormalForm:
+    """A program whose limits of infinite depth are those of the one it was made from.
+
+    period: how many layers of that one are one of its layers; explodes: the vectors whose layers' map has an eigenvalue
+    outside the unit disk, empty where there is none; forgets: whether the layers forget the input.
+    """
+
+    program: Program
+    period: int = 1
+    explodes: str = ""
+    forgets: bool = False
+
+
+def normal_form(program: Program, depth: sp.Symbol) -> NormalForm:
+    """The normal form of a program. Raises ``NoStreams`` or ``ValueError`` for what no rule covers, naming it."""
+    plain = without_names(program)
+    found = list(sweeps(plain, depth))
+    together = int(sp.ilcm(1, *(period(s.matrix[sp.Integer(0)]) for s in found)))
+    if together > 1:
+        plain = without_names(interleaved(plain, depth, together))
+    forgets = False
+    for number in range(len(list(sweeps(plain, depth)))):
+        sweep = list(sweeps(plain, depth))[number]
+        slow = slow_subspace(sweep.matrix[sp.Integer(0)], sweep.states)
+        if slow.explodes:
+            return NormalForm(plain, together, explodes=", ".join(map(str, sweep.states)))
+        written = _Rewriting(sweep, slow)
+        forgets = forgets or not slow.streams
+        plain = _with_loop(plain, sweep, written.before(), written.body())
+    return NormalForm(without_names(plain), together, forgets=forgets)
+
+
+def _with_loop(program: Program, sweep: Sweep, before: Sequence[Statement], body: tuple[Statement, ...]) -> Program:
+    def rebuilt(statements: Sequence[Statement]) -> tuple[Statement, ...]:
+        found: list[Statement] = []
+        for s in statements:
+            if s is sweep.loop:
+                found += [*before, replace(sweep.loop, body=body)]
+            else:
+                found.append(replace(s, body=rebuilt(s.body)) if isinstance(s, Loop) else s)
+        return tuple(found)
+
+    return replace(program, body=rebuilt(program.body))
+
+
+@dataclass(frozen=True)
+class _Rewriting:
+    """One sweep written anew through its streams."""
+
+    sweep: Sweep
+    slow: Slow
+
+    # -- streams ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _states(self) -> tuple[State, ...]:
+        return self.sweep.states
+
+    @property
+    def _small(self) -> sp.Matrix:
+        """What a layer does to the state besides its map of order one."""
+        size = len(self._states)
+        return sum((self.sweep.depth**e * m for e, m in self.sweep.matrix.items() if e != 0), sp.zeros(size, size))
+
+    @property
+    def _weigh(self) -> sp.Matrix:
+        return self.slow.weigh + self.slow.weigh * self._small * self.slow.relax
+
+    @property
+    def _read(self) -> sp.Matrix:
+        return self.slow.read + self.slow.relax * self._small * self.slow.read
+
+    @property
+    def _drift(self) -> sp.Matrix:
+        """What streams do to each other in one layer: small terms, and the turning of the eigenvectors themselves."""
+        turning = self.sweep.direction * self.slow.weigh.diff(LAYER_TIME) * self.slow.read / self.sweep.depth
+        return self._weigh * self._small * self.slow.read + turning
+
+    def _own(self, number: int) -> Vec | None:
+        """The vector that is a stream by itself, as it stands."""
+        for i, state in enumerate(self._states):
+            alone = [sp.Integer(int(j == i)) for j in range(len(self._states))]
+            reads = [sp.Integer(int(j == number)) for j in range(self.slow.streams)]
+            if state.lag == 1 and list(self._weigh.row(number)) == alone and list(self.slow.read.row(i)) == reads:
+                return state.family
+        return None
+
+    def _stream(self, number: int, back: int = 0) -> Vec:
+        """A stream after this passage, or ``back`` passages ago."""
+        own = self._own(number)
+        layer = self.sweep.layer - back * self.sweep.direction
+        if own is not None:
+            return own.subs(self.sweep.layer, layer)
+        pattern, shift = self.sweep.carried[0], 0 if self.sweep.direction > 0 else -1
+        taken = {v.name for p in self.sweep.program.places() for v in p.statement.value.atoms(Vec)} | {
+            v.name for v in self.sweep.program.vectors}
+        name = "u" + ("d" if self.sweep.direction < 0 else "") + str(number)
+        while name in taken:
+            name += "'"
+        indices = [layer + shift if self.sweep.layer in i.free_symbols else i for i in pattern.indices]
+        return pattern.func(Str(name), Str(_latex(name)), pattern.args[2], *indices)
+
+    def _at_layer(self, function: sp.Expr) -> sp.Expr:
+        return function.subs(LAYER_TIME, self.sweep.layer / self.sweep.depth)
+
+    # -- statements -------------------------------------------------------------------------------------------------
+
+    def before(self) -> list[Statement]:
+        """Where streams start: what they weigh of the vectors that the first layer finds."""
+        found: list[Statement] = []
+        start = self.sweep.loop.first
+        time = sp.Integer(0) if self.sweep.direction > 0 else sp.Integer(1)
+        for number in range(self.slow.streams):
+            if self._own(number) is not None:
+                continue
+            value = sp.Add(*(
+                w.subs(LAYER_TIME, time) * s.family.subs(self.sweep.layer, start - s.lag * self.sweep.direction)
+                for s, w in zip(self._states, self.slow.weigh.row(number)) if w != 0))
+            found.append(Assign(self._stream(number, 1).subs(self.sweep.layer, start), value))
+        return found
+
+    def body(self) -> tuple[Statement, ...]:
+        """The passage with reads of earlier layers as reads of streams, and the streams' own sums."""
+        found: list[Statement] = []
+        written: set[int] = set()
+        if not self.slow.streams:
+            self._require_homogeneous()
+        for statement in self.sweep.loop.body:
+            if not isinstance(statement, Assign) or not isinstance(statement.target, Vec):
+                found.append(self._with_reads(statement, found))
+                continue
+            number = next((n for n in range(self.slow.streams) if self._own(n) == statement.target), None)
+            if number is not None:
+                found.append(Assign(statement.target, self._sum(number, found)))
+                written.add(number)
+            elif statement.target in self.sweep.carried:
+                found.append(Assign(statement.target, self._made(statement.target, found)))
+            else:
+                found.append(self._with_reads(statement, found))
+        for number in range(self.slow.streams):
+            if number not in written:
+                found.append(Assign(self._stream(number), self._sum(number, found)))
+        return tuple(found)
+
+    def _sum(self, number: int, names: list[Statement]) -> sp.Expr:
+        """A stream's sum: the last layer's, its drift, and what enters, weighed."""
+        total = self._stream(number, 1) + sp.Add(*(
+            self._at_layer(d) * self._stream(other, 1) for other, d in enumerate(self._drift.row(number)) if d != 0))
+        for source, columns in self.sweep.entry.items():
+            weight = sum((self.sweep.depth**e * (self._weigh.row(number) * c)[0] for e, c in columns.items()),
+                         sp.Integer(0))
+            if weight != 0:
+                total += self._at_layer(weight) * self._entering(source, names)
+        return multiplied_out(total)
+
+    def _made(self, target: Vec, names: list[Statement]) -> sp.Expr:
+        """A vector of this layer: what it reads of the streams, and what has entered it in this layer."""
+        state = self._states.index(State(target, 1))
+        total = sp.Add(*(self._at_layer(r) * self._stream(n, 1) for n, r in enumerate(self._read.row(state)) if r != 0))
+        for source, powers in self.sweep.rows[target].entering.items():
+            weight = sum((self.sweep.depth**e * c for e, c in powers.items()), sp.Integer(0))
+            total += self._at_layer(weight) * self._entering(source, names)
+        return multiplied_out(total)
+
+    def _entering(self, source: Vec, names: list[Statement]) -> sp.Expr:
+        return self._read_through(self.sweep.entering(source), names)
+
+    def _with_reads(self, statement: Statement, names: list[Statement]) -> Statement:
+        if isinstance(statement, Loop):
+            raise NoStreams(f"program {self.sweep.program.name}: a loop over {statement.index} inside the layers")
+        return Assign(statement.target, self._read_through(statement.value, names))
+
+    def _read_through(self, value: sp.Expr, names: list[Statement]) -> sp.Expr:
+        """The value with every vector of an earlier layer as what it is of the streams."""
+        for vector in sorted(value.atoms(Vec), key=sp.default_sort_key):
+            target = self.sweep.assigned(vector)
+            lag = None if target is None else self.sweep.lag_of(vector, target)
+            if target is None or not lag or any(self._own(n) == target and lag == 1 for n in range(self.slow.streams)):
+                continue
+            row = self._read.row(self._states.index(State(target, lag)))
+            parts = [(self._at_layer(r), self._stream(n, 1)) for n, r in enumerate(row) if r != 0]
+            if all(r == 0 for r in self.slow.read.row(self._states.index(State(target, lag)))):
+                self._require_no_memory(target, vector)
+            if len(parts) == 1 and not parts[0][0].free_symbols:
+                value = _scaled(value, vector, *parts[0])
+                continue
+            name = vector.func(Str(f"{vector.name}~{lag}"), Str(rf"\bar{{{vector.args[1]}}}"), *target.args[2:])
+            if all(s.target != name for s in names if isinstance(s, Assign)):
+                names.append(Assign(name, sp.Add(*(r * u for r, u in parts))))
+            value = value.xreplace({vector: name})
+        return value
+
+    # -- refusals ---------------------------------------------------------------------------------------------------
+
+    def _require_no_memory(self, target: Vec, read: Vec) -> None:
+        if self.slow.streams:
+            raise NoStreams(f"program {self.sweep.program.name}: {read} is read from an earlier layer, and layers do not "
+                            "carry it on: it fluctuates from layer to layer; no rule for what its neighbours in depth "
+                            "have in common")
+
+    def _require_homogeneous(self) -> None:
+        """Where layers carry nothing on, all is forgotten that is proportional to what they carry."""
+        for a in self.sweep.assignments:
+            value = self.sweep.entering(a.target)
+            for term in sp.Add.make_args(multiplied_out(value)):
+                powers = [f.as_base_exp()[1] for f in sp.Mul.make_args(term) if f.as_base_exp()[0] == self.sweep.depth]
+                exponent = sp.Add(*powers)
+                reads = [f for f in sp.Mul.make_args(term) if isinstance(f, MatVec) and isinstance(f.vector, Vec)
+                         and self.sweep.assigned(f.vector) is not None]
+                if term != 0 and not (len(reads) == 1 and exponent.is_negative):
+                    raise NoStreams(f"program {self.sweep.program.name}: its layers keep nothing of what they find, and "
+                                    f"{term} enters; a limit is known where all that enters is a small multiple of a "
+                                    "product with what they find")
+
+
+def _scaled(value: sp.Expr, vector: Vec, number: sp.Expr, other: Vec) -> sp.Expr:
+    """number times other in place of a vector; numbers in front of products with matrices."""
+    def rebuilt(e: sp.Expr) -> sp.Expr:
+        if isinstance(e, MatVec) and e.vector == vector:
+            return number * MatVec(e.matrix, other)
+        return e.xreplace({vector: number * other})
+
+    whole = {e: sp.Dummy() for e in value.atoms(MatVec, Outer) if e.has(vector)}
+    return value.xreplace(whole).xreplace({vector: number * other}).xreplace(
+        {name: rebuilt(e) for e, name in whole.items()})
+
+
+def _latex(name: str) -> str:
+    body = name.rstrip("'")
+    head, number = (r"\delta u", body[2:]) if body.startswith("ud") else ("u", body[1:])
+    return "{%s_{%s}}" % (head, number) + r"'" * (len(name) - len(body))
