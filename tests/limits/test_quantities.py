@@ -15,7 +15,7 @@ from tpcalc.limits import Affine, Base, KetTerms, Label, Quantity, Sort, Terms
 from tpcalc.limits.parts import Parts
 from tpcalc.limits.survival import Kind, kind_of
 from tpcalc.limits.terms import counted_scalar
-from tpcalc.programs.language import Scal
+from tpcalc.programs.language import Family, Scal
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
 EVERY = [Quantity.scalar("f", 1), Quantity.scalar("chi", 1), Quantity.covariance(0, 1, 0, 2),
@@ -77,4 +77,4 @@ def test_a_recursion_counts_in_another_variable_too() -> None:
 
 def test_scalars_with_other_indices_are_refused() -> None:
     with pytest.raises(ValueError, match="one index, the training step"):
-        counted_scalar(Scal("f", (sp.Integer(1), sp.Integer(0))))
+        counted_scalar(Family(Scal, "f")[sp.Integer(1), sp.Integer(0)])
