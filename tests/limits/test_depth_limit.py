@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tpcalc as tp
-from tpcalc.limits import Affine
+from tpcalc.limits import Affine, Sort
 from tpcalc.limits.functions import Coefficient, CovarianceFunction
+from tpcalc.limits.survival import Kind
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
 H = sp.Rational(1, 2)
@@ -164,6 +165,7 @@ def test_latex_names_every_region(limit: tp.DepthLimit) -> None:
 def test_kinds_without_one_scale_are_refused(limit: tp.DepthLimit) -> None:
     part = limit.at(alpha=0.5, gamma=0.5).part
     assert part is not None
-    larger = {**part.exponents, ("C", 0): part.exponents["C", 0] + Affine.number(1, 2)}
+    covariance = Kind(Sort.COVARIANCE, 0, base=0)
+    larger = {**part.exponents, covariance: part.exponents[covariance] + Affine.number(1, 2)}
     with pytest.raises(ValueError, match="one power of L for each kind"):
         replace(part, exponents=larger).require_one_scale()

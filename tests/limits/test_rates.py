@@ -10,8 +10,8 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.limits import Affine, Exponent
-from tpcalc.limits.survival import kind_of
+from tpcalc.limits import Affine, Exponent, Sort
+from tpcalc.limits.survival import Kind, kind_of
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
 TASK = tp.Task([1, 0.8, -0.6, 1.1], [1, -0.7, 0.5, 1.2])
@@ -30,13 +30,14 @@ def test_only_what_outputs_depend_on_sets_the_rate(limit: tp.DepthLimit) -> None
     """Above one half coefficients of hat-kets feed nothing: a correction to them does not count, one to f does."""
     part = limit.at(alpha=0.75, gamma=0.25).part
     assert part is not None
-    fed = part.feeding([("f",)])
-    assert ("C", 0) in fed and not any(kind[:2] == ("Gamma", 0) for kind in fed)
+    output = Kind(Sort.SCALAR, name="f")
+    fed = part.feeding([output])
+    assert Kind(Sort.COVARIANCE, 0, base=0) in fed and not any(k.is_coefficient and k.start == 0 for k in fed)
     slow = Exponent.single(Affine((Fraction(0), Fraction(0)), Fraction(-1, 100)))
     first = {kind_of(one.target): one for one, _ in part.instances}
-    for kind, counts in ((("Gamma", 0, 0, 1), False), (("f",), True)):
+    for kind, counts in ((Kind(Sort.COEFFICIENT, 0, base=1), False), (output, True)):
         disturbed = replace(part, instances=(*part.instances, (first[kind], slow)))
-        assert (slow.forms <= disturbed.corrections([("f",)]).forms) == counts
+        assert (slow.forms <= disturbed.corrections([output]).forms) == counts
 
 
 @pytest.mark.parametrize("alpha", [sp.Rational(1, 2), sp.Rational(5, 8), sp.Rational(3, 4), sp.Integer(1)])

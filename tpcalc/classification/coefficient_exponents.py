@@ -7,7 +7,7 @@ from typing import Callable, Iterable
 
 from ..calculus import RecursionEquations
 from ..calculus.setting import Product
-from ..limits import HERE, Affine, Cell, Contribution, Exponent, Key, Orders, Terms, join
+from ..limits import Affine, Base, Cell, Contribution, Exponent, Orders, Quantity, Sort, Terms, join
 from .sizes import Exponents
 
 
@@ -36,7 +36,7 @@ class _Reader:
         dx = self._largest(one for one in self._terms(1, self.stream) if one.update)
         changes, dh, update = {self.stream: dx}, Exponent(), Exponent()
         for p in self.forward:
-            acted = self._of_product(p, lambda one: any(f[0] == "C" for f in one.factors))
+            acted = self._of_product(p, lambda one: any(f.sort == Sort.COVARIANCE for f in one.factors))
             vector = self.setting.family_number(p.matvec.vector)
             changed = changes[vector].plus(self._of_product(p, lambda one: True))
             changes.setdefault(self._family(p), changed)
@@ -45,11 +45,11 @@ class _Reader:
         linear = Exponent.single(self.branch).times(update).times(update)
         found = Exponents(
             x_init=start.plus(self._boundary()),
-            h_init=join(of("C", 0, 0, p.number).power(Fraction(1, 2)) for p in self.forward),
+            h_init=join(self._variance(0, p.number).power(Fraction(1, 2)) for p in self.forward),
             f_init=of("f", 0), dx=dx, dh=dh, df=of("f", 1), update=update,
             noise=self._largest(self._born(1)), drift=dx, linearisation=linear,
-            explosions=tuple((int(key[1]), v) for key, v in self.cell.explosions), grows=self.cell.grows)
-        exploded = bool(self.cell.explosions) and self.cell.explosions[0][0][1] == 0
+            explosions=tuple((key.step, v) for key, v in self.cell.explosions), grows=self.cell.grows)
+        exploded = bool(self.cell.explosions) and self.cell.explosions[0][0].step == 0
         return found.without_training() if exploded else found.pruned(self.cell.region)
 
     def _number(self, value: Fraction | int) -> Affine:
@@ -57,10 +57,12 @@ class _Reader:
 
     def _born(self, t: int) -> list[Contribution]:
         """Where a step's own hat-kets enter the stream."""
-        return [one for one in self._terms(t, self.stream) if one.rule == "born" and one.target[2] == t]
+        return [one for one in self._terms(t, self.stream) if one.rule == "born" and one.target.base
+                and one.target.base.step == t]
 
     def _terms(self, t: int, family: int) -> list[Contribution]:
-        return [one for one in self.found.contributions if one.target[:2] == ("Gamma", t) and one.target[3] == family]
+        return [one for one in self.found.contributions if one.target.sort == Sort.COEFFICIENT
+                and one.target.step == t and one.target.number == family]
 
     def _family(self, product: Product) -> int:
         """The family that the product enters."""
@@ -81,15 +83,19 @@ class _Reader:
     def _largest(self, terms: Iterable[Contribution]) -> Exponent:
         return join(self._in_vector(one.target, self.cell.weight(one)) for one in terms)
 
-    def _in_vector(self, target: Key, size: Exponent) -> Exponent:
+    def _in_vector(self, target: Quantity, size: Exponent) -> Exponent:
         """The size that a coefficient of this size gives its vector."""
-        r, b = target[2], target[4]
-        if r < 0:
+        base = target.base
+        assert base is not None
+        if base.is_initial:
             return size
-        lone = Exponent.single(self._number(Fraction(-1, 2) if HERE in target else 0))
-        return size.times(self.cell.of("C", r, r, b).power(Fraction(1, 2))).times(lone)
+        lone = Exponent.single(self._number(Fraction(-1, 2) if base.own else 0))
+        return size.times(self._variance(base.step, base.number).power(Fraction(1, 2))).times(lone)
+
+    def _variance(self, step: int, product: int) -> Exponent:
+        return self.cell.of(Quantity.covariance(product, step, product, step))
 
     def _boundary(self) -> Exponent:
         """The size of the stream's initial vectors."""
-        return join(self.cell.of("Gamma", 0, -1, self.stream, b)
+        return join(self.cell.of(Quantity.coefficient(self.stream, 0, Base(-1, b)))
                     for b in range(len(self.setting.program.vectors)))

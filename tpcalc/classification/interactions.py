@@ -12,7 +12,7 @@ from ..calculus import kets
 from ..calculus.kets import Ket
 from ..calculus.printing import latex
 from ..errors import Divergence
-from ..limits import join, settled_orders
+from ..limits import Sort, join, settled_orders
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet
 from ..programs.builders import program
@@ -65,8 +65,8 @@ def interactions(alpha: Any, gamma: Any, net: ResNet | None = None) -> tuple[Int
         raise Divergence(f"alpha = {a}, gamma = {g}: sizes grow with depth or from step to step; tp.classify says why")
     sizes: dict[tuple[int, sp.Expr], list] = {}
     for one in found.contributions:
-        parts = one.target[1:3] == (1, -1) and not str(one.target[0]).startswith(("change ", "d "))
-        if parts and isinstance(equations.equations[one.equation].target, Ket):
+        is_part = (one.target.sort, one.target.step) == (Sort.KET, 1)
+        if is_part and isinstance(equations.equations[one.equation].target, Ket):
             sizes.setdefault((one.equation, one.term), []).append(one)
     return tuple(
         Interaction(equations.equations[number].target, term, join(cell.weight(one) for one in ones).at(()),

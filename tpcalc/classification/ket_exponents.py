@@ -9,7 +9,7 @@ import sympy as sp
 from ..calculus import KetEquations
 from ..calculus.kets import Bracket, Ket
 from ..calculus.setting import Product
-from ..limits import Affine, Cell, Contribution, Exponent, Key, KetTerms, Orders, entrywise, join
+from ..limits import Affine, Cell, Contribution, Exponent, KetTerms, Orders, Quantity, Sort, entrywise, join
 from .sizes import Exponents
 
 
@@ -31,62 +31,62 @@ class _KetReader:
 
     def read(self, phi: sp.Expr) -> Exponents:
         forward = [p for p in self.setting.products if not p.transposed]
-        dx, df = self._of("change ", 1, self.stream), self.cell.of("f", 1)
+        dx, df = self._of(Sort.CHANGE, 1, self.stream), self.cell.of("f", 1)
         if self.cell.explosions:  # what the first update does to features that were there before it
             dx = df = self._moved_family(self.stream)
-        hidden = join(self._of("", 0, self.setting.family_number(p.matvec.vector)) for p in forward)
+        hidden = join(self._of(Sort.KET, 0, self.setting.family_number(p.matvec.vector)) for p in forward)
         changes = join(self._change(p, False) for p in forward)
         updates = join(self._change(p, True) for p in forward)
         bent = join(self._change(p, True) for p in forward if self._is_bent(p))
         error = bent.power(Fraction(3, 2) if entrywise.has_kinks(phi) else Fraction(2))
         adding = {rule: join(self.cell.weight(one) for one in self._to_stream(1) if one.rule == rule)
                   for rule in ("layers", "independent layers")}
-        exploded = bool(self.cell.explosions) and self.cell.explosions[0][0][1] == 0
+        exploded = bool(self.cell.explosions) and self.cell.explosions[0][0].step == 0
         found = Exponents(
-            x_init=self._of("", 0, self.stream), h_init=hidden, f_init=self.cell.of("f", 0), dx=dx,
+            x_init=self._of(Sort.KET, 0, self.stream), h_init=hidden, f_init=self.cell.of("f", 0), dx=dx,
             dh=changes.plus(dx), df=df, update=updates,
             noise=adding["independent layers"], drift=adding["layers"],
             linearisation=Exponent.single(self.branch).times(error),
-            explosions=tuple((int(key[1]), v) for key, v in self.cell.explosions), grows=self.cell.grows,
+            explosions=tuple((key.step, v) for key, v in self.cell.explosions), grows=self.cell.grows,
             exact=False).pruned(self.cell.region)
         return found.without_training() if exploded else found
 
-    def _of(self, head: str, t: int, family: int) -> Exponent:
+    def _of(self, sort: Sort, t: int, family: int) -> Exponent:
         """The size of a ket, or of its change since the first step."""
         return join(e for key, e in self.cell.exponents.items()
-                    if len(key) == 4 and key[1:] == (t, -1, family) and str(key[0]).startswith("change ") == bool(head))
+                    if (key.sort, key.step, key.number) == (sort, t, family))
 
     @staticmethod
-    def _is_change(key: Key, family: int) -> bool:
-        """Is it a change of the family in the second step?"""
-        return key[1:] == (1, -1, family) and str(key[0]).startswith("change ")
+    def _is_change(key: Quantity, family: int) -> bool:
+        """Is the quantity a change of the family in the second step?"""
+        return (key.sort, key.step, key.number) == (Sort.CHANGE, 1, family)
 
     def _moved_family(self, family: int) -> Exponent:
         return join(self._moved(key, frozenset()) for key in dict.fromkeys(
             one.target for one in self.found.contributions if self._is_change(one.target, family)))
 
-    def _moved(self, key: Key, seen: frozenset[Key]) -> Exponent:
+    def _moved(self, key: Quantity, seen: frozenset[Quantity]) -> Exponent:
         """A change in the second step, all that does not change as it was at the first; no way round a loop."""
         return join(self._moved_by(one, seen | {key}) for one in self.found.contributions if one.target == key)
 
-    def _moved_by(self, one: Contribution, seen: frozenset[Key]) -> Exponent:
+    def _moved_by(self, one: Contribution, seen: frozenset[Quantity]) -> Exponent:
         found = Exponent.single(one.weight)
         for factor in one.factors:
-            if not str(factor[0]).startswith("change "):
-                found = found.times(self.cell.of(factor[0], 0, *factor[2:]))
+            if factor.sort != Sort.CHANGE:
+                found = found.times(self.cell.of(factor.at_step(0)))
             else:
                 found = found.times(Exponent() if factor in seen else self._moved(factor, seen))
         return found
 
     def _to_stream(self, t: int) -> list[Contribution]:
-        return [one for one in self.found.contributions if one.target[1:] == (t, -1, self.stream)
-                and not str(one.target[0]).startswith(("change ", "d "))]
+        return [one for one in self.found.contributions
+                if (one.target.sort, one.target.step, one.target.number) == (Sort.KET, t, self.stream)]
 
     def _change(self, product: Product, acts: bool) -> Exponent:
         """The change of W v in one layer; acts: only what updates of W do to v."""
         target = self.setting.family_number(product.place.statement.target)
         vector = self.setting.family_number(product.matvec.vector)
-        found = [self._of("change ", 1, vector)] if not acts and not self.cell.explosions else []
+        found = [self._of(Sort.CHANGE, 1, vector)] if not acts and not self.cell.explosions else []
         for one in self.found.contributions:
             if one.update and self._is_change(one.target, target) and (one.term.has(Bracket) or not acts):
                 gain = {"layers": Fraction(1), "independent layers": Fraction(1, 2)}.get(one.rule)

@@ -9,6 +9,6 @@ from .depth_limit import (DepthLimit as DepthLimit, LimitRegion as LimitRegion, 
                           depth_limit as depth_limit)
 from .integral_equations import LimitEquation as LimitEquation
 from .orders import Cell as Cell, Orders as Orders, orders as orders, settled_orders as settled_orders
-from .parts import Key as Key
+from .quantities import Base as Base, Label as Label, Quantity as Quantity, Sort as Sort
 from .region import Condition as Condition, Region as Region
-from .terms import HERE as HERE, Contribution as Contribution, Terms as Terms, Values as Values
+from .terms import Contribution as Contribution, Terms as Terms, Values as Values

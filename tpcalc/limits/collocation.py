@@ -19,6 +19,7 @@ from ..calculus.setting import Setting
 from ..errors import Divergence
 from .functions import CovarianceFunction, OwnCoefficient
 from .integral_equations import LimitEquation
+from .quantities import Sort
 from .reading import Numbers, Reading, State, covariance_key, reading
 from .square import Square
 
@@ -107,13 +108,13 @@ class CompiledLimit:
             if scalar:
                 for equation, value in equations:
                     numbers = {self.setting.time: t}
-                    state.values[(equation.kinds[0][0], t)] = value(state, numbers)
+                    state.values[(equation.kinds[0].name, t)] = value(state, numbers)
             else:
                 self._settle(state, equations, t)
 
     @staticmethod
     def _is_scalar(equation: LimitEquation) -> bool:
-        return equation.kinds[0][0] not in ("Gamma", "C")
+        return equation.kinds[0].sort == Sort.SCALAR
 
     def _settle(self, state: State, equations: list[tuple[LimitEquation, Reading]], t: int) -> None:
         last = np.inf
@@ -144,8 +145,8 @@ class CompiledLimit:
                 yield covariance_key(b, c, t, s), {**now, setting.past: s}
             return
         head = "own" if isinstance(target, OwnCoefficient) else "Gamma"
-        for _, start, a, b, *_ in equation.kinds:
-            for r in [-1] if start < 0 else range(t + 1):
-                key = (int(a), int(b), t, r)
-                numbers = {**now, R: r, B: int(b)}
+        for kind in equation.kinds:
+            for r in [-1] if kind.start < 0 else range(t + 1):
+                key = (kind.number, kind.base, t, r)
+                numbers = {**now, R: r, B: kind.base}
                 yield (("end", *key, int(target.args[4])) if equation.boundary else (head, *key)), numbers

@@ -20,8 +20,8 @@ from .obstacle import Obstacle, obstacle
 from .orders import Orders, settled_orders
 from .region import Region
 from .writing import limit_latex, limit_text, region_latex, region_text
-from .survival import Kind, Part, divide, on_region
-from .terms import HERE
+from .quantities import Quantity
+from .survival import Kind, Part, divide, kind_of, on_region
 from .translation import Translator
 
 
@@ -33,7 +33,7 @@ class LimitTerm:
     summed over base kets; "own layer": the one of them in the layer itself; "loss": through an output's size).
     """
 
-    kind: Kind
+    kind: tuple
     term: sp.Expr
     rule: str
     order: sp.Expr
@@ -71,7 +71,7 @@ class LimitRegion:
     def is_trivial(self) -> bool:
         """Does training leave the outputs where they were, in the limit?"""
         return self.part is not None and all(self.region.sign(form) == "<" for kind, form in self.part.exponents.items()
-                                             if kind[0] in outputs_of(self.recursion))
+                                             if kind.name in outputs_of(self.recursion))
 
     @property
     def reason(self) -> str:
@@ -83,27 +83,32 @@ class LimitRegion:
                 if self.is_trivial else "")
 
     @cached_property
-    def exponents(self) -> dict[Kind, sp.Expr]:
+    def exponents(self) -> dict[tuple, sp.Expr]:
         """The power of L of every kind of quantity; the limit functions are the quantities divided by it."""
+        return {kind.written: exponent for kind, exponent in self.exponents_by_kind.items()}
+
+    @cached_property
+    def exponents_by_kind(self) -> dict[Kind, sp.Expr]:
+        """The powers of L by typed kinds."""
         return {kind: self._written(form) for kind, form in self._part().exponents.items()}
 
     @cached_property
     def kept(self) -> tuple[LimitTerm, ...]:
         """The surviving terms."""
-        return tuple(LimitTerm(t.target, t.term, t.rule, sp.Integer(0)) for t in self._part().kept)
+        return tuple(LimitTerm(t.target.written, t.term, t.rule, sp.Integer(0)) for t in self._part().kept)
 
     @cached_property
     def dropped(self) -> tuple[LimitTerm, ...]:
         """The terms that vanish, with the order at which they do."""
-        return tuple(LimitTerm(t.target, t.term, t.rule, sp.Max(*(self._written(f) for f in t.order.forms)))
+        return tuple(LimitTerm(t.target.written, t.term, t.rule, sp.Max(*(self._written(f) for f in t.order.forms)))
                      for t in self._part().dropped)
 
     @cached_property
     def equations(self) -> tuple[LimitEquation, ...]:
         """The equations of the limit functions, boundary values among them, in program order."""
         part = self._part()
-        scaled = frozenset(kind[0] for kind, form in part.exponents.items()
-                           if HERE not in kind and self.region.sign(form) != "=")
+        scaled = frozenset(kind.head for kind, form in part.exponents.items()
+                           if not kind.own and self.region.sign(form) != "=")
         return limit_equations(Translator(self.recursion, scaled), part)
 
     @property
@@ -118,7 +123,8 @@ class LimitRegion:
         The smaller of 1, from sums over layers that become integrals, and of the rates at which those dropped terms
         vanish that outputs depend on.
         """
-        largest = self._part().corrections((name,) for name in outputs_of(self.recursion))
+        outputs = (kind_of(Quantity.scalar(name, 0)) for name in outputs_of(self.recursion))
+        largest = self._part().corrections(outputs)
         return sp.Min(1, *(-self._written(form) for form in largest.forms))
 
     def compile(self, loss: Callable[[Any, Any], Any] | None = None, **values: Any) -> CompiledLimit:

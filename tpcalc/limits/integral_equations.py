@@ -17,7 +17,6 @@ from ..calculus.recursion import Equation
 from ..calculus.rules import join_sums
 from .functions import INNER, AnyCoefficient, CovarianceFunction, OwnCoefficient, P
 from .survival import CountedTerm, Kind, Part
-from .terms import HERE
 from .translation import Translator, at_zero
 
 
@@ -138,7 +137,7 @@ def _coefficients(translator: Translator, part: Part, number: int, equation: Equ
 
 def _kinds(part: Part, equation: Equation, here: bool) -> list[Kind]:
     """The kinds of coefficients of the equation's vectors, over base kets of the own layer or all others."""
-    return [k for k in part.exponents if k[0] == "Gamma" and k[2] == equation.target.args[0] and (HERE in k) == here]
+    return [k for k in part.exponents if k.is_coefficient and k.number == equation.target.args[0] and k.own == here]
 
 
 def _starts(translator: Translator, part: Part, number: int, kind: Kind) -> bool:
@@ -155,9 +154,9 @@ def _groups(reads: dict[Kind, tuple[set, set]]) -> list[tuple[Kind, ...]]:
         return not any(kept & reads[k][1] for k in members)
 
     kinds = list(reads)
-    numbers = list(dict.fromkeys(k[3] for k in kinds))
-    by_number = [tuple(k for k in kinds if k[3] == b) for b in numbers]
-    by_start = [tuple(k for k in kinds if k[1] == r) for r in (-1, 0)]
+    numbers = list(dict.fromkeys(k.base for k in kinds))
+    by_number = [tuple(k for k in kinds if k.base == b) for b in numbers]
+    by_start = [tuple(k for k in kinds if k.start == r) for r in (-1, 0)]
     for division in ([tuple(kinds)], by_start, by_number):
         division = [members for members in division if members]
         if all(agree(members) for members in division):
@@ -196,13 +195,13 @@ def _named(part: Part, members: Sequence[Kind], equation: Equation, here: bool
            ) -> tuple[dict[sp.Symbol, sp.Expr], tuple[sp.Expr, ...]]:
     """What b and r are for these kinds: numbers to put in, and conditions to print."""
     every = _kinds(part, equation, here)
-    starts, numbers = {k[1] for k in members}, {k[3] for k in members}
+    starts, numbers = {k.start for k in members}, {k.base for k in members}
     fixed: dict[sp.Symbol, sp.Expr] = {}
     where: list[sp.Expr] = []
-    if len(numbers) == 1 and len({k[3] for k in every}) > 1:
+    if len(numbers) == 1 and len({k.base for k in every}) > 1:
         fixed[B] = sp.sympify(next(iter(numbers)))
     if starts == {-1}:
         fixed[R] = sp.Integer(-1)
-    elif starts == {0} and any(k[1] == -1 and k[3] in numbers for k in every):
+    elif starts == {0} and any(k.start == -1 and k.base in numbers for k in every):
         where.append(sp.Ge(R, 0, evaluate=False))
     return fixed, tuple(where)

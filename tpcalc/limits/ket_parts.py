@@ -7,7 +7,7 @@ cancellation is assumed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import sympy as sp
@@ -18,30 +18,24 @@ from ..programs.language import Scal, Vec
 from . import entrywise
 from .affine import Affine
 from .ket_factors import factors_of, grows, one_ket, parity
-from .parts import MEAN, SLOW, STREAM, Key, Label, Monomials, Parts, multiply, total
-from .terms import HERE, Values, free_parameters, split
+from .parts import Monomials, Parts, multiply, total
+from .quantities import MEAN, STREAM, Base, Label, Quantity, Sort
+from .terms import Values, counted_scalar, free_parameters, split
 
 MOST_PARTS = 6
-
-
-@dataclass(frozen=True)
-class Base:
-    """The base ket of a derivative: product ``number`` at a step, -1 for an initial vector; own: of the same layer."""
-
-    step: int
-    number: int
-    own: bool = False
 
 
 @dataclass(frozen=True)
 class KetParts:
     """Reads the parts of expressions in kets; labels, the parts that there are, fills while expressions are read.
 
-    A ket's parts are quantities with unknown exponents, named by ``key``. at: values for some parameters.
+    A ket's parts are quantities with unknown exponents, named by ``key``. at: values for some parameters; growing: the
+    variable whose powers are counted, the depth where none is given.
     """
 
     equations: KetEquations
     at: Values = ()
+    growing: sp.Symbol | None = None
 
     @property
     def name(self) -> str:
@@ -50,10 +44,15 @@ class KetParts:
     @cached_property
     def parameters(self) -> tuple[sp.Symbol, ...]:
         """The symbols in the exponents of L."""
-        depth = self.equations.setting.depth
-        if depth is None:
+        return free_parameters([e.value for e in self.equations.equations], self.variable, self.at)
+
+    @cached_property
+    def variable(self) -> sp.Symbol:
+        """The growing variable."""
+        found = self.equations.setting.depth if self.growing is None else self.growing
+        if found is None:
             raise ValueError(f"program {self.name} has no layers, so that nothing depends on the depth")
-        return free_parameters([e.value for e in self.equations.equations], depth, self.at)
+        return found
 
     @cached_property
     def scalars(self) -> tuple[KetEquation, ...]:
@@ -66,8 +65,8 @@ class KetParts:
                          if isinstance(e.target, Ket) and any(self.is_stream(e, term) for term in split(e.value)))
 
     @cached_property
-    def labels(self) -> dict[Key, set[Label]]:
-        """The parts that kets, changes and derivatives have been found to have: (head, step, family) -> labels."""
+    def labels(self) -> dict[Quantity, set[Label]]:
+        """The parts that kets, changes and derivatives have been found to have: the labels of each."""
         return {}
 
     def family(self, vector: Vec) -> int:
@@ -83,19 +82,22 @@ class KetParts:
     def is_stream(self, equation: KetEquation, term: sp.Expr) -> bool:
         return isinstance(term, Ket) and term.vector.same_family(equation.target.vector)
 
-    def key(self, head: str, label: Label, t: int, family: int, base: Base | None = None) -> Key:
+    def key(self, sort: Sort, label: Label, t: int, family: int, base: Base | None = None) -> Quantity:
         """The quantity of a family's part at a step; noted as one that there is."""
-        base = self._kept(family, base)
-        labels = self.labels.setdefault((head, t, family, base), set())
+        whole = self._whole(sort, t, family, base)
+        labels = self.labels.setdefault(whole, set())
         labels.add(label)
         if len(labels) > MOST_PARTS:
             raise ValueError(f"vectors like {self.equations.setting.families[family]} of program {self.name} are "
                              f"random in more than {MOST_PARTS} ways at once; too many to count powers of L (gated "
                              "blocks are)")
-        name = head + _named(label)
-        if base is None:
-            return (name, t, -1, family)
-        return (name, t, base.step, family, base.number, *((HERE,) if base.own else ()))
+        return replace(whole, label=label)
+
+    def _whole(self, sort: Sort, t: int, family: int, base: Base | None) -> Quantity:
+        """All parts together; the stream keeps no track of which layer's hat-ket is its own."""
+        if base is not None and family in self.accumulating:
+            base = Base(base.step, base.number)
+        return Quantity(sort, t, family, base)
 
     @cached_property
     def _unit(self) -> Monomials:
@@ -120,27 +122,25 @@ class KetParts:
         if not random_parts(factor):
             return Parts.single(MEAN, self.numbers(factor, t))
         if isinstance(factor, Ket):
-            return self._of_ket("", factor.vector)
+            return self._of_ket(Sort.KET, factor.vector)
         if isinstance(factor, Hat):
-            return self._hat("", factor)
+            return self._hat(Sort.KET, factor)
         return self._of_function(factor, t)
 
-    def _hat(self, head: str, hat: Hat) -> Parts:
+    def _hat(self, sort: Sort, hat: Hat) -> Parts:
         """A hat-ket, as large as the vector that its matrix multiplies, fresh in the matrix."""
-        return Parts.single(frozenset((self._group(hat),)), self._of_ket(head, hat.vector.vector).size())
+        return Parts.single(self._fresh(hat), self._of_ket(sort, hat.vector.vector).size())
 
-    def _of_ket(self, head: str, vector: Vec, base: Base | None = None) -> Parts:
+    def _of_ket(self, sort: Sort, vector: Vec, base: Base | None = None) -> Parts:
         initial = self.equations.setting.initial_number(vector)
         if initial is not None:
-            alike = base is not None and base.step == -1 and base.number == initial
-            return Parts.single(*(STREAM, self._unit) if head == "" else (MEAN, self._unit if alike else frozenset()))
+            if sort == Sort.KET:
+                return Parts.single(STREAM, self._unit)
+            alike = base is not None and base.is_initial and base.number == initial
+            return Parts.single(MEAN, self._unit if alike else frozenset())
         t, family = self._step(vector), self.family(vector)
-        return Parts({label: frozenset(((self.form(0), (self.key(head, label, t, family, base),)),))
-                      for label in self.labels.get((head, t, family, self._kept(family, base)), set())})
-
-    def _kept(self, family: int, base: Base | None) -> Base | None:
-        """The stream keeps no track of which layer's hat-ket is its own."""
-        return Base(base.step, base.number) if base is not None and family in self.accumulating else base
+        return Parts({label: frozenset(((self.form(0), (self.key(sort, label, t, family, base),)),))
+                      for label in self.labels.get(self._whole(sort, t, family, base), set())})
 
     def _step(self, vector: Vec) -> int:
         return int(self.equations.setting.step(vector))
@@ -148,7 +148,7 @@ class KetParts:
     def _of_function(self, function: sp.Expr, t: int) -> Parts:
         """An entrywise function of one ket: on the leading part of it, and its derivative times the rest."""
         ket, form = one_ket(function)
-        inner = self._of_ket("", ket.vector)
+        inner = self._of_ket(Sort.KET, ket.vector)
         leading = self._leading(ket.vector)
         size = inner.of(leading) if entrywise.growth(form) else self._unit if inner.of(leading) else frozenset()
         value = total((Parts.single(leading, size), Parts.single(MEAN, size if entrywise.parity(form) != -1 else
@@ -167,13 +167,13 @@ class KetParts:
         if len(hats) != 1:
             raise ValueError(f"a function of |{vector}>: no rule for its order, since {len(hats)} hat-kets are in it; "
                              "allowed is one, or the residual stream")
-        return frozenset((self._group(hats[0]),))
+        return self._fresh(hats[0])
 
-    def _group(self, hat: Hat) -> int:
-        """The matrix, and its orientation, that a hat-ket is fresh in."""
+    def _fresh(self, hat: Hat) -> Label:
+        """What a hat-ket is random in: its matrix, and the matrix's orientation."""
         products = self.equations.setting.products
         product, _ = self.equations.setting.product_like(hat.vector)
-        return next(p.number for p in products if p.same_group(product))
+        return Label(fresh=(next(p.number for p in products if p.same_group(product)),))
 
     def _slope(self, form: sp.Expr, leading: Label) -> Parts:
         """The derivative of a function, at the leading part of its argument."""
@@ -201,14 +201,14 @@ class KetParts:
 
     def derivative(self, factor: Ket | Hat, base: Base) -> Parts:
         if isinstance(factor, Ket):
-            return self._of_ket("d ", factor.vector, base)
+            return self._of_ket(Sort.DERIVATIVE, factor.vector, base)
         product, values = self.equations.setting.product_like(factor.vector)
         born = base.own and product.number == base.number and int(product.below[0].subs(values)) == base.step
         return Parts.single(MEAN, self._unit) if born else Parts()
 
     def _local_slope(self, form: sp.Expr, ket: Ket) -> Parts:
         """f'(h), expanded about the leading part of h."""
-        inner = self._of_ket("", ket.vector)
+        inner = self._of_ket(Sort.KET, ket.vector)
         leading = self._leading(ket.vector)
         bend = self._slope(entrywise.derivative(form), leading)
         return total((self._slope(form, leading), bend.times(inner.without(leading))))
@@ -219,8 +219,8 @@ class KetParts:
             return Parts()
         if isinstance(term, sp.Sum):
             return self.parts(written, t)
-        return total(others.times(self._of_ket("change ", factor.vector) if isinstance(factor, Ket) else
-                                  self._hat("change ", factor)) for others, factor in self.slopes(written, t))
+        return total(others.times(self._of_ket(Sort.CHANGE, factor.vector) if isinstance(factor, Ket) else
+                                  self._hat(Sort.CHANGE, factor)) for others, factor in self.slopes(written, t))
 
     def numbers(self, expression: sp.Expr, t: int) -> Monomials:
         """The monomials of a number."""
@@ -231,7 +231,7 @@ class KetParts:
 
     def _number_factor(self, factor: sp.Expr, t: int) -> Monomials:
         base, power = factor.as_base_exp()
-        if base == self.equations.setting.depth:
+        if base == self.variable:
             return frozenset(((Affine.of(power.subs(self.at), self.parameters), ()),))
         if isinstance(factor, Response):
             return self._response(factor)
@@ -240,8 +240,9 @@ class KetParts:
         if isinstance(factor, Mean):
             return total(self.parts(term, t) for term in split(factor.args[0])).of(MEAN)
         if isinstance(factor, Scal) and any(factor.name == e.target.name for e in self.scalars):
-            return frozenset(((self.form(0), ((factor.name, *map(int, factor.indices)),)),))
-        if factor.is_number or isinstance(factor, Scal) or factor.subs(self.at).free_symbols <= set(self.parameters):
+            return frozenset(((self.form(0), (counted_scalar(factor),)),))
+        fixed = factor.is_number or isinstance(factor, Scal) or base == self.equations.setting.depth
+        if fixed or factor.subs(self.at).free_symbols <= set(self.parameters):
             return self._unit
         raise ValueError(f"{factor}: no rule for its order in L")
 
@@ -252,17 +253,12 @@ class KetParts:
         family = self.family(response.vector)
         own = family not in self.accumulating and response.vector.indices[-len(layers):] == layers
         base = Base(int(product.below[0].subs(values)), product.number, own)
-        return self._of_ket("d ", response.vector, base).of(MEAN)
+        return self._of_ket(Sort.DERIVATIVE, response.vector, base).of(MEAN)
 
     def _bracket(self, bracket: Bracket) -> Monomials:
         for initial, other in (bracket.args, bracket.args[::-1]):
             number = self.equations.setting.initial_number(initial)
             if number is not None:  # Stein: <u|v> is the mean derivative of v in u
-                return self._of_ket("d ", other, Base(-1, number)).of(MEAN)
-        u, v = (self._of_ket("", vector) for vector in bracket.args)
+                return self._of_ket(Sort.DERIVATIVE, other, Base(-1, number)).of(MEAN)
+        u, v = (self._of_ket(Sort.KET, vector) for vector in bracket.args)
         return u.times(v).of(MEAN)
-
-
-def _named(label: Label) -> str:
-    fresh = ", ".join(map(str, sorted(label - STREAM)))
-    return " ".join((["slow"] if SLOW in label else []) + ([f"fresh in {fresh}"] if fresh else [])) or "mean"

@@ -17,21 +17,31 @@ from ..calculus.equations import KetEquation, KetEquations
 from ..programs.language import LossDerivative, Scal
 from .affine import Affine
 from .ket_factors import centred_pairs
-from .ket_parts import Base, KetParts
-from .parts import MEAN, STREAM, Key, Label, Parts, is_fresh, total
+from .ket_parts import KetParts
+from .parts import Parts, total
+from .quantities import MEAN, STREAM, Base, Label, Quantity, Sort
 from .terms import Contribution, Values, split
 
 
 @dataclass(frozen=True)
 class KetTerms:
-    """Ket equations whose terms are to be counted in powers of L, perhaps with values for some parameters."""
+    """Ket equations whose terms are to be counted in powers of L, perhaps with values for some parameters.
+
+    growing: the variable whose powers are counted, the depth where none is given.
+    """
 
     equations: KetEquations
     at: Values = ()
+    growing: sp.Symbol | None = None
 
     @cached_property
     def reading(self) -> KetParts:
-        return KetParts(self.equations, self.at)
+        return KetParts(self.equations, self.at, self.growing)
+
+    @cached_property
+    def _all_layers(self) -> Affine:
+        """The power of the growing variable that the number of layers is."""
+        return self.reading.form(int(self.reading.variable == self.equations.setting.depth))
 
     @property
     def name(self) -> str:
@@ -47,9 +57,9 @@ class KetTerms:
         """Families that a layer adds to."""
         return self.reading.accumulating
 
-    def outputs(self, t: int) -> list[Key]:
+    def outputs(self, t: int) -> list[Quantity]:
         """The scalars that the program computes at step t."""
-        return [(e.target.name, t) for e in self.reading.scalars]
+        return [Quantity.scalar(e.target.name, t) for e in self.reading.scalars]
 
     @property
     def _time(self) -> sp.Symbol:
@@ -73,38 +83,39 @@ class KetTerms:
         for term, centred in centred_pairs(terms):
             update = isinstance(term, sp.Sum)
             for written in self._written(term, t):
-                for head, base, parts in self._read(term, written, t, layers):
+                for sort, base, parts in self._read(term, written, t, layers):
                     centred_here = base is None and (centred or self.reading.is_odd)
                     for label, monomials in parts.without(*[MEAN] if centred_here else []):
                         to, gain, rule = self._entering(label, stream, base, layers)
-                        target = self.reading.key(head, to, t, stream, base)
+                        target = self.reading.key(sort, to, t, stream, base)
                         for weight, factors in monomials:
                             yield Contribution(target, weight + gain, factors, number, term, update, rule)
 
     def _read(self, term: sp.Expr, written: sp.Expr, t: int, layers: bool
-              ) -> Iterator[tuple[str, Base | None, Parts]]:
+              ) -> Iterator[tuple[Sort, Base | None, Parts]]:
         """A term's own parts, those of its change and of its derivatives."""
-        yield "", None, self.reading.parts(written, t)
-        yield "change ", None, self.reading.change(term, written, t)
+        yield Sort.KET, None, self.reading.parts(written, t)
+        yield Sort.CHANGE, None, self.reading.change(term, written, t)
         slopes = self.reading.slopes(written, t)
         for base in self._bases(t, layers):
-            yield "d ", base, total(others.times(self.reading.derivative(factor, base)) for others, factor in slopes)
+            yield Sort.DERIVATIVE, base, total(others.times(self.reading.derivative(factor, base))
+                                               for others, factor in slopes)
 
     def _entering(self, label: Label, family: int, base: Base | None, layers: bool) -> tuple[Label, Affine, str]:
         """Which part of a vector a part of a term enters, with what gain and why."""
         if family not in self.accumulating:
             return label, self.reading.form(0), ""
-        to = STREAM if is_fresh(label) else label
+        to = STREAM if label.is_fresh else label
         if not layers:
             return to, self.reading.form(0), ""
         if base is not None and base.own:
             return to, self.reading.form(0), "born"
-        if is_fresh(label):
-            return to, self.reading.form(1) * Fraction(1, 2), "independent layers"
-        return to, self.reading.form(1), "layers"
+        if label.is_fresh:
+            return to, self._all_layers * Fraction(1, 2), "independent layers"
+        return to, self._all_layers, "layers"
 
     def _of_scalar(self, number: int, e: KetEquation, t: int) -> Iterator[Contribution]:
-        target: Key = (e.target.name, t)
+        target = Quantity.scalar(e.target.name, t)
         if e.value.has(LossDerivative):  # of order one in an output of order one, beyond that of the output's order
             output, = e.value.atoms(LossDerivative)
             yield Contribution(target, self.reading.form(0), (), number, e.value, False, "loss")

@@ -9,7 +9,7 @@ import sympy as sp
 
 from ..calculus.printing import latex
 from .orders import Cell
-from .terms import Key
+from .quantities import Quantity
 
 
 @dataclass(frozen=True)
@@ -51,21 +51,21 @@ def obstacle(cell: Cell, outputs: Sequence[str], parameters: Sequence[sp.Symbol]
     """What stands in the way of a limit on a cell; None where there is one."""
     if cell.explosions:
         key, guard = cell.explosions[0]
-        return Obstacle("explodes", str(key[0]), int(key[1]), guard.expression(parameters))
-    keys = sorted((k for k in cell.exponents if k[0] in outputs), key=lambda k: (int(k[1]), k[0]))
+        return Obstacle("explodes", str(key), key.step, guard.expression(parameters))
+    keys = sorted((k for k in cell.exponents if k.name in outputs), key=lambda k: (k.step, k.name))
     if cell.grows:
         return _accelerating(cell, keys, parameters)
     for key in keys:
         if not cell.is_bounded([key]):
-            return Obstacle("grows", str(key[0]), int(key[1]), cell.of(*key).expression(parameters))
+            return Obstacle("grows", key.name, key.step, cell.of(key).expression(parameters))
     return None
 
 
-def _accelerating(cell: Cell, keys: Sequence[Key], parameters: Sequence[sp.Symbol]) -> Obstacle:
+def _accelerating(cell: Cell, keys: Sequence[Quantity], parameters: Sequence[sp.Symbol]) -> Obstacle:
     for before, after in zip(keys, keys[1:]):
-        growth = {a - b for a in cell.of(*after).forms for b in cell.of(*before).forms}
-        if before[0] == after[0] and len(growth) == 1:
+        growth = {a - b for a in cell.of(after).forms for b in cell.of(before).forms}
+        if before.name == after.name and len(growth) == 1:
             form, = growth
             if cell.region.sign(form) == ">":
-                return Obstacle("accelerates", str(after[0]), int(after[1]), form.expression(parameters))
-    return Obstacle("accelerates", "", int(keys[-1][1]) if keys else 0, None)
+                return Obstacle("accelerates", after.name, after.step, form.expression(parameters))
+    return Obstacle("accelerates", "", keys[-1].step if keys else 0, None)

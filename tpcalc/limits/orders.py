@@ -22,7 +22,7 @@ from .affine import Affine, point_of
 from .exponent import EXPLODES, Exponent
 from .region import Region
 from .ket_terms import KetTerms
-from .parts import Key
+from .quantities import Quantity
 from .terms import Contribution, Terms, Values
 
 
@@ -35,8 +35,8 @@ class Cell:
     """
 
     region: Region
-    exponents: dict[Key, Exponent]
-    explosions: tuple[tuple[Key, Exponent], ...] = ()
+    exponents: dict[Quantity, Exponent]
+    explosions: tuple[tuple[Quantity, Exponent], ...] = ()
     grows: bool = False
 
     def on(self, region: Region) -> "Cell":
@@ -44,13 +44,14 @@ class Cell:
         exponents = {key: exponent.pruned(region) for key, exponent in self.exponents.items()}
         return replace(self, region=region.reduced(), exponents=exponents)
 
-    def is_bounded(self, keys: Sequence[Key]) -> bool:
+    def is_bounded(self, keys: Sequence[Quantity]) -> bool:
         """Does none of the quantities grow with depth, anywhere on the cell?"""
-        return not any(self.of(*key).explodes or self.region.sign(form) not in ("<", "=", "<=")
-                       for key in keys for form in self.of(*key).forms)
+        return not any(self.of(key).explodes or self.region.sign(form) not in ("<", "=", "<=")
+                       for key in keys for form in self.of(key).forms)
 
-    def of(self, *key: object) -> Exponent:
-        """The exponent of a quantity, -oo where it vanishes."""
+    def of(self, quantity: Quantity | str, step: int = 0) -> Exponent:
+        """The exponent of a quantity, or of the scalar of a name at a step; -oo where it vanishes."""
+        key = Quantity.scalar(quantity, step) if isinstance(quantity, str) else quantity
         return self.exponents.get(key, Exponent())
 
     def weight(self, one: Contribution) -> Exponent:
@@ -86,7 +87,7 @@ class Counted(Protocol):
 
     def of_step(self, t: int) -> tuple[Contribution, ...]: ...
 
-    def outputs(self, t: int) -> list[Key]: ...
+    def outputs(self, t: int) -> list[Quantity]: ...
 
 
 def _terms(program: RecursionEquations | KetEquations, at: Values) -> Counted:
@@ -107,7 +108,7 @@ def settled_orders(program: RecursionEquations | KetEquations, most: int = 6, at
     active = [Cell(Region(len(terms.parameters)), {})]
     for t in range(most):
         contributions = _present([*contributions, *terms.of_step(t)])
-        sweeps, by_target = _in_order([one for one in contributions if one.target[1] == t])
+        sweeps, by_target = _in_order([one for one in contributions if one.target.step == t])
         solved = [cell for before in active for cell in _solve(before, sweeps, by_target)]
         active = []
         for cell in solved:
@@ -123,23 +124,25 @@ def settled_orders(program: RecursionEquations | KetEquations, most: int = 6, at
     raise ValueError(f"the exponents of program {terms.name} still change at step {most}")
 
 
-def _split(cell: Cell, keys: Sequence[Key]) -> list[Cell]:
+def _split(cell: Cell, keys: Sequence[Quantity]) -> list[Cell]:
     """Parts on which each of the quantities either grows with depth or stays bounded."""
     for key in keys:
-        for form in sorted(cell.of(*key).forms):
+        for form in sorted(cell.of(key).forms):
             if cell.region.sign(form) is None or cell.region.sign(form) == ">=":
                 parts = [cell.on(cell.region.where(form, relation)) for relation in ("<=", ">")]
                 return [done for part in parts for done in _split(part, keys)]
     return [cell]
 
 
-def _classes(cell: Cell, t: int) -> dict[Key, Exponent]:
+def _classes(cell: Cell, t: int) -> dict[Quantity, Exponent]:
     """Exponents of step t: of the coefficients of initial vectors, of the step's own and of earlier hat-kets."""
-    largest: dict[Key, Exponent] = {}
+    largest: dict[Quantity, Exponent] = {}
     for key, exponent in cell.exponents.items():
-        if key[1] == t:
-            base = () if len(key) == 2 else (key[2] if key[2] < 0 else sp.Integer(int(key[2] == t)),)
-            kind = (key[0], *base, *key[3:])
+        if key.step == t:
+            base = key.base
+            if base is not None and not base.is_initial:
+                base = replace(base, step=int(base.step == t))
+            kind = replace(key, step=0, base=base)
             largest[kind] = largest.get(kind, Exponent()).plus(exponent).pruned(cell.region)
     return largest
 
@@ -174,25 +177,25 @@ def orders(program: RecursionEquations | KetEquations, steps: int = 2) -> Orders
     found = _present([one for t in range(steps) for one in terms.of_step(t)])
     cells = [Cell(Region(len(terms.parameters)), {})]
     for t in range(steps):
-        sweeps, by_target = _in_order([one for one in found if one.target[1] == t])
+        sweeps, by_target = _in_order([one for one in found if one.target.step == t])
         cells = [done for cell in cells for done in
                  ([replace(cell, exponents={**cell.exponents, **dict.fromkeys(by_target, EXPLODES)})]
                   if cell.explosions else _solve(cell, sweeps, by_target))]
     return Orders(terms.parameters, tuple(cells), found)
 
 
-def _in_order(found: Sequence[Contribution]) -> tuple[list[list[Key]], dict[Key, list[Contribution]]]:
+def _in_order(found: Sequence[Contribution]) -> tuple[list[list[Quantity]], dict[Quantity, list[Contribution]]]:
     """The quantities of a step, those that depend on each other together, each after what it depends on."""
-    by_target: dict[Key, list[Contribution]] = {}
+    by_target: dict[Quantity, list[Contribution]] = {}
     for one in found:
         by_target.setdefault(one.target, []).append(one)
     edges = [(one.target, f) for one in found for f in one.factors if f in by_target]
-    return strongly_connected_components((sorted(by_target, key=str), sorted(edges, key=str))), by_target
+    return strongly_connected_components((sorted(by_target), sorted(edges))), by_target
 
 
 def _present(found: list[Contribution]) -> tuple[Contribution, ...]:
     """The terms none of whose factors vanishes: least fixed point, starting from the terms without factors."""
-    present: set[Key] = set()
+    present: set[Quantity] = set()
     while True:
         more = {one.target for one in found if present.issuperset(one.factors)} - present
         if not more:
@@ -200,7 +203,7 @@ def _present(found: list[Contribution]) -> tuple[Contribution, ...]:
         present |= more
 
 
-def _solve(cell: Cell, sweeps: Sequence[list[Key]], by_target: dict[Key, list[Contribution]]) -> list[Cell]:
+def _solve(cell: Cell, sweeps: Sequence[list[Quantity]], by_target: dict[Quantity, list[Contribution]]) -> list[Cell]:
     """Solve one sweep after the other; where a guard has both signs, go on with the part where it holds."""
     for number, sweep in enumerate(sweeps):
         solved = _eliminate(cell, sweep, by_target)
@@ -219,12 +222,12 @@ def _solve(cell: Cell, sweeps: Sequence[list[Key]], by_target: dict[Key, list[Co
 class Loop:
     """A self-loop exp(L^weight) of a quantity, and a form of the weight that is positive somewhere on the region."""
 
-    quantity: Key
+    quantity: Quantity
     weight: Exponent
     form: Affine
 
 
-def _eliminate(cell: Cell, sweep: list[Key], by_target: dict[Key, list[Contribution]], rounds: int = 12
+def _eliminate(cell: Cell, sweep: list[Quantity], by_target: dict[Quantity, list[Contribution]], rounds: int = 12
                ) -> Cell | Loop:
     """The exponents of one sweep's quantities; or a loop that does not stay bounded everywhere on the region.
 
@@ -233,7 +236,7 @@ def _eliminate(cell: Cell, sweep: list[Key], by_target: dict[Key, list[Contribut
     """
     terms = [one for u in sweep for one in by_target.get(u, [])]
     several = any(len([f for f in one.factors if f in set(sweep)]) > 1 for one in terms)
-    current: dict[Key, Exponent] = {}
+    current: dict[Quantity, Exponent] = {}
     for _ in range(rounds):
         solved = _eliminate_linear(cell, sweep, *_system(cell, sweep, terms, current, 1))
         if isinstance(solved, Loop):
@@ -242,20 +245,20 @@ def _eliminate(cell: Cell, sweep: list[Key], by_target: dict[Key, list[Contribut
         if not several or all(solved.exponents[u] == current.get(u) for u in sweep):
             return solved
         current = {u: solved.exponents[u] for u in sweep}
-    raise ValueError(f"the exponents of {sweep} do not settle within {rounds} rounds")
+    raise ValueError(f"the exponents of {', '.join(map(str, sweep))} do not settle within {rounds} rounds")
 
 
-Loops = dict[tuple[Key, Key], Exponent]
+Loops = dict[tuple[Quantity, Quantity], Exponent]
 
 
-def _system(cell: Cell, sweep: list[Key], terms: list[Contribution], current: dict[Key, Exponent], multiplicity: int
-            ) -> tuple[dict[Key, Exponent], Loops]:
+def _system(cell: Cell, sweep: list[Quantity], terms: list[Contribution], current: dict[Quantity, Exponent],
+            multiplicity: int) -> tuple[dict[Quantity, Exponent], Loops]:
     """What enters a sweep's quantities from outside, and from each other; of products of several at ``current`` values.
 
     multiplicity: how often terms of independent layers count: it is their variances that a sweep multiplies.
     """
     inner = set(sweep)
-    alone: dict[Key, Exponent] = {u: Exponent() for u in sweep}
+    alone: dict[Quantity, Exponent] = {u: Exponent() for u in sweep}
     loops: Loops = {}
     for one in terms:
         u, unknown = one.target, [f for f in one.factors if f in inner]
@@ -270,7 +273,7 @@ def _system(cell: Cell, sweep: list[Key], terms: list[Contribution], current: di
     return alone, loops
 
 
-def _eliminate_linear(cell: Cell, sweep: list[Key], alone: dict[Key, Exponent], loops: Loops) -> Cell | Loop:
+def _eliminate_linear(cell: Cell, sweep: list[Quantity], alone: dict[Quantity, Exponent], loops: Loops) -> Cell | Loop:
     """Max-plus elimination, as long as loops stay bounded."""
     for pivot in sweep:
         guard = loops.pop((pivot, pivot), Exponent()).pruned(cell.region)
@@ -283,7 +286,7 @@ def _eliminate_linear(cell: Cell, sweep: list[Key], alone: dict[Key, Exponent], 
     return replace(cell, exponents={**cell.exponents, **found})
 
 
-def _substitute(loops: Loops, pivot: Key, region: Region) -> list[tuple[Key, Exponent]]:
+def _substitute(loops: Loops, pivot: Quantity, region: Region) -> list[tuple[Quantity, Exponent]]:
     """Put the pivot's equation into those of the others; which these are, with the weight that the pivot had there."""
     rows = [(row, loops.pop((row, column))) for row, column in list(loops) if column == pivot]
     for row, through in rows:
@@ -294,7 +297,7 @@ def _substitute(loops: Loops, pivot: Key, region: Region) -> list[tuple[Key, Exp
     return rows
 
 
-def _first_loop(region: Region, sweep: list[Key], loops: Loops) -> Exponent:
+def _first_loop(region: Region, sweep: list[Quantity], loops: Loops) -> Exponent:
     """The weight of the first loop that does not stay bounded; later ones would go round it."""
     for pivot in sweep:
         guard = loops.pop((pivot, pivot), Exponent()).pruned(region)

@@ -15,18 +15,9 @@ from itertools import combinations
 from typing import Iterable, Iterator
 
 from .affine import Affine
+from .quantities import Label, Quantity
 
-Key = tuple  # (head, numbers): a quantity without its layers
-Monomials = frozenset[tuple[Affine, tuple[Key, ...]]]
-SLOW = "stream"
-Label = frozenset  # SLOW, and the numbers of the matrices whose hat-kets the part is fresh in; empty: a mean
-MEAN: Label = frozenset()
-STREAM: Label = frozenset((SLOW,))
-
-
-def is_fresh(label: Label) -> bool:
-    """Is a part with this label drawn anew in every layer?"""
-    return bool(label - STREAM)
+Monomials = frozenset[tuple[Affine, tuple[Quantity, ...]]]
 
 
 @dataclass(frozen=True)
@@ -49,13 +40,11 @@ class Parts:
         found: dict[Label, Monomials] = {}
         for one, a in self:
             for two, b in other:
-                product, shared = multiply(a, b), one & two
-                if not shared:
-                    found[one | two] = found.get(one | two, frozenset()) | product
-                    continue
+                product, either = multiply(a, b), one.sources | two.sources
+                shared = sorted(one.sources & two.sources)
                 for size in range(len(shared) + 1):
-                    for averaged in combinations(sorted(shared, key=str), size):
-                        label = (one | two) - frozenset(averaged)
+                    for averaged in combinations(shared, size):
+                        label = Label.of(either - frozenset(averaged))
                         found[label] = found.get(label, frozenset()) | product
         return Parts(found)
 

@@ -17,18 +17,54 @@ from .affine import Affine
 from .exponent import Exponent
 from .orders import Cell
 from .region import Region
-from .terms import Contribution, Key
+from .quantities import Quantity, Sort
+from .terms import Contribution
 
-Kind = tuple  # a quantity without its steps: ("Gamma", -1 or 0, a, b[, own layer]), ("C", b[, b']), (name,)
+HERE = "own layer"
 
 
-def kind_of(key: Key) -> Kind:
-    """The kind of a quantity: of base kets only whether they are initial vectors (-1) or hat-kets (0), and number b."""
-    head, *numbers = key
-    if head == "Gamma":
-        t, r, *rest = numbers
-        return (head, -1 if r < 0 else 0, *rest)
-    return (head, *numbers[2:]) if head == "C" else (head,)
+@dataclass(frozen=True, order=True)
+class Kind:
+    """A quantity without its steps: a coefficient, a covariance or a scalar.
+
+    number: of the vector family, or of a covariance's product; start: -1 for coefficients over initial vectors, 0 over
+    hat-kets; base: number of the base ket, or of a covariance's other product; own: over base kets of the own layer;
+    name: of a scalar.
+    """
+
+    sort: Sort
+    number: int = -1
+    start: int = 0
+    base: int = -1
+    own: bool = False
+    name: str = ""
+
+    @property
+    def is_coefficient(self) -> bool:
+        return self.sort == Sort.COEFFICIENT
+
+    @property
+    def head(self) -> str:
+        """What the limit function's name is looked up by: "Gamma", "C", or a scalar's name."""
+        return self.name if self.sort == Sort.SCALAR else self.sort.value
+
+    @property
+    def written(self) -> tuple:
+        """The kind as people write it: ("Gamma", -1 or 0, a, b[, "own layer"]), ("C", b[, b']), (name,)."""
+        if self.sort == Sort.SCALAR:
+            return (self.name,)
+        if self.sort == Sort.COVARIANCE:
+            return (self.head, self.number, *([self.base] if self.base != self.number else []))
+        return (self.head, self.start, self.number, self.base, *([HERE] if self.own else []))
+
+
+def kind_of(quantity: Quantity) -> Kind:
+    """The kind of a quantity: of base kets only whether they are initial vectors or hat-kets, and their number."""
+    base = quantity.base
+    if base is None:
+        return Kind(quantity.sort, name=quantity.name)
+    start = 0 if quantity.sort == Sort.COVARIANCE else min(base.step, 0)
+    return Kind(quantity.sort, quantity.number, start, base.number, base.own)
 
 
 @dataclass(frozen=True)

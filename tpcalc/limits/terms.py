@@ -23,17 +23,14 @@ from ..calculus.kets import Covariance, Gamma
 from ..calculus.recursion import Equation, RecursionEquations
 from ..programs.language import LossDerivative, Scal
 from .affine import Affine
-from .parts import Key
-
-HERE = "own layer"
-
+from .quantities import Base, Quantity
 
 Values = tuple[tuple[sp.Symbol, sp.Expr], ...]
 
 
-def free_parameters(values: Iterable[sp.Expr], depth: sp.Expr, at: Values) -> tuple[sp.Symbol, ...]:
-    """The symbols in the exponents of L that have no value."""
-    powers = {p.exp for value in values for p in value.atoms(sp.Pow) if p.base == depth}
+def free_parameters(values: Iterable[sp.Expr], growing: sp.Expr, at: Values) -> tuple[sp.Symbol, ...]:
+    """The symbols in the exponents of the growing variable that have no value."""
+    powers = {p.exp for value in values for p in value.atoms(sp.Pow) if p.base == growing}
     return tuple(sorted(set().union(*(p.free_symbols for p in powers)) - {symbol for symbol, _ in at}, key=str))
 
 
@@ -45,9 +42,9 @@ class Contribution:
     earlier training steps; rule: how it enters.
     """
 
-    target: Key
+    target: Quantity
     weight: Affine
-    factors: tuple[Key, ...]
+    factors: tuple[Quantity, ...]
     equation: int
     term: sp.Expr
     update: bool
@@ -58,33 +55,41 @@ class Contribution:
 class Terms:
     """A recursion whose terms are to be counted in powers of L, perhaps with values for some parameters.
 
-    Raises ``ValueError`` for a program without layers.
+    growing: the variable whose powers are counted, the depth where none is given. Raises ``ValueError`` for a program
+    without layers then.
     """
 
     recursion: RecursionEquations
     at: Values = ()
+    growing: sp.Symbol | None = None
 
     def __post_init__(self) -> None:
-        if self.depth is None:
+        if self.variable is None:
             raise ValueError(f"program {self.recursion.setting.program.name} has no layers, so that nothing depends "
                              "on the depth")
 
     @property
-    def depth(self) -> sp.Symbol | None:
-        return self.recursion.setting.depth
+    def variable(self) -> sp.Symbol | None:
+        """The growing variable."""
+        return self.recursion.setting.depth if self.growing is None else self.growing
+
+    @property
+    def layers_grow(self) -> bool:
+        """Is the number of layers what grows, so that a sum over them is a power of it?"""
+        return self.variable == self.recursion.setting.depth
 
     @property
     def name(self) -> str:
         return self.recursion.setting.program.name
 
-    def outputs(self, t: int) -> list[Key]:
+    def outputs(self, t: int) -> list[Quantity]:
         """The scalars that the program computes at step t."""
-        return [(e.target.name, sp.Integer(t)) for e in self.recursion.equations if e.kind == "scalar"]
+        return [Quantity.scalar(e.target.name, t) for e in self.recursion.equations if e.kind == "scalar"]
 
     @cached_property
     def parameters(self) -> tuple[sp.Symbol, ...]:
         """The symbols in the exponents of L."""
-        return free_parameters([e.value for e in self.recursion.equations], self.depth, self.at)
+        return free_parameters([e.value for e in self.recursion.equations], self.variable, self.at)
 
     @cached_property
     def accumulating(self) -> frozenset[int]:
@@ -166,15 +171,16 @@ class Terms:
             for layer in sorted({g.args[4][0] for g in term.atoms(Gamma) if g.args[4] and m in g.args[5]}, key=str):
                 yield term.subs(m, layer), len(layers) - 1, "own layer"
 
-    def _contribution(self, number: int, equation: Equation, term: sp.Expr, target: Key, placed: sp.Expr, gain: int,
-                      rule: str, here: bool, update: bool) -> Iterator[Contribution]:
+    def _contribution(self, number: int, equation: Equation, term: sp.Expr, target: Quantity, placed: sp.Expr,
+                      gain: int, rule: str, here: bool, update: bool) -> Iterator[Contribution]:
         if placed == 0:
             return
         size = len(self.parameters)
-        weight, factors = Affine.number(gain, size), []
+        one_sum = int(self.layers_grow)
+        weight, factors = Affine.number(gain * one_sum, size), []
         for factor in sp.Mul.make_args(placed):
             base, power = factor.as_base_exp()
-            if base == self.depth:
+            if base == self.variable:
                 weight += Affine.of(power.subs(self.at), self.parameters)
             elif isinstance(base, (Gamma, Covariance)):
                 factors += [self._key(base)] * int(power)
@@ -184,14 +190,14 @@ class Terms:
                 # the derivative of a loss in an output of order one is of order one, beyond that of the output's order
                 yield Contribution(target, Affine.number(0, size), (self._key(factor.args[0]),), number, term, update,
                                    "loss")
-            elif not (factor.is_number or isinstance(factor, Scal)
+            elif not (factor.is_number or isinstance(factor, Scal) or base == self.recursion.setting.depth
                       or factor.subs(self.at).free_symbols <= set(self.parameters)):
                 raise ValueError(f"{factor} in {equation.target}: no rule for its order in L")
         if target in factors and isinstance(term, Gamma):
             return  # y(l) = y(l - 1) + ...: the sweep itself
         if equation.kind == "Gamma" and equation.place.loops[1:]:
-            coherent = not here and target[3] in self.accumulating
-            weight += Affine.number(int(coherent), size)
+            coherent = not here and target.number in self.accumulating
+            weight += Affine.number(int(coherent) * one_sum, size)
             rule = "layers" if coherent else "born" if here else rule
         yield Contribution(target, weight, tuple(factors), number, term, update, rule)
 
@@ -199,15 +205,22 @@ class Terms:
     def _computed(self) -> frozenset[str]:
         return frozenset(e.target.name for e in self.recursion.equations if e.kind == "scalar")
 
-    def _key(self, quantity: sp.Expr) -> Key:
+    def _key(self, quantity: sp.Expr) -> Quantity:
         if isinstance(quantity, Gamma):
             a, b, t, r, layers, base = quantity.args
             own = bool(base) and layers == base and int(a) not in self.accumulating and r[0] >= 0
-            return ("Gamma", t[0], r[0], a, b) + ((HERE,) if own else ())
+            return Quantity.coefficient(a, t[0], Base(int(r[0]), int(b), own))
         if isinstance(quantity, Covariance):
             b, c, t, s = quantity.args[:4]
-            return ("C", max(t[0], s[0]), min(t[0], s[0]), b) + ((c,) if b != c else ())
-        return (quantity.name, *quantity.indices)
+            return Quantity.covariance(b, t[0], c, s[0])
+        return counted_scalar(quantity)
+
+
+def counted_scalar(scalar: Scal) -> Quantity:
+    """The quantity that a scalar at a step is; raises ``ValueError`` for a scalar with other indices."""
+    if len(scalar.indices) != 1 or not scalar.indices[0].is_Integer:
+        raise ValueError(f"{scalar}: no rule for its order in L; a scalar with one index, the training step, has one")
+    return Quantity.scalar(scalar.name, scalar.indices[0])
 
 
 def split(value: sp.Expr) -> tuple[sp.Expr, ...]:

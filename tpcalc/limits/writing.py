@@ -9,8 +9,8 @@ import sympy as sp
 from ..calculus.coefficients import R
 from ..calculus.printing import latex
 from .functions import P, Q, Coefficient, CovarianceFunction, OwnCoefficient, scaled_scalar
+from .quantities import Sort
 from .survival import Kind
-from .terms import HERE
 
 if TYPE_CHECKING:
     from .depth_limit import DepthLimit, LimitRegion
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def definitions(region: "LimitRegion") -> list[tuple[list[sp.Expr], sp.Expr]]:
     """The limit functions that are quantities divided by a power of L: (functions, the power's exponent)."""
     found: dict[sp.Expr, list[sp.Expr]] = {}
-    for kind, exponent in region.exponents.items():
+    for kind, exponent in region.exponents_by_kind.items():
         if exponent != 0:
             found.setdefault(exponent, []).append(symbol_of(region, kind))
     return [(functions, exponent) for exponent, functions in found.items()]
@@ -29,15 +29,14 @@ def symbol_of(region: "LimitRegion", kind: Kind) -> sp.Expr:
     """The limit function of a kind of quantity, for generic steps."""
     setting = region.recursion.setting
     t, s = setting.time, setting.past
-    if kind[0] == "C":
-        return CovarianceFunction(kind[1], kind[-1], t, s, P, 1)
-    if kind[0] == "Gamma":
-        start, a, b = kind[1:4]
-        if HERE in kind:
-            return OwnCoefficient(a, b, t, R, P)
-        return Coefficient(a, b, t, R if start == 0 else -1, P, Q, 0, 1)
+    if kind.sort == Sort.COVARIANCE:
+        return CovarianceFunction(kind.number, kind.base, t, s, P, 1)
+    if kind.sort == Sort.COEFFICIENT:
+        if kind.own:
+            return OwnCoefficient(kind.number, kind.base, t, R, P)
+        return Coefficient(kind.number, kind.base, t, R if kind.start == 0 else -1, P, Q, 0, 1)
     return scaled_scalar(next(e.target for e in region.recursion.equations if e.kind == "scalar"
-                              and e.target.name == kind[0]))
+                              and e.target.name == kind.name))
 
 
 def region_text(region: "LimitRegion") -> str:

@@ -1,0 +1,80 @@
+"""Names of counted quantities, and the variable in which they are counted."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations
+
+import pytest
+import sympy as sp
+
+import tpcalc as tp
+from tpcalc.limits import Affine, Base, KetTerms, Label, Quantity, Sort, Terms
+from tpcalc.limits.parts import Parts
+from tpcalc.limits.survival import Kind, kind_of
+from tpcalc.limits.terms import counted_scalar
+from tpcalc.programs.language import Family, Scal
+
+ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
+EVERY = [Quantity.scalar("f", 1), Quantity.scalar("chi", 1), Quantity.covariance(0, 1, 0, 2),
+         Quantity.coefficient(0, 1, Base(-1, 0)), Quantity.coefficient(0, 1, Base(0, 0)),
+         Quantity.coefficient(0, 1, Base(0, 0, True)), Quantity(Sort.KET, 1, 0), Quantity(Sort.CHANGE, 1, 0),
+         Quantity(Sort.KET, 1, 0, label=Label(True)), Quantity(Sort.KET, 1, 0, label=Label(fresh=(0, 2))),
+         Quantity(Sort.DERIVATIVE, 1, 0, Base(0, 1))]
+
+
+def test_quantities_are_in_a_total_order_that_equality_and_hashes_follow() -> None:
+    for a, b in combinations(EVERY, 2):
+        assert a != b and hash(a) != hash(b) and (a < b) != (b < a) and str(a) != str(b)
+    assert sorted(EVERY) == sorted(reversed(EVERY)) and len({*EVERY, *map(replace, EVERY)}) == len(EVERY)
+    assert pickle.loads(pickle.dumps(EVERY)) == EVERY
+    assert EVERY[2] == Quantity.covariance(0, 2, 0, 1)
+
+
+def test_kinds_forget_steps_and_are_written_as_documented() -> None:
+    written = [("f",), ("chi",), ("C", 0), ("Gamma", -1, 0, 0), ("Gamma", 0, 0, 0), ("Gamma", 0, 0, 0, "own layer")]
+    assert [kind_of(q).written for q in EVERY[:6]] == written
+    assert [kind_of(q.at_step(5)) for q in EVERY[:6]] == [kind_of(q) for q in EVERY[:6]]
+    assert kind_of(Quantity.covariance(0, 1, 1, 1)).written == ("C", 0, 1)
+    assert kind_of(Quantity.coefficient(1, 3, Base(2, 4))) == Kind(Sort.COEFFICIENT, 1, 0, 4)
+
+
+def test_only_what_two_factors_share_can_be_averaged() -> None:
+    slow, fresh, both = Label(True), Label(fresh=(1,)), Label(True, (1,))
+    assert Label.of(slow.sources | fresh.sources) == both
+    assert (slow.is_fresh, fresh.is_fresh, both.is_fresh) == (False, True, True)
+    parts = [Parts.single(label, frozenset(((Affine.number(0, 0), ()),))) for label in (slow, fresh)]
+    assert [label for label, _ in parts[0].times(parts[1])] == [both]
+    assert {label for label, _ in parts[1].times(parts[1])} == {fresh, Label()}
+
+
+@pytest.mark.parametrize("net", [tp.ResNet(), tp.ResNet("tanh")], ids=str)
+def test_in_another_growing_variable_layers_are_a_number_of_order_one(net: tp.ResNet) -> None:
+    """Branch multipliers m^-alpha in a size m that is not the depth: a sum over the layers is then no power of m."""
+    kets = tp.kets(tp.program(net, tp.SGD(), tp.DepthScaling(ALPHA, GAMMA)))
+    depth, other = kets.setting.depth, sp.Symbol("m", positive=True)
+    equations = replace(kets, equations=tuple(replace(e, value=e.value.replace(
+        lambda p: isinstance(p, sp.Pow) and p.base == depth, lambda p: other**p.exp)) for e in kets.equations))
+    assert KetTerms(equations).parameters == () and KetTerms(equations, growing=other).parameters == (ALPHA, GAMMA)
+    for t in (0, 1):
+        of_depth, of_other = KetTerms(kets), KetTerms(equations, growing=other)
+        sweeps = {(one.target, one.rule, one.weight) for one in of_depth.of_step(t)}
+        without = {(one.target, one.rule, one.weight) for one in of_other.of_step(t)}
+        gained = {"layers": 1, "independent layers": Fraction(1, 2)}
+        assert {(q, rule, w.constant + gained.get(rule, 0)) for q, rule, w in without} == {
+            (q, rule, w.constant) for q, rule, w in sweeps}
+
+
+def test_a_recursion_counts_in_another_variable_too() -> None:
+    recursion = tp.recursion(tp.kets(tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling(ALPHA, GAMMA))))
+    other = sp.Symbol("m", positive=True)
+    assert Terms(recursion).parameters == (ALPHA, GAMMA) and Terms(recursion, growing=other).parameters == ()
+    assert all(one.weight.constant == 0 for one in Terms(recursion, growing=other).of_step(1))
+    assert any(one.weight.constant == 1 for one in Terms(recursion).of_step(1))
+
+
+def test_scalars_with_other_indices_are_refused() -> None:
+    with pytest.raises(ValueError, match="one index, the training step"):
+        counted_scalar(Family(Scal, "f")[sp.Integer(1), sp.Integer(0)])

@@ -1,0 +1,124 @@
+"""The quantities whose powers of L are counted, each named by a typed, sortable value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cached_property
+
+
+class Sort(StrEnum):
+    """What a quantity is; the values are what it is printed as."""
+
+    COEFFICIENT = "Gamma"
+    COVARIANCE = "C"
+    KET = "ket"
+    CHANGE = "change"
+    DERIVATIVE = "derivative"
+    SCALAR = "scalar"
+
+
+@dataclass(frozen=True, order=True)
+class Base:
+    """A base ket: the hat-ket of product ``number`` at a step, or initial vector ``number`` (step -1).
+
+    own: it belongs to the layer of the vector that is derived in it, or expanded in it.
+    """
+
+    step: int
+    number: int
+    own: bool = False
+
+    @property
+    def is_initial(self) -> bool:
+        return self.step < 0
+
+
+@dataclass(frozen=True, order=True)
+class Label:
+    """What a part of a ket is random in: the stream (slow), and the hat-kets of its own layer, by matrix (fresh).
+
+    A part with neither is a mean.
+    """
+
+    slow: bool = False
+    fresh: tuple[int, ...] = ()
+
+    @property
+    def sources(self) -> frozenset[int]:
+        """The matrices' numbers, and -1 for the stream."""
+        return frozenset((*self.fresh, *([-1] if self.slow else [])))
+
+    @classmethod
+    def of(cls, sources: frozenset[int]) -> "Label":
+        return cls(-1 in sources, tuple(sorted(sources - {-1})))
+
+    @property
+    def is_fresh(self) -> bool:
+        """Is a part with this label drawn anew in every layer?"""
+        return bool(self.fresh)
+
+    def __str__(self) -> str:
+        fresh = ", ".join(map(str, self.fresh))
+        return " ".join((["slow"] if self.slow else []) + ([f"fresh in {fresh}"] if fresh else [])) or "mean"
+
+
+MEAN = Label()
+STREAM = Label(slow=True)
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A coefficient, a covariance, a part of a ket, of its change or of its derivative, or a scalar, at a step.
+
+    number: of the vector family, or of a covariance's product; base: of a coefficient or a derivative, and the other
+    hat-ket of a covariance; label: what a part of a ket is random in; name: of a scalar.
+    """
+
+    sort: Sort
+    step: int
+    number: int = -1
+    base: Base | None = None
+    label: Label = MEAN
+    name: str = ""
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __lt__(self, other: "Quantity") -> bool:
+        return self._order < other._order
+
+    @cached_property
+    def _hash(self) -> int:
+        """The hash, kept, for quantities are what every table is sorted by."""
+        return hash(self._order)
+
+    @cached_property
+    def _order(self) -> tuple:
+        base = None if self.base is None else (self.base.step, self.base.number, self.base.own)
+        return (self.sort.value, self.step, self.name, self.number, base or (), (self.label.slow, self.label.fresh))
+
+    @classmethod
+    def scalar(cls, name: str, step: int) -> "Quantity":
+        return cls(Sort.SCALAR, int(step), name=name)
+
+    @classmethod
+    def coefficient(cls, family: int, step: int, base: Base) -> "Quantity":
+        return cls(Sort.COEFFICIENT, int(step), int(family), base)
+
+    @classmethod
+    def covariance(cls, product: int, step: int, other: int, past: int) -> "Quantity":
+        """The covariance of two products' hat-kets, the later step first."""
+        later, earlier = max(step, past), min(step, past)
+        return cls(Sort.COVARIANCE, int(later), int(product), Base(int(earlier), int(other)))
+
+    def at_step(self, step: int) -> "Quantity":
+        return replace(self, step=step)
+
+    def __str__(self) -> str:
+        if self.sort == Sort.SCALAR:
+            return f"{self.name}[{self.step}]"
+        base = "" if self.base is None else f" over {self.base.number}[{self.base.step}]" + (
+            " of its own layer" if self.base.own else "")
+        label = "" if self.sort in (Sort.COEFFICIENT, Sort.COVARIANCE) else f", {self.label}"
+        return f"{self.sort.value} {self.number}[{self.step}]{base}{label}"
