@@ -10,7 +10,8 @@ import sympy as sp
 
 from .._checks import exact
 from ..calculus.kets import Gamma
-from ..calculus.recursion import RecursionEquations
+from ..calculus.equations import kets
+from ..calculus.recursion import RecursionEquations, derive_recursion
 from ..errors import Divergence
 from ..programs.language import LossDerivative
 from .affine import Affine, point_of
@@ -19,6 +20,7 @@ from .integral_equations import LimitEquation, limit_equations
 from .obstacle import Obstacle, obstacle
 from .orders import Orders, settled_orders
 from .region import Region
+from .slow_streams import normal_form
 from .writing import limit_latex, limit_text, region_latex, region_text
 from .quantities import Quantity
 from .survival import Kind, Part, divide, kind_of, on_region
@@ -212,7 +214,11 @@ def depth_limit(recursion: RecursionEquations) -> DepthLimit:
     if outside is not None and recursion.setting.depth is not None:
         raise ValueError(f"program {recursion.setting.program.name}: {outside} belongs to a vector outside the layers "
                          "that changes in training; the depth limit has no rule for it")
+    recursion, everywhere = _in_normal_form(recursion)
     orders = settled_orders(recursion)
+    if everywhere is not None:
+        region = LimitRegion(recursion, orders.parameters, Region(len(orders.parameters)), None, everywhere)
+        return DepthLimit(recursion, orders.parameters, orders, (region,))
     regions: list[LimitRegion] = []
     for cell in orders.cells:
         grows = obstacle(cell, outputs_of(recursion), orders.parameters)
@@ -222,6 +228,18 @@ def depth_limit(recursion: RecursionEquations) -> DepthLimit:
             regions += [LimitRegion(recursion, orders.parameters, part.region.reduced(), part, None)
                         for part in divide(cell, orders.contributions)]
     return DepthLimit(recursion, orders.parameters, orders, tuple(regions))
+
+
+def _in_normal_form(recursion: RecursionEquations) -> tuple[RecursionEquations, Obstacle | None]:
+    """The recursion of the program's normal form, and what its layers' map of order one does for every scaling."""
+    setting = recursion.setting
+    if setting.depth is None:
+        return recursion, None
+    found = normal_form(setting.program, setting.depth)
+    if found.explodes or found.forgets:
+        kind, what = ("explodes", found.explodes) if found.explodes else ("decays", found.forgets)
+        return recursion, Obstacle(kind, what, 0, sp.Integer(1))
+    return recursion if found.program == setting.program else derive_recursion(kets(found.program)), None
 
 
 def outputs_of(recursion: RecursionEquations) -> list[str]:

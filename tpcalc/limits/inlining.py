@@ -74,7 +74,7 @@ def _written_out(value: sp.Expr, readable: _Readable, loops: tuple[Loop, ...]) -
             continue
         number, other = _multiple(made_of)
         if other is not None:
-            value = value.xreplace({vector: other}) if number == 1 else _scaled(value, vector, number * other)
+            value = value.xreplace({vector: other}) if number == 1 else with_multiple(value, vector, number, other)
         elif kind(value) == "vector":
             value = sp.Add(*(_in_term(term, vector, made_of) for term in sp.Add.make_args(multiplied_out(value))))
     return value
@@ -90,23 +90,17 @@ def _multiple(value: sp.Expr) -> tuple[sp.Expr, Vec | None]:
     return sp.Integer(1), None
 
 
-def _scaled(value: sp.Expr, vector: Vec, multiple: sp.Expr) -> sp.Expr:
-    """A number times a vector in place of a vector, the number in front of products, averages and outer products."""
-    number, other = _multiple(multiple)
-
+def with_multiple(value: sp.Expr, vector: Vec, number: sp.Expr, other: Vec) -> sp.Expr:
+    """A value with number times other in place of a vector, the number in front of products and outer products."""
     def rebuilt(e: sp.Expr) -> sp.Expr:
         if isinstance(e, MatVec):
-            power = sum(f == vector for f in sp.Mul.make_args(e.vector))
-            return number**power * MatVec(e.matrix, e.vector.xreplace({vector: other}))
-        if isinstance(e, Outer):
-            left, right = (sp.Mul(*(number for f in sp.Mul.make_args(side) if f == vector)) for side in e.args)
-            return left * right * Outer(*(side.xreplace({vector: other}) for side in e.args))
-        return e.xreplace({vector: number * other})
+            return number * MatVec(e.matrix, other) if e.vector == vector else e.xreplace({vector: number * other})
+        return sp.Mul(*(number for side in e.args if side == vector),
+                      Outer(*(other if side == vector else side.xreplace({vector: number * other}) for side in e.args)))
 
-    whole = [e for e in value.atoms(MatVec, Outer) if e.has(vector)]
-    names = {e: sp.Dummy() for e in whole}
-    return value.xreplace(names).xreplace({vector: number * other}).xreplace(
-        {name: rebuilt(e) for e, name in names.items()})
+    whole = {e: sp.Dummy() for e in value.atoms(MatVec, Outer) if e.has(vector)}
+    return value.xreplace(whole).xreplace({vector: number * other}).xreplace(
+        {name: rebuilt(e) for e, name in whole.items()})
 
 
 def _in_term(term: sp.Expr, vector: Vec, made_of: sp.Expr) -> sp.Expr:

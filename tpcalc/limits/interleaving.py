@@ -39,11 +39,11 @@ def interleaved(program: Program, depth: sp.Symbol, k: int) -> Program:
                      for s in statement.body if isinstance(s, Assign)]
         return (replace(statement, body=tuple(body)),)
 
-    def _scaled(value: sp.Expr, at: dict[sp.Symbol, sp.Expr] | None = None) -> sp.Expr:
+    def _scaled(value: sp.Basic, at: dict[sp.Symbol, sp.Expr] | None = None) -> sp.Expr:
         """L -> k L and l -> k (l - 1) + i outside of members' indices."""
-        names = {m: sp.Dummy(real=True) for m in value.atoms(Member)}
-        inside = value.xreplace(names).subs({**(at or {}), depth: k * depth}, simultaneous=True)
-        return inside.xreplace({name: m for m, name in names.items()})
+        if isinstance(value, Member) or not value.args:
+            return {**(at or {}), depth: k * depth}.get(value, value)
+        return sp.expand_power_base(value.func(*(_scaled(part, at) for part in value.args)))
 
     def _renamed(value: sp.Expr, at: tuple[sp.Symbol, int] | None) -> sp.Expr:
         return value.xreplace({m: _member(m, at) for m in value.atoms(Member)})

@@ -58,21 +58,29 @@ def _expanded(rest: sp.Expr, layer: sp.Symbol | None, depth: sp.Symbol) -> list[
     return [(sp.Integer(-power - k), value) for k, value in enumerate((first, second)) if value != 0]
 
 
+def leading(coefficient: sp.Expr, layer: sp.Symbol | None, depth: sp.Symbol) -> sp.Expr:
+    """The function of layer time in front of the largest power of L."""
+    first, *others = in_powers(coefficient, layer, depth)
+    for exponent, function in others:
+        if sp.expand(exponent - first[0]).is_positive:
+            first = exponent, function
+    return first[1]
+
+
 def _require_bounded(coefficient: sp.Expr, function: sp.Expr) -> None:
-    if not function.has(LAYER_TIME):
-        return
-    poles = sp.singularities(function, LAYER_TIME) if not function.has(sp.Symbol) or function.free_symbols == {
-        LAYER_TIME} else sp.EmptySet
-    if poles.intersect(sp.Interval(0, 1)) != sp.EmptySet:
+    _, under = sp.fraction(sp.together(function))
+    if under.free_symbols == {LAYER_TIME} and under.is_polynomial(LAYER_TIME):
+        singular = any(0 <= root <= 1 for root in sp.Poly(under, LAYER_TIME).real_roots())
+    else:
+        singular = any(under.subs(LAYER_TIME, p) == 0 for p in (0, 1))
+    if singular:
         raise ValueError(f"{coefficient}: goes like {function} with p = l/L, which is not bounded on [0, 1]; no rule "
                          "for its sums over layers")
 
 
 def sign_of(function: sp.Expr) -> int:
-    """1 or -1 where a function of layer time keeps this sign on [0, 1], else 0; other symbols are taken as positive."""
-    positive = {s: sp.Dummy(positive=True) for s in function.free_symbols if s != LAYER_TIME}
-    here = function.xreplace(positive)
-    values = [here.subs(LAYER_TIME, p) for p in GRID]
+    """1 or -1 where a function of layer time keeps this sign on [0, 1], 0 where that is not known."""
+    values = [function.subs(LAYER_TIME, p) for p in GRID]
     if all(v.is_positive for v in values):
         return 1
     return -1 if all(v.is_negative for v in values) else 0

@@ -1,4 +1,4 @@
-"""Why there is no limit of infinite depth."""
+"""Why there is no limit of infinite depth, or none but zero."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from .quantities import Quantity
 class Obstacle:
     """What grows with depth: ``quantity``, at a training step, with an exponent of L.
 
-    kind: "explodes" (like exp(L^exponent)), "grows" (an output, like L^exponent) or "accelerates" (an output's exponent
-    grows by so much, or by at least so much, with every step; exponent None where it is another quantity's).
+    kind: "explodes" (like exp(L^exponent)), "decays" (like exp(-L^exponent)), "grows" (an output, like L^exponent) or
+    "accelerates" (an output's exponent grows by so much, or by at least so much, with every step; exponent None where
+    it is another quantity's).
     """
 
     kind: str
@@ -39,6 +40,8 @@ class Obstacle:
         if self.kind == "explodes":
             when = "at initialisation" if self.step == 0 else f"at step {self.step}"
             return f"the network explodes {when} like {exponential}"
+        if self.kind == "decays":
+            return f"the layers forget what they are given: the outputs decay like 1 / {exponential}"
         if self.kind == "grows":
             update = "the first update" if self.step == 1 else f"update {self.step}" if self.step else "initialisation"
             return f"{update} moves the output by {polynomial}"
@@ -53,6 +56,12 @@ def obstacle(cell: Cell, outputs: Sequence[str], parameters: Sequence[sp.Symbol]
         key, guard = cell.explosions[0]
         return Obstacle("explodes", str(key), key.step, guard.expression(parameters))
     keys = sorted((k for k in cell.exponents if k.name in outputs), key=lambda k: (k.step, k.name))
+    if cell.forgotten:
+        quantity, rate = cell.forgotten[0]
+        if all(cell.of(key).vanishes for key in keys):
+            return Obstacle("decays", str(quantity), quantity.step, rate.expression(parameters))
+        raise ValueError(f"{quantity} forgets what is older than L^(1 - {rate.expression(parameters)}) layers and is fed "
+                         "by what does not; no rule for the limit of such a sum")
     if cell.grows:
         return _accelerating(cell, keys, parameters)
     for key in keys:

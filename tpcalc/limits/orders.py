@@ -4,7 +4,7 @@ Quantities are solved in the order in which they depend on each other. Those of 
 each other linearly and are eliminated one by one, as in a max-plus linear system. What then enters its own
 equation with weight v is a self-loop of the sweep, a guard: y <- y (1 + c L^(v - 1)) over L layers stays bounded
 where v <= 0 (Gronwall) and grows like exp(L^v) where v > 0, which ends the count. A guard that has both signs divides
-the region.
+the region. Where c < 0 (``forgetting.py``) y forgets instead: only the last L^(1 - v) layers count in it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ..calculus.equations import KetEquations
 from ..calculus.recursion import RecursionEquations
 from .affine import Affine, point_of
 from .exponent import EXPLODES, Exponent
+from .forgetting import Forgetting
 from .region import Region
 from .ket_terms import KetTerms
 from .quantities import Quantity
@@ -31,13 +32,15 @@ class Cell:
     """A region on which the same guards hold, and the exponents of all quantities there.
 
     explosions: (quantity, v) of the first self-loop that grows like exp(L^v); all that comes after it counts as +oo.
-    grows: a positive exponent exceeds that of the training step before.
+    grows: a positive exponent exceeds that of the training step before. forgotten: (quantity, v) of those that forget
+    what is older than L^(1 - v) layers.
     """
 
     region: Region
     exponents: dict[Quantity, Exponent]
     explosions: tuple[tuple[Quantity, Exponent], ...] = ()
     grows: bool = False
+    forgotten: tuple[tuple[Quantity, Exponent], ...] = ()
 
     def on(self, region: Region) -> "Cell":
         """The same on a part of the region."""
@@ -206,7 +209,11 @@ def _present(found: list[Contribution]) -> tuple[Contribution, ...]:
 def _solve(cell: Cell, sweeps: Sequence[list[Quantity]], by_target: dict[Quantity, list[Contribution]]) -> list[Cell]:
     """Solve one sweep after the other; where a guard has both signs, go on with the part where it holds."""
     for number, sweep in enumerate(sweeps):
-        solved = _eliminate(cell, sweep, by_target)
+        forgetting = Forgetting.of(cell.region, cell.exponents, [one for u in sweep for one in by_target.get(u, [])])
+        if isinstance(forgetting, Affine):  # it forgets on a part of the region
+            parts = [cell.on(cell.region.where(forgetting, relation)) for relation in ("<=", ">")]
+            return [done for part in parts for done in _solve(part, sweeps[number:], by_target)]
+        solved = _eliminate(cell, sweep, by_target, forgetting)
         if isinstance(solved, Loop):
             later = {u: EXPLODES for rest in sweeps[number:] for u in rest}
             broken = cell.on(cell.region.where(solved.form, ">"))
@@ -227,14 +234,15 @@ class Loop:
     form: Affine
 
 
-def _eliminate(cell: Cell, sweep: list[Quantity], by_target: dict[Quantity, list[Contribution]], rounds: int = 12
-               ) -> Cell | Loop:
+def _eliminate(cell: Cell, sweep: list[Quantity], by_target: dict[Quantity, list[Contribution]],
+               forgetting: Forgetting, rounds: int = 12) -> Cell | Loop:
     """The exponents of one sweep's quantities; or a loop that does not stay bounded everywhere on the region.
 
     Terms with several of them are taken as linear in each, the others at the values of the round before, until the
     values stay: the least solution.
     """
-    terms = [one for u in sweep for one in by_target.get(u, [])]
+    terms = forgetting.limited([one for u in sweep for one in by_target.get(u, [])])
+    cell = replace(cell, forgotten=(*cell.forgotten, *forgetting.rates.items()))
     several = any(len([f for f in one.factors if f in set(sweep)]) > 1 for one in terms)
     current: dict[Quantity, Exponent] = {}
     for _ in range(rounds):

@@ -9,7 +9,7 @@ import numpy as np
 import sympy as sp
 
 from ..programs.language import LossDerivative, Scal
-from .functions import Coefficient, CovarianceFunction, Indicator, OwnCoefficient, Q
+from .functions import INNER, Coefficient, CovarianceFunction, Indicator, OwnCoefficient, P, Q
 from .square import Square
 
 Numbers = dict[sp.Symbol, int]
@@ -76,10 +76,19 @@ def _mul(e: sp.Expr) -> Reading:
 
 
 def _pow(e: sp.Expr) -> Reading:
-    if e.base.is_number:
+    if e.is_number:
         return _number(e)
-    base, power = reading(e.base), int(e.exp)
+    base, power = reading(e.base), float(e.exp)
     return lambda state, n: base(state, n) ** power
+
+
+def _symbol(e: sp.Symbol) -> Reading:
+    """A layer time, or a training step."""
+    if e in (P, INNER):
+        return lambda state, n: state.square.times[None, :, None]
+    if e == Q:
+        return lambda state, n: state.square.times[None, None, :]
+    return lambda state, n: float(n[e])
 
 
 def _total(values: Iterable[Any]) -> Any:
@@ -148,7 +157,9 @@ def _coefficient(e: Coefficient) -> Reading:
             return found
         if side:
             return state.square.on_diagonal(found, side)
-        return found if end is None else state.square.at_end(found, end)
+        if end is None:
+            return found
+        return state.square.at_end(found, end) if end in (0, 1) else ZERO
 
     return value
 
@@ -193,4 +204,4 @@ def _loss(e: LossDerivative) -> Reading:
 RULES: dict[type, Callable[[Any], Reading]] = {
     sp.Add: _add, sp.Mul: _mul, sp.Pow: _pow, sp.Sum: _sum, sp.Integral: _integral, sp.KroneckerDelta: _delta,
     Indicator: _indicator, Coefficient: _coefficient, OwnCoefficient: _own, CovarianceFunction: _covariance,
-    LossDerivative: _loss, Scal: _scalar, sp.Number: _number}
+    LossDerivative: _loss, Scal: _scalar, sp.Symbol: _symbol, sp.Number: _number}

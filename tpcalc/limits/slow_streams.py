@@ -14,10 +14,10 @@ import sympy as sp
 from sympy.core.symbol import Str
 
 from ..programs.algebra import multiplied_out
-from ..programs.language import MatVec, Outer, Vec
+from ..programs.language import MatVec, Moment, Vec
 from ..programs.program import Assign, Loop, Program, Statement
 from .eigenspaces import NoStreams, Slow, period, slow_subspace
-from .inlining import without_names
+from .inlining import with_multiple, without_names
 from .interleaving import interleaved
 from .layer_functions import LAYER_TIME
 from .layer_map import State, Sweep, sweeps
@@ -28,13 +28,13 @@ class NormalForm:
     """A program whose limits of infinite depth are those of the one it was made from.
 
     period: how many layers of that one are one of its layers; explodes: the vectors whose layers' map has an eigenvalue
-    outside the unit disk, empty where there is none; forgets: whether the layers forget the input.
+    outside the unit disk, empty where there is none; forgets: those whose layers keep nothing of what they find.
     """
 
     program: Program
     period: int = 1
     explodes: str = ""
-    forgets: bool = False
+    forgets: str = ""
 
 
 def normal_form(program: Program, depth: sp.Symbol) -> NormalForm:
@@ -44,16 +44,18 @@ def normal_form(program: Program, depth: sp.Symbol) -> NormalForm:
     together = int(sp.ilcm(1, *(period(s.matrix[sp.Integer(0)]) for s in found)))
     if together > 1:
         plain = without_names(interleaved(plain, depth, together))
-    forgets = False
     for number in range(len(list(sweeps(plain, depth)))):
         sweep = list(sweeps(plain, depth))[number]
         slow = slow_subspace(sweep.matrix[sp.Integer(0)], sweep.states)
-        if slow.explodes:
-            return NormalForm(plain, together, explodes=", ".join(map(str, sweep.states)))
+        carried = ", ".join(map(str, sweep.carried))
         written = _Rewriting(sweep, slow)
-        forgets = forgets or not slow.streams
-        plain = _with_loop(plain, sweep, written.before(), written.body())
-    return NormalForm(without_names(plain), together, forgets=forgets)
+        if slow.explodes:
+            return NormalForm(plain, together, explodes=carried)
+        if not slow.streams:
+            written.require_homogeneous()
+            return NormalForm(plain, together, forgets=carried)
+        plain = written.elsewhere(_with_loop(plain, sweep, written.before(), written.body()))
+    return NormalForm(without_names(plain), together)
 
 
 def _with_loop(program: Program, sweep: Sweep, before: Sequence[Statement], body: tuple[Statement, ...]) -> Program:
@@ -140,17 +142,20 @@ class _Rewriting:
             if self._own(number) is not None:
                 continue
             value = sp.Add(*(
-                w.subs(LAYER_TIME, time) * s.family.subs(self.sweep.layer, start - s.lag * self.sweep.direction)
+                w.subs(LAYER_TIME, time) * self._given(
+                    s.family.subs(self.sweep.layer, start - s.lag * self.sweep.direction))
                 for s, w in zip(self._states, self.slow.weigh.row(number)) if w != 0))
             found.append(Assign(self._stream(number, 1).subs(self.sweep.layer, start), value))
         return found
+
+    def _given(self, member: Vec) -> sp.Expr:
+        """What a vector in front of the first layer was assigned."""
+        return next((p.statement.value for p in self.sweep.program.places() if p.statement.target == member), member)
 
     def body(self) -> tuple[Statement, ...]:
         """The passage with reads of earlier layers as reads of streams, and the streams' own sums."""
         found: list[Statement] = []
         written: set[int] = set()
-        if not self.slow.streams:
-            self._require_homogeneous()
         for statement in self.sweep.loop.body:
             if not isinstance(statement, Assign) or not isinstance(statement.target, Vec):
                 found.append(self._with_reads(statement, found))
@@ -196,19 +201,54 @@ class _Rewriting:
             raise NoStreams(f"program {self.sweep.program.name}: a loop over {statement.index} inside the layers")
         return Assign(statement.target, self._read_through(statement.value, names))
 
+    def elsewhere(self, program: Program) -> Program:
+        """The program with reads of the sweep's vectors behind it as reads of streams, too."""
+        def rebuilt(statements: Sequence[Statement], after: bool) -> tuple[Statement, ...]:
+            found: list[Statement] = []
+            for s in statements:
+                mine = isinstance(s, Loop) and s.index == self.sweep.layer and any(
+                    isinstance(a, Assign) and a.target in self.sweep.carried for a in s.body)
+                if mine or not after and not isinstance(s, Loop):
+                    found.append(s)
+                elif isinstance(s, Loop):
+                    found.append(replace(s, body=rebuilt(s.body, after)))
+                else:
+                    found.append(Assign(s.target, self._read_behind(s.value, found)))
+                after = after or mine
+            return tuple(found)
+
+        return replace(program, body=rebuilt(program.body, False))
+
+    def _read_behind(self, value: sp.Expr, names: list[Statement]) -> sp.Expr:
+        """In other loops over layers as in this one, and where the sweep ends."""
+        end = self.sweep.loop.last
+        ends: dict[Vec, sp.Expr] = {}
+        for vector in value.atoms(Vec):
+            for target in self.sweep.carried:
+                if vector == target.subs(self.sweep.layer, end):
+                    row = self.slow.read.row(self._states.index(State(target, 1)))
+                    time = sp.Integer(1) if self.sweep.direction > 0 else sp.Integer(0)
+                    if any(r != 0 for r in row):
+                        ends[vector] = sp.Add(*(r.subs(LAYER_TIME, time) * self._stream(n).subs(self.sweep.layer, end)
+                                                for n, r in enumerate(row) if r != 0))
+        value = Moment(value.args[0].xreplace(ends)) if isinstance(value, Moment) else value.xreplace(ends)
+        return self._read_through(value, names)
+
     def _read_through(self, value: sp.Expr, names: list[Statement]) -> sp.Expr:
         """The value with every vector of an earlier layer as what it is of the streams."""
         for vector in sorted(value.atoms(Vec), key=sp.default_sort_key):
             target = self.sweep.assigned(vector)
             lag = None if target is None else self.sweep.lag_of(vector, target)
-            if target is None or not lag or any(self._own(n) == target and lag == 1 for n in range(self.slow.streams)):
+            if target is None or not lag or target not in self.sweep.carried or any(
+                    self._own(n) == target and lag == 1 for n in range(self.slow.streams)):
                 continue
-            row = self._read.row(self._states.index(State(target, lag)))
+            state = self._states.index(State(target, min(lag, max(s.lag for s in self._states if s.family == target))))
+            row = self._read.row(state)
             parts = [(self._at_layer(r), self._stream(n, 1)) for n, r in enumerate(row) if r != 0]
-            if all(r == 0 for r in self.slow.read.row(self._states.index(State(target, lag)))):
+            if all(r == 0 for r in self.slow.read.row(state)):
                 self._require_no_memory(target, vector)
-            if len(parts) == 1 and not parts[0][0].free_symbols:
-                value = _scaled(value, vector, *parts[0])
+            if len(parts) == 1:
+                value = with_multiple(value, vector, *parts[0])
                 continue
             name = vector.func(Str(f"{vector.name}~{lag}"), Str(rf"\bar{{{vector.args[1]}}}"), *target.args[2:])
             if all(s.target != name for s in names if isinstance(s, Assign)):
@@ -219,12 +259,11 @@ class _Rewriting:
     # -- refusals ---------------------------------------------------------------------------------------------------
 
     def _require_no_memory(self, target: Vec, read: Vec) -> None:
-        if self.slow.streams:
-            raise NoStreams(f"program {self.sweep.program.name}: {read} is read from an earlier layer, and layers do not "
-                            "carry it on: it fluctuates from layer to layer; no rule for what its neighbours in depth "
-                            "have in common")
+        raise NoStreams(f"program {self.sweep.program.name}: {read} is read from an earlier layer, and layers do not "
+                        "carry it on: it fluctuates from layer to layer; no rule for what its neighbours in depth have "
+                        "in common")
 
-    def _require_homogeneous(self) -> None:
+    def require_homogeneous(self) -> None:
         """Where layers carry nothing on, all is forgotten that is proportional to what they carry."""
         for a in self.sweep.assignments:
             value = self.sweep.entering(a.target)
@@ -237,18 +276,6 @@ class _Rewriting:
                     raise NoStreams(f"program {self.sweep.program.name}: its layers keep nothing of what they find, and "
                                     f"{term} enters; a limit is known where all that enters is a small multiple of a "
                                     "product with what they find")
-
-
-def _scaled(value: sp.Expr, vector: Vec, number: sp.Expr, other: Vec) -> sp.Expr:
-    """number times other in place of a vector; numbers in front of products with matrices."""
-    def rebuilt(e: sp.Expr) -> sp.Expr:
-        if isinstance(e, MatVec) and e.vector == vector:
-            return number * MatVec(e.matrix, other)
-        return e.xreplace({vector: number * other})
-
-    whole = {e: sp.Dummy() for e in value.atoms(MatVec, Outer) if e.has(vector)}
-    return value.xreplace(whole).xreplace({vector: number * other}).xreplace(
-        {name: rebuilt(e) for e, name in whole.items()})
 
 
 def _latex(name: str) -> str:

@@ -23,6 +23,7 @@ from ..calculus.kets import Covariance, Gamma
 from ..calculus.recursion import Equation, RecursionEquations
 from ..programs.language import LossDerivative, Scal
 from .affine import Affine
+from .layer_functions import in_powers, sign_of
 from .quantities import Base, Quantity
 
 Values = tuple[tuple[sp.Symbol, sp.Expr], ...]
@@ -39,7 +40,7 @@ class Contribution:
     """One term of an equation for ``target``: L^weight times ``factors``, its layers' sums included.
 
     equation, term: where it stands in the recursion, and the symbolic term; update: it is there because of
-    earlier training steps; rule: how it enters.
+    earlier training steps; rule: how it enters; sign: of its coefficient, 0 where that is not known.
     """
 
     target: Quantity
@@ -49,6 +50,7 @@ class Contribution:
     term: sp.Expr
     update: bool
     rule: str
+    sign: int = 0
 
 
 @dataclass(frozen=True)
@@ -94,12 +96,8 @@ class Terms:
     @cached_property
     def accumulating(self) -> frozenset[int]:
         """Families that a layer adds to: their equation contains them at the layer before, with coefficient one."""
-        found = set()
-        for e in self.recursion.equations:
-            if e.kind == "Gamma":
-                found |= {int(e.target.args[0]) for term in split(e.value)
-                          if isinstance(term, Gamma) and term.args[:4] == e.target.args[:4]}
-        return frozenset(found)
+        return frozenset(int(e.target.args[0]) for e in self.recursion.equations if e.kind == "Gamma"
+                         for term in split(e.value) if is_carried(e, term))
 
     def of_step(self, t: int) -> tuple[Contribution, ...]:
         """All contributions to the quantities of training step t."""
@@ -171,35 +169,52 @@ class Terms:
             for layer in sorted({g.args[4][0] for g in term.atoms(Gamma) if g.args[4] and m in g.args[5]}, key=str):
                 yield term.subs(m, layer), len(layers) - 1, "own layer"
 
-    def _contribution(self, number: int, equation: Equation, term: sp.Expr, target: Quantity, placed: sp.Expr,
+    def _contribution(self, place: int, equation: Equation, term: sp.Expr, target: Quantity, placed: sp.Expr,
                       gain: int, rule: str, here: bool, update: bool) -> Iterator[Contribution]:
         if placed == 0:
             return
-        size = len(self.parameters)
         one_sum = int(self.layers_grow)
-        weight, factors = Affine.number(gain * one_sum, size), []
+        factors: list[Quantity] = []
+        number: sp.Expr = sp.Integer(1)
         for factor in sp.Mul.make_args(placed):
             base, power = factor.as_base_exp()
-            if base == self.variable:
-                weight += Affine.of(power.subs(self.at), self.parameters)
-            elif isinstance(base, (Gamma, Covariance)):
+            if isinstance(base, (Gamma, Covariance)):
                 factors += [self._key(base)] * int(power)
             elif isinstance(factor, Scal) and factor.name in self._computed:
                 factors.append(self._key(factor))
             elif isinstance(factor, LossDerivative):
                 # the derivative of a loss in an output of order one is of order one, beyond that of the output's order
-                yield Contribution(target, Affine.number(0, size), (self._key(factor.args[0]),), number, term, update,
-                                   "loss")
-            elif not (factor.is_number or isinstance(factor, Scal) or base == self.recursion.setting.depth
-                      or factor.subs(self.at).free_symbols <= set(self.parameters)):
-                raise ValueError(f"{factor} in {equation.target}: no rule for its order in L")
-        if target in factors and isinstance(term, Gamma):
+                yield Contribution(target, self._form(0), (self._key(factor.args[0]),), place, term, update, "loss")
+            elif isinstance(factor, Scal):
+                number *= sp.Dummy(real=True)
+            elif base == self.recursion.setting.depth and not self.layers_grow:
+                number *= sp.Dummy(positive=True)
+            else:
+                number *= factor
+        if is_carried(equation, term):
             return  # y(l) = y(l - 1) + ...: the sweep itself
+        coherent = False
         if equation.kind == "Gamma" and equation.place.loops[1:]:
             coherent = not here and target.number in self.accumulating
-            weight += Affine.number(int(coherent) * one_sum, size)
             rule = "layers" if coherent else "born" if here else rule
-        yield Contribution(target, weight, tuple(factors), number, term, update, rule)
+        for power, function in self._powers(number, equation):
+            weight = Affine.of(power, self.parameters) + self._form((gain + int(coherent)) * one_sum)
+            yield Contribution(target, weight, tuple(factors), place, term, update, rule, sign_of(function))
+
+    def _form(self, value: int) -> Affine:
+        return Affine.number(value, len(self.parameters))
+
+    def _powers(self, number: sp.Expr, equation: Equation) -> tuple[tuple[sp.Expr, sp.Expr], ...]:
+        """A coefficient in powers of the growing variable, times functions of layer time."""
+        depth, loops = self.recursion.setting.depth, equation.place.loops[1:]
+        layer = loops[-1].index if loops else None
+        known = {*self.parameters, *number.atoms(sp.Dummy), self.variable, depth, layer}
+        left = number.subs(self.at).free_symbols - known
+        if left:
+            raise ValueError(f"{number} in {equation.target}: no rule for the order in L of "
+                             f"{', '.join(sorted(map(str, left)))}")
+        assert self.variable is not None
+        return in_powers(number.subs(self.at), layer if self.layers_grow else None, self.variable)
 
     @cached_property
     def _computed(self) -> frozenset[str]:
@@ -208,7 +223,7 @@ class Terms:
     def _key(self, quantity: sp.Expr) -> Quantity:
         if isinstance(quantity, Gamma):
             a, b, t, r, layers, base = quantity.args
-            own = bool(base) and layers == base and int(a) not in self.accumulating and r[0] >= 0
+            own = bool(base) and layers == base and int(a) not in self.accumulating and int(r[0]) >= 0
             return Quantity.coefficient(a, t[0], Base(int(r[0]), int(b), own))
         if isinstance(quantity, Covariance):
             b, c, t, s = quantity.args[:4]
@@ -221,6 +236,15 @@ def counted_scalar(scalar: Scal) -> Quantity:
     if len(scalar.indices) != 1 or not scalar.indices[0].is_Integer:
         raise ValueError(f"{scalar}: no rule for its order in L; a scalar with one index, the training step, has one")
     return Quantity.scalar(scalar.name, scalar.indices[0])
+
+
+def is_carried(equation: Equation, term: sp.Expr) -> bool:
+    """Is the term the target's own family, one layer before?"""
+    if not (isinstance(term, Gamma) and term.args[:4] == equation.target.args[:4] and equation.place.loops[1:]):
+        return False
+    loop = equation.place.loops[-1]
+    steps = [there - here for here, there in zip(equation.target.args[4], term.args[4])]
+    return steps == [sp.Integer(1 if loop.descending else -1)]
 
 
 def split(value: sp.Expr) -> tuple[sp.Expr, ...]:

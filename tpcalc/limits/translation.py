@@ -20,7 +20,8 @@ from ..calculus.recursion import Equation, RecursionEquations
 from ..calculus.setting import Setting
 from ..programs.language import LossDerivative, Scal
 from .functions import Coefficient, CovarianceFunction, Indicator, OwnCoefficient, P, Q, scaled_scalar
-from .terms import Terms, split
+from .layer_functions import leading
+from .terms import Terms, is_carried, split
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Translator:
     def direction(self, equation: Equation) -> int:
         """1 where layers follow each other upward, -1 downward, 0 where none adds to the one before."""
         for term in split(equation.value):
-            if isinstance(term, Gamma) and term.args[:4] == equation.target.args[:4] and equation.target.args[4]:
+            if is_carried(equation, term):
                 return 1 if (equation.target.args[4][0] - term.args[4][0]).is_positive else -1
         return 0
 
@@ -73,8 +74,10 @@ class Translator:
     def born(self, term: sp.Expr, equation: Equation) -> sp.Expr:
         """A term that one layer creates: the indicator of the layer times that it reaches."""
         m, layer = self.base_layer, self._layer(equation)
-        bare = term.xreplace({sp.KroneckerDelta(layer, m): sp.Integer(1)})
-        return self._read(bare, layer) * Indicator(P, Q, self.direction(equation))
+        bare = self._read(term.xreplace({sp.KroneckerDelta(layer, m): sp.Integer(1)}), layer)
+        if bare.has(P) and bare.has(Coefficient):
+            raise ValueError(f"{term}: a layer creates it through coefficients of its own; no rule for its limit")
+        return bare.xreplace({P: Q}) * Indicator(P, Q, self.direction(equation))
 
     def target(self, equation: Equation) -> sp.Expr:
         """The left side as a function of layer time, for the generic base ket."""
@@ -94,19 +97,25 @@ class Translator:
             return P
         if self.base_layer in place.free_symbols:
             return Q
-        return sp.Integer(1) if place == self.setting.depth else sp.sympify(place)
+        return sp.sympify(place).subs(self.setting.depth, 1)  # beyond the ends the number says how far
 
     def _read(self, expression: sp.Expr, layer: sp.Symbol | None) -> sp.Expr:
-        depth = self.setting.depth
-        rules: list[tuple[type, Any]] = [
-            (Gamma, lambda g: self._gamma(g, layer)), (Covariance, lambda c: self._covariance(c, layer))]
-        read = sp.expand(expression).replace(lambda e: isinstance(e, sp.Pow) and e.base == depth,
-                                             lambda e: sp.Integer(1))
-        read = read.xreplace({scalar: scaled_scalar(scalar) for scalar in read.atoms(Scal)
+        """A sum of products, layers as layer times and coefficients by their leading power of L."""
+        return sp.Add(*(self._read_product(term, layer) for term in sp.Add.make_args(sp.expand(expression))))
+
+    def _read_product(self, product: sp.Expr, layer: sp.Symbol | None) -> sp.Expr:
+        number, rest = sp.Integer(1), sp.Integer(1)
+        for factor in sp.Mul.make_args(product):
+            if factor.has(Gamma, Covariance, Scal, LossDerivative, sp.KroneckerDelta):
+                rest *= factor
+            else:
+                number *= factor
+        rest = rest.xreplace({scalar: scaled_scalar(scalar) for scalar in rest.atoms(Scal)
                               if scalar.name in self.scaled})
-        for cls, rule in rules:
-            read = read.xreplace({one: rule(one) for one in read.atoms(cls)})
-        return read
+        for cls, rule in ((Gamma, self._gamma), (Covariance, self._covariance)):
+            rest = rest.xreplace({one: rule(one, layer) for one in rest.atoms(cls)})  # type: ignore[operator]
+        assert self.setting.depth is not None
+        return rest if number == 0 else leading(number, layer, self.setting.depth) * rest
 
     def _gamma(self, gamma: Gamma, layer: sp.Symbol | None) -> sp.Expr:
         a, b, t, r, layers, base = gamma.args

@@ -1,0 +1,87 @@
+"""Sums over layers that contract: y <- y (1 - c L^(v - 1)) with v > 0 forgets what is older than L^(1 - v) layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Mapping, Sequence
+
+from .affine import Affine
+from .exponent import Exponent
+from .quantities import Quantity, Sort
+from .region import Region
+from .terms import Contribution
+
+
+@dataclass(frozen=True)
+class Forgetting:
+    """The quantities of a sweep that forget, with their rates v, and the loops that make them."""
+
+    rates: dict[Quantity, Exponent]
+    loops: frozenset[Contribution]
+
+    @classmethod
+    def of(cls, region: Region, known: Mapping[Quantity, Exponent], terms: Sequence[Contribution]
+           ) -> "Forgetting | Affine":
+        """What forgets on a region; or a form whose sign decides it there.
+
+        Raises ``ValueError`` where a loop that contracts and one that amplifies are of one order, or of orders whose
+        larger is not the same everywhere: then coefficients decide, which are not compared.
+        """
+        rates: dict[Quantity, Exponent] = {}
+        loops: set[Contribution] = set()
+        for target in dict.fromkeys(one.target for one in terms):
+            own = [(one, _weight(one, known)) for one in terms if one.target == target and _is_loop(one)]
+            down = [(one, weight) for one, weight in own if _sign(one) < 0]
+            for _, weight in down:
+                for form in weight.forms:
+                    if region.sign(form) in (None, ">=") and not region.never(form, ">"):
+                        return form
+            strong = [(one, w) for one, w in down if any(region.sign(form) == ">" for form in w.forms)]
+            if not strong:
+                loops |= {one for one, w in down if all(region.sign(form) in ("<", "=", "<=") for form in w.forms)}
+                continue
+            rate = max((form for _, w in strong for form in w.forms), key=lambda form: form.at(region.point() or ()))
+            for one, weight in own:
+                if _sign(one) >= 0 and any(region.sign(rate - form) != ">" for form in weight.forms):
+                    raise ValueError(f"{target}: {one.term} amplifies it from layer to layer, other terms let it decay, "
+                                     "and neither is of larger order; no rule compares their coefficients")
+            rates[target] = Exponent.single(rate)
+            loops |= {one for one, _ in own}
+        return cls(rates, frozenset(loops))
+
+    def limited(self, terms: Sequence[Contribution]) -> list[Contribution]:
+        """The terms as they count for what forgets: without where the sweep starts, sums over fewer layers."""
+        found = []
+        for one in terms:
+            if one in self.loops:
+                continue
+            rate = self.rates.get(one.target)
+            if rate is None:
+                found.append(one)
+            elif one.rule:
+                form, = rate.forms
+                share = Fraction(1) if one.rule == "layers" else Fraction(1, 2)
+                found.append(replace(one, weight=one.weight - form * share))
+        return found
+
+
+def _is_loop(one: Contribution) -> bool:
+    """Does the term feed its target with itself, once, from layer to layer?"""
+    return one.rule == "layers" and one.factors.count(one.target) == 1
+
+
+def _weight(one: Contribution, known: Mapping[Quantity, Exponent]) -> Exponent:
+    weight = Exponent.single(one.weight)
+    for factor in one.factors:
+        if factor != one.target:
+            weight = weight.times(known.get(factor, Exponent()))
+    return weight
+
+
+def _sign(one: Contribution) -> int:
+    """The sign of a loop's coefficient: variances are positive, other quantities of unknown sign."""
+    others = [f for f in one.factors if f != one.target]
+    positive = all(f.sort == Sort.COVARIANCE and f.base is not None and (f.number, f.step) == (f.base.number, f.base.step)
+                   for f in others)
+    return one.sign if positive else 0
