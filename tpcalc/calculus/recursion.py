@@ -75,7 +75,7 @@ def derive_recursion(equations: KetEquations) -> RecursionEquations:
     found: list[Equation] = []
     for matrix in setting.trained():
         for target, value, place in memory_equations(setting, matrix):
-            if all(e.target != target for e in found):
+            if all((e.target, e.place) != (target, place) for e in found):
                 found.append(Equation("memory", target, value, place))
     for e in equations.equations:
         for product in setting.products:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import sympy as sp
 
@@ -131,7 +132,7 @@ class Setting:
         for product in self.products:
             place = next(iter(self.updates(product.matrix)), None)
             if place is not None and not any(product.matrix.same_family(m) for m in found):
-                found.append(product.matrix.at(self.time, *product.matrix.indices[1:]))
+                found.append(self.member(product.matrix, self.time, self.others(product.matrix)))
         return found
 
     def is_initial(self, matrix: sp.Expr) -> bool:
@@ -139,6 +140,29 @@ class Setting:
         bare = initial_matrix(matrix)
         return any(m.same_family(bare) and (len(m.indices) == 0 or m.indices[0] == bare.indices[0]
                                             or not self.updates(bare)) for m in self.program.matrices)
+
+    def slot(self, member: Member) -> int:
+        """The place of the training step among a member's indices: where its family's assignments have the clock."""
+        for place in self.program.places():
+            if self.clock in place.loops and member.same_family(place.statement.target):
+                for slot, index in enumerate(place.statement.target.indices):
+                    if self.time in index.free_symbols:
+                        return slot
+        return 0
+
+    def step_index(self, member: Member) -> sp.Expr:
+        """The training step of a member of a family that the loop over steps assigns."""
+        return member.indices[self.slot(member)]
+
+    def others(self, member: Member) -> tuple[sp.Expr, ...]:
+        """Its indices beside the step."""
+        slot = self.slot(member)
+        return (*member.indices[:slot], *member.indices[slot + 1:])
+
+    def member(self, like: Member, step: sp.Expr, others: tuple[sp.Expr, ...]) -> Any:
+        """The member of a family at a step and the other indices."""
+        slot = self.slot(like)
+        return like.at(*others[:slot], step, *others[slot:])
 
     def family_number(self, vector: Vec) -> int:
         for i, v in enumerate(self.families):
