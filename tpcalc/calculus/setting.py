@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import sympy as sp
@@ -112,7 +113,9 @@ class Setting:
                     raise ValueError(f"program {program.name}: {target} := {place.statement.value} multiplies by a "
                                      "matrix outside the loop over training steps; products belong inside")
                 start = _at_start(program, matvec)
-                if any(known.matvec == start for known in products):
+                known = next((known for known in products if known.matvec == start), None)
+                if known is not None:
+                    _require_one_range(program, known, place)
                     continue
                 seen = start.free_symbols  # a product that a loop repeats unchanged is made once
                 indices = [i for i in place.indices if i != time and i in seen]
@@ -120,6 +123,7 @@ class Setting:
                 below = sp.Tuple(time if inside and time in seen else first, *(i for i in indices if i not in layers))
                 above = sp.Tuple(*(i for i in indices if i in layers))
                 products.append(Product(len(products), start, place, below, above))
+        _require_one_form(program, products)
         return cls(program, clock, time, tuple(families), tuple(products), _depth(places, layers, program))
 
     def updates(self, matrix: Mat) -> list[Place]:
@@ -208,6 +212,29 @@ class Setting:
             raise ValueError(f"{matvec} is none of the program's products")
         _, number, values = min(fits, key=lambda fit: fit[:2])
         return self.products[number], values
+
+
+def _require_one_range(program: Program, made: Product, place: Place) -> None:
+    """Raise ``ValueError`` where a product stands in two loops that run over different indices."""
+    there, here = ({loop.index: {loop.first, loop.last} for loop in loops if loop.index in made.indices}
+                   for loops in (made.place.loops, place.loops))
+    if there != here:
+        ranges = (", ".join(f"{i} between {' and '.join(map(str, sorted(ends, key=str)))}" for i, ends in one.items())
+                  for one in (there, here))
+        raise ValueError(f"program {program.name}: {made.matvec} is made for {' and for '.join(ranges)}; allowed is one "
+                         "loop over all of them")
+
+
+def _require_one_form(program: Program, products: list[Product]) -> None:
+    """Raise ``ValueError`` where one product meets a single member of a family that another one runs through."""
+    loops = {i for place in program.places() for i in place.indices}
+    for one, other in combinations(products, 2):
+        if one.matrix.same_family(other.matrix) and any(
+                bool(i.free_symbols & loops) != bool(j.free_symbols & loops)
+                for i, j in zip(one.matrix.indices, other.matrix.indices)):
+            raise ValueError(f"program {program.name}: {one.matvec} and {other.matvec} meet a single member and a "
+                             "loop's members of one family of matrices; allowed are products with all of them in loops, "
+                             "or with single members alone")
 
 
 def _at_start(program: Program, matvec: MatVec) -> MatVec:
