@@ -221,8 +221,8 @@ def _require_one_range(program: Program, made: Product, place: Place) -> None:
     if there != here:
         ranges = (", ".join(f"{i} between {' and '.join(map(str, sorted(ends, key=str)))}" for i, ends in one.items())
                   for one in (there, here))
-        raise ValueError(f"program {program.name}: {made.matvec} is made for {' and for '.join(ranges)}; allowed is one "
-                         "loop over all of them")
+        raise ValueError(f"program {program.name}: {made.matvec} is made for {' and for '.join(ranges)}; allowed is "
+                         "one loop over all of them")
 
 
 def _require_one_form(program: Program, products: list[Product]) -> None:
@@ -233,8 +233,8 @@ def _require_one_form(program: Program, products: list[Product]) -> None:
                 bool(i.free_symbols & loops) != bool(j.free_symbols & loops)
                 for i, j in zip(one.matrix.indices, other.matrix.indices)):
             raise ValueError(f"program {program.name}: {one.matvec} and {other.matvec} meet a single member and a "
-                             "loop's members of one family of matrices; allowed are products with all of them in loops, "
-                             "or with single members alone")
+                             "loop's members of one family of matrices; allowed are products with all of them in "
+                             "loops, or with single members alone")
 
 
 def _at_start(program: Program, matvec: MatVec) -> MatVec:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Callable
+from typing import Any, Callable
 
 import sympy as sp
 from sympy.printing.pycode import PythonCodePrinter
@@ -71,6 +71,11 @@ class _Printer(PythonCodePrinter):
 
     def _print_Rational(self, expr: sp.Rational) -> str:
         return f"({expr.p} / {expr.q})" if expr.q != 1 else str(expr.p)
+
+    def _print_Pow(self, expr: sp.Pow, **settings: Any) -> str:
+        if expr.exp.is_integer and not expr.exp.is_nonnegative and expr.exp != -1:  # of ints numba makes an int
+            return f"float({self._print(expr.base)})**({self._print(expr.exp)})"
+        return super()._print_Pow(expr, **settings)
 
     def _print_Sum(self, expr: sp.Sum) -> str:
         name = self.out.fresh()
