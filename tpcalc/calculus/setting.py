@@ -96,11 +96,10 @@ class Setting:
     @classmethod
     def of(cls, program: Program) -> "Setting":
         places = program.places()
-        loops = [s for s in program.body if isinstance(s, Loop)]
-        size = program.sizes[0] if program.sizes else None
-        clock = next((loop for loop in loops if size is not None and size in loop.last.free_symbols), None)
+        clock = program.clock()
         time = clock.index if clock is not None else sp.Symbol("t", integer=True, nonnegative=True)
-        layers = _layer_symbols(program)
+        layers = {index for index, role in program.index_roles().items() if role == "layer"}
+        _require_clock(program, clock, places)
         families: list[Vec] = []
         products: list[Product] = []
         for place in places:
@@ -112,7 +111,7 @@ class Setting:
                 if clock is not None and not inside:
                     raise ValueError(f"program {program.name}: {target} := {place.statement.value} multiplies by a "
                                      "matrix outside the loop over training steps; products belong inside")
-                start = _at_start(program, matvec)
+                start = _at_start(program, clock, matvec)
                 known = next((known for known in products if known.matvec == start), None)
                 if known is not None:
                     _require_one_range(program, known, place)
@@ -142,17 +141,12 @@ class Setting:
     def is_initial(self, matrix: sp.Expr) -> bool:
         """Is this one of the program's initial matrices, or its transpose?"""
         bare = initial_matrix(matrix)
-        return any(m.same_family(bare) and (len(m.indices) == 0 or m.indices[0] == bare.indices[0]
+        return any(m.same_family(bare) and (len(m.indices) == 0 or self.step_index(m) == self.step_index(bare)
                                             or not self.updates(bare)) for m in self.program.matrices)
 
     def slot(self, member: Member) -> int:
-        """The place of the training step among a member's indices: where its family's assignments have the clock."""
-        for place in self.program.places():
-            if self.clock in place.loops and member.same_family(place.statement.target):
-                for slot, index in enumerate(place.statement.target.indices):
-                    if self.time in index.free_symbols:
-                        return slot
-        return 0
+        """The place of the training step among a member's indices."""
+        return clock_slot(self.program, self.clock, member)
 
     def step_index(self, member: Member) -> sp.Expr:
         """The training step of a member of a family that the loop over steps assigns."""
@@ -185,7 +179,7 @@ class Setting:
         """The training step of a vector: its first index, where its family is assigned inside the loop."""
         if self.clock is None or not vector.indices or not self._in_time(vector):
             return self.time
-        return vector.indices[0]
+        return self.step_index(vector)
 
     def _in_time(self, vector: Vec) -> bool:
         return any(self.clock in p.loops for p in self.program.places() if vector.same_family(p.statement.target))
@@ -214,6 +208,30 @@ class Setting:
         return self.products[number], values
 
 
+def clock_slot(program: Program, clock: Loop | None, member: Member) -> int:
+    """The place of the clock among a member's indices, from the statements that assign its family; 0 without any."""
+    for place in program.places():
+        if clock in place.loops and member.same_family(place.statement.target):
+            for slot, index in enumerate(place.statement.target.indices):
+                if clock is not None and clock.index in index.free_symbols:
+                    return slot
+    return 0
+
+
+def _require_clock(program: Program, clock: Loop | None, places: list[Place]) -> None:
+    """Raise ``ValueError`` for matrices trained in a loop that is not known to be the clock, and for vectors whose
+    step is not their first index."""
+    for place in places:
+        target = place.statement.target
+        if clock is None and place.loops and isinstance(target, Mat):
+            raise ValueError(f"program {program.name}: {target} := ... is an update in a loop, and no loop is the "
+                             f"clock; say which one is, with roles={{{place.loops[0].index}: 'clock'}}, or let it run "
+                             "to the first size")
+        if not isinstance(target, Mat) and target.indices and clock_slot(program, clock, target):
+            raise ValueError(f"program {program.name}: {target} has the clock at another place than its first index; "
+                             "allowed is the first, for vectors and scalars")
+
+
 def _require_one_range(program: Program, made: Product, place: Place) -> None:
     """Raise ``ValueError`` where a product stands in two loops that run over different indices."""
     there, here = ({loop.index: {loop.first, loop.last} for loop in loops if loop.index in made.indices}
@@ -237,24 +255,16 @@ def _require_one_form(program: Program, products: list[Product]) -> None:
                              "loops, or with single members alone")
 
 
-def _at_start(program: Program, matvec: MatVec) -> MatVec:
+def _at_start(program: Program, clock: Loop | None, matvec: MatVec) -> MatVec:
     """W_t y -> W_0 y."""
     bare = initial_matrix(matvec.matrix)
     given = next((m for m in program.matrices if m.same_family(bare)), None)
     if given is None:
         raise ValueError(f"program {program.name}: {matvec} multiplies by {bare}, whose family has no initial member")
-    first = bare.at(given.indices[0], *bare.indices[1:]) if given.indices and given.indices[0].is_number else bare
+    slot = clock_slot(program, clock, bare)
+    at_start = given.indices and given.indices[slot].is_number
+    first = bare.at(*bare.indices[:slot], given.indices[slot], *bare.indices[slot + 1:]) if at_start else bare
     return MatVec(Transpose(first) if isinstance(matvec.matrix, Transpose) else first, matvec.vector)
-
-
-def _layer_symbols(program: Program) -> set[sp.Symbol]:
-    """Loop indices that stand among the superscripts of some member."""
-    found: set[sp.Symbol] = set()
-    for place in program.places():
-        for member in place.statement.value.atoms(Member) | {place.statement.target}:
-            cut = len(member.indices) - int(member.args[2])
-            found |= {s for index in member.indices[cut:] for s in index.free_symbols}
-    return found & {i for place in program.places() for i in place.indices}
 
 
 def _depth(places: list[Place], layers: set[sp.Symbol], program: Program) -> sp.Symbol | None:

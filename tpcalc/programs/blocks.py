@@ -67,9 +67,9 @@ class Branch:
         >>> text = str(tp.program(tp.ResNet(block=scaled), tp.SGD(), tp.DepthScaling(1, 0)))
         >>> print(*(line.strip() for line in text.splitlines() if "size" in line), sep=chr(10))
         size[t, l] := mean(h[t, l]**2)
-        x[t, l] := x[t, l - 1] + h[t, l]*size[t, l]/L
+        x[t, l] := x[t, l - 1] + size[t, l]*h[t, l]/L
         dsize[t, l] := mean(dx[t, l]*h[t, l])
-        dh[t, l] := 2*dsize[t, l]*h[t, l] + dx[t, l]*size[t, l]
+        dh[t, l] := 2*dsize[t, l]*h[t, l] + size[t, l]*dx[t, l]
         """
         if not isinstance(value, sp.Expr) or kind(value) != "scalar":
             raise ValueError(f"value: {value!r} given for {name!r}; allowed is a scalar of the language, such as an "

@@ -86,10 +86,12 @@ def program(net: ResNet, opt: Optimizer, scale: DepthScaling, batch: bool = Fals
                 Loop(i, sp.Integer(0), BATCH - 1, tuple(backward)), *updates)
     elif batch:
         body = (Loop(i, sp.Integer(0), BATCH - 1, (*forward, *backward)), *updates)
+    roles = {t: "clock", l: "layer", **({i: "sample"} if batch else {}),
+             **dict.fromkeys([*([j] if into else []), *([o] if out else [])], "width")}
     meaning = {L: "is the depth", T: "is the number of steps", **({BATCH: "is the batch"} if batch else {})}
     return Program(_title(net, opt), (read_in.subs(t, 0), read_out.subs(t, 0)),
                    tuple(one.family[(0, l)] for one in matrices), (given, *rates(opt)),
-                   (*before, Loop(t, sp.Integer(0), T - 1, body)), (T, L, BATCH) if batch else (T, L), meaning)
+                   (*before, Loop(t, sp.Integer(0), T - 1, body)), (T, L, BATCH) if batch else (T, L), meaning, roles)
 
 
 def _require_sizes(batch: bool, d_in: int, d_out: int, probes: int) -> None:
