@@ -17,8 +17,8 @@ import sympy as sp
 
 from ..programs import ResNet
 from ..programs.blocks import block_name
-from ..programs.indices import l, t
-from ..programs.language import Mat, MatVec, Member, Moment, Outer, Transpose, Vec
+from ..programs.indices import L, T, l, t
+from ..programs.language import Mat, MatVec, Member, Moment, Outer, Scal, Transpose, Vec
 from .overlaps import H, Mean, Overlap
 
 C = sp.Symbol("C_ab", real=True)
@@ -117,6 +117,10 @@ class Reading:
             if value not in self.named:
                 raise self.refusal(f"{value} is neither the stream nor written by the block")
             return self.named[value]
+        if isinstance(value, Scal) and value in self.named:
+            return self.named[value]
+        if value in (l, t, L, T):
+            raise self.refusal(f"it depends on {value}; allowed are blocks that are alike at all layers and steps")
         if isinstance(value, MatVec):
             return self._product(value.matrix, self.read(value.vector))
         if isinstance(value, Moment):

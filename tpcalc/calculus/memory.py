@@ -2,7 +2,8 @@
 
 A program updates families of matrices (weights, and buffers such as a momentum) by combinations of their last
 members and of outer products of the step. By linearity every member is rho_t W_0 + sum_{s < t} w_ts G_s, with
-G_s the outer products of step s; rho and w obey the same update, which is where they come from.
+G_s the outer products of step s; rho and w obey the same update, which is where they come from. Where an update's
+coefficients depend on the layer, or layers have updates of their own, rho and w have the layer as their last index.
 """
 
 from __future__ import annotations
@@ -12,63 +13,83 @@ from dataclasses import dataclass
 import sympy as sp
 
 from ..programs.algebra import multiplied_out
-from ..programs.language import Family, Mat, Outer, Scal
+from ..programs.language import Family, Mat, Outer, Scal, Vec
 from ..programs.program import Place
-from .setting import Setting
+from .setting import Setting, solve_indices
 
 
 @dataclass(frozen=True)
 class Update:
-    """``target`` = sum of multiples of matrices + outer products, at a place."""
+    """``target`` = sum of multiples of matrices + outer products, at a place; others: the indices beside the step."""
 
     target: Mat
+    others: tuple[sp.Expr, ...]
     multiples: tuple[tuple[sp.Expr, Mat], ...]
     outers: sp.Expr
     place: Place
 
-    def is_plain_sum(self, t: sp.Symbol) -> bool:
+    def is_plain_sum(self, setting: Setting) -> bool:
         """Is it the last member plus outer products, so that nothing has to be remembered?"""
-        return self.multiples == ((sp.Integer(1), self.target.at(t, *self.target.indices[1:])),)
+        return self.multiples == ((sp.Integer(1), setting.member(self.target, setting.time, self.others)),)
+
+    def at(self, others: tuple[sp.Expr, ...]) -> dict[sp.Symbol, sp.Expr] | None:
+        """The values of its loops' indices at which the update is that of a matrix with these indices, or None."""
+        return solve_indices(self.others, others, set(self.place.indices))
+
+    def may_reach(self, others: tuple[sp.Expr, ...]) -> bool:
+        """Can it be an update of a matrix with these indices, at some values of their symbols?"""
+        found = self.at(others)
+        if found is None:
+            return all((mine - theirs).is_zero is not False for mine, theirs in zip(self.others, others))
+        ranges = {loop.index: sorted((loop.first, loop.last), key=lambda end: (end == loop.first) == loop.descending)
+                  for loop in self.place.loops}
+        return not any((value - ranges[i][1]).is_positive or (ranges[i][0] - value).is_positive
+                       for i, value in found.items())
 
 
-def read_update(place: Place) -> Update:
-    """Split an update statement; raises ``ValueError`` where it is not linear."""
+def read_update(setting: Setting, place: Place) -> Update:
+    """Split an update statement; raises ``ValueError`` where it is not linear, or reads matrices of other layers."""
     target, value = place.statement.target, multiplied_out(place.statement.value)
+    others, said = setting.others(target), f"{target} := {place.statement.value}"
     multiples, outers = [], sp.Integer(0)
     for term in sp.Add.make_args(value):
         factors = sp.Mul.make_args(term)
         matrices = [f for f in factors if isinstance(f, Mat)]
         if matrices:
-            multiples.append((sp.Mul(*(f for f in factors if f is not matrices[0])), matrices[0]))
+            coefficient = sp.Mul(*(f for f in factors if f is not matrices[0]))
+            if coefficient.has(Vec):
+                raise ValueError(f"{said}: the factor {coefficient} of {matrices[0]} is an average of vectors; allowed "
+                                 "are numbers and scalars, so name it as a scalar first")
+            if setting.others(matrices[0]) != others:
+                raise ValueError(f"{said}: it reads {matrices[0]}; allowed are matrices with the target's own indices "
+                                 "beside the step")
+            multiples.append((coefficient, matrices[0]))
         elif term.has(Outer):
             outers += term
         elif term != 0:
             raise ValueError(f"{target} := {value}: {term} is neither a multiple of a matrix nor an outer product")
-    return Update(target, tuple(multiples), outers, place)
+    return Update(target, others, tuple(multiples), outers, place)
 
 
 def unrolled(setting: Setting, matrix: Mat) -> sp.Expr:
-    """A trained matrix W_t through W_0 and the outer products of the steps s < t."""
+    """A trained matrix W_t through W_0 and the outer products of the steps s < t.
+
+    Raises ``ValueError`` where layers that it may stand for see different outer products.
+    """
     if setting.clock is None:
         return _written_out(setting, matrix)
-    places = [p for p in setting.updates(matrix) if setting.clock in p.loops]
-    if not places:
+    memory = memory_of(setting, matrix)
+    if memory is None:
         return matrix
-    place, = places
-    update, t, s = read_update(place), setting.time, setting.past
-    if update.target.indices[0] != t + 1:
-        raise ValueError(f"{update.target} := ...: an update assigns the member of step {t} + 1")
-    inner = dict(zip(update.target.indices[1:], matrix.indices[1:]))
-    last = matrix.indices[0] - 1
-    first = setting.clock.first
-    start = matrix.at(first, *matrix.indices[1:])
-    if update.is_plain_sum(t):
-        gradient = update.outers.subs(inner, simultaneous=True).subs(t, s)
+    t, s, first = setting.time, setting.past, setting.clock.first
+    step, others = setting.step_index(matrix), setting.others(matrix)
+    last, start = step - 1, setting.member(matrix, first, others)
+    gradient = memory.gradient_at(others).subs(t, s)
+    if memory.is_plain_sum:
         return start + sp.Sum(gradient, (s, first, last))
-    group = memory_of(setting, matrix)
-    gradient = group.gradient.subs(inner, simultaneous=True).subs(t, s)
-    rho, w = rho_of(matrix), w_of(matrix)
-    return rho[matrix.indices[0]] * start + sp.Sum(w[matrix.indices[0], s] * gradient, (s, first, last))
+    carried = memory.carried_of(others)
+    rho, w = rho_of(matrix)[(step, *carried)], w_of(matrix)[(step, s, *carried)]
+    return rho * start + sp.Sum(w * gradient, (s, first, last))
 
 
 def _written_out(setting: Setting, matrix: sp.Expr) -> sp.Expr:
@@ -81,64 +102,200 @@ def _written_out(setting: Setting, matrix: sp.Expr) -> sp.Expr:
 
 
 @dataclass(frozen=True)
-class Memory:
-    """The families that a trained matrix is updated from, and the outer products they share."""
+class Part:
+    """One update of a memory: its outer products are ``share`` times those that ``shown`` shows, at its layer."""
 
-    updates: tuple[Update, ...]
+    update: Update
+    share: sp.Expr
+    shown: "Shown"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Outer products as a function of the indices beside the step: those of ``update``, less what may vanish."""
+
+    update: Update
     gradient: sp.Expr
+
+    def at(self, others: tuple[sp.Expr, ...]) -> sp.Expr | None:
+        """The outer products at other indices; None where the update is of one fixed matrix, not of these."""
+        values = self.update.at(others)
+        return None if values is None else self.gradient.subs(values, simultaneous=True)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The updates that a trained matrix is made by: of its own family and of those that it is updated from.
+
+    carried: which of the indices beside the step rho and w have: those that coefficients depend on, or all where a
+    family has several updates; is_plain_sum: is nothing to be remembered but the sum?; starts: multiples of the
+    initial matrix that buffers start at.
+    """
+
+    matrix: Mat
+    parts: tuple[Part, ...]
+    carried: tuple[int, ...]
+    is_plain_sum: bool
+    starts: tuple[Update, ...]
+
+    def carried_of(self, others: tuple[sp.Expr, ...]) -> tuple[sp.Expr, ...]:
+        return tuple(others[i] for i in self.carried)
+
+    def gradient_at(self, others: tuple[sp.Expr, ...]) -> sp.Expr:
+        """The outer products that a matrix with these indices sees in a step."""
+        reach = [part for part in self.parts if part.share != 0 and part.update.may_reach(others)]
+        found = list(dict.fromkeys(part.shown.at(others) for part in reach))
+        if len(found) > 1 or None in found:
+            statements = "; ".join(f"{p.update.target} := {p.update.place.statement.value}" for p in reach)
+            raise ValueError(f"{self.matrix}: its updates {statements} see different outer products; allowed are "
+                             "multiples of one, as a function of the layer")
+        return found[0] if found else sp.Integer(0)
 
 
 def rho_of(matrix: Mat) -> Family:
-    """The multiples of W_0 in a family of matrices, a scalar a step."""
+    """The multiples of W_0 in a family of matrices, a scalar a step, and a layer where it depends on it."""
     return Family(Scal, f"rho_{matrix.name}", rf"\rho^{{{matrix.args[1]}}}")
 
 
 def w_of(matrix: Mat) -> Family:
-    """Its multiples of the steps' outer products, a scalar for every pair of steps."""
+    """Its multiples of the steps' outer products, a scalar for every pair of steps, and a layer."""
     return Family(Scal, f"w_{matrix.name}", rf"w^{{{matrix.args[1]}}}")
 
 
-def memory_of(setting: Setting, matrix: Mat) -> Memory:
-    """The closure of the families that ``matrix`` is updated from."""
-    found: dict[str, Update] = {}
+def memory_of(setting: Setting, matrix: Mat) -> Memory | None:
+    """The closure of the families that ``matrix`` is updated from; None for one without updates in the loop over steps.
+
+    Raises ``ValueError`` for updates that skip a step, and for buffers that start at anything but multiples of W_0.
+    """
+    assert setting.clock is not None
+    found: dict[str, list[Update]] = {}
+    starts: list[Update] = []
     waiting = [matrix]
     while waiting:
         one = waiting.pop()
         if one.name in found:
             continue
-        places = [p for p in setting.updates(one) if setting.clock in p.loops]
-        if len(places) != 1:
-            raise ValueError(f"{one}: updated {len(places)} times a step; allowed is once")
-        found[one.name] = read_update(places[0])
-        waiting += [m for _, m in found[one.name].multiples]
-    updates = tuple(sorted(found.values(), key=lambda u: u.place.position))
-    outers = [u.outers for u in updates if u.outers != 0]
-    gradient = outers[0]
-    for other in outers[1:]:
-        if (other / gradient).simplify().has(Outer):
-            raise ValueError(f"{matrix}: its buffers see different outer products, {gradient} and {other}; allowed are "
-                             "multiples of one")
-    return Memory(updates, gradient)
+        places = setting.updates(one)
+        found[one.name] = [read_update(setting, place) for place in places if setting.clock in place.loops]
+        starts += [_start(setting, matrix, place) for place in places if setting.clock not in place.loops]
+        waiting += [m for update in found[one.name] for _, m in update.multiples]
+        if not one.same_family(matrix) and any(one.same_family(m) for m in setting.program.matrices):
+            raise ValueError(f"{matrix}: it is updated from {one}, another initial matrix; allowed are buffers that "
+                             "start at 0 or at multiples of its own initial matrix")
+    updates = sorted((u for several in found.values() for u in several), key=lambda u: u.place.position)
+    if not found[matrix.name]:
+        return None
+    for update in updates:
+        if setting.step_index(update.target) != setting.time + 1:
+            raise ValueError(f"{update.target} := ...: an update assigns the member of step {setting.time} + 1")
+    parts = _parts(updates)
+    several = any(len(one) > 1 for one in found.values())
+    plain = all(u.is_plain_sum(setting) for u in updates) and len({part.share for part in parts}) == 1
+    if several:
+        carried = tuple(range(len(parts[0].update.others)))
+    else:
+        carried = tuple(sorted({i for part in parts for i, index in enumerate(part.update.others)
+                                for c in (part.share, *(c for c, _ in part.update.multiples))
+                                if c.free_symbols & index.free_symbols - set(setting.program.sizes)}))
+    return Memory(matrix, parts, carried, plain, tuple(start for start in starts if start.multiples))
+
+
+def _start(setting: Setting, matrix: Mat, place: Place) -> Update:
+    """What a buffer holds before the first step: 0, or multiples of the initial matrix."""
+    assert setting.clock is not None
+    start = read_update(setting, place)
+    first = setting.member(matrix, setting.clock.first, start.others)
+    if start.outers != 0 or any(m != first for _, m in start.multiples):
+        raise ValueError(f"{start.target} := {place.statement.value}: a buffer that {matrix} is updated from; allowed "
+                         f"starts are 0 and multiples of {first}")
+    return start
+
+
+def _parts(updates: list[Update]) -> tuple[Part, ...]:
+    """Updates with the outer products that they share; those of whole loops are looked at first."""
+    seeing = [u for u in updates if u.outers != 0]
+    if len(seeing) < 2:  # nothing to share: coefficients stay where they are written
+        shown = Shown(seeing[0], seeing[0].outers) if seeing else Shown(updates[0], sp.Integer(0))
+        return tuple(Part(u, sp.Integer(int(u.outers != 0)), shown) for u in updates)
+    classes: list[Shown] = []
+    found: dict[int, Part] = {}
+    for update in sorted(seeing, key=lambda u: (not all(i.free_symbols & set(u.place.indices) for i in u.others),
+                                                u.place.position)):
+        front, rest = _what_may_vanish(update.outers)
+        for shown in classes:
+            there = shown.at(update.others)
+            ratio = None if there is None else _ratio(rest, there)
+            if ratio is not None:
+                found[update.place.position] = Part(update, sp.simplify(front * ratio), shown)
+                break
+        else:
+            classes.append(Shown(update, rest))
+            found[update.place.position] = Part(update, front, classes[-1])
+    return tuple(found.get(u.place.position, Part(u, sp.Integer(0), classes[0])) for u in updates)
+
+
+def _weights(outers: sp.Expr) -> dict[sp.Expr, sp.Expr]:
+    """The coefficients of a sum of outer products, and of sums of them over a batch."""
+    found: dict[sp.Expr, sp.Expr] = {}
+    for term in sp.Add.make_args(multiplied_out(outers)):
+        factors = sp.Mul.make_args(term)
+        one, = (f for f in factors if f.has(Outer))
+        front = sp.Mul(*(f for f in factors if f is not one))
+        if isinstance(one, sp.Sum):
+            bound = {limit[0] for limit in one.limits}
+            fixed = [f for f in sp.Mul.make_args(one.function) if not f.has(Outer) and not f.free_symbols & bound]
+            front *= sp.Mul(*fixed)
+            one = sp.Sum(sp.Mul(*(f for f in sp.Mul.make_args(one.function) if f not in fixed)), *one.limits)
+        found[one] = found.get(one, sp.Integer(0)) + front
+    return found
+
+
+def _what_may_vanish(outers: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    """Outer products as (a factor that can be 0 at some step or layer, the rest): nothing is divided by the first."""
+    weights = {one: sp.factor_terms(front) for one, front in _weights(outers).items()}
+    first = next(iter(weights.values()))
+    front = sp.Mul(*(f for f in sp.Mul.make_args(first) if not _never_zero(f)))
+    rest = {one: sp.cancel(weight / front) for one, weight in weights.items()}
+    if not all(map(_never_zero, rest.values())):
+        return sp.Integer(1), outers
+    return front, sp.Add(*(weight * one for one, weight in rest.items()))
+
+
+def _never_zero(factor: sp.Expr) -> bool:
+    return bool(factor.is_nonzero) or bool(factor.as_base_exp()[0].is_positive)
+
+
+def _ratio(outers: sp.Expr, shown: sp.Expr) -> sp.Expr | None:
+    """The number c with outers = c shown, or None."""
+    ours, theirs = _weights(outers), _weights(shown)
+    if set(ours) != set(theirs):
+        return None
+    ratios = {sp.simplify(front / theirs[one]) for one, front in ours.items()}
+    return ratios.pop() if len(ratios) == 1 else None
 
 
 def memory_equations(setting: Setting, matrix: Mat) -> list[tuple[sp.Expr, sp.Expr, Place]]:
-    """(member of rho or w, value, place) for every family of the memory of ``matrix``; none where plain sums do.
+    """(member of rho or w, value, place) for every update in the memory of ``matrix``; none where plain sums do.
 
     w_{t+1,s} stands for all s <= t: the outer product of step t counts where s = t.
     """
-    place = next((p for p in setting.updates(matrix) if setting.clock in p.loops), None)
-    if place is None:
+    memory = memory_of(setting, matrix) if setting.clock is not None else None
+    if memory is None or memory.is_plain_sum:
         return []
-    update, t, s = read_update(place), setting.time, setting.past
-    if update.is_plain_sum(t):
-        return []
-    group = memory_of(setting, matrix)
+    t, s = setting.time, setting.past
     found = []
-    for one in group.updates:
-        rho, w = rho_of(one.target), w_of(one.target)
-        share = (one.outers / group.gradient).simplify() if one.outers != 0 else sp.Integer(0)
-        kept = sum((c * rho_of(m)[m.indices[0]] for c, m in one.multiples), sp.Integer(0))
-        seen = sum((c * w_of(m)[m.indices[0], s] for c, m in one.multiples), sp.Integer(0))
-        found.append((rho[t + 1], kept, one.place))
-        found.append((w[t + 1, s], seen + share * sp.KroneckerDelta(s, t), one.place))
+    for start in memory.starts:
+        at = (setting.step_index(start.target), *memory.carried_of(start.others))
+        found.append((rho_of(start.target)[at], sp.Add(*(c for c, _ in start.multiples)), start.place))
+    for part in memory.parts:
+        one = part.update
+        rho, w, carried = rho_of(one.target), w_of(one.target), memory.carried_of(one.others)
+        steps = [(c, m, setting.step_index(m)) for c, m in one.multiples]
+        kept = sp.Add(*(c * rho_of(m)[(step, *carried)] for c, m, step in steps))
+        seen = sp.Add(*(c * w_of(m)[(step, s, *carried)] for c, m, step in steps))
+        if part.share.has(Vec):
+            raise ValueError(f"{one.target} := {one.place.statement.value}: the factor {part.share} of its outer "
+                             "products is an average of vectors; name it as a scalar first")
+        found.append((rho[(t + 1, *carried)], kept, one.place))
+        found.append((w[(t + 1, s, *carried)], seen + part.share * sp.KroneckerDelta(s, t), one.place))
     return found

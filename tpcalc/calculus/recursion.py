@@ -71,11 +71,12 @@ def derive_recursion(equations: KetEquations) -> RecursionEquations:
         raise ValueError(f"equations: of program {setting.program.name}, with the initial vectors "
                          f"{', '.join(families)}, given; allowed are initial vectors without an index "
                          "to sum over (d_in = d_out = 1)")
+    _require_free_names(setting)
     derivation = Derivation(equations.derivation.steps)
     found: list[Equation] = []
     for matrix in setting.trained():
         for target, value, place in memory_equations(setting, matrix):
-            if all(e.target != target for e in found):
+            if all((e.target, e.place) != (target, place) for e in found):
                 found.append(Equation("memory", target, value, place))
     for e in equations.equations:
         for product in setting.products:
@@ -88,6 +89,18 @@ def derive_recursion(equations: KetEquations) -> RecursionEquations:
             value = _brackets(derivation, setting, e.target, e.value)
             found.append(Equation("scalar", e.target, value, e.place))
     return RecursionEquations(setting, tuple(sorted(found, key=lambda e: e.place.position)), derivation)
+
+
+def _require_free_names(setting: Setting) -> None:
+    """Raise ``ValueError`` for a program's symbols that have the names of a base ket's indices."""
+    program, generic = setting.program, Bases(setting).generic()
+    taken = {str(symbol) for symbol in (generic.number, *generic.args[1], *generic.args[2], setting.past)}
+    own = {s for place in program.places() for e in (place.statement.target, place.statement.value)
+           for s in e.free_symbols} | set(program.index_roles()) | set(program.sizes)
+    clash = sorted(taken & set(map(str, own)))
+    if clash:
+        raise ValueError(f"program {program.name}: it has symbols {', '.join(clash)}, the names of a base ket's "
+                         f"indices; allowed are others than {', '.join(sorted(taken))}")
 
 
 def _coefficients(derivation: Derivation, setting: Setting, v: Vec, value: sp.Expr, place: Place) -> Equation:

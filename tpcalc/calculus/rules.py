@@ -67,7 +67,7 @@ class UpdateActs:
             if factor.has(Mat, Outer):
                 matrix = factor
             else:
-                numbers *= factor
+                numbers *= ket(factor)  # averages of vectors, as of clipped gradients
         if isinstance(matrix, sp.Sum):  # its indices must not capture those of y
             fresh = {limit[0]: sp.Symbol(f"{limit[0]}'", integer=True) for limit in matrix.limits
                      if limit[0] in y.free_symbols}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
 
 import sympy as sp
 
@@ -94,11 +96,10 @@ class Setting:
     @classmethod
     def of(cls, program: Program) -> "Setting":
         places = program.places()
-        loops = [s for s in program.body if isinstance(s, Loop)]
-        size = program.sizes[0] if program.sizes else None
-        clock = next((loop for loop in loops if size is not None and size in loop.last.free_symbols), None)
+        clock = program.clock()
         time = clock.index if clock is not None else sp.Symbol("t", integer=True, nonnegative=True)
-        layers = _layer_symbols(program)
+        layers = {index for index, role in program.index_roles().items() if role == "layer"}
+        _require_clock(program, clock, places)
         families: list[Vec] = []
         products: list[Product] = []
         for place in places:
@@ -110,8 +111,10 @@ class Setting:
                 if clock is not None and not inside:
                     raise ValueError(f"program {program.name}: {target} := {place.statement.value} multiplies by a "
                                      "matrix outside the loop over training steps; products belong inside")
-                start = _at_start(program, matvec)
-                if any(known.matvec == start for known in products):
+                start = _at_start(program, clock, matvec)
+                known = next((known for known in products if known.matvec == start), None)
+                if known is not None:
+                    _require_one_range(program, known, place)
                     continue
                 seen = start.free_symbols  # a product that a loop repeats unchanged is made once
                 indices = [i for i in place.indices if i != time and i in seen]
@@ -119,6 +122,7 @@ class Setting:
                 below = sp.Tuple(time if inside and time in seen else first, *(i for i in indices if i not in layers))
                 above = sp.Tuple(*(i for i in indices if i in layers))
                 products.append(Product(len(products), start, place, below, above))
+        _require_one_form(program, products)
         return cls(program, clock, time, tuple(families), tuple(products), _depth(places, layers, program))
 
     def updates(self, matrix: Mat) -> list[Place]:
@@ -131,14 +135,32 @@ class Setting:
         for product in self.products:
             place = next(iter(self.updates(product.matrix)), None)
             if place is not None and not any(product.matrix.same_family(m) for m in found):
-                found.append(product.matrix.at(self.time, *product.matrix.indices[1:]))
+                found.append(self.member(product.matrix, self.time, self.others(product.matrix)))
         return found
 
     def is_initial(self, matrix: sp.Expr) -> bool:
         """Is this one of the program's initial matrices, or its transpose?"""
         bare = initial_matrix(matrix)
-        return any(m.same_family(bare) and (len(m.indices) == 0 or m.indices[0] == bare.indices[0]
+        return any(m.same_family(bare) and (len(m.indices) == 0 or self.step_index(m) == self.step_index(bare)
                                             or not self.updates(bare)) for m in self.program.matrices)
+
+    def slot(self, member: Member) -> int:
+        """The place of the training step among a member's indices."""
+        return clock_slot(self.program, self.clock, member)
+
+    def step_index(self, member: Member) -> sp.Expr:
+        """The training step of a member of a family that the loop over steps assigns."""
+        return member.indices[self.slot(member)]
+
+    def others(self, member: Member) -> tuple[sp.Expr, ...]:
+        """Its indices beside the step."""
+        slot = self.slot(member)
+        return (*member.indices[:slot], *member.indices[slot + 1:])
+
+    def member(self, like: Member, step: sp.Expr, others: tuple[sp.Expr, ...]) -> Any:
+        """The member of a family at a step and the other indices."""
+        slot = self.slot(like)
+        return like.at(*others[:slot], step, *others[slot:])
 
     def family_number(self, vector: Vec) -> int:
         for i, v in enumerate(self.families):
@@ -157,7 +179,7 @@ class Setting:
         """The training step of a vector: its first index, where its family is assigned inside the loop."""
         if self.clock is None or not vector.indices or not self._in_time(vector):
             return self.time
-        return vector.indices[0]
+        return self.step_index(vector)
 
     def _in_time(self, vector: Vec) -> bool:
         return any(self.clock in p.loops for p in self.program.places() if vector.same_family(p.statement.target))
@@ -186,24 +208,63 @@ class Setting:
         return self.products[number], values
 
 
-def _at_start(program: Program, matvec: MatVec) -> MatVec:
+def clock_slot(program: Program, clock: Loop | None, member: Member) -> int:
+    """The place of the clock among a member's indices, from the statements that assign its family; 0 without any."""
+    for place in program.places():
+        if clock in place.loops and member.same_family(place.statement.target):
+            for slot, index in enumerate(place.statement.target.indices):
+                if clock is not None and clock.index in index.free_symbols:
+                    return slot
+    return 0
+
+
+def _require_clock(program: Program, clock: Loop | None, places: list[Place]) -> None:
+    """Raise ``ValueError`` for matrices trained in a loop that is not known to be the clock, and for vectors whose
+    step is not their first index."""
+    for place in places:
+        target = place.statement.target
+        if clock is None and place.loops and isinstance(target, Mat):
+            raise ValueError(f"program {program.name}: {target} := ... is an update in a loop, and no loop is the "
+                             f"clock; say which one is, with roles={{{place.loops[0].index}: 'clock'}}, or let it run "
+                             "to the first size")
+        if not isinstance(target, Mat) and target.indices and clock_slot(program, clock, target):
+            raise ValueError(f"program {program.name}: {target} has the clock at another place than its first index; "
+                             "allowed is the first, for vectors and scalars")
+
+
+def _require_one_range(program: Program, made: Product, place: Place) -> None:
+    """Raise ``ValueError`` where a product stands in two loops that run over different indices."""
+    there, here = ({loop.index: {loop.first, loop.last} for loop in loops if loop.index in made.indices}
+                   for loops in (made.place.loops, place.loops))
+    if there != here:
+        ranges = (", ".join(f"{i} between {' and '.join(map(str, sorted(ends, key=str)))}" for i, ends in one.items())
+                  for one in (there, here))
+        raise ValueError(f"program {program.name}: {made.matvec} is made for {' and for '.join(ranges)}; allowed is "
+                         "one loop over all of them")
+
+
+def _require_one_form(program: Program, products: list[Product]) -> None:
+    """Raise ``ValueError`` where one product meets a single member of a family that another one runs through."""
+    loops = {i for place in program.places() for i in place.indices}
+    for one, other in combinations(products, 2):
+        if one.matrix.same_family(other.matrix) and any(
+                bool(i.free_symbols & loops) != bool(j.free_symbols & loops)
+                for i, j in zip(one.matrix.indices, other.matrix.indices)):
+            raise ValueError(f"program {program.name}: {one.matvec} and {other.matvec} meet a single member and a "
+                             "loop's members of one family of matrices; allowed are products with all of them in "
+                             "loops, or with single members alone")
+
+
+def _at_start(program: Program, clock: Loop | None, matvec: MatVec) -> MatVec:
     """W_t y -> W_0 y."""
     bare = initial_matrix(matvec.matrix)
     given = next((m for m in program.matrices if m.same_family(bare)), None)
     if given is None:
         raise ValueError(f"program {program.name}: {matvec} multiplies by {bare}, whose family has no initial member")
-    first = bare.at(given.indices[0], *bare.indices[1:]) if given.indices and given.indices[0].is_number else bare
+    slot = clock_slot(program, clock, bare)
+    at_start = given.indices and given.indices[slot].is_number
+    first = bare.at(*bare.indices[:slot], given.indices[slot], *bare.indices[slot + 1:]) if at_start else bare
     return MatVec(Transpose(first) if isinstance(matvec.matrix, Transpose) else first, matvec.vector)
-
-
-def _layer_symbols(program: Program) -> set[sp.Symbol]:
-    """Loop indices that stand among the superscripts of some member."""
-    found: set[sp.Symbol] = set()
-    for place in program.places():
-        for member in place.statement.value.atoms(Member) | {place.statement.target}:
-            cut = len(member.indices) - int(member.args[2])
-            found |= {s for index in member.indices[cut:] for s in index.free_symbols}
-    return found & {i for place in program.places() for i in place.indices}
 
 
 def _depth(places: list[Place], layers: set[sp.Symbol], program: Program) -> sp.Symbol | None:

@@ -10,6 +10,7 @@ import numpy as np
 from .. import _checks
 from ..calculus.equations import KetEquations
 from ..calculus.recursion import RecursionEquations, derive_recursion
+from ..calculus.setting import Setting
 from ..errors import Divergence
 from .cache import load_source
 from .source import LossRule, argument_names, numba_source, parameters, result_names
@@ -31,8 +32,9 @@ class Trained:
 class CompiledRecursion:
     """A numba kernel made from a derived recursion.
 
-    sizes, data, parameters: the names of its arguments, beside the targets ``y``; results: those of its arrays.
-    ``evaluate`` takes all by name; calling it is shorter for programs with inputs xi and outputs f.
+    sizes, data, parameters: the names of its arguments, beside the targets ``y``; results: those of its arrays;
+    order: the sizes again, that of the clock first, the depth second. ``evaluate`` takes all by name; calling it is
+    shorter for programs with inputs xi and outputs f.
     """
 
     source: str
@@ -41,6 +43,7 @@ class CompiledRecursion:
     parameters: tuple[str, ...]
     results: tuple[str, ...]
     kernel: Callable[..., Any]
+    order: tuple[str, ...]
 
     def evaluate(self, **values: Any) -> dict[str, np.ndarray]:
         """All arrays by name, from sizes (whole numbers), data and ``y`` (arrays) and parameters (numbers).
@@ -69,7 +72,7 @@ class CompiledRecursion:
         if xi.ndim != dimensions or xi.shape != y.shape or not xi.size:
             raise ValueError(f"inputs of shape {xi.shape}, targets of shape {y.shape} given; allowed are equal shapes "
                              f"of {dimensions} dimension{'s' if dimensions > 1 else ''}")
-        sizes = dict(zip(self.sizes, (xi.shape[0], _checks.positive_integer("depth", depth), *xi.shape[1:])))
+        sizes = dict(zip(self.order, (xi.shape[0], _checks.positive_integer("depth", depth), *xi.shape[1:])))
         arrays = self.evaluate(**sizes, **{self.data[0]: xi}, y=y, **values)
         finite = np.isfinite(arrays["f"]).reshape(len(arrays["f"]), -1).all(axis=1)
         if not finite.all():
@@ -93,7 +96,14 @@ class Recursion(RecursionEquations):
         known = len(program.sizes) + len(program.data)
         return CompiledRecursion(source, names[:len(program.sizes)], names[len(program.sizes):known],
                                  tuple(str(s) for s in parameters(self)), result_names(self),
-                                 load_source(source).kernel)
+                                 load_source(source).kernel, _in_order(self.setting))
+
+
+def _in_order(setting: Setting) -> tuple[str, ...]:
+    """The names of the sizes: that of the clock, the depth, the others."""
+    clock = setting.clock.last.free_symbols if setting.clock is not None else set()
+    ordered = sorted(setting.program.sizes, key=lambda size: 0 if size in clock else 1 if size == setting.depth else 2)
+    return tuple(map(str, ordered))
 
 
 def recursion(equations: KetEquations) -> Recursion:

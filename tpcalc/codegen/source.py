@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Callable
+from typing import Any, Callable
 
 import sympy as sp
 from sympy.printing.pycode import PythonCodePrinter
 
 from ..calculus.coefficients import Bases
 from ..calculus.kets import Covariance, Gamma
+from ..calculus.memory import rho_of
 from ..calculus.recursion import Equation, RecursionEquations
 from ..calculus.setting import Product, Setting
 from ..programs.language import LossDerivative, Scal
@@ -70,6 +71,11 @@ class _Printer(PythonCodePrinter):
 
     def _print_Rational(self, expr: sp.Rational) -> str:
         return f"({expr.p} / {expr.q})" if expr.q != 1 else str(expr.p)
+
+    def _print_Pow(self, expr: sp.Pow, **settings: Any) -> str:
+        if expr.exp.is_integer and not expr.exp.is_nonnegative and expr.exp != -1:  # of ints numba makes an int
+            return f"float({self._print(expr.base)})**({self._print(expr.exp)})"
+        return super()._print_Pow(expr, **settings)
 
     def _print_Sum(self, expr: sp.Sum) -> str:
         name = self.out.fresh()
@@ -151,17 +157,24 @@ def _extent(loop: Loop) -> sp.Expr:
 def _shapes(recursion: RecursionEquations) -> dict[str, tuple[sp.Expr, ...]]:
     """Shapes of all arrays, by name."""
     setting = recursion.setting
-    loops = {loop.index: loop for place in setting.program.places() for loop in place.loops}
+    ends_of: dict[sp.Symbol, dict[sp.Expr, None]] = {}  # several loops may share an index
+    for place in setting.program.places():
+        for loop in place.loops:
+            ends_of.setdefault(loop.index, {}).update(dict.fromkeys((loop.first, loop.last)))
     bases = Bases(setting)
+
+    def extent(index: sp.Symbol) -> sp.Expr:
+        return sp.Max(*ends_of[index]) + 1
+
     steps = sp.Integer(1) if setting.clock is None else _extent(setting.clock)
     base = (steps + 1, sp.Integer(max(len(setting.products), len(setting.program.vectors), 1)),
-            *(_extent(loops[i]) for i in bases.below + bases.above))
+            *map(extent, bases.below + bases.above))
 
     def values(index: sp.Expr) -> list[sp.Expr]:
         """The extreme values of an index."""
         ends = [index]
-        for symbol in index.free_symbols & set(loops):
-            ends = [e.subs(symbol, end) for e in ends for end in (loops[symbol].first, loops[symbol].last)]
+        for symbol in index.free_symbols & set(ends_of):
+            ends = [e.subs(symbol, end) for e in ends for end in ends_of[symbol]]
         return ends
 
     def extents(members: list[tuple[sp.Expr, ...]]) -> tuple[sp.Expr, ...]:
@@ -176,8 +189,9 @@ def _shapes(recursion: RecursionEquations) -> dict[str, tuple[sp.Expr, ...]]:
     for e in recursion.equations:
         if e.kind == "Gamma":
             families.setdefault(f"Gamma{e.target.args[0]}", []).append((*e.target.args[2], *e.target.args[4]))
-        elif e.kind == "scalar":
-            families.setdefault(e.target.name, []).append(e.target.indices)
+        elif e.kind in ("scalar", "memory"):
+            now = {setting.past: setting.time}
+            families.setdefault(e.target.name, []).append(tuple(i.subs(now) for i in e.target.indices))
     for v in setting.program.vectors:
         if any(v.same_family(w) for w in setting.families):
             families[f"Gamma{setting.family_number(v)}"].append(v.indices)
@@ -190,12 +204,11 @@ def _shapes(recursion: RecursionEquations) -> dict[str, tuple[sp.Expr, ...]]:
             b, c = sorted(p.number for p in e.products)
             one, two = setting.products[b], setting.products[c]
             fixed = {s for index in two.matrix.indices for s in index.free_symbols}
-            samples, layers = [_extent(loops[i]) for i in bases.below], [_extent(loops[i]) for i in bases.above]
-            free = [_extent(loops[i]) for i in bases.above if i not in fixed]
+            samples, layers = [*map(extent, bases.below)], [*map(extent, bases.above)]
+            free = [extent(i) for i in bases.above if i not in fixed]
             shapes[f"C{one.number}_{two.number}"] = (steps, *samples, steps, *samples, *layers, *free)
         else:
-            own = (steps + 1,) * len(e.target.indices) if e.kind == "memory" else extents(families[e.target.name])
-            shapes[e.target.name] = own or (sp.Integer(1),)
+            shapes[e.target.name] = extents(families[e.target.name]) or (sp.Integer(1),)
     return shapes
 
 
@@ -209,11 +222,12 @@ def _initial_members(out: _Lines, printer: _Printer, recursion: RecursionEquatio
             cut = len(v.indices) - int(v.args[2])
             member = Gamma(setting.family_number(v), number, v.indices[:cut], below, v.indices[cut:], above)
             out.add(f"{printer.doprint(member)} = 1.0")
-    for e in recursion.equations:
-        if e.kind == "memory" and e.target.name.startswith("rho_"):
-            given = [m for m in setting.program.matrices if f"rho_{m.name}" == e.target.name]
-            if given:
-                out.add(f"{e.target.name}[{printer.doprint(given[0].indices[0])}] = 1.0")
+    remembered = {e.target.name: e.target for e in recursion.equations if e.kind == "memory"}
+    for m in setting.program.matrices:
+        rho = remembered.get(rho_of(m).name)
+        if rho is not None:
+            layers = ", :" * (len(rho.indices) - 1)
+            out.add(f"{rho.name}[{printer.doprint(setting.step_index(m))}{layers}] = 1.0")
 
 
 def _enter(out: _Lines, printer: _Printer, opened: tuple[Loop, ...], wanted: tuple[Loop, ...]) -> tuple[Loop, ...]:

@@ -53,11 +53,7 @@ class Numbers:
 
 def sizes_of(program: Program, sizes: Mapping[Any, int]) -> dict[sp.Symbol, int]:
     """Sizes by symbol, from sizes by symbol or name; each a whole number of at least 1."""
-    given = {str(name): value for name, value in sizes.items()}
-    needed = [str(size) for size in program.sizes]
-    if set(given) != set(needed):
-        raise ValueError(f"sizes: {sorted(given)} given; program {program.name} needs {needed}")
-    checked = {size: _checks.positive_integer(str(size), given[str(size)]) for size in program.sizes}
+    checked = {size: _checks.positive_integer(str(size), value) for size, value in program.numeric_sizes(sizes).items()}
     return {size: value for size, value in checked.items() if value is not None}
 
 

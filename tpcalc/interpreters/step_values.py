@@ -15,7 +15,7 @@ from ..calculus.memory import memory_equations, rho_of
 from ..calculus.rules import bounds
 from ..calculus.setting import Product, Setting
 from ..programs.language import Moment, Scal, Vec
-from ..programs.program import Loop
+from ..programs.program import Loop, Place
 from .execution import Operator, is_number
 from .kets import Ket as Coefficients
 from .program_coefficients import ONE, ProgramCoefficients
@@ -180,8 +180,9 @@ class StepValues:
 
     @_of.register(Scal)
     def _scalar(self, node: Scal) -> Any:
-        if node.name in self._remembered:  # what is not assigned is 0
-            return self._memory.get(node, self._number(sp.Integer(0)))
+        if node.name in self._remembered:  # what is not assigned is 0, but for the initial matrices
+            begun = node.indices[0] == self._begun.get(node.name)
+            return self._memory.get(node, self._number(sp.Integer(int(begun))))
         return self.reading._run.value(node)
 
     def _coefficient(self, vector: Vec, base: sp.Expr | None) -> Any:
@@ -206,18 +207,26 @@ class StepValues:
     def _remember(self) -> None:
         """The numbers rho and w of an optimizer's memory, by their own equations, step after step."""
         setting = self.setting
-        found = {target: (value, place) for matrix in setting.trained()
-                 for target, value, place in memory_equations(setting, matrix)}
-        self._remembered = {target.name for target in found}
+        found = [equation for matrix in setting.trained() for equation in memory_equations(setting, matrix)]
+        found.sort(key=lambda equation: equation[2].position)
+        self._remembered = {target.name for target, *_ in found}
         if setting.clock is None:
             return
-        for matrix in setting.program.matrices:
-            self._memory[rho_of(matrix)[setting.clock.first]] = self._number(sp.Integer(1))
+        self._begun = {rho_of(matrix).name: setting.clock.first for matrix in setting.program.matrices}
+        before = [equation for equation in found if setting.clock not in equation[2].loops]
+        self._run(before, {})
         for at in indices([setting.clock], self.sizes):
-            for target, (value, _) in found.items():
-                past = Loop(setting.past, setting.clock.first, setting.time, ())
-                for inner in indices([past] if target.has(setting.past) else [], {**self.sizes, **at}):
-                    self._memory[_at(target, {**at, **inner})] = self.value(value, {**at, **inner})
+            self._run([equation for equation in found if equation not in before], at)
+
+    def _run(self, equations: list[tuple[sp.Expr, sp.Expr, Place]], at: Indices) -> None:
+        """Equations of the memory at a step, one after the other, for all layers and earlier steps."""
+        setting = self.setting
+        for target, value, place in equations:
+            loops = [loop for loop in place.loops if loop is not setting.clock]
+            if setting.clock is not None and target.has(setting.past):
+                loops.append(Loop(setting.past, setting.clock.first, setting.time, ()))
+            for here in indices(loops, {**self.sizes, **at}):
+                self._memory[_at(target, here)] = self.value(value, here)
 
 
 def indices(loops: Sequence[Loop], known: Indices) -> Iterator[Indices]:

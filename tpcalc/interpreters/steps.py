@@ -77,7 +77,7 @@ class _Checker:
             else:
                 self.loops[target] = place.loops
         for matrix in setting.trained():
-            place = setting.updates(matrix)[-1]
+            place = next(product.place for product in setting.products if product.matrix.same_family(matrix))
             self.loops[matrix] = tuple(loop for loop in place.loops if loop.index in matrix.free_symbols)
         for e in derived.equations if isinstance(derived, RecursionEquations) else ():
             if e.products:

@@ -1,18 +1,21 @@
-"""Backpropagation through straight-line vector statements, as statements of the language.
+"""Backpropagation through straight-line statements, as statements of the language.
 
-Gradients are normalised: a scalar factor (a branch multiplier) is kept apart from the vector it multiplies,
-so that the outer products of an update are made of vectors of order one, whatever the multiplier.
+Gradients are normalised: that of a vector is n times the derivative, that of a scalar the derivative itself, so that
+both are of order one in the width. A scalar factor (a branch multiplier) is kept apart from what it multiplies, so that
+the outer products of an update are made of vectors of order one, whatever the multiplier.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Callable, Sequence
+from typing import Any, Callable, Collection, Sequence, Union
 
 import sympy as sp
 
-from .language import Mat, MatVec, Moment, Outer, Transpose, Vec, kind
-from .program import Assign
+from .language import Mat, MatVec, Member, Moment, Outer, Scal, Transpose, Vec, kind
+from .program import Assign, write_out
+
+Node = Union[Vec, Scal]
 
 
 @dataclass
@@ -24,21 +27,24 @@ class Backward:
 
 
 def backpropagate(forward: Sequence[Assign], output: Vec, signal: Vec, inputs: Sequence[Vec],
-                  name: Callable[[Vec], Vec], unit: sp.Symbol) -> Backward:
-    """From d output = ``signal`` to ``name(v)`` for the inputs and every vector in between that needs one.
+                  name: Callable[[Any], Any], unit: sp.Symbol) -> Backward:
+    """From d output = ``signal`` to ``name(v)`` for the inputs and every vector and scalar in between that needs one.
 
-    forward: vector statements, each vector assigned once; a product of a matrix with a vector that has a name stands
-    alone, or times a scalar in a sum. name: the vector that holds the gradient of a vector. unit: the branch
-    multiplier, whose powers are kept out of gradients. Raises ``ValueError`` for statements that it cannot go back
-    through, naming them.
+    forward: statements of vectors and scalars, each assigned once; a product of a matrix with a vector that has a name
+    stands alone, or times a number in a sum. Members without an index, such as a read-in that is not trained, are
+    constants; so are scalars that no statement assigns. name: what holds the gradient of a vector or scalar. unit: the
+    branch multiplier, whose powers are kept out of gradients. Raises ``ValueError`` for statements that it cannot go
+    back through, and for vectors and scalars of other layers, naming them.
     """
     found = Backward()
-    parts: dict[Vec, list[tuple[sp.Expr, sp.Expr]]] = {output: [(sp.Integer(1), signal)]}
-    for statement in reversed(forward):
+    made = [statement.target for statement in forward]
+    parts: dict[Node, list[tuple[sp.Expr, sp.Expr]]] = {output: [(sp.Integer(1), signal)]}
+    for statement in map(_without_sums, reversed(forward)):
+        _require_own(statement, made, inputs)
         scale, d = _settle(found, parts, statement.target, signal if statement.target == output else None, name, unit)
         if d is None:
             continue
-        for argument, factor, change in _pull_back(found, statement, d, unit):
+        for argument, factor, change in _pull_back(found, statement, d, made, unit):
             parts.setdefault(argument, []).append((scale * factor, change))
     for v in inputs:
         total = sp.Add(*(c * e for c, e in parts.get(v, [])))
@@ -46,9 +52,32 @@ def backpropagate(forward: Sequence[Assign], output: Vec, signal: Vec, inputs: S
     return found
 
 
-def _settle(found: Backward, parts: dict, v: Vec, known: Vec | None, name: Callable[[Vec], Vec], unit: sp.Symbol
-            ) -> tuple[sp.Expr, Vec | None]:
-    """The gradient of ``v`` as (power of the branch multiplier that all its terms share, vector with a name)."""
+def _without_sums(statement: Assign) -> Assign:
+    """The statement with sums over numbers written out; raises ``ValueError`` for other sums of vectors and scalars."""
+    value = statement.value.replace(
+        lambda e: isinstance(e, sp.Sum) and all(end.is_Integer for _, *ends in e.limits for end in ends), write_out)
+    for total in value.atoms(sp.Sum):
+        bound = {limit[0] for limit in total.limits}
+        over = sorted((m for m in total.atoms(Member) if m.free_symbols & bound), key=sp.default_sort_key)
+        if over:
+            raise ValueError(f"{statement.target} := {statement.value}: a sum over {over[0]} for symbolic ends; "
+                             "allowed are sums between numbers, of vectors and scalars that the statements assign")
+    return Assign(statement.target, value)
+
+
+def _require_own(statement: Assign, made: Collection[Node], inputs: Collection[Vec]) -> None:
+    """Raise ``ValueError`` for what is read of other layers or steps: its gradient would be lost."""
+    for read in sorted(statement.value.atoms(Vec, Scal), key=sp.default_sort_key):
+        followed = isinstance(read, Vec) or any(read.same_family(one) for one in made)
+        if read.indices and followed and read not in made and read not in inputs:
+            raise ValueError(f"{statement.target} := {statement.value}: {read} is neither "
+                             f"{', '.join(map(str, inputs))} nor assigned by these statements, so that its gradient "
+                             "cannot be followed")
+
+
+def _settle(found: Backward, parts: dict, v: Node, known: Vec | None, name: Callable[[Any], Any], unit: sp.Symbol
+            ) -> tuple[sp.Expr, Any]:
+    """The gradient of ``v`` as (power of the branch multiplier that all its terms share, what holds the rest)."""
     if known is not None:
         return sp.Integer(1), known
     terms = parts.get(v)
@@ -56,45 +85,49 @@ def _settle(found: Backward, parts: dict, v: Vec, known: Vec | None, name: Calla
         return sp.Integer(1), None
     scale = unit ** min(sp.degree(c, unit) for c, _ in terms)
     expression = sp.Add(*(c / scale * e for c, e in terms))
-    if isinstance(expression, Vec):
+    if isinstance(expression, (Vec, Scal)):
         return scale, expression
     found.statements.append(Assign(name(v), expression))
     return scale, name(v)
 
 
-def _pull_back(found: Backward, statement: Assign, d: Vec, unit: sp.Symbol) -> list[tuple[Vec, sp.Expr, sp.Expr]]:
-    """(argument, scalar, vector): what a statement sends to the gradients of its arguments."""
-    value = statement.value
-    sent: list[tuple[Vec, sp.Expr, sp.Expr]] = []
+def _pull_back(found: Backward, statement: Assign, d: Node, made: Collection[Node], unit: sp.Symbol
+               ) -> list[tuple[Node, sp.Expr, sp.Expr]]:
+    """(argument, scalar, change): what a statement sends to the gradients of its arguments."""
+    value, said = statement.value, f"{statement.target} := {statement.value}"
+    sent: list[tuple[Node, sp.Expr, sp.Expr]] = []
     for product in sorted(value.atoms(MatVec), key=sp.default_sort_key):
         factor = sp.expand(value).coeff(product)
         if kind(factor) != "scalar" or sp.expand(value - factor * product).has(product):
-            raise ValueError(f"{statement.target} := {value}: {product} must be named before a function acts on it")
+            raise ValueError(f"{said}: {product} must be named before a function acts on it")
         if not isinstance(product.vector, Vec):  # its gradient would have no name to be collected under
-            raise ValueError(f"{statement.target} := {value}: {product.vector} must be named before a matrix acts on "
-                             "it")
+            raise ValueError(f"{said}: {product.vector} must be named before a matrix acts on it")
+        if factor.has(Vec) or factor.atoms(Scal) & set(made):  # the factor's gradient contains the product
+            raise ValueError(f"{said}: {product} must be named before {factor} multiplies it")
         front, number = _apart(factor, unit)
         outer = Outer(product.vector, d) if _transposed(product) else Outer(d, product.vector)
         found.gradients.append((_matrix(product), number * outer))
         sent.append((product.vector, front, number * MatVec(Transpose(product.matrix), d)))
     rest = sp.expand(value.subs({p: 0 for p in value.atoms(MatVec)})) if value.has(MatVec) else value
-    for argument in sorted(rest.atoms(Vec), key=sp.default_sort_key):
-        change = _entrywise(rest, argument, d)
+    for argument in sorted(rest.atoms(Vec) | rest.atoms(Scal) & set(made), key=sp.default_sort_key):
+        change = _derivative(rest, argument, d)
         if change != 0:
             sent.append((argument, *_apart(change, unit)))
     return sent
 
 
-def _entrywise(value: sp.Expr, argument: Vec, d: sp.Expr) -> sp.Expr:
-    """d times the derivative, through averages over coordinates too."""
+def _derivative(value: sp.Expr, argument: Node, d: sp.Expr) -> sp.Expr:
+    """d times the derivative in a vector, entrywise, or in a scalar, averaged; through averages in the value too."""
     averages = sorted(value.atoms(Moment), key=sp.default_sort_key)
-    hidden = {m: sp.Dummy(positive=True) for m in averages}
+    hidden = {m: sp.Dummy(real=True) for m in averages}
     outside, x = value.xreplace(hidden), sp.Dummy(real=True)
     total = d * sp.diff(outside.xreplace({argument: x}), x).xreplace({x: argument})
+    if isinstance(argument, Scal):
+        total = Moment(total)
     for average, symbol in hidden.items():
         slope = sp.diff(outside, symbol)
-        if slope != 0:
-            total += _entrywise(average.args[0], argument, Moment(d * slope)) if average.has(argument) else 0
+        if slope != 0 and average.has(argument):
+            total += _derivative(average.args[0], argument, Moment(d * slope))
     return total.xreplace({symbol: m for m, symbol in hidden.items()})
 
 

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from keyword import iskeyword
 from typing import Any, Callable
 
 import sympy as sp
 
 from .algebra import multiplied_out
 from .indices import l, t
-from .language import Family, Mat, MatVec, Moment, Vec, kind
+from .language import Family, Mat, MatVec, Member, Moment, Scal, Vec, kind
 from .program import Assign
 
 TAKEN = ("x", "U", "nV")  # what the program around the block calls its own
+TAKEN_SCALARS = ("xi", "f", "chi", "eta", "y")
 
 
 @dataclass
@@ -48,12 +50,41 @@ class Branch:
         """
         if isinstance(value, Vec):
             return value
-        v = vector(_checked(name))[(*self.sample, l)]
-        if any(v == statement.target for statement in self.statements) or name.startswith("d"):
+        return self._write(Vec, name, value)
+
+    def let_scalar(self, name: str, value: sp.Expr) -> Scal:
+        """Write ``name := value``, a number of this sample and layer such as ``Moment(h**2)``, and give it back.
+
+        The backward pass goes through it, to the vectors that it averages over. A product with a matrix needs a name
+        before a named scalar multiplies it. Raises ``ValueError`` for a name that is taken or starts with d, and for a
+        value that is no scalar.
+
+        >>> import tpcalc as tp
+        >>> from tpcalc.programs.language import MatVec, Moment
+        >>> def scaled(b):
+        ...     h = b.let("h", MatVec(b.weights(), b.x))
+        ...     return b.let_scalar("size", Moment(h**2)) * h
+        >>> text = str(tp.program(tp.ResNet(block=scaled), tp.SGD(), tp.DepthScaling(1, 0)))
+        >>> print(*(line.strip() for line in text.splitlines() if "size" in line), sep=chr(10))
+        size[t, l] := mean(h[t, l]**2)
+        x[t, l] := x[t, l - 1] + size[t, l]*h[t, l]/L
+        dsize[t, l] := mean(dx[t, l]*h[t, l])
+        dh[t, l] := 2*dsize[t, l]*h[t, l] + size[t, l]*dx[t, l]
+        """
+        if not isinstance(value, sp.Expr) or kind(value) != "scalar":
+            raise ValueError(f"value: {value!r} given for {name!r}; allowed is a scalar of the language, such as an "
+                             "average Moment(h**2)")
+        return self._write(Scal, name, value)
+
+    def _write(self, kind_of: type[Member], name: str, value: sp.Expr) -> Any:
+        member = named(kind_of, _checked(name))[(*self.sample, l)]
+        taken = {statement.target.name for statement in self.statements}
+        if name in taken or name.startswith("d") or kind_of is Scal and (name in TAKEN_SCALARS or iskeyword(name)):
             raise ValueError(f"name: {name!r} given; allowed is one that the block has not used, and that does not "
-                             "start with d, which marks gradients")
-        self.statements.append(Assign(v, value))
-        return v
+                             "start with d, which marks gradients" + (
+                                 f", nor is one of {', '.join(TAKEN_SCALARS)}" if kind_of is Scal else ""))
+        self.statements.append(Assign(member, value))
+        return member
 
 
 Block = Callable[[Branch], sp.Expr]
@@ -124,8 +155,13 @@ def block_name(block: Any) -> str:
 
 def vector(name: str) -> Family:
     """A family of vectors over steps and layers; gradients are written with a delta."""
+    return named(Vec, name)
+
+
+def named(kind_of: type[Member], name: str) -> Family:
+    """A family over steps and layers; gradients are written with a delta."""
     latex = rf"\delta {latex_name(name[1:])}" if name.startswith("d") else latex_name(name)
-    return Family(Vec, name, latex, layered=True)
+    return Family(kind_of, name, latex, layered=True)
 
 
 def latex_name(name: str) -> str:

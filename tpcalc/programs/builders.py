@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sympy as sp
 
 from .._checks import exact
 from ..parametrizations import DepthScaling
 from .algebra import multiplied_out
 from .backprop import backpropagate
-from .blocks import block_name, vector
+from .blocks import block_name, named, vector
 from .indices import BATCH, L, T, i, j, l, o, t
 from .language import Family, LossDerivative, Mat, Moment, Scal, Vec
 from .networks import ResNet
@@ -84,10 +86,12 @@ def program(net: ResNet, opt: Optimizer, scale: DepthScaling, batch: bool = Fals
                 Loop(i, sp.Integer(0), BATCH - 1, tuple(backward)), *updates)
     elif batch:
         body = (Loop(i, sp.Integer(0), BATCH - 1, (*forward, *backward)), *updates)
+    roles = {t: "clock", l: "layer", **({i: "sample"} if batch else {}),
+             **dict.fromkeys([*([j] if into else []), *([o] if out else [])], "width")}
     meaning = {L: "is the depth", T: "is the number of steps", **({BATCH: "is the batch"} if batch else {})}
     return Program(_title(net, opt), (read_in.subs(t, 0), read_out.subs(t, 0)),
                    tuple(one.family[(0, l)] for one in matrices), (given, *rates(opt)),
-                   (*before, Loop(t, sp.Integer(0), T - 1, body)), (T, L, BATCH) if batch else (T, L), meaning)
+                   (*before, Loop(t, sp.Integer(0), T - 1, body)), (T, L, BATCH) if batch else (T, L), meaning, roles)
 
 
 def _require_sizes(batch: bool, d_in: int, d_out: int, probes: int) -> None:
@@ -98,9 +102,9 @@ def _require_sizes(batch: bool, d_in: int, d_out: int, probes: int) -> None:
         raise ValueError(f"probes: {probes} given with batch=False; allowed are probes beside a batch (of 1, too)")
 
 
-def gradient_name(v: Vec) -> Vec:
+def gradient_name(v: Vec | Scal) -> Any:
     """dx[t, l] for x[t, l]."""
-    return vector("d" + v.name)[v.indices]
+    return named(type(v), "d" + v.name)[v.indices]
 
 
 def branch(net: ResNet, x: Vec, new: Vec, sample: tuple[sp.Expr, ...], eps: sp.Expr) -> list[Assign]:

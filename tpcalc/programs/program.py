@@ -8,6 +8,7 @@ from typing import Any, Iterator, Mapping, Union
 import sympy as sp
 
 from .language import Mat, Member, Scal, Vec, kind
+from .roles import read_roles
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,12 @@ class Program:
 
     vectors: initial vectors, independent with entries N(0, 1); matrices: initial matrices, independent
     with entries N(0, 1/n), one for every value of their free indices; data: scalars that are given;
-    body: the statements; meaning: names of parameters, for printing.
+    body: the statements; sizes: the symbols that loops run to; meaning: names of parameters, for printing.
+    roles: what indices stand for, "clock" (training steps), "layer", "sample", "position" or "width" by index; those
+    that are not named have the roles that ``index_roles`` says.
 
-    Raises ``ValueError`` for a statement that reads what is not there yet, naming it and its place.
+    Raises ``ValueError`` for a statement that reads what is not there yet, naming it and its place, for symbols that
+    have the name of a size or an index and are another one, and for unknown roles.
     Source: paper B, Program 1 [tensor_programs_vi/program_1] and appendix E.
     """
 
@@ -71,9 +75,46 @@ class Program:
     body: tuple[Statement, ...]
     sizes: tuple[sp.Symbol, ...]
     meaning: Mapping[sp.Expr, str] = field(default_factory=dict)
+    roles: Mapping[sp.Symbol, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        _check_symbols(self)
+        self.index_roles()
         _check_order(self)
+
+    def index_roles(self) -> dict[sp.Symbol, str]:
+        """The role of every loop's and every sum's index, from ``roles`` or by custom.
+
+        By custom the clock is the index of the first outermost loop that runs to the first size, layers are what stands
+        among superscripts, and all else are samples.
+
+        >>> import tpcalc as tp
+        >>> program = tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling(1, 0), batch=True)
+        >>> {str(index): role for index, role in program.index_roles().items()}
+        {'t': 'clock', 'i': 'sample', 'l': 'layer'}
+        """
+        places = self.places()
+        members = [m for place in places for m in (place.statement.target, *place.statement.value.atoms(Member))]
+        outermost = {loop.index: loop.last for loop in reversed(self.body) if isinstance(loop, Loop)}
+        return read_roles(self.name, self.roles, list(_indices(self.body)), dict(reversed(outermost.items())), members,
+                          self.sizes[0] if self.sizes else None)
+
+    def clock(self) -> "Loop | None":
+        """The loop over training steps, None for a program without one."""
+        roles = self.index_roles()
+        loops = (statement for statement in self.body if isinstance(statement, Loop))
+        of_clock = [loop for loop in loops if roles[loop.index] == "clock"]
+        by_custom = [loop for loop in of_clock if self.sizes and self.sizes[0] in loop.last.free_symbols]
+        return next(iter(by_custom or of_clock), None)
+
+    def numeric_sizes(self, sizes: Mapping[Any, int]) -> dict[sp.Symbol, int]:
+        """Sizes by the program's symbols, from sizes by symbol or name; raises ``ValueError`` for any others."""
+        given = [str(name) for name in sizes]
+        needed = [str(size) for size in self.sizes]
+        if sorted(given) != sorted(needed):
+            raise ValueError(f"sizes: {sorted(given)} given; program {self.name} needs {needed}")
+        by_name = dict(zip(given, sizes.values()))
+        return {size: by_name[str(size)] for size in self.sizes}
 
     def places(self) -> list[Place]:
         """All assignments with their loops, in program order."""
@@ -89,8 +130,11 @@ class Program:
         walk(self.body, ())
         return found
 
-    def unroll(self, sizes: Mapping[sp.Symbol, int]) -> Iterator[Assign]:
-        """Every assignment with numbers for its indices, in the order in which they are executed."""
+    def unroll(self, sizes: Mapping[Any, int]) -> Iterator[Assign]:
+        """Every assignment with numbers for its indices, in the order in which they are executed.
+
+        sizes: by the program's symbols or their names; raises ``ValueError`` for others.
+        """
 
         def walk(body: tuple[Statement, ...], values: dict[sp.Symbol, sp.Integer]) -> Iterator[Assign]:
             for statement in body:
@@ -100,9 +144,9 @@ class Program:
                 for value in _steps(statement, values):
                     yield from walk(statement.body, {**values, statement.index: sp.Integer(value)})
 
-        yield from walk(self.body, {size: sp.Integer(value) for size, value in sizes.items()})
+        yield from walk(self.body, _integers(self.numeric_sizes(sizes)))
 
-    def count(self, sizes: Mapping[sp.Symbol, int]) -> int:
+    def count(self, sizes: Mapping[Any, int]) -> int:
         """How many assignments ``unroll`` gives, without unrolling loops that are alike at every index."""
 
         def of(body: tuple[Statement, ...], values: dict[sp.Symbol, sp.Integer]) -> int:
@@ -117,7 +161,7 @@ class Program:
                 total += sum(each) * (len(steps) if alike else 1)
             return total
 
-        return of(self.body, {size: sp.Integer(value) for size, value in sizes.items()})
+        return of(self.body, _integers(self.numeric_sizes(sizes)))
 
     def __str__(self) -> str:
         lines = [f"program {self.name}"]
@@ -158,8 +202,28 @@ class Program:
         return "$\\displaystyle\\begin{aligned}\n" + self.latex() + "\n\\end{aligned}$"
 
 
+def _integers(sizes: Mapping[sp.Symbol, int]) -> dict[sp.Symbol, sp.Integer]:
+    return {size: sp.Integer(value) for size, value in sizes.items()}
+
+
+def _indices(body: tuple[Statement, ...]) -> dict[sp.Symbol, None]:
+    """The indices of all loops and sums in a body, in order of appearance."""
+    found: dict[sp.Symbol, None] = {}
+    for statement in body:
+        if isinstance(statement, Loop):
+            found.update({statement.index: None, **_indices(statement.body)})
+        else:
+            totals = sorted(statement.value.atoms(sp.Sum), key=sp.default_sort_key)
+            found.update(dict.fromkeys(limit[0] for total in totals for limit in total.limits))
+    return found
+
+
 def _steps(loop: Loop, values: Mapping[sp.Symbol, sp.Integer]) -> range:
-    first, last = (int(_at(end, values)) for end in (loop.first, loop.last))
+    ends = [_at(end, values) for end in (loop.first, loop.last)]
+    if not all(end.is_Integer for end in ends):
+        raise ValueError(f"loop over {loop.index} from {loop.first} to {loop.last}: {ends[0]} and {ends[1]} found for "
+                         f"sizes and indices {dict(values)}; allowed are whole numbers")
+    first, last = map(int, ends)
     return range(first, last - 1, -1) if loop.descending else range(first, last + 1)
 
 
@@ -186,6 +250,27 @@ def write_out(expression: sp.Expr) -> sp.Expr:
         return write_out(sp.Sum(body, *outer)) if outer else body
 
     return expression.replace(lambda e: isinstance(e, sp.Sum), terms)
+
+
+def _check_symbols(program: Program) -> None:
+    """Two symbols of one name, such as L and an L that is positive, are two things: one of them is a mistake."""
+    known = {str(symbol): symbol for symbol in (*_indices(program.body), *program.sizes)}
+
+    def walk(body: tuple[Statement, ...]) -> None:
+        for statement in body:
+            read: tuple[Any, ...]
+            if isinstance(statement, Loop):
+                place, read = f"the loop over {statement.index}", (statement.index, statement.first, statement.last)
+                walk(statement.body)
+            else:
+                place, read = f"{statement.target} := {statement.value}", (statement.target, statement.value)
+            for symbol in sorted(set().union(*(sp.sympify(e).free_symbols for e in read)), key=str):
+                if known.get(str(symbol), symbol) != symbol:
+                    raise ValueError(f"program {program.name}: {place} has a symbol {symbol} that is not the size or "
+                                     f"index {symbol} of the program: their assumptions differ; allowed is one symbol "
+                                     "of a name")
+
+    walk(program.body)
 
 
 def _check_order(program: Program) -> None:
