@@ -10,7 +10,8 @@ import numpy as np
 import sympy as sp
 
 from ..errors import MissingExtra
-from ..programs.activations import NAMED
+from ..programs.activations import activation
+from ..programs.blocks import vector
 from ..programs.indices import L, T, l, t
 from ..programs.language import Family, LossDerivative, Moment, Scal, Vec
 from ..programs.program import Assign, Loop, Program
@@ -77,7 +78,7 @@ class Recipe:
         """Recipes that lack one thing each, for shrinking; all at the same point."""
         for f in fields(self):
             if f.name != "point" and getattr(self, f.name) != f.default:
-                yield replace(self, **{f.name: f.default})
+                yield _without_idle(replace(self, **{f.name: f.default}))
 
     @property
     def is_linear(self) -> bool:
@@ -144,7 +145,7 @@ class _Layer:
             read = self.let("k", replace(read, phi=activation_of(r.phi)))
         first = replace(read, matrix="W")
         if r.phi and not r.pre:
-            first = replace(self.let("k", replace(self.let("h", first), phi=activation_of(r.phi))))
+            first = self.let("k", replace(self.let("h", first), phi=activation_of(r.phi)))
         terms = [first]
         second = {"sequence": ("V", False), "twice": ("W", False), "with its transpose": ("W", True)}.get(r.branch)
         if second is not None:
@@ -163,8 +164,7 @@ class _Layer:
 
 def activation_of(name: str) -> sp.Lambda:
     """An activation of a drawn program; "square" is h^2/2, the only one that grows faster than linearly."""
-    return sp.Lambda(H, H**2 / 2 if name == "square" else next(iter([NAMED[name]])).subs(
-        next(iter(NAMED[name].free_symbols)), H))
+    return sp.Lambda(H, H**2 / 2 if name == "square" else activation(name)(H))
 
 
 @dataclass(frozen=True)
@@ -227,13 +227,12 @@ def training_program(recipe: Recipe) -> Program:
     sweep, eps = recipe.sweep, L**-ALPHA
     U, nV = Family(Vec, "U")(), Family(Vec, "nV")()
     xi, f, chi = Family(Scal, "xi", r"\xi"), Family(Scal, "f"), Family(Scal, "chi", r"\chi")
-    x_end = Vec(*(Family(Vec, "x", layered=True)[t, L]).args)
     gradients, before, after = sweep.gradients(), [], []
     for name, gradient in gradients.items():
         rules = rules_of(recipe, name)
         before += initial_buffers(sweep, name, rules)
         after += updates(sweep, name, gradient, L**-GAMMA, rules)
-    body = (*sweep.forward(eps, xi[t] * U), Assign(f[t], Moment(nV * x_end)),
+    body = (*sweep.forward(eps, xi[t] * U), Assign(f[t], Moment(nV * vector("x")[t, L])),
             Assign(chi[t], LossDerivative(f[t], t)), *sweep.backward(eps, chi[t] * nV), *after)
     return Program("drawn", (U, nV), tuple(sweep.weights(name, sp.Integer(0)) for name in gradients), (xi[t],),
                    (*before, Loop(t, sp.Integer(0), T - 1, body)), (T, L),
@@ -269,8 +268,14 @@ def drawn_recipe(rng: np.random.Generator) -> Recipe:
         tied=chance(0.24), drift=one(DRIFTS, 0.75, 0.15, 0.1), multiplier=chance(),
         phi=one(ACTIVATIONS) if chance() else "", pre=chance(0.5), step_rate=chance(), layer_rate=chance(),
         momentum=chance(), decay=chance(), others=chance(0.4), parts=chance(0.36))
-    return replace(recipe, tied=recipe.tied, parts=recipe.parts and not recipe.tied,
-                   point=_point(recipe, one(POINTS, 0.35, 0.25, 0.15, 0.1, 0.05, 0.05, 0.05)))
+    return replace(_without_idle(recipe), point=_point(recipe, one(POINTS, 0.35, 0.25, 0.15, 0.1, 0.05, 0.05, 0.05)))
+
+
+def _without_idle(recipe: Recipe) -> Recipe:
+    """The recipe without choices that change nothing."""
+    lag = "" if recipe.stream and recipe.lag == "delayed branch" else recipe.lag
+    return replace(recipe, pre=recipe.pre and bool(recipe.phi), lag=lag, parts=recipe.parts and not recipe.tied,
+                   others=recipe.others and len(recipe.sweep.matrices) > 1)
 
 
 def _point(recipe: Recipe, drawn: tuple[sp.Rational, sp.Rational]) -> tuple[sp.Rational, sp.Rational]:
@@ -291,4 +296,4 @@ def deep_programs() -> st.SearchStrategy[DeepProgram]:
         Recipe, branch=st.sampled_from(BRANCHES), sublayers=st.integers(1, 2), stream=st.sampled_from(STREAMS),
         lag=st.sampled_from(LAGS), drift=st.sampled_from(DRIFTS), phi=st.just("") | st.sampled_from(ACTIVATIONS),
         point=st.sampled_from(POINTS), **flags)
-    return recipes.map(lambda r: DeepProgram(replace(r, parts=r.parts and not r.tied)))
+    return recipes.map(lambda recipe: DeepProgram(_without_idle(recipe)))
