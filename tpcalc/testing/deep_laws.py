@@ -18,7 +18,7 @@ from ..errors import Divergence
 from ..interpreters.steps import check_steps
 from ..limits import DepthLimit, LimitRegion, depth_limit
 from ..programs.program import Program
-from .deep_programs import DATA, DeepProgram
+from .drawn_programs import DATA, DeepProgram
 from .extrapolation import converges, extrapolate
 from .refusals import Refused, refused_or
 from .rewriting import renamed, with_named_products

@@ -31,10 +31,11 @@ def extrapolate(depths: Sequence[int], values: np.ndarray, rate: float, terms: i
 
 def converges(values: np.ndarray) -> bool:
     """Do the differences of values at doubled depths, shape (depths, ...), shrink, the last two times at least?"""
-    steps = [float(np.max(np.abs(b - a))) for a, b in zip(values, values[1:])]
+    with np.errstate(invalid="ignore"):
+        steps = [float(np.max(np.abs(b - a))) for a, b in zip(values, values[1:])]
     scale = float(np.max(np.abs(values[-1]))) if np.all(np.isfinite(values[-1])) else np.inf
-    return bool(np.isfinite(scale) and all(
-        after <= max(SHRINKS * before, 1e-13 * scale, 1e-300) for before, after in zip(steps[-3:], steps[-2:])))
+    return bool(np.isfinite(scale) and all(after <= max(SHRINKS * before, 1e-13 * scale, 1e-300)
+                                           for before, after in list(zip(steps, steps[1:]))[-2:]))
 
 
 def slope(depths: Sequence[int], sizes: np.ndarray, corrections: Sequence[float] = ()) -> tuple[float, float]:
