@@ -1,0 +1,53 @@
+"""Values over depths, extrapolated to infinite depth, and powers of the depth fitted to them."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+import numpy as np
+
+SHRINKS = 0.95  # a sequence over doubled depths converges if its differences shrink by this; L^-1/8 shrinks by 0.92
+
+
+def extrapolate(depths: Sequence[int], values: np.ndarray, rate: float, terms: int = 3) -> tuple[np.ndarray, float]:
+    """The limit of values of shape (depths, ...) that go like a + b L^-r + ..., and an estimate of its error.
+
+    The powers are the smallest sums of rates and whole numbers; as many as ``terms``, fewer where there are few depths.
+    The error is by how much the last depth, and the last power, move the limit.
+    """
+    powers = sorted({i * rate + j for i in range(terms + 1) for j in range(terms + 1) if i + j})
+    powers = [p for n, p in enumerate(powers) if n == 0 or p - powers[n - 1] > 1e-9][:min(terms, len(depths) - 2)]
+
+    def limit(stop: int, count: int) -> np.ndarray:
+        size = np.array(depths[:stop][-count - 1:], dtype=float)
+        matrix = np.stack([size**0.0, *(size**-p for p in powers[:count])], axis=1)
+        found = values[:stop][-count - 1:].reshape(count + 1, -1)
+        return np.linalg.solve(matrix, found)[0].reshape(values.shape[1:])
+
+    best, count = limit(len(depths), len(powers)), len(powers)
+    others = [limit(len(depths) - 1, count), limit(len(depths), count - 1)]
+    return best, float(max(np.max(np.abs(best - other)) for other in others))
+
+
+def converges(values: np.ndarray) -> bool:
+    """Do the differences of values at doubled depths, shape (depths, ...), shrink, the last two times at least?"""
+    with np.errstate(invalid="ignore"):
+        steps = [float(np.max(np.abs(b - a))) for a, b in zip(values, values[1:])]
+    scale = float(np.max(np.abs(values[-1]))) if np.all(np.isfinite(values[-1])) else np.inf
+    return bool(np.isfinite(scale) and all(after <= max(SHRINKS * before, 1e-13 * scale, 1e-300)
+                                           for before, after in list(zip(steps, steps[1:]))[-2:]))
+
+
+def slope(depths: Sequence[int], sizes: np.ndarray, corrections: Sequence[float] = ()) -> tuple[float, float]:
+    """s and its standard error in size ~ L^s exp(b L^-r + ...), by least squares of logarithms.
+
+    corrections: the powers r, of which as many are fitted as leave one value to spare.
+    """
+    size = np.array(depths, dtype=float)
+    kept = list(corrections)[:max(0, len(depths) - 3)]
+    matrix = np.stack([np.log(size), size**0.0, *(size**-r for r in kept)], axis=1)
+    found, *_ = np.linalg.lstsq(matrix, np.log(sizes), rcond=None)
+    left = np.log(sizes) - matrix @ found
+    spare = max(1, len(depths) - matrix.shape[1])
+    spread = np.linalg.inv(matrix.T @ matrix)[0, 0]
+    return float(found[0]), float(np.sqrt(spread * (left @ left) / spare))

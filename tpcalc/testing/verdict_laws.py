@@ -1,0 +1,201 @@
+"""Laws of verdicts: exponents of L are the slopes that training shows, and no name changes them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Mapping, Sequence
+
+import numpy as np
+import sympy as sp
+
+from ..classification.classify import classify
+from ..classification.exponents import exponents_of
+from ..classification.verdict import Verdict
+from ..errors import Divergence
+from ..interpreters.particles import run_particles
+from ..parametrizations import DepthScaling
+from ..programs import SGD, ResNet
+from ..programs.builders import program as training_of
+from ..programs.language import LossDerivative, MatVec, Member, Vec
+from ..programs.program import Program
+from .deep_blocks import drawn_net
+from .deep_laws import derived_limit
+from .drawn_programs import Recipe
+from .extrapolation import slope
+from .refusals import Refused, refused_or
+from .rewriting import with_named_products
+from .rolled import MOST_KETS, read_rolled
+
+TASK = {"xi": [1.0, 1.0], "y": [-1.0, -1.0]}
+CLEAR = sp.Rational(1, 8)
+SAMPLES, BATCHES = 1024, 2
+SLACK = 0.05
+NAMES = ("x at initialisation", "h at initialisation", "change of f", "change of x", "change of h")
+
+
+def trained_program(net: ResNet | Program, alpha: Any, gamma: Any) -> Program:
+    """The training by SGD that a verdict is about, with numbers for the depth scaling, every product with a name."""
+    if isinstance(net, ResNet):
+        net = training_of(net, SGD(1.0), DepthScaling(alpha, gamma))
+    else:
+        numbers = {s: value for s in _symbols(net) for name, value in (("alpha", alpha), ("gamma", gamma))
+                   if s.name == name}
+        from .drawn_programs import with_numbers
+        net = with_numbers(net, numbers)
+    return with_named_products(net)
+
+
+def _symbols(program: Program) -> set[sp.Symbol]:
+    return set().union(*(place.statement.value.free_symbols for place in program.places()))
+
+
+def measured_sizes(program: Program, depth: int, exact: bool) -> dict[str, float]:
+    """Root mean squares over coordinates after two steps on one input, by the names that a verdict gives them.
+
+    x is the vector that the output reads; h are the products with matrices on the way there, in the last layer.
+    exact: read a linear program exactly; others are sampled. Raises ``Divergence`` where a value is not finite.
+    """
+    sizes = {size: depth if size.name == "L" else 2 for size in program.sizes}
+    products, x = _forward(program)
+    at = {size: sp.Integer(value) for size, value in sizes.items()}
+
+    def member(v: Vec, step: int) -> Member:
+        layer = v.indices[1]
+        return v.at(step, at[layer] if layer in at else depth)
+
+    pairs = {v: (member(v, 0), member(v, 1)) for v in (*products, x)}
+    if exact:
+        reading = read_rolled(program, sizes, TASK)
+        kets = {v: [reading.vector(m.name, *map(int, m.indices)) for m in pair] for v, pair in pairs.items()}
+        start = {v: reading.size(a) for v, (a, b) in kets.items()}
+        change = {v: reading.size(b - a) for v, (a, b) in kets.items()}
+        f = reading.series("f")
+    else:
+        run = run_particles(program, sizes, TASK, SAMPLES, 0, BATCHES)
+        start = {v: np.sqrt(run.bracket(a, a)) for v, (a, b) in pairs.items()}
+        change = {v: np.sqrt(run.bracket(b - a, b - a)) for v, (a, b) in pairs.items()}
+        f = run.series("f")
+    return dict(zip(NAMES, (start[x], max(start[v] for v in products), abs(f[1] - f[0]), change[x],
+                            max(change[v] for v in products))))
+
+
+def _forward(program: Program) -> tuple[list[Vec], Vec]:
+    """The products before the loss, and the vector of the last layer that the output reads."""
+    products: list[Vec] = []
+    for place in program.places():
+        statement = place.statement
+        if statement.value.has(LossDerivative):
+            break
+        if isinstance(statement.value, MatVec):
+            products.append(statement.target)
+        if statement.target.name == "f":
+            x = next(v for v in statement.value.atoms(Vec) if len(v.indices) > 1)
+    return products, x
+
+
+def depths_for(program: Program, exact: bool, deepest: int = 1024) -> list[int]:
+    """The deeper half of 2^4, 2^5, ..., as far as its products allow: to ``deepest``, sampled to 2^8."""
+    products = sum(isinstance(node, MatVec) for place in program.places()
+                   for node in sp.preorder_traversal(place.statement.value))
+    largest = min(deepest, MOST_KETS // (4 * products)) if exact else 256
+    top = int(np.log2(largest))
+    return [2**k for k in range(max(4, top - 3), top + 1)]
+
+
+@lru_cache(maxsize=64)
+def walls(net: ResNet) -> tuple[tuple[tuple[sp.Rational, ...], sp.Rational], ...]:
+    """The lines of the plane that its regions lie between, as (slopes, constant) of forms that vanish on them."""
+    forms = {c.form.scaled() for region, _ in exponents_of(net) for c in region.conditions}
+    return tuple((tuple(map(sp.Rational, form.slopes)), sp.Rational(form.constant)) for form in forms)
+
+
+def is_clear(point: Sequence[sp.Rational], lines: Sequence[tuple[tuple[sp.Rational, ...], sp.Rational]]) -> bool:
+    """Is a point on every line, or at least 1/8 away from it?"""
+    def distance(slopes: tuple[sp.Rational, ...], constant: sp.Rational) -> sp.Expr:
+        length = sp.sqrt(sum(s**2 for s in slopes))
+        return abs(sum(s * p for s, p in zip(slopes, point)) + constant) / length if length else sp.Integer(0)
+    return all(d == 0 or d >= CLEAR for d in (distance(*line) for line in lines))
+
+
+def assert_verdict_agrees(net: ResNet | Program, point: tuple[Any, Any], is_linear: bool, shown: str = "",
+                          deepest: int = 1024) -> Mapping[str, tuple[Any, float, float]]:
+    """Assert that a verdict's exponents are the slopes of what training shows; returns (derived, slope, error) by name.
+
+    Slopes are fitted over the deeper half of the depths, with the derived rate as a correction, and may be off by 0.05
+    or three standard errors; an exponent that is a bound may be larger. Raises ``Refused`` where there is no verdict.
+    """
+    verdict = refused_or(classify, *point, net)
+    program = trained_program(net, *point)
+    depths = depths_for(program, is_linear, deepest)
+    rows: list[dict[str, float]] = []
+    for depth in depths:
+        try:
+            rows.append(measured_sizes(program, depth, is_linear))
+        except Divergence:
+            rows.append(dict.fromkeys(NAMES, np.inf))
+    corrections = _corrections(program) if is_linear else []
+    found: dict[str, tuple[Any, float, float]] = {}
+    for name in NAMES:
+        sizes = np.array([row[name] for row in rows])
+        derived = verdict.exponents[name]
+        message = f"{shown or net}\n  at {point}: {verdict.name}\n  {name}: derived L^({derived}), measured "
+        message += ", ".join(f"L = {depth}: {size:.5g}" for depth, size in zip(depths, sizes))
+        if derived in (sp.oo, -sp.oo) or not np.all(np.isfinite(sizes)) or not np.all(sizes > 0):
+            assert _is_extreme(sizes, derived), message
+            continue
+        s, error = slope(depths, sizes, corrections)
+        allowed = max(SLACK, 3 * error)
+        found[name] = (derived, s, error)
+        too_small = s < float(derived) - allowed and not _is_bound(verdict, name)
+        assert s <= float(derived) + allowed and not too_small, f"{message}, slope {s:.3f} +- {error:.3f}"
+    return found
+
+
+def _is_extreme(sizes: np.ndarray, derived: Any) -> bool:
+    """Do sizes grow, or shrink, faster than powers of the depth, as derived? Zeros vanish at any power."""
+    if derived is sp.oo:
+        if not np.all(np.isfinite(sizes)):
+            return True
+        local = np.diff(np.log2(sizes))
+        return bool(local[-1] > 1 and np.all(np.diff(local) > 0))
+    if not np.all(np.isfinite(sizes)):
+        return False
+    if derived is not -sp.oo:
+        return False
+    local = np.diff(np.log2(np.maximum(sizes, 1e-300)))
+    return bool(sizes[-1] < 1e-10 or local[-1] < -1 and np.all(np.diff(local) < 0))
+
+
+def _is_bound(verdict: Verdict, name: str) -> bool:
+    """Is the exponent labelled as an upper bound?"""
+    return name in getattr(verdict, "bounds", ()) or any(", at most" in reason for reason in verdict.reasons)
+
+
+def _corrections(program: Program) -> list[float]:
+    """The rate at which a linear program's outputs reach their limit, where it is known."""
+    try:
+        region, = refused_or(derived_limit, program).regions
+        return [float(region.rate)] if region.has_limit else []
+    except Refused:
+        return []
+
+
+def assert_verdict_ignores_names(recipe: Recipe) -> Verdict:
+    """Assert that a drawn block has one verdict, whatever its vectors and matrices are called, with a name for its last
+    product or without. Raises ``Refused`` where there is none under any name."""
+    nets = {"as drawn": drawn_net(recipe), "last product named": drawn_net(recipe, named=True),
+            "unnamed": drawn_net(recipe, named=False), "renamed": drawn_net(recipe, prefix="q")}
+    found: dict[str, Any] = {}
+    for name, net in nets.items():
+        try:
+            verdict = refused_or(classify, *recipe.point, net)
+            found[name] = {"verdict": verdict.name, **verdict.exponents}
+        except Refused as refusal:
+            found[name] = refusal
+    first = found["as drawn"]
+    for name, one in found.items():
+        same = one == first or isinstance(one, Refused) and isinstance(first, Refused)
+        assert same, f"{recipe}\n  as drawn: {first}\n  {name}: {one}"
+    if isinstance(first, Refused):
+        raise first
+    return refused_or(classify, *recipe.point, nets["as drawn"])
