@@ -12,6 +12,7 @@ from typing import Iterable
 
 import sympy as sp
 
+from ..calculus.setting import solve_indices
 from ..programs.algebra import multiplied_out
 from ..programs.blocks import is_linear_in_vectors
 from ..programs.language import MatVec, Outer, Vec, kind
@@ -43,10 +44,16 @@ class _Readable:
                          and not any(v.same_family(p.statement.target) for v in p.statement.value.atoms(Vec))))
 
     def value(self, member: Vec, at: tuple[Loop, ...]) -> sp.Expr | None:
-        """What the member is made of, where it was assigned in the same passage of the loops around the reader."""
+        """What the member is made of: by name where the loops around the reader assigned it in the same passage, and
+        anywhere where it is a number times another vector."""
         for place in self.places:
-            if place.statement.target == member and place.loops == at[:len(place.loops)]:
-                return place.statement.value
+            target, value = place.statement.target, place.statement.value
+            if target == member and place.loops == at[:len(place.loops)]:
+                return value
+            if target.same_family(member) and _multiple(value)[1] is not None:
+                found = solve_indices(target.indices, member.indices, set(place.indices))
+                if found is not None:
+                    return value.subs(found, simultaneous=True)
         return None
 
 
@@ -112,9 +119,9 @@ def _in_term(term: sp.Expr, vector: Vec, made_of: sp.Expr) -> sp.Expr:
 
 
 def _pruned(body: tuple[Statement, ...], program: Program) -> tuple[Statement, ...]:
-    """Without assignments of vectors whose family nothing reads."""
+    """Without assignments of vectors that nothing reads: families, and members before the first layer read."""
     written = replace(program, body=body) if body != program.body else program
-    read = [v for p in written.places() for v in p.statement.value.atoms(Vec)]
+    read = [(v, p.loops) for p in written.places() for v in p.statement.value.atoms(Vec)]
 
     def kept(statements: Iterable[Statement]) -> Iterable[Statement]:
         for s in statements:
@@ -122,9 +129,23 @@ def _pruned(body: tuple[Statement, ...], program: Program) -> tuple[Statement, .
                 inner = tuple(kept(s.body))
                 if inner:
                     yield replace(s, body=inner)
-            elif not isinstance(s.target, Vec) or any(s.target.same_family(v) for v in read):
+            elif not isinstance(s.target, Vec) or any(_may_be(s.target, v, loops) for v, loops in read):
                 yield s
 
     return tuple(kept(body))
 
 
+def _may_be(member: Vec, read: Vec, loops: tuple[Loop, ...]) -> bool:
+    """Can ``read``, within its loops, be the member?"""
+    if not member.same_family(read) or len(member.indices) != len(read.indices):
+        return False
+    for mine, theirs in zip(member.indices, read.indices):
+        ends = [theirs]
+        for loop in loops:
+            ends = [e.subs(loop.index, end) for e in ends for end in (loop.first, loop.last)]
+        if len(ends) > 1 and not mine.free_symbols & {i for loop in loops for i in (loop.index,)}:
+            if all((e - mine).is_positive for e in ends) or all((mine - e).is_positive for e in ends):
+                return False
+        elif mine.is_Integer and theirs.is_Integer and mine != theirs:
+            return False
+    return True

@@ -58,7 +58,17 @@ def limit_equations(translator: Translator, part: Part) -> tuple[LimitEquation, 
             found += _scalar(translator, part, equation, terms)
         elif equation.kind == "Gamma":
             found += _coefficients(translator, part, number, equation, terms)
+    _require_one_start(found)
     return tuple(found)
+
+
+def _require_one_start(equations: list[LimitEquation]) -> None:
+    """Raise ``ValueError`` for two different values of a coefficient at one end of layer time."""
+    values: dict[tuple, sp.Expr] = {}
+    for e in equations:
+        if e.boundary and values.setdefault((e.target, e.kinds), e.value) != e.value:
+            raise ValueError(f"{e.target} is {e.value} in one of the layers at an end and {values[e.target, e.kinds]} in "
+                             "another; no rule for the limit of such a start")
 
 
 def _scalar(translator: Translator, part: Part, equation: Equation, terms: list[CountedTerm]) -> list[LimitEquation]:

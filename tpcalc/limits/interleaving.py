@@ -18,26 +18,31 @@ from ..programs.program import Assign, Loop, Program, Statement
 def interleaved(program: Program, depth: sp.Symbol, k: int) -> Program:
     """The program with k of its layers in one, ``depth`` being the number of these.
 
-    Raises ``ValueError`` for loops over layers that are not from 1 to L or back, and data with a layer index.
+    Raises ``ValueError`` for loops over layers that are not all from the same first one to L or back, and for data with
+    a layer index.
     """
+    start = min((end for p in program.places() for loop in p.loops for end in (loop.first, loop.last)
+                 if end.is_Integer and (loop.first.has(depth) or loop.last.has(depth))), default=sp.Integer(1))
+
     def unrolled(statement: Statement) -> tuple[Statement, ...]:
         if isinstance(statement, Assign):
             return (Assign(_renamed(statement.target, None), _scaled(_renamed(statement.value, None))),)
         inner = [s for s in statement.body if isinstance(s, Loop)]
         if not (statement.first.has(depth) or statement.last.has(depth)):
             return (replace(statement, body=tuple(u for s in statement.body for u in unrolled(s))),)
-        ends = (depth, sp.Integer(1)) if statement.descending else (sp.Integer(1), depth)
+        ends = (depth, start) if statement.descending else (start, depth)
         if (statement.first, statement.last) != ends or inner:
             raise ValueError(f"program {program.name}: a loop over {statement.index} from {statement.first} to "
                              f"{statement.last}; streams that alternate between layers are taken apart where every "
-                             f"loop over layers runs from 1 to {depth} or back")
+                             f"loop over layers runs from {start} to {depth} or back")
         order = range(k, 0, -1) if statement.descending else range(1, k + 1)
         body = []
         for i in order:
-            at = {statement.index: k * (statement.index - 1) + i}
+            at = {statement.index: k * (statement.index - 1) + i}  # a shift of layers is one of order 1/L
             body += [Assign(_renamed(s.target, (statement.index, i)), _scaled(_renamed(s.value, (statement.index, i)), at))
                      for s in statement.body if isinstance(s, Assign)]
-        return (replace(statement, body=tuple(body)),)
+        ends = (depth, sp.Integer(1)) if statement.descending else (sp.Integer(1), depth)
+        return (replace(statement, first=ends[0], last=ends[1], body=tuple(body)),)
 
     def _scaled(value: sp.Basic, at: dict[sp.Symbol, sp.Expr] | None = None) -> sp.Expr:
         """L -> k L and l -> k (l - 1) + i outside of members' indices."""
@@ -60,7 +65,7 @@ def interleaved(program: Program, depth: sp.Symbol, k: int) -> Program:
         elif place.has(depth):
             block, shift = depth, int(place - depth) + k
         else:
-            block, shift = sp.Integer(0), int(place) + k
+            block, shift = sp.Integer(0), int(place - start + 1) + k
         number = (shift - 1) % k + 1
         name, latex = f"{m.name}_{number}", r"{%s}_{(%d)}" % (m.args[1], number)
         return m.func(Str(name), Str(latex), m.args[2], *m.indices[:-1], block + (shift - number) // k)

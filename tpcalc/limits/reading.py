@@ -157,9 +157,7 @@ def _coefficient(e: Coefficient) -> Reading:
             return found
         if side:
             return state.square.on_diagonal(found, side)
-        if end is None:
-            return found
-        return state.square.at_end(found, end) if end in (0, 1) else ZERO
+        return found if end is None else state.square.at_end(found, end)
 
     return value
 

@@ -97,7 +97,7 @@ class Translator:
             return P
         if self.base_layer in place.free_symbols:
             return Q
-        return sp.sympify(place).subs(self.setting.depth, 1)  # beyond the ends the number says how far
+        return sp.Integer(int(sp.sympify(place).has(self.setting.depth)))  # the first layers, or the last ones
 
     def _read(self, expression: sp.Expr, layer: sp.Symbol | None) -> sp.Expr:
         """A sum of products, layers as layer times and coefficients by their leading power of L."""

@@ -71,6 +71,11 @@ def assert_limit_agrees(example: DeepProgram) -> None:
     depths = depths_of(example)
     values = finite_outputs(example, depths)
     shown = ", ".join(f"L = {depth}: {row}" for depth, row in zip(depths, values))
+    if region.obstacle is not None and region.obstacle.kind == "decays":
+        sizes = np.max(np.abs(values), axis=1)
+        falls = sizes[1:] / sizes[:-1]
+        assert np.all(np.diff(falls) < 0) and falls[-1] < 1, f"{example}\n  said to decay faster than L^-k: {shown}"
+        return
     if not region.has_limit:
         assert not converges(values), f"{example}\n  no limit derived ({region.reason}), yet outputs converge: {shown}"
         return
