@@ -12,15 +12,18 @@ from itertools import groupby
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
 import numpy as np
+import sympy as sp
 
 from .. import _checks
 from ..calculus.coefficients import B, R
+from ..calculus.memory import rho_of
 from ..calculus.setting import Setting
 from ..errors import Divergence
-from .functions import CovarianceFunction, OwnCoefficient
+from ..programs.language import Scal
+from .functions import INNER, CovarianceFunction, OwnCoefficient, P
 from .integral_equations import LimitEquation
 from .quantities import Sort
-from .reading import Numbers, Reading, State, covariance_key, reading
+from .reading import Numbers, Reading, State, covariance_key, index, reading
 from .square import Square
 
 SETTLED = 1e-14     # relative changes of an iteration that are round-off
@@ -55,13 +58,17 @@ class CompiledLimit:
     equations: tuple[tuple[LimitEquation, Reading], ...]
     output: str
     loss: Callable[[float, float], float]
+    memory: tuple[tuple[Scal, Reading], ...] = ()
 
     @classmethod
     def of(cls, setting: Setting, equations: Sequence[LimitEquation], output: str,
-           loss: Callable[[Any, Any], Any] | None = None) -> "CompiledLimit":
-        """Raises ``ValueError`` for an equation that has no numerical reading, naming the term."""
+           loss: Callable[[Any, Any], Any] | None = None, memory: Sequence[tuple[Scal, sp.Expr]] = ()
+           ) -> "CompiledLimit":
+        """memory: what optimizers remember after a step. Raises ``ValueError`` for an equation that has no numerical
+        reading, naming the term."""
         derivative = loss or (lambda f, y: f - y)
-        return cls(setting, tuple((e, reading(e.value)) for e in equations), output, derivative)
+        return cls(setting, tuple((e, reading(e.value)) for e in equations), output, derivative,
+                   tuple((target, reading(value)) for target, value in memory))
 
     def __call__(self, inputs: Any, targets: Any, **data: Any) -> LimitOutputs:
         """Train on inputs and targets of shape (steps,); data: further data of the program by name.
@@ -77,9 +84,13 @@ class CompiledLimit:
         before, problem = np.full(steps, np.inf), Divergence("")
         for nodes in RESOLUTIONS:
             state = State(Square(nodes), arrays, y, self.loss)
+            for matrix in self.setting.program.matrices:
+                state.values[(rho_of(matrix)[0].name, 0)] = np.ones((1, 1, 1))
+            self._remember(state, None)
             try:
                 for t in range(steps):
                     self._step(state, t)
+                    self._remember(state, t)
             except Divergence as failure:  # the iteration converges the better the more nodes there are
                 before, problem = np.full(steps, np.inf), failure
                 continue
@@ -111,6 +122,19 @@ class CompiledLimit:
                     state.values[(equation.kinds[0].name, t)] = value(state, numbers)
             else:
                 self._settle(state, equations, t)
+
+    def _remember(self, state: State, t: int | None) -> None:
+        """What optimizers remember after step t; None: what they start from."""
+        setting = self.setting
+        for target, value in self.memory:
+            step, *others = (i for i in target.indices if i not in (P, INNER))
+            if (t is None) != (not step.has(setting.time)):
+                continue
+            for s in range(t + 1) if setting.past in others and t is not None else [0]:
+                numbers: Numbers = {setting.time: t or 0, setting.past: s}
+                key = (target.name, index(step)(numbers), *(index(i)(numbers) for i in others))
+                found = value(state, numbers)
+                state.values[key] = found if isinstance(found, np.ndarray) else np.full((1, 1, 1), found)
 
     @staticmethod
     def _is_scalar(equation: LimitEquation) -> bool:

@@ -13,7 +13,7 @@ from ..calculus.kets import Gamma
 from ..calculus.equations import kets
 from ..calculus.recursion import RecursionEquations, derive_recursion
 from ..errors import Divergence
-from ..programs.language import LossDerivative
+from ..programs.language import LossDerivative, Scal
 from .affine import Affine, point_of
 from .collocation import CompiledLimit
 from .integral_equations import LimitEquation, limit_equations
@@ -113,6 +113,12 @@ class LimitRegion:
                            if not kind.own and self.region.sign(form) != "=")
         return limit_equations(Translator(self.recursion, scaled), part)
 
+    @cached_property
+    def memory(self) -> tuple[tuple[Scal, sp.Expr], ...]:
+        """What optimizers remember where it is no plain sum: members of rho and w, and their values."""
+        translator = Translator(self.recursion, frozenset())
+        return tuple(translator.memory(e) for e in self.recursion.equations if e.kind == "memory")
+
     @property
     def boundary(self) -> tuple[LimitEquation, ...]:
         """The equations at layer times 0 and 1."""
@@ -142,7 +148,7 @@ class LimitRegion:
         left = set().union(*(e.value.free_symbols for e in equations)) & set(self.parameters)
         if left:
             raise ValueError(f"no value for {', '.join(sorted(map(str, left)))}; given: {values}")
-        return CompiledLimit.of(self.recursion.setting, equations, outputs_of(self.recursion)[0], loss)
+        return CompiledLimit.of(self.recursion.setting, equations, outputs_of(self.recursion)[0], loss, self.memory)
 
     def latex(self) -> str:
         """Conditions, scaled functions, equations and rate as lines of an ``aligned`` environment."""

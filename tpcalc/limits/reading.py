@@ -185,11 +185,16 @@ def _covariance(e: CovarianceFunction) -> Reading:
 
 
 def _scalar(e: Scal) -> Reading:
-    name, indices = e.name, [index(i) for i in e.indices]
+    name, layered = e.name, any(i in (P, INNER, Q) for i in e.indices)
+    indices = [index(i) for i in e.indices if i not in (P, INNER, Q)]
+    along_q = Q in e.indices
 
     def value(state: State, n: Numbers) -> Any:
         numbers = tuple(i(n) for i in indices)
-        return float(state.data[name][numbers]) if name in state.data else state.of(name, *numbers)
+        if name in state.data:
+            return float(state.data[name][numbers])
+        found = state.of(name, *numbers)
+        return found.swapaxes(1, 2) if layered and along_q and found is not ZERO else found
 
     return value
 

@@ -107,8 +107,8 @@ class Terms:
     def _of_equation(self, number: int, equation: Equation, t: int) -> Iterator[Contribution]:
         setting = self.recursion.setting
         if equation.kind == "memory":
-            raise ValueError(f"{equation.target}: the optimizer's memory is not a plain sum; the order calculus covers "
-                             "updates without decay")
+            self._require_order_one(equation)
+            return
         for numbers in self._instances(equation, t):
             for here in (False, True):
                 target = self._key(self._placed(equation.target.xreplace(numbers), equation, numbers, here))
@@ -201,6 +201,21 @@ class Terms:
             weight = Affine.of(power, self.parameters) + self._form((gain + int(coherent)) * one_sum)
             yield Contribution(target, weight, tuple(factors), place, term, update, rule, sign_of(function))
 
+    def _require_order_one(self, equation: Equation) -> None:
+        """What an optimizer remembers counts as a number: raise ``ValueError`` where it depends on the depth."""
+        same = [e for e in self.recursion.equations if e.kind == "memory" and e.place is not equation.place
+                and (e.target.name, len(e.place.loops)) == (equation.target.name, len(equation.place.loops))]
+        if same:
+            raise ValueError(f"{equation.target}: several updates of one family, in different layers, are a function of "
+                             "the layer that jumps; no rule for its limit")
+        for term in split(equation.value):
+            number = sp.Mul(*(f for f in sp.Mul.make_args(term) if not f.has(Scal, sp.KroneckerDelta)))
+            for power, _ in self._powers(number, equation):
+                if not power.is_Integer or power > 0:
+                    raise ValueError(f"{equation.target} = {equation.value}: what an optimizer remembers goes like "
+                                     f"{self.variable}^({power}); the order calculus covers memory that does not depend "
+                                     "on the depth")
+
     def _form(self, value: int) -> Affine:
         return Affine.number(value, len(self.parameters))
 
@@ -208,7 +223,7 @@ class Terms:
         """A coefficient in powers of the growing variable, times functions of layer time."""
         depth, loops = self.recursion.setting.depth, equation.place.loops[1:]
         layer = loops[-1].index if loops else None
-        known = {*self.parameters, *number.atoms(sp.Dummy), self.variable, depth, layer}
+        known = {*self.parameters, *number.atoms(sp.Dummy), self.variable, depth, layer, self.recursion.setting.time}
         left = number.subs(self.at).free_symbols - known
         if left:
             raise ValueError(f"{number} in {equation.target}: no rule for the order in L of "

@@ -110,12 +110,23 @@ class Translator:
                 rest *= factor
             else:
                 number *= factor
-        rest = rest.xreplace({scalar: scaled_scalar(scalar) for scalar in rest.atoms(Scal)
-                              if scalar.name in self.scaled})
+        rest = rest.xreplace({scalar: self._scalar(scalar, layer) for scalar in rest.atoms(Scal)})
         for cls, rule in ((Gamma, self._gamma), (Covariance, self._covariance)):
             rest = rest.xreplace({one: rule(one, layer) for one in rest.atoms(cls)})  # type: ignore[operator]
         assert self.setting.depth is not None
         return rest if number == 0 else leading(number, layer, self.setting.depth) * rest
+
+    def _scalar(self, scalar: Scal, layer: sp.Symbol | None) -> sp.Expr:
+        """A scalar, as a function of layer time where it has a layer."""
+        if layer is not None and layer in scalar.free_symbols:
+            scalar = scalar.at(*(P if layer in i.free_symbols else i for i in scalar.indices))
+        return scaled_scalar(scalar) if scalar.name in self.scaled else scalar
+
+    def memory(self, equation: Equation) -> tuple[Scal, sp.Expr]:
+        """What an optimizer remembers: a member and its value, as functions of layer time where they have a layer."""
+        layers = [loop.index for loop in equation.place.loops if loop is not self.setting.clock]
+        layer = layers[-1] if layers else None
+        return self._scalar(equation.target, layer), self._read(equation.value, layer)
 
     def _gamma(self, gamma: Gamma, layer: sp.Symbol | None) -> sp.Expr:
         a, b, t, r, layers, base = gamma.args
