@@ -53,7 +53,7 @@ def measured(b: Branch, named: bool = True) -> sp.Expr:
 def signed(b: Branch) -> sp.Expr:
     """|<h>| h: the derivative of a mean's absolute value has the mean's sign."""
     h = b.let("h", MatVec(b.weights(), b.x))
-    return b.let_scalar("a", 3 * sp.Abs(b.let_scalar("c", Moment(h)))) * h
+    return b.let_scalar("a", 3 * sp.Abs(Moment(h))) * h
 
 
 def summed(b: Branch) -> sp.Expr:
