@@ -7,6 +7,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
+from support.layered import G, W, compiled_outputs, exact_outputs, layers, trained
 from tpcalc.codegen import CompiledRecursion
 from tpcalc.interpreters.program_coefficients import read_program_coefficients
 from tpcalc.programs.language import Family, LossDerivative, Mat, MatVec, Moment, Outer, Scal, Transpose, Vec
@@ -132,3 +133,11 @@ def test_the_backward_pass_is_derived() -> None:
     assert "dx[t, l - 1] := dx[t, l] + W1[t, l].T @ dz[t, l]/L**alpha" in text
     assert "W2[t, l] - outer(dx[t, l], z[t, l])/n/L**gamma" in text
     assert "W1[t, l] - outer(dz[t, l], x[t, l - 1])/n/L**gamma" in text
+
+
+@pytest.mark.parametrize("rate", [sp.Integer(2)**-t, (t + 1)**-2, 1 / (t + 1)], ids=str)
+def test_rates_of_the_step_are_no_powers_of_integers(rate: sp.Expr) -> None:
+    """Compiled: 2^-1 of integers is 0 to numba."""
+    program = trained([layers(Assign(W[t + 1, l], W[t, l] - rate * G))])
+    exact = exact_outputs(program, 3)
+    assert np.abs(compiled_outputs(derive(program), 3, numba=True) - exact).max() < 1e-12 * np.abs(exact).max()

@@ -12,7 +12,8 @@ import tpcalc as tp
 from support.closeness import assert_close
 from tpcalc.interpreters import run_program
 from tpcalc.programs.blocks import Branch
-from tpcalc.programs.language import Mat, MatVec, Moment, Transpose
+from tpcalc.programs.indices import L, l, t
+from tpcalc.programs.language import Family, Mat, MatVec, Moment, Transpose, Vec
 
 SCALE = tp.DepthScaling(sp.Rational(3, 4), sp.Rational(1, 4))
 SMOOTH = sp.tanh(sp.Symbol("u") + 1)
@@ -38,6 +39,27 @@ def skip(b: Branch) -> sp.Expr:
     """W2 (phi(W1 x) + x) + phi(W1 x) / 2: skips inside the block, and a part that no matrix multiplies."""
     z = b.let("z", b.phi(b.let("h", MatVec(b.weights("W1"), b.x))))
     return MatVec(b.weights("W2"), b.let("y", z + b.x)) + z / 2
+
+
+def measured(b: Branch, named: bool = True) -> sp.Expr:
+    """phi(h / (1 + <h h>)) + <x h> h / 3 + <phi(r h) h> h / 2, its averages as scalars with names."""
+    name: Callable[[str, sp.Expr], sp.Expr] = b.let_scalar if named else lambda _, value: value
+    h = b.let("h", MatVec(b.weights(), b.x))
+    r = name("r", 1 / (1 + name("q", Moment(h**2))))
+    z = b.let("z", b.phi(r * h))
+    return z + name("p", Moment(b.x * h)) * h / 3 + Moment(sp.tanh(r * h) * h) * h / 2
+
+
+def signed(b: Branch) -> sp.Expr:
+    """|<h>| h: the derivative of a mean's absolute value has the mean's sign."""
+    h = b.let("h", MatVec(b.weights(), b.x))
+    return b.let_scalar("a", 3 * sp.Abs(Moment(h))) * h
+
+
+def summed(b: Branch) -> sp.Expr:
+    """sum_k phi(k h) / k for k = 1, 2, 3, and a sum of numbers up to the depth."""
+    h, k = b.let("h", MatVec(b.weights(), b.x)), sp.Symbol("k", integer=True, positive=True)
+    return sp.Sum(b.phi(k * h) / k, (k, 1, 3)) + sp.Sum(h / k**2, (k, 1, L))
 
 
 def body(net: tp.ResNet) -> Any:
@@ -71,7 +93,15 @@ def jacobian(value: Callable[[np.ndarray], np.ndarray], at: np.ndarray) -> np.nd
 FORMULAS: dict[Callable, Callable[..., np.ndarray]] = {
     gated: lambda x, W1, W2, W3: W3 @ (np.tanh(W1 @ x + 1) * (W2 @ x)),
     tied: lambda x, W: W.T @ np.tanh(W @ x + 1),
-    skip: lambda x, W1, W2: W2 @ (np.tanh(W1 @ x + 1) + x) + np.tanh(W1 @ x + 1) / 2}
+    skip: lambda x, W1, W2: W2 @ (np.tanh(W1 @ x + 1) + x) + np.tanh(W1 @ x + 1) / 2,
+    measured: lambda x, W: measured_of(x, W @ x),
+    signed: lambda x, W: 3 * abs(np.mean(W @ x)) * (W @ x),
+    summed: lambda x, W: sum(np.tanh(k * (W @ x) + 1) / k for k in (1, 2, 3)) + (1 + 1 / 4) * (W @ x)}
+
+
+def measured_of(x: np.ndarray, h: np.ndarray) -> np.ndarray:
+    r = 1 / (1 + np.mean(h**2))
+    return np.tanh(r * h + 1) + np.mean(x * h) * h / 3 + np.mean(np.tanh(r * h) * h) * h / 2
 
 
 @pytest.mark.parametrize("block", FORMULAS, ids=lambda b: b.__name__)
@@ -102,6 +132,58 @@ def test_the_derived_gradient_is_that_of_the_block(block: Callable) -> None:
     assert_close(ours, expected, 1e-7)
 
 
+def test_naming_a_scalar_changes_nothing() -> None:
+    """At any width, and at infinite depth, where kernels are read off the same statements."""
+    given = {"T": 3, "L": 4}, {"xi": [1.0, 0.8, -0.6], "y": [1.0, -0.7, 0.5]}
+    for seed in (0, 1):
+        named, inlined = (run_program(tp.program(tp.ResNet("tanh", block), tp.SGD(0.1), SCALE), *given, 32, seed)
+                          for block in (measured, lambda b: measured(b, named=False)))
+        assert_close(named.series("f"), inlined.series("f"), 1e-12)
+
+    def shrunk(b: Branch, named: bool = True) -> sp.Expr:
+        h = b.let("h", MatVec(b.weights(), b.x))
+        q = b.let_scalar("q", Moment(h**2)) if named else Moment(h**2)
+        return b.let("z", h / (1 + q))
+
+    task, half = tp.Task([1, 0.8, -0.6], [1, -0.7, 0.5]), tp.DepthScaling(0.5, 0.5)
+    ours, theirs = (tp.train(tp.ResNet(block=block), task, tp.SGD(0.5), half, depth=tp.oo).outputs
+                    for block in (shrunk, lambda b: shrunk(b, named=False)))
+    assert_close(ours, theirs, 1e-12)
+    assert abs(ours[1, 0, 0]) > 0.1
+
+
+X_BEFORE = Family(Vec, "x", layered=True)
+
+
+def earlier_scalar(b: Branch) -> sp.Expr:
+    h = b.let("h", MatVec(b.weights(), b.x))
+    return b.let_scalar("q", Moment(h**2)).at(t, l - 1) * h
+
+
+def dense_skips(b: Branch) -> sp.Expr:
+    k = sp.Symbol("k", integer=True)
+    return b.let("h", MatVec(b.weights(), b.x)) + sp.Sum(X_BEFORE[t, k], (k, 0, l - 2))
+
+
+@pytest.mark.parametrize("block, said", [
+    (lambda b: b.let_scalar("q", Moment(b.x**2)) * MatVec(b.weights(), b.x),
+     r"W\[t, l\] @ x\[t, l - 1\] must be named before eps\*q\[t, l\] multiplies it"),
+    (lambda b: Moment(b.x**2) * MatVec(b.weights(), b.x), "must be named before .* multiplies it"),
+    (lambda b: MatVec(b.weights(), b.x) + X_BEFORE[t, 0], r"x\[t, 0\] is neither x\[t, l - 1\] nor assigned"),
+    (earlier_scalar, r"q\[t, l - 1\] is neither x\[t, l - 1\] nor assigned .* its gradient cannot be followed"),
+    (dense_skips, r"a sum over x\[t, k\] for symbolic ends; allowed are sums between numbers")])
+def test_gradients_that_would_be_lost_are_refused(block: Callable, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        tp.program(tp.ResNet(block=block), tp.SGD(), SCALE)
+
+
+@pytest.mark.parametrize("index", [l, t])
+def test_blocks_that_differ_between_layers_have_no_kernels(index: sp.Symbol) -> None:
+    net = tp.ResNet(block=lambda b: MatVec(b.weights(), b.x) / (index + 1))
+    with pytest.raises(ValueError, match=f"does not close on kernels: it depends on {index}; allowed are blocks"):
+        tp.train(net, tp.Task([1.0], [1.0]), tp.SGD(0.5), tp.DepthScaling(0.5, 0.5), depth=tp.oo)
+
+
 def test_is_linear_reads_what_the_block_wrote() -> None:
     linear = [tp.ResNet(), tp.ResNet(block="mlp", matrices=3), tp.ResNet(block=tied), tp.ResNet(block=skip)]
     others = [tp.ResNet("tanh"), tp.ResNet(block="glu"), tp.ResNet(norm="rms"), tp.ResNet("tanh", tied),
@@ -120,7 +202,10 @@ def test_is_linear_reads_what_the_block_wrote() -> None:
     (lambda b: b.let("x", 2 * b.x), "name: 'x' given; allowed are identifiers but x, U, nV"),
     (lambda b: b.weights("W 1"), "name: 'W 1' given; allowed are identifiers"),
     (lambda b: b.let("delta", 2 * b.x), "name: 'delta' given; .* does not start with d, which marks gradients"),
-    (lambda b: b.let("z", 2 * b.x) + b.let("z", 3 * b.x), "name: 'z' given; allowed is one that the block has not")])
+    (lambda b: b.let("z", 2 * b.x) + b.let("z", 3 * b.x), "name: 'z' given; allowed is one that the block has not"),
+    (lambda b: b.let_scalar("f", Moment(b.x)) * b.x, "name: 'f' given; .* nor is one of xi, f, chi, eta, y"),
+    (lambda b: b.let_scalar("dq", Moment(b.x)) * b.x, "name: 'dq' given; .* does not start with d"),
+    (lambda b: b.let_scalar("q", b.x) * b.x, r"value: x\[t, l - 1\] given for 'q'; allowed is a scalar")])
 def test_what_is_no_block_is_refused_at_once(block: Callable, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         tp.ResNet("tanh", block)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from keyword import iskeyword
 from typing import Any, Callable
 
 import sympy as sp
@@ -131,6 +132,7 @@ def numba_source(recursion: RecursionEquations, loss: LossRule) -> str:
     """
     out = _Lines()
     setting = recursion.setting
+    _require_names(recursion)
     printer = _Printer(out, setting)
     for name, shape in _shapes(recursion).items():
         out.add(f"{name} = np.zeros(({', '.join(map(printer.doprint, shape))},))")
@@ -147,6 +149,17 @@ def numba_source(recursion: RecursionEquations, loss: LossRule) -> str:
             "import math", "", "import numpy as np", "from numba import njit", "", "", "@njit(cache=True)",
             f"def kernel({', '.join(argument_names(recursion))}):"]
     return "\n".join(head + out.lines) + "\n"
+
+
+def _require_names(recursion: RecursionEquations) -> None:
+    """Raise ``ValueError`` for two things of one name in the source, or a name that Python or the source needs."""
+    memory = dict.fromkeys(e.target.name for e in recursion.equations if e.kind == "memory")
+    indices = map(str, recursion.setting.program.index_roles())
+    names = [*argument_names(recursion), *result_names(recursion), *memory, *indices, "np", "math", "njit", "range"]
+    bad = sorted({name for name in names if names.count(name) > 1 or iskeyword(name)})
+    if bad:
+        raise ValueError(f"program {recursion.setting.program.name}: the names {', '.join(bad)} stand for two things, "
+                         "or for something of Python's; allowed in a compiled recursion is one thing a name")
 
 
 def _extent(loop: Loop) -> sp.Expr:
