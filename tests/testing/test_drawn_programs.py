@@ -110,6 +110,11 @@ def test_recipes_are_drawn_by_seed() -> None:
     assert len({deep_program(seed).recipe for seed in range(100)}) > 60
 
 
+def test_recipes_shrink_to_what_matters() -> None:
+    recipe = dp.Recipe("sequence", 2, "slow", "mean", named=True, phi="tanh", pre=True, decay=True, others=True)
+    assert dp.smallest(recipe, lambda r: bool(r.lag) and r.decay) == dp.Recipe(lag="mean", decay=True)
+
+
 @settings(max_examples=15)
 @given(example=dp.deep_programs())
 def test_drawn_programs_are_programs_and_linear_ones_have_two_readings(example: dp.DeepProgram) -> None:
@@ -186,6 +191,4 @@ def test_refusals_are_told_from_defects() -> None:
 
 
 def _unpack() -> None:
-    one, two = [1, 2, 3]
-
-
+    (_,) = [1, 2]

@@ -38,6 +38,22 @@ def converges(values: np.ndarray) -> bool:
                                            for before, after in list(zip(steps, steps[1:]))[-2:]))
 
 
+def vanishes(sizes: np.ndarray) -> bool:
+    """Do sizes at doubled depths, shape (depths,), shrink faster than powers of the depth? Zeros do."""
+    if not np.all(np.isfinite(sizes)):
+        return False
+    local = np.diff(np.log2(np.maximum(np.abs(sizes), 1e-300)))
+    return bool(abs(sizes[-1]) < 1e-10 or local[-1] < -1 and np.all(np.diff(local) < 0))
+
+
+def explodes(sizes: np.ndarray) -> bool:
+    """Do sizes at doubled depths, shape (depths,), grow faster than powers of the depth? They may overflow."""
+    if not np.all(np.isfinite(sizes)):
+        return True
+    local = np.diff(np.log2(sizes))
+    return bool(local[-1] > 1 and np.all(np.diff(local) > 0))
+
+
 def slope(depths: Sequence[int], sizes: np.ndarray, corrections: Sequence[float] = ()) -> tuple[float, float]:
     """s and its standard error in size ~ L^s exp(b L^-r + ...), by least squares of logarithms.
 
