@@ -17,7 +17,7 @@ from tpcalc.interpreters.program_coefficients import read_program_coefficients
 from tpcalc.programs.language import Family, LossDerivative, MatVec, Member, Moment, Outer, Transpose, Vec
 from tpcalc.testing import drawn_programs as dp
 from tpcalc.testing import deep_program, read_rolled, renamed, with_named_products
-from tpcalc.testing.extrapolation import converges, extrapolate, slope
+from tpcalc.testing.extrapolation import converges, explodes, extrapolate, slope, vanishes
 from tpcalc.testing.layer_sweep import LayerSweep, Line, Term
 from tpcalc.testing.refusals import Refused, refused_or
 
@@ -179,6 +179,13 @@ def test_extrapolation_and_slopes() -> None:
     assert abs(found - 0.25) < 1e-12 and error < 1e-12
     assert abs(slope(depths, size**0.25 * np.exp(size**-0.5), [0.5])[0] - 0.25) < 1e-10
     assert abs(slope(depths, size**0.25 * np.exp(size**-0.5))[0] - 0.25) > 0.05
+
+
+def test_what_is_faster_than_powers_is_seen() -> None:
+    size = 2.0 ** np.arange(4, 9)
+    assert explodes(np.exp(size**0.25 / 2)) and explodes(np.array([1, np.inf])) and not explodes(size**2)
+    assert vanishes(np.exp(-size**0.25 / 2)) and vanishes(np.zeros(3)) and not vanishes(size**-2.0)
+    assert not explodes(np.exp(-size)) and not vanishes(np.exp(size)) and not vanishes(2 + size**-1.0)
 
 
 def test_refusals_are_told_from_defects() -> None:

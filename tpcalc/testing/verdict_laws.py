@@ -95,16 +95,16 @@ def _forward(program: Program) -> tuple[list[Vec], Vec]:
 
 
 def depths_for(program: Program, exact: bool, deepest: int = 1024) -> list[int]:
-    """The deeper half of 2^4, ..., 2^10, or what products allow, and halfway between them where reading is exact.
+    """The deeper half of 2^4, ..., 2^10, and halfway between them, or as far as ``deepest`` and products allow.
 
-    Depths go to ``deepest``, sampled to 2^8; there are fewer where base kets would be too many.
+    Sampled to 2^8 at most.
     """
     products = sum(isinstance(node, MatVec) for place in program.places()
                    for node in sp.preorder_traversal(place.statement.value))
-    largest = min(deepest, MOST_KETS // (4 * products)) if exact else 256
+    largest = min(deepest, MOST_KETS // (4 * products)) if exact else min(deepest, 256)
     top = int(np.log2(largest))
-    powers = [2**k for k in range(max(4, top - 3), top + 1)]
-    return sorted({*powers, *(3 * power // 2 for power in powers[:-1])}) if exact else powers
+    powers = [2**k for k in range(top - 3, top + 1)]
+    return sorted({*powers, *(3 * power // 2 for power in powers[:-1])})
 
 
 @lru_cache(maxsize=64)
@@ -139,7 +139,7 @@ def assert_verdict_agrees(net: ResNet | Program, point: tuple[Any, Any], is_line
             rows.append(measured_sizes(program, depth, is_linear))
         except Divergence:
             rows.append(dict.fromkeys(NAMES, np.inf))
-    corrections = _corrections(plain) if is_linear else []
+    corrections = _corrections(plain, point, is_linear)
     found: dict[str, tuple[Any, float, float]] = {}
     for name in NAMES:
         sizes = np.array([row[name] for row in rows])
@@ -147,7 +147,7 @@ def assert_verdict_agrees(net: ResNet | Program, point: tuple[Any, Any], is_line
         message = f"{shown or net}\n  at {point}: {verdict.name}\n  {name}: derived L^({derived}), measured "
         message += ", ".join(f"L = {depth}: {size:.5g}" for depth, size in zip(depths, sizes))
         if derived in (sp.oo, -sp.oo) or not np.all(np.isfinite(sizes)) or not np.all(sizes > 0):
-            doubled = sizes[::2] if is_linear else sizes
+            doubled = sizes[::2]
             if derived is not sp.oo and not np.any(sizes) and _is_bound(verdict, name):
                 continue
             assert explodes(doubled) if derived is sp.oo else derived is -sp.oo and vanishes(doubled), message
@@ -165,13 +165,20 @@ def _is_bound(verdict: Verdict, name: str) -> bool:
     return name in getattr(verdict, "bounds", ()) or any(", at most" in reason for reason in verdict.reasons)
 
 
-def _corrections(program: Program) -> list[float]:
-    """The powers of L that correct a linear program's sizes: its limit's rate, where it is known, and 1."""
-    try:
-        region, = refused_or(lambda: depth_limit(recursion(kets(program)))).regions
-        return sorted({float(region.rate), 1.0}) if region.has_limit else [1.0]
-    except Refused:
-        return [1.0]
+def _corrections(program: Program, point: tuple[Any, Any], is_linear: bool) -> list[float]:
+    """The powers of L that may correct sizes: of a linear program its limit's rate, of others those of what noise and
+    updates add up to; and 1, from sums over layers."""
+    rates = {1.0}
+    if is_linear:
+        try:
+            region, = refused_or(lambda: depth_limit(recursion(kets(program)))).regions
+            rates |= {float(region.rate)} if region.has_limit else set()
+        except Refused:
+            pass
+    else:
+        scale = DepthScaling(*point)
+        rates |= {abs(float(power)) for power in (scale.noise_exponent, scale.drift_exponent)}
+    return sorted(rate for rate in rates if 0 < rate <= 1)
 
 
 def assert_verdict_ignores_names(recipe: Recipe) -> Verdict:
