@@ -17,7 +17,7 @@ from tpcalc.interpreters.program_coefficients import read_program_coefficients
 from tpcalc.programs.language import Family, LossDerivative, MatVec, Member, Moment, Outer, Transpose, Vec
 from tpcalc.testing import drawn_programs as dp
 from tpcalc.testing import deep_program, read_rolled, renamed, with_named_products
-from tpcalc.testing.extrapolation import converges, extrapolate, slope
+from tpcalc.testing.extrapolation import converges, explodes, extrapolate, slope, vanishes
 from tpcalc.testing.layer_sweep import LayerSweep, Line, Term
 from tpcalc.testing.refusals import Refused, refused_or
 
@@ -110,6 +110,11 @@ def test_recipes_are_drawn_by_seed() -> None:
     assert len({deep_program(seed).recipe for seed in range(100)}) > 60
 
 
+def test_recipes_shrink_to_what_matters() -> None:
+    recipe = dp.Recipe("sequence", 2, "slow", "mean", named=True, phi="tanh", pre=True, decay=True, others=True)
+    assert dp.smallest(recipe, lambda r: bool(r.lag) and r.decay) == dp.Recipe(lag="mean", decay=True)
+
+
 @settings(max_examples=15)
 @given(example=dp.deep_programs())
 def test_drawn_programs_are_programs_and_linear_ones_have_two_readings(example: dp.DeepProgram) -> None:
@@ -176,6 +181,13 @@ def test_extrapolation_and_slopes() -> None:
     assert abs(slope(depths, size**0.25 * np.exp(size**-0.5))[0] - 0.25) > 0.05
 
 
+def test_what_is_faster_than_powers_is_seen() -> None:
+    size = 2.0 ** np.arange(4, 9)
+    assert explodes(np.exp(size**0.25 / 2)) and explodes(np.array([1, np.inf])) and not explodes(size**2)
+    assert vanishes(np.exp(-size**0.25 / 2)) and vanishes(np.zeros(3)) and not vanishes(size**-2.0)
+    assert not explodes(np.exp(-size)) and not vanishes(np.exp(size)) and not vanishes(2 + size**-1.0)
+
+
 def test_refusals_are_told_from_defects() -> None:
     with pytest.raises(Refused, match="allowed is what tp.recursion"):
         refused_or(tp.depth_limit, 3)
@@ -186,6 +198,4 @@ def test_refusals_are_told_from_defects() -> None:
 
 
 def _unpack() -> None:
-    one, two = [1, 2, 3]
-
-
+    (_,) = [1, 2]

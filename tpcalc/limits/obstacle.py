@@ -41,7 +41,7 @@ class Obstacle:
             when = "at initialisation" if self.step == 0 else f"at step {self.step}"
             return f"the network explodes {when} like {exponential}"
         if self.kind == "decays":
-            return f"the layers forget what they are given: the outputs decay like 1 / {exponential}"
+            return f"the network decays: its layers forget what they are given, and outputs fall like 1 / {exponential}"
         if self.kind == "grows":
             update = "the first update" if self.step == 1 else f"update {self.step}" if self.step else "initialisation"
             return f"{update} moves the output by {polynomial}"

@@ -16,7 +16,7 @@ from .drawn_programs import (
     deep_programs as deep_programs,
 )
 from .programs import ProgramExample as ProgramExample, linear_programs as linear_programs
-from .refusals import Refused as Refused
+from .refusals import Refused as Refused, refused_or as refused_or
 from .rewriting import renamed as renamed, with_named_products as with_named_products
 from .rolled import RolledReading as RolledReading, read_rolled as read_rolled
 from .strategies import (

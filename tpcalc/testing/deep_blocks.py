@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 import sympy as sp
@@ -54,6 +55,7 @@ def drawn_block(seed: int) -> Block:
     return block_of(block_recipe(seed))
 
 
+@lru_cache(maxsize=256)
 def drawn_net(recipe: Recipe, prefix: str = "", named: bool | None = None) -> ResNet:
     """A residual network of a recipe's block; named: overrides whether last products have names."""
     recipe = recipe if named is None else replace(recipe, named=named)

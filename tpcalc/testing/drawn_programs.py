@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Iterator, Mapping
+from typing import Any, Callable, Iterator, Mapping
 
 import numpy as np
 import sympy as sp
@@ -78,7 +78,8 @@ class Recipe:
         """Recipes that lack one thing each, for shrinking; all at the same point."""
         for f in fields(self):
             if f.name != "point" and getattr(self, f.name) != f.default:
-                yield _without_idle(replace(self, **{f.name: f.default}))
+                plain: dict[str, Any] = {f.name: f.default}
+                yield _without_idle(replace(self, **plain))
 
     @property
     def is_linear(self) -> bool:
@@ -287,6 +288,12 @@ def _point(recipe: Recipe, drawn: tuple[sp.Rational, sp.Rational]) -> tuple[sp.R
 def deep_program(seed: int) -> DeepProgram:
     """The drawn program of a seed."""
     return DeepProgram(drawn_recipe(np.random.default_rng([2026, seed])), seed)
+
+
+def smallest(recipe: Recipe, breaks: Callable[[Recipe], bool]) -> Recipe:
+    """The recipe without all that can be left out, one thing after another, while it still breaks a law."""
+    simpler = next((one for one in recipe.simpler() if breaks(one)), None)
+    return recipe if simpler is None else smallest(simpler, breaks)
 
 
 def deep_programs() -> st.SearchStrategy[DeepProgram]:

@@ -8,6 +8,8 @@ import numpy as np
 
 SHRINKS = 0.95  # a sequence over doubled depths converges if its differences shrink by this; L^-1/8 shrinks by 0.92
 
+STEEP = 0.1  # a slope that steepens and is at least this is no power of the depth: exp(L^1/4) is slow
+
 
 def extrapolate(depths: Sequence[int], values: np.ndarray, rate: float, terms: int = 3) -> tuple[np.ndarray, float]:
     """The limit of values of shape (depths, ...) that go like a + b L^-r + ..., and an estimate of its error.
@@ -36,6 +38,22 @@ def converges(values: np.ndarray) -> bool:
     scale = float(np.max(np.abs(values[-1]))) if np.all(np.isfinite(values[-1])) else np.inf
     return bool(np.isfinite(scale) and all(after <= max(SHRINKS * before, 1e-13 * scale, 1e-300)
                                            for before, after in list(zip(steps, steps[1:]))[-2:]))
+
+
+def vanishes(sizes: np.ndarray) -> bool:
+    """Do sizes at doubled depths, shape (depths,), shrink faster than powers of the depth? Zeros do."""
+    if not np.all(np.isfinite(sizes)):
+        return False
+    local = np.diff(np.log2(np.maximum(np.abs(sizes), 1e-300)))
+    return bool(abs(sizes[-1]) < 1e-10 or local[-1] < -STEEP and np.all(np.diff(local) < 0))
+
+
+def explodes(sizes: np.ndarray) -> bool:
+    """Do sizes at doubled depths, shape (depths,), grow faster than powers of the depth? They may overflow."""
+    if not np.all(np.isfinite(sizes)):
+        return True
+    local = np.diff(np.log2(sizes))
+    return bool(local[-1] > STEEP and np.all(np.diff(local) > 0))
 
 
 def slope(depths: Sequence[int], sizes: np.ndarray, corrections: Sequence[float] = ()) -> tuple[float, float]:

@@ -1,7 +1,7 @@
 """A fast exact reading of linear programs: each statement becomes Python once, not once for every step and layer.
 
-It knows what ``read_program_coefficients`` knows, for less: floats, one number a scalar, squared loss, means of products
-of two vectors. Laws of deep programs ask for a thousand layers.
+It knows what ``read_program_coefficients`` knows, for less: floats, one number a scalar, squared loss, means of
+products of two vectors. Laws of deep programs ask for a thousand layers.
 """
 
 from __future__ import annotations
@@ -274,6 +274,3 @@ def _index(value: sp.Expr) -> str:
 
 def _outer(left: np.ndarray, right: np.ndarray) -> _Matrix:
     return _Matrix({}, [(1.0, left, right)])
-
-
-

@@ -1,0 +1,135 @@
+"""Limits and verdicts of programs of any shape are right or refused: laws on one draw of programs.
+
+A seed that breaks a law is shown with its program and both numbers. 30 seeds here, 300 in parts of ten with
+``-m slow``, each of which can be run by itself: ``-k "limit and 120-129"``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import lru_cache
+from typing import Any, Callable
+
+import pytest
+
+from tpcalc import testing
+from tpcalc.testing import DeepProgram, Refused, deep_program
+from tpcalc.testing.deep_blocks import block_recipe, drawn_net
+from tpcalc.testing.drawn_programs import POINTS
+from tpcalc.testing.verdict_laws import is_clear, walls
+
+FAST, SLOW, PART = 30, 300, 10
+BLOCKS = 10
+SHARE = 1 / 3  # of programs that have a limit, refused
+
+SEEDS = [*range(FAST)]
+LINEAR = [seed for seed in SEEDS if deep_program(seed).is_linear]
+PARTS = [pytest.param(range(first, first + PART), marks=pytest.mark.slow, id=f"{first}-{first + PART - 1}")
+         for first in range(FAST, SLOW, PART)]
+BLOCK_PARTS = [pytest.param(range(first, first + PART), marks=pytest.mark.slow, id=f"{first}-{first + PART - 1}")
+               for first in range(BLOCKS, SLOW // 3, PART)]
+
+
+def seeds(numbers: list[int], parts: list[Any] = PARTS) -> list[Any]:
+    return [*(pytest.param(range(n, n + 1), id=str(n)) for n in numbers), *parts]
+
+
+def verdict_of_program(example: DeepProgram) -> None:
+    is_fast = example.seed is not None and example.seed < FAST
+    deepest = (256 if example.is_linear else 64) if is_fast else 1024
+    testing.assert_verdict_agrees(example.program, example.point, example.is_linear, str(example), deepest)
+
+
+LAWS: dict[str, Callable[[DeepProgram], None]] = {
+    "limit": testing.assert_limit_agrees, "names": testing.assert_names_do_not_matter,
+    "recursion": testing.assert_recursion_agrees, "steps": testing.assert_steps_hold, "verdict": verdict_of_program}
+
+
+@lru_cache(maxsize=None)
+def refusal(law: str, seed: int) -> str:
+    """Why a seed's program is refused, empty where the law holds; raises ``AssertionError`` where it is broken."""
+    try:
+        LAWS[law](deep_program(seed))
+    except Refused as refused:
+        return refused.reason
+    return ""
+
+
+def assert_holds(law: str, part: range, wanted: Callable[[DeepProgram], bool] = lambda e: e.is_linear) -> None:
+    for seed in part:
+        if wanted(deep_program(seed)):
+            refusal(law, seed)
+
+
+@pytest.mark.parametrize("part", seeds(LINEAR))
+def test_a_depth_limit_is_what_outputs_converge_to(part: range) -> None:
+    assert_holds("limit", part)
+
+
+@pytest.mark.parametrize("part", seeds(LINEAR))
+def test_names_do_not_change_a_limit(part: range) -> None:
+    assert_holds("names", part)
+
+
+@pytest.mark.parametrize("part", seeds(LINEAR))
+def test_a_recursion_computes_what_its_program_does(part: range) -> None:
+    assert_holds("recursion", part)
+
+
+def is_layered(example: DeepProgram) -> bool:
+    """Does its optimizer know layers, or parts of a family?"""
+    return example.is_linear and bool(example.features & {"rate of l", "decay of l", "heavy ball",
+                                                          "optimizers over parts"})
+
+
+@pytest.mark.parametrize("part", seeds([seed for seed in LINEAR if is_layered(deep_program(seed))]))
+def test_every_step_holds_for_layered_optimizers(part: range) -> None:
+    assert_holds("steps", part, is_layered)
+
+
+@pytest.mark.parametrize("part", seeds(SEEDS))
+def test_a_programs_verdict_is_what_its_training_shows(part: range) -> None:
+    assert_holds("verdict", part, lambda example: True)
+
+
+@pytest.mark.parametrize("part", seeds([*range(BLOCKS)], BLOCK_PARTS))
+def test_names_do_not_change_the_verdict_of_a_block(part: range) -> None:
+    for seed in part:
+        try:
+            testing.assert_verdict_ignores_names(block_recipe(seed))
+        except Refused:
+            pass
+
+
+@pytest.mark.parametrize("part", seeds([*range(BLOCKS)], BLOCK_PARTS))
+def test_the_verdict_of_a_block_is_what_its_training_shows(part: range) -> None:
+    """At the drawn depth scaling, or the first of the list that keeps away from walls which it does not lie on."""
+    for seed in part:
+        recipe = block_recipe(seed)
+        net = drawn_net(recipe)
+        try:
+            lines = testing.refused_or(walls, net)
+            point = next(point for point in (recipe.point, *POINTS) if is_clear(point, lines))
+            deepest = 1024 if seed >= BLOCKS else 256 if recipe.is_linear else 64
+            testing.assert_verdict_agrees(net, point, recipe.is_linear, f"block of seed {seed}: {recipe}", deepest)
+        except Refused:
+            pass
+
+
+@pytest.mark.parametrize("law", ["limit", "verdict"])
+def test_refusals_are_fewer_than_a_third(law: str) -> None:
+    """Among linear programs whose outputs converge, by reason; a broken law is counted as an answer here."""
+    counts: Counter[str] = Counter()
+    programs = [seed for seed in LINEAR if testing.has_limit(deep_program(seed))]
+    for seed in programs:
+        try:
+            reason = refusal(law, seed)
+        except AssertionError:
+            reason = ""
+        if reason:
+            counts[reason] += 1
+    refused = sum(counts.values())
+    print(f"{law}: {refused} of {len(programs)} programs with a limit are refused")
+    for reason, count in counts.most_common():
+        print(f"  {count}: {reason}")
+    assert len(programs) > FAST / 3 and refused < SHARE * len(programs), counts
