@@ -59,11 +59,11 @@ class _Reader:
             made = self._of_product(p, lambda one: True)
             dh = dh.plus(changes[self.setting.family_number(p.matvec.vector)]).plus(made)
             update = update.plus(acted)
-        start = join(self._in_vector(one.target, self.cell.weight(one))
-                     for family in self.streams for one in self._terms(0, family))
+        start = join(self._in_vector(key, size) for key, size in self.cell.exponents.items()
+                     if key.sort == Sort.COEFFICIENT and key.step == 0 and key.number in self.streams)
         linear = join(Exponent.single(self._branch(p)) for p in self.forward if self._branch(p) is not None)
         found = Exponents(
-            x_init=start.plus(self._boundary()),
+            x_init=start,
             h_init=join(self._variance(0, p.number).power(HALF) for p in self.forward),
             f_init=self._output(0), dx=dx, dh=dh, df=self._output(1), update=update,
             noise=self._largest(one for family in self.streams for one in self._born(1, family)), drift=dx,
@@ -168,11 +168,6 @@ class _Reader:
     def _variance(self, step: int, product: int) -> Exponent:
         """The size of a product's hat-ket, squared."""
         return self.cell.of(Quantity.covariance(product, step, product, step))
-
-    def _boundary(self) -> Exponent:
-        """The size of the streams' initial vectors."""
-        return join(e for key, e in self.cell.exponents.items() if key.sort == Sort.COEFFICIENT and key.step == 0
-                    and key.number in self.streams and key.base is not None and key.base.is_initial)
 
 
 def _is_backward(product: Product) -> bool:

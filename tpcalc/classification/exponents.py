@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Union
 
 import sympy as sp
 
 from ..calculus import KetEquations, RecursionEquations, kets
 from ..calculus.recursion import derive_recursion
-from ..limits import Region, Values, point_of, settled_orders
+from ..calculus.setting import Setting
+from ..limits import EXPLODES, Affine, Exponent, Region, Values, point_of, settled_orders
+from ..limits.eigenspaces import NoStreams
+from ..limits.slow_streams import normal_form
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet
-from ..programs.activations import activation
+from ..programs.blocks import is_linear_in_vectors
 from ..programs.builders import program
+from ..programs.language import NonlinearOuter, Vec
+from ..programs.program import Assign, Loop, Program, Statement
 from . import coefficient_exponents, ket_exponents
 from .sizes import Exponents
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
+Network = Union[ResNet, Program]
 
 
-def exponents_of(net: ResNet, at: Values = ()) -> tuple[tuple[Region, Exponents], ...]:
-    """The exponents of a network's training by SGD on regions that cover the (alpha, gamma) plane.
+def exponents_of(net: Network, at: Values = ()) -> tuple[tuple[Region, Exponents], ...]:
+    """The exponents of a network's training on regions that cover the (alpha, gamma) plane.
 
     Linear networks are read off their recursion, others off their ket equations, whose exponents are upper bounds,
     reached unless something cancels that no rule knows. at: values of alpha and gamma; then there is one region.
@@ -30,34 +38,88 @@ def exponents_of(net: ResNet, at: Values = ()) -> tuple[tuple[Region, Exponents]
 
 
 @lru_cache(maxsize=256)
-def _exponents_of(net: ResNet, at: Values) -> tuple[tuple[Region, Exponents], ...]:
-    equations = general_equations(net)
+def _exponents_of(net: Network, at: Values) -> tuple[tuple[Region, Exponents], ...]:
+    equations = general_equations(net, at)
+    if isinstance(equations, Everywhere):
+        size = 0 if at else 2
+        return ((Region(size), equations.exponents(size)),)
     found = settled_orders(equations, at=at)
     if isinstance(equations, RecursionEquations):
         return tuple((cell.region, coefficient_exponents.read_exponents(equations, found, cell))
                      for cell in found.cells)
-    phi = activation(net.phi)(sp.Symbol("h", real=True))
-    return tuple((cell.region, ket_exponents.read_exponents(equations, found, cell, phi)) for cell in found.cells)
+    return tuple((cell.region, ket_exponents.read_exponents(equations, found, cell, sp.tanh(sp.Symbol("h", real=True)))) for cell in found.cells)
 
 
-def require_frozen_ends(net: ResNet) -> None:
+def require_frozen_ends(net: Network) -> None:
     """Raise ``ValueError`` for trained ends: no depth scaling touches their updates, f moves whatever it is."""
-    if net.train_ends:
+    trained = [v for v in net.vectors if any(v.same_family(p.statement.target) for p in net.places())] if isinstance(
+        net, Program) else net.train_ends
+    if trained:
         raise ValueError(f"net: {net!r} given; allowed is a net with frozen ends")
 
 
-@lru_cache(maxsize=16)
-def general_equations(net: ResNet) -> KetEquations | RecursionEquations:
-    """The recursion of a network's training by SGD where it is linear, its ket equations else."""
+@dataclass(frozen=True)
+class Everywhere:
+    """What layers do of themselves, whatever the depth scaling: they explode, or keep nothing of what they find."""
+
+    explodes: bool
+
+    def exponents(self, size: int) -> Exponents:
+        """exp(L) or exp(-L) for all that there is."""
+        everything = {f.name: EXPLODES if self.explodes else Exponent() for f in Exponents.sizes()}
+        rate = Exponent.single(Affine.number(1, size))
+        return Exponents(**everything, explosions=((0, rate),) if self.explodes else ())
+
+
+@lru_cache(maxsize=64)
+def general_equations(net: Network, at: Values = ()) -> KetEquations | RecursionEquations | Everywhere:
+    """The recursion of a network's training where it is linear, its ket equations else, in normal form.
+
+    A ResNet is trained by plain SGD. at: values of alpha and gamma, which some layers need to be judged at all.
+    """
     require_frozen_ends(net)
-    equations = kets(program(net, SGD(), DepthScaling(ALPHA, GAMMA)))
-    return derive_recursion(equations) if net.is_linear else equations
+    one = net if isinstance(net, Program) else program(net, SGD(), DepthScaling(ALPHA, GAMMA))
+    one = _with_numbers(one, at)
+    depth = Setting.of(one).depth
+    if depth is None:
+        raise ValueError(f"program {one.name} has no layers, so that nothing depends on the depth")
+    found = normal_form(one, depth)
+    if found.explodes or found.forgets:
+        return Everywhere(bool(found.explodes))
+    equations = kets(found.program)
+    return derive_recursion(equations) if is_linear(found.program) else equations
 
 
-def region_of(net: ResNet, alpha: sp.Expr, gamma: sp.Expr) -> tuple[Region, Exponents]:
+def is_linear(one: Program) -> bool:
+    """Are all vectors linear in vectors and matrices, and all updates in outer products?"""
+    return all(is_linear_in_vectors(p.statement.value) if isinstance(p.statement.target, Vec) and p.statement.value != 0
+               else not p.statement.value.has(NonlinearOuter) for p in one.places())
+
+
+def _with_numbers(one: Program, at: Values) -> Program:
+    """The program with its symbols alpha and gamma as ours, or as numbers."""
+    names = {s: ours for s in set().union(*(p.statement.value.free_symbols for p in one.places()))
+             for ours in (ALPHA, GAMMA) if s.name == ours.name}
+    values = {s: dict(at).get(ours, ours) for s, ours in names.items()}
+
+    def rebuilt(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+        return tuple(replace(s, body=rebuilt(s.body)) if isinstance(s, Loop)
+                     else Assign(s.target, s.value.subs(values)) for s in body)
+
+    return one if all(s == v for s, v in values.items()) else replace(one, body=rebuilt(one.body))
+
+
+def region_of(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> tuple[Region, Exponents]:
     """The region that a point lies in, and the exponents there; of a rational point, the point itself."""
-    if not net.is_linear and alpha.is_Rational and gamma.is_Rational:
-        (only,) = exponents_of(net, ((ALPHA, alpha), (GAMMA, gamma)))
+    at: Values = ((ALPHA, alpha), (GAMMA, gamma))
+    whole = isinstance(net, ResNet) and net.is_linear and isinstance(net.block, str)  # the plane, divided once
+    if not whole and alpha.is_Rational and gamma.is_Rational:
+        (only,) = exponents_of(net, at)
+        return only
+    try:
+        regions = exponents_of(net)
+    except NoStreams:  # what the layers do may depend on alpha
+        (only,) = exponents_of(net, at)
         return only
     point = point_of({ALPHA: alpha, GAMMA: gamma}, (ALPHA, GAMMA))
-    return next((region, found) for region, found in exponents_of(net) if region.contains(point))
+    return next((region, found) for region, found in regions if region.contains(point))

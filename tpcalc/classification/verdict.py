@@ -79,6 +79,8 @@ def judge(alpha: sp.Expr, gamma: sp.Expr, region: Region, exponents: Exponents) 
     redundant = None if diversity is None else bool(diversity == 0)
     if not starts:
         name = "explodes at initialisation"
+    elif e.x_init is -sp.oo:
+        name = "decays"
     elif undecided:
         name = "undecided, with h growing"
     elif not outputs:

@@ -19,17 +19,16 @@ def in_powers(coefficient: sp.Expr, layer: sp.Symbol | None, depth: sp.Symbol) -
     product of powers of L and rational functions of l/L, or is not bounded on [0, 1], naming it.
     """
     terms: dict[sp.Expr, sp.Expr] = {}
-    for term in sp.Add.make_args(sp.expand(coefficient, power_base=True)):
+    here = coefficient if layer is None else coefficient.subs(layer, LAYER_TIME * depth)
+    for term in sp.Add.make_args(sp.expand(here, power_base=True)):
         exponent, rest = sp.Integer(0), sp.Integer(1)
-        for factor in sp.Mul.make_args(term):
+        for factor in sp.Mul.make_args(sp.factor(term) if term.has(LAYER_TIME) else term):
             base, power = factor.as_base_exp()
             if base == depth and not power.has(depth):
                 exponent += power
-            elif layer is not None and base == layer and not power.is_Integer:
-                exponent, rest = exponent + power, rest * LAYER_TIME**power
             else:
                 rest *= factor
-        for own, value in _expanded(rest, layer, depth):
+        for own, value in _expanded(rest, depth):
             key = sp.expand(exponent + own)
             terms[key] = terms.get(key, sp.Integer(0)) + value
     found = tuple((e, sp.factor_terms(c)) for e, c in terms.items() if c != 0)
@@ -38,13 +37,12 @@ def in_powers(coefficient: sp.Expr, layer: sp.Symbol | None, depth: sp.Symbol) -
     return found
 
 
-def _expanded(rest: sp.Expr, layer: sp.Symbol | None, depth: sp.Symbol) -> list[tuple[sp.Expr, sp.Expr]]:
-    """A rational function of l and L, at l = p L, in powers of L: its two leading ones."""
-    at = rest if layer is None else rest.subs(layer, LAYER_TIME * depth)
-    if not at.has(depth):
-        return [(sp.Integer(0), at)]
+def _expanded(rest: sp.Expr, depth: sp.Symbol) -> list[tuple[sp.Expr, sp.Expr]]:
+    """A rational function of L in powers of L: its two leading ones."""
+    if not rest.has(depth):
+        return [(sp.Integer(0), rest)]
     small = sp.Dummy("small", positive=True)
-    over, under = sp.fraction(sp.together(at.subs(depth, 1 / small)))
+    over, under = sp.fraction(sp.together(rest.subs(depth, 1 / small)))
     try:
         over, under = sp.Poly(over, small), sp.Poly(under, small)
     except sp.PolynomialError:

@@ -113,9 +113,8 @@ class Terms:
             for here in (False, True):
                 target = self._key(self._placed(equation.target.xreplace(numbers), equation, numbers, here))
                 for term in split(equation.value):
-                    past = any(v == setting.past for v, *_ in term.limits) if isinstance(term, sp.Sum) else False
-                    update = past and equation.kind != "C"
-                    for body, layers in self._written(term, numbers):
+                    for body, layers, earlier in self._written(term, numbers):
+                        update = earlier and equation.kind != "C"
                         placed = self._placed(body, equation, numbers, here)
                         for one, gain, rule in self._layers_chosen(placed, layers):
                             yield from self._contribution(number, equation, term, target, one, gain, rule, here, update)
@@ -146,10 +145,12 @@ class Terms:
             return expression.subs(base, equation.place.loops[-1].index)
         return expression.replace(lambda e: isinstance(e, sp.KroneckerDelta) and e.has(base), lambda e: sp.Integer(0))
 
-    def _written(self, term: sp.Expr, numbers: dict) -> Iterator[tuple[sp.Expr, tuple[sp.Symbol, ...]]]:
-        """A term with its sums over steps and families written out, and the layers it is still summed over."""
+    def _written(self, term: sp.Expr, numbers: dict) -> Iterator[tuple[sp.Expr, tuple[sp.Symbol, ...], bool]]:
+        """A term with its sums over steps and families written out, the layers it is still summed over, and whether it
+        is there because of an earlier step."""
+        setting = self.recursion.setting
         if not isinstance(term, sp.Sum):
-            yield term.xreplace(numbers), ()
+            yield term.xreplace(numbers), (), False
             return
         bases = Bases(self.recursion.setting)
         deep = {*bases.generic().args[2], *bases.generic("'").args[2]}
@@ -160,7 +161,8 @@ class Terms:
         for values in ranges(*(range(int(lo), int(hi) + 1) for _, lo, hi in finite)):
             inner = {v: sp.Integer(i) for (v, _, _), i in zip(finite, values)}
             # bound variables shadow the free ones of the same name
-            yield term.function.xreplace(inner).xreplace({k: v for k, v in numbers.items() if k not in inner}), layers
+            body = term.function.xreplace(inner).xreplace({k: v for k, v in numbers.items() if k not in inner})
+            yield body, layers, bool(inner.get(setting.past, numbers[setting.time]) < numbers[setting.time])
 
     def _layers_chosen(self, term: sp.Expr, layers: tuple[sp.Symbol, ...]) -> Iterator[tuple[sp.Expr, int, str]]:
         """A term summed over base layers: all layers but those of its vectors, and each of these alone."""

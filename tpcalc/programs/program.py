@@ -77,6 +77,9 @@ class Program:
     meaning: Mapping[sp.Expr, str] = field(default_factory=dict)
     roles: Mapping[sp.Symbol, str] = field(default_factory=dict)
 
+    def __hash__(self) -> int:
+        return hash((self.name, self.vectors, self.matrices, self.data, self.body, self.sizes))
+
     def __post_init__(self) -> None:
         _check_symbols(self)
         self.index_roles()
