@@ -164,9 +164,10 @@ class CompiledLimit:
         setting, target = self.setting, equation.target
         now: Numbers = {setting.time: t}
         if isinstance(target, CovarianceFunction):
-            b, c = int(target.args[0]), int(target.args[1])
+            b, c, first, second = map(index, target.args[:4])
             for s in range(t + 1):
-                yield covariance_key(b, c, t, s), {**now, setting.past: s}
+                numbers = {**now, setting.past: s}
+                yield covariance_key(b(numbers), c(numbers), first(numbers), second(numbers)), numbers
             return
         head = "own" if isinstance(target, OwnCoefficient) else "Gamma"
         for kind in equation.kinds:

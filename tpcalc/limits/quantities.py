@@ -109,8 +109,8 @@ class Quantity:
     @classmethod
     def covariance(cls, product: int, step: int, other: int, past: int) -> "Quantity":
         """The covariance of two products' hat-kets, the later step first."""
-        later, earlier = max(step, past), min(step, past)
-        return cls(Sort.COVARIANCE, int(later), int(product), Base(int(earlier), int(other)))
+        (later, one), (earlier, two) = sorted(((int(step), int(product)), (int(past), int(other))), reverse=True)
+        return cls(Sort.COVARIANCE, later, one, Base(earlier, two))
 
     def at_step(self, step: int) -> "Quantity":
         return replace(self, step=step)

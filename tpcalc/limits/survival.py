@@ -63,8 +63,9 @@ def kind_of(quantity: Quantity) -> Kind:
     base = quantity.base
     if base is None:
         return Kind(quantity.sort, name=quantity.name)
-    start = 0 if quantity.sort == Sort.COVARIANCE else min(base.step, 0)
-    return Kind(quantity.sort, quantity.number, start, base.number, base.own)
+    if quantity.sort == Sort.COVARIANCE:
+        return Kind(quantity.sort, min(quantity.number, base.number), 0, max(quantity.number, base.number))
+    return Kind(quantity.sort, quantity.number, min(base.step, 0), base.number, base.own)
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,7 @@ def region_text(region: "LimitRegion") -> str:
         lines += [f"  {', '.join(map(str, functions))}: at depth L, divided by L^({exponent})"
                   for functions, exponent in definitions(region)]
         lines += [f"  {equation}" for equation in region.equations]
+        lines += [f"  {member} = {value}" for member, value in region.memory]
         lines.append(f"  rate: L^(-r), r = {region.rate}")
     return "\n".join(lines)
 
@@ -64,6 +65,7 @@ def region_latex(region: "LimitRegion") -> str:
         names = r",\; ".join(map(latex, functions))
         lines.append(rf"{names} &: \text{{at depth $L$, divided by }} L^{{{latex(exponent)}}}")
     lines += [equation.latex() for equation in region.equations]
+    lines += [rf"{latex(member)} &= {latex(value)}" for member, value in region.memory]
     lines.append(rf"\text{{rate}} &: L^{{-r}}, \quad r = {latex(region.rate)}")
     return " \\\\\n".join(lines)
 
