@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._checks import exact
+from .._checks import exponent
 from ..programs import ResNet
 from .exponents import region_of
 from .verdict import Verdict, judge
@@ -19,7 +19,7 @@ def classify(alpha: Any, gamma: Any, net: ResNet | None = None) -> Verdict:
     net = ResNet() if net is None else net
     if not isinstance(net, ResNet):
         raise ValueError(f"net: {net!r} given; allowed is a tp.ResNet or None")
-    a, g = exact("alpha", alpha), exact("gamma", gamma)
+    a, g = exponent("alpha", alpha), exponent("gamma", gamma)
     for name, value in (("alpha", a), ("gamma", g)):
         if not value.is_number:
             raise ValueError(f"{name}: {value} given; allowed is a real number")

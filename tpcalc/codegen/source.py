@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 from dataclasses import dataclass, field
 from typing import Callable
 
@@ -125,6 +126,7 @@ def numba_source(recursion: RecursionEquations, loss: LossRule) -> str:
     """
     out = _Lines()
     setting = recursion.setting
+    _require_names(recursion)
     printer = _Printer(out, setting)
     for name, shape in _shapes(recursion).items():
         out.add(f"{name} = np.zeros(({', '.join(map(printer.doprint, shape))},))")
@@ -141,6 +143,16 @@ def numba_source(recursion: RecursionEquations, loss: LossRule) -> str:
             "import math", "", "import numpy as np", "from numba import njit", "", "", "@njit(cache=True)",
             f"def kernel({', '.join(argument_names(recursion))}):"]
     return "\n".join(head + out.lines) + "\n"
+
+
+def _require_names(recursion: RecursionEquations) -> None:
+    """Raise ``ValueError`` for names of a program that would be anything else than names in Python."""
+    indices = [loop.index.name for place in recursion.setting.program.places() for loop in place.loops]
+    for name in (*argument_names(recursion), *result_names(recursion), *indices):
+        plain = name.replace("'", "_")
+        if not plain.isidentifier() or keyword.iskeyword(plain):
+            raise ValueError(f"name: {name!r} given in program {recursion.setting.program.name}; allowed are "
+                             "identifiers, as names go into generated source")
 
 
 def _extent(loop: Loop) -> sp.Expr:

@@ -14,6 +14,7 @@ from typing import Any
 
 import sympy as sp
 
+from .._checks import symbolic
 from ..calculus.coefficients import Bases
 from ..calculus.kets import Covariance, Gamma
 from ..calculus.recursion import Equation, RecursionEquations
@@ -94,7 +95,7 @@ class Translator:
             return P
         if self.base_layer in place.free_symbols:
             return Q
-        return sp.Integer(1) if place == self.setting.depth else sp.sympify(place)
+        return sp.Integer(1) if place == self.setting.depth else symbolic(place)
 
     def _read(self, expression: sp.Expr, layer: sp.Symbol | None) -> sp.Expr:
         depth = self.setting.depth
