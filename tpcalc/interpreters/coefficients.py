@@ -57,7 +57,7 @@ def read_coefficients(task: Task, optimizer: SGD, scale: DepthScaling, depth: in
                    "use method='reflection', whose memory is linear in the depth")
     rho_t, w_t = optimizer.memory(task.steps)
     last = np.full(probes, task.steps - 1)
-    eps, g = scale.multiplier(depth), scale.update_size(depth)
+    eps, g = scale.multiplier(depth), scale.update_factor(depth)
 
     x, delta = (np.zeros((rows, depth + 1, 2, depth, rows)) for _ in range(2))
     x_ends, delta_ends = (np.zeros((rows, depth + 1, task.d_in + task.d_out)) for _ in range(2))

@@ -37,13 +37,13 @@ def read_dense(task: Task, optimizer: SGD, scale: DepthScaling, depth: int, widt
 
     Read-in U ~ N(0, 1) and read-out V = nV / n, nV ~ N(0, 1), frozen unless ``train_ends``: then updated by the
     optimizer on mean_i delta_i^0 xi_i^T and mean_i x_i^L chi_i^T. W^l ~ N(0, 1/n), updated by it on
-    g mean_i delta_i x_i^T / n. Raises ``MemoryError`` before the work, ``Divergence`` on overflow.
+    g sign(eps) mean_i delta_i x_i^T / n. Raises ``MemoryError`` before the work, ``Divergence`` on overflow.
     """
     matrices = 2 * depth if optimizer.momentum else depth
     _checks.memory(8.0 * matrices * width**2, f"a network of width {width} and depth {depth}",
                    "take a smaller width or depth")
     rng = np.random.default_rng(seed)
-    eps, g, rates = scale.multiplier(depth), scale.update_size(depth), optimizer.schedule(task.steps)
+    eps, g, rates = scale.multiplier(depth), scale.update_factor(depth), optimizer.schedule(task.steps)
     buffers = [np.zeros(())] * depth
     buffer_in, buffer_out = np.zeros(()), np.zeros(())
     U, nV = rng.normal(size=(task.d_in, width)), rng.normal(size=(task.d_out, width))

@@ -65,10 +65,12 @@ def program(net: ResNet, opt: Optimizer, scale: DepthScaling, batch: bool = Fals
         Loop(l, L, sp.Integer(1), behind, descending=True)]
 
     def mean(expression: sp.Expr) -> sp.Expr:
+        """Over the batch."""
         return sp.Sum(expression, (i, 0, BATCH - 1)) / BATCH if batch else expression
 
     gradients = _per_matrix(back.gradients)
-    matrices = [Trainable(_family(matrix), (l,), mean(outer), g) for matrix, outer in gradients.items()]
+    # a block's output enters the stream times eps, once: that much of a gradient is kept out of it, but for its sign
+    matrices = [Trainable(_family(matrix), (l,), mean(scale.sign * outer), g) for matrix, outer in gradients.items()]
     reading = Trainable(U, into, mean(given * dx[(*sample, 0)]), sp.Integer(1))
     writing = Trainable(nV, out, mean(signal * x[(*sample, L)]), sp.Integer(1))
     before: list[Statement] = []

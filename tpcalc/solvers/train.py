@@ -199,7 +199,7 @@ def _reflection(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: i
         _checks.memory(stacks * 8 * (depth + 1) * (b * task.steps) ** 2, f"method='reflection' at depth {depth}",
                        "fewer steps, a smaller batch or a smaller depth fit")
         between = np.repeat(rho, b), update_kernel(w, task, samples)
-        physics = scale.multiplier(depth), scale.update_size(depth), *between
+        physics = scale.multiplier(depth), scale.update_factor(depth), *between
         medium = PackedReflectionMedium(depth, *physics) if b == 1 else ReflectionMedium(depth, b, *physics)
         ends = ends_memory(net.train_ends, *between)
         trace = train_rows(task, medium, samples, _each_step(progress, task), ends)
@@ -210,7 +210,8 @@ def _reflection(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: i
     kept = medium if keep_nodes is not None else None
     round_off = max(trace.mismatch, np.finfo(float).eps * float(np.max(np.abs(trace.outputs))))
     return Run(task, trace.outputs, trace.probe_outputs, or_all_layers(times, depth), "reflection", depth, None,
-               round_off, details=lambda: _medium_details(net, task, trace.outputs, kept or solve("plain")[1]))
+               round_off, details=lambda: _medium_details(net, task, scale.sign, trace.outputs,
+                                                          kept or solve("plain")[1]))
 
 
 def _collocation(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, times: np.ndarray | None, keep_nodes: Any,
@@ -228,14 +229,15 @@ def _collocation(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, times: 
     kept = medium if keep_nodes is not None else None
     return Run(task, trace.outputs, trace.probe_outputs, medium.layer_times if times is None else times, "collocation",
                None, None, float(error), notes, linear=linear,
-               details=lambda: _medium_details(net, task, trace.outputs, kept or solve("plain")[1], linear))
+               details=lambda: _medium_details(net, task, scale.sign, trace.outputs, kept or solve("plain")[1], linear))
 
 
 def _each_step(progress: Progress | None, task: Task) -> Callable[[int], None]:
     return (lambda t: None) if progress is None else (lambda t: progress(t + 1, task.steps))
 
 
-def _medium_details(net: ResNet, task: Task, outputs: np.ndarray, medium: Any, linear: bool = True) -> MediumDetails:
+def _medium_details(net: ResNet, task: Task, sign: int, outputs: np.ndarray, medium: Any, linear: bool = True
+                    ) -> MediumDetails:
     chi = np.concatenate([task.loss.derivative(f, y) for f, y in zip(outputs, task.targets)])
     kind = MediumDetails if linear else BlockDetails
-    return kind(medium, task.inputs.reshape(-1, task.d_in), chi, net.train_ends)
+    return kind(medium, task.inputs.reshape(-1, task.d_in), chi, net.train_ends, sign)
