@@ -16,6 +16,7 @@ from ..errors import Divergence
 from ..kernels import coefficients as kernel
 from ..parametrizations import DepthScaling
 from ..programs import SGD, Task
+from ..programs.losses import derivative
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ def read_coefficients(task: Task, optimizer: SGD, scale: DepthScaling, depth: in
             sweep(True, t, samples, rows)
             probe_outputs[t] = read(t, samples, rows)
             covariance[:, :, samples:], covariance[:, :, :, samples:] = 0, 0
-        signal[t] = task.loss.derivative(outputs[t], task.targets[t])
+        signal[t] = derivative(task.loss, outputs[t], task.targets[t])
         enter(t, rows_t.start, signal[t], False)
         sweep(False, t, rows_t.start, rows_t.stop)
         if progress is not None:

@@ -11,6 +11,7 @@ from .. import _checks
 from ..errors import Divergence
 from ..parametrizations import DepthScaling
 from ..programs import SGD, Task
+from ..programs.losses import derivative
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def read_dense(task: Task, optimizer: SGD, scale: DepthScaling, depth: int, widt
                 for l in range(depth):
                     y = y + eps * (y @ W[l].T)
                 probe_outputs[t] = y @ nV.T / width
-            chi = task.loss.derivative(outputs[t], task.targets[t])
+            chi = derivative(task.loss, outputs[t], task.targets[t])
             delta[-1] = chi @ nV
             for l in reversed(range(depth)):
                 delta[l] = delta[l + 1] + eps * (delta[l + 1] @ W[l])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from .._checks import exact
+from .._checks import exact, flag
 from ..parametrizations import DepthScaling
 from .algebra import multiplied_out
 from .backprop import backpropagate
@@ -36,6 +36,7 @@ def program(net: ResNet, opt: Optimizer, scale: DepthScaling, batch: bool = Fals
         if not isinstance(value, allowed):
             names = " or ".join(f"tp.{kind.__name__}" for kind in allowed)
             raise ValueError(f"{name}: {value!r} given; allowed is a {names}")
+    batch = flag("batch", batch)
     _require_sizes(batch, d_in, d_out, probes)
     base = exact("base_depth", scale.base_depth)
     eps = exact("branch", scale.branch) * (L / base) ** -scale.alpha

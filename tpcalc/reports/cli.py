@@ -92,7 +92,7 @@ def _train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--method", default="auto",
                         help="auto, coefficients, reflection (finite depth), collocation (depth oo) or dense (finite "
                              "width)")
-    parser.add_argument("--seed", type=nonnegative, default=0, metavar="N", help="seed of a real network")
+    parser.add_argument("--seed", type=nonnegative, metavar="N", help="seed of a real network; 0 where not given")
     parser.add_argument("--save", metavar="FILE", help="write outputs and losses into a .npz file")
     parser.add_argument("--json", action="store_true", help="print JSON, with all outputs")
 

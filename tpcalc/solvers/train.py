@@ -10,8 +10,10 @@ import sympy as sp
 
 from .. import _checks
 from ..interpreters import read_coefficients, read_dense
+from ..interpreters.conditioned import PRECISIONS
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
+from ..programs.losses import derivative
 from ..programs.updates import OPTIMIZERS, Optimizer
 from .block_limit import block_limit
 from .blocks import LinearBlock
@@ -23,6 +25,8 @@ from .sampled import Job, train_particles, train_real
 from .training import ends_memory, fewer_rows, rows_per_step, train_rows, update_kernel
 
 METHODS = ("auto", "coefficients", "reflection", "collocation", "particles", "dense", "conditioned")
+READ_BY = {"seed": ("dense", "conditioned", "particles"), "executor": ("particles",), "samples": ("particles",),
+           "batches": ("particles",), "dtype": ("conditioned",)}
 REAL, SAMPLED = ("dense", "conditioned"), ("particles", "conditioned")
 ONLY_ENDS = ("the blocks' updates of size L^-gamma add up to nothing: read-in and read-out learn, between blocks that "
              "stay at initialisation")
@@ -32,9 +36,9 @@ BLOCK_TOLERANCE = 1e-9   # a kink is singular where inputs are collinear: digits
 
 
 def train(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, depth: Any, width: Any = sp.oo,
-          method: str = "auto", seed: int = 0, keep_nodes: Any = None, executor: Executor | None = None,
-          progress: Progress | None = None, samples: int | None = None, batches: int = 8,
-          dtype: str = "float64") -> Run:
+          method: str = "auto", seed: int | None = None, keep_nodes: Any = None, executor: Executor | None = None,
+          progress: Progress | None = None, samples: int | None = None, batches: int | None = None,
+          dtype: str | None = None) -> Run:
     """Train ``net`` on ``task`` at any width and depth.
 
     Parameters
@@ -52,21 +56,23 @@ def train(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, depth: A
         width, ``"conditioned"`` at finite width, which is equal in law to a dense network and needs no n x n matrix.
         At finite width ``"dense"`` runs any network too, with its n x n matrices.
     seed:
-        of a real network, or of particles.
+        of a real network, or of particles; 0 where none is given.
     keep_nodes:
         layer times in [0, 1] at which covariances are wanted, or ``"all"`` (every node l / L, or every
         collocation node): the solution is then held in memory with the run. ``None`` holds nothing;
         asking for a covariance or a coefficient then trains once more, with all nodes.
     executor:
-        runs the batches of particles; other readings run in one piece and leave it alone.
+        any ``concurrent.futures`` executor, for the batches of particles; other readings run in one piece.
     progress:
         called with (steps done, steps) after every training step; with (batches done, batches) of particles, and
         (statements done, statements) of the program of a real network with other blocks or optimizers.
     samples, batches:
         particles in a batch, and independent batches, of which outputs are the mean. By default 4096, or 1024 for
-        updates that average over pairs of particles (tp.Adam, and tp.SignSGD on batches).
+        updates that average over pairs of particles (tp.Adam, and tp.SignSGD on batches), in 8 batches.
     dtype:
-        "float64" or "float32", for ``"conditioned"``.
+        "float64", which it is where none is given, or "float32"; for ``"conditioned"``.
+
+    An option that the method does not read is refused, also where "auto" chose the method.
 
     Returns
     -------
@@ -99,14 +105,17 @@ def train(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, depth: A
     opt.schedule(task.steps)
     _require_numbers(opt)
     scale._require_numbers()
-    if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or seed < 0:
-        raise ValueError(f"seed: {seed!r} given; allowed is a whole number of at least 0")
+    _require_read(method, seed=seed, executor=executor, samples=samples, batches=batches, dtype=dtype)
+    _checks.with_methods("executor", executor, ("submit", "map"), "an executor as of concurrent.futures")
+    _checks.with_methods("progress", progress, ("__call__",), "a function")
+    seed = 0 if seed is None else _checks.whole_number("seed", seed)
+    dtype = "float64" if dtype is None else _checks.choice("dtype", dtype, PRECISIONS)
     times = _layer_times(keep_nodes, layers)
     if from_program and layers is not None:
         job, keep = Job(net, task, opt, scale, layers), keep_nodes is not None
         if n is not None:
             return train_real(job, method, n, seed, dtype, times, keep, progress)
-        return train_particles(job, samples, batches, seed, times, keep, executor, progress)
+        return train_particles(job, samples, 8 if batches is None else batches, seed, times, keep, executor, progress)
     assert isinstance(opt, SGD)
     if method == "dense":
         return _dense(net, task, opt, scale, layers, n, seed, times, keep_nodes, progress)
@@ -115,6 +124,14 @@ def train(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, depth: A
     if method == "reflection":
         return _reflection(net, task, opt, scale, layers, times, keep_nodes, progress)
     return _collocation(net, task, opt, scale, times, keep_nodes, progress)
+
+
+def _require_read(method: str, **options: Any) -> None:
+    """Raise ``ValueError`` for an option that was given and that the method does not read."""
+    for name, value in options.items():
+        if value is not None and method not in READ_BY[name]:
+            raise ValueError(f"{name}: {_checks.short(value)} given; method={method!r} does not read it, allowed is "
+                             f"nothing, or a method that does: {', '.join(map(repr, READ_BY[name]))}")
 
 
 def _require_sums_of_outer_products(opt: Optimizer, method: str) -> None:
@@ -148,6 +165,8 @@ def _layer_times(keep_nodes: Any, depth: int | None) -> np.ndarray | None:
     """The layer times of the covariances; None: all nodes."""
     if keep_nodes is None or (isinstance(keep_nodes, str) and keep_nodes == "all"):
         return None
+    if isinstance(keep_nodes, (bool, np.bool_, str)):
+        raise ValueError(f"keep_nodes: {keep_nodes!r} given; allowed are None, 'all' or layer times in [0, 1]")
     times = np.atleast_1d(_checks.finite_array("keep_nodes", keep_nodes))
     if times.ndim != 1 or not len(times) or times.min() < 0 or times.max() > 1:
         raise ValueError(f"keep_nodes: {keep_nodes!r} given; allowed are None, 'all' or layer times in [0, 1]")
@@ -238,6 +257,6 @@ def _each_step(progress: Progress | None, task: Task) -> Callable[[int], None]:
 
 def _medium_details(net: ResNet, task: Task, sign: int, outputs: np.ndarray, medium: Any, linear: bool = True
                     ) -> MediumDetails:
-    chi = np.concatenate([task.loss.derivative(f, y) for f, y in zip(outputs, task.targets)])
+    chi = np.concatenate([derivative(task.loss, f, y) for f, y in zip(outputs, task.targets)])
     kind = MediumDetails if linear else BlockDetails
     return kind(medium, task.inputs.reshape(-1, task.d_in), chi, net.train_ends, sign)

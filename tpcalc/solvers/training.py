@@ -14,6 +14,7 @@ import numpy as np
 
 from ..errors import Divergence
 from ..programs import Task
+from ..programs.losses import derivative
 from .ends import End, EndsMemory
 from .medium import Medium
 
@@ -68,8 +69,8 @@ def train_rows(task: Task, medium: Medium, samples: str, after_step: Callable[[i
             outputs[t] = read_out.reads(arrived)
             if probes is not None and task.probes is not None:
                 probes[t] = read_out.reads(medium.probe(t, read_in.emits(task.probes, passengers=True)))
-            chi = np.asarray(task.loss.derivative(outputs[t], y), dtype=np.float64)
-        if chi.shape != y.shape or not np.all(np.isfinite(chi)):
+            chi = derivative(task.loss, outputs[t], y)
+        if not np.all(np.isfinite(chi)):
             raise Divergence(f"training step {t}: the loss derivative is not finite", step=t)
         if plain:
             new_rows, new_signal = xi, chi

@@ -19,6 +19,7 @@ from .._files import code_digest
 from ..errors import Divergence, MissingExtra
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
+from ..programs.losses import require, values
 from .content import content
 from .convergence import Slope, fit_order
 from .jobs import Finished, Progress, run_jobs
@@ -180,6 +181,8 @@ def transfer(net: ResNet, task: Task, opt: SGD, scalings: Sequence[DepthScaling]
         scale._require_numbers()
     if not isinstance(task, Task) or not isinstance(opt, SGD) or not isinstance(net, ResNet):
         raise ValueError(f"net, task, opt: {net!r}, {task!r}, {opt!r} given; allowed are tp.ResNet, tp.Task, tp.SGD")
+    _checks.with_methods("executor", executor, ("submit",), "an executor as of concurrent.futures")
+    _checks.with_methods("progress", progress, ("__call__",), "a function")
     net.require_plain("tp.transfer")
     base = opt.schedule(task.steps)
     sizes = [_checks.positive_integer("depths", depth, infinite=True) for depth in depths]
@@ -223,7 +226,7 @@ def last_loss(net: ResNet, task: Task, probe_targets: np.ndarray | None, job: tu
             loss = run.losses[-1]
             if probe_targets is not None:
                 assert run.probe_outputs is not None
-                loss = np.mean(task.loss.value(run.probe_outputs[-1], probe_targets))
+                loss = np.mean(values(task.loss, run.probe_outputs[-1], probe_targets))
     except Divergence as divergence:
         return None, str(divergence)
     return (float(loss), "") if np.isfinite(loss) else (None, "the loss of the last step is not finite")
@@ -245,6 +248,7 @@ def _probe_targets(task: Task, targets: Any) -> np.ndarray | None:
     if array.shape != wanted:
         raise ValueError(f"probe_targets: shape {array.shape} given; allowed is " + (
             f"{wanted}" if wanted else "nothing: the task has no probes"))
+    require(task.loss, array[None])
     return array
 
 
