@@ -74,7 +74,7 @@ def test_a_derivative_that_becomes_complex_is_refused_where_it_does() -> None:
 @pytest.mark.parametrize("returned", [lambda d: d.sum(), lambda d: d[:, 0], lambda d: d.tolist() + [[0.0]],
                                       lambda d: np.broadcast_to(d, (2, *d.shape)), lambda d: "x", lambda d: None])
 def test_losses_of_wrong_shape_are_refused_before_any_work(returned: Any) -> None:
-    with pytest.raises(ValueError, match=r"loss: its derivative\(f, y\) has shape .*; allowed are real numbers of shape"):
+    with pytest.raises(ValueError, match=r"loss: its derivative\(f, y\) has shape .*; allowed are real numbers of"):
         tp.Task(np.ones((2, 3, 1)), np.ones((2, 3, 1)), Quadratic(derivative=returned))
     with pytest.raises(ValueError, match=r"loss: its value\(f, y\) has shape"):
         tp.Task(np.ones((2, 3, 1)), np.ones((2, 3, 1)), Quadratic(lambda v: np.sum(v)))

@@ -26,8 +26,8 @@ class Task:
     probes:
         shape (m, d_in): held-out inputs, predicted before every update and never trained on.
 
-    Raises ``ValueError`` for data that is complex, NaN or infinite, for shapes that do not fit each other, targets that do
-    not follow the convention of a named loss, and losses that return other shapes or what is not real.
+    Raises ``ValueError`` for data that is complex, NaN or infinite, for shapes that do not fit each other, targets that
+    do not follow the convention of a named loss, and losses that return other shapes or what is not real.
     """
 
     inputs: np.ndarray

@@ -34,6 +34,13 @@ def exact_number(text: str) -> Fraction:
     return from_text(text)
 
 
+@argument("a power of L: an exact number such as 1/2, 0.75 or -1")
+def power(text: str) -> Fraction | float:
+    """A rational; decimals as floats, of which an audit asks whether they are powers."""
+    number = from_text(text)
+    return number if set("+-/0123456789") >= set(text.strip()) else float(number)
+
+
 @argument("a whole number of at least 1")
 def positive(text: str) -> int:
     """A whole number >= 1."""
