@@ -22,7 +22,10 @@ def short(value: Any) -> str:
     """``repr`` of what was given, cut where it is long."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 256:
         return f"a whole number of {value.bit_length()} bits"
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # of whole numbers with thousands of digits
+        return f"a {type(value).__name__} that is too long to print"
     return text if len(text) <= 120 else text[:117] + "..."
 
 

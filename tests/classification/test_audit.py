@@ -166,7 +166,8 @@ def test_values_are_not_taken_for_powers(given: dict[str, Any], name: str) -> No
 
 @pytest.mark.parametrize("given", [
     dict(branch=sp.Rational(7, 10), lr=Fraction(1, 1000)), dict(branch=1, lr="1/1000"), dict(branch="0.7", lr="1e-3"),
-    dict(branch=-1 / 64, lr=63 / 64), dict(branch=-1 / 3, lr=2 / 3), dict(branch=0.0, lr=-0.0), dict(branch=-1.0, lr=2.5),
+    dict(branch=-1 / 64, lr=63 / 64), dict(branch=-1 / 3, lr=2 / 3), dict(branch=0.0, lr=-0.0),
+    dict(branch=-1.0, lr=2.5),
     dict(branch=-np.sqrt(0.25), lr=0, weight_decay=0.0)])
 def test_exact_numbers_and_simple_floats_are_powers(given: dict[str, Any]) -> None:
     found = tp.audit(**given)

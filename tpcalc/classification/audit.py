@@ -86,10 +86,10 @@ def audit(branch: Any, lr: Any, optimizer: Any = "adam", eps: Any = 0, init: Any
     base_depth:
         the depth at which all factors are one: the settings are those values there, times powers of L / base_depth.
 
-    Raises ``ValueError`` for powers that are not real numbers, floats that look like values (a denominator above 64,
-    such as 1e-3, or a branch above 0, such as 0.7; exact numbers pass), unknown optimizers, and a base depth that is not
-    positive. Source: paper B, Definition 4.1 and section 5; a gradient goes like the branch multiplier only while the
-    network is stable, else exponents are those of the first step.
+    Raises ``ValueError`` for powers that are not real numbers, for floats that look like values (a denominator above
+    64, such as 1e-3, or a branch above 0, such as 0.7; exact numbers pass), unknown optimizers, and a base depth that
+    is not positive. Source: paper B, Definition 4.1 and section 5; a gradient goes like the branch multiplier only
+    while the network is stable, else exponents are those of the first step.
     """
     for flag, value in (("decoupled", decoupled), ("independent", independent)):
         if not isinstance(value, bool):
@@ -97,9 +97,9 @@ def audit(branch: Any, lr: Any, optimizer: Any = "adam", eps: Any = 0, init: Any
     if independent and not decoupled:
         raise ValueError("independent: True given with decoupled False; a decay inside the gradient takes part in the "
                          "update, allowed is one of them")
-    for name, power in (("branch", branch), ("lr", lr), ("eps", eps), ("init", init), ("weight_decay", weight_decay),
-                        ("gradient", gradient)):
-        _require_power(name, power)
+    powers = {"branch": branch, "lr": lr, "eps": eps, "init": init, "weight_decay": weight_decay, "gradient": gradient}
+    for name, given in powers.items():
+        _require_power(name, given)
     kind = "independent" if independent else "decoupled" if decoupled else "coupled"
     return judge_choices(DepthChoices(branch, lr, optimizer_name(optimizer), eps, init, weight_decay, kind, gradient),
                          base_depth)

@@ -211,6 +211,11 @@ def _shapes(recursion: RecursionEquations) -> dict[str, tuple[sp.Expr, ...]]:
     return shapes
 
 
+def array_entries(recursion: RecursionEquations) -> sp.Expr:
+    """How many numbers the kernel's arrays hold, in the program's sizes."""
+    return sp.Add(*(sp.Mul(*shape) for shape in _shapes(recursion).values()))
+
+
 def _initial_members(out: _Lines, printer: _Printer, recursion: RecursionEquations) -> None:
     """Coefficients that are there from the start: of initial vectors that are trained, and of trained matrices."""
     setting = recursion.setting

@@ -54,7 +54,7 @@ def read_coefficients(task: Task, optimizer: SGD, scale: DepthScaling, depth: in
     batch, samples = task.batch, task.steps * task.batch
     probes = 0 if task.probes is None else len(task.probes)
     rows = samples + probes
-    _checks.memory(2 * rows * (depth + 1) * 2 * depth * rows * 8, f"method='coefficients' at depth {depth}",
+    _checks.memory(2.0 * rows * (depth + 1) * 2 * depth * rows * 8, f"method='coefficients' at depth {depth}",
                    "use method='reflection', whose memory is linear in the depth")
     rho_t, w_t = optimizer.memory(task.steps)
     last = np.full(probes, task.steps - 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from .._checks import exact, flag
+from .._checks import exact, flag, short
 from ..parametrizations import DepthScaling
 from .algebra import multiplied_out
 from .backprop import backpropagate
@@ -15,6 +15,7 @@ from .networks import ResNet
 from .program import Assign, Loop, Program, Statement
 from .updates import OPTIMIZERS, Optimizer, Trainable, rates, start, title, update
 
+MOST = 10**5   # outputs of a program that is written out
 UNIT = sp.Symbol("eps", positive=True)  # the branch multiplier, while the backward pass is derived
 
 
@@ -97,6 +98,8 @@ def _require_sizes(batch: bool, d_in: int, d_out: int, probes: int) -> None:
     for name, size, least in (("d_in", d_in, 1), ("d_out", d_out, 1), ("probes", probes, 0)):
         if isinstance(size, bool) or not isinstance(size, int) or size < least:
             raise ValueError(f"{name}: {size!r} given; allowed is a whole number of at least {least}")
+        if size > MOST:
+            raise ValueError(f"{name}: {short(size)} given; a program has a statement for each, allowed are {MOST}")
     if probes and not batch:
         raise ValueError(f"probes: {probes} given with batch=False; allowed are probes beside a batch (of 1, too)")
 

@@ -7,7 +7,7 @@ from typing import Sequence
 
 import numpy as np
 
-from .._checks import flag, learning_rate, nonnegative_number, real_number, schedule
+from .._checks import flag, learning_rate, memory, nonnegative_number, real_number, schedule
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,10 @@ class SGD:
     def memory(self, steps: int) -> tuple[np.ndarray, np.ndarray]:
         """(rho, w) of W_t = rho_t W_0 - g sum_(s < t) w_ts grad_s, shapes (steps,) and (steps, steps).
 
-        Found by running the optimizer on formal vectors: coordinates over (W_0, g grad_0, g grad_1, ...).
+        Found by running the optimizer on formal vectors: coordinates over (W_0, g grad_0, g grad_1, ...). Raises
+        ``MemoryError`` where steps^2 numbers cannot fit.
         """
+        memory(24.0 * steps**2, f"what {steps} steps remember of each other", "take fewer steps")
         weights, buffer = np.zeros(steps + 1), np.zeros(steps + 1)
         weights[0] = 1.0
         history = np.zeros((steps, steps + 1))

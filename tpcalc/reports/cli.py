@@ -13,7 +13,8 @@ from fractions import Fraction
 from typing import Sequence
 
 from ..errors import Divergence, MissingExtra
-from .arguments import OneLineParser, exact_number, growing, join_negative, nonnegative, one_line, positive, power, rates, size
+from .arguments import (
+    OneLineParser, exact_number, growing, join_negative, nonnegative, one_line, positive, power, rates, size)
 from .failures import ReportError
 
 HALF = Fraction(1, 2)

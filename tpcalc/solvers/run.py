@@ -47,7 +47,8 @@ class Run:
     method, depth, width: which reading; None stands for infinity.
     error_estimate: how far the outputs may be off: round-off of the exact readings at finite depth,
         discretisation at infinite depth, the scale of one seed's fluctuation (at initialisation,
-        falling like n^-1/2) for a real network.
+        falling like n^-1/2) for a real network; of particles what holds all outputs with 95% confidence, by
+        Student's distribution of the means of batches (a bias of order 1/samples is not in it).
     notes: what should be known about this result, in words.
     linear: whether blocks are linear ones of one matrix.
     """

@@ -11,6 +11,7 @@ import sympy as sp
 from .. import _checks
 from ..interpreters import read_coefficients, read_dense
 from ..interpreters.conditioned import PRECISIONS
+from ..interpreters.dense import require_memory
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
 from ..programs.losses import derivative
@@ -111,6 +112,8 @@ def train(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, depth: A
     seed = 0 if seed is None else _checks.whole_number("seed", seed)
     dtype = "float64" if dtype is None else _checks.choice("dtype", dtype, PRECISIONS)
     times = _layer_times(keep_nodes, layers)
+    if net.norm is not None:
+        _require_inputs(task)
     if from_program and layers is not None:
         job, keep = Job(net, task, opt, scale, layers), keep_nodes is not None
         if n is not None:
@@ -132,6 +135,15 @@ def _require_read(method: str, **options: Any) -> None:
         if value is not None and method not in READ_BY[name]:
             raise ValueError(f"{name}: {_checks.short(value)} given; method={method!r} does not read it, allowed is "
                              f"nothing, or a method that does: {', '.join(map(repr, READ_BY[name]))}")
+
+
+def _require_inputs(task: Task) -> None:
+    """Raise ``ValueError`` for an input of norm 0, which has no direction to be normalised to."""
+    for name, values in (("inputs", task.inputs), ("probes", task.probes)):
+        if values is not None and not np.all(np.any(values, axis=-1)):
+            place = tuple(int(i) for i in np.argwhere(~np.any(values, axis=-1))[0])
+            raise ValueError(f"{name}: an input of norm 0 given, at {place}, with norm='rms', which divides by the "
+                             "root mean square of the stream; allowed are inputs other than 0")
 
 
 def _require_sums_of_outer_products(opt: Optimizer, method: str) -> None:
@@ -178,6 +190,7 @@ def _dense(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: int | 
     if depth is None or width is None:
         raise ValueError("method: 'dense' given with depth=tp.oo; allowed is a finite depth and width")
 
+    require_memory(task, opt, depth, width, 0 if keep_nodes is None else depth + 1 if times is None else len(times))
     nodes = nearest_nodes(or_all_layers(times, depth), depth)
 
     def solve(keep: bool) -> Any:
@@ -210,13 +223,13 @@ def _coefficients(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth:
 def _reflection(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: int | None,
                 times: np.ndarray | None, keep_nodes: Any, progress: Progress | None) -> Run:
     assert depth is not None
-    rho, w = opt.memory(task.steps)
 
     def solve(samples: str) -> Any:
         b = rows_per_step(task, samples)
         stacks = 5.0 if b == 1 else 10.0  # ten of triangles, or of matrices
         _checks.memory(stacks * 8 * (depth + 1) * (b * task.steps) ** 2, f"method='reflection' at depth {depth}",
                        "fewer steps, a smaller batch or a smaller depth fit")
+        rho, w = opt.memory(task.steps)
         between = np.repeat(rho, b), update_kernel(w, task, samples)
         physics = scale.multiplier(depth), scale.update_factor(depth), *between
         medium = PackedReflectionMedium(depth, *physics) if b == 1 else ReflectionMedium(depth, b, *physics)
