@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import os
+import sys
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Iterable
@@ -90,9 +91,11 @@ def finite_array(name: str, value: Any) -> np.ndarray:
 
 def real_number(name: str, value: Any, finite: bool = True) -> float:
     """``value`` as a float; raises ``ValueError`` for what is complex, no number, or (``finite``) not finite."""
-    if isinstance(value, np.ndarray) and value.ndim == 0:
+    if isinstance(value, np.ndarray) and value.ndim == 0 and value is not np.ma.masked:
         value = value.item()
     try:
+        if value is np.ma.masked:
+            raise ValueError
         if isinstance(value, str):
             number = float(from_text(value))
         elif isinstance(value, (numbers.Real, sp.Expr, Decimal)) and not isinstance(value, (bool, np.bool_)):
@@ -118,7 +121,10 @@ def exponent(name: str, value: Any) -> sp.Expr:
     So a and 1 - a are read alike, and alpha + gamma = 1 is met by floats. Floats of fewer digits are read within the
     distance of theirs from 1 to the next. Text is read as ``fractions.Fraction`` reads it; symbols stay symbols.
     """
-    return _exactly(name, value, _simple)
+    power = _exactly(name, value, _simple)
+    if power.is_number and not abs(power) <= sys.float_info.max:
+        raise ValueError(f"{name}: {short(value)} given; allowed is a number that a float can hold")
+    return power
 
 
 def symbolic(value: Any) -> sp.Basic:
@@ -135,9 +141,11 @@ def symbolic(value: Any) -> sp.Basic:
 
 
 def _exactly(name: str, value: Any, of_float: Any) -> sp.Expr:
-    if isinstance(value, np.ndarray) and value.ndim == 0:
+    if isinstance(value, np.ndarray) and value.ndim == 0 and value is not np.ma.masked:
         value = value.item()
     try:
+        if value is np.ma.masked:
+            raise ValueError
         if isinstance(value, str):
             value = from_text(value)
         elif isinstance(value, Decimal):

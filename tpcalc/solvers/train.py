@@ -234,7 +234,8 @@ def _reflection(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: i
         physics = scale.multiplier(depth), scale.update_factor(depth), *between
         medium = PackedReflectionMedium(depth, *physics) if b == 1 else ReflectionMedium(depth, b, *physics)
         ends = ends_memory(net.train_ends, *between)
-        trace = train_rows(task, medium, samples, _each_step(progress, task), ends)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is a Divergence
+            trace = train_rows(task, medium, samples, _each_step(progress, task), ends)
         return trace, medium.solution() if isinstance(medium, PackedReflectionMedium) else medium
 
     samples = fewer_rows(task) if keep_nodes is None else "plain"
