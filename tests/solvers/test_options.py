@@ -175,7 +175,8 @@ def test_flags_and_helpers_are_what_they_must_be(refused: Callable[[], Any], sai
 
 
 @pytest.mark.parametrize("place", [(0.5, 0, 0, 0, 1, 1), (True, 0, 0, 0, 1, 1), ("0", 0, 0, 0, 1, 1),
-                                   (9, 0, 0, 0, 1, 1), ((0, 0.0), 0, 0, 0, 1, 1), (0, 0, 2, 0, 1, 1), (0, 0, 0, 0, 1j, 1),
+                                   (9, 0, 0, 0, 1, 1), ((0, 0.0), 0, 0, 0, 1, 1),
+                                   (0, 0, 2, 0, 1, 1), (0, 0, 0, 0, 1j, 1),
                                    (0, 0, 0, 0, True, 1), (0, 0, 0, 0, 1, float("nan")), (0, 0, 0, 0, "x", 1)])
 def test_places_of_a_run_are_steps_and_layer_times(place: tuple) -> None:
     run = tp.train(NET, TASK, OPT, SCALE, 2)
