@@ -8,6 +8,7 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
+from tpcalc._checks import symbolic
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(10)
 
@@ -17,7 +18,7 @@ class _Limit(sp.Expr):
     is_real = True
 
     def __new__(cls, *args: Any) -> sp.Expr:
-        return super().__new__(cls, *map(sp.sympify, args))
+        return super().__new__(cls, *map(symbolic, args))
 
     def _written(self, printer: Any, name: str, indices: int) -> str:
         parts = [printer.doprint(i) for i in self.args]

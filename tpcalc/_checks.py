@@ -5,20 +5,45 @@ from __future__ import annotations
 import math
 import numbers
 import os
+import sys
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, Iterable
 
 import numpy as np
 import sympy as sp
 
+from ._numbers import NEAR, from_text, least_denominator
+
+LARGEST = 2**53        # whole numbers up to here are floats
+TEXT = "; text is read as fractions.Fraction reads it, such as '1/2'"
+
+
+def short(value: Any) -> str:
+    """``repr`` of what was given, cut where it is long."""
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 256:
+        return f"a whole number of {value.bit_length()} bits"
+    try:
+        text = repr(value)
+    except ValueError:  # of whole numbers with thousands of digits
+        return f"a {type(value).__name__} that is too long to print"
+    return text if len(text) <= 120 else text[:117] + "..."
+
 
 def positive_integer(name: str, value: Any, infinite: bool = False) -> int | None:
     """``value`` as an int >= 1; ``None`` stands for infinity, which is taken where ``infinite``."""
-    allowed = "a whole number of at least 1" + (", or tp.oo" if infinite else "")
     if infinite and (value is sp.oo or isinstance(value, float) and value == np.inf):
         return None
+    return whole_number(name, value, 1, ", or tp.oo" if infinite else "")
+
+
+def whole_number(name: str, value: Any, least: int = 0, besides: str = "") -> int:
+    """``value`` as an int from ``least`` up to 2^53, what floats count to; besides: what else its caller takes."""
     integral = isinstance(value, (numbers.Integral, sp.Integer)) and not isinstance(value, bool)
-    if not integral or int(value) < 1:
-        raise ValueError(f"{name}: {value!r} given; allowed is {allowed}")
+    if not integral or not least <= int(value) <= LARGEST:
+        allowed = f"a whole number of at least {least}" + (
+            " and at most 2^53" if integral and int(value) > LARGEST else "")
+        raise ValueError(f"{name}: {short(value)} given; allowed is {allowed}{besides}")
     return int(value)
 
 
@@ -29,11 +54,32 @@ def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
     return str(value)
 
 
+def flag(name: str, value: Any) -> bool:
+    """``value``, which must be one of the two."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name}: {short(value)} given; allowed are False and True")
+    return bool(value)
+
+
+def with_methods(name: str, value: Any, methods: tuple[str, ...], allowed: str) -> None:
+    """Raise ``ValueError`` unless ``value`` is None or has these methods."""
+    if value is not None and not all(callable(getattr(value, method, None)) for method in methods):
+        raise ValueError(f"{name}: {short(value)} given; allowed is {allowed}, or None")
+
+
 def finite_array(name: str, value: Any) -> np.ndarray:
-    """``value`` as a float64 array without NaN or infinity."""
+    """``value`` as a new float64 array without NaN or infinity; text is read as ``fractions.Fraction`` reads it."""
     try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+        given = np.asarray(value)
+        if np.ma.is_masked(value):
+            raise TypeError("some of its entries are masked")
+        if given.dtype.kind not in "biufUO":
+            raise TypeError(f"its entries are of type {given.dtype}")
+        if given.dtype.kind in "UO":
+            given = np.reshape([real_number(name, entry, finite=False) for entry in given.ravel().tolist()],
+                               given.shape)
+        array = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{name}: expected an array of real numbers, got {type(value).__name__} ({error})") from None
     bad = np.argwhere(~np.isfinite(array))
     if len(bad):
@@ -43,23 +89,94 @@ def finite_array(name: str, value: Any) -> np.ndarray:
     return array
 
 
-def exact(name: str, value: Any) -> sp.Expr:
-    """A real exponent, exactly: 0.1 means 1/10, symbols stay symbols."""
-    if isinstance(value, bool) or value is None:
-        raise ValueError(f"{name}: {value!r} given; allowed is a real number or a sympy expression")
-    if isinstance(value, (float, np.floating)):
-        if not np.isfinite(value):
-            raise ValueError(f"{name}: {value!r} given; allowed is a finite real number")
-        return sp.Rational(repr(float(value)))
+def real_number(name: str, value: Any, finite: bool = True) -> float:
+    """``value`` as a float; raises ``ValueError`` for what is complex, no number, or (``finite``) not finite."""
+    if isinstance(value, np.ndarray) and value.ndim == 0 and value is not np.ma.masked:
+        value = value.item()
     try:
-        expression = sp.sympify(value)
-    except (sp.SympifyError, TypeError) as error:
-        raise ValueError(f"{name}: {value!r} given; allowed is a real number or a sympy expression ({error})") from None
-    if not isinstance(expression, sp.Expr) or expression.is_real is False or expression.has(sp.nan, sp.oo, -sp.oo):
-        raise ValueError(f"{name}: {value!r} given; allowed is a finite real number or a real symbol")
-    if expression.has(sp.Float):
-        expression = expression.replace(lambda e: isinstance(e, sp.Float), lambda e: sp.Rational(repr(float(e))))
-    return expression
+        if value is np.ma.masked:
+            raise ValueError
+        if isinstance(value, str):
+            number = float(from_text(value))
+        elif isinstance(value, (numbers.Real, sp.Expr, Decimal)) and not isinstance(value, (bool, np.bool_)):
+            number = float(value)
+        else:
+            raise TypeError
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name}: {short(value)} given; allowed is a real number"
+                         + TEXT * isinstance(value, str)) from None
+    if finite and not math.isfinite(number):
+        raise ValueError(f"{name}: {short(value)} given; allowed is a finite number")
+    return number
+
+
+def exact(name: str, value: Any) -> sp.Expr:
+    """A real constant, exactly: 0.1 means 1/10, the decimal that a float prints as; symbols stay symbols."""
+    return _exactly(name, value, _printed)
+
+
+def exponent(name: str, value: Any) -> sp.Expr:
+    """A power of the depth, exactly: a float is the fraction of least denominator within 2^-52, absolutely.
+
+    So a and 1 - a are read alike, and alpha + gamma = 1 is met by floats. Floats of fewer digits are read within the
+    distance of theirs from 1 to the next. Text is read as ``fractions.Fraction`` reads it; symbols stay symbols.
+    """
+    power = _exactly(name, value, _simple)
+    if power.is_number and not abs(power) <= sys.float_info.max:
+        raise ValueError(f"{name}: {short(value)} given; allowed is a number that a float can hold")
+    return power
+
+
+def symbolic(value: Any) -> sp.Basic:
+    """``value`` as sympy has it; raises ``ValueError`` for text, which sympy would evaluate as code."""
+    if isinstance(value, sp.Basic):
+        return value
+    if isinstance(value, (tuple, list)):
+        return sp.Tuple(*map(symbolic, value))
+    if not isinstance(value, (numbers.Number, Decimal)) or isinstance(value, np.bool_):
+        raise ValueError(f"{short(value)} given; allowed are numbers and sympy expressions")
+    if isinstance(value, Fraction):
+        return sp.Rational(value.numerator, value.denominator)
+    return sp.sympify(value, strict=True)
+
+
+def _exactly(name: str, value: Any, of_float: Any) -> sp.Expr:
+    if isinstance(value, np.ndarray) and value.ndim == 0 and value is not np.ma.masked:
+        value = value.item()
+    try:
+        if value is np.ma.masked:
+            raise ValueError
+        if isinstance(value, str):
+            value = from_text(value)
+        elif isinstance(value, Decimal):
+            value = Fraction(value)
+        elif isinstance(value, (bool, np.bool_, complex, np.complexfloating)):
+            raise ValueError
+        elif isinstance(value, (float, np.floating)):
+            value = of_float(Fraction(*value.as_integer_ratio()), _spacing(value), value)
+        expression = symbolic(value)
+    except (TypeError, ValueError, OverflowError, sp.SympifyError):
+        raise ValueError(f"{name}: {short(value)} given; allowed is a real number or a sympy expression"
+                         + TEXT * isinstance(value, str)) from None
+    if not isinstance(expression, sp.Expr) or expression.is_real is False or expression.has(sp.nan, sp.oo, sp.zoo) \
+            or expression.is_number and not expression.is_real:
+        raise ValueError(f"{name}: {short(value)} given; allowed is a finite real number or a real symbol")
+    return expression.replace(lambda e: isinstance(e, sp.Float), lambda e: sp.Rational(
+        of_float(Fraction(int(sp.Rational(e).p), int(sp.Rational(e).q)), Fraction(2, 2**e._prec), float(e)))
+    ) if expression.has(sp.Float) else expression
+
+
+def _spacing(value: Any) -> Fraction:
+    """The distance of 1 to the next number of this float's type."""
+    return Fraction(*np.finfo(type(value)).eps.as_integer_ratio())
+
+
+def _simple(value: Fraction, spacing: Fraction, given: Any) -> Fraction:
+    return least_denominator(value, max(NEAR, spacing))
+
+
+def _printed(value: Fraction, spacing: Fraction, given: Any) -> Fraction:
+    return Fraction(str(given))
 
 
 def learning_rate(name: str, value: Any, symbols: bool = False) -> Any:
@@ -67,6 +184,8 @@ def learning_rate(name: str, value: Any, symbols: bool = False) -> Any:
     if symbols and isinstance(value, sp.Expr):
         exact(name, value)
         return value
+    if isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name}: {value!r} given; allowed is a number or one number a step")
     rates = finite_array(name, value)
     if rates.ndim > 1:
         raise ValueError(f"{name}: an array of shape {rates.shape} given; allowed is a number or one number a step")
@@ -85,9 +204,16 @@ def schedule(lr: Any, steps: int) -> np.ndarray:
 
 
 def nonnegative_number(name: str, value: Any) -> float:
-    number = float(value)
-    if not np.isfinite(number) or number < 0:
+    number = real_number(name, value, finite=False)
+    if not 0 <= number < math.inf:
         raise ValueError(f"{name}: {value!r} given; allowed is a finite number of at least 0")
+    return number
+
+
+def positive_number(name: str, value: Any) -> float:
+    number = real_number(name, value)
+    if not number > 0:
+        raise ValueError(f"{name}: {short(value)} given; allowed is a positive number")
     return number
 
 

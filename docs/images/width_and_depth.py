@@ -53,7 +53,7 @@ class Training:
         particles = self.phi != "linear" and self.width is tp.oo and self.depth is not tp.oo
         sampled = {"samples": 4096, "batches": 2} if particles else {}
         run = tp.train(tp.ResNet(self.phi), task, tp.SGD(lr=1.0), tp.DepthScaling(0.5, 0.5), self.depth, self.width,
-                       seed=self.seed, keep_nodes=PLACES, **real, **sampled)
+                       keep_nodes=PLACES, **real, **sampled, **({"seed": self.seed} if real or sampled else {}))
         features = np.sqrt(np.diagonal(run.forward_covariance, axis1=1, axis2=2).T[list(UPDATES)])
         outputs = np.sqrt(np.mean(run.outputs[list(UPDATES), 0] ** 2, axis=1))
         return {"statistics": np.column_stack([features, outputs]).tolist(), "seconds": time.time() - start,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 import sympy as sp
 from hypothesis import given, settings, strategies as st
@@ -151,6 +152,26 @@ def test_other_bad_input(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError) as caught:
         tp.audit(**{"branch": -1, "lr": 0, **given})
     assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize("given, name", [
+    (dict(branch=0.7, lr=0), "branch"), (dict(branch=0.5, lr=0), "branch"), (dict(lr=1e-3), "lr"),
+    (dict(branch=0.7, lr=1e-3), "branch"), (dict(eps=1e-8), "eps"), (dict(eps=1e-17), "eps"),
+    (dict(weight_decay=0.01), "weight_decay"), (dict(init=0.02 + 1e-9), "init"), (dict(gradient=-1 / 65), "gradient"),
+    (dict(lr=np.float64(1e-3)), "lr"), (dict(lr=np.float32(1e-3)), "lr"), (dict(lr=sp.Float(1e-3)), "lr")])
+def test_values_are_not_taken_for_powers(given: dict[str, Any], name: str) -> None:
+    with pytest.raises(ValueError, match=f"^{name}: .* given, which looks like a value; .* base_depth="):
+        tp.audit(**{"branch": -1, "lr": 0, **given})
+
+
+@pytest.mark.parametrize("given", [
+    dict(branch=sp.Rational(7, 10), lr=Fraction(1, 1000)), dict(branch=1, lr="1/1000"), dict(branch="0.7", lr="1e-3"),
+    dict(branch=-1 / 64, lr=63 / 64), dict(branch=-1 / 3, lr=2 / 3), dict(branch=0.0, lr=-0.0),
+    dict(branch=-1.0, lr=2.5),
+    dict(branch=-np.sqrt(0.25), lr=0, weight_decay=0.0)])
+def test_exact_numbers_and_simple_floats_are_powers(given: dict[str, Any]) -> None:
+    found = tp.audit(**given)
+    assert found.alpha == -sp.Rational(Fraction(given["branch"]).limit_denominator(1000))
 
 
 def test_optimizers_as_objects() -> None:

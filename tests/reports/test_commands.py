@@ -108,3 +108,15 @@ def test_audit_of_named_recipes(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys, "audit --recipe completep") == f"{named['completep']}\n"
     assert printed(capsys, "audit --list") == f"{named}\n"
     assert json.loads(printed(capsys, "audit --list --json")) == named.rows
+
+
+def test_what_was_read_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    out = printed(capsys, "train --steps 2 --batch 1 --depth 4 --alpha 0.75 --gamma 1/4 --lr 1/2")
+    assert out.startswith("alpha = 3/4, gamma = 1/4, learning rate 0.5\n")
+
+
+@pytest.mark.parametrize("line, name", [("--branch 0.7", "branch"), ("--branch -1 --lr 1e-3", "lr"),
+                                        ("--branch -1 --eps 1e-8", "eps")])
+def test_values_are_not_taken_for_powers(line: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", *line.split()]) == 2
+    assert f"{name}: " in (said := capsys.readouterr().err) and "looks like a value" in said

@@ -131,9 +131,8 @@ def test_what_it_refuses() -> None:
         tp.tangent_kernel(run(tp.Task([1.0], [0.0]), 4))
     with pytest.raises(ValueError, match="1 of 5 nodes kept"):
         tp.tangent_kernel(run(TASK, 4, 8, keep_nodes=[0.5]))
-    for width, kept in ((16, "all"), (tp.oo, None)):
-        sampled = tp.train(tp.ResNet("erf"), tp.Task([1.0], [1.0]), tp.SGD(), SCALE, 2, width, samples=64, batches=2,
-                           keep_nodes=kept)
+    for options in (dict(width=16, keep_nodes="all"), dict(samples=64, batches=2)):
+        sampled = tp.train(tp.ResNet("erf"), tp.Task([1.0], [1.0]), tp.SGD(), SCALE, 2, **options)
         with pytest.raises(ValueError, match="nonlinear blocks at finite depth"):
             tp.tangent_kernel(sampled)
     fitted = tp.train(tp.ResNet("erf"), tp.Task([[[1.0], [0.5]]], [[[1.0], [0.0]]]), tp.SGD(), SCALE, tp.oo)

@@ -118,7 +118,7 @@ def test_what_decides_a_result_is_in_its_name(tmp_path: Path, trained: list[Any]
     probes = np.ones((4, 1))
     tp.transfer(NET, TASK, OPT, [DEPTH_MUP], [4], [0.2], resume=tmp_path, probe_targets=probes)
     task = {"task": tp.Task(TASK.inputs, -TASK.targets, probes=TASK.probes),
-            "loss": tp.Task(TASK.inputs, TASK.targets, "logistic", TASK.probes),
+            "loss": tp.Task(TASK.inputs, np.sign(TASK.targets), "logistic", TASK.probes),
             "probes": tp.Task(TASK.inputs, TASK.targets, probes=2 * BATCH)}.get(changed, TASK)
     opt = tp.SGD(0.5, momentum=0.5) if changed == "opt" else OPT
     scale = tp.DepthScaling(0.5, 0.5, branch=2.0) if changed == "scale" else DEPTH_MUP
@@ -213,7 +213,7 @@ def test_a_loss_without_a_name_cannot_be_resumed(tmp_path: Path) -> None:
         derivative = staticmethod(lambda f, y: 2 * (f - y))
 
     task = tp.Task(TASK.inputs, TASK.targets, Local())
-    with pytest.raises(ValueError, match="cannot be pickled"):
+    with pytest.raises(ValueError, match="cannot be told from others by its content"):
         tp.transfer(NET, task, OPT, [DEPTH_MUP], [4], [0.1], resume=tmp_path)
     assert np.isfinite(tp.transfer(NET, task, OPT, [DEPTH_MUP], [4], [0.1]).losses).all()
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from .._checks import exact
+from .._checks import exact, symbolic
 from .gaussian_forms import slopes, tidy
 from .gaussian_quadrature import hermite, panels
 
@@ -62,7 +62,8 @@ class Gaussians:
     @classmethod
     def from_matrix(cls, variables: Iterable[sp.Expr], matrix: Any) -> Gaussians:
         """From a square matrix, rows and columns in the order of ``variables``."""
-        variables, rows = tuple(variables), sp.Matrix(matrix)
+        entries = matrix.tolist() if hasattr(matrix, "tolist") else matrix  # text among them must not reach sympy
+        variables, rows = tuple(variables), sp.Matrix([[symbolic(entry) for entry in row] for row in entries])
         if rows.shape != (len(variables), len(variables)):
             raise ValueError(f"covariance of {len(variables)} variables: a matrix of shape {rows.shape}")
         return cls({(u, v): rows[i, j] for i, u in enumerate(variables) for j, v in enumerate(variables)})
@@ -128,7 +129,7 @@ class Expectation(sp.Expr):
     is_commutative = True
 
     def __new__(cls, body: sp.Expr, variables: Iterable[sp.Expr], covariance: sp.ImmutableMatrix) -> sp.Expr:
-        body, variables = sp.sympify(body), tuple(variables)
+        body, variables = symbolic(body), tuple(variables)
         used = [i for i, u in enumerate(variables) if body.has(u)]
         if not used:
             return body
@@ -218,7 +219,7 @@ class Expectation(sp.Expr):
 
 
 def _quadrature(node: Expectation, values: Mapping[Any, Any]) -> float:
-    values = {sp.sympify(key): sp.sympify(value) for key, value in values.items()}
+    values = {symbolic(key): symbolic(value) for key, value in values.items()}
     body, matrix = node.body.subs(values), node.matrix.subs(values)
     missing = (body.free_symbols - set(node.variables)) | matrix.free_symbols
     if missing:

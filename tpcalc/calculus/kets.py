@@ -13,6 +13,7 @@ import sympy as sp
 from sympy.core.sorting import default_sort_key
 from sympy.printing.precedence import PRECEDENCE
 
+from .._checks import symbolic
 from .._text import ProductText
 from ..programs.algebra import multiplied_out
 from ..programs.language import MatVec, Moment, Outer, Vec, kind
@@ -23,7 +24,7 @@ class _Real(sp.Expr):
     is_real = True
 
     def __new__(cls, *args: Any) -> sp.Expr:
-        return super().__new__(cls, *map(sp.sympify, args))
+        return super().__new__(cls, *map(symbolic, args))
 
 
 class Ket(_Real):
@@ -175,7 +176,7 @@ class Covariance(_Real):
     """
 
     def __new__(cls, *args: Any) -> sp.Expr:
-        b, c, t, s, l, m = map(sp.sympify, args)
+        b, c, t, s, l, m = map(symbolic, args)
         if (default_sort_key(c), default_sort_key(t)) < (default_sort_key(b), default_sort_key(s)):
             b, c, t, s, l, m = c, b, s, t, m, l
         return super().__new__(cls, b, c, t, s, l, m)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import sympy as sp
 
+from .._checks import exponent
 from ..calculus.printing import latex
 from ..parametrizations import DepthChoices, DepthScaling
 from .advice import BEST, moved_by, power, warnings
@@ -15,6 +17,7 @@ from .faithful import decay_power, optimizer_name
 from .recipe import MEANING, Recipe, realise, visible_decay
 from .verdict import Verdict
 
+MOST_DENOMINATOR = 64  # of powers of L that anybody sets as floats
 COVERED = "a residual block of one matrix without normalisation; with init other than 0, a one-homogeneous activation"
 
 
@@ -81,11 +84,12 @@ def audit(branch: Any, lr: Any, optimizer: Any = "adam", eps: Any = 0, init: Any
     gradient:
         of the raw gradient, where it is not that of the branch multiplier (backward passes of their own scale).
     base_depth:
-        the depth at which all factors are one.
+        the depth at which all factors are one: the settings are those values there, times powers of L / base_depth.
 
-    Raises ``ValueError`` for powers that are not real numbers, unknown optimizers, and a base depth that is not
-    positive. Source: paper B, Definition 4.1 and section 5; a gradient goes like the branch multiplier only while the
-    network is stable, else exponents are those of the first step.
+    Raises ``ValueError`` for powers that are not real numbers, for floats that look like values (a denominator above
+    64, such as 1e-3, or a branch above 0, such as 0.7; exact numbers pass), unknown optimizers, and a base depth that
+    is not positive. Source: paper B, Definition 4.1 and section 5; a gradient goes like the branch multiplier only
+    while the network is stable, else exponents are those of the first step.
     """
     for flag, value in (("decoupled", decoupled), ("independent", independent)):
         if not isinstance(value, bool):
@@ -93,9 +97,25 @@ def audit(branch: Any, lr: Any, optimizer: Any = "adam", eps: Any = 0, init: Any
     if independent and not decoupled:
         raise ValueError("independent: True given with decoupled False; a decay inside the gradient takes part in the "
                          "update, allowed is one of them")
+    powers = {"branch": branch, "lr": lr, "eps": eps, "init": init, "weight_decay": weight_decay, "gradient": gradient}
+    for name, given in powers.items():
+        _require_power(name, given)
     kind = "independent" if independent else "decoupled" if decoupled else "coupled"
     return judge_choices(DepthChoices(branch, lr, optimizer_name(optimizer), eps, init, weight_decay, kind, gradient),
                          base_depth)
+
+
+def _require_power(name: str, given: Any) -> None:
+    """Raise ``ValueError`` for a float that looks like a value of the setting, not like its power of L."""
+    if not isinstance(given, (float, np.floating, sp.Float)):
+        return
+    read = exponent(name, given)
+    if read.q > MOST_DENOMINATOR or read == 0 != given or name == "branch" and read > 0:
+        raise ValueError(f"{name}: {given!r} given, which looks like a value; allowed is the power of L that the "
+                         "setting goes like, such as branch=-1 for a multiplier like 1/L: exact numbers, and floats of "
+                         f"denominator {MOST_DENOMINATOR} at most, for the branch not above 0. Values go with "
+                         "base_depth=, the depth at which yours are right: they are factors of the powers, not asked "
+                         "for here")
 
 
 def judge_choices(choices: DepthChoices, base_depth: float = 1, caveat: str = "") -> Audit:
@@ -110,7 +130,7 @@ def judge_choices(choices: DepthChoices, base_depth: float = 1, caveat: str = ""
     alpha, gamma = b - choices.branch, moved - b
     w = None if choices.weight_decay is None else -choices.weight_decay
     lost = None if w is None else decay_power(choices.optimizer, c, w, a, e, b, choices.decay)
-    DepthScaling(alpha, gamma, base_depth=base_depth)  # refuses a base depth that is not positive
+    base_depth = DepthScaling(alpha, gamma, base_depth=base_depth).base_depth  # refused where it is not positive
     verdict = classify(alpha, gamma)
     reasons = [
         f"branch {power(choices.branch)} times init {power(choices.init)}: blocks of order {power(-alpha)}",

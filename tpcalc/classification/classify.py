@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._checks import exact
+from .._checks import exponent
 from ..programs import ResNet
 from ..programs.program import Program
 from .exponents import region_of
@@ -27,7 +27,7 @@ def classify(alpha: Any, gamma: Any, net: ResNet | Program | None = None) -> Ver
     net = ResNet() if net is None else net
     if not isinstance(net, (ResNet, Program)):
         raise ValueError(f"net: {net!r} given; allowed is a tp.ResNet, a tp.Program or None")
-    a, g = exact("alpha", alpha), exact("gamma", gamma)
+    a, g = exponent("alpha", alpha), exponent("gamma", gamma)
     for name, value in (("alpha", a), ("gamma", g)):
         if not value.is_number:
             raise ValueError(f"{name}: {value} given; allowed is a real number")

@@ -11,6 +11,7 @@ from typing import Any
 
 import sympy as sp
 
+from .._checks import symbolic
 from ..parametrizations.choices import OPTIMIZERS
 from ..programs import SGD, Adam, SignSGD
 from ..programs.algebra import multiplied_out
@@ -86,9 +87,9 @@ def faithful_rate(optimizer: Any, moved: sp.Expr, gradient: sp.Expr, eps: sp.Exp
     Raises ``ValueError`` where no learning rate is faithful: where eps dominates the gradients, what enters Adam is
     small beside its constant, and its direction is linear whatever the learning rate.
     """
-    numeric = all(sp.sympify(value).is_number for value in (gradient, eps or 0))
+    numeric = all(symbolic(value).is_number for value in (gradient, eps or 0))
     if numeric and eps_dominates(optimizer, gradient, eps):
-        raise ValueError(f"eps: L^({-sp.sympify(eps)}) given for gradients of size L^({-gradient}); "
+        raise ValueError(f"eps: L^({-symbolic(eps)}) given for gradients of size L^({-gradient}); "
                          f"{optimizer_name(optimizer)} has no faithful learning rate there; allowed is an eps of at "
                          "most the size of the gradients")
     return moved - direction_power(optimizer, gradient, eps)

@@ -7,7 +7,7 @@ from typing import Any
 
 import sympy as sp
 
-from .._checks import exact
+from .._checks import exponent
 from ..calculus import kets
 from ..calculus.kets import Ket
 from ..calculus.printing import latex
@@ -53,7 +53,7 @@ def interactions(alpha: Any, gamma: Any, net: ResNet | None = None) -> tuple[Int
     rule covers. Source: paper B, appendices G, J and K, which ask it of blocks of one matrix and of two.
     """
     net = ResNet() if net is None else net
-    a, g = exact("alpha", alpha), exact("gamma", gamma)
+    a, g = exponent("alpha", alpha), exponent("gamma", gamma)
     for name, value in (("alpha", a), ("gamma", g)):
         if not value.is_Rational:
             raise ValueError(f"{name}: {value} given; allowed is a rational number")

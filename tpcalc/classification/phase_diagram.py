@@ -9,7 +9,7 @@ from typing import Any, Iterator
 
 import sympy as sp
 
-from .._checks import exact
+from .._checks import exponent, symbolic
 from ..calculus import kets
 from ..calculus.printing import latex
 from ..codegen import recursion
@@ -99,7 +99,7 @@ class PhaseDiagram:
         """r with |outputs at depth L - limit| ~ L^-r, exact; None where there is no limit or none is derived."""
         point = _point(alpha, gamma)
         one = next((one for one in self.limits if one.has_limit and one.region.contains(point)), None)
-        return None if one is None else one.rate.subs(dict(zip(PARAMETERS, map(sp.sympify, point))))
+        return None if one is None else one.rate.subs(dict(zip(PARAMETERS, map(symbolic, point))))
 
     def rates(self, phase: PhaseRegion) -> tuple[tuple[tuple[sp.Expr, ...], sp.Expr], ...]:
         """The rate on a region of the diagram, as pairs of conditions and expression."""
@@ -185,7 +185,7 @@ def _judged(face: Region, cells: tuple[tuple[Region, Exponents], ...]) -> Verdic
     point = face.point()
     assert point is not None
     region, found = next((region, found) for region, found in cells if region.contains(point))
-    alpha, gamma = map(sp.sympify, point)
+    alpha, gamma = map(symbolic, point)
     return judge(alpha, gamma, region, found)
 
 
@@ -202,7 +202,7 @@ def _closure_has(region: Region, point: Point) -> bool:
 
 
 def _point(alpha: Any, gamma: Any) -> tuple[Any, ...]:
-    numbers = {ALPHA: exact("alpha", alpha), GAMMA: exact("gamma", gamma)}
+    numbers = {ALPHA: exponent("alpha", alpha), GAMMA: exponent("gamma", gamma)}
     for name, number in zip(("alpha", "gamma"), numbers.values()):
         if not number.is_number:
             raise ValueError(f"{name}: {number} given; allowed is a real number")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,8 +85,7 @@ def recipe(name: str = "depth-mup", optimizer: Any = None, depth: int | None = N
     entry = named(name)
     if depth is not None:
         depth = _checks.positive_integer("depth", depth)
-    if not (math.isfinite(float(base_depth)) and float(base_depth) > 0):
-        raise ValueError(f"base_depth: {base_depth!r} given; allowed is a positive number")
+    base_depth = DepthScaling(base_depth=base_depth).base_depth  # refused where it is not positive
     if entry.outside:
         raise ValueError(f"name: {name!r} given, {entry.outside}")
     asked = None if optimizer is None else optimizer_name(optimizer)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Callable
 
 import numpy as np
+import sympy as sp
 
 from .. import _checks
 from ..calculus.equations import KetEquations
@@ -13,7 +14,7 @@ from ..calculus.recursion import RecursionEquations, derive_recursion
 from ..calculus.setting import Setting
 from ..errors import Divergence
 from .cache import load_source
-from .source import LossRule, argument_names, numba_source, parameters, result_names
+from .source import LossRule, argument_names, array_entries, numba_source, parameters, result_names
 
 
 @dataclass(frozen=True)
@@ -44,16 +45,20 @@ class CompiledRecursion:
     results: tuple[str, ...]
     kernel: Callable[..., Any]
     order: tuple[str, ...]
+    entries: sp.Expr = field(default=sp.Integer(0), repr=False)  # of its arrays, in symbols named like the sizes
 
     def evaluate(self, **values: Any) -> dict[str, np.ndarray]:
         """All arrays by name, from sizes (whole numbers), data and ``y`` (arrays) and parameters (numbers).
 
-        Raises ``ValueError`` for missing, unknown or non-finite arguments.
+        Raises ``ValueError`` for missing, unknown or non-finite arguments, ``MemoryError`` before the work.
         """
         needed = (*self.sizes, *self.data, "y", *self.parameters)
         if set(values) != set(needed):
             raise ValueError(f"arguments: {sorted(values)} given; needed are {sorted(needed)}")
         arguments: list[Any] = [_checks.positive_integer(name, values[name]) for name in self.sizes]
+        numbers = {s: arguments[self.sizes.index(s.name)] for s in self.entries.free_symbols}
+        _checks.memory(8.0 * float(self.entries.xreplace(numbers)), "this kernel with " + ", ".join(
+            f"{name} = {size}" for name, size in zip(self.sizes, arguments)), "take smaller sizes")
         arguments += [np.atleast_1d(_checks.finite_array(name, values[name])) for name in (*self.data, "y")]
         arguments += [float(_checks.finite_array(name, values[name])) for name in self.parameters]
         return dict(zip(self.results, self.kernel(*arguments)))
@@ -96,7 +101,8 @@ class Recursion(RecursionEquations):
         known = len(program.sizes) + len(program.data)
         return CompiledRecursion(source, names[:len(program.sizes)], names[len(program.sizes):known],
                                  tuple(str(s) for s in parameters(self)), result_names(self),
-                                 load_source(source).kernel, _in_order(self.setting))
+                                 load_source(source).kernel, _in_order(self.setting),
+                                 array_entries(self))
 
 
 def _in_order(setting: Setting) -> tuple[str, ...]:

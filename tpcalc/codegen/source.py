@@ -152,7 +152,8 @@ def numba_source(recursion: RecursionEquations, loss: LossRule) -> str:
 
 
 def _require_names(recursion: RecursionEquations) -> None:
-    """Raise ``ValueError`` for two things of one name in the source, or a name that Python or the source needs."""
+    """Raise ``ValueError`` for two things of one name in the source, and for names that are none in Python, or that
+    Python or the source needs."""
     memory = dict.fromkeys(e.target.name for e in recursion.equations if e.kind == "memory")
     indices = map(str, recursion.setting.program.index_roles())
     names = [*argument_names(recursion), *result_names(recursion), *memory, *indices, "np", "math", "njit", "range"]
@@ -160,6 +161,10 @@ def _require_names(recursion: RecursionEquations) -> None:
     if bad:
         raise ValueError(f"program {recursion.setting.program.name}: the names {', '.join(bad)} stand for two things, "
                          "or for something of Python's; allowed in a compiled recursion is one thing a name")
+    for name in names:
+        if not name.replace("'", "_").isidentifier():
+            raise ValueError(f"name: {name!r} given in program {recursion.setting.program.name}; allowed are "
+                             "identifiers, as names go into generated source")
 
 
 def _extent(loop: Loop) -> sp.Expr:
@@ -223,6 +228,11 @@ def _shapes(recursion: RecursionEquations) -> dict[str, tuple[sp.Expr, ...]]:
         else:
             shapes[e.target.name] = extents(families[e.target.name]) or (sp.Integer(1),)
     return shapes
+
+
+def array_entries(recursion: RecursionEquations) -> sp.Expr:
+    """How many numbers the kernel's arrays hold, in the program's sizes."""
+    return sp.Add(*(sp.Mul(*shape) for shape in _shapes(recursion).values()))
 
 
 def _initial_members(out: _Lines, printer: _Printer, recursion: RecursionEquations) -> None:

@@ -16,6 +16,7 @@ from ..errors import Divergence
 from ..kernels import coefficients as kernel
 from ..parametrizations import DepthScaling
 from ..programs import SGD, Task
+from ..programs.losses import derivative
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,11 @@ def read_coefficients(task: Task, optimizer: SGD, scale: DepthScaling, depth: in
     batch, samples = task.batch, task.steps * task.batch
     probes = 0 if task.probes is None else len(task.probes)
     rows = samples + probes
-    _checks.memory(2 * rows * (depth + 1) * 2 * depth * rows * 8, f"method='coefficients' at depth {depth}",
+    _checks.memory(2.0 * rows * (depth + 1) * 2 * depth * rows * 8, f"method='coefficients' at depth {depth}",
                    "use method='reflection', whose memory is linear in the depth")
     rho_t, w_t = optimizer.memory(task.steps)
     last = np.full(probes, task.steps - 1)
-    eps, g = scale.multiplier(depth), scale.update_size(depth)
+    eps, g = scale.multiplier(depth), scale.update_factor(depth)
 
     x, delta = (np.zeros((rows, depth + 1, 2, depth, rows)) for _ in range(2))
     x_ends, delta_ends = (np.zeros((rows, depth + 1, task.d_in + task.d_out)) for _ in range(2))
@@ -119,7 +120,7 @@ def read_coefficients(task: Task, optimizer: SGD, scale: DepthScaling, depth: in
             sweep(True, t, samples, rows)
             probe_outputs[t] = read(t, samples, rows)
             covariance[:, :, samples:], covariance[:, :, :, samples:] = 0, 0
-        signal[t] = task.loss.derivative(outputs[t], task.targets[t])
+        signal[t] = derivative(task.loss, outputs[t], task.targets[t])
         enter(t, rows_t.start, signal[t], False)
         sweep(False, t, rows_t.start, rows_t.stop)
         if progress is not None:

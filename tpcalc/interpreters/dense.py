@@ -11,6 +11,7 @@ from .. import _checks
 from ..errors import Divergence
 from ..parametrizations import DepthScaling
 from ..programs import SGD, Task
+from ..programs.losses import derivative
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,11 @@ def read_dense(task: Task, optimizer: SGD, scale: DepthScaling, depth: int, widt
 
     Read-in U ~ N(0, 1) and read-out V = nV / n, nV ~ N(0, 1), frozen unless ``train_ends``: then updated by the
     optimizer on mean_i delta_i^0 xi_i^T and mean_i x_i^L chi_i^T. W^l ~ N(0, 1/n), updated by it on
-    g mean_i delta_i x_i^T / n. Raises ``MemoryError`` before the work, ``Divergence`` on overflow.
+    g sign(eps) mean_i delta_i x_i^T / n. Raises ``MemoryError`` before the work, ``Divergence`` on overflow.
     """
-    matrices = 2 * depth if optimizer.momentum else depth
-    _checks.memory(8.0 * matrices * width**2, f"a network of width {width} and depth {depth}",
-                   "take a smaller width or depth")
+    require_memory(task, optimizer, depth, width, 0 if nodes is None else len(nodes))
     rng = np.random.default_rng(seed)
-    eps, g, rates = scale.multiplier(depth), scale.update_size(depth), optimizer.schedule(task.steps)
+    eps, g, rates = scale.multiplier(depth), scale.update_factor(depth), optimizer.schedule(task.steps)
     buffers = [np.zeros(())] * depth
     buffer_in, buffer_out = np.zeros(()), np.zeros(())
     U, nV = rng.normal(size=(task.d_in, width)), rng.normal(size=(task.d_out, width))
@@ -68,7 +67,7 @@ def read_dense(task: Task, optimizer: SGD, scale: DepthScaling, depth: int, widt
                 for l in range(depth):
                     y = y + eps * (y @ W[l].T)
                 probe_outputs[t] = y @ nV.T / width
-            chi = task.loss.derivative(outputs[t], task.targets[t])
+            chi = derivative(task.loss, outputs[t], task.targets[t])
             delta[-1] = chi @ nV
             for l in reversed(range(depth)):
                 delta[l] = delta[l + 1] + eps * (delta[l + 1] @ W[l])
@@ -86,6 +85,14 @@ def read_dense(task: Task, optimizer: SGD, scale: DepthScaling, depth: int, widt
                 progress(t + 1, task.steps)
     x_kept, delta_kept = (None, None) if kept is None else (kept[0], kept[1])
     return Dense(outputs, probe_outputs, x_kept, delta_kept, fluctuation)
+
+
+def require_memory(task: Task, optimizer: SGD, depth: int, width: int, nodes: int) -> None:
+    """Raise ``MemoryError`` where matrices, vectors and those of the kept nodes cannot fit."""
+    matrices = 2 * depth if optimizer.momentum else depth
+    vectors = 2 * task.batch * (depth + 1 + nodes * task.steps)
+    _checks.memory(8.0 * width * (matrices * width + vectors), f"a network of width {width} and depth {depth}",
+                   "take a smaller width or depth")
 
 
 def _require_finite(x: np.ndarray, delta: np.ndarray, step: int, depth: int) -> None:

@@ -13,6 +13,7 @@ import sympy as sp
 from sympy.core.function import Application
 
 from .. import _checks
+from .._checks import symbolic
 from ..errors import Divergence
 from ..programs.activations import UNREAL
 from ..programs.language import LossDerivative, Mat, MatVec, Member, Outer, Scal, Transpose, Vec, kind
@@ -295,7 +296,7 @@ def _sum(run: Execution, node: sp.Sum) -> Any:
 def _function(run: Execution, node: sp.Expr) -> Any:
     values = {leaf: run.value(leaf) for leaf in leaves(node)}
     if all(map(is_number, values.values())):
-        numbers = {leaf: sp.sympify(value) for leaf, value in values.items()}
+        numbers = {leaf: symbolic(value) for leaf, value in values.items()}
         return run.numbers.of(with_leaves(node, numbers), str(node))
     return run.entrywise(node, values)
 

@@ -11,8 +11,9 @@ import numpy as np
 import sympy as sp
 
 from .. import _checks
+from .._numbers import from_text
 from ..programs.language import LossDerivative, Scal
-from ..programs.losses import Loss, resolve
+from ..programs.losses import LogisticLoss, Loss, SoftmaxLoss, resolve
 from ..programs.program import Assign, Loop, Program
 
 Number = Union[float, Fraction]
@@ -38,6 +39,8 @@ class Numbers:
         if type(value) is (Fraction if self.exact else float):  # not NumPy's, which would widen float32 vectors
             return value
         name = what or str(value)
+        if isinstance(value, (complex, np.complexfloating)):
+            raise ValueError(f"{name}: {value} is not a real number")
         if self.exact:
             number = sp.Rational(value) if isinstance(value, int) else _checks.exact(name, value)
             if not number.is_Rational:
@@ -69,10 +72,16 @@ class Data:
         if set(given) != needed:
             raise ValueError(f"data: {sorted(given)} given; program {program.name} needs {sorted(needed)}")
         self.arrays = {name: self._array(name, value) for name, value in given.items()}
+        named = resolve(loss) if isinstance(loss, str) else loss
+        if isinstance(named, (LogisticLoss, SoftmaxLoss)) and "y" in self.arrays:
+            several = any(isinstance(node.args[0], sp.Tuple) for place in program.places()
+                          for node in place.statement.value.atoms(LossDerivative))
+            y = self.arrays["y"].astype(np.float64)
+            named.require(y if several else y[..., None])
 
     def _array(self, name: str, value: Any) -> np.ndarray:
         array = np.array(value, dtype=object)
-        entries = [Fraction(entry) if isinstance(entry, str) else entry for entry in array.ravel()]
+        entries = [_from_text(name, entry) if isinstance(entry, str) else entry for entry in array.ravel()]
         if not self.numbers.exact:
             return _checks.finite_array(name, entries).reshape(array.shape)
         filled = np.empty(len(entries), dtype=object)
@@ -104,6 +113,14 @@ class Data:
                 self.at(name, indices)
                 if isinstance(node, LossDerivative) and isinstance(node.args[0], sp.Tuple):
                     self.row(name, indices[:-1], len(node.args[0]))
+
+
+def _from_text(name: str, text: str) -> Fraction:
+    try:
+        return from_text(text)
+    except ValueError:
+        raise ValueError(f"{name}: {_checks.short(text)} given; allowed are real numbers, or their text as "
+                         "fractions.Fraction reads it") from None
 
 
 def _loss_rule(loss: Any) -> LossRule:

@@ -169,6 +169,7 @@ def run_particles(program: Program, sizes: Mapping[Any, int], data: Mapping[Any,
     ``MemoryError`` before the work, ``Divergence`` naming the first value that is not finite.
     Source: paper B, Definition C.1 [tensor_programs_vi/definition_c1] and appendix F; Stein's lemma [gaussian/stein].
     """
+    _checks.with_methods("executor", executor, ("submit", "map"), "an executor as of concurrent.futures")
     samples = default_samples(program) if samples is None else samples
     for name, value, least in (("samples", samples, 1), ("batches", batches, 2)):
         if _checks.positive_integer(name, value) < least:  # type: ignore[operator]

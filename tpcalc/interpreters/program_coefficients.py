@@ -13,6 +13,7 @@ import numpy as np
 import sympy as sp
 
 from .. import _checks
+from .._checks import symbolic
 from ..calculus.kets import Dot, Hat
 from ..programs.language import Mat, MatVec, Moment, NonlinearOuter, Transpose, Vec, kind
 from ..programs.program import Program
@@ -141,7 +142,7 @@ class ProgramCoefficients(Reading):
 
     def value(self, expression: sp.Expr) -> np.ndarray:
         """The coefficients of a vector expression, as ``ket`` gives them, or a scalar expression's number, shape ()."""
-        found = self._run.value(sp.sympify(expression))
+        found = self._run.value(symbolic(expression))
         return np.asarray(found) if is_number(found) else self.ket(expression)
 
     def bracket(self, u: sp.Expr, v: sp.Expr) -> Number:
@@ -149,7 +150,7 @@ class ProgramCoefficients(Reading):
         return self._run.against(self._run.bra(self._ket(u)), self._ket(v))
 
     def _ket(self, vector: sp.Expr) -> Ket:
-        return self._run.lifted(self._run.value(sp.sympify(vector)), "vector")
+        return self._run.lifted(self._run.value(symbolic(vector)), "vector")
 
 
 def read_program_coefficients(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {},

@@ -9,6 +9,7 @@ from typing import Any, Iterator, Mapping, Sequence
 import numpy as np
 import sympy as sp
 
+from .._checks import symbolic
 from ..calculus.coefficients import Bases
 from ..calculus.kets import Base, Bracket, Covariance, Dot, Gamma, Hat, Ket, Mean, Response
 from ..calculus.memory import memory_equations, rho_of
@@ -129,7 +130,7 @@ class StepValues:
 
     @singledispatchmethod
     def _of(self, node: sp.Basic) -> Any:
-        inner = {part: sp.sympify(self._of(part)) for kind in NUMBERS for part in node.atoms(kind)}
+        inner = {part: symbolic(self._of(part)) for kind in NUMBERS for part in node.atoms(kind)}
         found = self.reading._run.value(node.xreplace(inner))
         if isinstance(found, Operator):
             return self._matrix(found)

@@ -12,6 +12,7 @@ import sympy as sp
 from sympy.core.sorting import default_sort_key
 
 from .. import _checks
+from .._checks import symbolic
 from ..errors import Divergence
 from ..programs.language import Mat, Member, Moment, NonlinearOuter, Outer, Scal, Vec, kind
 from ..programs.program import Program
@@ -117,7 +118,7 @@ class ProgramRun(Reading):
 
     def vector(self, expression: sp.Expr) -> np.ndarray:
         """Any vector expression over the program's members, products with its matrices included, shape (width,)."""
-        return self._run.lifted(self._run.value(sp.sympify(expression)), "vector")
+        return self._run.lifted(self._run.value(symbolic(expression)), "vector")
 
     def bracket(self, u: sp.Expr, v: sp.Expr) -> float:
         """The average over coordinates of u v."""

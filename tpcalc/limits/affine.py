@@ -9,6 +9,8 @@ from typing import Any, Mapping, Sequence
 
 import sympy as sp
 
+from .._checks import symbolic
+
 
 @dataclass(frozen=True, order=True)
 class Affine:
@@ -77,7 +79,7 @@ def point_of(values: Mapping[sp.Symbol, sp.Expr], parameters: Sequence[sp.Symbol
     missing = [p for p in parameters if p not in values]
     if missing:
         raise ValueError(f"no value for {', '.join(map(str, missing))}; given: {dict(values)}")
-    numbers = [sp.sympify(values[p]) for p in parameters]
+    numbers = [symbolic(values[p]) for p in parameters]
     return tuple(_fraction(number) if number.is_Rational else number for number in numbers)
 
 

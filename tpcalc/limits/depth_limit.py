@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterable, Mapping
 
 import sympy as sp
 
-from .._checks import exact
+from .._checks import exponent
 from ..calculus.kets import Gamma
 from ..calculus.equations import kets
 from ..calculus.recursion import RecursionEquations, derive_recursion
@@ -260,7 +260,7 @@ def numbers_of(values: Mapping[str, Any], parameters: Iterable[sp.Symbol]) -> di
     unknown = set(values) - set(known)
     if unknown:
         raise ValueError(f"{', '.join(sorted(unknown))} given; the parameters are {', '.join(known) or 'none'}")
-    numbers = {known[name]: exact(name, value) for name, value in values.items()}
+    numbers = {known[name]: exponent(name, value) for name, value in values.items()}
     for parameter, number in numbers.items():
         if not number.is_number or number.is_real is not True:
             raise ValueError(f"{parameter}: {number} given; allowed is a real number")

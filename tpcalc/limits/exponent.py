@@ -9,6 +9,7 @@ from typing import Iterable, Sequence
 
 import sympy as sp
 
+from .._checks import symbolic
 from .affine import Affine
 from .region import Region
 
@@ -53,7 +54,7 @@ class Exponent:
         if self.explodes:
             return sp.oo
         value = max((f.at(point) for f in self.forms), default=None)
-        return -sp.oo if value is None else sp.sympify(value)
+        return -sp.oo if value is None else symbolic(value)
 
     def expression(self, parameters: Sequence[sp.Symbol]) -> sp.Expr:
         """The exponent as a sympy expression."""

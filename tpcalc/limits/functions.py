@@ -11,6 +11,7 @@ from typing import Any
 import sympy as sp
 from sympy.core.sorting import default_sort_key
 
+from .._checks import symbolic
 from ..programs.language import Scal
 
 P, Q, INNER = sp.symbols("p q p'", real=True)
@@ -22,7 +23,7 @@ class _Function(sp.Expr):
     is_real = True
 
     def __new__(cls, *args: Any) -> sp.Expr:
-        return super().__new__(cls, *map(sp.sympify, args))
+        return super().__new__(cls, *map(symbolic, args))
 
 
 class AnyCoefficient(_Function):
@@ -77,7 +78,7 @@ class CovarianceFunction(_Function):
     """C_{t,s,b}(p): the covariance of two hat-kets of one matrix; symmetric. args: b, b', t, s, p, scaled."""
 
     def __new__(cls, *args: Any) -> sp.Expr:
-        b, c, t, s, p, scaled = map(sp.sympify, args)
+        b, c, t, s, p, scaled = map(symbolic, args)
         if (default_sort_key(c), default_sort_key(t)) < (default_sort_key(b), default_sort_key(s)):
             b, c, t, s = c, b, s, t
         return super().__new__(cls, b, c, t, s, p, scaled)
@@ -109,8 +110,8 @@ class Indicator(_Function):
 def scaled_scalar(scalar: Scal) -> Scal:
     """The scalar divided by its power of L."""
     name, text = str(scalar.args[0]), str(scalar.args[1])
-    return sp.sympify(scalar.func(type(scalar.args[0])(f"{name}~"), type(scalar.args[0])(rf"\tilde{{{text}}}"),
-                                  *scalar.args[2:]))
+    return symbolic(scalar.func(type(scalar.args[0])(f"{name}~"), type(scalar.args[0])(rf"\tilde{{{text}}}"),
+                                *scalar.args[2:]))
 
 
 def _head(letter: str, scaled: bool) -> str:

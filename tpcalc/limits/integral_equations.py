@@ -11,6 +11,7 @@ from typing import Sequence
 
 import sympy as sp
 
+from .._checks import symbolic
 from ..calculus.coefficients import B, R
 from ..calculus.printing import latex
 from ..calculus.recursion import Equation
@@ -209,7 +210,7 @@ def _named(part: Part, members: Sequence[Kind], equation: Equation, here: bool
     fixed: dict[sp.Symbol, sp.Expr] = {}
     where: list[sp.Expr] = []
     if len(numbers) == 1 and len({k.base for k in every}) > 1:
-        fixed[B] = sp.sympify(next(iter(numbers)))
+        fixed[B] = symbolic(next(iter(numbers)))
     if starts == {-1}:
         fixed[R] = sp.Integer(-1)
     elif starts == {0} and any(k.start == -1 and k.base in numbers for k in every):

@@ -14,6 +14,7 @@ from typing import Any
 
 import sympy as sp
 
+from .._checks import symbolic
 from ..calculus.coefficients import Bases
 from ..calculus.kets import Covariance, Gamma
 from ..calculus.recursion import Equation, RecursionEquations
@@ -97,7 +98,7 @@ class Translator:
             return P
         if self.base_layer in place.free_symbols:
             return Q
-        return sp.Integer(int(sp.sympify(place).has(self.setting.depth)))  # the first layers, or the last ones
+        return sp.Integer(int(symbolic(place).has(self.setting.depth)))  # the first layers, or the last ones
 
     def _read(self, expression: sp.Expr, layer: sp.Symbol | None) -> sp.Expr:
         """A sum of products, layers as layer times and coefficients by their leading power of L."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import sympy as sp
 
-from .._checks import choice, exact
+from .._checks import choice, exponent
 
 OPTIMIZERS = ("sgd", "momentum", "signsgd", "adam", "adamw")
 DECAYS = ("decoupled", "coupled", "independent")
@@ -33,7 +33,7 @@ class DepthChoices:
     gradient:
         of the gradient of the matrix; None: that of the branch multiplier, which backpropagation brings in.
 
-    Raises ``ValueError`` for exponents that are not real numbers (decimals mean what they print as), and for
+    Raises ``ValueError`` for exponents that are not real numbers (floats are read as in tp.DepthScaling), and for
     unknown optimizers and kinds of decay.
     """
 
@@ -71,7 +71,7 @@ class DepthChoices:
 
 
 def _number(name: str, value: Any) -> sp.Expr:
-    power = exact(name, value)
+    power = exponent(name, value)
     if not power.is_number:
         raise ValueError(f"{name}: {value} given; allowed is a real number, as a power of L")
     return power

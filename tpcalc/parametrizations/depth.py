@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
+from typing import Any
 
 import sympy as sp
 
-from .._checks import exact
+from .._checks import exact, exponent, positive_number, real_number, short
 
 
 @dataclass(frozen=True)
@@ -17,21 +19,26 @@ class DepthScaling:
     Parameters
     ----------
     alpha, gamma:
-        real numbers (floats are read as the decimals they print as: 0.1 is 1/10) or real sympy
-        expressions, for symbolic work.
+        real numbers, or real sympy expressions for symbolic work. A float is read as the fraction of least denominator
+        within 2^-52, so that 2/3 and 1 - 2/3 add up to 1; text as ``fractions.Fraction`` reads it, so that "1/2" is
+        1/2 and "0.6667" is not 2/3. ``repr`` shows what was read.
     branch:
-        the constant in front of the branch multiplier (paper B's ``a``).
+        the constant in front of the branch multiplier (paper B's ``a``), of either sign, not 0: updates are those of
+        the gradient divided by the multiplier's size, and keep its sign, so that a step goes downhill.
     base_depth:
         the depth at which the multipliers are ``branch`` and 1.
 
     Raises
     ------
     ValueError
-        for exponents that are not real and finite, a branch constant that is not finite, a base
-        depth that is not positive.
+        for exponents that are not real and finite, a branch constant that is 0 or not finite, a base depth that is not
+        positive.
 
     Source: paper B, section 4 and Definition 4.1; plain SGD realises the update size with the
     learning rate ``eta L^(alpha - gamma)``, because its gradient already carries the multiplier.
+
+    >>> DepthScaling(2 / 3, "1/3")
+    DepthScaling(alpha=2/3, gamma=1/3, branch=1.0, base_depth=1)
     """
 
     alpha: sp.Expr = sp.Rational(1, 2)
@@ -40,13 +47,14 @@ class DepthScaling:
     base_depth: float = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "alpha", exact("alpha", self.alpha))
-        object.__setattr__(self, "gamma", exact("gamma", self.gamma))
+        object.__setattr__(self, "alpha", exponent("alpha", self.alpha))
+        object.__setattr__(self, "gamma", exponent("gamma", self.gamma))
+        if real_number("branch", self.branch) == 0:
+            raise ValueError(f"branch: {self.branch!r} given; allowed is a finite number other than 0: a branch that "
+                             "is multiplied by 0 has no gradient, and the network nothing to train")
+        positive_number("base_depth", self.base_depth)
         for name in ("branch", "base_depth"):
-            if not math.isfinite(float(getattr(self, name))):
-                raise ValueError(f"{name}: {getattr(self, name)!r} given; allowed is a finite number")
-        if float(self.base_depth) <= 0:
-            raise ValueError(f"base_depth: {self.base_depth!r} given; allowed is a positive number")
+            object.__setattr__(self, name, _number(name, getattr(self, name)))
 
     @property
     def is_numeric(self) -> bool:
@@ -56,15 +64,31 @@ class DepthScaling:
         if not self.is_numeric:
             raise ValueError(f"alpha = {self.alpha}, gamma = {self.gamma} given; numbers are needed to evaluate")
 
+    @property
+    def sign(self) -> int:
+        """That of the branch multiplier, 1 or -1, which gradients carry."""
+        return 1 if float(self.branch) > 0 else -1
+
     def multiplier(self, depth: int) -> float:
         """eps, the factor of a branch at this depth."""
-        self._require_numbers()
-        return float(self.branch) * (depth / float(self.base_depth)) ** -float(self.alpha)
+        return float(self.branch) * self._power("alpha", depth)
 
     def update_size(self, depth: int) -> float:
         """g, the size of one weight update at this depth (times the optimizer's learning rate)."""
+        return self._power("gamma", depth)
+
+    def update_factor(self, depth: int) -> float:
+        """g with the sign of eps: what the gradient in a block's output, times the learning rate, moves weights by."""
+        return self.sign * self.update_size(depth)
+
+    def _power(self, name: str, depth: int) -> float:
+        """(L / base_depth)^-(alpha or gamma), which must be a float with all its digits."""
         self._require_numbers()
-        return (depth / float(self.base_depth)) ** -float(self.gamma)
+        power = -float(getattr(self, name)) * math.log(depth / float(self.base_depth))
+        if not abs(power) < -math.log(sys.float_info.min):
+            raise ValueError(f"{name}: {short(getattr(self, name))} given at depth {depth}; (L / base_depth)^-{name} "
+                             "is beyond what floats hold, allowed are exponents with which it is not")
+        return float((depth / float(self.base_depth)) ** -float(getattr(self, name)))
 
     @property
     def noise_exponent(self) -> sp.Expr:
@@ -79,9 +103,29 @@ class DepthScaling:
     @property
     def noise_constant(self) -> float:
         """L eps^2 without its power of L."""
-        return (float(self.branch) * float(self.base_depth) ** float(self.alpha)) ** 2
+        return self._constant(2, 2 * self.alpha)
 
     @property
     def drift_constant(self) -> float:
-        """L eps g without its power of L."""
-        return float(self.branch) * float(self.base_depth) ** float(self.alpha + self.gamma)
+        """L |eps| g without its power of L: eps and the gradient have one sign."""
+        return self._constant(1, self.alpha + self.gamma)
+
+    def _constant(self, factors: int, power: sp.Expr) -> float:
+        value = abs(float(self.branch)) ** factors * _power(float(self.base_depth), float(power))
+        if not (math.isfinite(value) and value >= sys.float_info.min):
+            raise ValueError(f"branch, base_depth: {self.branch!r}, {self.base_depth!r} given; branch^{factors} "
+                             f"base_depth^({short(power)}) is beyond what floats hold")
+        return value
+
+
+def _power(base: float, power: float) -> float:
+    """base to a power; infinite where floats end."""
+    try:
+        return float(base**power)
+    except OverflowError:
+        return math.inf
+
+
+def _number(name: str, value: Any) -> Any:
+    """Text as the exact number it spells, anything else as it is."""
+    return exact(name, value) if isinstance(value, str) else value

@@ -6,6 +6,7 @@ from typing import Any, Callable
 
 import sympy as sp
 from sympy.calculus.singularities import singularities
+from sympy.core.function import AppliedUndef
 
 _H = sp.Symbol("h", real=True)
 UNREAL = (sp.I, sp.zoo, sp.nan, sp.oo, -sp.oo)
@@ -25,6 +26,9 @@ def activation(phi: Any) -> Callable[[sp.Expr], sp.Expr]:
     if not isinstance(expression, sp.Expr) or len(expression.free_symbols) != 1:
         raise ValueError(f"phi: {phi!r} given; allowed are {', '.join(map(repr, NAMED))} or a sympy expression in one "
                          "symbol")
+    unknown = expression.atoms(AppliedUndef)
+    if unknown:
+        raise ValueError(f"phi: {expression} given; {unknown.pop()} has no definition, allowed are functions that have")
     if expression.has(*UNREAL):
         raise ValueError(f"phi: {expression} given; allowed are functions with real values")
     symbol, = expression.free_symbols

@@ -6,7 +6,7 @@ from typing import Any
 
 import sympy as sp
 
-from .._checks import exact
+from .._checks import exact, flag, short
 from ..parametrizations import DepthScaling
 from .algebra import multiplied_out
 from .backprop import backpropagate
@@ -17,6 +17,7 @@ from .networks import ResNet
 from .program import Assign, Loop, Program, Statement
 from .updates import OPTIMIZERS, Optimizer, Trainable, rates, start, title, update
 
+MOST = 10**5   # outputs of a program that is written out
 UNIT = sp.Symbol("eps", positive=True)  # the branch multiplier, while the backward pass is derived
 
 
@@ -38,6 +39,7 @@ def program(net: ResNet, opt: Optimizer, scale: DepthScaling, batch: bool = Fals
         if not isinstance(value, allowed):
             names = " or ".join(f"tp.{kind.__name__}" for kind in allowed)
             raise ValueError(f"{name}: {value!r} given; allowed is a {names}")
+    batch = flag("batch", batch)
     _require_sizes(batch, d_in, d_out, probes)
     base = exact("base_depth", scale.base_depth)
     eps = exact("branch", scale.branch) * (L / base) ** -scale.alpha
@@ -67,10 +69,12 @@ def program(net: ResNet, opt: Optimizer, scale: DepthScaling, batch: bool = Fals
         Loop(l, L, sp.Integer(1), behind, descending=True)]
 
     def mean(expression: sp.Expr) -> sp.Expr:
+        """Over the batch."""
         return sp.Sum(expression, (i, 0, BATCH - 1)) / BATCH if batch else expression
 
     gradients = _per_matrix(back.gradients)
-    matrices = [Trainable(_family(matrix), (l,), mean(outer), g) for matrix, outer in gradients.items()]
+    # a block's output enters the stream times eps, once: that much of a gradient is kept out of it, but for its sign
+    matrices = [Trainable(_family(matrix), (l,), mean(scale.sign * outer), g) for matrix, outer in gradients.items()]
     reading = Trainable(U, into, mean(given * dx[(*sample, 0)]), sp.Integer(1))
     writing = Trainable(nV, out, mean(signal * x[(*sample, L)]), sp.Integer(1))
     before: list[Statement] = []
@@ -98,6 +102,8 @@ def _require_sizes(batch: bool, d_in: int, d_out: int, probes: int) -> None:
     for name, size, least in (("d_in", d_in, 1), ("d_out", d_out, 1), ("probes", probes, 0)):
         if isinstance(size, bool) or not isinstance(size, int) or size < least:
             raise ValueError(f"{name}: {size!r} given; allowed is a whole number of at least {least}")
+        if size > MOST:
+            raise ValueError(f"{name}: {short(size)} given; a program has a statement for each, allowed are {MOST}")
     if probes and not batch:
         raise ValueError(f"probes: {probes} given with batch=False; allowed are probes beside a batch (of 1, too)")
 

@@ -68,6 +68,8 @@ class Adam:
         for name, below_one in (("beta1", True), ("beta2", True), ("eps", False), ("weight_decay", False)):
             given = getattr(self, name)
             value = exact(name, given)
+            if isinstance(given, str):
+                object.__setattr__(self, name, value)
             if value.is_number and (value < 0 or below_one and value >= 1):
                 raise ValueError(f"{name}: {given!r} given; allowed is a number of at least 0"
                                  + (" and less than 1" if below_one else ""))

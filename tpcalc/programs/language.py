@@ -8,11 +8,13 @@ Indices (training step, layer) are integer sympy expressions; families are writt
 
 from __future__ import annotations
 
+import keyword
 from typing import Any
 
 import sympy as sp
 from sympy.core.symbol import Str
 
+from .._checks import symbolic
 from .._text import ProductText
 from .algebra import multiplied_out
 
@@ -33,7 +35,7 @@ class Member(sp.Expr):
 
     def at(self, *indices: Any) -> "Member":
         """The member of the same family at other indices."""
-        return self.func(*self.args[:3], *map(sp.sympify, indices))
+        return self.func(*self.args[:3], *map(symbolic, indices))
 
     def same_family(self, other: sp.Basic) -> bool:
         return isinstance(other, type(self)) and self.args[:3] == other.args[:3]
@@ -72,11 +74,13 @@ class Family:
     """
 
     def __init__(self, kind: type[Member], name: str, latex: str | None = None, layered: bool = False) -> None:
+        if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+            raise ValueError(f"name: {name!r} given; allowed is an identifier, as names go into generated source")
         self.kind, self.name, self.latex, self.layered = kind, name, latex or name, layered
 
     def __getitem__(self, indices: Any) -> Any:
         indices = indices if isinstance(indices, tuple) else (indices,)
-        return self.kind(Str(self.name), Str(self.latex), sp.Integer(int(self.layered)), *map(sp.sympify, indices))
+        return self.kind(Str(self.name), Str(self.latex), sp.Integer(int(self.layered)), *map(symbolic, indices))
 
     def __call__(self) -> Any:
         """The only member of a family without indices."""
@@ -91,7 +95,7 @@ class Transpose(sp.Expr):
     def __new__(cls, matrix: Any) -> sp.Expr:
         if isinstance(matrix, Transpose):
             return matrix.args[0]
-        return super().__new__(cls, sp.sympify(matrix))
+        return super().__new__(cls, symbolic(matrix))
 
     def _sympystr(self, printer: Any) -> str:
         return _parenthesized(printer, self.args[0]) + ".T"
@@ -111,7 +115,7 @@ class MatVec(sp.Expr):
     is_real = True
 
     def __new__(cls, matrix: Any, vector: Any) -> sp.Expr:
-        return super().__new__(cls, sp.sympify(matrix), sp.sympify(vector))
+        return super().__new__(cls, symbolic(matrix), symbolic(vector))
 
     matrix = property(lambda self: self.args[0])
     vector = property(lambda self: self.args[1])
@@ -132,7 +136,7 @@ class Outer(sp.Expr):
     is_commutative = True
 
     def __new__(cls, left: Any, right: Any) -> sp.Expr:
-        return super().__new__(cls, sp.sympify(left), sp.sympify(right))
+        return super().__new__(cls, symbolic(left), symbolic(right))
 
     left = property(lambda self: self.args[0])
     right = property(lambda self: self.args[1])
@@ -157,7 +161,7 @@ class NonlinearOuter(sp.Expr):
     body = property(lambda self: self.args[0])
 
     def __new__(cls, body: Any) -> sp.Expr:
-        body = sp.sympify(body)
+        body = symbolic(body)
         if not body.atoms(Outer):
             raise TypeError(f"{body}: a nonlinear outer product needs an outer product")
         return body if _is_linear_in_outers(body) else super().__new__(cls, body)
@@ -197,7 +201,7 @@ class Moment(sp.Expr):
     is_real = True
 
     def __new__(cls, body: Any) -> sp.Expr:
-        body = sp.sympify(body)
+        body = symbolic(body)
         if kind(body) == "matrix":
             raise TypeError(f"mean({body}): the average of a matrix has no limit of its own")
         factors = sp.Mul.make_args(body)
@@ -228,7 +232,7 @@ class LossDerivative(sp.Expr):
     is_real = True
 
     def __new__(cls, *args: Any) -> sp.Expr:
-        return super().__new__(cls, *map(sp.sympify, args))
+        return super().__new__(cls, *map(symbolic, args))
 
     def _sympystr(self, printer: Any) -> str:
         return "loss'[%s](%s)" % (", ".join(map(printer.doprint, self.args[1:])), self._outputs(printer, "..."))

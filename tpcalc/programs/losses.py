@@ -9,6 +9,9 @@ import numpy as np
 from scipy.special import expit, logsumexp, softmax
 
 
+UNIT = 1e-6  # what probabilities may miss 1 by: they are often float32
+
+
 class Loss(Protocol):
     """Anything with these two; ``f`` and ``y`` have shape (batch, d_out)."""
 
@@ -34,6 +37,13 @@ class SquaredLoss:
 class LogisticLoss:
     """sum_k log(1 + exp(-y_k f_k)), for labels y_k of -1 and 1."""
 
+    def require(self, y: np.ndarray) -> None:
+        """Raise ``ValueError`` for targets that are no such labels."""
+        other = y[(y != 1) & (y != -1)]
+        if other.size:
+            raise ValueError(f"targets: {other[0]} given with loss='logistic'; allowed are the labels -1 and 1 "
+                             "(labels of 0 and 1 are 2 y - 1)")
+
     def value(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.sum(np.logaddexp(0.0, -y * f), axis=-1)
 
@@ -45,6 +55,17 @@ class LogisticLoss:
 class SoftmaxLoss:
     """Cross-entropy of softmax(f) with the probabilities y: log sum_k exp(f_k) sum_k y_k - y . f."""
 
+    def require(self, y: np.ndarray) -> None:
+        """Raise ``ValueError`` for targets that are no distributions over two classes or more."""
+        if y.shape[-1] < 2:
+            raise ValueError(f"targets: {y.shape[-1]} output given with loss='softmax', which is then 0 whatever the "
+                             "output; allowed are probabilities of 2 classes or more, or loss='logistic'")
+        total = np.sum(y, axis=-1)
+        bad = (np.min(y, axis=-1) < 0) | (np.abs(total - 1) > UNIT)
+        if np.any(bad):
+            raise ValueError(f"targets: {y[bad][0].tolist()} given with loss='softmax'; allowed are probabilities: "
+                             "numbers of at least 0 that add up to 1, such as one-hot rows")
+
     def value(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
         return logsumexp(f, axis=-1) * np.sum(y, axis=-1) - np.sum(y * f, axis=-1)
 
@@ -53,6 +74,34 @@ class SoftmaxLoss:
 
 
 NAMED: dict[str, Loss] = {"mse": SquaredLoss(), "logistic": LogisticLoss(), "softmax": SoftmaxLoss()}
+
+
+def derivative(loss: Loss, f: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """chi, shape (batch, d_out); raises ``ValueError`` for a loss whose derivative has other shapes or is not real."""
+    return _real("derivative", loss.derivative(f, y), y.shape)
+
+
+def values(loss: Loss, f: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Losses of the inputs of a step, shape (batch,); raises ``ValueError`` as ``derivative`` does."""
+    return _real("value", loss.value(f, y), y.shape[:1])
+
+
+def _real(method: str, found: Any, shape: tuple[int, ...]) -> np.ndarray:
+    array = np.asarray(found)
+    if array.shape != shape or array.dtype.kind not in "fiu":
+        raise ValueError(f"loss: its {method}(f, y) has shape {array.shape} and type {array.dtype}; allowed are real "
+                         f"numbers of shape {shape}")
+    return np.asarray(array, dtype=np.float64)
+
+
+def require(loss: Loss, y: np.ndarray) -> None:
+    """Raise ``ValueError`` where targets (steps, batch, d_out) do not follow the loss's convention, and where the loss
+    returns what is no loss: at outputs 0, those that training of infinite width starts from."""
+    if isinstance(loss, (LogisticLoss, SoftmaxLoss)):
+        loss.require(y)
+    with np.errstate(all="ignore"):
+        for method in (values, derivative):
+            method(loss, np.zeros_like(y[0]), y[0].copy())
 
 
 def resolve(loss: Any) -> Loss:

@@ -14,6 +14,7 @@ from .indices import l, t
 from .language import Mat, MatVec, Vec
 from .program import Assign
 
+MOST = 256  # matrices of a block
 STREAM = vector("x")[t, l - 1]  # what a block acts on
 
 
@@ -58,6 +59,8 @@ class ResNet:
         if not isinstance(self.train_ends, bool):
             raise ValueError(f"train_ends: {self.train_ends!r} given; allowed are False and True")
         positive_integer("matrices", self.matrices)
+        if self.matrices > MOST:
+            raise ValueError(f"matrices: {self.matrices} given; every one is a statement, allowed are at most {MOST}")
         if self.matrices != 2 and self.block != "mlp":
             raise ValueError(f"matrices: {self.matrices} given with block={self.block!r}; it belongs to block='mlp'")
         self._written()

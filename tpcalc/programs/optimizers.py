@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Sequence
 
 import numpy as np
 
-from .._checks import learning_rate, nonnegative_number, schedule
+from .._checks import flag, learning_rate, memory, nonnegative_number, real_number, schedule
 
 
 @dataclass(frozen=True)
@@ -30,8 +29,8 @@ class SGD:
     in width muP is ``lr L^(alpha - gamma)``, a physical decay ``weight_decay L^(gamma - alpha)``. Source: paper
     B, Definition 4.1.
 
-    Raises ``ValueError`` for numbers that are not finite, negative momentum or decay, and Nesterov's without
-    momentum or with dampening.
+    Raises ``ValueError`` for numbers that are not real and finite, negative momentum or decay, flags that are
+    neither True nor False, and Nesterov's without momentum or with dampening.
     """
 
     lr: float | Sequence[float] = 1.0
@@ -45,8 +44,9 @@ class SGD:
         object.__setattr__(self, "lr", learning_rate("lr", self.lr))
         for name in ("momentum", "weight_decay"):
             object.__setattr__(self, name, nonnegative_number(name, getattr(self, name)))
-        if not math.isfinite(float(self.dampening)):
-            raise ValueError(f"dampening: {self.dampening!r} given; allowed is a finite number")
+        object.__setattr__(self, "dampening", real_number("dampening", self.dampening))
+        for name in ("nesterov", "decoupled"):
+            object.__setattr__(self, name, flag(name, getattr(self, name)))
         if self.nesterov and (self.momentum == 0 or self.dampening != 0):
             raise ValueError(f"nesterov: given with momentum {self.momentum} and dampening {self.dampening}; it needs "
                              "a momentum and no dampening")
@@ -58,8 +58,10 @@ class SGD:
     def memory(self, steps: int) -> tuple[np.ndarray, np.ndarray]:
         """(rho, w) of W_t = rho_t W_0 - g sum_(s < t) w_ts grad_s, shapes (steps,) and (steps, steps).
 
-        Found by running the optimizer on formal vectors: coordinates over (W_0, g grad_0, g grad_1, ...).
+        Found by running the optimizer on formal vectors: coordinates over (W_0, g grad_0, g grad_1, ...). Raises
+        ``MemoryError`` where steps^2 numbers cannot fit.
         """
+        memory(24.0 * steps**2, f"what {steps} steps remember of each other", "take fewer steps")
         weights, buffer = np.zeros(steps + 1), np.zeros(steps + 1)
         weights[0] = 1.0
         history = np.zeros((steps, steps + 1))

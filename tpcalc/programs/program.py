@@ -267,7 +267,7 @@ def _check_symbols(program: Program) -> None:
                 walk(statement.body)
             else:
                 place, read = f"{statement.target} := {statement.value}", (statement.target, statement.value)
-            for symbol in sorted(set().union(*(sp.sympify(e).free_symbols for e in read)), key=str):
+            for symbol in sorted(set().union(*(symbolic(e).free_symbols for e in read)), key=str):
                 if known.get(str(symbol), symbol) != symbol:
                     raise ValueError(f"program {program.name}: {place} has a symbol {symbol} that is not the size or "
                                      f"index {symbol} of the program: their assumptions differ; allowed is one symbol "

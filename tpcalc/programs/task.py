@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._checks import finite_array
-from .losses import Loss, resolve
+from .losses import Loss, require, resolve, values
 
 
 class Task:
@@ -26,7 +26,8 @@ class Task:
     probes:
         shape (m, d_in): held-out inputs, predicted before every update and never trained on.
 
-    Raises ``ValueError`` for NaN or infinite data and for shapes that do not fit each other.
+    Raises ``ValueError`` for data that is complex, NaN or infinite, for shapes that do not fit each other, targets that
+    do not follow the convention of a named loss, and losses that return other shapes or what is not real.
     """
 
     inputs: np.ndarray
@@ -41,9 +42,12 @@ class Task:
             raise ValueError(f"inputs of {self.inputs.shape[0]} steps of {self.inputs.shape[1]} and targets of "
                              f"{self.targets.shape[0]} steps of {self.targets.shape[1]} given; they must be as many")
         self.loss = resolve(loss)
+        require(self.loss, self.targets)
         self.probes = None if probes is None else finite_array("probes", probes)
-        if self.probes is not None and (self.probes.ndim != 2 or self.probes.shape[1] != self.d_in):
-            raise ValueError(f"probes: shape {self.probes.shape} given; allowed is (m, {self.d_in})")
+        if self.probes is not None and (self.probes.ndim != 2 or self.probes.shape[1] != self.d_in
+                                        or not len(self.probes)):
+            raise ValueError(f"probes: shape {self.probes.shape} given; allowed is (m, {self.d_in})"
+                             + ("" if len(self.probes) else " with m of at least 1, or None"))
 
     steps = property(lambda self: self.inputs.shape[0])
     batch = property(lambda self: self.inputs.shape[1])
@@ -52,7 +56,7 @@ class Task:
 
     def losses(self, outputs: np.ndarray) -> np.ndarray:
         """Mean loss over the batch at every step, shape (steps,), of outputs (steps, batch, d_out)."""
-        return np.array([np.mean(self.loss.value(f, y)) for f, y in zip(outputs, self.targets)])
+        return np.array([np.mean(values(self.loss, f, y)) for f, y in zip(outputs, self.targets)])
 
     def __repr__(self) -> str:
         return f"Task(steps={self.steps}, batch={self.batch}, d_in={self.d_in}, d_out={self.d_out})"

@@ -7,6 +7,8 @@ import math
 from fractions import Fraction
 from typing import Any, Callable, TypeVar
 
+from .._numbers import from_text
+
 Value = TypeVar("Value")
 
 
@@ -29,7 +31,14 @@ def argument(allowed: str) -> Callable[[Callable[[str], Value]], Callable[[str],
 @argument("an exact number such as 1/2, 0.75 or -1")
 def exact_number(text: str) -> Fraction:
     """A rational; decimals mean what they print as."""
-    return Fraction(text)
+    return from_text(text)
+
+
+@argument("a power of L: an exact number such as 1/2, 0.75 or -1")
+def power(text: str) -> Fraction | float:
+    """A rational; decimals as floats, of which an audit asks whether they are powers."""
+    number = from_text(text)
+    return number if set("+-/0123456789") >= set(text.strip()) else float(number)
 
 
 @argument("a whole number of at least 1")
@@ -66,10 +75,10 @@ def growing(text: str) -> tuple[int, ...]:
     return tuple(values)
 
 
-@argument("a finite number, or one a step with commas, such as 1,0.5,0.25")
+@argument("a finite number such as 0.5 or 1/2, or one a step with commas, such as 1,0.5,0.25")
 def rates(text: str) -> tuple[float, ...]:
     """Learning rates: one for all steps, or one a step."""
-    values = tuple(float(part) for part in text.split(","))
+    values = tuple(float(from_text(part)) for part in text.split(","))
     if not all(map(math.isfinite, values)):
         raise ValueError(text)
     return values

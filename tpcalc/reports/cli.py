@@ -13,7 +13,8 @@ from fractions import Fraction
 from typing import Sequence
 
 from ..errors import Divergence, MissingExtra
-from .arguments import OneLineParser, exact_number, growing, join_negative, nonnegative, one_line, positive, rates, size
+from .arguments import (
+    OneLineParser, exact_number, growing, join_negative, nonnegative, one_line, positive, power, rates, size)
 from .failures import ReportError
 
 HALF = Fraction(1, 2)
@@ -92,7 +93,7 @@ def _train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--method", default="auto",
                         help="auto, coefficients, reflection (finite depth), collocation (depth oo) or dense (finite "
                              "width)")
-    parser.add_argument("--seed", type=nonnegative, default=0, metavar="N", help="seed of a real network")
+    parser.add_argument("--seed", type=nonnegative, metavar="N", help="seed of a real network; 0 where not given")
     parser.add_argument("--save", metavar="FILE", help="write outputs and losses into a .npz file")
     parser.add_argument("--json", action="store_true", help="print JSON, with all outputs")
 
@@ -112,21 +113,21 @@ def _classify(parser: argparse.ArgumentParser) -> None:
 
 def _audit(parser: argparse.ArgumentParser) -> None:
     given = parser.add_mutually_exclusive_group(required=True)
-    given.add_argument("--branch", type=exact_number, metavar="P", help="branches are multiplied by L^P, such as -1/2")
+    given.add_argument("--branch", type=power, metavar="P", help="branches are multiplied by L^P, such as -1/2")
     given.add_argument("--recipe", metavar="NAME", help="a named recipe, such as completep")
     given.add_argument("--list", action="store_true", help="print all named recipes as a table")
-    parser.add_argument("--lr", type=exact_number, default=Fraction(0), metavar="P",
+    parser.add_argument("--lr", type=power, default=Fraction(0), metavar="P",
                         help="the learning rate of blocks goes like L^P")
     parser.add_argument("--optimizer", default="adam", metavar="NAME", help="sgd, momentum, signsgd, adam or adamw")
     eps = parser.add_mutually_exclusive_group()
-    eps.add_argument("--eps", type=exact_number, default=Fraction(0), metavar="P",
+    eps.add_argument("--eps", type=power, default=Fraction(0), metavar="P",
                      help="Adam's eps goes like L^P; 0 where it is not scaled")
     eps.add_argument("--no-eps", action="store_true", help="Adam's eps is negligible")
-    parser.add_argument("--init", type=exact_number, default=Fraction(0), metavar="P",
+    parser.add_argument("--init", type=power, default=Fraction(0), metavar="P",
                         help="initial weights of blocks go like L^P")
-    parser.add_argument("--weight-decay", type=exact_number, metavar="P",
+    parser.add_argument("--weight-decay", type=power, metavar="P",
                         help="weight decay goes like L^P; none if not given")
-    parser.add_argument("--gradient", type=exact_number, metavar="P",
+    parser.add_argument("--gradient", type=power, metavar="P",
                         help="gradients go like L^P; like the branches if not given")
     parser.add_argument("--coupled", action="store_true", help="weight decay is added to the gradient")
     parser.add_argument("--independent", action="store_true", help="weight decay is not multiplied by the learning "

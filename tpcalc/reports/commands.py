@@ -66,6 +66,7 @@ def train(args: argparse.Namespace) -> int:
                      "error_estimate": run.error_estimate, "notes": run.notes, "losses": run.losses,
                      "accuracies": shares, "outputs": run.outputs})
         return 0
+    print(f"alpha = {setup.alpha}, gamma = {setup.gamma}, learning rate {', '.join(f'{r:g}' for r in setup.lr)}")
     print(f"method {run.method}, depth {depth}, width {width}; outputs are off by about {run.error_estimate:.1e}")
     for note in run.notes:
         print(f"note: {note}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Callable
 
@@ -27,7 +28,7 @@ def require_extra() -> None:
     """Raise ``MissingExtra`` before the work where a package that writes reports is not installed."""
     for module, package in (("jinja2", "jinja2"), ("latex2mathml", "latex2mathml"), ("matplotlib", "matplotlib")):
         try:
-            __import__(module)
+            import_module(module)
         except ImportError:
             raise MissingExtra(package, "report", "tpcalc report") from None
 

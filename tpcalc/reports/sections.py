@@ -198,7 +198,7 @@ def _reproduce(results: Results) -> list[Block]:
 
 
 def _power(exponent: sp.Expr) -> str:
-    return sp.latex(sp.Symbol("L")**sp.nsimplify(exponent)) if exponent != 0 else "L^{0}"
+    return sp.latex(sp.Symbol("L")**exponent) if exponent != 0 else "L^{0}"
 
 
 def _fate(exponent: sp.Expr) -> str:

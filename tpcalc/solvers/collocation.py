@@ -28,13 +28,12 @@ from .collocation_row import Near, PackedSide, carry, spanned
 from .element import LARGEST, Element, Side, Solved
 from .medium import Rows
 from .mesh import Mesh, halving, reference
-from .training import Trace, ends_memory, rows_per_step, train_rows, update_kernel
+from .training import Trace, ends_memory, moved_by_update, require_known, rows_per_step, train_rows, update_kernel
 
 ROUND_OFF = 4 * np.finfo(np.float64).eps
 COARSE, FINE = 18, 20  # nodes of an element in the two resolutions that are compared
 MOST_ELEMENTS = 1024
 SMOOTH = 1e-8          # tails so small that an error which shorter elements leave is round-off
-UNKNOWN = 0.1          # an estimate of this part of the outputs: not one digit is known, nothing was found
 SHORTEST = 2.0**-40    # a piece of layer time that is not worth halving
 AnySide = Union[Side, PackedSide]
 
@@ -256,7 +255,7 @@ class Limit(NamedTuple):
 def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples: str, tolerance: float = 1e-12,
                 after_step: Callable[[int], None] = lambda t: None, block: BlockKernels = LinearBlock(),
                 train_ends: bool = False) -> Limit:
-    """Train at infinite width and depth until the outputs are known to ``tolerance`` times max(1, |f|).
+    """Train at infinite width and depth until the outputs are known to ``tolerance`` times the scale of f.
 
     noise, drift: the constants of ``CollocationMedium``; samples: "plain" or "effective"; after_step is
     called after every training step of every attempt. Two resolutions of one mesh are compared; twice their
@@ -265,12 +264,14 @@ def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples:
     step are not resolved: at large learning rates toward the ends of the network, where layers are thin.
 
     Raises ``MemoryError`` where a mesh cannot fit, and ``Divergence``, naming step and layer time, where values
-    are not finite or MOST_ELEMENTS elements do not resolve the solution; and where round-off leaves no digit of it.
+    are not finite or MOST_ELEMENTS elements do not resolve the solution, and where the estimate is more than a tenth of
+    the scale of f, which is ``Trace.scale``.
     """
     b, fewer = rows_per_step(task, samples), "fewer steps, a smaller batch or a smaller learning rate fit"
     mesh = Mesh.uniform(1, COARSE)
     _checks.memory(8 * 12.0 * len(mesh.times) * (b * task.steps)**2, "one element of layer time", fewer)
     rho, w = optimizer.memory(task.steps)
+    unit = moved_by_update(task, w, drift, train_ends)
     w, rho = update_kernel(w, task, samples), np.repeat(rho, b)
     packed = b == 1 and block.is_linear
 
@@ -280,7 +281,7 @@ def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples:
         _checks.memory(8 * kept * len(rho)**2, f"{mesh.elements} elements of layer time", fewer)
         medium = CollocationMedium(mesh, b, noise, drift, rho, w, block, guess, packed)
         with np.errstate(over="ignore", invalid="ignore"):
-            return train_rows(task, medium, samples, after_step, ends_memory(train_ends, rho, w)), medium
+            return train_rows(task, medium, samples, after_step, ends_memory(train_ends, rho, w), unit), medium
 
     step: int | None
     best = np.inf
@@ -302,27 +303,30 @@ def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples:
             if error <= max(tolerance * size, 2 * round_off):
                 return Limit(trace, medium, error)
             if np.max(tails) <= ROUND_OFF or settled:
-                if not error <= UNKNOWN * size:
-                    raise Divergence(f"the infinite-depth limit is lost in round-off: outputs of size {size:.2g} are "
-                                     f"known to {error:.1e} only, and shorter elements do not help; a smaller "
-                                     "learning rate may")
+                require_known(error, size, "the infinite-depth limit is lost in round-off",
+                              "shorter elements do not help, a smaller learning rate may")
                 return Limit(trace, medium, error)
             best = min(best, error)
-            cause, step, layer = f"outputs known to {error:.1e} only", None, None
-            mesh = mesh.bisect(tails >= 0.01 * np.max(tails))
+            longer, mesh = mesh, mesh.bisect(tails >= 0.01 * np.max(tails))
+            if mesh.elements > MOST_ELEMENTS or np.min(mesh.lengths) < SHORTEST:
+                require_known(error, size, f"the infinite-depth limit is not resolved by {longer.elements} elements of "
+                              "layer time", "a smaller learning rate may help")
+                return Limit(trace, medium, error)
         if mesh.elements > MOST_ELEMENTS or np.min(mesh.lengths) < SHORTEST:
             raise Divergence(f"the infinite-depth limit is not resolved by {MOST_ELEMENTS} elements of layer time "
                              f"({cause}); a smaller learning rate may help", step=step, layer=layer)
 
 
 def _compare(coarse: Trace, fine: Trace, conserved: bool) -> tuple[float, float, float]:
-    """(max(1, |f|), error of the finer outputs, what of it is the round-off of sums). conserved: whether <x delta> is
-    the same at every layer time, as for linear blocks, (I + W) x . delta = x . (I + W^T) delta; other blocks are not
+    """(the scale of f, error of the finer outputs, what of it is the round-off of sums).
+
+    conserved: whether <x delta> is the same at every layer time, as for linear blocks, (I + W) x . delta =
+    x . (I + W^T) delta; other blocks are not
     their Jacobian times x."""
     pairs = [(coarse.outputs, fine.outputs)]
     if coarse.probe_outputs is not None and fine.probe_outputs is not None:
         pairs.append((coarse.probe_outputs, fine.probe_outputs))
-    size = max(1.0, *(float(np.max(np.abs(b), initial=0.0)) for _, b in pairs))
+    size = fine.scale
     difference = max(float(np.max(np.abs(a - b), initial=0.0)) for a, b in pairs)
     round_off = 16 * np.finfo(np.float64).eps * size * len(fine.outputs)
     return size, 2 * (difference + (fine.mismatch if conserved else 0.0)) + round_off, round_off

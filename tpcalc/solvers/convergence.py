@@ -113,6 +113,8 @@ def convergence(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depths: 
     finite depth blows up. Source: paper B, Proposition D.2
     [tensor_programs_vi/proposition_d2] and Theorem D.3 (for L = 2^k).
     """
+    _checks.with_methods("executor", executor, ("submit", "map"), "an executor as of concurrent.futures")
+    _checks.with_methods("progress", progress, ("__call__",), "a function")
     sizes = [_checks.positive_integer("depths", depth) for depth in depths]
     if len(sizes) < 2 or any(b <= a for a, b in zip(sizes, sizes[1:])):  # type: ignore[operator]
         raise ValueError(f"depths: {list(depths)} given; allowed are two or more growing depths")

@@ -82,13 +82,14 @@ class MediumDetails:
     inputs: np.ndarray   # (N, d_in)
     signal: np.ndarray   # (N, d_out), delta^L = signal . nV_t
     train_ends: bool = False
+    sign: int = 1        # of the branch multiplier
 
     def covariance(self, forward: bool, layer_times: np.ndarray) -> np.ndarray:
         return covariances.at_times(self.medium, forward, layer_times)
 
     @cached_property
     def _pairs(self) -> two_point.TwoPoint:
-        return two_point.TwoPoint(self.medium, self.inputs, self.signal, self.train_ends)
+        return two_point.TwoPoint(self.medium, self.inputs, self.signal, self.train_ends, self.sign)
 
     def gamma(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
         return self._pairs.gamma(row_t, row_s, a, b, p, q)

@@ -15,10 +15,13 @@ Progress = Callable[[int, int], None]
 
 
 class Finished:
-    """Results that JSON can hold, one file each, in a folder; ``None`` keeps them in memory only."""
+    """Results that JSON can hold, one file each, in a folder; ``None`` keeps them in memory only.
 
-    def __init__(self, folder: Path | None) -> None:
-        self._folder, self._known = folder, dict[str, Any]()
+    is_result: what a file holds is taken only where this is true of it; anything else counts as not there.
+    """
+
+    def __init__(self, folder: Path | None, is_result: Callable[[Any], bool] = lambda result: True) -> None:
+        self._folder, self._known, self._is_result = folder, dict[str, Any](), is_result
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
 
@@ -39,7 +42,7 @@ class Finished:
             return False
         try:
             found = json.loads((self._folder / f"{key}.json").read_text(encoding="utf-8"))
-            if found["key"] != key:
+            if found["key"] != key or not self._is_result(found["result"]):
                 return False
             self._known[key] = found["result"]
         except (OSError, ValueError, TypeError, KeyError):

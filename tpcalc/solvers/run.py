@@ -47,7 +47,8 @@ class Run:
     method, depth, width: which reading; None stands for infinity.
     error_estimate: how far the outputs may be off: round-off of the exact readings at finite depth,
         discretisation at infinite depth, the scale of one seed's fluctuation (at initialisation,
-        falling like n^-1/2) for a real network.
+        falling like n^-1/2) for a real network; of particles what holds all outputs with 95% confidence, by
+        Student's distribution of the means of batches (a bias of order 1/samples is not in it).
     notes: what should be known about this result, in words.
     linear: whether blocks are linear ones of one matrix.
     """
@@ -152,10 +153,11 @@ class Run:
         if not isinstance(index, tuple) and self.task.batch > 1:
             raise ValueError(f"{name}: step {index} given; with {self.task.batch} inputs a step it must be (step, "
                              "input)")
-        if not (0 <= step < self.task.steps and 0 <= sample < self.task.batch):
+        whole = all(isinstance(i, (int, np.integer)) and not isinstance(i, bool) for i in (step, sample))
+        if not (whole and 0 <= step < self.task.steps and 0 <= sample < self.task.batch):
             raise ValueError(f"{name}: {index} given; allowed are steps 0..{self.task.steps - 1}, inputs "
                              f"0..{self.task.batch - 1}")
-        return step * self.task.batch + sample
+        return int(step * self.task.batch + sample)
 
 
 def _bit(name: str, value: int) -> int:
@@ -165,6 +167,7 @@ def _bit(name: str, value: int) -> int:
 
 
 def _unit(name: str, value: float) -> float:
-    if not 0 <= value <= 1:
+    time = _checks.real_number(name, value, finite=False)
+    if not 0 <= time <= 1:
         raise ValueError(f"{name}: {value!r} given; allowed is a layer time in [0, 1]")
-    return float(value)
+    return time

@@ -11,6 +11,7 @@ from typing import Any, Callable
 
 import numpy as np
 import sympy as sp
+from scipy.stats import t as student
 
 from ..errors import Divergence
 from ..interpreters import Dense, ProgramRun, run_conditioned, run_particles, run_program
@@ -27,6 +28,7 @@ from .details import DenseDetails, nearest_nodes, or_all_layers
 from .run import Details, Run
 
 Progress = Callable[[int, int], None]
+CONFIDENCE = 0.95  # of the error estimate of particles
 SQUARE = Family(Scal, "square")  # of the features of the first step at the read-out
 
 
@@ -137,7 +139,7 @@ def train_real(job: Job, method: str, width: int, seed: int, dtype: str, times: 
 
 def train_particles(job: Job, samples: int | None, batches: int, seed: int, times: np.ndarray | None,
                     keep: bool, executor: Executor | None, progress: Progress | None) -> Run:
-    """The mean over batches of particles; its error estimate is the largest standard error of an output."""
+    """The mean over batches of particles; its error estimate holds all outputs with ``CONFIDENCE``."""
     def solve(keep: bool) -> Any:
         return placed(lambda: run_particles(job.program(), job.sizes(), job.data(), samples, seed, batches,
                                             job.task.loss, ("x", "dx") if keep else (), executor=executor,
@@ -150,10 +152,21 @@ def train_particles(job: Job, samples: int | None, batches: int, seed: int, time
         known = solution if keep else solve(True)
         return SampledDetails(tuple(_details(job, run, layer_times) for run in known.batches))
 
-    error = float(np.max(solution.error_series("f")))
+    error = joint_error(solution.error_series("f"), batches)
     return Run(job.task, *job.outputs(solution.series("f")), layer_times, "particles", job.depth, None, error,
-               (f"mean of {batches} batches of {solution.samples} particles; the error is the largest standard error",),
+               (f"mean of {batches} batches of {solution.samples} particles; the error holds all outputs with "
+                f"{CONFIDENCE:.0%} confidence",),
                linear=job.net.is_plain, details=details)
+
+
+def joint_error(errors: np.ndarray, batches: int) -> float:
+    """What all means are within, with ``CONFIDENCE``: the largest standard error times a quantile of Student's.
+
+    errors: standard errors, each from the spread of so few batches, which is what Student's distribution is for; the
+    chance to be farther off is divided among the means that are random at all (Bonferroni).
+    """
+    random = max(1, int(np.count_nonzero(errors)))
+    return float(np.max(errors) * student.ppf(1 - (1 - CONFIDENCE) / (2 * random), batches - 1))
 
 
 def _details(job: Job, run: ProgramRun, layer_times: np.ndarray) -> DenseDetails:

@@ -10,8 +10,11 @@ import sympy as sp
 
 from .. import _checks
 from ..interpreters import read_coefficients, read_dense
+from ..interpreters.conditioned import PRECISIONS
+from ..interpreters.dense import require_memory
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
+from ..programs.losses import derivative
 from ..programs.updates import OPTIMIZERS, Optimizer
 from .block_limit import block_limit
 from .blocks import LinearBlock
@@ -23,6 +26,8 @@ from .sampled import Job, train_particles, train_real
 from .training import ends_memory, fewer_rows, rows_per_step, train_rows, update_kernel
 
 METHODS = ("auto", "coefficients", "reflection", "collocation", "particles", "dense", "conditioned")
+READ_BY = {"seed": ("dense", "conditioned", "particles"), "executor": ("particles",), "samples": ("particles",),
+           "batches": ("particles",), "dtype": ("conditioned",)}
 REAL, SAMPLED = ("dense", "conditioned"), ("particles", "conditioned")
 ONLY_ENDS = ("the blocks' updates of size L^-gamma add up to nothing: read-in and read-out learn, between blocks that "
              "stay at initialisation")
@@ -32,9 +37,9 @@ BLOCK_TOLERANCE = 1e-9   # a kink is singular where inputs are collinear: digits
 
 
 def train(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, depth: Any, width: Any = sp.oo,
-          method: str = "auto", seed: int = 0, keep_nodes: Any = None, executor: Executor | None = None,
-          progress: Progress | None = None, samples: int | None = None, batches: int = 8,
-          dtype: str = "float64") -> Run:
+          method: str = "auto", seed: int | None = None, keep_nodes: Any = None, executor: Executor | None = None,
+          progress: Progress | None = None, samples: int | None = None, batches: int | None = None,
+          dtype: str | None = None) -> Run:
     """Train ``net`` on ``task`` at any width and depth.
 
     Parameters
@@ -52,21 +57,23 @@ def train(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, depth: A
         width, ``"conditioned"`` at finite width, which is equal in law to a dense network and needs no n x n matrix.
         At finite width ``"dense"`` runs any network too, with its n x n matrices.
     seed:
-        of a real network, or of particles.
+        of a real network, or of particles; 0 where none is given.
     keep_nodes:
         layer times in [0, 1] at which covariances are wanted, or ``"all"`` (every node l / L, or every
         collocation node): the solution is then held in memory with the run. ``None`` holds nothing;
         asking for a covariance or a coefficient then trains once more, with all nodes.
     executor:
-        runs the batches of particles; other readings run in one piece and leave it alone.
+        any ``concurrent.futures`` executor, for the batches of particles; other readings run in one piece.
     progress:
         called with (steps done, steps) after every training step; with (batches done, batches) of particles, and
         (statements done, statements) of the program of a real network with other blocks or optimizers.
     samples, batches:
         particles in a batch, and independent batches, of which outputs are the mean. By default 4096, or 1024 for
-        updates that average over pairs of particles (tp.Adam, and tp.SignSGD on batches).
+        updates that average over pairs of particles (tp.Adam, and tp.SignSGD on batches), in 8 batches.
     dtype:
-        "float64" or "float32", for ``"conditioned"``.
+        "float64", which it is where none is given, or "float32"; for ``"conditioned"``.
+
+    An option that the method does not read is refused, also where "auto" chose the method.
 
     Returns
     -------
@@ -99,14 +106,19 @@ def train(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, depth: A
     opt.schedule(task.steps)
     _require_numbers(opt)
     scale._require_numbers()
-    if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or seed < 0:
-        raise ValueError(f"seed: {seed!r} given; allowed is a whole number of at least 0")
+    _require_read(method, seed=seed, executor=executor, samples=samples, batches=batches, dtype=dtype)
+    _checks.with_methods("executor", executor, ("submit", "map"), "an executor as of concurrent.futures")
+    _checks.with_methods("progress", progress, ("__call__",), "a function")
+    seed = 0 if seed is None else _checks.whole_number("seed", seed)
+    dtype = "float64" if dtype is None else _checks.choice("dtype", dtype, PRECISIONS)
     times = _layer_times(keep_nodes, layers)
+    if net.norm is not None:
+        _require_inputs(task)
     if from_program and layers is not None:
         job, keep = Job(net, task, opt, scale, layers), keep_nodes is not None
         if n is not None:
             return train_real(job, method, n, seed, dtype, times, keep, progress)
-        return train_particles(job, samples, batches, seed, times, keep, executor, progress)
+        return train_particles(job, samples, 8 if batches is None else batches, seed, times, keep, executor, progress)
     assert isinstance(opt, SGD)
     if method == "dense":
         return _dense(net, task, opt, scale, layers, n, seed, times, keep_nodes, progress)
@@ -115,6 +127,23 @@ def train(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, depth: A
     if method == "reflection":
         return _reflection(net, task, opt, scale, layers, times, keep_nodes, progress)
     return _collocation(net, task, opt, scale, times, keep_nodes, progress)
+
+
+def _require_read(method: str, **options: Any) -> None:
+    """Raise ``ValueError`` for an option that was given and that the method does not read."""
+    for name, value in options.items():
+        if value is not None and method not in READ_BY[name]:
+            raise ValueError(f"{name}: {_checks.short(value)} given; method={method!r} does not read it, allowed is "
+                             f"nothing, or a method that does: {', '.join(map(repr, READ_BY[name]))}")
+
+
+def _require_inputs(task: Task) -> None:
+    """Raise ``ValueError`` for an input of norm 0, which has no direction to be normalised to."""
+    for name, values in (("inputs", task.inputs), ("probes", task.probes)):
+        if values is not None and not np.all(np.any(values, axis=-1)):
+            place = tuple(int(i) for i in np.argwhere(~np.any(values, axis=-1))[0])
+            raise ValueError(f"{name}: an input of norm 0 given, at {place}, with norm='rms', which divides by the "
+                             "root mean square of the stream; allowed are inputs other than 0")
 
 
 def _require_sums_of_outer_products(opt: Optimizer, method: str) -> None:
@@ -148,6 +177,8 @@ def _layer_times(keep_nodes: Any, depth: int | None) -> np.ndarray | None:
     """The layer times of the covariances; None: all nodes."""
     if keep_nodes is None or (isinstance(keep_nodes, str) and keep_nodes == "all"):
         return None
+    if isinstance(keep_nodes, (bool, np.bool_, str)):
+        raise ValueError(f"keep_nodes: {keep_nodes!r} given; allowed are None, 'all' or layer times in [0, 1]")
     times = np.atleast_1d(_checks.finite_array("keep_nodes", keep_nodes))
     if times.ndim != 1 or not len(times) or times.min() < 0 or times.max() > 1:
         raise ValueError(f"keep_nodes: {keep_nodes!r} given; allowed are None, 'all' or layer times in [0, 1]")
@@ -159,6 +190,7 @@ def _dense(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: int | 
     if depth is None or width is None:
         raise ValueError("method: 'dense' given with depth=tp.oo; allowed is a finite depth and width")
 
+    require_memory(task, opt, depth, width, 0 if keep_nodes is None else depth + 1 if times is None else len(times))
     nodes = nearest_nodes(or_all_layers(times, depth), depth)
 
     def solve(keep: bool) -> Any:
@@ -191,18 +223,19 @@ def _coefficients(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth:
 def _reflection(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: int | None,
                 times: np.ndarray | None, keep_nodes: Any, progress: Progress | None) -> Run:
     assert depth is not None
-    rho, w = opt.memory(task.steps)
 
     def solve(samples: str) -> Any:
         b = rows_per_step(task, samples)
         stacks = 5.0 if b == 1 else 10.0  # ten of triangles, or of matrices
         _checks.memory(stacks * 8 * (depth + 1) * (b * task.steps) ** 2, f"method='reflection' at depth {depth}",
                        "fewer steps, a smaller batch or a smaller depth fit")
+        rho, w = opt.memory(task.steps)
         between = np.repeat(rho, b), update_kernel(w, task, samples)
-        physics = scale.multiplier(depth), scale.update_size(depth), *between
+        physics = scale.multiplier(depth), scale.update_factor(depth), *between
         medium = PackedReflectionMedium(depth, *physics) if b == 1 else ReflectionMedium(depth, b, *physics)
         ends = ends_memory(net.train_ends, *between)
-        trace = train_rows(task, medium, samples, _each_step(progress, task), ends)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is a Divergence
+            trace = train_rows(task, medium, samples, _each_step(progress, task), ends)
         return trace, medium.solution() if isinstance(medium, PackedReflectionMedium) else medium
 
     samples = fewer_rows(task) if keep_nodes is None else "plain"
@@ -210,7 +243,8 @@ def _reflection(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: i
     kept = medium if keep_nodes is not None else None
     round_off = max(trace.mismatch, np.finfo(float).eps * float(np.max(np.abs(trace.outputs))))
     return Run(task, trace.outputs, trace.probe_outputs, or_all_layers(times, depth), "reflection", depth, None,
-               round_off, details=lambda: _medium_details(net, task, trace.outputs, kept or solve("plain")[1]))
+               round_off, details=lambda: _medium_details(net, task, scale.sign, trace.outputs,
+                                                          kept or solve("plain")[1]))
 
 
 def _collocation(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, times: np.ndarray | None, keep_nodes: Any,
@@ -228,14 +262,15 @@ def _collocation(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, times: 
     kept = medium if keep_nodes is not None else None
     return Run(task, trace.outputs, trace.probe_outputs, medium.layer_times if times is None else times, "collocation",
                None, None, float(error), notes, linear=linear,
-               details=lambda: _medium_details(net, task, trace.outputs, kept or solve("plain")[1], linear))
+               details=lambda: _medium_details(net, task, scale.sign, trace.outputs, kept or solve("plain")[1], linear))
 
 
 def _each_step(progress: Progress | None, task: Task) -> Callable[[int], None]:
     return (lambda t: None) if progress is None else (lambda t: progress(t + 1, task.steps))
 
 
-def _medium_details(net: ResNet, task: Task, outputs: np.ndarray, medium: Any, linear: bool = True) -> MediumDetails:
-    chi = np.concatenate([task.loss.derivative(f, y) for f, y in zip(outputs, task.targets)])
+def _medium_details(net: ResNet, task: Task, sign: int, outputs: np.ndarray, medium: Any, linear: bool = True
+                    ) -> MediumDetails:
+    chi = np.concatenate([derivative(task.loss, f, y) for f, y in zip(outputs, task.targets)])
     kind = MediumDetails if linear else BlockDetails
-    return kind(medium, task.inputs.reshape(-1, task.d_in), chi, net.train_ends)
+    return kind(medium, task.inputs.reshape(-1, task.d_in), chi, net.train_ends, sign)

@@ -14,8 +14,12 @@ import numpy as np
 
 from ..errors import Divergence
 from ..programs import Task
+from ..programs.losses import derivative
 from .ends import End, EndsMemory
 from .medium import Medium
+
+
+UNKNOWN = 0.1  # an estimate of this part of the outputs: not one digit is known, nothing was found
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,7 @@ class Trace:
     outputs: np.ndarray
     probe_outputs: np.ndarray | None
     mismatch: float
+    scale: float = 0.0   # of f: the largest output; at least what an update moves outputs by, where that is below 1
 
 
 def fewer_rows(task: Task) -> str:
@@ -50,14 +55,17 @@ def ends_memory(train_ends: bool, rho: np.ndarray, w: np.ndarray) -> EndsMemory 
 
 
 def train_rows(task: Task, medium: Medium, samples: str, after_step: Callable[[int], None],
-               ends: EndsMemory | None = None) -> Trace:
-    """Train a linear network through ``medium``, in the plain or the effective indexing; ends: frozen where None."""
+               ends: EndsMemory | None = None, unit: float = 0.0) -> Trace:
+    """Train a linear network through ``medium``, in the plain or the effective indexing.
+
+    ends: frozen where None; unit: how much an update moves outputs by, for a loss derivative of 1.
+    """
     plain = samples == "plain"
     outputs = np.zeros_like(task.targets)
     probes = None if task.probes is None else np.zeros((task.steps, len(task.probes), task.d_out))
     # row a starts as its input times read-in weights; its backward signal as its loss derivative times read-out ones
     read_in, read_out = End(task.d_in, ends), End(task.d_out, ends)
-    mismatch = 0.0
+    mismatch = largest = 0.0
     for t in range(task.steps):
         xi, y = task.inputs[t], task.targets[t]
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is reported below
@@ -68,9 +76,10 @@ def train_rows(task: Task, medium: Medium, samples: str, after_step: Callable[[i
             outputs[t] = read_out.reads(arrived)
             if probes is not None and task.probes is not None:
                 probes[t] = read_out.reads(medium.probe(t, read_in.emits(task.probes, passengers=True)))
-            chi = np.asarray(task.loss.derivative(outputs[t], y), dtype=np.float64)
-        if chi.shape != y.shape or not np.all(np.isfinite(chi)):
+            chi = derivative(task.loss, outputs[t], y)
+        if not np.all(np.isfinite(chi)):
             raise Divergence(f"training step {t}: the loss derivative is not finite", step=t)
+        largest = max(largest, float(np.max(np.abs(chi))))
         if plain:
             new_rows, new_signal = xi, chi
         else:
@@ -86,4 +95,21 @@ def train_rows(task: Task, medium: Medium, samples: str, after_step: Callable[[i
         read_out.append(arrived, new_signal)
         read_in.append(returned, new_rows)
         after_step(t)
-    return Trace(outputs, probes, mismatch)
+    found = [outputs] if probes is None else [outputs, probes]
+    return Trace(outputs, probes, mismatch, max(min(1.0, unit * largest), *(float(np.max(np.abs(f))) for f in found)))
+
+
+def moved_by_update(task: Task, w: np.ndarray, drift: float, train_ends: bool) -> float:
+    """How much an update moves outputs by, for a loss derivative of 1: the step's weight times |xi|^2.
+
+    w: of the optimizer between steps; drift: L |eps| g, what updates of blocks add up to.
+    """
+    squares = float(np.max(np.sum(task.inputs**2, axis=2)))
+    return float(np.max(np.abs(w), initial=0.0)) * max(drift, float(train_ends)) * squares
+
+
+def require_known(error: float, scale: float, what: str, advice: str) -> None:
+    """Raise ``Divergence`` where not one digit is known: the rule of all exact readings, relative to the scale of f."""
+    if not error <= UNKNOWN * scale:
+        raise Divergence(f"{what}: outputs of size {scale:.2g} are known to {error:.1e} only, which is more than "
+                         f"{UNKNOWN:g} of the scale of f; {advice}")

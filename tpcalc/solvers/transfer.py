@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import pickle
+import math
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -19,6 +19,8 @@ from .._files import code_digest
 from ..errors import Divergence, MissingExtra
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
+from ..programs.losses import require, values
+from .content import content
 from .convergence import Slope, fit_order
 from .jobs import Finished, Progress, run_jobs
 from .limit_cell import limit_cell
@@ -179,6 +181,8 @@ def transfer(net: ResNet, task: Task, opt: SGD, scalings: Sequence[DepthScaling]
         scale._require_numbers()
     if not isinstance(task, Task) or not isinstance(opt, SGD) or not isinstance(net, ResNet):
         raise ValueError(f"net, task, opt: {net!r}, {task!r}, {opt!r} given; allowed are tp.ResNet, tp.Task, tp.SGD")
+    _checks.with_methods("executor", executor, ("submit",), "an executor as of concurrent.futures")
+    _checks.with_methods("progress", progress, ("__call__",), "a function")
     net.require_plain("tp.transfer")
     base = opt.schedule(task.steps)
     sizes = [_checks.positive_integer("depths", depth, infinite=True) for depth in depths]
@@ -201,8 +205,8 @@ def transfer(net: ResNet, task: Task, opt: SGD, scalings: Sequence[DepthScaling]
                 job = scale, sp.oo if size is None else size, replace(opt, lr=tuple(base * rate))
                 places.append((i, j, k))
                 jobs.append((known.key(*job), float(size or max(finite, default=1)), job))
-    done = run_jobs(partial(last_loss, net, task, targets), jobs, Finished(None if resume is None else Path(resume)),
-                    executor, progress)
+    finished = Finished(None if resume is None else Path(resume), _is_loss)
+    done = run_jobs(partial(last_loss, net, task, targets), jobs, finished, executor, progress)
     losses = np.full((len(scales), len(sizes), len(rates)), np.nan)
     blow_ups = {}
     for place, (loss, message) in zip(places, done):
@@ -222,10 +226,18 @@ def last_loss(net: ResNet, task: Task, probe_targets: np.ndarray | None, job: tu
             loss = run.losses[-1]
             if probe_targets is not None:
                 assert run.probe_outputs is not None
-                loss = np.mean(task.loss.value(run.probe_outputs[-1], probe_targets))
+                loss = np.mean(values(task.loss, run.probe_outputs[-1], probe_targets))
     except Divergence as divergence:
         return None, str(divergence)
     return (float(loss), "") if np.isfinite(loss) else (None, "the loss of the last step is not finite")
+
+
+def _is_loss(result: Any) -> bool:
+    """Is this what ``last_loss`` returns, as JSON gives it back?"""
+    if not isinstance(result, list) or len(result) != 2 or not isinstance(result[1], str):
+        return False
+    loss = result[0]
+    return loss is None or isinstance(loss, float) and math.isfinite(loss)
 
 
 def _probe_targets(task: Task, targets: Any) -> np.ndarray | None:
@@ -236,6 +248,7 @@ def _probe_targets(task: Task, targets: Any) -> np.ndarray | None:
     if array.shape != wanted:
         raise ValueError(f"probe_targets: shape {array.shape} given; allowed is " + (
             f"{wanted}" if wanted else "nothing: the task has no probes"))
+    require(task.loss, array[None])
     return array
 
 
@@ -257,10 +270,11 @@ class _Keys:
             digest.update(b"none" if array is None else repr(array.shape).encode() + array.tobytes())
         if stored:
             try:
-                digest.update(pickle.dumps(task.loss))
-            except (pickle.PicklingError, AttributeError, TypeError) as error:
-                raise ValueError(f"task: its loss {task.loss!r} cannot be pickled ({error}), so that finished "
-                                 "trainings cannot be told apart; allowed with resume is one that can") from None
+                digest.update(content(task.loss).encode())
+            except ValueError as error:
+                raise ValueError(f"task: its loss {task.loss!r} cannot be told from others by its content ({error}), "
+                                 "nor can finished trainings; allowed with resume are objects of a module's class, "
+                                 "with numbers, text and arrays as attributes") from None
         self._common = digest.hexdigest()
 
     def key(self, scale: DepthScaling, depth: Any, opt: SGD) -> str:

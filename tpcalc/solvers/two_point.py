@@ -76,8 +76,8 @@ class _Layers:
 class _Times:
     """Infinite depth: places are layer times."""
 
-    def __init__(self, medium: CollocationMedium) -> None:
-        self.medium = medium
+    def __init__(self, medium: CollocationMedium, sign: int) -> None:
+        self.medium, self.sign = medium, sign
 
     first, last = 0.0, 1.0
 
@@ -104,7 +104,7 @@ class _Times:
 
     def source(self, b: int, q: float) -> tuple[float, np.ndarray, float, np.ndarray]:
         P, Q = self.at("P", q), self.at("Q", q)
-        strength = math.sqrt(self.medium.noise) * self.medium.rho
+        strength = self.sign * math.sqrt(self.medium.noise) * self.medium.rho
         x, delta = inverse(P, Q), inverse(Q, P)
         return (q, x * strength, q, delta @ Q * strength) if b == 0 else (q, x @ P * strength, q, delta * strength)
 
@@ -124,13 +124,14 @@ class TwoPoint:
 
     Source: paper B, Lemma D.1 [tensor_programs_vi/lemma_d1] (finite depth) and Proposition C.4
     [tensor_programs_vi/proposition_c4] (the limit); sources are scaled by sqrt(L) eps, hence vanish in the limit for
-    alpha > 1/2.
+    alpha > 1/2. sign: of the branch multiplier, which a medium of layer time knows by its square.
     """
 
-    def __init__(self, medium: Any, inputs: np.ndarray, signal: np.ndarray, train_ends: bool = False) -> None:
+    def __init__(self, medium: Any, inputs: np.ndarray, signal: np.ndarray, train_ends: bool = False,
+                 sign: int = 1) -> None:
         if signal.shape[1] != 1:
             raise ValueError(f"signal: {signal.shape[1]} outputs given; allowed is 1")
-        self._line = _Times(medium) if isinstance(medium, CollocationMedium) else _Layers(medium)
+        self._line = _Times(medium, sign) if isinstance(medium, CollocationMedium) else _Layers(medium)
         self._inputs, self._chi = inputs, signal[:, 0]
         self._rho = medium.rho if train_ends else None
 
