@@ -11,7 +11,6 @@ from ..calculus.recursion import derive_recursion
 from ..limits import Region, Values, point_of, settled_orders
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet
-from ..programs.activations import activation
 from ..programs.builders import program
 from . import coefficient_exponents, ket_exponents
 from .sizes import Exponents
@@ -36,8 +35,7 @@ def _exponents_of(net: ResNet, at: Values) -> tuple[tuple[Region, Exponents], ..
     if isinstance(equations, RecursionEquations):
         return tuple((cell.region, coefficient_exponents.read_exponents(equations, found, cell))
                      for cell in found.cells)
-    phi = activation(net.phi)(sp.Symbol("h", real=True))
-    return tuple((cell.region, ket_exponents.read_exponents(equations, found, cell, phi)) for cell in found.cells)
+    return tuple((cell.region, ket_exponents.read_exponents(equations, cell)) for cell in found.cells)
 
 
 def require_frozen_ends(net: ResNet) -> None:

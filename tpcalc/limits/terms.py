@@ -12,7 +12,8 @@ and of all others.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from fractions import Fraction
+from functools import cached_property, lru_cache
 from itertools import product as ranges
 from typing import Iterable, Iterator
 
@@ -39,7 +40,8 @@ class Contribution:
     """One term of an equation for ``target``: L^weight times ``factors``, its layers' sums included.
 
     equation, term: where it stands in the recursion, and the symbolic term; update: it is there because of
-    earlier training steps; rule: how it enters.
+    earlier training steps; rule: how it enters; bound: it is an upper bound; power: where negative, the target is this
+    power of what stands here, and of order one where that is small.
     """
 
     target: Quantity
@@ -49,6 +51,8 @@ class Contribution:
     term: sp.Expr
     update: bool
     rule: str
+    bound: bool = False
+    power: Fraction = Fraction(1)
 
 
 @dataclass(frozen=True)
@@ -223,6 +227,7 @@ def counted_scalar(scalar: Scal) -> Quantity:
     return Quantity.scalar(scalar.name, scalar.indices[0])
 
 
+@lru_cache(maxsize=4096)
 def split(value: sp.Expr) -> tuple[sp.Expr, ...]:
     """Additive terms, sums taken apart too: each is a product, or a sum over steps or layers of one."""
     found: list[sp.Expr] = []
