@@ -140,10 +140,10 @@ class Hypotheses:
         for bend in sorted(q for q in cell.exponents if q.sort == Sort.BEND and q.step == t):
             exponent = cell.of(bend)
             for form in sorted(exponent.forms):
-                if cell.region.sign(form) in (None, ">=", "<="):
-                    parts = [cell.on(cell.region.where(form, relation)) for relation in "<=>"]
-                    return [done for part in parts if not part.region.is_empty
-                            for done in self._consistent(before, part, t, tried)]
+                mixed, cut = ((None, "<="), ("<", ">=")) if bend in cell.saturated else ((None, ">="), ("<=", ">"))
+                if cell.region.sign(form) in mixed:
+                    parts = [cell.on(cell.region.where(form, relation)) for relation in cut]
+                    return [done for part in parts for done in self._consistent(before, part, t, tried)]
             positive = exponent.explodes or any(cell.region.sign(form) == ">" for form in exponent.forms)
             negative = not exponent.explodes and all(cell.region.sign(form) == "<" for form in exponent.forms)
             if positive if bend not in cell.saturated else negative:
@@ -300,9 +300,8 @@ def _solve(cell: Cell, sweeps: Sequence[list[Quantity]], by_target: dict[Quantit
             return [*_solve(broken, sweeps[number + 1:], by_target),
                     *([] if bounded.is_empty else _solve(cell.on(bounded), sweeps[number:], by_target))]
         if isinstance(solved, Affine):  # an exponent under a negative power needs one form, of one sign
-            parts = [cell.on(cell.region.where(solved, relation)) for relation in "<=>"]
-            return [done for part in parts if not part.region.is_empty
-                    for done in _solve(part, sweeps[number:], by_target)]
+            parts = [cell.on(cell.region.where(solved, relation)) for relation in ("<=", ">")]
+            return [done for part in parts for done in _solve(part, sweeps[number:], by_target)]
         cell = solved
     return [cell]
 
@@ -348,7 +347,7 @@ def _shrunk(cell: Cell, target: Quantity, terms: list[Contribution]) -> Cell | A
     zero = cell.region.zero
     forms = sorted(Exponent(size.forms | {zero}).pruned(cell.region).forms)
     if len(forms) > 1:
-        return next(f - g for f in forms for g in forms if cell.region.sign(f - g) in (None, ">=", "<="))
+        return next(f - g for f in forms for g in forms if cell.region.sign(f - g) in (None, ">="))
     return replace(cell, exponents={**cell.exponents, target: Exponent.single(forms[0] * terms[0].power)})
 
 
