@@ -12,7 +12,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.limits import Affine, Base, KetTerms, Label, Quantity, Sort, Terms
-from tpcalc.limits.parts import Parts
+from tpcalc.limits.parts import Monomial, Parts
 from tpcalc.limits.survival import Kind, kind_of
 from tpcalc.limits.terms import counted_scalar
 from tpcalc.programs.language import Family, Scal
@@ -45,7 +45,7 @@ def test_only_what_two_factors_share_can_be_averaged() -> None:
     slow, fresh, both = Label(True), Label(fresh=(1,)), Label(True, (1,))
     assert Label.of(slow.sources | fresh.sources) == both
     assert (slow.is_fresh, fresh.is_fresh, both.is_fresh) == (False, True, True)
-    parts = [Parts.single(label, frozenset(((Affine.number(0, 0), ()),))) for label in (slow, fresh)]
+    parts = [Parts.single(label, frozenset((Monomial(Affine.number(0, 0)),))) for label in (slow, fresh)]
     assert [label for label, _ in parts[0].times(parts[1])] == [both]
     assert {label for label, _ in parts[1].times(parts[1])} == {fresh, Label()}
 

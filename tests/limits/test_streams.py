@@ -63,7 +63,8 @@ SWEEPS = {
     "a damped stream": ((x_of(Term("x", 1, 1 - l / L**2), BRANCH),), H),
     "branch multipliers of the layer": ((x_of(Term("x", 1), Term("x", 1, 1 + l / L, 1, "W")),), H**4),
     "a matrix beside its transpose": (
-        (Line("h", (Term("x", 1, matrix="W"),)), x_of(Term("x", 1), Term("h", power=2, matrix="W", turned=True))), H**5),
+        (Line("h", (Term("x", 1, matrix="W"),)), x_of(Term("x", 1), Term("h", power=2, matrix="W", turned=True))),
+        H**5),
 }
 
 

@@ -61,7 +61,7 @@ class _Reader:
             update = update.plus(acted)
         start = join(self._in_vector(key, size) for key, size in self.cell.exponents.items()
                      if key.sort == Sort.COEFFICIENT and key.step == 0 and key.number in self.streams)
-        linear = join(Exponent.single(self._branch(p)) for p in self.forward if self._branch(p) is not None)
+        linear = join(Exponent.single(branch) for p in self.forward if (branch := self._branch(p)) is not None)
         found = Exponents(
             x_init=start,
             h_init=join(self._variance(0, p.number).power(HALF) for p in self.forward),
@@ -92,7 +92,7 @@ class _Reader:
         return changes
 
     def _carried_to(self, family: int, changes: dict[int, Exponent]) -> Iterable[Exponent]:
-        """What a family takes over of the changes of others: as they are, or through matrices that stay as they were."""
+        """What a family takes over of the changes of others: as they are, or through matrices that did not change."""
         for one in self._terms(1, family):
             if not one.update and len(one.factors) == 1 and one.factors[0].sort == Sort.COEFFICIENT:
                 source = one.factors[0].number

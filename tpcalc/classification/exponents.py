@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Union
+from typing import Any, Union
 
 import sympy as sp
 
@@ -47,7 +47,7 @@ def _exponents_of(net: Network, at: Values) -> tuple[tuple[Region, Exponents], .
     if isinstance(equations, RecursionEquations):
         return tuple((cell.region, coefficient_exponents.read_exponents(equations, found, cell))
                      for cell in found.cells)
-    return tuple((cell.region, ket_exponents.read_exponents(equations, found, cell, sp.tanh(sp.Symbol("h", real=True)))) for cell in found.cells)
+    return tuple((cell.region, ket_exponents.read_exponents(equations, cell)) for cell in found.cells)
 
 
 def require_frozen_ends(net: Network) -> None:
@@ -66,7 +66,7 @@ class Everywhere:
 
     def exponents(self, size: int) -> Exponents:
         """exp(L) or exp(-L) for all that there is."""
-        everything = {f.name: EXPLODES if self.explodes else Exponent() for f in Exponents.sizes()}
+        everything: dict[str, Any] = {f.name: EXPLODES if self.explodes else Exponent() for f in Exponents.sizes()}
         rate = Exponent.single(Affine.number(1, size))
         return Exponents(**everything, explosions=((0, rate),) if self.explodes else ())
 

@@ -64,7 +64,7 @@ def interactions(alpha: Any, gamma: Any, net: ResNet | None = None) -> tuple[Int
     if cell.explosions or cell.grows:
         raise Divergence(f"alpha = {a}, gamma = {g}: sizes grow with depth or from step to step; tp.classify says why")
     sizes: dict[tuple[int, sp.Expr], list] = {}
-    for one in found.contributions:
+    for one in cell.contributions:
         is_part = (one.target.sort, one.target.step) == (Sort.KET, 1)
         if is_part and isinstance(equations.equations[one.equation].target, Ket):
             sizes.setdefault((one.equation, one.term), []).append(one)

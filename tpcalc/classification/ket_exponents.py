@@ -2,54 +2,74 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import sympy as sp
 
 from ..calculus import KetEquations
-from ..calculus.kets import Bracket, Ket
+from ..calculus.kets import Bracket, Hat, Ket, random_parts
 from ..calculus.setting import Product
-from ..limits import Affine, Cell, Contribution, Exponent, KetTerms, Orders, Quantity, Sort, entrywise, join
+from ..limits import Affine, Cell, Contribution, Exponent, KetTerms, Quantity, Sort, entrywise, exact_part, join
+from ..limits.ket_factors import argument_of, factors_of
+from ..limits.terms import split
 from .sizes import Exponents
 
 
-def read_exponents(equations: KetEquations, found: Orders, cell: Cell, phi: sp.Expr) -> Exponents:
-    """Sizes of the stream, of what matrices make of it, and of their changes; phi: the activation, of one symbol."""
-    return _KetReader(equations, found, cell).read(phi)
+def read_exponents(equations: KetEquations, cell: Cell) -> Exponents:
+    """Sizes of the stream, of what matrices make of it, and of their changes.
+
+    What comes out smaller when only terms that are no upper bounds are counted is an upper bound itself.
+    """
+    found = _KetReader(equations, cell).read()
+    if not any(one.bound for one in cell.contributions):
+        return found
+    least = _KetReader(equations, exact_part(cell)).read()
+    return replace(found, bounds=frozenset(
+        field.name for field in Exponents.sizes() if getattr(found, field.name) != getattr(least, field.name)))
 
 
 class _KetReader:
     """Sizes of kets, with every part that they have; what layers add to the stream is taken per layer."""
 
-    def __init__(self, equations: KetEquations, found: Orders, cell: Cell) -> None:
-        self.setting, self.equations, self.found, self.cell = equations.setting, equations, found, cell
+    def __init__(self, equations: KetEquations, cell: Cell) -> None:
+        self.setting, self.equations, self.cell = equations.setting, equations, cell
         terms = KetTerms(equations)
         self.stream = min(terms.accumulating)
-        self.size = len(found.parameters)
-        born = next(one for one in self._to_stream(0) if one.rule == "independent layers" and not one.update)
-        self.branch = born.weight - Affine.number(Fraction(1, 2), self.size)
+        self.size = cell.region.size
+        self.branch = self._branch()
+        self.exploded = bool(cell.explosions) and not cell.held
 
-    def read(self, phi: sp.Expr) -> Exponents:
+    def _branch(self) -> Affine:
+        """The power of L of the branch multiplier: what a layer adds is its root mean square."""
+        gains = {"independent layers": Fraction(1, 2), "layers": Fraction(1)}
+        for rule, gain in gains.items():
+            for one in self._to_stream(0):
+                if one.rule == rule and not one.update:
+                    return one.weight - Affine.number(gain, self.size)
+        raise ValueError(f"program {self.setting.program.name}: no layer adds anything to the stream at the first "
+                         "step; no rule for its exponents")
+
+    def read(self) -> Exponents:
         forward = [p for p in self.setting.products if not p.transposed]
         dx, df = self._of(Sort.CHANGE, 1, self.stream), self.cell.of("f", 1)
-        if self.cell.explosions:  # what the first update does to features that were there before it
+        if self.exploded:  # what the first update does to features that were there before it
             dx = df = self._moved_family(self.stream)
         hidden = join(self._of(Sort.KET, 0, self.setting.family_number(p.matvec.vector)) for p in forward)
         changes = join(self._change(p, False) for p in forward)
         updates = join(self._change(p, True) for p in forward)
-        bent = join(self._change(p, True) for p in forward if self._is_bent(p))
-        error = bent.power(Fraction(3, 2) if entrywise.has_kinks(phi) else Fraction(2))
+        errors = [self._change(p, True).power(Fraction(3 if any(map(entrywise.has_kinks, bent)) else 4, 2))
+                  for p in forward if (bent := self._bent(p))]
         adding = {rule: join(self.cell.weight(one) for one in self._to_stream(1) if one.rule == rule)
                   for rule in ("layers", "independent layers")}
-        exploded = bool(self.cell.explosions) and self.cell.explosions[0][0].step == 0
+        explosions = tuple((key.step, v) for key, v in self.cell.explosions) if self.exploded else ()
         found = Exponents(
             x_init=self._of(Sort.KET, 0, self.stream), h_init=hidden, f_init=self.cell.of("f", 0), dx=dx,
             dh=changes.plus(dx), df=df, update=updates,
             noise=adding["independent layers"], drift=adding["layers"],
-            linearisation=Exponent.single(self.branch).times(error),
-            explosions=tuple((key.step, v) for key, v in self.cell.explosions), grows=self.cell.grows,
-            exact=False).pruned(self.cell.region)
-        return found.without_training() if exploded else found
+            linearisation=Exponent.single(self.branch).times(join(errors)), explosions=explosions,
+            grows=self.cell.grows, exact=False).pruned(self.cell.region)
+        return found.without_training() if explosions and explosions[0][0] == 0 else found
 
     def _of(self, sort: Sort, t: int, family: int) -> Exponent:
         """The size of a ket, or of its change since the first step."""
@@ -63,44 +83,48 @@ class _KetReader:
 
     def _moved_family(self, family: int) -> Exponent:
         return join(self._moved(key, frozenset()) for key in dict.fromkeys(
-            one.target for one in self.found.contributions if self._is_change(one.target, family)))
+            one.target for one in self.cell.contributions if self._is_change(one.target, family)))
 
     def _moved(self, key: Quantity, seen: frozenset[Quantity]) -> Exponent:
         """A change in the second step, all that does not change as it was at the first; no way round a loop."""
-        return join(self._moved_by(one, seen | {key}) for one in self.found.contributions if one.target == key)
+        return join(self._moved_by(one, seen | {key}) for one in self.cell.contributions if one.target == key)
 
     def _moved_by(self, one: Contribution, seen: frozenset[Quantity]) -> Exponent:
         found = Exponent.single(one.weight)
         for factor in one.factors:
-            if factor.sort != Sort.CHANGE:
+            if factor.sort == Sort.SHRINK:
+                found = found.times(self.cell.of(factor))
+            elif factor.sort != Sort.CHANGE:
                 found = found.times(self.cell.of(factor.at_step(0)))
             else:
                 found = found.times(Exponent() if factor in seen else self._moved(factor, seen))
         return found
 
     def _to_stream(self, t: int) -> list[Contribution]:
-        return [one for one in self.found.contributions
+        return [one for one in self.cell.contributions
                 if (one.target.sort, one.target.step, one.target.number) == (Sort.KET, t, self.stream)]
 
     def _change(self, product: Product, acts: bool) -> Exponent:
         """The change of W v in one layer; acts: only what updates of W do to v."""
         target = self.setting.family_number(product.place.statement.target)
         vector = self.setting.family_number(product.matvec.vector)
-        found = [self._of(Sort.CHANGE, 1, vector)] if not acts and not self.cell.explosions else []
-        for one in self.found.contributions:
+        found = [self._of(Sort.CHANGE, 1, vector)] if not acts and not self.exploded else []
+        for one in self.cell.contributions:
             if one.update and self._is_change(one.target, target) and (one.term.has(Bracket) or not acts):
                 gain = {"layers": Fraction(1), "independent layers": Fraction(1, 2)}.get(one.rule)
                 inside = Affine.number(0, self.size) if gain is None else self.branch + Affine.number(gain, self.size)
-                weight = self._moved_by(one, frozenset()) if self.cell.explosions else self.cell.weight(one)
+                weight = self._moved_by(one, frozenset()) if self.exploded else self.cell.weight(one)
                 found.append(weight.times(Exponent.single(inside * -1)))
         return join(found)
 
-    def _is_bent(self, product: Product) -> bool:
-        """Is an entrywise function taken of what the product makes, that is not linear in it?"""
-        made = product.place.statement.target
+    def _bent(self, product: Product) -> list[sp.Expr]:
+        """The functions, not linear ones, that are taken of what the product makes."""
+        made, found = product.place.statement.target, []
         for e in self.equations.equations:
             if isinstance(e.target, Ket) and e.place.loops == product.place.loops:
-                kets = [k for k in e.value.atoms(Ket) if k.vector.same_family(made)]
-                if any(sp.diff(e.value.xreplace({k: sp.Symbol("h")}), sp.Symbol("h"), 2) != 0 for k in kets):
-                    return True
-        return False
+                factors = [factor for term in split(e.value) if not isinstance(term, sp.Sum)
+                           for factor in factors_of(term) if any(k.vector.same_family(made) for k in factor.atoms(Ket))]
+                forms = [argument_of(f)[1] for f in factors if not isinstance(f, (Ket, Hat)) and random_parts(f)]
+                square = [entrywise.H**2] if len(factors) != len(set(factors)) else []
+                found += [form for form in (*forms, *square) if sp.diff(form, entrywise.H, 2) != 0]
+        return found

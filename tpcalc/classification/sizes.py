@@ -18,8 +18,8 @@ class Exponents:
     input; update: of the weight update's action on x, in h; noise, drift: what a piece of the network of
     length eps adds to x, the former times eps^(1/2), the latter times eps; linearisation: the error in x of
     one layer when a smooth activation is linearised in the update. explosions: training steps and v of what grows
-    like exp(L^v), the first one first; grows: exponents grow from one training step to the next; exact: no upper bounds
-    among these two.
+    like exp(L^v), the first one first; grows: exponents grow from one training step to the next; exact: these two
+    are no upper bounds; bounds: the names of the exponents that are upper bounds.
     """
 
     x_init: Exponent
@@ -35,6 +35,7 @@ class Exponents:
     explosions: tuple[tuple[int, Exponent], ...] = ()
     grows: bool = False
     exact: bool = True
+    bounds: frozenset[str] = frozenset()
 
     def pruned(self, region: Region) -> "Exponents":
         """Without affine forms that are nowhere on the region the largest."""
@@ -54,4 +55,4 @@ class Exponents:
     @classmethod
     def sizes(cls) -> list[Field]:
         """The fields that are exponents."""
-        return [f for f in fields(cls) if f.name not in ("explosions", "grows", "exact")]
+        return [f for f in fields(cls) if f.name not in ("explosions", "grows", "exact", "bounds")]

@@ -20,7 +20,8 @@ class Verdict:
     Flags are True, False, or None where undefined or undecided. stable_in_training is Definition 5.2, with h;
     output_stable asks for x and f only. diversity_exponent: Definition 5.6, at t >= 1 and generic layer.
     layerwise_linear: Definition G.1, for a smooth activation in place of a linear one, which is always linear.
-    exponents: powers of L by name; reasons: a sentence a flag. Source: paper B, section 5, claims
+    exponents: powers of L by name; bounds: the names of those that are upper bounds, a flag that would need more than
+    a bound being None; reasons: a sentence a flag. Source: paper B, section 5, claims
     [tensor_programs_vi/claim_51] [tensor_programs_vi/claim_52] [tensor_programs_vi/claim_53]
     [tensor_programs_vi/claim_54] [tensor_programs_vi/claim_55], and appendix G.5 [tensor_programs_vi/claim_g1].
     """
@@ -40,11 +41,14 @@ class Verdict:
     diversity_exponent: sp.Expr | None
     exponents: dict[str, sp.Expr]
     reasons: tuple[str, ...]
+    bounds: frozenset[str] = frozenset()
 
     def latex(self) -> str:
         """The exponents as lines of an ``aligned`` environment."""
         lines = [rf"\alpha = {latex(self.alpha)}, \; \gamma = {latex(self.gamma)} &: \text{{{self.name}}}"]
-        lines += [rf"\text{{{name}}} &\sim {_power(exponent)}" for name, exponent in self.exponents.items()]
+        for name, exponent in self.exponents.items():
+            relation = r"\lesssim" if name in self.bounds else r"\sim"
+            lines.append(rf"\text{{{name}}} &{relation} {_power(exponent)}")
         return " \\\\\n".join(lines)
 
     def _repr_latex_(self) -> str:
@@ -52,6 +56,11 @@ class Verdict:
 
     def __str__(self) -> str:
         return "\n".join([f"alpha = {self.alpha}, gamma = {self.gamma}: {self.name}", *self.reasons])
+
+
+NAMES = {"x at initialisation": "x_init", "h at initialisation": "h_init", "change of f": "df", "change of x": "dx",
+         "change of h": "dh", "update of h": "update", "noise of x over a piece": "noise",
+         "drift of x over a piece": "drift", "linearisation error of a layer": "linearisation"}
 
 
 def _power(exponent: sp.Expr) -> str:
@@ -65,58 +74,76 @@ def judge(alpha: sp.Expr, gamma: sp.Expr, region: Region, exponents: Exponents) 
     point = point_of({ALPHA: alpha, GAMMA: gamma}, (ALPHA, GAMMA)) if region.size else ()
     e = SimpleNamespace(**exponents.at(point))
     starts = bool(max(e.x_init, e.h_init, e.f_init) <= 0)
+    at_most = {name for name in exponents.bounds if getattr(e, name) != -sp.oo}
     later = [(t, v.at(point)) for t, v in exponents.explosions]
     breaks = bool(later or exponents.grows)
     undecided = starts and breaks and max(e.dx, e.df) <= 0 and not exponents.exact
-    outputs = None if undecided else bool(starts and max(e.dx, e.df) <= 0 and not breaks)
-    stable = None if undecided and e.dh <= 0 else bool(outputs and e.dh <= 0)
-    nontrivial = bool(e.df == 0) if outputs else None
+
+    def least(name: str, size: sp.Expr) -> bool | None:
+        """Is an exponent at least so large? None where a bound alone says so."""
+        return False if getattr(e, name) < size else None if name in at_most else True
+
+    grown = [name for name in ("dx", "df") if getattr(e, name) > 0]
+    outputs = None if undecided else bool(starts and not grown and not breaks)
+    if starts and grown and at_most.issuperset(grown):
+        undecided, outputs = True, None
+    grows = least("dh", sp.Rational(0)) if e.dh > 0 else False
+    stable = None if undecided and grows is False else False if outputs is False or grows else None if (
+        grows is None or outputs is None) else True
+    nontrivial = least("df", sp.Integer(0)) if outputs else None
     faithful_init = bool(e.h_init == 0)
-    faithful = None if undecided and e.dh <= 0 else bool(outputs and max(e.h_init, e.dh) == 0)
-    learning = None if undecided else bool(outputs and e.dh == 0)
+    faithful = None if stable is None else bool(stable and max(e.h_init, e.dh) == 0)
+    learning = None if undecided else False if not outputs or grows or e.dh < 0 else least("dh", sp.Integer(0))
     diversity = _diversity(e) if outputs else None
-    linear = bool(e.linearisation < -1) if outputs else None
+    if at_most & {"noise", "drift"} and diversity is not None:
+        diversity = None
+    linear = None if not outputs else True if e.linearisation < -1 else None if "linearisation" in at_most else False
     redundant = None if diversity is None else bool(diversity == 0)
     if not starts:
-        name = "explodes at initialisation"
+        name = "explodes at initialisation" if breaks else "grows at initialisation"
     elif e.x_init is -sp.oo:
         name = "decays"
     elif undecided:
         name = "undecided, with h growing"
     elif not outputs:
         name = "unstable in training"
+    elif nontrivial is None or stable is None:
+        name = "stable in x and f, the rest undecided"
     elif not nontrivial:
         name = "trivial" if stable else "trivial, with h growing"
     elif not stable:
         name = "converges in x and f, not in h"
     else:
         name = "Depth-muP" if faithful_init and faithful and learning and not redundant else "ODE limit"
+    said = {name: _size(getattr(e, name)) if name not in at_most else f"at most {_size(getattr(e, name))}"
+            for name in exponents.at(point)}
+    counted = starts or breaks  # a stream that grows at initialisation, layer by layer, is no place to start from
+    named = {name: getattr(e, field) for name, field in NAMES.items() if counted or field.endswith("init")}
     reasons = (
-        f"initialisation: {_sizes(x=e.x_init, h=e.h_init, f=e.f_init)}"
+        f"initialisation: x {said['x_init']}, h {said['h_init']}, f {said['f_init']}"
         + (f"; a sweep multiplies by exp(L^({later[0][1]}))" if later and not starts else "")
         + f", {_word(starts, 'stable', 'not stable')}",
-        f"training: one step changes {_sizes(x=e.dx, h=e.dh, f=e.df)}"
+        "training: not counted, for the stream grows with depth before it" if not counted else
+        f"training: one step changes x {said['dx']}, h {said['dh']}, f {said['df']}"
         + (f"; at step {later[0][0]} a sweep multiplies by exp(L^({later[0][1]}))" if later and starts else "")
         + ("; exponents grow with every step" if exponents.grows else "")
         + (", at most; the activation may hold it back, so that x and f are undecided" if undecided else
            f": x and f {_word(outputs, 'are', 'are not')} stable, with h {_word(stable, 'stable', 'not stable')}"),
-        _undefined("nontrivial", nontrivial) or
-        f"nontrivial: the change of f is {_size(e.df)}: {_word(nontrivial, 'yes', 'no')}",
-        f"faithful: h is {_size(e.h_init)} at initialisation ({_word(faithful_init, 'yes', 'no')}) and "
+        _undefined("nontrivial", nontrivial, outputs) or
+        f"nontrivial: the change of f is {said['df']}: {_word(nontrivial, 'yes', 'no')}",
+        f"faithful: h is {said['h_init']} at initialisation ({_word(faithful_init, 'yes', 'no')}) and "
         f"{_size(max(e.h_init, e.dh))} in training ({_word(faithful, 'yes', 'no')})",
-        f"feature learning: the change of h is {_size(e.dh)}: {_word(learning, 'yes', 'no')}",
-        _undefined("diversity", diversity) or
+        f"feature learning: the change of h is {said['dh']}: {_word(learning, 'yes', 'no')}",
+        _undefined("diversity", diversity, outputs and at_most & {"noise", "drift"}) or
         f"diversity: a piece eps of the network adds noise, eps^(1/2) times {_size(e.noise, 1)}, and drift, eps times "
         f"{_size(e.drift, 1)}: exponent {diversity}, {_word(redundant, 'redundant', 'not redundant')}",
-        _undefined("layerwise linear", linear) or
-        f"layerwise linear: linearising a smooth activation in the update errs by {_size(e.linearisation)} a layer; "
+        _undefined("layerwise linear", linear, outputs) or
+        f"layerwise linear: linearising a smooth activation in the update errs by {said['linearisation']} a layer; "
         f"less than 1/L is allowed: {_word(linear, 'yes', 'no')}",
     )
-    named = {"x at initialisation": e.x_init, "h at initialisation": e.h_init, "change of f": e.df,
-             "change of x": e.dx, "change of h": e.dh, "update of h": e.update, "noise of x over a piece": e.noise,
-             "drift of x over a piece": e.drift, "linearisation error of a layer": e.linearisation}
+    bounds = frozenset(name for name, field in NAMES.items() if field in at_most and name in named)
     return Verdict(alpha, gamma, name, starts, stable, outputs, nontrivial, faithful_init, faithful, learning,
-                   redundant, linear, diversity, named, reasons)
+                   redundant, linear, diversity, named, reasons, bounds)
 
 
 def _diversity(e: SimpleNamespace) -> sp.Expr | None:
@@ -132,13 +159,11 @@ def _size(exponent: sp.Expr, unit: int | str = "of order one") -> str:
     return "0" if exponent is -sp.oo else str(unit) if exponent == 0 else f"L^({exponent})"
 
 
-def _sizes(**sizes: sp.Expr) -> str:
-    return ", ".join(f"{name} {_size(exponent)}" for name, exponent in sizes.items())
-
-
 def _word(flag: bool | None, yes: str, no: str) -> str:
-    return yes if flag else no
+    return "undecided" if flag is None else yes if flag else no
 
 
-def _undefined(name: str, value: object) -> str:
-    return f"{name}: undefined here" if value is None else ""
+def _undefined(name: str, value: object, asked: object = False) -> str:
+    if value is not None:
+        return ""
+    return f"{name}: undecided, for only an upper bound is known" if asked else f"{name}: undefined here"

@@ -8,7 +8,8 @@ from .collocation import CompiledLimit as CompiledLimit, LimitOutputs as LimitOu
 from .depth_limit import (DepthLimit as DepthLimit, LimitRegion as LimitRegion, LimitTerm as LimitTerm,
                           depth_limit as depth_limit)
 from .integral_equations import LimitEquation as LimitEquation
-from .orders import Cell as Cell, Orders as Orders, orders as orders, settled_orders as settled_orders
+from .orders import (Cell as Cell, Orders as Orders, exact_part as exact_part, orders as orders,
+                     settled_orders as settled_orders)
 from .quantities import Base as Base, Label as Label, Quantity as Quantity, Sort as Sort
 from .region import Condition as Condition, Region as Region
 from .terms import Contribution as Contribution, Terms as Terms, Values as Values

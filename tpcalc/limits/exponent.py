@@ -47,7 +47,11 @@ class Exponent:
 
     def pruned(self, region: Region) -> "Exponent":
         """Without the forms that are nowhere on the region larger than all others."""
-        return Exponent(_pruned(self.forms, region), self.explodes) if len(self.forms) > 1 else self
+        if len(self.forms) < 2:
+            return self
+        if not region.size:  # numbers
+            return Exponent(frozenset((max(self.forms),)), self.explodes)
+        return Exponent(_pruned(self.forms, region), self.explodes)
 
     def at(self, point: Sequence[Fraction]) -> sp.Expr:
         """The value at a point, exact, -oo or oo."""

@@ -44,8 +44,8 @@ class Forgetting:
             rate = max((form for _, w in strong for form in w.forms), key=lambda form: form.at(region.point() or ()))
             for one, weight in own:
                 if _sign(one) >= 0 and any(region.sign(rate - form) != ">" for form in weight.forms):
-                    raise ValueError(f"{target}: {one.term} amplifies it from layer to layer, other terms let it decay, "
-                                     "and neither is of larger order; no rule compares their coefficients")
+                    raise ValueError(f"{target}: {one.term} amplifies it from layer to layer, other terms let it "
+                                     "decay, and neither is of larger order; no rule compares their coefficients")
             rates[target] = Exponent.single(rate)
             loops |= {one for one, _ in own}
         return cls(rates, frozenset(loops))
@@ -82,6 +82,6 @@ def _weight(one: Contribution, known: Mapping[Quantity, Exponent]) -> Exponent:
 def _sign(one: Contribution) -> int:
     """The sign of a loop's coefficient: variances are positive, other quantities of unknown sign."""
     others = [f for f in one.factors if f != one.target]
-    positive = all(f.sort == Sort.COVARIANCE and f.base is not None and (f.number, f.step) == (f.base.number, f.base.step)
-                   for f in others)
+    positive = all(f.sort == Sort.COVARIANCE and f.base is not None
+                   and (f.number, f.step) == (f.base.number, f.base.step) for f in others)
     return one.sign if positive else 0

@@ -68,8 +68,8 @@ def _require_one_start(equations: list[LimitEquation]) -> None:
     values: dict[tuple, sp.Expr] = {}
     for e in equations:
         if e.boundary and values.setdefault((e.target, e.kinds), e.value) != e.value:
-            raise ValueError(f"{e.target} is {e.value} in one of the layers at an end and {values[e.target, e.kinds]} in "
-                             "another; no rule for the limit of such a start")
+            raise ValueError(f"{e.target} is {e.value} in one of the layers at an end and {values[e.target, e.kinds]} "
+                             "in another; no rule for the limit of such a start")
 
 
 def _scalar(translator: Translator, part: Part, equation: Equation, terms: list[CountedTerm]) -> list[LimitEquation]:

@@ -39,7 +39,8 @@ def interleaved(program: Program, depth: sp.Symbol, k: int) -> Program:
         body = []
         for i in order:
             at = {statement.index: k * (statement.index - 1) + i}  # a shift of layers is one of order 1/L
-            body += [Assign(_renamed(s.target, (statement.index, i)), _scaled(_renamed(s.value, (statement.index, i)), at))
+            here = (statement.index, i)
+            body += [Assign(_renamed(s.target, here), _scaled(_renamed(s.value, here), at))
                      for s in statement.body if isinstance(s, Assign)]
         ends = (depth, sp.Integer(1)) if statement.descending else (sp.Integer(1), depth)
         return (replace(statement, first=ends[0], last=ends[1], body=tuple(body)),)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator
+from typing import Iterable, Iterator
 
 import sympy as sp
 
@@ -11,26 +11,25 @@ from . import entrywise
 
 
 def factors_of(expression: sp.Expr) -> list[sp.Expr]:
-    """Factors of a product, functions of one ket together."""
+    """Factors of a product; functions of the same kets, and powers of such a ket beside them, together."""
+    powers: dict[sp.Expr, int] = {}
     plain: list[sp.Expr] = []
     functions: dict[frozenset[sp.Expr], sp.Expr] = {}
     for factor in sp.Mul.make_args(expression):
         base, power = factor.as_base_exp()
         if isinstance(base, (Ket, Hat)) and power.is_Integer and power > 0:
-            plain += [base] * int(power)
+            powers[base] = powers.get(base, 0) + int(power)
         elif random_parts(factor):
             parts = frozenset(random_parts(factor))
             functions[parts] = functions.get(parts, sp.Integer(1)) * factor
         else:
             plain.append(factor)
+    for base, power in powers.items():
+        if frozenset((base,)) in functions:
+            functions[frozenset((base,))] *= base**power
+        else:
+            plain += [base] * power
     return [*plain, *functions.values()]
-
-
-def grows(factor: sp.Expr) -> bool:
-    """Does a factor grow with its ket, linearly?"""
-    if isinstance(factor, (Ket, Hat)) or not random_parts(factor):
-        return bool(random_parts(factor))
-    return bool(entrywise.growth(one_ket(factor)[1]))
 
 
 def parity(product: sp.Expr) -> int:
@@ -40,19 +39,77 @@ def parity(product: sp.Expr) -> int:
         if isinstance(factor, (Ket, Hat)):
             found = -found
         elif random_parts(factor):
-            found *= entrywise.parity(one_ket(factor)[1])
+            argument, form = argument_of(factor)
+            inside = {parity(term) for term in sp.Add.make_args(sp.expand(argument)) if random_parts(term)}
+            constant = any(not random_parts(term) for term in sp.Add.make_args(sp.expand(argument)))
+            found *= entrywise.parity(form) if inside == {-1} and not constant else 0
     return found
 
 
-def one_ket(function: sp.Expr) -> tuple[Ket, sp.Expr]:
-    """The ket that a function depends on, and the function of a symbol."""
-    kets = random_parts(function)
-    if len(kets) != 1 or not isinstance(next(iter(kets)), Ket):
-        raise ValueError(f"{function}: no rule for the order of a function of several kets; name its argument")
-    ket, = kets
+def gathered(terms: Iterable[sp.Expr]) -> list[sp.Expr]:
+    """Terms, those together again that are one function of a ket times the same: 1 - tanh^2 is small where 1 is not."""
+    found: list[sp.Expr] = []
+    groups: dict[tuple[sp.Expr, sp.Expr], sp.Expr] = {}
+    single = [term for term in terms if not isinstance(term, sp.Sum) and random_parts(term)]
+    inside = {argument_of(factor)[0] for term in single for factor in factors_of(term)
+              if random_parts(factor) and not isinstance(factor, (Ket, Hat))}
+    for term in terms:
+        of = [ket for ket in random_parts(term) if ket in inside] if term in single else []
+        if len(of) > 1 or term not in single or not of and len(inside) != 1:
+            found.append(term)
+            continue
+        ket = (of or list(inside))[0]
+        function = sp.Mul(*(f for f in sp.Mul.make_args(term) if f.is_Number or random_parts(f) == {ket}))
+        rest = sp.Mul(*(f for f in sp.Mul.make_args(term) if not (f.is_Number or random_parts(f) == {ket})))
+        groups[ket, rest] = groups.get((ket, rest), sp.Integer(0)) + function
+    return [*found, *(sp.Mul(rest, function, evaluate=False) for (_, rest), function in groups.items()
+                      if function != 0)]
+
+
+def squares(base: sp.Expr) -> list[sp.Expr]:
+    """What a sum of squares, positive numbers among them, is made of; nothing where it is no such sum."""
+    found: list[sp.Expr] = []
+    for term in sp.Add.make_args(base):
+        number, rest = term.as_coeff_Mul()
+        if number.is_positive and isinstance(rest, Bracket) and rest.args[0] == rest.args[1]:
+            found.append(Ket(rest.args[0]))
+        elif number.is_positive and isinstance(rest, Mean) and rest.args[0].is_Pow and rest.args[0].exp == 2:
+            found.append(rest.args[0].base)
+        elif not (rest.is_number and (number * rest).is_positive):
+            return []
+    return found
+
+
+def normalised(factors: list[sp.Expr]) -> list[tuple[sp.Expr, sp.Expr]]:
+    """The kets of a product that are divided by their own root mean square, with the factor that divides."""
+    found = []
+    for factor in factors:
+        base, power = factor.as_base_exp()
+        if power == -sp.Rational(1, 2):
+            found += [(ket, factor) for ket in squares(base) if ket in factors]
+    return found
+
+
+def argument_of(function: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    """What an entrywise function acts on, a ket or a sum of several, and the function of a symbol."""
     if function.has(Mean, Bracket):
-        raise ValueError(f"{function}: no rule for the order of a function of averages")
-    return ket, entrywise.in_one_symbol(function, ket)
+        raise ValueError(f"{function}: no rule for the order of a function of a ket and of averages; name its argument")
+    kets = random_parts(function)
+    if len(kets) == 1:
+        ket, = kets
+        return ket, entrywise.in_one_symbol(function, ket)
+    for argument in sorted(_arguments(function), key=lambda e: (-len(random_parts(e)), str(e))):
+        form = entrywise.in_one_symbol(function, argument)
+        if not random_parts(form):
+            return argument, form
+    raise ValueError(f"{function}: no rule for the order of a function of several kets that is no function of their "
+                     "sum; write it as sums and products of functions of one")
+
+
+def _arguments(function: sp.Expr) -> set[sp.Expr]:
+    """What the functions in an expression act on."""
+    nodes = [e for e in sp.preorder_traversal(function) if isinstance(e, (sp.Function, sp.Max, sp.Min, sp.Pow))]
+    return {a for e in nodes for a in e.args if random_parts(a)}
 
 
 def centred_pairs(terms: list[sp.Expr]) -> Iterator[tuple[sp.Expr, bool]]:

@@ -8,21 +8,22 @@ cancellation is assumed.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 
 import sympy as sp
 
 from ..calculus.equations import KetEquation, KetEquations
 from ..calculus.kets import Bracket, Hat, Ket, Mean, Response, random_parts
 from ..programs.language import Scal, Vec
-from . import entrywise
 from .affine import Affine
-from .ket_factors import factors_of, grows, one_ket, parity
-from .parts import Monomials, Parts, multiply, total
+from .layer_functions import in_powers, leading, sign_of
+from .ket_factors import factors_of, normalised, parity, squares
+from .ket_functions import Functions
+from .parts import Monomial, Monomials, Parts, multiply, total
 from .quantities import MEAN, STREAM, Base, Label, Quantity, Sort
 from .terms import Values, counted_scalar, free_parameters, split
 
-MOST_PARTS = 6
+MOST_PARTS = 16
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,14 @@ class KetParts:
     """Reads the parts of expressions in kets; labels, the parts that there are, fills while expressions are read.
 
     A ket's parts are quantities with unknown exponents, named by ``key``. at: values for some parameters; growing: the
-    variable whose powers are counted, the depth where none is given.
+    variable whose powers are counted, the depth where none is given; saturated: bounded functions, by their BEND,
+    that are taken to be where they do not grow any more.
     """
 
     equations: KetEquations
     at: Values = ()
     growing: sp.Symbol | None = None
+    saturated: frozenset[Quantity] = frozenset()
 
     @property
     def name(self) -> str:
@@ -69,6 +72,11 @@ class KetParts:
         """The parts that kets, changes and derivatives have been found to have: the labels of each."""
         return {}
 
+    @cached_property
+    def functions(self) -> Functions:
+        """The rules for entrywise functions."""
+        return Functions(self)
+
     def family(self, vector: Vec) -> int:
         return self.equations.setting.family_number(vector)
 
@@ -76,8 +84,8 @@ class KetParts:
     def is_odd(self) -> bool:
         """Do all vectors change sign with the initial vectors? Then none of them, nor of their changes, has a mean."""
         terms = [term.function if isinstance(term, sp.Sum) else term for e in self.equations.equations
-                 if isinstance(e.target, Ket) for term in split(e.value) if random_parts(term)]
-        return all(parity(term) == -1 for term in terms)
+                 if isinstance(e.target, Ket) for term in split(e.value)]
+        return all(parity(term) == -1 for term in terms if not term.has(Mean) or random_parts(term))
 
     def is_stream(self, equation: KetEquation, term: sp.Expr) -> bool:
         return isinstance(term, Ket) and term.vector.same_family(equation.target.vector)
@@ -86,11 +94,12 @@ class KetParts:
         """The quantity of a family's part at a step; noted as one that there is."""
         whole = self._whole(sort, t, family, base)
         labels = self.labels.setdefault(whole, set())
+        if label not in labels:
+            self.functions.known.clear()  # what was read without this part
         labels.add(label)
         if len(labels) > MOST_PARTS:
             raise ValueError(f"vectors like {self.equations.setting.families[family]} of program {self.name} are "
-                             f"random in more than {MOST_PARTS} ways at once; too many to count powers of L (gated "
-                             "blocks are)")
+                             f"random in more than {MOST_PARTS} ways at once; too many to count powers of L")
         return replace(whole, label=label)
 
     def _whole(self, sort: Sort, t: int, family: int, base: Base | None) -> Quantity:
@@ -100,9 +109,9 @@ class KetParts:
         return Quantity(sort, t, family, base)
 
     @cached_property
-    def _unit(self) -> Monomials:
+    def unit(self) -> Monomials:
         """Of order one."""
-        return frozenset(((self.form(0), ()),))
+        return frozenset((Monomial(self.form(0)),))
 
     def form(self, value: int) -> Affine:
         """A power of L without parameters."""
@@ -110,10 +119,11 @@ class KetParts:
 
     def parts(self, expression: sp.Expr, t: int) -> Parts:
         """The parts of a product of numbers and kets."""
-        found, factors = Parts.single(MEAN, self._unit), factors_of(expression)
-        if sum(grows(factor) for factor in factors) > 1:
-            raise ValueError(f"{expression} grows faster than linearly in its kets, as gated blocks do; no rule for "
-                             "its order in L")
+        found, factors = Parts.single(MEAN, self.unit), factors_of(expression)
+        for ket, norm in normalised(factors):  # a vector over its own root mean square is of order one
+            factors.remove(ket)
+            factors.remove(norm)
+            found = found.times(Parts({label: self.unit for label, _ in self.of_ket(Sort.KET, ket.vector)}))
         for factor in factors:
             found = found.times(self._factor(factor, t))
         return found
@@ -122,96 +132,62 @@ class KetParts:
         if not random_parts(factor):
             return Parts.single(MEAN, self.numbers(factor, t))
         if isinstance(factor, Ket):
-            return self._of_ket(Sort.KET, factor.vector)
+            return self.of_ket(Sort.KET, factor.vector)
         if isinstance(factor, Hat):
             return self._hat(Sort.KET, factor)
-        return self._of_function(factor, t)
+        return self.functions.value(factor)
 
     def _hat(self, sort: Sort, hat: Hat) -> Parts:
         """A hat-ket, as large as the vector that its matrix multiplies, fresh in the matrix."""
-        return Parts.single(self._fresh(hat), self._of_ket(sort, hat.vector.vector).size())
+        return Parts.single(self.fresh(hat), self.of_ket(sort, hat.vector.vector).size())
 
-    def _of_ket(self, sort: Sort, vector: Vec, base: Base | None = None) -> Parts:
+    def of_ket(self, sort: Sort, vector: Vec, base: Base | None = None) -> Parts:
         initial = self.equations.setting.initial_number(vector)
         if initial is not None:
             if sort == Sort.KET:
-                return Parts.single(STREAM, self._unit)
+                return Parts.single(STREAM, self.unit)
             alike = base is not None and base.is_initial and base.number == initial
-            return Parts.single(MEAN, self._unit if alike else frozenset())
+            return Parts.single(MEAN, self.unit if alike else frozenset())
         t, family = self._step(vector), self.family(vector)
-        return Parts({label: frozenset(((self.form(0), (self.key(sort, label, t, family, base),)),))
-                      for label in self.labels.get(self._whole(sort, t, family, base), set())})
+        whole = self._whole(sort, t, family, base)
+        return Parts({label: frozenset((Monomial(self.form(0), (replace(whole, label=label),)),))
+                      for label in self.labels.get(whole, set())})
 
     def _step(self, vector: Vec) -> int:
         return int(self.equations.setting.step(vector))
 
-    def _of_function(self, function: sp.Expr, t: int) -> Parts:
-        """An entrywise function of one ket: on the leading part of it, and its derivative times the rest."""
-        ket, form = one_ket(function)
-        inner = self._of_ket(Sort.KET, ket.vector)
-        leading = self._leading(ket.vector)
-        size = inner.of(leading) if entrywise.growth(form) else self._unit if inner.of(leading) else frozenset()
-        value = total((Parts.single(leading, size), Parts.single(MEAN, size if entrywise.parity(form) != -1 else
-                                                                 frozenset())))
-        return total((value, self._slope(form, leading).times(inner.without(leading))))
-
-    def _leading(self, vector: Vec) -> Label:
-        """The part of order one: the hat-ket that the vector is made of, or the stream."""
-        family = self.family(vector)
-        if family in self.accumulating:
-            return STREAM
-        equation = next(e for e in self.equations.equations
-                        if isinstance(e.target, Ket) and e.target.vector.same_family(vector))
-        hats = [part for part in random_parts(sp.Add(*(term for term in split(equation.value)
-                                                       if not isinstance(term, sp.Sum)))) if isinstance(part, Hat)]
-        if len(hats) != 1:
-            raise ValueError(f"a function of |{vector}>: no rule for its order, since {len(hats)} hat-kets are in it; "
-                             "allowed is one, or the residual stream")
-        return self._fresh(hats[0])
-
-    def _fresh(self, hat: Hat) -> Label:
+    def fresh(self, hat: Hat) -> Label:
         """What a hat-ket is random in: its matrix, and the matrix's orientation."""
         products = self.equations.setting.products
         product, _ = self.equations.setting.product_like(hat.vector)
         return Label(fresh=(next(p.number for p in products if p.same_group(product)),))
 
-    def _slope(self, form: sp.Expr, leading: Label) -> Parts:
-        """The derivative of a function, at the leading part of its argument."""
-        slope = entrywise.derivative(form)
-        if slope == 0:
-            return Parts()
-        return total((Parts.single(MEAN, self._unit if entrywise.parity(slope) != -1 else frozenset()),
-                      Parts.single(leading, frozenset() if slope.is_number else self._unit)))
-
-    def slopes(self, expression: sp.Expr, t: int) -> list[tuple[Parts, Ket | Hat]]:
-        """The product rule: every random factor of a product, with the parts of what multiplies its derivative."""
+    def slopes(self, expression: sp.Expr, t: int) -> list[tuple[Parts, sp.Expr]]:
+        """The product rule: every random factor of a product, with the parts of what multiplies its change."""
         factors = factors_of(expression)
-        found: list[tuple[Parts, Ket | Hat]] = []
-        for i, factor in enumerate(factors):
-            if random_parts(factor):
-                others = self._product([*factors[:i], *factors[i + 1:]], t)
-                if not isinstance(factor, (Ket, Hat)):
-                    ket, form = one_ket(factor)
-                    others, factor = others.times(self._local_slope(form, ket)), ket
-                found.append((others, factor))
-        return found
+        return [(self._product([*factors[:i], *factors[i + 1:]], t), factor)
+                for i, factor in enumerate(factors) if random_parts(factor)]
 
     def _product(self, factors: list[sp.Expr], t: int) -> Parts:
         return self.parts(sp.Mul(*factors, evaluate=False) if factors else sp.Integer(1), t)
 
-    def derivative(self, factor: Ket | Hat, base: Base) -> Parts:
+    def derivative(self, factor: sp.Expr, base: Base) -> Parts:
+        """The parts of a factor's derivative in a base ket."""
         if isinstance(factor, Ket):
-            return self._of_ket(Sort.DERIVATIVE, factor.vector, base)
-        product, values = self.equations.setting.product_like(factor.vector)
-        born = base.own and product.number == base.number and int(product.below[0].subs(values)) == base.step
-        return Parts.single(MEAN, self._unit) if born else Parts()
+            return self.of_ket(Sort.DERIVATIVE, factor.vector, base)
+        if isinstance(factor, Hat):
+            product, values = self.equations.setting.product_like(factor.vector)
+            born = base.own and product.number == base.number and int(product.below[0].subs(values)) == base.step
+            return Parts.single(MEAN, self.unit) if born else Parts()
+        return self.functions.derivative(factor, base)
 
-    def _local_slope(self, form: sp.Expr, ket: Ket) -> Parts:
-        """f'(h), expanded about the leading part of h."""
-        inner = self._of_ket(Sort.KET, ket.vector)
-        leading = self._leading(ket.vector)
-        bend = self._slope(entrywise.derivative(form), leading)
-        return total((self._slope(form, leading), bend.times(inner.without(leading))))
+    def moved(self, factor: sp.Expr) -> Parts:
+        """The parts of a factor's change since the first step."""
+        if isinstance(factor, Ket):
+            return self.of_ket(Sort.CHANGE, factor.vector)
+        if isinstance(factor, Hat):
+            return self._hat(Sort.CHANGE, factor)
+        return self.functions.change(factor)
 
     def change(self, term: sp.Expr, written: sp.Expr, t: int) -> Parts:
         """The parts of a term's change since the first step on the same input; sums over earlier steps are new."""
@@ -219,12 +195,11 @@ class KetParts:
             return Parts()
         if isinstance(term, sp.Sum):
             return self.parts(written, t)
-        return total(others.times(self._of_ket(Sort.CHANGE, factor.vector) if isinstance(factor, Ket) else
-                                  self._hat(Sort.CHANGE, factor)) for others, factor in self.slopes(written, t))
+        return total(others.times(self.moved(factor)) for others, factor in self.slopes(written, t))
 
     def numbers(self, expression: sp.Expr, t: int) -> Monomials:
         """The monomials of a number."""
-        found = self._unit
+        found = self.unit
         for factor in sp.Mul.make_args(expression):
             found = multiply(found, self._number_factor(factor, t))
         return found
@@ -232,19 +207,63 @@ class KetParts:
     def _number_factor(self, factor: sp.Expr, t: int) -> Monomials:
         base, power = factor.as_base_exp()
         if base == self.variable:
-            return frozenset(((Affine.of(power.subs(self.at), self.parameters), ()),))
+            return frozenset((Monomial(Affine.of(power.subs(self.at), self.parameters)),))
         if isinstance(factor, Response):
             return self._response(factor)
+        if factor.is_Pow and power.is_Rational and factor.has(Bracket, Mean):
+            return self._root(base, power)
         if isinstance(factor, Bracket):
             return self._bracket(factor)
         if isinstance(factor, Mean):
             return total(self.parts(term, t) for term in split(factor.args[0])).of(MEAN)
         if isinstance(factor, Scal) and any(factor.name == e.target.name for e in self.scalars):
-            return frozenset(((self.form(0), (counted_scalar(factor),)),))
+            return frozenset((Monomial(self.form(0), (counted_scalar(factor),)),))
         fixed = factor.is_number or isinstance(factor, Scal) or base == self.equations.setting.depth
         if fixed or factor.subs(self.at).free_symbols <= set(self.parameters):
-            return self._unit
-        raise ValueError(f"{factor}: no rule for its order in L")
+            return self.unit
+        layer = next((i for i in self._layers if i in factor.free_symbols), None)
+        if layer is None or factor.subs(self.at).free_symbols - {layer, self.variable, *self.parameters}:
+            raise ValueError(f"{factor}: no rule for its order in L")
+        assert self.variable is not None
+        return frozenset(Monomial(Affine.of(power, self.parameters))
+                         for power, _ in in_powers(factor.subs(self.at), layer, self.variable))
+
+    @cached_property
+    def _layers(self) -> frozenset[sp.Symbol]:
+        """The indices that run over layers, where their number is what grows."""
+        setting = self.equations.setting
+        roles = setting.program.index_roles()
+        return frozenset(i for i, role in roles.items() if role == "layer" and self.variable == setting.depth)
+
+    def sign(self, term: sp.Expr) -> int:
+        """The sign of a number times a ket, 0 for other terms."""
+        number, kets = sp.Integer(1), 0
+        for factor in sp.Mul.make_args(term):
+            if isinstance(factor, Ket):
+                kets += 1
+            else:
+                number *= factor
+        if kets != 1 or random_parts(number) or number.has(Response, Bracket, Mean, Scal):
+            return 0
+        layer = next((i for i in self._layers if i in number.free_symbols), None)
+        assert self.variable is not None
+        return sign_of(leading(number.subs(self.at), layer, self.variable))
+
+    def _root(self, base: sp.Expr, power: sp.Rational) -> Monomials:
+        """A power of a sum of squares, which nothing cancels in, a whole power of the root mean square.
+
+        The root mean square stays away from zero, as that of the stream does, so that its inverse is at most of order
+        one; where it grows with depth the inverse falls.
+        """
+        kets = squares(base)
+        twice = 2 * power
+        if not kets or not twice.is_Integer:
+            raise ValueError(f"({base})**({power}): no rule for its order in L; there is one for half powers of sums "
+                             "of squares")
+        size = frozenset().union(*(self.parts(square, 0).size() for square in kets))
+        if twice < 0:
+            return self.functions.shrunk(size, f"({base})**({power})", int(twice))
+        return reduce(multiply, [size] * int(twice), self.unit)
 
     def _response(self, response: Response) -> Monomials:
         """The mean of a derivative."""
@@ -253,12 +272,20 @@ class KetParts:
         family = self.family(response.vector)
         own = family not in self.accumulating and response.vector.indices[-len(layers):] == layers
         base = Base(int(product.below[0].subs(values)), product.number, own)
-        return self._of_ket(Sort.DERIVATIVE, response.vector, base).of(MEAN)
+        return self.of_ket(Sort.DERIVATIVE, response.vector, base).of(MEAN)
+
+    def _is_held(self, vector: Vec) -> bool:
+        """Is a function saturated at the step of a vector?"""
+        if self.equations.setting.initial_number(vector) is not None:
+            return False
+        return any(bend.step == self._step(vector) for bend in self.saturated)
 
     def _bracket(self, bracket: Bracket) -> Monomials:
         for initial, other in (bracket.args, bracket.args[::-1]):
             number = self.equations.setting.initial_number(initial)
+            if number is not None and self._is_held(other):  # the derivative is no guide to what stays bounded
+                return self.of_ket(Sort.CHANGE, other).times(self.of_ket(Sort.KET, initial)).of(MEAN)
             if number is not None:  # Stein: <u|v> is the mean derivative of v in u
-                return self._of_ket(Sort.DERIVATIVE, other, Base(-1, number)).of(MEAN)
-        u, v = (self._of_ket(Sort.KET, vector) for vector in bracket.args)
+                return self.of_ket(Sort.DERIVATIVE, other, Base(-1, number)).of(MEAN)
+        u, v = (self.of_ket(Sort.KET, vector) for vector in bracket.args)
         return u.times(v).of(MEAN)

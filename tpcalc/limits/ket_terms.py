@@ -16,7 +16,7 @@ import sympy as sp
 from ..calculus.equations import KetEquation, KetEquations
 from ..programs.language import LossDerivative, Scal
 from .affine import Affine
-from .ket_factors import centred_pairs
+from .ket_factors import centred_pairs, gathered
 from .ket_parts import KetParts
 from .parts import Parts, total
 from .quantities import MEAN, STREAM, Base, Label, Quantity, Sort
@@ -27,16 +27,18 @@ from .terms import Contribution, Values, split
 class KetTerms:
     """Ket equations whose terms are to be counted in powers of L, perhaps with values for some parameters.
 
-    growing: the variable whose powers are counted, the depth where none is given.
+    growing: the variable whose powers are counted, the depth where none is given; saturated: bounded functions, by
+    their BEND, that are taken to be saturated.
     """
 
     equations: KetEquations
     at: Values = ()
     growing: sp.Symbol | None = None
+    saturated: frozenset[Quantity] = frozenset()
 
     @cached_property
     def reading(self) -> KetParts:
-        return KetParts(self.equations, self.at, self.growing)
+        return KetParts(self.equations, self.at, self.growing, self.saturated)
 
     @cached_property
     def _all_layers(self) -> Affine:
@@ -72,7 +74,13 @@ class KetTerms:
             found = tuple(one for number, e in enumerate(self.equations.equations)
                           for one in self._of_equation(number, e, t))
             if self.reading.labels == known:
-                return found
+                return (*found, *self._of_nodes(t))
+
+    def _of_nodes(self, t: int) -> Iterator[Contribution]:
+        """What the bends and shrinks of functions at step t are made of."""
+        for node, (monomials, power) in self.reading.functions.nodes.items():
+            for one in monomials if node.step == t else ():
+                yield Contribution(node, one.weight, one.factors, -1, sp.Symbol(node.name), False, "", one.bound, power)
 
     def _of_equation(self, number: int, e: KetEquation, t: int) -> Iterator[Contribution]:
         if isinstance(e.target, Scal):
@@ -80,16 +88,17 @@ class KetTerms:
             return
         stream, layers = self.reading.family(e.target.vector), bool(e.place.loops[1:])
         terms = [term for term in split(e.value) if not self.reading.is_stream(e, term)]
-        for term, centred in centred_pairs(terms):
-            update = isinstance(term, sp.Sum)
+        for term, centred in centred_pairs(gathered(terms)):
+            update, sign = isinstance(term, sp.Sum), self.reading.sign(term)
             for written in self._written(term, t):
                 for sort, base, parts in self._read(term, written, t, layers):
                     centred_here = base is None and (centred or self.reading.is_odd)
                     for label, monomials in parts.without(*[MEAN] if centred_here else []):
                         to, gain, rule = self._entering(label, stream, base, layers)
                         target = self.reading.key(sort, to, t, stream, base)
-                        for weight, factors in monomials:
-                            yield Contribution(target, weight + gain, factors, number, term, update, rule)
+                        for one in monomials:
+                            yield Contribution(target, one.weight + gain, one.factors, number, term, update, rule,
+                                               one.bound, sign=sign)
 
     def _read(self, term: sp.Expr, written: sp.Expr, t: int, layers: bool
               ) -> Iterator[tuple[Sort, Base | None, Parts]]:
@@ -119,12 +128,12 @@ class KetTerms:
         if e.value.has(LossDerivative):  # of order one in an output of order one, beyond that of the output's order
             output, = e.value.atoms(LossDerivative)
             yield Contribution(target, self.reading.form(0), (), number, e.value, False, "loss")
-            for weight, factors in self.reading.numbers(output.args[0].subs(self._time, t), t):
-                yield Contribution(target, weight, factors, number, e.value, False, "loss")
+            for one in self.reading.numbers(output.args[0].subs(self._time, t), t):
+                yield Contribution(target, one.weight, one.factors, number, e.value, False, "loss", one.bound)
             return
         for term in split(e.value):
-            for weight, factors in self.reading.numbers(term.subs(self._time, t), t):
-                yield Contribution(target, weight, factors, number, term, False, "")
+            for one in self.reading.numbers(term.subs(self._time, t), t):
+                yield Contribution(target, one.weight, one.factors, number, term, False, "", one.bound)
 
     def _bases(self, t: int, layers: bool) -> list[Base]:
         setting = self.equations.setting

@@ -232,5 +232,3 @@ def _assignments(loop: Loop) -> Iterator[Assign]:
             yield from _assignments(s)
         else:
             yield s
-
-

@@ -60,8 +60,8 @@ def obstacle(cell: Cell, outputs: Sequence[str], parameters: Sequence[sp.Symbol]
         quantity, rate = cell.forgotten[0]
         if all(cell.of(key).vanishes for key in keys):
             return Obstacle("decays", str(quantity), quantity.step, rate.expression(parameters))
-        raise ValueError(f"{quantity} forgets what is older than L^(1 - {rate.expression(parameters)}) layers and is fed "
-                         "by what does not; no rule for the limit of such a sum")
+        raise ValueError(f"{quantity} forgets what is older than L^(1 - {rate.expression(parameters)}) layers and is "
+                         "fed by what does not; no rule for the limit of such a sum")
     if cell.grows:
         return _accelerating(cell, keys, parameters)
     for key in keys:

@@ -12,12 +12,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Iterable, Iterator
+from typing import Iterable, Iterator, NamedTuple
 
 from .affine import Affine
 from .quantities import Label, Quantity
 
-Monomials = frozenset[tuple[Affine, tuple[Quantity, ...]]]
+
+class Monomial(NamedTuple):
+    """A power of L times quantities; bound: it is no smaller than what it stands for, perhaps larger."""
+
+    weight: Affine
+    factors: tuple[Quantity, ...] = ()
+    bound: bool = False
+
+
+Monomials = frozenset[Monomial]
 
 
 @dataclass(frozen=True)
@@ -57,7 +66,14 @@ class Parts:
 
 
 def multiply(a: Monomials, b: Monomials) -> Monomials:
-    return frozenset((w + v, tuple(sorted((*f, *g)))) for w, f in a for v, g in b)
+    return frozenset(Monomial(one.weight + two.weight, tuple(sorted((*one.factors, *two.factors))),
+                              one.bound or two.bound) for one in a for two in b)
+
+
+def subsets(sources: frozenset[int]) -> list[Label]:
+    """All labels of some of these sources, and the mean."""
+    return [Label.of(frozenset(some)) for size in range(len(sources) + 1)
+            for some in combinations(sorted(sources), size)]
 
 
 def total(parts: Iterable[Parts]) -> Parts:

@@ -8,7 +8,11 @@ from functools import cached_property
 
 
 class Sort(StrEnum):
-    """What a quantity is; the values are what it is printed as."""
+    """What a quantity is; the values are what it is printed as.
+
+    BEND: what a bounded function would change by if it went on as it starts; SHRINK: a negative power of a size, at
+    most of order one: of how often a large argument passes where a function lives, or of a root mean square.
+    """
 
     COEFFICIENT = "Gamma"
     COVARIANCE = "C"
@@ -16,6 +20,8 @@ class Sort(StrEnum):
     CHANGE = "change"
     DERIVATIVE = "derivative"
     SCALAR = "scalar"
+    BEND = "bend"
+    SHRINK = "shrink"
 
 
 @dataclass(frozen=True, order=True)
@@ -72,7 +78,7 @@ class Quantity:
     """A coefficient, a covariance, a part of a ket, of its change or of its derivative, or a scalar, at a step.
 
     number: of the vector family, or of a covariance's product; base: of a coefficient or a derivative, and the other
-    hat-ket of a covariance; label: what a part of a ket is random in; name: of a scalar.
+    hat-ket of a covariance; label: what a part of a ket is random in; name: of a scalar, or of a function.
     """
 
     sort: Sort
@@ -116,7 +122,7 @@ class Quantity:
         return replace(self, step=step)
 
     def __str__(self) -> str:
-        if self.sort == Sort.SCALAR:
+        if self.name:
             return f"{self.name}[{self.step}]"
         base = "" if self.base is None else f" over {self.base.number}[{self.base.step}]" + (
             " of its own layer" if self.base.own else "")

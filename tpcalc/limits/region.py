@@ -49,6 +49,11 @@ class Region:
                  "=": (Condition(form, False), Condition(form * -1, False))}[relation]
         return Region(self.size, (*self.conditions, *(c for c in added if c not in self.conditions)))
 
+    @property
+    def zero(self) -> Affine:
+        """The form that vanishes everywhere."""
+        return Affine.number(0, self.size)
+
     def contains(self, point: Sequence[Any]) -> bool:
         return all(c.holds(point) for c in self.conditions)
 

@@ -1,8 +1,8 @@
 """A program in normal form for infinite depth: streams to which every layer adds, and vectors that one layer makes.
 
-What layers pass on is taken apart by the eigenvectors of the layers' map (``layer_map.py``, ``eigenspaces.py``): streams
-u = Q y, to which what enters counts with weight Q, and reads y = R u. Fast modes are geometric sums over neighbouring
-layers and count in Q. Errors are of relative order 1/L. Source: first-order perturbation of a matrix's eigenspaces.
+What layers pass on is taken apart by the eigenvectors of the layers' map (``layer_map.py``, ``eigenspaces.py``):
+streams u = Q y, to which what enters counts with weight Q, and reads y = R u. Fast modes are geometric sums over
+neighbouring layers and count in Q. Errors are of relative order 1/L. Source: first-order perturbation of a matrix's eigenspaces.
 """
 
 from __future__ import annotations
@@ -273,9 +273,9 @@ class _Rewriting:
                 reads = [f for f in sp.Mul.make_args(term) if isinstance(f, MatVec) and isinstance(f.vector, Vec)
                          and self.sweep.assigned(f.vector) is not None]
                 if term != 0 and not (len(reads) == 1 and exponent.is_negative):
-                    raise NoStreams(f"program {self.sweep.program.name}: its layers keep nothing of what they find, and "
-                                    f"{term} enters; a limit is known where all that enters is a small multiple of a "
-                                    "product with what they find")
+                    raise NoStreams(f"program {self.sweep.program.name}: its layers keep nothing of what they find, "
+                                    f"and {term} enters; a limit is known where all that enters is a small multiple "
+                                    "of a product with what they find")
 
 
 def _latex(name: str) -> str:

@@ -12,7 +12,8 @@ and of all others.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from fractions import Fraction
+from functools import cached_property, lru_cache
 from itertools import product as ranges
 from typing import Iterable, Iterator
 
@@ -40,7 +41,9 @@ class Contribution:
     """One term of an equation for ``target``: L^weight times ``factors``, its layers' sums included.
 
     equation, term: where it stands in the recursion, and the symbolic term; update: it is there because of
-    earlier training steps; rule: how it enters; sign: of its coefficient, 0 where that is not known.
+    earlier training steps; rule: how it enters; sign: of its coefficient, 0 where that is not known; bound: it is an
+    upper bound; power: where negative, the target is this power of what stands here, and of order one where that is
+    small.
     """
 
     target: Quantity
@@ -50,6 +53,8 @@ class Contribution:
     term: sp.Expr
     update: bool
     rule: str
+    bound: bool = False
+    power: Fraction = Fraction(1)
     sign: int = 0
 
 
@@ -105,7 +110,6 @@ class Terms:
                      for one in self._of_equation(number, equation, t))
 
     def _of_equation(self, number: int, equation: Equation, t: int) -> Iterator[Contribution]:
-        setting = self.recursion.setting
         if equation.kind == "memory":
             self._require_order_one(equation)
             return
@@ -201,22 +205,22 @@ class Terms:
             rule = "layers" if coherent else "born" if here else rule
         for power, function in self._powers(number, equation):
             weight = Affine.of(power, self.parameters) + self._form((gain + int(coherent)) * one_sum)
-            yield Contribution(target, weight, tuple(factors), place, term, update, rule, sign_of(function))
+            yield Contribution(target, weight, tuple(factors), place, term, update, rule, sign=sign_of(function))
 
     def _require_order_one(self, equation: Equation) -> None:
         """What an optimizer remembers counts as a number: raise ``ValueError`` where it depends on the depth."""
         same = [e for e in self.recursion.equations if e.kind == "memory" and e.place is not equation.place
                 and (e.target.name, len(e.place.loops)) == (equation.target.name, len(equation.place.loops))]
         if same:
-            raise ValueError(f"{equation.target}: several updates of one family, in different layers, are a function of "
-                             "the layer that jumps; no rule for its limit")
+            raise ValueError(f"{equation.target}: several updates of one family, in different layers, are a function "
+                             "of the layer that jumps; no rule for its limit")
         for term in split(equation.value):
             number = sp.Mul(*(f for f in sp.Mul.make_args(term) if not f.has(Scal, sp.KroneckerDelta)))
             for power, _ in self._powers(number, equation):
                 if not power.is_Integer or power > 0:
                     raise ValueError(f"{equation.target} = {equation.value}: what an optimizer remembers goes like "
-                                     f"{self.variable}^({power}); the order calculus covers memory that does not depend "
-                                     "on the depth")
+                                     f"{self.variable}^({power}); the order calculus covers memory that does not "
+                                     "depend on the depth")
 
     def _form(self, value: int) -> Affine:
         return Affine.number(value, len(self.parameters))
@@ -264,6 +268,7 @@ def is_carried(equation: Equation, term: sp.Expr) -> bool:
     return steps == [sp.Integer(1 if loop.descending else -1)]
 
 
+@lru_cache(maxsize=4096)
 def split(value: sp.Expr) -> tuple[sp.Expr, ...]:
     """Additive terms, sums taken apart too: each is a product, or a sum over steps or layers of one."""
     found: list[sp.Expr] = []

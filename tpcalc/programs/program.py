@@ -7,6 +7,7 @@ from typing import Any, Iterator, Mapping, Union
 
 import sympy as sp
 
+from .._checks import symbolic
 from .language import Mat, Member, Scal, Vec, kind
 from .roles import read_roles
 

@@ -1,0 +1,143 @@
+"""Bounded activations, growth of any power, norms and sums of several hat-kets: counts held against numbers."""
+
+from __future__ import annotations
+
+from typing import Callable
+
+import numpy as np
+import pytest
+import sympy as sp
+
+import tpcalc as tp
+from tpcalc.limits import entrywise
+from tpcalc.limits.asymptotics import H
+from tpcalc.programs.blocks import Branch
+from tpcalc.programs.language import MatVec
+
+HALF, QUARTER = sp.Rational(1, 2), sp.Rational(1, 4)
+DEPTHS = np.array([64, 256, 1024])
+
+
+def sizes_at_initialisation(phi: Callable, slope: Callable, alpha: float, depth: int, norm: bool = False,
+                            width: int = 200) -> tuple[float, float]:
+    """The root mean squares of x^L and of the gradient in x^0, of a real network of blocks phi(W x), without its mean.
+
+    The weights are drawn anew for the way back, which at infinite width makes no difference to these two.
+    """
+    rng = np.random.default_rng(depth)
+    x, hs = rng.normal(size=width), []
+    for _ in range(depth):
+        acted = x / np.sqrt(np.mean(x**2)) if norm else x
+        h = rng.normal(size=(width, width)) / np.sqrt(width) @ acted
+        hs.append(h)
+        x = x + depth**-alpha * (phi(h) - phi(h).mean())
+    d = rng.normal(size=width)
+    for h in reversed(hs):
+        d = d + depth**-alpha * (rng.normal(size=(width, width)) / np.sqrt(width) @ (slope(h) * d))
+    return float(np.sqrt(np.mean(x**2))), float(np.sqrt(np.mean(d**2)))
+
+
+def test_below_one_half_tanh_grows_like_a_power_and_its_gradient_like_an_exponential_of_one() -> None:
+    """At alpha = 0 x ~ L^(1/2); the slope is of order one where |h| is, with probability 1/|x|: L^(1/2) over layers."""
+    v = tp.classify(0, 1, tp.ResNet("tanh"))
+    assert (v.exponents["x at initialisation"], v.exponents["h at initialisation"]) == (HALF, HALF)
+    assert not v.stable_at_init and "exp(L^(1/2))" in v.reasons[0] and "x L^(1/2)" in v.reasons[0]
+    found = np.array([sizes_at_initialisation(np.tanh, lambda h: 1 / np.cosh(h)**2, 0, n) for n in DEPTHS])
+    slope_x = np.polyfit(np.log(DEPTHS), np.log(found[:, 0]), 1)[0]
+    one, two = np.diff(np.log(found[:, 1]))  # what log of the gradient has beside its power of L is of order one
+    slope_gradient = np.log(two / one) / np.log(DEPTHS[1] / DEPTHS[0])
+    assert slope_x == pytest.approx(0.5, abs=0.05) and slope_gradient == pytest.approx(0.5, abs=0.05)
+    quarter = tp.classify(QUARTER, 3 * QUARTER, tp.ResNet("tanh"))
+    assert quarter.exponents["x at initialisation"] == QUARTER and "exp(L^(1/4))" in quarter.reasons[0]
+
+
+def test_with_a_norm_the_stream_grows_like_a_power_below_one_half() -> None:
+    """What a block adds is of order one however large the stream is."""
+    v = tp.classify(QUARTER, 3 * QUARTER, tp.ResNet("relu", norm="rms"))
+    assert v.exponents["x at initialisation"] == QUARTER and v.exponents["h at initialisation"] == 0
+    assert not v.stable_at_init and v.output_stable is not True and "change of f" not in v.exponents
+    found = [sizes_at_initialisation(lambda h: np.maximum(h, 0), np.sign, 0.25, n, norm=True)[0] for n in DEPTHS]
+    assert np.polyfit(np.log(DEPTHS), np.log(found), 1)[0] == pytest.approx(0.25, abs=0.05)
+    assert "exp" in tp.classify(QUARTER, 3 * QUARTER, tp.ResNet("relu")).reasons[0]
+
+
+@pytest.mark.parametrize("alpha, gamma, df, dh, name", [
+    (1, -HALF, 0, HALF, "converges in x and f, not in h"), (2, -1, -1, 1, "trivial, with h growing"),
+    (3 * HALF, -HALF, -HALF, HALF, "trivial, with h growing")])
+def test_what_a_bounded_activation_does_to_a_large_argument_is_of_order_one(alpha, gamma, df, dh, name) -> None:
+    v = tp.classify(alpha, gamma, tp.ResNet("tanh"))
+    assert (v.exponents["change of f"], v.exponents["change of x"], v.exponents["change of h"]) == (df, df, dh)
+    assert v.output_stable and v.stable_in_training is False and v.nontrivial == (df == 0) and v.name == name
+
+
+def first_changes(net: tp.ResNet, alpha: sp.Expr, gamma: sp.Expr, depths: np.ndarray) -> np.ndarray:
+    """|f_1| of particles, on one input: f_0 is 0."""
+    task, scale = tp.Task([1.0, 1.0], [-1.0, -1.0]), tp.DepthScaling(alpha, gamma)
+    return np.array([abs(tp.train(net, task, tp.SGD(), scale, depth=int(n), method="particles", samples=1024)
+                         .outputs.ravel()[1]) for n in depths])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("net, alpha, gamma", [
+    (tp.ResNet("tanh"), 2, -1), (tp.ResNet("tanh"), 1, 0), (tp.ResNet("tanh"), 3 * HALF, -HALF),
+    (tp.ResNet("gelu"), 3 * QUARTER, QUARTER), (tp.ResNet("relu", norm="rms"), 1, HALF),
+    (tp.ResNet("abs"), 1, 1)], ids=str)
+def test_changes_of_the_output_go_like_the_derived_power(net, alpha, gamma) -> None:
+    depths = np.array([64, 128, 256])
+    slope = np.polyfit(np.log(depths), np.log(first_changes(net, sp.sympify(alpha), sp.sympify(gamma), depths)), 1)[0]
+    v = tp.classify(alpha, gamma, net)
+    assert "change of f" not in v.bounds
+    assert slope == pytest.approx(float(v.exponents["change of f"]), abs=0.05)
+
+
+FUNCTIONS = {"relu": (1, sp.Max(H, 0)), "gelu": (1, H * (1 + sp.erf(H / sp.sqrt(2))) / 2),
+             "silu": (1, H / (1 + sp.exp(-H))), "square": (2, H**2), "softplus": (1, sp.log(1 + sp.exp(H))),
+             "tanh": (0, sp.tanh(H)), "hard tanh": (0, sp.Min(sp.Max(H, -1), 1)), "shifted": (1, sp.Max(H + HALF, 0)),
+             "softsign": (0, H / (1 + sp.Abs(H))), "root": (1, sp.sqrt(1 + H**2)), "bump": (0, sp.exp(-H**2))}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_growth_is_the_power_that_values_far_out_go_like(name: str) -> None:
+    power, function = FUNCTIONS[name]
+    assert entrywise.growth(function) == power
+    far = [max(abs(float(function.subs(H, s * h).evalf())) for s in (1, -1)) for h in (1e3, 1e5)]
+    measured = np.log(far[1] / far[0]) / np.log(100) if far[0] > 1e-300 else 0
+    assert measured == pytest.approx(power, abs=0.01)
+    slopes = [abs(float(entrywise.derivative(function).subs(H, s * 40).evalf())) for s in (1, -1)]
+    if entrywise.decays(entrywise.derivative(function)):
+        assert max(slopes) < 1e-3
+
+
+def test_parity_is_told_by_values() -> None:
+    odd = {name: entrywise.parity(function) for name, (_, function) in FUNCTIONS.items()}
+    assert {n for n, p in odd.items() if p == -1} == {"tanh", "hard tanh", "softsign"}
+    assert {n for n, p in odd.items() if p == 1} == {"square", "root", "bump"}
+    assert entrywise.has_kinks(sp.Abs(H)) and not entrywise.has_kinks(sp.tanh(H))
+
+
+def own(phi: Callable) -> Callable:
+    """A user's block with a function of its own and a constant in it: the network's phi plays no part."""
+    def block(branch: Branch) -> sp.Expr:
+        h = branch.let("h", MatVec(branch.weights("W1"), branch.x))
+        return MatVec(branch.weights("W2"), branch.let("z", phi(h + HALF)))
+    return block
+
+
+def test_kinks_are_those_of_the_blocks_own_functions() -> None:
+    error = "linearisation error of a layer"
+    kinked = tp.classify(HALF, HALF, tp.ResNet("tanh", own(lambda h: sp.Max(h, 0))))
+    smooth = tp.classify(HALF, HALF, tp.ResNet("relu", own(sp.tanh)))
+    assert (kinked.exponents[error], smooth.exponents[error]) == (-5 * QUARTER, -3 * HALF)
+    assert kinked.name == smooth.name == "Depth-muP"
+
+
+def test_what_grows_faster_than_every_power_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="exp.h. grows faster than every power"):
+        tp.classify(HALF, HALF, tp.ResNet(sp.exp(sp.Symbol("h"))))
+    with pytest.raises(ValueError, match="like the power 1/2"):
+        tp.classify(HALF, HALF, tp.ResNet(sp.sqrt(sp.Abs(sp.Symbol("h", real=True)))))
+
+
+def test_a_square_is_counted_as_one_and_a_norm_as_a_number() -> None:
+    for net in (tp.ResNet(sp.Symbol("h")**2), tp.ResNet("tanh", norm="rms")):
+        assert tp.classify(HALF, HALF, net).name == "Depth-muP"
