@@ -1,0 +1,234 @@
+"""A program as Python source: one loop nest over arrays, and one that only says what is read and when."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Callable
+
+import sympy as sp
+
+from ..programs.language import Mat, Member, NonlinearOuter, Outer, Vec
+from ..programs.program import Assign, Program
+from .expressions import NONREAL, Value, Writer
+from .names import Names
+from .nest import Axes, Leaf, Lines, Nest, bounds_of, distributed, find_axes
+from .products import matrix_terms, simple_products
+
+OPERATIONS = ("asarray", "broadcast", "dot", "inner", "mean", "total", "permuted", "stacked", "where", "finite")
+READING = ("matvec", "combine", "advanced", "entry_product", "entry_function", "chi", "chis", "not_finite")
+REPORTS = ("begin", "need", "data", "multiplied", "made", "holds")
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A program compiled once for all sizes and data.
+
+    source, reads: the loop nest over arrays, and the one that reports reads, products and assignments to ``need``,
+    ``multiplied`` and ``made``; leaves: the statements in the order of their numbers, with the loops around each;
+    names: what the code calls families, numbers and functions; plans: by sizes, those made so far.
+    """
+
+    program: Program
+    axes: Axes
+    names: Names
+    leaves: tuple[tuple[Leaf, tuple[sp.Symbol, ...]], ...]
+    source: str
+    reads: str
+    plans: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @cached_property
+    def functions(self) -> tuple[Callable[[Any], None], Callable[[Any], None]]:
+        """``run(w)`` and ``reads(w)``."""
+        found: dict[str, Any] = {}
+        for text, name in ((self.source, "run"), (self.reads, "reads")):
+            exec(compile(text, f"<lowered {self.program.name}: {name}>", "exec"), found)
+        return found["run"], found["reads"]
+
+    def statement(self, at: tuple[int, ...]) -> Assign:
+        """The statement that runs at (number, loop indices), with numbers for these."""
+        leaf, indices = self.leaves[at[0]]
+        numbers = dict(zip(indices, map(sp.Integer, at[1:])))
+        return Assign(leaf.assign.target.xreplace(numbers), leaf.assign.value.subs(numbers))
+
+    def member(self, place: tuple[int, tuple[int, ...]], on_axes: tuple[int, ...]) -> Member:
+        """The member of a family at indices that are no axes, and at indices that are."""
+        kind, *name = self.names.families[place[0]]
+        layout = self.names.layouts[place[0]]
+        keys, axes = iter(place[1]), iter(on_axes)
+        indices = [sp.Integer(next(keys) if axis is None else next(axes)) for axis in layout]
+        return kind(*name, *indices)
+
+
+KNOWN: dict[tuple[int, bool], tuple[Any, Lowered]] = {}
+
+
+def lower(program: Program, entries: bool = True) -> Lowered:
+    """Compile a program into a loop nest; the same program object is compiled once.
+
+    entries: whether functions of matrix entries are arrays of n^2 entries, whose sums over the past are carried; else
+    they are left to the reading. Raises ``NotLowered`` naming a node that array code cannot be written for.
+    """
+    key = (id(program), entries)
+    if key in KNOWN and KNOWN[key][0]() is program:
+        return KNOWN[key][1]
+    axes = find_axes(program)
+    writer = _Program(program, axes, entries)
+    found = writer.written(distributed(program, axes))
+    KNOWN[key] = (weakref.ref(program, lambda _, known=KNOWN: known.pop(key, None)), found)
+    return found
+
+
+class _Program:
+    """Writes loops and statements."""
+
+    def __init__(self, program: Program, axes: Axes, entries: bool) -> None:
+        self.program, self.axes, self.names = program, axes, Names(program, axes)
+        self.writer = Writer(self.names, entries)
+        self.leaves: list[tuple[Leaf, tuple[sp.Symbol, ...]]] = []
+        self.positions = {id(place.statement): place.position for place in program.places()}
+        for place in program.places():
+            self.names.number_of(place.statement.target)
+
+    def written(self, lines: tuple[Lines, ...]) -> Lowered:
+        nests = [line for line in lines if isinstance(line, Nest)]
+        clock = max(nests, key=_statements) if nests else None
+        for line in lines:
+            self._line(line, line is clock)
+        w = self.writer
+        source, reads = (self._function(*part) for part in (("run", w.code), ("reads", w.reads)))
+        return Lowered(self.program, self.axes, self.names, tuple(self.leaves), source, reads)
+
+    def _function(self, name: str, code: list[str]) -> str:
+        head = [f"def {name}(w):", "    carried = {}"]
+        head += [f"    size_{s} = w.sizes[{str(s)!r}]" for s in self.program.sizes]
+        head += [f"    n{i} = w.numbers[{i}]{'' if used else '()'}"
+                 for i, (_, used) in enumerate(self.names.numbers)]
+        if name == "run":
+            head += [f"    F{i} = w.F[{i}]" for i in range(len(self.names.families))]
+            head += ["    arrays_of, numbers_of, first = w.arrays_of, w.numbers_of, w.first",
+                     "    forget, ends, step_done = w.forget, w.ends, w.step_done",
+                     "    width, nan = w.width, float('nan')"]
+            head += [f"    {one} = w.arrays.{one}" for one in OPERATIONS if one != "where"]
+            head += ["    where = w.arrays.xp.where"]
+            head += [f"    {one} = w.{one}" for one in READING]
+            head += [f"    {one} = w.functions[{one!r}]" for one in self.names.functions]
+        else:
+            head += [f"    {one} = w.{one}" for one in REPORTS]
+        return "\n".join([*head, *code, ""])
+
+    def _line(self, line: Lines, is_clock: bool = False) -> None:
+        w = self.writer
+        if isinstance(line, Leaf):
+            return self._leaf(line)
+        loop, name = line.loop, f"i_{line.loop.index}"
+        first, last = (self.names.integer(end, w.index) for end in (loop.first, loop.last))
+        before = dict(w.index)
+        steps = f"range({first}, {last} - 1, -1)" if loop.descending else f"range({first}, {last} + 1)"
+        if loop.index in w.index:
+            name = w.fresh("i")
+        if is_clock:
+            w.line(f"done, steps = 0, len({steps})")
+        with w.block(f"for {name} in {steps}:"):
+            w.index[loop.index] = name
+            if not loop.descending:
+                w.ascending.append(loop.index)
+            for inner in line.body:
+                self._line(inner)
+            if is_clock:
+                w.line("done += 1")
+                w.line("step_done(done, steps)")
+        w.index.clear()
+        w.index.update(before)
+        if not loop.descending:
+            w.ascending.pop()
+
+    def _leaf(self, leaf: Leaf) -> None:
+        w, assign, number = self.writer, leaf.assign, len(self.leaves)
+        position = self.positions[id(assign)]
+        w.statement, w.order = assign, [loop.index for loop in leaf.axes]
+        w.is_axis = lambda index: self.axes.is_axis(position, index)
+        ends = {loop.index: bounds_of(loop) for loop in leaf.axes}
+        w.bounds = {i: (self.names.integer(low, {}), self.names.integer(high, {})) for i, (low, high) in ends.items()}
+        around, w.known, w.large = w.known, [{}], []
+        self.leaves.append((leaf, tuple(w.index)))
+        at = f"({number}, {''.join(code + ', ' for code in w.index.values())})"
+        w.line(f"# {assign.target} := {str(assign.value)[:200]}".replace("\n", " "))
+        w.line(f"begin({at})", reads=True)
+        for node in assign.value.atoms(*NONREAL):
+            raise w.refused(node, "it is no real number, or the derivative of a function that has none")
+        value = simple_products(assign.value)
+        if isinstance(assign.target, Mat):
+            code = self._matrix(value, at)
+        else:
+            code = self._array(assign, value)
+        place = f"F{self.names.number_of(assign.target)}[{self.names.key(assign.target, w.index)}]"
+        code = code if code.isidentifier() else w.kept(code, (), "scalar").code
+        if not isinstance(assign.target, Mat) or w.entries and value.has(NonlinearOuter):
+            w.line(f"if not finite({code}): not_finite({at}, {code})")
+        w.line(f"{place} = {code}")
+        made = "".join("({}, {}), ".format(*w.bounds[i]) for i in assign.target.indices if i in w.bounds)
+        w.line(f"made({self.names.place(assign.target, w.index)}, ({made}))", reads=True)
+        w.line(f"if {at} in ends: forget({at})")
+        if w.large:
+            w.line(" = ".join(w.large) + " = None")
+        w.known = around
+
+    def _array(self, assign: Assign, expression: sp.Expr) -> str:
+        """A vector or scalar with all axes of its family, in the order of its indices."""
+        w, is_vector = self.writer, isinstance(assign.target, Vec)
+        value = w.value(expression)
+        axes = tuple(w.order)
+        shape = [*map(w.length, axes), *(["width"] if is_vector else [])]
+        if shape and (value.axes != axes or is_vector and value.kind == "scalar"):
+            fitted = w.fitted(value, axes, "vector" if is_vector else "scalar")
+            value = Value(f"broadcast({fitted}, ({', '.join(shape)},))", axes, value.kind)
+        wanted = tuple(i for i in assign.target.indices if i in axes)
+        if wanted != axes:
+            order = tuple(axes.index(a) for a in wanted) + ((len(axes),) if is_vector else ())
+            return f"permuted({value.code}, {order})"
+        return value.code
+
+    def _matrix(self, expression: sp.Expr, at: str) -> str:
+        """A linear combination as lists of members, outer products and functions of entries."""
+        w, name = self.writer, self.writer.fresh("m")
+        w.line(f"{name} = [], [], []")
+        for number, one in matrix_terms(expression):
+            self._term(name, number, one)
+        return w.kept(f"combine(*{name}, ends.get({at}, ()))", (), "scalar").code
+
+    def _term(self, name: str, number: sp.Expr, one: sp.Expr) -> None:
+        w = self.writer
+        if isinstance(one, sp.Sum) and not (one.has(Outer) and all(w.is_axis(s) for s, *_ in one.limits)):
+            (index, low, high), inner = one.limits[-1], one.limits[:-1]
+            body = sp.Sum(one.function, *inner) if inner else one.function
+            with w.running(index, self.names.integer(low, w.index), self.names.integer(high, w.index)):
+                for factor, part in matrix_terms(body):
+                    self._term(name, number * factor, part)
+        elif isinstance(one, (Outer, sp.Sum)):
+            for term in sp.Add.make_args(one.function) if isinstance(one, sp.Sum) else (one,):
+                whole = sp.Sum(term, *one.limits) if isinstance(one, sp.Sum) else term
+                left, right = w.outer(whole)
+                w.line(f"{name}[1].append(({self._scalar(number)}, {left}, {right}))")
+        elif isinstance(one, NonlinearOuter):
+            entries = self.names_entries(one)
+            w.line(f"{name}[2].append(({self._scalar(number)}, {entries}))")
+        else:
+            member = one if isinstance(one, Mat) else one.args[0]
+            code = w.matrix(member)
+            w.line(f"{name}[0].append(({self._scalar(number)}, {code}, {not isinstance(one, Mat)}))")
+
+    def _scalar(self, number: sp.Expr) -> str:
+        return self.writer.value(number).code
+
+    def names_entries(self, node: NonlinearOuter) -> str:
+        """The n^2 entries, or what the reading makes of the function."""
+        w = self.writer
+        if not w.entries:
+            raise w.refused(node, "functions of matrix entries are not lowered here yet")
+        return w.value(node.body).code
+
+
+def _statements(nest: Nest) -> int:
+    return sum(_statements(line) if isinstance(line, Nest) else 1 for line in nest.body)
