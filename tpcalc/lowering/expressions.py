@@ -1,4 +1,4 @@
-"""Expressions of the language as array code: entrywise over the axes of indices, averages as inner products.
+"""Expressions of the language as array code, entrywise over the axes of indices; averages are inner products.
 
 Arrays have one axis for every index that is an axis, in the order of ``Writer.order``, then that of the coordinates (two
 for functions of matrix entries).
@@ -40,8 +40,8 @@ class Value(NamedTuple):
 class Writer:
     """Array code of expressions, and beside it the code that says what is read: ``code`` and ``reads``.
 
-    The statement that is being written sets ``order`` (the axes), ``bounds`` (their ends, as code) and ``index`` (loop
-    indices, as code).
+    The statement that is being written sets ``order`` (the axes), ``bounds`` (their ends, as code), ``index`` (loop
+    indices, as code) and ``ascending`` (those that go up, with their first values).
     """
 
     def __init__(self, names: Any, entries: bool) -> None:
@@ -52,7 +52,7 @@ class Writer:
         self.index: dict[sp.Symbol, str] = {}
         self.order: list[sp.Symbol] = []
         self.bounds: dict[sp.Symbol, tuple[str, str]] = {}
-        self.ascending: list[sp.Symbol] = []
+        self.ascending: list[tuple[sp.Symbol, sp.Expr]] = []
         self.known: list[dict[sp.Basic, Value]] = [{}]
         self.large: list[str] = []
         self.statement: Any = None
@@ -110,6 +110,9 @@ class Writer:
 
     def number(self, expression: sp.Expr) -> str:
         """Code of a number made of loop indices, sizes and parameters."""
+        for part in sp.preorder_traversal(expression):
+            if isinstance(part, NONREAL) or isinstance(part, sp.Expr) and not isinstance(part, NUMBERS):
+                raise self.refused(part, "it has no rule for them")
         return self.names.number(expression, self.index)
 
     def varies(self, node: sp.Basic) -> bool:
@@ -120,9 +123,6 @@ class Writer:
 
     def value(self, node: sp.Expr) -> Value:
         if not self.varies(node):
-            for part in sp.preorder_traversal(node):
-                if isinstance(part, NONREAL) or isinstance(part, sp.Expr) and not isinstance(part, NUMBERS):
-                    raise self.refused(part, "it has no rule for them")
             return Value(self.number(node), (), "scalar")
         for known in reversed(self.known):
             if node in known:
@@ -451,7 +451,8 @@ class Writer:
 
     def running_total(self, node: sp.Sum, body: sp.Expr, index: sp.Symbol, low: sp.Expr, high: sp.Expr) -> Value:
         """A sum term by term; carried from step to step where it has a recurrence."""
-        carried = recurrence(node, [t for t in self.ascending if t in self.index]) if self.varies(body) else None
+        clocks = [t for t, begin in self.ascending if (high - low).subs(t, begin).is_nonnegative]  # there is a term
+        carried = recurrence(node, clocks) if self.varies(body) else None
         first, last = self.integer(low), self.integer(high)
         what = "entries" if node.has(Outer) else kind(node)
         axes = self.ordered(node.free_symbols)

@@ -133,7 +133,7 @@ class _Program:
         with w.block(f"for {name} in {steps}:"):
             w.index[loop.index] = name
             if not loop.descending:
-                w.ascending.append(loop.index)
+                w.ascending.append((loop.index, loop.first))
             for inner in line.body:
                 self._line(inner)
             if is_clock:
