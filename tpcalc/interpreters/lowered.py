@@ -42,8 +42,9 @@ class ArrayExecution(ABC):
         self.data = Data(program, data, loss, Numbers(False))
         self.sizes = {str(size): value for size, value in numeric.items()}
         self.lowered: Lowered = lower(program, self.entries)
-        values = {**numeric, **{s: float(self.data.arrays[s.name]) for s in self._parameters(numeric)}}
-        self.numbers = numbers_of(self.lowered, values)
+        values: dict[sp.Symbol, Any] = {
+            **numeric, **{s: float(self.data.arrays[s.name]) for s in self._parameters(numeric)}}
+        self.values, self.numbers = values, numbers_of(self.lowered, values)
         self.functions = {code: self._function(*what) for code, what in self.lowered.names.functions.items()}
         self.plan = self._plan(values, keep)
         self.ends = self.plan.ends
@@ -178,8 +179,17 @@ class ArrayExecution(ABC):
     def entry_product(self, function: Any, vectors: Any) -> Any:
         """A function of entries over n, times vectors."""
 
-    def entry_function(self, *what: Any) -> Any:
+    def entry_function(self, terms: tuple[list, list, list], c: float, number: int, at: tuple[int, ...]) -> None:
+        """Add c times function of entries ``number`` to a matrix's terms, where ``entries`` is not set."""
         raise NotImplementedError
+
+    def _meet(self) -> None:
+        """Numbers and functions of code that was written while this runs."""
+        new = numbers_of(self.lowered, self.values)[len(self.numbers):]
+        self.numbers += new
+        for code, what in self.lowered.names.functions.items():
+            if code not in self.functions:
+                self.functions[code] = self._function(*what)
 
     def result(self) -> "LoweredRun":
         """What was kept, as NumPy arrays."""

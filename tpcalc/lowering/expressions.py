@@ -1,7 +1,7 @@
 """Expressions of the language as array code, entrywise over the axes of indices; averages are inner products.
 
-Arrays have one axis for every index that is an axis, in the order of ``Writer.order``, then that of the coordinates (two
-for functions of matrix entries).
+Arrays have one axis for every index that is an axis, in the order of ``Writer.order``, then that of the coordinates
+(two for functions of matrix entries).
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ class Writer:
         self.large: list[str] = []
         self.statement: Any = None
         self.is_axis: Any = None
+        self.functions_of_entries: list[tuple[NonlinearOuter, tuple[sp.Symbol, ...], Any]] = []
+        self.carries = True
 
     # lines
 
@@ -316,6 +318,18 @@ class Writer:
         self.line(found.read, reads=True)
         return found.code
 
+    def entry_terms(self, terms: str, factor: str, node: NonlinearOuter) -> None:
+        """A function of entries that the reading adds to a matrix's terms; what it reads is said here."""
+        number, at = len(self.functions_of_entries), "".join(code + ", " for code in self.index.values())
+        self.functions_of_entries.append((node, tuple(self.index), self.is_axis))
+        self.line(f"entry_function({terms}, {factor}, {number}, ({at}))")
+        code, large = self.code, self.large
+        self.code, self.large, self.carries = [], [], False
+        self.known.append({})
+        self.value(node.body)
+        self.known.pop()
+        self.code, self.large, self.carries = code, large, True
+
     # averages, products, sums
 
     def moment(self, node: Moment) -> Value:
@@ -350,8 +364,14 @@ class Writer:
         vector = self.vector(node.vector)
         times = " * ".join(map(self.length, vector.axes)) or "1"
         if isinstance(node.matrix, NonlinearOuter):
-            entries = self.names.entries(self, node.matrix)
-            return self.kept(f"entry_product({entries}, {vector.code})", vector.axes, "vector")
+            if self.entries:
+                matrix = self.value(node.matrix.body).code
+            else:
+                terms = self.fresh("m")
+                self.line(f"{terms} = [], [], []")
+                self.entry_terms(terms, "1.0", node.matrix)
+                matrix = f"combine(*{terms}, ())"
+            return self.kept(f"entry_product({matrix}, {vector.code})", vector.axes, "vector")
         turned = isinstance(node.matrix, Transpose)
         member = node.matrix.args[0] if turned else node.matrix
         matrix = self.matrix(member)
@@ -452,7 +472,7 @@ class Writer:
     def running_total(self, node: sp.Sum, body: sp.Expr, index: sp.Symbol, low: sp.Expr, high: sp.Expr) -> Value:
         """A sum term by term; carried from step to step where it has a recurrence."""
         clocks = [t for t, begin in self.ascending if (high - low).subs(t, begin).is_nonnegative]  # there is a term
-        carried = recurrence(node, clocks) if self.varies(body) else None
+        carried = recurrence(node, clocks) if self.carries and self.varies(body) else None
         first, last = self.integer(low), self.integer(high)
         what = "entries" if node.has(Outer) else kind(node)
         axes = self.ordered(node.free_symbols)

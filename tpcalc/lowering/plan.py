@@ -119,7 +119,7 @@ class _Walk:
         self.assigned[place] = ends
         self.last[place] = self.at
         self.events.append((self.at, place))
-        if self.sources:
+        if self.families[number][0] is Mat:
             self.origins[place] = frozenset().union(*(self.origins.get(s, {s}) for s in self.sources))
 
     def multiplied(self, number: int, key: tuple[int, ...], times: int) -> None:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Callable
+from functools import cached_property, partial
+from typing import Any, Callable, Mapping
 
 import sympy as sp
 
 from ..programs.language import Mat, Member, NonlinearOuter, Outer, Vec
 from ..programs.program import Assign, Program
+from .entry_terms import EntryTerms, written_terms
 from .expressions import NONREAL, Value, Writer
 from .names import Names
 from .nest import Axes, Leaf, Lines, Nest, bounds_of, distributed, find_axes
 from .products import matrix_terms, simple_products
 
-OPERATIONS = ("asarray", "broadcast", "dot", "inner", "mean", "total", "permuted", "stacked", "where", "finite")
-READING = ("matvec", "combine", "advanced", "entry_product", "entry_function", "chi", "chis", "not_finite")
+OPERATIONS = ("asarray", "broadcast", "dot", "inner", "mean", "total", "permuted", "stacked", "finite")
+READING = ("matvec", "combine", "advanced", "entry_product", "entry_function", "chi", "chis",
+           "not_finite")
 REPORTS = ("begin", "need", "data", "multiplied", "made", "holds")
 
 
@@ -36,7 +38,9 @@ class Lowered:
     leaves: tuple[tuple[Leaf, tuple[sp.Symbol, ...]], ...]
     source: str
     reads: str
+    functions_of_entries: tuple[Any, ...] = ()
     plans: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    known_terms: dict[Any, EntryTerms] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def functions(self) -> tuple[Callable[[Any], None], Callable[[Any], None]]:
@@ -60,6 +64,35 @@ class Lowered:
         indices = [sp.Integer(next(keys) if axis is None else next(axes)) for axis in layout]
         return kind(*name, *indices)
 
+    def entry_terms(self, number: int, at: tuple[int, ...], sizes: Mapping[str, int]) -> EntryTerms:
+        """Function of entries ``number`` at loop indices: its arguments, compiled once for all loop indices that no sum
+        in it depends on."""
+        node, indices, is_axis = self.functions_of_entries[number]
+        limits = {s for total in node.atoms(sp.Sum) for _, *ends in total.limits for end in ends
+                  for s in end.free_symbols}
+        values = {s: sp.Integer(value) for s, value in zip(indices, at) if s in limits}
+        values |= {s: sp.Integer(sizes[str(s)]) for s in self.program.sizes}
+        key = (number, tuple(values.items()))
+        if key not in self.known_terms:
+            self.known_terms[key] = self._written_terms(node, indices, is_axis, values)
+        return self.known_terms[key]
+
+    def _written_terms(self, node: NonlinearOuter, indices: tuple[sp.Symbol, ...], is_axis: Any,
+                       values: Mapping[sp.Symbol, Any]) -> EntryTerms:
+        plain = {s for total in node.atoms(sp.Sum) for s, *_ in total.limits if not is_axis(s)}
+        phi, names, numbers, arguments = written_terms(node, values, plain)
+        w = Writer(self.names, False)
+        w.index, w.is_axis = {s: f"i{p}" for p, s in enumerate(indices)}, is_axis
+        numbers_code = ", ".join(w.value(number).code for number in numbers)
+        blocks = ["[" + ", ".join("(" + ", ".join(w.outer(c * term)) + ")" for c, term in terms) + "]"
+                  for terms in arguments]
+        head = f"def evaluate(w, at):\n    {''.join(code + ', ' for code in w.index.values()) or '_'} = at"
+        text = "\n".join([head, *_heading(self.names, True), *w.code,
+                          f"    return [{numbers_code}], [{', '.join(blocks)}]", ""])
+        found: dict[str, Any] = {}
+        exec(compile(text, f"<lowered {self.program.name}: {node}>"[:200], "exec"), found)
+        return EntryTerms(phi, names, found["evaluate"])
+
 
 KNOWN: dict[tuple[int, bool], tuple[Any, Lowered]] = {}
 
@@ -76,8 +109,12 @@ def lower(program: Program, entries: bool = True) -> Lowered:
     axes = find_axes(program)
     writer = _Program(program, axes, entries)
     found = writer.written(distributed(program, axes))
-    KNOWN[key] = (weakref.ref(program, lambda _, known=KNOWN: known.pop(key, None)), found)
+    KNOWN[key] = (weakref.ref(program, partial(_forget, KNOWN, key)), found)
     return found
+
+
+def _forget(known: dict[tuple[int, bool], Any], key: tuple[int, bool], _: Any) -> None:
+    known.pop(key, None)
 
 
 class _Program:
@@ -98,25 +135,11 @@ class _Program:
             self._line(line, line is clock)
         w = self.writer
         source, reads = (self._function(*part) for part in (("run", w.code), ("reads", w.reads)))
-        return Lowered(self.program, self.axes, self.names, tuple(self.leaves), source, reads)
+        return Lowered(self.program, self.axes, self.names, tuple(self.leaves), source, reads,
+                       tuple(w.functions_of_entries))
 
     def _function(self, name: str, code: list[str]) -> str:
-        head = [f"def {name}(w):", "    carried = {}"]
-        head += [f"    size_{s} = w.sizes[{str(s)!r}]" for s in self.program.sizes]
-        head += [f"    n{i} = w.numbers[{i}]{'' if used else '()'}"
-                 for i, (_, used) in enumerate(self.names.numbers)]
-        if name == "run":
-            head += [f"    F{i} = w.F[{i}]" for i in range(len(self.names.families))]
-            head += ["    arrays_of, numbers_of, first = w.arrays_of, w.numbers_of, w.first",
-                     "    forget, ends, step_done = w.forget, w.ends, w.step_done",
-                     "    width, nan = w.width, float('nan')"]
-            head += [f"    {one} = w.arrays.{one}" for one in OPERATIONS if one != "where"]
-            head += ["    where = w.arrays.xp.where"]
-            head += [f"    {one} = w.{one}" for one in READING]
-            head += [f"    {one} = w.functions[{one!r}]" for one in self.names.functions]
-        else:
-            head += [f"    {one} = w.{one}" for one in REPORTS]
-        return "\n".join([*head, *code, ""])
+        return "\n".join([f"def {name}(w):", *_heading(self.names, name == "run"), *code, ""])
 
     def _line(self, line: Lines, is_clock: bool = False) -> None:
         w = self.writer
@@ -212,8 +235,10 @@ class _Program:
                 left, right = w.outer(whole)
                 w.line(f"{name}[1].append(({self._scalar(number)}, {left}, {right}))")
         elif isinstance(one, NonlinearOuter):
-            entries = self.names_entries(one)
-            w.line(f"{name}[2].append(({self._scalar(number)}, {entries}))")
+            if w.entries:
+                w.line(f"{name}[2].append(({self._scalar(number)}, {w.value(one.body).code}))")
+            else:
+                w.entry_terms(name, self._scalar(number), one)
         else:
             member = one if isinstance(one, Mat) else one.args[0]
             code = w.matrix(member)
@@ -222,12 +247,21 @@ class _Program:
     def _scalar(self, number: sp.Expr) -> str:
         return self.writer.value(number).code
 
-    def names_entries(self, node: NonlinearOuter) -> str:
-        """The n^2 entries, or what the reading makes of the function."""
-        w = self.writer
-        if not w.entries:
-            raise w.refused(node, "functions of matrix entries are not lowered here yet")
-        return w.value(node.body).code
+
+def _heading(names: Names, arrays: bool) -> list[str]:
+    """What the code calls by short names: operations on arrays, or what reports reads."""
+    head = ["    carried = {}"]
+    head += [f"    size_{s} = w.sizes[{str(s)!r}]" for s in names.program.sizes]
+    head += [f"    n{i} = w.numbers[{i}]{'' if used else '()'}" for i, (_, used) in enumerate(names.numbers)]
+    if not arrays:
+        return [*head, *(f"    {one} = w.{one}" for one in REPORTS)]
+    head += [f"    F{i} = w.F[{i}]" for i in range(len(names.families))]
+    head += ["    arrays_of, numbers_of, first = w.arrays_of, w.numbers_of, w.first",
+             "    forget, ends, step_done = w.forget, w.ends, w.step_done",
+             "    width, nan, where = w.width, float('nan'), w.arrays.xp.where"]
+    head += [f"    {one} = w.arrays.{one}" for one in OPERATIONS]
+    head += [f"    {one} = w.{one}" for one in READING]
+    return [*head, *(f"    {one} = w.functions[{one!r}]" for one in names.functions)]
 
 
 def _statements(nest: Nest) -> int:

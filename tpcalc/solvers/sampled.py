@@ -11,7 +11,8 @@ from typing import Any, Callable
 
 import numpy as np
 
-from ..interpreters import run_conditioned, run_particles
+from ..interpreters.lowered_conditioned import conditioned
+from ..interpreters.lowered_particles import particles
 from ..interpreters.training import Training as Job, dense_record, placed, trained
 from .details import DenseDetails, nearest_nodes, or_all_layers
 from .run import Details, Run
@@ -47,8 +48,8 @@ def train_real(job: Job, method: str, width: int, seed: int, dtype: str, times: 
     def solve(keep: bool) -> Any:
         if method == "dense":
             return trained(job, width, seed, keep, progress)
-        return placed(lambda: run_conditioned(job.program(), job.sizes(), job.data(), width, seed, job.task.loss, dtype,
-                                              ("x", "dx") if keep else (), progress))
+        return placed(lambda: conditioned(job.program(), job.sizes(), job.data(), width, seed, job.task.loss, dtype,
+                                          ("x", "dx") if keep else (), progress))
 
     solution = solve(keep)
     layer_times = or_all_layers(times, job.depth)
@@ -66,9 +67,8 @@ def train_particles(job: Job, samples: int | None, batches: int, seed: int, time
                     keep: bool, executor: Executor | None, progress: Progress | None) -> Run:
     """The mean over batches of particles; its error estimate is the largest standard error of an output."""
     def solve(keep: bool) -> Any:
-        return placed(lambda: run_particles(job.program(), job.sizes(), job.data(), samples, seed, batches,
-                                            job.task.loss, ("x", "dx") if keep else (), executor=executor,
-                                            progress=progress))
+        return placed(lambda: particles(job.program(), job.sizes(), job.data(), samples, seed, batches,
+                                        job.task.loss, ("x", "dx") if keep else (), executor, progress))
 
     solution = solve(keep)
     layer_times = or_all_layers(times, job.depth)
