@@ -60,8 +60,7 @@ def train(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, depth: A
     executor:
         runs the batches of particles; other readings run in one piece and leave it alone.
     progress:
-        called with (steps done, steps) after every training step; with (batches done, batches) of particles, and
-        (statements done, statements) of the program of a real network with other blocks or optimizers.
+        called with (steps done, steps) after every training step; with (batches done, batches) of particles.
     samples, batches:
         particles in a batch, and independent batches, of which outputs are the mean. By default 4096, or 1024 for
         updates that average over pairs of particles (tp.Adam, and tp.SignSGD on batches).
