@@ -44,8 +44,10 @@ class ArrayExecution(ABC):
         self.lowered: Lowered = lower(program, self.entries)
         values: dict[sp.Symbol, Any] = {
             **numeric, **{s: float(self.data.arrays[s.name]) for s in self._parameters(numeric)}}
-        self.values, self.numbers = values, numbers_of(self.lowered, values)
-        self.functions = {code: self._function(*what) for code, what in self.lowered.names.functions.items()}
+        self.values = values
+        self.functions: dict[str, Callable[..., Any]] = {}
+        self.numbers = self.lowered.known_numbers.setdefault(tuple(values.items()), [])
+        self._meet()
         self.plan = self._plan(values, keep)
         self.ends = self.plan.ends
         self.first: dict[int, tuple[int, ...]] = {}
@@ -184,9 +186,8 @@ class ArrayExecution(ABC):
         raise NotImplementedError
 
     def _meet(self) -> None:
-        """Numbers and functions of code that was written while this runs."""
-        new = numbers_of(self.lowered, self.values)[len(self.numbers):]
-        self.numbers += new
+        """Numbers and functions of the program's code, and later of what was written since."""
+        self.numbers += numbers_of(self.lowered, self.values, len(self.numbers))
         for code, what in self.lowered.names.functions.items():
             if code not in self.functions:
                 self.functions[code] = self._function(*what)

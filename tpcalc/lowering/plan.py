@@ -182,6 +182,6 @@ class _Walk:
         return self.lowered.statement(self.at).target
 
 
-def numbers_of(lowered: Lowered, values: Mapping[sp.Symbol, Any]) -> list[Number]:
-    """The numbers of the program's code, from sizes and parameters."""
-    return [Number(expression.subs(values), used) for expression, used in lowered.names.numbers]
+def numbers_of(lowered: Lowered, values: Mapping[sp.Symbol, Any], known: int = 0) -> list[Number]:
+    """The numbers of the program's code, from sizes and parameters, but for the first ones that are known."""
+    return [Number(expression.subs(values), used) for expression, used in list(lowered.names.numbers)[known:]]

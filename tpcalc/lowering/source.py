@@ -29,7 +29,8 @@ class Lowered:
 
     source, reads: the loop nest over arrays, and the one that reports reads, products and assignments to ``need``,
     ``multiplied`` and ``made``; leaves: the statements in the order of their numbers, with the loops around each;
-    names: what the code calls families, numbers and functions; plans: by sizes, those made so far.
+    names: what the code calls families, numbers and functions; plans, known_numbers, known_terms: those made so far, by
+    sizes and parameters.
     """
 
     program: Program
@@ -40,6 +41,7 @@ class Lowered:
     reads: str
     functions_of_entries: tuple[Any, ...] = ()
     plans: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    known_numbers: dict[Any, list] = field(default_factory=dict, repr=False, compare=False)
     known_terms: dict[Any, EntryTerms] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
