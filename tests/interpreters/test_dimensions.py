@@ -55,7 +55,7 @@ def test_real_networks_are_plain_loops(loss: str, opt: Any, sizes: dict[str, int
     n, depth, seed, given_task = 14, 2, 5, task(loss, **sizes)
     net = tp.ResNet("tanh", block="mlp", train_ends=not frozen)
     run = tp.train(net, given_task, opt, SCALE, depth, width=n, seed=seed, method="dense")
-    plain = PlainTraining(given_task, opt, n, depth, depth**-0.5, depth**-0.5, seed, frozen)
+    plain = PlainTraining(given_task, opt, n, depth, depth**-0.5, depth**-0.5, seed, frozen, in_order=True)
     outputs, probe_outputs = plain.outputs()
     assert_close(run.outputs, outputs, 1e-12, 1.0)
     assert (run.probe_outputs is None) == (given_task.probes is None)

@@ -139,11 +139,11 @@ def test_dense_networks_of_any_block() -> None:
     assert np.min(np.linalg.eigvalsh(run.backward_covariance)) > -1e-12 and np.any(run.backward_covariance)
 
 
-def test_progress_counts_statements_of_real_networks() -> None:
+def test_progress_counts_steps_of_real_networks() -> None:
     for method in ("conditioned", "dense"):
         seen: list[tuple[int, int]] = []
         tp.train(tp.ResNet("tanh"), TASK, OPT, SCALE, 2, width=10, method=method, progress=lambda *at: seen.append(at))
-        assert seen == [(done, len(seen)) for done in range(1, len(seen) + 1)] and len(seen) > 30
+        assert seen == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_entrywise_optimizers_are_refused_by_the_exact_solvers() -> None:

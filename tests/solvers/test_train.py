@@ -165,7 +165,7 @@ def test_symbols_are_refused_where_numbers_are_needed() -> None:
     ({"depth": 10**5}, "method='reflection' at depth 100000 needs "),
     ({"depth": 10**5}, "fewer steps, a smaller batch or a smaller depth fit"),
     ({"depth": 1000, "method": "coefficients"}, "use method='reflection', whose memory is linear in the depth"),
-    ({"depth": 10, "width": 10**4}, "a network of width 10000 and depth 10 needs 7.5 GiB, this machine has 0.0 GiB"),
+    ({"depth": 10, "width": 10**4}, "with 10 matrices of width 10000 needs 7.5 GiB, this machine has 0.0 GiB"),
 ])
 def test_too_much_memory_is_refused_before_the_work(settings: dict, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a machine of four megabytes."""

@@ -40,7 +40,8 @@ class Weight:
 class PlainTraining:
     """x + eps W2 tanh(W1 x) in every layer, in width muP: gradients come without 1/n and without eps.
 
-    task: of any dimensions; a dimension of 1 has no index in the names of U and nV. frozen: are the ends?
+    task: of any dimensions; a dimension of 1 has no index in the names of U and nV. frozen: are the ends? in_order: are
+    initial values drawn from one generator, family by family, and not by name?
     """
 
     task: tp.Task
@@ -51,15 +52,21 @@ class PlainTraining:
     g: float
     seed: int
     frozen: bool = False
+    in_order: bool = False
 
     def outputs(self) -> tuple[np.ndarray, np.ndarray]:
         """f of the batch and of the probes, before every update, shapes (steps, batch or probes, d_out)."""
         task, n, depth = self.task, self.n, self.depth
         probes = np.zeros((0, task.d_in)) if task.probes is None else task.probes
         rates = np.broadcast_to(self.opt.lr, task.steps)
-        U, V = self._end("U", task.d_in), self._end("nV", task.d_out)  # rows are inputs, or outputs
-        W1, W2 = ([Weight(drawn(self.seed, f"W{m}[0, {l}]", n, n) / np.sqrt(n)) for l in range(1, depth + 1)]
-                  for m in (1, 2))
+        rng = np.random.default_rng(self.seed)
+        if self.in_order:
+            U, V = Weight(rng.normal(size=(task.d_in, n))), Weight(rng.normal(size=(task.d_out, n)))
+            W1, W2 = ([Weight(rng.normal(size=(n, n)) / np.sqrt(n)) for _ in range(depth)] for _ in (1, 2))
+        else:
+            U, V = self._end("U", task.d_in), self._end("nV", task.d_out)  # rows are inputs, or outputs
+            W1, W2 = ([Weight(drawn(self.seed, f"W{m}[0, {l}]", n, n) / np.sqrt(n)) for l in range(1, depth + 1)]
+                      for m in (1, 2))
         found = np.zeros((task.steps, task.batch + len(probes), task.d_out))
         for t in range(task.steps):
             x, z = [U.value.T @ np.concatenate([task.inputs[t], probes]).T], []  # columns are samples

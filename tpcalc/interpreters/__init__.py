@@ -2,10 +2,11 @@
 
 from .coefficients import Coefficients as Coefficients, read_coefficients as read_coefficients
 from .conditioned import run_conditioned as run_conditioned
-from .dense import Dense as Dense, read_dense as read_dense
+from .dense import DenseRun as DenseRun, run_dense as run_dense
 from .particles import ParticleRun as ParticleRun, run_particles as run_particles
 from .program_coefficients import ProgramCoefficients as ProgramCoefficients
 from .program_coefficients import read_program_coefficients as read_program_coefficients
 from .registry import Registry as Registry, UnhandledNode as UnhandledNode
 from .steps import StepCheck as StepCheck, check_steps as check_steps
+from .training import Dense as Dense, read_dense as read_dense
 from .vectors import ProgramRun as ProgramRun, run_program as run_program

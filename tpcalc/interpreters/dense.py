@@ -1,105 +1,205 @@
-"""Real networks: dense matrices of finite width, trained as anyone would, seeded."""
+"""Real networks, and any program, with dense matrices of finite width: seeded, lowered to arrays."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Callable
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, Callable, Collection, Mapping
 
 import numpy as np
+from scipy.linalg import blas
 
 from .. import _checks
-from ..errors import Divergence
-from ..parametrizations import DepthScaling
-from ..programs import SGD, Task
-from ..programs.losses import derivative
+from ..lowering.arrays import Arrays
+from ..programs.language import Mat, Member, Vec
+from ..programs.program import Program
+from .lowered import ArrayExecution, LoweredRun, Place
+
+Weights = Mapping[str, np.ndarray]
+
+
+class DenseExecution(ArrayExecution):
+    """Matrices are arrays of shape (width, width); what nothing reads again is updated in place."""
+
+    entries = True
+
+    def __init__(self, program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any], loss: Any, width: int,
+                 seed: int, arrays: Arrays, keep: Collection[str], weights: Weights | None) -> None:
+        super().__init__(program, sizes, data, loss, width, arrays, keep)
+        self.seed = seed
+        self.shapes = initial_shapes(self.program, [self.lowered.member(place, at) for place, ends in
+                                                    self.plan.given.items() for at in _places(ends)])
+        self.require_memory()
+        self.weights = None if weights is None else checked(weights, self.shapes, width)
+
+    def require_memory(self) -> None:
+        """Raise ``MemoryError`` where matrices and vectors cannot fit."""
+        given = sum(int(np.prod([b - a + 1 for a, b in ranges])) for kind, ranges, _ in self.shapes.values()
+                    if kind is Mat)
+        count = max(given, self.plan.matrices)
+        size = np.dtype(self.arrays.precision).itemsize
+        _checks.memory(float(size) * self.width * (count * self.width + self.plan.rows),
+                       f"program {self.program.name} with {count} matrices of width {self.width}",
+                       "take a smaller width or depth")
+
+    def initial_weights(self) -> dict[str, np.ndarray]:
+        """By name of a family, in float64: what was given, or what the seed draws, in the order of the program."""
+        if self.weights is not None:
+            return {name: np.array(value) for name, value in self.weights.items()}
+        return drawn(self.shapes, self.width, self.seed)
+
+    def run(self, progress: Callable[[int, int], None] | None = None) -> None:
+        self.initial = self.initial_weights()
+        super().run(progress)
+        del self.initial
+
+    def _initial(self, member: Member) -> np.ndarray:
+        _, ranges, free = self.shapes[member.name]
+        return self.initial[member.name][tuple(int(member.indices[p]) - a for p, (a, _) in zip(free, ranges))]
+
+    def initial_vector(self, vector: Vec) -> np.ndarray:
+        return self._initial(vector)
+
+    def initial_matrix(self, matrix: Mat) -> Any:
+        return self.arrays.asarray(self._initial(matrix))
+
+    def matvec(self, matrix: Any, turned: bool, vectors: Any) -> Any:
+        if vectors.ndim > 2:
+            flat = vectors.reshape((-1, self.width))
+            return (flat @ (matrix if turned else matrix.T)).reshape(vectors.shape)
+        return vectors @ (matrix if turned else matrix.T)
+
+    def combine(self, members: list, outers: list, functions: list, ended: tuple[Place, ...]) -> Any:
+        total = self._start(members, ended)
+        for c, u, v in outers:
+            total = self._with_outer(total, c / self.width, u, v)
+        for c, entries in functions:
+            total += (c / self.width) * entries
+        return total
+
+    def _start(self, members: list, ended: tuple[Place, ...]) -> Any:
+        """The sum of given or trained matrices: the first that nothing reads again is written over."""
+        spare = [self.F[number].get(key) for number, key in ended]
+        if not members:
+            return self.arrays.asarray(np.zeros((self.width, self.width)))
+        alone = len({id(m) for _, m, _ in members}) == len(members)
+        order = sorted(members, key=lambda one: not (not one[2] and any(one[1] is s for s in spare)))
+        (c, first, turned), *rest = order
+        if alone and not turned and any(first is s for s in spare):
+            total = first
+            if c != 1.0:
+                total *= c
+        else:
+            total = c * (first.T if turned else first)
+        for c, matrix, turned in rest:
+            total += c * (matrix.T if turned else matrix)
+        return total
+
+    def _with_outer(self, total: Any, c: float, u: Any, v: Any) -> Any:
+        """total + c sum_k u_k v_k^T, in place where arrays allow it."""
+        if not self.arrays.is_numpy or not total.flags.c_contiguous:
+            total += c * (u[:, None] * v if u.ndim == 1 else u.T @ v)
+            return total
+        u, v = np.atleast_2d(u), np.atleast_2d(v)
+        gemm = blas.sgemm if total.dtype == np.float32 else blas.dgemm
+        return gemm(c, v.T, u.T, 1.0, total.T, trans_b=1, overwrite_c=1).T
+
+    def entry_product(self, function: Any, vectors: Any) -> Any:
+        return self.matvec(function, False, vectors) / self.width
+
+
+Shapes = Mapping[str, tuple[type, tuple[tuple[int, int], ...], tuple[int, ...]]]
+
+
+def _places(ends: tuple[tuple[int, int], ...]) -> Any:
+    return product(*({a, b} for a, b in ends))
+
+
+def initial_shapes(program: Program, members: Collection[Member]) -> Shapes:
+    """By name of a family that is given: its kind, the ends of its free indices, and where these stand.
+
+    In the order of the program, vectors first; members: what is read, which says where indices end.
+    """
+    found: dict[str, tuple[type, tuple[tuple[int, int], ...], tuple[int, ...]]] = {}
+    for given in (*program.vectors, *program.matrices):
+        free = tuple(p for p, i in enumerate(given.indices) if not i.is_number)
+        read = [tuple(int(m.indices[p]) for p in free) for m in members if m.same_family(given)]
+        if read or not free:
+            ranges = tuple((min(at), max(at)) for at in zip(*read))
+            if given.name in found:
+                raise ValueError(f"program {program.name}: {given.name} is given twice; weights go by name, allowed is "
+                                 "one family of initial vectors or matrices for each")
+            found[given.name] = (type(given), ranges, free)
+    return found
+
+
+def drawn(shapes: Shapes, width: int, seed: int) -> dict[str, np.ndarray]:
+    """N(0, 1) for vectors, N(0, 1/width) for matrices, from one generator in the order of the families."""
+    generator, found = np.random.default_rng(seed), {}
+    for name, (kind, ranges, _) in shapes.items():
+        sizes = [b - a + 1 for a, b in ranges]
+        found[name] = generator.standard_normal((*sizes, *([width] * (2 if kind is Mat else 1))))
+        if kind is Mat:
+            found[name] /= np.sqrt(width)
+    return found
+
+
+def checked(weights: Weights, shapes: Shapes, width: int) -> dict[str, np.ndarray]:
+    """Given weights; raises ``ValueError`` for names and shapes that are not the program's."""
+    if set(weights) != set(shapes):
+        raise ValueError(f"weights: {sorted(weights)} given; allowed are {sorted(shapes)}, all of them")
+    found = {}
+    for name, (kind, ranges, _) in shapes.items():
+        shape = (*(b - a + 1 for a, b in ranges), *([width] * (2 if kind is Mat else 1)))
+        found[name] = _checks.finite_array(f"weights[{name!r}]", weights[name])
+        if found[name].shape != shape:
+            raise ValueError(f"weights[{name!r}]: shape {found[name].shape} given; allowed is {shape}")
+    return found
 
 
 @dataclass(frozen=True)
-class Dense:
-    """A trained network's record.
+class DenseRun(LoweredRun):
+    """A dense run, with what it started from."""
 
-    outputs: (steps, batch, d_out); probe_outputs: (steps, m, d_out) or None; x, delta: the kept nodes'
-    vectors (nodes, steps * batch, n), delta normalised (n times the gradient), or None where not kept;
-    fluctuation: the standard deviation of an output at initialisation, |x^L| / n, the scale of what
-    distinguishes one seed from another.
+    _start: tuple[Shapes, int, Weights | None] = field(repr=False)
+
+    def initial_weights(self) -> dict[str, np.ndarray]:
+        """{family: array}: initial vectors (indices..., width), N(0, 1), and matrices (indices..., width, width),
+        N(0, 1/width), drawn again from the seed, or those that were given; ``weights`` of another run takes them."""
+        shapes, seed, weights = self._start
+        return drawn(shapes, self.width, seed) if weights is None else {k: np.array(w) for k, w in weights.items()}
+
+
+def run_dense(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, width: int = 1024,
+              seed: int = 0, loss: Any = "mse", weights: Weights | None = None, keep: Collection[str] = (),
+              namespace: str = "numpy", dtype: Any = "float64", device: Any = None,
+              progress: Callable[[int, int], None] | None = None) -> DenseRun:
+    """Run any program with vectors of length ``width`` n and n x n matrices, as loops over arrays.
+
+    The program is lowered once (``tpcalc.lowering``): samples and outputs are array axes, trained matrices are updated
+    in place, and moving averages of gradients are carried from step to step. Initial vectors have entries N(0, 1),
+    initial matrices N(0, 1/n), drawn from ``seed`` in the order of the program, each family as one array; or they are
+    ``weights``, {family: array}. ``run_program`` is the same execution statement by statement, with draws of its own.
+
+    sizes, data, loss: as in ``read_program_coefficients``; keep: names of families of vectors that are wanted;
+    namespace, dtype, device: as in ``tpcalc.lowering.Arrays``; losses are evaluated in NumPy. progress: called with
+    (steps done, steps).
+
+    Raises ``NotLowered`` naming a statement, ``ValueError`` for data or weights that do not fit, ``MemoryError`` before
+    the work, ``Divergence`` naming the first value that is not finite, ``MissingExtra`` for a namespace that is not
+    installed. Source: paper B, appendix E.
+
+    >>> import tpcalc as tp
+    >>> program = tp.program(tp.ResNet("tanh"), tp.Adam(0.1), tp.DepthScaling())
+    >>> run = run_dense(program, {"T": 2, "L": 3}, dict(xi=[1, 0.5], y=[1, -1]), width=16, keep=("x",))
+    >>> run.series("f").shape, run.stack("x", 0, 3).shape, run.initial_weights()["W"].shape
+    ((2,), (16,), (3, 16, 16))
     """
-
-    outputs: np.ndarray
-    probe_outputs: np.ndarray | None
-    x: np.ndarray | None
-    delta: np.ndarray | None
-    fluctuation: float
-
-
-def read_dense(task: Task, optimizer: SGD, scale: DepthScaling, depth: int, width: int, seed: int = 0,
-               nodes: np.ndarray | None = None, progress: Callable[[int, int], None] | None = None,
-               train_ends: bool = False) -> Dense:
-    """Train one network of ``width`` n and ``depth`` L in float64; ``nodes``: which l = 0..L to keep.
-
-    Read-in U ~ N(0, 1) and read-out V = nV / n, nV ~ N(0, 1), frozen unless ``train_ends``: then updated by the
-    optimizer on mean_i delta_i^0 xi_i^T and mean_i x_i^L chi_i^T. W^l ~ N(0, 1/n), updated by it on
-    g sign(eps) mean_i delta_i x_i^T / n. Raises ``MemoryError`` before the work, ``Divergence`` on overflow.
-    """
-    require_memory(task, optimizer, depth, width, 0 if nodes is None else len(nodes))
-    rng = np.random.default_rng(seed)
-    eps, g, rates = scale.multiplier(depth), scale.update_factor(depth), optimizer.schedule(task.steps)
-    buffers = [np.zeros(())] * depth
-    buffer_in, buffer_out = np.zeros(()), np.zeros(())
-    U, nV = rng.normal(size=(task.d_in, width)), rng.normal(size=(task.d_out, width))
-    W = rng.standard_normal((depth, width, width))
-    W /= np.sqrt(width)
-    x = np.zeros((depth + 1, task.batch, width))
-    delta = np.zeros_like(x)
-    outputs = np.zeros_like(task.targets)
-    probe_outputs = None if task.probes is None else np.zeros((task.steps, len(task.probes), task.d_out))
-    kept = None if nodes is None else np.zeros((2, len(nodes), task.steps * task.batch, width))
-    fluctuation = 0.0
-    with np.errstate(over="ignore", invalid="ignore"):
-        for t in range(task.steps):
-            x[0] = task.inputs[t] @ U
-            for l in range(depth):
-                x[l + 1] = x[l] + eps * (x[l] @ W[l].T)
-            outputs[t] = x[-1] @ nV.T / width
-            if t == 0:
-                fluctuation = float(np.sqrt(np.max(np.sum(x[-1] ** 2, axis=1)))) / width
-            if task.probes is not None and probe_outputs is not None:
-                y = task.probes @ U
-                for l in range(depth):
-                    y = y + eps * (y @ W[l].T)
-                probe_outputs[t] = y @ nV.T / width
-            chi = derivative(task.loss, outputs[t], task.targets[t])
-            delta[-1] = chi @ nV
-            for l in reversed(range(depth)):
-                delta[l] = delta[l + 1] + eps * (delta[l + 1] @ W[l])
-            _require_finite(x, delta, t, depth)
-            if kept is not None:
-                rows = slice(t * task.batch, (t + 1) * task.batch)
-                kept[0, :, rows], kept[1, :, rows] = x[nodes], delta[nodes]
-            for l in range(depth):
-                gradient = (g / (task.batch * width)) * (delta[l + 1].T @ x[l])
-                W[l], buffers[l] = optimizer.step(t, rates[t], W[l], gradient, buffers[l])
-            if train_ends:
-                U, buffer_in = optimizer.step(t, rates[t], U, task.inputs[t].T @ delta[0] / task.batch, buffer_in)
-                nV, buffer_out = optimizer.step(t, rates[t], nV, chi.T @ x[-1] / task.batch, buffer_out)
-            if progress is not None:
-                progress(t + 1, task.steps)
-    x_kept, delta_kept = (None, None) if kept is None else (kept[0], kept[1])
-    return Dense(outputs, probe_outputs, x_kept, delta_kept, fluctuation)
-
-
-def require_memory(task: Task, optimizer: SGD, depth: int, width: int, nodes: int) -> None:
-    """Raise ``MemoryError`` where matrices, vectors and those of the kept nodes cannot fit."""
-    matrices = 2 * depth if optimizer.momentum else depth
-    vectors = 2 * task.batch * (depth + 1 + nodes * task.steps)
-    _checks.memory(8.0 * width * (matrices * width + vectors), f"a network of width {width} and depth {depth}",
-                   "take a smaller width or depth")
-
-
-def _require_finite(x: np.ndarray, delta: np.ndarray, step: int, depth: int) -> None:
-    for name, values in (("forward", x), ("backward", delta[::-1])):
-        good = np.isfinite(values).all(axis=(1, 2))
-        if not good.all():
-            node = int(np.argmin(good))
-            layer = node if name == "forward" else depth - node
-            raise Divergence(f"training diverges at step {step}, layer {layer} of {depth}, in the {name} pass",
-                             step=step, layer=layer)
+    n = _checks.positive_integer("width", width)
+    assert n is not None
+    if isinstance(keep, str):
+        raise ValueError(f"keep: {keep!r} given; allowed are names of families of vectors, in a tuple")
+    run = DenseExecution(program, sizes, data, loss, n, seed, Arrays(namespace, dtype, device), keep, weights)
+    run.run(progress)
+    found = run.result()
+    return DenseRun(found.program, found.width, found.values, found.families, (run.shapes, seed, run.weights))

@@ -61,10 +61,14 @@ def sizes_of(program: Program, sizes: Mapping[Any, int]) -> dict[sp.Symbol, int]
 
 
 class Data:
-    """Given scalars, parameters and targets by name; loss: chi of an output and its target."""
+    """Given scalars, parameters and targets by name; loss: chi of an output and its target.
+
+    whole: the loss of whole batches, where it is one.
+    """
 
     def __init__(self, program: Program, data: Mapping[Any, Any], loss: Any, numbers: Numbers) -> None:
         self.program, self.numbers, self.loss = program, numbers, _loss_rule(loss)
+        self.whole: Loss | None = None if self.loss is loss else resolve(loss)
         given = {getattr(name, "name", str(name)): value for name, value in data.items()}
         needed = {member.name for member in program.data} | {symbol.name for symbol in parameters(program)}
         if any(place.statement.value.has(LossDerivative) for place in program.places()):

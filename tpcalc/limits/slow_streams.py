@@ -2,7 +2,7 @@
 
 What layers pass on is taken apart by the eigenvectors of the layers' map (``layer_map.py``, ``eigenspaces.py``):
 streams u = Q y, to which what enters counts with weight Q, and reads y = R u. Fast modes are geometric sums over
-neighbouring layers and count in Q. Errors are of relative order 1/L. Source: first-order perturbation of a matrix's eigenspaces.
+neighbouring layers and count in Q. Errors are of relative order 1/L. Source: perturbation of a matrix's eigenspaces.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Callable
 
 import sympy as sp
@@ -35,6 +36,7 @@ def activation(phi: Any) -> Callable[[sp.Expr], sp.Expr]:
     return lambda h: expression.xreplace({symbol: h})
 
 
+@lru_cache(maxsize=64)
 def require_finite(phi: Any) -> None:
     """Raise ``ValueError`` unless phi and its derivative are real and finite for all real arguments, as far as sympy
     finds their poles: means over Gaussian variables need not exist elsewhere, and samples would not tell."""

@@ -164,7 +164,7 @@ class NonlinearOuter(sp.Expr):
         body = symbolic(body)
         if not body.atoms(Outer):
             raise TypeError(f"{body}: a nonlinear outer product needs an outer product")
-        return body if _is_linear_in_outers(body) else super().__new__(cls, body)
+        return body if is_linear_in_outers(body) else super().__new__(cls, body)
 
     def transposed(self) -> sp.Expr:
         """The same function of the outer products v u^T."""
@@ -182,14 +182,14 @@ class NonlinearOuter(sp.Expr):
         return rf"\tfrac{{1}}{{n}}\,{self._written(printer, chr(92) + 'otimes')}"
 
 
-def _is_linear_in_outers(body: sp.Expr) -> bool:
+def is_linear_in_outers(body: sp.Expr) -> bool:
     """A sum of outer products with scalar factors?"""
     for term in sp.Add.make_args(multiplied_out(body)):
         inside = [f for f in sp.Mul.make_args(term) if f.has(Outer)]
         if len(inside) != 1:
             return False
         one, = inside
-        if not (isinstance(one, Outer) or isinstance(one, sp.Sum) and _is_linear_in_outers(one.function)):
+        if not (isinstance(one, Outer) or isinstance(one, sp.Sum) and is_linear_in_outers(one.function)):
             return False
     return True
 

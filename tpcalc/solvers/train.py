@@ -9,9 +9,8 @@ import numpy as np
 import sympy as sp
 
 from .. import _checks
-from ..interpreters import read_coefficients, read_dense
+from ..interpreters import read_coefficients
 from ..interpreters.conditioned import PRECISIONS
-from ..interpreters.dense import require_memory
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
 from ..programs.losses import derivative
@@ -19,9 +18,9 @@ from ..programs.updates import OPTIMIZERS, Optimizer
 from .block_limit import block_limit
 from .blocks import LinearBlock
 from .collocation import solve_limit
-from .details import BlockDetails, CoefficientDetails, DenseDetails, MediumDetails, nearest_nodes, or_all_layers
+from .details import BlockDetails, CoefficientDetails, MediumDetails, nearest_nodes, or_all_layers
 from .reflection import PackedReflectionMedium, ReflectionMedium
-from .run import Details, Run
+from .run import Run
 from .sampled import Job, train_particles, train_real
 from .training import ends_memory, fewer_rows, rows_per_step, train_rows, update_kernel
 
@@ -65,8 +64,7 @@ def train(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, depth: A
     executor:
         any ``concurrent.futures`` executor, for the batches of particles; other readings run in one piece.
     progress:
-        called with (steps done, steps) after every training step; with (batches done, batches) of particles, and
-        (statements done, statements) of the program of a real network with other blocks or optimizers.
+        called with (steps done, steps) after every training step; with (batches done, batches) of particles.
     samples, batches:
         particles in a batch, and independent batches, of which outputs are the mean. By default 4096, or 1024 for
         updates that average over pairs of particles (tp.Adam, and tp.SignSGD on batches), in 8 batches.
@@ -98,7 +96,9 @@ def train(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, depth: A
     n = _checks.positive_integer("width", width, infinite=True)
     plain = net.is_plain and isinstance(opt, SGD)
     method = _method(_checks.choice("method", method, METHODS), layers, n, plain)
-    from_program = layers is not None and (method in SAMPLED or method == "dense" and not plain)
+    if method == "dense" and layers is None:
+        raise ValueError("method: 'dense' given with depth=tp.oo; allowed is a finite depth and width")
+    from_program = method in SAMPLED or method == "dense"
     if not from_program:
         _require_sums_of_outer_products(opt, method)
         if layers is not None:
@@ -120,8 +120,6 @@ def train(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, depth: A
             return train_real(job, method, n, seed, dtype, times, keep, progress)
         return train_particles(job, samples, 8 if batches is None else batches, seed, times, keep, executor, progress)
     assert isinstance(opt, SGD)
-    if method == "dense":
-        return _dense(net, task, opt, scale, layers, n, seed, times, keep_nodes, progress)
     if method == "coefficients":
         return _coefficients(net, task, opt, scale, layers, times, keep_nodes, progress)
     if method == "reflection":
@@ -183,27 +181,6 @@ def _layer_times(keep_nodes: Any, depth: int | None) -> np.ndarray | None:
     if times.ndim != 1 or not len(times) or times.min() < 0 or times.max() > 1:
         raise ValueError(f"keep_nodes: {keep_nodes!r} given; allowed are None, 'all' or layer times in [0, 1]")
     return times if depth is None else nearest_nodes(times, depth) / depth
-
-
-def _dense(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: int | None, width: int | None, seed: int,
-           times: np.ndarray | None, keep_nodes: Any, progress: Progress | None) -> Run:
-    if depth is None or width is None:
-        raise ValueError("method: 'dense' given with depth=tp.oo; allowed is a finite depth and width")
-
-    require_memory(task, opt, depth, width, 0 if keep_nodes is None else depth + 1 if times is None else len(times))
-    nodes = nearest_nodes(or_all_layers(times, depth), depth)
-
-    def solve(keep: bool) -> Any:
-        return read_dense(task, opt, scale, depth, width, seed, nodes if keep else None, progress,
-                          net.train_ends)
-
-    solution = solve(keep_nodes is not None)
-
-    def details() -> Details:
-        return DenseDetails(solution if solution.x is not None else solve(True), nodes, depth)
-
-    return Run(task, solution.outputs, solution.probe_outputs, or_all_layers(times, depth), "dense", depth, width,
-               solution.fluctuation, details=details)
 
 
 def _coefficients(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: int | None,

@@ -1,0 +1,271 @@
+"""Running a lowered program: what all its readings share, and what they give back."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+from typing import Any, Callable, Collection, Iterator, Mapping
+
+import numpy as np
+import sympy as sp
+from sympy.utilities.lambdify import lambdify
+
+from ..lowering.arrays import Arrays
+from ..lowering.plan import Plan, numbers_of, plan
+from ..lowering.source import Lowered, lower
+from ..programs.language import Mat, Member, Scal, Vec
+from ..programs.losses import derivative
+from ..programs.program import Program
+from .execution import ProgramDivergence
+from .given import Data, Numbers, sizes_of
+
+Place = tuple[int, tuple[int, ...]]
+Progress = Callable[[int, int], None]
+
+
+class ArrayExecution(ABC):
+    """A lowered program that is being run; what its code calls are the attributes and methods here.
+
+    F: of every family the arrays by the indices that are no axes. keep: names of families that are kept to the end
+    besides scalars; others are forgotten after their last use. A reading says what matrices are.
+    """
+
+    entries: bool
+
+    def __init__(self, program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any], loss: Any, width: int,
+                 arrays: Arrays, keep: Collection[str]) -> None:
+        if not isinstance(program, Program):
+            raise ValueError(f"program: {program!r} given; allowed is a tp.Program")
+        self.program, self.width, self.arrays = program, width, arrays
+        numeric = sizes_of(program, sizes)
+        self.data = Data(program, data, loss, Numbers(False))
+        self.sizes = {str(size): value for size, value in numeric.items()}
+        self.lowered: Lowered = lower(program, self.entries)
+        values: dict[sp.Symbol, Any] = {
+            **numeric, **{s: float(self.data.arrays[s.name]) for s in self._parameters(numeric)}}
+        self.values = values
+        self.functions: dict[str, Callable[..., Any]] = {}
+        self.numbers = self.lowered.known_numbers.setdefault(tuple(values.items()), [])
+        self._meet()
+        self.plan = self._plan(values, keep)
+        self.ends = self.plan.ends
+        self.first: dict[int, tuple[int, ...]] = {}
+        for (number, _), ends in self.plan.given.items():
+            lows = tuple(low for low, _ in ends)
+            before = self.first.get(number, lows)
+            self.first[number] = tuple(map(min, before, lows))
+        self.numbers_of = {name: array for name, array in self.data.arrays.items()}
+        self.arrays_of = {name: arrays.asarray(array) for name, array in self.data.arrays.items() if array.ndim}
+        self.F: list[dict[tuple[int, ...], Any]] = [{} for _ in self.lowered.names.families]
+        self.progress: Progress | None = None
+
+    def _parameters(self, sizes: Mapping[sp.Symbol, int]) -> Iterator[sp.Symbol]:
+        found = {s for expression, used in self.lowered.names.numbers for s in expression.free_symbols - set(used)}
+        for symbol in sorted(found - set(sizes), key=str):
+            array = self.data.arrays.get(symbol.name)
+            if array is not None:
+                self.data.at(symbol.name, ())
+                yield symbol
+
+    def _plan(self, values: Mapping[sp.Symbol, Any], keep: Collection[str]) -> Plan:
+        shapes = {name: array.shape for name, array in self.data.arrays.items()}
+        key = (tuple(self.sizes.items()), tuple(sorted(keep)), tuple(sorted(shapes.items())),
+               tuple(values.items()) if "int(" in self.lowered.reads else ())
+        if key not in self.lowered.plans:
+            self.lowered.plans[key] = plan(self.lowered, self.sizes, self.numbers, shapes, keep)
+        return self.lowered.plans[key]
+
+    def _function(self, name: str, func: type | None, arguments: int) -> Callable[..., Any]:
+        """From the table, or as NumPy's where sympy knows how; raises ``TypeError`` naming what has no arrays."""
+        found = self.arrays.function(name)
+        if found is not None:
+            return found
+        names = sp.symbols(f"x:{arguments}", real=True)
+        if self.arrays.is_numpy and func is not None:
+            function = lambdify(names, func(*names), ["scipy", "numpy"])
+            try:
+                function(*(np.ones(1) for _ in names))
+                return function
+            except (NameError, TypeError, AttributeError):
+                pass
+        raise TypeError(f"{name}: a function that the table of operations of {self.arrays.name!r} lacks; allowed are "
+                        f"{', '.join(sorted(self.arrays.functions))}")
+
+    def run(self, progress: Progress | None = None) -> None:
+        """Execute the nest; raises ``Divergence`` naming the first value that is not finite.
+
+        progress: called with (iterations done, iterations) of the longest outer loop, that over training steps.
+        """
+        self.progress = progress
+        for place, ends in self.plan.given.items():
+            self.F[place[0]][place[1]] = self._given(place, ends)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            self.lowered.functions[0](self)
+
+    def _given(self, place: Place, ends: tuple[tuple[int, int], ...]) -> Any:
+        kind = self.lowered.names.families[place[0]][0]
+        if kind is Mat:
+            return self.initial_matrix(self.lowered.member(place, ()))
+        members = [self.lowered.member(place, at) for at in product(*(range(a, b + 1) for a, b in ends))]
+        if kind is Scal:
+            found: Any = [self.data.at(m.name, m.indices) for m in members]
+            return self.arrays.asarray(np.reshape(found, [b - a + 1 for a, b in ends])) if ends else float(found[0])
+        drawn = [self.initial_vector(m) for m in members]
+        if not ends:
+            return self.arrays.asarray(drawn[0])
+        return self.arrays.asarray(np.reshape(drawn, [*(b - a + 1 for a, b in ends), self.width]))
+
+    # what the code calls
+
+    def step_done(self, done: int, steps: int) -> None:
+        if self.progress is not None:
+            self.progress(done, steps)
+
+    def forget(self, at: tuple[int, ...]) -> None:
+        for number, key in self.ends[at]:
+            self.F[number].pop(key, None)
+
+    def not_finite(self, at: tuple[int, ...], value: Any) -> None:
+        """Raise, naming the first member that is not finite."""
+        target = self.lowered.statement(at).target
+        leaf, _ = self.lowered.leaves[at[0]]
+        bad = np.argwhere(~np.isfinite(self.arrays.numpy(value)))[0]
+        symbols = [i for i in leaf.assign.target.indices if any(loop.index == i for loop in leaf.axes)]
+        layout = self.lowered.names.layouts[self.lowered.names.number_of(leaf.assign.target)]
+        lows = [int(axis[0].subs(self.sizes)) for axis in layout if axis is not None]
+        target = target.xreplace({i: sp.Integer(low + int(k)) for i, low, k in zip(symbols, lows, bad)})
+        raise ProgramDivergence(f"program {self.program.name} diverges: {target} is not finite", target)
+
+    def chi(self, outputs: Any, targets: Any) -> Any:
+        """The loss derivative of single outputs, numbers or arrays."""
+        f, y = self.arrays.numpy(outputs), np.asarray(targets)
+        found = np.reshape([self.data.loss(float(a), float(b)) for a, b in zip(f.ravel(), y.ravel())] if
+                           self.data.whole is None else
+                           derivative(self.data.whole, f.reshape(-1, 1), y.reshape(-1, 1)), f.shape)
+        return float(found) if not f.ndim else self.arrays.asarray(found)
+
+    def chis(self, outputs: Any, targets: Any) -> Any:
+        """The loss derivatives in all outputs, which are along the last axis."""
+        f = self.arrays.numpy(outputs)
+        y = np.broadcast_to(targets, f.shape).reshape(-1, f.shape[-1])
+        rows = f.reshape(-1, f.shape[-1])
+        found = (derivative(self.data.whole, rows, y) if self.data.whole is not None else
+                 [self.data.loss(a, b) for a, b in zip(rows, y)])
+        return self.arrays.asarray(np.reshape(found, f.shape))
+
+    def advanced(self, before: Any, ratio: float, new: Any) -> Any:
+        """ratio before + new, where ``before`` is not needed any more."""
+        before *= ratio
+        before += new
+        return before
+
+    @abstractmethod
+    def initial_vector(self, vector: Vec) -> np.ndarray:
+        """The draws of an initial vector."""
+
+    @abstractmethod
+    def initial_matrix(self, matrix: Mat) -> Any:
+        """An initial matrix, as the reading holds matrices."""
+
+    @abstractmethod
+    def matvec(self, matrix: Any, turned: bool, vectors: Any) -> Any:
+        """A matrix, or its transpose where ``turned``, times vectors of shape (..., width)."""
+
+    @abstractmethod
+    def combine(self, members: list, outers: list, functions: list, ended: tuple[Place, ...]) -> Any:
+        """The sum of c M (or its transpose) over (c, M, turned), of c sum_k u_k v_k^T / n over (c, u, v), of c phi / n
+        over (c, phi); ended: places of matrices that nothing reads again."""
+
+    @abstractmethod
+    def entry_product(self, function: Any, vectors: Any) -> Any:
+        """A function of entries over n, times vectors."""
+
+    def entry_function(self, terms: tuple[list, list, list], c: float, number: int, at: tuple[int, ...]) -> None:
+        """Add c times function of entries ``number`` to a matrix's terms, where ``entries`` is not set."""
+        raise NotImplementedError
+
+    def _meet(self) -> None:
+        """Numbers and functions of the program's code, and later of what was written since."""
+        self.numbers += numbers_of(self.lowered, self.values, len(self.numbers))
+        for code, what in self.lowered.names.functions.items():
+            if code not in self.functions:
+                self.functions[code] = self._function(*what)
+
+    def result(self) -> "LoweredRun":
+        """What was kept, as NumPy arrays."""
+        values: dict[str, dict[tuple[int, ...], np.ndarray]] = {}
+        axes: dict[str, tuple[type, tuple, tuple[int | None, ...]]] = {}
+        for (kind, name, *rest), layout, found in zip(self.lowered.names.families, self.lowered.names.layouts, self.F):
+            if kind is Mat or not found:
+                continue
+            number = len(values)
+            only_given = kind is Vec and (kind, name, *rest) not in self.lowered.axes.layouts
+            lows = iter(self.first.get(self.lowered.names.families.index((kind, name, *rest)), ()))
+            low = tuple(None if axis is None else next(lows) if only_given else int(axis[0].subs(self.sizes))
+                        for axis in layout)
+            label = str(name) if str(name) not in values else f"{name} {number}"
+            values[label] = {key: self.arrays.numpy(value) for key, value in found.items()}
+            axes[label] = (kind, (name, *rest), low)
+        return LoweredRun(self.program, self.width, values, axes)
+
+
+@dataclass(frozen=True)
+class LoweredRun:
+    """A program's scalars and kept vectors at one width and seed.
+
+    values: by name of a family and by the indices that are no axes, arrays of shape (axes..., width) for vectors and
+    (axes...) for scalars; families: by name the kind, the rest of what names members, and of every index None or the
+    first index on its axis.
+    """
+
+    program: Program
+    width: int
+    values: Mapping[str, Mapping[tuple[int, ...], np.ndarray]] = field(repr=False)
+    families: Mapping[str, tuple[type, tuple, tuple[int | None, ...]]] = field(repr=False)
+
+    def series(self, name: str) -> np.ndarray:
+        """A family of scalars as an array over its indices from 0 on.
+
+        Raises ``ValueError`` for a name that the program assigns no scalars to, or not to all such indices.
+        """
+        scalars = {label for label, (kind, *_) in self.families.items() if kind is Scal}
+        if name not in scalars:
+            raise ValueError(f"name: {name!r} given; program {self.program.name} assigns the scalars "
+                             f"{sorted(scalars)}")
+        found = dict(self._entries(name))
+        shape = tuple(max(place) + 1 for place in zip(*found))
+        if len(found) != int(np.prod(shape)) or any(i < 0 for place in found for i in place):
+            raise ValueError(f"name: {name!r} given; it has no scalar at some indices, see .scalars")
+        series = np.empty(shape)
+        for place, value in found.items():
+            series[place] = value
+        return series
+
+    def stack(self, name: str, *key: int) -> np.ndarray:
+        """A family of vectors at indices that are no axes, shape (axes..., width)."""
+        return self.values[name][key]
+
+    @cached_property
+    def scalars(self) -> Mapping[Member, float]:
+        """By member, such as f[0]."""
+        return {member: float(value) for name, (kind, *_) in self.families.items() if kind is Scal
+                for member, value in self._members(name)}
+
+    @cached_property
+    def vectors(self) -> Mapping[Member, np.ndarray]:
+        """By member, of shape (width,)."""
+        return {member: value for name, (kind, *_) in self.families.items() if kind is Vec
+                for member, value in self._members(name)}
+
+    def _members(self, name: str) -> Iterator[tuple[Member, Any]]:
+        kind, rest, _ = self.families[name]
+        return ((kind(*rest, *map(sp.Integer, indices)), value) for indices, value in self._entries(name))
+
+    def _entries(self, name: str) -> Iterator[tuple[tuple[int, ...], Any]]:
+        kind, _, lows = self.families[name]
+        for key, value in self.values[name].items():
+            for at in np.ndindex(*(value.shape[:-1] if kind is Vec else value.shape)):
+                keys, axes = iter(key), iter(at)
+                yield tuple(next(keys) if low is None else low + next(axes) for low in lows), value[at]

@@ -1,0 +1,181 @@
+"""Lowered programs at any finite width, whose matrices are known by their products with blocks of vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Callable, Collection, Mapping
+
+import numpy as np
+import sympy as sp
+
+from .. import _checks
+from ..lowering.arrays import Arrays
+from ..programs.language import Mat, Member, Vec
+from ..programs.program import Program
+from .conditioned import ADVICE
+from .conditioned_blocks import Block, BlockMatrix, BlockSide, OrthonormalBlock
+from .entry_functions import BLOCK
+from .lowered import ArrayExecution, LoweredRun, Place
+from .vectors import numpy_function
+
+Outers = dict[tuple, tuple[float, np.ndarray, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class BlockFunction:
+    """The matrix phi(A_1, A_2, ...) / n, phi entrywise, where A_k is sum_j u_j v_j^T over the rows of two blocks.
+
+    phi: of ``names``, first those of ``numbers`` and then one for every A_k. A product takes time O(n^2).
+    """
+
+    phi: sp.Expr
+    names: tuple[sp.Symbol, ...]
+    numbers: tuple[float, ...]
+    left: tuple[np.ndarray, ...]
+    right: tuple[np.ndarray, ...]
+
+    def transposed(self) -> "BlockFunction":
+        return replace(self, left=self.right, right=self.left)
+
+    def products(self, rows: np.ndarray) -> np.ndarray:
+        """The matrix times every row: entries are made once for all of them, some rows of the matrix at a time."""
+        n, columns = rows.shape[1], np.ascontiguousarray(rows.T)
+        found, function = np.empty_like(rows), numpy_function(self.phi, self.names)
+        step = max(BLOCK // n, 1)
+        for start in range(0, n, step):
+            part = slice(start, start + step)
+            entries = function(*self.numbers, *(u[:, part].T @ v for u, v in zip(self.left, self.right)))
+            found[:, part] = (entries @ columns / n).T
+        return found
+
+
+@dataclass(frozen=True)
+class BlockOperator:
+    """A matrix as sum of c W or c W^T over initial matrices, of c sum_k u_k v_k^T / n over pairs of blocks, and of c
+    phi / n over functions of entries.
+
+    initial: (W, transposed) -> c; outers: by what tells pairs apart, so that momentum, which repeats them, has one term
+    for each; functions: pairs (c, phi).
+    """
+
+    initial: Mapping[tuple[Mat, bool], float] = field(default_factory=dict)
+    outers: Outers = field(default_factory=dict)
+    functions: tuple[tuple[float, BlockFunction], ...] = ()
+
+    def plus(self, c: float, other: "BlockOperator", turned: bool) -> "BlockOperator":
+        initial, outers = dict(self.initial), dict(self.outers)
+        for (matrix, flipped), d in other.initial.items():
+            key = (matrix, flipped != turned)
+            initial[key] = initial.get(key, 0.0) + c * d
+        for d, u, v in other.outers.values():
+            _add(outers, c * d, *((v, u) if turned else (u, v)))
+        functions = tuple((c * d, phi.transposed() if turned else phi) for d, phi in other.functions)
+        return BlockOperator(initial, outers, self.functions + functions)
+
+
+def _add(outers: Outers, c: float, u: np.ndarray, v: np.ndarray) -> None:
+    """The arrays are held by the term, so that their places in memory tell them apart."""
+    key = tuple((a.__array_interface__["data"][0], a.shape, a.strides) for a in (u, v))
+    outers[key] = ((outers[key][0] if key in outers else 0.0) + c, u, v)
+
+
+class ConditionedExecution(ArrayExecution):
+    """Vectors are arrays of length n; of a matrix only products are known. Draws are those of ``run_conditioned`` for
+    the program in the order in which it runs lowered (``tpcalc.lowering.in_order``)."""
+
+    entries = False
+    rows_per_product = 2  # a basis vector and its image
+
+    def __init__(self, program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any], loss: Any, width: int,
+                 seed: int, dtype: Any, keep: Collection[str]) -> None:
+        super().__init__(program, sizes, data, loss, width, Arrays("numpy", dtype), keep)
+        self.seed, self.dtype = seed, self.arrays.precision
+        self.matrices: dict[Mat, BlockMatrix] = {}
+        self.met = {self.lowered.member(place, ()): times for place, times in self.plan.products.items()}
+        self.require_memory()
+
+    def require_memory(self) -> None:
+        """Raise ``MemoryError`` where products and vectors cannot fit."""
+        made = sum(self.met.values())
+        row = float(np.dtype(self.dtype).itemsize) * self.width
+        self.needed = row * (self.rows_per_product * made + self.plan.rows)
+        self.what = f"program {self.program.name} with {made} products of width {self.width}"
+        _checks.memory(self.needed, self.what, ADVICE)
+
+    def generator(self, member: Member) -> np.random.Generator:
+        return np.random.default_rng([self.seed, *str(member).encode()])
+
+    def initial_vector(self, vector: Vec) -> np.ndarray:
+        return self.generator(vector).standard_normal(self.width).astype(self.dtype)
+
+    def initial_matrix(self, matrix: Mat) -> BlockOperator:
+        if matrix not in self.matrices:
+            self.matrices[matrix] = self.unmet(matrix)
+        return BlockOperator({(matrix, False): 1.0})
+
+    def unmet(self, matrix: Mat) -> BlockMatrix:
+        """A matrix before its first product."""
+        generator = self.generator(matrix)
+
+        def draw(shunned: OrthonormalBlock, number: int) -> np.ndarray:
+            return shunned.split(generator.standard_normal((number, self.width), dtype=self.dtype))[1]
+
+        bases, images = self._rooms(matrix)
+        one, two = (BlockSide(basis, image, basis) for basis, image in zip(bases, images))
+        return BlockMatrix(draw, (one, two))
+
+    def _rooms(self, matrix: Mat) -> tuple[list[OrthonormalBlock], list[Block]]:
+        room = self.width, self.dtype, self.met.get(matrix, 1)
+        return [OrthonormalBlock(*room) for _ in (0, 1)], [Block(*room) for _ in (0, 1)]
+
+    def matvec(self, matrix: BlockOperator, turned: bool, vectors: np.ndarray) -> np.ndarray:
+        rows = vectors.reshape(-1, self.width)
+        found: np.ndarray = np.zeros(rows.shape, dtype=self.dtype)
+        for (initial, flipped), c in matrix.initial.items():
+            value = self.matrices[initial].product(flipped != turned, rows)
+            found += value if c == 1.0 else c * value
+        for c, u, v in matrix.outers.values():
+            u, v = (v, u) if turned else (u, v)
+            u, v = np.atleast_2d(u), np.atleast_2d(v)
+            found += ((c / self.width) * (rows @ v.T)) @ u
+        for c, phi in matrix.functions:
+            found += c * (phi.transposed() if turned else phi).products(rows)
+        return found.reshape(vectors.shape)
+
+    def combine(self, members: list, outers: list, functions: list, ended: tuple[Place, ...]) -> BlockOperator:
+        found = BlockOperator({}, {}, tuple(functions))
+        for c, matrix, turned in members:
+            found = found.plus(c, matrix, turned)
+        for c, u, v in outers:
+            _add(found.outers, c, u, v)
+        return found
+
+    def entry_product(self, function: Any, vectors: np.ndarray) -> np.ndarray:
+        return self.matvec(function, False, vectors)
+
+    def entry_function(self, terms: tuple[list, list, list], c: float, number: int, at: tuple[int, ...]) -> None:
+        """Add c times a function of entries to a matrix's terms: outer products where it is of rank one."""
+        found = self.lowered.entry_terms(number, at, self.sizes)
+        self._meet()
+        values, blocks = found.evaluate(self, at)
+        if found.phi is None:
+            terms[1].extend((c, u, v) for pairs in blocks for u, v in pairs)
+            return
+        left, right = ([np.concatenate([np.atleast_2d(pair[side]) for pair in pairs]) for pairs in blocks]
+                       for side in (0, 1))
+        terms[2].append((c, BlockFunction(found.phi, found.names, tuple(values), tuple(left), tuple(right))))
+
+
+def conditioned(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, width: int = 1024,
+                seed: int = 0, loss: Any = "mse", dtype: Any = "float64", keep: Collection[str] = (),
+                progress: Callable[[int, int], None] | None = None) -> LoweredRun:
+    """Run any program at width n as ``run_conditioned`` does, lowered: blocks of samples meet a matrix at once.
+
+    Equal in law to ``run_conditioned``, and draw by draw on ``tpcalc.lowering.in_order(program)``. Arguments are those
+    of ``run_conditioned``, and so is what is raised; progress: called with (steps done, steps).
+    """
+    n = _checks.positive_integer("width", width)
+    assert n is not None
+    run = ConditionedExecution(program, sizes, data, loss, n, seed, dtype, keep)
+    run.run(progress)
+    return run.result()

@@ -1,0 +1,128 @@
+"""Lowered programs at infinite width: kets as samples, in blocks."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import product
+from typing import Any, Callable, Collection, Mapping
+
+import numpy as np
+
+from .. import _checks
+from ..programs.language import Mat, Member, Vec
+from ..programs.program import Program
+from .conditioned import ADVICE
+from .conditioned_blocks import BlockMatrix, BlockSide, OrthonormalBlock
+from .conditioned_matrix import norm
+from .lowered import LoweredRun
+from .lowered_conditioned import ConditionedExecution
+from .particles import PER_PRODUCT, default_samples
+
+
+class ParticleExecution(ConditionedExecution):
+    """Vectors are arrays of M samples of a ket; draws are orthogonal to the constant 1, to the initial vectors and to
+    what they must be independent of, and have variance 1. batch: which of several independent runs with one seed."""
+
+    rows_per_product = 3  # a basis vector, its image, and a direction that draws are orthogonal to
+
+    def __init__(self, program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any], loss: Any, samples: int,
+                 seed: int, keep: Collection[str], batch: int = 0) -> None:
+        self.batch = batch
+        super().__init__(program, sizes, data, loss, samples, seed, "float64", keep)
+
+    def require_memory(self) -> None:
+        vectors = {self.lowered.member(place, at) for place, ends in self.plan.given.items()
+                   if self.lowered.names.families[place[0]][0] is Vec
+                   for at in product(*(range(low, high + 1) for low, high in ends))}
+        single = {v for v in self.program.vectors if all(index.is_number for index in v.indices)}
+        self.initial = sorted(vectors | single, key=str)
+        super().require_memory()
+        directions = 1 + len(self.initial) + max(self.met.values(), default=0)
+        if self.width < PER_PRODUCT * directions:
+            raise ValueError(f"samples: {self.width} given; program {self.program.name} makes up to "
+                             f"{directions - 1 - len(self.initial)} products with one matrix and has "
+                             f"{len(self.initial)} initial vectors, so that at least {PER_PRODUCT * directions} are "
+                             "needed")
+
+    def generator(self, member: Member) -> np.random.Generator:
+        return np.random.default_rng([self.seed, self.batch, *str(member).encode()])
+
+    def run(self, progress: Callable[[int, int], None] | None = None) -> None:
+        """Initial vectors are drawn first, so that all that comes later can be orthogonal to them."""
+        self.shunned = OrthonormalBlock(self.width, np.float64, 1 + len(self.initial))
+        self.shunned.extended(np.ones((1, self.width)))
+        self.drawn: dict[Member, np.ndarray] = {}
+        for vector in self.initial:
+            self.drawn[vector] = self._draw(self.generator(vector), self.shunned, 1)[0]
+            self.shunned.extended(self.drawn[vector][None])
+        super().run(progress)
+
+    def initial_vector(self, vector: Vec) -> np.ndarray:
+        return self.drawn[vector]
+
+    def _draw(self, generator: np.random.Generator, shunned: OrthonormalBlock, number: int) -> np.ndarray:
+        free = shunned.split(generator.standard_normal((number, self.width)))[1]
+        for row in free:
+            row /= norm(row)
+        return free
+
+    def unmet(self, matrix: Mat) -> BlockMatrix:
+        draw = partial(self._draw, self.generator(matrix))
+        room = self.met.get(matrix, 1) + self.shunned.count
+        bases, images = self._rooms(matrix)
+        one, two = (BlockSide(basis, image, self.shunned.copy(room)) for basis, image in zip(bases, images))
+        return BlockMatrix(draw, (one, two))
+
+
+@dataclass(frozen=True)
+class LoweredParticles:
+    """A program's scalars at infinite width, as means over batches of particles.
+
+    samples: M, of a batch; batches: what each of them gave.
+    """
+
+    program: Program
+    samples: int
+    batches: tuple[LoweredRun, ...] = field(repr=False)
+
+    def series(self, name: str) -> np.ndarray:
+        """A family of scalars as an array over its indices, the mean over batches."""
+        return np.mean([run.series(name) for run in self.batches], axis=0)
+
+    def error_series(self, name: str) -> np.ndarray:
+        """The standard errors of ``series(name)``, from the spread over batches."""
+        return np.std([run.series(name) for run in self.batches], axis=0, ddof=1) / np.sqrt(len(self.batches))
+
+
+def particles(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, samples: int | None = None,
+              seed: int = 0, batches: int = 8, loss: Any = "mse", keep: Collection[str] = (),
+              executor: Executor | None = None, progress: Callable[[int, int], None] | None = None
+              ) -> LoweredParticles:
+    """Evaluate any program at infinite width as ``run_particles`` does, lowered: a whole batch meets a matrix at once.
+
+    Equal in law to ``run_particles(balance="initial")``, and draw by draw on ``tpcalc.lowering.in_order(program)``.
+    Arguments are those of ``run_particles``, and so is what is raised; progress: called with (batches done, batches).
+    """
+    samples = default_samples(program) if samples is None else samples
+    for name, value, least in (("samples", samples, 1), ("batches", batches, 2)):
+        if _checks.positive_integer(name, value) < least:  # type: ignore[operator]
+            raise ValueError(f"{name}: {value!r} given; allowed is a whole number of at least {least}")
+    what = (program, sizes, data, loss, samples, seed, keep)
+    first = ParticleExecution(*what)
+    left = 8.0 * samples * first.plan.rows if keep else 0.0
+    _checks.memory(first.needed + (batches - 1) * left, f"{batches} batches of {first.what}", ADVICE)
+    done: list[LoweredRun] = []
+    jobs = [(*what, batch) for batch in range(batches)]
+    for run in (map if executor is None else executor.map)(_run, jobs):
+        done.append(run)
+        if progress is not None:
+            progress(len(done), batches)
+    return LoweredParticles(program, samples, tuple(done))
+
+
+def _run(job: tuple) -> LoweredRun:
+    run = ParticleExecution(*job)
+    run.run()
+    return run.result()

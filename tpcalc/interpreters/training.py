@@ -1,0 +1,154 @@
+"""Training a residual network as a program with its sizes and data, and as one real network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Callable
+
+import numpy as np
+import sympy as sp
+
+from ..errors import Divergence
+from ..parametrizations import DepthScaling
+from ..programs import SGD, ResNet, Task
+from ..programs.activations import require_finite
+from ..programs.builders import BATCH, L, T, program, vector
+from ..programs.indices import i
+from ..programs.language import Family, Moment, Scal, Vec
+from ..programs.program import Assign, Loop, Program, Statement
+from ..programs.updates import Optimizer
+from .dense import DenseRun, run_dense
+from .execution import ProgramDivergence
+from .lowered import LoweredRun
+from .vectors import ProgramRun
+
+Progress = Callable[[int, int], None]
+SQUARE = Family(Scal, "square")  # of the features of the first step at the read-out
+
+
+@dataclass(frozen=True)
+class Training:
+    """A training as a program with its sizes and data."""
+
+    net: ResNet
+    task: Task
+    opt: Optimizer
+    scale: DepthScaling
+    depth: int
+
+    def __post_init__(self) -> None:
+        require_finite(self.net.phi)
+
+    @property
+    def probes(self) -> int:
+        return 0 if self.task.probes is None else len(self.task.probes)
+
+    @property
+    def batched(self) -> bool:
+        return self.task.batch > 1 or self.probes > 0
+
+    def program(self) -> Program:
+        """With one scalar more, for the scale of fluctuations."""
+        return _program(self.net, self.opt, self.scale, self.batched, self.task.d_in, self.task.d_out, self.probes)
+
+    def sizes(self) -> dict[sp.Symbol, int]:
+        return {T: self.task.steps, L: self.depth, **({BATCH: self.task.batch} if self.batched else {})}
+
+    def data(self) -> dict[str, np.ndarray]:
+        """Probes are the last samples of every step."""
+        task, inputs = self.task, self.task.inputs
+        if task.probes is not None:
+            again = np.broadcast_to(task.probes, (task.steps, *task.probes.shape))
+            inputs = np.concatenate([inputs, again], axis=1)
+        rates = {"eta": self.opt.schedule(task.steps)} if isinstance(self.opt.lr, tuple) else {}
+        return {"xi": self._without_ones(inputs), "y": self._without_ones(task.targets), **rates}
+
+    def _without_ones(self, values: np.ndarray) -> np.ndarray:
+        """Of shape (steps, samples, dimension), as the program reads it."""
+        values = values[:, :, 0] if values.shape[2] == 1 else values
+        return values if self.batched else values[:, 0]
+
+    def vectors(self, run: LoweredRun | ProgramRun, name: str, nodes: np.ndarray) -> np.ndarray:
+        """x or dx at the nodes, shape (nodes, steps * batch, n)."""
+        steps, batch = self.task.steps, self.task.batch
+        if isinstance(run, ProgramRun):
+            return np.array([[run.vectors[self._member(name, t, i, node)] for t in range(steps) for i in range(batch)]
+                             for node in map(int, nodes)])
+        return np.array([[run.stack(name, t, node).reshape(-1, run.width)[:batch] for t in range(steps)]
+                         for node in map(int, nodes)]).reshape(len(nodes), steps * batch, run.width)
+
+    def _member(self, name: str, step: int, sample: int, node: int) -> Vec:
+        return vector(name)[(step, sample, node) if self.batched else (step, node)]
+
+    def outputs(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """f as outputs of the batch and of the probes, shapes (steps, batch or probes, d_out)."""
+        every = values.reshape(self.task.steps, self.task.batch + self.probes, self.task.d_out)
+        return every[:, :self.task.batch], every[:, self.task.batch:] if self.probes else None
+
+
+@lru_cache(maxsize=32)
+def _program(net: ResNet, opt: Optimizer, scale: DepthScaling, batched: bool, d_in: int, d_out: int, probes: int
+             ) -> Program:
+    """Written once, so that it is lowered once."""
+    written = program(net, opt, scale, batched, d_in, d_out, probes)
+    first = (sp.Integer(0), i) if batched else (sp.Integer(0),)
+    square: Statement = Assign(SQUARE[first], Moment(vector("x")[(*first, L)] ** 2))
+    if batched:
+        square = Loop(i, sp.Integer(0), BATCH - 1, (square,))
+    return replace(written, body=(*written.body, square))
+
+
+def placed(work: Callable[[], Any]) -> Any:
+    """Name the training step, and the layer of a vector, where a program diverges."""
+    try:
+        return work()
+    except ProgramDivergence as problem:
+        step, *inner = map(int, problem.target.indices)
+        layered = isinstance(problem.target, Vec) and bool(int(problem.target.args[2]))
+        layer = inner[-1] if layered and inner else None
+        where = f"training diverges at step {step}" + ("" if layer is None else f", layer {layer}")
+        raise Divergence(f"{where}: {problem.target} is not finite", step, layer) from None
+
+
+@dataclass(frozen=True)
+class Dense:
+    """A trained network's record.
+
+    outputs: (steps, batch, d_out); probe_outputs: (steps, m, d_out) or None; x, delta: the kept nodes'
+    vectors (nodes, steps * batch, n), delta normalised (n times the gradient), or None where not kept;
+    fluctuation: the standard deviation of an output at initialisation, |x^L| / n, the scale of what
+    distinguishes one seed from another.
+    """
+
+    outputs: np.ndarray
+    probe_outputs: np.ndarray | None
+    x: np.ndarray | None
+    delta: np.ndarray | None
+    fluctuation: float
+
+
+def read_dense(task: Task, optimizer: SGD, scale: DepthScaling, depth: int, width: int, seed: int = 0,
+               nodes: np.ndarray | None = None, progress: Progress | None = None, train_ends: bool = False) -> Dense:
+    """Train one linear network of ``width`` n and ``depth`` L in float64; ``nodes``: which l = 0..L to keep.
+
+    Read-in U ~ N(0, 1) and read-out V = nV / n, nV ~ N(0, 1), frozen unless ``train_ends``: then updated by the
+    optimizer on mean_i delta_i^0 xi_i^T and mean_i x_i^L chi_i^T. W^l ~ N(0, 1/n), updated by it on
+    g mean_i delta_i x_i^T / n. It is ``run_dense`` of the training's program. Raises ``MemoryError`` before the work,
+    ``Divergence`` on overflow.
+    """
+    training = Training(ResNet("linear", train_ends=train_ends), task, optimizer, scale, depth)
+    return dense_record(training, trained(training, width, seed, nodes is not None, progress), nodes)
+
+
+def trained(training: Training, width: int, seed: int, keep: bool, progress: Progress | None = None) -> DenseRun:
+    """A dense run of a training; keep: its vectors x and dx."""
+    return placed(lambda: run_dense(training.program(), training.sizes(), training.data(), width, seed,
+                                    training.task.loss, keep=("x", "dx") if keep else (), progress=progress))
+
+
+def dense_record(training: Training, run: LoweredRun | ProgramRun, nodes: np.ndarray | None) -> Dense:
+    """What a run recorded, its vectors at the nodes if any are given."""
+    x, delta = (None if nodes is None else training.vectors(run, name, nodes) for name in ("x", "dx"))
+    return Dense(*training.outputs(run.series("f")), x, delta,
+                 float(np.sqrt(np.max(run.series("square")) / run.width)))

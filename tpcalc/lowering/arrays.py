@@ -1,0 +1,165 @@
+"""The table of array operations that lowered programs use: NumPy's by default, or those of any array-API namespace."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from functools import lru_cache
+from typing import Any, Callable
+
+import numpy as np
+from scipy import special
+
+from .. import _checks
+from ..errors import MissingExtra
+
+PRECISIONS = {"float32": np.float32, "float64": np.float64}
+NAMESPACES = {"numpy": "numpy", "torch": "array_api_compat.torch", "cupy": "array_api_compat.cupy", "jax": "jax.numpy"}
+SPECIAL = {"torch": "torch.special", "cupy": "cupyx.scipy.special", "jax": "jax.scipy.special"}  # where erf is
+
+
+class Arrays:
+    """Arrays of one namespace and precision.
+
+    namespace: "numpy", "torch", "cupy" or "jax" (through the extra "backends"); dtype: "float32" or "float64", by name
+    or as NumPy's type; device: what the namespace takes as one, None for its default. Raises ``ValueError`` for other
+    names, ``MissingExtra`` where a package is missing.
+
+    >>> Arrays("numpy", "float32").asarray([1, 2]).dtype.name
+    'float32'
+    """
+
+    def __init__(self, namespace: str = "numpy", dtype: Any = "float64", device: Any = None) -> None:
+        self.name = _checks.choice("namespace", namespace, NAMESPACES)
+        self.precision = precision(dtype)
+        self.device = device
+        self.is_numpy = namespace == "numpy"
+        self.xp = _imported(NAMESPACES[namespace], namespace)
+        if namespace == "jax" and self.precision is np.float64:
+            importlib.import_module("jax").config.update("jax_enable_x64", True)
+        self.dtype = getattr(self.xp, self.precision.__name__)
+        self.functions = _functions(self)
+
+    def asarray(self, values: Any) -> Any:
+        """An array of this namespace and precision, of numbers or a NumPy array."""
+        if self.is_numpy:
+            return np.asarray(values, dtype=self.precision)
+        values = np.ascontiguousarray(np.asarray(values, dtype=self.precision))
+        return self.xp.asarray(values, dtype=self.dtype, **({} if self.device is None else {"device": self.device}))
+
+    def numpy(self, array: Any) -> np.ndarray:
+        """The values of an array, or a number, as NumPy's."""
+        if isinstance(array, (np.ndarray, float, int)):
+            return np.asarray(array)
+        array = array.detach().cpu() if hasattr(array, "detach") else array.get() if hasattr(array, "get") else array
+        return np.asarray(array)
+
+    def finite(self, value: Any) -> bool:
+        """Is every entry finite? A sum that is finite says so at once."""
+        if isinstance(value, float):
+            return math.isfinite(value)
+        if self.is_numpy:
+            return math.isfinite(np.add.reduce(value, axis=None)) or bool(np.isfinite(value).all())
+        return math.isfinite(float(self.xp.sum(value))) or bool(self.xp.all(self.xp.isfinite(value)))
+
+    def full(self, shape: tuple[int, ...], value: Any) -> Any:
+        """An array with one value everywhere."""
+        return self.broadcast(self.asarray(value), shape)
+
+    def broadcast(self, value: Any, shape: tuple[int, ...]) -> Any:
+        """The values over all axes of a shape: a number, or an array that lacks some."""
+        if isinstance(value, (float, int)):
+            value = self.asarray(value)
+        return value if tuple(value.shape) == shape else self.xp.broadcast_to(value, shape)
+
+    def dot(self, u: Any, v: Any) -> float:
+        """The sum over one axis of the product."""
+        return float(u @ v)
+
+    def inner(self, u: Any, v: Any) -> Any:
+        """The sum over the last axis of the product, for all indices of the axes before it."""
+        return np.einsum("...n,...n->...", u, v) if self.is_numpy else self.xp.sum(u * v, axis=-1)
+
+    def mean(self, u: Any) -> Any:
+        """The average over the last axis; a float of what has no other axis."""
+        if self.is_numpy:
+            value = np.add.reduce(u, axis=-1) / self.precision(u.shape[-1])
+            return float(value) if u.ndim == 1 else value
+        value = self.xp.mean(u, axis=-1)
+        return float(value) if value.ndim == 0 else value
+
+    def total(self, u: Any, axis: int) -> Any:
+        """The sum over one axis; a float where none is left."""
+        value = np.add.reduce(u, axis=axis) if self.is_numpy else self.xp.sum(u, axis=axis)
+        return float(value) if value.ndim == 0 else value
+
+    def permuted(self, u: Any, order: tuple[int, ...]) -> Any:
+        return u.transpose(order) if self.is_numpy else self.xp.permute_dims(u, order)
+
+    def stacked(self, parts: list[Any]) -> Any:
+        """Numbers or arrays of one shape along a new last axis."""
+        return self.xp.stack([self.asarray(p) if isinstance(p, float) else p for p in parts], axis=-1)
+
+    def function(self, name: str) -> Callable[..., Any] | None:
+        """A sympy function by the name of its class, on numbers and arrays; None for one that is not in the table."""
+        return self.functions.get(name)
+
+
+def precision(dtype: Any) -> type:
+    """float32 or float64, from their names or NumPy's types."""
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype))
+    return PRECISIONS[_checks.choice("dtype", name, PRECISIONS)]
+
+
+@lru_cache(maxsize=None)
+def _imported(module: str, namespace: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        package = namespace if importlib.util.find_spec(module.split(".")[0]) else module.split(".")[0]
+        raise MissingExtra(package, "backends", f"namespace={namespace!r}") from None
+
+
+def _functions(arrays: Arrays) -> dict[str, Callable[..., Any]]:
+    """What sympy's functions are in a namespace; functions of numbers give floats."""
+    xp = arrays.xp
+    erf: Any = special.erf
+    maximum: Any = np.maximum
+    minimum: Any = np.minimum
+    if not arrays.is_numpy:
+        erf = importlib.import_module(SPECIAL[arrays.name]).erf
+
+        def both(one: Callable[..., Any]) -> Callable[..., Any]:
+            return lambda *values: one(*(arrays.asarray(v) if isinstance(v, (float, int)) else v for v in values))
+
+        maximum, minimum = both(xp.maximum), both(xp.minimum)
+    one_argument = {"tanh": xp.tanh, "sinh": xp.sinh, "cosh": xp.cosh, "exp": xp.exp, "log": xp.log, "sin": xp.sin,
+                    "cos": xp.cos, "atan": _named(xp, "atan", "arctan"), "Abs": xp.abs, "sign": xp.sign, "erf": erf,
+                    "sqrt": xp.sqrt}
+
+    def heaviside(h: Any, at_zero: float = 0.5) -> Any:
+        return np.heaviside(h, at_zero) if arrays.is_numpy else (xp.sign(h) + 1) / 2
+
+    def power(base: Any, exponent: Any) -> Any:
+        return np.power(base, exponent) if arrays.is_numpy else base ** exponent
+
+    found: dict[str, Callable[..., Any]] = {**one_argument, "Max": maximum, "Min": minimum, "Pow": power}
+    if arrays.is_numpy:
+        found["Heaviside"] = heaviside
+    else:
+        found = {name: _on_arrays(arrays, f) for name, f in found.items()}
+        found["Heaviside"] = _on_arrays(arrays, heaviside)
+    return found
+
+
+def _named(xp: Any, *names: str) -> Callable[..., Any]:
+    return next(getattr(xp, name) for name in names if hasattr(xp, name))
+
+
+def _on_arrays(arrays: Arrays, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of floats too, which namespaces of tensors do not take."""
+    def of(*values: Any) -> Any:
+        numbers = all(isinstance(v, (float, int)) for v in values)
+        found = function(*(arrays.asarray(v) if isinstance(v, (float, int)) else v for v in values))
+        return float(found) if numbers else found
+    return of

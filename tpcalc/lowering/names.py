@@ -1,0 +1,138 @@
+"""What expressions read, as code: members of families, data, numbers and functions."""
+
+from __future__ import annotations
+
+from typing import Mapping, NamedTuple, Sequence
+
+import sympy as sp
+
+from ..programs.language import Member, Scal, Vec
+from ..programs.program import Program
+from .nest import Axes, Family, Layout, family, is_given_axis
+
+Index = Mapping[sp.Symbol, str]
+Ends = Mapping[sp.Symbol, tuple[str, str]]
+
+
+class Read(NamedTuple):
+    """Code of an array, code that says that it is read, and the axes in the order in which it has them."""
+
+    code: str
+    read: str
+    axes: tuple[sp.Symbol, ...]
+
+
+class Names:
+    """The families, numbers and functions of a program, by the numbers that its code gives them.
+
+    families: those that are stored, given vectors and matrices among them, with their layouts; numbers: expressions in
+    loop indices, sizes and parameters with the indices that they are called with; functions: by name in the code,
+    sympy's name and class with the number of arguments.
+    """
+
+    def __init__(self, program: Program, axes: Axes) -> None:
+        self.program, self.axes = program, axes
+        self.families: list[Family] = []
+        self.layouts: list[Layout] = []
+        self.numbers: dict[tuple[sp.Expr, tuple[sp.Symbol, ...]], int] = {}
+        self.functions: dict[str, tuple[str, type | None, int]] = {}
+
+    def number_of(self, member: Member) -> int:
+        one = family(member)
+        if one not in self.families:
+            self.families.append(one)
+            self.layouts.append(self.layout(member))
+        return self.families.index(one)
+
+    def layout(self, member: Member) -> Layout:
+        """Of a family that is only given: every index that is a symbol there is an axis of vectors."""
+        found = self.axes.layouts.get(family(member))
+        if found is not None:
+            return found
+        vectors = isinstance(member, Vec)
+        return tuple((i, i) if vectors and is_given_axis(self.program, member, p) else None
+                     for p, i in enumerate(member.indices))
+
+    def is_data(self, member: Member) -> bool:
+        """Is it read from what is given, and never assigned?"""
+        return isinstance(member, Scal) and family(member) not in self.axes.layouts
+
+    def integer(self, expression: sp.Expr, index: Index) -> str:
+        """Code of a whole number; raises ``TypeError`` for what is not made of indices and sizes."""
+        expression = sp.sympify(expression)
+        if expression.is_Integer:
+            return str(int(expression))
+        known = {**{s: sp.Symbol(code) for s, code in index.items()},
+                 **{s: sp.Symbol(f"size_{s}") for s in self.program.sizes}}
+        affine = expression.free_symbols and expression.is_polynomial(*expression.free_symbols) and all(
+            c.is_Integer for c in sp.Poly(expression, *expression.free_symbols).coeffs())
+        if affine and expression.free_symbols <= set(known):
+            found = str(expression.xreplace(known))
+            return found if found.isidentifier() else f"({found})"
+        return f"int({self.number(expression, index)})"
+
+    def number(self, expression: sp.Expr, index: Index) -> str:
+        """Code of a number: a literal, a name, or a call with loop indices."""
+        expression = sp.sympify(expression)
+        if expression.is_Rational and expression.is_finite:
+            return repr(float(expression))
+        used = tuple(s for s in index if s in expression.free_symbols)
+        place = self.numbers.setdefault((expression, used), len(self.numbers))
+        return f"n{place}({', '.join(index[s] for s in used)})" if used else f"n{place}"
+
+    def function(self, name: str, arguments: int, node: sp.Basic | None) -> str:
+        code = f"f_{name}"
+        self.functions[code] = (name, None if node is None else node.func, arguments)
+        return code
+
+    def key(self, member: Member, index: Index) -> str:
+        """The indices that are no axes."""
+        layout = self.layout(member)
+        codes = [self.integer(i, index) for i, axis in zip(member.indices, layout) if axis is None]
+        return f"({', '.join(codes)}{',' if len(codes) == 1 else ''})"
+
+    def place(self, member: Member, index: Index) -> str:
+        return f"{self.number_of(member)}, {self.key(member, index)}"
+
+    def member(self, member: Member, index: Index, bounds: Ends) -> Read:
+        if self.is_data(member):
+            return self._given(member.name, member.indices, index, bounds, "")
+        layout, number = self.layout(member), self.number_of(member)
+        found = [(i, axis) for i, axis in zip(member.indices, layout) if axis is not None]
+        ends, cuts, axes = [], [], []
+        for position, (i, axis) in enumerate(found):
+            only_given = family(member) not in self.axes.layouts
+            start = f"first[{number}][{position}]" if only_given else self.integer(axis[0], {})
+            low, high = bounds[i] if i in bounds else (self.integer(i, index),) * 2
+            ends.append(f"({low}, {high})")
+            if i not in bounds:
+                cuts.append(f"{low} - {start}")
+                continue
+            axes.append(i)
+            whole = not only_given and (low, high) == (start, self.integer(axis[1], {}))
+            cuts.append(":" if whole else f"{low} - {start}:{high} - {start} + 1")
+        code = f"F{number}[{self.key(member, index)}]"
+        if set(cuts) - {":"}:
+            code += f"[{', '.join(cuts)}]"
+        if isinstance(member, Scal) and cuts and not axes:
+            code = f"float({code})"
+        read = f"need({number}, {self.key(member, index)}, ({''.join(e + ', ' for e in ends)}))"
+        return Read(code, read, tuple(axes))
+
+    def targets(self, place: Sequence[sp.Expr], outputs: int | None, index: Index, bounds: Ends) -> Read:
+        """What a loss compares outputs with; those of all outputs, with one more axis, where there are several."""
+        if outputs is None:
+            return self._given("y", tuple(place), index, bounds, "")
+        return self._given("y", tuple(place[:-1]), index, bounds, f"(0, {outputs - 1}), ")
+
+    def _given(self, name: str, indices: Sequence[sp.Expr], index: Index, bounds: Ends, row: str) -> Read:
+        axes = tuple(i for i in indices if i in bounds)
+        ends = [bounds[i] if i in bounds else (self.integer(i, index),) * 2 for i in indices]
+        cuts = [f"{low}:{high} + 1" if i in bounds else low for i, (low, high) in zip(indices, ends)]
+        place = ", ".join([*cuts, *([":"] if row else [])])
+        read = f"data({name!r}, ({''.join(f'({low}, {high}), ' for low, high in ends)}{row}), {bool(row)})"
+        if name == "y":  # losses are NumPy's
+            code = f"numbers_of[{name!r}][{place or '()'}]"
+        else:
+            code = f"arrays_of[{name!r}][{place}]" if axes else f"numbers_of[{name!r}][{place or '()'}]"
+        return Read(code if axes or row else f"float({code})", read, axes)

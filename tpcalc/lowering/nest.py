@@ -1,0 +1,214 @@
+"""Which loops of a program can be array axes, and the program with these loops innermost.
+
+A loop whose iterations read nothing of each other runs its statements one after the other, each for all its indices at
+once: the index becomes an axis of the arrays. So do the indices of sums. What does not qualify stays a loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Iterator, Union
+
+import sympy as sp
+
+from ..programs.language import LossDerivative, Mat, Member, NonlinearOuter, Outer, is_linear_in_outers
+from ..programs.program import Assign, Loop, Place, Program, Statement
+
+Family = tuple[type, sp.Basic, sp.Basic, sp.Basic]
+Bounds = tuple[sp.Expr, sp.Expr]
+Layout = tuple[Union[Bounds, None], ...]
+
+
+def family(member: Member) -> Family:
+    """What members of one family share."""
+    return (type(member), *member.args[:3])
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A statement with the loops that became axes, outermost first."""
+
+    assign: Assign
+    axes: tuple[Loop, ...]
+
+
+@dataclass(frozen=True)
+class Nest:
+    """A loop that runs, over what it holds."""
+
+    loop: Loop
+    body: tuple["Lines", ...]
+
+
+Lines = Union[Leaf, Nest]
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Which loops and sums are axes; layouts: of every family that is assigned, the bounds of every index that is one.
+
+    loops: by identity, since loops over one symbol may differ; sums: (position of the statement, index) that are none.
+    """
+
+    loops: frozenset[int]
+    plain_sums: frozenset[tuple[int, sp.Symbol]]
+    layouts: dict[Family, Layout]
+
+    def of(self, place: Place) -> tuple[Loop, ...]:
+        return tuple(loop for loop in place.loops if id(loop) in self.loops)
+
+    def is_axis(self, position: int, index: sp.Symbol) -> bool:
+        """Is the index of a sum in the statement at a position an axis?"""
+        return (position, index) not in self.plain_sums
+
+
+def find_axes(program: Program) -> Axes:
+    """The most loops and sums that can be axes: all of them, less those that something speaks against."""
+    places = program.places()
+    loops = {id(loop): loop for place in places for loop in place.loops}
+    kept: set[int] = set(loops)
+    plain: set[tuple[int, sp.Symbol]] = set()
+    while True:
+        axes = Axes(frozenset(kept), frozenset(plain), _layouts(places, kept))
+        bad = set().union(*(_against(program, places, place, axes) for place in places))
+        if not bad:
+            return axes
+        kept -= {one for one in bad if isinstance(one, int)}
+        plain |= {one for one in bad if not isinstance(one, int)}
+
+
+def _layouts(places: list[Place], kept: set[int]) -> dict[Family, Layout]:
+    """By the first statement that assigns a family; others are held against it."""
+    found: dict[Family, Layout] = {}
+    for place in places:
+        found.setdefault(family(place.statement.target), _layout(place, kept))
+    return found
+
+
+def _layout(place: Place, kept: set[int]) -> Layout:
+    bounds = {loop.index: bounds_of(loop) for loop in place.loops if id(loop) in kept}
+    return tuple(bounds.get(index) for index in place.statement.target.indices)
+
+
+def bounds_of(loop: Loop) -> Bounds:
+    return (loop.last, loop.first) if loop.descending else (loop.first, loop.last)
+
+
+def _against(program: Program, places: list[Place], place: Place, axes: Axes) -> set:
+    """The loops and sums that cannot be axes because of one statement."""
+    own = {loop.index: id(loop) for loop in axes.of(place)}
+    target, value = place.statement.target, place.statement.value
+    bad: set = set()
+    for loop in axes.of(place):
+        inner = place.loops[[one is loop for one in place.loops].index(True) + 1:]
+        if (isinstance(target, Mat) or target.indices.count(loop.index) != 1
+                or any(i != loop.index and i.has(loop.index) for i in target.indices)
+                or not (loop.first.free_symbols | loop.last.free_symbols) <= set(program.sizes)
+                or any(one.first.has(loop.index) or one.last.has(loop.index) for one in inner)):
+            bad.add(id(loop))
+    bad |= _clashes(program, places, place, axes)
+    sums = {s: (place.position, s) for total in value.atoms(sp.Sum) for s, *_ in total.limits}
+    names: dict[sp.Symbol, int | tuple] = {**own, **{s: key for s, key in sums.items()
+                                                     if axes.is_axis(place.position, s)}}
+    for s in set(sums) & {loop.index for loop in place.loops}:  # one name for two things
+        bad |= {sums[s], *(id(loop) for loop in place.loops if loop.index == s)}
+    for total in value.atoms(sp.Sum):
+        for s, low, high in total.limits:
+            bad |= {names[v] for v in (low.free_symbols | high.free_symbols) & set(names)}
+        if total.function.has(Outer, NonlinearOuter) and not is_linear_in_outers(total.function):
+            bad |= {sums[s] for s, *_ in total.limits}
+    for node in value.atoms(NonlinearOuter):
+        bad |= {own[v] for v in node.free_symbols & set(own)}
+        bad |= {names[v] for v in node.atoms(sp.Symbol) & set(names) - _summed_inside(node)}
+    for node in value.atoms(Member, LossDerivative):
+        bad |= _misread(program, node, names, axes)
+    for loop in axes.of(place):  # what is assigned in a loop is read there at its own index
+        inside = {family(p.statement.target): p.statement.target for p in places
+                  if any(one is loop for one in p.loops)}
+        for member in value.atoms(Member):
+            if family(member) in inside:
+                where = inside[family(member)].indices
+                if loop.index in where and member.indices[where.index(loop.index)] != loop.index:
+                    bad.add(id(loop))
+    return bad & (axes.loops | {key for key in sums.values()}) - axes.plain_sums
+
+
+def _summed_inside(node: sp.Basic) -> set[sp.Symbol]:
+    return {s for total in node.atoms(sp.Sum) for s, *_ in total.limits}
+
+
+def _clashes(program: Program, places: list[Place], place: Place, axes: Axes) -> set:
+    """Loops over axes of a family that another statement, or what is given, lays out differently."""
+    target, bad = place.statement.target, set()
+    ours = _layout(place, set(axes.loops))
+    theirs = axes.layouts[family(target)]
+    for p, index in enumerate(target.indices):
+        given = any(g.same_family(target) and p < len(g.indices) and g.indices[p].is_number
+                    for g in (*program.vectors, *program.matrices, *program.data))
+        if given or len(ours) != len(theirs) or ours[p] != theirs[p]:
+            bad |= {id(loop) for other in places if family(other.statement.target) == family(target)
+                    for loop in axes.of(other)
+                    if p < len(other.statement.target.indices) and other.statement.target.indices[p] == loop.index}
+    return bad
+
+
+def _misread(program: Program, node: sp.Expr, names: dict, axes: Axes) -> set:
+    """Axes that stand where an array has none, inside of an index, or twice."""
+    indices = node.args[1:] if isinstance(node, LossDerivative) else node.indices
+    found = [set(i.free_symbols) & set(names) for i in indices]
+    bad = {names[v] for v in set().union(*found) if sum(v in one for one in found) > 1}
+    for p, (index, inside) in enumerate(zip(indices, found)):
+        plain = index in names
+        has_axis = isinstance(node, LossDerivative) or not isinstance(node, Mat) and _has_axis(program, node, p, axes)
+        if inside and not (plain and has_axis):
+            bad |= {names[v] for v in inside}
+    return bad
+
+
+def _has_axis(program: Program, member: Member, position: int, axes: Axes) -> bool:
+    layout = axes.layouts.get(family(member))
+    if layout is not None:
+        return position < len(layout) and layout[position] is not None
+    return is_given_axis(program, member, position)
+
+
+def is_given_axis(program: Program, member: Member, position: int) -> bool:
+    """May any number stand at the index, in a vector or in data that is given and never assigned?"""
+    given = [g for g in (*program.vectors, *program.data) if g.same_family(member) and position < len(g.indices)]
+    return bool(given) and not any(g.indices[position].is_number for g in given)
+
+
+def distributed(program: Program, axes: Axes) -> tuple[Lines, ...]:
+    """The nest in which every axis belongs to single statements."""
+    def walk(body: tuple[Statement, ...], over: tuple[Loop, ...]) -> Iterator[Lines]:
+        for statement in body:
+            if isinstance(statement, Assign):
+                yield Leaf(statement, over)
+            elif id(statement) in axes.loops:
+                yield from walk(statement.body, (*over, statement))
+            else:
+                yield Nest(statement, tuple(walk(statement.body, over)))
+    return tuple(walk(program.body, ()))
+
+
+def in_order(program: Program) -> Program:
+    """The program in the order in which its lowered form runs: loops that are axes around single statements.
+
+    It means the program itself; unrolled readings that draw while they run draw in this order.
+    """
+    def back(lines: tuple[Lines, ...]) -> tuple[Statement, ...]:
+        found: list[Statement] = []
+        for line in lines:
+            if isinstance(line, Nest):
+                found.append(Loop(line.loop.index, line.loop.first, line.loop.last, back(line.body),
+                                  line.loop.descending))
+                continue
+            statement: Statement = line.assign
+            for loop in reversed(line.axes):
+                low, high = bounds_of(loop)
+                statement = Loop(loop.index, low, high, (statement,))
+            found.append(statement)
+        return tuple(found)
+
+    body = back(distributed(program, find_axes(program)))
+    return Program(program.name, program.vectors, program.matrices, program.data, body, program.sizes, program.meaning)

@@ -1,0 +1,187 @@
+"""What a lowered program reads at given sizes, found before it runs: the nest is walked without arrays."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Collection, Mapping
+
+import numpy as np
+import sympy as sp
+
+from ..programs.language import Mat, Member, Scal, Vec
+from ..programs.program import write_out
+from .nest import family
+from .source import Lowered
+
+Place = tuple[int, tuple[int, ...]]  # family and indices that are no axes
+Ends = tuple[tuple[int, int], ...]
+
+
+class Number:
+    """A number made of loop indices, once sizes and parameters are known: called with the indices."""
+
+    def __init__(self, expression: sp.Expr, indices: tuple[sp.Symbol, ...]) -> None:
+        self.expression, self.indices = expression, indices
+        self.known: dict[tuple[int, ...], float] = {}
+
+    def __call__(self, *values: int) -> float:
+        if values not in self.known:
+            numbers = dict(zip(self.indices, map(sp.Integer, values)))
+            found = write_out(self.expression.subs(numbers))
+            try:
+                self.known[values] = float(found)
+            except TypeError:
+                raise ValueError(f"{self.expression}: {found} is not a real number") from None
+        return self.known[values]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """ends: what is read for the last time, by the statement (number, indices) after which it can be forgotten; given:
+    what is read of given vectors and matrices, with the ends of their axes; products: vectors that every given matrix,
+    or what it is trained to, multiplies; rows, matrices: the most vectors, and matrices with what sums over their past
+    carry, that are held at a time.
+    """
+
+    ends: Mapping[tuple[int, ...], tuple[Place, ...]]
+    given: Mapping[Place, Ends]
+    products: Counter[Place]
+    rows: int
+    matrices: int
+
+
+def plan(lowered: Lowered, sizes: Mapping[str, int], numbers: list[Number], shapes: Mapping[str, tuple[int, ...]],
+         keep: Collection[str]) -> Plan:
+    """Walk the nest; keep: the names of families that are never forgotten, besides all scalars.
+
+    Raises ``ValueError`` for a statement that reads what is neither given nor assigned before, or data that is not
+    there, naming it.
+    """
+    walk = _Walk(lowered, sizes, numbers, shapes)
+    lowered.functions[1](walk)
+    kept = {i for i, one in enumerate(lowered.names.families) if one[0] is Scal or str(one[1]) in keep}
+    ends: dict[tuple[int, ...], list[Place]] = {}
+    for place, at in walk.last.items():
+        if place[0] not in kept:
+            ends.setdefault(at, []).append(place)
+    rows, matrices = walk.most(ends)
+    return Plan({at: tuple(found) for at, found in ends.items()}, walk.given, walk.products, rows, matrices)
+
+
+class _Walk:
+    """What the code that reports reads calls."""
+
+    def __init__(self, lowered: Lowered, sizes: Mapping[str, int], numbers: list[Number],
+                 shapes: Mapping[str, tuple[int, ...]]) -> None:
+        self.lowered, self.sizes, self.numbers, self.shapes = lowered, sizes, numbers, shapes
+        self.families = lowered.names.families
+        program = lowered.program
+        self.givens = [[g for g in (*program.vectors, *program.matrices, *program.data) if family(g) == one]
+                       for one in self.families]
+        self.assigned: dict[Place, Ends] = {}
+        self.given: dict[Place, Ends] = {}
+        self.last: dict[Place, tuple[int, ...]] = {}
+        self.events: list[tuple[tuple[int, ...], Place]] = []
+        self.origins: dict[Place, frozenset[Place]] = {}
+        self.products: Counter[Place] = Counter()
+        self.sources: set[Place] = set()
+        self.at: tuple[int, ...] = ()
+        self.carried: set[tuple[int, ...]] = set()
+
+    def holds(self, key: tuple[int, ...]) -> None:
+        """A sum of matrices' entries is carried."""
+        self.carried.add(key)
+
+    def begin(self, at: tuple[int, ...]) -> None:
+        self.at = at
+        self.sources = set()
+
+    def need(self, number: int, key: tuple[int, ...], ends: Ends) -> None:
+        place = number, key
+        known = self.assigned.get(place)
+        if known is None:
+            self._require_given(place, ends)
+            before = self.given.get(place, ends)
+            self.given[place] = tuple((min(a, c), max(b, d)) for (a, b), (c, d) in zip(before, ends))
+        elif known != ends:
+            for (low, high), (first, last) in zip(ends, known):
+                if low <= high and not first <= low <= high <= last:
+                    raise self._missing(place, ends)
+        self.last[place] = self.at
+        if self.families[number][0] is Mat:
+            self.sources.add(place)
+
+    def made(self, number: int, key: tuple[int, ...], ends: Ends) -> None:
+        place = number, key
+        if place in self.assigned or place in self.given:
+            raise ValueError(f"program {self.lowered.program.name}: {self._named()} is assigned a second time")
+        self.assigned[place] = ends
+        self.last[place] = self.at
+        self.events.append((self.at, place))
+        if self.families[number][0] is Mat:
+            self.origins[place] = frozenset().union(*(self.origins.get(s, {s}) for s in self.sources))
+
+    def multiplied(self, number: int, key: tuple[int, ...], times: int) -> None:
+        for origin in self.origins.get((number, key), {(number, key)}):
+            self.products[origin] += times
+
+    def data(self, name: str, ends: Ends, row: bool) -> None:
+        shape = self.shapes[name]
+        if row and shape and shape[-1] != ends[-1][1] + 1:
+            raise ValueError(f"{name}: data of shape {shape} given; the program reads {ends[-1][1] + 1} along the last "
+                             "axis")
+        inside = len(ends) == len(shape) and all(
+            low > high or 0 <= low <= high < n for (low, high), n in zip(ends, shape))
+        if not inside:
+            place = [str(high if not 0 <= high < n else low) for (low, high), n in zip(ends, shape)]
+            place += [str(high) for _, high in ends[len(shape):]]
+            wanted = f"{name}[{', '.join(place)}]" if ends else f"{name}, a single number,"
+            raise ValueError(f"{name}: data of shape {shape} given; the program reads {wanted}")
+
+    def most(self, ends: Mapping[tuple[int, ...], list[Place]]) -> tuple[int, int]:
+        """The most rows of vectors, and matrices, at a time."""
+        held: dict[type, int] = {Vec: 0, Mat: 0, Scal: 0}
+        most: dict[type, int] = {Vec: 0, Mat: 0}
+        size: dict[Place, int] = {}
+        for place, given in self.given.items():
+            size[place] = self._rows(given)
+            held[self.families[place[0]][0]] += size[place]
+        for at, place in self.events:
+            kind = self.families[place[0]][0]
+            size[place] = self._rows(self.assigned[place])
+            held[kind] += size[place]
+            most[Vec] = max(most[Vec], held[Vec])
+            for ended in ends.get(at, ()):
+                held[self.families[ended[0]][0]] -= size[ended]
+            most[Mat] = max(most[Mat], held[Mat])  # one that ends is written over
+        return max(most[Vec], held[Vec]), max(most[Mat], held[Mat]) + len(self.carried)
+
+    @staticmethod
+    def _rows(ends: Ends) -> int:
+        return int(np.prod([high - low + 1 for low, high in ends], dtype=np.int64))
+
+    def _require_given(self, place: Place, ends: Ends) -> None:
+        for given in self.givens[place[0]]:
+            layout = self.lowered.names.layout(given)
+            fixed = [i for i, axis in zip(given.indices, layout) if axis is None]
+            if len(fixed) == len(place[1]) and all(i == k for i, k in zip(fixed, place[1]) if i.is_number):
+                return
+        raise self._missing(place, ends)
+
+    def _missing(self, place: Place, ends: Ends) -> ValueError:
+        statement = self.lowered.statement(self.at)
+        known = self.assigned.get(place, ends)
+        bad = tuple(low if low == high or not first <= low <= last else high
+                    for (low, high), (first, last) in zip(ends, known))
+        member = self.lowered.member(place, bad)
+        return ValueError(f"program {self.lowered.program.name}: {statement.target} := {statement.value} reads "
+                          f"{member}, which is neither given nor assigned before")
+
+    def _named(self) -> Member:
+        return self.lowered.statement(self.at).target
+
+
+def numbers_of(lowered: Lowered, values: Mapping[sp.Symbol, Any], known: int = 0) -> list[Number]:
+    """The numbers of the program's code, from sizes and parameters, but for the first ones that are known."""
+    return [Number(expression.subs(values), used) for expression, used in list(lowered.names.numbers)[known:]]

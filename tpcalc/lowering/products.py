@@ -1,0 +1,61 @@
+"""Products and sums of matrices taken apart, until only members and functions of entries are multiplied."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+import sympy as sp
+
+from ..programs.algebra import multiplied_out
+from ..programs.language import Mat, MatVec, Moment, NonlinearOuter, Outer, Transpose, kind
+
+Term = tuple[sp.Expr, sp.Expr]  # a scalar and what it multiplies
+
+
+def simple_products(expression: sp.Expr) -> sp.Expr:
+    """The expression with (c M + u v^T / n) y as c M y + u <v|y>: matrices that are multiplied are members, their
+    transposes, or functions of entries."""
+    def single(node: sp.Expr) -> sp.Expr:
+        matrix = node.matrix
+        member = matrix.args[0] if isinstance(matrix, Transpose) else matrix
+        if isinstance(member, Mat) or isinstance(matrix, NonlinearOuter):
+            return node
+        return sp.Add(*(_times(c, one, node.vector) for c, one in matrix_terms(matrix)))
+    return expression.replace(lambda e: isinstance(e, MatVec), single) if expression.has(MatVec) else expression
+
+
+def _times(c: sp.Expr, one: sp.Expr, vector: sp.Expr) -> sp.Expr:
+    if isinstance(one, Outer):
+        return c * one.left * Moment(one.right * vector)
+    if isinstance(one, sp.Sum):
+        return c * sp.Sum(simple_products(MatVec(one.function, vector)), *one.limits)
+    return c * MatVec(one, vector)
+
+
+def matrix_terms(expression: sp.Expr, turned: bool = False) -> Iterator[Term]:
+    """(c, M) of a linear combination, M being a member, a transposed one, an outer product, a function of entries, or
+    a sum over an index of such terms; turned: of its transpose."""
+    for part in sp.Add.make_args(multiplied_out(expression)):
+        matrices = [f for f in sp.Mul.make_args(part) if kind(f) == "matrix"]
+        if not matrices:
+            continue  # zero
+        one, = matrices
+        c = sp.Mul(*(f for f in sp.Mul.make_args(part) if f is not one))
+        if isinstance(one, sp.Add):
+            yield from ((c * d, inner) for d, inner in matrix_terms(one, turned))
+        elif isinstance(one, Transpose) and not isinstance(one.args[0], Mat):
+            yield from ((c * d, inner) for d, inner in matrix_terms(one.args[0], not turned))
+        elif turned:
+            yield c, _transposed(one)
+        else:
+            yield c, one
+
+
+def _transposed(one: sp.Expr) -> sp.Expr:
+    if isinstance(one, Outer):
+        return Outer(one.right, one.left)
+    if isinstance(one, NonlinearOuter):
+        return one.transposed()
+    if isinstance(one, sp.Sum):
+        return sp.Sum(sp.Add(*(c * inner for c, inner in matrix_terms(one.function, True))), *one.limits)
+    return Transpose(one)

@@ -1,0 +1,88 @@
+"""Functions of outer products that are outer products themselves, and the arguments of those that are not."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from ..programs.language import Moment, NonlinearOuter, Outer, Scal
+
+LinearPart = tuple[tuple[sp.Expr, Outer], ...]
+
+
+def separated(expression: sp.Expr) -> sp.Expr:
+    """The same with functions of outer products as outer products of functions, where that is so.
+
+    Products, whole powers, signs and absolute values map u v^T to f(u) f(v)^T, other powers where nothing is negative:
+    the update of SignSGD for one sample is of rank one.
+    """
+    if not expression.has(NonlinearOuter):
+        return expression
+    return expression.replace(lambda e: isinstance(e, NonlinearOuter), _separated_whole)
+
+
+def _separated_whole(node: NonlinearOuter) -> sp.Expr:
+    body = _separated(node.body)
+    return node if body == node.body else NonlinearOuter(body)
+
+
+def _separated(body: sp.Expr) -> sp.Expr:
+    if isinstance(body, Outer) or not body.has(Outer):
+        return body
+    parts = tuple(_separated(part) for part in body.args)
+    if isinstance(body, sp.Mul):
+        return _product(parts)
+    number, one = _one_outer(parts[0])
+    if one is None:
+        return body.func(*parts)
+    if isinstance(body, sp.Pow) and not parts[1].has(Outer):
+        if parts[1].is_integer or one.left.is_nonnegative and one.right.is_nonnegative:
+            return number ** parts[1] * Outer(one.left ** parts[1], one.right ** parts[1])
+    if isinstance(body, (sp.sign, sp.Abs)):
+        return body.func(number) * Outer(body.func(one.left), body.func(one.right))
+    return body.func(*parts)
+
+
+def _product(parts: tuple[sp.Expr, ...]) -> sp.Expr:
+    """Of outer products: (u v^T) (y z^T) is (u y) (v z)^T entry by entry."""
+    factors = tuple(f for part in parts for f in sp.Mul.make_args(part))
+    outers = [f for f in factors if isinstance(f, Outer)]
+    joined = [Outer(sp.Mul(*(o.left for o in outers)), sp.Mul(*(o.right for o in outers)))] if outers else []
+    return sp.Mul(*(f for f in factors if f not in outers), *joined)
+
+
+def _one_outer(expression: sp.Expr) -> tuple[sp.Expr, Outer | None]:
+    """(c, u v^T) where the expression is a number times an outer product, else (1, None)."""
+    factors = sp.Mul.make_args(expression)
+    inside = [f for f in factors if f.has(Outer)]
+    if len(inside) != 1 or not isinstance(inside[0], Outer):
+        return sp.Integer(1), None
+    return sp.Mul(*(f for f in factors if f not in inside)), inside[0]
+
+
+def split(body: sp.Expr) -> tuple[sp.Expr, dict[sp.Symbol, LinearPart]]:
+    """phi and its arguments: the largest parts that are sums of numbers times outer products, as symbols.
+
+    A ``Sum`` that is still written as one counts as an outer product: it must be a sum of these.
+    """
+    found: dict[LinearPart, sp.Symbol] = {}
+
+    def named(part: sp.Basic | LinearPart) -> sp.Basic:
+        return found.setdefault(part, sp.Symbol(f"m{len(found)}", real=True)) if isinstance(part, tuple) else part
+
+    def walk(part: sp.Basic) -> sp.Basic | LinearPart:
+        if isinstance(part, Outer) or isinstance(part, sp.Sum) and part.has(Outer):
+            return ((sp.Integer(1), part),)
+        if not part.args or isinstance(part, (Scal, Moment)):
+            return part
+        parts = [walk(p) for p in part.args]
+        linear = [p for p in parts if isinstance(p, tuple)]
+        rest = [p for p in parts if not isinstance(p, tuple)]
+        if isinstance(part, sp.Add) and linear:
+            terms = tuple(term for p in linear for term in p)
+            return sp.Add(named(terms), *rest) if rest else terms
+        if isinstance(part, sp.Mul) and len(linear) == 1 and not any(r.has(*found.values()) for r in rest):
+            return tuple((sp.Mul(*rest, c), outer) for c, outer in linear[0])
+        return part.func(*map(named, parts)) if parts != list(part.args) else part
+
+    phi = named(walk(body))
+    return phi, {symbol: part for part, symbol in found.items()}
