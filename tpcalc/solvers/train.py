@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Executor
+from dataclasses import replace
 from typing import Any, Callable
 
 import numpy as np
@@ -18,7 +19,7 @@ from .blocks import LinearBlock
 from .collocation import solve_limit
 from .details import BlockDetails, CoefficientDetails, DenseDetails, MediumDetails, nearest_nodes, or_all_layers
 from .reflection import PackedReflectionMedium, ReflectionMedium
-from .run import Details, Run
+from .run import Details, Run, Trained
 from .sampled import Job, train_particles, train_real
 from .training import ends_memory, fewer_rows, rows_per_step, train_rows, update_kernel
 
@@ -111,10 +112,12 @@ def train(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, depth: A
     if method == "dense":
         return _dense(net, task, opt, scale, layers, n, seed, times, keep_nodes, progress)
     if method == "coefficients":
-        return _coefficients(net, task, opt, scale, layers, times, keep_nodes, progress)
-    if method == "reflection":
-        return _reflection(net, task, opt, scale, layers, times, keep_nodes, progress)
-    return _collocation(net, task, opt, scale, times, keep_nodes, progress)
+        run = _coefficients(net, task, opt, scale, layers, times, keep_nodes, progress)
+    elif method == "reflection":
+        run = _reflection(net, task, opt, scale, layers, times, keep_nodes, progress)
+    else:
+        run = _collocation(net, task, opt, scale, times, keep_nodes, progress)
+    return replace(run, trained=Trained(net, opt, scale))
 
 
 def _require_sums_of_outer_products(opt: Optimizer, method: str) -> None:
