@@ -42,7 +42,7 @@ def test_reference_values(depth: int, alpha: float) -> None:
 @pytest.mark.parametrize("alpha", [0.5, 0.75, 1.0])
 @pytest.mark.parametrize("seed", range(3))
 def test_two_steps_at_infinite_depth_have_closed_forms(alpha: float, seed: int) -> None:
-    """With z = eta xi_0^2 and w = eta xi_0 y_0; [tpcalc/two_steps_at_finite_width] derives them."""
+    """With z = eta xi_0^2 and w = eta xi_0 y_0; [tpcalc/two_steps_at_finite_width] derives the covariances."""
     rng = np.random.default_rng(seed)
     (xi, other), (y, _), eta = rng.uniform(0.3, 1.2, 2), rng.uniform(-1, 1, 2), rng.uniform(0.2, 0.9)
     z, w, e = eta * xi**2, eta * xi * y, math.e
@@ -65,8 +65,8 @@ def test_two_steps_at_infinite_depth_have_closed_forms(alpha: float, seed: int) 
 
 
 def test_a_frozen_body_between_trained_ends_fluctuates_too() -> None:
-    """Updates of the blocks add up to nothing at gamma = 1: read-in and read-out learn, as in a network of one layer with
-    no branch; at alpha > 1/2 the body is the identity."""
+    """Updates of the blocks add up to nothing at gamma = 1: read-in and read-out learn, as in a network of one layer
+    with no branch; at alpha > 1/2 the body is the identity."""
     net, deep = tp.ResNet(train_ends=True), tp.DepthScaling(0.75, 1)
     limit = tp.train(net, TASK, OPT, deep, tp.oo).fluctuations
     shallow = tp.train(net, TASK, OPT, tp.DepthScaling(branch=0.0), 1).fluctuations
@@ -121,7 +121,8 @@ def test_small_widths_are_warned_of() -> None:
 
 
 def test_the_next_order_is_exact_for_functions_of_one_gaussian() -> None:
-    """g(z / n^(1/2)), g(x) = x + c x^3: n times the relative change of the variance is 6 c, by its Hermite expansion."""
+    """g(z / n^(1/2)), g(x) = x + c x^3: n times the relative change of the variance is 6 c, by its Hermite
+    expansion."""
     c, n = 0.05, 10**6
     z, weight = np.polynomial.hermite_e.hermegauss(30)
     x = z / n**0.5

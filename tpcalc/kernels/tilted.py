@@ -4,6 +4,8 @@ At a node the left part of the network is a Gaussian law Pi of the pairs (x, dha
 pairs (xhat, delta), hats standing for response fields; blocks have twice the number of rows. Coefficient 0 of all
 series is the reflection form itself, Pi = [[S, P], [P^T, 0]]. Reversing the layers swaps the two sides and the halves
 of a pair, so that one sweep serves both directions.
+
+Source: [tpcalc/finite_width], [tpcalc/overlap_action].
 """
 
 from __future__ import annotations

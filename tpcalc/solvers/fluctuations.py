@@ -5,7 +5,7 @@ order n^(1 - k), to leading order; Sigma, b and the cumulants' constants are der
 of the determinant of fluctuations. At infinite depth they are limits of networks whose L layers share the constants of
 the limit, power series in 1/L.
 
-Source: [tpcalc/finite_width].
+Source: [tpcalc/finite_width]; two steps in closed form: [tpcalc/two_steps_at_finite_width].
 """
 
 from __future__ import annotations

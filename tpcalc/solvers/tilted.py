@@ -74,6 +74,14 @@ def tilted_network(task: Task, optimizer: SGD, depth: int, noise: float, drift: 
                          loss_series(task.loss, targets), task.d_out, per_step)
 
 
+def layer_density(overlaps: np.ndarray, noise: np.ndarray, drift: np.ndarray, behind: bool) -> np.ndarray:
+    """What a layer makes of the overlaps of fields before it, (x, dhat), as a weight on those behind it, (xhat,
+    delta), or the other way round: (2 N, 2 N). Source: [tpcalc/overlap_action]."""
+    out = np.zeros_like(overlaps)
+    kernel.density(overlaps, noise, drift, 0 if behind else len(noise), out)
+    return out
+
+
 class Resolvent(NamedTuple):
     """F = (1 - A B)^-1 A at every layer: inverse (L, n, n) of order 0, product A B and F as series (orders, L, n,
     n)."""
