@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,8 @@ import tpcalc as tp
 from support.closeness import assert_close
 from support.overlap_action import training
 from tpcalc.solvers.loss_series import loss_series
+from tpcalc.solvers.tilted import along, base_solution, tilted_network
+from tpcalc.solvers.tilted_determinant import BiasGradient
 
 HALVES = tp.DepthScaling(0.5, 0.5)
 TOLERANCE = 1e-11  # round-off of order-one numbers; brute force inverts matrices over all overlaps of all layers
@@ -128,6 +132,39 @@ def test_losses_are_expanded_in_their_outputs(loss: str) -> None:
         first = series.coefficient(0, move, move, slope[:2])
         both = np.array([first[0], np.zeros((rows, d))]), np.array([first[1], np.zeros((rows, d, d))])
         assert_close(series.curvature(first[0])[..., l], series.coefficient(1, move, *both)[1], 1e-13, 1.0)
+
+
+class QuadraticSlope:
+    """chi = f - y + c f^2, of one output."""
+
+    def __init__(self, y: np.ndarray, c: float) -> None:
+        self.y, self.c = y, c
+
+    def coefficient(self, order: int, f: np.ndarray, chi: np.ndarray, slope: np.ndarray
+                    ) -> tuple[np.ndarray, np.ndarray]:
+        square = sum(f[k] * f[order - k] for k in range(order + 1))
+        at_zero = float(order == 0)
+        return f[order] - at_zero * self.y + self.c * square, (at_zero + 2 * self.c * f[order])[:, :, None]
+
+    def curvature(self, chi: np.ndarray) -> np.ndarray:
+        return np.full((*chi.shape, 1, 1), 2 * self.c)
+
+
+def test_the_curvature_of_a_loss_enters_covariances_and_biases() -> None:
+    """chi = f - y + c f^2, which brute force writes with one vector more, u = f V and f^2 V = (V . x / n) u."""
+    c, depth, rate = 0.7, 2, 0.4
+    xi, y = np.array([0.9, 0.7, -0.8]), np.array([0.8, -0.5, 0.3])
+    task, opt = tp.Task(xi, y), tp.SGD(rate)
+    rho, w = opt.memory(3)
+    action, outputs = training(task.inputs, task.targets, depth, depth**-0.5, depth**-0.5, rho, w, loss_square=c)
+    mean, covariance, bias = action.fluctuations(outputs)
+    network = replace(tilted_network(task, opt, depth, 1 / depth, 1 / depth, False), loss=QuadraticSlope(y[:, None], c))
+    base = base_solution(network)
+    series = [along(base, row, 0, 2) for row in range(3)]
+    gradient = BiasGradient(base)
+    assert_close(base.f[0].ravel(), mean, TOLERANCE, 1.0)
+    assert_close([s.f[1].ravel() for s in series], covariance, TOLERANCE)
+    assert_close([gradient.along(s) for s in series], bias, TOLERANCE, covariance)
 
 
 def test_other_losses_are_refused() -> None:

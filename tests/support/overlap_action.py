@@ -122,12 +122,13 @@ def _pair(i: int, j: int) -> Pair:
 
 
 def training(xi: np.ndarray, y: np.ndarray, depth: int, eps: float, g: float, rho: np.ndarray, w: np.ndarray,
-             train_ends: bool = False, probes: np.ndarray = np.zeros((0, 1))
+             train_ends: bool = False, probes: np.ndarray = np.zeros((0, 1)), loss_square: float = 0.0
              ) -> tuple[OverlapAction, list[tuple[str, str]]]:
     """Statements of the training on the squared loss of a linear residual network, and the outputs as overlaps.
 
     xi: (T, B, d_in), y: (T, B, d_out); W_t = rho_t W_0 - g sum w_ts mean_i delta_si (x) x_si / n; trained ends
     likewise, without g. probes: (m, d_in), inputs that every step has, too, and learns nothing from.
+    loss_square: c of loss derivatives f - y + c f^2.
     """
     steps, batch, d_in = xi.shape
     d_out = y.shape[2]
@@ -163,8 +164,12 @@ def training(xi: np.ndarray, y: np.ndarray, depth: int, eps: float, g: float, rh
                               [(eps * rho[t], f"W {l}", before, False)])
             wanted += [(f"V {t} {k}", f"x {a} {depth}") for k in range(d_out)]
         for a in rows:
-            action.vector(f"delta {a} {depth}", [(-y[a][k], f"V {t} {k}") for k in range(d_out)],
-                          [(1.0, f"V {t} {k}", f"x {a} {depth}", f"V {t} {k}") for k in range(d_out)])
+            answers = [(1.0, f"V {t} {k}", f"x {a} {depth}", f"V {t} {k}") for k in range(d_out)]
+            if loss_square:
+                for k in range(d_out):  # f V
+                    action.vector(f"u {a} {k}", [], [(1.0, f"V {t} {k}", f"x {a} {depth}", f"V {t} {k}")])
+                answers += [(loss_square, f"V {t} {k}", f"x {a} {depth}", f"u {a} {k}") for k in range(d_out)]
+            action.vector(f"delta {a} {depth}", [(-y[a][k], f"V {t} {k}") for k in range(d_out)], answers)
             for l in range(depth, 0, -1):
                 after = f"delta {a} {l}"
                 action.vector(f"delta {a} {l - 1}", [(1.0, after)],
