@@ -134,6 +134,16 @@ def test_losses_are_expanded_in_their_outputs(loss: str) -> None:
         assert_close(series.curvature(first[0])[..., l], series.coefficient(1, move, *both)[1], 1e-13, 1.0)
 
 
+def test_long_trainings_are_not_lost_in_round_off() -> None:
+    """Rows of steps that are not known yet grow without bounds where they are let in too early."""
+    rng = np.random.default_rng(0)
+    task, opt, depth = tp.Task(rng.normal(size=20), rng.normal(size=20)), tp.SGD(0.5), 4
+    base = base_solution(tilted_network(task, opt, depth, 1 / depth, 1 / depth, False))
+    assert_close(base.f[0], tp.train(tp.ResNet(), task, opt, HALVES, depth).outputs[:, 0], 1e-9)
+    one, two = (along(base, row, 0, 2).f[1, other, 0] for row, other in ((2, 6), (6, 2)))
+    assert_close(one, two, 1e-9)
+
+
 class QuadraticSlope:
     """chi = f - y + c f^2, of one output."""
 

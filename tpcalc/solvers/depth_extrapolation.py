@@ -10,6 +10,7 @@ from ..errors import Divergence
 
 KNOWN = 1e-6         # a value that is not known to this is not given
 FIRST, MOST = 4, 1024
+MOST_ORDERS = 10     # few thick layers may be too far from the limit to say anything of it: they drop out
 
 
 class Extrapolated(NamedTuple):
@@ -47,7 +48,7 @@ def infinite_depth(at_depth: Callable[[int], np.ndarray], tolerance: float) -> E
             continue
         before, row = row, [value]
         used.append(depth)
-        for k, older in enumerate(before):
+        for k, older in enumerate(before[:MOST_ORDERS]):
             ratio = depth / used[-2 - k]
             row.append(row[k] + (row[k] - older) / (ratio - 1))
         if len(row) < 3:

