@@ -239,7 +239,7 @@ def memory_needed(network: TiltedNetwork, orders: int) -> float:
 
 def base_solution(network: TiltedNetwork) -> TiltedSolution:
     """Order 0: the network as it is at infinite width."""
-    _checks.memory(3 * memory_needed(network, 1), f"fluctuations at depth {network.depth}",
+    _checks.memory(5 * memory_needed(network, 1), f"fluctuations at depth {network.depth}",
                    "fewer steps, a smaller batch or a smaller depth fit")
     return TiltedSolution(network, 1).solve()
 
