@@ -32,12 +32,13 @@ def test_statuses(ledger: Ledger) -> None:
     derived = {key.split("/")[1] for key, status in found.items() if status.startswith("derived")}
     assert derived >= {"outer_product", "remark_e1", "operators", "parameter_update", "ket_equations", "lemma_d1",
                        "lemma_c3", "appendix_j", "recursion_h3", "reflection_form", "one_step", "one_step_finite_depth",
-                       "block_densities"}
+                       "block_densities", "overlap_action", "two_steps_at_finite_width"}
     throughout = {key.split("/")[1] for key, status in found.items() if status.startswith("derived throughout")}
     assert throughout == {"outer_product", "remark_e1", "operators", "parameter_update",  # no master theorem in them
                           "stein", "price", "isserlis", "sheppard", "conditioning"}
     assert found["tensor_programs_vi/proposition_d2"] == found["tensor_programs_vi/master_theorem"] == "evidenced"
-    assert found["tpcalc/action_principle"] == "evidenced" and found["tpcalc/block_densities"] == "derived"
+    assert found["tpcalc/action_principle"] == found["tpcalc/finite_width"] == "evidenced"
+    assert found["tpcalc/block_densities"] == "derived"
     assert found["tensor_programs_vi/program_1"] == "definition"
 
 

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Callable, Protocol
+from typing import Any, Callable, NamedTuple, Protocol
 
 import numpy as np
 
 from .. import _checks
-from ..programs import Task
+from ..parametrizations import DepthScaling
+from ..programs import SGD, ResNet, Task
+from .fluctuations import AtWidth, Fluctuations, at_width
+from .limit_cell import limit_cell
 
 Index = int | tuple[int, int]
 ROUNDING = 1e-12  # what p + eps may exceed 1 by, where both are rounded decimals
+
+
+class Trained(NamedTuple):
+    """What was trained, how it was scaled and by which optimizer."""
+
+    net: ResNet
+    optimizer: SGD
+    scale: DepthScaling
 
 
 class Details(Protocol):
@@ -51,6 +62,7 @@ class Run:
         Student's distribution of the means of batches (a bias of order 1/samples is not in it).
     notes: what should be known about this result, in words.
     linear: whether blocks are linear ones of one matrix.
+    trained: network, optimizer and scaling, of the exact readings.
     """
 
     task: Task
@@ -64,6 +76,7 @@ class Run:
     notes: tuple[str, ...] = ()
     linear: bool = field(default=True, repr=False, kw_only=True)
     details: Callable[[], Details] = field(repr=False, kw_only=True)
+    trained: Trained | None = field(default=None, repr=False, kw_only=True)
 
     @cached_property
     def losses(self) -> np.ndarray:
@@ -132,6 +145,44 @@ class Run:
     def gradient_difference(self, t: Index, p: Any, eps: Any) -> Any:
         """sqrt <(delta_t^(p + eps) - delta_t^p)^2>, normalised gradients; as ``feature_difference``."""
         return self._differences(self._row("t", t), 1, p, eps)
+
+    @cached_property
+    def fluctuations(self) -> Fluctuations:
+        """What finite width does to the outputs, to leading order: covariances over initialisations, biases, cumulants.
+
+        For exact readings of linear networks; found when asked for. Raises ``ValueError`` for sampled readings, real
+        networks and nonlinear blocks, and for losses other than the named ones. Source: [tpcalc/finite_width].
+        """
+        if self.width is not None or self.trained is None:
+            raise ValueError(f"fluctuations: a run by method={self.method!r} given; allowed are the exact methods at "
+                             "width=tp.oo, 'reflection', 'coefficients' and 'collocation'")
+        net, optimizer, scale = self.trained
+        if not net.is_plain:
+            raise ValueError(f"fluctuations: {net!r} given; allowed are linear networks of one matrix a block")
+        if self.depth is None:
+            cell = limit_cell(scale)
+            noise, drift = cell.noise, cell.drift
+        else:
+            eps = scale.multiplier(self.depth)
+            noise, drift = eps**2, eps * scale.update_factor(self.depth)
+        return Fluctuations(self.task, optimizer, self.depth, noise, drift, net.train_ends)
+
+    def at_width(self, n: int, probes: bool = False) -> AtWidth:
+        """Mean and standard deviation over initialisations of the outputs of real networks of width n, and a warning.
+
+        A named tuple (mean, std, warning), arrays of the shape of ``outputs``, or with ``probes`` of
+        ``probe_outputs``: f + b / n and sqrt(Sigma / n). The series in 1/n is asymptotic: ``warning`` is None, or a
+        sentence where its next order, estimated from third and fourth cumulants, is not small. Raises ``ValueError``
+        as ``fluctuations``.
+        """
+        width = _checks.positive_integer("n", n)
+        assert width is not None
+        fluctuations = self.fluctuations
+        if probes and self.probe_outputs is None:
+            raise ValueError("probes: True given; the task of this run has no probes")
+        outputs = self.probe_outputs if probes else self.outputs
+        assert outputs is not None
+        return at_width(fluctuations, outputs, width, probes)
 
     def _differences(self, row: int, a: int, p: Any, eps: Any) -> Any:
         starts, lengths = np.broadcast_arrays(_checks.finite_array("p", p), _checks.finite_array("eps", eps))

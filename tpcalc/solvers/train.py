@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Executor
+from dataclasses import replace
 from typing import Any, Callable
 
 import numpy as np
@@ -20,7 +21,7 @@ from .blocks import LinearBlock
 from .collocation import solve_limit
 from .details import BlockDetails, CoefficientDetails, MediumDetails, nearest_nodes, or_all_layers
 from .reflection import PackedReflectionMedium, ReflectionMedium
-from .run import Run
+from .run import Run, Trained
 from .sampled import Job, train_particles, train_real
 from .training import ends_memory, fewer_rows, rows_per_step, train_rows, update_kernel
 
@@ -121,10 +122,12 @@ def train(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, depth: A
         return train_particles(job, samples, 8 if batches is None else batches, seed, times, keep, executor, progress)
     assert isinstance(opt, SGD)
     if method == "coefficients":
-        return _coefficients(net, task, opt, scale, layers, times, keep_nodes, progress)
-    if method == "reflection":
-        return _reflection(net, task, opt, scale, layers, times, keep_nodes, progress)
-    return _collocation(net, task, opt, scale, times, keep_nodes, progress)
+        run = _coefficients(net, task, opt, scale, layers, times, keep_nodes, progress)
+    elif method == "reflection":
+        run = _reflection(net, task, opt, scale, layers, times, keep_nodes, progress)
+    else:
+        run = _collocation(net, task, opt, scale, times, keep_nodes, progress)
+    return replace(run, trained=Trained(net, opt, scale))
 
 
 def _require_read(method: str, **options: Any) -> None:

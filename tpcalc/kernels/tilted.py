@@ -1,0 +1,86 @@
+"""The reflection recursion tilted by exp(n j . f), as power series in the tilt j along one direction.
+
+At a node the left part of the network is a Gaussian law Pi of the pairs (x, dhat) and the right part one, R, of the
+pairs (xhat, delta), hats standing for response fields; blocks have twice the number of rows. Coefficient 0 of all
+series is the reflection form itself, Pi = [[S, P], [P^T, 0]]. Reversing the layers swaps the two sides and the halves
+of a pair, so that one sweep serves both directions.
+
+Source: [tpcalc/finite_width], [tpcalc/overlap_action].
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True)
+def resolve(order, l, inverse, product, F, A, a, B, b):
+    """Coefficient ``order`` of F = (1 - A B)^-1 A at l, from all coefficients of A at a and B at b.
+
+    inverse: (layers, n, n), (1 - A_0 B_0)^-1, made at order 0; product, F: (orders, layers, n, n); product is A B.
+    """
+    total = np.dot(A[0, a], B[order, b])
+    for k in range(1, order + 1):
+        total += np.dot(A[k, a], B[order - k, b])
+    product[order, l] = total
+    if order == 0:
+        if np.all(np.isfinite(total)):  # compiled, inv raises where it is not
+            inverse[l] = np.linalg.inv(np.eye(len(total)) - total)
+        else:
+            inverse[l] = np.nan
+    rest = A[order, a].copy()
+    for k in range(1, order + 1):
+        rest += np.dot(product[k, l], F[order - k, l])
+    F[order, l] = np.dot(inverse[l], rest)
+
+
+@njit(cache=True)
+def density(C, noise, drift, first, out):
+    """What a layer with overlaps C adds, (n, n): for the overlaps [[c, d], [d^T, m]] of a signal and its partner,
+
+        [[noise o c, noise o d - drift o c], [., noise o m - drift o d^T - (drift o d^T)^T]],
+
+    the signal's rows from ``first`` on (0, or n / 2 where the partner comes first). noise, drift: (n / 2, n / 2).
+    """
+    rows = len(noise)
+    second = rows - first
+    for i in range(rows):
+        for j in range(rows):
+            c, d, back = C[first + i, first + j], C[first + i, second + j], C[first + j, second + i]
+            out[first + i, first + j] = noise[i, j] * c
+            across = noise[i, j] * d - drift[i, j] * c
+            out[first + i, second + j] = across
+            out[second + j, first + i] = across
+            out[second + i, second + j] = (noise[i, j] * C[second + i, second + j] - drift[i, j] * back
+                                           - drift[j, i] * d)
+
+
+@njit(cache=True)
+def sweep(forward, order, noise, drift, own, other, C, mine, theirs, at_node, node_product, through, layer_product, F):
+    """Carry coefficient ``order`` of ``own`` (orders, L + 1, n, n) from one end to the other.
+
+    own, other: Pi and R, or forward being False R and Pi; C (orders, L, n, n): overlaps of what enters a layer; mine,
+    theirs: what layers add to own and to other; at_node, through: (L, n, n) inverses at the node and through the
+    layer, with products and F as ``resolve`` keeps them. Returns (largest change of own, largest value of it); the
+    change is nan where a value is not finite, and the sweep ends there.
+    """
+    layers, n = C.shape[1], C.shape[2]
+    changed, largest = 0.0, 0.0
+    first = 0 if forward else n // 2
+    for step in range(layers):
+        l = step if forward else layers - 1 - step
+        old = l if forward else l + 1
+        new = l + 1 if forward else l
+        resolve(order, l, at_node, node_product, C, own, old, other, old)
+        density(C[order, l], noise, drift, first, mine[order, l])
+        resolve(order, l, through, layer_product, F, own, old, theirs, l)
+        for i in range(n):
+            for j in range(n):
+                value = mine[order, l, i, j] + F[order, l, i, j]
+                if not np.isfinite(value):
+                    return np.nan, largest
+                changed = max(changed, abs(value - own[order, new, i, j]))
+                largest = max(largest, abs(value))
+                own[order, new, i, j] = value
+    return changed, largest

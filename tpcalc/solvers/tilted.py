@@ -1,0 +1,251 @@
+"""The law of a trained linear network tilted by exp(n j . f): power series in j, exact and linear in the depth.
+
+The network's outputs f at width n have cumulants of order n^(1 - k), whose leading terms are derivatives of f(j), the
+output under the tilt. Every layer adds to the Gaussian law of its neighbours what ``density`` makes of its overlaps; a
+trained read-in or read-out is one more layer, whose overlaps are Gram matrices of inputs and of (F, chi).
+
+Source: [tpcalc/finite_width].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import _checks
+from ..errors import Divergence
+from ..kernels import tilted as kernel
+from ..programs import SGD, Task
+from .loss_series import LossSeries, loss_series
+
+ROUND_OFF = 4 * np.finfo(np.float64).eps
+UNKNOWN = 1e-8  # relative changes that sweeps may still make
+
+
+@dataclass(frozen=True)
+class TiltedNetwork:
+    """A linear residual network and its training, as far as fluctuations need them.
+
+    Rows a = (step, sample), N in all; the samples of a step are its batch and, where asked for, probes, from which
+    nothing is learnt. depth: layers; noise, drift: (N, N), what one layer makes of overlaps: eps^2 rho rho and eps g
+    w; noise_end, drift_end: (N, N), the same of read-in and read-out, 1 and 0 where frozen; gram: (N, N), of the
+    inputs; learnt: (N,), False for probes; loss: of the rows that are learnt from.
+    """
+
+    depth: int
+    noise: np.ndarray
+    drift: np.ndarray
+    noise_end: np.ndarray
+    drift_end: np.ndarray
+    gram: np.ndarray
+    learnt: np.ndarray
+    loss: LossSeries
+    d_out: int
+    per_step: int
+
+    @property
+    def rows(self) -> int:
+        return len(self.gram)
+
+
+def tilted_network(task: Task, optimizer: SGD, depth: int, noise: float, drift: float, train_ends: bool,
+                   probes: np.ndarray | None = None) -> TiltedNetwork:
+    """The tilted network of a task: noise, drift are eps^2 and eps g of one layer; probes: (m, d_in), inputs that
+    every step has besides its batch.
+
+    Raises ``ValueError`` for a loss whose derivatives are not known.
+    """
+    held_out = 0 if probes is None else len(probes)
+    per_step = task.batch + held_out
+    learnt = np.tile(np.arange(per_step) < task.batch, task.steps)
+    rho, w = optimizer.memory(task.steps)
+    rho = np.repeat(rho, per_step)
+    w = np.kron(w, np.ones((per_step, per_step))) / task.batch * learnt
+    inputs = task.inputs
+    if probes is not None:
+        inputs = np.concatenate([inputs, np.broadcast_to(probes, (task.steps, *probes.shape))], axis=1)
+    inputs = inputs.reshape(-1, task.d_in)
+    targets = np.zeros((len(inputs), task.d_out))
+    targets[learnt] = task.targets.reshape(-1, task.d_out)
+    rr = np.outer(rho, rho)
+    return TiltedNetwork(depth, noise * rr, drift * w, rr if train_ends else np.ones_like(rr),
+                         w if train_ends else np.zeros_like(w), inputs @ inputs.T, learnt,
+                         loss_series(task.loss, targets), task.d_out, per_step)
+
+
+def layer_density(overlaps: np.ndarray, noise: np.ndarray, drift: np.ndarray, behind: bool) -> np.ndarray:
+    """What a layer makes of the overlaps of fields before it, (x, dhat), as a weight on those behind it, (xhat,
+    delta), or the other way round: (2 N, 2 N). Source: [tpcalc/overlap_action]."""
+    out = np.zeros_like(overlaps)
+    kernel.density(overlaps, noise, drift, 0 if behind else len(noise), out)
+    return out
+
+
+class Resolvent(NamedTuple):
+    """F = (1 - A B)^-1 A at every layer: inverse (L, n, n) of order 0, product A B and F as series (orders, L, n,
+    n)."""
+
+    inverse: np.ndarray
+    product: np.ndarray
+    F: np.ndarray
+
+    @staticmethod
+    def empty(orders: int, layers: int, n: int) -> Resolvent:
+        return Resolvent(np.zeros((layers, n, n)), *(np.zeros((orders, layers, n, n)) for _ in range(2)))
+
+    def tangent(self) -> np.ndarray:
+        """The derivative of the inverse, from order 1: (L, n, n)."""
+        return self.inverse @ self.product[1] @ self.inverse
+
+
+class Side(NamedTuple):
+    """One direction: law (orders, L + 1, n, n) at nodes, ``added`` (orders, L, n, n) by layers; the overlaps of what
+    enters a layer are ``node.F``; ``through`` carries the law through the layer."""
+
+    law: np.ndarray
+    added: np.ndarray
+    node: Resolvent
+    through: Resolvent
+
+    @staticmethod
+    def empty(orders: int, layers: int, n: int) -> Side:
+        return Side(np.zeros((orders, layers + 1, n, n)), np.zeros((orders, layers, n, n)),
+                    Resolvent.empty(orders, layers, n), Resolvent.empty(orders, layers, n))
+
+
+class TiltedSolution:
+    """Power series of everything along one direction of the tilt, one order after the other.
+
+    direction: (N, d_out), the tilt j is this times the variable of the series, or None for order 0 alone; orders: how
+    many coefficients there is room for. f, v, z, chi: (orders, N, d_out): outputs, what they answer to their response
+    field, and z and chi, which enter the read-out.
+
+    A sweep through all layers and back makes one more step exact: in order 0 forward in training time; in higher orders
+    response fields first, backward in training time, and then the rest. ``solve`` sweeps until nothing changes.
+    """
+
+    def __init__(self, network: TiltedNetwork, orders: int, direction: np.ndarray | None = None,
+                 base: TiltedSolution | None = None) -> None:
+        n, shape = 2 * network.rows, (orders, network.rows, network.d_out)
+        self.network, self.orders = network, orders
+        self.left, self.right = (Side.empty(orders, network.depth, n) for _ in range(2))
+        self.end = Resolvent.empty(orders, 1, n)
+        self.f, self.v, self.z, self.chi, self.tilt = (np.zeros(shape) for _ in range(5))
+        self.slope = np.zeros((*shape, network.d_out))
+        self.read_out = np.zeros((orders, n, n))  # what the read-out makes of the overlaps of the last node
+        self.read_in = np.zeros((n, n))
+        if direction is not None and orders > 1:
+            self.tilt[1] = direction
+        self.solved = 0
+        overlaps = np.zeros((n, n))
+        overlaps[:network.rows, :network.rows] = network.gram
+        kernel.density(overlaps, network.noise_end, network.drift_end, 0, self.read_in)
+        self.left.law[0, 0] = self.read_in
+        self.reached = np.ones(network.rows, dtype=bool)
+        if base is not None:
+            self._continue(base)
+
+    def _continue(self, base: TiltedSolution) -> None:
+        """Take order 0 from a solution that has it."""
+        for mine, theirs in zip(self._arrays(), base._arrays()):
+            mine[0] = theirs[0]
+        for own, known in zip(self._resolvents(), base._resolvents()):
+            own.inverse[...] = known.inverse
+        self.solved = 1
+
+    def _resolvents(self) -> tuple[Resolvent, ...]:
+        return self.left.node, self.left.through, self.right.node, self.right.through, self.end
+
+    def _arrays(self) -> list[np.ndarray]:
+        own = [self.f, self.v, self.z, self.chi, self.slope, self.read_out]
+        for side in (self.left, self.right):
+            own += [side.law, side.added]
+        return own + [a for resolvent in self._resolvents() for a in (resolvent.product, resolvent.F)]
+
+    def solve(self) -> TiltedSolution:
+        """Find all orders. Raises ``Divergence`` where values are not finite."""
+        for order in range(self.solved, self.orders):
+            self._solve_order(order)
+        self.solved = self.orders
+        return self
+
+    def _solve_order(self, order: int) -> None:
+        network = self.network
+        steps = network.rows // network.per_step
+        with np.errstate(over="ignore", invalid="ignore"):
+            for step in range(steps if order == 0 else 0):
+                self._reach(step)
+                self._pass(order)
+            for _ in range(4 * steps + 8):
+                changed, size = self._pass(order)
+                if changed <= ROUND_OFF * max(size, 1e-300):
+                    return
+        if changed > UNKNOWN * size:
+            raise Divergence(f"fluctuations of order {order} in the tilt are lost in round-off: values of size "
+                             f"{size:.1e} still change by {changed:.1e}; a smaller learning rate may help")
+
+    def _reach(self, step: int) -> None:
+        """Take rows of the next step in; those of later ones are 0, lest they leave round-off where earlier ones
+        are."""
+        per_step = self.network.per_step
+        self.reached = np.arange(self.network.rows) < (step + 1) * per_step
+        twice = np.tile(self.reached, 2)
+        self.left.law[0, 0] = self.read_in * np.outer(twice, twice)
+
+    def _pass(self, order: int) -> tuple[float, float]:
+        """Through all layers and back; (largest change, largest value)."""
+        forward, size = self._sweep(True, order)
+        at_end = self._read_out(order)
+        backward, also = self._sweep(False, order)
+        changed = float(np.max([forward, at_end, backward]))
+        if not np.isfinite(changed):
+            raise Divergence(f"fluctuations: values of order {order} in the tilt are not finite at depth "
+                             f"{self.network.depth}; a smaller learning rate may help")
+        return changed, max(size, also)
+
+    def _sweep(self, forward: bool, order: int) -> tuple[float, float]:
+        own, other = (self.left, self.right) if forward else (self.right, self.left)
+        return kernel.sweep(forward, order, self.network.noise, self.network.drift, own.law, other.law, own.node.F,
+                            own.added, other.added, own.node.inverse, own.node.product, own.through.inverse,
+                            own.through.product, own.through.F)
+
+    def _read_out(self, order: int) -> float:
+        """Outputs, from the law at the last node, and what the read-out sends back; the largest change of it."""
+        network, n = self.network, 2 * self.network.rows
+        kernel.resolve(order, 0, *self.end, self.left.law, network.depth, self.right.law, network.depth)
+        kernel.density(self.end.F[order, 0], network.noise_end, network.drift_end, 0, self.read_out[order])
+        entering = np.concatenate([self.z + self.tilt, self.chi], axis=1)  # (orders, 2 N, d_out)
+        leaving = sum(self.read_out[k] @ entering[order - k] for k in range(order + 1))
+        self.f[order], self.v[order] = leaving[:network.rows], leaving[network.rows:]
+        self.chi[order], self.slope[order] = network.loss.coefficient(order, self.f, self.chi, self.slope)
+        silent = ~(network.learnt & self.reached)
+        self.chi[order, silent], self.slope[order, silent] = 0.0, 0.0
+        self.z[order] = sum(np.einsum("akm,ak->am", self.slope[k], self.v[order - k]) for k in range(order + 1))
+        entering = np.concatenate([self.z + self.tilt, self.chi], axis=1)
+        overlaps = np.array(sum(entering[k] @ entering[order - k].T for k in range(order + 1)))
+        sent = np.zeros((n, n))
+        kernel.density(overlaps, network.noise_end, network.drift_end, network.rows, sent)
+        changed = float(np.max(np.abs(sent - self.right.law[order, -1])))
+        self.right.law[order, -1] = sent
+        return changed if np.all(np.isfinite(sent)) else np.nan
+
+
+def memory_needed(network: TiltedNetwork, orders: int) -> float:
+    """Bytes of a solution with that many orders."""
+    return 8.0 * (network.depth + 1) * (2 * network.rows) ** 2 * (12 * orders + 4)
+
+
+def base_solution(network: TiltedNetwork) -> TiltedSolution:
+    """Order 0: the network as it is at infinite width."""
+    _checks.memory(5 * memory_needed(network, 1), f"fluctuations at depth {network.depth}",
+                   "fewer steps, a smaller batch or a smaller depth fit")
+    return TiltedSolution(network, 1).solve()
+
+
+def along(base: TiltedSolution, row: int, output: int, orders: int) -> TiltedSolution:
+    """The series in the tilt of one output."""
+    direction: Any = np.zeros((base.network.rows, base.network.d_out))
+    direction[row, output] = 1.0
+    return TiltedSolution(base.network, orders, direction, base).solve()

@@ -1,0 +1,250 @@
+"""The bias of finite width: the determinant of fluctuations, by elimination of layers.
+
+log <exp(n j . f)> is n E(j) - log det M(j) / 2 + O(1/n), M(j) the linearised equations of the tilted law, so that n
+<f> = n f + b with b = -(1/2) d/dj log det M. A change of the law at a node is a pair (p of Pi, q of R) of symmetric
+matrices, here vectors of their upper triangles; a layer scatters (p_(l-1), q_l) into (p_l, q_(l-1)), so that M is
+eliminated layer by layer: all that lies to the left of a node answers q by p = rho q, all that lies to its right p by
+q = sigma p. The derivative of log det M is then a sum over layers of that of log det N_l, N_l the layer's own
+equations closed by the reflections of what lies to both sides, which are held fixed.
+
+Source: [tpcalc/finite_width].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Callable, NamedTuple
+
+import numpy as np
+
+from .. import _checks
+from ..kernels import tilted as kernel
+from .tilted import TiltedNetwork, TiltedSolution
+
+STEP = 1e-20  # of complex differentiation, which has no difference to lose digits in
+
+
+@lru_cache(maxsize=8)
+def triangle(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows and columns of the upper triangle, and where each entry (i, j) of a symmetric matrix stands in it."""
+    i, j = np.triu_indices(n)
+    place = np.zeros((n, n), dtype=int)
+    place[i, j] = place[j, i] = np.arange(len(i))
+    for array in (i, j, place):
+        array.setflags(write=False)
+    return i, j, place
+
+
+def conjugation(K: np.ndarray) -> np.ndarray:
+    """X -> K X K^T on upper triangles, (p, p)."""
+    i, j, _ = triangle(len(K))
+    left, right = K[i], K[j]
+    whole = left[:, i] * right[:, j] + left[:, j] * right[:, i]
+    return whole * np.where(i == j, 0.5, 1.0)
+
+
+def conjugation_gradient(weights: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """The gradient in K of tr(weights . conjugation(K)), (n, n)."""
+    n = len(K)
+    i, j, place = triangle(n)
+    halves = (weights * np.where(i == j, 1.0, 0.5))[place]            # [k, l, upper triangle]
+    return 2 * np.einsum("klij,jl->ik", halves[:, :, place], K, optimize=True)
+
+
+def density_map(network: TiltedNetwork, first: int) -> np.ndarray:
+    """What a layer makes of overlaps, on upper triangles, (p, p)."""
+    n = 2 * network.rows
+    i, j, _ = triangle(n)
+    result, unit, out = np.zeros((len(i), len(i))), np.zeros((n, n)), np.zeros((n, n))
+    for c, (a, b) in enumerate(zip(i, j)):
+        unit[a, b] = unit[b, a] = 1.0
+        kernel.density(unit, network.noise, network.drift, first, out)
+        result[:, c] = out[i, j]
+        unit[a, b] = unit[b, a] = 0.0
+    return result
+
+
+@dataclass
+class Layer:
+    """The linearised equations of one layer: (p_l, q_(l-1)) from themselves and from (p_(l-1), q_l).
+
+    forward, backward: ``density_map`` of both directions. Matrices are conjugations by those of the solution: at the
+    node (of p or of q), by the overlaps C, through the layer, and by what it carries, F.
+    """
+
+    solution: TiltedSolution
+    l: int
+    forward: np.ndarray
+    backward: np.ndarray
+
+    def __post_init__(self) -> None:
+        left, right, l = self.solution.left, self.solution.right, self.l
+        self.matrices = {"node p": left.node.inverse[l], "C p": left.node.F[0, l], "node q": right.node.inverse[l],
+                         "C q": right.node.F[0, l], "through p": left.through.inverse[l], "F p": left.through.F[0, l],
+                         "through q": right.through.inverse[l], "F q": right.through.F[0, l]}
+        self.maps = {name: conjugation(matrix) for name, matrix in self.matrices.items()}
+
+    def entering(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Blocks of the equations for p_(l-1) and q_l: p_l = a p_(l-1) + b q_l + ..., q_(l-1) = c p_(l-1) + d q_l +
+        ..."""
+        m = self.maps
+        overlap, also = self.forward @ m["node p"], self.backward @ m["node q"]
+        return overlap + m["through p"], m["F p"] @ also, m["F q"] @ overlap, also + m["through q"]
+
+    def own(self) -> np.ndarray:
+        """1 less the blocks for p_l and q_(l-1) themselves, (2 p, 2 p)."""
+        m = self.maps
+        overlap, also = self.forward @ m["C p"], self.backward @ m["C q"]
+        return np.eye(2 * len(overlap)) - np.block([[m["F p"] @ also, overlap], [also, m["F q"] @ overlap]])
+
+    def closed(self, rho: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+        """N_l: with p_(l-1) = rho q_(l-1) and q_l = sigma p_l."""
+        a, b, c, d = self.entering()
+        return self.own() - np.block([[b @ sigma, a @ rho], [d @ sigma, c @ rho]])
+
+    def gradients(self, rho: np.ndarray, sigma: np.ndarray) -> dict[str, np.ndarray]:
+        """Those of log det N_l in the matrices, by their names."""
+        m, size = self.maps, len(rho)
+        inverse = -np.linalg.inv(self.closed(rho, sigma))
+        v = [[inverse[:size, :size], inverse[:size, size:]], [inverse[size:, :size], inverse[size:, size:]]]
+        to_p = self.forward @ (m["node p"] @ rho + m["C p"])     # what q_(l-1) does to p_l through overlaps
+        to_q = self.backward @ (m["node q"] @ sigma + m["C q"])
+        of_p = (v[1][0] + v[1][1] @ m["F q"]) @ self.forward
+        of_q = (v[0][1] + v[0][0] @ m["F p"]) @ self.backward
+        weights = {"F p": to_q @ v[0][0], "F q": to_p @ v[1][1], "through p": rho @ v[1][0],
+                   "through q": sigma @ v[0][1], "node p": rho @ of_p, "C p": of_p, "node q": sigma @ of_q, "C q": of_q}
+        return {name: conjugation_gradient(w, self.matrices[name]) for name, w in weights.items()}
+
+    def reflected(self, beyond: np.ndarray, to_the_right: bool) -> np.ndarray:
+        """rho_l from rho_(l-1), or sigma_(l-1) from sigma_l."""
+        a, b, c, d = self.entering()
+        own, size = self.own(), len(a)
+        if to_the_right:
+            own[:, size:] -= np.concatenate([a, c]) @ beyond
+            return np.linalg.solve(own, np.concatenate([b, d]))[:size]
+        own[:, :size] -= np.concatenate([b, d]) @ beyond
+        return np.linalg.solve(own, np.concatenate([a, c]))[size:]
+
+
+# how the matrices of all layers change along a series, by their names
+TANGENTS: dict[str, Callable[[TiltedSolution], np.ndarray]] = {
+    "node p": lambda s: s.left.node.tangent(), "C p": lambda s: s.left.node.F[1],
+    "node q": lambda s: s.right.node.tangent(), "C q": lambda s: s.right.node.F[1],
+    "through p": lambda s: s.left.through.tangent(), "F p": lambda s: s.left.through.F[1],
+    "through q": lambda s: s.right.through.tangent(), "F q": lambda s: s.right.through.F[1]}
+
+
+class AtReadOut(NamedTuple):
+    """What the read-out's equations are made of: inverse and overlaps C at the last node, (2 N, 2 N); read_out, what is
+    made of C; entering (2 N, d_out), z over chi; slope (N, k, m), d chi_k / d f_m; bend (N, m, l), d z_m / d f_l."""
+
+    inverse: np.ndarray
+    C: np.ndarray
+    read_out: np.ndarray
+    entering: np.ndarray
+    slope: np.ndarray
+    bend: np.ndarray
+
+
+def at_read_out(base: TiltedSolution, series: TiltedSolution | None = None) -> AtReadOut:
+    """Without a tilt, or what that changes by along a series."""
+    order, solution = (0, base) if series is None else (1, series)
+    inverse, bend = base.end.inverse[0], np.zeros((*base.f.shape[1:], base.network.d_out))
+    if series is not None:
+        inverse = inverse @ series.end.product[1, 0] @ inverse
+        # z = slope v, and v vanishes without a tilt
+        bend = np.einsum("akml,ak->aml", base.network.loss.curvature(base.chi[0]), series.v[1])
+        bend[~base.network.learnt] = 0.0
+    entering = np.concatenate([solution.z[order] + solution.tilt[order], solution.chi[order]])
+    return AtReadOut(inverse, solution.end.F[order, 0], solution.read_out[order], entering, solution.slope[order], bend)
+
+
+class ReadOut:
+    """The linearised equations of the read-out: changes (df, dz) of outputs and their partners, from those of p_L.
+
+    ``sent``: (p, 2 N d_out), q_L of (df, dz).
+    """
+
+    def __init__(self, network: TiltedNetwork, at: AtReadOut) -> None:
+        self.network, self.at = network, at
+        i, j, _ = triangle(2 * network.rows)
+        self.upper, half = (i, j), network.rows * network.d_out
+        sent, direct = [], []
+        for column in range(2 * half):
+            df, dz = np.zeros((2, network.rows, network.d_out))
+            (df if column < half else dz).reshape(-1)[column % half] = 1.0
+            changes = np.concatenate([dz, np.einsum("akm,am->ak", at.slope, df)])
+            pairs = at.entering @ changes.T
+            sent.append(_end_density(pairs + pairs.T, network, network.rows)[i, j])
+            direct.append(self._answer(at.read_out @ changes) + np.concatenate(
+                [np.zeros(half), np.einsum("aml,al->am", at.bend, df).ravel()]))
+        self.sent, self.direct = np.array(sent).T, np.array(direct).T
+
+    def _answer(self, leaving: np.ndarray) -> np.ndarray:
+        """(df, dz), flat, of changes of f and v, (2 N, d_out)."""
+        df, dv = leaving[:self.network.rows], leaving[self.network.rows:]
+        return np.concatenate([df.ravel(), np.einsum("akm,ak->am", self.at.slope, dv).ravel()])
+
+    def _of_overlaps(self, changes: np.ndarray) -> np.ndarray:
+        """(df, dz) for every column of changes of C, (p, columns)."""
+        i, j = self.upper
+        C, found = np.zeros(self.at.C.shape, dtype=changes.dtype), []
+        for change in changes.T:
+            C[i, j] = C[j, i] = change
+            found.append(self._answer(_end_density(C, self.network, 0) @ self.at.entering))
+        return np.array(found).T
+
+    def closed(self, rho: np.ndarray) -> np.ndarray:
+        """The equations for (df, dz), with p_L = rho q_L."""
+        overlaps = (conjugation(self.at.inverse) @ rho + conjugation(self.at.C)) @ self.sent
+        return np.eye(len(self.direct)) - self.direct - self._of_overlaps(overlaps)
+
+    def sigma(self) -> np.ndarray:
+        """q_L = sigma p_L."""
+        own = np.eye(len(self.direct)) - self.direct - self._of_overlaps(conjugation(self.at.C) @ self.sent)
+        return self.sent @ np.linalg.solve(own, self._of_overlaps(conjugation(self.at.inverse)))
+
+
+def _end_density(C: np.ndarray, network: TiltedNetwork, first: int) -> np.ndarray:
+    """``kernel.density`` of the ends, linear in C, which may be complex."""
+    if np.iscomplexobj(C):
+        return _end_density(C.real, network, first) + 1j * _end_density(C.imag, network, first)
+    out = np.zeros(C.shape)
+    kernel.density(np.ascontiguousarray(C), network.noise_end, network.drift_end, first, out)
+    return out
+
+
+class BiasGradient:
+    """b as a linear function of how the solution changes along a tilt.
+
+    Time O(L N^6) and memory O(L N^4), for N rows. Raises ``MemoryError`` where the reflections cannot fit.
+    """
+
+    def __init__(self, base: TiltedSolution) -> None:
+        self.base, network = base, base.network
+        n, depth = 2 * network.rows, network.depth
+        size = n * (n + 1) // 2
+        _checks.memory(8.0 * size**2 * (depth + 40), f"the bias of a finite width at depth {depth}",
+                       "fewer steps, a smaller batch or a smaller depth fit")
+        maps = density_map(network, 0), density_map(network, network.rows)
+        sigma = [np.zeros((0, 0))] * depth + [ReadOut(network, at_read_out(base)).sigma()]
+        for l in reversed(range(depth)):
+            sigma[l] = Layer(base, l, *maps).reflected(sigma[l + 1], False)
+        self.gradients = {name: np.zeros((depth, n, n)) for name in TANGENTS}
+        rho = np.zeros((size, size))  # nothing comes back from the read-in's fixed overlaps
+        for l in range(depth):
+            layer = Layer(base, l, *maps)
+            for name, gradient in layer.gradients(rho, sigma[l + 1]).items():
+                self.gradients[name][l] = gradient
+            sigma[l + 1] = np.zeros((0, 0))
+            rho = layer.reflected(rho, True)
+        self.rho = rho
+
+    def along(self, series: TiltedSolution) -> float:
+        """b of the output along which the series is tilted; it has order 1 at least."""
+        total = sum(float(np.sum(self.gradients[name] * tangent(series))) for name, tangent in TANGENTS.items())
+        still, moving = at_read_out(self.base), at_read_out(self.base, series)
+        moved = AtReadOut(*(a + 1j * STEP * b for a, b in zip(still, moving)))
+        sign, _ = np.linalg.slogdet(ReadOut(self.base.network, moved).closed(self.rho))
+        return -(total + float(np.angle(sign)) / STEP) / 2
