@@ -187,7 +187,7 @@ def test_training_at_any_exponent_agrees_with_the_oracle(alpha: Any, branch: Any
         assert np.abs(run.outputs - oracle.outputs).max() <= 1e-11 * max(1.0, np.abs(run.outputs).max())
 
 
-@pytest.mark.parametrize("value", ODD + BORDERLINE, ids=lambda v: repr(v)[:30])
+@pytest.mark.parametrize("value", ODD + BORDERLINE, ids=lambda v: re.sub(r"0x[0-9a-f]+", "", repr(v))[:30])
 @pytest.mark.parametrize("name", ["alpha", "lr", "seed", "depth", "branch", "inputs"])
 def test_every_odd_value_everywhere(name: str, value: Any) -> None:
     def call() -> tp.Run:

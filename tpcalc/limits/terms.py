@@ -160,7 +160,8 @@ class Terms:
         deep = {*bases.generic().args[2], *bases.generic("'").args[2]}
         finite = [(v, lo.xreplace(numbers), hi.xreplace(numbers)) for v, lo, hi in term.limits if v not in deep]
         if not all(lo.is_Integer and hi.is_Integer for _, lo, hi in finite):
-            raise ValueError(f"{term}: a sum whose range is not that of steps, families or layers")
+            raise ValueError(f"{term}: a sum whose range is not that of steps, families or base kets' layers, as of a "
+                             "matrix that all layers share; no rule for its order in L")
         layers = tuple(v for v, *_ in term.limits if v in deep)
         for values in ranges(*(range(int(lo), int(hi) + 1) for _, lo, hi in finite)):
             inner = {v: sp.Integer(i) for (v, _, _), i in zip(finite, values)}
