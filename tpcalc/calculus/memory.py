@@ -299,3 +299,20 @@ def memory_equations(setting: Setting, matrix: Mat) -> list[tuple[sp.Expr, sp.Ex
         found.append((rho[(t + 1, *carried)], kept, one.place))
         found.append((w[(t + 1, s, *carried)], seen + part.share * sp.KroneckerDelta(s, t), one.place))
     return found
+
+
+def decays(setting: Setting, matrix: Mat) -> bool:
+    """Does the first update leave less, or more, of an initial matrix than there was, as weight decay does?"""
+    trained = next((m for m in setting.trained() if m.same_family(matrix)), None)
+    if trained is None or setting.clock is None:
+        return False
+    first, known = {setting.time: setting.clock.first}, dict[sp.Expr, sp.Expr]()
+    given = {rho_of(m).name: sp.Integer(1) for m in setting.program.matrices}
+    for target, value, _ in memory_equations(setting, trained):
+        if not target.has(setting.past):
+            value = value.subs(first)
+            value = value.xreplace({s: known.get(s, given.get(s.name, sp.Integer(0))) for s in value.atoms(Scal)})
+            known[target.subs(first)] = value
+            if target.name == rho_of(matrix).name and sp.simplify(value - 1) != 0:
+                return True
+    return False

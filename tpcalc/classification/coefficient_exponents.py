@@ -10,10 +10,11 @@ import sympy as sp
 
 from ..calculus import RecursionEquations
 from ..calculus.kets import Covariance, Gamma
+from ..calculus.memory import decays
 from ..calculus.setting import Product
 from ..limits import Affine, Cell, Contribution, Exponent, Orders, Quantity, Sort, Terms, join
 from ..limits.terms import is_carried, split
-from ..programs.language import LossDerivative
+from .outputs import outputs_of
 from .sizes import Exponents
 
 HALF = Fraction(1, 2)
@@ -39,16 +40,17 @@ class _Reader:
 
     @cached_property
     def streams(self) -> frozenset[int]:
-        """The families that layers add to on the way forward."""
-        upward = {int(e.target.args[0]) for e in self.recursion.equations if e.kind == "Gamma"
-                  and any(is_carried(e, term) for term in split(e.value)) and not e.place.loops[-1].descending}
-        return Terms(self.recursion).accumulating & upward
+        """The families that layers add to on the way forward: those that outputs read, or all where they read none."""
+        upward = Terms(self.recursion).accumulating & {
+            int(e.target.args[0]) for e in self.recursion.equations if e.kind == "Gamma"
+            and any(is_carried(e, term) for term in split(e.value)) and not e.place.loops[-1].descending}
+        read = {int(g.args[0]) for e in self.recursion.equations if e.kind == "scalar" and e.target.name in self.outputs
+                for g in e.value.atoms(Gamma)}
+        return upward & read or upward
 
     @cached_property
     def outputs(self) -> tuple[str, ...]:
-        losses = [e.value for e in self.recursion.equations if e.kind == "scalar" and e.value.has(LossDerivative)]
-        return tuple(dict.fromkeys(f.name for value in losses for one in value.atoms(LossDerivative)
-                                   for f in (one.args[0] if isinstance(one.args[0], sp.Tuple) else one.args[:1])))
+        return outputs_of(self.recursion.equations)
 
     def read(self) -> Exponents:
         changes = self._changes()
@@ -58,6 +60,8 @@ class _Reader:
             acted = self._of_product(p, lambda one: any(f.sort == Sort.COVARIANCE for f in one.factors))
             made = self._of_product(p, lambda one: True)
             dh = dh.plus(changes[self.setting.family_number(p.matvec.vector)]).plus(made)
+            if self._decays(p):
+                dh = dh.plus(self._variance(0, p.number).power(HALF))
             update = update.plus(acted)
         start = join(self._in_vector(key, size) for key, size in self.cell.exponents.items()
                      if key.sort == Sort.COEFFICIENT and key.step == 0 and key.number in self.streams)
@@ -103,7 +107,14 @@ class _Reader:
             if branch is not None:
                 layers = HALF if family in self.streams else 0
                 vector = self.setting.family_number(product.matvec.vector)
-                yield changes[vector].times(Exponent.single(branch + self._number(layers)))
+                changed = changes[vector]
+                if self._decays(product):  # what the initial matrix made is scaled
+                    changed = changed.plus(self._variance(0, product.number).power(HALF))
+                yield changed.times(Exponent.single(branch + self._number(layers)))
+
+    def _decays(self, product: Product) -> bool:
+        """Does the first update leave less, or more, of a product's initial matrix?"""
+        return decays(self.setting, product.matrix)
 
     def _born(self, t: int, family: int) -> list[Contribution]:
         """Where a step's own hat-kets enter a family."""

@@ -10,6 +10,7 @@ import sympy as sp
 
 from ..calculus import KetEquations, RecursionEquations, kets
 from ..calculus.recursion import derive_recursion
+from ..calculus.memory import decays
 from ..calculus.setting import Setting
 from ..limits import EXPLODES, Affine, Exponent, Region, Values, point_of, settled_orders
 from ..limits.eigenspaces import NoStreams
@@ -87,7 +88,13 @@ def general_equations(net: Network, at: Values = ()) -> KetEquations | Recursion
     if found.explodes or found.forgets:
         return Everywhere(bool(found.explodes))
     equations = kets(found.program)
-    return derive_recursion(equations) if is_linear(found.program) else equations
+    if is_linear(found.program):
+        return derive_recursion(equations)
+    for matrix in equations.setting.trained():
+        if decays(equations.setting, matrix):
+            raise ValueError(f"program {one.name}: updates scale {matrix}, as weight decay does, and with it what an "
+                             "activation acts on; sizes of nonlinear networks are counted without decay")
+    return equations
 
 
 def is_linear(one: Program) -> bool:

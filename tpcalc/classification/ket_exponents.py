@@ -8,11 +8,13 @@ from fractions import Fraction
 import sympy as sp
 
 from ..calculus import KetEquations
-from ..calculus.kets import Bracket, Hat, Ket, random_parts
+from ..calculus.kets import Bracket, Hat, Ket, Mean, random_parts
 from ..calculus.setting import Product
 from ..limits import Affine, Cell, Contribution, Exponent, KetTerms, Quantity, Sort, entrywise, exact_part, join
 from ..limits.ket_factors import argument_of, factors_of
 from ..limits.terms import split
+from ..programs.language import Scal, Vec
+from .outputs import outputs_of
 from .sizes import Exponents
 
 
@@ -25,8 +27,8 @@ def read_exponents(equations: KetEquations, cell: Cell) -> Exponents:
     if not any(one.bound for one in cell.contributions):
         return found
     least = _KetReader(equations, exact_part(cell)).read()
-    return replace(found, bounds=frozenset(
-        field.name for field in Exponents.sizes() if getattr(found, field.name) != getattr(least, field.name)))
+    return replace(found, bounds=found.bounds | {
+        field.name for field in Exponents.sizes() if getattr(found, field.name) != getattr(least, field.name)})
 
 
 class _KetReader:
@@ -35,10 +37,15 @@ class _KetReader:
     def __init__(self, equations: KetEquations, cell: Cell) -> None:
         self.setting, self.equations, self.cell = equations.setting, equations, cell
         terms = KetTerms(equations)
-        self.stream = min(terms.accumulating)
+        read = {self.setting.family_number(v) for e in equations.equations if isinstance(e.target, Scal)
+                for b in e.value.atoms(Bracket, Mean) for v in b.atoms(Vec) if self.setting.initial_number(v) is None}
+        self.stream = min(terms.accumulating & read or terms.accumulating)
         self.size = cell.region.size
         self.branch = self._branch()
         self.exploded = bool(cell.explosions) and not cell.held
+
+    def _output(self, t: int) -> Exponent:
+        return join(self.cell.of(Quantity.scalar(name, t)) for name in outputs_of(self.equations.equations))
 
     def _branch(self) -> Affine:
         """The power of L of the branch multiplier: what a layer adds is its root mean square."""
@@ -52,7 +59,7 @@ class _KetReader:
 
     def read(self) -> Exponents:
         forward = [p for p in self.setting.products if not p.transposed]
-        dx, df = self._of(Sort.CHANGE, 1, self.stream), self.cell.of("f", 1)
+        dx, df = self._of(Sort.CHANGE, 1, self.stream), self._output(1)
         if self.exploded:  # what the first update does to features that were there before it
             dx = df = self._moved_family(self.stream)
         hidden = join(self._of(Sort.KET, 0, self.setting.family_number(p.matvec.vector)) for p in forward)
@@ -64,7 +71,7 @@ class _KetReader:
                   for rule in ("layers", "independent layers")}
         explosions = tuple((key.step, v) for key, v in self.cell.explosions) if self.exploded else ()
         found = Exponents(
-            x_init=self._of(Sort.KET, 0, self.stream), h_init=hidden, f_init=self.cell.of("f", 0), dx=dx,
+            x_init=self._of(Sort.KET, 0, self.stream), h_init=hidden, f_init=self._output(0), dx=dx,
             dh=changes.plus(dx), df=df, update=updates,
             noise=adding["independent layers"], drift=adding["layers"],
             linearisation=Exponent.single(self.branch).times(join(errors)), explosions=explosions,

@@ -43,10 +43,14 @@ class Exponents:
         return replace(self, **sizes)
 
     def without_training(self) -> "Exponents":
-        """Where the network explodes at initialisation, training has nothing to start from."""
+        """Where the network explodes at initialisation, training has nothing to start from.
+
+        Where its gradient alone does, bounded functions may hold what updates do: the exponents are upper bounds then.
+        """
         kept = ("x_init", "h_init", "f_init")
         sizes: dict[str, Any] = {f.name: EXPLODES for f in self.sizes() if f.name not in kept}
-        return replace(self, **sizes)
+        forward = any(getattr(self, name).explodes for name in kept)
+        return replace(self, **sizes, bounds=self.bounds if forward else self.bounds | sizes.keys())
 
     def at(self, point: Sequence[Any]) -> dict[str, sp.Expr]:
         """Values at (alpha, gamma), by name."""

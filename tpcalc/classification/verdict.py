@@ -100,7 +100,8 @@ def judge(alpha: sp.Expr, gamma: sp.Expr, region: Region, exponents: Exponents) 
     linear = None if not outputs else True if e.linearisation < -1 else None if "linearisation" in at_most else False
     redundant = None if diversity is None else bool(diversity == 0)
     if not starts:
-        name = "explodes at initialisation" if breaks else "grows at initialisation"
+        name = "explodes at initialisation" if sp.oo in (e.x_init, e.h_init, e.f_init) else (
+            "grows at initialisation" + (", and its gradient explodes" if breaks else ""))
     elif e.x_init is -sp.oo:
         name = "decays"
     elif undecided:

@@ -12,19 +12,18 @@ from itertools import groupby
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
 import numpy as np
-import sympy as sp
 
 from .. import _checks
 from ..calculus.coefficients import B, R
 from ..calculus.memory import rho_of
 from ..calculus.setting import Setting
 from ..errors import Divergence
-from ..programs.language import Scal
 from .functions import INNER, CovarianceFunction, OwnCoefficient, P
 from .integral_equations import LimitEquation
 from .quantities import Sort
 from .reading import Numbers, Reading, State, covariance_key, index, reading
 from .square import Square
+from .translation import Remembered
 
 SETTLED = 1e-14     # relative changes of an iteration that are round-off
 STAGNANT = 1e-11    # changes that stop falling below this are round-off
@@ -58,17 +57,17 @@ class CompiledLimit:
     equations: tuple[tuple[LimitEquation, Reading], ...]
     output: str
     loss: Callable[[float, float], float]
-    memory: tuple[tuple[Scal, Reading], ...] = ()
+    memory: tuple[tuple[Remembered, Reading], ...] = ()
 
     @classmethod
     def of(cls, setting: Setting, equations: Sequence[LimitEquation], output: str,
-           loss: Callable[[Any, Any], Any] | None = None, memory: Sequence[tuple[Scal, sp.Expr]] = ()
+           loss: Callable[[Any, Any], Any] | None = None, memory: Sequence[Remembered] = ()
            ) -> "CompiledLimit":
         """memory: what optimizers remember after a step. Raises ``ValueError`` for an equation that has no numerical
         reading, naming the term."""
         derivative = loss or (lambda f, y: f - y)
         return cls(setting, tuple((e, reading(e.value)) for e in equations), output, derivative,
-                   tuple((target, reading(value)) for target, value in memory))
+                   tuple((one, reading(one.value)) for one in memory))
 
     def __call__(self, inputs: Any, targets: Any, **data: Any) -> LimitOutputs:
         """Train on inputs and targets of shape (steps,); data: further data of the program by name.
@@ -82,8 +81,9 @@ class CompiledLimit:
         if y.shape != (steps,) or not steps:
             raise ValueError(f"targets of shape {y.shape} given; allowed is the shape of the inputs, ({steps},)")
         before, problem = np.full(steps, np.inf), Divergence("")
+        breaks = tuple(sorted({float(end) for one, _ in self.memory for end in (one.first, one.last)} - {0.0, 1.0}))
         for nodes in RESOLUTIONS:
-            state = State(Square(nodes), arrays, y, self.loss)
+            state = State(Square(nodes, breaks), arrays, y, self.loss)
             for matrix in self.setting.program.matrices:
                 state.values[(rho_of(matrix)[0].name, 0)] = np.ones((1, 1, 1))
             self._remember(state, None)
@@ -126,15 +126,18 @@ class CompiledLimit:
     def _remember(self, state: State, t: int | None) -> None:
         """What optimizers remember after step t; None: what they start from."""
         setting = self.setting
-        for target, value in self.memory:
-            step, *others = (i for i in target.indices if i not in (P, INNER))
+        for one, value in self.memory:
+            step, *others = (i for i in one.target.indices if i not in (P, INNER))
             if (t is None) != (not step.has(setting.time)):
                 continue
             for s in range(t + 1) if setting.past in others and t is not None else [0]:
                 numbers: Numbers = {setting.time: t or 0, setting.past: s}
-                key = (target.name, index(step)(numbers), *(index(i)(numbers) for i in others))
+                key = (one.target.name, index(step)(numbers), *(index(i)(numbers) for i in others))
                 found = value(state, numbers)
-                state.values[key] = found if isinstance(found, np.ndarray) else np.full((1, 1, 1), found)
+                found = found if isinstance(found, np.ndarray) else np.full((1, 1, 1), found)
+                if (one.first, one.last) != (0, 1):  # other layers have other updates
+                    found = np.where(state.square.within(float(one.first), float(one.last)), found, state.of(*key))
+                state.values[key] = found
 
     @staticmethod
     def _is_scalar(equation: LimitEquation) -> bool:

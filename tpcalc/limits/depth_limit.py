@@ -13,7 +13,7 @@ from ..calculus.kets import Gamma
 from ..calculus.equations import kets
 from ..calculus.recursion import RecursionEquations, derive_recursion
 from ..errors import Divergence
-from ..programs.language import LossDerivative, Scal
+from ..programs.language import LossDerivative
 from .affine import Affine, point_of
 from .collocation import CompiledLimit
 from .integral_equations import LimitEquation, limit_equations
@@ -24,7 +24,7 @@ from .slow_streams import normal_form
 from .writing import limit_latex, limit_text, region_latex, region_text
 from .quantities import Quantity
 from .survival import Kind, Part, divide, kind_of, on_region
-from .translation import Translator
+from .translation import Remembered, Translator
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class LimitRegion:
         return limit_equations(Translator(self.recursion, scaled), part)
 
     @cached_property
-    def memory(self) -> tuple[tuple[Scal, sp.Expr], ...]:
+    def memory(self) -> tuple[Remembered, ...]:
         """What optimizers remember where it is no plain sum: members of rho and w, and their values."""
         translator = Translator(self.recursion, frozenset())
         return tuple(translator.memory(e) for e in self.recursion.equations if e.kind == "memory")

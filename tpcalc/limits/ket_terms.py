@@ -151,8 +151,8 @@ class KetTerms:
             return
         if len(term.limits) != 1:
             over = ", ".join(str(limit[0]) for limit in term.limits)
-            raise ValueError(f"{term}: a sum over {over}, as of a matrix that several layers share; no rule for its order "
-                             "in L")
+            raise ValueError(f"{term}: a sum over {over}, as of a matrix that several layers share; no rule for its "
+                             "order in L")
         (s, first, last), = term.limits
         for value in range(int(first.subs(time, t)), int(last.subs(time, t)) + 1):
             yield term.function.subs({s: value, time: t}, simultaneous=True)

@@ -2,7 +2,8 @@
 
 A function is an array that broadcasts to (2, nodes, nodes): axis 1 is p, axis 2 is q, axis 0 says which side of the
 diagonal, 0 for p < q and 1 for p > q. Each side is a polynomial on the whole square, of which half is meant; an axis of
-length one stands for a function that does not depend on it.
+length one stands for a function that does not depend on it. Where coefficients jump at some layer times, both axes are
+cut there, and functions are polynomials on every rectangle; a place of a jump is two nodes.
 """
 
 from __future__ import annotations
@@ -16,21 +17,47 @@ from numpy.polynomial import chebyshev
 
 @dataclass(frozen=True)
 class Square:
-    """``nodes`` Chebyshev-Lobatto points on either axis."""
+    """``resolution`` Chebyshev-Lobatto points on every piece of either axis; breaks: where pieces meet, in (0, 1)."""
 
-    nodes: int
+    resolution: int
+    breaks: tuple[float, ...] = ()
+
+    @property
+    def ends(self) -> tuple[float, ...]:
+        """Where pieces begin and end, from 0 to 1."""
+        return (0.0, *sorted(self.breaks), 1.0)
+
+    @property
+    def nodes(self) -> int:
+        return self.resolution * (len(self.ends) - 1)
+
+    @cached_property
+    def _piece(self) -> np.ndarray:
+        """(resolution,), from 0 to 1."""
+        return (1 - np.cos(np.pi * np.arange(self.resolution) / (self.resolution - 1))) / 2
 
     @cached_property
     def times(self) -> np.ndarray:
         """(nodes,), increasing from 0 to 1."""
-        return (1 - np.cos(np.pi * np.arange(self.nodes) / (self.nodes - 1))) / 2
+        return np.concatenate([a + (b - a) * self._piece for a, b in zip(self.ends, self.ends[1:])])
 
     @cached_property
     def up(self) -> np.ndarray:
         """(nodes, nodes): nodal values -> integrals from 0 to every node."""
-        values = np.linalg.inv(chebyshev.chebvander(2 * self.times - 1, self.nodes - 1))
-        antiderivative = chebyshev.chebint(np.eye(self.nodes), lbnd=-1) / 2
-        return chebyshev.chebvander(2 * self.times - 1, self.nodes) @ antiderivative @ values
+        values = np.linalg.inv(chebyshev.chebvander(2 * self._piece - 1, self.resolution - 1))
+        antiderivative = chebyshev.chebint(np.eye(self.resolution), lbnd=-1) / 2
+        piece = chebyshev.chebvander(2 * self._piece - 1, self.resolution) @ antiderivative @ values
+        found = np.zeros((self.nodes, self.nodes))
+        for number, (a, b) in enumerate(zip(self.ends, self.ends[1:])):
+            here = slice(number * self.resolution, (number + 1) * self.resolution)
+            found[here, here] = (b - a) * piece
+            found[here.stop:, here] = (b - a) * piece[-1]
+        return found
+
+    def within(self, first: float, last: float) -> np.ndarray:
+        """(1, nodes, 1): is a node on a piece between these layer times?"""
+        middles = np.repeat([(a + b) / 2 for a, b in zip(self.ends, self.ends[1:])], self.resolution)
+        return ((first < middles) & (middles < last))[None, :, None]
 
     @cached_property
     def down(self) -> np.ndarray:

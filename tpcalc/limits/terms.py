@@ -210,11 +210,6 @@ class Terms:
 
     def _require_order_one(self, equation: Equation) -> None:
         """What an optimizer remembers counts as a number: raise ``ValueError`` where it depends on the depth."""
-        same = [e for e in self.recursion.equations if e.kind == "memory" and e.place is not equation.place
-                and (e.target.name, len(e.place.loops)) == (equation.target.name, len(equation.place.loops))]
-        if same:
-            raise ValueError(f"{equation.target}: several updates of one family, in different layers, are a function "
-                             "of the layer that jumps; no rule for its limit")
         for term in split(equation.value):
             number = sp.Mul(*(f for f in sp.Mul.make_args(term) if not f.has(Scal, sp.KroneckerDelta)))
             for power, _ in self._powers(number, equation):

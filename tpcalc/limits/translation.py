@@ -25,6 +25,20 @@ from .terms import Terms, is_carried, split
 
 
 @dataclass(frozen=True)
+class Remembered:
+    """A member of rho or w and its value after a step, between the layer times ``first`` and ``last``."""
+
+    target: Scal
+    value: sp.Expr
+    first: sp.Expr
+    last: sp.Expr
+
+    def __str__(self) -> str:
+        where = "" if (self.first, self.last) == (0, 1) else f"  ({self.first} < p < {self.last})"
+        return f"{self.target} = {self.value}{where}"
+
+
+@dataclass(frozen=True)
 class Translator:
     """Reads terms of one recursion; scaled: the heads of the functions divided by powers of L ("Gamma", "C", names)."""
 
@@ -122,11 +136,20 @@ class Translator:
             scalar = scalar.at(*(P if layer in i.free_symbols else i for i in scalar.indices))
         return scaled_scalar(scalar) if scalar.name in self.scaled else scalar
 
-    def memory(self, equation: Equation) -> tuple[Scal, sp.Expr]:
+    def memory(self, equation: Equation) -> Remembered:
         """What an optimizer remembers: a member and its value, as functions of layer time where they have a layer."""
-        layers = [loop.index for loop in equation.place.loops if loop is not self.setting.clock]
-        layer = layers[-1] if layers else None
-        return self._scalar(equation.target, layer), self._read(equation.value, layer)
+        loops = [loop for loop in equation.place.loops if loop is not self.setting.clock]
+        layer = loops[-1].index if loops else None
+        ends = sorted(self._share(end) for end in (loops[-1].first, loops[-1].last)) if loops else [0, 1]
+        return Remembered(self._scalar(equation.target, layer), self._read(equation.value, layer), *ends)
+
+    def _share(self, place: sp.Expr) -> sp.Expr:
+        """A layer that a loop begins or ends at, as a layer time: of floor(L / 2) it is 1/2."""
+        depth = self.setting.depth
+        found = sp.limit(place.replace(sp.floor, lambda x: x).replace(sp.ceiling, lambda x: x) / depth, depth, sp.oo)
+        if not found.is_Rational or not 0 <= found <= 1:
+            raise ValueError(f"{place}: begins or ends a loop over layers; allowed are parts of the depth")
+        return found
 
     def _gamma(self, gamma: Gamma, layer: sp.Symbol | None) -> sp.Expr:
         a, b, t, r, layers, base = gamma.args

@@ -48,7 +48,7 @@ def region_text(region: "LimitRegion") -> str:
         lines += [f"  {', '.join(map(str, functions))}: at depth L, divided by L^({exponent})"
                   for functions, exponent in definitions(region)]
         lines += [f"  {equation}" for equation in region.equations]
-        lines += [f"  {member} = {value}" for member, value in region.memory]
+        lines += [f"  {one}" for one in region.memory]
         lines.append(f"  rate: L^(-r), r = {region.rate}")
     return "\n".join(lines)
 
@@ -65,7 +65,9 @@ def region_latex(region: "LimitRegion") -> str:
         names = r",\; ".join(map(latex, functions))
         lines.append(rf"{names} &: \text{{at depth $L$, divided by }} L^{{{latex(exponent)}}}")
     lines += [equation.latex() for equation in region.equations]
-    lines += [rf"{latex(member)} &= {latex(value)}" for member, value in region.memory]
+    for one in region.memory:
+        where = "" if (one.first, one.last) == (0, 1) else rf", \quad {latex(one.first)} < p < {latex(one.last)}"
+        lines.append(rf"{latex(one.target)} &= {latex(one.value)}{where}")
     lines.append(rf"\text{{rate}} &: L^{{-r}}, \quad r = {latex(region.rate)}")
     return " \\\\\n".join(lines)
 

@@ -1,0 +1,16 @@
+"""Which scalars of a program are its outputs."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable
+
+import sympy as sp
+
+from ..programs.language import LossDerivative
+
+
+def outputs_of(equations: Iterable[Any]) -> tuple[str, ...]:
+    """The names of the scalars that a loss is taken of, in ket equations or a recursion's."""
+    losses = [one for e in equations for one in e.value.atoms(LossDerivative)]
+    return tuple(dict.fromkeys(f.name for one in sorted(losses, key=sp.default_sort_key)
+                               for f in (one.args[0] if isinstance(one.args[0], sp.Tuple) else one.args[:1])))
