@@ -12,6 +12,7 @@ import numpy as np
 import sympy as sp
 from sympy.utilities.lambdify import lambdify
 
+from .. import _checks
 from ..lowering.arrays import Arrays
 from ..lowering.plan import Plan, numbers_of, plan
 from ..lowering.source import Lowered, lower
@@ -20,6 +21,8 @@ from ..programs.losses import derivative
 from ..programs.program import Program
 from .execution import ProgramDivergence
 from .given import Data, Numbers, sizes_of
+
+PLANNED = 200  # bytes of a plan for a statement, at least
 
 Place = tuple[int, tuple[int, ...]]
 Progress = Callable[[int, int], None]
@@ -40,6 +43,9 @@ class ArrayExecution(ABC):
             raise ValueError(f"program: {program!r} given; allowed is a tp.Program")
         self.program, self.width, self.arrays = program, width, arrays
         numeric = sizes_of(program, sizes)
+        statements = program.count(numeric)
+        _checks.memory(float(PLANNED) * statements, f"program {program.name} of {statements} statements",
+                       "smaller sizes fit")
         self.data = Data(program, data, loss, Numbers(False))
         self.sizes = {str(size): value for size, value in numeric.items()}
         self.lowered: Lowered = lower(program, self.entries)

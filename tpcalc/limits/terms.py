@@ -27,6 +27,7 @@ from .affine import Affine
 from .layer_functions import in_powers, sign_of
 from .quantities import Base, Quantity
 
+GIVEN, DEEP = sp.Dummy("given", real=True), sp.Dummy("deep", positive=True)  # what is given, and the depth as a number
 Values = tuple[tuple[sp.Symbol, sp.Expr], ...]
 
 
@@ -144,7 +145,7 @@ class Terms:
         """The base layer m set to the equation's layer, or (``here`` false) known to differ from it."""
         if not self._has_layers(equation, numbers):
             return expression
-        base, = Bases(self.recursion.setting).generic().args[2]
+        base = self._base_layer
         if here:
             return expression.subs(base, equation.place.loops[-1].index)
         return expression.replace(lambda e: isinstance(e, sp.KroneckerDelta) and e.has(base), lambda e: sp.Integer(0))
@@ -156,8 +157,7 @@ class Terms:
         if not isinstance(term, sp.Sum):
             yield term.xreplace(numbers), (), False
             return
-        bases = Bases(self.recursion.setting)
-        deep = {*bases.generic().args[2], *bases.generic("'").args[2]}
+        deep = self._deep
         finite = [(v, lo.xreplace(numbers), hi.xreplace(numbers)) for v, lo, hi in term.limits if v not in deep]
         if not all(lo.is_Integer and hi.is_Integer for _, lo, hi in finite):
             raise ValueError(f"{term}: a sum whose range is not that of steps, families or base kets' layers, as of a "
@@ -176,6 +176,17 @@ class Terms:
             for layer in sorted({g.args[4][0] for g in term.atoms(Gamma) if g.args[4] and m in g.args[5]}, key=str):
                 yield term.subs(m, layer), len(layers) - 1, "own layer"
 
+    @cached_property
+    def _deep(self) -> frozenset[sp.Symbol]:
+        """The layers of base kets in sums."""
+        bases = Bases(self.recursion.setting)
+        return frozenset((*bases.generic().args[2], *bases.generic("'").args[2]))
+
+    @cached_property
+    def _base_layer(self) -> sp.Symbol:
+        base, = Bases(self.recursion.setting).generic().args[2]
+        return base
+
     def _contribution(self, place: int, equation: Equation, term: sp.Expr, target: Quantity, placed: sp.Expr,
                       gain: int, rule: str, here: bool, update: bool) -> Iterator[Contribution]:
         if placed == 0:
@@ -193,9 +204,9 @@ class Terms:
                 # the derivative of a loss in an output of order one is of order one, beyond that of the output's order
                 yield Contribution(target, self._form(0), (self._key(factor.args[0]),), place, term, update, "loss")
             elif isinstance(factor, Scal):
-                number *= sp.Dummy(real=True)
+                number *= GIVEN
             elif base == self.recursion.setting.depth and not self.layers_grow:
-                number *= sp.Dummy(positive=True)
+                number *= DEEP
             else:
                 number *= factor
         if is_carried(equation, term):
@@ -226,12 +237,13 @@ class Terms:
         depth, loops = self.recursion.setting.depth, equation.place.loops[1:]
         layer = loops[-1].index if loops else None
         known = {*self.parameters, *number.atoms(sp.Dummy), self.variable, depth, layer, self.recursion.setting.time}
-        left = number.subs(self.at).free_symbols - known
+        here = number.subs(self.at) if self.at else number
+        left = here.free_symbols - known
         if left:
             raise ValueError(f"{number} in {equation.target}: no rule for the order in L of "
                              f"{', '.join(sorted(map(str, left)))}")
         assert self.variable is not None
-        return in_powers(number.subs(self.at), layer if self.layers_grow else None, self.variable)
+        return in_powers(here, layer if self.layers_grow else None, self.variable)
 
     @cached_property
     def _computed(self) -> frozenset[str]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import sympy as sp
 
 
+@lru_cache(maxsize=8192)
 def multiplied_out(expression: sp.Expr) -> sp.Expr:
     """Products of sums multiplied out and ``Sum`` split over its terms; all other functions and powers stay whole.
 

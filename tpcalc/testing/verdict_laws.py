@@ -157,7 +157,7 @@ def assert_verdict_agrees(net: ResNet | Program, point: tuple[Any, Any], is_line
             continue
         s, error = slope(depths, sizes, corrections)
         end = np.log(sizes[-1] / sizes[-3]) / np.log(depths[-1] / depths[-3])
-        if not is_linear and abs(s - end) > 2 * SLACK:  # the power that is fitted is not that of the deepest networks
+        if not is_linear and abs(s - end) > SLACK:  # the power that is fitted is not that of the deepest networks
             unresolved.append(name)
             continue
         allowed = max(SLACK, 3 * error)
