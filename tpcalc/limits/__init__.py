@@ -12,4 +12,5 @@ from .orders import (Cell as Cell, Orders as Orders, exact_part as exact_part, o
                      settled_orders as settled_orders)
 from .quantities import Base as Base, Label as Label, Quantity as Quantity, Sort as Sort
 from .region import Condition as Condition, Region as Region
+from .slow_streams import NormalForm as NormalForm, normal_form as normal_form
 from .terms import Contribution as Contribution, Terms as Terms, Values as Values

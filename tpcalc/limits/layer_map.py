@@ -116,8 +116,7 @@ class Sweep:
         own: Powers = {sp.Integer(0): sp.Integer(1)}
         row = Row({}, {a.target: own} if self.entering(a.target) != 0 else {})
         for term in sp.Add.make_args(multiplied_out(a.value)):
-            number, read = self._linear(term)
-            target = None if read is None else self.assigned(read)
+            number, read, target = self._carried_by(term)
             if read is None or target is None:
                 continue
             powers = dict(in_powers(number, self.layer, self.depth))
@@ -129,6 +128,24 @@ class Sweep:
             else:
                 row = row.plus(before[target].times(powers))
         return row
+
+    def _carried_by(self, term: sp.Expr) -> tuple[sp.Expr, Vec | None, Vec | None]:
+        """A term as a number times a vector that brings something of the state: (number, vector, its target)."""
+        number, read = self._linear(term)
+        target = None if read is None else self.assigned(read)
+        return (number, read, target) if target in self.bringing else (sp.Integer(1), None, None)
+
+    @cached_property
+    def bringing(self) -> frozenset[Vec]:
+        """The vectors of a passage that are carried on, or are a number times such a vector among other terms."""
+        found = set(self.carried)
+        while True:
+            more = {a.target for a in self.assignments if a.target not in found
+                    for term in sp.Add.make_args(multiplied_out(a.value))
+                    for _, read in [self._linear(term)] if read is not None and self.assigned(read) in found}
+            if not more:
+                return frozenset(found)
+            found |= more
 
     def _linear(self, term: sp.Expr) -> tuple[sp.Expr, Vec | None]:
         """A term as a number times a vector: (number, vector), or (1, None) where something else is in it."""
@@ -144,8 +161,7 @@ class Sweep:
         statement = next(a for a in self.assignments if a.target == target)
         found = []
         for term in sp.Add.make_args(multiplied_out(statement.value)):
-            _, read = self._linear(term)
-            if read is None or self.assigned(read) is None:
+            if self._carried_by(term)[1] is None:
                 found.append(term)
         return sp.Add(*found)
 

@@ -13,6 +13,7 @@ from typing import Sequence
 import sympy as sp
 from sympy.core.symbol import Str
 
+from ..calculus.setting import Setting
 from ..programs.algebra import multiplied_out
 from ..programs.language import MatVec, Moment, Vec
 from ..programs.program import Assign, Loop, Program, Statement
@@ -37,8 +38,20 @@ class NormalForm:
     forgets: str = ""
 
 
-def normal_form(program: Program, depth: sp.Symbol) -> NormalForm:
-    """The normal form of a program. Raises ``NoStreams`` or ``ValueError`` for what no rule covers, naming it."""
+def normal_form(program: Program, depth: sp.Symbol | None = None) -> NormalForm:
+    """The normal form of a program: without names for intermediate vectors, and with streams that layers add to.
+
+    depth: the symbol of the number of layers, by default the program's. Raises ``NoStreams`` or ``ValueError`` for what
+    no rule covers, naming it, and ``ValueError`` for a program without layers.
+
+    >>> import tpcalc as tp
+    >>> program = tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling())
+    >>> normal_form(program).program == program  # the stream of a residual network is one as it stands
+    True
+    """
+    depth = Setting.of(program).depth if depth is None else depth
+    if depth is None:
+        raise ValueError(f"program {program.name} has no layers, so that nothing depends on the depth")
     plain = without_names(program)
     found = list(sweeps(plain, depth))
     together = int(sp.ilcm(1, *(period(s.matrix[sp.Integer(0)]) for s in found)))
