@@ -194,7 +194,12 @@ class _Rewriting:
         return multiplied_out(total)
 
     def _entering(self, source: Vec, names: list[Statement]) -> sp.Expr:
-        return self._read_through(self.sweep.entering(source), names)
+        """What enters a vector's statement; its name where that is all there is: its mean may be taken away, by name."""
+        entering = self.sweep.entering(source)
+        whole = next(a.value for a in self.sweep.assignments if a.target == source)
+        if source not in self.sweep.carried and entering == multiplied_out(whole):
+            return source
+        return self._read_through(entering, names)
 
     def _with_reads(self, statement: Statement, names: list[Statement]) -> Statement:
         if isinstance(statement, Loop):
