@@ -61,7 +61,8 @@ class _Reader:
             update = update.plus(acted)
         start = join(self._in_vector(key, size) for key, size in self.cell.exponents.items()
                      if key.sort == Sort.COEFFICIENT and key.step == 0 and key.number in self.streams)
-        linear = join(Exponent.single(branch) for p in self.forward if (branch := self._branch(p)) is not None)
+        linear = join(Exponent.single(branch) for p in self.forward for family in sorted(self.streams)
+                      if (branch := self._branch(p, family)) is not None)
         found = Exponents(
             x_init=start,
             h_init=join(self._variance(0, p.number).power(HALF) for p in self.forward),
