@@ -194,7 +194,7 @@ class _Rewriting:
         return multiplied_out(total)
 
     def _entering(self, source: Vec, names: list[Statement]) -> sp.Expr:
-        """What enters a vector's statement; its name where that is all there is: its mean may be taken away, by name."""
+        """What enters a statement; its target's name where that is all, for its mean may be taken away by name."""
         entering = self.sweep.entering(source)
         whole = next(a.value for a in self.sweep.assignments if a.target == source)
         if source not in self.sweep.carried and entering == multiplied_out(whole):
