@@ -141,3 +141,8 @@ def test_what_grows_faster_than_every_power_is_refused_by_name() -> None:
 def test_a_square_is_counted_as_one_and_a_norm_as_a_number() -> None:
     for net in (tp.ResNet(sp.Symbol("h")**2), tp.ResNet("tanh", norm="rms")):
         assert tp.classify(HALF, HALF, net).name == "Depth-muP"
+
+
+def test_gates_with_too_many_terms_are_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="glu blocks, SGD: training step 2 has more than 30000 terms"):
+        tp.classify(HALF, HALF, tp.ResNet("tanh", block="glu"))

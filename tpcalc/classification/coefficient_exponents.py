@@ -65,7 +65,7 @@ class _Reader:
             update = update.plus(acted)
         start = join(self._in_vector(key, size) for key, size in self.cell.exponents.items()
                      if key.sort == Sort.COEFFICIENT and key.step == 0 and key.number in self.streams)
-        linear = join(Exponent.single(branch) for p in self.forward for family in self.streams
+        linear = join(Exponent.single(branch) for p in self.forward for family in sorted(self.streams)
                       if (branch := self._branch(p, family)) is not None)
         found = Exponents(
             x_init=start,

@@ -116,8 +116,11 @@ def centred_pairs(terms: list[sp.Expr]) -> Iterator[tuple[sp.Expr, bool]]:
     """Terms; True for those from which the program takes the mean away, which is left out."""
     means = {term for term in terms if term.has(Mean) and not random_parts(term)}
     for term in [term for term in terms if term not in means]:
-        kets = random_parts(term)
-        opposite = {-term.xreplace({k: Mean(k)}) for k in kets} if not isinstance(term, sp.Sum) else set()
+        factors = sp.Mul.make_args(term)
+        number = sp.Mul(*(f for f in factors if not random_parts(f)))
+        opposite = set() if isinstance(term, sp.Sum) else {
+            -number * Mean(sp.Mul(*(f for f in factors if random_parts(f)))),
+            *(-term.xreplace({k: Mean(k)}) for k in random_parts(term))}
         centred = bool(opposite & means)
         means -= opposite
         yield term, centred

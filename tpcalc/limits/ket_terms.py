@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import islice
 from typing import Iterator
 
 import sympy as sp
@@ -21,6 +22,8 @@ from .ket_parts import KetParts
 from .parts import Parts, total
 from .quantities import MEAN, STREAM, Base, Label, Quantity, Sort
 from .terms import Contribution, Values, split
+
+MOST_TERMS = 30_000  # of a training step; a tanh block of five matrices has a third of it
 
 
 @dataclass(frozen=True)
@@ -71,8 +74,12 @@ class KetTerms:
         """All contributions to the quantities of training step t."""
         while True:  # which parts there are, then how large they are
             known = {key: set(labels) for key, labels in self.reading.labels.items()}
-            found = tuple(one for number, e in enumerate(self.equations.equations)
-                          for one in self._of_equation(number, e, t))
+            found = tuple(islice((one for number, e in enumerate(self.equations.equations)
+                                  for one in self._of_equation(number, e, t)), MOST_TERMS + 1))
+            if len(found) > MOST_TERMS:
+                raise ValueError(f"program {self.name}: training step {t} has more than {MOST_TERMS} terms, because "
+                                 "functions and gates multiply vectors that are random in several ways at once; too "
+                                 "many to count powers of L")
             if self.reading.labels == known:
                 return (*found, *self._of_nodes(t))
 

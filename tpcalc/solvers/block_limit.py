@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import sympy as sp
 
-from ..errors import Divergence
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
 from .block_kernels import kernels_of
@@ -16,7 +14,7 @@ from .limit_cell import LimitCell, limit_cell
 def block_limit(net: ResNet, task: Task, opt: SGD, scale: DepthScaling) -> tuple[LimitCell, BlockKernels]:
     """Which densities survive at ``scale``, and the kernels through which the block enters them.
 
-    At alpha = 1/2 noise of the initial matrices and updates both count, for 1/2 < alpha < 1 updates alone: the stream
+    What survives is read off the powers of L in the net's own program (``limit_cell``). Below alpha = 1 the stream
     stays Gaussian, and training closes on kernels.
 
     Raises ``ValueError`` where a nonlinear network does not close (alpha >= 1, blocks that act on the stream
@@ -26,12 +24,11 @@ def block_limit(net: ResNet, task: Task, opt: SGD, scale: DepthScaling) -> tuple
     if isinstance(block, LinearBlock):
         return limit_cell(scale), block
     if scale.alpha >= 1:
-        raise ValueError(f"alpha: {scale.alpha} given with depth=tp.oo for {net!r}; allowed is 1/2 <= alpha < 1: "
-                         "from 1 on updates change what phi acts on as much as the initial matrices do, not a little, "
-                         "and nothing closes on kernels; method='particles' takes it at finite depth")
-    if scale.alpha < sp.Rational(1, 2):
-        raise Divergence(f"alpha = {scale.alpha} given with depth=tp.oo: L layers of independent noise, each of size "
-                         "L^-alpha, grow without bound; a limit needs alpha >= 1/2 and alpha + gamma >= 1")
+        raise ValueError(f"alpha: {scale.alpha} given with depth=tp.oo for {net!r}; this solver takes alpha < 1: from "
+                         "1 on updates change the arguments of functions and products within a block as much as the "
+                         "initial matrices do, not a little, and nothing closes on kernels, whether there is a limit "
+                         "or not; method='particles' takes it at finite depth")
+    cell = limit_cell(scale, net)
     if np.any(opt.memory(task.steps)[0] == 0):
         raise ValueError(f"opt: {opt!r} given; nonlinear blocks at depth=tp.oo take weight decay that leaves something "
                          "of the initial matrices at every step")
@@ -40,4 +37,4 @@ def block_limit(net: ResNet, task: Task, opt: SGD, scale: DepthScaling) -> tuple
     if not np.all(np.isfinite(block.forward(Pairs(largest[:, None], largest, largest, 1.0))[0])):
         raise ValueError(f"task: inputs with |xi|^2 up to {largest[0]:.3g} given; quadrature does not resolve {net!r} "
                          "at such variances; allowed are smaller inputs, or activations with closed forms")
-    return limit_cell(scale), block
+    return cell, block

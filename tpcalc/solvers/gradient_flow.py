@@ -73,7 +73,7 @@ def gradient_flow(net: ResNet, task: Task, time: float, scale: DepthScaling, dep
         raise ValueError(f"most_steps: {most_steps} given with points={points}; allowed is at least "
                          f"{2 * FEWEST * each}")
     if _checks.positive_integer("depth", depth, infinite=True) is None:
-        limit_cell(scale)
+        limit_cell(scale, net)
     table = _Table()
     for many in _growing(each, most):
         try:

@@ -1,21 +1,29 @@
-"""What depth=tp.oo means at a point of the (alpha, gamma) plane."""
+"""What depth=tp.oo means at a point of the (alpha, gamma) plane, from a network's own program."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import sympy as sp
 
-from ..calculus import kets
+from ..calculus import KetEquations, kets
 from ..calculus.recursion import derive_recursion
+from ..calculus.setting import Setting
 from ..errors import Divergence
-from ..limits import DepthLimit, depth_limit
+from ..limits import Cell, DepthLimit, KetTerms, Sort, depth_limit, join, settled_orders
+from ..limits.obstacle import Obstacle, obstacle
+from ..limits.slow_streams import normal_form
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet
 from ..programs.builders import program
+from ..programs.language import LossDerivative, Mat, Scal
+from ..programs.program import Program
+from .block_kernels import kernels_of
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
+PLAIN = ResNet()
+MOST_MATRICES = 4  # of a block whose powers of L are counted: every one costs seconds
 
 
 @dataclass(frozen=True)
@@ -27,31 +35,113 @@ class LimitCell:
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Regime:
+    """What survives in the stream at infinite depth; obstacle: what grows where there is no limit, else empty.
+
+    grows_inside: x and f converge, what matrices make of x does not.
+    """
+
+    noise: bool = False
+    drift: bool = False
+    obstacle: str = ""
+    grows_inside: bool = False
+
+
+def limit_cell(scale: DepthScaling, net: ResNet = PLAIN) -> LimitCell:
+    """The infinite-depth problem of a residual network at ``scale``, as the powers of L in its own program have it.
+
+    Noise survives where the stream keeps what independent layers add to it, drift where it keeps what updates add.
+    Where there is no limit ``Divergence`` is raised, with what was given, what grows and what is allowed.
+    """
+    found = regime(net, scale.alpha, scale.gamma)
+    if found.obstacle:
+        given = f"alpha = {scale.alpha}, gamma = {scale.gamma} given with depth=tp.oo"
+        raise Divergence(f"{given}: {found.obstacle}; a limit needs alpha >= 1/2 and alpha + gamma >= 1")
+    notes = []
+    if not found.drift:
+        notes.append("trivial limit: updates of size L^-gamma add up to nothing, f stays f_0 and kernels stay at "
+                     "initialisation")
+    elif found.grows_inside:
+        notes.append("x and f converge, to the limit shared by all alpha > 1/2; h = W x does not: its change grows "
+                     f"like L^({-scale.gamma})")
+    return LimitCell(scale.noise_constant if found.noise else 0.0, scale.drift_constant if found.drift else 0.0,
+                     tuple(notes))
+
+
+@lru_cache(maxsize=256)
+def regime(net: ResNet, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
+    """Which terms of the stream survive: in the recursion of a plain linear network, in the ket equations of others.
+
+    Trained ends change no power of L in the layers. Raises ``ValueError`` where powers of L are not counted, for blocks
+    that do not close on kernels and for streams that forget what they are given.
+    """
+    if net.train_ends:
+        return regime(replace(net, train_ends=False), alpha, gamma)
+    if net.is_plain:
+        return _of_recursion(alpha, gamma)
+    if alpha.is_Rational and gamma.is_Rational and _matrices(net) <= MOST_MATRICES:
+        one = program(net, SGD(), DepthScaling(alpha, gamma))
+        try:
+            equations, everywhere = _equations(one)
+            cell, = settled_orders(equations).cells
+        except ValueError:
+            pass  # a function without a rule, or too many parts
+        else:
+            return everywhere or _of_kets(equations, cell)
+    # A block that closes on kernels enters through these alone, the noise times L eps^2, the drift times L eps g
+    # [tpcalc/action_principle]. Kernels of order one: powers of L are those of the plain linear network, whose kernels
+    # are the stream's own.
+    kernels_of(net)
+    return _of_recursion(alpha, gamma)
+
+
+def _matrices(net: ResNet) -> int:
+    """How many trained matrices a block has."""
+    statements, value = net._written()
+    return len(set().union(*(v.atoms(Mat) for v in (value, *(s.value for s in statements)))))
+
+
 @lru_cache(maxsize=1)
 def _limits() -> DepthLimit:
     """The regions of the plane, derived once: no constant of the scaling moves them."""
-    return depth_limit(derive_recursion(kets(program(ResNet(), SGD(), DepthScaling(ALPHA, GAMMA)))))
+    return depth_limit(derive_recursion(kets(program(PLAIN, SGD(), DepthScaling(ALPHA, GAMMA)))))
 
 
-@lru_cache(maxsize=64)
-def limit_cell(scale: DepthScaling) -> LimitCell:
-    """The infinite-depth problem of a linear residual network at ``scale``.
-
-    Noise survives where covariances keep their sums over hat-kets, updates where the output's exponent is 0. Where
-    there is no limit ``Divergence`` is raised, with what was given, what grows and what is allowed.
-    """
-    region = _limits().at(alpha=scale.alpha, gamma=scale.gamma)
+def _of_recursion(alpha: sp.Expr, gamma: sp.Expr) -> Regime:
+    """Covariances keep sums over hat-kets of all layers, or not; outputs move, or not."""
+    region = _limits().at(alpha=alpha, gamma=gamma)
     if region.obstacle is not None:
-        given = f"alpha = {scale.alpha}, gamma = {scale.gamma} given with depth=tp.oo"
-        why = region.obstacle.words({ALPHA: scale.alpha, GAMMA: scale.gamma})
-        raise Divergence(f"{given}: {why}; a limit needs alpha >= 1/2 and alpha + gamma >= 1")
+        return Regime(obstacle=region.obstacle.words({ALPHA: alpha, GAMMA: gamma}))
     noise = any(term.rule == "base layers" for term in region.kept)
-    notes = []
-    if region.is_trivial:
-        notes.append("trivial limit: updates of size L^-gamma add up to nothing, f stays f_0 and kernels stay at "
-                     "initialisation")
-    elif scale.gamma < 0:
-        notes.append("x and f converge, to the limit shared by all alpha > 1/2; h = W x does not: its change grows "
-                     f"like L^({-scale.gamma})")
-    return LimitCell(scale.noise_constant if noise else 0.0, 0.0 if region.is_trivial else scale.drift_constant,
-                     tuple(notes))
+    return Regime(noise, not region.is_trivial, grows_inside=not region.is_trivial and bool(gamma < 0))
+
+
+def _equations(one: Program) -> tuple[KetEquations, Regime | None]:
+    """The ket equations of a program's normal form, and what its layers do of themselves where they keep no stream."""
+    depth = Setting.of(one).depth
+    assert depth is not None
+    found = normal_form(one, depth)
+    if found.explodes or found.forgets:
+        kind, what = ("explodes", found.explodes) if found.explodes else ("decays", found.forgets)
+        return kets(one), Regime(obstacle=Obstacle(kind, what, 0, sp.Integer(1)).words())
+    return kets(found.program), None
+
+
+def _of_kets(equations: KetEquations, cell: Cell) -> Regime:
+    """What is added to the stream: by independent layers at the first step, coherently at later ones."""
+    outputs = [e.target.name for e in equations.equations
+               if isinstance(e.target, Scal) and not e.value.has(LossDerivative)]
+    grows = obstacle(cell, outputs, ())
+    if grows is not None:
+        return Regime(obstacle=grows.words())
+    stream = min(KetTerms(equations).accumulating)
+    to_stream = [one for one in cell.contributions if (one.target.sort, one.target.number) == (Sort.KET, stream)]
+    noise = join(cell.weight(one) for one in to_stream if one.rule == "independent layers" and one.target.step == 0)
+    drift = join(cell.weight(one) for one in to_stream if one.rule == "layers" and one.target.step > 0)
+    at_first = join(cell.weight(one) for one in to_stream if one.target.step == 0).at(())
+    change = join(e for key, e in cell.exponents.items() if (key.sort, key.number) == (Sort.CHANGE, stream)).at(())
+    for what, power in (("the stream grows at initialisation", at_first), ("training moves the stream", change)):
+        if power > 0:
+            return Regime(obstacle=f"{what} like L^({power})")
+    return Regime(noise.at(()) == 0, drift.at(()) == 0)

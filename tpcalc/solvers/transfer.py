@@ -193,7 +193,7 @@ def transfer(net: ResNet, task: Task, opt: SGD, scalings: Sequence[DepthScaling]
     if rates.ndim != 1 or not len(rates) or rates[0] <= 0 or np.any(np.diff(rates) <= 0):
         raise ValueError(f"learning_rates: {learning_rates!r} given; allowed are growing positive numbers")
     targets = _probe_targets(task, probe_targets)
-    reasons = tuple(_reason(scale) for scale in scales)
+    reasons = tuple(_reason(net, scale) if None in sizes else "" for scale in scales)
     finite = [size for size in sizes if size is not None]
     known = _Keys(net, task, targets, resume is not None)
     places, jobs = [], []
@@ -252,10 +252,10 @@ def _probe_targets(task: Task, targets: Any) -> np.ndarray | None:
     return array
 
 
-def _reason(scale: DepthScaling) -> str:
+def _reason(net: ResNet, scale: DepthScaling) -> str:
     """Why there is no limit, or nothing."""
     try:
-        limit_cell(scale)
+        limit_cell(scale, net)
     except Divergence as divergence:
         return str(divergence)
     return ""
