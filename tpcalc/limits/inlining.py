@@ -64,11 +64,15 @@ def _is_generic(place: Place) -> bool:
 
 def _inlined(body: Iterable[Statement], readable: _Readable, loops: tuple[Loop, ...] = ()) -> tuple[Statement, ...]:
     found: list[Statement] = []
+    named: dict[sp.Expr, sp.Expr] = {}  # functions of vectors that have a name go by it wherever they stand
     for statement in body:
         if isinstance(statement, Loop):
             found.append(replace(statement, body=_inlined(statement.body, readable, (*loops, statement))))
-        else:
-            found.append(Assign(statement.target, _written_out(statement.value, readable, loops)))
+            continue
+        value = _written_out(statement.value, readable, loops).xreplace(named)
+        found.append(Assign(statement.target, value))
+        if isinstance(statement.target, Vec) and not isinstance(value, Vec) and not is_linear_in_vectors(value):
+            named.setdefault(value, statement.target)
     return tuple(found)
 
 
