@@ -1,0 +1,102 @@
+"""Verdicts of blocks and programs beyond x + eps W x: no name changes one, loops have signs, layers are anything."""
+
+from __future__ import annotations
+
+from typing import Callable
+
+import pytest
+import sympy as sp
+
+import tpcalc as tp
+from tpcalc.programs.blocks import Branch
+from tpcalc.programs.language import MatVec, Moment, Transpose
+from tpcalc.testing import assert_verdict_agrees
+from tpcalc.testing.drawn_programs import Recipe, training_program
+
+H = sp.Rational(1, 2)
+POINTS = ((H, H), (sp.Integer(1), sp.Integer(0)), (sp.Integer(1), H))
+
+
+def plain(b: Branch) -> sp.Expr:
+    return MatVec(b.weights(), b.x)
+
+
+def named(b: Branch) -> sp.Expr:
+    return b.let("h", plain(b))
+
+
+def in_sequence(b: Branch) -> sp.Expr:
+    return b.let("k", MatVec(b.weights("V"), named(b)))
+
+
+def in_parallel(b: Branch) -> sp.Expr:
+    return named(b) + b.let("k", MatVec(b.weights("V"), b.x))
+
+
+def amplified(b: Branch) -> sp.Expr:
+    return plain(b) + b.x
+
+
+def damped(b: Branch) -> sp.Expr:
+    return plain(b) - b.x / 2
+
+
+def with_its_transpose(b: Branch) -> sp.Expr:
+    return MatVec(Transpose(b.weights()), named(b))
+
+
+VERDICTS = {plain: ("Depth-muP", "ODE limit", "trivial"), named: ("Depth-muP", "ODE limit", "trivial"),
+            in_sequence: ("Depth-muP", "ODE limit", "trivial"), in_parallel: ("Depth-muP", "ODE limit", "trivial"),
+            amplified: ("explodes at initialisation", "ODE limit", "trivial"),
+            damped: ("decays", "ODE limit", "trivial"),
+            with_its_transpose: ("explodes at initialisation", "ODE limit", "trivial")}
+
+
+@pytest.mark.parametrize("block", VERDICTS, ids=lambda block: block.__name__)
+def test_blocks(block: Callable[[Branch], sp.Expr]) -> None:
+    assert tuple(tp.classify(*point, tp.ResNet(block=block)).name for point in POINTS) == VERDICTS[block]
+
+
+@pytest.mark.parametrize("block", [amplified, damped], ids=lambda block: block.__name__)
+def test_training_shows_what_the_verdict_says(block: Callable[[Branch], sp.Expr]) -> None:
+    for point in POINTS[:2]:
+        assert_verdict_agrees(tp.ResNet(block=block), point, True, deepest=256)
+
+
+def test_what_decays_is_stable_and_neither_nontrivial_nor_faithful() -> None:
+    verdict = tp.classify(H, H, tp.ResNet(block=damped))
+    assert (verdict.stable_at_init, verdict.stable_in_training) == (True, True)
+    assert (verdict.nontrivial, verdict.faithful_at_init, verdict.faithful_in_training) == (False, False, False)
+    assert verdict.exponents["x at initialisation"] == -sp.oo
+
+
+def test_a_name_for_an_activation_is_no_difference() -> None:
+    def short(b: Branch) -> sp.Expr:
+        h = named(b)
+        return b.phi(h) - Moment(b.phi(h))
+
+    def mixed(b: Branch) -> sp.Expr:
+        h = named(b)
+        z = b.let("z", b.phi(h))
+        return b.phi(h) - Moment(z)
+
+    wanted = tp.classify(H, H, tp.ResNet("relu"))
+    for block in (short, mixed):
+        found = tp.classify(H, H, tp.ResNet("relu", block=block))
+        assert (found.name, found.exponents) == (wanted.name, wanted.exponents)
+
+
+@pytest.mark.parametrize("recipe, names", [
+    (Recipe(sublayers=2), ("Depth-muP", "ODE limit")), (Recipe(lag="mean"), ("Depth-muP", "ODE limit")),
+    (Recipe(stream="fast"), ("Depth-muP", "ODE limit")), (Recipe(momentum=True), ("Depth-muP", "ODE limit"))], ids=str)
+def test_programs(recipe: Recipe, names: tuple[str, str]) -> None:
+    program = training_program(recipe)
+    assert tuple(tp.classify(*point, program).name for point in POINTS[:2]) == names
+
+
+@pytest.mark.parametrize("recipe, said", [
+    (Recipe(tied=True), "a matrix that all layers share"),
+    (Recipe(phi="tanh", decay=True), "sizes of nonlinear networks are counted without decay")], ids=str)
+def test_what_has_no_rule_is_named(recipe: Recipe, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        tp.classify(H, H, training_program(recipe))
