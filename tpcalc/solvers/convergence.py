@@ -12,10 +12,10 @@ import sympy as sp
 
 from .. import _checks
 from ..errors import Divergence, MissingExtra
+from ..methods.train import train
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
 from .run import Run
-from .train import train
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import sympy as sp
 from .. import _checks
 from .._files import code_digest
 from ..errors import Divergence, MissingExtra
+from ..methods.train import train
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
 from ..programs.losses import require, values
@@ -25,7 +26,6 @@ from .convergence import Slope, fit_order
 from .jobs import Finished, Progress, run_jobs
 from .limit_cell import limit_cell
 from .optimum import Optimum, grid_optimum
-from .train import train
 
 Point = tuple[int, int, int]
 
@@ -178,7 +178,7 @@ def transfer(net: ResNet, task: Task, opt: SGD, scalings: Sequence[DepthScaling]
     for scale in scales:
         if not isinstance(scale, DepthScaling):
             raise ValueError(f"scalings: {scale!r} given; allowed are tp.DepthScaling")
-        scale._require_numbers()
+        scale.require_numbers()
     if not isinstance(task, Task) or not isinstance(opt, SGD) or not isinstance(net, ResNet):
         raise ValueError(f"net, task, opt: {net!r}, {task!r}, {opt!r} given; allowed are tp.ResNet, tp.Task, tp.SGD")
     _checks.with_methods("executor", executor, ("submit",), "an executor as of concurrent.futures")
