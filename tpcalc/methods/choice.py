@@ -126,8 +126,8 @@ def _first(problem: Problem) -> Method:
     telling = [(name, reason) for name, reason in refusals if not isinstance(reason, Misplaced)]
     if not telling:
         raise ValueError(f"method: 'auto' given with depth {problem.layers or 'tp.oo'} and width "
-                         f"{problem.neurons or 'tp.oo'}, which no method takes; allowed are finite depth, or "
-                         "depth=tp.oo and width=tp.oo")
+                         f"{problem.neurons or 'tp.oo'}, which no method takes; allowed are any depth at "
+                         "width=tp.oo, and finite depth at finite width, by 'dense' and 'conditioned'")
     if len(telling) == 1:
         raise ValueError(telling[0][1])
     raise ValueError("method: 'auto' given, and all methods refuse; " + "; ".join(
