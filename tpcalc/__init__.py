@@ -19,9 +19,11 @@ from .errors import Divergence as Divergence, MissingExtra as MissingExtra
 from .interpreters import StepCheck as StepCheck, check_steps as check_steps
 from .ledger import Citation as Citation, cite as cite
 from .limits import DepthLimit as DepthLimit, LimitRegion as LimitRegion, depth_limit as depth_limit
+from . import methods as methods
 from .parametrizations import DepthScaling as DepthScaling
 from .programs import Adam as Adam, SGD as SGD, SignSGD as SignSGD, ResNet as ResNet, Task as Task, tasks as tasks
 from .programs.builders import program as program
+from .programs.problem import Problem as Problem
 from .programs.program import Program as Program
 from .solvers import CauchyDifferences as CauchyDifferences, cauchy_differences as cauchy_differences
 from .solvers import Convergence as Convergence, Run as Run, convergence as convergence, train as train

@@ -36,6 +36,20 @@ def test_train_as_json(line: str, arguments: dict, capsys: pytest.CaptureFixture
     assert np.array_equal(found["outputs"], run.outputs) and found["method"] == run.method
 
 
+@pytest.mark.parametrize("line, net, opt, settings", [
+    ("--phi tanh --block mlp --optimizer adam --depth 3 --width 8 --lr 0.1", tp.ResNet("tanh", "mlp"), tp.Adam(0.1),
+     {"depth": 3, "width": 8}),
+    ("--phi relu --norm rms --optimizer signsgd --depth 2 --samples 700 --seed 1 --lr 0.1",
+     tp.ResNet("relu", norm="rms"), tp.SignSGD(0.1), {"depth": 2, "samples": 700, "seed": 1}),
+    ("--phi erf", tp.ResNet("erf"), tp.SGD(1.0), {"depth": tp.oo})])
+def test_train_takes_every_network_and_optimizer(line: str, net: tp.ResNet, opt: tp.SGD, settings: dict,
+                                                 capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(printed(capsys, f"train --steps 2 --batch 2 --json {line}"))
+    run = tp.train(net, tp.tasks.digits(2, 2), opt, tp.DepthScaling(), **settings)
+    assert np.array_equal(found["outputs"], run.outputs) and found["method"] == run.method
+    assert found["setup"]["net"] == repr(net) and found["setup"]["optimizer"] == repr(opt)
+
+
 def test_train_saves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     printed(capsys, f"train --steps 2 --batch 1 --depth 4 --save {tmp_path / 'run.npz'}")
     with np.load(tmp_path / "run.npz") as saved:

@@ -35,9 +35,9 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, float]]:
     """(depth, learning rate) of every training that is really made."""
     made: list[tuple[Any, float]] = []
 
-    def counted(net: Any, task: Any, opt: Any, scale: Any, depth: Any) -> Any:
-        made.append((depth, opt.lr[0]))
-        return tp.train(net, task, opt, scale, depth)
+    def counted(problem: Any, method: Any) -> Any:
+        made.append((problem.depth, problem.opt.lr[0]))
+        return tp.train(problem, method=method)
 
     monkeypatch.setitem(module_of.__globals__, "train", counted)
     return made
@@ -197,7 +197,10 @@ def test_optimum_of_a_parabola_and_at_the_ends() -> None:
     (dict(learning_rates=[-1, 1]), "growing positive"), (dict(learning_rates=[np.nan]), "NaN"),
     (dict(depths=[]), "one depth or more"), (dict(depths=[4, 4]), "each depth once"), (dict(depths=[0]), "depths: 0"),
     (dict(scalings=[]), "one scaling or more"), (dict(scalings=[(0.5, 0.5)]), "tp.DepthScaling"),
-    (dict(net=tp.ResNet("relu")), "tp.transfer takes phi='linear'"), (dict(task=None), "tp.Task"),
+    (dict(net=tp.ResNet("relu", "pre")), "^block: pre given, and it does not close"),
+    (dict(task=None), "^task: None given; allowed is a tp.Task"),
+    (dict(net="linear"), "^net: 'linear' given"), (dict(opt=tp.Adam(0.1)), "method='collocation' takes a tp.SGD"),
+    (dict(method="dense"), "method: 'dense' given with width tp.oo"), (dict(width=8), "depth tp.oo and width 8"),
     (dict(probe_targets=np.ones((3, 1))), r"allowed is \(4, 1\)"), (dict(opt=tp.SGD([1, 2])), "2 learning rates"),
 ])
 def test_bad_input_is_named_before_any_work(options: dict[str, Any], message: str, trained: list[Any]) -> None:

@@ -12,7 +12,7 @@ from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
 from ..solvers.convergence import fit_order
 from ..solvers.run import Index
-from ..solvers.train import train
+from ..methods.train import train
 from .classify import classify
 
 DEPTHS = tuple(int(depth) for depth in 2 ** np.arange(8, 15, 2))

@@ -12,7 +12,7 @@ from ..errors import Divergence
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
 from ..solvers.convergence import Slope, fit_order
-from ..solvers.train import train
+from ..methods.train import train
 from .classify import classify
 
 

@@ -158,16 +158,30 @@ def checked(weights: Weights, shapes: Shapes, width: int) -> dict[str, np.ndarra
 
 
 @dataclass(frozen=True)
+class InitialWeights:
+    """What a dense run started from: called, it draws the weights again from the seed, or copies those given."""
+
+    shapes: Shapes = field(repr=False)
+    width: int
+    seed: int
+    given: Weights | None = field(default=None, repr=False)
+
+    def __call__(self) -> dict[str, np.ndarray]:
+        if self.given is None:
+            return drawn(self.shapes, self.width, self.seed)
+        return {name: np.array(values) for name, values in self.given.items()}
+
+
+@dataclass(frozen=True)
 class DenseRun(LoweredRun):
     """A dense run, with what it started from."""
 
-    _start: tuple[Shapes, int, Weights | None] = field(repr=False)
+    start: InitialWeights = field(repr=False)
 
     def initial_weights(self) -> dict[str, np.ndarray]:
         """{family: array}: initial vectors (indices..., width), N(0, 1), and matrices (indices..., width, width),
         N(0, 1/width), drawn again from the seed, or those that were given; ``weights`` of another run takes them."""
-        shapes, seed, weights = self._start
-        return drawn(shapes, self.width, seed) if weights is None else {k: np.array(w) for k, w in weights.items()}
+        return self.start()
 
 
 def run_dense(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, width: int = 1024,
@@ -202,4 +216,5 @@ def run_dense(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any
     run = DenseExecution(program, sizes, data, loss, n, seed, Arrays(namespace, dtype, device), keep, weights)
     run.run(progress)
     found = run.result()
-    return DenseRun(found.program, found.width, found.values, found.families, (run.shapes, seed, run.weights))
+    return DenseRun(found.program, found.width, found.values, found.families,
+                    InitialWeights(run.shapes, n, seed, run.weights))

@@ -18,7 +18,7 @@ from ..programs.indices import i
 from ..programs.language import Family, Moment, Scal, Vec
 from ..programs.program import Assign, Loop, Program, Statement
 from ..programs.updates import Optimizer
-from .dense import DenseRun, run_dense
+from .dense import DenseRun, Weights, run_dense
 from .execution import ProgramDivergence
 from .lowered import LoweredRun
 from .vectors import ProgramRun
@@ -141,10 +141,11 @@ def read_dense(task: Task, optimizer: SGD, scale: DepthScaling, depth: int, widt
     return dense_record(training, trained(training, width, seed, nodes is not None, progress), nodes)
 
 
-def trained(training: Training, width: int, seed: int, keep: bool, progress: Progress | None = None) -> DenseRun:
-    """A dense run of a training; keep: its vectors x and dx."""
+def trained(training: Training, width: int, seed: int, keep: bool, progress: Progress | None = None,
+            weights: Weights | None = None) -> DenseRun:
+    """A dense run of a training, from weights that are drawn or given; keep: its vectors x and dx."""
     return placed(lambda: run_dense(training.program(), training.sizes(), training.data(), width, seed,
-                                    training.task.loss, keep=("x", "dx") if keep else (), progress=progress))
+                                    training.task.loss, weights, ("x", "dx") if keep else (), progress=progress))
 
 
 def dense_record(training: Training, run: LoweredRun | ProgramRun, nodes: np.ndarray | None) -> Dense:

@@ -60,7 +60,7 @@ class DepthScaling:
     def is_numeric(self) -> bool:
         return bool(self.alpha.is_number and self.gamma.is_number)
 
-    def _require_numbers(self) -> None:
+    def require_numbers(self) -> None:
         if not self.is_numeric:
             raise ValueError(f"alpha = {self.alpha}, gamma = {self.gamma} given; numbers are needed to evaluate")
 
@@ -83,7 +83,7 @@ class DepthScaling:
 
     def _power(self, name: str, depth: int) -> float:
         """(L / base_depth)^-(alpha or gamma), which must be a float with all its digits."""
-        self._require_numbers()
+        self.require_numbers()
         power = -float(getattr(self, name)) * math.log(depth / float(self.base_depth))
         if not abs(power) < -math.log(sys.float_info.min):
             raise ValueError(f"{name}: {short(getattr(self, name))} given at depth {depth}; (L / base_depth)^-{name} "

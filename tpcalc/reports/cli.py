@@ -91,9 +91,17 @@ def _train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--depth", type=size, metavar="L", help="a whole number, or oo (which it is if not given)")
     parser.add_argument("--width", type=size, metavar="N", help="a whole number, or oo (which it is if not given)")
     parser.add_argument("--method", default="auto",
-                        help="auto, coefficients, reflection (finite depth), collocation (depth oo) or dense (finite "
-                             "width)")
-    parser.add_argument("--seed", type=nonnegative, metavar="N", help="seed of a real network; 0 where not given")
+                        help="auto, coefficients, reflection (finite depth), collocation (depth oo), particles (finite "
+                             "depth, width oo), conditioned or dense (finite depth and width)")
+    parser.add_argument("--phi", default="linear", metavar="NAME", help="the activation: linear, relu, abs, tanh, erf "
+                                                                        "or gelu")
+    parser.add_argument("--block", default="post", metavar="NAME",
+                        help="what a branch computes: post, phi(W x); pre, W phi(x); mlp, W2 phi(W1 x); glu, "
+                             "W3 (phi(W1 x) * W2 x)")
+    parser.add_argument("--norm", metavar="NAME", help="rms: the block's input is divided by its root mean square")
+    parser.add_argument("--optimizer", default="sgd", metavar="NAME", help="sgd, signsgd or adam")
+    parser.add_argument("--samples", type=positive, metavar="N", help="particles in a batch")
+    parser.add_argument("--seed", type=nonnegative, metavar="N", help="seed of what is drawn; 0 where not given")
     parser.add_argument("--save", metavar="FILE", help="write outputs and losses into a .npz file")
     parser.add_argument("--json", action="store_true", help="print JSON, with all outputs")
 

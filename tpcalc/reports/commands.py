@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from .. import SGD, DepthScaling, Divergence, ResNet, phase_diagram, train as train_network
+from .. import SGD, Adam, DepthScaling, Divergence, ResNet, SignSGD, _checks, phase_diagram, train as train_network
 from .failures import NoResult
 from .options import ReportOptions, Setup
 from .progress import bar
 from .stages import DEEP, SHALLOW, SYMBOLS, accuracy, derive as derive_equations, judge
 from .store import plain
+
+OPTIMIZERS: dict[str, Any] = {"sgd": SGD, "signsgd": SignSGD, "adam": Adam}
 
 
 def report(args: argparse.Namespace) -> int:
@@ -55,16 +57,18 @@ def train(args: argparse.Namespace) -> int:
     """Print the losses of one training."""
     setup = _setup(args)
     depth, width = (sp.oo if value is None else value for value in (args.depth, args.width))
+    net = ResNet(args.phi, args.block, args.norm)
+    opt = OPTIMIZERS[_checks.choice("optimizer", args.optimizer, OPTIMIZERS)](setup.opt.lr)
     with bar("training", setup.task.steps) as progress:
-        run = train_network(setup.net, setup.task, setup.opt, setup.scale, depth=depth, width=width, method=args.method,
-                            seed=args.seed, progress=progress)
+        run = train_network(net, setup.task, opt, setup.scale, depth=depth, width=width, method=args.method,
+                            seed=args.seed, samples=args.samples, progress=progress)
     if args.save:
         np.savez(args.save, outputs=run.outputs, losses=run.losses, targets=setup.task.targets)
     shares = accuracy(setup.task, run.outputs)
     if args.json:
-        _print_json({"setup": setup.numbers, "depth": run.depth, "width": run.width, "method": run.method,
-                     "error_estimate": run.error_estimate, "notes": run.notes, "losses": run.losses,
-                     "accuracies": shares, "outputs": run.outputs})
+        _print_json({"setup": {**setup.numbers, "net": repr(net), "optimizer": repr(opt)},
+                     "depth": run.depth, "width": run.width, "method": run.method, "error_estimate": run.error_estimate,
+                     "notes": run.notes, "losses": run.losses, "accuracies": shares, "outputs": run.outputs})
         return 0
     print(f"alpha = {setup.alpha}, gamma = {setup.gamma}, learning rate {', '.join(f'{r:g}' for r in setup.lr)}")
     print(f"method {run.method}, depth {depth}, width {width}; outputs are off by about {run.error_estimate:.1e}")

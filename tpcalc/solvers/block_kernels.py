@@ -26,11 +26,15 @@ class DerivedBlock:
     is_linear = False
 
     def __init__(self, net: ResNet) -> None:
-        kernels = derive_block_kernels(net)
+        self.net, kernels = net, derive_block_kernels(net)
         self.has_diagonal = any(expression != 0 for expression in kernels.diagonal)
         self._forward = compiled(kernels.forward)
         self._backward = compiled(kernels.backward)
         self._diagonal = compiled(kernels.diagonal)
+
+    def __reduce__(self) -> tuple[Callable[[ResNet], BlockKernels], tuple[ResNet]]:
+        """Pickled as the network: compiled functions are compiled again."""
+        return kernels_of, (self.net,)
 
     def forward(self, pairs: Pairs) -> Three:
         return _evaluated(self._forward, pairs)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Executor
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any, Callable, Sequence
 
 import numpy as np
@@ -12,10 +11,14 @@ import sympy as sp
 
 from .. import _checks
 from ..errors import Divergence, MissingExtra
+from ..methods.choice import chosen
+from ..methods.method import Method, reason_of
+from ..methods.train import train
 from ..parametrizations import DepthScaling
-from ..programs import SGD, ResNet, Task
+from ..programs import ResNet, Task
+from ..programs.problem import Problem
+from ..programs.updates import Optimizer
 from .run import Run
-from .train import train
 
 
 @dataclass(frozen=True)
@@ -103,9 +106,14 @@ class Convergence:
         return ax
 
 
-def convergence(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depths: Sequence[int],
-                executor: Executor | None = None, progress: Callable[[int, int], None] | None = None) -> Convergence:
+def convergence(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, depths: Sequence[int],
+                executor: Executor | None = None, progress: Callable[[int, int], None] | None = None,
+                method: str | Method = "auto", width: Any = sp.oo) -> Convergence:
     """Train at every depth and, independently, at infinite depth; measure Cauchy differences and orders.
+
+    Every network and optimizer. method, width: as in ``tp.train``, for the finite depths; the limit is found by
+    "auto", and where all methods refuse depth=tp.oo ``reason`` says so. What is sampled has errors of the size of
+    ``run.error_estimate`` in all differences, with the same seed at every depth.
 
     depths: at least two, growing; doubling depths (2^k) make the changes a Cauchy sequence with a clean
     order. executor: any ``concurrent.futures`` executor; the depths are independent. progress: called
@@ -118,15 +126,18 @@ def convergence(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depths: 
     sizes = [_checks.positive_integer("depths", depth) for depth in depths]
     if len(sizes) < 2 or any(b <= a for a, b in zip(sizes, sizes[1:])):  # type: ignore[operator]
         raise ValueError(f"depths: {list(depths)} given; allowed are two or more growing depths")
-    reason, limit = "", None
+    problems = [Problem(net, task, opt, scale, size, width) for size in sizes]
+    jobs = [(problem, chosen(problem, method, {})) for problem in problems]
+    deep = replace(problems[0], depth=sp.oo)
+    reason, limit = reason_of(lambda: chosen(deep, "auto", {})) or "", None
     try:
-        limit = train(net, task, opt, scale, sp.oo)
+        limit = None if reason else train(deep)
     except Divergence as divergence:
         if divergence.step is not None:
             raise
         reason = str(divergence)
     outputs = []
-    for f in (executor.map if executor is not None else map)(partial(_outputs, net, task, opt, scale), sizes):
+    for f in (executor.map if executor is not None else map)(_outputs, jobs):
         outputs.append(f)
         if progress is not None:
             progress(len(outputs), len(sizes))
@@ -139,5 +150,6 @@ def convergence(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depths: 
                        None if distance is None else fit_order(lengths[deeper:], distance[deeper:]))
 
 
-def _outputs(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth: int) -> np.ndarray:
-    return train(net, task, opt, scale, depth).outputs
+def _outputs(job: tuple[Problem, Method]) -> np.ndarray:
+    problem, method = job
+    return train(problem, method=method).outputs

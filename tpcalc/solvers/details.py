@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
-from typing import Callable
+from typing import Any, Callable
 
 import numpy as np
 
@@ -86,6 +86,10 @@ class MediumDetails:
 
     def covariance(self, forward: bool, layer_times: np.ndarray) -> np.ndarray:
         return covariances.at_times(self.medium, forward, layer_times)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields alone: what is found from them is found again."""
+        return {known.name: getattr(self, known.name) for known in fields(self)}
 
     @cached_property
     def _pairs(self) -> two_point.TwoPoint:

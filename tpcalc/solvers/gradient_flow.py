@@ -10,10 +10,10 @@ import numpy as np
 
 from .. import _checks
 from ..errors import Divergence
+from ..methods.train import train
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
 from .limit_cell import limit_cell
-from .train import train
 
 FEWEST = 4  # steps of a descent from one point to the next
 

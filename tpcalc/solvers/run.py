@@ -4,26 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Callable, NamedTuple, Protocol
+from typing import Any, Callable, Protocol
 
 import numpy as np
 
 from .. import _checks
-from ..parametrizations import DepthScaling
-from ..programs import SGD, ResNet, Task
+from ..programs import SGD, Task
+from ..programs.problem import Problem
 from .fluctuations import AtWidth, Fluctuations, at_width
 from .limit_cell import limit_cell
 
 Index = int | tuple[int, int]
 ROUNDING = 1e-12  # what p + eps may exceed 1 by, where both are rounded decimals
-
-
-class Trained(NamedTuple):
-    """What was trained, how it was scaled and by which optimizer."""
-
-    net: ResNet
-    optimizer: SGD
-    scale: DepthScaling
 
 
 class Details(Protocol):
@@ -62,7 +54,9 @@ class Run:
         Student's distribution of the means of batches (a bias of order 1/samples is not in it).
     notes: what should be known about this result, in words.
     linear: whether blocks are linear ones of one matrix.
-    trained: network, optimizer and scaling, of the exact readings.
+    problem: what was trained, a ``tp.Problem``.
+    exact: whether the method is exact, but for round-off or discretisation: nothing is drawn.
+    details: a picklable value; called, it gives what is known at every node, by training once more unless it was kept.
     """
 
     task: Task
@@ -76,14 +70,16 @@ class Run:
     notes: tuple[str, ...] = ()
     linear: bool = field(default=True, repr=False, kw_only=True)
     details: Callable[[], Details] = field(repr=False, kw_only=True)
-    trained: Trained | None = field(default=None, repr=False, kw_only=True)
+    problem: Problem = field(repr=False, kw_only=True)
+    exact: bool = field(default=False, repr=False, kw_only=True)
+    start: Callable[[], dict[str, np.ndarray]] | None = field(default=None, repr=False, kw_only=True)
 
     @cached_property
     def losses(self) -> np.ndarray:
         return self.task.losses(self.outputs)
 
     @cached_property
-    def _solved(self) -> Details:
+    def solved(self) -> Details:
         return self.details()
 
     @cached_property
@@ -92,12 +88,12 @@ class Run:
 
         Not stored with the run: unless ``keep_nodes`` was given, asking for it trains once more.
         """
-        return self._solved.covariance(True, self.layer_times)
+        return self.solved.covariance(True, self.layer_times)
 
     @cached_property
     def backward_covariance(self) -> np.ndarray:
         """<delta_a^l | delta_b^l> at ``layer_times``, normalised gradients; as ``forward_covariance``."""
-        return self._solved.covariance(False, self.layer_times)
+        return self.solved.covariance(False, self.layer_times)
 
     def gamma(self, t: Index, s: Index, a: int, b: int, p: float, q: float) -> float:
         """Gamma_{t,s,a,b}(p, q) of paper B, Lemma D.1, for scalar outputs.
@@ -109,13 +105,13 @@ class Run:
         """
         self._scalar_and_exact("gamma")
         row_s = -1 if s == -1 else self._row("s", s)
-        return self._solved.gamma(self._row("t", t), row_s, _bit("a", a), _bit("b", b), _unit("p", p), _unit("q", q))
+        return self.solved.gamma(self._row("t", t), row_s, _bit("a", a), _bit("b", b), _unit("p", p), _unit("q", q))
 
     def c(self, t: Index, s: Index, a: int, p: float) -> float:
         """C_{t,s,a}(p) of paper B, Lemma D.1: the covariance of the base kets of layer ceil(L p)."""
         self._scalar_and_exact("c")
         rows = [-1 if i == -1 else self._row(name, i) for name, i in (("t", t), ("s", s))]
-        return self._solved.c(rows[0], rows[1], _bit("a", a), _unit("p", p))
+        return self.solved.c(rows[0], rows[1], _bit("a", a), _unit("p", p))
 
     def cross_covariance(self, t: Index, s: Index, a: int, b: int, p: float, q: float) -> float:
         """<z_t^p | z_s^q> across layers, z = x for a (or b) 0 and delta for 1: <x|x>, <x|delta>, <delta|delta>.
@@ -128,7 +124,7 @@ class Run:
         Raises ``ValueError`` outside of these, and for layers of a real network that were not kept.
         """
         rows = self._row("t", t), self._row("s", s)
-        return self._solved.cross_covariance(*rows, _bit("a", a), _bit("b", b), _unit("p", p), _unit("q", q))
+        return self.solved.cross_covariance(*rows, _bit("a", a), _bit("b", b), _unit("p", p), _unit("q", q))
 
     def feature_difference(self, t: Index, p: Any, eps: Any) -> Any:
         """d(eps) = sqrt <(x_t^(p + eps) - x_t^p)^2>, of paper B's Definition 5.6, with full relative accuracy.
@@ -153,10 +149,11 @@ class Run:
         For exact readings of linear networks; found when asked for. Raises ``ValueError`` for sampled readings, real
         networks and nonlinear blocks, and for losses other than the named ones. Source: [tpcalc/finite_width].
         """
-        if self.width is not None or self.trained is None:
+        if not self.exact:
             raise ValueError(f"fluctuations: a run by method={self.method!r} given; allowed are the exact methods at "
                              "width=tp.oo, 'reflection', 'coefficients' and 'collocation'")
-        net, optimizer, scale = self.trained
+        net, optimizer, scale = self.problem.net, self.problem.opt, self.problem.scale
+        assert isinstance(optimizer, SGD)
         if not net.is_plain:
             raise ValueError(f"fluctuations: {net!r} given; allowed are linear networks of one matrix a block")
         if self.depth is None:
@@ -184,13 +181,24 @@ class Run:
         assert outputs is not None
         return at_width(fluctuations, outputs, width, probes)
 
+    def initial_weights(self) -> dict[str, np.ndarray]:
+        """{family: array} of what a dense network started from: drawn again from its seed, or copies of those given.
+
+        ``U`` (and ``nV``), one array for each input (output) dimension, N(0, 1), shape (n,) or (d, n); matrices by
+        name, N(0, 1/n), shape (L, n, n). ``tp.methods.Dense(weights=...)`` takes them. Raises ``ValueError`` for
+        runs by other methods, which draw no such arrays.
+        """
+        if self.start is None:
+            raise ValueError(f"initial_weights: a run by method={self.method!r} given; allowed are runs by 'dense'")
+        return self.start()
+
     def _differences(self, row: int, a: int, p: Any, eps: Any) -> Any:
         starts, lengths = np.broadcast_arrays(_checks.finite_array("p", p), _checks.finite_array("eps", eps))
         bad = (starts < 0) | (lengths < 0) | (starts + lengths > 1 + ROUNDING)
         if np.any(bad):
             raise ValueError(f"p, eps: {starts[bad][0]!r}, {lengths[bad][0]!r} given; allowed are layer times with "
                              "0 <= p <= p + eps <= 1")
-        found = [self._solved.difference(row, a, float(x), float(y)) for x, y in zip(starts.ravel(), lengths.ravel())]
+        found = [self.solved.difference(row, a, float(x), float(y)) for x, y in zip(starts.ravel(), lengths.ravel())]
         return found[0] if starts.ndim == 0 else np.reshape(found, starts.shape)
 
     def _scalar_and_exact(self, name: str) -> None:

@@ -1,24 +1,15 @@
-"""Training by sampling: real networks, of any width without their matrices, and particles at infinite width.
-
-All run the Tensor Program of the network's training, so that they take every block and activation it can write.
-"""
+"""What particles answer, as means over batches, and how far they may be off."""
 
 from __future__ import annotations
 
-from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any, Callable
 
 import numpy as np
 from scipy.stats import t as student
 
-from ..interpreters.lowered_conditioned import conditioned
-from ..interpreters.lowered_particles import particles
-from ..interpreters.training import Training as Job, dense_record, placed, trained
-from .details import DenseDetails, nearest_nodes, or_all_layers
-from .run import Details, Run
+from ..interpreters.training import Training as Job  # noqa: F401  # where it was before
+from .details import DenseDetails
 
-Progress = Callable[[int, int], None]
 CONFIDENCE = 0.95  # of the error estimate of particles
 
 
@@ -44,48 +35,6 @@ class SampledDetails:
         return float(np.sqrt(np.mean([batch.difference(row, a, p, length) ** 2 for batch in self.batches])))
 
 
-def train_real(job: Job, method: str, width: int, seed: int, dtype: str, times: np.ndarray | None, keep: bool,
-               progress: Progress | None) -> Run:
-    """One real network, dense or conditioned; its error estimate is the scale of what distinguishes two seeds."""
-    def solve(keep: bool) -> Any:
-        if method == "dense":
-            return trained(job, width, seed, keep, progress)
-        return placed(lambda: conditioned(job.program(), job.sizes(), job.data(), width, seed, job.task.loss, dtype,
-                                          ("x", "dx") if keep else (), progress))
-
-    solution = solve(keep)
-    layer_times = or_all_layers(times, job.depth)
-    kept = solution if keep else None
-
-    def details() -> Details:
-        return _details(job, kept or solve(True), layer_times)
-
-    fluctuation = float(np.sqrt(np.max(solution.series("square")) / width))
-    return Run(job.task, *job.outputs(solution.series("f")), layer_times, method, job.depth, width,
-               fluctuation, linear=job.net.is_plain, details=details)
-
-
-def train_particles(job: Job, samples: int | None, batches: int, seed: int, times: np.ndarray | None,
-                    keep: bool, executor: Executor | None, progress: Progress | None) -> Run:
-    """The mean over batches of particles; its error estimate holds all outputs with ``CONFIDENCE``."""
-    def solve(keep: bool) -> Any:
-        return placed(lambda: particles(job.program(), job.sizes(), job.data(), samples, seed, batches,
-                                        job.task.loss, ("x", "dx") if keep else (), executor, progress))
-
-    solution = solve(keep)
-    layer_times = or_all_layers(times, job.depth)
-
-    def details() -> Details:
-        known = solution if keep else solve(True)
-        return SampledDetails(tuple(_details(job, run, layer_times) for run in known.batches))
-
-    error = joint_error(solution.error_series("f"), batches)
-    return Run(job.task, *job.outputs(solution.series("f")), layer_times, "particles", job.depth, None, error,
-               (f"mean of {batches} batches of {solution.samples} particles; the error holds all outputs with "
-                f"{CONFIDENCE:.0%} confidence",),
-               linear=job.net.is_plain, details=details)
-
-
 def joint_error(errors: np.ndarray, batches: int) -> float:
     """What all means are within, with ``CONFIDENCE``: the largest standard error times a quantile of Student's.
 
@@ -94,8 +43,3 @@ def joint_error(errors: np.ndarray, batches: int) -> float:
     """
     random = max(1, int(np.count_nonzero(errors)))
     return float(np.max(errors) * student.ppf(1 - (1 - CONFIDENCE) / (2 * random), batches - 1))
-
-
-def _details(job: Job, run: Any, layer_times: np.ndarray) -> DenseDetails:
-    nodes = nearest_nodes(layer_times, job.depth)
-    return DenseDetails(dense_record(job, run, nodes), nodes, job.depth)

@@ -57,10 +57,10 @@ def short_pieces(run: Run, t: Index, p: float) -> ShortPieces:
     row, at = run._row("t", t), _unit("p", p)
     if run.depth is not None:
         raise ValueError(f"run: one of depth {run.depth} given; allowed are runs with depth=tp.oo")
-    medium = run._solved.medium  # type: ignore[attr-defined]
+    medium = run.solved.medium  # type: ignore[attr-defined]
     assert isinstance(medium, CollocationMedium)
     A, P, Q, N0 = (medium.mesh.evaluate(v, at) for v in (medium.A, medium.P, medium.Q, medium.left.N))
-    C1 = run._solved.covariance(False, np.array([at]))[0]
+    C1 = run.solved.covariance(False, np.array([at]))[0]
     answer = Q @ inverse(P, Q)
     return ShortPieces(float(N0[row, row]), float(_slope(medium.mesh, medium.left.N[:, row, row], at)) / 2,
                        float((A @ C1 @ A.T)[row, row]), float(2 * (A @ answer @ N0)[row, row]))

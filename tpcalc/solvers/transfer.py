@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from concurrent.futures import Executor
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,15 +18,20 @@ import sympy as sp
 from .. import _checks
 from .._files import code_digest
 from ..errors import Divergence, MissingExtra
+from ..methods.choice import chosen
+from ..methods.collocation import Collocation
+from ..methods.method import Method
+from ..methods.train import train
 from ..parametrizations import DepthScaling
-from ..programs import SGD, ResNet, Task
+from ..programs import ResNet, Task
 from ..programs.losses import require, values
+from ..programs.problem import Problem
+from ..programs.updates import Optimizer
+from .block_limit import block_limit
 from .content import content
 from .convergence import Slope, fit_order
 from .jobs import Finished, Progress, run_jobs
-from .limit_cell import limit_cell
 from .optimum import Optimum, grid_optimum
-from .train import train
 
 Point = tuple[int, int, int]
 
@@ -140,10 +146,13 @@ class Transfer:
         return axes
 
 
-def transfer(net: ResNet, task: Task, opt: SGD, scalings: Sequence[DepthScaling] | DepthScaling, depths: Sequence[Any],
-             learning_rates: Any, executor: Executor | None = None, resume: Any = None,
-             progress: Progress | None = None, probe_targets: Any = None) -> Transfer:
+def transfer(net: ResNet, task: Task, opt: Optimizer, scalings: Sequence[DepthScaling] | DepthScaling,
+             depths: Sequence[Any], learning_rates: Any, executor: Executor | None = None, resume: Any = None,
+             progress: Progress | None = None, probe_targets: Any = None, method: str | Method = "auto",
+             width: Any = sp.oo) -> Transfer:
     """Train at every scaling, depth and learning rate; how far does the best learning rate move with depth?
+
+    Every network and optimizer, by every method that takes all of the trainings.
 
     Parameters
     ----------
@@ -164,12 +173,15 @@ def transfer(net: ResNet, task: Task, opt: SGD, scalings: Sequence[DepthScaling]
     probe_targets:
         (m, d_out): the loss is then that of the task's probes. Without, it is the loss of the last step's batch. Both
         are means, before the last step's update: of a network updated ``task.steps - 1`` times.
+    method, width:
+        as in ``tp.train``, for all trainings. Sampled methods take the same seed everywhere: losses have their errors
+        (``run.error_estimate`` of a single training), optima have errors of that size over the curvature.
 
     Returns
     -------
     Transfer
         a training that blows up is a point at infinity; a scaling without a limit has no losses at tp.oo, and
-        ``reasons`` says why.
+        ``reasons`` says why (of nonlinear networks where tp.oo is among the depths).
 
     Raises ``ValueError`` for input that is not allowed, before any work, and ``MemoryError`` where a training does
     not fit. Source: paper B, section 6, Figures 2, 11 and 12.
@@ -178,13 +190,8 @@ def transfer(net: ResNet, task: Task, opt: SGD, scalings: Sequence[DepthScaling]
     for scale in scales:
         if not isinstance(scale, DepthScaling):
             raise ValueError(f"scalings: {scale!r} given; allowed are tp.DepthScaling")
-        scale._require_numbers()
-    if not isinstance(task, Task) or not isinstance(opt, SGD) or not isinstance(net, ResNet):
-        raise ValueError(f"net, task, opt: {net!r}, {task!r}, {opt!r} given; allowed are tp.ResNet, tp.Task, tp.SGD")
     _checks.with_methods("executor", executor, ("submit",), "an executor as of concurrent.futures")
     _checks.with_methods("progress", progress, ("__call__",), "a function")
-    net.require_plain("tp.transfer")
-    base = opt.schedule(task.steps)
     sizes = [_checks.positive_integer("depths", depth, infinite=True) for depth in depths]
     rates = _checks.finite_array("learning_rates", learning_rates)
     if not scales or not sizes or len(set(sizes)) < len(sizes):
@@ -192,21 +199,23 @@ def transfer(net: ResNet, task: Task, opt: SGD, scalings: Sequence[DepthScaling]
                          "one depth or more, each depth once")
     if rates.ndim != 1 or not len(rates) or rates[0] <= 0 or np.any(np.diff(rates) <= 0):
         raise ValueError(f"learning_rates: {learning_rates!r} given; allowed are growing positive numbers")
-    targets = _probe_targets(task, probe_targets)
-    reasons = tuple(_reason(net, scale) if None in sizes else "" for scale in scales)
+    problems = [[Problem(net, task, opt, scale, sp.oo if size is None else size, width) for size in sizes]
+                for scale in scales]
+    base, targets = opt.schedule(task.steps), _probe_targets(task, probe_targets)
+    reasons = tuple(_reason(row[0]) if None in sizes or row[0].is_linear else "" for row in problems)
     finite = [size for size in sizes if size is not None]
     known = _Keys(net, task, targets, resume is not None)
     places, jobs = [], []
-    for i, scale in enumerate(scales):
-        for j, size in enumerate(sizes):
-            if size is None and reasons[i]:
-                continue
-            for k, rate in enumerate(rates):
-                job = scale, sp.oo if size is None else size, replace(opt, lr=tuple(base * rate))
-                places.append((i, j, k))
-                jobs.append((known.key(*job), float(size or max(finite, default=1)), job))
+    for i, j in np.ndindex(len(scales), len(sizes)):
+        if sizes[j] is None and reasons[i]:
+            continue
+        for k, rate in enumerate(rates):
+            problem = replace(problems[i][j], opt=replace(opt, lr=tuple(base * rate)))
+            job = problem, chosen(problem, method, {})
+            places.append((i, j, k))
+            jobs.append((known.key(*job), float(sizes[j] or max(finite, default=1)), job))
     finished = Finished(None if resume is None else Path(resume), _is_loss)
-    done = run_jobs(partial(last_loss, net, task, targets), jobs, finished, executor, progress)
+    done = run_jobs(partial(last_loss, targets), jobs, finished, executor, progress)
     losses = np.full((len(scales), len(sizes), len(rates)), np.nan)
     blow_ups = {}
     for place, (loss, message) in zip(places, done):
@@ -216,17 +225,16 @@ def transfer(net: ResNet, task: Task, opt: SGD, scalings: Sequence[DepthScaling]
     return Transfer(scales, tuple(sp.oo if size is None else size for size in sizes), rates, losses, reasons, blow_ups)
 
 
-def last_loss(net: ResNet, task: Task, probe_targets: np.ndarray | None, job: tuple[DepthScaling, Any, SGD]
-              ) -> tuple[float | None, str]:
+def last_loss(probe_targets: np.ndarray | None, job: tuple[Problem, Method]) -> tuple[float | None, str]:
     """(the loss at the last step, ""), or (None, what was said) where training diverges."""
-    scale, depth, opt = job
+    problem, method = job
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            run = train(net, task, opt, scale, depth)
+            run = train(problem, method=method)
             loss = run.losses[-1]
             if probe_targets is not None:
                 assert run.probe_outputs is not None
-                loss = np.mean(values(task.loss, run.probe_outputs[-1], probe_targets))
+                loss = np.mean(values(problem.task.loss, run.probe_outputs[-1], probe_targets))
     except Divergence as divergence:
         return None, str(divergence)
     return (float(loss), "") if np.isfinite(loss) else (None, "the loss of the last step is not finite")
@@ -252,10 +260,13 @@ def _probe_targets(task: Task, targets: Any) -> np.ndarray | None:
     return array
 
 
-def _reason(net: ResNet, scale: DepthScaling) -> str:
-    """Why there is no limit, or nothing."""
+def _reason(problem: Problem) -> str:
+    """Why there is no limit, or nothing; nothing too where the exact method refuses, and another may know."""
+    limit = replace(problem, depth=sp.oo)
+    if Collocation().refuses(limit) is not None:
+        return ""
     try:
-        limit_cell(scale, net)
+        block_limit(limit.net, limit.task, limit.opt, limit.scale)  # type: ignore[arg-type]  # a tp.SGD
     except Divergence as divergence:
         return str(divergence)
     return ""
@@ -269,13 +280,21 @@ class _Keys:
         for array in (task.inputs, task.targets, task.probes, probe_targets):
             digest.update(b"none" if array is None else repr(array.shape).encode() + array.tobytes())
         if stored:
-            try:
-                digest.update(content(task.loss).encode())
-            except ValueError as error:
-                raise ValueError(f"task: its loss {task.loss!r} cannot be told from others by its content ({error}), "
-                                 "nor can finished trainings; allowed with resume are objects of a module's class, "
-                                 "with numbers, text and arrays as attributes") from None
-        self._common = digest.hexdigest()
+            digest.update(_content("task", "its loss", task.loss).encode())
+            if callable(net.block):
+                digest.update(_content("net", "its block", net.block).encode())
+        self._common, self._stored = digest.hexdigest(), stored
 
-    def key(self, scale: DepthScaling, depth: Any, opt: SGD) -> str:
-        return hashlib.sha256(json.dumps([self._common, repr(scale), str(depth), repr(opt)]).encode()).hexdigest()
+    def key(self, problem: Problem, method: Method) -> str:
+        by = _content("method", "value", copy(method)) if self._stored else method.name  # a copy is as pickled
+        said = [self._common, repr(problem.scale), str(problem.depth), repr(problem.opt), str(problem.width), by]
+        return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+
+def _content(name: str, what: str, value: Any) -> str:
+    try:
+        return content(value)
+    except ValueError as error:
+        raise ValueError(f"{name}: {what} {_checks.short(value)} cannot be told from others by its content ({error}), "
+                         "nor can finished trainings; allowed with resume are functions of a module, and objects of a "
+                         "module's class with numbers, text and arrays as attributes") from None

@@ -1,0 +1,11 @@
+"""Methods of training, each a frozen value with its own options that says what it refuses, and ``train`` itself."""
+
+from .choice import Row as Row, Table as Table, table as table
+from .coefficients import Coefficients as Coefficients
+from .collocation import Collocation as Collocation
+from .conditioned import Conditioned as Conditioned
+from .dense import Dense as Dense
+from .method import Method as Method
+from .particles import Particles as Particles
+from .reflection import Reflection as Reflection
+from .solution import outputs_alone as outputs_alone

@@ -1,0 +1,134 @@
+"""Which method a problem is trained by: one asked for, by name or as a value, or the first that does not refuse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple, Sequence
+
+from .. import _checks
+from ..programs.problem import Problem
+from .coefficients import Coefficients
+from .collocation import Collocation
+from .conditioned import Conditioned
+from .dense import Dense
+from .method import Method, Misplaced, require
+from .particles import Particles
+from .reflection import Reflection
+
+ALIASES: dict[str, Any] = {kind.name: kind for kind in (Coefficients, Reflection, Collocation, Dense, Conditioned,
+                                                        Particles)}
+
+
+class Row(NamedTuple):
+    """A method's name and why the method refuses the problem, or None."""
+
+    name: str
+    refusal: str | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Every method and, for each that refuses a problem, why; ``str`` prints it. rows: in the order of "auto"."""
+
+    rows: tuple[Row, ...]
+
+    @property
+    def chosen(self) -> str | None:
+        """The first that does not refuse, which "auto" takes, or None."""
+        return next((row.name for row in self.rows if row.refusal is None), None)
+
+    def __str__(self) -> str:
+        width = max(len(row.name) for row in self.rows)
+        said = {row.name: f"refuses: {row.refusal}" if row.refusal is not None else
+                "takes it, the first to do so" if row.name == self.chosen else "takes it" for row in self.rows}
+        return "\n".join(f"{name:<{width}}  {text}" for name, text in said.items())
+
+
+def in_order(problem: Problem) -> tuple[Method, ...]:
+    """All methods of the package with their own defaults, those first that "auto" prefers.
+
+    Exact ones come before sampled ones and before the slow oracle. Real networks of linear blocks and tp.SGD are
+    cheapest with their matrices, all others by conditioning.
+    """
+    real = (Dense(), Conditioned()) if problem.is_linear else (Conditioned(), Dense())
+    return (Reflection(), Collocation(), *real, Particles(), Coefficients())
+
+
+def table(problem: Problem, methods: Sequence[Method] | None = None) -> Table:
+    """Ask every method whether it takes the problem; methods: those to ask, where it is not those of the package.
+
+    Where there is no limit, collocation takes the problem and answers by ``Divergence``: that is no refusal. Raises
+    ``ValueError`` for what is no tp.Problem and for objects that are no methods.
+
+    >>> import tpcalc as tp
+    >>> task = tp.Task([1, 0.5], [1, -1])
+    >>> table = tp.methods.table(tp.Problem(tp.ResNet(), task, tp.SGD(0.5), tp.DepthScaling(), depth=64))
+    >>> table.chosen, [row.name for row in table.rows if row.refusal is None]
+    ('reflection', ['reflection', 'particles', 'coefficients'])
+    """
+    if not isinstance(problem, Problem):
+        raise ValueError(f"problem: {_checks.short(problem)} given; allowed is a tp.Problem")
+    asked = in_order(problem) if methods is None else tuple(methods)
+    if not asked or not all(map(is_method, asked)):
+        raise ValueError(f"methods: {_checks.short(methods)} given; allowed are methods such as "
+                         "tp.methods.Reflection(), one or more")
+    return Table(tuple(Row(method.name, method.refuses(problem)) for method in asked))
+
+
+def is_method(value: Any) -> bool:
+    """Does a value, which is no class, have what ``Method`` asks for?"""
+    return (not isinstance(value, type) and isinstance(getattr(value, "name", None), str)
+            and all(callable(getattr(value, name, None)) for name in ("refuses", "solve")))
+
+
+def chosen(problem: Problem, method: Any, options: dict[str, Any]) -> Method:
+    """The method that is asked for, with its options; options: by name, None where one is not given.
+
+    Raises ``ValueError`` with the reason where the method refuses, for options that it does not have, and beside a
+    method that is a value, which has its own.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    if is_method(method):
+        if given:
+            name, value = next(iter(given.items()))
+            raise ValueError(f"{name}: {_checks.short(value)} given with method={_checks.short(method)}; options "
+                             "belong to the method, allowed is nothing beside it")
+        require(method, problem)
+        found: Method = method
+        return found
+    asked = _checks.choice("method", method, ("auto", *ALIASES))
+    if asked == "auto":
+        kind: Any = type(_first(problem))
+    else:
+        kind = ALIASES[asked]
+        require(kind(), problem)
+    for name, value in given.items():
+        if name not in _options(kind):
+            readers = ", ".join(repr(alias) for alias, other in ALIASES.items() if name in _options(other))
+            raise ValueError(f"{name}: {_checks.short(value)} given; method={kind.name!r} does not read it, allowed is "
+                             f"nothing, or a method that does: {readers}")
+    found = kind(**given)
+    return found
+
+
+def _options(kind: Any) -> set[str]:
+    return {option.name for option in fields(kind)}
+
+
+def _first(problem: Problem) -> Method:
+    """The first method that does not refuse; where all do, the reasons of those for this depth and width."""
+    refusals = []
+    for method in in_order(problem):
+        reason = method.refuses(problem)
+        if reason is None:
+            return method
+        refusals.append((method.name, reason))
+    telling = [(name, reason) for name, reason in refusals if not isinstance(reason, Misplaced)]
+    if not telling:
+        raise ValueError(f"method: 'auto' given with depth {problem.layers or 'tp.oo'} and width "
+                         f"{problem.neurons or 'tp.oo'}, which no method takes; allowed are any depth at "
+                         "width=tp.oo, and finite depth at finite width, by 'dense' and 'conditioned'")
+    if len(telling) == 1:
+        raise ValueError(telling[0][1])
+    raise ValueError("method: 'auto' given, and all methods refuse; " + "; ".join(
+        f"{name!r}: {reason}" for name, reason in telling))

@@ -1,0 +1,78 @@
+"""Infinite depth: the equations in layer time, solved on elements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..errors import Divergence
+from ..programs import SGD
+from ..programs.problem import Problem
+from ..solvers.block_limit import block_limit
+from ..solvers.blocks import LinearBlock
+from ..solvers.collocation import solve_limit
+from ..solvers.run import Details, Run
+from ..solvers.training import fewer_rows
+from .method import Progress, each_step, misplaced, not_sums_of_outer_products, reason_of, require, wanted_times
+from .solution import Solution, medium_details
+
+TOLERANCE = 1e-12        # of outputs
+BLOCK_TOLERANCE = 1e-9   # a kink is singular where inputs are collinear: digits cost elements there
+ONLY_ENDS = ("the blocks' updates of size L^-gamma add up to nothing: read-in and read-out learn, between blocks that "
+             "stay at initialisation")
+
+
+@dataclass(frozen=True)
+class Collocation:
+    """Infinite width and depth, without sampling: linear blocks, and every block that closes on kernels.
+
+    Where there is no limit the problem is taken, and ``solve`` says so by ``Divergence``: that is an answer.
+    """
+
+    name: ClassVar[str] = "collocation"
+
+    def refuses(self, problem: Problem) -> str | None:
+        """Finite depth or width, optimizers other than tp.SGD, and blocks that do not close on kernels."""
+        reason = misplaced(self.name, problem, infinite_depth=True) or not_sums_of_outer_products(self.name, problem)
+        if reason is not None:
+            return reason
+        try:
+            return reason_of(lambda: _limit(problem))
+        except (Divergence, MemoryError):  # solve raises them
+            return None
+
+    def solve(self, problem: Problem, keep_nodes: Any = None, progress: Progress | None = None) -> Run:
+        """Train; the error estimate is that of the discretisation. Raises ``Divergence`` where there is no limit."""
+        require(self, problem)
+        times = wanted_times(keep_nodes, problem)
+        cell, block = _limit(problem)
+        linear, task = isinstance(block, LinearBlock), problem.task
+        # rows for every output stand for batches through linearity
+        trace, medium, error = _train(problem, fewer_rows(task) if keep_nodes is None and linear else "plain", progress)
+        times = medium.layer_times if times is None else times
+        kept = None if keep_nodes is None else medium_details(problem, trace.outputs, medium, linear)
+        notes = (ONLY_ENDS,) if problem.net.train_ends and cell.drift == 0 else cell.notes
+        return Run(task, trace.outputs, trace.probe_outputs, times, self.name, None, None, float(error), notes,
+                   linear=linear, exact=True, details=Solution(self, problem, trace.outputs, times, kept),
+                   problem=problem)
+
+    def details(self, problem: Problem, outputs: np.ndarray, layer_times: np.ndarray) -> Details:
+        """The medium of all nodes, by training once more."""
+        linear = isinstance(_limit(problem)[1], LinearBlock)
+        return medium_details(problem, outputs, _train(problem, "plain", None)[1], linear)
+
+
+def _limit(problem: Problem) -> Any:
+    assert isinstance(problem.opt, SGD)
+    return block_limit(problem.net, problem.task, problem.opt, problem.scale)
+
+
+def _train(problem: Problem, samples: str, progress: Progress | None) -> Any:
+    """(trace, medium, error); samples: how rows stand for inputs."""
+    cell, block = _limit(problem)
+    tolerance = TOLERANCE if isinstance(block, LinearBlock) else BLOCK_TOLERANCE
+    assert isinstance(problem.opt, SGD)
+    return solve_limit(problem.task, problem.opt, cell.noise, cell.drift, samples, tolerance,
+                       each_step(progress, problem), block, problem.net.train_ends)

@@ -1,0 +1,102 @@
+"""What a method of training is, and what methods share: where they apply, and what they refuse."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Protocol
+
+import numpy as np
+
+from .. import _checks
+from ..programs import SGD
+from ..programs.problem import Problem
+from ..solvers.details import nearest_nodes
+from ..solvers.run import Run
+
+Progress = Callable[[int, int], None]
+
+
+class Method(Protocol):
+    """A way to train a problem: a frozen value with its own options.
+
+    name: what ``run.method`` says. A method that is written elsewhere needs these three and nothing more; it goes to
+    ``tp.train(problem, method=...)`` and ``tp.methods.table(problem, methods=...)`` as it is.
+    """
+
+    @property
+    def name(self) -> str:
+        """What the method is called."""
+
+    def refuses(self, problem: Problem) -> str | None:
+        """A sentence that says why this method does not take the problem, or None where the method takes it."""
+
+    def solve(self, problem: Problem, keep_nodes: Any = None, progress: Progress | None = None) -> Run:
+        """Train; raises ``ValueError`` with the reason where the method refuses the problem."""
+
+
+class Misplaced(str):
+    """A refusal by depth and width alone, whatever the network."""
+
+
+def misplaced(name: str, problem: Problem, *, real: bool = False, infinite_depth: bool = False) -> Misplaced | None:
+    """Why a method is not for the problem's depth and width, or None.
+
+    real: whether the method takes finite widths, and no other; infinite_depth: likewise.
+    """
+    if real != (problem.neurons is not None):
+        return Misplaced(f"method: {name!r} given with width {problem.neurons or 'tp.oo'}; allowed are 'dense' and "
+                         "'conditioned' at finite width, the others at width=tp.oo")
+    if infinite_depth != (problem.layers is None):
+        return Misplaced(f"method: {name!r} given with depth {problem.layers or 'tp.oo'}; allowed is 'collocation' at "
+                         "depth=tp.oo, the others at finite depth")
+    return None
+
+
+def not_sums_of_outer_products(name: str, problem: Problem) -> str | None:
+    """Why a method that knows updates as sums of outer products does not take the optimizer, or None."""
+    if isinstance(problem.opt, SGD):
+        return None
+    return (f"opt: {problem.opt!r} given; method={name!r} takes a tp.SGD, whose updates are sums of outer products; "
+            "allowed for functions of their entries (tp.SignSGD, tp.Adam) are, at finite depth, 'particles', and "
+            "'conditioned' and 'dense' at finite width")
+
+
+def not_linear(name: str, problem: Problem) -> str | None:
+    """Why a method of the linear network with one matrix a block, at finite depth and infinite width, refuses."""
+    return (misplaced(name, problem) or not_sums_of_outer_products(name, problem)
+            or reason_of(lambda: problem.net.require_plain(f"method={name!r}", trained_ends=True)))
+
+
+def reason_of(check: Callable[[], Any]) -> str | None:
+    """What a check says that raises ``ValueError``, or None."""
+    try:
+        check()
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def require(method: Method, problem: Problem) -> None:
+    """Raise ``ValueError`` with the method's reason where it refuses the problem."""
+    reason = method.refuses(problem)
+    if reason is not None:
+        raise ValueError(reason)
+
+
+def wanted_times(keep_nodes: Any, problem: Problem) -> np.ndarray | None:
+    """The layer times of ``keep_nodes``, those of the nearest nodes at finite depth; None stands for all nodes.
+
+    Raises ``ValueError`` for what is neither None, "all" nor layer times in [0, 1].
+    """
+    if keep_nodes is None or (isinstance(keep_nodes, str) and keep_nodes == "all"):
+        return None
+    if isinstance(keep_nodes, (bool, np.bool_, str)):
+        raise ValueError(f"keep_nodes: {keep_nodes!r} given; allowed are None, 'all' or layer times in [0, 1]")
+    times = np.atleast_1d(_checks.finite_array("keep_nodes", keep_nodes))
+    if times.ndim != 1 or not len(times) or times.min() < 0 or times.max() > 1:
+        raise ValueError(f"keep_nodes: {keep_nodes!r} given; allowed are None, 'all' or layer times in [0, 1]")
+    return times if problem.layers is None else nearest_nodes(times, problem.layers) / problem.layers
+
+
+def each_step(progress: Progress | None, problem: Problem) -> Callable[[int], None]:
+    """Tell (steps done, steps) after step t."""
+    return (lambda t: None) if progress is None else (lambda t: progress(t + 1, problem.task.steps))

@@ -1,0 +1,63 @@
+"""Finite depth, exactly: rows go through the layers as what they reflect."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .. import _checks
+from ..programs import SGD
+from ..programs.problem import Problem
+from ..solvers.details import or_all_layers
+from ..solvers.reflection import PackedReflectionMedium, ReflectionMedium
+from ..solvers.run import Details, Run
+from ..solvers.training import Trace, ends_memory, fewer_rows, rows_per_step, train_rows, update_kernel
+from .method import Progress, each_step, not_linear, require, wanted_times
+from .solution import Solution, medium_details
+
+
+@dataclass(frozen=True)
+class Reflection:
+    """Linear networks at finite depth and infinite width, exactly: time and memory are linear in the depth."""
+
+    name: ClassVar[str] = "reflection"
+
+    def refuses(self, problem: Problem) -> str | None:
+        """Anything but linear blocks of one matrix, trained by tp.SGD, at finite depth and infinite width."""
+        return not_linear(self.name, problem)
+
+    def solve(self, problem: Problem, keep_nodes: Any = None, progress: Progress | None = None) -> Run:
+        """Train; the error estimate is round-off. Raises ``MemoryError`` before the work."""
+        require(self, problem)
+        depth = problem.layers
+        assert depth is not None
+        times = or_all_layers(wanted_times(keep_nodes, problem), depth)
+        trace, medium = _train(problem, fewer_rows(problem.task) if keep_nodes is None else "plain", progress)
+        round_off = max(trace.mismatch, np.finfo(float).eps * float(np.max(np.abs(trace.outputs))))
+        kept = None if keep_nodes is None else medium_details(problem, trace.outputs, medium)
+        return Run(problem.task, trace.outputs, trace.probe_outputs, times, self.name, depth, None, round_off,
+                   exact=True, details=Solution(self, problem, trace.outputs, times, kept), problem=problem)
+
+    def details(self, problem: Problem, outputs: np.ndarray, layer_times: np.ndarray) -> Details:
+        """The medium of all nodes, by training once more."""
+        return medium_details(problem, outputs, _train(problem, "plain", None)[1])
+
+
+def _train(problem: Problem, samples: str, progress: Progress | None) -> tuple[Trace, Any]:
+    """What came out, and the medium with what it learned; samples: how rows stand for inputs."""
+    task, opt, depth = problem.task, problem.opt, problem.layers
+    assert depth is not None and isinstance(opt, SGD)
+    b = rows_per_step(task, samples)
+    stacks = 5.0 if b == 1 else 10.0  # ten of triangles, or of matrices
+    _checks.memory(stacks * 8 * (depth + 1) * (b * task.steps) ** 2, f"method='reflection' at depth {depth}",
+                   "fewer steps, a smaller batch or a smaller depth fit")
+    rho, w = opt.memory(task.steps)
+    between = np.repeat(rho, b), update_kernel(w, task, samples)
+    physics = problem.scale.multiplier(depth), problem.scale.update_factor(depth), *between
+    medium = PackedReflectionMedium(depth, *physics) if b == 1 else ReflectionMedium(depth, b, *physics)
+    ends = ends_memory(problem.net.train_ends, *between)
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is a Divergence
+        trace = train_rows(task, medium, samples, each_step(progress, problem), ends)
+    return trace, medium.solution() if isinstance(medium, PackedReflectionMedium) else medium

@@ -1,0 +1,88 @@
+"""What a run answers questions from: details that were kept, or those of training once more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..programs.losses import derivative
+from ..programs.problem import Problem
+from ..solvers.details import BlockDetails, MediumDetails
+from ..solvers.run import Details, Run
+
+
+class Solves(Protocol):
+    """A method that finds details by training with all nodes kept."""
+
+    def details(self, problem: Problem, outputs: np.ndarray, layer_times: np.ndarray) -> Details:
+        """The details of the training that gave ``outputs``, at ``layer_times`` at least."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A solved problem as a value: called, it gives the details, by training once more where they were not kept."""
+
+    method: Solves
+    problem: Problem
+    outputs: np.ndarray
+    layer_times: np.ndarray
+    kept: Details | None = None
+
+    def __call__(self) -> Details:
+        return self.kept or self.method.details(self.problem, self.outputs, self.layer_times)
+
+
+@dataclass(frozen=True)
+class OutputsAlone:
+    """The details of a method that knows outputs alone: every question is refused by the method's name."""
+
+    name: str
+
+    def __call__(self) -> Details:
+        return self
+
+    def _refuse(self, what: str) -> Any:
+        raise ValueError(f"{what}: a run by method={self.name!r} given, which knows outputs alone; allowed are runs by "
+                         "methods that know the layers")
+
+    def covariance(self, forward: bool, layer_times: np.ndarray) -> np.ndarray:
+        return self._refuse("forward_covariance" if forward else "backward_covariance")
+
+    def gamma(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
+        return self._refuse("gamma")
+
+    def c(self, row_t: int, row_s: int, a: int, p: float) -> float:
+        return self._refuse("c")
+
+    def cross_covariance(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
+        return self._refuse("cross_covariance")
+
+    def difference(self, row: int, a: int, p: float, length: float) -> float:
+        return self._refuse("feature_difference, gradient_difference")
+
+
+def outputs_alone(problem: Problem, name: str, outputs: np.ndarray, error_estimate: float,
+                  probe_outputs: np.ndarray | None = None, notes: tuple[str, ...] = ()) -> Run:
+    """The run of a method that knows outputs alone, shapes as in ``Run``; covariances are then refused by name.
+
+    Raises ``ValueError`` for outputs of other shapes than (steps, batch, d_out), and (steps, m, d_out) for the task's
+    m probes.
+    """
+    task = problem.task
+    wanted = {"outputs": (outputs, task.targets.shape), "probe_outputs": (
+        probe_outputs, None if task.probes is None else (task.steps, len(task.probes), task.d_out))}
+    for what, (values, shape) in wanted.items():
+        if (None if values is None else np.shape(values)) != shape:
+            raise ValueError(f"{what}: shape {None if values is None else np.shape(values)} given; allowed is {shape}")
+    return Run(task, outputs, probe_outputs, np.empty(0), name, problem.layers, problem.neurons, error_estimate, notes,
+               linear=problem.net.is_plain, details=OutputsAlone(name), problem=problem)
+
+
+def medium_details(problem: Problem, outputs: np.ndarray, medium: Any, linear: bool = True) -> MediumDetails:
+    """Details from the rows that a medium learned, and from the signal that the losses of ``outputs`` send back."""
+    task = problem.task
+    chi = np.concatenate([derivative(task.loss, f, y) for f, y in zip(outputs, task.targets)])
+    kind = MediumDetails if linear else BlockDetails
+    return kind(medium, task.inputs.reshape(-1, task.d_in), chi, problem.net.train_ends, problem.scale.sign)

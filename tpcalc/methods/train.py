@@ -1,0 +1,98 @@
+"""``train``: one call for any width and depth, infinity included."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from typing import Any
+
+from .. import _checks
+from ..parametrizations import DepthScaling
+from ..programs import ResNet, Task
+from ..programs.problem import Problem
+from ..programs.updates import Optimizer
+from ..solvers.run import Run
+from .choice import chosen
+from .method import Method, Progress, wanted_times
+
+
+class _Infinite:
+    """The default width: infinite, and told from one that was given."""
+
+    def __repr__(self) -> str:
+        return "tp.oo"
+
+
+INFINITE = _Infinite()
+
+
+def train(net: ResNet | Problem, task: Task | None = None, opt: Optimizer | None = None,
+          scale: DepthScaling | None = None, depth: Any = None, width: Any = INFINITE, method: str | Method = "auto",
+          seed: int | None = None, keep_nodes: Any = None, executor: Executor | None = None,
+          progress: Progress | None = None, samples: int | None = None, batches: int | None = None,
+          dtype: str | None = None) -> Run:
+    """Train a ``tp.Problem``, or ``net`` on ``task`` at any width and depth.
+
+    Parameters
+    ----------
+    net:
+        a ``tp.Problem``, which has the next five in it, or a network.
+    opt:
+        a tp.SGD; at finite depth also a tp.SignSGD or tp.Adam, by ``"particles"``, ``"conditioned"`` and ``"dense"``:
+        the blocks' weights then move by ``lr L^-gamma`` times a direction of order one, over n.
+    depth, width:
+        whole numbers or ``tp.oo``.
+    method:
+        a method with its options, such as ``tp.methods.Particles(samples=1024)``, its name, or ``"auto"``: the first
+        that does not refuse, which is exact where an exact one takes the problem. ``tp.methods.table`` prints all of
+        them, and why.
+        ``"reflection"`` is exact at finite depth, for linear blocks; ``"coefficients"`` is its slow oracle.
+        At infinite depth ``"collocation"`` takes nonlinear blocks too, and blocks of several matrices, as far as they
+        close on kernels (``tpcalc.calculus.block_kernels``). At finite depth these are sampled: ``"particles"`` at
+        infinite width, ``"conditioned"`` at finite width, which is equal in law to a dense network and needs no n x n
+        matrix. At finite width ``"dense"`` runs any network too, with its n x n matrices.
+    keep_nodes:
+        layer times in [0, 1] at which covariances are wanted, or ``"all"`` (every node l / L, or every
+        collocation node): the solution is then held in memory with the run. ``None`` holds nothing;
+        asking for a covariance or a coefficient then trains once more, with all nodes.
+    progress:
+        called with (steps done, steps) after every training step; with (batches done, batches) of particles.
+    seed, samples, batches, dtype, executor:
+        options of the method that is named or found, passed on to it: ``tp.methods`` says what they are. An option that
+        the method does not have is refused, also where "auto" chose the method.
+
+    Returns
+    -------
+    Run
+        its docstring gives the shapes.
+
+    Raises
+    ------
+    ValueError
+        for input that is not allowed, before any work.
+    Divergence
+        where the solution blows up (naming the step and layer), or where depth=tp.oo has no limit.
+    MemoryError
+        before the work, where it cannot fit.
+
+    >>> import tpcalc as tp
+    >>> problem = tp.Problem(tp.ResNet(), tp.Task([1, 0.8], [1, -0.7]), tp.SGD(0.5), tp.DepthScaling(), depth=64)
+    >>> run = tp.train(problem)
+    >>> again = tp.train(tp.ResNet(), problem.task, tp.SGD(0.5), tp.DepthScaling(), 64, method="reflection")
+    >>> run.method, bool((run.outputs == again.outputs).all())
+    ('reflection', True)
+    """
+    if isinstance(net, Problem):
+        problem = net
+        absent = {"task": None, "opt": None, "scale": None, "depth": None, "width": INFINITE}
+        for name, value in (("task", task), ("opt", opt), ("scale", scale), ("depth", depth), ("width", width)):
+            if value is not absent[name]:
+                raise ValueError(f"{name}: {_checks.short(value)} given beside a tp.Problem, which has its own; "
+                                 f"allowed is dataclasses.replace(problem, {name}=...)")
+    else:
+        problem = Problem(net, task, opt, scale, depth,  # type: ignore[arg-type]  # None is refused by name
+                          *(() if width is INFINITE else (width,)))
+    options = {"seed": seed, "executor": executor, "samples": samples, "batches": batches, "dtype": dtype}
+    _checks.with_methods("executor", executor, ("submit", "map"), "an executor as of concurrent.futures")
+    _checks.with_methods("progress", progress, ("__call__",), "a function")
+    wanted_times(keep_nodes, problem)
+    return chosen(problem, method, options).solve(problem, keep_nodes, progress)

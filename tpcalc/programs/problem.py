@@ -1,0 +1,88 @@
+"""A training as one value: network, task, optimizer, scaling, depth and width, checked once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from .. import _checks
+from ..parametrizations import DepthScaling
+from .networks import ResNet
+from .optimizers import SGD
+from .task import Task
+from .updates import OPTIMIZERS, Optimizer
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A network, what it is trained on and how, and its size: all that decides what training does.
+
+    Parameters
+    ----------
+    net, task, opt, scale:
+        a tp.ResNet, a tp.Task, a tp.SGD, tp.SignSGD or tp.Adam, and a tp.DepthScaling, all of them with numbers.
+    depth, width:
+        whole numbers or ``tp.oo``; kept as an int or as ``tp.oo``.
+
+    Problems are values: ``dataclasses.replace(problem, depth=128)`` is checked again; two are equal where their parts
+    are, tasks where they are the same object. What a method cannot do is no matter of the problem: ``tp.methods``.
+
+    Raises ``ValueError`` for parts of other types, symbols, schedules of another length than the task, depths and
+    widths that are neither whole numbers nor tp.oo, and inputs of norm 0 in networks with norm="rms".
+
+    >>> import tpcalc as tp
+    >>> problem = tp.Problem(tp.ResNet(), tp.Task([1, 0.5], [1, -1]), tp.SGD(0.5), tp.DepthScaling(), depth=64)
+    >>> problem.depth, problem.width, problem.is_linear
+    (64, oo, True)
+    """
+
+    net: ResNet
+    task: Task
+    opt: Optimizer
+    scale: DepthScaling
+    depth: Any
+    width: Any = sp.oo
+
+    def __post_init__(self) -> None:
+        for name, kinds in (("net", (ResNet,)), ("task", (Task,)), ("opt", OPTIMIZERS), ("scale", (DepthScaling,))):
+            value = getattr(self, name)
+            if not isinstance(value, kinds):
+                names = " or ".join(f"tp.{kind.__name__}" for kind in kinds)
+                raise ValueError(f"{name}: {_checks.short(value)} given; allowed is a {names}")
+        for name in ("depth", "width"):
+            size = _checks.positive_integer(name, getattr(self, name), infinite=True)
+            object.__setattr__(self, name, sp.oo if size is None else size)
+        self.opt.schedule(self.task.steps)
+        symbols = [str(value) for value in vars(self.opt).values() if isinstance(value, sp.Expr) and value.free_symbols]
+        if symbols:
+            raise ValueError(f"opt: {self.opt!r} given; training takes numbers for {', '.join(symbols)}")
+        self.scale.require_numbers()
+        if self.net.norm is not None:
+            _require_directions(self.task)
+
+    @property
+    def layers(self) -> int | None:
+        """The depth; None stands for infinity."""
+        return None if self.depth is sp.oo else int(self.depth)
+
+    @property
+    def neurons(self) -> int | None:
+        """The width; None stands for infinity."""
+        return None if self.width is sp.oo else int(self.width)
+
+    @property
+    def is_linear(self) -> bool:
+        """Are blocks one matrix and nothing else, trained by an optimizer that is linear in gradients?"""
+        return self.net.is_plain and isinstance(self.opt, SGD)
+
+
+def _require_directions(task: Task) -> None:
+    """Raise ``ValueError`` for an input of norm 0, which has no direction to be normalised to."""
+    for name, values in (("inputs", task.inputs), ("probes", task.probes)):
+        if values is not None and not np.all(np.any(values, axis=-1)):
+            place = tuple(int(i) for i in np.argwhere(~np.any(values, axis=-1))[0])
+            raise ValueError(f"{name}: an input of norm 0 given, at {place}, with norm='rms', which divides by the "
+                             "root mean square of the stream; allowed are inputs other than 0")
