@@ -71,7 +71,7 @@ def _inlined(body: Iterable[Statement], readable: _Readable, loops: tuple[Loop, 
             continue
         value = _written_out(statement.value, readable, loops).xreplace(named)
         found.append(Assign(statement.target, value))
-        if isinstance(statement.target, Vec) and not isinstance(value, Vec) and not is_linear_in_vectors(value):
+        if isinstance(statement.target, Vec) and value.has(Vec) and not is_linear_in_vectors(value):
             named.setdefault(value, statement.target)
     return tuple(found)
 
