@@ -26,6 +26,7 @@ def random_task(seed: int, steps: int, batch: int, outputs: int, loss: str = "ms
     if loss == "logistic":
         targets = np.sign(targets)
     if loss == "softmax":
+        outputs = max(outputs, 2)  # of one class there is nothing to learn
         targets = np.eye(outputs)[rng.integers(outputs, size=(steps, batch))]
     return tp.Task(rng.uniform(-1, 1, (steps, batch, 2)), targets, loss,
                    rng.uniform(-1, 1, (probes, 2)) if probes else None)
