@@ -8,7 +8,7 @@ from typing import Mapping, Sequence
 import sympy as sp
 
 from ..calculus.printing import latex
-from .orders import Cell
+from .cell import Cell
 from .quantities import Quantity
 
 

@@ -15,7 +15,7 @@ import sympy as sp
 
 from .affine import Affine
 from .exponent import Exponent
-from .orders import Cell
+from .cell import Cell
 from .region import Region
 from .quantities import Quantity, Sort
 from .terms import Contribution

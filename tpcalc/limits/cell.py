@@ -1,0 +1,58 @@
+"""A region of the exponents' parameters, with the powers of L of all quantities there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Iterable, Sequence
+
+from .exponent import Exponent
+from .quantities import Quantity
+from .region import Region
+from .terms import Contribution
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A region on which the same guards hold, and the exponents of all quantities there.
+
+    explosions: (quantity, v) of the first self-loop that grows like exp(L^v); all that comes after it counts as +oo.
+    grows: a positive exponent exceeds that of the training step before; held: the outputs stay bounded whatever
+    explodes, because bounded functions hold them; saturated: bounded functions, by their BEND,
+    that are so large there that they do not grow any more; contributions: the terms that were counted.
+    forgotten: (quantity, v) of those that forget what is older than L^(1 - v) layers.
+    """
+
+    region: Region
+    exponents: dict[Quantity, Exponent]
+    explosions: tuple[tuple[Quantity, Exponent], ...] = ()
+    grows: bool = False
+    held: bool = False
+    saturated: frozenset[Quantity] = frozenset()
+    contributions: tuple[Contribution, ...] = ()
+    forgotten: tuple[tuple[Quantity, Exponent], ...] = ()
+
+    def on(self, region: Region) -> "Cell":
+        """The same on a part of the region."""
+        exponents = {key: exponent.pruned(region) for key, exponent in self.exponents.items()}
+        return replace(self, region=region.reduced(), exponents=exponents)
+
+    def is_bounded(self, keys: Sequence[Quantity]) -> bool:
+        """Does none of the quantities grow with depth, anywhere on the cell?"""
+        return not any(self.of(key).explodes or self.region.sign(form) not in ("<", "=", "<=")
+                       for key in keys for form in self.of(key).forms)
+
+    def of(self, quantity: Quantity | str, step: int = 0) -> Exponent:
+        """The exponent of a quantity, or of the scalar of a name at a step; -oo where it vanishes."""
+        key = Quantity.scalar(quantity, step) if isinstance(quantity, str) else quantity
+        return self.exponents.get(key, Exponent())
+
+    def weight(self, one: Contribution) -> Exponent:
+        """The exponent of a term."""
+        return product_of(one, (self.exponents.get(f, Exponent()) for f in one.factors)).pruned(self.region)
+
+
+def product_of(one: Contribution, factors: Iterable[Exponent]) -> Exponent:
+    value = Exponent.single(one.weight)
+    for factor in factors:
+        value = value.times(factor)
+    return value
