@@ -21,7 +21,7 @@ from support.given import ANYTHING, BORDERLINE, ODD, VALUES, meant
 
 NET, TASK = tp.ResNet(), tp.Task([1.0, 0.8, -0.6], [1.0, -0.7, 0.5])
 REFUSALS = (ValueError, MemoryError, tp.Divergence)
-FIRM = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+FIRM = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def outcome(call: Callable[[], Any], *names: str) -> Any:
