@@ -146,6 +146,7 @@ def test_single_layers_beside_a_loop_are_refused_in_products() -> None:
         tp.kets(program)
 
 
-def test_depth_limits_refuse_a_memory_with_layers() -> None:
-    with pytest.raises(ValueError, match="the optimizer's memory is not a plain sum"):
-        tp.depth_limit(derive(PROGRAMS["decay by layer"]))
+def test_depth_limits_take_a_memory_with_layers() -> None:
+    """At infinite depth rho is a function of layer time, like the decay 1 - l / (2 L) that makes it."""
+    region = tp.depth_limit(derive(PROGRAMS["decay by layer"])).at(alpha=0.5, gamma=0.5)
+    assert region.has_limit and "rho_W[t + 1, p] = " in str(region)

@@ -119,7 +119,7 @@ def test_names_of_base_kets_are_taken(name: str) -> None:
         tp.recursion(tp.kets(program))
 
 
-@pytest.mark.parametrize("name", ["L", "lambda", "np", "Gamma0"])
+@pytest.mark.parametrize("name", ["L", "np", "Gamma0"])
 def test_two_things_of_one_name_are_not_compiled(name: str) -> None:
     loop, = DECAY.body
     more = Assign(Family(Scal, name)[t], Moment(nV * dx[t, L]))

@@ -77,7 +77,7 @@ def layered_programs(draw: st.DrawFn) -> Program:
     ranges = [(ONE, cut), (cut + 1, L)] if several else [(ONE, L)]
     ranges.reverse() if draw(st.booleans()) else None
     coefficient = st.sampled_from((ONE, HALF, l / L, 1 - l / (2 * L), 1 / (t + 2), l * (t + 1) / (3 * L),
-                                   sp.Piecewise((HALF, l < 2), (ONE, True)), (l - 1) / L))
+                                   sp.Piecewise((HALF, l < 2), (ONE, True)), (2 * l - 1) / (2 * L)))
     updates, before = [], []
     for first, last in ranges:
         a, b, c = (draw(coefficient) for _ in range(3))
