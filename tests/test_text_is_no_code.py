@@ -21,6 +21,7 @@ from tpcalc.solvers.content import content
 
 SOURCES = sorted(Path(tp.__file__).parent.rglob("*.py")) + sorted(Path(__file__).parents[1].glob("proofs/**/*.py"))
 EVALUATING = {"eval", "exec", "sympify", "S", "parse_expr", "parse_latex", "nsimplify", "literal_eval", "__import__"}
+WRITTEN = {"lowering/source.py", "testing/rolled.py"}  # they run source that they wrote, in names of their own
 PICKLING = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
 
 
@@ -44,7 +45,8 @@ def test_sources_evaluate_no_text_and_unpickle_nothing(path: Path) -> None:
         if used[0] == "sympify" and says(call, "strict", True):
             continue
         handed = {name for node, name in zip(call.args, used[1:]) if isinstance(node, ast.Attribute)}
-        assert not EVALUATING & {used[0], *handed}, f"{path.name}:{call.lineno} evaluates"
+        own = {"exec"} if f"{path.parent.name}/{path.name}" in WRITTEN else set()
+        assert not (EVALUATING - own) & {used[0], *handed}, f"{path.name}:{call.lineno} evaluates"
         if used[0] == "load":
             assert says(call, "allow_pickle", False), f"{path.name}:{call.lineno} may unpickle"
     imported = {module.split(".")[0] for node in ast.walk(tree) for module in (

@@ -99,15 +99,15 @@ def _program(net: ResNet, opt: Optimizer, scale: DepthScaling, batched: bool, d_
     return replace(written, body=(*written.body, square))
 
 
-def placed(work: Callable[[], Any]) -> Any:
-    """Name the training step, and the layer of a vector, where a program diverges."""
+def placed(work: Callable[[], Any], depth: int | None = None) -> Any:
+    """Name the training step, and the layer of a vector, of ``depth`` of them, where a program diverges."""
     try:
         return work()
     except ProgramDivergence as problem:
         step, *inner = map(int, problem.target.indices)
         layered = isinstance(problem.target, Vec) and bool(int(problem.target.args[2]))
         layer = inner[-1] if layered and inner else None
-        where = f"training diverges at step {step}" + ("" if layer is None else f", layer {layer}")
+        where = f"training diverges at step {step}" + ("" if layer is None else f", layer {layer}" + (f" of {depth}" if depth else ""))
         raise Divergence(f"{where}: {problem.target} is not finite", step, layer) from None
 
 
@@ -145,7 +145,8 @@ def trained(training: Training, width: int, seed: int, keep: bool, progress: Pro
             weights: Weights | None = None) -> DenseRun:
     """A dense run of a training, from weights that are drawn or given; keep: its vectors x and dx."""
     return placed(lambda: run_dense(training.program(), training.sizes(), training.data(), width, seed,
-                                    training.task.loss, weights, ("x", "dx") if keep else (), progress=progress))
+                                    training.task.loss, weights, ("x", "dx") if keep else (), progress=progress),
+                  training.depth)
 
 
 def dense_record(training: Training, run: LoweredRun | ProgramRun, nodes: np.ndarray | None) -> Dense:

@@ -58,8 +58,8 @@ class _Readable:
 
 
 def _is_generic(place: Place) -> bool:
-    """Are the target's indices just the loops' own, so that one passage assigns one member?"""
-    return set(place.statement.target.indices) >= set(place.indices)
+    """Are the target's indices the loops' own, perhaps shifted, so that one passage assigns one member?"""
+    return all(any((index - i).is_Integer for index in place.statement.target.indices) for i in place.indices)
 
 
 def _inlined(body: Iterable[Statement], readable: _Readable, loops: tuple[Loop, ...] = ()) -> tuple[Statement, ...]:

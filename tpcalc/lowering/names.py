@@ -59,7 +59,7 @@ class Names:
 
     def integer(self, expression: sp.Expr, index: Index) -> str:
         """Code of a whole number; raises ``TypeError`` for what is not made of indices and sizes."""
-        expression = sp.sympify(expression)
+        expression = sp.sympify(expression, strict=True)
         if expression.is_Integer:
             return str(int(expression))
         known = {**{s: sp.Symbol(code) for s, code in index.items()},
@@ -73,7 +73,7 @@ class Names:
 
     def number(self, expression: sp.Expr, index: Index) -> str:
         """Code of a number: a literal, a name, or a call with loop indices."""
-        expression = sp.sympify(expression)
+        expression = sp.sympify(expression, strict=True)
         if expression.is_Rational and expression.is_finite:
             return repr(float(expression))
         used = tuple(s for s in index if s in expression.free_symbols)

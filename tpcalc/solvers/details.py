@@ -9,6 +9,7 @@ from typing import Any, Callable
 
 import numpy as np
 
+from .. import _checks
 from ..interpreters import Coefficients, Dense
 from . import covariances, two_point
 from .medium import Medium
@@ -18,7 +19,9 @@ from .segments import segments
 
 
 def or_all_layers(layer_times: np.ndarray | None, depth: int) -> np.ndarray:
-    """The given layer times, or those of all nodes."""
+    """The given layer times, or those of all nodes; raises ``MemoryError`` for more than fit."""
+    if layer_times is None:
+        _checks.memory(16.0 * (depth + 1), f"depth {depth}", "a smaller depth fits")
     return np.arange(depth + 1) / depth if layer_times is None else layer_times
 
 
