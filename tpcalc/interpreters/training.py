@@ -107,7 +107,8 @@ def placed(work: Callable[[], Any], depth: int | None = None) -> Any:
         step, *inner = map(int, problem.target.indices)
         layered = isinstance(problem.target, Vec) and bool(int(problem.target.args[2]))
         layer = inner[-1] if layered and inner else None
-        where = f"training diverges at step {step}" + ("" if layer is None else f", layer {layer}" + (f" of {depth}" if depth else ""))
+        place = "" if layer is None else f", layer {layer}" + (f" of {depth}" if depth else "")
+        where = f"training diverges at step {step}{place}"
         raise Divergence(f"{where}: {problem.target} is not finite", step, layer) from None
 
 
