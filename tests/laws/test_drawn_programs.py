@@ -88,11 +88,13 @@ def test_every_step_holds_for_layered_optimizers(part: range) -> None:
     assert_holds("steps", part, is_layered)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", seeds(SEEDS))
 def test_a_programs_verdict_is_what_its_training_shows(part: range) -> None:
     assert_holds("verdict", part, lambda example: True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", seeds([*range(BLOCKS)], BLOCK_PARTS))
 def test_names_do_not_change_the_verdict_of_a_block(part: range) -> None:
     for seed in part:
@@ -117,7 +119,7 @@ def test_the_verdict_of_a_block_is_what_its_training_shows(part: range) -> None:
             pass
 
 
-@pytest.mark.parametrize("law", ["limit", "verdict"])
+@pytest.mark.parametrize("law", ["limit", pytest.param("verdict", marks=pytest.mark.slow)])
 def test_refusals_are_fewer_than_a_third(law: str) -> None:
     """Among linear programs whose outputs converge, by reason; a broken law is counted as an answer here."""
     counts: Counter[str] = Counter()
