@@ -102,7 +102,7 @@ def test_width_one_and_depth_one_will_do() -> None:
 
 
 def test_overflow_is_divergence_with_step_and_layer() -> None:
-    with pytest.raises(tp.Divergence, match=r"step 1, layer \d: x\[1, 0, \d\] is not finite") as caught:
+    with pytest.raises(tp.Divergence, match=rf"step 1, layer \d of {DEPTH}: x\[1, 0, \d\] is not finite") as caught:
         read_dense(TASK, tp.SGD(1e200), SCALE, DEPTH, WIDTH)
     assert caught.value.step == 1 and 1 <= caught.value.layer <= DEPTH
 
