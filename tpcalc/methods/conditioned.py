@@ -13,8 +13,8 @@ from ..interpreters.lowered import LoweredRun
 from ..interpreters.lowered_conditioned import conditioned
 from ..interpreters.training import placed
 from ..programs.problem import Problem
-from ..solvers.details import or_all_layers
-from ..solvers.run import Details, Run
+from ..results.details import or_all_layers
+from ..results.run import Details, Run
 from .method import Progress, require, wanted_times
 from .sampled import fluctuation, node_details, not_sampled, training
 from .solution import Solution

@@ -11,8 +11,8 @@ from .. import _checks
 from ..interpreters.dense import DenseRun
 from ..interpreters.training import trained
 from ..programs.problem import Problem
-from ..solvers.details import or_all_layers
-from ..solvers.run import Details, Run
+from ..results.details import or_all_layers
+from ..results.run import Details, Run
 from .method import Progress, require, wanted_times
 from .sampled import fluctuation, node_details, not_sampled, training
 from .solution import Solution

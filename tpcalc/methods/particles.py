@@ -12,9 +12,9 @@ from .. import _checks
 from ..interpreters.lowered_particles import LoweredParticles, particles
 from ..interpreters.training import placed
 from ..programs.problem import Problem
-from ..solvers.details import or_all_layers
-from ..solvers.run import Details, Run
-from ..solvers.sampled import CONFIDENCE, SampledDetails, joint_error
+from ..results.details import or_all_layers
+from ..results.run import Details, Run
+from ..results.sampled import CONFIDENCE, SampledDetails, joint_error
 from .method import Progress, require, wanted_times
 from .sampled import node_details, not_sampled, training
 from .solution import Solution

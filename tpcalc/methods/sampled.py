@@ -9,7 +9,7 @@ import numpy as np
 from ..interpreters.training import Training, dense_record
 from ..programs.activations import require_finite
 from ..programs.problem import Problem
-from ..solvers.details import DenseDetails, nearest_nodes
+from ..results.details import DenseDetails, nearest_nodes
 from .method import misplaced, reason_of
 
 
