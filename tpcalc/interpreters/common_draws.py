@@ -35,8 +35,8 @@ class Refinement:
         """Raises ``ValueError`` where the depth is no doubling of the coarsest."""
         level = max(depth // coarsest, 1).bit_length() - 1
         if coarsest * 2**level != depth:
-            raise ValueError(f"depth: {depth} given with coarsest={coarsest}; allowed is coarsest times a power of 2, so "
-                             "that depths can share their draws")
+            raise ValueError(f"depth: {depth} given with coarsest={coarsest}; allowed is coarsest times a power of 2, "
+                             "so that depths can share their draws")
         return cls(coarsest, level)
 
 
@@ -72,8 +72,8 @@ class FramedDraws(CommonDraws):
     """Common draws that are orthonormal as averages over samples: one frame, orthogonal to what is given, for all keys.
 
     A linear program then sees exactly the covariances of infinite width, at every depth. keys: those that are framed;
-    level: the finest; coarsest: layers at level 0. A level that would bring the frame above 1 row in ``PER_ROW`` samples
-    is orthonormal key by key instead, each to its own coarser rows, or left as it is drawn.
+    level: the finest; coarsest: layers at level 0. A level that would bring the frame above 1 row in ``PER_ROW``
+    samples is orthonormal key by key instead, each to its own coarser rows, or left as it is drawn.
     """
 
     def __init__(self, samples: int, seed: Sequence[int], keys: Sequence[Key], coarsest: int, level: int,
@@ -116,7 +116,7 @@ def orthonormal(held: OrthonormalBlock, rows: np.ndarray) -> np.ndarray:
     for _ in (0, 1):  # once loses digits
         rows = held.split(rows)[1]
         gram = rows @ rows.T / rows.shape[1]
-        rows = np.linalg.solve(np.linalg.cholesky(gram), rows)
+        rows = np.linalg.inv(np.linalg.cholesky(gram)) @ rows
     held.add(rows)
     return rows
 

@@ -108,6 +108,18 @@ class LoweredParticles:
         return np.std([run.series(name) for run in self.batches], axis=0, ddof=1) / np.sqrt(len(self.batches))
 
 
+class _Counted(ParticleExecution):
+    """An execution that is asked for numbers alone, and never run."""
+
+    def require_memory(self) -> None:
+        self.count_directions()
+
+
+def least_samples(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, loss: Any = "mse") -> int:
+    """The fewest particles that a program can be run with: 8 for every direction that draws are orthogonal to."""
+    return PER_PRODUCT * _Counted(program, sizes, data, loss, 1, 0, ()).directions
+
+
 def particles(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, samples: int | None = None,
               seed: int = 0, batches: int = 8, loss: Any = "mse", keep: Collection[str] = (),
               executor: Executor | None = None, progress: Callable[[int, int], None] | None = None,

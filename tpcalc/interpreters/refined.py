@@ -90,8 +90,8 @@ class RefinedParticles(Refined, ParticleExecution):
     """
 
     def __init__(self, program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any], loss: Any, samples: int,
-                 seed: int, keep: Collection[str], batch: int = 0, *, refinement: Refinement, frame: Frame | None = None,
-                 draws: CommonDraws | None = None) -> None:
+                 seed: int, keep: Collection[str], batch: int = 0, *, refinement: Refinement,
+                 frame: Frame | None = None, draws: CommonDraws | None = None) -> None:
         super().__init__(program, sizes, data, loss, samples, seed, keep, batch)
         self.refinement, self.frame, self.prepared = refinement, frame, draws
         self.mirrored = bool(frame and frame.flipped)
@@ -122,15 +122,16 @@ class RefinedParticles(Refined, ParticleExecution):
 
 
 def at_depths(programs: Sequence[tuple[Program, Mapping[Any, int]]], data: Mapping[Any, Any], loss: Any, samples: int,
-              seed: int, batch: int, refinements: Sequence[Refinement], finest: int, mirror: tuple[str, ...],
+              seed: int, batch: int, refinements: Sequence[Refinement], mirror: tuple[str, ...],
               name: str) -> list[np.ndarray]:
-    """One batch of particles at several depths with common, framed draws: a family of scalars as arrays.
+    """One batch of particles at several depths, from coarse to fine, with common, framed draws: a family of scalars as
+    arrays.
 
     programs: with their sizes, by depth; mirror: names of initial vectors that a second run takes with the other sign,
     for the mean of both; () runs once.
     """
     draws: CommonDraws | None = None
-    found = []
+    found, finest = [], refinements[-1].level
     for (program, sizes), refinement in zip(programs, refinements, strict=True):
         values = []
         for flipped in ((), mirror) if mirror else ((),):

@@ -67,7 +67,8 @@ def plan(lowered: Lowered, sizes: Mapping[str, int], numbers: list[Number], shap
         if place[0] not in kept:
             ends.setdefault(at, []).append(place)
     rows, matrices = walk.most(ends)
-    return Plan({at: tuple(found) for at, found in ends.items()}, walk.given, walk.products, walk.turned, rows, matrices)
+    forgotten = {at: tuple(found) for at, found in ends.items()}
+    return Plan(forgotten, walk.given, walk.products, walk.turned, rows, matrices)
 
 
 class _Walk:

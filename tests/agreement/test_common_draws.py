@@ -1,0 +1,126 @@
+"""Infinite depth by common draws, against what is known, and against particles whose depths share nothing.
+
+References: particles with control variates of their own and dense networks of width 256 to 1024, made elsewhere, with
+their standard errors in the last digits; first reference task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+import pytest
+import sympy as sp
+
+import tpcalc as tp
+from tpcalc.methods.extrapolation import depth_weights
+
+pytestmark = pytest.mark.slow
+SCALE, ODE = tp.DepthScaling(), tp.DepthScaling(1, 0)
+TASK = tp.Task([1, 0.8, -0.6, 1.1], [1, -0.7, 0.5, 1.2])
+h = sp.Symbol("h", real=True)
+
+
+def problem(net: tp.ResNet, opt: object, scale: tp.DepthScaling = SCALE, task: tp.Task = TASK) -> tp.Problem:
+    return tp.Problem(net, task, opt, scale, tp.oo)  # type: ignore[arg-type]
+
+
+KNOWN = {  # outputs f_1, f_2, f_3 and their standard errors
+    "pre tanh": (problem(tp.ResNet("tanh", "pre"), tp.SGD(1.0)),
+                 [0.4664, -0.0086, -0.1387], [3e-4, 1e-4, 2e-4]),
+    "pre relu": (problem(tp.ResNet("relu", "pre"), tp.SGD(1.0)),
+                 [0.6430, -0.0101, -0.0322], [4e-4, 1e-4, 4e-4]),
+    "pre sqrt 2 relu": (problem(tp.ResNet(sp.sqrt(2) * sp.Max(h, 0), "pre"), tp.SGD(1.0)),
+                        [2.164, -0.355, -0.361], [1e-2, 3e-3, 4e-3]),
+    "SignSGD": (problem(tp.ResNet(), tp.SignSGD(0.5)), [0.4198, -0.01516, -0.4873], [2e-4, 4e-5, 3e-4]),
+    "SignSGD, tanh": (problem(tp.ResNet("tanh"), tp.SignSGD(0.5)), [0.2053, -0.0006, -0.2089], [2e-4, 1e-4, 2e-4]),
+    "alpha = 1, tanh": (problem(tp.ResNet("tanh"), tp.SGD(1.0), ODE), [0.3150, -0.1214, 0.0753], [3e-4, 3e-4, 4e-4]),
+}
+
+
+@lru_cache(maxsize=None)
+def known(name: str) -> tp.Run:
+    return tp.train(KNOWN[name][0], method=tp.methods.CommonDraws(seed=1))
+
+
+def test_references() -> None:
+    """z of all references, with both standard errors and no allowance for bias."""
+    found = {}
+    for name, (asked, values, errors) in KNOWN.items():
+        run = known(name)
+        assert run.standard_error is not None
+        error = np.hypot(errors, run.standard_error[1:, 0, 0])
+        found[name] = (run.outputs[1:, 0, 0] - values) / error
+        print(f"{name:16} {run.outputs[1:, 0, 0].round(4)} +- {run.standard_error[1:, 0, 0].round(4)}, error estimate "
+              f"{run.error_estimate:.1e}, z {found[name].round(2)}; {run.notes[0][:70]}")
+    z = np.concatenate(list(found.values()))
+    print(f"rms z {np.sqrt(np.mean(z**2)):.2f}, largest {np.max(np.abs(z)):.2f}")
+    assert np.sqrt(np.mean(z**2)) <= 1.3 and np.max(np.abs(z)) <= 4
+
+
+NETS = (tp.ResNet(), tp.ResNet("tanh"), tp.ResNet("relu"), tp.ResNet("tanh", "mlp"), tp.ResNet(sp.sin(h + sp.Rational(1, 2))),
+        tp.ResNet("erf", "glu"), tp.ResNet("erf", train_ends=True), tp.ResNet("tanh", norm="rms"),
+        tp.ResNet(train_ends=True), tp.ResNet("abs"))
+KINDS = ({}, dict(momentum=0.5), dict(weight_decay=0.2), dict(momentum=0.4, nesterov=True))
+
+
+def drawn(number: int) -> tp.Problem:
+    """A random problem that closes: ten kinds of networks, one to three steps after the first, one or two inputs."""
+    rng = np.random.default_rng([14, number])
+    net = NETS[number % len(NETS)]
+    steps, batch = int(rng.integers(2, 5)), int(rng.integers(1, 3))
+    task = tp.Task(0.7 * rng.normal(size=(steps, batch, 2)), rng.normal(size=(steps, batch, 1)))
+    kind = KINDS[int(rng.integers(4))] if not net.train_ends else {}
+    scale = ODE if net.is_plain and rng.random() < 0.3 else SCALE
+    return problem(net, tp.SGD(float(rng.uniform(0.2, 0.8)), **kind), scale, task)
+
+
+def test_a_hundred_random_problems_whose_limit_is_known() -> None:
+    """The error estimate of the last step, against the truth."""
+    method = tp.methods.CommonDraws(budget=4e6)
+    ratios, spent = [], []
+    for number in range(100):
+        asked = drawn(number)
+        truth, run = tp.train(asked), tp.train(asked, method=method)
+        assert truth.method == "collocation" and truth.exact
+        error = float(np.max(np.abs(run.outputs[-1] - truth.outputs[-1])))
+        ratios.append(error / run.error_estimate)
+        spent.append(run.error_estimate)
+        print(f"{number:3} {asked.net.phi!s:12} {asked.net.block!s:5} error {error:.1e} estimate {run.error_estimate:.1e} "
+              f"ratio {ratios[-1]:.2f} depths to {run.notes[0].split('depths ')[1].split(' with')[0]}", flush=True)
+    found = np.array(ratios)
+    print(f"beyond the estimate {np.sum(found > 1)}, largest {found.max():.2f}, median estimate / error "
+          f"{np.median(1 / found):.2f}, median estimate {np.median(spent):.1e}")
+    assert np.sum(found > 1) <= 13 and found.max() <= 3 and np.median(1 / found) <= 10
+
+
+@pytest.mark.parametrize("name", ["pre tanh", "SignSGD"])
+def test_the_cost_against_depths_that_share_nothing(name: str) -> None:
+    """Particles times layers for one standard error of the limit: plain particles at the same depths with the same
+    weights, and with batches divided among depths as is best for them."""
+    asked, run = KNOWN[name][0], known(name)
+    assert run.standard_error is not None
+    (batches, samples), depths = _counts(run), np.array([8, 16, 32])
+    ours = batches * samples * depths.sum() * (1 if isinstance(asked.opt, tp.SGD) else 2) * np.max(run.standard_error)**2
+    variances = np.array([_variance(asked, int(depth), samples) for depth in depths])  # (depths, steps)
+    weights = depth_weights(np.array([1.0, 2.0]))
+    equal = samples * depths.sum() * np.max(weights**2 @ variances)
+    best = samples * np.max((np.abs(weights) * np.sqrt(depths) @ np.sqrt(variances)) ** 2)
+    print(f"{name}: particles times layers at a standard error of 1e-3: {ours / 1e-6:.1e} with common draws; "
+          f"{equal / 1e-6:.1e} without ({equal / ours:.1f} times), {best / 1e-6:.1e} at their best ({best / ours:.1f})")
+    assert equal >= 5 * ours
+
+
+def _counts(run: tp.Run) -> tuple[int, int]:
+    words = run.notes[0].split()
+    return int(words[2]), int(words[5])
+
+
+def _variance(asked: tp.Problem, depth: int, samples: int) -> np.ndarray:
+    """Of an output of one batch of plain particles."""
+    batches = 48
+    details = tp.methods.Particles(samples=samples, batches=batches, seed=2)._train(replace(asked, depth=depth), False,
+                                                                                   None)
+    found: np.ndarray = (details.error_series("f") ** 2 * batches).ravel()
+    return found
