@@ -14,7 +14,9 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
+from tpcalc.interpreters.lowered_particles import particles
 from tpcalc.methods.extrapolation import depth_weights
+from tpcalc.methods.sampled import training
 
 pytestmark = pytest.mark.slow
 SCALE, ODE = tp.DepthScaling(), tp.DepthScaling(1, 0)
@@ -59,9 +61,9 @@ def test_references() -> None:
     assert np.sqrt(np.mean(z**2)) <= 1.3 and np.max(np.abs(z)) <= 4
 
 
-NETS = (tp.ResNet(), tp.ResNet("tanh"), tp.ResNet("relu"), tp.ResNet("tanh", "mlp"), tp.ResNet(sp.sin(h + sp.Rational(1, 2))),
-        tp.ResNet("erf", "glu"), tp.ResNet("erf", train_ends=True), tp.ResNet("tanh", norm="rms"),
-        tp.ResNet(train_ends=True), tp.ResNet("abs"))
+NETS = (tp.ResNet(), tp.ResNet("tanh"), tp.ResNet("relu"), tp.ResNet("tanh", "mlp"),
+        tp.ResNet(sp.sin(h + sp.Rational(1, 2))), tp.ResNet("erf", "glu"), tp.ResNet("erf", train_ends=True),
+        tp.ResNet("tanh", norm="rms"), tp.ResNet(train_ends=True), tp.ResNet("abs"))
 KINDS = ({}, dict(momentum=0.5), dict(weight_decay=0.2), dict(momentum=0.4, nesterov=True))
 
 
@@ -87,8 +89,9 @@ def test_a_hundred_random_problems_whose_limit_is_known() -> None:
         error = float(np.max(np.abs(run.outputs[-1] - truth.outputs[-1])))
         ratios.append(error / run.error_estimate)
         spent.append(run.error_estimate)
-        print(f"{number:3} {asked.net.phi!s:12} {asked.net.block!s:5} error {error:.1e} estimate {run.error_estimate:.1e} "
-              f"ratio {ratios[-1]:.2f} depths to {run.notes[0].split('depths ')[1].split(' with')[0]}", flush=True)
+        depths = run.notes[0].split("depths ")[1].split(" with")[0]
+        print(f"{number:3} {asked.net.phi!s:12} {asked.net.block!s:5} error {error:.1e} estimate "
+              f"{run.error_estimate:.1e} ratio {ratios[-1]:.2f} depths {depths}", flush=True)
     found = np.array(ratios)
     print(f"beyond the estimate {np.sum(found > 1)}, largest {found.max():.2f}, median estimate / error "
           f"{np.median(1 / found):.2f}, median estimate {np.median(spent):.1e}")
@@ -102,7 +105,8 @@ def test_the_cost_against_depths_that_share_nothing(name: str) -> None:
     asked, run = KNOWN[name][0], known(name)
     assert run.standard_error is not None
     (batches, samples), depths = _counts(run), np.array([8, 16, 32])
-    ours = batches * samples * depths.sum() * (1 if isinstance(asked.opt, tp.SGD) else 2) * np.max(run.standard_error)**2
+    runs = 1 if isinstance(asked.opt, tp.SGD) else 2
+    ours = runs * batches * samples * depths.sum() * np.max(run.standard_error) ** 2
     variances = np.array([_variance(asked, int(depth), samples) for depth in depths])  # (depths, steps)
     weights = depth_weights(np.array([1.0, 2.0]))
     equal = samples * depths.sum() * np.max(weights**2 @ variances)
@@ -119,8 +123,6 @@ def _counts(run: tp.Run) -> tuple[int, int]:
 
 def _variance(asked: tp.Problem, depth: int, samples: int) -> np.ndarray:
     """Of an output of one batch of plain particles."""
-    batches = 48
-    details = tp.methods.Particles(samples=samples, batches=batches, seed=2)._train(replace(asked, depth=depth), False,
-                                                                                   None)
-    found: np.ndarray = (details.error_series("f") ** 2 * batches).ravel()
-    return found
+    job = training(replace(asked, depth=depth))
+    plain = particles(job.program(), job.sizes(), job.data(), samples, 2, 48)
+    return np.asarray(plain.error_series("f") ** 2 * 48).ravel()

@@ -37,15 +37,15 @@ class CommonDraws:
     depths L_0, 2 L_0, 4 L_0 ... with common draws, extrapolated batch by batch.
 
     tolerance: wanted of ``run.error_estimate``, the largest over outputs of a 95% quantile of Student's distribution
-    times ``run.standard_error``, plus ``run.bias_bound``. Batches and depths are added until it is reached, or until the
-    budget is spent: then the run is what was reached, and its notes say so.
+    times ``run.standard_error``, plus ``run.bias_bound``. Batches and depths are added until it is reached, or until
+    the budget is spent: then the run is what was reached, and its notes say so.
 
     budget: particles times layers, of all batches and depths together; None stands for 3e7, or 4e6 for updates that
     average over pairs of particles (tp.Adam, and tp.SignSGD on batches). The first batches at three depths are run
-    whatever it is. samples: particles of a batch; None stands for 2048, or 1024 with pairs, or more where the tolerance or the
-    number of products asks for it; a bias of about 0.4 / samples stays. batches: those of the first round, at least
-    16. coarsest: L_0. seed: of all that is drawn. executor: any ``concurrent.futures`` executor, for the batches; it
-    decides nothing.
+    whatever it is. samples: particles of a batch; None stands for 2048, or 1024 with pairs, or more where the
+    tolerance or the number of products asks for it; a bias of about 0.4 / samples stays. batches: those of the first
+    round, at least 16. coarsest: L_0. seed: of all that is drawn. executor: any ``concurrent.futures`` executor, for
+    the batches; it decides nothing.
 
     Raises ``ValueError`` for anything else.
 
@@ -110,8 +110,8 @@ class CommonDraws:
         estimate = found.estimate
         if estimate.grows(self.tolerance):
             seen = ", ".join(f"{change:.2e}" for change in estimate.changes)
-            raise Divergence(f"depth: tp.oo given; outputs at depths {', '.join(map(str, found.depths))} do not settle: "
-                             f"from each to the next they change by {seen} at most")
+            raise Divergence(f"depth: tp.oo given; outputs at depths {', '.join(map(str, found.depths))} do not "
+                             f"settle: from each to the next they change by {seen} at most")
         job = training(replace(problem, depth=self.coarsest))
         outputs, standard_error, bias_bound = (
             job.outputs(values) for values in (estimate.limit, estimate.standard_error, estimate.bias_bound))

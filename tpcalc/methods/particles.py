@@ -9,14 +9,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .. import _checks
-from ..interpreters.lowered_particles import LoweredParticles, particles
+from ..interpreters.lowered_particles import LoweredParticles, ParticleExecution, particles
+from ..interpreters.refined import RefinedParticles
 from ..interpreters.training import placed
 from ..programs.problem import Problem
 from ..solvers.details import or_all_layers
 from ..solvers.run import Details, Run
 from ..solvers.sampled import CONFIDENCE, SampledDetails, joint_error
 from .method import Progress, require, wanted_times
-from .sampled import node_details, not_sampled, training
+from .sampled import execution, node_details, not_sampled, refinement, training
 from .solution import Solution
 
 
@@ -27,7 +28,8 @@ class Particles:
     samples: particles in a batch; None stands for 4096, or 1024 for updates that average over pairs of particles
     (tp.Adam, and tp.SignSGD on batches). batches: independent ones, at least 2. seed: of all that is drawn. executor:
     any ``concurrent.futures`` executor, for the batches; it decides nothing, and stays where it is when the method is
-    pickled. Raises ``ValueError`` for anything else.
+    pickled. coarsest: a depth whose doublings share their draws, so that runs at them differ by the depth and little
+    else; None draws anew at every depth. Raises ``ValueError`` for anything else.
     """
 
     name: ClassVar[str] = "particles"
@@ -35,11 +37,12 @@ class Particles:
     batches: int = 8
     seed: int = 0
     executor: Executor | None = None
+    coarsest: int | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (("samples", 1), ("batches", 2), ("seed", 0)):
+        for name, least in (("samples", 1), ("batches", 2), ("seed", 0), ("coarsest", 1)):
             value = getattr(self, name)
-            if value is not None or name != "samples":
+            if value is not None or name not in ("samples", "coarsest"):
                 object.__setattr__(self, name, _checks.whole_number(name, value, least))
         _checks.with_methods("executor", self.executor, ("submit", "map"), "an executor as of concurrent.futures")
 
@@ -47,8 +50,9 @@ class Particles:
         return {**vars(self), "executor": None}
 
     def refuses(self, problem: Problem) -> str | None:
-        """Finite width, infinite depth, and activations that are not finite."""
-        return not_sampled(self.name, problem, real=False)
+        """Finite width, infinite depth, activations that are not finite, and depths that are no doublings of
+        ``coarsest``, where that is given."""
+        return not_sampled(self.name, problem, self.coarsest, real=False)
 
     def solve(self, problem: Problem, keep_nodes: Any = None, progress: Progress | None = None) -> Run:
         """Train; the error estimate holds all outputs with 95% confidence. Raises ``MemoryError`` before the work.
@@ -75,7 +79,8 @@ class Particles:
         job = training(problem)
         found: LoweredParticles = placed(lambda: particles(
             job.program(), job.sizes(), job.data(), self.samples, self.seed, self.batches, job.task.loss,
-            ("x", "dx") if keep else (), self.executor, progress))
+            ("x", "dx") if keep else (), self.executor, progress,
+            execution(ParticleExecution, RefinedParticles, refinement(problem, self.coarsest))))
         return found
 
 
