@@ -9,11 +9,10 @@ from heapq import heappop, heappush
 
 import sympy as sp
 
-from ..limits import Cell, Contribution, KetTerms, Sort, settled_orders
+from ..limits import Cell, Contribution, KetTerms, Sort
 from ..parametrizations import DepthScaling
-from ..programs import SGD, ResNet
-from ..programs.builders import program
-from ..solvers.limit_cell import ALPHA, GAMMA, MOST_MATRICES, _equations, _limits, _matrices, limit_cell
+from ..programs import ResNet
+from ..solvers.limit_cell import ALPHA, GAMMA, MOST_MATRICES, _limits, _matrices, counted, limit_cell
 
 Powers = tuple[Fraction | float, ...]
 GAINS = {"layers": 1, "independent layers": 2}  # the power of a term that averages see, by how it enters the stream
@@ -87,8 +86,7 @@ def _with_sums(powers: list[Fraction | float]) -> Powers:
 
 
 def _of_kets(net: ResNet, alpha: sp.Expr, gamma: sp.Expr) -> list[Fraction | float]:
-    equations, _ = _equations(program(net, SGD(), DepthScaling(alpha, gamma)))
-    cell, = settled_orders(equations).cells
+    equations, _, cell = counted(net, alpha, gamma)
     streams = KetTerms(equations).accumulating
     return [-power for one in cell.contributions
             if one.target.sort == Sort.KET and one.target.number in streams and one.rule in GAINS

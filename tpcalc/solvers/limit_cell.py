@@ -81,10 +81,8 @@ def regime(net: ResNet, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
     if net.is_plain:
         return _of_recursion(alpha, gamma)
     if alpha.is_Rational and gamma.is_Rational and _matrices(net) <= MOST_MATRICES:
-        one = program(net, SGD(), DepthScaling(alpha, gamma))
         try:
-            equations, everywhere = _equations(one)
-            cell, = settled_orders(equations).cells
+            equations, everywhere, cell = counted(net, alpha, gamma)
         except ValueError:
             pass  # a function without a rule, or too many parts
         else:
@@ -94,6 +92,15 @@ def regime(net: ResNet, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
     # are the stream's own.
     kernels_of(net)
     return _of_recursion(alpha, gamma)
+
+
+@lru_cache(maxsize=64)
+def counted(net: ResNet, alpha: sp.Expr, gamma: sp.Expr) -> tuple[KetEquations, Regime | None, Cell]:
+    """The ket equations of a net's program with their powers of L, and what its layers do of themselves where they keep
+    no stream. Raises ``ValueError`` where they are not counted."""
+    equations, everywhere = _equations(program(net, SGD(), DepthScaling(alpha, gamma)))
+    cell, = settled_orders(equations).cells
+    return equations, everywhere, cell
 
 
 def _matrices(net: ResNet) -> int:
