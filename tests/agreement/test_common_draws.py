@@ -14,7 +14,10 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
+from tpcalc.interpreters.common_draws import Refinement
 from tpcalc.interpreters.lowered_particles import particles
+from tpcalc.interpreters.refined import at_depths
+from tpcalc.methods.depth_orders import depth_orders
 from tpcalc.methods.extrapolation import depth_weights
 from tpcalc.methods.sampled import training
 
@@ -126,3 +129,57 @@ def _variance(asked: tp.Problem, depth: int, samples: int) -> np.ndarray:
     job = training(replace(asked, depth=depth))
     plain = particles(job.program(), job.sizes(), job.data(), samples, 2, 48)
     return np.asarray(plain.error_series("f") ** 2 * 48).ravel()
+
+
+@pytest.mark.parametrize("net", [tp.ResNet(), tp.ResNet("tanh"), tp.ResNet("tanh", "mlp")], ids=repr)
+@pytest.mark.parametrize("alpha", [sp.Rational(3, 5), sp.Rational(3, 4), sp.Rational(9, 10)], ids=str)
+def test_between_depth_mup_and_the_ode(net: tp.ResNet, alpha: sp.Rational) -> None:
+    """1/2 < alpha < 1, where corrections fall like L^(1 - 2 alpha), and L^(2 alpha - 2) inside of activations."""
+    asked = problem(net, tp.SGD(0.7), tp.DepthScaling(alpha, 1 - alpha))
+    truth, run = tp.train(asked), tp.train(asked, method=tp.methods.CommonDraws(budget=1e7))
+    error = np.abs(run.outputs - truth.outputs).max()
+    print(f"{net.phi} {net.block} alpha = {alpha}: error {error:.1e}, estimate {run.error_estimate:.1e}; "
+          f"{run.notes[0]}")
+    assert truth.method == "collocation" and error < 2 * run.error_estimate < 0.5
+
+
+BATCHES = np.random.default_rng(5).normal(size=(2, 3, 3, 1))
+THREE, ADAM = tp.Task([1, 0.8, -0.6], [1, -0.7, 0.5]), tp.Adam(0.5, beta1=0.9, beta2=0.99, eps=0.01)
+POWERS = {  # what had not been tested: the problem, the mirror, particles and the coarsest depth
+    "Adam": (problem(tp.ResNet(), ADAM, task=THREE), (), 1024, 8),
+    "Adam, tanh": (problem(tp.ResNet("tanh"), ADAM, task=THREE), ("nV",), 1024, 4),
+    "batches, pre tanh": (problem(tp.ResNet("tanh", "pre"), tp.SGD(1.0), task=tp.Task(BATCHES[0] / 2, BATCHES[1])),
+                          (), 2048, 8),
+    "trained ends, pre tanh": (problem(tp.ResNet("tanh", "pre", train_ends=True), tp.SGD(0.5)), (), 2048, 8),
+    "trained ends, alpha = 1, tanh": (problem(tp.ResNet("tanh", train_ends=True), tp.SGD(0.5), ODE), (), 2048, 8),
+    "alpha = 3/4, pre tanh": (problem(tp.ResNet("tanh", "pre"), tp.SGD(1.0), tp.DepthScaling(0.75, 0.25)), (), 2048,
+                              8),
+    "alpha = 9/10, tanh": (problem(tp.ResNet("tanh"), tp.SGD(1.0), tp.DepthScaling(0.9, 0.1)), (), 2048, 8)}
+
+
+@pytest.mark.parametrize("name", POWERS)
+def test_the_power_of_the_bias(name: str) -> None:
+    """Changes over three doublings of the depth against c 2^(-p j), one p for all outputs: p is the derived one, up to
+    the next powers, and nearer to it than to its half or its double."""
+    asked, mirror, samples, coarsest = POWERS[name]
+    derived = depth_orders(asked.net, asked.scale).first(1)[0]
+    levels = [Refinement(coarsest, level) for level in range(4)]
+    jobs = [training(replace(asked, depth=level.depth)) for level in levels]
+    values = np.array([at_depths([(job.program(), job.sizes()) for job in jobs], jobs[0].data(), "mse", samples, 4,
+                                 batch, levels, mirror, "f") for batch in range(16)]).reshape(16, 4, -1)
+    changes = np.diff(values, axis=1)
+    mean, error = changes.mean(axis=0), changes.std(axis=0, ddof=1) / 4
+    moving = np.all(error > 1e-12, axis=0)
+    mean, weights = mean[:, moving], 1 / error[:, moving] ** 2
+    powers = np.linspace(0.02, 3, 299)
+    misfit = []
+    for power in powers:
+        shape = 2.0 ** (-power * np.arange(3))[:, None]
+        size = np.sum(weights * shape * mean, axis=0) / np.sum(weights * shape**2, axis=0)
+        misfit.append(np.sum(weights * (mean - size * shape) ** 2))
+    found = powers[int(np.argmin(misfit))]
+    at = {power: misfit[int(np.argmin(np.abs(powers - power)))] for power in (derived, derived / 2, 2 * derived)}
+    print(f"{name}: power {found:.2f}, derived {derived:.2f}; chi^2 {min(misfit):.1f} of {mean.size - mean.shape[1] - 1}, "
+          + ", ".join(f"{chi:.1f} at {power:.2f}" for power, chi in at.items()))
+    assert abs(found - derived) < 0.2 * max(1.0, derived)
+    assert at[derived] < min(at[derived / 2], at[2 * derived])

@@ -52,7 +52,8 @@ def test_draws_do_not_depend_on_the_order_of_asking(seed: int, order: Sequence[i
 def test_innovations_are_independent_and_of_variance_one() -> None:
     """Rows of a level: the identity, from 2000 numbers each, for two depths of eight layers and two keys."""
     draws = CommonDraws(4000, np.float64, (3,))
-    rows = np.array([draws.row((0, side, 0), level, layer) for side in (0, 1) for level in (0, 3) for layer in range(8)])
+    rows = np.array([draws.row((0, side, 0), level, layer)
+                     for side in (0, 1) for level in (0, 3) for layer in range(8)])
     same = rows @ rows.T / 4000
     fine = [i for i in range(32) if i % 16 >= 8]
     assert np.max(np.abs(same[np.ix_(fine, fine)] - np.eye(16))) < 5 / np.sqrt(4000)

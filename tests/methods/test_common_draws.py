@@ -22,6 +22,7 @@ from tpcalc.solvers.convergence import methods_at
 
 TASK = tp.Task([1, 0.8], [1, -0.7])
 PRE = tp.Problem(tp.ResNet("tanh", "pre"), TASK, tp.SGD(1.0), tp.DepthScaling(), tp.oo)
+BATCHES = tp.Task([[[0.5], [0.2]], [[0.4], [-0.3]]], [[[1.0], [0.3]], [[-0.7], [0.2]]], probes=[[0.7]])
 QUICK = CommonDraws(tolerance=0.05, samples=256, coarsest=4)
 R = sp.Rational
 
@@ -67,8 +68,7 @@ def test_auto_takes_it_after_the_exact_methods(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("net, task, truth", [
     (tp.ResNet(), TASK, "linear"), (tp.ResNet("tanh"), TASK, "tanh"),
-    (tp.ResNet("tanh"), tp.Task([[[0.5], [0.2]], [[0.4], [-0.3]]], [[[1.0], [0.3]], [[-0.7], [0.2]]],
-                               probes=[[0.7]]), "batches and a probe")])
+    (tp.ResNet("tanh"), BATCHES, "batches and a probe")])
 def test_limits_that_are_known(net: tp.ResNet, task: tp.Task, truth: str) -> None:
     asked = replace(PRE, net=net, task=task, opt=tp.SGD(0.5))
     exact, run = tp.train(asked), tp.train(asked, method=CommonDraws(tolerance=0.02, budget=2e6, samples=512))
@@ -196,6 +196,21 @@ def test_a_trivial_limit_is_said() -> None:
     asked = replace(PRE, scale=tp.DepthScaling(0.5, 1.5))
     run = tp.train(asked, method=QUICK)
     assert "trivial limit" in run.notes[-1] and np.max(np.abs(run.outputs)) < run.error_estimate < 0.05
+
+
+def test_convergence_finds_limits_that_do_not_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Distances from the limit halve; draws that depths share leave changes of 1/L in spite of few particles."""
+    monkeypatch.setattr(common_draws, "BUDGET", 1.0)
+    found = tp.convergence(PRE.net, TASK, PRE.opt, PRE.scale, [2, 4, 8])
+    assert found.limit is not None and found.limit.method == "common_draws" and found.distance is not None
+    assert 0.6 < found.cauchy_order.order < 1.4 and found.distance[2] < found.distance[0] / 2
+
+
+def test_a_stream_that_explodes_where_no_power_of_the_depth_shows_it_does_not_settle() -> None:
+    """d C / d tau = E x^4 = 3 C^2: infinite at layer time 1/3, which powers of L do not see."""
+    asked = replace(PRE, net=tp.ResNet(sp.Symbol("h", real=True) ** 2, "pre"))
+    with pytest.raises(tp.Divergence, match="do not settle|training diverges"):
+        tp.train(asked, method=CommonDraws(budget=1.0, samples=256))
 
 
 def test_convergence_shares_draws_where_it_can() -> None:
