@@ -179,7 +179,7 @@ def test_the_power_of_the_bias(name: str) -> None:
         misfit.append(np.sum(weights * (mean - size * shape) ** 2))
     found = powers[int(np.argmin(misfit))]
     at = {power: misfit[int(np.argmin(np.abs(powers - power)))] for power in (derived, derived / 2, 2 * derived)}
-    print(f"{name}: power {found:.2f}, derived {derived:.2f}; chi^2 {min(misfit):.1f} of {mean.size - mean.shape[1] - 1}, "
-          + ", ".join(f"{chi:.1f} at {power:.2f}" for power, chi in at.items()))
+    print(f"{name}: power {found:.2f}, derived {derived:.2f}; chi^2 {min(misfit):.1f} of "
+          f"{mean.size - mean.shape[1] - 1}, " + ", ".join(f"{chi:.1f} at {power:.2f}" for power, chi in at.items()))
     assert abs(found - derived) < 0.2 * max(1.0, derived)
     assert at[derived] < min(at[derived / 2], at[2 * derived])

@@ -17,6 +17,7 @@ from .conditioned_blocks import OrthonormalBlock
 
 Key = tuple[int, ...]  # what the rows are for
 PER_ROW = 8  # samples needed for every row of an orthonormal frame
+MOST_ROWS = 1024  # of a frame, which takes their square times the samples
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,8 @@ class FramedDraws(CommonDraws):
     """Common draws that are orthonormal as averages over samples: one frame, orthogonal to what is given, for all keys.
 
     A linear program then sees exactly the covariances of infinite width, at every depth. keys: those that are framed;
-    level: the finest; coarsest: layers at level 0. A level that would bring the frame above 1 row in ``PER_ROW``
-    samples is orthonormal key by key instead, each to its own coarser rows, or left as it is drawn.
+    level: the finest; coarsest: layers at level 0. Levels whose rows are too many for a frame are left as they are
+    drawn: more than 1 in ``PER_ROW`` samples, or more than ``MOST_ROWS``.
     """
 
     def __init__(self, samples: int, seed: Sequence[int], keys: Sequence[Key], coarsest: int, level: int,
@@ -81,29 +82,13 @@ class FramedDraws(CommonDraws):
         super().__init__(samples, np.float64, seed)
         self.places = {key: place for place, key in enumerate(keys)}
         self.frames: list[np.ndarray] = []  # by level, shape (keys, innovations, samples)
-        held = [given] * len(keys)
+        held = given.copy(given.count)
         for number in range(level + 1):
-            new, all_rows = coarsest * 2**max(number - 1, 0), coarsest * 2**number
-            generator = np.random.default_rng([*self.seed, number])
-            drawn = generator.standard_normal((len(keys), new, samples))
-            if PER_ROW * len(keys) * all_rows <= samples:
-                frame = held[0].copy(given.count + len(keys) * all_rows)
-                drawn = orthonormal(frame, drawn.reshape(-1, samples)).reshape(drawn.shape)
-                held = [frame] * len(keys)
-            elif PER_ROW * all_rows <= samples:
-                if number and held[0] is held[-1] and len(keys) > 1:
-                    held = [self._own(place, number, given) for place in range(len(keys))]
-                held = [frame.copy(given.count + all_rows) for frame in held]
-                drawn = np.stack([orthonormal(frame, rows) for frame, rows in zip(held, drawn)])
-            else:
+            if len(keys) * coarsest * 2**number > min(samples / PER_ROW, MOST_ROWS):
                 break
-            self.frames.append(drawn)
-
-    def _own(self, place: int, level: int, given: OrthonormalBlock) -> OrthonormalBlock:
-        found = given.copy(given.count)
-        for frame in self.frames[:level]:
-            found.add(frame[place])
-        return found
+            new = coarsest * 2**max(number - 1, 0)
+            drawn = np.random.default_rng([*self.seed, number]).standard_normal((len(keys) * new, samples))
+            self.frames.append(orthonormal(held, drawn).reshape(len(keys), new, samples))
 
     def innovation(self, key: Key, level: int, place: int) -> np.ndarray:
         if key in self.places and level < len(self.frames):

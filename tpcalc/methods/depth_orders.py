@@ -12,7 +12,7 @@ import sympy as sp
 from ..limits import Cell, Contribution, KetTerms, Sort
 from ..parametrizations import DepthScaling
 from ..programs import ResNet
-from ..solvers.limit_cell import ALPHA, GAMMA, MOST_MATRICES, _limits, _matrices, counted, limit_cell
+from ..solvers.limit_cell import ALPHA, GAMMA, counted, limit_cell, linear_region
 
 Powers = tuple[Fraction | float, ...]
 GAINS = {"layers": 1, "independent layers": 2}  # the power of a term that averages see, by how it enters the stream
@@ -73,12 +73,10 @@ def corrections(net: ResNet, alpha: sp.Expr, gamma: sp.Expr) -> Powers:
     if not (alpha.is_Rational and gamma.is_Rational):
         raise ValueError(f"alpha = {alpha}, gamma = {gamma} given; corrections of nonlinear networks are counted at "
                          "fractions")
-    if _matrices(net) <= MOST_MATRICES:
-        try:
-            return _with_sums(_of_kets(net, alpha, gamma))
-        except ValueError:
-            pass  # a function without a rule, or too many parts
-    return _with_sums(_of_kets(ONE_MATRIX, alpha, gamma))
+    try:
+        return _with_sums(_of_kets(net, alpha, gamma))
+    except ValueError:  # a function without a rule, or too many parts
+        return _with_sums(_of_kets(ONE_MATRIX, alpha, gamma))
 
 
 def _with_sums(powers: list[Fraction | float]) -> Powers:
@@ -100,7 +98,7 @@ def _order(cell: Cell, one: Contribution) -> Fraction:
 
 
 def _of_recursion(alpha: sp.Expr, gamma: sp.Expr) -> list[Fraction | float]:
-    dropped = [term.order.subs({ALPHA: alpha, GAMMA: gamma}) for term in _limits().at(alpha=alpha, gamma=gamma).dropped]
+    dropped = [term.order.subs({ALPHA: alpha, GAMMA: gamma}) for term in linear_region(alpha, gamma).dropped]
     return [-_number(order) for order in dropped if order < 0]
 
 
