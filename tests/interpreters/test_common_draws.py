@@ -70,11 +70,15 @@ def test_a_frame_is_orthonormal_at_every_depth(level: int) -> None:
     assert np.array_equal(draws.row((0, 1, 0), level, 1), deeper.row((0, 1, 0), level, 1))
 
 
-def test_a_level_that_does_not_fit_is_left_as_it_is_drawn() -> None:
-    draws = framed(1, 3, calls=(4, 2))  # 6 keys of 16 layers in 512 samples: more than 1 in 8
-    assert [frame.shape for frame in draws.frames] == [(6, 2, SAMPLES), (6, 2, SAMPLES), (6, 4, SAMPLES)]
-    one, two = (draws.row((0, 0, 0), 3, layer) for layer in (6, 7))
-    assert np.allclose((one + two) / np.sqrt(2), draws.row((0, 0, 0), 2, 3), rtol=0, atol=1e-12)
+def test_a_level_that_does_not_fit_is_orthonormal_key_by_key_or_left_as_it_is_drawn() -> None:
+    draws = framed(1, 6, calls=(4, 2))  # 6 keys of 16 layers in 512 samples: more than 1 in 8; so are 128 layers alone
+    assert [frame.shape for frame in draws.frames] == [(6, k, SAMPLES) for k in (2, 2, 4, 8, 16, 32)]
+    rows = np.array([[draws.row(key, 3, layer) for layer in range(16)] for key in draws.places])
+    for own in rows:
+        assert np.max(np.abs(own @ own.T / SAMPLES - np.eye(16))) < 1e-12
+    assert 1e-3 < np.max(np.abs(rows[0] @ rows[1].T / SAMPLES)) < 0.3
+    one, two = (draws.row((0, 0, 0), 6, layer) for layer in (6, 7))
+    assert np.allclose((one + two) / np.sqrt(2), draws.row((0, 0, 0), 5, 3), rtol=0, atol=1e-12)
     assert 1e-3 < abs(one @ two) / SAMPLES < 0.3
 
 

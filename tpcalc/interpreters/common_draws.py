@@ -18,6 +18,7 @@ from .conditioned_blocks import OrthonormalBlock
 Key = tuple[int, ...]  # what the rows are for
 PER_ROW = 8  # samples needed for every row of an orthonormal frame
 MOST_ROWS = 1024  # of a frame, which takes their square times the samples
+MOST_NUMBERS = 2**27  # in all frames
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,9 @@ class FramedDraws(CommonDraws):
     """Common draws that are orthonormal as averages over samples: one frame, orthogonal to what is given, for all keys.
 
     A linear program then sees exactly the covariances of infinite width, at every depth. keys: those that are framed;
-    level: the finest; coarsest: layers at level 0. Levels whose rows are too many for a frame are left as they are
-    drawn: more than 1 in ``PER_ROW`` samples, or more than ``MOST_ROWS``.
+    level: the finest; coarsest: layers at level 0. A level whose rows are too many for one frame, more than 1 in
+    ``PER_ROW`` samples or ``MOST_ROWS``, is orthonormal key by key, each to its own coarser rows; one that is too large
+    for that, or for ``MOST_NUMBERS``, is left as it is drawn.
     """
 
     def __init__(self, samples: int, seed: Sequence[int], keys: Sequence[Key], coarsest: int, level: int,
@@ -82,13 +84,23 @@ class FramedDraws(CommonDraws):
         super().__init__(samples, np.float64, seed)
         self.places = {key: place for place, key in enumerate(keys)}
         self.frames: list[np.ndarray] = []  # by level, shape (keys, innovations, samples)
-        held = given.copy(given.count)
+        held = [given.copy(given.count)]  # one frame for all keys, or one for each
         for number in range(level + 1):
-            if len(keys) * coarsest * 2**number > min(samples / PER_ROW, MOST_ROWS):
+            rows, new = coarsest * 2**number, coarsest * 2**max(number - 1, 0)
+            if PER_ROW * rows > samples or len(keys) * rows * samples > MOST_NUMBERS:
                 break
-            new = coarsest * 2**max(number - 1, 0)
+            if len(held) == 1 and len(keys) * rows > min(samples / PER_ROW, MOST_ROWS):
+                held = [self._own(place, given) for place in range(len(keys))]
             drawn = np.random.default_rng([*self.seed, number]).standard_normal((len(keys) * new, samples))
-            self.frames.append(orthonormal(held, drawn).reshape(len(keys), new, samples))
+            parts = [orthonormal(frame, part) for frame, part in zip(held, np.split(drawn, len(held)))]
+            self.frames.append(np.concatenate(parts).reshape(len(keys), new, samples))
+
+    def _own(self, place: int, given: OrthonormalBlock) -> OrthonormalBlock:
+        """What a key has drawn so far."""
+        found = given.copy(given.count)
+        for frame in self.frames:
+            found.add(frame[place])
+        return found
 
     def innovation(self, key: Key, level: int, place: int) -> np.ndarray:
         if key in self.places and level < len(self.frames):

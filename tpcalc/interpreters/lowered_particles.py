@@ -115,12 +115,9 @@ class _Counted(ParticleExecution):
         self.count_directions()
 
 
-def directions_and_products(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, loss: Any = "mse"
-                            ) -> tuple[int, int]:
-    """How many directions a draw is orthogonal to at most, of which a particle run needs 8 samples each, and how many
-    products with vectors all initial matrices make."""
-    counted = _Counted(program, sizes, data, loss, 1, 0, ())
-    return counted.directions, sum(counted.met.values())
+def least_samples(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, loss: Any = "mse") -> int:
+    """The fewest particles that a program can be run with: 8 for every direction that draws are orthogonal to."""
+    return PER_PRODUCT * _Counted(program, sizes, data, loss, 1, 0, ()).directions
 
 
 def particles(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, samples: int | None = None,

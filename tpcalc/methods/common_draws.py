@@ -10,9 +10,9 @@ import numpy as np
 
 from .. import _checks
 from ..errors import Divergence
-from ..interpreters.common_draws import PER_ROW, Refinement
-from ..interpreters.lowered_particles import directions_and_products
-from ..interpreters.particles import PAIRED_SAMPLES, PER_PRODUCT, default_samples
+from ..interpreters.common_draws import Refinement
+from ..interpreters.lowered_particles import least_samples
+from ..interpreters.particles import PAIRED_SAMPLES, default_samples
 from ..interpreters.refined import at_depths
 from ..interpreters.training import placed
 from ..programs import SGD
@@ -26,7 +26,6 @@ from .sampled import training
 from .solution import outputs_alone
 
 BATCHES, DEPTHS, SAMPLES = 16, 3, 2048  # at least
-MOST_FRAMED = 4096  # samples that are taken so that draws of the first depths are one frame
 BUDGET, PAIRED_BUDGET = 3e7, 4e6  # a minute or two of four steps; products that average over pairs take longer
 GROWTH = 4  # times as many batches at once, at most
 BIAS = 0.4  # of particles, times 1 / samples
@@ -44,9 +43,9 @@ class CommonDraws:
     budget: particles times layers, of all batches and depths together; None stands for 3e7, or 4e6 for updates that
     average over pairs of particles (tp.Adam, and tp.SignSGD on batches). The first batches at three depths are run
     whatever it is. samples: particles of a batch; None stands for 2048, or 1024 with pairs, or more where the
-    tolerance or the number of products asks for it (8 a row, for one frame of all draws, up to 4096); a bias of about
-    0.4 / samples stays. batches: those of the first round, at least 16. coarsest: L_0. seed: of all that is drawn.
-    executor: any ``concurrent.futures`` executor, for the batches; it decides nothing.
+    tolerance or the number of products asks for it; a bias of about 0.4 / samples stays. batches: those of the first
+    round, at least 16. coarsest: L_0. seed: of all that is drawn. executor: any ``concurrent.futures`` executor, for
+    the batches; it decides nothing.
 
     Raises ``ValueError`` for anything else.
 
@@ -136,10 +135,7 @@ class _Plan:
         pairs = default_samples(what[0]) == PAIRED_SAMPLES
         samples = method.samples
         if samples is None:
-            directions, products = directions_and_products(*what)
-            frame = PER_ROW * products * 2 ** (DEPTHS - 1)
-            wanted = max(PAIRED_SAMPLES if pairs else SAMPLES, 10 * BIAS / method.tolerance, PER_PRODUCT * directions,
-                         frame if frame <= MOST_FRAMED and not pairs else 0)
+            wanted = max(PAIRED_SAMPLES if pairs else SAMPLES, 10 * BIAS / method.tolerance, least_samples(*what))
             samples = 2 ** int(np.ceil(np.log2(wanted)))
         return cls(samples, method.budget or (PAIRED_BUDGET if pairs else BUDGET),
                    () if isinstance(problem.opt, SGD) else ("nV",))
