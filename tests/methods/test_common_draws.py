@@ -163,11 +163,22 @@ def test_corrections_are_taken_off_and_bounded() -> None:
     depths = np.array([8.0, 16, 32])
     noise = np.random.default_rng(0).normal(size=(20, 1, 1)) * 1e-3
     values = (2 - 3 / depths + 5 / depths**2)[None, :, None] + noise
-    found = Extrapolation(values, np.array([1.0, 2.0]))
+    found = Extrapolation(values, np.array([1.0, 2.0, 3.0]), 8)
     assert np.allclose(found.limit, 2 + noise.mean()) and np.isclose(found.bias_bound[0], 5 / 512)
     assert np.isclose(found.standard_error[0], noise.std(ddof=1) / np.sqrt(20)) and found.is_biased
-    assert not found.grows(1e-9) and Extrapolation(values[:, ::-1], np.array([1.0, 2.0])).grows(1e-3)
-    assert not Extrapolation(values[:, ::-1], np.array([1.0, 2.0])).grows(1.0)
+    back = Extrapolation(values[:, ::-1], np.array([1.0, 2.0, 3.0]), 8)
+    assert not found.grows(1e-9) and back.grows(1e-3) and not back.grows(1.0)
+
+
+def test_corrections_that_cancel_do_not_make_the_bound_vanish() -> None:
+    """2 - 3 / L - 2 / L^2 + c / L^3 with c such that no depth left out changes the limit: it is off all the same."""
+    depths, powers = np.array([8.0, 16, 32]), np.array([1.0, 2.0, 3.0])
+    change = depth_weights(powers[:2]) - np.append(0, depth_weights(powers[:1]))
+    c = 2 * (change @ depths**-2) / (change @ depths**-3)
+    values = 2 - 3 / depths - 2 / depths**2 + c / depths**3
+    found = Extrapolation(np.tile(values[None, :, None], (16, 1, 1)), powers, 8)
+    error = abs(found.limit[0] - 2)
+    assert abs(change @ found.values[0, :, 0]) < 1e-12 and error > 1e-3 and found.bias_bound[0] > error / 4
 
 
 @pytest.mark.parametrize("net, alpha, gamma, powers", [

@@ -160,7 +160,7 @@ class _Sampled:
 
     @property
     def estimate(self) -> Extrapolation:
-        return Extrapolation(self.values, np.array(self.orders.first(self.values.shape[1] - 1)))
+        return Extrapolation(self.values, np.array(self.orders.first(self.values.shape[1])), self.method.coarsest)
 
     def improve(self) -> bool:
         """Add a depth, or batches; False where the budget does not reach."""

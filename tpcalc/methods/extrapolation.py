@@ -25,20 +25,21 @@ def depth_weights(powers: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Extrapolation:
-    """values: shape (batches, depths, ...), depths doubling, batches independent and their depths coupled; powers: of
-    the corrections, as many as there are depths but one."""
+    """values: shape (batches, depths, ...), batches independent and their depths coupled; powers: of the corrections,
+    as many as there are depths; coarsest: the depth whose doublings the others are."""
 
     values: np.ndarray
     powers: np.ndarray
+    coarsest: int
 
     @cached_property
     def _limits(self) -> np.ndarray:
-        return np.tensordot(depth_weights(self.powers), self.values, axes=(0, 1))
+        return np.tensordot(depth_weights(self.powers[:-1]), self.values, axes=(0, 1))
 
     @cached_property
     def _without_coarsest(self) -> np.ndarray:
         """What the coarsest depth changes in every batch's limit."""
-        finer = np.tensordot(depth_weights(self.powers[:-1]), self.values[:, 1:], axes=(0, 1))
+        finer = np.tensordot(depth_weights(self.powers[:-2]), self.values[:, 1:], axes=(0, 1))
         return self._limits - finer
 
     @property
@@ -55,8 +56,13 @@ class Extrapolation:
 
     @property
     def bias_bound(self) -> np.ndarray:
-        """What the limit is changed by where the coarsest depth is left out."""
-        return np.abs(self._without_coarsest.mean(axis=0))
+        """What the limit is changed by where the coarsest depth is left out, which vanishes by accident where two
+        corrections cancel: at least what a first correction left out makes that is as large as the first taken off."""
+        depths = self.coarsest * 2.0 ** np.arange(self.values.shape[1])
+        left_out = abs(depth_weights(self.powers[:-1]) @ depths ** -self.powers[-1])
+        change = self.values[:, -1] - self.values[:, -2]
+        first = np.abs(change.mean(axis=0)) / abs(np.diff(depths[-2:] ** -self.powers[0])[0])
+        return np.maximum(np.abs(self._without_coarsest.mean(axis=0)), left_out * first)
 
     @property
     def quantile(self) -> float:

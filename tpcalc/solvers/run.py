@@ -54,7 +54,7 @@ class Run:
         Student's distribution of the means of batches (a bias of order 1/samples is not in it); with common draws
         the largest over outputs of such a quantile of the standard error, plus the bias bound.
     standard_error, bias_bound: of the shape of outputs, where depths were extrapolated from batches: how far the mean
-        is off by chance, and by the finite depths; None elsewhere.
+        may be off by chance, and by the finite depths; None elsewhere.
     notes: what should be known about this result, in words.
     linear: whether blocks are linear ones of one matrix.
     problem: what was trained, a ``tp.Problem``.
