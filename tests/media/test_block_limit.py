@@ -167,7 +167,8 @@ def test_bad_input() -> None:
     for change, error, reason in cases:
         given = dict(net=tp.ResNet(SINE), task=TASK, opt=OPT, scale=HALF) | change
         with pytest.raises(error, match=reason):
-            tp.train(**given, depth=tp.oo, progress=lambda done, steps: pytest.fail("work was begun"))
+            tp.train(**given, depth=tp.oo, method="collocation",
+                     progress=lambda done, steps: pytest.fail("work was begun"))
     assert isinstance(kernels_of(tp.ResNet()), LinearBlock)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+import sympy as sp
 
 import tpcalc as tp
 from tpcalc.methods.choice import ALIASES, in_order
@@ -16,7 +18,8 @@ OPTS = {"SGD": tp.SGD(0.5), "Adam": tp.Adam(0.1, eps=0.1)}
 SIZES: dict[str, tuple[Any, Any]] = {"deep": (3, tp.oo), "real": (3, 6), "limit": (tp.oo, tp.oo), "neither": (tp.oo, 6)}
 TAKEN = {"deep": {"linear SGD": ["reflection", "particles", "coefficients"], "": ["particles"]},
          "real": {"linear SGD": ["dense", "conditioned"], "": ["conditioned", "dense"]},
-         "limit": {"SGD": ["collocation"], "": []}, "neither": {"": []}}
+         "limit": {"SGD": ["collocation", "common_draws"], "": ["common_draws"]}, "neither": {"": []}}
+QUICK = tp.methods.CommonDraws(samples=128, coarsest=1, budget=1.0)
 
 
 def problem(net: str, opt: str, size: str) -> tp.Problem:
@@ -34,12 +37,12 @@ def test_what_is_taken_runs_and_what_is_refused_is_refused_with_the_reason_of_th
     taken = [row.name for row in table.rows if row.refusal is None]
     key = next(key for key in ("linear SGD", "SGD", "") if key in TAKEN[size] and (
         key == "" or key == opt or key == "linear SGD" and opt == "SGD" and NETS[net].is_plain))
-    assert taken == ([] if size == "limit" and net == "pre" else TAKEN[size][key])
+    assert taken == (["common_draws"] if size == "limit" and net == "pre" else TAKEN[size][key])
     assert table.chosen == (taken[0] if taken else None)
     for row in table.rows:
         line = next(line for line in str(table).splitlines() if line.split()[0] == row.name)
         if row.refusal is None:
-            assert tp.train(asked, method=row.name).method == row.name
+            assert tp.train(asked, method=QUICK if row.name == QUICK.name else row.name).method == row.name
             assert line.endswith("takes it, the first to do so" if row.name == table.chosen else "takes it")
         else:
             assert line.endswith("refuses: " + row.refusal)
@@ -50,13 +53,15 @@ def test_what_is_taken_runs_and_what_is_refused_is_refused_with_the_reason_of_th
             with pytest.raises(ValueError) as caught:
                 ALIASES[row.name]().solve(asked)
             assert str(caught.value) == row.refusal
-    if taken:
+    if taken and taken[0] != QUICK.name:
         assert tp.train(asked).method == taken[0]
 
 
 def test_where_all_refuse_the_telling_reason_is_said() -> None:
-    with pytest.raises(ValueError, match="^opt: Adam.* method='collocation' takes a tp.SGD"):
-        tp.train(problem("tanh", "Adam", "limit"))
+    root = sp.sqrt(2) / 2
+    with pytest.raises(ValueError, match="^method: 'auto' given, and all methods refuse; 'collocation': block: pre .* "
+                                         "'common_draws': depth: tp.oo given; no rule says whether there is a limit"):
+        tp.train(replace(problem("pre", "SGD", "limit"), scale=tp.DepthScaling(root, 1 - root)))
     with pytest.raises(ValueError, match="^method: 'auto' given with depth tp.oo and width 6, which no method takes"):
         tp.train(problem("tanh", "SGD", "neither"))
 

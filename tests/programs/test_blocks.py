@@ -181,7 +181,7 @@ def test_gradients_that_would_be_lost_are_refused(block: Callable, said: str) ->
 def test_blocks_that_differ_between_layers_have_no_kernels(index: sp.Symbol) -> None:
     net = tp.ResNet(block=lambda b: MatVec(b.weights(), b.x) / (index + 1))
     with pytest.raises(ValueError, match=f"does not close on kernels: it depends on {index}; allowed are blocks"):
-        tp.train(net, tp.Task([1.0], [1.0]), tp.SGD(0.5), tp.DepthScaling(0.5, 0.5), depth=tp.oo)
+        tp.train(net, tp.Task([1.0], [1.0]), tp.SGD(0.5), tp.DepthScaling(0.5, 0.5), depth=tp.oo, method="collocation")
 
 
 def test_is_linear_reads_what_the_block_wrote() -> None:

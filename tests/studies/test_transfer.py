@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sympy as sp
 from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
@@ -197,9 +198,10 @@ def test_optimum_of_a_parabola_and_at_the_ends() -> None:
     (dict(learning_rates=[-1, 1]), "growing positive"), (dict(learning_rates=[np.nan]), "NaN"),
     (dict(depths=[]), "one depth or more"), (dict(depths=[4, 4]), "each depth once"), (dict(depths=[0]), "depths: 0"),
     (dict(scalings=[]), "one scaling or more"), (dict(scalings=[(0.5, 0.5)]), "tp.DepthScaling"),
-    (dict(net=tp.ResNet("relu", "pre")), "^block: pre given, and it does not close"),
+    (dict(net=tp.ResNet("relu", "pre"), scalings=[tp.DepthScaling(sp.sqrt(2) / 2, 1 - sp.sqrt(2) / 2)]),
+     "no rule says whether there is a limit: block: pre given, and it does not close"),
     (dict(task=None), "^task: None given; allowed is a tp.Task"),
-    (dict(net="linear"), "^net: 'linear' given"), (dict(opt=tp.Adam(0.1)), "method='collocation' takes a tp.SGD"),
+    (dict(net="linear"), "^net: 'linear' given"), (dict(net="tanh"), "^net: 'tanh' given"),
     (dict(method="dense"), "method: 'dense' given with width tp.oo"), (dict(width=8), "depth tp.oo and width 8"),
     (dict(probe_targets=np.ones((3, 1))), r"allowed is \(4, 1\)"), (dict(opt=tp.SGD([1, 2])), "2 learning rates"),
 ])

@@ -121,8 +121,12 @@ class BlockMatrix:
         if len(added):
             # <q|W p> = <W^T q|p> is known for all q met by the transpose, and W p is new beyond them
             images = other.images.brackets(added) @ other.basis.filled
-            images += self.draw(other.shunned, len(added))
+            images += self.fresh(turned, coefficients, len(added))
             own.images.add(images)
             if own.shunned is not own.basis:
                 own.shunned.extended(added)
         return coefficients @ own.images.filled
+
+    def fresh(self, turned: bool, coefficients: np.ndarray, number: int) -> np.ndarray:
+        """What is new in a product: so many vectors, for the last columns of the rows' coefficients."""
+        return self.draw(self.sides[not turned].shunned, number)

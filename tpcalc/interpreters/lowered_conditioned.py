@@ -118,11 +118,15 @@ class ConditionedExecution(ArrayExecution):
         generator = self.generator(matrix)
 
         def draw(shunned: OrthonormalBlock, number: int) -> np.ndarray:
-            return shunned.split(generator.standard_normal((number, self.width), dtype=self.dtype))[1]
+            return self.cleared(shunned, generator.standard_normal((number, self.width), dtype=self.dtype))
 
         bases, images = self._rooms(matrix)
         one, two = (BlockSide(basis, image, basis) for basis, image in zip(bases, images))
         return BlockMatrix(draw, (one, two))
+
+    def cleared(self, shunned: OrthonormalBlock, rows: np.ndarray) -> np.ndarray:
+        """Draws without their projections on an orthonormal family."""
+        return shunned.split(rows)[1]
 
     def _rooms(self, matrix: Mat) -> tuple[list[OrthonormalBlock], list[Block]]:
         room = self.width, self.dtype, self.met.get(matrix, 1)
@@ -168,14 +172,16 @@ class ConditionedExecution(ArrayExecution):
 
 def conditioned(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, width: int = 1024,
                 seed: int = 0, loss: Any = "mse", dtype: Any = "float64", keep: Collection[str] = (),
-                progress: Callable[[int, int], None] | None = None) -> LoweredRun:
+                progress: Callable[[int, int], None] | None = None,
+                execution: Callable[..., ConditionedExecution] = ConditionedExecution) -> LoweredRun:
     """Run any program at width n as ``run_conditioned`` does, lowered: blocks of samples meet a matrix at once.
 
     Equal in law to ``run_conditioned``, and draw by draw on ``tpcalc.lowering.in_order(program)``. Arguments are those
-    of ``run_conditioned``, and so is what is raised; progress: called with (steps done, steps).
+    of ``run_conditioned``, and so is what is raised; progress: called with (steps done, steps); execution: what the
+    program is run by.
     """
     n = _checks.positive_integer("width", width)
     assert n is not None
-    run = ConditionedExecution(program, sizes, data, loss, n, seed, dtype, keep)
+    run = execution(program, sizes, data, loss, n, seed, dtype, keep)
     run.run(progress)
     return run.result()

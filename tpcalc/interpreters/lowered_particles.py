@@ -32,18 +32,22 @@ class ParticleExecution(ConditionedExecution):
         super().__init__(program, sizes, data, loss, samples, seed, "float64", keep)
 
     def require_memory(self) -> None:
+        self.count_directions()
+        super().require_memory()
+        if self.width < PER_PRODUCT * self.directions:
+            raise ValueError(f"samples: {self.width} given; program {self.program.name} makes up to "
+                             f"{self.directions - 1 - len(self.initial)} products with one matrix and has "
+                             f"{len(self.initial)} initial vectors, so that at least {PER_PRODUCT * self.directions} "
+                             "are needed")
+
+    def count_directions(self) -> None:
+        """Find the initial vectors, and how many directions a draw is orthogonal to at most."""
         vectors = {self.lowered.member(place, at) for place, ends in self.plan.given.items()
                    if self.lowered.names.families[place[0]][0] is Vec
                    for at in product(*(range(low, high + 1) for low, high in ends))}
         single = {v for v in self.program.vectors if all(index.is_number for index in v.indices)}
         self.initial = sorted(vectors | single, key=str)
-        super().require_memory()
-        directions = 1 + len(self.initial) + max(self.met.values(), default=0)
-        if self.width < PER_PRODUCT * directions:
-            raise ValueError(f"samples: {self.width} given; program {self.program.name} makes up to "
-                             f"{directions - 1 - len(self.initial)} products with one matrix and has "
-                             f"{len(self.initial)} initial vectors, so that at least {PER_PRODUCT * directions} are "
-                             "needed")
+        self.directions = 1 + len(self.initial) + max(self.met.values(), default=0)
 
     def generator(self, member: Member) -> np.random.Generator:
         return np.random.default_rng([self.seed, self.batch, *str(member).encode()])
@@ -56,13 +60,21 @@ class ParticleExecution(ConditionedExecution):
         for vector in self.initial:
             self.drawn[vector] = self._draw(self.generator(vector), self.shunned, 1)[0]
             self.shunned.extended(self.drawn[vector][None])
+        self.begin()
         super().run(progress)
+
+    def begin(self) -> None:
+        """Prepare draws that are orthogonal to the initial vectors, where any are prepared."""
 
     def initial_vector(self, vector: Vec) -> np.ndarray:
         return self.drawn[vector]
 
     def _draw(self, generator: np.random.Generator, shunned: OrthonormalBlock, number: int) -> np.ndarray:
-        free = shunned.split(generator.standard_normal((number, self.width)))[1]
+        return self.cleared(shunned, generator.standard_normal((number, self.width)))
+
+    def cleared(self, shunned: OrthonormalBlock, rows: np.ndarray) -> np.ndarray:
+        """Draws without their projections, of variance 1."""
+        free = shunned.split(rows)[1]
         for row in free:
             row /= norm(row)
         return free
@@ -95,25 +107,38 @@ class LoweredParticles:
         return np.std([run.series(name) for run in self.batches], axis=0, ddof=1) / np.sqrt(len(self.batches))
 
 
+class _Counted(ParticleExecution):
+    """An execution that is asked for numbers alone, and never run."""
+
+    def require_memory(self) -> None:
+        self.count_directions()
+
+
+def least_samples(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, loss: Any = "mse") -> int:
+    """The fewest particles that a program can be run with: 8 for every direction that draws are orthogonal to."""
+    return PER_PRODUCT * _Counted(program, sizes, data, loss, 1, 0, ()).directions
+
+
 def particles(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, samples: int | None = None,
               seed: int = 0, batches: int = 8, loss: Any = "mse", keep: Collection[str] = (),
-              executor: Executor | None = None, progress: Callable[[int, int], None] | None = None
-              ) -> LoweredParticles:
+              executor: Executor | None = None, progress: Callable[[int, int], None] | None = None,
+              execution: Callable[..., ParticleExecution] = ParticleExecution) -> LoweredParticles:
     """Evaluate any program at infinite width as ``run_particles`` does, lowered: a whole batch meets a matrix at once.
 
     Equal in law to ``run_particles(balance="initial")``, and draw by draw on ``tpcalc.lowering.in_order(program)``.
-    Arguments are those of ``run_particles``, and so is what is raised; progress: called with (batches done, batches).
+    Arguments are those of ``run_particles``, and so is what is raised; progress: called with (batches done, batches);
+    execution: what a batch is run by.
     """
     samples = default_samples(program) if samples is None else samples
     for name, value, least in (("samples", samples, 1), ("batches", batches, 2)):
         if _checks.positive_integer(name, value) < least:  # type: ignore[operator]
             raise ValueError(f"{name}: {value!r} given; allowed is a whole number of at least {least}")
     what = (program, sizes, data, loss, samples, seed, keep)
-    first = ParticleExecution(*what)
+    first = execution(*what)
     left = 8.0 * samples * first.plan.rows if keep else 0.0
     _checks.memory(first.needed + (batches - 1) * left, f"{batches} batches of {first.what}", ADVICE)
     done: list[LoweredRun] = []
-    jobs = [(*what, batch) for batch in range(batches)]
+    jobs = [(execution, *what, batch) for batch in range(batches)]
     for run in (map if executor is None else executor.map)(_run, jobs):
         done.append(run)
         if progress is not None:
@@ -122,6 +147,7 @@ def particles(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any
 
 
 def _run(job: tuple) -> LoweredRun:
-    run = ParticleExecution(*job)
+    execution, *what = job
+    run = execution(*what)
     run.run()
     return run.result()

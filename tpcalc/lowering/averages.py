@@ -81,7 +81,7 @@ class Averages(Arithmetic):
         turned = isinstance(node.matrix, Transpose)
         member = node.matrix.args[0] if turned else node.matrix
         matrix = self.matrix(member)
-        self.line(f"multiplied({self.names.place(member, self.index)}, {times})", reads=True)
+        self.line(f"multiplied({self.names.place(member, self.index)}, {times}, {turned})", reads=True)
         return self.kept(f"matvec({matrix}, {turned}, {vector.code})", vector.axes, "vector")
 
     def loss(self, node: LossDerivative) -> Value:

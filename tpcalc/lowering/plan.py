@@ -40,13 +40,14 @@ class Number:
 class Plan:
     """ends: what is read for the last time, by the statement (number, indices) after which it can be forgotten; given:
     what is read of given vectors and matrices, with the ends of their axes; products: vectors that every given matrix,
-    or what it is trained to, multiplies; rows, matrices: the most vectors, and matrices with what sums over their past
-    carry, that are held at a time.
+    or what it is trained to, multiplies; turned: those of them that its transpose does; rows, matrices: the most
+    vectors, and matrices with what sums over their past carry, that are held at a time.
     """
 
     ends: Mapping[tuple[int, ...], tuple[Place, ...]]
     given: Mapping[Place, Ends]
     products: Counter[Place]
+    turned: Counter[Place]
     rows: int
     matrices: int
 
@@ -66,7 +67,8 @@ def plan(lowered: Lowered, sizes: Mapping[str, int], numbers: list[Number], shap
         if place[0] not in kept:
             ends.setdefault(at, []).append(place)
     rows, matrices = walk.most(ends)
-    return Plan({at: tuple(found) for at, found in ends.items()}, walk.given, walk.products, rows, matrices)
+    forgotten = {at: tuple(found) for at, found in ends.items()}
+    return Plan(forgotten, walk.given, walk.products, walk.turned, rows, matrices)
 
 
 class _Walk:
@@ -85,6 +87,7 @@ class _Walk:
         self.events: list[tuple[tuple[int, ...], Place]] = []
         self.origins: dict[Place, frozenset[Place]] = {}
         self.products: Counter[Place] = Counter()
+        self.turned: Counter[Place] = Counter()
         self.sources: set[Place] = set()
         self.at: tuple[int, ...] = ()
         self.carried: set[tuple[int, ...]] = set()
@@ -122,9 +125,10 @@ class _Walk:
         if self.families[number][0] is Mat:
             self.origins[place] = frozenset().union(*(self.origins.get(s, {s}) for s in self.sources))
 
-    def multiplied(self, number: int, key: tuple[int, ...], times: int) -> None:
+    def multiplied(self, number: int, key: tuple[int, ...], times: int, turned: bool) -> None:
         for origin in self.origins.get((number, key), {(number, key)}):
             self.products[origin] += times
+            self.turned[origin] += times * turned
 
     def data(self, name: str, ends: Ends, row: bool) -> None:
         shape = self.shapes[name]

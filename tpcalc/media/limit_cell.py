@@ -11,7 +11,7 @@ from ..calculus import KetEquations, kets
 from ..calculus.recursion import derive_recursion
 from ..calculus.setting import Setting
 from ..errors import Divergence
-from ..limits import Cell, DepthLimit, KetTerms, Sort, depth_limit, join, settled_orders
+from ..limits import Cell, DepthLimit, KetTerms, LimitRegion, Sort, depth_limit, join, settled_orders
 from ..limits.obstacle import Obstacle, obstacle
 from ..limits.slow_streams import normal_form
 from ..parametrizations import DepthScaling
@@ -80,20 +80,29 @@ def regime(net: ResNet, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
         return regime(replace(net, train_ends=False), alpha, gamma)
     if net.is_plain:
         return _of_recursion(alpha, gamma)
-    if alpha.is_Rational and gamma.is_Rational and _matrices(net) <= MOST_MATRICES:
-        one = program(net, SGD(), DepthScaling(alpha, gamma))
-        try:
-            equations, everywhere = _equations(one)
-            cell, = settled_orders(equations).cells
-        except ValueError:
-            pass  # a function without a rule, or too many parts
-        else:
-            return everywhere or _of_kets(equations, cell)
+    try:
+        equations, everywhere, cell = counted(net, alpha, gamma)
+    except ValueError:
+        pass  # no fractions, a function without a rule, or too many parts
+    else:
+        return everywhere or _of_kets(equations, cell)
     # A block that closes on kernels enters through these alone, the noise times L eps^2, the drift times L eps g
     # [tpcalc/action_principle]. Kernels of order one: powers of L are those of the plain linear network, whose kernels
     # are the stream's own.
     kernels_of(net)
     return _of_recursion(alpha, gamma)
+
+
+@lru_cache(maxsize=64)
+def counted(net: ResNet, alpha: sp.Expr, gamma: sp.Expr) -> tuple[KetEquations, Regime | None, Cell]:
+    """The ket equations of a net's program with their powers of L, and what its layers do of themselves where they keep
+    no stream. Raises ``ValueError`` where they are not counted."""
+    if not (alpha.is_Rational and gamma.is_Rational) or _matrices(net) > MOST_MATRICES:
+        raise ValueError(f"alpha = {alpha}, gamma = {gamma} given for {net!r}; powers of L of nonlinear blocks are "
+                         f"counted at fractions, for at most {MOST_MATRICES} matrices")
+    equations, everywhere = _equations(program(net, SGD(), DepthScaling(alpha, gamma)))
+    cell, = settled_orders(equations).cells
+    return equations, everywhere, cell
 
 
 def _matrices(net: ResNet) -> int:
@@ -108,9 +117,14 @@ def _limits() -> DepthLimit:
     return depth_limit(derive_recursion(kets(program(PLAIN, SGD(), DepthScaling(ALPHA, GAMMA)))))
 
 
+def linear_region(alpha: sp.Expr, gamma: sp.Expr) -> LimitRegion:
+    """The region of the plane that a point lies in, for the plain linear network."""
+    return _limits().at(alpha=alpha, gamma=gamma)
+
+
 def _of_recursion(alpha: sp.Expr, gamma: sp.Expr) -> Regime:
     """Covariances keep sums over hat-kets of all layers, or not; outputs move, or not."""
-    region = _limits().at(alpha=alpha, gamma=gamma)
+    region = linear_region(alpha, gamma)
     if region.obstacle is not None:
         return Regime(obstacle=region.obstacle.words({ALPHA: alpha, GAMMA: gamma}))
     noise = any(term.rule == "base layers" for term in region.kept)

@@ -3,6 +3,7 @@
 from .choice import Row as Row, Table as Table, table as table
 from .coefficients import Coefficients as Coefficients
 from .collocation import Collocation as Collocation
+from .common_draws import CommonDraws as CommonDraws
 from .conditioned import Conditioned as Conditioned
 from .dense import Dense as Dense
 from .method import Method as Method

@@ -9,14 +9,15 @@ from .. import _checks
 from ..programs.problem import Problem
 from .coefficients import Coefficients
 from .collocation import Collocation
+from .common_draws import CommonDraws
 from .conditioned import Conditioned
 from .dense import Dense
 from .method import Method, Misplaced, require
 from .particles import Particles
 from .reflection import Reflection
 
-ALIASES: dict[str, Any] = {kind.name: kind for kind in (Coefficients, Reflection, Collocation, Dense, Conditioned,
-                                                        Particles)}
+ALIASES: dict[str, Any] = {kind.name: kind for kind in (Coefficients, Reflection, Collocation, CommonDraws, Dense,
+                                                        Conditioned, Particles)}
 
 
 class Row(NamedTuple):
@@ -51,7 +52,7 @@ def in_order(problem: Problem) -> tuple[Method, ...]:
     cheapest with their matrices, all others by conditioning.
     """
     real = (Dense(), Conditioned()) if problem.is_linear else (Conditioned(), Dense())
-    return (Reflection(), Collocation(), *real, Particles(), Coefficients())
+    return (Reflection(), Collocation(), CommonDraws(), *real, Particles(), Coefficients())
 
 
 def table(problem: Problem, methods: Sequence[Method] | None = None) -> Table:

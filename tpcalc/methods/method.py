@@ -46,8 +46,8 @@ def misplaced(name: str, problem: Problem, *, real: bool = False, infinite_depth
         return Misplaced(f"method: {name!r} given with width {problem.neurons or 'tp.oo'}; allowed are 'dense' and "
                          "'conditioned' at finite width, the others at width=tp.oo")
     if infinite_depth != (problem.layers is None):
-        return Misplaced(f"method: {name!r} given with depth {problem.layers or 'tp.oo'}; allowed is 'collocation' at "
-                         "depth=tp.oo, the others at finite depth")
+        return Misplaced(f"method: {name!r} given with depth {problem.layers or 'tp.oo'}; allowed are 'collocation' "
+                         "and 'common_draws' at depth=tp.oo, the others at finite depth")
     return None
 
 
@@ -56,8 +56,8 @@ def not_sums_of_outer_products(name: str, problem: Problem) -> str | None:
     if isinstance(problem.opt, SGD):
         return None
     return (f"opt: {problem.opt!r} given; method={name!r} takes a tp.SGD, whose updates are sums of outer products; "
-            "allowed for functions of their entries (tp.SignSGD, tp.Adam) are, at finite depth, 'particles', and "
-            "'conditioned' and 'dense' at finite width")
+            "allowed for functions of their entries (tp.SignSGD, tp.Adam) are 'particles' at finite depth, "
+            "'common_draws' at infinite depth, and 'conditioned' and 'dense' at finite width")
 
 
 def not_linear(name: str, problem: Problem) -> str | None:

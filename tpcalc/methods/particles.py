@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .. import _checks
-from ..interpreters.lowered_particles import LoweredParticles, particles
+from ..interpreters.lowered_particles import LoweredParticles, ParticleExecution, particles
+from ..interpreters.refined import RefinedParticles
 from ..interpreters.training import placed
 from ..programs.problem import Problem
 from ..results.sampled import CONFIDENCE, SampledDetails, joint_error
 from .method import Progress
-from .sampled import ReadsProgram, node_details, training
+from .sampled import ReadsProgram, execution, node_details, refinement, training
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,9 @@ class Particles(ReadsProgram):
     samples: particles in a batch; None stands for 4096, or 1024 for updates that average over pairs of particles
     (tp.Adam, and tp.SignSGD on batches). batches: independent ones, at least 2. seed: of all that is drawn. executor:
     any ``concurrent.futures`` executor, for the batches; it decides nothing, and stays where it is when the method is
-    pickled. ``progress`` is called with (batches done, batches). Raises ``ValueError`` for anything else.
+    pickled. ``progress`` is called with (batches done, batches). coarsest: a depth whose doublings share their draws,
+    so that runs at them differ by the depth and little else; None draws anew at every depth. Raises ``ValueError`` for
+    anything else.
     """
 
     name: ClassVar[str] = "particles"
@@ -33,11 +36,12 @@ class Particles(ReadsProgram):
     batches: int = 8
     seed: int = 0
     executor: Executor | None = None
+    coarsest: int | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (("samples", 1), ("batches", 2), ("seed", 0)):
+        for name, least in (("samples", 1), ("batches", 2), ("seed", 0), ("coarsest", 1)):
             value = getattr(self, name)
-            if value is not None or name != "samples":
+            if value is not None or name not in ("samples", "coarsest"):
                 object.__setattr__(self, name, _checks.whole_number(name, value, least))
         _checks.with_methods("executor", self.executor, ("submit", "map"), "an executor as of concurrent.futures")
 
@@ -48,7 +52,8 @@ class Particles(ReadsProgram):
         job = training(problem)
         found: LoweredParticles = placed(lambda: particles(
             job.program(), job.sizes(), job.data(), self.samples, self.seed, self.batches, job.task.loss,
-            ("x", "dx") if keep else (), self.executor, progress))
+            ("x", "dx") if keep else (), self.executor, progress,
+            execution(ParticleExecution, RefinedParticles, refinement(problem, self.coarsest))))
         return found
 
     def known(self, problem: Problem, found: LoweredParticles, layer_times: np.ndarray) -> SampledDetails:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
+from ..interpreters.common_draws import Refinement
 from ..interpreters.training import Training, dense_record
 from ..programs.activations import require_finite
 from ..programs.problem import Problem
@@ -42,8 +44,10 @@ class ReadsProgram(ABC):
         return ()
 
     def refuses(self, problem: Problem) -> str | None:
-        """Widths and depths that are not the method's, and activations that are not finite."""
-        return misplaced(self.name, problem, real=self.real) or reason_of(lambda: require_finite(problem.net.phi))
+        """Widths and depths that are not the method's, activations that are not finite, and depths that are no doublings
+        of ``coarsest``, where depths share draws."""
+        return (misplaced(self.name, problem, real=self.real) or reason_of(lambda: require_finite(problem.net.phi))
+                or reason_of(lambda: refinement(problem, getattr(self, "coarsest", None))))
 
     def solve(self, problem: Problem, keep_nodes: Any = None, progress: Progress | None = None) -> Run:
         """Train, with the error estimate that the method has; raises ``MemoryError`` before the work."""
@@ -66,6 +70,16 @@ def training(problem: Problem) -> Training:
     """The problem as a program with its sizes and data."""
     assert problem.layers is not None
     return Training(problem.net, problem.task, problem.opt, problem.scale, problem.layers)
+
+
+def refinement(problem: Problem, coarsest: int | None) -> Refinement | None:
+    """The problem's depth as doublings of the coarsest one; raises ``ValueError`` where it is none of them."""
+    return None if coarsest is None or problem.layers is None else Refinement.of(problem.layers, coarsest)
+
+
+def execution(plain: Any, refined: Any, at: Refinement | None) -> Any:
+    """What runs the program: with draws of its own, or with those that depths share."""
+    return plain if at is None else partial(refined, refinement=at)
 
 
 def node_details(job: Training, run: Any, layer_times: np.ndarray) -> DenseDetails:

@@ -39,7 +39,7 @@ class ResNet:
 
     Normalisation (muP): U has entries N(0, 1), matrices N(0, 1/n), n V N(0, 1); source: paper B,
     section 4.2 and Program 1 [tensor_programs_vi/program_1]. Symbolic work takes all of these; so does ``tp.train``,
-    which samples at finite depth what is not linear with one matrix a block.
+    which samples what is not linear with one matrix a block and does not close at infinite depth.
 
     Raises ``ValueError`` for anything else, naming what is allowed.
     """

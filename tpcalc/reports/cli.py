@@ -91,8 +91,8 @@ def _train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--depth", type=size, metavar="L", help="a whole number, or oo (which it is if not given)")
     parser.add_argument("--width", type=size, metavar="N", help="a whole number, or oo (which it is if not given)")
     parser.add_argument("--method", default="auto",
-                        help="auto, coefficients, reflection (finite depth), collocation (depth oo), particles (finite "
-                             "depth, width oo), conditioned or dense (finite depth and width)")
+                        help="auto, coefficients, reflection (finite depth), collocation or common_draws (depth oo), "
+                             "particles (finite depth, width oo), conditioned or dense (finite depth and width)")
     parser.add_argument("--phi", default="linear", metavar="NAME", help="the activation: linear, relu, abs, tanh, erf "
                                                                         "or gelu")
     parser.add_argument("--block", default="post", metavar="NAME",

@@ -51,7 +51,10 @@ class Run:
     error_estimate: how far the outputs may be off: round-off of the exact readings at finite depth,
         discretisation at infinite depth, the scale of one seed's fluctuation (at initialisation,
         falling like n^-1/2) for a real network; of particles what holds all outputs with 95% confidence, by
-        Student's distribution of the means of batches (a bias of order 1/samples is not in it).
+        Student's distribution of the means of batches (a bias of order 1/samples is not in it); with common draws
+        the largest over outputs of such a quantile of the standard error, plus the bias bound.
+    standard_error, bias_bound: of the shape of outputs, where depths were extrapolated from batches: how far the mean
+        may be off by chance, and by the finite depths; None elsewhere.
     notes: what should be known about this result, in words.
     linear: whether blocks are linear ones of one matrix.
     problem: what was trained, a ``tp.Problem``.
@@ -73,6 +76,8 @@ class Run:
     problem: Problem = field(repr=False, kw_only=True)
     exact: bool = field(default=False, repr=False, kw_only=True)
     start: Callable[[], dict[str, np.ndarray]] | None = field(default=None, repr=False, kw_only=True)
+    standard_error: np.ndarray | None = field(default=None, repr=False, kw_only=True)
+    bias_bound: np.ndarray | None = field(default=None, repr=False, kw_only=True)
 
     @cached_property
     def losses(self) -> np.ndarray:

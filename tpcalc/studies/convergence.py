@@ -113,7 +113,8 @@ def convergence(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, de
 
     Every network and optimizer. method, width: as in ``tp.train``, for the finite depths; the limit is found by
     "auto", and where all methods refuse depth=tp.oo ``reason`` says so. What is sampled has errors of the size of
-    ``run.error_estimate`` in all differences, with the same seed at every depth.
+    ``run.error_estimate``; where a method is named or found by "auto", depths that are doublings of the first share
+    their draws (``coarsest`` of ``tp.methods.Particles`` and ``Conditioned``), so that errors cancel in changes.
 
     depths: at least two, growing; doubling depths (2^k) make the changes a Cauchy sequence with a clean
     order. executor: any ``concurrent.futures`` executor; the depths are independent. progress: called
@@ -127,7 +128,7 @@ def convergence(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, de
     if len(sizes) < 2 or any(b <= a for a, b in zip(sizes, sizes[1:])):  # type: ignore[operator]
         raise ValueError(f"depths: {list(depths)} given; allowed are two or more growing depths")
     problems = [Problem(net, task, opt, scale, size, width) for size in sizes]
-    jobs = [(problem, chosen(problem, method, {})) for problem in problems]
+    jobs = [(problem, method) for problem, method in zip(problems, methods_at(problems, method))]
     deep = replace(problems[0], depth=sp.oo)
     reason, limit = reason_of(lambda: chosen(deep, "auto", {})) or "", None
     try:
@@ -153,3 +154,14 @@ def convergence(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, de
 def _outputs(job: tuple[Problem, Method]) -> np.ndarray:
     problem, method = job
     return train(problem, method=method).outputs
+
+
+def methods_at(problems: Sequence[Problem], method: str | Method) -> list[Method]:
+    """The method of every depth: with draws that depths share, where the method was not given with its options, has
+    such draws, and all depths are doublings of the first."""
+    found = [chosen(problem, method, {}) for problem in problems]
+    if not isinstance(method, str) or any(not hasattr(one, "coarsest") for one in found):
+        return found
+    first = problems[0].layers
+    shared: list[Method] = [replace(one, coarsest=first) for one in found]  # type: ignore[type-var]
+    return found if any(one.refuses(problem) for one, problem in zip(shared, problems)) else shared

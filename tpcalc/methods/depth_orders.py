@@ -1,0 +1,106 @@
+"""Whether training has a limit of infinite depth, and with which powers of L networks approach it, from the orders."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from heapq import heappop, heappush
+
+import sympy as sp
+
+from ..limits import Cell, Contribution, KetTerms, Sort
+from ..parametrizations import DepthScaling
+from ..programs import ResNet
+from ..media.limit_cell import ALPHA, GAMMA, counted, limit_cell, linear_region
+
+Powers = tuple[Fraction | float, ...]
+GAINS = {"layers": 1, "independent layers": 2}  # the power of a term that averages see, by how it enters the stream
+ONE_MATRIX = ResNet("tanh")
+
+
+@dataclass(frozen=True)
+class DepthOrders:
+    """powers: the least p > 0 of the corrections L^-p, in their order, 1 among them or above them; notes: what is to be
+    known about the limit, in words."""
+
+    powers: Powers
+    notes: tuple[str, ...]
+
+    def first(self, count: int) -> list[float]:
+        """The first so many sums of powers: what products of corrections are."""
+        found: list[float] = []
+        heap: list[Fraction | float] = list(dict.fromkeys(self.powers))
+        heap.sort()
+        while len(found) < count:
+            least = heappop(heap)
+            if not found or float(least) > found[-1] * (1 + 1e-12):
+                found.append(float(least))
+                for power in self.powers:
+                    heappush(heap, least + power)
+        return found
+
+
+def depth_orders(net: ResNet, scale: DepthScaling) -> DepthOrders:
+    """The orders of the net's own program, trained by plain SGD; other optimizers move weights alike.
+
+    (alpha, gamma) fix the size of an update, L^-gamma times a direction of order one, so that an optimizer whose
+    direction is a function of gradients' entries adds to the stream at the powers of SGD.
+
+    Raises ``Divergence`` where there is no limit, with what grows, ``ValueError`` where the orders have no rule, with
+    the reason.
+    """
+    try:
+        cell = limit_cell(scale, net)
+        powers = corrections(replace(net, train_ends=False), scale.alpha, scale.gamma)
+    except ValueError as error:
+        raise ValueError(f"depth: tp.oo given; no rule says whether there is a limit: {error}") from None
+    return DepthOrders(powers, cell.notes)
+
+
+@lru_cache(maxsize=256)
+def corrections(net: ResNet, alpha: sp.Expr, gamma: sp.Expr) -> Powers:
+    """The powers p of the corrections L^-p that terms of the stream are, and 1, of sums over layers that become
+    integrals.
+
+    A term that all layers add coherently is a correction as large as itself; one that every layer draws anew has no
+    mean, and what it leaves in averages is its square. Where the net's own terms are not counted, because there are too
+    many, they are those of a block of one matrix with an activation. Raises ``ValueError`` for exponents of nonlinear
+    blocks that are no fractions.
+    """
+    if net.is_plain:
+        return _with_sums(_of_recursion(alpha, gamma))
+    if not (alpha.is_Rational and gamma.is_Rational):
+        raise ValueError(f"alpha = {alpha}, gamma = {gamma} given; corrections of nonlinear networks are counted at "
+                         "fractions")
+    try:
+        return _with_sums(_of_kets(net, alpha, gamma))
+    except ValueError:  # a function without a rule, or too many parts
+        return _with_sums(_of_kets(ONE_MATRIX, alpha, gamma))
+
+
+def _with_sums(powers: list[Fraction | float]) -> Powers:
+    return tuple(sorted({Fraction(1), *powers}))
+
+
+def _of_kets(net: ResNet, alpha: sp.Expr, gamma: sp.Expr) -> list[Fraction | float]:
+    equations, _, cell = counted(net, alpha, gamma)
+    streams = KetTerms(equations).accumulating
+    return [-power for one in cell.contributions
+            if one.target.sort == Sort.KET and one.target.number in streams and one.rule in GAINS
+            and (power := GAINS[one.rule] * _order(cell, one)) < 0]
+
+
+def _order(cell: Cell, one: Contribution) -> Fraction:
+    """The power of L of a term of the stream, which is of order one."""
+    value = cell.weight(one).at(())
+    return Fraction(0) if value is -sp.oo else Fraction(int(value.p), int(value.q))
+
+
+def _of_recursion(alpha: sp.Expr, gamma: sp.Expr) -> list[Fraction | float]:
+    dropped = [term.order.subs({ALPHA: alpha, GAMMA: gamma}) for term in linear_region(alpha, gamma).dropped]
+    return [-_number(order) for order in dropped if order < 0]
+
+
+def _number(value: sp.Expr) -> Fraction | float:
+    return Fraction(int(value.p), int(value.q)) if value.is_Rational else float(value)
