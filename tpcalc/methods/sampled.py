@@ -44,8 +44,8 @@ class ReadsProgram(ABC):
         return ()
 
     def refuses(self, problem: Problem) -> str | None:
-        """Widths and depths that are not the method's, activations that are not finite, and depths that are no doublings
-        of ``coarsest``, where depths share draws."""
+        """Widths and depths that are not the method's, activations that are not finite, and depths that are no
+        doublings of ``coarsest``, where depths share draws."""
         return (misplaced(self.name, problem, real=self.real) or reason_of(lambda: require_finite(problem.net.phi))
                 or reason_of(lambda: refinement(problem, getattr(self, "coarsest", None))))
 
