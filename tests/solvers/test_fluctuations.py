@@ -11,7 +11,6 @@ import sympy as sp
 
 import tpcalc as tp
 from support.closeness import assert_close
-from tpcalc.solvers.depth_extrapolation import infinite_depth
 from tpcalc.solvers.fluctuations import SMALL, next_order
 
 NET, OPT = tp.ResNet("linear"), tp.SGD(0.3)
