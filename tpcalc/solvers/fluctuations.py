@@ -1,8 +1,9 @@
-"""What finite width does to a trained linear network: error bars, biases and cumulants of its outputs, computed.
+"""What finite width does to a trained network: error bars, biases and cumulants of its outputs, computed.
 
 Over initialisations an output of a network of width n has mean f + b / n, covariances Sigma / n and a k-th cumulant of
 order n^(1 - k), to leading order; Sigma, b and the cumulants' constants are derivatives of the output under a tilt, or
-of the determinant of fluctuations: through layers, or through layer time at infinite depth.
+of the determinant of fluctuations: through layers, or through layer time at infinite depth. Of nonlinear blocks that close
+on kernels, at infinite depth, covariances are known.
 
 Source: [tpcalc/finite_width]; two steps in closed form: [tpcalc/two_steps_at_finite_width].
 """
@@ -17,7 +18,7 @@ from typing import Callable, NamedTuple
 import numpy as np
 
 from .. import _checks
-from ..programs import SGD, Task
+from ..programs import SGD, ResNet, Task
 from .tilted import TiltedSolution, along, base_solution, tilted_network
 from .tilted_determinant import BiasGradient, LayersGradient
 from .tilted_determinant_layer_time import LayerTimeGradient
@@ -44,7 +45,9 @@ class Fluctuations:
     """Differences between a network of width n and its limit, to leading order in 1/n, found when asked for.
 
     depth: layers, None for infinitely many; noise, drift: eps^2 and eps g of a layer, or the constants of the
-    infinite-depth limit. Outputs are of shape (steps T, batch B, d_out), those of the task's m probes (T, m, d_out).
+    infinite-depth limit; net: of nonlinear blocks, else None. Outputs are of shape (steps T, batch B, d_out), those of
+    the task's m probes (T, m, d_out). Of nonlinear blocks the covariances and two cumulants are known; the rest raises
+    ``ValueError``.
 
     >>> import tpcalc as tp
     >>> task = tp.Task(inputs=[1, 0.8], targets=[1, -0.7])
@@ -63,6 +66,7 @@ class Fluctuations:
     noise: float
     drift: float
     train_ends: bool
+    net: ResNet | None = None
 
     @cached_property
     def covariance(self) -> np.ndarray:
@@ -91,6 +95,7 @@ class Fluctuations:
     @cached_property
     def probe_bias(self) -> np.ndarray:
         """The same of the probes' outputs, shape (T, m, d_out), one probe after the other."""
+        self.require_linear("bias")
         return self._of_each_probe(_biases)[0]
 
     @property
@@ -124,11 +129,18 @@ class Fluctuations:
             self._known["probes"] = self._of_each_probe(lambda base, rows: _cumulants(base, rows, order))
         return self._known["probes"][:order]
 
-    @staticmethod
-    def _order(k: int) -> int:
+    def _order(self, k: int) -> int:
         order = _checks.positive_integer("k", k)
         assert order is not None
+        if order > 2:
+            self.require_linear(f"the cumulant of order {order}")
         return order
+
+    def require_linear(self, what: str) -> None:
+        """Raise ``ValueError`` for what is known of linear blocks only."""
+        if self.net is not None:
+            raise ValueError(f"fluctuations: {what} of {self.net!r} asked for; allowed are linear networks of one matrix "
+                             "a block; of others the covariance is known, run.fluctuations.covariance")
 
     @cached_property
     def _covariance(self) -> Known:
@@ -136,6 +148,7 @@ class Fluctuations:
 
     @cached_property
     def _bias(self) -> Known:
+        self.require_linear("bias")
         return self._found(_biases)
 
     @cached_property
@@ -158,7 +171,7 @@ class Fluctuations:
                                  probes)
         rows = np.flatnonzero(network.learnt if probes is None else ~network.learnt)
         if self.depth is None:
-            limit = LimitTask(self.task, self.optimizer, self.noise, self.drift, self.train_ends, probes)
+            limit = LimitTask(self.task, self.optimizer, self.noise, self.drift, self.train_ends, probes, self.net)
             found = infinite_depth(limit, network, lambda base: quantity(base, rows), TOLERANCE)
         else:
             found = quantity(base_solution(network), rows)
@@ -201,6 +214,7 @@ def _round_off(value: np.ndarray) -> float:
 
 def at_width(fluctuations: Fluctuations, outputs: np.ndarray, width: int, probes: bool = False) -> AtWidth:
     """Mean and standard deviation of outputs at a width, and a warning where the next order is not small."""
+    fluctuations.require_linear("a width, with its bias and its warning,")
     bias = fluctuations.probe_bias if probes else fluctuations.bias
     _, second, third, fourth = (fluctuations.probe_cumulants if probes else fluctuations.cumulants)(4)
     change = next_order(second, third, fourth) / width

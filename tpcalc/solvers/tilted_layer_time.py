@@ -17,7 +17,9 @@ import numpy as np
 
 from .. import _checks
 from .collocation import ROUND_OFF, CollocationMedium
+from ..programs import ResNet
 from .mesh import Mesh
+from .tilted_block import BlockDensity
 from .tilted import Body, TiltedNetwork, TiltedSolution
 
 ITERATIONS, UNCHECKED = 40, 6
@@ -35,13 +37,15 @@ class TooLong(ArithmeticError):
 
 @dataclass(frozen=True)
 class LimitNetwork(TiltedNetwork):
-    """A network of infinite depth; ``noise``, ``drift`` of unit layer time; ``depth`` is not read."""
+    """A network of infinite depth; ``noise``, ``drift`` of unit layer time; ``depth`` is not read. net: None where blocks
+    are linear; of other blocks order 1 is known, and no more."""
 
     medium: CollocationMedium
+    net: ResNet | None
 
     @staticmethod
-    def on(medium: CollocationMedium, network: TiltedNetwork) -> LimitNetwork:
-        return LimitNetwork(*(getattr(network, field.name) for field in fields(TiltedNetwork)), medium)
+    def on(medium: CollocationMedium, network: TiltedNetwork, net: ResNet | None = None) -> LimitNetwork:
+        return LimitNetwork(*(getattr(network, field.name) for field in fields(TiltedNetwork)), medium, net)
 
     where = property(lambda self: "infinite depth")
     mesh = property(lambda self: self.medium.mesh)
@@ -86,6 +90,7 @@ class LayerTime:
 
     def __init__(self, network: LimitNetwork, orders: int) -> None:
         self.network = network
+        self.block: BlockDensity | None = None
         self.left, self.right = (TimeSide.empty(orders, len(network.mesh.times), 2 * network.rows) for _ in range(2))
 
     def take(self, base: LayerTime) -> None:
@@ -93,6 +98,7 @@ class LayerTime:
             for array, known in zip(mine[:4], theirs):
                 array[0] = known[0]
             mine.inverse[...] = theirs.inverse
+        self.block = base.block
 
     def start(self) -> None:
         """Order 0: Pi = [[S, P], [P^T, 0]], R = [[0, Q^T], [Q, R]]."""
@@ -107,6 +113,10 @@ class LayerTime:
             own.inverse[...] = np.linalg.inv(np.eye(2 * n) - own.product[0])
             own.C[0] = own.inverse @ own.law[0]
             own.added[0] = density(own.C[0], self.network.noise, self.network.drift, forward)
+        if self.network.net is not None:
+            self.block = BlockDensity(self.network.net, medium.noise, medium.drift * medium.w,
+                                      np.outer(medium.rho, medium.rho), self.left.C[0], self.right.C[0])
+            self.left.added[0], self.right.added[0] = self.block.theta, self.block.omega
 
     def as_stiff(self, element: int) -> np.ndarray:
         """(elements,), where the law grows as much, or nearly, as in one of them."""
@@ -134,6 +144,7 @@ class LayerTime:
 
     def _series(self, forward: bool, order: int, e: int, own: TimeSide, other: TimeSide) -> None:
         """An order above 0 on an element, in place: (1 - A B)^-1 A is K A_k K^T and what lower orders make."""
+        mesh = self.network.mesh
         K, Kt, A, product = own.inverse, own.inverse.transpose(0, 2, 1), own.law, own.product
         product[order] = sum(A[k] @ other.law[order - k] for k in range(order))
         rest = K @ sum(product[k] @ own.C[order - k] for k in range(1, order + 1))
@@ -143,11 +154,14 @@ class LayerTime:
 
         def rates(law: np.ndarray) -> np.ndarray:
             own.C[order] = K @ law @ Kt + rest
-            own.added[order] = density(own.C[order], self.network.noise, self.network.drift, forward)
+            if self.block is None:
+                own.added[order] = density(own.C[order], self.network.noise, self.network.drift, forward)
+            else:
+                own.added[order] = self.block.answer(forward, own.C[order], other.C[order], mesh.element(e))
             turned = law @ M
             return own.added[order] + turned + turned.transpose(0, 2, 1) + known
 
-        picard(self.network.mesh, forward, e, A[order], rates)
+        picard(mesh, forward, e, A[order], rates)
         product[order] += A[order] @ other.law[0]
 
 

@@ -8,8 +8,9 @@ from typing import Any, Callable, NamedTuple
 import numpy as np
 
 from ..errors import Divergence
-from ..programs import SGD, Task
+from ..programs import SGD, ResNet, Task
 from ..programs.losses import derivative, values
+from .block_kernels import kernels_of
 from .blocks import BlockKernels, LinearBlock
 from .collocation import COARSE, FINE, TooCoarse, solve_limit, train_on
 from .mesh import Mesh
@@ -53,7 +54,11 @@ class LimitTask:
     drift: float
     train_ends: bool
     probes: np.ndarray | None
-    block: BlockKernels = LinearBlock()
+    net: ResNet | None = None  # where its blocks are not linear
+
+    @property
+    def block(self) -> BlockKernels:
+        return LinearBlock() if self.net is None else kernels_of(self.net)
 
     def _arguments(self) -> tuple[Task, SGD, float, float, str]:
         task = self.task
@@ -74,7 +79,7 @@ class LimitTask:
     def on(self, mesh: Mesh, network: TiltedNetwork) -> TiltedSolution:
         """Order 0 on a mesh."""
         _, medium = train_on(mesh, *self._arguments(), lambda t: None, self.block, self.train_ends, self.task.batch)
-        return base_solution(LimitNetwork.on(medium, network))
+        return base_solution(LimitNetwork.on(medium, network, self.net))
 
 
 def infinite_depth(problem: LimitTask, network: TiltedNetwork, quantity: Callable[[TiltedSolution], Known],
