@@ -144,6 +144,8 @@ class Fluctuations:
 
     @cached_property
     def _covariance(self) -> Known:
+        if "_bias" in vars(self):  # which knows it, too
+            return Known(self._bias.values[1:], self._bias.errors[1:])
         return self._found(_covariance)
 
     @cached_property
@@ -181,7 +183,11 @@ class Fluctuations:
 
 def _covariance(base: TiltedSolution, rows: np.ndarray) -> Known:
     """(R, d_out, R, d_out): how every output answers a tilt of every other."""
-    value = np.array([[along(base, row, k, 2).f[1, rows] for k in range(base.network.d_out)] for row in rows])
+    return _symmetric([[along(base, row, k, 2).f[1, rows] for k in range(base.network.d_out)] for row in rows])
+
+
+def _symmetric(answers: list[list[np.ndarray]]) -> Known:
+    value = np.array(answers)
     return Known((value,), (_round_off(value) + float(np.max(np.abs(value - value.transpose(2, 3, 0, 1)))),))
 
 
@@ -197,10 +203,18 @@ def _cumulants(base: TiltedSolution, rows: np.ndarray, orders: int) -> Known:
 
 
 def _biases(base: TiltedSolution, rows: np.ndarray) -> Known:
-    """(R, d_out); that of step 0 vanishes by symmetry."""
+    """b, (R, d_out), that of step 0 vanishes by symmetry; and the covariances, found on the way."""
     gradient = bias_gradient(base)
-    value = np.array([[gradient.along(along(base, row, k, 2)) for k in range(base.network.d_out)] for row in rows])
-    return Known((value,), (_round_off(value) + float(np.max(np.abs(value[rows < base.network.per_step]))),))
+    bias, answers = np.zeros((len(rows), base.network.d_out)), []
+    for i, row in enumerate(rows):
+        answers.append([])
+        for k in range(base.network.d_out):
+            series = along(base, row, k, 2)
+            bias[i, k] = gradient.along(series)
+            answers[i].append(series.f[1, rows].copy())
+    covariance = _symmetric(answers)
+    error = _round_off(bias) + float(np.max(np.abs(bias[rows < base.network.per_step])))
+    return Known((bias, *covariance.values), (error, *covariance.errors))
 
 
 def bias_gradient(base: TiltedSolution) -> BiasGradient:
