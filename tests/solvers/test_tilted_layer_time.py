@@ -37,7 +37,7 @@ def at_depth(found: Fluctuations, depth: int) -> Fluctuations:
     return Fluctuations(found.task, found.optimizer, depth, found.noise / depth, found.drift / depth, found.train_ends)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 6))])
 def test_layer_time_is_the_limit_of_layers(seed: int) -> None:
     """Two solvers that share densities and read-outs alone."""
     found = drawn(seed, (0.2, 0.5, 1.0), 3).fluctuations
@@ -60,13 +60,13 @@ def test_higher_cumulants_are_those_of_layers(seed: int) -> None:
         assert_close(found.cumulant(order).ravel(), limit.value, 1e-8, 1.0)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=12, deadline=None, derandomize=True)
 @given(st.integers(0, 10**6))
 def test_drawn_trainings_are_known_to_ten_digits(seed: int) -> None:
     """Wherever the limit is solved: errors below 1e-10 of the largest value, and outputs as collocation has them.
 
     The bias is measured by the covariances that it comes from: it may vanish."""
-    run = drawn(seed, (0.1, 0.5, 1.0, 2.0, 4.0), 4)
+    run = drawn(seed, (0.1, 0.5, 1.0, 2.0), 3)
     found = run.fluctuations
     scale = np.max(np.abs(found.covariance))
     assert found.covariance_error <= 1e-10 * scale
