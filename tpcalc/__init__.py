@@ -30,5 +30,6 @@ from .solvers import Convergence as Convergence, Run as Run, convergence as conv
 from .solvers import GradientCorrelation as GradientCorrelation, gradient_correlation as gradient_correlation
 from .solvers import GradientFlow as GradientFlow, gradient_flow as gradient_flow, tangent_kernel as tangent_kernel
 from .solvers import Transfer as Transfer, transfer as transfer
+from .solvers import WidthOrDepth as WidthOrDepth, width_or_depth as width_or_depth
 
 __version__ = "0.1.0"

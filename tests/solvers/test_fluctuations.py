@@ -11,6 +11,7 @@ import sympy as sp
 
 import tpcalc as tp
 from support.closeness import assert_close
+from support.depth_extrapolation import infinite_depth
 from tpcalc.solvers.fluctuations import SMALL, next_order
 
 NET, OPT = tp.ResNet("linear"), tp.SGD(0.3)

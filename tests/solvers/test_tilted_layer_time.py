@@ -140,4 +140,3 @@ def test_sums_on_triangles() -> None:
     upper = np.triu_indices(4)
     assert_close(added(M) @ X[upper], (M @ X + X @ M.T)[upper], 1e-14)
     assert_close(tilted.conjugation(M) @ X[upper], (M @ X @ M.T)[upper], 1e-14)
-

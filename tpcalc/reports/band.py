@@ -59,7 +59,8 @@ def measure_band(setup: Setup, depth: int, widths: Sequence[int], seeds: range,
             each.append(float(np.sqrt(np.mean((real.outputs - exact.outputs) ** 2))))
             advance()
         values, root = np.array(each), width**0.5
-        rows.append({"width": width, "predicted": predicted / root, "low": float(low) / root, "high": float(high) / root,
+        rows.append({"width": width, "predicted": predicted / root,
+                     "low": float(low) / root, "high": float(high) / root,
                      "measured": float(np.sqrt(np.mean(values**2))),
                      "inside": float(np.mean((values >= low / root) & (values <= high / root)))})
         errors.append(each)

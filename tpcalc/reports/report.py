@@ -105,6 +105,7 @@ def _stages(options: ReportOptions, results: Results, store: Store, folder: Path
     results.converged = stage(
         "convergence", {**setup.numbers, "depths": options.depths}, Converged, len(options.depths),
         lambda p: converge(setup, options.depths, p), finish_convergence)
+
     def finish_networks(found: Networks) -> None:
         tables(content.networks_table, *([] if found.band is None else [content.band_table]))(found)
 

@@ -66,9 +66,9 @@ def band_table(found: Networks) -> Table:
     """What theory says of real networks, beside what they do; of results with a band."""
     assert found.band is not None
     return Table(
-        "band", f"Real networks on {found.band['task']}: root mean square difference of the outputs from infinite width, "
-        r"as computed from their covariances $\Sigma / n$ over initialisations, the range in which 95\% of networks are "
-        "expected, what was measured, and the share of networks in that range.",
+        "band", f"Real networks on {found.band['task']}: root mean square difference of the outputs from infinite "
+        r"width, as computed from their covariances $\Sigma / n$ over initialisations, the range in which 95 of 100 "
+        "networks are expected, what was measured, and the share of networks in that range.",
         [Column("width", "width $n$", "int"), Column("predicted", "predicted", "sci"), Column("low", "from", "sci"),
          Column("high", "to", "sci"), Column("measured", "measured", "sci"), Column("inside", "inside", "percent", 0)],
         found.band["rows"])

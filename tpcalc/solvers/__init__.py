@@ -10,3 +10,4 @@ from .short_pieces import ShortPieces as ShortPieces, short_pieces as short_piec
 from .tangent import tangent_kernel as tangent_kernel
 from .train import train as train
 from .transfer import Transfer as Transfer, transfer as transfer
+from .width_or_depth import WidthOrDepth as WidthOrDepth, width_or_depth as width_or_depth

@@ -154,7 +154,7 @@ class Side(NamedTuple):
 class Layers:
     """The body as a stack of ``depth`` layers."""
 
-    round_off = ROUND_OFF
+    round_off = float(ROUND_OFF)
 
     def __init__(self, network: TiltedNetwork, orders: int) -> None:
         self.network = network

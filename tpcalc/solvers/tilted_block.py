@@ -108,8 +108,8 @@ def _compiled(net: ResNet) -> Callable[..., Any]:
     for part, kernel in ((KAPPA, kernels.kappa), (THETA, kernels.theta)):
         pair = derive_pair_action(part)
         if any(not getattr(f, "is_number", True) and f.has(*KINKS) for o in kernel.atoms(Overlap) for f in o.args[:2]):
-            raise ValueError(f"fluctuations: {net!r} given; they need derivatives of kernels that functions with a kink "
-                             "do not have; allowed are smooth functions")
+            raise ValueError(f"fluctuations: {net!r} given; they need derivatives of kernels that functions with a "
+                             "kink do not have; allowed are smooth functions")
         functions.append(compiled(tuple(_derivative(kernel, k) for k in pair.kernels)))
         flat.append(sp.lambdify((SOURCES, sp.symbols(f"k:{len(pair.kernels)}")), _flat(pair), modules="numpy",
                                 cse=True))

@@ -1,7 +1,7 @@
 """The bias of finite width at infinite depth: the determinant of fluctuations, by elimination of layer time.
 
-Changes p of Pi and q of R, vectors of upper triangles, obey p' = a p + b q and -q' = c p + d q. All that lies to the left
-of a layer time answers q by p = rho q, all that lies to its right p by q = sigma p:
+Changes p of Pi and q of R, vectors of upper triangles, obey p' = a p + b q and -q' = c p + d q. All that lies to the
+left of a layer time answers q by p = rho q, all that lies to its right p by q = sigma p:
 
     rho' = b + a rho + rho d + rho c rho,    -sigma' = c + d sigma + sigma a + sigma b sigma.
 

@@ -11,11 +11,10 @@ Source: [tpcalc/finite_width].
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Callable, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 import numpy as np
 
-from .. import _checks
 from .collocation import ROUND_OFF, CollocationMedium
 from ..programs import ResNet
 from .mesh import Mesh
@@ -28,7 +27,7 @@ STAGNANT = 1e-12     # changes that stop falling below this are round-off
 
 
 class TooLong(ArithmeticError):
-    """An element is too long for Picard's iteration. Attribute: ``element``, and ``elements``, those that are as stiff."""
+    """An element is too long for Picard's iteration. Attributes: ``element``; ``elements``, those that are as stiff."""
 
     def __init__(self, element: int, elements: np.ndarray | None = None) -> None:
         super().__init__(f"element {element} of layer time is too long")
@@ -37,15 +36,16 @@ class TooLong(ArithmeticError):
 
 @dataclass(frozen=True)
 class LimitNetwork(TiltedNetwork):
-    """A network of infinite depth; ``noise``, ``drift`` of unit layer time; ``depth`` is not read. net: None where blocks
-    are linear; of other blocks order 1 is known, and no more."""
+    """A network of infinite depth; ``noise``, ``drift`` of unit layer time; ``depth`` is not read. net: None where
+    blocks are linear; of other blocks order 1 is known, and no more."""
 
     medium: CollocationMedium
     net: ResNet | None
 
     @staticmethod
     def on(medium: CollocationMedium, network: TiltedNetwork, net: ResNet | None = None) -> LimitNetwork:
-        return LimitNetwork(*(getattr(network, field.name) for field in fields(TiltedNetwork)), medium, net)
+        known: dict[str, Any] = {field.name: getattr(network, field.name) for field in fields(TiltedNetwork)}
+        return LimitNetwork(**known, medium=medium, net=net)
 
     where = property(lambda self: "infinite depth")
     mesh = property(lambda self: self.medium.mesh)
@@ -76,7 +76,13 @@ class TimeSide(NamedTuple):
 
     @staticmethod
     def empty(orders: int, nodes: int, n: int) -> TimeSide:
-        return TimeSide(*(np.zeros((orders, nodes, n, n)) for _ in range(4)), np.zeros((nodes, n, n)))
+        law, C, product, added = (np.zeros((orders, nodes, n, n)) for _ in range(4))
+        return TimeSide(law, C, product, added, np.zeros((nodes, n, n)))
+
+    def on(self, nodes: slice) -> TimeSide:
+        """A view of some nodes."""
+        return TimeSide(self.law[:, nodes], self.C[:, nodes], self.product[:, nodes], self.added[:, nodes],
+                        self.inverse[nodes])
 
     def tangent(self) -> np.ndarray:
         """The derivative of the inverse, from order 1: (nodes, n, n)."""
@@ -86,7 +92,7 @@ class TimeSide(NamedTuple):
 class LayerTime:
     """The body as layer time."""
 
-    round_off = 16 * ROUND_OFF
+    round_off = float(16 * ROUND_OFF)
 
     def __init__(self, network: LimitNetwork, orders: int) -> None:
         self.network = network
@@ -133,8 +139,7 @@ class LayerTime:
             nodes = mesh.element(e)
             before = own.law[order, nodes].copy()
             try:
-                self._series(forward, order, e, TimeSide(*(a[:, nodes] for a in own[:4]), own.inverse[nodes]),
-                             TimeSide(*(a[:, nodes] for a in other[:4]), other.inverse[nodes]))
+                self._series(forward, order, e, own.on(nodes), other.on(nodes))
             except TooLong as failure:
                 raise TooLong(e, self.as_stiff(e)) from failure
             after = own.law[order, nodes]
