@@ -32,5 +32,6 @@ from .studies import Convergence as Convergence, convergence as convergence
 from .studies import GradientCorrelation as GradientCorrelation, gradient_correlation as gradient_correlation
 from .studies import GradientFlow as GradientFlow, gradient_flow as gradient_flow
 from .studies import Transfer as Transfer, transfer as transfer
+from .studies import WidthOrDepth as WidthOrDepth, width_or_depth as width_or_depth
 
 __version__ = "0.1.0"

@@ -21,7 +21,7 @@ from tpcalc.reports.cli import main
 
 from .conftest import SMALL, Written
 
-TABLES = ("convergence", "training", "networks", "verdict", "exponents", "regions")
+TABLES = ("convergence", "training", "networks", "band", "verdict", "exponents", "regions")
 FIGURES = ("convergence", "training", "networks", "exponents", "plane")
 
 

@@ -11,7 +11,7 @@ import sympy as sp
 
 import tpcalc as tp
 from support.closeness import assert_close
-from tpcalc.results.depth_extrapolation import infinite_depth
+from support.depth_extrapolation import infinite_depth
 from tpcalc.results.fluctuations import SMALL, next_order
 
 NET, OPT = tp.ResNet("linear"), tp.SGD(0.3)

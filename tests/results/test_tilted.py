@@ -12,7 +12,7 @@ from support.closeness import assert_close
 from support.overlap_action import training
 from tpcalc.results.loss_series import loss_series
 from tpcalc.results.tilted import along, base_solution, tilted_network
-from tpcalc.results.tilted_determinant import BiasGradient
+from tpcalc.results.tilted_determinant import LayersGradient
 
 HALVES = tp.DepthScaling(0.5, 0.5)
 TOLERANCE = 1e-11  # round-off of order-one numbers; brute force inverts matrices over all overlaps of all layers
@@ -171,7 +171,7 @@ def test_the_curvature_of_a_loss_enters_covariances_and_biases() -> None:
     network = replace(tilted_network(task, opt, depth, 1 / depth, 1 / depth, False), loss=QuadraticSlope(y[:, None], c))
     base = base_solution(network)
     series = [along(base, row, 0, 2) for row in range(3)]
-    gradient = BiasGradient(base)
+    gradient = LayersGradient(base)
     assert_close(base.f[0].ravel(), mean, TOLERANCE, 1.0)
     assert_close([s.f[1].ravel() for s in series], covariance, TOLERANCE)
     assert_close([gradient.along(s) for s in series], bias, TOLERANCE, covariance)

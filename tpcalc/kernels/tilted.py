@@ -84,3 +84,44 @@ def sweep(forward, order, noise, drift, own, other, C, mine, theirs, at_node, no
                 largest = max(largest, abs(value))
                 own[order, new, i, j] = value
     return changed, largest
+
+
+@njit(cache=True)
+def conjugation(K):
+    """X -> K X K^T on upper triangles, row by row, of symmetric matrices: (p, p), p = n (n + 1) / 2."""
+    n = len(K)
+    out = np.empty((n * (n + 1) // 2, n * (n + 1) // 2), dtype=K.dtype)
+    row = 0
+    for i in range(n):
+        for j in range(i, n):
+            column = 0
+            for k in range(n):
+                out[row, column] = K[i, k] * K[j, k]
+                column += 1
+                for l in range(k + 1, n):
+                    out[row, column] = K[i, k] * K[j, l] + K[i, l] * K[j, k]
+                    column += 1
+            row += 1
+    return out
+
+
+@njit(cache=True)
+def conjugation_gradient(weights, K):
+    """The gradient in K of tr(weights . conjugation(K)), (n, n)."""
+    n = len(K)
+    out = np.zeros((n, n))
+    row = 0
+    for i in range(n):
+        for j in range(i, n):
+            column = 0
+            for k in range(n):
+                for l in range(k, n):
+                    w = weights[column, row]
+                    out[i, k] += w * K[j, l]
+                    out[j, l] += w * K[i, k]
+                    if l > k:
+                        out[i, l] += w * K[j, k]
+                        out[j, k] += w * K[i, l]
+                    column += 1
+            row += 1
+    return out

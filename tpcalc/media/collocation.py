@@ -254,13 +254,13 @@ class Limit(NamedTuple):
 
 def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples: str, tolerance: float = 1e-12,
                 after_step: Callable[[int], None] = lambda t: None, block: BlockKernels = LinearBlock(),
-                train_ends: bool = False) -> Limit:
+                train_ends: bool = False, learnt: int | None = None) -> Limit:
     """Train at infinite width and depth until the outputs are known to ``tolerance`` times the scale of f.
 
     noise, drift: the constants of ``CollocationMedium``; samples: "plain" or "effective"; after_step is
-    called after every training step of every attempt. Two resolutions of one mesh are compared; twice their
-    difference and the mismatch between outputs and backward sweep, with the round-off of sums, is the error estimate
-    of the finer. It exceeds the tolerance only where round-off forbids better. Elements are cut where the rows of a
+    called after every training step of every attempt; learnt: as in ``train_on``. Two resolutions of one mesh are
+    compared; twice their difference and the mismatch between outputs and backward sweep, with the round-off of sums,
+    is the error estimate of the finer. It exceeds the tolerance only where round-off forbids better. Elements are cut where the rows of a
     step are not resolved: at large learning rates toward the ends of the network, where layers are thin.
 
     Raises ``MemoryError`` where a mesh cannot fit, and ``Divergence``, naming step and layer time, where values
@@ -270,18 +270,9 @@ def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples:
     b, fewer = rows_per_step(task, samples), "fewer steps, a smaller batch or a smaller learning rate fit"
     mesh = Mesh.uniform(1, COARSE)
     _checks.memory(8 * 12.0 * len(mesh.times) * (b * task.steps)**2, "one element of layer time", fewer)
-    rho, w = optimizer.memory(task.steps)
-    unit = moved_by_update(task, w, drift, train_ends)
-    w, rho = update_kernel(w, task, samples), np.repeat(rho, b)
-    packed = b == 1 and block.is_linear
 
     def attempt(mesh: Mesh, guess: CollocationMedium | None) -> tuple[Trace, CollocationMedium]:
-        kept = 12.0 * len(mesh.times) + (0 if guess is None else 4.0 * len(guess.mesh.times))
-        kept *= 5 / 12 if packed else 1  # halves of five matrices a side instead of six whole ones
-        _checks.memory(8 * kept * len(rho)**2, f"{mesh.elements} elements of layer time", fewer)
-        medium = CollocationMedium(mesh, b, noise, drift, rho, w, block, guess, packed)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return train_rows(task, medium, samples, after_step, ends_memory(train_ends, rho, w), unit), medium
+        return train_on(mesh, task, optimizer, noise, drift, samples, after_step, block, train_ends, learnt, guess)
 
     step: int | None
     best = np.inf
@@ -315,6 +306,29 @@ def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples:
         if mesh.elements > MOST_ELEMENTS or np.min(mesh.lengths) < SHORTEST:
             raise Divergence(f"the infinite-depth limit is not resolved by {MOST_ELEMENTS} elements of layer time "
                              f"({cause}); a smaller learning rate may help", step=step, layer=layer)
+
+
+def train_on(mesh: Mesh, task: Task, optimizer: SGD, noise: float, drift: float, samples: str,
+             after_step: Callable[[int], None], block: BlockKernels, train_ends: bool, learnt: int | None = None,
+             guess: CollocationMedium | None = None) -> tuple[Trace, CollocationMedium]:
+    """Train on one mesh, as ``solve_limit`` does; raises ``TooCoarse`` where it does not resolve the rows of a step.
+
+    learnt: how many of the samples of every step, its first, are learnt from, where not all of them (plain rows only).
+    """
+    b = rows_per_step(task, samples)
+    rho, w = optimizer.memory(task.steps)
+    unit = moved_by_update(task, w, drift, train_ends)
+    w, rho = update_kernel(w, task, samples), np.repeat(rho, b)
+    if learnt is not None:
+        w = w * np.tile(np.arange(b) < learnt, task.steps) * (b / learnt)
+    packed = b == 1 and block.is_linear
+    kept = 12.0 * len(mesh.times) + (0 if guess is None else 4.0 * len(guess.mesh.times))
+    kept *= 5 / 12 if packed else 1  # halves of five matrices a side instead of six whole ones
+    _checks.memory(8 * kept * len(rho)**2, f"{mesh.elements} elements of layer time",
+                   "fewer steps, a smaller batch or a smaller learning rate fit")
+    medium = CollocationMedium(mesh, b, noise, drift, rho, w, block, guess, packed)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return train_rows(task, medium, samples, after_step, ends_memory(train_ends, rho, w), unit), medium
 
 
 def _compare(coarse: Trace, fine: Trace, conserved: bool) -> tuple[float, float, float]:

@@ -83,6 +83,14 @@ class Mesh:
         matrix = self.lengths[e] / 2 * reference(self.nodes)[2]
         return matrix if forward else matrix[::-1, ::-1]
 
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """(all nodes,), of the integral over [0, 1] of a nodal function."""
+        result = np.zeros(len(self.times))
+        for e in range(self.elements):
+            result[self.element(e)] += self.integral(e, True)[-1]
+        return result
+
     def cumulative(self, values: np.ndarray, forward: bool = True) -> np.ndarray:
         """The integral of a nodal function, (all nodes, ...), from 0 to every node, or from every node to 1."""
         result = np.zeros_like(values)

@@ -85,20 +85,39 @@ def training_figure(found: Converged) -> Figure:
 
 
 def networks_figure(found: Networks) -> Figure:
-    figure = Figure(figsize=(6.2, 3.8), layout="constrained")
-    ax, = _axes(figure)
+    """Differences of real networks from infinite width; beside it, where it is known, what theory says of them."""
+    panels = 1 if found.band is None else 2
+    figure = Figure(figsize=(6.2 if panels == 1 else 9.6, 3.8), layout="constrained")
+    ax, *rest = _axes(figure, 1, panels)
     widths = np.array([row["width"] for row in found.rows], dtype=float)
-    for i, (width, errors) in enumerate(zip(widths, found.errors)):
-        ax.plot([width] * len(errors), errors, ".", color=GREY, alpha=0.6, label="one network" if i == 0 else None)
+    _dots(ax, widths, found.errors)
     error = np.array([row["error"] for row in found.rows])
     ax.plot(widths, error, "o", color=BLUE, label=f"root mean square over seeds (order {found.order:.2f})")
     reference = np.exp(np.mean(np.log(error) + 0.5 * np.log(widths)))
     ax.plot(widths, reference * widths**-0.5, "--", color=ORANGE, linewidth=1, label="order 1/2")
-    ax.set_yscale("log")
-    _power_of_two_ticks(ax, [row["width"] for row in found.rows], "width $n$")
     ax.set_ylabel("difference from infinite width")
-    ax.legend(frameon=False)
+    if found.band is not None:
+        _band(rest[0], found.band)
+    for panel in (ax, *rest):
+        panel.set_yscale("log")
+        _power_of_two_ticks(panel, [row["width"] for row in found.rows], "width $n$")
+        panel.legend(frameon=False, fontsize=8)
     return figure
+
+
+def _dots(ax: Any, widths: np.ndarray, errors: list[list[float]]) -> None:
+    for i, (width, each) in enumerate(zip(widths, errors)):
+        ax.plot([width] * len(each), each, ".", color=GREY, alpha=0.6, label="one network" if i == 0 else None)
+
+
+def _band(ax: Any, band: dict[str, Any]) -> None:
+    widths, predicted, low, high, measured = (np.array([row[name] for row in band["rows"]], dtype=float)
+                                              for name in ("width", "predicted", "low", "high", "measured"))
+    _dots(ax, widths, band["errors"])
+    ax.fill_between(widths, low, high, color=ORANGE, alpha=0.15, linewidth=0, label="95 % of networks, predicted")
+    ax.plot(widths, predicted, "--", color=ORANGE, linewidth=1, label="root mean square, predicted")
+    ax.plot(widths, measured, "o", color=BLUE, label="root mean square over seeds")
+    ax.set_title(band["task"], fontsize=8)
 
 
 def exponents_figure(found: Classified) -> Figure:

@@ -105,11 +105,14 @@ def _stages(options: ReportOptions, results: Results, store: Store, folder: Path
     results.converged = stage(
         "convergence", {**setup.numbers, "depths": options.depths}, Converged, len(options.depths),
         lambda p: converge(setup, options.depths, p), finish_convergence)
+
+    def finish_networks(found: Networks) -> None:
+        tables(content.networks_table, *([] if found.band is None else [content.band_table]))(found)
+
     results.networks = stage(
         "networks", {**setup.numbers, "widths": options.widths, "depth": options.network_depth, "seeds": options.seeds,
                      "seed": options.seed},
-        Networks, options.seeds * len(options.widths), lambda p: compare_networks(options, p),
-        tables(content.networks_table))
+        Networks, 2 * options.seeds * len(options.widths), lambda p: compare_networks(options, p), finish_networks)
 
 
 def draw(result: Any, folder: Path) -> None:

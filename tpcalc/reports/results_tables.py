@@ -62,6 +62,18 @@ def networks_table(found: Networks) -> Table:
          Column("fluctuation", "fluctuation of $f_0$", "sci"), Column("z", "$z$", "fixed", 2)], rows)
 
 
+def band_table(found: Networks) -> Table:
+    """What theory says of real networks, beside what they do; of results with a band."""
+    assert found.band is not None
+    return Table(
+        "band", f"Real networks on {found.band['task']}: root mean square difference of the outputs from infinite "
+        r"width, as computed from their covariances $\Sigma / n$ over initialisations, the range in which 95 of 100 "
+        "networks are expected, what was measured, and the share of networks in that range.",
+        [Column("width", "width $n$", "int"), Column("predicted", "predicted", "sci"), Column("low", "from", "sci"),
+         Column("high", "to", "sci"), Column("measured", "measured", "sci"), Column("inside", "inside", "percent", 0)],
+        found.band["rows"])
+
+
 def flags_table(found: Classified) -> Table:
     rows = [{"property": name, "answer": flag(found.flags[key]), "meaning": meaning}
             for key, (name, meaning) in MEANING.items()]

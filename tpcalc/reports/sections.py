@@ -10,7 +10,9 @@ from .document import Block, Code, Document, Formula, Paragraph, Picture, Plain,
 from .numbers import math_number, with_uncertainty
 from .phase import plane_blocks
 from .results import Results
-from .results_tables import convergence_table, exponents_table, flags_table, networks_table, training_table
+from .results_tables import (band_table, convergence_table, exponents_table, flags_table, networks_table,
+                             training_table)
+from .stages import Networks
 
 MISSING = "This part was not computed:"
 
@@ -156,6 +158,8 @@ def _networks(results: Results) -> list[Block]:
     expected = "." if n.extrapolated_z_expected is None else (
         f" ({math_number(n.extrapolated_z_expected)} is expected where they agree, with much scatter: the outputs of "
         "one network are not independent).")
+    beside = "" if n.band is None else (
+        f" On the right networks on {n.band['task']}, with the range in which theory expects 95 of 100 of them.")
     return [Paragraph(
         f"Networks with real matrices, drawn from {n.seeds} seeds at each width and trained on the same data, are "
         f"compared with infinite width at the same depth $L = {n.depth}$ (solved by {n.infinite_method}, off by about "
@@ -163,9 +167,26 @@ def _networks(results: Results) -> list[Block]:
         f"{with_uncertainty(n.order, n.uncertainty, 2, 'r')}. Besides this scatter, which is of mean zero, a finite "
         f"width has a bias of order $1/n$: extrapolated in $1/n$, the means over seeds differ from infinite width by "
         f"{math_number(n.extrapolated_z)} standard errors in root mean square over the outputs" + expected),
+        *_spread(n),
         Picture("networks", "Root mean square difference of the outputs of real networks from those of infinite "
                 "width, against width: each dot is one network, circles are root mean squares over seeds, the dashed "
-                r"line falls like $n^{-1/2}$."), networks_table(n)]
+                r"line falls like $n^{-1/2}$." + beside), networks_table(n),
+        *([] if n.band is None else [band_table(n)])]
+
+
+def _spread(n: Networks) -> list[Block]:
+    if n.band is None:
+        return [Paragraph("How far real networks are expected to be is not known here:"), Plain([n.no_band])]
+    blocks: list[Block] = [Paragraph(
+        f"How far a network of width $n$ is from its limit can be computed: over initialisations the covariances of "
+        f"its outputs are $\\Sigma / n$. On {n.band['task']} networks of width "
+        f"${n.band['rows'][-1]['width']}$ differ by "
+        f"{math_number(n.band['rows'][-1]['measured'])} where {math_number(n.band['rows'][-1]['predicted'])} is "
+        "predicted ([[table:band]]).")]
+    if n.band["warning"]:
+        blocks += [Paragraph("This is the leading order in $1/n$, which small widths do not follow:"),
+                   Plain([n.band["warning"]])]
+    return blocks
 
 
 def _classification(results: Results) -> list[Block]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, Callable, Sequence
 
@@ -12,6 +12,7 @@ import sympy as sp
 from .. import SGD, DepthScaling, Divergence, ResNet, Run, Task
 from .. import classify, convergence, kets, measure_exponents, program, recursion, train
 from ..studies.convergence import Slope, fit_order
+from .band import band_or_reason
 from .options import ReportOptions, Setup, depth_scaling
 
 Progress = Callable[[int, int], None]
@@ -101,7 +102,8 @@ class Networks:
     deviation of that over seeds), fluctuation (what one run estimates of itself), z (root mean square over
     outputs of mean difference / its standard error). errors: (widths, seeds); losses: (widths, seeds, steps).
     extrapolated_z: the same of the means extrapolated to infinite width, which have no bias of order 1/n;
-    extrapolated_z_expected: of agreement, by Student's distribution, None with too few seeds.
+    extrapolated_z_expected: of agreement, by Student's distribution, None with too few seeds. band: the fields of a
+    ``Band``, what theory says of such differences; None with the reason in ``no_band``.
     """
 
     depth: int
@@ -116,6 +118,8 @@ class Networks:
     uncertainty: float
     extrapolated_z: float
     extrapolated_z_expected: float | None
+    band: dict[str, Any] | None
+    no_band: str
 
 
 def compare_networks(options: ReportOptions, progress: Progress | None = None) -> Networks:
@@ -123,14 +127,19 @@ def compare_networks(options: ReportOptions, progress: Progress | None = None) -
     arguments = (setup.net, setup.task, setup.opt, setup.scale, depth)
     exact = train(*arguments)
     rows, errors, losses, means, variances = [], [], [], [], []
-    total, done = len(options.widths) * seeds, 0
+    total, done = 2 * len(options.widths) * seeds, 0
+
+    def advance() -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(done, total)
+
     for width in options.widths:
         runs = []
         for seed in range(options.seed, options.seed + seeds):
             runs.append(train(*arguments, width=width, seed=seed))
-            done += 1
-            if progress is not None:
-                progress(done, total)
+            advance()
         difference = np.array([run.outputs for run in runs]) - exact.outputs
         each = np.sqrt(np.mean(difference**2, axis=(1, 2, 3)))
         means.append(np.mean(difference, axis=0).ravel())
@@ -144,8 +153,9 @@ def compare_networks(options: ReportOptions, progress: Progress | None = None) -
     freedom = len(rows) * (seeds - 1)
     expected = float(np.sqrt(freedom / (freedom - 2))) if freedom > 2 else None
     z = extrapolated_z(np.array(options.widths, dtype=float), np.array(means), np.array(variances), seeds)
+    band, no_band = band_or_reason(setup, depth, options.widths, range(options.seed, options.seed + seeds), advance)
     return Networks(depth, seeds, rows, errors, losses, exact.losses.tolist(), exact.method, exact.error_estimate,
-                    slope.order, slope.uncertainty, z, expected)
+                    slope.order, slope.uncertainty, z, expected, None if band is None else asdict(band), no_band)
 
 
 def extrapolated_z(widths: np.ndarray, means: np.ndarray, variances: np.ndarray, seeds: int) -> float:

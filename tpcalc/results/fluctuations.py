@@ -1,9 +1,9 @@
-"""What finite width does to a trained linear network: error bars, biases and cumulants of its outputs, computed.
+"""What finite width does to a trained network: error bars, biases and cumulants of its outputs, computed.
 
 Over initialisations an output of a network of width n has mean f + b / n, covariances Sigma / n and a k-th cumulant of
 order n^(1 - k), to leading order; Sigma, b and the cumulants' constants are derivatives of the output under a tilt, or
-of the determinant of fluctuations. At infinite depth they are limits of networks whose L layers share the constants of
-the limit, power series in 1/L.
+of the determinant of fluctuations: through layers, or through layer time at infinite depth. Of nonlinear blocks that
+close on kernels, at infinite depth, covariances are known.
 
 Source: [tpcalc/finite_width]; two steps in closed form: [tpcalc/two_steps_at_finite_width].
 """
@@ -18,15 +18,17 @@ from typing import Callable, NamedTuple
 import numpy as np
 
 from .. import _checks
-from ..programs import SGD, Task
-from .depth_extrapolation import Extrapolated, infinite_depth
-from .tilted import TiltedNetwork, along, base_solution, tilted_network
-from .tilted_determinant import BiasGradient
+from ..programs import SGD, ResNet, Task
+from .tilted import TiltedSolution, along, base_solution, tilted_network
+from .tilted_determinant import BiasGradient, LayersGradient
+from .tilted_determinant_layer_time import LayerTimeGradient
+from .tilted_layer_time import LimitNetwork
+from .tilted_limit import Known, LimitTask, Values, infinite_depth
 
-ROUND_OFF = 16 * np.finfo(np.float64).eps
-TOLERANCE, BIAS_TOLERANCE = 1e-11, 1e-9  # at infinite depth, relative to the largest value
+ROUND_OFF = float(16 * np.finfo(np.float64).eps)
+TOLERANCE = 1e-11  # at infinite depth, relative to the largest value
 SMALL = 0.1  # what the next order may change a standard deviation by before it is said
-Quantity = Callable[[TiltedNetwork, np.ndarray], np.ndarray]  # of some rows of a network
+Quantity = Callable[[TiltedSolution, np.ndarray], Known]  # of some rows of a network, errors those of round-off
 
 
 class AtWidth(NamedTuple):
@@ -43,7 +45,9 @@ class Fluctuations:
     """Differences between a network of width n and its limit, to leading order in 1/n, found when asked for.
 
     depth: layers, None for infinitely many; noise, drift: eps^2 and eps g of a layer, or the constants of the
-    infinite-depth limit. Outputs are of shape (steps T, batch B, d_out), those of the task's m probes (T, m, d_out).
+    infinite-depth limit; net: of nonlinear blocks, else None. Outputs are of shape (steps T, batch B, d_out), those of
+    the task's m probes (T, m, d_out). Of nonlinear blocks the covariances and two cumulants are known; the rest raises
+    ``ValueError``.
 
     >>> import tpcalc as tp
     >>> task = tp.Task(inputs=[1, 0.8], targets=[1, -0.7])
@@ -62,67 +66,95 @@ class Fluctuations:
     noise: float
     drift: float
     train_ends: bool
+    net: ResNet | None = None
 
     @cached_property
     def covariance(self) -> np.ndarray:
         """Sigma, the limit of n Cov of the outputs over initialisations, shape (T, B, d_out, T, B, d_out)."""
-        return self._covariance.value
+        return self._covariance.values[0]
 
     @cached_property
     def probe_covariance(self) -> np.ndarray:
         """The same of the probes' outputs, shape (T, m, d_out, T, m, d_out). Raises ``ValueError`` without probes."""
-        return self._found(_covariance, self._probes).value
+        return self._found(_covariance, self._probes).values[0]
 
     @property
     def covariance_error(self) -> float:
-        """How far ``covariance`` may be off, absolutely: what the last order in 1/L changed at infinite depth, round-
-        off (how far it is from symmetric) at finite depth."""
-        return self._covariance.error
+        """How far ``covariance`` may be off, absolutely: round-off (how far it is from symmetric), and at infinite
+        depth twice the difference between two resolutions of layer time."""
+        return self._covariance.errors[0]
 
     @cached_property
     def bias(self) -> np.ndarray:
         """b, the limit of n (mean - f), shape (T, B, d_out).
 
-        Time O(L N^6) in the N = T B rows: 40 ms a layer for eight.
+        Time O(L N^6) in the N = T B rows: 15 ms a layer for eight.
         """
-        return self._bias.value
+        return self._bias.values[0]
 
     @cached_property
     def probe_bias(self) -> np.ndarray:
         """The same of the probes' outputs, shape (T, m, d_out), one probe after the other."""
-        return self._of_each_probe(_biases, BIAS_TOLERANCE)
+        self.require_linear("bias")
+        return self._of_each_probe(_biases)[0]
 
     @property
     def bias_error(self) -> float:
-        """How far ``bias`` may be off, absolutely; at finite depth what is found for step 0, where b vanishes by
-        symmetry."""
-        return self._bias.error
+        """How far ``bias`` may be off, absolutely: what is found for step 0, where b vanishes by symmetry, and at
+        infinite depth twice the difference between two resolutions of layer time."""
+        return self._bias.errors[0]
 
     def cumulant(self, k: int) -> np.ndarray:
         """The limit of n^(k - 1) times the k-th cumulant of each output, shape (T, B, d_out); the first is f itself.
 
         Raises ``ValueError`` unless k is a whole number of at least 1.
         """
-        order = _checks.positive_integer("k", k)
-        if order not in self._cumulants:
-            self._cumulants[order] = self._found(lambda network, rows: _cumulants(network, rows, order)).value
-        return self._cumulants[order]
+        return self.cumulants(k)[-1]
 
     def probe_cumulant(self, k: int) -> np.ndarray:
         """The same of the probes' outputs, shape (T, m, d_out), one probe after the other."""
+        return self.probe_cumulants(k)[-1]
+
+    def cumulants(self, k: int) -> Values:
+        """The first k of them, found together: k arrays (T, B, d_out)."""
+        order = self._order(k)
+        if len(self._known.get("batch", ())) < order:
+            self._known["batch"] = self._found(lambda base, rows: _cumulants(base, rows, order)).values
+        return self._known["batch"][:order]
+
+    def probe_cumulants(self, k: int) -> Values:
+        """The same of the probes' outputs: k arrays (T, m, d_out)."""
+        order = self._order(k)
+        if len(self._known.get("probes", ())) < order:
+            self._known["probes"] = self._of_each_probe(lambda base, rows: _cumulants(base, rows, order))
+        return self._known["probes"][:order]
+
+    def _order(self, k: int) -> int:
         order = _checks.positive_integer("k", k)
-        return self._of_each_probe(lambda network, rows: _cumulants(network, rows, order), TOLERANCE)
+        assert order is not None
+        if order > 2:
+            self.require_linear(f"the cumulant of order {order}")
+        return order
+
+    def require_linear(self, what: str) -> None:
+        """Raise ``ValueError`` for what is known of linear blocks only."""
+        if self.net is not None:
+            raise ValueError(f"fluctuations: {what} of {self.net!r} asked for; allowed are linear networks of one "
+                             "matrix a block; of others the covariance is known, run.fluctuations.covariance")
 
     @cached_property
-    def _covariance(self) -> Extrapolated:
+    def _covariance(self) -> Known:
+        if "_bias" in vars(self):  # which knows it, too
+            return Known(self._bias.values[1:], self._bias.errors[1:])
         return self._found(_covariance)
 
     @cached_property
-    def _bias(self) -> Extrapolated:
-        return self._found(_biases, tolerance=BIAS_TOLERANCE)
+    def _bias(self) -> Known:
+        self.require_linear("bias")
+        return self._found(_biases)
 
     @cached_property
-    def _cumulants(self) -> dict[int | None, np.ndarray]:
+    def _known(self) -> dict[str, Values]:
         return {}
 
     @property
@@ -131,61 +163,73 @@ class Fluctuations:
             raise ValueError("probes: none given with the task; held-out outputs need tp.Task(probes=...)")
         return self.task.probes
 
-    def _of_each_probe(self, quantity: Quantity, tolerance: float) -> np.ndarray:
-        return np.concatenate([self._found(quantity, probe[None], tolerance).value for probe in self._probes], axis=1)
+    def _of_each_probe(self, quantity: Quantity) -> Values:
+        found = [self._found(quantity, probe[None]).values for probe in self._probes]
+        return tuple(np.concatenate(arrays, axis=1) for arrays in zip(*found))
 
-    def _found(self, quantity: Quantity, probes: np.ndarray | None = None, tolerance: float = TOLERANCE
-               ) -> Extrapolated:
-        """A quantity of the outputs, or of those of probes, in the shape of outputs."""
-        def at_depth(depth: int) -> np.ndarray:
-            layer = (self.noise, self.drift) if self.depth is not None else (self.noise / depth, self.drift / depth)
-            network = tilted_network(self.task, self.optimizer, depth, *layer, self.train_ends, probes)
-            return quantity(network, np.flatnonzero(network.learnt if probes is None else ~network.learnt))
-
+    def _found(self, quantity: Quantity, probes: np.ndarray | None = None) -> Known:
+        """Quantities of the outputs, or of those of probes, in the shape of outputs."""
+        network = tilted_network(self.task, self.optimizer, self.depth or 1, self.noise, self.drift, self.train_ends,
+                                 probes)
+        rows = np.flatnonzero(network.learnt if probes is None else ~network.learnt)
         if self.depth is None:
-            found = infinite_depth(at_depth, tolerance)
+            limit = LimitTask(self.task, self.optimizer, self.noise, self.drift, self.train_ends, probes, self.net)
+            found = infinite_depth(limit, network, lambda base: quantity(base, rows), TOLERANCE)
         else:
-            value = at_depth(self.depth)
-            found = Extrapolated(value, _round_off(value))
+            found = quantity(base_solution(network), rows)
         shape = self.task.steps, self.task.batch if probes is None else len(probes), self.task.d_out
-        return found._replace(value=found.value.reshape(shape * (found.value.ndim // 2)))
+        return found._replace(values=tuple(value.reshape(shape * (value.ndim // 2)) for value in found.values))
 
 
-def _covariance(network: TiltedNetwork, rows: np.ndarray) -> np.ndarray:
+def _covariance(base: TiltedSolution, rows: np.ndarray) -> Known:
     """(R, d_out, R, d_out): how every output answers a tilt of every other."""
-    base = base_solution(network)
-    return np.array([[along(base, row, k, 2).f[1, rows] for k in range(network.d_out)] for row in rows])
+    return _symmetric(np.array([[along(base, row, k, 2).f[1, rows] for k in range(base.network.d_out)]
+                                for row in rows]))
 
 
-def _cumulants(network: TiltedNetwork, rows: np.ndarray, order: int | None) -> np.ndarray:
-    """(R, d_out)"""
-    assert order is not None
-    base = base_solution(network)
-    if order == 1:
-        return base.f[0, rows]
-    return math.factorial(order - 1) * np.array([[along(base, row, k, order).f[order - 1, row, k]
-                                                  for k in range(network.d_out)] for row in rows])
+def _symmetric(value: np.ndarray) -> Known:
+    return Known((value,), (_round_off(value) + float(np.max(np.abs(value - value.transpose(2, 3, 0, 1)))),))
 
 
-def _biases(network: TiltedNetwork, rows: np.ndarray) -> np.ndarray:
-    """(R, d_out)"""
-    base = base_solution(network)
-    gradient = BiasGradient(base)
-    return np.array([[gradient.along(along(base, row, k, 2)) for k in range(network.d_out)] for row in rows])
+def _cumulants(base: TiltedSolution, rows: np.ndarray, orders: int) -> Known:
+    """``orders`` arrays (R, d_out)."""
+    if orders == 1:
+        values: Values = (base.f[0, rows],)
+    else:
+        series = np.array([[along(base, row, k, orders).f[:, row, k] for k in range(base.network.d_out)]
+                           for row in rows])
+        values = tuple(math.factorial(k) * series[..., k] for k in range(orders))
+    return Known(values, tuple(map(_round_off, values)))
+
+
+def _biases(base: TiltedSolution, rows: np.ndarray) -> Known:
+    """b, (R, d_out), that of step 0 vanishes by symmetry; and the covariances, found on the way."""
+    gradient = bias_gradient(base)
+    d_out = base.network.d_out
+    bias, answers = np.zeros((len(rows), d_out)), np.zeros((len(rows), d_out, len(rows), d_out))
+    for i, row in enumerate(rows):
+        for k in range(d_out):
+            series = along(base, row, k, 2)
+            bias[i, k], answers[i, k] = gradient.along(series), series.f[1, rows]
+    covariance = _symmetric(answers)
+    error = _round_off(bias) + float(np.max(np.abs(bias[rows < base.network.per_step])))
+    return Known((bias, *covariance.values), (error, *covariance.errors))
+
+
+def bias_gradient(base: TiltedSolution) -> BiasGradient:
+    """The bias at finite or infinite depth, as a function of series in a tilt."""
+    return LayerTimeGradient(base) if isinstance(base.network, LimitNetwork) else LayersGradient(base)
 
 
 def _round_off(value: np.ndarray) -> float:
-    size = ROUND_OFF * float(np.max(np.abs(value), initial=0.0))
-    if value.ndim == 4:
-        return size + float(np.max(np.abs(value - value.transpose(2, 3, 0, 1))))
-    return size + float(np.max(np.abs(value[0])))
+    return ROUND_OFF * float(np.max(np.abs(value), initial=0.0))
 
 
 def at_width(fluctuations: Fluctuations, outputs: np.ndarray, width: int, probes: bool = False) -> AtWidth:
     """Mean and standard deviation of outputs at a width, and a warning where the next order is not small."""
+    fluctuations.require_linear("a width, with its bias and its warning,")
     bias = fluctuations.probe_bias if probes else fluctuations.bias
-    cumulant = fluctuations.probe_cumulant if probes else fluctuations.cumulant
-    second, third, fourth = map(cumulant, (2, 3, 4))
+    _, second, third, fourth = (fluctuations.probe_cumulants if probes else fluctuations.cumulants)(4)
     change = next_order(second, third, fourth) / width
     worst = np.unravel_index(int(np.argmax(change)), change.shape)
     warning = None

@@ -151,23 +151,24 @@ class Run:
     def fluctuations(self) -> Fluctuations:
         """What finite width does to the outputs, to leading order: covariances over initialisations, biases, cumulants.
 
-        For exact readings of linear networks; found when asked for. Raises ``ValueError`` for sampled readings, real
-        networks and nonlinear blocks, and for losses other than the named ones. Source: [tpcalc/finite_width].
+        For exact readings; found when asked for. Of nonlinear blocks that close on kernels, at infinite depth,
+        covariances are known and nothing else. Raises ``ValueError`` for sampled readings and real networks, and when
+        asked for what is not known: losses other than the named ones, functions with kinks. Source:
+        [tpcalc/finite_width].
         """
         if not self.exact:
             raise ValueError(f"fluctuations: a run by method={self.method!r} given; allowed are the exact methods at "
                              "width=tp.oo, 'reflection', 'coefficients' and 'collocation'")
         net, optimizer, scale = self.problem.net, self.problem.opt, self.problem.scale
         assert isinstance(optimizer, SGD)
-        if not net.is_plain:
-            raise ValueError(f"fluctuations: {net!r} given; allowed are linear networks of one matrix a block")
         if self.depth is None:
-            cell = limit_cell(scale)
+            cell = limit_cell(scale, net)
             noise, drift = cell.noise, cell.drift
         else:
             eps = scale.multiplier(self.depth)
             noise, drift = eps**2, eps * scale.update_factor(self.depth)
-        return Fluctuations(self.task, optimizer, self.depth, noise, drift, net.train_ends)
+        return Fluctuations(self.task, optimizer, self.depth, noise, drift, net.train_ends,
+                            None if net.is_plain else net)
 
     def at_width(self, n: int, probes: bool = False) -> AtWidth:
         """Mean and standard deviation over initialisations of the outputs of real networks of width n, and a warning.

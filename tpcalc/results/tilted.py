@@ -10,7 +10,7 @@ Source: [tpcalc/finite_width].
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -45,9 +45,22 @@ class TiltedNetwork:
     d_out: int
     per_step: int
 
+    where = property(lambda self: f"depth {self.depth}")
+
     @property
     def rows(self) -> int:
         return len(self.gram)
+
+    def body(self, orders: int) -> Body:
+        return Layers(self, orders)
+
+    def base(self) -> TiltedSolution:
+        """Order 0: the network as it is at infinite width."""
+        return TiltedSolution(self, 1).solve()
+
+    def memory_needed(self, orders: int) -> float:
+        """Bytes of a solution with that many orders."""
+        return 8.0 * (self.depth + 1) * (2 * self.rows) ** 2 * (12 * orders + 4)
 
 
 def tilted_network(task: Task, optimizer: SGD, depth: int, noise: float, drift: float, train_ends: bool,
@@ -95,9 +108,32 @@ class Resolvent(NamedTuple):
     def empty(orders: int, layers: int, n: int) -> Resolvent:
         return Resolvent(np.zeros((layers, n, n)), *(np.zeros((orders, layers, n, n)) for _ in range(2)))
 
+    def take(self, base: Resolvent) -> None:
+        """Take order 0 from another that has it."""
+        self.inverse[...] = base.inverse
+        self.product[0], self.F[0] = base.product[0], base.F[0]
+
     def tangent(self) -> np.ndarray:
         """The derivative of the inverse, from order 1: (L, n, n)."""
         return self.inverse @ self.product[1] @ self.inverse
+
+
+class Body(Protocol):
+    """What lies between read-in and read-out: layers, or layer time.
+
+    ``round_off``: relative changes that settled sweeps may still make.
+    """
+
+    left: Any
+    right: Any
+    round_off: float
+
+    def sweep(self, forward: bool, order: int) -> tuple[float, float]:
+        """Carry coefficient ``order`` of the left side's law to the read-out, or the right side's to the read-in;
+        (largest change, largest value), nan where values are not finite."""
+
+    def take(self, base: Any) -> None:
+        """Take order 0 from a body of the same kind that has it."""
 
 
 class Side(NamedTuple):
@@ -115,6 +151,29 @@ class Side(NamedTuple):
                     Resolvent.empty(orders, layers, n), Resolvent.empty(orders, layers, n))
 
 
+class Layers:
+    """The body as a stack of ``depth`` layers."""
+
+    round_off = float(ROUND_OFF)
+
+    def __init__(self, network: TiltedNetwork, orders: int) -> None:
+        self.network = network
+        self.left, self.right = (Side.empty(orders, network.depth, 2 * network.rows) for _ in range(2))
+
+    def sweep(self, forward: bool, order: int) -> tuple[float, float]:
+        own, other = (self.left, self.right) if forward else (self.right, self.left)
+        return kernel.sweep(forward, order, self.network.noise, self.network.drift, own.law, other.law, own.node.F,
+                            own.added, other.added, own.node.inverse, own.node.product, own.through.inverse,
+                            own.through.product, own.through.F)
+
+    def take(self, base: Layers) -> None:
+        for mine, theirs in ((self.left, base.left), (self.right, base.right)):
+            for array, known in ((mine.law, theirs.law), (mine.added, theirs.added)):
+                array[0] = known[0]
+            mine.node.take(theirs.node)
+            mine.through.take(theirs.through)
+
+
 class TiltedSolution:
     """Power series of everything along one direction of the tilt, one order after the other.
 
@@ -130,7 +189,8 @@ class TiltedSolution:
                  base: TiltedSolution | None = None) -> None:
         n, shape = 2 * network.rows, (orders, network.rows, network.d_out)
         self.network, self.orders = network, orders
-        self.left, self.right = (Side.empty(orders, network.depth, n) for _ in range(2))
+        self.body: Body = network.body(orders)
+        self.left, self.right = self.body.left, self.body.right
         self.end = Resolvent.empty(orders, 1, n)
         self.f, self.v, self.z, self.chi, self.tilt = (np.zeros(shape) for _ in range(5))
         self.slope = np.zeros((*shape, network.d_out))
@@ -149,20 +209,19 @@ class TiltedSolution:
 
     def _continue(self, base: TiltedSolution) -> None:
         """Take order 0 from a solution that has it."""
-        for mine, theirs in zip(self._arrays(), base._arrays()):
-            mine[0] = theirs[0]
-        for own, known in zip(self._resolvents(), base._resolvents()):
-            own.inverse[...] = known.inverse
+        names = "f", "v", "z", "chi", "slope", "read_out"
+        for mine, known in ((getattr(self, name), getattr(base, name)) for name in names):
+            mine[0] = known[0]
+        self.body.take(base.body)
+        self.end.take(base.end)
         self.solved = 1
 
-    def _resolvents(self) -> tuple[Resolvent, ...]:
-        return self.left.node, self.left.through, self.right.node, self.right.through, self.end
-
-    def _arrays(self) -> list[np.ndarray]:
-        own = [self.f, self.v, self.z, self.chi, self.slope, self.read_out]
-        for side in (self.left, self.right):
-            own += [side.law, side.added]
-        return own + [a for resolvent in self._resolvents() for a in (resolvent.product, resolvent.F)]
+    def closed(self) -> TiltedSolution:
+        """Order 0, of which the body is known already: what is read out, which every time makes one more step right."""
+        for _ in range(self.network.rows // self.network.per_step + 1):
+            self._read_out(0)
+        self.solved = 1
+        return self
 
     def solve(self) -> TiltedSolution:
         """Find all orders. Raises ``Divergence`` where values are not finite."""
@@ -180,7 +239,7 @@ class TiltedSolution:
                 self._pass(order)
             for _ in range(4 * steps + 8):
                 changed, size = self._pass(order)
-                if changed <= ROUND_OFF * max(size, 1e-300):
+                if changed <= self.body.round_off * max(size, 1e-300):
                     return
         if changed > UNKNOWN * size:
             raise Divergence(f"fluctuations of order {order} in the tilt are lost in round-off: values of size "
@@ -196,25 +255,20 @@ class TiltedSolution:
 
     def _pass(self, order: int) -> tuple[float, float]:
         """Through all layers and back; (largest change, largest value)."""
-        forward, size = self._sweep(True, order)
+        forward, size = self.body.sweep(True, order)
         at_end = self._read_out(order)
-        backward, also = self._sweep(False, order)
+        backward, also = self.body.sweep(False, order)
         changed = float(np.max([forward, at_end, backward]))
         if not np.isfinite(changed):
-            raise Divergence(f"fluctuations: values of order {order} in the tilt are not finite at depth "
-                             f"{self.network.depth}; a smaller learning rate may help")
+            raise Divergence(f"fluctuations: values of order {order} in the tilt are not finite at "
+                             f"{self.network.where}; a smaller learning rate may help")
         return changed, max(size, also)
-
-    def _sweep(self, forward: bool, order: int) -> tuple[float, float]:
-        own, other = (self.left, self.right) if forward else (self.right, self.left)
-        return kernel.sweep(forward, order, self.network.noise, self.network.drift, own.law, other.law, own.node.F,
-                            own.added, other.added, own.node.inverse, own.node.product, own.through.inverse,
-                            own.through.product, own.through.F)
 
     def _read_out(self, order: int) -> float:
         """Outputs, from the law at the last node, and what the read-out sends back; the largest change of it."""
         network, n = self.network, 2 * self.network.rows
-        kernel.resolve(order, 0, *self.end, self.left.law, network.depth, self.right.law, network.depth)
+        last = self.left.law.shape[1] - 1
+        kernel.resolve(order, 0, *self.end, self.left.law, last, self.right.law, last)
         kernel.density(self.end.F[order, 0], network.noise_end, network.drift_end, 0, self.read_out[order])
         entering = np.concatenate([self.z + self.tilt, self.chi], axis=1)  # (orders, 2 N, d_out)
         leaving = sum(self.read_out[k] @ entering[order - k] for k in range(order + 1))
@@ -232,16 +286,11 @@ class TiltedSolution:
         return changed if np.all(np.isfinite(sent)) else np.nan
 
 
-def memory_needed(network: TiltedNetwork, orders: int) -> float:
-    """Bytes of a solution with that many orders."""
-    return 8.0 * (network.depth + 1) * (2 * network.rows) ** 2 * (12 * orders + 4)
-
-
 def base_solution(network: TiltedNetwork) -> TiltedSolution:
     """Order 0: the network as it is at infinite width."""
-    _checks.memory(5 * memory_needed(network, 1), f"fluctuations at depth {network.depth}",
+    _checks.memory(5 * network.memory_needed(1), f"fluctuations at {network.where}",
                    "fewer steps, a smaller batch or a smaller depth fit")
-    return TiltedSolution(network, 1).solve()
+    return network.base()
 
 
 def along(base: TiltedSolution, row: int, output: int, orders: int) -> TiltedSolution:

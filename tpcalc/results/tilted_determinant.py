@@ -12,16 +12,19 @@ Source: [tpcalc/finite_width].
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Callable, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from .. import _checks
 from ..kernels import tilted as kernel
+from ..kernels.tilted import conjugation, conjugation_gradient
 from .tilted import TiltedNetwork, TiltedSolution
 
+Sparse = Any  # scipy's
+Tangent = Callable[[TiltedSolution], np.ndarray]
 STEP = 1e-20  # of complex differentiation, which has no difference to lose digits in
 
 
@@ -34,22 +37,6 @@ def triangle(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     for array in (i, j, place):
         array.setflags(write=False)
     return i, j, place
-
-
-def conjugation(K: np.ndarray) -> np.ndarray:
-    """X -> K X K^T on upper triangles, (p, p)."""
-    i, j, _ = triangle(len(K))
-    left, right = K[i], K[j]
-    whole = left[:, i] * right[:, j] + left[:, j] * right[:, i]
-    return whole * np.where(i == j, 0.5, 1.0)
-
-
-def conjugation_gradient(weights: np.ndarray, K: np.ndarray) -> np.ndarray:
-    """The gradient in K of tr(weights . conjugation(K)), (n, n)."""
-    n = len(K)
-    i, j, place = triangle(n)
-    halves = (weights * np.where(i == j, 1.0, 0.5))[place]            # [k, l, upper triangle]
-    return 2 * np.einsum("klij,jl->ik", halves[:, :, place], K, optimize=True)
 
 
 def density_map(network: TiltedNetwork, first: int) -> np.ndarray:
@@ -65,70 +52,72 @@ def density_map(network: TiltedNetwork, first: int) -> np.ndarray:
     return result
 
 
-@dataclass
+class Facing(NamedTuple):
+    """One direction of a layer, met by what lies on its side: p_(l-1) = rho q_(l-1).
+
+    answer X: what overlaps make of q_(l-1); inner Y: q_(l-1) of what comes through and of what the layer sends back; Z:
+    p_l of these.
+    """
+
+    X: np.ndarray
+    Y: np.ndarray
+    Z: np.ndarray
+
+
 class Layer:
     """The linearised equations of one layer: (p_l, q_(l-1)) from themselves and from (p_(l-1), q_l).
 
-    forward, backward: ``density_map`` of both directions. Matrices are conjugations by those of the solution: at the
-    node (of p or of q), by the overlaps C, through the layer, and by what it carries, F.
+    With P, Q for what the layer adds to p_l and q_(l-1), from changes of overlaps,
+
+        P = forward (node_p p_(l-1) + C_p q_(l-1)),    p_l = P + through_p p_(l-1) + F_p Q,
+
+    and the mirror image. forward, backward: ``density_map`` of both directions, sparse. Matrices are conjugations by
+    those of the solution: at the node (of p or of q), by the overlaps C, through the layer, and by what it carries, F.
     """
 
-    solution: TiltedSolution
-    l: int
-    forward: np.ndarray
-    backward: np.ndarray
-
-    def __post_init__(self) -> None:
-        left, right, l = self.solution.left, self.solution.right, self.l
+    def __init__(self, solution: TiltedSolution, l: int, forward: Sparse, backward: Sparse) -> None:
+        left, right = solution.left, solution.right
+        self.density = {"p": forward, "q": backward}
         self.matrices = {"node p": left.node.inverse[l], "C p": left.node.F[0, l], "node q": right.node.inverse[l],
                          "C q": right.node.F[0, l], "through p": left.through.inverse[l], "F p": left.through.F[0, l],
                          "through q": right.through.inverse[l], "F q": right.through.F[0, l]}
         self.maps = {name: conjugation(matrix) for name, matrix in self.matrices.items()}
 
-    def entering(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Blocks of the equations for p_(l-1) and q_l: p_l = a p_(l-1) + b q_l + ..., q_(l-1) = c p_(l-1) + d q_l +
-        ..."""
+    def facing(self, beyond: np.ndarray, here: str, there: str) -> Facing:
+        """``beyond``: rho of the side p, with ``here``, ``there`` p, q; or sigma of the side q, with q, p."""
         m = self.maps
-        overlap, also = self.forward @ m["node p"], self.backward @ m["node q"]
-        return overlap + m["through p"], m["F p"] @ also, m["F q"] @ overlap, also + m["through q"]
+        X = self.density[here] @ (m[f"node {here}"] @ beyond + m[f"C {here}"])
+        Y = np.linalg.inv(np.eye(len(X)) - m[f"F {there}"] @ X)
+        return Facing(X, Y, (X + m[f"through {here}"] @ beyond) @ Y)
 
-    def own(self) -> np.ndarray:
-        """1 less the blocks for p_l and q_(l-1) themselves, (2 p, 2 p)."""
+    def reflected(self, facing: Facing, here: str, there: str) -> np.ndarray:
+        """rho_l from what ``facing`` makes of rho_(l-1), or sigma_(l-1) of sigma_l."""
+        m, density = self.maps, self.density[there]
+        through, back = facing.Z @ m[f"through {there}"], facing.Z + m[f"F {here}"]
+        own = np.eye(len(back)) - density @ (m[f"C {there}"] @ back)
+        return through + back @ np.linalg.solve(own, density @ (m[f"node {there}"] + m[f"C {there}"] @ through))
+
+    def gradients(self, rho: np.ndarray, sigma: np.ndarray, left: Facing, right: Facing) -> dict[str, np.ndarray]:
+        """Those of log det N_l in the matrices, by their names; N_l closed by p_(l-1) = rho q_(l-1), q_l = sigma p_l:
+
+            N = [[1 - F_p X', -(X + through_p rho)], [-(X' + through_q sigma), 1 - F_q X]],  X, X' of both sides.
+        """
         m = self.maps
-        overlap, also = self.forward @ m["C p"], self.backward @ m["C q"]
-        return np.eye(2 * len(overlap)) - np.block([[m["F p"] @ also, overlap], [also, m["F q"] @ overlap]])
-
-    def closed(self, rho: np.ndarray, sigma: np.ndarray) -> np.ndarray:
-        """N_l: with p_(l-1) = rho q_(l-1) and q_l = sigma p_l."""
-        a, b, c, d = self.entering()
-        return self.own() - np.block([[b @ sigma, a @ rho], [d @ sigma, c @ rho]])
-
-    def gradients(self, rho: np.ndarray, sigma: np.ndarray) -> dict[str, np.ndarray]:
-        """Those of log det N_l in the matrices, by their names."""
-        m, size = self.maps, len(rho)
-        inverse = -np.linalg.inv(self.closed(rho, sigma))
-        v = [[inverse[:size, :size], inverse[:size, size:]], [inverse[size:, :size], inverse[size:, size:]]]
-        to_p = self.forward @ (m["node p"] @ rho + m["C p"])     # what q_(l-1) does to p_l through overlaps
-        to_q = self.backward @ (m["node q"] @ sigma + m["C q"])
-        of_p = (v[1][0] + v[1][1] @ m["F q"]) @ self.forward
-        of_q = (v[0][1] + v[0][0] @ m["F p"]) @ self.backward
-        weights = {"F p": to_q @ v[0][0], "F q": to_p @ v[1][1], "through p": rho @ v[1][0],
-                   "through q": sigma @ v[0][1], "node p": rho @ of_p, "C p": of_p, "node q": sigma @ of_q, "C q": of_q}
-        return {name: conjugation_gradient(w, self.matrices[name]) for name, w in weights.items()}
-
-    def reflected(self, beyond: np.ndarray, to_the_right: bool) -> np.ndarray:
-        """rho_l from rho_(l-1), or sigma_(l-1) from sigma_l."""
-        a, b, c, d = self.entering()
-        own, size = self.own(), len(a)
-        if to_the_right:
-            own[:, size:] -= np.concatenate([a, c]) @ beyond
-            return np.linalg.solve(own, np.concatenate([b, d]))[:size]
-        own[:, :size] -= np.concatenate([b, d]) @ beyond
-        return np.linalg.solve(own, np.concatenate([a, c]))[size:]
+        both = np.linalg.inv(np.eye(len(rho)) - left.Z @ right.Z)
+        pp = right.Y @ both                                   # the inverse of N, in blocks
+        pq = pp @ left.Z
+        qq = left.Y + (left.Y @ right.Z) @ (both @ left.Z)
+        qp = qq @ right.Z
+        of_p, of_q = (qp + qq @ m["F q"]), (pq + pp @ m["F p"])
+        transposed = {side: matrix.T for side, matrix in self.density.items()}
+        weights = {"F p": right.X @ pp, "F q": left.X @ qq, "through p": rho @ qp, "through q": sigma @ pq,
+                   "node p": (transposed["p"] @ (rho @ of_p).T).T, "C p": (transposed["p"] @ of_p.T).T,
+                   "node q": (transposed["q"] @ (sigma @ of_q).T).T, "C q": (transposed["q"] @ of_q.T).T}
+        return {name: -conjugation_gradient(w, self.matrices[name]) for name, w in weights.items()}
 
 
 # how the matrices of all layers change along a series, by their names
-TANGENTS: dict[str, Callable[[TiltedSolution], np.ndarray]] = {
+TANGENTS: dict[str, Tangent] = {
     "node p": lambda s: s.left.node.tangent(), "C p": lambda s: s.left.node.F[1],
     "node q": lambda s: s.right.node.tangent(), "C q": lambda s: s.right.node.F[1],
     "through p": lambda s: s.left.through.tangent(), "F p": lambda s: s.left.through.F[1],
@@ -218,33 +207,50 @@ def _end_density(C: np.ndarray, network: TiltedNetwork, first: int) -> np.ndarra
 class BiasGradient:
     """b as a linear function of how the solution changes along a tilt.
 
-    Time O(L N^6) and memory O(L N^4), for N rows. Raises ``MemoryError`` where the reflections cannot fit.
+    gradients: of log det M in matrices at layers or nodes, by their names; tangents: how these matrices change along a
+    series; rho: what lies to the left of the read-out.
     """
 
-    def __init__(self, base: TiltedSolution) -> None:
-        self.base, network = base, base.network
-        n, depth = 2 * network.rows, network.depth
-        size = n * (n + 1) // 2
-        _checks.memory(8.0 * size**2 * (depth + 40), f"the bias of a finite width at depth {depth}",
-                       "fewer steps, a smaller batch or a smaller depth fit")
-        maps = density_map(network, 0), density_map(network, network.rows)
-        sigma = [np.zeros((0, 0))] * depth + [ReadOut(network, at_read_out(base)).sigma()]
-        for l in reversed(range(depth)):
-            sigma[l] = Layer(base, l, *maps).reflected(sigma[l + 1], False)
-        self.gradients = {name: np.zeros((depth, n, n)) for name in TANGENTS}
-        rho = np.zeros((size, size))  # nothing comes back from the read-in's fixed overlaps
-        for l in range(depth):
-            layer = Layer(base, l, *maps)
-            for name, gradient in layer.gradients(rho, sigma[l + 1]).items():
-                self.gradients[name][l] = gradient
-            sigma[l + 1] = np.zeros((0, 0))
-            rho = layer.reflected(rho, True)
-        self.rho = rho
+    tangents: dict[str, Tangent]
+
+    def __init__(self, base: TiltedSolution, rho: np.ndarray, gradients: dict[str, np.ndarray]) -> None:
+        self.base, self.rho, self.gradients = base, rho, gradients
 
     def along(self, series: TiltedSolution) -> float:
         """b of the output along which the series is tilted; it has order 1 at least."""
-        total = sum(float(np.sum(self.gradients[name] * tangent(series))) for name, tangent in TANGENTS.items())
+        total = sum(float(np.sum(self.gradients[name] * tangent(series))) for name, tangent in self.tangents.items())
         still, moving = at_read_out(self.base), at_read_out(self.base, series)
         moved = AtReadOut(*(a + 1j * STEP * b for a, b in zip(still, moving)))
         sign, _ = np.linalg.slogdet(ReadOut(self.base.network, moved).closed(self.rho))
         return -(total + float(np.angle(sign)) / STEP) / 2
+
+
+class LayersGradient(BiasGradient):
+    """The same at finite depth: layers are eliminated one by one.
+
+    Time O(L N^6) and memory O(L N^4), for N rows. Raises ``MemoryError`` where the reflections cannot fit.
+    """
+
+    tangents = TANGENTS
+
+    def __init__(self, base: TiltedSolution) -> None:
+        network = base.network
+        n, depth = 2 * network.rows, network.depth
+        size = n * (n + 1) // 2
+        _checks.memory(8.0 * size**2 * (depth + 40), f"the bias of a finite width at depth {depth}",
+                       "fewer steps, a smaller batch or a smaller depth fit")
+        maps = csr_matrix(density_map(network, 0)), csr_matrix(density_map(network, network.rows))
+        sigma = [np.zeros((0, 0))] * depth + [ReadOut(network, at_read_out(base)).sigma()]
+        for l in reversed(range(depth)):
+            layer = Layer(base, l, *maps)
+            sigma[l] = layer.reflected(layer.facing(sigma[l + 1], "q", "p"), "q", "p")
+        gradients = {name: np.zeros((depth, n, n)) for name in TANGENTS}
+        rho = np.zeros((size, size))  # nothing comes back from the read-in's fixed overlaps
+        for l in range(depth):
+            layer = Layer(base, l, *maps)
+            left, right = layer.facing(rho, "p", "q"), layer.facing(sigma[l + 1], "q", "p")
+            for name, gradient in layer.gradients(rho, sigma[l + 1], left, right).items():
+                gradients[name][l] = gradient
+            sigma[l + 1] = np.zeros((0, 0))
+            rho = layer.reflected(left, "p", "q")
+        super().__init__(base, rho, gradients)

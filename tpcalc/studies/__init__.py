@@ -6,3 +6,4 @@ from .cauchy import CauchyDifferences as CauchyDifferences, Suprema as Suprema, 
 from .convergence import Convergence as Convergence, convergence as convergence
 from .gradient_flow import GradientFlow as GradientFlow, gradient_flow as gradient_flow
 from .transfer import Transfer as Transfer, transfer as transfer
+from .width_or_depth import WidthOrDepth as WidthOrDepth, width_or_depth as width_or_depth

@@ -6,7 +6,7 @@ from typing import Callable, Iterator, NamedTuple
 
 import numpy as np
 
-from ..errors import Divergence
+from tpcalc.errors import Divergence
 
 KNOWN = 1e-6         # a value that is not known to this is not given
 FIRST, MOST = 4, 1024

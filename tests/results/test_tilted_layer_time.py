@@ -1,0 +1,142 @@
+"""Fluctuations at infinite depth: finite depths extrapolated, meshes, large rates, what is refused."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import tpcalc as tp
+from support.closeness import assert_close
+from support.depth_extrapolation import infinite_depth as extrapolated
+from tpcalc.kernels import tilted
+from tpcalc.results import tilted_limit
+from tpcalc.results.fluctuations import Fluctuations
+from tpcalc.results.tilted_determinant_layer_time import added
+from tpcalc.results.tilted_layer_time import density
+
+ALPHAS = (0.5, 0.75, 1.0)
+
+
+def drawn(seed: int, rates: tuple[float, ...], longest: int) -> tp.Run:
+    """A run at infinite depth: random data, rate, decay, momentum, scaling, batch, outputs and ends."""
+    rng = np.random.default_rng(seed)
+    steps, batch, d_out = int(rng.integers(1, longest + 1)), int(rng.integers(1, 3)), int(rng.integers(1, 3))
+    task = tp.Task(rng.normal(size=(steps, batch, 2)) / 2, rng.normal(size=(steps, batch, d_out)),
+                   probes=rng.normal(size=(1, 2)) if rng.integers(2) else None)
+    opt = tp.SGD(float(rng.choice(rates)), momentum=float(rng.choice([0, 0.5])),
+                 weight_decay=float(rng.choice([0, 0.3])))
+    alpha = ALPHAS[seed % 3]
+    return tp.train(tp.ResNet(train_ends=bool(rng.integers(2))), task, opt, tp.DepthScaling(alpha, 1 - alpha), tp.oo)
+
+
+def at_depth(found: Fluctuations, depth: int) -> Fluctuations:
+    """Layers that share the constants of the limit: a power series in 1/L, at any alpha."""
+    return Fluctuations(found.task, found.optimizer, depth, found.noise / depth, found.drift / depth, found.train_ends)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 6))])
+def test_layer_time_is_the_limit_of_layers(seed: int) -> None:
+    """Two solvers that share densities and read-outs alone."""
+    found = drawn(seed, (0.2, 0.5, 1.0), 3).fluctuations
+    covariance = extrapolated(lambda depth: at_depth(found, depth).covariance.ravel(), 1e-11)
+    assert_close(found.covariance.ravel(), covariance.value, 1e-10)
+    bias = extrapolated(lambda depth: at_depth(found, depth).bias.ravel(), 1e-9)
+    assert_close(found.bias.ravel(), bias.value, 2e-8, covariance.value)
+    if found.task.probes is not None:
+        probes = extrapolated(lambda depth: at_depth(found, depth).probe_covariance.ravel(), 1e-11)
+        assert_close(found.probe_covariance.ravel(), probes.value, 1e-10)
+        shift = extrapolated(lambda depth: at_depth(found, depth).probe_bias.ravel(), 1e-9)
+        assert_close(found.probe_bias.ravel(), shift.value, 2e-8, probes.value)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_higher_cumulants_are_those_of_layers(seed: int) -> None:
+    found = drawn(seed, (0.2, 0.5), 3).fluctuations
+    for order in (3, 4):
+        limit = extrapolated(lambda depth: at_depth(found, depth).cumulant(order).ravel(), 1e-10)
+        assert_close(found.cumulant(order).ravel(), limit.value, 1e-8, 1.0)
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(st.integers(0, 10**6))
+def test_drawn_trainings_are_known_to_ten_digits(seed: int) -> None:
+    """Wherever the limit is solved: errors below 1e-10 of the largest value, and outputs as collocation has them.
+
+    The bias is measured by the covariances that it comes from: it may vanish."""
+    run = drawn(seed, (0.1, 0.5, 1.0, 2.0), 3)
+    found = run.fluctuations
+    scale = np.max(np.abs(found.covariance))
+    assert found.covariance_error <= 1e-10 * scale
+    assert found.bias_error <= 1e-10 * scale
+    assert np.max(np.abs(found.cumulant(1) - run.outputs)) <= run.error_estimate + 1e-12 * np.max(np.abs(run.outputs))
+    size = run.outputs.size
+    assert np.min(np.linalg.eigvalsh(found.covariance.reshape(size, size))) > -1e-10 * scale
+
+
+@pytest.mark.parametrize("alpha", ALPHAS[:2])
+def test_errors_hold_the_difference_to_a_finer_mesh(alpha: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few nodes, so that there is an error to see."""
+    task = tp.Task((1, 0.8, -0.6, 1.1), (1, -0.7, 0.5, 1.2))
+
+    def asked() -> Fluctuations:
+        return tp.train(tp.ResNet(), task, tp.SGD(1.0), tp.DepthScaling(alpha, 1 - alpha), tp.oo).fluctuations
+
+    fine = asked()
+    exact = fine.covariance, fine.bias
+    monkeypatch.setattr(tilted_limit, "COARSE", 8)
+    monkeypatch.setattr(tilted_limit, "FINE", 9)
+    monkeypatch.setattr("tpcalc.results.fluctuations.TOLERANCE", 1e-2)
+    rough = asked()
+    for value, error, truth in ((rough.covariance, rough.covariance_error, exact[0]),
+                                (rough.bias, rough.bias_error, exact[1])):
+        assert 1e-14 < np.max(np.abs(value - truth)) <= error
+
+
+def test_large_rates_cut_layer_time() -> None:
+    """At rates at which rows live in thin layers, against the same on twice the elements."""
+    task = tp.Task((1, 0.8, -0.6, 1.1), (1, -0.7, 0.5, 1.2))
+    found = tp.train(tp.ResNet(), task, tp.SGD(4.0), tp.DepthScaling(), tp.oo).fluctuations
+    assert found.covariance_error < 1e-10 * np.max(np.abs(found.covariance))
+    assert found.bias_error < 1e-10 * np.max(np.abs(found.covariance))
+    covariance = extrapolated(lambda depth: at_depth(found, depth).covariance.ravel(), 1e-7)
+    assert np.max(np.abs(found.covariance.ravel() - covariance.value)) <= 10 * covariance.error
+
+
+def test_what_no_mesh_resolves_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tilted_limit, "MOST_ELEMENTS", 1)
+    monkeypatch.setattr(tilted_limit, "COARSE", 3)
+    monkeypatch.setattr(tilted_limit, "FINE", 4)
+    run = tp.train(tp.ResNet(), tp.Task((1, 0.8), (1, -0.7)), tp.SGD(0.5), tp.DepthScaling(), tp.oo)
+    with pytest.raises(tp.Divergence, match="fluctuations at infinite depth are known to .* with 1 elements"):
+        run.fluctuations.covariance
+
+
+def test_a_trivial_limit_fluctuates_as_at_initialisation() -> None:
+    """gamma = 1: f_t is V . x^L / n of an untrained network, Sigma_ts = e xi_t xi_s, without bias."""
+    xi = np.array([1, 0.8, -0.6])
+    run = tp.train(tp.ResNet(), tp.Task(xi, (1, -0.7, 0.5)), tp.SGD(0.5), tp.DepthScaling(0.5, 1), tp.oo)
+    assert_close(run.fluctuations.covariance.reshape(3, 3), math.e * np.outer(xi, xi), 1e-12)
+    assert_close(run.fluctuations.bias, np.zeros((3, 1, 1)), 1e-13, 1.0)
+
+
+@pytest.mark.parametrize("forward", [True, False])
+def test_densities_of_all_nodes_are_those_of_the_kernel(forward: bool) -> None:
+    rng = np.random.default_rng(0)
+    C, noise, drift = rng.normal(size=(3, 8, 8)), rng.normal(size=(4, 4)), np.tril(rng.normal(size=(4, 4)), -1)
+    C, noise = C + C.transpose(0, 2, 1), noise + noise.T
+    for overlaps, found in zip(C, density(C, noise, drift, forward)):
+        out = np.zeros((8, 8))
+        tilted.density(overlaps, noise, drift, 0 if forward else 4, out)
+        assert_close(found, out, 1e-14)
+
+
+def test_sums_on_triangles() -> None:
+    rng = np.random.default_rng(0)
+    M, X = rng.normal(size=(2, 4, 4))
+    X = X + X.T
+    upper = np.triu_indices(4)
+    assert_close(added(M) @ X[upper], (M @ X + X @ M.T)[upper], 1e-14)
+    assert_close(tilted.conjugation(M) @ X[upper], (M @ X @ M.T)[upper], 1e-14)

@@ -1,0 +1,205 @@
+"""The tilted law at infinite depth: differential equations in layer time, by collocation, as power series in the tilt.
+
+Pi' = Theta + Pi Omega Pi and -R' = Omega + R Theta R, Theta and Omega what a layer makes of the overlaps (1 - Pi R)^-1
+Pi and (1 - R Pi)^-1 R. Order 0 is the medium that ``collocation`` solves; above it the equations are linear. A sweep
+marches through the elements of a mesh; in each, nodal values give right-hand sides and their integrals the next nodal
+values, to round-off.
+
+Source: [tpcalc/finite_width].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Callable, NamedTuple
+
+import numpy as np
+
+from ..media.collocation import ROUND_OFF, CollocationMedium
+from ..programs import ResNet
+from ..media.mesh import Mesh
+from .tilted_block import BlockDensity
+from .tilted import Body, TiltedNetwork, TiltedSolution
+
+ITERATIONS, UNCHECKED = 40, 6
+SETTLED = 2e-15      # a change this small, relatively: the next would be round-off
+STAGNANT = 1e-12     # changes that stop falling below this are round-off
+
+
+class TooLong(ArithmeticError):
+    """An element is too long for Picard's iteration. Attributes: ``element``; ``elements``, those that are as stiff."""
+
+    def __init__(self, element: int, elements: np.ndarray | None = None) -> None:
+        super().__init__(f"element {element} of layer time is too long")
+        self.element, self.elements = element, elements
+
+
+@dataclass(frozen=True)
+class LimitNetwork(TiltedNetwork):
+    """A network of infinite depth; ``noise``, ``drift`` of unit layer time; ``depth`` is not read. net: None where
+    blocks are linear; of other blocks order 1 is known, and no more."""
+
+    medium: CollocationMedium
+    net: ResNet | None
+
+    @staticmethod
+    def on(medium: CollocationMedium, network: TiltedNetwork, net: ResNet | None = None) -> LimitNetwork:
+        known: dict[str, Any] = {field.name: getattr(network, field.name) for field in fields(TiltedNetwork)}
+        return LimitNetwork(**known, medium=medium, net=net)
+
+    where = property(lambda self: "infinite depth")
+    mesh = property(lambda self: self.medium.mesh)
+
+    def body(self, orders: int) -> Body:
+        return LayerTime(self, orders)
+
+    def base(self) -> TiltedSolution:
+        solution = TiltedSolution(self, 1)
+        assert isinstance(solution.body, LayerTime)
+        solution.body.start()
+        return solution.closed()
+
+    def memory_needed(self, orders: int) -> float:
+        return 8.0 * len(self.mesh.times) * (2 * self.rows) ** 2 * (10 * orders + 10)
+
+
+class TimeSide(NamedTuple):
+    """One direction at the nodes: its law, the overlaps C of what enters there, (1 - own other)^-1 own, with the
+    product own other, and what layers add; all (orders, nodes, n, n). inverse: (nodes, n, n), (1 - own other)^-1 of
+    order 0."""
+
+    law: np.ndarray
+    C: np.ndarray
+    product: np.ndarray
+    added: np.ndarray
+    inverse: np.ndarray
+
+    @staticmethod
+    def empty(orders: int, nodes: int, n: int) -> TimeSide:
+        law, C, product, added = (np.zeros((orders, nodes, n, n)) for _ in range(4))
+        return TimeSide(law, C, product, added, np.zeros((nodes, n, n)))
+
+    def on(self, nodes: slice) -> TimeSide:
+        """A view of some nodes."""
+        return TimeSide(self.law[:, nodes], self.C[:, nodes], self.product[:, nodes], self.added[:, nodes],
+                        self.inverse[nodes])
+
+    def tangent(self) -> np.ndarray:
+        """The derivative of the inverse, from order 1: (nodes, n, n)."""
+        return self.inverse @ self.product[1] @ self.inverse
+
+
+class LayerTime:
+    """The body as layer time."""
+
+    round_off = float(16 * ROUND_OFF)
+
+    def __init__(self, network: LimitNetwork, orders: int) -> None:
+        self.network = network
+        self.block: BlockDensity | None = None
+        self.left, self.right = (TimeSide.empty(orders, len(network.mesh.times), 2 * network.rows) for _ in range(2))
+
+    def take(self, base: LayerTime) -> None:
+        for mine, theirs in ((self.left, base.left), (self.right, base.right)):
+            for array, known in zip(mine[:4], theirs):
+                array[0] = known[0]
+            mine.inverse[...] = theirs.inverse
+        self.block = base.block
+
+    def start(self) -> None:
+        """Order 0: Pi = [[S, P], [P^T, 0]], R = [[0, Q^T], [Q, R]]."""
+        medium, n = self.network.medium, self.network.rows
+        one, two = slice(None, n), slice(n, None)
+        for own, first, second, P, S in ((self.left, one, two, medium.P, medium.S),
+                                         (self.right, two, one, medium.Q, medium.R)):
+            own.law[0, :, first, first] = S
+            own.law[0, :, first, second], own.law[0, :, second, first] = P, P.transpose(0, 2, 1)
+        for own, other, forward in ((self.left, self.right, True), (self.right, self.left, False)):
+            own.product[0] = own.law[0] @ other.law[0]
+            own.inverse[...] = np.linalg.inv(np.eye(2 * n) - own.product[0])
+            own.C[0] = own.inverse @ own.law[0]
+            own.added[0] = density(own.C[0], self.network.noise, self.network.drift, forward)
+        if self.network.net is not None:
+            self.block = BlockDensity(self.network.net, medium.noise, medium.drift * medium.w,
+                                      np.outer(medium.rho, medium.rho), self.left.C[0], self.right.C[0])
+            self.left.added[0], self.right.added[0] = self.block.theta, self.block.omega
+
+    def as_stiff(self, element: int) -> np.ndarray:
+        """(elements,), where the law grows as much, or nearly, as in one of them."""
+        mesh = self.network.mesh
+        rates = np.max([np.linalg.norm(own.law[0] @ other.added[0], axis=(1, 2))
+                        for own, other in ((self.left, self.right), (self.right, self.left))], axis=0)
+        growth = np.array([length * np.max(rates[mesh.element(e)]) for e, length in enumerate(mesh.lengths)])
+        return growth >= 0.8 * growth[element]
+
+    def sweep(self, forward: bool, order: int) -> tuple[float, float]:
+        mesh, changed, largest = self.network.mesh, 0.0, 0.0
+        own, other = (self.left, self.right) if forward else (self.right, self.left)
+        for e in range(mesh.elements) if forward else reversed(range(mesh.elements)):
+            nodes = mesh.element(e)
+            before = own.law[order, nodes].copy()
+            try:
+                self._series(forward, order, e, own.on(nodes), other.on(nodes))
+            except TooLong as failure:
+                raise TooLong(e, self.as_stiff(e)) from failure
+            after = own.law[order, nodes]
+            changed = max(changed, float(np.max(np.abs(after - before))))
+            largest = max(largest, float(np.max(np.abs(after))))
+        return changed, largest
+
+    def _series(self, forward: bool, order: int, e: int, own: TimeSide, other: TimeSide) -> None:
+        """An order above 0 on an element, in place: (1 - A B)^-1 A is K A_k K^T and what lower orders make."""
+        mesh = self.network.mesh
+        K, Kt, A, product = own.inverse, own.inverse.transpose(0, 2, 1), own.law, own.product
+        product[order] = sum(A[k] @ other.law[order - k] for k in range(order))
+        rest = K @ sum(product[k] @ own.C[order - k] for k in range(1, order + 1))
+        known = sum(A[i] @ other.added[j] @ A[order - i - j] for i in range(order) for j in range(order - i + 1)
+                    if i + j > 0)
+        M = other.added[0] @ A[0]
+
+        def rates(law: np.ndarray) -> np.ndarray:
+            own.C[order] = K @ law @ Kt + rest
+            if self.block is None:
+                own.added[order] = density(own.C[order], self.network.noise, self.network.drift, forward)
+            else:
+                own.added[order] = self.block.answer(forward, own.C[order], other.C[order], mesh.element(e))
+            turned = law @ M
+            return own.added[order] + turned + turned.transpose(0, 2, 1) + known
+
+        picard(mesh, forward, e, A[order], rates)
+        product[order] += A[order] @ other.law[0]
+
+
+def picard(mesh: Mesh, forward: bool, e: int, law: np.ndarray, rates: Callable[[np.ndarray], np.ndarray]) -> None:
+    """Solve law' = rates(law), or -law' = rates(law), on an element by Picard's iteration, in place, from where the law
+    enters; ends with ``rates`` of the result. Raises ``TooLong`` where the iteration does not settle."""
+    integral, entering = mesh.integral(e, forward), law[0 if forward else -1].copy()
+    flat, last = (len(law), -1), np.inf
+    with np.errstate(over="ignore", invalid="ignore"):
+        for iteration in range(ITERATIONS):
+            new = entering + (integral @ rates(law).reshape(flat)).reshape(law.shape)
+            change, size = float(np.max(np.abs(new - law))), float(np.max(np.abs(new)))
+            law[...] = new
+            if not np.isfinite(change):
+                break
+            if change <= SETTLED * size or iteration > UNCHECKED and last <= change <= STAGNANT * size:
+                rates(law)
+                return
+            last = change
+    raise TooLong(e)
+
+
+def density(C: np.ndarray, noise: np.ndarray, drift: np.ndarray, forward: bool) -> np.ndarray:
+    """What a layer makes of overlaps C (..., n, n), of (x, dhat) if forward, else of (xhat, delta)."""
+    rows = len(noise)
+    one, two = slice(None, rows), slice(rows, None)
+    if not forward:
+        one, two = two, one
+    out = np.empty_like(C)
+    c, d = C[..., one, one], C[..., one, two]
+    out[..., one, one] = noise * c
+    across = noise * d - drift * c
+    out[..., one, two], out[..., two, one] = across, np.swapaxes(across, -1, -2)
+    back = drift * np.swapaxes(d, -1, -2)
+    out[..., two, two] = noise * C[..., two, two] - back - np.swapaxes(back, -1, -2)
+    return out

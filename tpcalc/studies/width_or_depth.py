@@ -1,0 +1,83 @@
+"""Wider or deeper: where the error of a finite width meets that of a finite depth, and the best network of a budget."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, Sequence
+
+import numpy as np
+import sympy as sp
+
+from .. import _checks
+from ..methods.train import train
+from ..parametrizations import DepthScaling
+from ..programs import SGD, ResNet, Task
+
+
+class Best(NamedTuple):
+    """A network of a budget, and its error: root mean square over outputs and initialisations, from both limits."""
+
+    width: int
+    depth: int
+    error: float
+
+
+@dataclass(frozen=True)
+class WidthOrDepth:
+    """Errors of finite width and of finite depth, root mean squares over all outputs; (k,) for k depths.
+
+    depths; change: of infinite width, f at that depth from f at infinite depth, like L^-1 or L^-(2 alpha - 1); spread:
+    n^(1/2) times the deviation over initialisations at that depth, so that a width n adds spread / n^(1/2); width:
+    where both are alike, (spread / change)^2: wider networks are limited by their depth.
+    """
+
+    depths: np.ndarray
+    change: np.ndarray
+    spread: np.ndarray
+
+    @property
+    def width(self) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return (self.spread / self.change) ** 2
+
+    def best(self, budget: float) -> Best:
+        """The depth among ``depths``, and its width, with the least error where n^2 L is at most ``budget``.
+
+        Leading orders add up in squares: change^2 + spread^2 / n. Raises ``ValueError`` where not one unit fits.
+        """
+        size = _checks.real_number("budget", budget)
+        found = []
+        for depth, change, spread in zip(self.depths.tolist(), self.change, self.spread):
+            width = math.isqrt(int(max(size, 0.0) / depth))
+            if width > 0:
+                found.append(Best(width, depth, float(np.hypot(change, spread / width**0.5))))
+        if not found:
+            raise ValueError(f"budget: {budget!r} given; allowed are at least {min(self.depths)}, n^2 L of width 1")
+        return min(found, key=lambda one: one.error)
+
+
+def width_or_depth(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depths: Sequence[int]) -> WidthOrDepth:
+    """What limits networks of these depths: their width, or their depth?
+
+    For networks whose ``run.fluctuations`` is known at finite depth. Raises as these do, and ``Divergence`` where there
+    is no limit of infinite depth. Source: [tpcalc/finite_width].
+
+    >>> import tpcalc as tp
+    >>> task = tp.Task(inputs=[1, 0.8], targets=[1, -0.7])
+    >>> found = tp.width_or_depth(tp.ResNet(), task, tp.SGD(0.3), tp.DepthScaling(0.5, 0.5), depths=(4, 16))
+    >>> found.width.round().astype(int).tolist()
+    [169, 2384]
+    >>> found.best(budget=4 * 169**2).depth
+    4
+    """
+    sizes = [_checks.positive_integer("depths", depth) for depth in depths]
+    if not sizes:
+        raise ValueError("depths: none given; allowed are one or more")
+    limit = train(net, task, opt, scale, sp.oo).outputs
+    change, spread = [], []
+    for depth in sizes:
+        run = train(net, task, opt, scale, depth)
+        change.append(float(np.sqrt(np.mean((run.outputs - limit) ** 2))))
+        spread.append(float(np.sqrt(np.mean(run.fluctuations.cumulant(2)))))
+    return WidthOrDepth(np.array(sizes), np.array(change), np.array(spread))
