@@ -13,7 +13,7 @@ import tpcalc as tp
 from tpcalc.calculus.printing import latex
 from tpcalc.classification import Measured
 from tpcalc.ledger import Number, Rate
-from tpcalc.solvers.convergence import fit_order
+from tpcalc.studies.convergence import fit_order
 
 from ._line import ALPHA, GAMMA
 

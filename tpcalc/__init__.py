@@ -20,15 +20,17 @@ from .interpreters import StepCheck as StepCheck, check_steps as check_steps
 from .ledger import Citation as Citation, cite as cite
 from .limits import DepthLimit as DepthLimit, LimitRegion as LimitRegion, depth_limit as depth_limit
 from . import methods as methods
+from .methods.train import train as train
 from .parametrizations import DepthScaling as DepthScaling
 from .programs import Adam as Adam, SGD as SGD, SignSGD as SignSGD, ResNet as ResNet, Task as Task, tasks as tasks
 from .programs.builders import program as program
 from .programs.problem import Problem as Problem
 from .programs.program import Program as Program
-from .solvers import CauchyDifferences as CauchyDifferences, cauchy_differences as cauchy_differences
-from .solvers import Convergence as Convergence, Run as Run, convergence as convergence, train as train
-from .solvers import GradientCorrelation as GradientCorrelation, gradient_correlation as gradient_correlation
-from .solvers import GradientFlow as GradientFlow, gradient_flow as gradient_flow, tangent_kernel as tangent_kernel
-from .solvers import Transfer as Transfer, transfer as transfer
+from .results import Run as Run, tangent_kernel as tangent_kernel
+from .studies import CauchyDifferences as CauchyDifferences, cauchy_differences as cauchy_differences
+from .studies import Convergence as Convergence, convergence as convergence
+from .studies import GradientCorrelation as GradientCorrelation, gradient_correlation as gradient_correlation
+from .studies import GradientFlow as GradientFlow, gradient_flow as gradient_flow
+from .studies import Transfer as Transfer, transfer as transfer
 
 __version__ = "0.1.0"

@@ -91,11 +91,8 @@ def finite_array(name: str, value: Any) -> np.ndarray:
 
 def real_number(name: str, value: Any, finite: bool = True) -> float:
     """``value`` as a float; raises ``ValueError`` for what is complex, no number, or (``finite``) not finite."""
-    if isinstance(value, np.ndarray) and value.ndim == 0 and value is not np.ma.masked:
-        value = value.item()
     try:
-        if value is np.ma.masked:
-            raise ValueError
+        value = _unwrapped(value)
         if isinstance(value, str):
             number = float(from_text(value))
         elif isinstance(value, (numbers.Real, sp.Expr, Decimal)) and not isinstance(value, (bool, np.bool_)):
@@ -108,6 +105,13 @@ def real_number(name: str, value: Any, finite: bool = True) -> float:
     if finite and not math.isfinite(number):
         raise ValueError(f"{name}: {short(value)} given; allowed is a finite number")
     return number
+
+
+def _unwrapped(value: Any) -> Any:
+    """What an array without axes holds; raises ``ValueError`` for an entry that is masked."""
+    if value is np.ma.masked:
+        raise ValueError
+    return value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
 
 
 def exact(name: str, value: Any) -> sp.Expr:
@@ -141,11 +145,8 @@ def symbolic(value: Any) -> sp.Basic:
 
 
 def _exactly(name: str, value: Any, of_float: Any) -> sp.Expr:
-    if isinstance(value, np.ndarray) and value.ndim == 0 and value is not np.ma.masked:
-        value = value.item()
     try:
-        if value is np.ma.masked:
-            raise ValueError
+        value = _unwrapped(value)
         if isinstance(value, str):
             value = from_text(value)
         elif isinstance(value, Decimal):

@@ -24,9 +24,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import tpcalc as tp
-from tpcalc.solvers.convergence import fit_order
-from tpcalc.solvers.jobs import Finished, run_jobs
-from tpcalc.solvers.optimum import grid_optimum
+from tpcalc.studies.convergence import fit_order
+from tpcalc.studies.jobs import Finished, run_jobs
+from tpcalc.studies.optimum import grid_optimum
 
 matplotlib.rcParams["svg.hashsalt"] = "tpcalc"  # the same numbers give the same file
 

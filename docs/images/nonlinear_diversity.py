@@ -18,9 +18,9 @@ from scipy.optimize import brentq
 
 import tpcalc as tp
 from tpcalc.interpreters import run_particles
-from tpcalc.solvers import short_pieces
-from tpcalc.solvers.between_layers import measured_correlation
-from tpcalc.solvers.sampled import Job
+from tpcalc.interpreters.training import Training as Job
+from tpcalc.results import short_pieces
+from tpcalc.studies.between_layers import measured_correlation
 
 matplotlib.rcParams["svg.hashsalt"] = "tpcalc"  # the same numbers give the same file
 

@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import tpcalc as tp
-from tpcalc.solvers.optimum import grid_optimum
+from tpcalc.studies.optimum import grid_optimum
 
 matplotlib.rcParams["svg.hashsalt"] = "tpcalc"  # the same numbers give the same file
 

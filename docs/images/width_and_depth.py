@@ -24,8 +24,8 @@ from matplotlib.figure import Figure
 
 import tpcalc as tp
 from tpcalc._files import code_digest
-from tpcalc.solvers.convergence import fit_order
-from tpcalc.solvers.jobs import Finished, run_jobs
+from tpcalc.studies.convergence import fit_order
+from tpcalc.studies.jobs import Finished, run_jobs
 
 matplotlib.rcParams["svg.hashsalt"] = "tpcalc"  # the same numbers give the same file
 

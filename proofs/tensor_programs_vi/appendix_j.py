@@ -10,9 +10,9 @@ from tpcalc.calculus import Derivation
 from tpcalc.calculus.gaussian import Independence, Parity
 from tpcalc.calculus.gaussian_variables import Expectation
 from tpcalc.interpreters import run_particles
+from tpcalc.interpreters.training import Training as Job
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number, Proof
-from tpcalc.solvers.between_layers import measured_correlation
-from tpcalc.solvers.sampled import Job
+from tpcalc.studies.between_layers import measured_correlation
 
 from .._gaussian import A, B, U, V, VARIABLES, exact_mean, random_polynomial
 

@@ -10,7 +10,7 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.interpreters import read_coefficients
 from tpcalc.ledger import Entry, Equations, Erratum, Evidence, Rate, Witness
-from tpcalc.solvers.convergence import fit_order
+from tpcalc.studies.convergence import fit_order
 
 from .._claims import Equivalence
 from .._line import ALPHA, DEPTH_MUP, GENERAL, HALF, NET, OPT

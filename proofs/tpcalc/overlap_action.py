@@ -13,7 +13,7 @@ from tpcalc.calculus import Derivation
 from tpcalc.calculus.action import FIELD_LATEX, ChainRule, Coefficient, Field, Inner, Kernel, MultiplyOut, Read
 from tpcalc.calculus.action import a, action, at, b, delta, dt, x, xt
 from tpcalc.ledger import Entry, Equation, Equations, Proof
-from tpcalc.solvers.tilted import layer_density
+from tpcalc.results.tilted import layer_density
 
 from .._line import relative
 

@@ -15,9 +15,9 @@ from support.timing import best
 
 import tpcalc as tp
 from tpcalc.kernels import reflection_block
-from tpcalc.solvers.collocation import CollocationMedium
-from tpcalc.solvers.mesh import Mesh
-from tpcalc.solvers.training import train_rows
+from tpcalc.media.collocation import CollocationMedium
+from tpcalc.media.mesh import Mesh
+from tpcalc.media.training import train_rows
 
 NET, SCALE = tp.ResNet("linear"), tp.DepthScaling()
 Record = Callable[[str, str, str], None]
@@ -121,7 +121,7 @@ def test_compiled_against_numpy(record: Record, monkeypatch: pytest.MonkeyPatch)
     task, opt, depth = scalars(10), tp.SGD(0.3), 1024
     compiled = tp.train(NET, task, opt, SCALE, depth)
     seconds = best(lambda: tp.train(NET, task, opt, SCALE, depth), 10)
-    monkeypatch.setattr("tpcalc.solvers.reflection.kernel.sweep", reflection_block.sweep)
+    monkeypatch.setattr("tpcalc.media.reflection.kernel.sweep", reflection_block.sweep)
     slow = best(lambda: reflect(task, opt, SCALE, depth, "plain"), 2)
     trace, _ = reflect(task, opt, SCALE, depth, "plain")
     record("NumPy / compiled, T = 10, L = 1024",

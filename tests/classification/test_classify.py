@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 import tpcalc as tp
 from tpcalc.classification.exponents import ALPHA, GAMMA
 from tpcalc.classification.verdict import judge
+from tpcalc.media.limit_cell import limit_cell
 from tpcalc.programs.language import MatVec
-from tpcalc.solvers.limit_cell import limit_cell
 
 # alpha, gamma: output stable, stable, nontrivial, faithful (both), feature learning, diversity exponent.
 # Reference vectors: the cells of the plane, worked out by hand from the first two steps of the linear network.

@@ -44,11 +44,15 @@ def test_a_matrix_read_out_whole_after_products_is_gaussian() -> None:
     for seed in range(300):
         run = Conditioned(statements(A), {}, {}, "mse", n, seed)
         matrix, a = run.unmet(W[0]), run.normal(A, (n,))
-        x = matrix.product(False, a)
-        y = matrix.product(True, np.tanh(x) + 1)
-        z = matrix.product(False, y * a)
-        again = matrix.product(True, z)
-        whole = np.array([matrix.product(False, e) for e in np.eye(n)]).T
+
+        def product(turned: bool, vector: np.ndarray) -> np.ndarray:
+            return matrix.product(turned, vector[None])[0]
+
+        x = product(False, a)
+        y = product(True, np.tanh(x) + 1)
+        z = product(False, y * a)
+        again = product(True, z)
+        whole = matrix.product(False, np.eye(n)).T
         for ours, dense in ((x, whole @ a), (y, whole.T @ (np.tanh(x) + 1)), (z, whole @ (y * a)),
                             (again, whole.T @ z)):
             assert_close(ours, dense, 1e-12, 1.0)

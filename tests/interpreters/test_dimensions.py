@@ -13,7 +13,7 @@ from support.closeness import assert_close
 from support.plain_training import PlainTraining
 from tpcalc.interpreters import (
     check_steps, read_program_coefficients, run_conditioned, run_particles, run_program)
-from tpcalc.solvers.sampled import Job
+from tpcalc.interpreters.training import Training as Job
 from tpcalc.testing import Problem, problems
 
 RNG = np.random.default_rng(3)

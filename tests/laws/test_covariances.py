@@ -10,7 +10,7 @@ import tpcalc as tp
 from support.closeness import assert_close
 from support.media import reflect
 from tpcalc.interpreters import read_coefficients
-from tpcalc.solvers.covariances import cross_covariance
+from tpcalc.media.covariances import cross_covariance
 from tpcalc.testing import Problem, problems
 
 NET = tp.ResNet("linear")

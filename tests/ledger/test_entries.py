@@ -9,8 +9,8 @@ import tpcalc as tp
 from tpcalc.calculus.densities import derive_densities
 from tpcalc.ledger import Ledger, check, entries, entry
 from tpcalc.ledger.shelf import keys
-from tpcalc.solvers.block_kernels import DerivedBlock
-from tpcalc.solvers.collocation import solve_limit
+from tpcalc.media.block_kernels import DerivedBlock
+from tpcalc.media.collocation import solve_limit
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,7 +13,7 @@ import pytest
 import tpcalc as tp
 from tpcalc.methods import Conditioned, Dense, Particles
 from tpcalc.programs.language import MatVec
-from tpcalc.solvers import transfer as module_of
+from tpcalc.studies import transfer as module_of
 
 TASK = tp.Task([1.0, 0.8, -0.6], [1.0, -0.7, 0.5])
 SCALE, RATES = tp.DepthScaling(), [0.5, 1.0]

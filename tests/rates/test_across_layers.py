@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tpcalc as tp
-from tpcalc.solvers.convergence import fit_order
+from tpcalc.studies.convergence import fit_order
 
 NET, OPT = tp.ResNet(), tp.SGD(0.6, momentum=0.3)
 TASK = tp.Task((1, 0.8, -0.6, 1.1), (1, -0.7, 0.5, 1.2))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tpcalc.programs import SGD, Task
+from tpcalc.media.reflection import PackedReflectionMedium, ReflectionMedium
+from tpcalc.media.training import Trace, rows_per_step, train_rows, update_kernel
 from tpcalc.parametrizations import DepthScaling
-from tpcalc.solvers.reflection import PackedReflectionMedium, ReflectionMedium
-from tpcalc.solvers.training import Trace, rows_per_step, train_rows, update_kernel
+from tpcalc.programs import SGD, Task
 
 
 def reflect(task: Task, opt: SGD, scale: DepthScaling, depth: int, samples: str, packed: bool = False

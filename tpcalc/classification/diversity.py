@@ -8,11 +8,11 @@ from typing import Any, Callable, Sequence
 import numpy as np
 import sympy as sp
 
+from ..methods.train import train
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
-from ..solvers.convergence import fit_order
-from ..solvers.run import Index
-from ..methods.train import train
+from ..results.run import Index
+from ..studies.convergence import fit_order
 from .classify import classify
 
 DEPTHS = tuple(int(depth) for depth in 2 ** np.arange(8, 15, 2))

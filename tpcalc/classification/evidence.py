@@ -9,10 +9,10 @@ import numpy as np
 import sympy as sp
 
 from ..errors import Divergence
+from ..methods.train import train
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
-from ..solvers.convergence import Slope, fit_order
-from ..methods.train import train
+from ..studies.convergence import Slope, fit_order
 from .classify import classify
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Collection, Mapping, TypeVar
+from typing import Any, Callable, Collection, Mapping
 
 import numpy as np
 import sympy as sp
@@ -11,7 +11,7 @@ from sympy.core.sorting import default_sort_key
 from .. import _checks
 from ..programs.language import Mat, Moment, NonlinearOuter, Outer, Scal, Vec, kind
 from ..programs.program import Assign, Program
-from .conditioned_matrix import ConditionedMatrix, Orthonormal, Rows, Side
+from .conditioned_blocks import Block, BlockMatrix, BlockSide, OrthonormalBlock
 from .conditioned_needs import last_reads, most_vectors, products
 from .entry_functions import EntryFunction, separated, split
 from .execution import Operator
@@ -20,7 +20,6 @@ from .registry import Registry
 from .vectors import VECTORS, ProgramRun, _Vectors
 
 CONDITIONED = Registry("run_conditioned", VECTORS)
-AnyRows = TypeVar("AnyRows", bound=Rows)
 ADVICE = "take a smaller width or depth, fewer steps, float32, or keep fewer vectors"
 PRECISIONS = {"float32": np.float32, "float64": np.float64}
 
@@ -67,17 +66,17 @@ class Conditioned(_Vectors):
             if self.closed:
                 raise ValueError(f"{matrix}: its products were not kept; allowed are those of runs with keep='all'")
             self.matrices[matrix] = self.unmet(matrix)
-        return self.matrices[matrix].product(turned, vector)
+        return self.matrices[matrix].product(turned, vector[None])[0]
 
-    def unmet(self, matrix: Mat) -> ConditionedMatrix:
+    def unmet(self, matrix: Mat) -> BlockMatrix:
         """A matrix before its first product."""
         generator = self.generator(matrix)
 
-        def draw(shunned: Orthonormal) -> np.ndarray:
-            return shunned.split(generator.standard_normal(self.width, dtype=self.dtype))[1]
+        def draw(shunned: OrthonormalBlock, number: int) -> np.ndarray:
+            return shunned.split(generator.standard_normal((number, self.width), dtype=self.dtype))[1]
 
-        bases, images = self.rows(matrix, Orthonormal), self.rows(matrix, Rows)
-        return ConditionedMatrix(draw, (Side(bases[0], images[0], bases[0]), Side(bases[1], images[1], bases[1])))
+        one, two = (BlockSide(basis, image, basis) for basis, image in zip(*self.rooms(matrix)))
+        return BlockMatrix(draw, (one, two))
 
     def factor(self, expression: sp.Expr) -> np.ndarray:
         """A vector of an outer product inside a function: the updates of all later steps read it again."""
@@ -85,9 +84,10 @@ class Conditioned(_Vectors):
             self.factors[expression] = self.lifted(self.value(expression), "vector")
         return self.factors[expression]
 
-    def rows(self, matrix: Mat, kind: type[AnyRows]) -> tuple[AnyRows, AnyRows]:
-        """Empty, for products with a matrix and with its transpose."""
-        return (kind(self.width, self.dtype, self.met[matrix]), kind(self.width, self.dtype, self.met[matrix]))
+    def rooms(self, matrix: Mat) -> tuple[list[OrthonormalBlock], list[Block]]:
+        """Empty, for what a matrix and its transpose meet, and for what they make of it."""
+        room = self.width, self.dtype, self.met[matrix]
+        return [OrthonormalBlock(*room) for _ in (0, 1)], [Block(*room) for _ in (0, 1)]
 
     def result(self) -> ProgramRun:
         """Of a run that is done; what was not asked to be kept is let go."""

@@ -1,8 +1,9 @@
 """A Gaussian matrix that is met only through its products with blocks of vectors, sampled block by block.
 
-The law is that of ``conditioned_matrix``, vector after vector in the block's order, and so are the draws; a block is
-orthogonalised and multiplied by a few products of matrices. Vectors are rows; brackets are averages over coordinates.
-Source: conditioning of Gaussian vectors [gaussian/conditioning].
+The law, and the draws, are those of vector after vector in the block's order; a block is orthogonalised and multiplied
+by a few products of matrices. Vectors are rows; brackets are averages over coordinates, <u|v> = u . v / n, so that
+nothing here scales with the width. Source: conditioning of Gaussian vectors [gaussian/conditioning]; the form of
+infinite width is paper B's Definition C.1 [tensor_programs_vi/definition_c1].
 """
 
 from __future__ import annotations
@@ -11,8 +12,7 @@ from dataclasses import dataclass
 from typing import Callable
 
 import numpy as np
-
-from .conditioned_matrix import ROUNDINGS
+ROUNDINGS = 64  # a vector whose new part is below so many roundings of itself is a combination of known ones
 
 
 class Block:
@@ -61,8 +61,8 @@ class OrthonormalBlock(Block):
         old, rest = self.split(rows)
         least = ROUNDINGS * np.finfo(rows.dtype).eps
         if len(rows) == 1:
-            size = _norm(rest[0])
-            if not size > least * _norm(rows[0]):
+            size = norm(rest[0])
+            if not size > least * norm(rows[0]):
                 return old, rest[:0]
             rest /= rows.dtype.type(size)
             self.add(rest)
@@ -73,8 +73,8 @@ class OrthonormalBlock(Block):
             part = rest[j:j + 1]
             if added.count:
                 inner[j:j + 1, :added.count], part = added.split(part)
-            size = _norm(part[0])
-            if size > least * _norm(rows[j]):
+            size = norm(part[0])
+            if size > least * norm(rows[j]):
                 inner[j, added.count] = size
                 added.add(part / rows.dtype.type(size))
         self.add(added.filled)
@@ -87,7 +87,7 @@ class OrthonormalBlock(Block):
         return other
 
 
-def _norm(row: np.ndarray) -> float:
+def norm(row: np.ndarray) -> float:
     """The root mean square."""
     return float(np.sqrt(row @ row / len(row)))
 

@@ -14,8 +14,7 @@ from .. import _checks
 from ..programs.language import Mat, Member, Vec
 from ..programs.program import Program
 from .conditioned import ADVICE
-from .conditioned_blocks import BlockMatrix, BlockSide, OrthonormalBlock
-from .conditioned_matrix import norm
+from .conditioned_blocks import BlockMatrix, BlockSide, OrthonormalBlock, norm
 from .lowered import LoweredRun
 from .lowered_conditioned import ConditionedExecution
 from .particles import PER_PRODUCT, default_samples

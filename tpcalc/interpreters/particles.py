@@ -22,7 +22,7 @@ from .. import _checks
 from ..programs.language import Mat, Member, NonlinearOuter, Scal, Vec
 from ..programs.program import Program
 from .conditioned import ADVICE, CONDITIONED, Conditioned
-from .conditioned_matrix import ConditionedMatrix, Orthonormal, Rows, Side, norm
+from .conditioned_blocks import BlockMatrix, BlockSide, OrthonormalBlock, norm
 from .entry_functions import separated
 from .execution import Reading
 from .registry import Registry
@@ -74,29 +74,30 @@ class Particles(Conditioned):
 
     def run(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Initial vectors are drawn first, so that all that comes later can be orthogonal to them."""
-        self.shunned = Orthonormal(self.width, np.float64)
-        self.shunned.absorb(self.constant(1.0))
+        self.shunned = OrthonormalBlock(self.width, np.float64)
+        self.shunned.extended(np.ones((1, self.width)))
         for vector in self.first:
             self.assigned[vector] = self.initial_vector(vector)
-            self.shunned.absorb(self.assigned[vector])
+            self.shunned.extended(self.assigned[vector][None])
         super().run(progress)
 
     def initial_vector(self, vector: Vec) -> np.ndarray:
-        return self._draw(self.generator(vector), self.shunned)
+        return self._draw(self.generator(vector), self.shunned, 1)[0]
 
-    def _draw(self, generator: np.random.Generator, shunned: Orthonormal) -> np.ndarray:
-        free = shunned.split(generator.standard_normal(self.width))[1]
-        free /= norm(free)
+    def _draw(self, generator: np.random.Generator, shunned: OrthonormalBlock, number: int) -> np.ndarray:
+        free = shunned.split(generator.standard_normal((number, self.width)))[1]
+        for row in free:
+            row /= norm(row)
         if shunned is self.shunned and self.balance == "all":
-            shunned.absorb(free)
+            shunned.extended(free)
         return free
 
-    def unmet(self, matrix: Mat) -> ConditionedMatrix:
+    def unmet(self, matrix: Mat) -> BlockMatrix:
         draw = partial(self._draw, self.generator(matrix))
         room = self.met[matrix] + self.shunned.count
-        one, two = (Side(basis, images, self.shunned if self.balance == "all" else self.shunned.copy(room))
-                    for basis, images in zip(self.rows(matrix, Orthonormal), self.rows(matrix, Rows)))
-        return ConditionedMatrix(draw, (one, two))
+        one, two = (BlockSide(basis, images, self.shunned if self.balance == "all" else self.shunned.copy(room))
+                    for basis, images in zip(*self.rooms(matrix)))
+        return BlockMatrix(draw, (one, two))
 
 
 @dataclass(frozen=True)

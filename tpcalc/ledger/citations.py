@@ -9,7 +9,8 @@ from typing import Any
 from ..calculus import KetEquations, RecursionEquations
 from ..calculus.densities import Densities
 from ..programs.program import Program
-from ..solvers import CauchyDifferences, Convergence, Run
+from ..results import Run
+from ..studies import CauchyDifferences, Convergence
 from . import shelf
 from .checking import check
 from .entry import Entry

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..solvers.convergence import Slope, fit_order
+from ..studies.convergence import Slope, fit_order
 
 SIGMAS = 3.0
 

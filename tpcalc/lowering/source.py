@@ -11,8 +11,10 @@ import sympy as sp
 
 from ..programs.language import Mat, Member, NonlinearOuter, Outer, Vec
 from ..programs.program import Assign, Program
+from .arithmetic import NONREAL
+from .code_lines import Value
 from .entry_terms import EntryTerms, written_terms
-from .expressions import NONREAL, Value, Writer
+from .expressions import Writer
 from .names import Names
 from .nest import Axes, Leaf, Lines, Nest, bounds_of, distributed, find_axes
 from .products import matrix_terms, simple_products

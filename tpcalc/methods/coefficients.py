@@ -10,8 +10,8 @@ import numpy as np
 from ..interpreters import Coefficients as Record, read_coefficients
 from ..programs import SGD
 from ..programs.problem import Problem
-from ..solvers.details import CoefficientDetails, or_all_layers
-from ..solvers.run import Details, Run
+from ..results.details import CoefficientDetails, or_all_layers
+from ..results.run import Details, Run
 from .method import Progress, not_linear, require, wanted_times
 from .solution import Solution
 

@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import Divergence
+from ..media.block_limit import block_limit
+from ..media.blocks import LinearBlock
+from ..media.collocation import solve_limit
+from ..media.training import fewer_rows
 from ..programs import SGD
 from ..programs.problem import Problem
-from ..solvers.block_limit import block_limit
-from ..solvers.blocks import LinearBlock
-from ..solvers.collocation import solve_limit
-from ..solvers.run import Details, Run
-from ..solvers.training import fewer_rows
+from ..results.run import Details, Run
 from .method import Progress, each_step, misplaced, not_sums_of_outer_products, reason_of, require, wanted_times
 from .solution import Solution, medium_details
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import ClassVar
 
 from .. import _checks
 from ..interpreters.conditioned import PRECISIONS
@@ -13,15 +11,12 @@ from ..interpreters.lowered import LoweredRun
 from ..interpreters.lowered_conditioned import conditioned
 from ..interpreters.training import placed
 from ..programs.problem import Problem
-from ..solvers.details import or_all_layers
-from ..solvers.run import Details, Run
-from .method import Progress, require, wanted_times
-from .sampled import fluctuation, node_details, not_sampled, training
-from .solution import Solution
+from .method import Progress
+from .sampled import ReadsProgram, training
 
 
 @dataclass(frozen=True)
-class Conditioned:
+class Conditioned(ReadsProgram):
     """One real network of finite width and depth, any block and optimizer, equal in law to a dense one: matrices are
     drawn as far as they are asked, so that no n x n array is needed.
 
@@ -36,27 +31,7 @@ class Conditioned:
         object.__setattr__(self, "seed", _checks.whole_number("seed", self.seed))
         object.__setattr__(self, "dtype", _checks.choice("dtype", self.dtype, PRECISIONS))
 
-    def refuses(self, problem: Problem) -> str | None:
-        """Infinite width or depth, and activations that are not finite."""
-        return not_sampled(self.name, problem, real=True)
-
-    def solve(self, problem: Problem, keep_nodes: Any = None, progress: Progress | None = None) -> Run:
-        """Train; the error estimate is the scale of what distinguishes two seeds. Raises ``MemoryError`` before."""
-        require(self, problem)
-        job = training(problem)
-        times = or_all_layers(wanted_times(keep_nodes, problem), job.depth)
-        found = self._train(problem, keep_nodes is not None, progress)
-        kept = None if keep_nodes is None else node_details(job, found, times)
-        outputs = job.outputs(found.series("f"))
-        return Run(problem.task, *outputs, times, self.name, job.depth, problem.neurons,
-                   fluctuation(found, found.width), linear=job.net.is_plain,
-                   details=Solution(self, problem, outputs[0], times, kept), problem=problem)
-
-    def details(self, problem: Problem, outputs: np.ndarray, layer_times: np.ndarray) -> Details:
-        """Vectors at the nodes, by training the same network once more."""
-        return node_details(training(problem), self._train(problem, True, None), layer_times)
-
-    def _train(self, problem: Problem, keep: bool, progress: Progress | None) -> LoweredRun:
+    def read(self, problem: Problem, keep: bool, progress: Progress | None) -> LoweredRun:
         job, width = training(problem), problem.neurons
         assert width is not None
         found: LoweredRun = placed(lambda: conditioned(

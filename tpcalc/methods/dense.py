@@ -11,15 +11,12 @@ from .. import _checks
 from ..interpreters.dense import DenseRun
 from ..interpreters.training import trained
 from ..programs.problem import Problem
-from ..solvers.details import or_all_layers
-from ..solvers.run import Details, Run
-from .method import Progress, require, wanted_times
-from .sampled import fluctuation, node_details, not_sampled, training
-from .solution import Solution
+from .method import Progress
+from .sampled import ReadsProgram, training
 
 
 @dataclass(frozen=True, eq=False)
-class Dense:
+class Dense(ReadsProgram):
     """One real network of finite width and depth, any block and optimizer, with its n x n matrices.
 
     seed: of the initial weights; weights: the initial weights themselves, {family: array}, as
@@ -60,26 +57,6 @@ class Dense:
             f"{name!r}: array of shape {values.shape}" for name, values in self.weights.items()) + "}"
         return f"Dense(seed={self.seed}{given})"
 
-    def refuses(self, problem: Problem) -> str | None:
-        """Infinite width or depth, and activations that are not finite."""
-        return not_sampled(self.name, problem, real=True)
-
-    def solve(self, problem: Problem, keep_nodes: Any = None, progress: Progress | None = None) -> Run:
-        """Train; the error estimate is the scale of what distinguishes two seeds. Raises ``MemoryError`` before."""
-        require(self, problem)
-        job = training(problem)
-        times = or_all_layers(wanted_times(keep_nodes, problem), job.depth)
-        found = self._train(problem, keep_nodes is not None, progress)
-        kept = None if keep_nodes is None else node_details(job, found, times)
-        outputs = job.outputs(found.series("f"))
-        return Run(problem.task, *outputs, times, self.name, job.depth, problem.neurons,
-                   fluctuation(found, found.width), linear=job.net.is_plain, start=found.start,
-                   details=Solution(self, problem, outputs[0], times, kept), problem=problem)
-
-    def details(self, problem: Problem, outputs: np.ndarray, layer_times: np.ndarray) -> Details:
-        """Vectors at the nodes, by training the same network once more."""
-        return node_details(training(problem), self._train(problem, True, None), layer_times)
-
-    def _train(self, problem: Problem, keep: bool, progress: Progress | None) -> DenseRun:
+    def read(self, problem: Problem, keep: bool, progress: Progress | None) -> DenseRun:
         assert problem.neurons is not None
         return trained(training(problem), problem.neurons, self.seed, keep, progress, self.weights)

@@ -9,8 +9,8 @@ import numpy as np
 from .. import _checks
 from ..programs import SGD
 from ..programs.problem import Problem
-from ..solvers.details import nearest_nodes
-from ..solvers.run import Run
+from ..results.details import nearest_nodes
+from ..results.run import Run
 
 Progress = Callable[[int, int], None]
 

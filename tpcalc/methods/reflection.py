@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .. import _checks
+from ..media.reflection import PackedReflectionMedium, ReflectionMedium
+from ..media.training import Trace, ends_memory, fewer_rows, rows_per_step, train_rows, update_kernel
 from ..programs import SGD
 from ..programs.problem import Problem
-from ..solvers.details import or_all_layers
-from ..solvers.reflection import PackedReflectionMedium, ReflectionMedium
-from ..solvers.run import Details, Run
-from ..solvers.training import Trace, ends_memory, fewer_rows, rows_per_step, train_rows, update_kernel
+from ..results.details import or_all_layers
+from ..results.run import Details, Run
 from .method import Progress, each_step, not_linear, require, wanted_times
 from .solution import Solution, medium_details
 

@@ -1,16 +1,65 @@
-"""What readings of a training's program share: the program itself, what they refuse, and their details."""
+"""What readings of a training's program share: what they refuse, how they solve, and their details."""
 
 from __future__ import annotations
 
-from typing import Any
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..interpreters.training import Training, dense_record
 from ..programs.activations import require_finite
 from ..programs.problem import Problem
-from ..solvers.details import DenseDetails, nearest_nodes
-from .method import misplaced, reason_of
+from ..results.details import DenseDetails, nearest_nodes, or_all_layers
+from ..results.run import Details, Run
+from .method import Progress, misplaced, reason_of, require, wanted_times
+from .solution import Solution
+
+
+class ReadsProgram(ABC):
+    """A method that reads the program of a training, whatever the block and the optimizer.
+
+    real: whether the method takes real networks, of finite width, or infinite width.
+    """
+
+    name: ClassVar[str]
+    real: ClassVar[bool] = True
+
+    @abstractmethod
+    def read(self, problem: Problem, keep: bool, progress: Progress | None) -> Any:
+        """The reading of ``training(problem)``; keep: whether vectors are kept for questions."""
+
+    def known(self, problem: Problem, found: Any, layer_times: np.ndarray) -> Details:
+        """What a reading that kept its vectors knows at the nodes."""
+        return node_details(training(problem), found, layer_times)
+
+    def error(self, found: Any) -> float:
+        """The scale of what distinguishes two seeds: the standard deviation of an output at initialisation."""
+        return float(np.sqrt(np.max(found.series("square")) / found.width))
+
+    def notes(self, found: Any) -> tuple[str, ...]:
+        """What should be known about the result."""
+        return ()
+
+    def refuses(self, problem: Problem) -> str | None:
+        """Widths and depths that are not the method's, and activations that are not finite."""
+        return misplaced(self.name, problem, real=self.real) or reason_of(lambda: require_finite(problem.net.phi))
+
+    def solve(self, problem: Problem, keep_nodes: Any = None, progress: Progress | None = None) -> Run:
+        """Train, with the error estimate that the method has; raises ``MemoryError`` before the work."""
+        require(self, problem)
+        job = training(problem)
+        times = or_all_layers(wanted_times(keep_nodes, problem), job.depth)
+        found = self.read(problem, keep_nodes is not None, progress)
+        kept = None if keep_nodes is None else self.known(problem, found, times)
+        outputs = job.outputs(found.series("f"))
+        return Run(problem.task, *outputs, times, self.name, job.depth, problem.neurons, self.error(found),
+                   self.notes(found), linear=job.net.is_plain, start=getattr(found, "start", None),
+                   details=Solution(self, problem, outputs[0], times, kept), problem=problem)
+
+    def details(self, problem: Problem, outputs: np.ndarray, layer_times: np.ndarray) -> Details:
+        """What is known at the nodes, by running the same reading once more."""
+        return self.known(problem, self.read(problem, True, None), layer_times)
 
 
 def training(problem: Problem) -> Training:
@@ -19,17 +68,7 @@ def training(problem: Problem) -> Training:
     return Training(problem.net, problem.task, problem.opt, problem.scale, problem.layers)
 
 
-def not_sampled(name: str, problem: Problem, *, real: bool) -> str | None:
-    """Why a reading of the program, of a real network or at infinite width, refuses, or None."""
-    return misplaced(name, problem, real=real) or reason_of(lambda: require_finite(problem.net.phi))
-
-
 def node_details(job: Training, run: Any, layer_times: np.ndarray) -> DenseDetails:
     """Averages over the coordinates of a run that kept its vectors."""
     nodes = nearest_nodes(layer_times, job.depth)
     return DenseDetails(dense_record(job, run, nodes), nodes, job.depth)
-
-
-def fluctuation(run: Any, width: int) -> float:
-    """The scale of what distinguishes two seeds: the standard deviation of an output at initialisation."""
-    return float(np.sqrt(np.max(run.series("square")) / width))

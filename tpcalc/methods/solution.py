@@ -9,8 +9,8 @@ import numpy as np
 
 from ..programs.losses import derivative
 from ..programs.problem import Problem
-from ..solvers.details import BlockDetails, MediumDetails
-from ..solvers.run import Details, Run
+from ..results.details import BlockDetails, MediumDetails
+from ..results.run import Details, Run
 
 
 class Solves(Protocol):

@@ -10,7 +10,7 @@ from ..parametrizations import DepthScaling
 from ..programs import ResNet, Task
 from ..programs.problem import Problem
 from ..programs.updates import Optimizer
-from ..solvers.run import Run
+from ..results.run import Run
 from .choice import chosen
 from .method import Method, Progress, wanted_times
 

@@ -11,7 +11,7 @@ import sympy as sp
 
 from .. import SGD, DepthScaling, Divergence, ResNet, Run, Task
 from .. import classify, convergence, kets, measure_exponents, program, recursion, train
-from ..solvers.convergence import Slope, fit_order
+from ..studies.convergence import Slope, fit_order
 from .options import ReportOptions, Setup, depth_scaling
 
 Progress = Callable[[int, int], None]

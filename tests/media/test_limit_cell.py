@@ -1,0 +1,81 @@
+"""The regime of infinite depth comes from a network's own program: which terms survive, and what grows elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+import sympy as sp
+
+import tpcalc as tp
+from tpcalc.media.limit_cell import limit_cell, regime
+from tpcalc.programs.blocks import Branch
+from tpcalc.programs.language import MatVec, Moment
+
+H, Q = sp.Rational(1, 2), sp.Rational(1, 4)
+h = sp.Symbol("h", real=True)
+
+
+def named(b: Branch) -> sp.Expr:
+    return b.let("h", MatVec(b.weights(), b.x))
+
+
+def plus(b: Branch) -> sp.Expr:
+    return MatVec(b.weights(), b.x) + b.x
+
+
+def minus(b: Branch) -> sp.Expr:
+    return MatVec(b.weights(), b.x) - b.x / 2
+
+
+def unnamed_mean(b: Branch) -> sp.Expr:
+    """A centred activation without a name for it."""
+    z = b.phi(b.let("h", MatVec(b.weights(), b.x)))
+    return z - Moment(z)
+
+
+FAST = [tp.ResNet(), tp.ResNet("tanh"), tp.ResNet("relu"), tp.ResNet("linear", "mlp"), tp.ResNet(block=named),
+        tp.ResNet("tanh", train_ends=True), tp.ResNet("linear", "mlp", matrices=9)]
+SLOW = [tp.ResNet("tanh", "mlp"), tp.ResNet("linear", "mlp", matrices=3), tp.ResNet("tanh", norm="rms"),
+        tp.ResNet(sp.sin(h + H)), tp.ResNet("relu", block=unnamed_mean)]
+
+
+@pytest.mark.parametrize("net", [*FAST, *(pytest.param(net, marks=pytest.mark.slow) for net in SLOW)],
+                         ids=range(len(FAST) + len(SLOW)))
+def test_regimes(net: tp.ResNet) -> None:
+    """Noise survives at alpha = 1/2 alone, drift at alpha + gamma = 1 alone, for every block of one fresh matrix or
+    more: their orders are not those of other networks by decree, but they agree."""
+    for alpha, gamma in ((H, H), (3 * Q, Q), (H, sp.Integer(1)), (3 * Q, 3 * Q)):
+        found = regime(net, alpha, gamma)
+        assert (found.noise, found.drift, found.obstacle) == (alpha == H, alpha + gamma == 1, "")
+    for alpha, gamma, step in ((Q, H, ("at initialisation", "step 1")), (H, Q, ("step 1", "first update"))):
+        with pytest.raises(tp.Divergence, match=rf"alpha = {alpha}, gamma = {gamma} given.*needs") as caught:
+            limit_cell(tp.DepthScaling(alpha, gamma), net)
+        assert any(when in str(caught.value) for when in step)
+
+
+def test_what_grows_is_the_nets_own() -> None:
+    """At alpha = 1/4 the stream of tanh grows like L^(1/4), and the slopes are small where it is large; a root mean
+    square holds the stream's arguments, and training explodes. Those of a linear network are exp(L^(1/2))."""
+    grows = {net: regime(net, Q, H).obstacle for net in (tp.ResNet(), tp.ResNet("tanh"), tp.ResNet(norm="rms"))}
+    assert list(grows.values()) == ["the network explodes at initialisation like exp(L^(1/2))",
+                                    "the network explodes at initialisation like exp(L^(1/4))",
+                                    "the network explodes at step 1 like exp(L^(1/4))"]
+
+
+def test_the_stream_itself_in_the_block() -> None:
+    """W x + x grows like exp(L^(1 - alpha)), W x - x/2 decays: neither is the plain linear network's problem."""
+    task = tp.Task((1, .8, -.6), (1, -.7, .5))
+    for block, reason in ((plus, "explodes at initialisation like exp"), (minus, "decays: its layers forget")):
+        net = tp.ResNet(block=block)
+        for alpha, gamma in ((H, H), (3 * Q, Q), (H, sp.Integer(1))):
+            assert reason in regime(net, alpha, gamma).obstacle
+            with pytest.raises(ValueError, match="contains the stream itself"):
+                tp.train(net, task, tp.SGD(), tp.DepthScaling(alpha, gamma), depth=tp.oo)
+            with pytest.raises(tp.Divergence, match=reason):
+                limit_cell(tp.DepthScaling(alpha, gamma), net)
+
+
+def test_what_cannot_be_counted() -> None:
+    """Without a count the powers of L are those of kernels of order one; without kernels there is no answer."""
+    assert regime(tp.ResNet("tanh"), sp.sqrt(2) / 2, 1 - sp.sqrt(2) / 2) == regime(tp.ResNet("tanh"), 3 * Q, Q)
+    with pytest.raises(ValueError, match="does not close on kernels"):
+        regime(tp.ResNet("tanh", "pre"), sp.sqrt(2) / 2, H)

@@ -1,0 +1,176 @@
+"""Fluctuations of runs: closed forms, reference values, errors, refusals, and what is said of a width."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+import sympy as sp
+
+import tpcalc as tp
+from support.closeness import assert_close
+from tpcalc.results.depth_extrapolation import infinite_depth
+from tpcalc.results.fluctuations import SMALL, next_order
+
+NET, OPT = tp.ResNet("linear"), tp.SGD(0.3)
+TASK = tp.Task((1, 0.8, -0.6, 1.1), (1, -0.7, 0.5, 1.2))
+# upper triangle of Sigma, and b, printed to six decimals; at finite depth from whole matrices over all overlaps
+REFERENCES = {
+    (1, 0.5): ((2, 1.12, -.678720, 1.109933, .857600, -.389760, .533862, .230737, -.372984, .649359),
+               (0, 0, .138240, -.234052)),
+    (8, 0.5): ((2.565785, .880827, -.043743, -.008699, 2.052776, .489467, -1.116554, .149140, -.324458, .713123),
+               (0, -.448117, .540398, -.023748)),
+    (8, 0.75): ((1.413351, .738830, -.310799, .478445, .884979, -.129304, .029986, .070782, -.120178, .259586),
+                (0, -.129514, .258241, -.181336)),
+    (sp.oo, 0.5): ((2.718282, .844595, .241415, -.488972, 3.109077, 1.017379, -1.768611, .346300, -.595151, 1.027854),
+                   (0, -.828165, .317399, .387182)),
+    (sp.oo, 0.75): ((1, .596, -.308469, .500129, .585616, -.190775, .226310, .095362, -.152117, .272484),
+                    (0, -.068400, .138259, -.118809)),
+}
+
+
+@pytest.mark.parametrize("depth, alpha", REFERENCES)
+def test_reference_values(depth: int, alpha: float) -> None:
+    covariance, bias = REFERENCES[depth, alpha]
+    found = tp.train(NET, TASK, OPT, tp.DepthScaling(alpha, 1 - alpha), depth).fluctuations
+    assert np.max(np.abs(found.covariance.reshape(4, 4)[np.triu_indices(4)] - covariance)) < 6e-7
+    assert np.max(np.abs(found.bias.ravel() - bias)) < 6e-7
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.75, 1.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_two_steps_at_infinite_depth_have_closed_forms(alpha: float, seed: int) -> None:
+    """With z = eta xi_0^2 and w = eta xi_0 y_0; [tpcalc/two_steps_at_finite_width] derives the covariances."""
+    rng = np.random.default_rng(seed)
+    (xi, other), (y, _), eta = rng.uniform(0.3, 1.2, 2), rng.uniform(-1, 1, 2), rng.uniform(0.2, 0.9)
+    z, w, e = eta * xi**2, eta * xi * y, math.e
+    if alpha == 0.5:
+        first, cross = e * xi**2, xi * other * (e * (1 - e * z) + 5 / 6 * e**2 * w**2)
+        last = other**2 * (e * (1 - e * z) ** 2 + 5 / 3 * e**2 * w**2 * (1 - e * z) + 20 / 3 * e**2 * w**2
+                           + 47 / 60 * e**3 * w**4)
+        bias = other * e**2 * (-5 / 3 * z * w + 11 / 30 * w**3)
+    else:
+        q = 1 - z + w**2 / 2
+        first, cross, last, bias = xi**2, xi * other * q, other**2 * (q**2 + 4 * w**2), other * (w**3 / 6 - z * w)
+    run = tp.train(NET, tp.Task((xi, other), (y, 0.0)), tp.SGD(eta), tp.DepthScaling(alpha, 1 - alpha), tp.oo)
+    expected = [[first, cross], [cross, last]]
+    assert_close(run.fluctuations.covariance.reshape(2, 2), expected, 1e-10)
+    assert_close(run.fluctuations.bias.ravel(), [0, bias], 1e-8, last)
+    assert np.max(np.abs(run.fluctuations.covariance.reshape(2, 2) - expected)) <= (
+        run.fluctuations.covariance_error + 1e-13 * last)
+    # f itself by the same extrapolation, beside collocation
+    assert_close(run.fluctuations.cumulant(1), run.outputs, 1e-10, 1.0)
+
+
+def test_a_frozen_body_between_trained_ends_fluctuates_too() -> None:
+    """Updates of the blocks add up to nothing at gamma = 1: read-in and read-out learn, as in a network of one layer
+    with a branch of no effect; at alpha > 1/2 the body is the identity."""
+    net, deep = tp.ResNet(train_ends=True), tp.DepthScaling(0.75, 1)
+    limit = tp.train(net, TASK, OPT, deep, tp.oo).fluctuations
+    shallow = tp.train(net, TASK, OPT, tp.DepthScaling(branch=1e-12), 1).fluctuations
+    assert_close(limit.covariance, shallow.covariance, 1e-10)
+    assert_close(limit.bias, shallow.bias, 1e-8, shallow.covariance)
+
+
+@pytest.mark.parametrize("alpha, order", [(0.5, 1), (0.75, 0.5), (1, 1)])
+def test_covariances_converge_in_depth_at_the_rate_of_f(alpha: float, order: float) -> None:
+    """min(1, 2 alpha - 1), and 1 at alpha = 1/2."""
+    scale = tp.DepthScaling(alpha, 1 - alpha)
+    limit = tp.train(NET, TASK, OPT, scale, tp.oo).fluctuations.covariance
+    errors = [np.max(np.abs(tp.train(NET, TASK, OPT, scale, depth).fluctuations.covariance - limit))
+              for depth in (128, 512)]
+    assert abs(math.log(errors[0] / errors[1], 4) - order) < 0.08
+
+
+def test_limits_of_rational_functions_are_found_with_their_errors() -> None:
+    found = infinite_depth(lambda depth: np.array([math.exp(1 / depth), 1 / (2 + 3 / depth)]), 1e-12)
+    assert np.max(np.abs(found.value - [1, 0.5])) <= found.error < 1e-11
+
+
+def test_a_limit_that_is_not_a_series_in_one_over_the_depth_is_refused() -> None:
+    with pytest.raises(tp.Divergence, match="fluctuations at infinite depth"):
+        infinite_depth(lambda depth: np.array([depth**0.5]), 1e-12)
+
+
+def test_a_width_has_means_and_deviations() -> None:
+    task = tp.Task((1, 0.8), (1, -0.7), probes=[[0.5], [2.0]])
+    run = tp.train(NET, task, OPT, tp.DepthScaling(), 4)
+    found, n = run.fluctuations, 400
+    at = run.at_width(n)
+    assert_close(at.mean, run.outputs + found.bias / n, 1e-14)
+    assert_close(at.std.ravel(), np.sqrt(np.diagonal(found.covariance.reshape(2, 2)) / n), 1e-13)
+    assert at.warning is None
+    held_out = run.at_width(n, probes=True)
+    assert_close(held_out.mean, run.probe_outputs + found.probe_bias / n, 1e-14)
+    assert held_out.std.shape == run.probe_outputs.shape
+    # probes that are inputs of the batch have their fluctuations
+    same = tp.train(NET, tp.Task((1, 0.8), (1, -0.7), probes=[[1.0]]), OPT, tp.DepthScaling(), 4)
+    assert_close(same.at_width(n, probes=True).mean[0], at.mean[0], 1e-13, 1.0)
+    assert_close(same.at_width(n, probes=True).std[0], at.std[0], 1e-13)
+
+
+def test_small_widths_are_warned_of() -> None:
+    run = tp.train(NET, TASK, tp.SGD(1.0), tp.DepthScaling(), 8)
+    assert "at width 64 the next order" in str(run.at_width(64).warning)
+    second, third, fourth = (run.fluctuations.cumulant(k) for k in (2, 3, 4))
+    enough = math.ceil(np.max(next_order(second, third, fourth)) / SMALL)
+    assert run.at_width(enough).warning is None
+    assert f"from width {enough} on" in str(run.at_width(enough - 1).warning)
+
+
+def test_the_next_order_is_exact_for_functions_of_one_gaussian() -> None:
+    """g(z / n^(1/2)), g(x) = x + c x^3: n times the relative change of the variance is 6 c, by its Hermite
+    expansion."""
+    c, n = 0.05, 10**6
+    z, weight = np.polynomial.hermite_e.hermegauss(30)
+    x = z / n**0.5
+    g = x + c * x**3
+    variance = np.sum(weight * g**2) / np.sum(weight)
+    fourth = 24 * c  # of the fourth cumulant, n^-3
+    change = float(next_order(np.array(1.0), np.array(0.0), np.array(fourth)))
+    assert abs((variance * n - 1) * n - 2 * change) < 1e-3 * change
+
+
+def test_results_survive_pickling() -> None:
+    found = tp.train(NET, TASK, OPT, tp.DepthScaling(), 3).fluctuations
+    covariance = found.covariance
+    again = pickle.loads(pickle.dumps(found))
+    assert np.array_equal(again.covariance, covariance) and np.array_equal(again.bias, found.bias)
+    with pytest.raises(AttributeError):
+        found.depth = 4
+
+
+REFUSED = {
+    "real networks": (NET, OPT, {"depth": 2, "width": 8}, "method='dense'"),
+    "particles": (tp.ResNet("tanh"), OPT, {"depth": 2, "samples": 64, "batches": 2}, "method='particles'"),
+    "nonlinear blocks": (tp.ResNet("tanh"), OPT, {"depth": tp.oo}, "linear networks"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_covered_is_refused(name: str) -> None:
+    net, opt, options, words = REFUSED[name]
+    run = tp.train(net, tp.Task((1, 0.8), (1, -0.7)), opt, tp.DepthScaling(), **options)
+    for ask in (lambda: run.fluctuations, lambda: run.at_width(64)):
+        with pytest.raises(ValueError, match=f"fluctuations: .*{words}"):
+            ask()
+
+
+def test_bad_questions_are_refused() -> None:
+    run = tp.train(NET, TASK, OPT, tp.DepthScaling(), 2)
+    for ask in (lambda: run.at_width(0), lambda: run.at_width(1.5), lambda: run.fluctuations.cumulant(0)):
+        with pytest.raises(ValueError, match="allowed is a whole number of at least 1"):
+            ask()
+    for ask in (lambda: run.at_width(8, probes=True), lambda: run.fluctuations.probe_bias):
+        with pytest.raises(ValueError, match="probes: "):
+            ask()
+
+
+def test_a_training_that_blows_up_says_so() -> None:
+    task = tp.Task((1e60, 1e60, 1e60), (1, 1, 1))
+    run = tp.train(NET, tp.Task((1.0, 1.0), (1, 1)), OPT, tp.DepthScaling(), 2)
+    huge = type(run.fluctuations)(task, OPT, 2, 0.5, 0.5, False)
+    with pytest.raises(tp.Divergence, match="fluctuations"):
+        huge.covariance

@@ -1,0 +1,232 @@
+"""What training returns, whatever the reading: outputs at once, covariances and Gamma, C when asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Callable, Protocol
+
+import numpy as np
+
+from .. import _checks
+from ..media.limit_cell import limit_cell
+from ..programs import SGD, Task
+from ..programs.problem import Problem
+from .fluctuations import AtWidth, Fluctuations, at_width
+
+Index = int | tuple[int, int]
+ROUNDING = 1e-12  # what p + eps may exceed 1 by, where both are rounded decimals
+
+
+class Details(Protocol):
+    """What is known at every node of a trained network; rows are samples (step, input), flattened."""
+
+    def covariance(self, forward: bool, layer_times: np.ndarray) -> np.ndarray:
+        """<x|x> or <delta|delta>, shape (nodes, N, N)."""
+
+    def gamma(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
+        """Gamma_{t,s,a,b}(p, q); row -1 stands for U and nV."""
+
+    def c(self, row_t: int, row_s: int, a: int, p: float) -> float:
+        """C_{t,s,a}(p)."""
+
+    def cross_covariance(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
+        """<x|x>, <x|delta> or <delta|delta> between two places."""
+
+    def difference(self, row: int, a: int, p: float, length: float) -> float:
+        """The root mean square of what x (a = 0) or delta (a = 1) changes by from p to p + length."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A trained network.
+
+    Attributes
+    ----------
+    outputs: (steps, batch, d_out), f_t before the update of step t.
+    probe_outputs: (steps, m, d_out), the same for the task's probes, or None.
+    losses: (steps,), mean over the batch.
+    layer_times: (nodes,), l / L or times in [0, 1], of the covariances.
+    method, depth, width: which reading; None stands for infinity.
+    error_estimate: how far the outputs may be off: round-off of the exact readings at finite depth,
+        discretisation at infinite depth, the scale of one seed's fluctuation (at initialisation,
+        falling like n^-1/2) for a real network; of particles what holds all outputs with 95% confidence, by
+        Student's distribution of the means of batches (a bias of order 1/samples is not in it).
+    notes: what should be known about this result, in words.
+    linear: whether blocks are linear ones of one matrix.
+    problem: what was trained, a ``tp.Problem``.
+    exact: whether the method is exact, but for round-off or discretisation: nothing is drawn.
+    details: a picklable value; called, it gives what is known at every node, by training once more unless it was kept.
+    """
+
+    task: Task
+    outputs: np.ndarray
+    probe_outputs: np.ndarray | None
+    layer_times: np.ndarray
+    method: str
+    depth: int | None
+    width: int | None
+    error_estimate: float
+    notes: tuple[str, ...] = ()
+    linear: bool = field(default=True, repr=False, kw_only=True)
+    details: Callable[[], Details] = field(repr=False, kw_only=True)
+    problem: Problem = field(repr=False, kw_only=True)
+    exact: bool = field(default=False, repr=False, kw_only=True)
+    start: Callable[[], dict[str, np.ndarray]] | None = field(default=None, repr=False, kw_only=True)
+
+    @cached_property
+    def losses(self) -> np.ndarray:
+        return self.task.losses(self.outputs)
+
+    @cached_property
+    def solved(self) -> Details:
+        return self.details()
+
+    @cached_property
+    def forward_covariance(self) -> np.ndarray:
+        """<x_a^l | x_b^l> at ``layer_times``, shape (nodes, N, N), N = steps * batch, a = step * batch + input.
+
+        Not stored with the run: unless ``keep_nodes`` was given, asking for it trains once more.
+        """
+        return self.solved.covariance(True, self.layer_times)
+
+    @cached_property
+    def backward_covariance(self) -> np.ndarray:
+        """<delta_a^l | delta_b^l> at ``layer_times``, normalised gradients; as ``forward_covariance``."""
+        return self.solved.covariance(False, self.layer_times)
+
+    def gamma(self, t: Index, s: Index, a: int, b: int, p: float, q: float) -> float:
+        """Gamma_{t,s,a,b}(p, q) of paper B, Lemma D.1, for scalar outputs.
+
+        t, s: steps, or (step, input) where a step has several inputs; s = -1 for U (b = 0) and nV (b = 1).
+        a: 0 for x_t, 1 for delta_t; b: 0 for the hat of W_0 x_s, 1 for that of W_0^T delta_s; p, q in [0, 1].
+        The derivative is scaled by sqrt(L) (not for s = -1). Raises ``ValueError`` outside of these, for
+        several outputs, and for sampled readings, where coefficients have no meaning.
+        """
+        self._scalar_and_exact("gamma")
+        row_s = -1 if s == -1 else self._row("s", s)
+        return self.solved.gamma(self._row("t", t), row_s, _bit("a", a), _bit("b", b), _unit("p", p), _unit("q", q))
+
+    def c(self, t: Index, s: Index, a: int, p: float) -> float:
+        """C_{t,s,a}(p) of paper B, Lemma D.1: the covariance of the base kets of layer ceil(L p)."""
+        self._scalar_and_exact("c")
+        rows = [-1 if i == -1 else self._row(name, i) for name, i in (("t", t), ("s", s))]
+        return self.solved.c(rows[0], rows[1], _bit("a", a), _unit("p", p))
+
+    def cross_covariance(self, t: Index, s: Index, a: int, b: int, p: float, q: float) -> float:
+        """<z_t^p | z_s^q> across layers, z = x for a (or b) 0 and delta for 1: <x|x>, <x|delta>, <delta|delta>.
+
+        t, s: steps, or (step, input) where a step has several inputs; p, q in [0, 1], in any order. At finite
+        depth p means layer ceil(L p), as for ``gamma``. In the limit covariances are continuous: p = q is no
+        special case. The first question costs a training with all nodes (unless ``keep_nodes`` was given) and as
+        much again; the next ones O(log L). A real network answers with averages over its coordinates.
+
+        Raises ``ValueError`` outside of these, and for layers of a real network that were not kept.
+        """
+        rows = self._row("t", t), self._row("s", s)
+        return self.solved.cross_covariance(*rows, _bit("a", a), _bit("b", b), _unit("p", p), _unit("q", q))
+
+    def feature_difference(self, t: Index, p: Any, eps: Any) -> Any:
+        """d(eps) = sqrt <(x_t^(p + eps) - x_t^p)^2>, of paper B's Definition 5.6, with full relative accuracy.
+
+        t: a step, or (step, input). p, eps: numbers or arrays that broadcast, with 0 <= p <= p + eps <= 1; returns a
+        float, or an array of their common shape. At finite depth the layers are ceil(L p) and ceil(L (p + eps)), as
+        for ``gamma``. Never found by subtracting covariances, so that small eps lose no digits. Cost as for
+        ``cross_covariance``: one training, then milliseconds for every pair (p, eps).
+
+        Raises ``ValueError`` outside of these, and for layers of a real network that were not kept.
+        """
+        return self._differences(self._row("t", t), 0, p, eps)
+
+    def gradient_difference(self, t: Index, p: Any, eps: Any) -> Any:
+        """sqrt <(delta_t^(p + eps) - delta_t^p)^2>, normalised gradients; as ``feature_difference``."""
+        return self._differences(self._row("t", t), 1, p, eps)
+
+    @cached_property
+    def fluctuations(self) -> Fluctuations:
+        """What finite width does to the outputs, to leading order: covariances over initialisations, biases, cumulants.
+
+        For exact readings of linear networks; found when asked for. Raises ``ValueError`` for sampled readings, real
+        networks and nonlinear blocks, and for losses other than the named ones. Source: [tpcalc/finite_width].
+        """
+        if not self.exact:
+            raise ValueError(f"fluctuations: a run by method={self.method!r} given; allowed are the exact methods at "
+                             "width=tp.oo, 'reflection', 'coefficients' and 'collocation'")
+        net, optimizer, scale = self.problem.net, self.problem.opt, self.problem.scale
+        assert isinstance(optimizer, SGD)
+        if not net.is_plain:
+            raise ValueError(f"fluctuations: {net!r} given; allowed are linear networks of one matrix a block")
+        if self.depth is None:
+            cell = limit_cell(scale)
+            noise, drift = cell.noise, cell.drift
+        else:
+            eps = scale.multiplier(self.depth)
+            noise, drift = eps**2, eps * scale.update_factor(self.depth)
+        return Fluctuations(self.task, optimizer, self.depth, noise, drift, net.train_ends)
+
+    def at_width(self, n: int, probes: bool = False) -> AtWidth:
+        """Mean and standard deviation over initialisations of the outputs of real networks of width n, and a warning.
+
+        A named tuple (mean, std, warning), arrays of the shape of ``outputs``, or with ``probes`` of
+        ``probe_outputs``: f + b / n and sqrt(Sigma / n). The series in 1/n is asymptotic: ``warning`` is None, or a
+        sentence where its next order, estimated from third and fourth cumulants, is not small. Raises ``ValueError``
+        as ``fluctuations``.
+        """
+        width = _checks.positive_integer("n", n)
+        assert width is not None
+        fluctuations = self.fluctuations
+        if probes and self.probe_outputs is None:
+            raise ValueError("probes: True given; the task of this run has no probes")
+        outputs = self.probe_outputs if probes else self.outputs
+        assert outputs is not None
+        return at_width(fluctuations, outputs, width, probes)
+
+    def initial_weights(self) -> dict[str, np.ndarray]:
+        """{family: array} of what a dense network started from: drawn again from its seed, or copies of those given.
+
+        ``U`` (and ``nV``), one array for each input (output) dimension, N(0, 1), shape (n,) or (d, n); matrices by
+        name, N(0, 1/n), shape (L, n, n). ``tp.methods.Dense(weights=...)`` takes them. Raises ``ValueError`` for
+        runs by other methods, which draw no such arrays.
+        """
+        if self.start is None:
+            raise ValueError(f"initial_weights: a run by method={self.method!r} given; allowed are runs by 'dense'")
+        return self.start()
+
+    def _differences(self, row: int, a: int, p: Any, eps: Any) -> Any:
+        starts, lengths = np.broadcast_arrays(_checks.finite_array("p", p), _checks.finite_array("eps", eps))
+        bad = (starts < 0) | (lengths < 0) | (starts + lengths > 1 + ROUNDING)
+        if np.any(bad):
+            raise ValueError(f"p, eps: {starts[bad][0]!r}, {lengths[bad][0]!r} given; allowed are layer times with "
+                             "0 <= p <= p + eps <= 1")
+        found = [self.solved.difference(row, a, float(x), float(y)) for x, y in zip(starts.ravel(), lengths.ravel())]
+        return found[0] if starts.ndim == 0 else np.reshape(found, starts.shape)
+
+    def _scalar_and_exact(self, name: str) -> None:
+        if self.task.d_out != 1:
+            raise ValueError(f"{name}: defined for scalar outputs; this task has d_out = {self.task.d_out}")
+        if self.width is not None:
+            raise ValueError(f"{name}: a network of width {self.width} given; coefficients exist at infinite width")
+
+    def _row(self, name: str, index: Index) -> int:
+        step, sample = index if isinstance(index, tuple) else (index, 0)
+        if not isinstance(index, tuple) and self.task.batch > 1:
+            raise ValueError(f"{name}: step {index} given; with {self.task.batch} inputs a step it must be (step, "
+                             "input)")
+        whole = all(isinstance(i, (int, np.integer)) and not isinstance(i, bool) for i in (step, sample))
+        if not (whole and 0 <= step < self.task.steps and 0 <= sample < self.task.batch):
+            raise ValueError(f"{name}: {index} given; allowed are steps 0..{self.task.steps - 1}, inputs "
+                             f"0..{self.task.batch - 1}")
+        return int(step * self.task.batch + sample)
+
+
+def _bit(name: str, value: int) -> int:
+    if value not in (0, 1):
+        raise ValueError(f"{name}: {value!r} given; allowed are 0 (forward) and 1 (backward)")
+    return int(value)
+
+
+def _unit(name: str, value: float) -> float:
+    time = _checks.real_number(name, value, finite=False)
+    if not 0 <= time <= 1:
+        raise ValueError(f"{name}: {value!r} given; allowed is a layer time in [0, 1]")
+    return time

@@ -1,0 +1,44 @@
+"""What particles answer, as means over batches, and how far they may be off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import t as student
+
+from .details import DenseDetails
+
+CONFIDENCE = 0.95  # of the error estimate of particles
+
+
+@dataclass(frozen=True)
+class SampledDetails:
+    """Means over batches of particles, each of which answers like a real network."""
+
+    batches: tuple[DenseDetails, ...]
+
+    def covariance(self, forward: bool, layer_times: np.ndarray) -> np.ndarray:
+        return np.mean([batch.covariance(forward, layer_times) for batch in self.batches], axis=0)
+
+    def gamma(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
+        raise ValueError("gamma: sampled kets have no coefficients; nor have those of nonlinear networks")
+
+    def c(self, row_t: int, row_s: int, a: int, p: float) -> float:
+        raise ValueError("c: sampled kets have no base kets; see forward_covariance and backward_covariance")
+
+    def cross_covariance(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
+        return float(np.mean([batch.cross_covariance(row_t, row_s, a, b, p, q) for batch in self.batches]))
+
+    def difference(self, row: int, a: int, p: float, length: float) -> float:
+        return float(np.sqrt(np.mean([batch.difference(row, a, p, length) ** 2 for batch in self.batches])))
+
+
+def joint_error(errors: np.ndarray, batches: int) -> float:
+    """What all means are within, with ``CONFIDENCE``: the largest standard error times a quantile of Student's.
+
+    errors: standard errors, each from the spread of so few batches, which is what Student's distribution is for; the
+    chance to be farther off is divided among the means that are random at all (Bonferroni).
+    """
+    random = max(1, int(np.count_nonzero(errors)))
+    return float(np.max(errors) * student.ppf(1 - (1 - CONFIDENCE) / (2 * random), batches - 1))

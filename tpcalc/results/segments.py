@@ -1,0 +1,149 @@
+"""The signals at any two places of a trained network: from the scatterer of the piece between them.
+
+At finite depth layers are composed in pairs, pairs in fours and so on, once; any piece then is a product of at most
+2 log2(L) of these. At infinite depth a piece grows like its layers do: with W = (P, I + V) stacked and
+Y = (I + U, P) side by side, a thin layer at its right end adds
+
+    d response = [0, A; 0, 0] + W B Y,     d noise = N0 (in x) + W N1 W^T + W B (noise of x) + transpose,
+
+an initial-value problem that starts from 0, solved by collocation in each element of layer time.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property, reduce
+from typing import Callable
+
+import numpy as np
+
+from .. import _checks
+from ..media.collocation import ROUND_OFF, CollocationMedium
+from ..media.medium import Medium
+from ..media.mesh import reference
+from ..media.packed import PackedSolution
+from ..media.reflection import ReflectionMedium
+from .scatterers import Ends, Scatterer, close, layer, nothing, star
+from .two_point import ceiling
+
+IN_CACHE = 2**13  # numbers of one block of a stack
+
+
+class LayerSegments:
+    """Finite depth; layer time p means node ceil(L p), as for Gamma.
+
+    The first question costs O(L N^3) time and O(L N^2) memory, N rows, of the order of the training itself; every
+    further one O(log(L) N^3).
+    """
+
+    def __init__(self, medium: ReflectionMedium | PackedSolution) -> None:
+        self.medium = medium
+
+    def ends(self, p: float, length: float) -> Ends:
+        """The signals at p and p + length."""
+        medium = self.medium
+        m, l = ceiling(p, medium.depth), ceiling(p + length, medium.depth)
+        return close(self._piece(m, l), medium.P[m], medium.S[m], medium.Q[l], medium.R[l])
+
+    def _layers(self, index: slice) -> Scatterer:
+        medium = self.medium
+        strength = medium.eps**2 * np.outer(medium.rho, medium.rho)
+        return layer(medium.A[index], medium.B[index], strength * medium.C0[index], strength * medium.C1[index])
+
+    @cached_property
+    def _doubled(self) -> list[Scatterer]:
+        """Stacks of the aligned pieces of 2, 4, 8, ... layers."""
+        depth, rows = self.medium.depth, len(self.medium.rho)
+        _checks.memory(8.0 * 12 * depth * rows**2, f"covariances across {depth} layers",
+                       "fewer steps, a smaller batch or a smaller depth fit")
+        stacks = [self._paired(self._layers, depth)]
+        while len(stacks[-1].response) > 1:
+            stacks.append(self._paired(stacks[-1].__getitem__, len(stacks[-1].response)))
+        return stacks
+
+    def _paired(self, pieces: Callable[[slice], Scatterer], count: int) -> Scatterer:
+        """Pieces 0 and 1, 2 and 3, ... composed, as many at a time as stay in the processor's cache."""
+        even, some = count - count % 2, 2 * max(1, IN_CACHE // len(self.medium.rho) ** 2)
+        parts = [star(pieces(slice(first, min(first + some, even), 2)),
+                      pieces(slice(first + 1, min(first + some, even), 2))) for first in range(0, even, some)]
+        return Scatterer(np.concatenate([part.response for part in parts]),
+                         np.concatenate([part.noise for part in parts]))
+
+    def _piece(self, m: int, l: int) -> Scatterer:
+        """Layers m + 1..l, by the largest aligned pieces from left to right."""
+        piece = nothing(len(self.medium.rho))
+        while m < l:
+            doublings = 0
+            while m % 2 ** (doublings + 1) == 0 and m + 2 ** (doublings + 1) <= l:
+                doublings += 1
+            block = self._doubled[doublings - 1][m >> doublings] if doublings else self._layers(slice(m, m + 1))[0]
+            piece = star(piece, block)
+            m += 2**doublings
+        return piece
+
+
+class TimeSegments:
+    """Infinite depth. A question costs as much as the elements of layer time that its piece ends in."""
+
+    def __init__(self, medium: CollocationMedium) -> None:
+        self.medium = medium
+
+    def ends(self, p: float, length: float) -> Ends:
+        """The signals at p and p + length."""
+        medium, q = self.medium, min(p + length, 1.0)
+        at = medium.mesh.evaluate
+        return close(self._piece(p, length), at(medium.P, p), at(medium.S, p), at(medium.Q, q), at(medium.R, q))
+
+    def _piece(self, p: float, length: float) -> Scatterer:
+        ends = np.asarray(self.medium.mesh.ends)
+        cuts = np.flatnonzero((ends > p) & (ends < p + length))
+        if not len(cuts):
+            return self._grow(p, length)
+        first, last = cuts[0], cuts[-1]
+        return reduce(star, [self._grow(p, ends[first] - p), *self._elements[first:last],
+                             self._grow(ends[last], length - (ends[last] - p))])
+
+    @cached_property
+    def _elements(self) -> list[Scatterer]:
+        mesh = self.medium.mesh
+        return [self._grow(start, length) for start, length in zip(mesh.ends, mesh.lengths)]
+
+    def _grow(self, start: float, length: float) -> Scatterer:
+        """The piece from ``start`` on, within one element."""
+        medium, mesh, n = self.medium, self.medium.mesh, len(self.medium.rho)
+        points, _, integral = reference(mesh.nodes)
+        times = np.clip(start + length * (points + 1) / 2, 0.0, 1.0)
+        a, b, n0, n1 = (mesh.evaluate(x, times) for x in (medium.A, medium.B, medium.left.N, medium.right.N))
+        first, second = np.eye(n, 2 * n), np.eye(2 * n, n, -n)
+        zero = np.zeros((len(times), 2 * n, 2 * n))
+
+        def respond(response: np.ndarray) -> np.ndarray:
+            slope = (response[:, :, n:] + second) @ b @ (response[:, :n] + first)
+            slope[:, :n, n:] += a
+            return length / 2 * np.tensordot(integral, slope, 1)
+
+        response = _settle(respond, zero)
+        w = response[:, :, n:] + second
+        born, passed = w @ n1 @ w.transpose(0, 2, 1), w @ b
+        born[:, :n, :n] += n0
+
+        def spread(noise: np.ndarray) -> np.ndarray:
+            half = passed @ noise[:, :n]
+            return length / 2 * np.tensordot(integral, born + half + half.transpose(0, 2, 1), 1)
+
+        return Scatterer(response[-1], _settle(spread, zero)[-1])
+
+
+def _settle(step: Callable[[np.ndarray], np.ndarray], start: np.ndarray) -> np.ndarray:
+    """The fixed point of Picard's iteration: exact after a few for a linear block, whose densities are nilpotent."""
+    old, new = start, step(start)
+    while np.max(np.abs(new - old), initial=0.0) > ROUND_OFF * np.max(np.abs(new), initial=0.0):
+        old, new = new, step(new)
+    return new
+
+
+def segments(medium: Medium | PackedSolution) -> LayerSegments | TimeSegments:
+    """Of a trained medium with plain rows (step, input)."""
+    if isinstance(medium, CollocationMedium):
+        return TimeSegments(medium)
+    assert isinstance(medium, (ReflectionMedium, PackedSolution))
+    return LayerSegments(medium)

@@ -1,0 +1,8 @@
+"""Questions that take more than one training: convergence in depth, learning rates that transfer, gradient flow."""
+
+from .between_layers import GradientCorrelation as GradientCorrelation
+from .between_layers import gradient_correlation as gradient_correlation
+from .cauchy import CauchyDifferences as CauchyDifferences, Suprema as Suprema, cauchy_differences as cauchy_differences
+from .convergence import Convergence as Convergence, convergence as convergence
+from .gradient_flow import GradientFlow as GradientFlow, gradient_flow as gradient_flow
+from .transfer import Transfer as Transfer, transfer as transfer

@@ -1,0 +1,63 @@
+"""How alike the gradients of neighbouring blocks are, in numbers: derived, and measured in particles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import sympy as sp
+
+from .. import _checks
+from ..calculus.between_layers import derive_gradient_correlation
+from ..interpreters import ParticleRun
+from ..media.block_kernels import compiled
+from ..programs import ResNet
+from ..programs.builders import vector
+
+
+@dataclass(frozen=True)
+class GradientCorrelation:
+    """Of one matrix of a block.
+
+    expression: in the symbol ``C_aa``, the variance of the stream; value: at the variance given.
+    """
+
+    expression: sp.Expr
+    value: float
+
+
+def gradient_correlation(net: ResNet, variance: float = 1.0) -> dict[str, GradientCorrelation]:
+    """The correlation of the gradients of neighbouring blocks, by matrix, at infinite width and depth.
+
+    For two layers l != l' next to each other, one input, and alpha = gamma = 1/2: <G^l, G^l'> / <G^l, G^l> of the
+    gradients G^l of a matrix of the block. 1: neighbours learn the same; 0: their gradients are orthogonal.
+    variance: <x|x> of the stream, where the block is.
+
+    It is derived from the block's statements (``tpcalc.calculus.between_layers``), closed where a closed form is
+    found, by quadrature elsewhere. Raises ``ValueError`` for a variance that is not positive, and with the reason
+    for blocks and activations that it cannot read. Source: paper B, appendix J [tensor_programs_vi/appendix_j].
+    """
+    if not isinstance(net, ResNet):
+        raise ValueError(f"net: {net!r} given; allowed is a tp.ResNet")
+    at = float(_checks.finite_array("variance", variance)) if np.ndim(variance) == 0 else 0.0
+    if at <= 0:
+        raise ValueError(f"variance: {variance!r} given; allowed is a positive number")
+    derived = derive_gradient_correlation(net)
+    values = compiled(tuple(derived.values()))(at, at, at, 1.0, 1.0, 1.0)
+    return {name: GradientCorrelation(expression, float(value))
+            for (name, expression), value in zip(derived.items(), values)}
+
+
+def measured_correlation(run: ParticleRun, names: tuple[str, ...], depth: int, step: int) -> np.ndarray:
+    """The correlation of outer products of vectors, such as the gradient dh (x) x, in layers l and l + 1, mean over l.
+
+    run: of the training of a network of that depth, one input a step, which kept its vectors; names: of the factors;
+    that of layer l has the index l, the stream x, on which the layer acts, l - 1. Shape (batches of the run,).
+    """
+    found = []
+    for batch in run.batches:
+        factors = [np.array([batch.vectors[vector(name)[step, l - (name == "x")]] for l in range(1, depth + 1)])
+                   for name in names]
+        own, shared = (np.prod([np.mean(v[:depth - k] * v[k:], axis=1) for v in factors], axis=0) for k in (0, 1))
+        found.append(np.mean(shared / np.sqrt(own[1:] * own[:-1])))
+    return np.array(found)

@@ -1,0 +1,155 @@
+"""Does training converge as the depth doubles, how fast, and to what?"""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from typing import Any, Callable, Sequence
+
+import numpy as np
+import sympy as sp
+
+from .. import _checks
+from ..errors import Divergence, MissingExtra
+from ..methods.choice import chosen
+from ..methods.method import Method, reason_of
+from ..methods.train import train
+from ..parametrizations import DepthScaling
+from ..programs import ResNet, Task
+from ..programs.problem import Problem
+from ..programs.updates import Optimizer
+from ..results.run import Run
+
+
+@dataclass(frozen=True)
+class Slope:
+    """A power law fitted by least squares in log-log: value ~ L^-order, with the standard error of the order."""
+
+    order: float
+    uncertainty: float
+
+
+def fit_order(depths: np.ndarray, values: np.ndarray) -> Slope:
+    """The order of decay of ``values`` in ``depths``, from the points that are positive; NaN with fewer than two.
+
+    With ``values`` exactly a power law the uncertainty is 0; with two points it is infinite.
+    """
+    good = (values > 0) & np.isfinite(values)
+    x, y = np.log(np.asarray(depths, dtype=float)[good]), np.log(values[good])
+    if len(x) < 2:
+        return Slope(float("nan"), float("inf"))
+    design = np.stack([x, np.ones_like(x)], axis=1)
+    (slope, offset), *_ = np.linalg.lstsq(design, y, rcond=None)
+    residual = y - slope * x - offset
+    spread = np.sum((x - x.mean()) ** 2)
+    uncertainty = np.sqrt(np.sum(residual**2) / (len(x) - 2) / spread) if len(x) > 2 else float("inf")
+    return Slope(-float(slope), float(uncertainty))
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """Training at growing depth, beside its limit.
+
+    depths: (k,); outputs: (k, steps, batch, d_out); losses: (k, steps); cauchy: (k - 1,) largest change of
+    an output from one depth to the next; limit: the run at depth=tp.oo, found independently, or None
+    where there is no limit (``reason`` says why); distance: (k,) largest difference of an output from the
+    limit, or None; cauchy_order, limit_order: the fitted orders r of L^-r, over the deeper half.
+    """
+
+    depths: np.ndarray
+    outputs: np.ndarray
+    losses: np.ndarray
+    cauchy: np.ndarray
+    cauchy_order: Slope
+    limit: Run | None
+    reason: str
+    distance: np.ndarray | None
+    limit_order: Slope | None
+
+    def rows(self) -> list[dict[str, float]]:
+        """One dictionary a depth: depth, last_loss, cauchy, distance."""
+        table = []
+        for i, depth in enumerate(self.depths):
+            row = {"depth": int(depth), "last_loss": float(self.losses[i, -1])}
+            row["cauchy"] = float(self.cauchy[i - 1]) if i else float("nan")
+            row["distance"] = float(self.distance[i]) if self.distance is not None else float("nan")
+            table.append(row)
+        return table
+
+    def table(self) -> str:
+        """The numbers as text, one line a depth."""
+        lines = [f"{'L':>8} {'loss of last step':>18} {'change from L/2':>16} {'distance to limit':>18}"]
+        lines += [f"{row['depth']:>8d} {row['last_loss']:>18.12f} {row['cauchy']:>16.3e} {row['distance']:>18.3e}"
+                  for row in self.rows()]
+        lines.append(f"order of the changes: {self.cauchy_order.order:.3f} +- {self.cauchy_order.uncertainty:.3f}")
+        if self.limit_order is not None and self.limit is not None:
+            lines.append(f"{'oo':>8} {self.limit.losses[-1]:>18.12f}")
+            lines.append(f"order of the distance: {self.limit_order.order:.3f} +- {self.limit_order.uncertainty:.3f}")
+        else:
+            lines.append(f"no limit: {self.reason}")
+        return "\n".join(lines)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Changes and distances against depth, log-log; returns the matplotlib axes."""
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError:
+            raise MissingExtra("matplotlib", "report", "Convergence.plot") from None
+        if ax is None:
+            ax = plt.subplots(figsize=(5, 3.6))[1]
+        ax.loglog(self.depths[1:], self.cauchy, "o-", label=f"change from L/2, order {self.cauchy_order.order:.2f}")
+        if self.distance is not None and self.limit_order is not None:
+            ax.loglog(self.depths, self.distance, "s-", label=f"distance to limit, order {self.limit_order.order:.2f}")
+        ax.set_xlabel("depth L")
+        ax.set_ylabel("largest difference of an output")
+        ax.legend()
+        return ax
+
+
+def convergence(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, depths: Sequence[int],
+                executor: Executor | None = None, progress: Callable[[int, int], None] | None = None,
+                method: str | Method = "auto", width: Any = sp.oo) -> Convergence:
+    """Train at every depth and, independently, at infinite depth; measure Cauchy differences and orders.
+
+    Every network and optimizer. method, width: as in ``tp.train``, for the finite depths; the limit is found by
+    "auto", and where all methods refuse depth=tp.oo ``reason`` says so. What is sampled has errors of the size of
+    ``run.error_estimate`` in all differences, with the same seed at every depth.
+
+    depths: at least two, growing; doubling depths (2^k) make the changes a Cauchy sequence with a clean
+    order. executor: any ``concurrent.futures`` executor; the depths are independent. progress: called
+    with (depths done, depths). Raises ``ValueError`` for depths that do not grow, ``Divergence`` where a
+    finite depth blows up. Source: paper B, Proposition D.2
+    [tensor_programs_vi/proposition_d2] and Theorem D.3 (for L = 2^k).
+    """
+    _checks.with_methods("executor", executor, ("submit", "map"), "an executor as of concurrent.futures")
+    _checks.with_methods("progress", progress, ("__call__",), "a function")
+    sizes = [_checks.positive_integer("depths", depth) for depth in depths]
+    if len(sizes) < 2 or any(b <= a for a, b in zip(sizes, sizes[1:])):  # type: ignore[operator]
+        raise ValueError(f"depths: {list(depths)} given; allowed are two or more growing depths")
+    problems = [Problem(net, task, opt, scale, size, width) for size in sizes]
+    jobs = [(problem, chosen(problem, method, {})) for problem in problems]
+    deep = replace(problems[0], depth=sp.oo)
+    reason, limit = reason_of(lambda: chosen(deep, "auto", {})) or "", None
+    try:
+        limit = None if reason else train(deep)
+    except Divergence as divergence:
+        if divergence.step is not None:
+            raise
+        reason = str(divergence)
+    outputs = []
+    for f in (executor.map if executor is not None else map)(_outputs, jobs):
+        outputs.append(f)
+        if progress is not None:
+            progress(len(outputs), len(sizes))
+    values, lengths = np.array(outputs), np.array(sizes)
+    cauchy = np.abs(np.diff(values, axis=0)).max(axis=(1, 2, 3))
+    deeper = len(sizes) // 2
+    distance = None if limit is None else np.abs(values - limit.outputs).max(axis=(1, 2, 3))
+    return Convergence(lengths, values, np.array([task.losses(f) for f in values]), cauchy,
+                       fit_order(lengths[1:][deeper - 1:], cauchy[deeper - 1:]), limit, reason, distance,
+                       None if distance is None else fit_order(lengths[deeper:], distance[deeper:]))
+
+
+def _outputs(job: tuple[Problem, Method]) -> np.ndarray:
+    problem, method = job
+    return train(problem, method=method).outputs

@@ -1,0 +1,300 @@
+"""Do learning rates found at one depth serve at another? Loss against learning rate and depth, exactly."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from concurrent.futures import Executor
+from copy import copy
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Sequence
+
+import numpy as np
+import sympy as sp
+
+from .. import _checks
+from .._files import code_digest
+from ..errors import Divergence, MissingExtra
+from ..media.block_limit import block_limit
+from ..methods.choice import chosen
+from ..methods.collocation import Collocation
+from ..methods.method import Method
+from ..methods.train import train
+from ..parametrizations import DepthScaling
+from ..programs import ResNet, Task
+from ..programs.losses import require, values
+from ..programs.problem import Problem
+from ..programs.updates import Optimizer
+from .content import content
+from .convergence import Slope, fit_order
+from .jobs import Finished, Progress, run_jobs
+from .optimum import Optimum, grid_optimum
+
+Point = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Loss against learning rate at several depth scalings and depths.
+
+    scalings: (s,); depths: (d,), whole numbers and perhaps tp.oo; learning_rates: (k,), growing factors of the
+    optimizer's own; losses: (s, d, k), infinite where training diverges, NaN at depth=tp.oo where there is no limit;
+    reasons: (s,), why there is none, or ""; blow_ups: what was said at every infinite loss, by its place in losses.
+    """
+
+    scalings: tuple[DepthScaling, ...]
+    depths: tuple[Any, ...]
+    learning_rates: np.ndarray
+    losses: np.ndarray
+    reasons: tuple[str, ...]
+    blow_ups: dict[Point, str] = field(repr=False)
+
+    @cached_property
+    def _optima(self) -> list[list[Optimum]]:
+        return [[grid_optimum(self.learning_rates, curve) for curve in curves] for curves in self.losses]
+
+    def _each(self, name: str) -> np.ndarray:
+        return np.array([[getattr(found, name) for found in row] for row in self._optima])
+
+    @cached_property
+    def optimum(self) -> np.ndarray:
+        """(s, d): the best learning rate, between grid points by a parabola in its logarithm; NaN without a minimum."""
+        return self._each("value")
+
+    @cached_property
+    def best_loss(self) -> np.ndarray:
+        """(s, d): the least loss on the grid of learning rates; at ``optimum`` it is lower, to second order."""
+        return self._each("loss")
+
+    @cached_property
+    def bracketed(self) -> np.ndarray:
+        """(s, d): is the optimum inside the grid? At its end it says only on which side the optimum is."""
+        return self._each("bracketed")
+
+    @cached_property
+    def drift(self) -> tuple[Slope, ...]:
+        """(s,): the order r of optimum ~ L^-r, from the deeper half of the finite depths with bracketed optima."""
+        return tuple(self._order(i, self.optimum[i]) for i in range(len(self.scalings)))
+
+    @cached_property
+    def limit_order(self) -> tuple[Slope | None, ...]:
+        """(s,): the order r of |log optimum - log optimum at tp.oo| ~ L^-r, fitted likewise; None without a limit."""
+        if sp.oo not in self.depths:
+            return (None,) * len(self.scalings)
+        limit = self.depths.index(sp.oo)
+        return tuple(self._order(i, np.abs(np.log(self.optimum[i] / self.optimum[i, limit])))
+                     if self.bracketed[i, limit] else None for i in range(len(self.scalings)))
+
+    def _order(self, scaling: int, values: np.ndarray) -> Slope:
+        finite = [j for j, depth in enumerate(self.depths) if depth is not sp.oo and self.bracketed[scaling, j]]
+        deeper = sorted(finite, key=lambda j: int(self.depths[j]))[len(finite) // 2:]
+        return fit_order(np.array([int(self.depths[j]) for j in deeper]), values[deeper])
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dictionary a scaling and depth: alpha, gamma, branch, depth, optimum, loss, bracketed."""
+        return [{"alpha": str(scale.alpha), "gamma": str(scale.gamma), "branch": float(scale.branch),
+                 "depth": str(depth), "optimum": found.value, "loss": found.loss, "bracketed": found.bracketed}
+                for scale, row in zip(self.scalings, self._optima) for depth, found in zip(self.depths, row)]
+
+    def table(self) -> str:
+        """The optima as text, a block a scaling; < and > mark optima at an end of the grid."""
+        lines = []
+        for i, scale in enumerate(self.scalings):
+            lines += [f"alpha = {scale.alpha}, gamma = {scale.gamma}, branch = {float(scale.branch):g}",
+                      f"{'L':>8} {'optimum':>12} {'least loss':>12}"]
+            for depth, found in zip(self.depths, self._optima[i]):
+                if depth is sp.oo and self.reasons[i]:
+                    lines.append(f"      oo no limit: {self.reasons[i]}")
+                    continue
+                end = "" if found.bracketed or found.value != found.value else (
+                    "<" if found.value == self.learning_rates[0] else ">")
+                lines.append(f"{str(depth):>8} {end + format(found.value, '.6g'):>12} {found.loss:>12.8f}")
+            lines.append(f"order of the optimum in L: {-self.drift[i].order:.3f} +- {self.drift[i].uncertainty:.3f}")
+            order = self.limit_order[i]
+            if order is not None:
+                lines.append(f"order of its distance to the limit: {order.order:.3f} +- {order.uncertainty:.3f}")
+        return "\n".join(lines)
+
+    def plot(self, axes: Any = None) -> Any:
+        """Loss against learning rate, an axes a scaling and a curve a depth; returns the matplotlib axes, (s,)."""
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError:
+            raise MissingExtra("matplotlib", "report", "Transfer.plot") from None
+        if axes is None:
+            axes = plt.subplots(1, len(self.scalings), figsize=(3.2 * len(self.scalings), 3.4), sharey=True,
+                                squeeze=False)[1][0]
+        finite = [depth for depth in self.depths if depth is not sp.oo]
+        for i, (scale, axis) in enumerate(zip(self.scalings, np.atleast_1d(axes))):
+            for j, depth in enumerate(self.depths):
+                curve = np.where(np.isfinite(self.losses[i, j]), self.losses[i, j], np.nan)
+                if np.all(np.isnan(curve)):
+                    continue
+                style: dict[str, Any] = {"color": "k", "linestyle": "--", "label": "infinite depth"}
+                if depth is not sp.oo:
+                    shade = plt.get_cmap("viridis")(finite.index(depth) / max(1, len(finite) - 1))
+                    style = {"color": shade, "marker": ".", "label": f"L = {depth}"}
+                axis.plot(self.learning_rates, curve, **style)
+                if self.bracketed[i, j]:
+                    axis.plot(self.optimum[i, j], self.best_loss[i, j], "x", color=style["color"])
+            axis.set(xscale="log", xlabel="learning rate", title=f"alpha = {scale.alpha}, gamma = {scale.gamma}")
+        np.atleast_1d(axes)[0].set_ylabel("loss")
+        np.atleast_1d(axes)[0].legend(frameon=False, fontsize=8)
+        return axes
+
+
+def transfer(net: ResNet, task: Task, opt: Optimizer, scalings: Sequence[DepthScaling] | DepthScaling,
+             depths: Sequence[Any], learning_rates: Any, executor: Executor | None = None, resume: Any = None,
+             progress: Progress | None = None, probe_targets: Any = None, method: str | Method = "auto",
+             width: Any = sp.oo) -> Transfer:
+    """Train at every scaling, depth and learning rate; how far does the best learning rate move with depth?
+
+    Every network and optimizer, by every method that takes all of the trainings.
+
+    Parameters
+    ----------
+    scalings:
+        one ``DepthScaling`` or more.
+    depths:
+        whole numbers or ``tp.oo``, each once.
+    learning_rates:
+        growing positive factors of the learning rate of ``opt`` (of its schedule).
+    executor:
+        any ``concurrent.futures`` executor; trainings are independent, and go to it in lists that cost about as
+        much as the deepest.
+    resume:
+        a folder where the result of every finished training is kept, whatever happens to the rest: the same call, or
+        one for more depths or learning rates, takes it from there. Results of other code are not taken.
+    progress:
+        called with (trainings done, trainings).
+    probe_targets:
+        (m, d_out): the loss is then that of the task's probes. Without, it is the loss of the last step's batch. Both
+        are means, before the last step's update: of a network updated ``task.steps - 1`` times.
+    method, width:
+        as in ``tp.train``, for all trainings. Sampled methods take the same seed everywhere: losses have their errors
+        (``run.error_estimate`` of a single training), optima have errors of that size over the curvature.
+
+    Returns
+    -------
+    Transfer
+        a training that blows up is a point at infinity; a scaling without a limit has no losses at tp.oo, and
+        ``reasons`` says why (of nonlinear networks where tp.oo is among the depths).
+
+    Raises ``ValueError`` for input that is not allowed, before any work, and ``MemoryError`` where a training does
+    not fit. Source: paper B, section 6, Figures 2, 11 and 12.
+    """
+    scales = (scalings,) if isinstance(scalings, DepthScaling) else tuple(scalings)
+    for scale in scales:
+        if not isinstance(scale, DepthScaling):
+            raise ValueError(f"scalings: {scale!r} given; allowed are tp.DepthScaling")
+    _checks.with_methods("executor", executor, ("submit",), "an executor as of concurrent.futures")
+    _checks.with_methods("progress", progress, ("__call__",), "a function")
+    sizes = [_checks.positive_integer("depths", depth, infinite=True) for depth in depths]
+    rates = _checks.finite_array("learning_rates", learning_rates)
+    if not scales or not sizes or len(set(sizes)) < len(sizes):
+        raise ValueError(f"scalings, depths: {list(scales)}, {list(depths)} given; allowed are one scaling or more and "
+                         "one depth or more, each depth once")
+    if rates.ndim != 1 or not len(rates) or rates[0] <= 0 or np.any(np.diff(rates) <= 0):
+        raise ValueError(f"learning_rates: {learning_rates!r} given; allowed are growing positive numbers")
+    problems = [[Problem(net, task, opt, scale, sp.oo if size is None else size, width) for size in sizes]
+                for scale in scales]
+    base, targets = opt.schedule(task.steps), _probe_targets(task, probe_targets)
+    reasons = tuple(_reason(row[0]) if None in sizes or row[0].is_linear else "" for row in problems)
+    finite = [size for size in sizes if size is not None]
+    known = _Keys(net, task, targets, resume is not None)
+    places, jobs = [], []
+    for i, j in np.ndindex(len(scales), len(sizes)):
+        if sizes[j] is None and reasons[i]:
+            continue
+        for k, rate in enumerate(rates):
+            problem = replace(problems[i][j], opt=replace(opt, lr=tuple(base * rate)))
+            job = problem, chosen(problem, method, {})
+            places.append((i, j, k))
+            jobs.append((known.key(*job), float(sizes[j] or max(finite, default=1)), job))
+    finished = Finished(None if resume is None else Path(resume), _is_loss)
+    done = run_jobs(partial(last_loss, targets), jobs, finished, executor, progress)
+    losses = np.full((len(scales), len(sizes), len(rates)), np.nan)
+    blow_ups = {}
+    for place, (loss, message) in zip(places, done):
+        losses[place] = np.inf if loss is None else loss
+        if loss is None:
+            blow_ups[place] = message
+    return Transfer(scales, tuple(sp.oo if size is None else size for size in sizes), rates, losses, reasons, blow_ups)
+
+
+def last_loss(probe_targets: np.ndarray | None, job: tuple[Problem, Method]) -> tuple[float | None, str]:
+    """(the loss at the last step, ""), or (None, what was said) where training diverges."""
+    problem, method = job
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            run = train(problem, method=method)
+            loss = run.losses[-1]
+            if probe_targets is not None:
+                assert run.probe_outputs is not None
+                loss = np.mean(values(problem.task.loss, run.probe_outputs[-1], probe_targets))
+    except Divergence as divergence:
+        return None, str(divergence)
+    return (float(loss), "") if np.isfinite(loss) else (None, "the loss of the last step is not finite")
+
+
+def _is_loss(result: Any) -> bool:
+    """Is this what ``last_loss`` returns, as JSON gives it back?"""
+    if not isinstance(result, list) or len(result) != 2 or not isinstance(result[1], str):
+        return False
+    loss = result[0]
+    return loss is None or isinstance(loss, float) and math.isfinite(loss)
+
+
+def _probe_targets(task: Task, targets: Any) -> np.ndarray | None:
+    if targets is None:
+        return None
+    array = _checks.finite_array("probe_targets", targets)
+    wanted = None if task.probes is None else (len(task.probes), task.d_out)
+    if array.shape != wanted:
+        raise ValueError(f"probe_targets: shape {array.shape} given; allowed is " + (
+            f"{wanted}" if wanted else "nothing: the task has no probes"))
+    require(task.loss, array[None])
+    return array
+
+
+def _reason(problem: Problem) -> str:
+    """Why there is no limit, or nothing; nothing too where the exact method refuses, and another may know."""
+    limit = replace(problem, depth=sp.oo)
+    if Collocation().refuses(limit) is not None:
+        return ""
+    try:
+        block_limit(limit.net, limit.task, limit.opt, limit.scale)  # type: ignore[arg-type]  # a tp.SGD
+    except Divergence as divergence:
+        return str(divergence)
+    return ""
+
+
+class _Keys:
+    """Names of trainings by content: two are equal where everything that decides the result is."""
+
+    def __init__(self, net: ResNet, task: Task, probe_targets: np.ndarray | None, stored: bool) -> None:
+        digest = hashlib.sha256((code_digest() if stored else "").encode() + repr(net).encode())
+        for array in (task.inputs, task.targets, task.probes, probe_targets):
+            digest.update(b"none" if array is None else repr(array.shape).encode() + array.tobytes())
+        if stored:
+            digest.update(_content("task", "its loss", task.loss).encode())
+            if callable(net.block):
+                digest.update(_content("net", "its block", net.block).encode())
+        self._common, self._stored = digest.hexdigest(), stored
+
+    def key(self, problem: Problem, method: Method) -> str:
+        by = _content("method", "value", copy(method)) if self._stored else method.name  # a copy is as pickled
+        said = [self._common, repr(problem.scale), str(problem.depth), repr(problem.opt), str(problem.width), by]
+        return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+
+def _content(name: str, what: str, value: Any) -> str:
+    try:
+        return content(value)
+    except ValueError as error:
+        raise ValueError(f"{name}: {what} {_checks.short(value)} cannot be told from others by its content ({error}), "
+                         "nor can finished trainings; allowed with resume are functions of a module, and objects of a "
+                         "module's class with numbers, text and arrays as attributes") from None
