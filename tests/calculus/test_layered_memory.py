@@ -24,6 +24,7 @@ PROGRAMS = {
                                            Assign(W[t + 1, l], W[t, l] - l / L * m[t + 1, l]))], [layers(EMPTY)]),
     "decay by layer and step": trained(
         [layers(Assign(W[t + 1, l], (1 - l / (L * (t + 2))) * W[t, l] - G / (t + 1)))]),
+    "decay that leaves nothing of the last layer": trained([layers(Assign(W[t + 1, l], (1 - l / L) * W[t, l] - G))]),
     "decay by the loss": trained([layers(Assign(W[t + 1, l], (1 - l * f[t]**2 / (5 * L)) * W[t, l] - (l - 1) * G))]),
     "a rate that vanishes in one statement": trained(
         [layers(Assign(m[t + 1, l], m[t, l] / 2 + (l - 1) * t * G), Assign(W[t + 1, l], W[t, l] - m[t + 1, l] - G))],

@@ -14,7 +14,7 @@ import tpcalc as tp
 from tpcalc.limits import Affine, Base, KetTerms, Label, Quantity, Sort, Terms
 from tpcalc.limits.parts import Monomial, Parts
 from tpcalc.limits.survival import Kind, kind_of
-from tpcalc.limits.terms import counted_scalar
+from tpcalc.limits.monomials import counted_scalar
 from tpcalc.programs.language import Family, Scal
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)

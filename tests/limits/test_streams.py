@@ -109,6 +109,22 @@ def test_loops_have_signs(lines: tuple[Line, ...], reason: str) -> None:
         region.compile()
 
 
+@pytest.mark.parametrize("couplings", [((0, 1), (2, 0)), ((1, 3), (3, 2)), ((2, 0), (3, 1)), ((2, 1), (1, 2))])
+def test_coupled_streams_grow_like_the_fastest_mean_of_a_loop(couplings: tuple[tuple[int, int], ...]) -> None:
+    """At alpha = 1/4: numbers p couple two streams with L^(-p/4), 0 does not; held against eigenvalues of the map."""
+    names = ("v", "x")
+    lines = [Line(to, (Term(to, 1), *(Term(source, 1, power=p) for source, p in zip(names, row) if p)))
+             for to, row in zip(names, couplings)]
+    lines[1] = x_of(*lines[1].terms, Term("v", 1, power=2, matrix="W"))
+    growths = []
+    for depth in (2**50, 2**60):
+        small = np.array([[depth ** (-p / 4) if p else 0.0 for p in row] for row in couplings])
+        growths.append(depth * max(abs(np.linalg.eigvals(small))))
+    measured = sp.Rational(round(np.log2(growths[1] / growths[0]) / 10 * 16), 16)
+    region = region_of(training(*lines, alpha=H / 2, gamma=3 * H / 2))
+    assert f"explodes at initialisation like exp(L^({measured}))" in region.reason
+
+
 @pytest.mark.parametrize("lines, said", [
     ((x_of(Term("x", 1, sp.Integer(2)), Term("x", 2, sp.Integer(-1)), BRANCH),), "Jordan block"),
     ((x_of(Term("x", 1), Term("x", 2, sp.Integer(-1)), BRANCH),), None),

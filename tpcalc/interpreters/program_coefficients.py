@@ -6,8 +6,8 @@ F, without anything that is special to one network.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Iterable, Mapping
 
 import numpy as np
 import sympy as sp
@@ -148,6 +148,17 @@ class ProgramCoefficients(Reading):
     def bracket(self, u: sp.Expr, v: sp.Expr) -> Number:
         """<u|v> of what ``ket`` takes."""
         return self._run.against(self._run.bra(self._ket(u)), self._ket(v))
+
+    def with_products(self, products: Iterable[MatVec]) -> "ProgramCoefficients":
+        """The reading with base kets for these products of initial matrices too.
+
+        A program does not make a product whose coefficient happens to be zero, as where weights decay at once.
+        """
+        self._run.complete = False
+        for made in products:
+            self._run.value(made)
+        self._run.complete = True
+        return replace(self, bases=tuple(self._run.space.names))
 
     def _ket(self, vector: sp.Expr) -> Ket:
         return self._run.lifted(self._run.value(symbolic(vector)), "vector")

@@ -56,7 +56,10 @@ def check_steps(derived: Derived, sizes: Mapping[Any, int], data: Mapping[Any, A
     if not isinstance(derived, (KetEquations, RecursionEquations)):
         raise ValueError(f"derived: {derived!r} given; allowed is what tp.kets(...) or tp.recursion(...) returns")
     program = derived.setting.program
-    reading = read_program_coefficients(program, sizes, data, loss, exact)
+    numbers: Indices = {size: sp.Integer(number) for size, number in sizes_of(program, sizes).items()}
+    reading = read_program_coefficients(program, sizes, data, loss, exact).with_products(
+        product.matvec.xreplace(at) for product in derived.setting.products
+        for at in indices(product.place.loops, numbers))
     checker = _Checker(derived, StepValues(reading, derived.setting, sizes_of(program, sizes)))
     steps = derived.derivation.steps
     return tuple(checker.check(step, last) for last, step in zip((None, *steps), steps))

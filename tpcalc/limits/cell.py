@@ -15,7 +15,7 @@ from .terms import Contribution
 class Cell:
     """A region on which the same guards hold, and the exponents of all quantities there.
 
-    explosions: (quantity, v) of the first self-loop that grows like exp(L^v); all that comes after it counts as +oo.
+    explosions: (quantity, v) of sweeps that grow like exp(L^v), the first first; all that comes after counts as +oo.
     grows: a positive exponent exceeds that of the training step before; held: the outputs stay bounded whatever
     explodes, because bounded functions hold them; saturated: bounded functions, by their BEND,
     that are so large there that they do not grow any more; contributions: the terms that were counted.

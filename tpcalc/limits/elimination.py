@@ -14,7 +14,7 @@ from .affine import Affine
 from .cell import Cell, product_of
 from .exponent import EXPLODES, Exponent, join
 from .forgetting import Forgetting
-from .quantities import Quantity
+from .quantities import Quantity, Sort
 from .region import Region
 from .terms import Contribution
 
@@ -81,7 +81,7 @@ def _require_one_sign(sweep: Sequence[Quantity], by_target: dict[Quantity, list[
 
 @dataclass(frozen=True)
 class Loop:
-    """A self-loop exp(L^weight) of a quantity, and a form of the weight that is positive somewhere on the region."""
+    """A sweep that grows like exp(L^weight), a quantity of it, and a form that is positive where it does."""
 
     quantity: Quantity
     weight: Exponent
@@ -103,10 +103,10 @@ def _eliminate(cell: Cell, sweep: list[Quantity], by_target: dict[Quantity, list
     several = any(len([f for f in one.factors if f in set(sweep)]) > 1 for one in terms)
     current: dict[Quantity, Exponent] = {}
     for _ in range(rounds):
-        solved = _eliminate_linear(cell, sweep, *_system(cell, sweep, terms, current, 1))
+        solved = _eliminate_linear(cell, sweep, *_system(cell, sweep, terms, current))
         if isinstance(solved, Loop):
-            _, twice = _system(cell, sweep, terms, current, 2)
-            return replace(solved, weight=_first_loop(cell.region.where(solved.form, ">"), sweep, twice))
+            broken = cell.region.where(solved.form, ">")
+            return replace(solved, weight=_fastest(broken, cell, sweep, terms, current))
         if not several or all(solved.exponents[u] == current.get(u) for u in sweep):
             return solved
         current = {u: solved.exponents[u] for u in sweep}
@@ -128,11 +128,9 @@ def _shrunk(cell: Cell, target: Quantity, terms: list[Contribution]) -> Cell | A
 Loops = dict[tuple[Quantity, Quantity], Exponent]
 
 
-def _system(cell: Cell, sweep: list[Quantity], terms: list[Contribution], current: dict[Quantity, Exponent],
-            multiplicity: int) -> tuple[dict[Quantity, Exponent], Loops]:
+def _system(cell: Cell, sweep: list[Quantity], terms: list[Contribution], current: dict[Quantity, Exponent]
+            ) -> tuple[dict[Quantity, Exponent], Loops]:
     """What enters a sweep's quantities from outside, and from each other; of products of several at ``current`` values.
-
-    multiplicity: how often terms of independent layers count: it is their variances that a sweep multiplies.
     """
     inner = set(sweep)
     alone: dict[Quantity, Exponent] = {u: Exponent() for u in sweep}
@@ -143,7 +141,7 @@ def _system(cell: Cell, sweep: list[Quantity], terms: list[Contribution], curren
         if not unknown:
             alone[u] = alone[u].plus(known)
         for i, f in enumerate(unknown):
-            weight = known.power(Fraction(multiplicity)) if one.rule == "independent layers" else known
+            weight = known
             for g in (*unknown[:i], *unknown[i + 1:]):
                 weight = weight.times(current.get(g, Exponent()))
             loops[u, f] = loops.get((u, f), Exponent()).plus(weight).pruned(cell.region)
@@ -203,11 +201,46 @@ def _substitute(loops: Loops, pivot: Quantity, region: Region) -> list[tuple[Qua
     return rows
 
 
-def _first_loop(region: Region, sweep: list[Quantity], loops: Loops) -> Exponent:
-    """The weight of the first loop that does not stay bounded; later ones would go round it."""
+def _fastest(region: Region, cell: Cell, sweep: list[Quantity], terms: list[Contribution],
+             current: dict[Quantity, Exponent]) -> Exponent:
+    """The v of exp(L^v): the largest mean weight of a cycle, in squares, over the layers that it passes.
+
+    Squares of streams pass two layers where a layer adds coherently (first one factor grows, then the other), one where
+    it adds independently; covariances are squares, and pass one where they are sums over base layers.
+    """
+    def passed(one: Contribution) -> int:
+        if one.target.sort == Sort.COVARIANCE:
+            return int(one.rule == "base layers")
+        return {"layers": 2, "independent layers": 1}.get(one.rule, 0)
+
+    by_layers: list[Loops] = []
+    for number in range(3):
+        _, loops = _system(cell, sweep, [one for one in terms if passed(one) == number], current)
+        by_layers.append({(u, f): weight if u.sort == Sort.COVARIANCE else weight.power(Fraction(2))
+                          for (u, f), weight in loops.items()})
+    inside = by_layers[0]
     for pivot in sweep:
-        guard = loops.pop((pivot, pivot), Exponent()).pruned(region)
-        if any(not region.never(form, ">") for form in guard.forms):
-            return guard
-        _substitute(loops, pivot, region)
-    return Exponent()
+        inside.pop((pivot, pivot), None)  # within a layer nothing comes round
+        inside = _joined(inside, _product({k: w for k, w in inside.items() if k[1] == pivot},
+                                          {k: w for k, w in inside.items() if k[0] == pivot}, region), region)
+    here: Loops = {(u, u): Exponent.single(region.zero) for u in sweep}
+    one, two = (_joined(loops, _product(loops, inside, region), region) for loops in by_layers[1:])
+    fastest, walks = Exponent(), [{}, here]
+    for layers in range(1, 2 * len({u for u, _ in (*one, *two)}) + 1):
+        walks = [walks[1], _joined(_product(one, walks[1], region), _product(two, walks[0], region), region)]
+        closed = (weight.power(Fraction(1, layers)) for (u, f), weight in walks[1].items() if u == f)
+        fastest = join((fastest, *closed)).pruned(region)
+    return fastest
+
+
+def _product(one: Loops, other: Loops, region: Region) -> Loops:
+    found: Loops = {}
+    for (row, middle), weight in one.items():
+        for (source, column), more in other.items():
+            if source == middle:
+                found[row, column] = found.get((row, column), Exponent()).plus(weight.times(more)).pruned(region)
+    return found
+
+
+def _joined(one: Loops, other: Loops, region: Region) -> Loops:
+    return {key: one.get(key, Exponent()).plus(other.get(key, Exponent())).pruned(region) for key in {**one, **other}}

@@ -20,10 +20,17 @@ from ..programs.program import Assign, Loop, Place, Program, Statement
 
 
 def without_names(program: Program) -> Program:
-    """The program with its linear intermediate vectors written out, until none is left that can be."""
+    """The program with its linear intermediate vectors written out, until none is left that can be.
+
+    Multiples of other vectors go first: written out as sums, two names of one vector would be two vectors.
+    """
     while True:
-        body = _pruned(_inlined(program.body, _Readable.of(program)), program)
-        if body == program.body:
+        readable = _Readable.of(program)
+        for chosen in (readable.multiples, readable):
+            body = _pruned(_inlined(program.body, chosen), program)
+            if body != program.body:
+                break
+        else:
             return program
         program = replace(program, body=body)
 
@@ -42,6 +49,11 @@ class _Readable:
         given = [p for p in alone if not any(p.statement.target.same_family(v) for v in program.vectors)]
         return cls(tuple(p for p in given if _is_generic(p) and is_linear_in_vectors(p.statement.value)
                          and not any(v.same_family(p.statement.target) for v in p.statement.value.atoms(Vec))))
+
+    @property
+    def multiples(self) -> "_Readable":
+        """The assignments of a number times another vector alone."""
+        return replace(self, places=tuple(p for p in self.places if _multiple(p.statement.value)[1] is not None))
 
     def value(self, member: Vec, at: tuple[Loop, ...]) -> sp.Expr | None:
         """What the member is made of: by name where the loops around the reader assigned it in the same passage, and
@@ -144,12 +156,11 @@ def _may_be(member: Vec, read: Vec, loops: tuple[Loop, ...]) -> bool:
     if not member.same_family(read) or len(member.indices) != len(read.indices):
         return False
     for mine, theirs in zip(member.indices, read.indices):
-        ends = [theirs]
-        for loop in loops:
-            ends = [e.subs(loop.index, end) for e in ends for end in (loop.first, loop.last)]
-        if len(ends) > 1 and not mine.free_symbols & {i for loop in loops for i in (loop.index,)}:
-            if all((e - mine).is_positive for e in ends) or all((mine - e).is_positive for e in ends):
-                return False
-        elif mine.is_Integer and theirs.is_Integer and mine != theirs:
+        low = high = theirs
+        for loop in reversed(loops):
+            first, last = (loop.last, loop.first) if loop.descending else (loop.first, loop.last)
+            low, high = low.subs(loop.index, first), high.subs(loop.index, last)
+        if not mine.free_symbols & {loop.index for loop in loops} and (
+                (low - mine).is_positive or (mine - high).is_positive):
             return False
     return True

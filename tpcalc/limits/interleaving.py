@@ -18,14 +18,17 @@ from ..programs.program import Assign, Loop, Program, Statement
 def interleaved(program: Program, depth: sp.Symbol, k: int) -> Program:
     """The program with k of its layers in one, ``depth`` being the number of these.
 
-    Raises ``ValueError`` for loops over layers that are not all from the same first one to L or back, and for data with
-    a layer index.
+    Raises ``ValueError`` for loops over layers that are not all from the same first one to L or back, for sums over
+    layers inside a statement, and for data with a layer index.
     """
     start = min((end for p in program.places() for loop in p.loops for end in (loop.first, loop.last)
                  if end.is_Integer and (loop.first.has(depth) or loop.last.has(depth))), default=sp.Integer(1))
 
     def unrolled(statement: Statement) -> tuple[Statement, ...]:
         if isinstance(statement, Assign):
+            if statement.value.has(sp.Sum):
+                raise ValueError(f"program {program.name}: a sum over layers in {statement}; streams that alternate "
+                                 "between layers are taken apart where every layer has matrices of its own")
             return (Assign(_renamed(statement.target, None), _scaled(_renamed(statement.value, None))),)
         inner = [s for s in statement.body if isinstance(s, Loop)]
         if not (statement.first.has(depth) or statement.last.has(depth)):

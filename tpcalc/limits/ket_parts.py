@@ -20,8 +20,9 @@ from .layer_functions import in_powers, leading, sign_of
 from .ket_factors import factors_of, normalised, parity, squares
 from .ket_functions import Functions
 from .parts import Monomial, Monomials, Parts, multiply, total
+from .monomials import counted_scalar
 from .quantities import MEAN, STREAM, Base, Label, Quantity, Sort
-from .terms import Values, counted_scalar, free_parameters, split
+from .terms import Values, free_parameters, split
 
 MOST_PARTS = 16
 

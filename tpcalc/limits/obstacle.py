@@ -9,6 +9,7 @@ import sympy as sp
 
 from ..calculus.printing import latex
 from .cell import Cell
+from .exponent import join
 from .quantities import Quantity
 
 
@@ -53,8 +54,9 @@ class Obstacle:
 def obstacle(cell: Cell, outputs: Sequence[str], parameters: Sequence[sp.Symbol]) -> Obstacle | None:
     """What stands in the way of a limit on a cell; None where there is one."""
     if cell.explosions:
-        key, guard = cell.explosions[0]
-        return Obstacle("explodes", str(key), key.step, guard.expression(parameters))
+        key, _ = cell.explosions[0]
+        fastest = join(guard for other, guard in cell.explosions if other.step == key.step).pruned(cell.region)
+        return Obstacle("explodes", str(key), key.step, fastest.expression(parameters))
     keys = sorted((k for k in cell.exponents if k.name in outputs), key=lambda k: (k.step, k.name))
     if cell.forgotten:
         quantity, rate = cell.forgotten[0]

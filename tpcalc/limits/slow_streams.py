@@ -22,6 +22,7 @@ from .inlining import with_multiple, without_names
 from .interleaving import interleaved
 from .layer_functions import LAYER_TIME
 from .layer_map import State, Sweep, sweeps
+from .own_layers import at_own_layers
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def normal_form(program: Program, depth: sp.Symbol | None = None) -> NormalForm:
     depth = Setting.of(program).depth if depth is None else depth
     if depth is None:
         raise ValueError(f"program {program.name} has no layers, so that nothing depends on the depth")
-    plain = without_names(program)
+    plain = without_names(at_own_layers(program))
     found = list(sweeps(plain, depth))
     together = int(sp.ilcm(1, *(period(s.matrix[sp.Integer(0)]) for s in found)))
     if together > 1:
@@ -68,7 +69,7 @@ def normal_form(program: Program, depth: sp.Symbol | None = None) -> NormalForm:
             written.require_homogeneous()
             return NormalForm(plain, together, forgets=carried)
         plain = written.elsewhere(_with_loop(plain, sweep, written.before(), written.body()))
-    return NormalForm(without_names(plain), together)
+    return NormalForm(without_names(at_own_layers(plain)), together)
 
 
 def _with_loop(program: Program, sweep: Sweep, before: Sequence[Statement], body: tuple[Statement, ...]) -> Program:

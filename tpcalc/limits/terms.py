@@ -14,18 +14,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import product as ranges
-from typing import Iterable, Iterator
+from typing import Iterable, Iterator, Sequence
 
 import sympy as sp
 
 from ..calculus.coefficients import B, R, Bases
-from ..calculus.kets import Covariance, Gamma
+from ..calculus.kets import Gamma
 from ..calculus.recursion import Equation, RecursionEquations
-from ..programs.language import LossDerivative, Scal
+from ..programs.language import Scal
 from .affine import Affine
 from .layer_functions import in_powers, sign_of
-from .quantities import Base, Quantity
+from .monomials import Index, Monomial, Named, Summand, unknown_range
+from .quantities import Quantity
 
 GIVEN, DEEP = sp.Dummy("given", real=True), sp.Dummy("deep", positive=True)  # what is given, and the depth as a number
 Values = tuple[tuple[sp.Symbol, sp.Expr], ...]
@@ -115,59 +115,66 @@ class Terms:
             self._require_order_one(equation)
             return
         for numbers in self._instances(equation, t):
-            for here in (False, True):
-                target = self._key(self._placed(equation.target.xreplace(numbers), equation, numbers, here))
-                for term in split(equation.value):
-                    for body, layers, earlier in self._written(term, numbers):
-                        update = earlier and equation.kind != "C"
-                        placed = self._placed(body, equation, numbers, here)
-                        for one, gain, rule in self._layers_chosen(placed, layers):
-                            yield from self._contribution(number, equation, term, target, one, gain, rule, here, update)
-                if not self._has_layers(equation, numbers):
-                    break
+            for here in (False, True) if self._has_layers(equation, numbers) else (None,):
+                target, summands = self._read(number, here)
+                for one in summands:
+                    yield from self._contributions(number, equation, target.at(numbers), one, numbers, here is True)
 
-    def _instances(self, equation: Equation, t: int) -> list[dict[sp.Symbol, sp.Expr]]:
+    def _instances(self, equation: Equation, t: int) -> list[dict[sp.Symbol, int]]:
         """Numbers for steps and families of an equation's target at step t."""
         setting = self.recursion.setting
-        now = {setting.time: sp.Integer(t)}
+        now: dict[sp.Symbol, int] = {setting.time: t}
         if equation.kind == "C":
-            return [{**now, setting.past: sp.Integer(s)} for s in range(t + 1)]
+            return [{**now, setting.past: s} for s in range(t + 1)]
         if equation.kind != "Gamma":
             return [now]
-        return [{**now, R: sp.Integer(-1), B: sp.Integer(b)} for b in range(len(setting.program.vectors))] + [
-            {**now, R: sp.Integer(r), B: sp.Integer(b)} for r in range(t + 1) for b in range(len(setting.products))]
+        return [{**now, R: -1, B: b} for b in range(len(setting.program.vectors))] + [
+            {**now, R: r, B: b} for r in range(t + 1) for b in range(len(setting.products))]
 
-    def _has_layers(self, equation: Equation, numbers: dict) -> bool:
+    def _has_layers(self, equation: Equation, numbers: dict[sp.Symbol, int]) -> bool:
         """Is there a base layer to compare with the layer of the equation?"""
         return equation.kind == "Gamma" and bool(equation.place.loops[1:]) and numbers.get(R, -1) >= 0
 
-    def _placed(self, expression: sp.Expr, equation: Equation, numbers: dict, here: bool) -> sp.Expr:
+    @cached_property
+    def _already_read(self) -> dict[tuple[int, bool | None], tuple[Named, tuple[Summand, ...]]]:
+        return {}
+
+    def _read(self, number: int, here: bool | None) -> tuple[Named, tuple[Summand, ...]]:
+        """An equation's target and terms, read with the base layer set to the equation's layer or known to differ."""
+        if (number, here) not in self._already_read:
+            equation = self.recursion.equations[number]
+            target = Named.of(self._placed(equation.target, equation, here), self.accumulating)
+            found = tuple(self._summand(term, equation, here) for term in split(equation.value)
+                          if not is_carried(equation, term))  # y(l) = y(l - 1) + ...: the sweep itself
+            self._already_read[number, here] = target, found
+        return self._already_read[number, here]
+
+    def _placed(self, expression: sp.Expr, equation: Equation, here: bool | None) -> sp.Expr:
         """The base layer m set to the equation's layer, or (``here`` false) known to differ from it."""
-        if not self._has_layers(equation, numbers):
+        if here is None:
             return expression
         base = self._base_layer
         if here:
             return expression.subs(base, equation.place.loops[-1].index)
         return expression.replace(lambda e: isinstance(e, sp.KroneckerDelta) and e.has(base), lambda e: sp.Integer(0))
 
-    def _written(self, term: sp.Expr, numbers: dict) -> Iterator[tuple[sp.Expr, tuple[sp.Symbol, ...], bool]]:
-        """A term with its sums over steps and families written out, the layers it is still summed over, and whether it
-        is there because of an earlier step."""
+    def _summand(self, term: sp.Expr, equation: Equation, here: bool | None) -> Summand:
+        """A term with the sums over steps and families that it is still under, and the layers it is summed over."""
+        body, limits = (term.function, term.limits) if isinstance(term, sp.Sum) else (term, ())
+        layers = tuple(v for v, *_ in limits if v in self._deep)
+        finite = tuple((v, lo, hi) for v, lo, hi in limits if v not in self._deep)
+        products = tuple(
+            (Monomial.of(one, self._computed, self.accumulating, self._steps_and_families(finite), GIVEN), gain, rule)
+            for one, gain, rule in self._layers_chosen(self._placed(body, equation, here), layers) if one != 0)
+        try:
+            ranges = tuple((v, Index.of(lo), Index.of(hi)) for v, lo, hi in finite)
+        except ValueError:
+            raise unknown_range(term) from None
+        return Summand(term, ranges, products)
+
+    def _steps_and_families(self, finite: Sequence[tuple]) -> frozenset[sp.Symbol]:
         setting = self.recursion.setting
-        if not isinstance(term, sp.Sum):
-            yield term.xreplace(numbers), (), False
-            return
-        deep = self._deep
-        finite = [(v, lo.xreplace(numbers), hi.xreplace(numbers)) for v, lo, hi in term.limits if v not in deep]
-        if not all(lo.is_Integer and hi.is_Integer for _, lo, hi in finite):
-            raise ValueError(f"{term}: a sum whose range is not that of steps, families or base kets' layers, as of a "
-                             "matrix that all layers share; no rule for its order in L")
-        layers = tuple(v for v, *_ in term.limits if v in deep)
-        for values in ranges(*(range(int(lo), int(hi) + 1) for _, lo, hi in finite)):
-            inner = {v: sp.Integer(i) for (v, _, _), i in zip(finite, values)}
-            # bound variables shadow the free ones of the same name
-            body = term.function.xreplace(inner).xreplace({k: v for k, v in numbers.items() if k not in inner})
-            yield body, layers, bool(inner.get(setting.past, numbers[setting.time]) < numbers[setting.time])
+        return frozenset((setting.time, setting.past, R, B, *(v for v, *_ in finite)))
 
     def _layers_chosen(self, term: sp.Expr, layers: tuple[sp.Symbol, ...]) -> Iterator[tuple[sp.Expr, int, str]]:
         """A term summed over base layers: all layers but those of its vectors, and each of these alone."""
@@ -187,37 +194,39 @@ class Terms:
         base, = Bases(self.recursion.setting).generic().args[2]
         return base
 
-    def _contribution(self, place: int, equation: Equation, term: sp.Expr, target: Quantity, placed: sp.Expr,
-                      gain: int, rule: str, here: bool, update: bool) -> Iterator[Contribution]:
-        if placed == 0:
-            return
-        one_sum = int(self.layers_grow)
-        factors: list[Quantity] = []
-        number: sp.Expr = sp.Integer(1)
-        for factor in sp.Mul.make_args(placed):
-            base, power = factor.as_base_exp()
-            if isinstance(base, (Gamma, Covariance)):
-                factors += [self._key(base)] * int(power)
-            elif isinstance(factor, Scal) and factor.name in self._computed:
-                factors.append(self._key(factor))
-            elif isinstance(factor, LossDerivative):
-                # the derivative of a loss in an output of order one is of order one, beyond that of the output's order
-                yield Contribution(target, self._form(0), (self._key(factor.args[0]),), place, term, update, "loss")
-            elif isinstance(factor, Scal):
-                number *= GIVEN
-            elif base == self.recursion.setting.depth and not self.layers_grow:
-                number *= DEEP
-            else:
-                number *= factor
-        if is_carried(equation, term):
-            return  # y(l) = y(l - 1) + ...: the sweep itself
-        coherent = False
-        if equation.kind == "Gamma" and equation.place.loops[1:]:
-            coherent = not here and target.number in self.accumulating
-            rule = "layers" if coherent else "born" if here else rule
-        for power, function in self._powers(number, equation):
-            weight = Affine.of(power, self.parameters) + self._form((gain + int(coherent)) * one_sum)
-            yield Contribution(target, weight, tuple(factors), place, term, update, rule, sign=sign_of(function))
+    def _contributions(self, place: int, equation: Equation, target: Quantity, summand: Summand,
+                       numbers: dict[sp.Symbol, int], here: bool) -> Iterator[Contribution]:
+        """What a term adds to the target, at every step and family that it is summed over."""
+        setting = self.recursion.setting
+        layered = equation.kind == "Gamma" and bool(equation.place.loops[1:])
+        coherent = layered and not here and target.number in self.accumulating
+        for at in summand.values(numbers):
+            earlier = any(v == setting.past for v, *_ in summand.ranges) and at[setting.past] < at[setting.time]
+            update = earlier and equation.kind != "C"
+            for product, gain, rule in summand.products:
+                if product.is_zero(at):
+                    continue
+                for output in product.outputs:
+                    # the derivative of a loss in an output of order one is of order one, beyond that of its order
+                    yield Contribution(target, self._form(0), (output.at(at),), place, summand.term, update, "loss")
+                rule = ("layers" if coherent else "born" if here else rule) if layered else rule
+                factors = tuple(one.at(at) for one in product.quantities)
+                for weight, sign in self._weights(product.number_at(at), place):
+                    total = weight + self._form((gain + int(coherent)) * int(self.layers_grow))
+                    yield Contribution(target, total, factors, place, summand.term, update, rule, sign=sign)
+
+    def _weights(self, number: sp.Expr, place: int) -> tuple[tuple[Affine, int], ...]:
+        """A coefficient's powers of the growing variable, with the signs of what stands in front of them."""
+        if (number, place) not in self._already_weighed:
+            deep = number if self.layers_grow else number.xreplace({self.recursion.setting.depth: DEEP})
+            self._already_weighed[number, place] = tuple(
+                (Affine.of(power, self.parameters), sign_of(function))
+                for power, function in self._powers(deep, self.recursion.equations[place]))
+        return self._already_weighed[number, place]
+
+    @cached_property
+    def _already_weighed(self) -> dict[tuple[sp.Expr, int], tuple[tuple[Affine, int], ...]]:
+        return {}
 
     def _require_order_one(self, equation: Equation) -> None:
         """What an optimizer remembers counts as a number: raise ``ValueError`` where it depends on the depth."""
@@ -248,23 +257,6 @@ class Terms:
     @cached_property
     def _computed(self) -> frozenset[str]:
         return frozenset(e.target.name for e in self.recursion.equations if e.kind == "scalar")
-
-    def _key(self, quantity: sp.Expr) -> Quantity:
-        if isinstance(quantity, Gamma):
-            a, b, t, r, layers, base = quantity.args
-            own = bool(base) and layers == base and int(a) not in self.accumulating and int(r[0]) >= 0
-            return Quantity.coefficient(a, t[0], Base(int(r[0]), int(b), own))
-        if isinstance(quantity, Covariance):
-            b, c, t, s = quantity.args[:4]
-            return Quantity.covariance(b, t[0], c, s[0])
-        return counted_scalar(quantity)
-
-
-def counted_scalar(scalar: Scal) -> Quantity:
-    """The quantity that a scalar at a step is; raises ``ValueError`` for a scalar with other indices."""
-    if len(scalar.indices) != 1 or not scalar.indices[0].is_Integer:
-        raise ValueError(f"{scalar}: no rule for its order in L; a scalar with one index, the training step, has one")
-    return Quantity.scalar(scalar.name, scalar.indices[0])
 
 
 def is_carried(equation: Equation, term: sp.Expr) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Sequence
 
 import numpy as np
+from scipy.optimize import least_squares
 
 SHRINKS = 0.95  # a sequence over doubled depths converges if its differences shrink by this; L^-1/8 shrinks by 0.92
 
@@ -57,15 +58,22 @@ def explodes(sizes: np.ndarray) -> bool:
 
 
 def slope(depths: Sequence[int], sizes: np.ndarray, corrections: Sequence[float] = ()) -> tuple[float, float]:
-    """s and its standard error in size ~ L^s exp(b L^-r + ...), by least squares of logarithms.
+    """s and its standard error in size^2 ~ L^2s (a + b L^-r + ...), by least squares of logarithms.
 
-    corrections: the powers r, of which as many are fitted as leave one value to spare.
+    It is the squares of root mean squares that are sums of powers. corrections: the powers r, of which as many are
+    fitted as leave one value to spare. Of several fits the one is found that is next to size ~ L^s exp(b L^-r + ...).
     """
     size = np.array(depths, dtype=float)
     kept = list(corrections)[:max(0, len(depths) - 3)]
-    matrix = np.stack([np.log(size), size**0.0, *(size**-r for r in kept)], axis=1)
-    found, *_ = np.linalg.lstsq(matrix, np.log(sizes), rcond=None)
-    left = np.log(sizes) - matrix @ found
-    spare = max(1, len(depths) - matrix.shape[1])
-    spread = np.linalg.inv(matrix.T @ matrix)[0, 0]
-    return float(found[0]), float(np.sqrt(spread * (left @ left) / spare))
+    powers = np.array([size**-r for r in kept]).reshape(len(kept), len(size))
+    start, *_ = np.linalg.lstsq(np.stack([np.log(size), size**0.0, *powers], axis=1), np.log(sizes), rcond=None)
+    start[2:] = np.expm1(np.clip(2 * start[2:] * powers[:, 0], -1, 3)) / powers[:, 0] / max(1, len(kept))
+
+    def left(parameters: np.ndarray) -> np.ndarray:
+        corrected = np.maximum(1 + parameters[2:] @ powers, 1e-9)
+        return parameters[0] * np.log(size) + parameters[1] + np.log(corrected) / 2 - np.log(sizes)
+
+    fit = least_squares(left, start, x_scale="jac", xtol=1e-12, ftol=1e-12)
+    spare = max(1, len(depths) - len(start))
+    spread = np.linalg.pinv(fit.jac.T @ fit.jac)[0, 0]
+    return float(fit.x[0]), float(np.sqrt(spread * 2 * fit.cost / spare))

@@ -1,0 +1,59 @@
+"""Vectors that one layer makes for itself, at the layer of the loop that makes them.
+
+A backward pass may call what layer l sends down a vector of layer l - 1. Where no other layer of the pass reads it,
+that is a choice of names; the rules compare layers of vectors with layers of matrices, so the choice is taken back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Callable
+
+import sympy as sp
+
+from ..programs.language import Vec
+from ..programs.program import Assign, Loop, Program, Statement
+
+
+def at_own_layers(program: Program) -> Program:
+    """The program with vectors that only the layer reads which makes them at that layer, wherever they are read."""
+    shifts = _shifts(program)
+
+    def moved(e: sp.Expr) -> sp.Expr:
+        return e.xreplace({v: v.at(*(sp.expand(i - by) for i, by in zip(v.indices, shift)))
+                           for target, shift in shifts for v in e.atoms(Vec) if v.same_family(target)})
+
+    return _mapped(program, moved) if shifts else program
+
+
+def _shifts(program: Program) -> list[tuple[Vec, tuple[sp.Expr, ...]]]:
+    """Vectors at another layer than their loop's, and by how much, where no layer reads them but their own."""
+    places = [p for p in program.places() if isinstance(p.statement.target, Vec)]
+    found: list[tuple[Vec, tuple[sp.Expr, ...]]] = []
+    for place in places:
+        target = place.statement.target
+        alone = sum(target.same_family(other.statement.target) for other in places) == 1
+        if not alone or not place.loops or any(target.same_family(v) for v in program.vectors):
+            continue
+        layer = place.loops[-1].index
+        shift = tuple(index - layer if layer in index.free_symbols else sp.Integer(0) for index in target.indices)
+        if any(shift) and all(by.is_Integer for by in shift) and not _is_carried(target, place.loops[-1]):
+            found.append((target, shift))
+    return found
+
+
+def _is_carried(target: Vec, loop: Loop) -> bool:
+    """Does a layer of the loop read the vector of another layer?"""
+    return any(v.same_family(target) and v != target
+               for p in _assignments(loop) for v in p.value.atoms(Vec))
+
+
+def _assignments(loop: Loop) -> list[Assign]:
+    return [a for s in loop.body for a in (_assignments(s) if isinstance(s, Loop) else [s])]
+
+
+def _mapped(program: Program, change: Callable[[sp.Expr], sp.Expr]) -> Program:
+    def of(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+        return tuple(replace(s, body=of(s.body)) if isinstance(s, Loop) else Assign(change(s.target), change(s.value))
+                     for s in body)
+    return replace(program, body=of(program.body))
