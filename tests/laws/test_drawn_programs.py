@@ -66,7 +66,6 @@ def test_a_depth_limit_is_what_outputs_converge_to(part: range) -> None:
     assert_holds("limit", part)
 
 
-@pytest.mark.slow  # some seeds still break it: products that backward passes name at the layer before
 @pytest.mark.parametrize("part", seeds(LINEAR))
 def test_names_do_not_change_a_limit(part: range) -> None:
     assert_holds("names", part)
@@ -88,13 +87,11 @@ def test_every_step_holds_for_layered_optimizers(part: range) -> None:
     assert_holds("steps", part, is_layered)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("part", seeds(SEEDS))
 def test_a_programs_verdict_is_what_its_training_shows(part: range) -> None:
     assert_holds("verdict", part, lambda example: True)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("part", seeds([*range(BLOCKS)], BLOCK_PARTS))
 def test_names_do_not_change_the_verdict_of_a_block(part: range) -> None:
     for seed in part:
@@ -119,7 +116,7 @@ def test_the_verdict_of_a_block_is_what_its_training_shows(part: range) -> None:
             pass
 
 
-@pytest.mark.parametrize("law", ["limit", pytest.param("verdict", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("law", ["limit", pytest.param("verdict", marks=pytest.mark.slow)])  # counts them all again
 def test_refusals_are_fewer_than_a_third(law: str) -> None:
     """Among linear programs whose outputs converge, by reason; a broken law is counted as an answer here."""
     counts: Counter[str] = Counter()

@@ -122,11 +122,11 @@ def judge(alpha: sp.Expr, gamma: sp.Expr, region: Region, exponents: Exponents) 
     named = {name: getattr(e, field) for name, field in NAMES.items() if counted or field.endswith("init")}
     reasons = (
         f"initialisation: x {said['x_init']}, h {said['h_init']}, f {said['f_init']}"
-        + (f"; a sweep multiplies by exp(L^({later[0][1]}))" if later and not starts else "")
+        + (f"; a sweep multiplies by {_exponential(later[0][1])}" if later and not starts else "")
         + f", {_word(starts, 'stable', 'not stable')}",
         "training: not counted, for the stream grows with depth before it" if not counted else
         f"training: one step changes x {said['dx']}, h {said['dh']}, f {said['df']}"
-        + (f"; at step {later[0][0]} a sweep multiplies by exp(L^({later[0][1]}))" if later and starts else "")
+        + (f"; at step {later[0][0]} a sweep multiplies by {_exponential(later[0][1])}" if later and starts else "")
         + ("; exponents grow with every step" if exponents.grows else "")
         + (", at most; the activation may hold it back, so that x and f are undecided" if undecided else
            f": x and f {_word(outputs, 'are', 'are not')} stable, with h {_word(stable, 'stable', 'not stable')}"),
@@ -152,6 +152,10 @@ def _diversity(e: SimpleNamespace) -> sp.Expr | None:
     pieces = [(e.noise, sp.Rational(1, 2)), (e.drift, sp.Integer(1))]
     surviving = [power for exponent, power in pieces if exponent == 0]
     return 1 - min(surviving) if surviving else None
+
+
+def _exponential(exponent: sp.Expr) -> str:
+    return "more than every power of L" if exponent is sp.oo else f"exp(L^({exponent}))"
 
 
 def _size(exponent: sp.Expr, unit: int | str = "of order one") -> str:

@@ -14,7 +14,8 @@ from .affine import Affine
 from .cell import Cell, product_of
 from .exponent import EXPLODES, Exponent, join
 from .forgetting import Forgetting
-from .quantities import Quantity, Sort
+from .growth import Loops, growth, passed
+from .quantities import Quantity
 from .region import Region
 from .terms import Contribution
 
@@ -105,8 +106,9 @@ def _eliminate(cell: Cell, sweep: list[Quantity], by_target: dict[Quantity, list
     for _ in range(rounds):
         solved = _eliminate_linear(cell, sweep, *_system(cell, sweep, terms, current))
         if isinstance(solved, Loop):
-            broken = cell.region.where(solved.form, ">")
-            return replace(solved, weight=_fastest(broken, cell, sweep, terms, current))
+            by_layers = [_system(cell, sweep, [one for one in terms if passed(one) == number], current)[1]
+                         for number in range(3)]
+            return replace(solved, weight=growth(cell.region.where(solved.form, ">"), by_layers))
         if not several or all(solved.exponents[u] == current.get(u) for u in sweep):
             return solved
         current = {u: solved.exponents[u] for u in sweep}
@@ -123,9 +125,6 @@ def _shrunk(cell: Cell, target: Quantity, terms: list[Contribution]) -> Cell | A
     if len(forms) > 1:
         return next(f - g for f in forms for g in forms if cell.region.sign(f - g) in (None, ">="))
     return replace(cell, exponents={**cell.exponents, target: Exponent.single(forms[0] * terms[0].power)})
-
-
-Loops = dict[tuple[Quantity, Quantity], Exponent]
 
 
 def _system(cell: Cell, sweep: list[Quantity], terms: list[Contribution], current: dict[Quantity, Exponent]
@@ -199,48 +198,3 @@ def _substitute(loops: Loops, pivot: Quantity, region: Region) -> list[tuple[Qua
             joined = loops.get((row, factor), Exponent()).plus(through.times(weight))
             loops[row, factor] = joined.pruned(region)
     return rows
-
-
-def _fastest(region: Region, cell: Cell, sweep: list[Quantity], terms: list[Contribution],
-             current: dict[Quantity, Exponent]) -> Exponent:
-    """The v of exp(L^v): the largest mean weight of a cycle, in squares, over the layers that it passes.
-
-    Squares of streams pass two layers where a layer adds coherently (first one factor grows, then the other), one where
-    it adds independently; covariances are squares, and pass one where they are sums over base layers.
-    """
-    def passed(one: Contribution) -> int:
-        if one.target.sort == Sort.COVARIANCE:
-            return int(one.rule == "base layers")
-        return {"layers": 2, "independent layers": 1}.get(one.rule, 0)
-
-    by_layers: list[Loops] = []
-    for number in range(3):
-        _, loops = _system(cell, sweep, [one for one in terms if passed(one) == number], current)
-        by_layers.append({(u, f): weight if u.sort == Sort.COVARIANCE else weight.power(Fraction(2))
-                          for (u, f), weight in loops.items()})
-    inside = by_layers[0]
-    for pivot in sweep:
-        inside.pop((pivot, pivot), None)  # within a layer nothing comes round
-        inside = _joined(inside, _product({k: w for k, w in inside.items() if k[1] == pivot},
-                                          {k: w for k, w in inside.items() if k[0] == pivot}, region), region)
-    here: Loops = {(u, u): Exponent.single(region.zero) for u in sweep}
-    one, two = (_joined(loops, _product(loops, inside, region), region) for loops in by_layers[1:])
-    fastest, walks = Exponent(), [{}, here]
-    for layers in range(1, 2 * len({u for u, _ in (*one, *two)}) + 1):
-        walks = [walks[1], _joined(_product(one, walks[1], region), _product(two, walks[0], region), region)]
-        closed = (weight.power(Fraction(1, layers)) for (u, f), weight in walks[1].items() if u == f)
-        fastest = join((fastest, *closed)).pruned(region)
-    return fastest
-
-
-def _product(one: Loops, other: Loops, region: Region) -> Loops:
-    found: Loops = {}
-    for (row, middle), weight in one.items():
-        for (source, column), more in other.items():
-            if source == middle:
-                found[row, column] = found.get((row, column), Exponent()).plus(weight.times(more)).pruned(region)
-    return found
-
-
-def _joined(one: Loops, other: Loops, region: Region) -> Loops:
-    return {key: one.get(key, Exponent()).plus(other.get(key, Exponent())).pruned(region) for key in {**one, **other}}

@@ -17,9 +17,9 @@ from .quantities import Quantity
 class Obstacle:
     """What grows with depth: ``quantity``, at a training step, with an exponent of L.
 
-    kind: "explodes" (like exp(L^exponent)), "decays" (like exp(-L^exponent)), "grows" (an output, like L^exponent) or
-    "accelerates" (an output's exponent grows by so much, or by at least so much, with every step; exponent None where
-    it is another quantity's).
+    kind: "explodes" (like exp(L^exponent), oo where there is no rule for it), "decays" (like exp(-L^exponent)), "grows"
+    (an output, like L^exponent) or "accelerates" (an output's exponent grows by so much, or by at least so much, with
+    every step; exponent None where it is another quantity's).
     """
 
     kind: str
@@ -40,7 +40,8 @@ class Obstacle:
     def _sentence(self, exponential: str, polynomial: str, power: str) -> str:
         if self.kind == "explodes":
             when = "at initialisation" if self.step == 0 else f"at step {self.step}"
-            return f"the network explodes {when} like {exponential}"
+            how = "faster than every power of L" if self.exponent is sp.oo else f"like {exponential}"
+            return f"the network explodes {when} {how}"
         if self.kind == "decays":
             return f"the network decays: its layers forget what they are given, and outputs fall like 1 / {exponential}"
         if self.kind == "grows":
