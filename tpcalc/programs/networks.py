@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import sympy as sp
@@ -75,13 +76,13 @@ class ResNet:
     def _written(self) -> tuple[list[Assign], sp.Expr]:
         return self.branch(STREAM, (t,))
 
-    @property
+    @cached_property
     def is_linear(self) -> bool:
         """Are all vectors linear in the matrices met last?"""
         statements, value = self._written()
         return all(map(is_linear_in_vectors, (*(s.value for s in statements), value)))
 
-    @property
+    @cached_property
     def is_plain(self) -> bool:
         """Is a block nothing but one matrix, on the stream as it is?"""
         statements, value = self._written()
