@@ -23,12 +23,13 @@ import numpy as np
 from .. import _checks
 from ..errors import Divergence
 from ..programs import SGD, Task
+from ..programs.optimizers import rows_per_step, update_kernel
 from .blocks import BackwardLaw, BlockKernels, ForwardLaw, Law, LinearBlock
 from .collocation_row import Near, PackedSide, carry, spanned
 from .element import LARGEST, Element, Side, Solved
 from .medium import Rows
 from .mesh import Mesh, halving, reference
-from .training import Trace, ends_memory, moved_by_update, require_known, rows_per_step, train_rows, update_kernel
+from .training import Trace, ends_memory, moved_by_update, require_known, train_rows
 
 ROUND_OFF = 4 * np.finfo(np.float64).eps
 COARSE, FINE = 18, 20  # nodes of an element in the two resolutions that are compared
