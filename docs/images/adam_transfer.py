@@ -1,9 +1,9 @@
 """Draw docs/images/adam_transfer.svg: what paper B's Figures 11 and 13 show, for Adam on digits; print its numbers.
 
 Loss on the last eight of 28 batches of 32 digits against the learning rate, at depth scalings that agree at depth 8;
-mean and standard error over seeds. The networks are those that tp.train(..., method="dense") trains, number by number,
-which is checked first on small ones. That reading unrolls a program and adds up Adam's history at every step; here
-moments run along, as in any framework, which makes a sweep of a thousand trainings affordable.
+mean and standard error over seeds. From the same initial weights tp.methods.Dense trains the same networks, number by
+number, which is checked first on small ones. The loop is written out here, in float32 and with draws by name that do
+not change with the library.
 
 Takes a quarter of an hour on two busy cores. With a folder as argument, finished trainings are kept there and not made
 again.
@@ -46,7 +46,7 @@ def digits(steps: int = STEPS, batch: int = BATCH) -> tp.Task:
 
 
 def drawn(seed: int, name: str, n: int) -> np.ndarray:
-    """What tp.train draws for a vector or a matrix: by its name."""
+    """Standard normal entries of a vector or a matrix, by its name."""
     return np.random.default_rng([seed, *name.encode()]).standard_normal((n, n) if name[0] == "W" else n)
 
 
@@ -68,14 +68,18 @@ class Training:
         """Equal at depth 8, where the branch multiplier is 1/sqrt(8)."""
         return tp.DepthScaling(*self.scaling, branch=BASE**-0.5, base_depth=BASE)
 
+    def weights(self, task: tp.Task) -> dict[str, np.ndarray]:
+        """What training starts from, as tp.methods.Dense takes it."""
+        n = self.width
+        return {"U": np.array([drawn(self.seed, f"U[{k}]", n) for k in range(task.d_in)]),
+                "nV": np.array([drawn(self.seed, f"nV[{k}]", n) for k in range(task.d_out)]),
+                "W": np.array([drawn(self.seed, f"W[0, {k}]", n) for k in range(1, self.depth + 1)]) / np.sqrt(n)}
+
     def outputs(self, task: tp.Task) -> np.ndarray:
         """f before every update, (steps, batch, d_out); Adam on gradients of order one, updates over n."""
         n, eps = self.width, self.scale.multiplier(self.depth)
         size = self.rate * self.scale.update_size(self.depth) / n
-        U = np.array([drawn(self.seed, f"U[{k}]", n) for k in range(task.d_in)])
-        nV = np.array([drawn(self.seed, f"nV[{k}]", n) for k in range(task.d_out)])
-        W = np.array([drawn(self.seed, f"W[0, {k}]", n) for k in range(1, self.depth + 1)]) / np.sqrt(n)
-        U, nV, W = (array.astype(self.dtype) for array in (U, nV, W))
+        U, nV, W = (array.astype(self.dtype) for array in self.weights(task).values())
         m, v, found = np.zeros_like(W), np.zeros_like(W), np.zeros_like(task.targets)
         phi, slope = PHI[self.phi]
         for t in range(task.steps):
@@ -124,7 +128,7 @@ def check() -> None:
     for phi, norm in (("relu", None), ("abs", "rms")):
         mine = Training(phi, norm, (0.5, 0), 4, 0.5, 1, 16, "float64")
         run = tp.train(tp.ResNet(phi, norm=norm), task, replace(OPT, lr=mine.rate), mine.scale, mine.depth,
-                       width=mine.width, method="dense", seed=mine.seed)
+                       width=mine.width, method=tp.methods.Dense(weights=mine.weights(task)))
         difference = float(np.max(np.abs(run.outputs - mine.outputs(task))))
         print(f"{phi}, norm {norm}: largest difference from tp.train {difference:.0e}")
         if difference > 1e-12:

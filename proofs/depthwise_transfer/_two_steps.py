@@ -9,7 +9,7 @@ import sympy as sp
 
 from tpcalc.calculus import Derivation
 
-from ..tpcalc.reflection_form import BACKWARD, FORWARD, Side, _derivation
+from ..tpcalc.reflection_form import BACKWARD, FORWARD, Side, derived
 from ._rules import L_, LAYER, Insert, Part, Recurrence, WriteOut, matrix_value
 
 ETA, Y, CHI = sp.symbols("eta y chi", real=True)   # chi: the loss derivative after the step
@@ -30,7 +30,7 @@ def matrices() -> dict[sp.Expr, sp.Matrix]:
     Rows: before the step and after it, the same input of |xi| = 1, f_0 = 0 and so loss derivatives -y and chi.
     """
     known: dict[sp.Expr, sp.Matrix] = {}
-    value = {equation.target: equation.value for equation in _derivation()[1]}
+    value = {equation.target: equation.value for equation in derived()[1]}
     scale = sp.diag(-Y, CHI)
     for node, x_node, d_node in ((LAYER - 1, (FORWARD.P, FORWARD.S), (BACKWARD.new_P, BACKWARD.new_S)),
                                  (LAYER, (FORWARD.new_P, FORWARD.new_S), (BACKWARD.P, BACKWARD.S))):
@@ -73,7 +73,7 @@ class Unknown:
 
     def recurrence(self, derivation: Derivation) -> sp.Expr:
         """y at the next node, in terms of everything at the nodes before."""
-        value = next(equation.value for equation in _derivation()[1] if equation.target == self.of)
+        value = next(equation.value for equation in derived()[1] if equation.target == self.of)
         return derivation.apply(WriteOut(matrices()), self.after, Part(value, self.row, self.column) / self.size)
 
 
@@ -90,7 +90,7 @@ def unknowns(u: sp.Expr = U) -> tuple[Unknown, ...]:
 def kernel(derivation: Derivation, forward: bool) -> sp.Expr:
     """H_1 or G_1 at a node, in terms of the entries there: the covariance of the signal itself."""
     side = FORWARD if forward else BACKWARD
-    value = next(equation.value for equation in _derivation()[1] if equation.target == side.C)
+    value = next(equation.value for equation in derived()[1] if equation.target == side.C)
     target = H1(LAYER - 1) if forward else G1(LAYER)
     size = sp.Integer(1) if forward else CHI**2
     found = derivation.apply(WriteOut(matrices()), target, Part(value, 1, 1) / size)

@@ -204,7 +204,8 @@ def _through_the_layer(derivation: Derivation, mine: Side, other: Side) -> list[
 
 
 @lru_cache(maxsize=None)
-def _derivation() -> tuple[Derivation, tuple[Equation, ...]]:
+def derived() -> tuple[Derivation, tuple[Equation, ...]]:
+    """The recorded steps of the reflection form, and its equations."""
     derivation = Derivation()
     found: list[Equation] = []
     for mine, other in ((FORWARD, BACKWARD), (BACKWARD, FORWARD)):
@@ -281,7 +282,7 @@ def _before(hat: sp.Expr, known: Mapping[sp.Expr, Any]) -> np.ndarray:
 
 
 def _check_numbers(rng: np.random.Generator) -> float:
-    derivation, _ = _derivation()
+    derivation, _ = derived()
     known = _random_layer(rng)
     worst = 0.0
     for step in derivation.steps:
@@ -304,7 +305,7 @@ def _check_numbers(rng: np.random.Generator) -> float:
 
 
 def derive() -> Proof:
-    return Proof(_derivation()[0].steps, _check_numbers,
+    return Proof(derived()[0].steps, _check_numbers,
                  "both sides of every step in a random layer; kets and reflections of 1, 2, 3 steps through 3 layers "
                  "as polynomials, with a symbol for every number; and outputs and covariances of whole trainings "
                  "against the coefficients of lemma D.1, on 4 random tasks, scalings and depths")
@@ -321,7 +322,7 @@ ENTRY = Entry(
          "alone, $\\rho$ and $w$ those of $W_t = \\rho_t W_0 - g \\sum_{s<t} w_{ts}\\, \\delta_s \\otimes x_s / n$. "
          "With $G^{l-1} = (1 - P^{l-1} Q^{l-1})^{-1}$, $H^l = (1 - P^{l-1} B^l)^{-1}$, $G'^{l} = (1 - Q^l P^l)^{-1}$, "
          "$K^l = (1 - Q^l A^l)^{-1}$ everything follows from layer to layer, in time linear in the depth.",
-    statement=lambda: Equations(_derivation()[1]),
+    statement=lambda: Equations(derived()[1]),
     assumptions=("linear residual network, updates linear in the gradients, width to infinity at fixed depth",
                  "$P$, $Q$, $A$, $B$ are strictly lower triangular by steps: a signal answers earlier updates only"),
     uses=("tensor_programs_vi/ket_equations", "tensor_programs_vi/definition_c1"),

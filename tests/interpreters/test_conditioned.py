@@ -103,7 +103,7 @@ def test_adjoints_at_any_width(example: ProgramExample) -> None:
         run = run_conditioned(example.program, example.sizes, example.data, width=width)
         vectors = list(run.vectors) + list(example.program.vectors)
         u, v = vectors[-1], vectors[0]
-        for matrix in [m for m in run._run.assigned if isinstance(m, Mat)] + [W[0]]:
+        for matrix in [m for m in run.execution.assigned if isinstance(m, Mat)] + [W[0]]:
             one, two = run.bracket(u, MatVec(matrix, v)), run.bracket(MatVec(Transpose(matrix), u), v)
             assert_close(one, two, 1e-12, 1.0, run.vector(MatVec(matrix, v)), run.vector(MatVec(Transpose(matrix), u)))
 
@@ -181,7 +181,7 @@ def test_memory_of_an_optimizer_is_one_term_a_step() -> None:
     program = tp.program(tp.ResNet(), opt, tp.DepthScaling())
     data = dict(xi=np.ones(6), y=np.ones(6))
     run = run_conditioned(program, {T: 6, L: 1}, data, width=10)
-    last = run._run.value(Family(Mat, "W", layered=True)[5, 1])
+    last = run.execution.value(Family(Mat, "W", layered=True)[5, 1])
     rho, w = opt.memory(6)
     assert_close([c for c, _, _ in last.outers], -w[5, :5], 1e-14)
     assert_close(list(last.initial.values()), [rho[5]], 1e-14)

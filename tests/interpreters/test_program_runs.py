@@ -85,7 +85,7 @@ def test_adjoints_at_any_width(example: ProgramExample) -> None:
     run = run_program(example.program, example.sizes, example.data, width=9)
     vectors = list(run.vectors) + list(example.program.vectors)
     u, v = vectors[-1], vectors[0]
-    for matrix in [m for m in run._run.assigned if isinstance(m, Mat)] + [W[0] for _ in range(1)]:
+    for matrix in [m for m in run.execution.assigned if isinstance(m, Mat)] + [W[0] for _ in range(1)]:
         one, two = run.bracket(u, MatVec(matrix, v)), run.bracket(MatVec(Transpose(matrix), u), v)
         assert_close(one, two, 1e-12, 1.0, run.vector(MatVec(matrix, v)), run.vector(MatVec(Transpose(matrix), u)))
     assert_close(run.vector(MatVec(Outer(u, v), u + v)), run.bracket(v, u + v) * run.vector(u), 1e-13, 1.0)

@@ -111,7 +111,7 @@ def test_programs_train_as_a_network_whose_gradients_are_differences(name: str, 
     net, block = BLOCKS[name]
     run = run_program(tp.program(net, opt, scale), {"T": STEPS, "L": DEPTH}, {"xi": INPUTS, "y": TARGETS}, WIDTH, 5)
     initial: dict[str, dict[int, np.ndarray]] = {}
-    for matrix, entries in run._run.matrices.items():
+    for matrix, entries in run.execution.matrices.items():
         initial.setdefault(matrix.name, {})[int(matrix.indices[1])] = entries
     weights = {key: np.array([layers[l] for l in sorted(layers)]) for key, layers in initial.items()}
     U, nV = (next(v for member, v in run.vectors.items() if member.name == key) for key in ("U", "nV"))

@@ -75,7 +75,7 @@ def test_the_truth_of_the_witnesses_is_that_of_real_networks() -> None:
 
 def test_a_wrong_step_of_the_reflection_form_fails_on_numbers() -> None:
     module = proofs_module("tpcalc.reflection_form")
-    derivation, _ = module._derivation()
+    derivation, _ = module.derived()
     for number in (2, 4, 7, 10, 12, 16, 23, 32):
         step = derivation.steps[number - 1]
         assert not replace(step, after=2 * step.after).check()

@@ -17,8 +17,9 @@ from tpcalc.media.element import Element
 from tpcalc.media.medium import Rows
 from tpcalc.media.mesh import Mesh
 from tpcalc.media.reflection import ReflectionMedium
-from tpcalc.media.training import rows_per_step, train_rows, update_kernel
+from tpcalc.media.training import train_rows
 from tpcalc.programs import SGD, Task
+from tpcalc.programs.optimizers import rows_per_step, update_kernel
 
 # f of the infinite-depth limit, one input a step, plain SGD with learning rate 1; from an independent solver of the
 # same equations (one Chebyshev element, 24 nodes), and 1/L away from the exact recursion at every depth L tested

@@ -12,8 +12,9 @@ import tpcalc as tp
 from tpcalc.media import collocation_row, element
 from tpcalc.media.collocation import CollocationMedium, TooCoarse, solve_limit
 from tpcalc.media.mesh import Mesh
-from tpcalc.media.training import Trace, ends_memory, rows_per_step, train_rows, update_kernel
+from tpcalc.media.training import Trace, ends_memory, train_rows
 from tpcalc.programs import SGD, Task
+from tpcalc.programs.optimizers import rows_per_step, update_kernel
 
 FIRST = Task((1, .8, -.6, 1.1), (1, -.7, .5, 1.2))
 NAMES = ("P", "Q", "S", "R", "A", "B", "C0", "C1")

@@ -223,3 +223,17 @@ def test_a_matrix_has_one_update_however_often_it_is_used() -> None:
     program = tp.program(tp.ResNet("tanh", tied), tp.SGD(), SCALE)
     assert len(program.matrices) == 1
     assert sum(isinstance(place.statement.target, Mat) for place in program.places()) == 1
+
+
+def test_a_network_writes_its_block_when_it_is_built_and_once_for_each_question() -> None:
+    """Training asks whether blocks are plain many times; the block's statements are not written for every one."""
+    calls = []
+
+    def counted(branch: Branch) -> sp.Expr:
+        calls.append(branch)
+        return MatVec(branch.weights(), branch.x)
+
+    net = tp.ResNet("linear", block=counted)
+    assert len(calls) == 1
+    assert [net.is_plain for _ in range(5)] == [True] * 5 and [net.is_linear for _ in range(5)] == [True] * 5
+    assert len(calls) == 3

@@ -12,9 +12,10 @@ from tpcalc.interpreters import read_coefficients
 from tpcalc.media.collocation import CollocationMedium, solve_limit
 from tpcalc.media.covariances import at_times, backward_covariance, cross_covariance, forward_covariance
 from tpcalc.media.reflection import ReflectionMedium
-from tpcalc.media.training import train_rows, update_kernel
+from tpcalc.media.training import train_rows
 from tpcalc.parametrizations import DepthScaling
 from tpcalc.programs import SGD, Task
+from tpcalc.programs.optimizers import update_kernel
 from tpcalc.results.two_point import TwoPoint, ceiling
 
 TASK = Task((1, .8, -.6), (1, -.7, .5))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from tpcalc.media.reflection import PackedReflectionMedium, ReflectionMedium
-from tpcalc.media.training import Trace, rows_per_step, train_rows, update_kernel
+from tpcalc.media.training import Trace, train_rows
 from tpcalc.parametrizations import DepthScaling
 from tpcalc.programs import SGD, Task
+from tpcalc.programs.optimizers import rows_per_step, update_kernel
 
 
 def reflect(task: Task, opt: SGD, scale: DepthScaling, depth: int, samples: str, packed: bool = False

@@ -6,12 +6,12 @@ from typing import Any, Mapping
 
 import numpy as np
 
-from tpcalc.interpreters.vectors import _Vectors
+from tpcalc.interpreters.vectors import VectorExecution
 from tpcalc.programs.language import Mat, Member
 from tpcalc.programs.program import Program
 
 
-class FromWeights(_Vectors):
+class FromWeights(VectorExecution):
     """``weights``: {family: array over its free indices, from ``first`` on}."""
 
     weights: Mapping[str, np.ndarray]

@@ -99,7 +99,7 @@ class Reading:
 
     def read_block(self, net: ResNet) -> sp.Expr:
         """What the block of ``net`` adds to the stream."""
-        statements, value = net._written()
+        statements, value = net.written()
         for statement in statements:
             self.named[statement.target] = self.read(statement.value)
         output = self.read(value)

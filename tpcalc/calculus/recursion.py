@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import sympy as sp
 
+from ..programs.expanded import expanded, fixed_indices
 from ..programs.language import Vec
 from ..programs.program import Place
 from .coefficients import (Bases, CollectCoefficients, Differentiate, Expand, Independence, NameCoefficients,
                            NameCovariances, gamma_of)
 from .derivation import Derivation
-from .equations import KetEquations
+from .equations import KetEquations, kets
 from .kets import Bracket, Covariance, Gamma, Ket, Response
 from .memory import memory_equations
 from .printing import latex
@@ -61,16 +62,19 @@ def derive_recursion(equations: KetEquations) -> RecursionEquations:
     """Derive the recursion of a linear program's coefficients and covariances from its ket equations.
 
     The derivation goes on from that of the ket equations. Raises ``ValueError`` where a ket is not linear
-    in kets, naming the term, and for a program with families of initial vectors (several inputs or outputs).
+    in kets, naming the term, and for a program with families of initial vectors of unknown number. Inputs and outputs
+    whose number is known are written out first, as initial vectors of their own (``programs.expanded``).
     """
     if not isinstance(equations, KetEquations):
         raise ValueError(f"equations: {equations!r} given; allowed is what tp.kets(...) returns")
+    if fixed_indices(equations.setting.program):
+        equations = kets(expanded(equations.setting.program))
     setting = equations.setting
     families = [str(v) for v in setting.program.vectors if any(not index.is_number for index in v.indices)]
     if families:
         raise ValueError(f"equations: of program {setting.program.name}, with the initial vectors "
                          f"{', '.join(families)}, given; allowed are initial vectors without an index "
-                         "to sum over (d_in = d_out = 1)")
+                         "to sum over, or with one that runs over a known number")
     _require_free_names(setting)
     derivation = Derivation(equations.derivation.steps)
     found: list[Equation] = []

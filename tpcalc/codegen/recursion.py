@@ -14,7 +14,7 @@ from ..calculus.recursion import RecursionEquations, derive_recursion
 from ..calculus.setting import Setting
 from ..errors import Divergence
 from .cache import load_source
-from .source import LossRule, argument_names, array_entries, numba_source, parameters, result_names
+from .source import LossRule, argument_names, array_entries, numba_source, parameters, result_names, widths
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,7 @@ class CompiledRecursion:
     kernel: Callable[..., Any]
     order: tuple[str, ...]
     entries: sp.Expr = field(default=sp.Integer(0), repr=False)  # of its arrays, in symbols named like the sizes
+    widths: dict[str, int] = field(default_factory=dict)  # of arrays with several inputs or outputs, their last axis
 
     def evaluate(self, **values: Any) -> dict[str, np.ndarray]:
         """All arrays by name, from sizes (whole numbers), data and ``y`` (arrays) and parameters (numbers).
@@ -60,11 +61,16 @@ class CompiledRecursion:
         _checks.memory(8.0 * float(self.entries.xreplace(numbers)), "this kernel with " + ", ".join(
             f"{name} = {size}" for name, size in zip(self.sizes, arguments)), "take smaller sizes")
         arguments += [np.atleast_1d(_checks.finite_array(name, values[name])) for name in (*self.data, "y")]
+        for name, width in self.widths.items():
+            shape = np.shape(values[name])
+            if len(shape) < 2 or shape[-1] != width:
+                raise ValueError(f"{name}: an array of shape {shape} given; allowed is {width} in the last axis")
         arguments += [float(_checks.finite_array(name, values[name])) for name in self.parameters]
         return dict(zip(self.results, self.kernel(*arguments)))
 
     def __call__(self, depth: int, inputs: Any, targets: Any, **values: Any) -> Trained:
-        """Train: inputs and targets of shape (steps,), or (steps, batch) for a program with a batch.
+        """Train: inputs and targets of shape (steps,), or (steps, batch) for a program with a batch, with one axis more
+        for several inputs (or outputs).
 
         values: the parameters, and data other than the inputs. Raises ``ValueError`` for what is missing,
         unknown or does not fit, ``Divergence`` naming the step where the solution blows up.
@@ -74,9 +80,12 @@ class CompiledRecursion:
             raise ValueError(f"parameters: {sorted(values)} given; needed are {sorted(needed)}")
         xi, y = _checks.finite_array("inputs", inputs), _checks.finite_array("targets", targets)
         dimensions = len(self.sizes) - 1
-        if xi.ndim != dimensions or xi.shape != y.shape or not xi.size:
+        steps = [values.shape[:-1] if name in self.widths else values.shape
+                 for name, values in ((self.data[0], xi), ("y", y))]
+        if len(steps[0]) != dimensions or steps[0] != steps[1] or not xi.size:
             raise ValueError(f"inputs of shape {xi.shape}, targets of shape {y.shape} given; allowed are equal shapes "
-                             f"of {dimensions} dimension{'s' if dimensions > 1 else ''}")
+                             f"of {dimensions} dimension{'s' if dimensions > 1 else ''}"
+                             + ", and one more for several inputs or outputs" * bool(self.widths))
         sizes = dict(zip(self.order, (xi.shape[0], _checks.positive_integer("depth", depth), *xi.shape[1:])))
         arrays = self.evaluate(**sizes, **{self.data[0]: xi}, y=y, **values)
         finite = np.isfinite(arrays["f"]).reshape(len(arrays["f"]), -1).all(axis=1)
@@ -102,7 +111,7 @@ class Recursion(RecursionEquations):
         return CompiledRecursion(source, names[:len(program.sizes)], names[len(program.sizes):known],
                                  tuple(str(s) for s in parameters(self)), result_names(self),
                                  load_source(source).kernel, _in_order(self.setting),
-                                 array_entries(self))
+                                 array_entries(self), widths(self))
 
 
 def _in_order(setting: Setting) -> tuple[str, ...]:

@@ -122,10 +122,24 @@ def result_names(recursion: RecursionEquations) -> tuple[str, ...]:
     return (*scalars, *(f"Gamma{a}" for a in range(len(setting.families))), *(f"C{b}_{c}" for b, c in pairs))
 
 
+def widths(recursion: RecursionEquations) -> dict[str, int]:
+    """How many inputs each data array has in its last axis, and outputs the targets y, where there are several."""
+    found: dict[str, int] = {}
+    derivatives = [e.target for e in recursion.equations if e.value.has(LossDerivative)]
+    data = {d.name for d in recursion.setting.program.data}
+    read = [("y", target.indices) for target in derivatives]
+    read += [(s.name, s.indices) for e in recursion.equations for s in e.value.atoms(Scal) if s.name in data]
+    for name, indices in read:
+        if len(indices) > 1 and indices[-1].is_Integer:
+            found[name] = max(found.get(name, 0), int(indices[-1]) + 1)
+    return found
+
+
 def numba_source(recursion: RecursionEquations, loss: LossRule) -> str:
     """The source of ``kernel(*argument_names) -> result_names``.
 
-    loss: from the expressions of an output f and a target y to the derivative of the loss in f. Arrays are
+    loss: from the expressions of an output f and a target y to the derivative of the loss in f, of several outputs one
+    by one. Arrays are
     indexed by what their names stand for, steps, samples and layers by their values (index 0 unused where a
     loop starts at 1): Gamma_a[vector's indices, r + 1, b, base ket's samples, layers] with r + 1 = 0 for
     initial vectors; C_b_b'[below, below', layers, layers that the matrix of b' does not fix].
@@ -276,8 +290,14 @@ def _assign(out: _Lines, printer: _Printer, recursion: RecursionEquations, equat
 
 def _assign_scalar(out: _Lines, printer: _Printer, recursion: RecursionEquations, e: Equation, loss: LossRule) -> None:
     target = sp.Symbol(printer.element("y", e.target.indices))
-    value = e.value.replace(lambda x: isinstance(x, LossDerivative), lambda x: loss(x.args[0], target))
+    value = e.value.replace(lambda x: isinstance(x, LossDerivative), lambda x: loss(_output(x), target))
     out.add(f"{printer.doprint(e.target)} = {printer.doprint(value)}")
+
+
+def _output(derivative: LossDerivative) -> sp.Expr:
+    """The output that a derivative is taken in: of several, the one of its last index."""
+    outputs, *place = derivative.args
+    return outputs[int(place[-1])] if isinstance(outputs, sp.Tuple) else outputs
 
 
 def _assign_memory(out: _Lines, printer: _Printer, recursion: RecursionEquations, e: Equation, loss: LossRule) -> None:

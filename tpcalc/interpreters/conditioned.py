@@ -17,14 +17,14 @@ from .entry_functions import EntryFunction, separated, split
 from .execution import Operator
 from .given import Number
 from .registry import Registry
-from .vectors import VECTORS, ProgramRun, _Vectors
+from .vectors import VECTORS, ProgramRun, VectorExecution
 
 CONDITIONED = Registry("run_conditioned", VECTORS)
 ADVICE = "take a smaller width or depth, fewer steps, float32, or keep fewer vectors"
 PRECISIONS = {"float32": np.float32, "float64": np.float64}
 
 
-class Conditioned(_Vectors):
+class Conditioned(VectorExecution):
     """Vectors are arrays of length n; of a matrix only products are known.
 
     keep: names of the families of vectors that are kept to the end, or "all", which keeps trained matrices and products

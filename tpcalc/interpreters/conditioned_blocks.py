@@ -47,6 +47,8 @@ class OrthonormalBlock(Block):
 
     def split(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients and parts orthogonal to all rows held: Gram-Schmidt twice, since once loses digits."""
+        if not self.count:
+            return np.empty((len(rows), 0), dtype=rows.dtype), rows.copy()
         first = self.brackets(rows)
         rest = rows - first @ self.filled
         second = self.brackets(rest)
@@ -66,7 +68,9 @@ class OrthonormalBlock(Block):
                 return old, rest[:0]
             rest /= rows.dtype.type(size)
             self.add(rest)
-            return np.append(old, rows.dtype.type(size))[None], rest
+            coefficients = np.empty((1, self.count), dtype=rows.dtype)
+            coefficients[0, :-1], coefficients[0, -1] = old[0], size
+            return coefficients, rest
         added = OrthonormalBlock(rows.shape[1], rows.dtype.type, len(rows))
         inner = np.zeros((len(rows), len(rows)), dtype=rows.dtype)
         for j in range(len(rows)):

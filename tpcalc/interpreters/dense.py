@@ -186,7 +186,7 @@ class DenseRun(LoweredRun):
 
 def run_dense(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, width: int = 1024,
               seed: int = 0, loss: Any = "mse", weights: Weights | None = None, keep: Collection[str] = (),
-              namespace: str = "numpy", dtype: Any = "float64", device: Any = None,
+              namespace: Any = "numpy", dtype: Any = "float64", device: Any = None,
               progress: Callable[[int, int], None] | None = None) -> DenseRun:
     """Run any program with vectors of length ``width`` n and n x n matrices, as loops over arrays.
 

@@ -134,10 +134,14 @@ class ConditionedExecution(ArrayExecution):
 
     def matvec(self, matrix: BlockOperator, turned: bool, vectors: np.ndarray) -> np.ndarray:
         rows = vectors.reshape(-1, self.width)
-        found: np.ndarray = np.zeros(rows.shape, dtype=self.dtype)
+        found: np.ndarray | None = None
         for (initial, flipped), c in matrix.initial.items():
             value = self.matrices[initial].product(flipped != turned, rows)
-            found += value if c == 1.0 else c * value
+            if c != 1.0:
+                value *= c
+            found = value if found is None else found + value
+        if found is None:
+            found = np.zeros(rows.shape, dtype=self.dtype)
         for c, u, v in matrix.outers.values():
             u, v = (v, u) if turned else (u, v)
             u, v = np.atleast_2d(u), np.atleast_2d(v)

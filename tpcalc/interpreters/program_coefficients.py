@@ -124,30 +124,30 @@ class ProgramCoefficients(Reading):
 
     bases: tuple[sp.Expr, ...]
     vectors: tuple[Vec, ...]
-    _run: _Kets = field(repr=False)
+    execution: _Kets = field(repr=False)
 
     @property
     def covariance(self) -> np.ndarray:
         """Of the base kets, shape (bases, bases)."""
-        return self._run.space.covariance()
+        return self.execution.space.covariance()
 
     def ket(self, vector: sp.Expr) -> np.ndarray:
         """The coefficients over ``bases``, shape (bases,), of a vector of the program, a combination of such, a
         product ``MatVec(W, y)`` that it makes, or its parts ``Hat(MatVec(W, y))`` and ``Dot(MatVec(W, y))`` with W
         initial. Raises ``ValueError`` for a product that the program does not make."""
-        c: np.ndarray = np.zeros(len(self.bases), dtype=self._run.space.dtype)
+        c: np.ndarray = np.zeros(len(self.bases), dtype=self.execution.space.dtype)
         found = self._ket(vector).coefficients
         c[:len(found)] = found
         return c
 
     def value(self, expression: sp.Expr) -> np.ndarray:
         """The coefficients of a vector expression, as ``ket`` gives them, or a scalar expression's number, shape ()."""
-        found = self._run.value(symbolic(expression))
+        found = self.execution.value(symbolic(expression))
         return np.asarray(found) if is_number(found) else self.ket(expression)
 
     def bracket(self, u: sp.Expr, v: sp.Expr) -> Number:
         """<u|v> of what ``ket`` takes."""
-        return self._run.against(self._run.bra(self._ket(u)), self._ket(v))
+        return self.execution.against(self.execution.bra(self._ket(u)), self._ket(v))
 
     def with_products(self, products: Iterable[MatVec]) -> "ProgramCoefficients":
         """The reading with base kets for these products of initial matrices too.
@@ -161,7 +161,7 @@ class ProgramCoefficients(Reading):
         return replace(self, bases=tuple(self._run.space.names))
 
     def _ket(self, vector: sp.Expr) -> Ket:
-        return self._run.lifted(self._run.value(symbolic(vector)), "vector")
+        return self.execution.lifted(self.execution.value(symbolic(vector)), "vector")
 
 
 def read_program_coefficients(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {},

@@ -39,7 +39,8 @@ class StepValues:
         self.bases = Bases(setting)
         self._generic = self.bases.generic()
         self.places = {base: i for i, base in enumerate(reading.bases)}
-        self.initial = sorted({(matrix, turned) for matrix, _ in reading._run.space.groups for turned in (False, True)},
+        met = {matrix for matrix, _ in reading.execution.space.groups}
+        self.initial = sorted({(matrix, turned) for matrix in met for turned in (False, True)},
                               key=str)
         self.root = self._number(sp.Integer(1) if setting.depth is None else sp.sqrt(setting.depth.subs(self.sizes)))
         self._known: dict[Any, Any] = {}
@@ -98,7 +99,7 @@ class StepValues:
         return self._number(sp.Integer(1)) if step == -1 else self.root
 
     def _number(self, node: sp.Expr) -> Any:
-        return self.reading._run.numbers.of(node)
+        return self.reading.execution.numbers.of(node)
 
     def _plus(self, one: Any, other: Any) -> Any:
         """A number beside a ket is the constant random variable, 0 beside a matrix the matrix 0."""
@@ -131,7 +132,7 @@ class StepValues:
     @singledispatchmethod
     def _of(self, node: sp.Basic) -> Any:
         inner = {part: symbolic(self._of(part)) for kind in NUMBERS for part in node.atoms(kind)}
-        found = self.reading._run.value(node.xreplace(inner))
+        found = self.reading.execution.value(node.xreplace(inner))
         if isinstance(found, Operator):
             return self._matrix(found)
         return self.reading.ket(node) if isinstance(found, Coefficients) else found
@@ -139,7 +140,7 @@ class StepValues:
     def _matrix(self, operator: Operator) -> np.ndarray:
         if not set(operator.initial) <= set(self.initial):
             raise ValueError(f"{operator.initial}: the program multiplies by none of these")
-        size, dtype = len(self.places), self.reading._run.space.dtype
+        size, dtype = len(self.places), self.reading.execution.space.dtype
         outers: np.ndarray = np.zeros((size, size), dtype=dtype)
         for factor, *vectors in operator.outers:
             left, right = (v.coefficients for v in vectors)
@@ -158,7 +159,7 @@ class StepValues:
 
     @_of.register(Mean)
     def _mean(self, node: Mean) -> Any:
-        return self.reading._run.value(Moment(node.args[0].xreplace({k: k.vector for k in node.atoms(Ket)})))
+        return self.reading.execution.value(Moment(node.args[0].xreplace({k: k.vector for k in node.atoms(Ket)})))
 
     @_of.register(Bracket)
     def _bracket(self, node: Bracket) -> Any:
@@ -184,7 +185,7 @@ class StepValues:
         if node.name in self._remembered:  # what is not assigned is 0, but for the initial matrices
             begun = node.indices[0] == self._begun.get(node.name)
             return self._memory.get(node, self._number(sp.Integer(int(begun))))
-        return self.reading._run.value(node)
+        return self.reading.execution.value(node)
 
     def _coefficient(self, vector: Vec, base: sp.Expr | None) -> Any:
         """0 where the base ket does not exist."""

@@ -143,10 +143,15 @@ def read_dense(task: Task, optimizer: SGD, scale: DepthScaling, depth: int, widt
 
 
 def trained(training: Training, width: int, seed: int, keep: bool, progress: Progress | None = None,
-            weights: Weights | None = None) -> DenseRun:
-    """A dense run of a training, from weights that are drawn or given; keep: its vectors x and dx."""
+            weights: Weights | None = None, namespace: Any = "numpy", dtype: str = "float64", device: Any = None
+            ) -> DenseRun:
+    """A dense run of a training, from weights that are drawn or given; keep: its vectors x and dx.
+
+    namespace, dtype, device: as in ``run_dense``.
+    """
     return placed(lambda: run_dense(training.program(), training.sizes(), training.data(), width, seed,
-                                    training.task.loss, weights, ("x", "dx") if keep else (), progress=progress),
+                                    training.task.loss, weights, ("x", "dx") if keep else (), namespace, dtype,
+                                    device, progress),
                   training.depth)
 
 

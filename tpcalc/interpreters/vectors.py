@@ -23,7 +23,7 @@ from .registry import Registry
 VECTORS = Registry("run_program", RULES)
 
 
-class _Vectors(Execution):
+class VectorExecution(Execution):
     """Vectors are arrays of length n."""
 
     registry = VECTORS
@@ -86,13 +86,13 @@ def numpy_function(expression: sp.Expr, names: tuple[sp.Symbol, ...]) -> Callabl
 
 
 @VECTORS.rule(Moment)
-def _moment(run: _Vectors, node: Moment) -> Number:
+def _moment(run: VectorExecution, node: Moment) -> Number:
     value = run.value(node.args[0])
     return value if is_number(value) else float(np.mean(value))
 
 
 @VECTORS.rule(NonlinearOuter)
-def _nonlinear_outer(run: _Vectors, node: NonlinearOuter) -> Operator:
+def _nonlinear_outer(run: VectorExecution, node: NonlinearOuter) -> Operator:
     """phi of the n x n arrays u v^T, over n: nothing smaller holds it."""
     outers = {o: sp.Symbol(f"m{i}", real=True) for i, o in enumerate(sorted(node.atoms(Outer), key=default_sort_key))}
     phi = node.body.xreplace(outers)
@@ -114,11 +114,11 @@ class ProgramRun(Reading):
 
     width: int
     vectors: Mapping[Vec, np.ndarray]
-    _run: _Vectors = field(repr=False)
+    execution: VectorExecution = field(repr=False)
 
     def vector(self, expression: sp.Expr) -> np.ndarray:
         """Any vector expression over the program's members, products with its matrices included, shape (width,)."""
-        return self._run.lifted(self._run.value(symbolic(expression)), "vector")
+        return self.execution.lifted(self.execution.value(symbolic(expression)), "vector")
 
     def bracket(self, u: sp.Expr, v: sp.Expr) -> float:
         """The average over coordinates of u v."""
@@ -139,7 +139,7 @@ def run_program(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, A
     """
     n = _checks.positive_integer("width", width)
     assert n is not None
-    run = _Vectors(program, sizes, data, loss, n, seed)
+    run = VectorExecution(program, sizes, data, loss, n, seed)
     run.run(progress)
     scalars = {member: value for member, value in run.assigned.items() if kind(member) == "scalar"}
     vectors = {member: value for member, value in run.assigned.items() if isinstance(member, Vec)}

@@ -15,26 +15,36 @@ from ..errors import MissingExtra
 
 PRECISIONS = {"float32": np.float32, "float64": np.float64}
 NAMESPACES = {"numpy": "numpy", "torch": "array_api_compat.torch", "cupy": "array_api_compat.cupy", "jax": "jax.numpy"}
+NEEDED = ("asarray", "float32", "float64", "broadcast_to", "permute_dims", "stack", "sum", "mean", "all", "isfinite",
+          "where", "maximum", "minimum", "tanh", "sinh", "cosh", "exp", "log", "sin", "cos", "abs", "sign", "sqrt")
 SPECIAL = {"torch": "torch.special", "cupy": "cupyx.scipy.special", "jax": "jax.scipy.special"}  # where erf is
 
 
 class Arrays:
     """Arrays of one namespace and precision.
 
-    namespace: "numpy", "torch", "cupy" or "jax" (through the extra "backends"); dtype: "float32" or "float64", by name
-    or as NumPy's type; device: what the namespace takes as one, None for its default. Raises ``ValueError`` for other
-    names, ``MissingExtra`` where a package is missing.
+    namespace: "numpy", "torch", "cupy" or "jax" (through the extra "backends"), or an array-API namespace itself, a
+    module or an object; dtype: "float32" or "float64", by name or as NumPy's type; device: what the namespace takes as
+    one, None for its default. Raises ``ValueError`` for other names and for objects that lack an operation,
+    ``MissingExtra`` where a package is missing.
 
     >>> Arrays("numpy", "float32").asarray([1, 2]).dtype.name
     'float32'
     """
 
-    def __init__(self, namespace: str = "numpy", dtype: Any = "float64", device: Any = None) -> None:
-        self.name = _checks.choice("namespace", namespace, NAMESPACES)
+    def __init__(self, namespace: Any = "numpy", dtype: Any = "float64", device: Any = None) -> None:
         self.precision = precision(dtype)
         self.device = device
-        self.is_numpy = namespace == "numpy"
-        self.xp = _imported(NAMESPACES[namespace], namespace)
+        if isinstance(namespace, str):
+            self.name = _checks.choice("namespace", namespace, NAMESPACES)
+            self.xp = _imported(NAMESPACES[namespace], namespace)
+        else:
+            self.name, self.xp = getattr(namespace, "__name__", type(namespace).__name__), namespace
+            missing = [name for name in NEEDED if not hasattr(namespace, name)]
+            if missing:
+                raise ValueError(f"namespace: {_checks.short(namespace)} given, without {', '.join(missing)}; allowed "
+                                 f"are {', '.join(map(repr, NAMESPACES))}, and array-API namespaces")
+        self.is_numpy = self.xp is np
         if namespace == "jax" and self.precision is np.float64:
             importlib.import_module("jax").config.update("jax_enable_x64", True)
         self.dtype = getattr(self.xp, self.precision.__name__)
@@ -127,15 +137,15 @@ def _functions(arrays: Arrays) -> dict[str, Callable[..., Any]]:
     maximum: Any = np.maximum
     minimum: Any = np.minimum
     if not arrays.is_numpy:
-        erf = importlib.import_module(SPECIAL[arrays.name]).erf
+        erf = getattr(importlib.import_module(SPECIAL[arrays.name]) if arrays.name in SPECIAL else xp, "erf", None)
 
         def both(one: Callable[..., Any]) -> Callable[..., Any]:
             return lambda *values: one(*(arrays.asarray(v) if isinstance(v, (float, int)) else v for v in values))
 
         maximum, minimum = both(xp.maximum), both(xp.minimum)
+    atan = getattr(xp, "atan", None) or getattr(xp, "arctan", None)
     one_argument = {"tanh": xp.tanh, "sinh": xp.sinh, "cosh": xp.cosh, "exp": xp.exp, "log": xp.log, "sin": xp.sin,
-                    "cos": xp.cos, "atan": _named(xp, "atan", "arctan"), "Abs": xp.abs, "sign": xp.sign, "erf": erf,
-                    "sqrt": xp.sqrt}
+                    "cos": xp.cos, "atan": atan, "Abs": xp.abs, "sign": xp.sign, "erf": erf, "sqrt": xp.sqrt}
 
     def heaviside(h: Any, at_zero: float = 0.5) -> Any:
         return np.heaviside(h, at_zero) if arrays.is_numpy else (xp.sign(h) + 1) / 2
@@ -147,13 +157,9 @@ def _functions(arrays: Arrays) -> dict[str, Callable[..., Any]]:
     if arrays.is_numpy:
         found["Heaviside"] = heaviside
     else:
-        found = {name: _on_arrays(arrays, f) for name, f in found.items()}
+        found = {name: _on_arrays(arrays, f) for name, f in found.items() if f is not None}
         found["Heaviside"] = _on_arrays(arrays, heaviside)
     return found
-
-
-def _named(xp: Any, *names: str) -> Callable[..., Any]:
-    return next(getattr(xp, name) for name in names if hasattr(xp, name))
 
 
 def _on_arrays(arrays: Arrays, function: Callable[..., Any]) -> Callable[..., Any]:

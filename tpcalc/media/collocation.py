@@ -23,12 +23,13 @@ import numpy as np
 from .. import _checks
 from ..errors import Divergence
 from ..programs import SGD, Task
+from ..programs.optimizers import rows_per_step, update_kernel
 from .blocks import BackwardLaw, BlockKernels, ForwardLaw, Law, LinearBlock
 from .collocation_row import Near, PackedSide, carry, spanned
 from .element import LARGEST, Element, Side, Solved
 from .medium import Rows
 from .mesh import Mesh, halving, reference
-from .training import Trace, ends_memory, moved_by_update, require_known, rows_per_step, train_rows, update_kernel
+from .training import Trace, ends_memory, moved_by_update, require_known, train_rows
 
 ROUND_OFF = 4 * np.finfo(np.float64).eps
 COARSE, FINE = 18, 20  # nodes of an element in the two resolutions that are compared
@@ -77,11 +78,11 @@ class CollocationMedium:
             raise ValueError(f"packed: True given with {self.rows} rows a step of {self.block}; allowed is one row a "
                              "step of a linear block")
         nodes, n = len(self.mesh.times), len(self.rho)
-        self._sides = tuple(PackedSide.empty(nodes, self.noise, self.rho) if self.packed else Side.empty(nodes, n)
+        self.halves = tuple(PackedSide.empty(nodes, self.noise, self.rho) if self.packed else Side.empty(nodes, n)
                             for _ in range(2))
 
-    left = cached_property(lambda self: _whole(self._sides[0]))
-    right = cached_property(lambda self: _whole(self._sides[1]))
+    left = cached_property(lambda self: _whole(self.halves[0]))
+    right = cached_property(lambda self: _whole(self.halves[1]))
     layer_times = property(lambda self: self.mesh.times)
     P = property(lambda self: self.left.P)
     S = property(lambda self: self.left.S)
@@ -107,7 +108,7 @@ class CollocationMedium:
         """Carry the rows of a step through all elements; those that are not stored leave no trace."""
         if self.packed and len(start.s) > 1:
             return self._passengers(step, start)
-        mine, other = self._sides if forward else self._sides[::-1]
+        mine, other = self.halves if forward else self.halves[::-1]
         own = start.own
         b, m = start.s.shape
         # where the block gives Q a diagonal, backward rows respond to the forward rows of their own step
@@ -126,7 +127,7 @@ class CollocationMedium:
             sides = tuple(side.on(nodes, m + b) for side in (mine, other))
             near = None
             if store and self.guess is not None and not self.packed:
-                near = self.guess._rows(forward, e, m, b, wide, self.mesh.nodes)
+                near = self.guess.near(forward, e, m, b, wide, self.mesh.nodes)
             solved = self._solved(forward, sides, ends, m, wide, state, near)
             if solved is None:
                 state = self._halved(forward, sides, ends, m, wide, state, cuts, step)
@@ -152,12 +153,12 @@ class CollocationMedium:
 
     def _carried(self, forward: bool, m: int, state: np.ndarray, passed: int) -> int:
         """Carry the state of a packed medium, in place, from element to element; how many it has passed."""
-        mine, other = self._sides if forward else self._sides[::-1]
+        mine, other = self.halves if forward else self.halves[::-1]
         if not isinstance(mine, PackedSide) or not isinstance(other, PackedSide) or passed == self.mesh.elements:
             return passed
         near = None
         if self.guess is not None and state.shape[1] > 2 * m:
-            known = self.guess._sides[0 if forward else 1]
+            known = self.guess.halves[0 if forward else 1]
             near = Near(known, self.guess.mesh.nodes) if isinstance(known, PackedSide) else None
         return carry(forward, self.mesh.lengths, self.mesh.nodes, mine, other, self._linear(m), state[0], near, passed)
 
@@ -201,7 +202,7 @@ class CollocationMedium:
             state = self._halved(forward, inside, piece, m, wide, state, cuts, step) if end is None else end
         return state
 
-    def _rows(self, forward: bool, e: int, m: int, b: int, wide: int, nodes: int) -> np.ndarray:
+    def near(self, forward: bool, e: int, m: int, b: int, wide: int, nodes: int) -> np.ndarray:
         """The stored rows m..m+b on an element, as states [p | s | S_tt] at the points of ``nodes`` nodes."""
         side, here = self.left if forward else self.right, slice(m, m + b)
         known = np.concatenate([side.P[:, here, :wide], side.S[:, here, :m + b]], axis=-1)
@@ -209,12 +210,12 @@ class CollocationMedium:
 
     def forget(self) -> None:
         """Keep what the rows of another mesh can start from, P, Q, S and R."""
-        for side in self._sides:
+        for side in self.halves:
             side.forget()
 
     def tails(self) -> np.ndarray:
         """(elements,), how far they are from resolving P, Q, S and R: the sum over these."""
-        return np.sum([self.mesh.tails(a) for side in self._sides for a in (side.P, side.S)], axis=0)
+        return np.sum([self.mesh.tails(a) for side in self.halves for a in (side.P, side.S)], axis=0)
 
     def _forward_law(self, variances: np.ndarray, m: int) -> ForwardLaw:
         return ForwardLaw(self.block, self.noise, self.drift * self.w[m, :m], variances, self.rho[m] * self.rho[:m],

@@ -107,7 +107,7 @@ def counted(net: ResNet, alpha: sp.Expr, gamma: sp.Expr) -> tuple[KetEquations, 
 
 def _matrices(net: ResNet) -> int:
     """How many trained matrices a block has."""
-    statements, value = net._written()
+    statements, value = net.written()
     return len(set().union(*(v.atoms(Mat) for v in (value, *(s.value for s in statements)))))
 
 

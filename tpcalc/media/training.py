@@ -18,7 +18,6 @@ from ..programs.losses import derivative
 from .ends import End, EndsMemory
 from .medium import Medium
 
-
 UNKNOWN = 0.1  # an estimate of this part of the outputs: not one digit is known, nothing was found
 
 
@@ -37,16 +36,6 @@ class Trace:
 def fewer_rows(task: Task) -> str:
     """The indexing with fewer rows."""
     return "effective" if task.d_out < task.batch else "plain"
-
-
-def rows_per_step(task: Task, samples: str) -> int:
-    return task.batch if samples == "plain" else task.d_out
-
-
-def update_kernel(w: np.ndarray, task: Task, samples: str) -> np.ndarray:
-    """w_ab between rows, from w_ts between steps: plain rows carry the mean over the batch."""
-    b = rows_per_step(task, samples)
-    return np.kron(w, np.ones((b, b))) / (task.batch if samples == "plain" else 1)
 
 
 def ends_memory(train_ends: bool, rho: np.ndarray, w: np.ndarray) -> EndsMemory | None:

@@ -10,6 +10,7 @@ import numpy as np
 from .. import _checks
 from ..interpreters.dense import DenseRun
 from ..interpreters.training import trained
+from ..lowering import Arrays
 from ..programs.problem import Problem
 from .method import Progress
 from .sampled import ReadsProgram, training
@@ -22,16 +23,24 @@ class Dense(ReadsProgram):
     seed: of the initial weights; weights: the initial weights themselves, {family: array}, as
     ``run.initial_weights()`` gives them: shapes and normalisation are said there. They are copied.
 
+    namespace, dtype, device: of the arrays, as in ``tpcalc.lowering.Arrays``: "numpy", "torch", "cupy" or "jax", or an
+    array-API namespace itself.
+
     Raises ``ValueError`` for a seed that is no whole number of at least 0, a seed beside weights, and weights that are
-    no mapping to arrays of finite numbers; ``solve`` for names and shapes that are not the network's.
+    no mapping to arrays of finite numbers; ``solve`` for names and shapes that are not the network's;
+    ``MissingExtra`` for a namespace that is not installed.
     """
 
     name: ClassVar[str] = "dense"
     seed: int = 0
     weights: Mapping[str, Any] | None = None
+    namespace: Any = "numpy"
+    dtype: str = "float64"
+    device: Any = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", _checks.whole_number("seed", self.seed))
+        Arrays(self.namespace, self.dtype, self.device)
         if self.weights is None:
             return
         if not isinstance(self.weights, Mapping):
@@ -44,19 +53,30 @@ class Dense(ReadsProgram):
                                              for name, values in self.weights.items()})
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Dense) or self.weights is None or other.weights is None:
-            return isinstance(other, Dense) and self.weights is other.weights and self.seed == other.seed
+        if not isinstance(other, Dense) or self._plain != other._plain:
+            return False
+        if self.weights is None or other.weights is None:
+            return self.weights is other.weights
         return set(self.weights) == set(other.weights) and all(
             np.array_equal(values, other.weights[name]) for name, values in self.weights.items())
 
     def __hash__(self) -> int:
-        return hash((self.seed, None if self.weights is None else frozenset(self.weights)))
+        return hash((self.seed, str(self.dtype), None if self.weights is None else frozenset(self.weights)))
+
+    @property
+    def _plain(self) -> tuple[Any, ...]:
+        """All options but the weights."""
+        return self.seed, self.namespace, self.dtype, self.device
 
     def __repr__(self) -> str:
         given = "" if self.weights is None else ", weights={" + ", ".join(
             f"{name!r}: array of shape {values.shape}" for name, values in self.weights.items()) + "}"
-        return f"Dense(seed={self.seed}{given})"
+        shown = (("namespace", "numpy"), ("dtype", "float64"), ("device", None))
+        options = "".join(f", {name}={getattr(self, name)!r}" for name, default in shown
+                          if getattr(self, name) != default)
+        return f"Dense(seed={self.seed}{given}{options})"
 
     def read(self, problem: Problem, keep: bool, progress: Progress | None) -> DenseRun:
         assert problem.neurons is not None
-        return trained(training(problem), problem.neurons, self.seed, keep, progress, self.weights)
+        return trained(training(problem), problem.neurons, self.seed, keep, progress, self.weights,
+                       self.namespace, self.dtype, self.device)

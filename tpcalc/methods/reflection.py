@@ -9,8 +9,9 @@ import numpy as np
 
 from .. import _checks
 from ..media.reflection import PackedReflectionMedium, ReflectionMedium
-from ..media.training import Trace, ends_memory, fewer_rows, rows_per_step, train_rows, update_kernel
+from ..media.training import Trace, ends_memory, fewer_rows, train_rows
 from ..programs import SGD
+from ..programs.optimizers import rows_per_step, update_kernel
 from ..programs.problem import Problem
 from ..results.details import or_all_layers
 from ..results.run import Details, Run

@@ -15,7 +15,7 @@ from .indices import BATCH, L, T, i, j, l, o, t
 from .language import Family, LossDerivative, Mat, Moment, Scal, Vec
 from .networks import ResNet
 from .program import Assign, Loop, Program, Statement
-from .updates import OPTIMIZERS, Optimizer, Trainable, rates, start, title, update
+from .updates import Optimizer, Trainable, rates, require_optimizer, start, title, update
 
 MOST = 10**5   # outputs of a program that is written out
 UNIT = sp.Symbol("eps", positive=True)  # the branch multiplier, while the backward pass is derived
@@ -34,11 +34,10 @@ def program(net: ResNet, opt: Optimizer, scale: DepthScaling, batch: bool = Fals
     [tensor_programs_vi/program_1], with the depth scaling of its section 4 and the updates of appendix F
     [tensor_programs_vi/parameter_update].
     """
-    for name, value, allowed in (("net", net, (ResNet,)), ("opt", opt, OPTIMIZERS),
-                                 ("scale", scale, (DepthScaling,))):
+    for name, value, allowed in (("net", net, ResNet), ("scale", scale, DepthScaling)):
         if not isinstance(value, allowed):
-            names = " or ".join(f"tp.{kind.__name__}" for kind in allowed)
-            raise ValueError(f"{name}: {value!r} given; allowed is a {names}")
+            raise ValueError(f"{name}: {value!r} given; allowed is a tp.{allowed.__name__}")
+    require_optimizer(opt)
     batch = flag("batch", batch)
     _require_sizes(batch, d_in, d_out, probes)
     base = exact("base_depth", scale.base_depth)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any, Callable, Protocol
 
 import numpy as np
 import sympy as sp
@@ -11,6 +11,28 @@ import sympy as sp
 from .._checks import exact, learning_rate, schedule
 
 Gradient = Callable[[sp.Expr], sp.Expr]
+
+
+class Entrywise(Protocol):
+    """An optimizer that moves weights by ``-lr g`` times a function of the entries of all gradients so far.
+
+    What is written elsewhere needs these four, and a hash: frozen dataclasses have one. lr: a number, or one a step;
+    weight_decay: decoupled, as AdamW's, 0 for none.
+    """
+
+    def __hash__(self) -> int: ...
+
+    @property
+    def lr(self) -> Any: ...
+
+    @property
+    def weight_decay(self) -> Any: ...
+
+    def schedule(self, steps: int) -> np.ndarray:
+        """The learning rate of every step, shape (steps,)."""
+
+    def direction(self, gradient: Gradient, step: sp.Symbol) -> sp.Expr:
+        """What the weights move along at ``step``; ``gradient(k)`` is that of step k, of order one."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import sympy as sp
@@ -63,7 +64,7 @@ class ResNet:
             raise ValueError(f"matrices: {self.matrices} given; every one is a statement, allowed are at most {MOST}")
         if self.matrices != 2 and self.block != "mlp":
             raise ValueError(f"matrices: {self.matrices} given with block={self.block!r}; it belongs to block='mlp'")
-        self._written()
+        self.written()
 
     def branch(self, x: Vec, sample: tuple[sp.Expr, ...]) -> tuple[list[Assign], sp.Expr]:
         """The statements of the block that acts on ``x`` at (sample, l), and the vector it returns."""
@@ -72,19 +73,20 @@ class ResNet:
         branch = Branch(x, activation(self.phi), is_linear(self.phi), sample)
         return branch.statements, written(block, branch, self.norm)
 
-    def _written(self) -> tuple[list[Assign], sp.Expr]:
+    def written(self) -> tuple[list[Assign], sp.Expr]:
+        """The statements of the block on the stream of one sample, and the vector it returns."""
         return self.branch(STREAM, (t,))
 
-    @property
+    @cached_property
     def is_linear(self) -> bool:
         """Are all vectors linear in the matrices met last?"""
-        statements, value = self._written()
+        statements, value = self.written()
         return all(map(is_linear_in_vectors, (*(s.value for s in statements), value)))
 
-    @property
+    @cached_property
     def is_plain(self) -> bool:
         """Is a block nothing but one matrix, on the stream as it is?"""
-        statements, value = self._written()
+        statements, value = self.written()
         return (not statements and isinstance(value, MatVec) and isinstance(value.matrix, Mat)
                 and value.vector == STREAM)
 

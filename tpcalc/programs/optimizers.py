@@ -1,4 +1,4 @@
-"""Optimizers as data: rules whose updates are linear in the gradients seen so far."""
+"""Optimizers as data: rules whose updates are linear in the gradients seen so far, and what they remember of rows."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Sequence
 import numpy as np
 
 from .._checks import flag, learning_rate, memory, nonnegative_number, real_number, schedule
+from .task import Task
 
 
 @dataclass(frozen=True)
@@ -83,3 +84,14 @@ class SGD:
         if self.weight_decay and self.decoupled:
             weights = (1.0 - rate * self.weight_decay) * weights
         return weights - rate * gradient, buffer
+
+
+def rows_per_step(task: Task, samples: str) -> int:
+    """Rows of a step: a row for every input ("plain"), or for every output ("effective")."""
+    return task.batch if samples == "plain" else task.d_out
+
+
+def update_kernel(w: np.ndarray, task: Task, samples: str) -> np.ndarray:
+    """w_ab between rows, from w_ts between steps: plain rows carry the mean over the batch."""
+    b = rows_per_step(task, samples)
+    return np.kron(w, np.ones((b, b))) / (task.batch if samples == "plain" else 1)

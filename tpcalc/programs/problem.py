@@ -13,7 +13,7 @@ from ..parametrizations import DepthScaling
 from .networks import ResNet
 from .optimizers import SGD
 from .task import Task
-from .updates import OPTIMIZERS, Optimizer
+from .updates import Optimizer, require_optimizer
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,8 @@ class Problem:
     Parameters
     ----------
     net, task, opt, scale:
-        a tp.ResNet, a tp.Task, a tp.SGD, tp.SignSGD or tp.Adam, and a tp.DepthScaling, all of them with numbers.
+        a tp.ResNet, a tp.Task, an optimizer (a tp.SGD, tp.SignSGD or tp.Adam, or one written elsewhere), and a
+        tp.DepthScaling, all of them with numbers.
     depth, width:
         whole numbers or ``tp.oo``; kept as an int or as ``tp.oo``.
 
@@ -47,16 +48,17 @@ class Problem:
     width: Any = sp.oo
 
     def __post_init__(self) -> None:
-        for name, kinds in (("net", (ResNet,)), ("task", (Task,)), ("opt", OPTIMIZERS), ("scale", (DepthScaling,))):
+        for name, kind in (("net", ResNet), ("task", Task), ("scale", DepthScaling)):
             value = getattr(self, name)
-            if not isinstance(value, kinds):
-                names = " or ".join(f"tp.{kind.__name__}" for kind in kinds)
-                raise ValueError(f"{name}: {_checks.short(value)} given; allowed is a {names}")
+            if not isinstance(value, kind):
+                raise ValueError(f"{name}: {_checks.short(value)} given; allowed is a tp.{kind.__name__}")
+        require_optimizer(self.opt)
         for name in ("depth", "width"):
             size = _checks.positive_integer(name, getattr(self, name), infinite=True)
             object.__setattr__(self, name, sp.oo if size is None else size)
         self.opt.schedule(self.task.steps)
-        symbols = [str(value) for value in vars(self.opt).values() if isinstance(value, sp.Expr) and value.free_symbols]
+        options = getattr(self.opt, "__dict__", {}).values()
+        symbols = [str(value) for value in options if isinstance(value, sp.Expr) and value.free_symbols]
         if symbols:
             raise ValueError(f"opt: {self.opt!r} given; training takes numbers for {', '.join(symbols)}")
         self.scale.require_numbers()

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Union
+from typing import Any, Union
 
 import sympy as sp
 
-from .._checks import exact
+from .._checks import exact, short
 from .algebra import multiplied_out
-from .entrywise import Adam, SignSGD
+from .entrywise import Entrywise
 from .indices import t
 from .language import Family, NonlinearOuter, Outer, Scal
 from .optimizers import SGD
 from .program import Assign
 
-Optimizer = Union[SGD, SignSGD, Adam]
-OPTIMIZERS = (SGD, SignSGD, Adam)
+Optimizer = Union[SGD, Entrywise]
 ETA = Family(Scal, "eta", r"\eta")
 
 
@@ -28,6 +27,15 @@ class Trainable:
     at: tuple[sp.Expr, ...]
     gradient: sp.Expr
     size: sp.Expr
+
+
+def require_optimizer(opt: Any) -> None:
+    """Raise ``ValueError`` for what is neither a tp.SGD nor what ``Entrywise`` asks for."""
+    entrywise = not isinstance(opt, type) and all(hasattr(opt, name) for name in ("lr", "weight_decay")) and all(
+        callable(getattr(opt, name, None)) for name in ("schedule", "direction"))
+    if not isinstance(opt, SGD) and not entrywise:
+        raise ValueError(f"opt: {short(opt)} given; allowed is a tp.SGD or tp.SignSGD or tp.Adam, or what has an lr, a "
+                         "weight_decay, a schedule and a direction as they do")
 
 
 def rates(opt: Optimizer) -> tuple[Scal, ...]:
@@ -47,7 +55,7 @@ def update(opt: Optimizer, one: Trainable) -> list[Assign]:
     return _linear_update(opt, rate, one) if isinstance(opt, SGD) else [_entrywise_update(opt, rate, one)]
 
 
-def _entrywise_update(opt: SignSGD | Adam, rate: sp.Expr, one: Trainable) -> Assign:
+def _entrywise_update(opt: Entrywise, rate: sp.Expr, one: Trainable) -> Assign:
     """W_{t+1} = (1 - lr decay) W_t - lr g direction, entry by entry."""
     direction = opt.direction(lambda k: one.gradient.subs(t, k), t)
     moved = NonlinearOuter(direction) if direction.has(Outer) else direction

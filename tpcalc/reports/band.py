@@ -72,5 +72,5 @@ def band_or_reason(setup: Setup, depth: int, widths: Sequence[int], seeds: range
     """The band, or why there is none."""
     try:
         return measure_band(setup, depth, widths, seeds, advance), ""
-    except Divergence as reason:
+    except (Divergence, ValueError) as reason:  # not known of such networks
         return None, str(reason)

@@ -64,10 +64,21 @@ def _training(parser: argparse.ArgumentParser) -> None:
                                                                                       "seen")
 
 
+def _network(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--phi", default="linear", metavar="NAME", help="the activation: linear, relu, abs, tanh, erf "
+                                                                        "or gelu")
+    parser.add_argument("--block", default="post", metavar="NAME",
+                        help="what a branch computes: post, phi(W x); pre, W phi(x); mlp, W2 phi(W1 x); glu, "
+                             "W3 (phi(W1 x) * W2 x)")
+    parser.add_argument("--norm", metavar="NAME", help="rms: the block's input is divided by its root mean square")
+
+
 def _report(parser: argparse.ArgumentParser) -> None:
     _training(parser)
-    parser.add_argument("--depths", type=growing, default=tuple(2**k for k in range(4, 11)), metavar="LIST",
-                        help="depths such as 16,32,64, or a doubling range such as 16:1024")
+    _network(parser)
+    parser.add_argument("--depths", type=growing, metavar="LIST",
+                        help="depths such as 16,32,64, or a doubling range such as 16:1024, which it is for the linear "
+                             "network if not given; 4:32 for others, with 3 steps of 4 digits")
     parser.add_argument("--widths", type=growing, default=(128, 256, 512), metavar="LIST", help="widths of real "
                                                                                                 "networks")
     parser.add_argument("--network-depth", type=positive, default=16, metavar="L", help="depth of real networks")
@@ -93,12 +104,7 @@ def _train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--method", default="auto",
                         help="auto, coefficients, reflection (finite depth), collocation or common_draws (depth oo), "
                              "particles (finite depth, width oo), conditioned or dense (finite depth and width)")
-    parser.add_argument("--phi", default="linear", metavar="NAME", help="the activation: linear, relu, abs, tanh, erf "
-                                                                        "or gelu")
-    parser.add_argument("--block", default="post", metavar="NAME",
-                        help="what a branch computes: post, phi(W x); pre, W phi(x); mlp, W2 phi(W1 x); glu, "
-                             "W3 (phi(W1 x) * W2 x)")
-    parser.add_argument("--norm", metavar="NAME", help="rms: the block's input is divided by its root mean square")
+    _network(parser)
     parser.add_argument("--optimizer", default="sgd", metavar="NAME", help="sgd, signsgd or adam")
     parser.add_argument("--samples", type=positive, metavar="N", help="particles in a batch")
     parser.add_argument("--seed", type=nonnegative, metavar="N", help="seed of what is drawn; 0 where not given")

@@ -18,13 +18,20 @@ from .stages import DEEP, SHALLOW, SYMBOLS, accuracy, derive as derive_equations
 from .store import plain
 
 OPTIMIZERS: dict[str, Any] = {"sgd": SGD, "signsgd": SignSGD, "adam": Adam}
+DEPTHS = tuple(2**k for k in range(4, 11))
+SAMPLED = tuple(2**k for k in range(2, 6)), {"steps": 3, "batch": 4}  # what particles do in minutes
 
 
 def report(args: argparse.Namespace) -> int:
     """Write the report; 2 where a part of it has no result, which is then said."""
     from .report import write_report
 
-    options = ReportOptions(_setup(args), args.depths, args.widths, args.network_depth, args.seeds, args.seed)
+    net = ResNet(args.phi, args.block, args.norm)
+    depths, digits = (DEPTHS, {}) if net.is_plain else SAMPLED
+    if args.task == "digits":
+        args.steps, args.batch = (getattr(args, name) or digits.get(name) for name in ("steps", "batch"))
+    options = ReportOptions(_setup(args, net), args.depths or depths, args.widths, args.network_depth, args.seeds,
+                            args.seed)
     results = write_report(options, Path(args.output), args.fresh, not args.no_pdf,
                            say=lambda text: print(text, flush=True))
     if results.failures:
@@ -55,9 +62,9 @@ def derive(args: argparse.Namespace) -> int:
 
 def train(args: argparse.Namespace) -> int:
     """Print the losses of one training."""
-    setup = _setup(args)
+    setup = _setup(args, ResNet(args.phi, args.block, args.norm))
     depth, width = (sp.oo if value is None else value for value in (args.depth, args.width))
-    net = ResNet(args.phi, args.block, args.norm)
+    net = setup.net
     opt = OPTIMIZERS[_checks.choice("optimizer", args.optimizer, OPTIMIZERS)](setup.opt.lr)
     with bar("training", setup.task.steps) as progress:
         run = train_network(net, setup.task, opt, setup.scale, depth=depth, width=width, method=args.method,
@@ -66,7 +73,7 @@ def train(args: argparse.Namespace) -> int:
         np.savez(args.save, outputs=run.outputs, losses=run.losses, targets=setup.task.targets)
     shares = accuracy(setup.task, run.outputs)
     if args.json:
-        _print_json({"setup": {**setup.numbers, "net": repr(net), "optimizer": repr(opt)},
+        _print_json({"setup": {**setup.numbers, "optimizer": repr(opt)},
                      "depth": run.depth, "width": run.width, "method": run.method, "error_estimate": run.error_estimate,
                      "notes": run.notes, "losses": run.losses, "accuracies": shares, "outputs": run.outputs})
         return 0
@@ -137,8 +144,8 @@ def prove(args: argparse.Namespace) -> int:
     return check_ledger(args)
 
 
-def _setup(args: argparse.Namespace) -> Setup:
-    return Setup(args.alpha, args.gamma, args.lr, args.task, args.steps, args.batch, args.data_seed)
+def _setup(args: argparse.Namespace, net: ResNet) -> Setup:
+    return Setup(args.alpha, args.gamma, args.lr, args.task, args.steps, args.batch, args.data_seed, net)
 
 
 def _print_json(value: Any) -> None:

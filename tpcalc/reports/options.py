@@ -30,13 +30,21 @@ class Setup:
     steps: int | None = None
     batch: int | None = None
     data_seed: int = 0
+    net: ResNet = field(default_factory=ResNet)
     task: Task = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "task", load_task(self.source, self.steps, self.batch, self.data_seed))
         self.opt.schedule(self.task.steps)
 
-    net = property(lambda self: ResNet("linear"))
+    @property
+    def network(self) -> str:
+        """The network in words, with its article."""
+        net = self.net
+        article = "An" if str(net.phi)[0] in "aeiou" else "A"
+        block = "" if net.is_plain or net.block == "post" else f" with {net.block} blocks"
+        norm = "" if net.norm is None else f"{' and' if block else ' with'} inputs of blocks divided by their norms"
+        return f"{article} {net.phi} residual network{block}{norm}"
 
     @property
     def opt(self) -> SGD:
@@ -51,12 +59,16 @@ class Setup:
         """Everything the results depend on; the data by their digest."""
         data = hashlib.sha256(self.task.inputs.tobytes() + self.task.targets.tobytes()).hexdigest()
         return {"alpha": str(self.alpha), "gamma": str(self.gamma), "lr": list(self.lr), "task": self.source,
-                "inputs": list(self.task.inputs.shape), "targets": list(self.task.targets.shape), "data": data}
+                "inputs": list(self.task.inputs.shape), "targets": list(self.task.targets.shape), "data": data,
+                "net": repr(self.net)}
 
     def arguments(self) -> list[str]:
         """The command line that says the same."""
         given = ["--alpha", str(self.alpha), "--gamma", str(self.gamma), "--lr", ",".join(f"{r:g}" for r in self.lr),
                  "--task", self.source, "--steps", str(self.task.steps), "--batch", str(self.task.batch)]
+        for name, default in (("phi", "linear"), ("block", "post"), ("norm", None)):
+            value = getattr(self.net, name)
+            given += [] if value == default else [f"--{name}", str(value)]
         return given + (["--data-seed", str(self.data_seed)] if self.source == "digits" else [])
 
 

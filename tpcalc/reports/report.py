@@ -16,7 +16,7 @@ from .options import ReportOptions
 from .phase import Plane, divide, plane_figure, plane_table, write_regions
 from .progress import bar
 from .results import Results
-from .stages import Classified, Converged, Derived, Networks, compare_networks, converge, derive, judge
+from .stages import Classified, Converged, Derived, Networks, compare_networks, converge, derive, judge_network
 from .store import Store, write_json
 from .tables import write_csv, write_table
 
@@ -38,7 +38,8 @@ def write_report(options: ReportOptions, folder: Path, fresh: bool = False, pdf:
     """Compute what is not there yet, and write the folder.
 
     A stage whose solution diverges or does not fit into memory is left out, with the reason in
-    ``Results.failures``; other parts are written. fresh: compute all stages again. pdf: compile
+    ``Results.failures``; of nonlinear networks also one that refuses the network, with its sentence in
+    ``Results.left_out``; other parts are written. fresh: compute all stages again. pdf: compile
     report.tex where a TeX is found. say: is told each finished part. Raises ``MissingExtra`` before
     the work, ``CompileError`` where TeX fails (all other files are there then).
     """
@@ -64,15 +65,21 @@ def _stages(options: ReportOptions, results: Results, store: Store, folder: Path
     from . import results_tables as content
 
     setup = options.setup
-    learning = {"lr": list(setup.lr)}
+    net = repr(setup.net)
+    learning = {"lr": list(setup.lr), "net": net}
 
     def stage(name: str, depends: dict[str, Any], kind: Callable[..., Any], total: int,
               compute: Callable[[Callable[[int, int], None]], Any], finish: Callable[[Any], None]) -> Any:
         try:
             with bar(name, total) as progress:
                 found = store.run(name, depends, kind, lambda: compute(progress))
-        except (Divergence, MemoryError) as error:
-            results.failures[name] = str(error)
+        except (Divergence, MemoryError, ValueError) as error:
+            if not isinstance(error, ValueError):
+                results.failures[name] = str(error)
+            elif setup.net.is_plain:
+                raise
+            else:
+                results.left_out[name] = str(error)
             say(f"{name}: {error}")
             return None
         results.seconds[name] = found.seconds
@@ -98,9 +105,9 @@ def _stages(options: ReportOptions, results: Results, store: Store, folder: Path
 
     results.derived = stage("derivation", learning, Derived, 1, lambda p: derive(setup.net, setup.opt), lambda r: None)
     results.classified = stage(
-        "classification", {"alpha": str(setup.alpha), "gamma": str(setup.gamma)}, Classified, 7,
-        lambda p: judge(setup.alpha, setup.gamma, progress=p), tables(content.flags_table, content.exponents_table))
-    results.plane = stage("plane", {"alpha": str(setup.alpha), "gamma": str(setup.gamma)}, Plane, 1,
+        "classification", {"alpha": str(setup.alpha), "gamma": str(setup.gamma), "net": net}, Classified, 7,
+        lambda p: judge_network(setup, p), tables(content.flags_table, content.exponents_table))
+    results.plane = stage("plane", {"alpha": str(setup.alpha), "gamma": str(setup.gamma), "net": net}, Plane, 1,
                           lambda p: divide(setup), finish_plane)
     results.converged = stage(
         "convergence", {**setup.numbers, "depths": options.depths}, Converged, len(options.depths),
@@ -116,7 +123,9 @@ def _stages(options: ReportOptions, results: Results, store: Store, folder: Path
 
 
 def draw(result: Any, folder: Path) -> None:
-    """The figures of one stage."""
+    """The figures of one stage; none of exponents where none was measured."""
+    if isinstance(result, Classified) and result.depths is None:
+        return
     from . import figures
 
     drawn: dict[type, list[tuple[str, Callable[[Any], Any]]]] = {

@@ -28,7 +28,8 @@ def versions() -> dict[str, str]:
 
 @dataclass
 class Results:
-    """What the stages found; None where a stage has not run, with the reason in ``failures`` where it failed."""
+    """What the stages found; None where a stage has not run, with the reason in ``failures`` where it failed and
+    in ``left_out`` where the network is none that it can be said of."""
 
     options: ReportOptions
     pdf: str
@@ -38,6 +39,7 @@ class Results:
     classified: Classified | None = None
     plane: Plane | None = None
     failures: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=versions)
 
@@ -47,7 +49,8 @@ class Results:
         found: dict[str, Any] = {
             "command": options.command(), "setup": options.setup.numbers, "depths": options.depths,
             "widths": options.widths, "network_depth": options.network_depth, "seeds": options.seeds,
-            "seed": options.seed, "versions": self.versions, "seconds": self.seconds, "failures": self.failures}
+            "seed": options.seed, "versions": self.versions, "seconds": self.seconds, "failures": self.failures,
+            "left_out": self.left_out}
         for name in ("derived", "converged", "networks", "classified", "plane"):
             stage = getattr(self, name)
             found[name] = None if stage is None else {

@@ -50,16 +50,18 @@ def training_table(found: Converged) -> Table:
 
 def networks_table(found: Networks) -> Table:
     rows = [{**row, "scaled": row["error"] * row["width"]**0.5} for row in found.rows]
+    known = found.extrapolated_z is not None
     return Table(
         "networks", f"{found.seeds} real networks of each width at depth $L = {found.depth}$ against infinite width: "
         "root mean square difference of the outputs, its standard deviation from one network to the next, the "
-        r"difference times $\sqrt{n}$, the fluctuation that a run estimates for itself at initialisation, and the "
-        "root mean square of $z$, the mean difference over its standard error, which has the bias of order "
-        "$1/n$ in it.",
+        r"difference times $\sqrt{n}$, and the fluctuation that a run estimates for itself at initialisation"
+        + (", and the root mean square of $z$, the mean difference over its standard error, which has the bias of "
+           "order $1/n$ in it." if known else "."),
         [Column("width", "width $n$", "int"), Column("error", "difference", "sci"),
          Column("spread", "its spread", "sci"),
          Column("scaled", r"difference $\times \sqrt{n}$", "fixed", 3),
-         Column("fluctuation", "fluctuation of $f_0$", "sci"), Column("z", "$z$", "fixed", 2)], rows)
+         Column("fluctuation", "fluctuation of $f_0$", "sci"),
+         *([Column("z", "$z$", "fixed", 2)] if known else [])], rows)
 
 
 def band_table(found: Networks) -> Table:
@@ -86,9 +88,10 @@ def exponents_table(found: Classified) -> Table:
             for row in found.rows]
     depths = "" if found.depths is None else f" from $L = {found.depths[0]}$ to ${found.depths[-1]}$"
     return Table(
-        "exponents", "Powers of $L$: derived from the terms of the recursion, and fitted to the exact solver's "
-        f"values at growing depth{depths}, with the standard error of the fit (it does not know of corrections that "
-        "die out with depth).",
+        "exponents", "Powers of $L$: derived from the terms of the equations" + (
+            "." if found.depths is None else
+            f", and fitted to the exact solver's values at growing depth{depths}, with the standard error of the fit "
+            "(it does not know of corrections that die out with depth)."),
         [Column("name", "quantity"), Column("exponent", "derived", "markup"),
          Column("measured", "measured", "fixed", 4),
          Column("uncertainty", "standard error", "sci", 2)], rows)

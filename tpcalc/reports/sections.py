@@ -15,12 +15,13 @@ from .results_tables import (band_table, convergence_table, exponents_table, fla
 from .stages import Networks
 
 MISSING = "This part was not computed:"
+LEFT_OUT = "This part is left out for this network:"
 
 
 def document(results: Results) -> Document:
     """The report, with as many parts as there are."""
     setup = results.options.setup
-    title = "A linear residual network, wide and deep"
+    title = f"{setup.network}, wide and deep"
     subtitle = (f"SGD at $({sp.latex(sp.Symbol('alpha'))}, {sp.latex(sp.Symbol('gamma'))}) = "
                 f"({sp.latex(setup.scale.alpha)}, {sp.latex(setup.scale.gamma)})$")
     return Document(title, subtitle, [
@@ -36,6 +37,8 @@ def document(results: Results) -> Document:
 
 
 def _missing(results: Results, stage: str) -> list[Block]:
+    if stage in results.left_out:
+        return [Paragraph(LEFT_OUT), Plain([results.left_out[stage]])]
     return [Paragraph(MISSING), Plain([results.failures.get(stage, "interrupted before it was reached")])]
 
 
@@ -44,7 +47,7 @@ def _summary(results: Results) -> list[Block]:
     where = "scikit-learn's handwritten digits" if setup.source == "digits" else "data of the user's own"
     rate = math_number(setup.lr[0]) if len(setup.lr) == 1 else "one a step"
     blocks: list[Block] = [Paragraph(
-        f"A linear residual network is trained on {where}: {task.steps} steps of {task.batch} inputs with "
+        f"{setup.network} is trained on {where}: {task.steps} steps of {task.batch} inputs with "
         f"${task.d_in}$ components, ${task.d_out}$ outputs, squared loss, learning rate {rate}. Its branches are "
         f"multiplied by ${_power(-setup.scale.alpha)}$ and its weight updates by ${_power(-setup.scale.gamma)}$, "
         f"where $L$ is the depth.")]
@@ -57,7 +60,7 @@ def _summary(results: Results) -> list[Block]:
             f"The loss goes from {math_number(_first(c.limit_losses), 4)} to {math_number(_last(c.limit_losses), 4)} "
             f"in the limit, whose outputs are found with an error of about {math_number(c.limit_error, 1)}."))
     elif c is not None:
-        blocks.append(Paragraph("**Depth.** At this scaling there is no limit of infinite depth; the section on the "
+        blocks.append(Paragraph("**Depth.** There is no limit of infinite depth to compare with; the section on the "
                                 "limit says why."))
     if n is not None:
         blocks.append(Paragraph(
@@ -67,7 +70,7 @@ def _summary(results: Results) -> list[Block]:
             f"{with_uncertainty(n.order, n.uncertainty, 2, 'r')}; theory says $r = 1/2$ "
             "([[figure:networks]])."))
     if v is not None:
-        blocks.append(Paragraph("**Verdict.** The exponents of $L$ in the derived recursion put this scaling into "
+        blocks.append(Paragraph("**Verdict.** The exponents of $L$ in the derived equations put this scaling into "
                                 f"one cell of the plane: **{literal(v.name)}** ([[table:verdict]])."))
     if results.failures:
         blocks.append(Paragraph("Parts of this report are missing:"))
@@ -100,6 +103,11 @@ def _recursion(results: Results) -> list[Block]:
     d = results.derived
     if d is None:
         return _missing(results, "derivation")
+    if not d.recursion:
+        return [Paragraph("This part is left out: the kets of this network are no linear combinations of initial "
+                          "vectors and hat-kets, so that there is no recursion of coefficients. At finite depth "
+                          "infinite width is sampled instead: coordinates of vectors as particles, hats drawn with the "
+                          "covariances that the equations above say.")]
     return [Paragraph("All kets are linear combinations of initial vectors and hat-kets, so that coefficients and "
                       "covariances are all there is to know. They follow a recursion of plain numbers, which is what "
                       "is evaluated below."),
@@ -114,7 +122,10 @@ def _convergence(results: Results) -> list[Block]:
     c = results.converged
     if c is None:
         return _missing(results, "convergence")
-    text = ("Training at infinite width is evaluated exactly at every depth. The fitted order of the changes from "
+    solved = "Training at infinite width is evaluated exactly at every depth." if c.sampling_error is None else (
+        f"Training at infinite width is sampled at every depth by {c.method}, with the same seed; outputs are within "
+        f"{math_number(c.sampling_error)} with 95% confidence, and orders say something where changes are larger.")
+    text = (f"{solved} The fitted order of the changes from "
             f"one depth to the next is {with_uncertainty(c.cauchy_order, c.cauchy_uncertainty)}")
     if c.limit_order is not None:
         text += (f"; that of the distance to the limit, which is found independently, is "
@@ -137,7 +148,7 @@ def _limit(results: Results) -> list[Block]:
     if c is None:
         return blocks + _missing(results, "convergence")
     if c.limit_losses is None:
-        blocks += [Paragraph("There is no limit:"), Plain([c.reason])]
+        blocks += [Paragraph("There is no limit, or none that can be found:"), Plain([c.reason])]
     else:
         blocks.append(Paragraph(
             "What remains at infinite depth is a system of equations in layer time, solved on "
@@ -155,18 +166,23 @@ def _networks(results: Results) -> list[Block]:
     n = results.networks
     if n is None:
         return _missing(results, "networks")
-    expected = "." if n.extrapolated_z_expected is None else (
-        f" ({math_number(n.extrapolated_z_expected)} is expected where they agree, with much scatter: the outputs of "
-        "one network are not independent).")
+    if n.extrapolated_z is None:
+        means = ("Infinite width is sampled itself here, and its error is a part of every difference: means over seeds "
+                 "are not extrapolated.")
+    else:
+        means = ("Besides this scatter, which is of mean zero, a finite width has a bias of order $1/n$: extrapolated "
+                 f"in $1/n$, the means over seeds differ from infinite width by {math_number(n.extrapolated_z)} "
+                 "standard errors in root mean square over the outputs" + (
+                     "." if n.extrapolated_z_expected is None else
+                     f" ({math_number(n.extrapolated_z_expected)} is expected where they agree, with much scatter: the "
+                     "outputs of one network are not independent)."))
     beside = "" if n.band is None else (
         f" On the right networks on {n.band['task']}, with the range in which theory expects 95 of 100 of them.")
     return [Paragraph(
         f"Networks with real matrices, drawn from {n.seeds} seeds at each width and trained on the same data, are "
         f"compared with infinite width at the same depth $L = {n.depth}$ (solved by {n.infinite_method}, off by about "
         f"{math_number(n.infinite_error, 1)}). The difference falls like $n^{{-r}}$, "
-        f"{with_uncertainty(n.order, n.uncertainty, 2, 'r')}. Besides this scatter, which is of mean zero, a finite "
-        f"width has a bias of order $1/n$: extrapolated in $1/n$, the means over seeds differ from infinite width by "
-        f"{math_number(n.extrapolated_z)} standard errors in root mean square over the outputs" + expected),
+        f"{with_uncertainty(n.order, n.uncertainty, 2, 'r')}. " + means),
         *_spread(n),
         Picture("networks", "Root mean square difference of the outputs of real networks from those of infinite "
                 "width, against width: each dot is one network, circles are root mean squares over seeds, the dashed "
@@ -194,7 +210,7 @@ def _classification(results: Results) -> list[Block]:
     if v is None:
         return _missing(results, "classification")
     blocks: list[Block] = [
-        Paragraph("The verdict follows from exponents of $L$, which are read off the terms of the derived recursion."),
+        Paragraph("The verdict follows from exponents of $L$, which are read off the terms of the derived equations."),
         flags_table(v), Paragraph("In words:"), Plain(v.reasons)]
     if any(row["measured"] is not None for row in v.rows):
         blocks.append(Picture("exponents", "Powers of $L$: open circles are derived, dots are slopes fitted to exact "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any, Callable, Sequence
 
@@ -21,7 +21,10 @@ SYMBOLS = sp.symbols("alpha gamma", real=True)
 
 @dataclass(frozen=True)
 class Derived:
-    """The symbolic line: texts and LaTeX of program, ket equations and recursion, and the recorded steps."""
+    """The symbolic line: texts and LaTeX of program, ket equations and recursion, and the recorded steps.
+
+    recursion: empty for networks whose kets are not linear in base kets, so that they have none.
+    """
 
     program: str
     program_latex: str
@@ -34,15 +37,15 @@ class Derived:
 
 
 def derive(net: ResNet, opt: SGD, scale: DepthScaling | None = None) -> Derived:
-    """Program, kets, recursion; for symbolic (alpha, gamma) where no scale is given."""
+    """Program, kets, and of linear networks the recursion; for symbolic (alpha, gamma) where no scale is given."""
     source = program(net, opt, scale or DepthScaling(*SYMBOLS))
     equations = kets(source)
-    found = recursion(equations)
+    found = recursion(equations) if net.is_linear else None
     before = len(equations.derivation.steps)
     steps = [{"number": s.number, "rule": s.rule, "reason": s.reason, "source": s.source, "latex": s.latex()}
-             for s in found.derivation.steps]
-    return Derived(str(source), source.latex(), str(equations), equations.latex(), str(found), found.latex(), before,
-                   steps)
+             for s in (equations if found is None else found).derivation.steps]
+    return Derived(str(source), source.latex(), str(equations), equations.latex(),
+                   "" if found is None else str(found), "" if found is None else found.latex(), before, steps)
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,8 @@ class Converged:
     """Training at growing depth beside its limit; lists as in ``tp.Convergence``, None where there is no limit.
 
     outputs: (k, steps, batch, d_out); accuracies: (k, steps), the share of inputs whose largest output is at
-    the largest target, None for scalar outputs and where all outputs are 0.
+    the largest target, None for scalar outputs and where all outputs are 0. method: of all depths; sampling_error: the
+    largest that a run at finite depth estimates of itself where they are sampled, or None.
     """
 
     depths: list[int]
@@ -69,6 +73,8 @@ class Converged:
     limit_error: float | None
     limit_nodes: int | None
     notes: list[str]
+    method: str
+    sampling_error: float | None
 
 
 def converge(setup: Setup, depths: Sequence[int], progress: Progress | None = None) -> Converged:
@@ -83,7 +89,8 @@ def converge(setup: Setup, depths: Sequence[int], progress: Progress | None = No
         None if limit is None else limit.losses.tolist(), None if limit is None else limit.outputs.tolist(),
         None if limit is None else accuracy(setup.task, limit.outputs),
         None if limit is None else limit.error_estimate, None if limit is None else len(limit.layer_times),
-        [] if limit is None else list(limit.notes))
+        [] if limit is None else list(limit.notes), found.method,
+        None if setup.net.is_plain else float(np.max(found.errors)))
 
 
 def accuracy(task: Task, outputs: np.ndarray) -> list[float | None]:
@@ -102,8 +109,9 @@ class Networks:
     deviation of that over seeds), fluctuation (what one run estimates of itself), z (root mean square over
     outputs of mean difference / its standard error). errors: (widths, seeds); losses: (widths, seeds, steps).
     extrapolated_z: the same of the means extrapolated to infinite width, which have no bias of order 1/n;
-    extrapolated_z_expected: of agreement, by Student's distribution, None with too few seeds. band: the fields of a
-    ``Band``, what theory says of such differences; None with the reason in ``no_band``.
+    extrapolated_z_expected: of agreement, by Student's distribution, None with too few seeds. Every z is None where
+    infinite width is sampled itself, whose error all differences share. band: the fields of a ``Band``, what theory
+    says of such differences; None with the reason in ``no_band``.
     """
 
     depth: int
@@ -116,7 +124,7 @@ class Networks:
     infinite_error: float
     order: float
     uncertainty: float
-    extrapolated_z: float
+    extrapolated_z: float | None
     extrapolated_z_expected: float | None
     band: dict[str, Any] | None
     no_band: str
@@ -146,13 +154,14 @@ def compare_networks(options: ReportOptions, progress: Progress | None = None) -
         variances.append(np.var(difference, axis=0, ddof=1).ravel())
         rows.append({"width": width, "error": float(np.sqrt(np.mean(each**2))), "spread": float(np.std(each, ddof=1)),
                      "fluctuation": float(np.mean([run.error_estimate for run in runs])),
-                     "z": _rms_ratio(means[-1], np.sqrt(variances[-1] / seeds))})
+                     "z": _rms_ratio(means[-1], np.sqrt(variances[-1] / seeds)) if exact.exact else None})
         errors.append(each.tolist())
         losses.append([run.losses.tolist() for run in runs])
     slope: Slope = fit_order(np.array(options.widths), np.array([row["error"] for row in rows]))
     freedom = len(rows) * (seeds - 1)
     expected = float(np.sqrt(freedom / (freedom - 2))) if freedom > 2 else None
-    z = extrapolated_z(np.array(options.widths, dtype=float), np.array(means), np.array(variances), seeds)
+    z = extrapolated_z(np.array(options.widths, dtype=float), np.array(means), np.array(variances), seeds
+                       ) if exact.exact else None
     band, no_band = band_or_reason(setup, depth, options.widths, range(options.seed, options.seed + seeds), advance)
     return Networks(depth, seeds, rows, errors, losses, exact.losses.tolist(), exact.method, exact.error_estimate,
                     slope.order, slope.uncertainty, z, expected, None if band is None else asdict(band), no_band)
@@ -198,6 +207,15 @@ class Classified:
 
 
 DEEP, SHALLOW = tuple(2**k for k in range(7, 14)), tuple(2**k for k in range(3, 8))
+
+
+def judge_network(setup: Setup, progress: Progress | None = None) -> Classified:
+    """The verdict on a report's network at its scaling; measured where networks are linear."""
+    if setup.net.is_plain:
+        return judge(setup.alpha, setup.gamma, progress=progress)
+    found = judge(setup.alpha, setup.gamma, (), progress, setup.net)
+    return replace(found, unmeasured="exponents are measured with the exact solver of linear networks with one matrix "
+                                     "a block; those of this network are derived alone")
 
 
 def judge(alpha: Fraction, gamma: Fraction, tries: Sequence[Sequence[int]] = (DEEP, SHALLOW),

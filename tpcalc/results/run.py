@@ -109,14 +109,15 @@ class Run:
         several outputs, and for sampled readings, where coefficients have no meaning.
         """
         self._scalar_and_exact("gamma")
-        row_s = -1 if s == -1 else self._row("s", s)
-        return self.solved.gamma(self._row("t", t), row_s, _bit("a", a), _bit("b", b), _unit("p", p), _unit("q", q))
+        row_s = -1 if s == -1 else self.row("s", s)
+        times = layer_time("p", p), layer_time("q", q)
+        return self.solved.gamma(self.row("t", t), row_s, _bit("a", a), _bit("b", b), *times)
 
     def c(self, t: Index, s: Index, a: int, p: float) -> float:
         """C_{t,s,a}(p) of paper B, Lemma D.1: the covariance of the base kets of layer ceil(L p)."""
         self._scalar_and_exact("c")
-        rows = [-1 if i == -1 else self._row(name, i) for name, i in (("t", t), ("s", s))]
-        return self.solved.c(rows[0], rows[1], _bit("a", a), _unit("p", p))
+        rows = [-1 if i == -1 else self.row(name, i) for name, i in (("t", t), ("s", s))]
+        return self.solved.c(rows[0], rows[1], _bit("a", a), layer_time("p", p))
 
     def cross_covariance(self, t: Index, s: Index, a: int, b: int, p: float, q: float) -> float:
         """<z_t^p | z_s^q> across layers, z = x for a (or b) 0 and delta for 1: <x|x>, <x|delta>, <delta|delta>.
@@ -128,8 +129,8 @@ class Run:
 
         Raises ``ValueError`` outside of these, and for layers of a real network that were not kept.
         """
-        rows = self._row("t", t), self._row("s", s)
-        return self.solved.cross_covariance(*rows, _bit("a", a), _bit("b", b), _unit("p", p), _unit("q", q))
+        rows = self.row("t", t), self.row("s", s)
+        return self.solved.cross_covariance(*rows, _bit("a", a), _bit("b", b), layer_time("p", p), layer_time("q", q))
 
     def feature_difference(self, t: Index, p: Any, eps: Any) -> Any:
         """d(eps) = sqrt <(x_t^(p + eps) - x_t^p)^2>, of paper B's Definition 5.6, with full relative accuracy.
@@ -141,11 +142,11 @@ class Run:
 
         Raises ``ValueError`` outside of these, and for layers of a real network that were not kept.
         """
-        return self._differences(self._row("t", t), 0, p, eps)
+        return self._differences(self.row("t", t), 0, p, eps)
 
     def gradient_difference(self, t: Index, p: Any, eps: Any) -> Any:
         """sqrt <(delta_t^(p + eps) - delta_t^p)^2>, normalised gradients; as ``feature_difference``."""
-        return self._differences(self._row("t", t), 1, p, eps)
+        return self._differences(self.row("t", t), 1, p, eps)
 
     @cached_property
     def fluctuations(self) -> Fluctuations:
@@ -213,7 +214,8 @@ class Run:
         if self.width is not None:
             raise ValueError(f"{name}: a network of width {self.width} given; coefficients exist at infinite width")
 
-    def _row(self, name: str, index: Index) -> int:
+    def row(self, name: str, index: Index) -> int:
+        """The row of a step, or of (step, input); name: what it is called where it is refused."""
         step, sample = index if isinstance(index, tuple) else (index, 0)
         if not isinstance(index, tuple) and self.task.batch > 1:
             raise ValueError(f"{name}: step {index} given; with {self.task.batch} inputs a step it must be (step, "
@@ -231,7 +233,8 @@ def _bit(name: str, value: int) -> int:
     return int(value)
 
 
-def _unit(name: str, value: float) -> float:
+def layer_time(name: str, value: float) -> float:
+    """A number in [0, 1]; raises ``ValueError`` for others."""
     time = _checks.real_number(name, value, finite=False)
     if not 0 <= time <= 1:
         raise ValueError(f"{name}: {value!r} given; allowed is a layer time in [0, 1]")

@@ -17,7 +17,7 @@ from numpy.polynomial import chebyshev
 from ..media.collocation import CollocationMedium
 from ..media.covariances import inverse
 from ..media.mesh import Mesh, reference
-from .run import Index, Run, _unit
+from .run import Index, Run, layer_time
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def short_pieces(run: Run, t: Index, p: float) -> ShortPieces:
     t: a step, or (step, input); p: a layer time in [0, 1]. Trains once more unless ``keep_nodes`` held the solution.
     Raises ``ValueError`` at finite depth. Source: paper B, appendix L.4, whose figures these are the slopes of.
     """
-    row, at = run._row("t", t), _unit("p", p)
+    row, at = run.row("t", t), layer_time("p", p)
     if run.depth is not None:
         raise ValueError(f"run: one of depth {run.depth} given; allowed are runs with depth=tp.oo")
     medium = run.solved.medium  # type: ignore[attr-defined]

@@ -53,7 +53,8 @@ class Convergence:
     depths: (k,); outputs: (k, steps, batch, d_out); losses: (k, steps); cauchy: (k - 1,) largest change of
     an output from one depth to the next; limit: the run at depth=tp.oo, found independently, or None
     where there is no limit (``reason`` says why); distance: (k,) largest difference of an output from the
-    limit, or None; cauchy_order, limit_order: the fitted orders r of L^-r, over the deeper half.
+    limit, or None; cauchy_order, limit_order: the fitted orders r of L^-r, over the deeper half; errors: (k,), what
+    each run estimates of itself; method: what the runs at finite depth were solved by.
     """
 
     depths: np.ndarray
@@ -65,6 +66,8 @@ class Convergence:
     reason: str
     distance: np.ndarray | None
     limit_order: Slope | None
+    errors: np.ndarray
+    method: str
 
     def rows(self) -> list[dict[str, float]]:
         """One dictionary a depth: depth, last_loss, cauchy, distance."""
@@ -137,9 +140,10 @@ def convergence(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, de
         if divergence.step is not None:
             raise
         reason = str(divergence)
-    outputs = []
-    for f in (executor.map if executor is not None else map)(_outputs, jobs):
+    outputs, errors = [], []
+    for f, error in (executor.map if executor is not None else map)(_outputs, jobs):
         outputs.append(f)
+        errors.append(error)
         if progress is not None:
             progress(len(outputs), len(sizes))
     values, lengths = np.array(outputs), np.array(sizes)
@@ -148,12 +152,14 @@ def convergence(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, de
     distance = None if limit is None else np.abs(values - limit.outputs).max(axis=(1, 2, 3))
     return Convergence(lengths, values, np.array([task.losses(f) for f in values]), cauchy,
                        fit_order(lengths[1:][deeper - 1:], cauchy[deeper - 1:]), limit, reason, distance,
-                       None if distance is None else fit_order(lengths[deeper:], distance[deeper:]))
+                       None if distance is None else fit_order(lengths[deeper:], distance[deeper:]),
+                       np.array(errors), jobs[0][1].name)
 
 
-def _outputs(job: tuple[Problem, Method]) -> np.ndarray:
+def _outputs(job: tuple[Problem, Method]) -> tuple[np.ndarray, float]:
     problem, method = job
-    return train(problem, method=method).outputs
+    run = train(problem, method=method)
+    return run.outputs, run.error_estimate
 
 
 def methods_at(problems: Sequence[Problem], method: str | Method) -> list[Method]:

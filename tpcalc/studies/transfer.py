@@ -7,7 +7,7 @@ import json
 import math
 from concurrent.futures import Executor
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Sequence
@@ -201,6 +201,9 @@ def transfer(net: ResNet, task: Task, opt: Optimizer, scalings: Sequence[DepthSc
         raise ValueError(f"learning_rates: {learning_rates!r} given; allowed are growing positive numbers")
     problems = [[Problem(net, task, opt, scale, sp.oo if size is None else size, width) for size in sizes]
                 for scale in scales]
+    if not is_dataclass(opt):
+        raise ValueError(f"opt: {_checks.short(opt)} given; a sweep takes optimizers that are dataclasses, whose lr "
+                         "can be replaced")
     base, targets = opt.schedule(task.steps), _probe_targets(task, probe_targets)
     reasons = tuple(_reason(row[0]) if None in sizes or row[0].is_linear else "" for row in problems)
     finite = [size for size in sizes if size is not None]

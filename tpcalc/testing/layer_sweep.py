@@ -76,7 +76,7 @@ class LayerSweep:
     def forward(self, eps: sp.Expr, entry: sp.Expr) -> list[Statement]:
         """The statements of a forward pass; ``entry`` is what the layers below the first hold."""
         before = [Assign(vector(name)[t, layer], entry)
-                  for layer in range(self.first) for name in self._in_order(self.carried)]
+                  for layer in range(self.first) for name in self.in_order(self.carried)]
         body = tuple(Assign(vector(line.target)[t, l], sp.Add(*(self._value(term, eps) for term in line.terms)))
                      for line in self.lines)
         return [*before, Loop(l, sp.Integer(self.first), L, body)]
@@ -85,14 +85,14 @@ class LayerSweep:
         v = vector(term.source)[t, l - term.lag]
         value = v if term.phi is None else term.phi(v)
         if term.matrix:
-            value = MatVec(self._matrix(term), value)
+            value = MatVec(self.matrix(term), value)
         return term.factor * eps**term.power * value
 
-    def _matrix(self, term: Term, back: bool = False) -> sp.Expr:
+    def matrix(self, term: Term, back: bool = False) -> sp.Expr:
         matrix = self.weights(term.matrix)
         return Transpose(matrix) if term.turned != back else matrix
 
-    def _in_order(self, names: frozenset[str]) -> list[str]:
+    def in_order(self, names: frozenset[str]) -> list[str]:
         return [line.target for line in self.lines if line.target in names]
 
     def backward(self, eps: sp.Expr, signal: sp.Expr) -> list[Statement]:
@@ -134,7 +134,7 @@ class _Reverse:
                 near = [self._from(pull, self.powers[line.target]) for pull in self._pulls(line.target, 0)]
                 far = [self._later(line.target, lag, lag) for lag in range(1, sweep.first + 1)]
                 body.append(Assign(self._gradient(line.target, l), sp.Add(*near, *far)))
-        for name in sweep._in_order(sweep.carried):
+        for name in sweep.in_order(sweep.carried):
             if not self._is_used_here(name):
                 near = [self._from(pull, 0) for pull in self._pulls(name, 1)]
                 far = [self._later(name, lag, lag - 1) for lag in range(2, sweep.first + 1)]
@@ -143,7 +143,7 @@ class _Reverse:
         ends = [Assign(vector(name)[t, L + beyond], sp.Integer(0)) for name in sorted(self.ahead)
                 for beyond in range(1, self.ahead[name] + 1)]
         start = [Assign(self._gradient(name, L), signal if name == "x" else sp.Integer(0))
-                 for name in sweep._in_order(sweep.carried) if not self._is_used_here(name)]
+                 for name in sweep.in_order(sweep.carried) if not self._is_used_here(name)]
         return [*start, *ends, Loop(l, L, sp.Integer(sweep.first), (*body, *sent, *late), descending=True)]
 
     def _is_used_here(self, name: str) -> bool:
@@ -160,7 +160,7 @@ class _Reverse:
         for target, term in self._terms(name, lag):
             d: sp.Expr = self._gradient(target, l)
             if term.matrix:
-                d = MatVec(self.sweep._matrix(term, back=True), d)
+                d = MatVec(self.sweep.matrix(term, back=True), d)
             if term.phi is not None:
                 (symbol,), body = term.phi.variables, term.phi.expr
                 d *= sp.diff(body, symbol).xreplace({symbol: vector(name)[t, l - lag]})
