@@ -154,11 +154,11 @@ class ProgramCoefficients(Reading):
 
         A program does not make a product whose coefficient happens to be zero, as where weights decay at once.
         """
-        self._run.complete = False
+        self.run.complete = False
         for made in products:
-            self._run.value(made)
-        self._run.complete = True
-        return replace(self, bases=tuple(self._run.space.names))
+            self.run.value(made)
+        self.run.complete = True
+        return replace(self, bases=tuple(self.run.space.names))
 
     def _ket(self, vector: sp.Expr) -> Ket:
         return self.execution.lifted(self.execution.value(symbolic(vector)), "vector")
