@@ -58,22 +58,33 @@ def explodes(sizes: np.ndarray) -> bool:
 
 
 def slope(depths: Sequence[int], sizes: np.ndarray, corrections: Sequence[float] = ()) -> tuple[float, float]:
-    """s and its standard error in size^2 ~ L^2s (a + b L^-r + ...), by least squares of logarithms.
+    """s and its error in size^2 ~ L^2s (a + b L^-r + ...), by least squares of logarithms.
 
-    It is the squares of root mean squares that are sums of powers. corrections: the powers r, of which as many are
-    fitted as leave one value to spare. Of several fits the one is found that is next to size ~ L^s exp(b L^-r + ...).
+    It is the squares of root mean squares that are sums of powers. corrections: the powers r, smallest first, of which as
+    many are fitted as leave one value to spare; of fits with one of them, two and so on that one counts which the next
+    changes least, with this change as its error where it is more than the standard error.
     """
     size = np.array(depths, dtype=float)
     kept = list(corrections)[:max(0, len(depths) - 3)]
-    powers = np.array([size**-r for r in kept]).reshape(len(kept), len(size))
+    fits = [_fitted(size, sizes, kept[:count]) for count in range(min(1, len(kept)), len(kept) + 1)]
+    if len(fits) == 1:
+        return fits[0]
+    moves = [abs(after[0] - before[0]) for before, after in zip(fits, fits[1:])]
+    best = int(np.argmin(moves))
+    return fits[best + 1][0], max(moves[best], fits[best + 1][1])
+
+
+def _fitted(size: np.ndarray, sizes: np.ndarray, corrections: Sequence[float]) -> tuple[float, float]:
+    """The fit that is next to size ~ L^s exp(b L^-r + ...), and its standard error."""
+    powers = np.array([size**-r for r in corrections]).reshape(len(corrections), len(size))
     start, *_ = np.linalg.lstsq(np.stack([np.log(size), size**0.0, *powers], axis=1), np.log(sizes), rcond=None)
-    start[2:] = np.expm1(np.clip(2 * start[2:] * powers[:, 0], -1, 3)) / powers[:, 0] / max(1, len(kept))
+    start[2:] = np.expm1(np.clip(2 * start[2:] * powers[:, 0], -1, 3)) / powers[:, 0] / max(1, len(corrections))
 
     def left(parameters: np.ndarray) -> np.ndarray:
         corrected = np.maximum(1 + parameters[2:] @ powers, 1e-9)
         return parameters[0] * np.log(size) + parameters[1] + np.log(corrected) / 2 - np.log(sizes)
 
     fit = least_squares(left, start, x_scale="jac", xtol=1e-12, ftol=1e-12)
-    spare = max(1, len(depths) - len(start))
+    spare = max(1, len(size) - len(start))
     spread = np.linalg.pinv(fit.jac.T @ fit.jac)[0, 0]
     return float(fit.x[0]), float(np.sqrt(spread * 2 * fit.cost / spare))

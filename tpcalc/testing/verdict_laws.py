@@ -175,8 +175,8 @@ def _is_bound(verdict: Verdict, name: str) -> bool:
 
 
 def _corrections(program: Program, point: tuple[Any, Any], is_linear: bool) -> list[float]:
-    """The powers of L that may correct sizes: of a linear program its limit's rate, of others those of what noise and
-    updates add up to; and 1, from sums over layers."""
+    """The powers of L that may correct squares of sizes: of a linear program its limit's rate, of others those of what
+    noise and updates add up to; and 1, from sums over layers; of what is read exactly twice as much, too."""
     rates = {1.0}
     if is_linear:
         try:
@@ -187,8 +187,8 @@ def _corrections(program: Program, point: tuple[Any, Any], is_linear: bool) -> l
     else:
         scale = DepthScaling(*point)
         rates |= {abs(float(power)) for power in (scale.noise_exponent, scale.drift_exponent)}
-    found = sorted(rate for rate in rates if 0 < rate <= 1)
-    return found if is_linear else found[:1]  # more than one are lost in the noise of samples
+    found = {rate for rate in rates if 0 < rate <= 1}
+    return sorted(found | {2 * rate for rate in found}) if is_linear else sorted(found)[:1]  # more are lost in noise
 
 
 def assert_verdict_ignores_names(recipe: Recipe) -> Verdict:
