@@ -154,11 +154,11 @@ class ProgramCoefficients(Reading):
 
         A program does not make a product whose coefficient happens to be zero, as where weights decay at once.
         """
-        self.run.complete = False
+        self.execution.complete = False
         for made in products:
-            self.run.value(made)
-        self.run.complete = True
-        return replace(self, bases=tuple(self.run.space.names))
+            self.execution.value(made)
+        self.execution.complete = True
+        return replace(self, bases=tuple(self.execution.space.names))
 
     def _ket(self, vector: sp.Expr) -> Ket:
         return self.execution.lifted(self.execution.value(symbolic(vector)), "vector")
