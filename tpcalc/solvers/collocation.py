@@ -260,8 +260,9 @@ def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples:
     noise, drift: the constants of ``CollocationMedium``; samples: "plain" or "effective"; after_step is
     called after every training step of every attempt; learnt: as in ``train_on``. Two resolutions of one mesh are
     compared; twice their difference and the mismatch between outputs and backward sweep, with the round-off of sums,
-    is the error estimate of the finer. It exceeds the tolerance only where round-off forbids better. Elements are cut where the rows of a
-    step are not resolved: at large learning rates toward the ends of the network, where layers are thin.
+    is the error estimate of the finer. It exceeds the tolerance only where round-off forbids better. Elements are cut
+    where the rows of a step are not resolved: at large learning rates toward the ends of the network, where layers are
+    thin.
 
     Raises ``MemoryError`` where a mesh cannot fit, and ``Divergence``, naming step and layer time, where values
     are not finite or MOST_ELEMENTS elements do not resolve the solution, and where the estimate is more than a tenth of
