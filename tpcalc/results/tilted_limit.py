@@ -113,6 +113,6 @@ def infinite_depth(problem: LimitTask, network: TiltedNetwork, quantity: Callabl
         mesh = mesh.bisect(np.ones(mesh.elements, dtype=bool))
     if best is None or not worst <= KNOWN:
         found = "are not found" if best is None else f"are known to {worst:.1e} of their size only"
-        raise Divergence(f"fluctuations at infinite depth {found} with {MOST_ELEMENTS} elements of layer time; a "
-                         "smaller learning rate may help")
+        raise Divergence(f"fluctuations at infinite depth {found} with at most {MOST_ELEMENTS} elements of layer "
+                         "time; a smaller learning rate may help")
     return best

@@ -60,9 +60,9 @@ def explodes(sizes: np.ndarray) -> bool:
 def slope(depths: Sequence[int], sizes: np.ndarray, corrections: Sequence[float] = ()) -> tuple[float, float]:
     """s and its error in size^2 ~ L^2s (a + b L^-r + ...), by least squares of logarithms.
 
-    It is the squares of root mean squares that are sums of powers. corrections: the powers r, smallest first, of which as
-    many are fitted as leave one value to spare; of fits with one of them, two and so on that one counts which the next
-    changes least, with this change as its error where it is more than the standard error.
+    It is the squares of root mean squares that are sums of powers. corrections: the powers r, smallest first, of which
+    as many are fitted as leave one value to spare; of fits with one of them, two and so on, that one counts which
+    differs least from the one before, with this difference as its error where it is more than the standard error.
     """
     size = np.array(depths, dtype=float)
     kept = list(corrections)[:max(0, len(depths) - 3)]
