@@ -147,7 +147,6 @@ BATCHES = np.random.default_rng(5).normal(size=(2, 3, 3, 1))
 THREE, ADAM = tp.Task([1, 0.8, -0.6], [1, -0.7, 0.5]), tp.Adam(0.5, beta1=0.9, beta2=0.99, eps=0.01)
 POWERS = {  # what had not been tested: the problem, the mirror, particles and the coarsest depth
     "Adam": (problem(tp.ResNet(), ADAM, task=THREE), (), 1024, 8),
-    "Adam, tanh": (problem(tp.ResNet("tanh"), ADAM, task=THREE), ("nV",), 1024, 4),
     "batches, pre tanh": (problem(tp.ResNet("tanh", "pre"), tp.SGD(1.0), task=tp.Task(BATCHES[0] / 2, BATCHES[1])),
                           (), 2048, 8),
     "trained ends, pre tanh": (problem(tp.ResNet("tanh", "pre", train_ends=True), tp.SGD(0.5)), (), 2048, 8),
