@@ -56,7 +56,7 @@ def twice(branch: Branch) -> sp.Expr:
 
 
 def _limit(net: tp.ResNet = NET, opt: Any = OPT, scale: tp.DepthScaling = DEPTH_MUP) -> tp.Run:
-    return tp.train(net, tp.Task(INPUTS, TARGETS), opt, scale, depth=tp.oo)
+    return tp.train(net, tp.Task(INPUTS, TARGETS), opt, scale, depth=tp.oo, method="collocation")
 
 
 def refusals() -> dict[str, Callable[[], Any]]:

@@ -218,7 +218,9 @@ class Terms:
     def _weights(self, number: sp.Expr, place: int) -> tuple[tuple[Affine, int], ...]:
         """A coefficient's powers of the growing variable, with the signs of what stands in front of them."""
         if (number, place) not in self._already_weighed:
-            deep = number if self.layers_grow else number.xreplace({self.recursion.setting.depth: DEEP})
+            depth = self.recursion.setting.depth
+            deep = number if self.layers_grow else number.replace(  # a power of the depth is a number like any other
+                lambda e: e.as_base_exp()[0] in (depth, DEEP), lambda e: DEEP)
             self._already_weighed[number, place] = tuple(
                 (Affine.of(power, self.parameters), sign_of(function))
                 for power, function in self._powers(deep, self.recursion.equations[place]))
