@@ -69,8 +69,6 @@ def test_every_step_to_the_ket_equations_is_exact(ends: bool) -> None:
     data = dict(xi=np.arange(18).reshape(2, 3, 3) % 5 - 2, y=np.arange(8).reshape(2, 2, 2) % 3)
     checks = check_steps(tp.kets(program), {"T": 2, "L": 4, "B": 2}, data, exact=True)
     assert len(checks) > 10 and all(check.difference == 0 for check in checks)
-    with pytest.raises(ValueError, match=r"initial vectors U\[.*j\], nV\[.*o\], given; allowed are initial vectors"):
-        tp.recursion(tp.kets(program))
 
 
 def test_one_dimension_has_no_index() -> None:
