@@ -177,8 +177,10 @@ def test_extrapolation_and_slopes() -> None:
     assert converges(values) and not converges(size[:, None] ** 0.25) and not converges(np.full((5, 1), np.inf))
     found, error = slope(depths, 3 * size**0.25)
     assert abs(found - 0.25) < 1e-12 and error < 1e-12
-    assert abs(slope(depths, size**0.25 * np.exp(size**-0.5), [0.5])[0] - 0.25) < 1e-10
-    assert abs(slope(depths, size**0.25 * np.exp(size**-0.5))[0] - 0.25) > 0.05
+    corrected = size**0.25 * np.sqrt(1 + 3 * size**-0.5)
+    assert abs(slope(depths, corrected, [0.5])[0] - 0.25) < 1e-9 and abs(slope(depths, corrected)[0] - 0.25) > 0.05
+    found, error = slope(depths, corrected * np.exp(-size**-1.0), [0.5, 1.0])  # a correction that is not among them
+    assert 1e-6 < abs(found - 0.25) < 3 * error
 
 
 def test_what_is_faster_than_powers_is_seen() -> None:
