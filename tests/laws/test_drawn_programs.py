@@ -116,7 +116,8 @@ def test_the_verdict_of_a_block_is_what_its_training_shows(part: range) -> None:
             pass
 
 
-@pytest.mark.parametrize("law", ["limit", pytest.param("verdict", marks=pytest.mark.slow)])  # counts them all again
+@pytest.mark.slow  # derives all of them again
+@pytest.mark.parametrize("law", ["limit", "verdict"])
 def test_refusals_are_fewer_than_a_third(law: str) -> None:
     """Among linear programs whose outputs converge, by reason; a broken law is counted as an answer here."""
     counts: Counter[str] = Counter()

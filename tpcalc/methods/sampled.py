@@ -53,8 +53,9 @@ class ReadsProgram(ABC):
         """Train, with the error estimate that the method has; raises ``MemoryError`` before the work."""
         require(self, problem)
         job = training(problem)
-        times = or_all_layers(wanted_times(keep_nodes, problem), job.depth)
+        wanted = wanted_times(keep_nodes, problem)
         found = self.read(problem, keep_nodes is not None, progress)
+        times = or_all_layers(wanted, job.depth)
         kept = None if keep_nodes is None else self.known(problem, found, times)
         outputs = job.outputs(found.series("f"))
         return Run(problem.task, *outputs, times, self.name, job.depth, problem.neurons, self.error(found),
