@@ -132,15 +132,25 @@ def _variance(asked: tp.Problem, depth: int, samples: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("net", [tp.ResNet(), tp.ResNet("tanh"), tp.ResNet("tanh", "mlp")], ids=repr)
-@pytest.mark.parametrize("alpha", [sp.Rational(3, 5), sp.Rational(3, 4), sp.Rational(9, 10)], ids=str)
-def test_between_depth_mup_and_the_ode(net: tp.ResNet, alpha: sp.Rational) -> None:
-    """1/2 < alpha < 1, where corrections fall like L^(1 - 2 alpha), and L^(2 alpha - 2) inside of activations."""
+@pytest.mark.parametrize("alpha, known", [(sp.Rational(3, 5), 0.4), (sp.Rational(3, 4), 0.01),
+                                          (sp.Rational(9, 10), 0.05)], ids=str)
+def test_between_depth_mup_and_the_ode(net: tp.ResNet, alpha: sp.Rational, known: float) -> None:
+    """1/2 < alpha < 1, where corrections fall like L^(1 - 2 alpha), and L^(2 alpha - 2) inside of activations: slowly.
+
+    Where several of them cancel at the depths that are affordable, outputs do not settle, and that is said.
+    """
     asked = problem(net, tp.SGD(0.7), tp.DepthScaling(alpha, 1 - alpha))
-    truth, run = tp.train(asked), tp.train(asked, method=tp.methods.CommonDraws(budget=1e7))
+    truth = tp.train(asked)
+    try:
+        run = tp.train(asked, method=tp.methods.CommonDraws(budget=1e7))
+    except tp.Divergence as refusal:
+        print(f"{net.phi} {net.block} alpha = {alpha}: {refusal}")
+        assert "do not settle" in str(refusal) and net.block == "mlp"
+        return
     error = np.abs(run.outputs - truth.outputs).max()
     print(f"{net.phi} {net.block} alpha = {alpha}: error {error:.1e}, estimate {run.error_estimate:.1e}; "
           f"{run.notes[0]}")
-    assert truth.method == "collocation" and error < 2 * run.error_estimate < 0.5
+    assert truth.method == "collocation" and error < 2 * run.error_estimate < 2 * known
 
 
 BATCHES = np.random.default_rng(5).normal(size=(2, 3, 3, 1))
