@@ -20,7 +20,7 @@ from ..programs import SGD, ResNet
 from ..programs.blocks import is_linear_in_vectors
 from ..programs.builders import program
 from ..programs.language import NonlinearOuter, Vec
-from ..programs.program import Assign, Loop, Program, Statement
+from ..programs.program import Assign, Program, mapped
 from . import coefficient_exponents, ket_exponents
 from .sizes import Exponents
 
@@ -109,11 +109,9 @@ def _with_numbers(one: Program, at: Values) -> Program:
              for ours in (ALPHA, GAMMA) if s.name == ours.name}
     values = {s: dict(at).get(ours, ours) for s, ours in names.items()}
 
-    def rebuilt(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-        return tuple(replace(s, body=rebuilt(s.body)) if isinstance(s, Loop)
-                     else Assign(s.target, s.value.subs(values)) for s in body)
-
-    return one if all(s == v for s, v in values.items()) else replace(one, body=rebuilt(one.body))
+    if all(s == v for s, v in values.items()):
+        return one
+    return replace(one, body=mapped(one.body, lambda s: [Assign(s.target, s.value.subs(values))]))
 
 
 def region_of(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> tuple[Region, Exponents]:

@@ -7,12 +7,10 @@ that is a choice of names; the rules compare layers of vectors with layers of ma
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Callable
-
 import sympy as sp
 
 from ..programs.language import Vec
-from ..programs.program import Assign, Loop, Program, Statement
+from ..programs.program import Assign, Loop, Place, Program, mapped
 
 
 def at_own_layers(program: Program) -> Program:
@@ -23,12 +21,15 @@ def at_own_layers(program: Program) -> Program:
         return e.xreplace({v: v.at(*(sp.expand(i - by) for i, by in zip(v.indices, shift)))
                            for target, shift in shifts for v in e.atoms(Vec) if v.same_family(target)})
 
-    return _mapped(program, moved) if shifts else program
+    if not shifts:
+        return program
+    return replace(program, body=mapped(program.body, lambda s: [Assign(moved(s.target), moved(s.value))]))
 
 
 def _shifts(program: Program) -> list[tuple[Vec, tuple[sp.Expr, ...]]]:
     """Vectors at another layer than their loop's, and by how much, where no layer reads them but their own."""
-    places = [p for p in program.places() if isinstance(p.statement.target, Vec)]
+    everywhere = program.places()
+    places = [p for p in everywhere if isinstance(p.statement.target, Vec)]
     found: list[tuple[Vec, tuple[sp.Expr, ...]]] = []
     for place in places:
         target = place.statement.target
@@ -37,23 +38,12 @@ def _shifts(program: Program) -> list[tuple[Vec, tuple[sp.Expr, ...]]]:
             continue
         layer = place.loops[-1].index
         shift = tuple(index - layer if layer in index.free_symbols else sp.Integer(0) for index in target.indices)
-        if any(shift) and all(by.is_Integer for by in shift) and not _is_carried(target, place.loops[-1]):
+        if any(shift) and all(by.is_Integer for by in shift) and not _is_carried(target, place.loops[-1], everywhere):
             found.append((target, shift))
     return found
 
 
-def _is_carried(target: Vec, loop: Loop) -> bool:
+def _is_carried(target: Vec, loop: Loop, places: list[Place]) -> bool:
     """Does a layer of the loop read the vector of another layer?"""
     return any(v.same_family(target) and v != target
-               for p in _assignments(loop) for v in p.value.atoms(Vec))
-
-
-def _assignments(loop: Loop) -> list[Assign]:
-    return [a for s in loop.body for a in (_assignments(s) if isinstance(s, Loop) else [s])]
-
-
-def _mapped(program: Program, change: Callable[[sp.Expr], sp.Expr]) -> Program:
-    def of(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-        return tuple(replace(s, body=of(s.body)) if isinstance(s, Loop) else Assign(change(s.target), change(s.value))
-                     for s in body)
-    return replace(program, body=of(program.body))
+               for p in places if loop in p.loops for v in p.statement.value.atoms(Vec))

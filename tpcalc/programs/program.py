@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Iterator, Mapping, Union
+from dataclasses import dataclass, field, replace
+from typing import Any, Callable, Iterable, Iterator, Mapping, Union
 
 import sympy as sp
 
@@ -52,6 +52,17 @@ class Place:
     @property
     def indices(self) -> tuple[sp.Symbol, ...]:
         return tuple(loop.index for loop in self.loops)
+
+
+def mapped(body: Iterable[Statement], change: Callable[[Assign], Iterable[Statement]]) -> tuple[Statement, ...]:
+    """Statements, at whatever depth of loops, each assignment replaced by those that ``change`` makes of it."""
+    found: list[Statement] = []
+    for statement in body:
+        if isinstance(statement, Loop):
+            found.append(replace(statement, body=mapped(statement.body, change)))
+        else:
+            found += change(statement)
+    return tuple(found)
 
 
 @dataclass(frozen=True)

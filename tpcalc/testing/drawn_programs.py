@@ -14,7 +14,7 @@ from ..programs.activations import activation
 from ..programs.blocks import vector
 from ..programs.indices import L, T, l, t
 from ..programs.language import Family, LossDerivative, Moment, Scal, Vec
-from ..programs.program import Assign, Loop, Program
+from ..programs.program import Assign, Loop, Program, mapped
 from .layer_sweep import LayerSweep, Line, Term
 from .matrix_updates import Rule, initial_buffers, updates
 
@@ -217,10 +217,7 @@ class DeepProgram:
 
 def with_numbers(program: Program, numbers: Mapping[sp.Symbol, sp.Expr]) -> Program:
     """Numbers for a program's parameters."""
-    def at(body: tuple) -> tuple:
-        return tuple(replace(s, body=at(s.body)) if isinstance(s, Loop) else Assign(s.target, s.value.subs(numbers))
-                     for s in body)
-    return replace(program, body=at(program.body))
+    return replace(program, body=mapped(program.body, lambda s: [Assign(s.target, s.value.subs(numbers))]))
 
 
 def training_program(recipe: Recipe) -> Program:

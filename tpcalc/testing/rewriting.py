@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Callable, Mapping
+from typing import Mapping
 
 import sympy as sp
 from sympy.core.symbol import Str
 
 from ..programs.language import Family, MatVec, Member, Vec, kind
-from ..programs.program import Assign, Loop, Program, Statement
+from ..programs.program import Assign, Program, Statement, mapped
 
 
 def renamed(program: Program, names: Mapping[str, str] | None = None) -> Program:
@@ -31,7 +31,7 @@ def renamed(program: Program, names: Mapping[str, str] | None = None) -> Program
 
     return Program(program.name, tuple(map(of, program.vectors)), tuple(map(of, program.matrices)),
                    tuple(map(of, program.data)),
-                   _mapped(program.body, lambda s: (Assign(of(s.target), of(s.value)),)), program.sizes,
+                   mapped(program.body, lambda s: (Assign(of(s.target), of(s.value)),)), program.sizes,
                    program.meaning)
 
 
@@ -60,14 +60,4 @@ def with_named_products(program: Program) -> Program:
             value = value.xreplace({product: h})
         return (*found, Assign(target, value))
 
-    return replace(program, body=_mapped(program.body, named))
-
-
-def _mapped(body: tuple[Statement, ...], change: Callable[[Assign], tuple[Statement, ...]]) -> tuple[Statement, ...]:
-    found: list[Statement] = []
-    for statement in body:
-        if isinstance(statement, Loop):
-            found.append(replace(statement, body=_mapped(statement.body, change)))
-        else:
-            found += change(statement)
-    return tuple(found)
+    return replace(program, body=mapped(program.body, named))
