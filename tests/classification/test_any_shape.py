@@ -8,10 +8,11 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
+from tpcalc.classification.exponents import ALPHA, GAMMA
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.language import MatVec, Moment, Transpose
-from tpcalc.testing import assert_verdict_agrees
-from tpcalc.testing.drawn_programs import Recipe, training_program
+from tpcalc.testing import assert_verdict_agrees, deep_program
+from tpcalc.testing.drawn_programs import Recipe, training_program, with_numbers
 
 H = sp.Rational(1, 2)
 POINTS = ((H, H), (sp.Integer(1), sp.Integer(0)), (sp.Integer(1), H))
@@ -61,6 +62,29 @@ def test_blocks(block: Callable[[Branch], sp.Expr]) -> None:
 def test_training_shows_what_the_verdict_says(block: Callable[[Branch], sp.Expr]) -> None:
     for point in POINTS[:2]:
         assert_verdict_agrees(tp.ResNet(block=block), point, True, deepest=256)
+
+
+def test_what_forgets_where_something_feeds_it_is_refused() -> None:
+    """Its start is not forgotten in the layers next to it: there f_1 ~ L^(-1/4) comes from, in the drawn program."""
+    drawn = deep_program(106)
+    with pytest.raises(ValueError, match="forgets what is older than .* and is fed by what does not"):
+        tp.classify(*drawn.point, net=drawn.program)
+    with pytest.raises(ValueError, match="forgets what is older than .* and is fed by what does not"):
+        tp.classify(H, H, tp.ResNet("tanh", block=lambda b: b.phi(named(b) + H) - b.x))
+
+
+@pytest.mark.parametrize("gain", [1, 4])
+def test_what_an_activation_makes_as_fast_as_it_is_forgotten_is_refused(gain: int) -> None:
+    """gain relu(W x) - x decays at gain 1 and grows at 4: a mean gain .4 |x| enters a layer, and x leaves it."""
+    with pytest.raises(ValueError, match="as fast as it forgets it; coefficients decide"):
+        tp.classify(H, H, tp.ResNet("relu", block=lambda b: gain * b.phi(named(b)) - b.x))
+
+
+def test_growth_is_seen_when_every_stream_has_been_reached() -> None:
+    """An update that reaches the second of two streams a step later does not make exponents grow for ever."""
+    drawn = deep_program(211)
+    program = with_numbers(drawn.program, dict(zip((ALPHA, GAMMA), drawn.point)))
+    assert tp.depth_limit(tp.recursion(tp.kets(program))).regions[0].has_limit
 
 
 def test_what_decays_is_stable_and_neither_nontrivial_nor_faithful() -> None:

@@ -109,6 +109,14 @@ def test_loops_have_signs(lines: tuple[Line, ...], reason: str) -> None:
         region.compile()
 
 
+@pytest.mark.parametrize("drift", [-H / 2, sp.Integer(-1)])
+def test_noise_as_fast_as_what_forgets_is_refused(drift: sp.Rational) -> None:
+    """At alpha = 1/4 noise adds L^(-1/2) C a layer, and the drift takes 2 |drift| as much: it grows, and it decays."""
+    program = training(x_of(Term("x", 1), Term("x", 1, drift, power=2), BRANCH), alpha=H / 2, gamma=H)
+    with pytest.raises(ValueError, match="as fast as it forgets it; coefficients decide"):
+        region_of(program)
+
+
 @pytest.mark.parametrize("couplings", [((0, 1), (2, 0)), ((1, 3), (3, 2)), ((2, 0), (3, 1)), ((2, 1), (1, 2))])
 def test_coupled_streams_grow_like_the_fastest_mean_of_a_loop(couplings: tuple[tuple[int, int], ...]) -> None:
     """At alpha = 1/4: numbers p couple two streams with L^(-p/4), 0 does not; held against eigenvalues of the map."""

@@ -45,6 +45,8 @@ def _exponents_of(net: Network, at: Values) -> tuple[tuple[Region, Exponents], .
         size = 0 if at else 2
         return ((Region(size), equations.exponents(size)),)
     found = settled_orders(equations, at=at)
+    for cell in found.cells:
+        cell.require_forgotten(found.parameters)
     if isinstance(equations, RecursionEquations):
         return tuple((cell.region, coefficient_exponents.read_exponents(equations, found, cell))
                      for cell in found.cells)

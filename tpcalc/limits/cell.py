@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Iterable, Sequence
 
+import sympy as sp
+
 from .exponent import Exponent
-from .quantities import Quantity
+from .quantities import Quantity, Sort
 from .region import Region
 from .terms import Contribution
 
@@ -35,6 +37,19 @@ class Cell:
         """The same on a part of the region."""
         exponents = {key: exponent.pruned(region) for key, exponent in self.exponents.items()}
         return replace(self, region=region.reduced(), exponents=exponents)
+
+    def require_forgotten(self, parameters: Sequence[sp.Symbol]) -> None:
+        """Raise ``ValueError`` where something forgets where it started, and not all that there is vanishes with it.
+
+        What a sweep forgets still stands in the L^(1 - v) layers next to its start, as gradients do next to the output;
+        no rule counts its products with what does not vanish there.
+        """
+        if self.forgotten and not self.explosions and not all(
+                exponent.vanishes for q, exponent in self.exponents.items() if q.sort in (Sort.COVARIANCE, Sort.KET)
+                or q.sort == Sort.COEFFICIENT and q.base is not None and q.base.is_initial):
+            quantity, rate = self.forgotten[0]
+            raise ValueError(f"{quantity} forgets what is older than L^({1 - rate.expression(parameters)}) layers and "
+                             "is fed by what does not; no rule for what these layers add where it starts")
 
     def is_bounded(self, keys: Sequence[Quantity]) -> bool:
         """Does none of the quantities grow with depth, anywhere on the cell?"""

@@ -96,7 +96,10 @@ def _eliminate(cell: Cell, sweep: list[Quantity], by_target: dict[Quantity, list
     Terms with several of them are taken as linear in each, the others at the values of the round before, until the
     values stay: the least solution.
     """
-    terms = forgetting.limited([one for u in sweep for one in by_target.get(u, [])])
+    terms = [one for u in sweep for one in by_target.get(u, [])]
+    short = forgetting.short(cell, terms)
+    sweep = sorted(sweep, key=lambda u: u in short)  # a loop is met at the last of its quantities
+    terms = forgetting.limited(terms)
     cell = replace(cell, forgotten=(*cell.forgotten, *forgetting.rates.items()))
     if terms and all(one.power < 0 for one in terms):
         return _shrunk(cell, sweep[0], terms)
@@ -104,7 +107,7 @@ def _eliminate(cell: Cell, sweep: list[Quantity], by_target: dict[Quantity, list
     several = any(len([f for f in one.factors if f in set(sweep)]) > 1 for one in terms)
     current: dict[Quantity, Exponent] = {}
     for _ in range(rounds):
-        solved = _eliminate_linear(cell, sweep, *_system(cell, sweep, terms, current))
+        solved = _eliminate_linear(cell, sweep, short, *_system(cell, sweep, terms, current))
         if isinstance(solved, Loop):
             by_layers = [_system(cell, sweep, [one for one in terms if passed(one) == number], current)[1]
                          for number in range(3)]
@@ -147,9 +150,15 @@ def _system(cell: Cell, sweep: list[Quantity], terms: list[Contribution], curren
     return alone, loops
 
 
-def _eliminate_linear(cell: Cell, sweep: list[Quantity], alone: dict[Quantity, Exponent], loops: Loops) -> Cell | Loop:
-    """Max-plus elimination, as long as loops stay bounded."""
-    if not cell.region.size and len(sweep) > FEW and not any(e.explodes for e in (*alone.values(), *loops.values())):
+def _eliminate_linear(cell: Cell, sweep: list[Quantity], short: frozenset[Quantity],
+                      alone: dict[Quantity, Exponent], loops: Loops) -> Cell | Loop:
+    """Max-plus elimination, as long as loops stay bounded; short: what sums over the last layers that count.
+
+    A loop of weight 0 multiplies by a number over all layers, and stays bounded; through what forgets it does so every
+    L^(1 - v) layers. Raises ``ValueError`` there.
+    """
+    finite = not any(e.explodes for e in (*alone.values(), *loops.values()))
+    if finite and not cell.region.size and not short and len(sweep) > FEW:
         return _eliminate_numbers(cell, sweep, alone, loops)
     for pivot in sweep:
         guard = loops.pop((pivot, pivot), Exponent()).pruned(cell.region)
@@ -158,6 +167,9 @@ def _eliminate_linear(cell: Cell, sweep: list[Quantity], alone: dict[Quantity, E
         for form in sorted(guard.forms):
             if cell.region.sign(form) not in ("<", "=", "<="):
                 return Loop(pivot, guard, form)
+            if pivot in short and cell.region.sign(form) != "<":
+                raise ValueError(f"{pivot}: its layers forget, and it is fed by what it makes as fast as it forgets "
+                                 "it; coefficients decide whether it grows, and no rule compares them")
         for row, through in _substitute(loops, pivot, cell.region):
             alone[row] = alone[row].plus(through.times(alone[pivot])).pruned(cell.region)
     found = {u: alone[u].pruned(cell.region) for u in sweep}

@@ -59,6 +59,14 @@ def growth(function: sp.Expr) -> int:
 
 
 @lru_cache(maxsize=256)
+def flatness(function: sp.Expr) -> int:
+    """The power of its argument that a function starts with at 0: 0 where it does not vanish there."""
+    small = sp.Rational(1, 10**30)
+    values = [abs(function.subs(H, sign * small).evalf(80)) for sign in (1, -1)]
+    return min((int(sp.floor(sp.log(v) / sp.log(small) + sp.Rational(1, 4))) for v in values if v), default=0)
+
+
+@lru_cache(maxsize=256)
 def decays(function: sp.Expr) -> bool:
     """Does the function go to zero at both ends, so fast that its square can be integrated?"""
     return all(end.power < -1 for end in _ends(function))

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Mapping, Sequence
 
 from .affine import Affine
+from .cell import Cell
 from .exponent import Exponent
 from .quantities import Quantity, Sort
 from .region import Region
@@ -64,6 +65,12 @@ class Forgetting:
                 share = Fraction(1) if one.rule == "layers" else Fraction(1, 2)
                 found.append(replace(one, weight=one.weight - form * share))
         return found
+
+    def short(self, cell: Cell, terms: Sequence[Contribution]) -> frozenset[Quantity]:
+        """The quantities that sum over the last layers alone: what forgets, and sums over base kets that it forgets."""
+        forgotten = {*self.rates, *(quantity for quantity, _ in cell.forgotten)}
+        return frozenset(self.rates) | {one.target for one in terms
+                                        if one.rule == "base layers" and forgotten.intersection(one.factors)}
 
 
 def _is_loop(one: Contribution) -> bool:

@@ -62,8 +62,8 @@ def gathered(terms: Iterable[sp.Expr]) -> list[sp.Expr]:
         function = sp.Mul(*(f for f in sp.Mul.make_args(term) if f.is_Number or random_parts(f) == {ket}))
         rest = sp.Mul(*(f for f in sp.Mul.make_args(term) if not (f.is_Number or random_parts(f) == {ket})))
         groups[ket, rest] = groups.get((ket, rest), sp.Integer(0)) + function
-    return [*found, *(sp.Mul(rest, function, evaluate=False) for (_, rest), function in groups.items()
-                      if function != 0)]
+    return [*found, *(rest * function if function.is_Number else sp.Mul(rest, function, evaluate=False)
+                      for (_, rest), function in groups.items() if function != 0)]
 
 
 def squares(base: sp.Expr) -> list[sp.Expr]:

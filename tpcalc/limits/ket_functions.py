@@ -125,9 +125,10 @@ class Functions:
         leading, growth = argument.leading, entrywise.growth(form)
         if form == 0 or not leading:
             return Parts()
-        size, mean = reduce(multiply, [leading] * growth, self.reading.unit), self.reading.unit
-        if growth:
-            mean = size
+        size = mean = self.reading.unit
+        if growth:  # far out, and where the leading part is small
+            size = mean = frozenset().union(*(reduce(multiply, [leading] * power, self.reading.unit)
+                                              for power in {growth, min(growth, entrywise.flatness(form))}))
         elif entrywise.decays(form):
             name = str(argument.expression)
             size = self.shrunk(leading, f"({name})**(-1/2)", Fraction(-1, 2), argument.step)

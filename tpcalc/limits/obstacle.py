@@ -10,7 +10,7 @@ import sympy as sp
 from ..calculus.printing import latex
 from .cell import Cell
 from .exponent import join
-from .quantities import Quantity, Sort
+from .quantities import Quantity
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,8 @@ def obstacle(cell: Cell, outputs: Sequence[str], parameters: Sequence[sp.Symbol]
     keys = sorted((k for k in cell.exponents if k.name in outputs), key=lambda k: (k.step, k.name))
     if cell.forgotten:
         quantity, rate = cell.forgotten[0]
-        everything = all(e.vanishes for q, e in cell.exponents.items() if q.sort == Sort.COVARIANCE)
-        if everything and all(cell.of(key).vanishes for key in keys):
-            return Obstacle("decays", str(quantity), quantity.step, rate.expression(parameters))
-        raise ValueError(f"{quantity} forgets what is older than L^(1 - {rate.expression(parameters)}) layers and is "
-                         "fed by what does not; no rule for the limit of such a sum")
+        cell.require_forgotten(parameters)
+        return Obstacle("decays", str(quantity), quantity.step, rate.expression(parameters))
     if cell.grows:
         return _accelerating(cell, keys, parameters)
     for key in keys:

@@ -10,13 +10,14 @@ the region. Where c < 0 (``forgetting.py``) y forgets instead: only the last L^(
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Protocol, Sequence
 
 import sympy as sp
 
 from ..calculus.equations import KetEquations
 from ..calculus.recursion import RecursionEquations
-from .affine import point_of
+from .affine import Affine, point_of
 from .cell import Cell as Cell
 from .elimination import in_order, lost, present, solve
 from .exponent import Exponent
@@ -24,6 +25,8 @@ from .region import Region
 from .ket_terms import KetTerms
 from .quantities import Quantity, Sort
 from .terms import Contribution, Terms, Values
+
+HALF = Fraction(1, 2)
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,9 @@ class Counted(Protocol):
 
     @property
     def parameters(self) -> tuple[sp.Symbol, ...]: ...
+
+    @property
+    def accumulating(self) -> frozenset[int]: ...
 
     def of_step(self, t: int) -> tuple[Contribution, ...]: ...
 
@@ -115,12 +121,13 @@ def settled_orders(program: RecursionEquations | KetEquations, most: int = 6, at
     """The exponents of so many training steps as decide those of all, perhaps with values for some parameters.
 
     A part of the parameters' space is done where something explodes or an output grows with depth, where a quantity's
-    exponent grows from one step to the next (``Cell.grows``), and where the last step repeats the exponents of the one
-    before: the maximum being idempotent, they then hold for all later steps. Raises ``ValueError`` where some still
-    change after ``most`` steps.
+    exponent grows from one step to the next (``Cell.grows``) when every stream has been reached, and where the last
+    step repeats the exponents of the one before: the maximum being idempotent, they then hold for all later steps.
+    Raises ``ValueError`` where some still change after ``most`` steps.
     """
     hypotheses = Hypotheses(program, at)
     terms = hypotheses.plain
+    streams = max(1, len(terms.accumulating) // 2)  # a step's effect on one may reach another with the next step
     done: list[Cell] = []
     active = [Cell(Region(len(terms.parameters)), {})]
     for t in range(most):
@@ -135,7 +142,7 @@ def settled_orders(program: RecursionEquations | KetEquations, most: int = 6, at
                 if part.explosions or not part.is_bounded(terms.outputs(t)):
                     done.append(replace(part, held=held))
                     continue
-                for one in _split_by_growth(part, t) if t > 1 else [part]:
+                for one in _split_by_growth(part, t) if t > streams else [part]:
                     finished = one.grows or t > 1 and _classes(one, t) == _classes(one, t - 1)
                     (done if finished else active).append(one)
         if not active:
@@ -187,17 +194,19 @@ def _split_by_growth(cell: Cell, t: int) -> list[Cell]:
     """Parts where no exponent of step t is positive and exceeds that of the step before, and parts where one is."""
     before = _classes(cell, t - 1)
     for kind, exponent in _classes(cell, t).items():
+        own = kind.sort == Sort.COEFFICIENT and kind.base is not None and kind.base.own and not kind.base.is_initial
         for form in sorted(exponent.forms) if kind in before else ():
-            larger = cell.region.where(form, ">")
+            size = Affine(form.slopes, form.constant - HALF) if own else form  # the sqrt(L) of one layer's hat-ket
+            larger = cell.region.where(size, ">")
             for other in sorted(before[kind].forms):
                 larger = larger.where(form - other, ">")
             if larger.is_empty:
                 continue
             parts, rest = [replace(cell.on(larger), grows=True)], cell.region
-            for other in [form - form, *sorted(before[kind].forms)]:
-                fits = rest.where(form - other, "<=")
+            for excess in [size, *(form - other for other in sorted(before[kind].forms))]:
+                fits = rest.where(excess, "<=")
                 parts += [] if fits.is_empty else _split_by_growth(cell.on(fits), t)
-                rest = rest.where(form - other, ">")
+                rest = rest.where(excess, ">")
             return parts
     return [cell]
 
