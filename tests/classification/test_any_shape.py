@@ -69,7 +69,7 @@ def test_what_forgets_where_something_feeds_it_is_refused() -> None:
     drawn = deep_program(106)
     with pytest.raises(ValueError, match="forgets what is older than .* and is fed by what does not"):
         tp.classify(*drawn.point, net=drawn.program)
-    with pytest.raises(ValueError, match="forgets what is older than .* and is fed by what does not"):
+    with pytest.raises(ValueError, match="layers forget, and it is fed|forgets what is older than"):
         tp.classify(H, H, tp.ResNet("tanh", block=lambda b: b.phi(named(b) + H) - b.x))
 
 
