@@ -15,6 +15,7 @@ from tpcalc.limits.slow_streams import normal_form
 from tpcalc.programs.indices import L, T, l, t
 from tpcalc.programs.language import Family, LossDerivative, Moment, Scal, Vec
 from tpcalc.programs.program import Assign, Loop, Program
+from tpcalc.testing import assert_limit_agrees, deep_program
 from tpcalc.testing.extrapolation import extrapolate
 from tpcalc.testing.layer_sweep import LayerSweep, Line, Term
 from tpcalc.testing.rolled import read_rolled
@@ -95,6 +96,12 @@ def test_what_a_layer_adds_to_a_mean_of_two_layers_counts_two_thirds() -> None:
     weighed = tp.train(tp.ResNet(), tp.Task(INPUTS, TARGETS), tp.SGD(1 / 6), half, depth=tp.oo)
     # (2/3)^2 / 4 = 1/9 is what an update moves f by; that network's is (2/3) (1/6), its gradient being normalised
     assert mean == pytest.approx(weighed.outputs.ravel(), abs=1e-10)
+
+
+@pytest.mark.parametrize("seed", [50, 231])
+def test_streams_that_alternate_keep_their_layered_decay(seed: int) -> None:
+    """1 - l/(2L) is 1 - l/(2L) + 1/(4L) in pairs; trivial limits are in powers of the depth, not of pairs."""
+    assert_limit_agrees(deep_program(seed))
 
 
 @pytest.mark.parametrize("lines, reason", [

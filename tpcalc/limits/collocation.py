@@ -51,23 +51,25 @@ class LimitOutputs:
 
 @dataclass(frozen=True)
 class CompiledLimit:
-    """Limit equations as closures; call it with data and targets. output: the scalar that is returned."""
+    """Limit equations as closures; call it with data and targets. output: the scalar that is returned, times ``unit``.
+    """
 
     setting: Setting
     equations: tuple[tuple[LimitEquation, Reading], ...]
     output: str
     loss: Callable[[float, float], float]
     memory: tuple[tuple[Remembered, Reading], ...] = ()
+    unit: float = 1.0
 
     @classmethod
     def of(cls, setting: Setting, equations: Sequence[LimitEquation], output: str,
-           loss: Callable[[Any, Any], Any] | None = None, memory: Sequence[Remembered] = ()
-           ) -> "CompiledLimit":
+           loss: Callable[[Any, Any], Any] | None = None, memory: Sequence[Remembered] = (),
+           unit: float = 1.0) -> "CompiledLimit":
         """memory: what optimizers remember after a step. Raises ``ValueError`` for an equation that has no numerical
         reading, naming the term."""
         derivative = loss or (lambda f, y: f - y)
         return cls(setting, tuple((e, reading(e.value)) for e in equations), output, derivative,
-                   tuple((one, reading(one.value)) for one in memory))
+                   tuple((one, reading(one.value)) for one in memory), unit)
 
     def __call__(self, inputs: Any, targets: Any, **data: Any) -> LimitOutputs:
         """Train on inputs and targets of shape (steps,); data: further data of the program by name.
@@ -94,7 +96,7 @@ class CompiledLimit:
             except Divergence as failure:  # the iteration converges the better the more nodes there are
                 before, problem = np.full(steps, np.inf), failure
                 continue
-            outputs = np.array([float(np.squeeze(state.of(self.output, t))) for t in range(steps)])
+            outputs = self.unit * np.array([float(np.squeeze(state.of(self.output, t))) for t in range(steps)])
             error = float(np.max(np.abs(outputs - before)))
             if error <= AGREED * max(1.0, float(np.max(np.abs(outputs)))):
                 return LimitOutputs(outputs, error, nodes, state.values)

@@ -59,6 +59,7 @@ class LimitRegion:
     region: Region
     part: Part | None
     obstacle: Obstacle | None
+    period: int = 1
 
     @cached_property
     def conditions(self) -> tuple[sp.Expr, ...]:
@@ -148,7 +149,10 @@ class LimitRegion:
         left = set().union(*(e.value.free_symbols for e in equations)) & set(self.parameters)
         if left:
             raise ValueError(f"no value for {', '.join(sorted(map(str, left)))}; given: {values}")
-        return CompiledLimit.of(self.recursion.setting, equations, outputs_of(self.recursion)[0], loss, self.memory)
+        output = outputs_of(self.recursion)[0]
+        power = self.exponents.get((output,), sp.Integer(0)).subs(numbers)
+        unit = 1.0 if self.period == 1 or power is -sp.oo else float(self.period**-power)
+        return CompiledLimit.of(self.recursion.setting, equations, output, loss, self.memory, unit)
 
     def latex(self) -> str:
         """Conditions, scaled functions, equations and rate as lines of an ``aligned`` environment."""
@@ -220,7 +224,7 @@ def depth_limit(recursion: RecursionEquations) -> DepthLimit:
     if outside is not None and recursion.setting.depth is not None:
         raise ValueError(f"program {recursion.setting.program.name}: {outside} belongs to a vector outside the layers "
                          "that changes in training; the depth limit has no rule for it")
-    recursion, everywhere = _in_normal_form(recursion)
+    recursion, everywhere, period = _in_normal_form(recursion)
     orders = settled_orders(recursion)
     if everywhere is not None:
         region = LimitRegion(recursion, orders.parameters, Region(len(orders.parameters)), None, everywhere)
@@ -229,23 +233,25 @@ def depth_limit(recursion: RecursionEquations) -> DepthLimit:
     for cell in orders.cells:
         grows = obstacle(cell, outputs_of(recursion), orders.parameters)
         if grows is not None:
-            regions.append(LimitRegion(recursion, orders.parameters, cell.region.reduced(), None, grows))
+            regions.append(LimitRegion(recursion, orders.parameters, cell.region.reduced(), None, grows, period))
         else:
-            regions += [LimitRegion(recursion, orders.parameters, part.region.reduced(), part, None)
+            regions += [LimitRegion(recursion, orders.parameters, part.region.reduced(), part, None, period)
                         for part in divide(cell, orders.contributions)]
     return DepthLimit(recursion, orders.parameters, orders, tuple(regions))
 
 
-def _in_normal_form(recursion: RecursionEquations) -> tuple[RecursionEquations, Obstacle | None]:
-    """The recursion of the program's normal form, and what its layers' map of order one does for every scaling."""
+def _in_normal_form(recursion: RecursionEquations) -> tuple[RecursionEquations, Obstacle | None, int]:
+    """The recursion of the program's normal form, what its layers' map of order one does for every scaling, and how
+    many of the program's layers are one of its layers."""
     setting = recursion.setting
     if setting.depth is None:
-        return recursion, None
+        return recursion, None, 1
     found = normal_form(setting.program, setting.depth)
     if found.explodes or found.forgets:
         kind, what = ("explodes", found.explodes) if found.explodes else ("decays", found.forgets)
-        return recursion, Obstacle(kind, what, 0, sp.Integer(1))
-    return recursion if found.program == setting.program else derive_recursion(kets(found.program)), None
+        return recursion, Obstacle(kind, what, 0, sp.Integer(1)), found.period
+    same = found.program == setting.program
+    return recursion if same else derive_recursion(kets(found.program)), None, found.period
 
 
 def outputs_of(recursion: RecursionEquations) -> list[str]:

@@ -38,12 +38,6 @@ def interleaved(program: Program, depth: sp.Symbol, k: int) -> Program:
             raise ValueError(f"program {program.name}: a loop over {statement.index} from {statement.first} to "
                              f"{statement.last}; streams that alternate between layers are taken apart where every "
                              f"loop over layers runs from {start} to {depth} or back")
-        for s in statement.body:
-            if isinstance(s, Assign) and isinstance(s.target, Mat) and s.value.xreplace(
-                    {m: sp.Dummy() for m in s.value.atoms(Member)}).has(statement.index):
-                raise ValueError(f"program {program.name}: {s.target} := {s.value} has a coefficient that depends on "
-                                 "the layer; streams that alternate between layers are taken apart for optimizers that "
-                                 "are the same in every layer")
         order = range(k, 0, -1) if statement.descending else range(1, k + 1)
         body = []
         for i in order:

@@ -20,7 +20,7 @@ from ..calculus.recursion import Equation, RecursionEquations
 from ..calculus.setting import Setting
 from ..programs.language import LossDerivative, Scal
 from .functions import Coefficient, CovarianceFunction, Indicator, OwnCoefficient, P, Q, scaled_scalar
-from .layer_functions import leading
+from .layer_functions import in_powers, leading
 from .terms import Terms, is_carried, split
 
 
@@ -141,7 +141,17 @@ class Translator:
         loops = [loop for loop in equation.place.loops if loop is not self.setting.clock]
         layer = loops[-1].index if loops else None
         ends = sorted(self._share(end) for end in (loops[-1].first, loops[-1].last)) if loops else [0, 1]
-        return Remembered(self._scalar(equation.target, layer), self._read(equation.value, layer), *ends)
+        return Remembered(self._scalar(equation.target, layer), self._of_order_one(equation.value, layer), *ends)
+
+    def _of_order_one(self, value: sp.Expr, layer: sp.Symbol | None) -> sp.Expr:
+        """A linear combination of scalars; what falls with depth in its coefficients is left out."""
+        coefficients: dict[sp.Expr, sp.Expr] = {}
+        for term in sp.Add.make_args(sp.expand(value)):
+            number, rest = term.as_independent(Scal, sp.KroneckerDelta, as_Add=False)
+            coefficients[rest] = coefficients.get(rest, sp.Integer(0)) + number
+        assert self.setting.depth is not None
+        return sp.Add(*(function * self._read_product(rest, layer) for rest, number in coefficients.items()
+                        for power, function in in_powers(number, layer, self.setting.depth) if power == 0))
 
     def _share(self, place: sp.Expr) -> sp.Expr:
         """A layer that a loop begins or ends at, as a layer time: of floor(L / 2) it is 1/2."""

@@ -45,7 +45,8 @@ def region_text(region: "LimitRegion") -> str:
     if region.reason:
         lines.append(f"  {'no limit: ' if not region.has_limit else ''}{region.reason}")
     if region.has_limit:
-        lines += [f"  {', '.join(map(str, functions))}: at depth L, divided by L^({exponent})"
+        depth = "L" if region.period == 1 else f"{region.period} L"
+        lines += [f"  {', '.join(map(str, functions))}: at depth {depth}, divided by L^({exponent})"
                   for functions, exponent in definitions(region)]
         lines += [f"  {equation}" for equation in region.equations]
         lines += [f"  {one}" for one in region.memory]
@@ -61,9 +62,10 @@ def region_latex(region: "LimitRegion") -> str:
         return " \\\\\n".join([*lines, rf"& \text{{no limit: {region.obstacle.latex()}}}"])
     if region.is_trivial:
         lines.append(r"& \text{trivial limit: updates add up to nothing}")
+    depth = "L" if region.period == 1 else f"{region.period} L"
     for functions, exponent in definitions(region):
         names = r",\; ".join(map(latex, functions))
-        lines.append(rf"{names} &: \text{{at depth $L$, divided by }} L^{{{latex(exponent)}}}")
+        lines.append(rf"{names} &: \text{{at depth ${depth}$, divided by }} L^{{{latex(exponent)}}}")
     lines += [equation.latex() for equation in region.equations]
     for one in region.memory:
         where = "" if (one.first, one.last) == (0, 1) else rf", \quad {latex(one.first)} < p < {latex(one.last)}"

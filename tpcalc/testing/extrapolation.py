@@ -18,8 +18,7 @@ def extrapolate(depths: Sequence[int], values: np.ndarray, rate: float, terms: i
     The powers are the smallest sums of rates and whole numbers; as many as ``terms``, fewer where there are few depths.
     The error is by how much the last depth, and the last power, move the limit.
     """
-    powers = sorted({i * rate + j for i in range(terms + 1) for j in range(terms + 1) if i + j})
-    powers = [p for n, p in enumerate(powers) if n == 0 or p - powers[n - 1] > 1e-9][:min(terms, len(depths) - 2)]
+    powers = powers_of_corrections(rate, min(terms, len(depths) - 2))
 
     def limit(stop: int, count: int) -> np.ndarray:
         size = np.array(depths[:stop][-count - 1:], dtype=float)
@@ -30,6 +29,12 @@ def extrapolate(depths: Sequence[int], values: np.ndarray, rate: float, terms: i
     best, count = limit(len(depths), len(powers)), len(powers)
     others = [limit(len(depths) - 1, count), limit(len(depths), count - 1)]
     return best, float(max(np.max(np.abs(best - other)) for other in others))
+
+
+def powers_of_corrections(rate: float, terms: int = 4) -> list[float]:
+    """The smallest sums of a rate and of whole numbers: powers of 1/L that correct what goes like a + b L^-rate."""
+    powers = sorted({i * rate + j for i in range(terms + 1) for j in range(terms + 1) if i + j})
+    return [p for n, p in enumerate(powers) if n == 0 or p - powers[n - 1] > 1e-9][:terms]
 
 
 def converges(values: np.ndarray) -> bool:
@@ -62,16 +67,15 @@ def slope(depths: Sequence[int], sizes: np.ndarray, corrections: Sequence[float]
 
     It is the squares of root mean squares that are sums of powers. corrections: the powers r, smallest first, of which
     as many are fitted as leave one value to spare; of fits with one of them, two and so on, that one counts which
-    differs least from the one before, with this difference as its error where it is more than the standard error.
+    leaves least, by its standard error. The error is this one, or what the shallowest depth moves the slope by.
     """
     size = np.array(depths, dtype=float)
     kept = list(corrections)[:max(0, len(depths) - 3)]
     fits = [_fitted(size, sizes, kept[:count]) for count in range(min(1, len(kept)), len(kept) + 1)]
-    if len(fits) == 1:
-        return fits[0]
-    moves = [abs(after[0] - before[0]) for before, after in zip(fits, fits[1:])]
-    best = int(np.argmin(moves))
-    return fits[best + 1][0], max(moves[best], fits[best + 1][1])
+    count = int(np.argmin([error for _, error in fits]))
+    found, error = fits[count]
+    deeper, _ = _fitted(size[1:], sizes[1:], kept[:count + min(1, len(kept))])
+    return found, max(error, abs(found - deeper))
 
 
 def _fitted(size: np.ndarray, sizes: np.ndarray, corrections: Sequence[float]) -> tuple[float, float]:

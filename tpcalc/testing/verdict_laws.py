@@ -23,7 +23,7 @@ from ..programs.language import LossDerivative, MatVec, Member, Vec
 from ..programs.program import Program
 from .deep_blocks import drawn_net
 from .drawn_programs import Recipe, with_numbers
-from .extrapolation import explodes, slope, vanishes
+from .extrapolation import explodes, powers_of_corrections, slope, vanishes
 from .refusals import Refused, refused_or
 from .rewriting import with_named_products
 from .rolled import MOST_KETS, read_rolled
@@ -175,8 +175,8 @@ def _is_bound(verdict: Verdict, name: str) -> bool:
 
 
 def _corrections(program: Program, point: tuple[Any, Any], is_linear: bool) -> list[float]:
-    """The powers of L that may correct squares of sizes: of a linear program its limit's rate, of others those of what
-    noise and updates add up to; and 1, from sums over layers; of what is read exactly twice as much, too."""
+    """The powers of L that may correct squares of sizes: of a linear program sums of its limit's rate and of 1, which
+    sums over layers have; of others the smallest of those of what noise and updates add up to, and 1."""
     rates = {1.0}
     if is_linear:
         try:
@@ -187,8 +187,8 @@ def _corrections(program: Program, point: tuple[Any, Any], is_linear: bool) -> l
     else:
         scale = DepthScaling(*point)
         rates |= {abs(float(power)) for power in (scale.noise_exponent, scale.drift_exponent)}
-    found = {rate for rate in rates if 0 < rate <= 1}
-    return sorted(found | {2 * rate for rate in found}) if is_linear else sorted(found)[:1]  # more are lost in noise
+    found = sorted(rate for rate in rates if 0 < rate <= 1)
+    return powers_of_corrections(found[0]) if is_linear else found[:1]  # more are lost in noise
 
 
 def assert_verdict_ignores_names(recipe: Recipe) -> Verdict:
