@@ -65,8 +65,8 @@ class DenseExecution(ArrayExecution):
 
     def matvec(self, matrix: Any, turned: bool, vectors: Any) -> Any:
         if vectors.ndim > 2:
-            flat = vectors.reshape((-1, self.width))
-            return (flat @ (matrix if turned else matrix.T)).reshape(vectors.shape)
+            flat = self.arrays.reshaped(vectors, (-1, self.width))
+            return self.arrays.reshaped(flat @ (matrix if turned else matrix.T), tuple(vectors.shape))
         return vectors @ (matrix if turned else matrix.T)
 
     def combine(self, members: list, outers: list, functions: list, ended: tuple[Place, ...]) -> Any:

@@ -118,7 +118,7 @@ class ArrayExecution(ABC):
         if kind is Scal:
             found: Any = [self.data.at(m.name, m.indices) for m in members]
             return self.arrays.asarray(np.reshape(found, [b - a + 1 for a, b in ends])) if ends else float(found[0])
-        drawn = [self.initial_vector(m) for m in members]
+        drawn = [self.arrays.numpy(self.initial_vector(m)) for m in members]
         if not ends:
             return self.arrays.asarray(drawn[0])
         return self.arrays.asarray(np.reshape(drawn, [*(b - a + 1 for a, b in ends), self.width]))

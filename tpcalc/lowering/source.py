@@ -19,7 +19,8 @@ from .names import Names
 from .nest import Axes, Leaf, Lines, Nest, bounds_of, distributed, find_axes
 from .products import matrix_terms, simple_products
 
-OPERATIONS = ("asarray", "broadcast", "dot", "inner", "mean", "total", "permuted", "stacked", "finite")
+OPERATIONS = ("asarray", "broadcast", "dot", "inner", "mean", "total", "permuted", "reshaped", "stacked",
+              "finite")
 READING = ("matvec", "combine", "advanced", "entry_product", "entry_function", "chi", "chis",
            "not_finite")
 REPORTS = ("begin", "need", "data", "multiplied", "made", "holds")

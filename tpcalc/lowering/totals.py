@@ -64,7 +64,7 @@ class Totals(Averages):
                  for v in (left, right)]
         if len(axes) == 1:
             return codes[0], codes[1]
-        return f"{codes[0]}.reshape((-1, width))", f"{codes[1]}.reshape((-1, width))"
+        return f"reshaped({codes[0]}, (-1, width))", f"reshaped({codes[1]}, (-1, width))"
 
     def running_total(self, node: sp.Sum, body: sp.Expr, index: sp.Symbol, low: sp.Expr, high: sp.Expr) -> Value:
         """A sum term by term; carried from step to step where it has a recurrence."""
