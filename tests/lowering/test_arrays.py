@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sympy as sp
 
 import tpcalc as tp
 from support.closeness import assert_close
 from tpcalc.errors import MissingExtra
-from tpcalc.interpreters import run_dense
+from tpcalc.interpreters import lowered, run_dense
 from tpcalc.interpreters.conditioned_blocks import OrthonormalBlock
 from tpcalc.lowering import Arrays, arrays
+from tpcalc.programs.language import Family, Mat, MatVec, Moment, NonlinearOuter, Outer, Scal, Vec
+from tpcalc.programs.program import Assign, Loop, Program
 
 NET = tp.ResNet("gelu", block="mlp", norm="rms", train_ends=True)
 OPTIMIZERS = {"SGD": tp.SGD(0.3, momentum=0.9, weight_decay=0.1), "Adam": tp.Adam(0.1, 0.8, 0.9, eps=0.05),
@@ -104,8 +107,6 @@ def test_dependent_rows_add_nothing_in_the_strict_namespace(strict: Any) -> None
 
 
 def test_functions_of_entries_are_those_of_the_table(strict: Any) -> None:
-    import sympy as sp
-
     a, b = sp.symbols("a b", real=True)
     values = np.linspace(0.1, 2, 7), np.linspace(-1, 1, 7)
     space = Arrays(strict)
@@ -117,6 +118,31 @@ def test_functions_of_entries_are_those_of_the_table(strict: Any) -> None:
     for bad in (sp.erf(a), sp.Piecewise((a, a > b), (b, True))):
         with pytest.raises(TypeError, match=f"^{type(bad).__name__}: a function that the table"):
             space.compiled(bad, (a, b))
+
+
+@pytest.mark.parametrize("opt", ["Adam", "SignSGD"])
+def test_entries_in_parts_are_those_of_whole_matrices(monkeypatch: pytest.MonkeyPatch, opt: str) -> None:
+    """Three rows at a time, the last part of two; moving averages are carried part by part."""
+    whole = run(opt)
+    monkeypatch.setattr(lowered, "PART", 64)
+    assert_close(run(opt), whole, 1e-13, 1.0)
+
+
+def test_a_function_of_entries_met_as_a_matrix_inside_of_an_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that multiplies a vector is whole while another is computed in parts."""
+    U, W, x, y, z = (Family(kind, name) for kind, name in ((Vec, "U"), (Mat, "W"), (Vec, "x"), (Vec, "y"), (Vec, "z")))
+    t, T = sp.Symbol("t", integer=True, nonnegative=True), sp.Symbol("T", integer=True, positive=True)
+    f = Family(Scal, "f")
+    entries = NonlinearOuter(sp.tanh(Outer(x[t], y[t])))
+    program = Program("two functions", (U(),), (W[0],), (), (Loop(t, sp.Integer(0), T - 1, (
+        Assign(x[t], MatVec(W[t], U())), Assign(y[t], x[t] ** 2 + U()), Assign(z[t], MatVec(entries, x[t])),
+        Assign(f[t], Moment(x[t] * z[t])),
+        Assign(W[t + 1], W[t] - NonlinearOuter(sp.tanh(Outer(MatVec(entries, y[t]) + U(), x[t])))))),), (T,))
+    values = [run_dense(program, {"T": 4}, {}, 20, 1).series("f")]
+    monkeypatch.setattr(lowered, "PART", 64)
+    values += [run_dense(program, {"T": 4}, {}, 20, 1).series("f")]
+    assert_close(values[1], values[0], 1e-13, 1.0)
+    assert np.ptp(values[0]) > 1e-6
 
 
 def test_float32_is_float32_throughout() -> None:

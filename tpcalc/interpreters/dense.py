@@ -73,8 +73,12 @@ class DenseExecution(ArrayExecution):
         total = self._start(members, ended)
         for c, u, v in outers:
             total = self._with_outer(total, c / self.width, u, v)
-        for c, entries in functions:
-            total += (c / self.width) * entries
+        for c, parts in functions:
+            for rows, entries in parts:
+                if len(parts) == 1:  # not all namespaces write into arrays
+                    total += (c / self.width) * entries
+                else:
+                    total[rows] += (c / self.width) * entries
         return total
 
     def _start(self, members: list, ended: tuple[Place, ...]) -> Any:
