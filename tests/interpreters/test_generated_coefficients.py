@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tpcalc as tp
-from tpcalc.codegen.losses import row_rule
+from tpcalc.lowering.recursions.losses import row_rule
 from tpcalc.interpreters import Coefficients, read_coefficients
 from tpcalc.interpreters.generated_coefficients import read_generated
 from tpcalc.programs.losses import NAMED

@@ -1,8 +1,8 @@
 """Coefficients of a linear network's kets by the recursion that is derived from its program and compiled.
 
-Nothing about the network is written here: equations come from ``calculus.recursion``, their kernel from ``codegen``.
-A kernel serves all tasks, depths, exponents and learning rates of one shape. Source: paper B, Lemma D.1
-[tensor_programs_vi/lemma_d1].
+Nothing about the network is written here: equations come from ``calculus.recursion``, their kernel from
+``lowering.recursions``. A kernel serves all tasks, depths, exponents and learning rates of one shape. Source: paper B,
+Lemma D.1 [tensor_programs_vi/lemma_d1].
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import sympy as sp
 
 from ..calculus.equations import kets
-from ..codegen import Recursion, recursion
+from ..lowering.recursions import Recursion, recursion
 from ..errors import Divergence
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task

@@ -6,7 +6,7 @@ from typing import Any, Callable
 
 import sympy as sp
 
-from ..programs.losses import NAMED
+from ...programs.losses import NAMED
 
 LossRule = Callable[[sp.Expr, sp.Expr], sp.Expr]  # the derivative, of an output and its target
 RowRule = Callable[[tuple[sp.Expr, ...], tuple[sp.Expr, ...], int], sp.Expr]  # of all outputs and targets, in one

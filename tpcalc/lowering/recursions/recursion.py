@@ -8,11 +8,11 @@ from typing import Any, Callable
 import numpy as np
 import sympy as sp
 
-from .. import _checks
-from ..calculus.equations import KetEquations
-from ..calculus.recursion import RecursionEquations, derive_recursion
-from ..calculus.setting import Setting
-from ..errors import Divergence
+from ... import _checks
+from ...calculus.equations import KetEquations
+from ...calculus.recursion import RecursionEquations, derive_recursion
+from ...calculus.setting import Setting
+from ...errors import Divergence
 from .cache import load_source
 from .losses import LossRule, row_rule
 from .source import argument_names, array_entries, numba_source, parameters, result_names, widths
@@ -23,7 +23,7 @@ class Trained:
     """What a compiled recursion computes.
 
     outputs: those of the scalar family f, shape of the inputs; arrays: all scalars, Gamma's and C's by name,
-    indexed as ``codegen.source.numba_source`` says.
+    indexed as ``lowering.recursions.source.numba_source`` says.
     """
 
     outputs: np.ndarray

@@ -9,13 +9,13 @@ from typing import Any
 import sympy as sp
 from sympy.printing.pycode import PythonCodePrinter
 
-from ..calculus.coefficients import Bases
-from ..calculus.kets import Covariance, Gamma
-from ..calculus.memory import rho_of
-from ..calculus.recursion import Equation, RecursionEquations
-from ..calculus.setting import Product, Setting
-from ..programs.language import LossDerivative, Scal
-from ..programs.program import Loop
+from ...calculus.coefficients import Bases
+from ...calculus.kets import Covariance, Gamma
+from ...calculus.memory import rho_of
+from ...calculus.recursion import Equation, RecursionEquations
+from ...calculus.setting import Product, Setting
+from ...programs.language import LossDerivative, Scal
+from ...programs.program import Loop
 from .losses import RowRule
 
 
