@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import tpcalc as tp
-from tpcalc import solvers
+from tpcalc import codegen, solvers
+from tpcalc.lowering import recursions
 
 
 def test_what_solvers_exported_is_found_with_a_warning() -> None:
@@ -21,3 +22,11 @@ def test_all_moved_names_exist() -> None:
             assert getattr(solvers, name).__name__ == name
     with pytest.raises(AttributeError, match="collocation"):
         solvers.collocation
+
+
+def test_what_codegen_exported_is_found_with_a_warning() -> None:
+    for name in codegen.MOVED:
+        with pytest.warns(DeprecationWarning, match=f"tpcalc.codegen.{name} is tpcalc.lowering.recursions.{name} now"):
+            assert getattr(codegen, name) is getattr(recursions, name)
+    with pytest.raises(AttributeError, match="numba_source"):
+        codegen.numba_source

@@ -14,7 +14,7 @@ from .classification import measure_diversity as measure_diversity, measure_expo
 from .classification import Audit as Audit, NamedRecipes as NamedRecipes, Recipe as Recipe
 from .classification import PhaseDiagram as PhaseDiagram, PhaseRegion as PhaseRegion, phase_diagram as phase_diagram
 from .classification import audit as audit, named_recipes as named_recipes, recipe as recipe
-from .codegen import Recursion as Recursion, recursion as recursion
+from .lowering.recursions import Recursion as Recursion, recursion as recursion
 from .errors import Divergence as Divergence, MissingExtra as MissingExtra
 from .interpreters import StepCheck as StepCheck, check_steps as check_steps
 from .ledger import Citation as Citation, cite as cite

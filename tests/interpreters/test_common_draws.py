@@ -187,11 +187,12 @@ def test_real_networks_with_common_draws_are_exact_in_law() -> None:
     """Products of one matrix at level 1: <W p|W p> = <p|p> and <W^T q|p> = <q|W p>, W p independent of q beyond."""
     task = tp.Task([1, 0.5], [1, -1])
     job = Training(tp.ResNet(), task, tp.SGD(0.5), SCALE, 4)
-    run = RefinedConditioned(job.program(), job.sizes(), job.data(), "mse", 2048, 0, "float64", ("x", "dx"),
-                             Refinement(2, 1))
+    run = RefinedConditioned(job.program(), job.sizes(), job.data(), "mse", 2048, 0, ("numpy", "float64", None),
+                             ("x", "dx"), Refinement(2, 1))
     run.run()
     again = tp.train(tp.ResNet(), task, tp.SGD(0.5), SCALE, 4).outputs.ravel()
     assert np.max(np.abs(run.result().series("f") - again)) < 5 / np.sqrt(2048)
-    single = RefinedConditioned(job.program(), job.sizes(), job.data(), "mse", 64, 0, "float32", (), Refinement(2, 1))
+    single = RefinedConditioned(job.program(), job.sizes(), job.data(), "mse", 64, 0, ("numpy", "float32", None), (),
+                                Refinement(2, 1))
     single.run()
     assert np.all(np.isfinite(single.result().series("f")))

@@ -7,12 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sympy as sp
 
 import tpcalc as tp
 from support.closeness import assert_close
 from tpcalc.errors import MissingExtra
-from tpcalc.interpreters import run_dense
+from tpcalc.interpreters import lowered, run_dense
+from tpcalc.interpreters.conditioned_blocks import OrthonormalBlock
 from tpcalc.lowering import Arrays, arrays
+from tpcalc.programs.language import Family, Mat, MatVec, Moment, NonlinearOuter, Outer, Scal, Vec
+from tpcalc.programs.program import Assign, Loop, Program
 
 NET = tp.ResNet("gelu", block="mlp", norm="rms", train_ends=True)
 OPTIMIZERS = {"SGD": tp.SGD(0.3, momentum=0.9, weight_decay=0.1), "Adam": tp.Adam(0.1, 0.8, 0.9, eps=0.05),
@@ -48,6 +52,97 @@ def test_torch(opt: str) -> None:
     assert_close(run(opt, namespace="torch"), run(opt), 1e-11, 1.0)
     if opt != "SignSGD":  # signs of what is nothing but rounding differ
         assert_close(run(opt, namespace="torch", dtype="float32"), run(opt, dtype="float32"), 1e-4, 1.0)
+
+
+@pytest.fixture
+def strict() -> Any:
+    """A namespace with nothing but what the standard says, whose arrays do not mix with NumPy's."""
+    return pytest.importorskip("array_api_strict")
+
+
+SAMPLED = {"conditioned": (tp.methods.Conditioned, {}, 24), "particles": (tp.methods.Particles, dict(
+    samples=400, batches=2), tp.oo), "dense": (tp.methods.Dense, {}, 24)}
+
+
+@pytest.mark.parametrize("net", [tp.ResNet("tanh", block="mlp", norm="rms", train_ends=True), tp.ResNet("relu")],
+                         ids=repr)
+@pytest.mark.parametrize("opt", OPTIMIZERS)
+@pytest.mark.parametrize("name", SAMPLED)
+def test_every_sampled_method_in_the_strict_namespace(strict: Any, name: str, opt: str, net: tp.ResNet) -> None:
+    """Draws are the same as NumPy's, with draws that depths share too, and so are outputs and kept vectors."""
+    kind, options, width = SAMPLED[name]
+    rng = np.random.default_rng(0)
+    task = tp.Task(rng.normal(size=(3, 2, 2)), rng.normal(size=(3, 2, 2)), probes=rng.normal(size=(1, 2)))
+    problem = tp.Problem(net, task, OPTIMIZERS[opt], tp.DepthScaling(), 4, width)
+    for common in ({}, {"coarsest": 2}) if name != "dense" else ({},):
+        ours, theirs = (tp.train(problem, method=kind(namespace=space, **options, **common), keep_nodes="all")
+                        for space in (strict, "numpy"))
+        assert_close(ours.outputs, theirs.outputs, 1e-12, 1.0)
+        assert_close(ours.probe_outputs, theirs.probe_outputs, 1e-12, 1.0)
+        assert_close(ours.forward_covariance, theirs.forward_covariance, 1e-12, 1.0)
+        assert np.max(np.abs(theirs.outputs)) > 0.01
+
+
+@pytest.mark.parametrize("name", ["conditioned", "particles"])
+def test_float32_in_the_strict_namespace(strict: Any, name: str) -> None:
+    """Rounding of float32 and no more: nothing becomes float64 on the way, nor NumPy's."""
+    kind, options, width = SAMPLED[name]
+    task = tp.Task([1, 0.5, -1], [1, -1, 0.5])
+    problem = tp.Problem(tp.ResNet("tanh"), task, tp.SGD(0.3), tp.DepthScaling(), 3, width)
+    rough, exact = (tp.train(problem, method=kind(namespace=strict, dtype=dtype, **options)).outputs
+                    for dtype in ("float32", "float64"))
+    assert 1e-9 < np.max(np.abs(rough - exact)) < (1e-4 if name == "particles" else 10)
+
+
+def test_dependent_rows_add_nothing_in_the_strict_namespace(strict: Any) -> None:
+    rng, space = np.random.default_rng(0), Arrays(strict)
+    first, more = rng.normal(size=(3, 50)), rng.normal(size=(2, 50))
+    rows = np.array([more[0], first[1] - more[0], 1e-9 * more[1], first[2], 2 * more[1] + first[0], np.zeros(50)])
+    ours, theirs = OrthonormalBlock(50, space), OrthonormalBlock(50, np.float64)
+    for block in (first, rows, rows[:1]):
+        found = [held.extended(as_array(block)) for held, as_array in ((ours, space.asarray), (theirs, np.asarray))]
+        for one, other in zip(*found):
+            assert_close(space.numpy(one), other, 1e-12, 1.0)
+    assert ours.count == theirs.count == 5 and ours.filled.dtype == strict.float64
+
+
+def test_functions_of_entries_are_those_of_the_table(strict: Any) -> None:
+    a, b = sp.symbols("a b", real=True)
+    values = np.linspace(0.1, 2, 7), np.linspace(-1, 1, 7)
+    space = Arrays(strict)
+    for phi in (sp.sqrt(a) * b / (sp.sqrt(2) * sp.sqrt(a + b**2) + sp.Rational(1, 3)), sp.sign(b) * sp.pi,
+                1 / sp.sqrt(a) - 1 / a, a ** sp.Rational(1, 3), sp.Max(a, b), abs(b) * sp.exp(-a) ** 3):
+        found = space.compiled(phi, (a, b))(*map(space.asarray, values))
+        assert_close(space.numpy(found), sp.lambdify((a, b), phi, ["scipy", "numpy"])(*values), 1e-14, 1.0)
+    assert abs(space.compiled(a + 2 * b, (a, b))(0.5, space.asarray(1.0)) - 2.5) < 1e-15
+    for bad in (sp.erf(a), sp.Piecewise((a, a > b), (b, True))):
+        with pytest.raises(TypeError, match=f"^{type(bad).__name__}: a function that the table"):
+            space.compiled(bad, (a, b))
+
+
+@pytest.mark.parametrize("opt", ["Adam", "SignSGD"])
+def test_entries_in_parts_are_those_of_whole_matrices(monkeypatch: pytest.MonkeyPatch, opt: str) -> None:
+    """Three rows at a time, the last part of two; moving averages are carried part by part."""
+    whole = run(opt)
+    monkeypatch.setattr(lowered, "PART", 64)
+    assert_close(run(opt), whole, 1e-13, 1.0)
+
+
+def test_a_function_of_entries_met_as_a_matrix_inside_of_an_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that multiplies a vector is whole while another is computed in parts."""
+    U, W, x, y, z = (Family(kind, name) for kind, name in ((Vec, "U"), (Mat, "W"), (Vec, "x"), (Vec, "y"), (Vec, "z")))
+    t, T = sp.Symbol("t", integer=True, nonnegative=True), sp.Symbol("T", integer=True, positive=True)
+    f = Family(Scal, "f")
+    entries = NonlinearOuter(sp.tanh(Outer(x[t], y[t])))
+    program = Program("two functions", (U(),), (W[0],), (), (Loop(t, sp.Integer(0), T - 1, (
+        Assign(x[t], MatVec(W[t], U())), Assign(y[t], x[t] ** 2 + U()), Assign(z[t], MatVec(entries, x[t])),
+        Assign(f[t], Moment(x[t] * z[t])),
+        Assign(W[t + 1], W[t] - NonlinearOuter(sp.tanh(Outer(MatVec(entries, y[t]) + U(), x[t])))))),), (T,))
+    values = [run_dense(program, {"T": 4}, {}, 20, 1).series("f")]
+    monkeypatch.setattr(lowered, "PART", 64)
+    values += [run_dense(program, {"T": 4}, {}, 20, 1).series("f")]
+    assert_close(values[1], values[0], 1e-13, 1.0)
+    assert np.ptp(values[0]) > 1e-6
 
 
 def test_float32_is_float32_throughout() -> None:

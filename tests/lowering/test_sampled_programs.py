@@ -105,8 +105,8 @@ def test_float32_stays_float32_and_sizes_are_asked_for_before_the_work() -> None
 
 def test_momentum_has_one_term_a_step() -> None:
     program = tp.program(tp.ResNet(), tp.SGD(0.3, momentum=0.9, weight_decay=0.2), tp.DepthScaling())
-    run = ConditionedExecution(program, {"T": 6, "L": 1}, dict(xi=np.ones(6), y=np.ones(6)), "mse", 10, 0, "float64",
-                               ("W",))
+    run = ConditionedExecution(program, {"T": 6, "L": 1}, dict(xi=np.ones(6), y=np.ones(6)), "mse", 10, 0,
+                               ("numpy", "float64", None), ("W",))
     run.run()
     last = run.F[run.lowered.names.number_of(Family(Mat, "W", layered=True)[5, 1])][5, 1]
     rho, w = tp.SGD(0.3, momentum=0.9, weight_decay=0.2).memory(6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import sympy as sp
 from hypothesis import given, strategies as st
 
 import tpcalc as tp
@@ -22,6 +23,16 @@ def test_derivatives_are_those_of_the_values(name: str, seed: int) -> None:
         step = h * np.eye(4)[k]
         slope = (loss.value(f + step, y) - loss.value(f - step, y)) / (2 * h)
         np.testing.assert_allclose(loss.derivative(f, y)[:, k], slope, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_expressions_are_the_values(name: str) -> None:
+    rng, loss = np.random.default_rng(5), NAMED[name]
+    f, y = rng.normal(size=(1, 3)), np.array([[0.0, 0.75, 0.25]]) if name == "softmax" else np.array([[1.0, -1, 1]])
+    outputs, targets = sp.symbols("f:3"), sp.symbols("y:3")
+    numbers = dict(zip((*outputs, *targets), (*f[0], *y[0])))
+    found = float(loss.expression(outputs, targets).subs(numbers))  # type: ignore[attr-defined]
+    assert abs(found - loss.value(f, y)[0]) < 1e-14
 
 
 @pytest.mark.parametrize("name", ["logistic", "softmax"])

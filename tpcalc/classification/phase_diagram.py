@@ -12,7 +12,7 @@ import sympy as sp
 from .._checks import exponent, symbolic
 from ..calculus import kets
 from ..calculus.printing import latex
-from ..codegen import recursion
+from ..lowering.recursions import recursion
 from ..limits import Affine, Exponent, LimitRegion, Region, depth_limit, point_of
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet

@@ -8,92 +8,122 @@ infinite width is paper B's Definition C.1 [tensor_programs_vi/definition_c1].
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Callable
+from functools import lru_cache
+from typing import Any, Callable
 
 import numpy as np
+
+from ..lowering.arrays import Arrays
+
 ROUNDINGS = 64  # a vector whose new part is below so many roundings of itself is a combination of known ones
 
 
 class Block:
-    """Rows of length n, with room for ``expected`` of them, and for more when they come."""
+    """Rows of length n, with room for ``expected`` of them, and for more when they come.
 
-    def __init__(self, width: int, dtype: type, expected: int = 1) -> None:
-        self._room: np.ndarray = np.empty((max(expected, 1), width), dtype=dtype)  # memory is taken when written to
-        self.count = 0
+    arrays: the namespace and precision of the rows, or NumPy's type. Namespaces other than NumPy have no room: not all
+    of them write into arrays, so that what is held is joined anew.
+    """
+
+    def __init__(self, width: int, arrays: Arrays | type, expected: int = 1) -> None:
+        self.arrays = arrays if isinstance(arrays, Arrays) else _numpy(arrays)
+        self.width, self.count = width, 0
+        if self.arrays.is_numpy:  # memory is taken when written to
+            self._room: Any = np.empty((max(expected, 1), width), dtype=self.arrays.precision)
+        else:
+            self._room = self.arrays.asarray(np.empty((0, width)))
 
     @property
-    def filled(self) -> np.ndarray:
-        return self._room[:self.count]
+    def filled(self) -> Any:
+        return self._room[:self.count, :]
 
-    def add(self, rows: np.ndarray) -> None:
-        needed = self.count + len(rows)
-        if needed > len(self._room):
-            larger = np.empty((max(needed, 2 * self.count), rows.shape[1]), dtype=self._room.dtype)
-            larger[:self.count] = self.filled
-            self._room = larger
-        self._room[self.count:needed] = rows
+    def add(self, rows: Any) -> None:
+        needed = self.count + rows.shape[0]
+        if not self.arrays.is_numpy:
+            self._room = self.arrays.joined([self._room, rows], 0)
+        else:
+            if needed > len(self._room):
+                larger = np.empty((max(needed, 2 * self.count), self.width), dtype=self._room.dtype)
+                larger[:self.count] = self.filled
+                self._room = larger
+            self._room[self.count:needed] = rows
         self.count = needed
 
-    def brackets(self, rows: np.ndarray) -> np.ndarray:
+    def brackets(self, rows: Any) -> Any:
         """<row|q> of every row given with every row q held, shape (rows, count)."""
         found = rows @ self.filled.T
-        found /= rows.dtype.type(rows.shape[1])
+        found /= self.width
         return found
 
 
 class OrthonormalBlock(Block):
     """Rows with <row|row'> = 1 or 0."""
 
-    def split(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def split(self, rows: Any) -> tuple[Any, Any]:
         """Coefficients and parts orthogonal to all rows held: Gram-Schmidt twice, since once loses digits."""
         if not self.count:
-            return np.empty((len(rows), 0), dtype=rows.dtype), rows.copy()
+            return self.arrays.asarray(np.empty((rows.shape[0], 0))), rows * 1.0
         first = self.brackets(rows)
         rest = rows - first @ self.filled
         second = self.brackets(rest)
         rest -= second @ self.filled
         return first + second, rest
 
-    def extended(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def extended(self, rows: Any) -> tuple[Any, Any]:
         """Hold the span of the rows too: coefficients in all rows then held, shape (rows, count), and what was added.
 
         What is left of a row and is nothing but rounding adds nothing.
         """
+        arrays, number = self.arrays, rows.shape[0]
         old, rest = self.split(rows)
-        least = ROUNDINGS * np.finfo(rows.dtype).eps
-        if len(rows) == 1:
-            size = norm(rest[0])
-            if not size > least * norm(rows[0]):
-                return old, rest[:0]
-            rest /= rows.dtype.type(size)
+        least = ROUNDINGS * arrays.rounding
+        if number == 1:
+            size = norm(arrays, rest[0, :])
+            if not size > least * norm(arrays, rows[0, :]):
+                return old, rest[:0, :]
+            rest /= size
             self.add(rest)
-            coefficients = np.empty((1, self.count), dtype=rows.dtype)
-            coefficients[0, :-1], coefficients[0, -1] = old[0], size
-            return coefficients, rest
-        added = OrthonormalBlock(rows.shape[1], rows.dtype.type, len(rows))
-        inner = np.zeros((len(rows), len(rows)), dtype=rows.dtype)
-        for j in range(len(rows)):
-            part = rest[j:j + 1]
-            if added.count:
-                inner[j:j + 1, :added.count], part = added.split(part)
-            size = norm(part[0])
-            if size > least * norm(rows[j]):
-                inner[j, added.count] = size
-                added.add(part / rows.dtype.type(size))
+            return arrays.joined([old, arrays.asarray([[size]])], 1), rest
+        added, inner = OrthonormalBlock(self.width, arrays, number), []
+        for j in range(number):
+            coefficients, part = added.split(rest[j:j + 1, :])
+            size = norm(arrays, part[0, :])
+            if size > least * norm(arrays, rows[j, :]):
+                part /= size
+                added.add(part)
+                coefficients = arrays.joined([coefficients, arrays.asarray([[size]])], 1)
+            inner.append(coefficients)
         self.add(added.filled)
-        return np.concatenate([old, inner[:, :added.count]], axis=1), added.filled
+        missing = (np.zeros((1, added.count - one.shape[1])) for one in inner)
+        whole = arrays.joined([arrays.joined([one, arrays.asarray(zeros)], 1) for one, zeros in zip(inner, missing)], 0)
+        return arrays.joined([old, whole], 1), added.filled
 
     def copy(self, expected: int) -> "OrthonormalBlock":
         """The same rows, with room for so many in all."""
-        other = OrthonormalBlock(self._room.shape[1], self._room.dtype.type, max(expected, self.count))
+        other = OrthonormalBlock(self.width, self.arrays, max(expected, self.count))
         other.add(self.filled)
         return other
 
 
-def norm(row: np.ndarray) -> float:
+@lru_cache(maxsize=None)
+def _numpy(dtype: type) -> Arrays:
+    return Arrays("numpy", dtype)
+
+
+def norm(arrays: Arrays, row: Any) -> float:
     """The root mean square."""
-    return float(np.sqrt(row @ row / len(row)))
+    return math.sqrt(arrays.dot(row, row) / row.shape[0])
+
+
+def of_variance_one(arrays: Arrays, rows: Any) -> Any:
+    """Every row over its root mean square."""
+    if arrays.is_numpy:
+        for row in rows:
+            row /= norm(arrays, row)
+        return rows
+    return rows / arrays.xp.sqrt(arrays.inner(rows, rows) / rows.shape[1])[:, None]
 
 
 @dataclass
@@ -115,22 +145,22 @@ class BlockMatrix:
     complement. sides: for products with W and with its transpose.
     """
 
-    def __init__(self, draw: Callable[[OrthonormalBlock, int], np.ndarray], sides: tuple[BlockSide, BlockSide]) -> None:
+    def __init__(self, draw: Callable[[OrthonormalBlock, int], Any], sides: tuple[BlockSide, BlockSide]) -> None:
         self.draw, self.sides = draw, sides
 
-    def product(self, turned: bool, rows: np.ndarray) -> np.ndarray:
+    def product(self, turned: bool, rows: Any) -> Any:
         """W, or its transpose where ``turned``, times every row."""
         own, other = self.sides[turned], self.sides[not turned]
         coefficients, added = own.basis.extended(rows)
-        if len(added):
+        if added.shape[0]:
             # <q|W p> = <W^T q|p> is known for all q met by the transpose, and W p is new beyond them
             images = other.images.brackets(added) @ other.basis.filled
-            images += self.fresh(turned, coefficients, len(added))
+            images += self.fresh(turned, coefficients, added.shape[0])
             own.images.add(images)
             if own.shunned is not own.basis:
                 own.shunned.extended(added)
         return coefficients @ own.images.filled
 
-    def fresh(self, turned: bool, coefficients: np.ndarray, number: int) -> np.ndarray:
+    def fresh(self, turned: bool, coefficients: Any, number: int) -> Any:
         """What is new in a product: so many vectors, for the last columns of the rows' coefficients."""
         return self.draw(self.sides[not turned].shunned, number)

@@ -65,16 +65,20 @@ class DenseExecution(ArrayExecution):
 
     def matvec(self, matrix: Any, turned: bool, vectors: Any) -> Any:
         if vectors.ndim > 2:
-            flat = vectors.reshape((-1, self.width))
-            return (flat @ (matrix if turned else matrix.T)).reshape(vectors.shape)
+            flat = self.arrays.reshaped(vectors, (-1, self.width))
+            return self.arrays.reshaped(flat @ (matrix if turned else matrix.T), tuple(vectors.shape))
         return vectors @ (matrix if turned else matrix.T)
 
     def combine(self, members: list, outers: list, functions: list, ended: tuple[Place, ...]) -> Any:
         total = self._start(members, ended)
         for c, u, v in outers:
             total = self._with_outer(total, c / self.width, u, v)
-        for c, entries in functions:
-            total += (c / self.width) * entries
+        for c, parts in functions:
+            for rows, entries in parts:
+                if len(parts) == 1:  # not all namespaces write into arrays
+                    total += (c / self.width) * entries
+                else:
+                    total[rows] += (c / self.width) * entries
         return total
 
     def _start(self, members: list, ended: tuple[Place, ...]) -> Any:

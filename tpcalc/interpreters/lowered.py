@@ -22,6 +22,7 @@ from ..programs.program import Program
 from .execution import ProgramDivergence
 from .given import Data, Numbers, sizes_of
 
+PART = 2**15  # entries at a time: what is computed from them stays in a processor's cache
 PLANNED = 200  # bytes of a plan for a statement, at least
 
 Place = tuple[int, tuple[int, ...]]
@@ -118,12 +119,18 @@ class ArrayExecution(ABC):
         if kind is Scal:
             found: Any = [self.data.at(m.name, m.indices) for m in members]
             return self.arrays.asarray(np.reshape(found, [b - a + 1 for a, b in ends])) if ends else float(found[0])
-        drawn = [self.initial_vector(m) for m in members]
+        drawn = [self.arrays.numpy(self.initial_vector(m)) for m in members]
         if not ends:
             return self.arrays.asarray(drawn[0])
         return self.arrays.asarray(np.reshape(drawn, [*(b - a + 1 for a, b in ends), self.width]))
 
     # what the code calls
+
+    @cached_property
+    def parts(self) -> tuple[slice, ...]:
+        """Rows of a matrix whose entries are computed at a time: few on a processor, all in other namespaces."""
+        step = max(PART // self.width, 1) if self.arrays.is_numpy else self.width
+        return tuple(slice(start, min(start + step, self.width)) for start in range(0, self.width, step))
 
     def step_done(self, done: int, steps: int) -> None:
         if self.progress is not None:

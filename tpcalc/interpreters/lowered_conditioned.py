@@ -18,7 +18,10 @@ from .entry_functions import BLOCK
 from .lowered import ArrayExecution, LoweredRun, Place
 from .vectors import numpy_function
 
-Outers = dict[tuple, tuple[float, np.ndarray, np.ndarray]]
+Outers = dict[tuple, tuple[float, Any, Any]]
+Backend = tuple[Any, Any, Any]  # namespace, dtype and device, as ``Arrays`` takes them
+FLOAT64: Backend = ("numpy", "float64", None)
+AT_ONCE = 2**24  # entries at a time where arrays are not NumPy's: many processors want large arrays
 
 
 @dataclass(frozen=True)
@@ -28,25 +31,29 @@ class BlockFunction:
     phi: of ``names``, first those of ``numbers`` and then one for every A_k. A product takes time O(n^2).
     """
 
+    arrays: Arrays
     phi: sp.Expr
     names: tuple[sp.Symbol, ...]
     numbers: tuple[float, ...]
-    left: tuple[np.ndarray, ...]
-    right: tuple[np.ndarray, ...]
+    left: tuple[Any, ...]
+    right: tuple[Any, ...]
 
     def transposed(self) -> "BlockFunction":
         return replace(self, left=self.right, right=self.left)
 
-    def products(self, rows: np.ndarray) -> np.ndarray:
+    def products(self, rows: Any) -> Any:
         """The matrix times every row: entries are made once for all of them, some rows of the matrix at a time."""
-        n, columns = rows.shape[1], np.ascontiguousarray(rows.T)
-        found, function = np.empty_like(rows), numpy_function(self.phi, self.names)
-        step = max(BLOCK // n, 1)
+        n, columns = rows.shape[1], rows.T
+        if self.arrays.is_numpy:
+            columns, function, most = np.ascontiguousarray(columns), numpy_function(self.phi, self.names), BLOCK
+        else:
+            function, most = self.arrays.compiled(self.phi, self.names), AT_ONCE
+        step, found = max(most // n, 1), []
         for start in range(0, n, step):
-            part = slice(start, start + step)
+            part = slice(start, min(start + step, n))
             entries = function(*self.numbers, *(u[:, part].T @ v for u, v in zip(self.left, self.right)))
-            found[:, part] = (entries @ columns / n).T
-        return found
+            found.append((entries @ columns / n).T)
+        return self.arrays.joined(found, 1)
 
 
 @dataclass(frozen=True)
@@ -73,10 +80,16 @@ class BlockOperator:
         return BlockOperator(initial, outers, self.functions + functions)
 
 
-def _add(outers: Outers, c: float, u: np.ndarray, v: np.ndarray) -> None:
-    """The arrays are held by the term, so that their places in memory tell them apart."""
-    key = tuple((a.__array_interface__["data"][0], a.shape, a.strides) for a in (u, v))
+def _add(outers: Outers, c: float, u: Any, v: Any) -> None:
+    """The arrays are held by the term, so that their places in memory, or they themselves, tell them apart."""
+    key = tuple((a.__array_interface__["data"][0], a.shape, a.strides) if isinstance(a, np.ndarray) else id(a)
+                for a in (u, v))
     outers[key] = ((outers[key][0] if key in outers else 0.0) + c, u, v)
+
+
+def _as_rows(vectors: Any) -> Any:
+    """A block, also of one vector."""
+    return vectors if vectors.ndim == 2 else vectors[None, :]
 
 
 class ConditionedExecution(ArrayExecution):
@@ -87,8 +100,8 @@ class ConditionedExecution(ArrayExecution):
     rows_per_product = 2  # a basis vector and its image
 
     def __init__(self, program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any], loss: Any, width: int,
-                 seed: int, dtype: Any, keep: Collection[str]) -> None:
-        super().__init__(program, sizes, data, loss, width, Arrays("numpy", dtype), keep)
+                 seed: int, backend: Backend, keep: Collection[str]) -> None:
+        super().__init__(program, sizes, data, loss, width, Arrays(*backend), keep)
         self.seed, self.dtype = seed, self.arrays.precision
         self.matrices: dict[Mat, BlockMatrix] = {}
         self.met = {self.lowered.member(place, ()): times for place, times in self.plan.products.items()}
@@ -105,7 +118,7 @@ class ConditionedExecution(ArrayExecution):
     def generator(self, member: Member) -> np.random.Generator:
         return np.random.default_rng([self.seed, *str(member).encode()])
 
-    def initial_vector(self, vector: Vec) -> np.ndarray:
+    def initial_vector(self, vector: Vec) -> Any:
         return self.generator(vector).standard_normal(self.width).astype(self.dtype)
 
     def initial_matrix(self, matrix: Mat) -> BlockOperator:
@@ -117,38 +130,38 @@ class ConditionedExecution(ArrayExecution):
         """A matrix before its first product."""
         generator = self.generator(matrix)
 
-        def draw(shunned: OrthonormalBlock, number: int) -> np.ndarray:
-            return self.cleared(shunned, generator.standard_normal((number, self.width), dtype=self.dtype))
+        def draw(shunned: OrthonormalBlock, number: int) -> Any:
+            drawn = generator.standard_normal((number, self.width), dtype=self.dtype)
+            return self.cleared(shunned, self.arrays.asarray(drawn))
 
         bases, images = self._rooms(matrix)
         one, two = (BlockSide(basis, image, basis) for basis, image in zip(bases, images))
         return BlockMatrix(draw, (one, two))
 
-    def cleared(self, shunned: OrthonormalBlock, rows: np.ndarray) -> np.ndarray:
+    def cleared(self, shunned: OrthonormalBlock, rows: Any) -> Any:
         """Draws without their projections on an orthonormal family."""
         return shunned.split(rows)[1]
 
     def _rooms(self, matrix: Mat) -> tuple[list[OrthonormalBlock], list[Block]]:
-        room = self.width, self.dtype, self.met.get(matrix, 1)
+        room = self.width, self.arrays, self.met.get(matrix, 1)
         return [OrthonormalBlock(*room) for _ in (0, 1)], [Block(*room) for _ in (0, 1)]
 
-    def matvec(self, matrix: BlockOperator, turned: bool, vectors: np.ndarray) -> np.ndarray:
-        rows = vectors.reshape(-1, self.width)
-        found: np.ndarray | None = None
+    def matvec(self, matrix: BlockOperator, turned: bool, vectors: Any) -> Any:
+        rows = self.arrays.reshaped(vectors, (-1, self.width))
+        found: Any = None
         for (initial, flipped), c in matrix.initial.items():
             value = self.matrices[initial].product(flipped != turned, rows)
             if c != 1.0:
                 value *= c
             found = value if found is None else found + value
         if found is None:
-            found = np.zeros(rows.shape, dtype=self.dtype)
+            found = self.arrays.asarray(np.zeros(rows.shape))
         for c, u, v in matrix.outers.values():
-            u, v = (v, u) if turned else (u, v)
-            u, v = np.atleast_2d(u), np.atleast_2d(v)
+            u, v = map(_as_rows, (v, u) if turned else (u, v))
             found += ((c / self.width) * (rows @ v.T)) @ u
         for c, phi in matrix.functions:
             found += c * (phi.transposed() if turned else phi).products(rows)
-        return found.reshape(vectors.shape)
+        return self.arrays.reshaped(found, tuple(vectors.shape))
 
     def combine(self, members: list, outers: list, functions: list, ended: tuple[Place, ...]) -> BlockOperator:
         found = BlockOperator({}, {}, tuple(functions))
@@ -169,23 +182,26 @@ class ConditionedExecution(ArrayExecution):
         if found.phi is None:
             terms[1].extend((c, u, v) for pairs in blocks for u, v in pairs)
             return
-        left, right = ([np.concatenate([np.atleast_2d(pair[side]) for pair in pairs]) for pairs in blocks]
+        left, right = ([self.arrays.joined([_as_rows(pair[side]) for pair in pairs], 0) for pairs in blocks]
                        for side in (0, 1))
-        terms[2].append((c, BlockFunction(found.phi, found.names, tuple(values), tuple(left), tuple(right))))
+        phi = BlockFunction(self.arrays, found.phi, found.names, tuple(values), tuple(left), tuple(right))
+        terms[2].append((c, phi))
 
 
 def conditioned(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, width: int = 1024,
                 seed: int = 0, loss: Any = "mse", dtype: Any = "float64", keep: Collection[str] = (),
                 progress: Callable[[int, int], None] | None = None,
-                execution: Callable[..., ConditionedExecution] = ConditionedExecution) -> LoweredRun:
+                execution: Callable[..., ConditionedExecution] = ConditionedExecution, namespace: Any = "numpy",
+                device: Any = None) -> LoweredRun:
     """Run any program at width n as ``run_conditioned`` does, lowered: blocks of samples meet a matrix at once.
 
     Equal in law to ``run_conditioned``, and draw by draw on ``tpcalc.lowering.in_order(program)``. Arguments are those
     of ``run_conditioned``, and so is what is raised; progress: called with (steps done, steps); execution: what the
-    program is run by.
+    program is run by; namespace, dtype, device: as in ``tpcalc.lowering.Arrays``. Draws are NumPy's, the same in all
+    namespaces.
     """
     n = _checks.positive_integer("width", width)
     assert n is not None
-    run = execution(program, sizes, data, loss, n, seed, dtype, keep)
+    run = execution(program, sizes, data, loss, n, seed, (namespace, dtype, device), keep)
     run.run(progress)
     return run.result()

@@ -14,9 +14,9 @@ from .. import _checks
 from ..programs.language import Mat, Member, Vec
 from ..programs.program import Program
 from .conditioned import ADVICE
-from .conditioned_blocks import BlockMatrix, BlockSide, OrthonormalBlock, norm
+from .conditioned_blocks import BlockMatrix, BlockSide, OrthonormalBlock, of_variance_one
 from .lowered import LoweredRun
-from .lowered_conditioned import ConditionedExecution
+from .lowered_conditioned import FLOAT64, Backend, ConditionedExecution
 from .particles import PER_PRODUCT, default_samples
 
 
@@ -27,9 +27,9 @@ class ParticleExecution(ConditionedExecution):
     rows_per_product = 3  # a basis vector, its image, and a direction that draws are orthogonal to
 
     def __init__(self, program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any], loss: Any, samples: int,
-                 seed: int, keep: Collection[str], batch: int = 0) -> None:
+                 seed: int, keep: Collection[str], batch: int = 0, *, backend: Backend = FLOAT64) -> None:
         self.batch = batch
-        super().__init__(program, sizes, data, loss, samples, seed, "float64", keep)
+        super().__init__(program, sizes, data, loss, samples, seed, backend, keep)
 
     def require_memory(self) -> None:
         self.count_directions()
@@ -54,30 +54,28 @@ class ParticleExecution(ConditionedExecution):
 
     def run(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Initial vectors are drawn first, so that all that comes later can be orthogonal to them."""
-        self.shunned = OrthonormalBlock(self.width, np.float64, 1 + len(self.initial))
-        self.shunned.extended(np.ones((1, self.width)))
-        self.drawn: dict[Member, np.ndarray] = {}
+        self.shunned = OrthonormalBlock(self.width, self.arrays, 1 + len(self.initial))
+        self.shunned.extended(self.arrays.asarray(np.ones((1, self.width))))
+        self.drawn: dict[Member, Any] = {}
         for vector in self.initial:
-            self.drawn[vector] = self._draw(self.generator(vector), self.shunned, 1)[0]
-            self.shunned.extended(self.drawn[vector][None])
+            drawn = self._draw(self.generator(vector), self.shunned, 1)
+            self.drawn[vector] = drawn[0, :]
+            self.shunned.extended(drawn)
         self.begin()
         super().run(progress)
 
     def begin(self) -> None:
         """Prepare draws that are orthogonal to the initial vectors, where any are prepared."""
 
-    def initial_vector(self, vector: Vec) -> np.ndarray:
+    def initial_vector(self, vector: Vec) -> Any:
         return self.drawn[vector]
 
-    def _draw(self, generator: np.random.Generator, shunned: OrthonormalBlock, number: int) -> np.ndarray:
-        return self.cleared(shunned, generator.standard_normal((number, self.width)))
+    def _draw(self, generator: np.random.Generator, shunned: OrthonormalBlock, number: int) -> Any:
+        return self.cleared(shunned, self.arrays.asarray(generator.standard_normal((number, self.width))))
 
-    def cleared(self, shunned: OrthonormalBlock, rows: np.ndarray) -> np.ndarray:
+    def cleared(self, shunned: OrthonormalBlock, rows: Any) -> Any:
         """Draws without their projections, of variance 1."""
-        free = shunned.split(rows)[1]
-        for row in free:
-            row /= norm(row)
-        return free
+        return of_variance_one(self.arrays, shunned.split(rows)[1])
 
     def unmet(self, matrix: Mat) -> BlockMatrix:
         draw = partial(self._draw, self.generator(matrix))
@@ -122,18 +120,21 @@ def least_samples(program: Program, sizes: Mapping[Any, int], data: Mapping[Any,
 def particles(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, samples: int | None = None,
               seed: int = 0, batches: int = 8, loss: Any = "mse", keep: Collection[str] = (),
               executor: Executor | None = None, progress: Callable[[int, int], None] | None = None,
-              execution: Callable[..., ParticleExecution] = ParticleExecution) -> LoweredParticles:
+              execution: Callable[..., ParticleExecution] = ParticleExecution, namespace: Any = "numpy",
+              dtype: Any = "float64", device: Any = None) -> LoweredParticles:
     """Evaluate any program at infinite width as ``run_particles`` does, lowered: a whole batch meets a matrix at once.
 
     Equal in law to ``run_particles(balance="initial")``, and draw by draw on ``tpcalc.lowering.in_order(program)``.
     Arguments are those of ``run_particles``, and so is what is raised; progress: called with (batches done, batches);
-    execution: what a batch is run by.
+    execution: what a batch is run by; namespace, dtype, device: as in ``tpcalc.lowering.Arrays``. Draws are NumPy's and
+    the same in all of them.
     """
     samples = default_samples(program) if samples is None else samples
     for name, value, least in (("samples", samples, 1), ("batches", batches, 2)):
         if _checks.positive_integer(name, value) < least:  # type: ignore[operator]
             raise ValueError(f"{name}: {value!r} given; allowed is a whole number of at least {least}")
     what = (program, sizes, data, loss, samples, seed, keep)
+    execution = partial(execution, backend=(namespace, dtype, device))
     first = execution(*what)
     left = 8.0 * samples * first.plan.rows if keep else 0.0
     _checks.memory(first.needed + (batches - 1) * left, f"{batches} batches of {first.what}", ADVICE)

@@ -22,7 +22,7 @@ from .. import _checks
 from ..programs.language import Mat, Member, NonlinearOuter, Scal, Vec
 from ..programs.program import Program
 from .conditioned import ADVICE, CONDITIONED, Conditioned
-from .conditioned_blocks import BlockMatrix, BlockSide, OrthonormalBlock, norm
+from .conditioned_blocks import BlockMatrix, BlockSide, OrthonormalBlock, of_variance_one
 from .entry_functions import separated
 from .execution import Reading
 from .registry import Registry
@@ -85,9 +85,7 @@ class Particles(Conditioned):
         return self._draw(self.generator(vector), self.shunned, 1)[0]
 
     def _draw(self, generator: np.random.Generator, shunned: OrthonormalBlock, number: int) -> np.ndarray:
-        free = shunned.split(generator.standard_normal((number, self.width)))[1]
-        for row in free:
-            row /= norm(row)
+        free = of_variance_one(shunned.arrays, shunned.split(generator.standard_normal((number, self.width)))[1])
         if shunned is self.shunned and self.balance == "all":
             shunned.extended(free)
         return free

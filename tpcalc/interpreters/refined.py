@@ -11,10 +11,10 @@ from ..programs.language import Mat, Vec
 from ..programs.program import Program
 from .common_draws import CommonDraws, FramedDraws, Key, Refinement, keys_of
 from .conditioned_blocks import BlockMatrix, BlockSide, OrthonormalBlock
-from .lowered_conditioned import ConditionedExecution
+from .lowered_conditioned import FLOAT64, Backend, ConditionedExecution
 from .lowered_particles import ParticleExecution
 
-Draw = Callable[[int, Sequence[int], OrthonormalBlock], np.ndarray]
+Draw = Callable[[int, Sequence[int], OrthonormalBlock], Any]
 
 
 class RefinedMatrix(BlockMatrix):
@@ -26,15 +26,16 @@ class RefinedMatrix(BlockMatrix):
     def __init__(self, common: Draw, sides: tuple[BlockSide, BlockSide]) -> None:
         self.common, self.sides, self.calls = common, sides, [0, 0]
 
-    def product(self, turned: bool, rows: np.ndarray) -> np.ndarray:
+    def product(self, turned: bool, rows: Any) -> Any:
         found = super().product(turned, rows)
-        self.calls[turned] += len(rows)
+        self.calls[turned] += rows.shape[0]
         return found
 
-    def fresh(self, turned: bool, coefficients: np.ndarray, number: int) -> np.ndarray:
+    def fresh(self, turned: bool, coefficients: Any, number: int) -> Any:
         # a new direction comes from the first row that has it
-        first = [int(np.flatnonzero(column)[0]) for column in coefficients[:, -number:].T]
-        return self.common(int(turned), [self.calls[turned] + row for row in first], self.sides[not turned].shunned)
+        shunned = self.sides[not turned].shunned
+        first = [int(np.flatnonzero(column)[0]) for column in shunned.arrays.numpy(coefficients)[:, -number:].T]
+        return self.common(int(turned), [self.calls[turned] + row for row in first], shunned)
 
 
 class Refined(ConditionedExecution):
@@ -47,9 +48,9 @@ class Refined(ConditionedExecution):
     def unmet(self, matrix: Mat) -> BlockMatrix:
         key, level, layer = self.place(matrix)
 
-        def common(turned: int, calls: Sequence[int], shunned: OrthonormalBlock) -> np.ndarray:
+        def common(turned: int, calls: Sequence[int], shunned: OrthonormalBlock) -> Any:
             rows = np.stack([self.draws.row((*key, turned, call), level, layer) for call in calls])
-            return self.cleared(shunned, -rows if turned and self.mirrored else rows)
+            return self.cleared(shunned, self.arrays.asarray(-rows if turned and self.mirrored else rows))
 
         return RefinedMatrix(common, super().unmet(matrix).sides)
 
@@ -69,8 +70,8 @@ class RefinedConditioned(Refined):
     """A real network that shares its draws with those of one seed at other depths."""
 
     def __init__(self, program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any], loss: Any, width: int,
-                 seed: int, dtype: Any, keep: Collection[str], refinement: Refinement) -> None:
-        super().__init__(program, sizes, data, loss, width, seed, dtype, keep)
+                 seed: int, backend: Backend, keep: Collection[str], refinement: Refinement) -> None:
+        super().__init__(program, sizes, data, loss, width, seed, backend, keep)
         self.refinement, self.draws = refinement, CommonDraws(width, self.dtype, (seed,))
 
 
@@ -91,8 +92,8 @@ class RefinedParticles(Refined, ParticleExecution):
 
     def __init__(self, program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any], loss: Any, samples: int,
                  seed: int, keep: Collection[str], batch: int = 0, *, refinement: Refinement,
-                 frame: Frame | None = None, draws: CommonDraws | None = None) -> None:
-        super().__init__(program, sizes, data, loss, samples, seed, keep, batch)
+                 frame: Frame | None = None, draws: CommonDraws | None = None, backend: Backend = FLOAT64) -> None:
+        super().__init__(program, sizes, data, loss, samples, seed, keep, batch, backend=backend)
         self.refinement, self.frame, self.prepared = refinement, frame, draws
         self.mirrored = bool(frame and frame.flipped)
 
@@ -116,7 +117,7 @@ class RefinedParticles(Refined, ParticleExecution):
             found[key] = max(before[0], made - turned), max(before[1], turned)
         return found
 
-    def initial_vector(self, vector: Vec) -> np.ndarray:
+    def initial_vector(self, vector: Vec) -> Any:
         drawn = super().initial_vector(vector)
         return -drawn if self.frame and vector.name in self.frame.flipped else drawn
 

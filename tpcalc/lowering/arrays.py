@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 import math
-from functools import lru_cache
-from typing import Any, Callable
+import operator
+from functools import lru_cache, reduce
+from typing import Any, Callable, Sequence
 
 import numpy as np
+import sympy as sp
 from scipy import special
 
 from .. import _checks
@@ -15,8 +17,10 @@ from ..errors import MissingExtra
 
 PRECISIONS = {"float32": np.float32, "float64": np.float64}
 NAMESPACES = {"numpy": "numpy", "torch": "array_api_compat.torch", "cupy": "array_api_compat.cupy", "jax": "jax.numpy"}
-NEEDED = ("asarray", "float32", "float64", "broadcast_to", "permute_dims", "stack", "sum", "mean", "all", "isfinite",
-          "where", "maximum", "minimum", "tanh", "sinh", "cosh", "exp", "log", "sin", "cos", "abs", "sign", "sqrt")
+NEEDED = ("asarray", "float32", "float64", "broadcast_to", "concat", "permute_dims", "reshape", "stack", "sum", "mean",
+          "all", "isfinite", "where", "maximum", "minimum", "tanh", "sinh", "cosh", "exp", "log", "sin", "cos", "abs",
+          "sign", "sqrt")
+HALF = sp.Rational(1, 2)
 SPECIAL = {"torch": "torch.special", "cupy": "cupyx.scipy.special", "jax": "jax.scipy.special"}  # where erf is
 
 
@@ -48,13 +52,14 @@ class Arrays:
         if namespace == "jax" and self.precision is np.float64:
             importlib.import_module("jax").config.update("jax_enable_x64", True)
         self.dtype = getattr(self.xp, self.precision.__name__)
+        self.rounding = float(np.finfo(self.precision).eps)
         self.functions = _functions(self)
 
     def asarray(self, values: Any) -> Any:
         """An array of this namespace and precision, of numbers or a NumPy array."""
         if self.is_numpy:
             return np.asarray(values, dtype=self.precision)
-        values = np.ascontiguousarray(np.asarray(values, dtype=self.precision))
+        values = np.asarray(values, dtype=self.precision, order="C")
         return self.xp.asarray(values, dtype=self.dtype, **({} if self.device is None else {"device": self.device}))
 
     def numpy(self, array: Any) -> np.ndarray:
@@ -110,9 +115,48 @@ class Arrays:
         """Numbers or arrays of one shape along a new last axis."""
         return self.xp.stack([self.asarray(p) if isinstance(p, float) else p for p in parts], axis=-1)
 
+    def joined(self, parts: list[Any], axis: int) -> Any:
+        """Arrays one after the other along an axis."""
+        return np.concatenate(parts, axis) if self.is_numpy else self.xp.concat(parts, axis=axis)
+
+    def reshaped(self, u: Any, shape: tuple[int, ...]) -> Any:
+        return u.reshape(shape) if self.is_numpy else self.xp.reshape(u, shape)
+
     def function(self, name: str) -> Callable[..., Any] | None:
         """A sympy function by the name of its class, on numbers and arrays; None for one that is not in the table."""
         return self.functions.get(name)
+
+    def compiled(self, expression: sp.Expr, names: Sequence[sp.Symbol]) -> Callable[..., Any]:
+        """An expression as a function of numbers and arrays, node by node with the functions of the table.
+
+        Raises ``TypeError`` naming a node that the table lacks.
+        """
+        for node in expression.atoms(sp.Function) | expression.atoms(sp.Piecewise):
+            if self.function(type(node).__name__) is None:
+                raise TypeError(f"{type(node).__name__}: a function that the table of operations of {self.name!r} "
+                                f"lacks; allowed are {', '.join(sorted(self.functions))}")
+        return lambda *values: self._value(expression, dict(zip(names, values)))
+
+    def _value(self, node: sp.Expr, known: dict[sp.Basic, Any]) -> Any:
+        if node not in known:
+            if node.is_number:
+                return float(node)
+            parts = [self._value(part, known) for part in node.args]
+            if isinstance(node, (sp.Add, sp.Mul)):
+                known[node] = reduce(operator.add if isinstance(node, sp.Add) else operator.mul, parts)
+            elif isinstance(node, sp.Pow):
+                known[node] = self._power(node, *parts)
+            else:
+                function = self.function(type(node).__name__)
+                assert function is not None
+                known[node] = function(*parts)
+        return known[node]
+
+    def _power(self, node: sp.Pow, base: Any, exponent: Any) -> Any:
+        if node.exp in (HALF, -HALF):
+            root = self.functions["sqrt"](base)
+            return root if node.exp > 0 else 1.0 / root
+        return base ** int(node.exp) if node.exp.is_Integer else self.functions["Pow"](base, exponent)
 
 
 def precision(dtype: Any) -> type:

@@ -71,7 +71,8 @@ class Averages(Arithmetic):
         times = " * ".join(map(self.length, vector.axes)) or "1"
         if isinstance(node.matrix, NonlinearOuter):
             if self.entries:
-                matrix = self.value(node.matrix.body).code
+                with self.whole():
+                    matrix = self.value(node.matrix.body).code
             else:
                 terms = self.fresh("m")
                 self.line(f"{terms} = [], [], []")

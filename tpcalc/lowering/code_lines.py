@@ -50,6 +50,7 @@ class CodeLines:
         self.is_axis: Any = None
         self.functions_of_entries: list[tuple[NonlinearOuter, tuple[sp.Symbol, ...], Any]] = []
         self.carries = True
+        self.rows = ":"  # of a matrix's entries: all, or those of the part that a loop is at
 
     def line(self, text: str, reads: bool = False) -> None:
         (self.reads if reads else self.code).append("    " * self.depth + text)
@@ -68,6 +69,28 @@ class CodeLines:
         yield
         self.known.pop()
         self.depth -= 1
+
+    @contextmanager
+    def in_parts(self) -> Iterator[None]:
+        """Entries of a matrix some rows at a time, so that what is computed on the way stays in a processor's cache."""
+        with self.block("for rows in parts:"):
+            self.rows = "rows"
+            yield
+            self.rows = ":"
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """Entries of whole matrices, also inside of such a loop."""
+        rows, known = self.rows, self.known
+        if rows != ":":
+            self.rows, self.known = ":", [{}]
+        yield
+        self.rows, self.known = rows, known
+
+    def lengths(self, what: str) -> list[str]:
+        """Of the axes that a kind has besides those of indices, as code."""
+        first = "width" if self.rows == ":" else "(rows.stop - rows.start)"
+        return {"scalar": [], "vector": ["width"], "entries": [first, "width"]}[what]
 
     @contextmanager
     def running(self, symbol: sp.Symbol, low: str, high: str) -> Iterator[None]:

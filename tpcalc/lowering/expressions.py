@@ -45,7 +45,7 @@ class Writer(Totals):
             u, v = (self.vector(part) for part in node.args)
             if u.axes or v.axes:
                 raise self.refused(node, "an outer product is read for one index at a time here")
-            return self.kept(f"{u.code}[:, None] * {v.code}", (), "entries")
+            return self.kept(f"{u.code}[{self.rows}, None] * {v.code}", (), "entries")
         if isinstance(node, sp.Pow):
             return self.power(node)
         if isinstance(node, sp.Piecewise):

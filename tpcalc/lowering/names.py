@@ -113,7 +113,7 @@ class Names:
             cuts.append(":" if whole else f"{low} - {start}:{high} - {start} + 1")
         code = f"F{number}[{self.key(member, index)}]"
         if set(cuts) - {":"}:
-            code += f"[{', '.join(cuts)}]"
+            code += f"[{', '.join(cuts)}{'' if isinstance(member, Scal) else ', ...'}]"
         if isinstance(member, Scal) and cuts and not axes:
             code = f"float({code})"
         read = f"need({number}, {self.key(member, index)}, ({''.join(e + ', ' for e in ends)}))"

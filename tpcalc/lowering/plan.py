@@ -91,6 +91,7 @@ class _Walk:
         self.sources: set[Place] = set()
         self.at: tuple[int, ...] = ()
         self.carried: set[tuple[int, ...]] = set()
+        self.parts = (slice(0, 1),)
 
     def holds(self, key: tuple[int, ...]) -> None:
         """A sum of matrices' entries is carried."""

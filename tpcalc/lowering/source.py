@@ -19,10 +19,11 @@ from .names import Names
 from .nest import Axes, Leaf, Lines, Nest, bounds_of, distributed, find_axes
 from .products import matrix_terms, simple_products
 
-OPERATIONS = ("asarray", "broadcast", "dot", "inner", "mean", "total", "permuted", "stacked", "finite")
+OPERATIONS = ("asarray", "broadcast", "dot", "inner", "mean", "total", "permuted", "reshaped", "stacked",
+              "finite")
 READING = ("matvec", "combine", "advanced", "entry_product", "entry_function", "chi", "chis",
-           "not_finite")
-REPORTS = ("begin", "need", "data", "multiplied", "made", "holds")
+           "not_finite", "parts")
+REPORTS = ("begin", "need", "data", "multiplied", "made", "holds", "parts")
 
 
 @dataclass(frozen=True)
@@ -240,7 +241,11 @@ class _Program:
                 w.line(f"{name}[1].append(({self._scalar(number)}, {left}, {right}))")
         elif isinstance(one, NonlinearOuter):
             if w.entries:
-                w.line(f"{name}[2].append(({self._scalar(number)}, {w.value(one.body).code}))")
+                factor, parts = self._scalar(number), w.fresh("m")
+                w.line(f"{parts} = []")
+                with w.in_parts():
+                    w.line(f"{parts}.append((rows, {w.value(one.body).code}))")
+                w.line(f"{name}[2].append(({factor}, {parts}))")
             else:
                 w.entry_terms(name, self._scalar(number), one)
         else:

@@ -6,7 +6,7 @@ import sympy as sp
 
 from ..programs.language import NonlinearOuter, Outer, kind
 from .averages import Averages
-from .code_lines import TAIL, Value
+from .code_lines import Value
 from .sums import recurrence
 
 
@@ -27,7 +27,8 @@ class Totals(Averages):
         for term in sp.Add.make_args(body):
             if term.has(Outer):
                 left, right = self.outer(term)
-                found.append(self.kept(f"{left}.T @ {right}", (), "entries"))
+                part = "" if self.rows == ":" else "[:, rows]"
+                found.append(self.kept(f"{left}{part}.T @ {right}", (), "entries"))
                 continue
             vectors = [self.value(f) for f in sp.Mul.make_args(term) if kind(f) == "vector"]
             numbers = [f for f in sp.Mul.make_args(term) if kind(f) != "vector"]
@@ -64,7 +65,7 @@ class Totals(Averages):
                  for v in (left, right)]
         if len(axes) == 1:
             return codes[0], codes[1]
-        return f"{codes[0]}.reshape((-1, width))", f"{codes[1]}.reshape((-1, width))"
+        return f"reshaped({codes[0]}, (-1, width))", f"reshaped({codes[1]}, (-1, width))"
 
     def running_total(self, node: sp.Sum, body: sp.Expr, index: sp.Symbol, low: sp.Expr, high: sp.Expr) -> Value:
         """A sum term by term; carried from step to step where it has a recurrence."""
@@ -84,6 +85,7 @@ class Totals(Averages):
         latest = self.value(body.subs(index, high))
         others = ", ".join(code for t, code in self.index.items() if t != carried.clock and t in node.free_symbols)
         self.carried += 1
+        others += "" if self.rows == ":" else ", rows.start" if others else "rows.start"
         key = f"({self.carried}, {others})"
         step = self.index[carried.clock]
         self.line(f"{name} = {latest.code}")
@@ -111,5 +113,5 @@ class Totals(Averages):
         """A sum that had no term is a number: as an array it has the shape that is wanted."""
         if what == "scalar" and not axes:
             return Value(name, axes, what)
-        shape = ", ".join([*map(self.length, axes), *["width"] * TAIL[what]])
+        shape = ", ".join([*map(self.length, axes), *self.lengths(what)])
         return self.kept(f"broadcast({name}, ({shape},))", axes, what)

@@ -12,6 +12,7 @@ from .. import _checks
 from ..interpreters.lowered_particles import LoweredParticles, ParticleExecution, particles
 from ..interpreters.refined import RefinedParticles
 from ..interpreters.training import placed
+from ..lowering import Arrays
 from ..programs.problem import Problem
 from ..results.sampled import CONFIDENCE, SampledDetails, joint_error
 from .method import Progress
@@ -26,8 +27,12 @@ class Particles(ReadsProgram):
     (tp.Adam, and tp.SignSGD on batches). batches: independent ones, at least 2. seed: of all that is drawn. executor:
     any ``concurrent.futures`` executor, for the batches; it decides nothing, and stays where it is when the method is
     pickled. ``progress`` is called with (batches done, batches). coarsest: a depth whose doublings share their draws,
-    so that runs at them differ by the depth and little else; None draws anew at every depth. Raises ``ValueError`` for
-    anything else.
+    so that runs at them differ by the depth and little else; None draws anew at every depth.
+
+    namespace, dtype, device: of the arrays, as in ``tpcalc.lowering.Arrays``: "numpy", "torch", "cupy" or "jax", or an
+    array-API namespace itself. Draws are NumPy's, the same in all of them.
+
+    Raises ``ValueError`` for anything else, ``MissingExtra`` for a namespace that is not installed.
     """
 
     name: ClassVar[str] = "particles"
@@ -37,12 +42,16 @@ class Particles(ReadsProgram):
     seed: int = 0
     executor: Executor | None = None
     coarsest: int | None = None
+    namespace: Any = "numpy"
+    dtype: str = "float64"
+    device: Any = None
 
     def __post_init__(self) -> None:
         for name, least in (("samples", 1), ("batches", 2), ("seed", 0), ("coarsest", 1)):
             value = getattr(self, name)
             if value is not None or name not in ("samples", "coarsest"):
                 object.__setattr__(self, name, _checks.whole_number(name, value, least))
+        Arrays(self.namespace, self.dtype, self.device)
         _checks.with_methods("executor", self.executor, ("submit", "map"), "an executor as of concurrent.futures")
 
     def __getstate__(self) -> dict[str, Any]:
@@ -53,7 +62,8 @@ class Particles(ReadsProgram):
         found: LoweredParticles = placed(lambda: particles(
             job.program(), job.sizes(), job.data(), self.samples, self.seed, self.batches, job.task.loss,
             ("x", "dx") if keep else (), self.executor, progress,
-            execution(ParticleExecution, RefinedParticles, refinement(problem, self.coarsest))))
+            execution(ParticleExecution, RefinedParticles, refinement(problem, self.coarsest)),
+            self.namespace, self.dtype, self.device))
         return found
 
     def known(self, problem: Problem, found: LoweredParticles, layer_times: np.ndarray) -> SampledDetails:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Sequence
 
 import numpy as np
+import sympy as sp
 from scipy.special import expit, logsumexp, softmax
 
 
@@ -13,7 +14,11 @@ UNIT = 1e-6  # what probabilities may miss 1 by: they are often float32
 
 
 class Loss(Protocol):
-    """Anything with these two; ``f`` and ``y`` have shape (batch, d_out)."""
+    """Anything with these two; ``f`` and ``y`` have shape (batch, d_out).
+
+    Generated code differentiates a third, ``expression(f, y)``: the value of one sample as a sympy expression of its
+    outputs and targets. The losses of the package have it; others may.
+    """
 
     def value(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Shape (batch,)."""
@@ -32,6 +37,9 @@ class SquaredLoss:
     def derivative(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
         return f - y
 
+    def expression(self, f: Sequence[sp.Expr], y: Sequence[sp.Expr]) -> sp.Expr:
+        return sp.Add(*((a - b) ** 2 for a, b in zip(f, y))) / 2
+
 
 @dataclass(frozen=True)
 class LogisticLoss:
@@ -49,6 +57,9 @@ class LogisticLoss:
 
     def derivative(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
         return -y * expit(-y * f)
+
+    def expression(self, f: Sequence[sp.Expr], y: Sequence[sp.Expr]) -> sp.Expr:
+        return sp.Add(*(sp.log(1 + sp.exp(-b * a)) for a, b in zip(f, y)))
 
 
 @dataclass(frozen=True)
@@ -71,6 +82,9 @@ class SoftmaxLoss:
 
     def derivative(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
         return softmax(f, axis=-1) * np.sum(y, axis=-1, keepdims=True) - y
+
+    def expression(self, f: Sequence[sp.Expr], y: Sequence[sp.Expr]) -> sp.Expr:
+        return sp.log(sp.Add(*map(sp.exp, f))) * sp.Add(*y) - sp.Add(*(a * b for a, b in zip(f, y)))
 
 
 NAMED: dict[str, Loss] = {"mse": SquaredLoss(), "logistic": LogisticLoss(), "softmax": SoftmaxLoss()}

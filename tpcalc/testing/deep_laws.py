@@ -14,7 +14,7 @@ import numpy as np
 import sympy as sp
 
 from ..calculus import kets
-from ..codegen.recursion import Recursion, recursion
+from ..lowering.recursions.recursion import Recursion, recursion
 from ..errors import Divergence
 from ..interpreters.steps import check_steps
 from ..limits import LimitRegion, depth_limit

@@ -12,7 +12,7 @@ from ..calculus import kets
 from ..classification.classify import classify
 from ..classification.exponents import exponents_of
 from ..classification.verdict import Verdict
-from ..codegen.recursion import recursion
+from ..lowering.recursions.recursion import recursion
 from ..errors import Divergence
 from ..interpreters.particles import run_particles
 from ..limits import depth_limit

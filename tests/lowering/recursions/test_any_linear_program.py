@@ -8,7 +8,7 @@ import sympy as sp
 
 import tpcalc as tp
 from support.layered import G, W, compiled_outputs, exact_outputs, layers, trained
-from tpcalc.codegen import CompiledRecursion
+from tpcalc.lowering.recursions import CompiledRecursion
 from tpcalc.interpreters.program_coefficients import read_program_coefficients
 from tpcalc.programs.language import Family, LossDerivative, Mat, MatVec, Moment, Outer, Scal, Transpose, Vec
 from tpcalc.programs.program import Assign, Loop, Program

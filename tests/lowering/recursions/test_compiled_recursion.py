@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tpcalc as tp
-from tpcalc.codegen.cache import cache_folder, load_source
+from tpcalc.lowering.recursions.cache import cache_folder, load_source
 from tpcalc.interpreters import read_coefficients
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)

@@ -8,13 +8,14 @@ from typing import Any, Callable
 import numpy as np
 import sympy as sp
 
-from .. import _checks
-from ..calculus.equations import KetEquations
-from ..calculus.recursion import RecursionEquations, derive_recursion
-from ..calculus.setting import Setting
-from ..errors import Divergence
+from ... import _checks
+from ...calculus.equations import KetEquations
+from ...calculus.recursion import RecursionEquations, derive_recursion
+from ...calculus.setting import Setting
+from ...errors import Divergence
 from .cache import load_source
-from .source import LossRule, argument_names, array_entries, numba_source, parameters, result_names, widths
+from .losses import LossRule, row_rule
+from .source import argument_names, array_entries, numba_source, parameters, result_names, widths
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Trained:
     """What a compiled recursion computes.
 
     outputs: those of the scalar family f, shape of the inputs; arrays: all scalars, Gamma's and C's by name,
-    indexed as ``codegen.source.numba_source`` says.
+    indexed as ``lowering.recursions.source.numba_source`` says.
     """
 
     outputs: np.ndarray
@@ -99,13 +100,15 @@ class CompiledRecursion:
 class Recursion(RecursionEquations):
     """A derived recursion that can be compiled; see ``RecursionEquations``."""
 
-    def compile(self, loss: LossRule = lambda f, y: f - y) -> CompiledRecursion:
+    def compile(self, loss: LossRule | str | Any = lambda f, y: f - y) -> CompiledRecursion:
         """A numba kernel of this recursion.
 
-        loss: the derivative of the loss in the output, from sympy expressions of f and the target y. The
-        source goes to a per-user cache, named by its content, so that other processes find it compiled.
+        loss: the derivative of the loss in the output, from sympy expressions of f and the target y, output by output;
+        or "mse", "logistic", "softmax", or an object with ``expression(f, y)``, the loss of all outputs of a sample.
+        The source goes to a per-user cache, named by its content, so that other processes find it compiled. Raises
+        ``ValueError`` for another loss.
         """
-        source, program = numba_source(self, loss), self.setting.program
+        source, program = numba_source(self, row_rule(loss)), self.setting.program
         names = argument_names(self)
         known = len(program.sizes) + len(program.data)
         return CompiledRecursion(source, names[:len(program.sizes)], names[len(program.sizes):known],

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from keyword import iskeyword
-from typing import Any, Callable
+from typing import Any
 
 import sympy as sp
 from sympy.printing.pycode import PythonCodePrinter
 
-from ..calculus.coefficients import Bases
-from ..calculus.kets import Covariance, Gamma
-from ..calculus.memory import rho_of
-from ..calculus.recursion import Equation, RecursionEquations
-from ..calculus.setting import Product, Setting
-from ..programs.language import LossDerivative, Scal
-from ..programs.program import Loop
-
-LossRule = Callable[[sp.Expr, sp.Expr], sp.Expr]
+from ...calculus.coefficients import Bases
+from ...calculus.kets import Covariance, Gamma
+from ...calculus.memory import rho_of
+from ...calculus.recursion import Equation, RecursionEquations
+from ...calculus.setting import Product, Setting
+from ...programs.language import LossDerivative, Scal
+from ...programs.program import Loop
+from .losses import RowRule
 
 
 @dataclass
@@ -35,9 +34,9 @@ class _Lines:
         self.add(text)
         self.depth += 1
 
-    def fresh(self) -> str:
+    def fresh(self, what: str = "sum") -> str:
         self.sums += 1
-        return f"sum{self.sums}"
+        return f"{what}{self.sums}"
 
 
 class _Printer(PythonCodePrinter):
@@ -125,9 +124,8 @@ def result_names(recursion: RecursionEquations) -> tuple[str, ...]:
 def widths(recursion: RecursionEquations) -> dict[str, int]:
     """How many inputs each data array has in its last axis, and outputs the targets y, where there are several."""
     found: dict[str, int] = {}
-    derivatives = [e.target for e in recursion.equations if e.value.has(LossDerivative)]
     data = {d.name for d in recursion.setting.program.data}
-    read = [("y", target.indices) for target in derivatives]
+    read = [("y", d.args[1:]) for e in recursion.equations for d in e.value.atoms(LossDerivative)]
     read += [(s.name, s.indices) for e in recursion.equations for s in e.value.atoms(Scal) if s.name in data]
     for name, indices in read:
         if len(indices) > 1 and indices[-1].is_Integer:
@@ -135,12 +133,11 @@ def widths(recursion: RecursionEquations) -> dict[str, int]:
     return found
 
 
-def numba_source(recursion: RecursionEquations, loss: LossRule) -> str:
+def numba_source(recursion: RecursionEquations, loss: RowRule) -> str:
     """The source of ``kernel(*argument_names) -> result_names``.
 
-    loss: from the expressions of an output f and a target y to the derivative of the loss in f, of several outputs one
-    by one. Arrays are
-    indexed by what their names stand for, steps, samples and layers by their values (index 0 unused where a
+    loss: the derivative of the loss in one of a sample's outputs, from expressions of all of them and of the targets.
+    Arrays are indexed by what their names stand for, steps, samples and layers by their values (index 0 unused where a
     loop starts at 1): Gamma_a[vector's indices, r + 1, b, base ket's samples, layers] with r + 1 = 0 for
     initial vectors; C_b_b'[below, below', layers, layers that the matrix of b' does not fix].
     """
@@ -280,7 +277,7 @@ def _enter(out: _Lines, printer: _Printer, opened: tuple[Loop, ...], wanted: tup
     return wanted
 
 
-def _assign(out: _Lines, printer: _Printer, recursion: RecursionEquations, equation: Equation, loss: LossRule) -> None:
+def _assign(out: _Lines, printer: _Printer, recursion: RecursionEquations, equation: Equation, loss: RowRule) -> None:
     depth = out.depth
     out.add(f"# {equation.target}")
     {"scalar": _assign_scalar, "memory": _assign_memory, "C": _assign_covariance,
@@ -288,19 +285,20 @@ def _assign(out: _Lines, printer: _Printer, recursion: RecursionEquations, equat
     out.depth = depth
 
 
-def _assign_scalar(out: _Lines, printer: _Printer, recursion: RecursionEquations, e: Equation, loss: LossRule) -> None:
-    target = sp.Symbol(printer.element("y", e.target.indices))
-    value = e.value.replace(lambda x: isinstance(x, LossDerivative), lambda x: loss(_output(x), target))
+def _assign_scalar(out: _Lines, printer: _Printer, recursion: RecursionEquations, e: Equation, loss: RowRule) -> None:
+    def derivative(of: LossDerivative) -> sp.Expr:
+        """In one output; of several, the one of its last index."""
+        outputs, *place = of.args
+        if not isinstance(outputs, sp.Tuple):
+            return loss((outputs,), (sp.Symbol(printer.element("y", place)),), 0)
+        targets = (sp.Symbol(printer.element("y", (*place[:-1], sp.Integer(k)))) for k in range(len(outputs)))
+        return loss(tuple(outputs), tuple(targets), int(place[-1]))
+
+    value = e.value.replace(lambda x: isinstance(x, LossDerivative), derivative)
     out.add(f"{printer.doprint(e.target)} = {printer.doprint(value)}")
 
 
-def _output(derivative: LossDerivative) -> sp.Expr:
-    """The output that a derivative is taken in: of several, the one of its last index."""
-    outputs, *place = derivative.args
-    return outputs[int(place[-1])] if isinstance(outputs, sp.Tuple) else outputs
-
-
-def _assign_memory(out: _Lines, printer: _Printer, recursion: RecursionEquations, e: Equation, loss: LossRule) -> None:
+def _assign_memory(out: _Lines, printer: _Printer, recursion: RecursionEquations, e: Equation, loss: RowRule) -> None:
     setting = recursion.setting
     if e.target.has(setting.past):
         out.open(f"for {setting.past} in range({setting.time} + 1):")
@@ -308,18 +306,18 @@ def _assign_memory(out: _Lines, printer: _Printer, recursion: RecursionEquations
 
 
 def _assign_covariance(out: _Lines, printer: _Printer, recursion: RecursionEquations, e: Equation,
-                       loss: LossRule) -> None:
+                       loss: RowRule) -> None:
     """With every earlier product of the same matrix; unborn ones have coefficients 0 and are met again."""
     setting = recursion.setting
-    here = {loop.index for loop in e.place.loops}
-    free = e.target.free_symbols - here
+    free = e.target.free_symbols - {loop.index for loop in e.place.loops}
+    value = _contracted(out, printer, e.value, free, setting)
     for loop in e.products[1].place.loops:
         away = setting.past if loop is setting.clock else sp.Symbol(f"{loop.index}_1", integer=True)
         if away in free:
             last = setting.time if loop is setting.clock else _extent(loop) - 1
             first = loop.last if loop.descending else loop.first
             out.open(f"for {away} in range({printer.doprint(first)}, {printer.doprint(last)} + 1):")
-    out.add(f"{printer.doprint(e.target)} = {printer.doprint(e.value)}")
+    out.add(f"{printer.doprint(e.target)} = {printer.doprint(value)}")
     b, c, t, s, l, m = e.target.args
     if b == c:
         name = f"C{b}_{c}"
@@ -327,20 +325,55 @@ def _assign_covariance(out: _Lines, printer: _Printer, recursion: RecursionEquat
         out.add(f"{printer.element(name, (*s, *t, *m, *layers))} = {printer.doprint(e.target)}")
 
 
-def _assign_gamma(out: _Lines, printer: _Printer, recursion: RecursionEquations, e: Equation, loss: LossRule) -> None:
+def _contracted(out: _Lines, printer: _Printer, value: sp.Expr, away: set[sp.Symbol], setting: Setting) -> sp.Expr:
+    """A covariance whose sums over base kets of the one vector are carried out before the loops over the other.
+
+    away: the other's indices; the one's coefficients times C become an array over the other's base kets.
+    """
+    latest = {setting.past: setting.time}  # of all earlier products of the other vector
+
+    def contracted(total: sp.Sum) -> sp.Expr:
+        factors = sp.Mul.make_args(total.function)
+        theirs = sp.Mul(*(f for f in factors if f.free_symbols & away))
+        outer = _in_memory([limit for limit in total.limits if limit[0] in theirs.free_symbols], setting)
+        inner = [limit for limit in total.limits if limit not in outer]
+        if not inner or any(bound.free_symbols & away for _, *bounds in inner for bound in bounds):
+            return total
+        name, depth = out.fresh("product"), out.depth
+        element = sp.Symbol(printer.element(name, [limit[0] for limit in outer]))
+        extents = [sp.Max(0, last.subs(latest) + 1) for _, _, last in outer] or [sp.Integer(1)]
+        out.add(f"{name} = np.zeros(({', '.join(map(printer.doprint, extents))},))")
+        for variable, first, last in (*inner, *outer):
+            start, stop = printer.doprint(first), printer.doprint(last.subs(latest) + 1)
+            out.open(f"for {printer.doprint(variable)} in range({start}, {stop}):")
+        out.add(f"{element} += {printer.doprint(total.function / theirs)}")
+        out.depth = depth
+        return sp.Sum(element * theirs, *reversed(outer)) if outer else element * theirs
+
+    return value.replace(lambda e: isinstance(e, sp.Sum), contracted)
+
+
+def _in_memory(limits: list[tuple], setting: Setting) -> list[tuple]:
+    """Ranges of a base ket's indices, in the order in which arrays have them."""
+    bases = Bases(setting)
+    order = [i for prime in ("", "'", "''") for part in bases.generic(prime).args[1:] for i in part]
+    return sorted(limits, key=lambda limit: order.index(limit[0]))
+
+
+def _assign_gamma(out: _Lines, printer: _Printer, recursion: RecursionEquations, e: Equation, loss: RowRule) -> None:
     setting = recursion.setting
     bases, depth = Bases(setting), out.depth
     generic = bases.generic()
-    for number in range(len(setting.program.vectors)):
-        below, above = bases.initial(number)
-        numbers = {generic.number: sp.Integer(number), **dict(zip((*generic.args[1], *generic.args[2]),
-                                                                  (*below, *above)))}
-        out.add(f"{printer.doprint(e.target.subs(numbers))} = {printer.doprint(_at(e.value, numbers))}")
+    below, above = bases.initial(0)
+    first = dict(zip((*generic.args[1], *generic.args[2]), (*below, *above)))
+    out.open(f"for {generic.number} in range({len(setting.program.vectors)}):")
+    out.add(f"{printer.doprint(e.target.subs(first))} = {printer.doprint(_at(e.value, first))}")
+    out.depth = depth
     if setting.clock is not None and setting.clock not in e.place.loops:
         return  # before the first step there are no hat-kets
     for product in setting.products:
         fixed = bases.fixed(product, generic)
-        for variable, first, last in bases.ranges(product, generic, setting.time):
+        for variable, first, last in _in_memory(bases.ranges(product, generic, setting.time), setting):
             index, start, stop = map(printer.doprint, (variable, first, last + 1))
             out.open(f"for {index} in range({start}, {stop}):")
         out.add(f"{printer.doprint(e.target.subs(fixed))} = {printer.doprint(_at(e.value, fixed))}")
