@@ -13,6 +13,7 @@ from support.closeness import assert_close
 from support.depth_extrapolation import infinite_depth as extrapolated
 from tpcalc.kernels import tilted
 from tpcalc.results import tilted_limit
+from tpcalc.results.causal_pairs import causal_pairs
 from tpcalc.results.fluctuations import Fluctuations
 from tpcalc.results.tilted_determinant_layer_time import added
 from tpcalc.results.tilted_layer_time import density
@@ -139,10 +140,11 @@ def test_densities_of_all_nodes_are_those_of_the_kernel(forward: bool) -> None:
         assert_close(found, out, 1e-14)
 
 
-def test_sums_on_triangles() -> None:
+@pytest.mark.parametrize("side", ["p", "q"])
+def test_sums_on_pairs(side: str) -> None:
     rng = np.random.default_rng(0)
     M, X = rng.normal(size=(2, 4, 4))
     X = X + X.T
-    upper = np.triu_indices(4)
-    assert_close(added(M) @ X[upper], (M @ X + X @ M.T)[upper], 1e-14)
-    assert_close(tilted.conjugation(M) @ X[upper], (M @ X @ M.T)[upper], 1e-14)
+    pairs = causal_pairs(2, 1)
+    i, j = getattr(pairs, side)
+    assert_close(added(pairs, M, side) @ X[i, j], (M @ X + X @ M.T)[i, j], 1e-14)
