@@ -29,10 +29,11 @@ class Order(NamedTuple):
 
 class CausalPairs(NamedTuple):
     """Pairs of Pi and of R, in causal order, and where blocks of their triangular matrices end; below: (p, p), 1 below
-    the diagonal and 0 elsewhere."""
+    the diagonal and 0 elsewhere; turns: slices of pairs that are known at once."""
 
     p: Order
     q: Order
+    turns: tuple[slice, ...]
     ends: tuple[int, ...]
     below: np.ndarray
 
@@ -72,13 +73,13 @@ def causal_pairs(rows: int, per_step: int) -> CausalPairs:
     turns = np.where(response, -1 - when, when)
     order = np.argsort(turns, kind="stable")
     i, j = i[order], j[order]
-    ends: list[int] = []
-    for end in np.cumsum(np.bincount(turns + steps)).tolist():
-        if end == len(i) or end - max(ends, default=0) >= SHORTEST:
+    counts, ends = np.cumsum(np.bincount(turns + steps)).tolist(), [0]
+    for end in counts:
+        if end == len(i) or end - ends[-1] >= SHORTEST:
             ends.append(end)
     a, b = (i + rows) % (2 * rows), (j + rows) % (2 * rows)
     p, q = Order(i, j), Order(np.minimum(a, b), np.maximum(a, b))
     below = np.tri(len(i), k=-1)
     for array in (*p, *q, below):
         array.setflags(write=False)
-    return CausalPairs(p, q, tuple(ends), below)
+    return CausalPairs(p, q, tuple(map(slice, [0, *counts], counts)), tuple(ends[1:]), below)

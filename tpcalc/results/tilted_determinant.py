@@ -2,10 +2,10 @@
 
 log <exp(n j . f)> is n E(j) - log det M(j) / 2 + O(1/n), M(j) the linearised equations of the tilted law, so that n
 <f> = n f + b with b = -(1/2) d/dj log det M. A change of the law at a node is a pair (p of Pi, q of R) of symmetric
-matrices, here vectors of their entries in causal order, in which M is triangular; a layer scatters (p_(l-1), q_l) into
-(p_l, q_(l-1)), so that M is eliminated layer by layer: all that lies to the left of a node answers q by p = rho q, all
-that lies to its right p by q = sigma p. The derivative of log det M is then a sum over layers of that of log det N_l, N_l the layer's own
-equations closed by the reflections of what lies to both sides, which are held fixed.
+matrices, here vectors of their entries in causal order, in which M is triangular; a layer scatters (p_(l-1), q_l)
+into (p_l, q_(l-1)), so that M is eliminated layer by layer: all that lies to the left of a node answers q by p = rho
+q, all that lies to its right p by q = sigma p. The derivative of log det M is then a sum over layers of that of log
+det N_l, N_l the layer's own equations closed by the reflections of what lies to both sides, which are held fixed.
 
 Source: [tpcalc/finite_width].
 """

@@ -19,10 +19,11 @@ import numpy as np
 
 from .. import _checks
 from .causal_pairs import CausalPairs
+from .stiff_element import reflection
 from .tilted import TiltedSolution
 from .tilted_determinant import (BiasGradient, ReadOut, Tangent, at_read_out, conjugation, conjugation_gradient,
                                  density_map, pairs_of)
-from .tilted_layer_time import LimitNetwork, picard
+from .tilted_layer_time import LayerTime, LimitNetwork, TooLong, picard
 
 MATRICES: dict[str, Callable[[TiltedSolution], np.ndarray]] = {
     "node p": lambda s: s.left.inverse, "C p": lambda s: s.left.C[0], "Pi": lambda s: s.left.law[0],
@@ -116,9 +117,17 @@ class LayerTimeGradient(BiasGradient):
                 def rates(law: np.ndarray) -> np.ndarray:
                     return b + times(a, law) + times(law, d + times(c, law))
 
-                law[mesh.element(e)] = law[here[0 if forward else -1]]
-                picard(mesh, forward, e, law[mesh.element(e)], rates)
+                start = law[here[0 if forward else -1]].copy()
+                law[mesh.element(e)] = start
+                try:
+                    picard(mesh, forward, e, law[mesh.element(e)], rates)
+                except TooLong as failure:
+                    found = reflection(start, a, b, c, d, mesh.integral(e, forward), pairs_of(network).turns)
+                    if found is None or not np.all(np.isfinite(found)):
+                        assert isinstance(base.body, LayerTime)
+                        raise TooLong(e, base.body.as_stiff(e)) from failure
+                    law[mesh.element(e)] = found
         weights = mesh.weights
-        found = [Node(base, i, *maps).gradients(rho[i], sigma[i]) for i in range(nodes)]
-        super().__init__(base, rho[-1], {name: np.array([w * at[name] for w, at in zip(weights, found)])
+        nodal = [Node(base, i, *maps).gradients(rho[i], sigma[i]) for i in range(nodes)]
+        super().__init__(base, rho[-1], {name: np.array([w * at[name] for w, at in zip(weights, nodal)])
                                          for name in TANGENTS})
