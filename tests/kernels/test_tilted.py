@@ -96,3 +96,24 @@ def test_a_sweep_stops_where_values_are_not_finite() -> None:
         changed, _ = tilted.sweep(True, 0, one, one, own, other, C, mine, theirs, at_node, node_product, through,
                                   layer_product, F)
     assert np.isnan(changed)
+
+
+def test_conjugations_act_on_entries_of_symmetric_matrices() -> None:
+    """From some order of the upper triangle to another, and the gradient of a weighted sum by differences in K."""
+    rng = np.random.default_rng(3)
+    K, X = rng.normal(size=(2, 4, 4))
+    X = X + X.T
+    i, j = np.triu_indices(4)
+    mixed = rng.permutation(len(i))
+    k, l = i[mixed], j[mixed]
+    assert_close(tilted.conjugation(K, i, j, k, l) @ X[k, l], (K @ X @ K.T)[i, j], 1e-14)
+    weights = rng.normal(size=(len(k), len(i)))
+    weights[rng.uniform(size=weights.shape) < 0.4] = 0.0
+    found = tilted.conjugation_gradient(weights, K, i, j, k, l)
+    expected = np.zeros((4, 4))
+    for a, b in np.ndindex(4, 4):
+        unit = np.zeros((4, 4))
+        unit[a, b] = 0.5  # a quadratic function has no error of central differences
+        more, less = (np.sum(weights.T * tilted.conjugation(K + move, i, j, k, l)) for move in (unit, -unit))
+        expected[a, b] = more - less
+    assert_close(found, expected, 1e-13)

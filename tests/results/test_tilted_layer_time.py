@@ -12,7 +12,8 @@ import tpcalc as tp
 from support.closeness import assert_close
 from support.depth_extrapolation import infinite_depth as extrapolated
 from tpcalc.kernels import tilted
-from tpcalc.results import tilted_limit
+from tpcalc.results import tilted_layer_time, tilted_limit
+from tpcalc.results.causal_pairs import causal_pairs
 from tpcalc.results.fluctuations import Fluctuations
 from tpcalc.results.tilted_determinant_layer_time import added
 from tpcalc.results.tilted_layer_time import density
@@ -111,6 +112,44 @@ def test_large_rates_have_the_closed_forms_of_two_steps(eta: float) -> None:
     assert found.covariance_error <= 1e-10 * last and found.bias_error <= 1e-10 * last
 
 
+@pytest.mark.parametrize("alpha, train_ends", [(0.5, False), (0.75, True)])
+def test_direct_solutions_are_those_of_the_iteration(alpha: float, train_ends: bool,
+                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without Picard's iteration every element is solved directly."""
+    task, opt = tp.Task((1, 0.8, -0.6), (1, -0.7, 0.5)), tp.SGD(0.7, momentum=0.3, weight_decay=0.2)
+    net, scale = tp.ResNet(train_ends=train_ends), tp.DepthScaling(alpha, 1 - alpha)
+
+    def found() -> tuple[np.ndarray, np.ndarray]:
+        fluctuations = tp.train(net, task, opt, scale, tp.oo).fluctuations
+        return fluctuations.bias, fluctuations.covariance
+
+    iterated = found()
+    monkeypatch.setattr(tilted_layer_time, "ITERATIONS", 0)
+    bias, covariance = found()
+    assert_close(covariance, iterated[1], 1e-11)
+    assert_close(bias, iterated[0], 1e-11, covariance)
+
+
+def test_direct_solutions_of_blocks_are_those_of_the_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = tp.Task((1, 0.8, -0.6), (1, -0.7, 0.5))
+
+    def covariance() -> np.ndarray:
+        return tp.train(tp.ResNet("tanh"), task, tp.SGD(0.5), tp.DepthScaling(), tp.oo).fluctuations.covariance
+
+    iterated = covariance()
+    monkeypatch.setattr(tilted_layer_time, "ITERATIONS", 0)
+    assert_close(covariance(), iterated, 1e-11)
+
+
+@pytest.mark.parametrize("alpha, eta", [(0.5, 4.0), (0.75, 4.0), pytest.param(0.5, 8.0, marks=pytest.mark.slow)])
+def test_large_rates_are_known_to_ten_digits(alpha: float, eta: float) -> None:
+    """Rows decay at rates of hundreds, where iterations need elements of a thousandth."""
+    task = tp.Task((1, 0.8, -0.6, 1.1), (1, -0.7, 0.5, 1.2))
+    run = tp.train(tp.ResNet(), task, tp.SGD(eta), tp.DepthScaling(alpha, 1 - alpha), tp.oo)
+    found = run.fluctuations
+    assert found.covariance_error <= 1e-10 * np.max(np.abs(found.covariance))
+
+
 def test_what_no_mesh_resolves_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tilted_limit, "MOST_ELEMENTS", 1)
     monkeypatch.setattr(tilted_limit, "COARSE", 3)
@@ -139,10 +178,11 @@ def test_densities_of_all_nodes_are_those_of_the_kernel(forward: bool) -> None:
         assert_close(found, out, 1e-14)
 
 
-def test_sums_on_triangles() -> None:
+@pytest.mark.parametrize("side", ["p", "q"])
+def test_sums_on_pairs(side: str) -> None:
     rng = np.random.default_rng(0)
     M, X = rng.normal(size=(2, 4, 4))
     X = X + X.T
-    upper = np.triu_indices(4)
-    assert_close(added(M) @ X[upper], (M @ X + X @ M.T)[upper], 1e-14)
-    assert_close(tilted.conjugation(M) @ X[upper], (M @ X @ M.T)[upper], 1e-14)
+    pairs = causal_pairs(2, 1)
+    i, j = getattr(pairs, side)
+    assert_close(added(pairs, M, side) @ X[i, j], (M @ X + X @ M.T)[i, j], 1e-14)

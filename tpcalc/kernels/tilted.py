@@ -87,41 +87,34 @@ def sweep(forward, order, noise, drift, own, other, C, mine, theirs, at_node, no
 
 
 @njit(cache=True)
-def conjugation(K):
-    """X -> K X K^T on upper triangles, row by row, of symmetric matrices: (p, p), p = n (n + 1) / 2."""
-    n = len(K)
-    out = np.empty((n * (n + 1) // 2, n * (n + 1) // 2), dtype=K.dtype)
-    row = 0
-    for i in range(n):
-        for j in range(i, n):
-            column = 0
-            for k in range(n):
-                out[row, column] = K[i, k] * K[j, k]
-                column += 1
-                for l in range(k + 1, n):
-                    out[row, column] = K[i, k] * K[j, l] + K[i, l] * K[j, k]
-                    column += 1
-            row += 1
+def conjugation(K, i, j, k, l):
+    """X -> K X K^T of symmetric matrices, from their entries at (k, l) to those at (i, j): (p, q), p pairs i <= j, q
+    pairs k <= l, each once."""
+    out = np.empty((len(i), len(k)), dtype=K.dtype)
+    for row in range(len(i)):
+        first, second = K[i[row]], K[j[row]]
+        for column in range(len(k)):
+            a, b = k[column], l[column]
+            value = first[a] * second[b]
+            if a != b:
+                value += first[b] * second[a]
+            out[row, column] = value
     return out
 
 
 @njit(cache=True)
-def conjugation_gradient(weights, K):
-    """The gradient in K of tr(weights . conjugation(K)), (n, n)."""
-    n = len(K)
-    out = np.zeros((n, n))
-    row = 0
-    for i in range(n):
-        for j in range(i, n):
-            column = 0
-            for k in range(n):
-                for l in range(k, n):
-                    w = weights[column, row]
-                    out[i, k] += w * K[j, l]
-                    out[j, l] += w * K[i, k]
-                    if l > k:
-                        out[i, l] += w * K[j, k]
-                        out[j, k] += w * K[i, l]
-                    column += 1
-            row += 1
+def conjugation_gradient(weights, K, i, j, k, l):
+    """The gradient in K of tr(weights . conjugation(K, i, j, k, l)), of the shape of K; weights (q, p)."""
+    out = np.zeros(K.shape)
+    for column in range(len(k)):
+        a, b = k[column], l[column]
+        for row in range(len(i)):
+            w = weights[column, row]
+            if w != 0.0:  # half of a triangular matrix
+                x, y = i[row], j[row]
+                out[x, a] += w * K[y, b]
+                out[y, b] += w * K[x, a]
+                if a != b:
+                    out[x, b] += w * K[y, a]
+                    out[y, a] += w * K[x, b]
     return out

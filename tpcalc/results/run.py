@@ -176,8 +176,8 @@ class Run:
 
         A named tuple (mean, std, warning), arrays of the shape of ``outputs``, or with ``probes`` of
         ``probe_outputs``: f + b / n and sqrt(Sigma / n). The series in 1/n is asymptotic: ``warning`` is None, or a
-        sentence where its next order, estimated from third and fourth cumulants, is not small. Raises ``ValueError``
-        as ``fluctuations``.
+        sentence where its next order, estimated from third and fourth cumulants, is not small. Of nonlinear blocks b
+        is not known: the mean is f, and ``warning`` says so. Raises ``ValueError`` as ``fluctuations``.
         """
         width = _checks.positive_integer("n", n)
         assert width is not None

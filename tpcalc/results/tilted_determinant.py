@@ -2,17 +2,16 @@
 
 log <exp(n j . f)> is n E(j) - log det M(j) / 2 + O(1/n), M(j) the linearised equations of the tilted law, so that n
 <f> = n f + b with b = -(1/2) d/dj log det M. A change of the law at a node is a pair (p of Pi, q of R) of symmetric
-matrices, here vectors of their upper triangles; a layer scatters (p_(l-1), q_l) into (p_l, q_(l-1)), so that M is
-eliminated layer by layer: all that lies to the left of a node answers q by p = rho q, all that lies to its right p by
-q = sigma p. The derivative of log det M is then a sum over layers of that of log det N_l, N_l the layer's own
-equations closed by the reflections of what lies to both sides, which are held fixed.
+matrices, here vectors of their entries in causal order, in which M is triangular; a layer scatters (p_(l-1), q_l)
+into (p_l, q_(l-1)), so that M is eliminated layer by layer: all that lies to the left of a node answers q by p = rho
+q, all that lies to its right p by q = sigma p. The derivative of log det M is then a sum over layers of that of log
+det N_l, N_l the layer's own equations closed by the reflections of what lies to both sides, which are held fixed.
 
 Source: [tpcalc/finite_width].
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, Callable, NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ from scipy.sparse import csr_matrix
 
 from .. import _checks
 from ..kernels import tilted as kernel
-from ..kernels.tilted import conjugation, conjugation_gradient
+from .causal_pairs import CausalPairs, causal_pairs
 from .tilted import TiltedNetwork, TiltedSolution
 
 Sparse = Any  # scipy's
@@ -28,25 +27,30 @@ Tangent = Callable[[TiltedSolution], np.ndarray]
 STEP = 1e-20  # of complex differentiation, which has no difference to lose digits in
 
 
-@lru_cache(maxsize=8)
-def triangle(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows and columns of the upper triangle, and where each entry (i, j) of a symmetric matrix stands in it."""
-    i, j = np.triu_indices(n)
-    place = np.zeros((n, n), dtype=int)
-    place[i, j] = place[j, i] = np.arange(len(i))
-    for array in (i, j, place):
-        array.setflags(write=False)
-    return i, j, place
+def pairs_of(network: TiltedNetwork) -> CausalPairs:
+    return causal_pairs(network.rows, network.per_step)
 
 
-def density_map(network: TiltedNetwork, first: int) -> np.ndarray:
-    """What a layer makes of overlaps, on upper triangles, (p, p)."""
+def conjugation(pairs: CausalPairs, K: np.ndarray, to: str, of: str) -> np.ndarray:
+    """X -> K X K^T from changes ``of`` one side to changes ``to`` one, "p" or "q"."""
+    found: np.ndarray = kernel.conjugation(K, *getattr(pairs, to), *getattr(pairs, of))
+    return found
+
+
+def conjugation_gradient(pairs: CausalPairs, weights: np.ndarray, K: np.ndarray, to: str, of: str) -> np.ndarray:
+    """The gradient in K of tr(weights . conjugation)."""
+    found: np.ndarray = kernel.conjugation_gradient(weights, K, *getattr(pairs, to), *getattr(pairs, of))
+    return found
+
+
+def density_map(network: TiltedNetwork, side: str) -> np.ndarray:
+    """What a layer makes of overlaps, which are ordered like changes of the side "p" or "q", (p, p)."""
     n = 2 * network.rows
-    i, j, _ = triangle(n)
+    i, j = getattr(pairs_of(network), side)
     result, unit, out = np.zeros((len(i), len(i))), np.zeros((n, n)), np.zeros((n, n))
     for c, (a, b) in enumerate(zip(i, j)):
         unit[a, b] = unit[b, a] = 1.0
-        kernel.density(unit, network.noise, network.drift, first, out)
+        kernel.density(unit, network.noise, network.drift, 0 if side == "p" else network.rows, out)
         result[:, c] = out[i, j]
         unit[a, b] = unit[b, a] = 0.0
     return result
@@ -64,6 +68,11 @@ class Facing(NamedTuple):
     Z: np.ndarray
 
 
+# of the matrices of a layer: the side of what a conjugation by them makes, and of what it makes it of
+ENDS = {"node p": ("p", "p"), "C p": ("p", "q"), "through p": ("p", "p"), "F p": ("p", "q"),
+        "node q": ("q", "q"), "C q": ("q", "p"), "through q": ("q", "q"), "F q": ("q", "p")}
+
+
 class Layer:
     """The linearised equations of one layer: (p_l, q_(l-1)) from themselves and from (p_(l-1), q_l).
 
@@ -77,43 +86,46 @@ class Layer:
 
     def __init__(self, solution: TiltedSolution, l: int, forward: Sparse, backward: Sparse) -> None:
         left, right = solution.left, solution.right
+        self.pairs = pairs_of(solution.network)
         self.density = {"p": forward, "q": backward}
         self.matrices = {"node p": left.node.inverse[l], "C p": left.node.F[0, l], "node q": right.node.inverse[l],
                          "C q": right.node.F[0, l], "through p": left.through.inverse[l], "F p": left.through.F[0, l],
                          "through q": right.through.inverse[l], "F q": right.through.F[0, l]}
-        self.maps = {name: conjugation(matrix) for name, matrix in self.matrices.items()}
+        self.maps = {name: conjugation(self.pairs, matrix, *ENDS[name]) for name, matrix in self.matrices.items()}
 
     def facing(self, beyond: np.ndarray, here: str, there: str) -> Facing:
         """``beyond``: rho of the side p, with ``here``, ``there`` p, q; or sigma of the side q, with q, p."""
-        m = self.maps
-        X = self.density[here] @ (m[f"node {here}"] @ beyond + m[f"C {here}"])
-        Y = np.linalg.inv(np.eye(len(X)) - m[f"F {there}"] @ X)
-        return Facing(X, Y, (X + m[f"through {here}"] @ beyond) @ Y)
+        m, times = self.maps, self.pairs.product
+        X = self.density[here] @ (times(m[f"node {here}"], beyond) + m[f"C {here}"])
+        Y = self.pairs.resolvent(times(m[f"F {there}"], X))
+        return Facing(X, Y, times(X + times(m[f"through {here}"], beyond), Y))
 
     def reflected(self, facing: Facing, here: str, there: str) -> np.ndarray:
         """rho_l from what ``facing`` makes of rho_(l-1), or sigma_(l-1) of sigma_l."""
-        m, density = self.maps, self.density[there]
-        through, back = facing.Z @ m[f"through {there}"], facing.Z + m[f"F {here}"]
-        own = np.eye(len(back)) - density @ (m[f"C {there}"] @ back)
-        return through + back @ np.linalg.solve(own, density @ (m[f"node {there}"] + m[f"C {there}"] @ through))
+        m, density, times = self.maps, self.density[there], self.pairs.product
+        through, back = times(facing.Z, m[f"through {there}"]), facing.Z + m[f"F {here}"]
+        own = self.pairs.resolvent(density @ times(m[f"C {there}"], back))
+        return through + times(back, own, density @ (m[f"node {there}"] + times(m[f"C {there}"], through)))
 
     def gradients(self, rho: np.ndarray, sigma: np.ndarray, left: Facing, right: Facing) -> dict[str, np.ndarray]:
         """Those of log det N_l in the matrices, by their names; N_l closed by p_(l-1) = rho q_(l-1), q_l = sigma p_l:
 
             N = [[1 - F_p X', -(X + through_p rho)], [-(X' + through_q sigma), 1 - F_q X]],  X, X' of both sides.
         """
-        m = self.maps
-        both = np.linalg.inv(np.eye(len(rho)) - left.Z @ right.Z)
-        pp = right.Y @ both                                   # the inverse of N, in blocks
-        pq = pp @ left.Z
-        qq = left.Y + (left.Y @ right.Z) @ (both @ left.Z)
-        qp = qq @ right.Z
-        of_p, of_q = (qp + qq @ m["F q"]), (pq + pp @ m["F p"])
+        m, times = self.maps, self.pairs.product
+        both = self.pairs.resolvent(times(left.Z, right.Z))
+        pp = times(right.Y, both)                             # the inverse of N, in blocks
+        pq = times(pp, left.Z)
+        qq = left.Y + times(times(left.Y, right.Z), times(both, left.Z))
+        qp = times(qq, right.Z)
+        of_p, of_q = qp + times(qq, m["F q"]), pq + times(pp, m["F p"])
         transposed = {side: matrix.T for side, matrix in self.density.items()}
-        weights = {"F p": right.X @ pp, "F q": left.X @ qq, "through p": rho @ qp, "through q": sigma @ pq,
-                   "node p": (transposed["p"] @ (rho @ of_p).T).T, "C p": (transposed["p"] @ of_p.T).T,
-                   "node q": (transposed["q"] @ (sigma @ of_q).T).T, "C q": (transposed["q"] @ of_q.T).T}
-        return {name: -conjugation_gradient(w, self.matrices[name]) for name, w in weights.items()}
+        weights = {"F p": times(right.X, pp), "F q": times(left.X, qq), "through p": times(rho, qp),
+                   "through q": times(sigma, pq), "node p": (transposed["p"] @ times(rho, of_p).T).T,
+                   "C p": (transposed["p"] @ of_p.T).T, "node q": (transposed["q"] @ times(sigma, of_q).T).T,
+                   "C q": (transposed["q"] @ of_q.T).T}
+        return {name: -conjugation_gradient(self.pairs, w, self.matrices[name], *ENDS[name])
+                for name, w in weights.items()}
 
 
 # how the matrices of all layers change along a series, by their names
@@ -156,9 +168,9 @@ class ReadOut:
     """
 
     def __init__(self, network: TiltedNetwork, at: AtReadOut) -> None:
-        self.network, self.at = network, at
-        i, j, _ = triangle(2 * network.rows)
-        self.upper, half = (i, j), network.rows * network.d_out
+        self.network, self.at, self.pairs = network, at, pairs_of(network)
+        i, j = self.pairs.q
+        half = network.rows * network.d_out
         sent, direct = [], []
         for column in range(2 * half):
             df, dz = np.zeros((2, network.rows, network.d_out))
@@ -177,7 +189,7 @@ class ReadOut:
 
     def _of_overlaps(self, changes: np.ndarray) -> np.ndarray:
         """(df, dz) for every column of changes of C, (p, columns)."""
-        i, j = self.upper
+        i, j = self.pairs.p
         C, found = np.zeros(self.at.C.shape, dtype=changes.dtype), []
         for change in changes.T:
             C[i, j] = C[j, i] = change
@@ -186,13 +198,17 @@ class ReadOut:
 
     def closed(self, rho: np.ndarray) -> np.ndarray:
         """The equations for (df, dz), with p_L = rho q_L."""
-        overlaps = (conjugation(self.at.inverse) @ rho + conjugation(self.at.C)) @ self.sent
+        overlaps = (self._conjugation("inverse") @ rho + self._conjugation("C")) @ self.sent
         return np.eye(len(self.direct)) - self.direct - self._of_overlaps(overlaps)
 
     def sigma(self) -> np.ndarray:
         """q_L = sigma p_L."""
-        own = np.eye(len(self.direct)) - self.direct - self._of_overlaps(conjugation(self.at.C) @ self.sent)
-        return self.sent @ np.linalg.solve(own, self._of_overlaps(conjugation(self.at.inverse)))
+        own = np.eye(len(self.direct)) - self.direct - self._of_overlaps(self._conjugation("C") @ self.sent)
+        return self.sent @ np.linalg.solve(own, self._of_overlaps(self._conjugation("inverse")))
+
+    def _conjugation(self, name: str) -> np.ndarray:
+        """By the inverse, of changes of p_L, or by C, of those of q_L."""
+        return conjugation(self.pairs, getattr(self.at, name), "p", "p" if name == "inverse" else "q")
 
 
 def _end_density(C: np.ndarray, network: TiltedNetwork, first: int) -> np.ndarray:
@@ -236,10 +252,10 @@ class LayersGradient(BiasGradient):
     def __init__(self, base: TiltedSolution) -> None:
         network = base.network
         n, depth = 2 * network.rows, network.depth
-        size = n * (n + 1) // 2
+        size = pairs_of(network).size
         _checks.memory(8.0 * size**2 * (depth + 40), f"the bias of a finite width at depth {depth}",
                        "fewer steps, a smaller batch or a smaller depth fit")
-        maps = csr_matrix(density_map(network, 0)), csr_matrix(density_map(network, network.rows))
+        maps = csr_matrix(density_map(network, "p")), csr_matrix(density_map(network, "q"))
         sigma = [np.zeros((0, 0))] * depth + [ReadOut(network, at_read_out(base)).sigma()]
         for l in reversed(range(depth)):
             layer = Layer(base, l, *maps)

@@ -1,7 +1,7 @@
 """The bias of finite width at infinite depth: the determinant of fluctuations, by elimination of layer time.
 
-Changes p of Pi and q of R, vectors of upper triangles, obey p' = a p + b q and -q' = c p + d q. All that lies to the
-left of a layer time answers q by p = rho q, all that lies to its right p by q = sigma p:
+Changes p of Pi and q of R, vectors of their entries in causal order, obey p' = a p + b q and -q' = c p + d q. All that
+lies to the left of a layer time answers q by p = rho q, all that lies to its right p by q = sigma p:
 
     rho' = b + a rho + rho d + rho c rho,    -sigma' = c + d sigma + sigma a + sigma b sigma.
 
@@ -18,10 +18,12 @@ from typing import Callable, NamedTuple
 import numpy as np
 
 from .. import _checks
+from .causal_pairs import CausalPairs
+from .stiff_element import reflection
 from .tilted import TiltedSolution
 from .tilted_determinant import (BiasGradient, ReadOut, Tangent, at_read_out, conjugation, conjugation_gradient,
-                                 density_map, triangle)
-from .tilted_layer_time import LimitNetwork, picard
+                                 density_map, pairs_of)
+from .tilted_layer_time import LayerTime, LimitNetwork, TooLong, picard
 
 MATRICES: dict[str, Callable[[TiltedSolution], np.ndarray]] = {
     "node p": lambda s: s.left.inverse, "C p": lambda s: s.left.C[0], "Pi": lambda s: s.left.law[0],
@@ -31,6 +33,9 @@ TANGENTS: dict[str, Tangent] = {
     "node q": lambda s: s.right.tangent(), "C q": lambda s: s.right.C[1], "R": lambda s: s.right.law[1],
     "through p": lambda s: s.left.law[1] @ s.right.added[0] + s.left.law[0] @ s.right.added[1],
     "through q": lambda s: s.right.law[1] @ s.left.added[0] + s.right.law[0] @ s.left.added[1]}
+# the side of what a conjugation by them makes, and of what it makes it of
+ENDS = {"node p": ("p", "p"), "C p": ("p", "q"), "Pi": ("p", "q"), "through p": ("p", "p"),
+        "node q": ("q", "q"), "C q": ("q", "p"), "R": ("q", "p"), "through q": ("q", "q")}
 
 
 class Rates(NamedTuple):
@@ -42,41 +47,46 @@ class Rates(NamedTuple):
     d: np.ndarray
 
 
-def added(M: np.ndarray) -> np.ndarray:
-    """X -> M X + X M^T on upper triangles."""
+def added(pairs: CausalPairs, M: np.ndarray, side: str) -> np.ndarray:
+    """X -> M X + X M^T of changes of one side."""
     unit = np.eye(len(M))
-    return (conjugation(unit + M) - conjugation(unit - M)) / 2
+    return (conjugation(pairs, unit + M, side, side) - conjugation(pairs, unit - M, side, side)) / 2
 
 
 class Node:
     """The linearised equations at one layer time. forward, backward: ``density_map`` of both directions."""
 
     def __init__(self, base: TiltedSolution, i: int, forward: np.ndarray, backward: np.ndarray) -> None:
-        self.forward, self.backward = forward, backward
+        self.pairs, self.forward, self.backward = pairs_of(base.network), forward, backward
         self.matrices = {name: matrix(base)[i] for name, matrix in MATRICES.items()}
-        self.maps = {name: conjugation(matrix) for name, matrix in self.matrices.items()}
+        self.maps = {name: conjugation(self.pairs, matrix, *ENDS[name]) for name, matrix in self.matrices.items()}
         self.through = (base.left.law[0, i] @ base.right.added[0, i], base.right.law[0, i] @ base.left.added[0, i])
 
     def rates(self) -> Rates:
-        m = self.maps
-        of_p, of_q = self.forward @ m["node p"], self.backward @ m["node q"]
-        across_p, across_q = self.forward @ m["C p"], self.backward @ m["C q"]
-        return Rates(of_p + added(self.through[0]) + m["Pi"] @ across_q, across_p + m["Pi"] @ of_q,
-                     across_q + m["R"] @ of_p, of_q + added(self.through[1]) + m["R"] @ across_p)
+        m, times = self.maps, self.pairs.product
+        of_p, of_q = times(self.forward, m["node p"]), times(self.backward, m["node q"])
+        across_p, across_q = times(self.forward, m["C p"]), times(self.backward, m["C q"])
+        through_p, through_q = (added(self.pairs, M, side) for M, side in zip(self.through, "pq"))
+        return Rates(of_p + through_p + times(m["Pi"], across_q), across_p + times(m["Pi"], of_q),
+                     across_q + times(m["R"], of_p), of_q + through_q + times(m["R"], across_p))
 
     def gradients(self, rho: np.ndarray, sigma: np.ndarray) -> dict[str, np.ndarray]:
         """Those of log det M per unit layer time, in the matrices and in what goes through the layer, by name."""
-        m, unit = self.maps, np.eye(len(rho))
-        on_b = sigma @ np.linalg.inv(unit - rho @ sigma)  # q of a source in p
-        on_c = rho @ np.linalg.inv(unit - sigma @ rho)
-        on_a, on_d = rho @ on_b, sigma @ on_c
-        own_a, own_d = unit + on_a, unit + on_d           # a layer's own answers know what the layer has changed
-        weights = {"node p": (on_a + on_c @ m["R"]) @ self.forward, "C p": (on_b + own_d @ m["R"]) @ self.forward,
-                   "node q": (on_d + on_b @ m["Pi"]) @ self.backward, "C q": (on_c + own_a @ m["Pi"]) @ self.backward,
-                   "Pi": self.backward @ (m["C q"] @ own_a + m["node q"] @ on_b),
-                   "R": self.forward @ (m["C p"] @ own_d + m["node p"] @ on_c), "through p": on_a, "through q": on_d}
+        m, unit, times = self.maps, np.eye(len(rho)), self.pairs.product
+        on_b = times(sigma, self.pairs.resolvent(times(rho, sigma)))  # q of a source in p
+        on_c = rho + times(rho, on_b, rho)
+        on_a, on_d = times(rho, on_b), times(sigma, on_c)
+        own_a, own_d = unit + on_a, unit + on_d            # a layer's own answers know what the layer has changed
+        weights = {"node p": times(on_a + times(on_c, m["R"]), self.forward),
+                   "C p": times(on_b + times(own_d, m["R"]), self.forward),
+                   "node q": times(on_d + times(on_b, m["Pi"]), self.backward),
+                   "C q": times(on_c + times(own_a, m["Pi"]), self.backward),
+                   "Pi": times(self.backward, times(m["C q"], own_a) + times(m["node q"], on_b)),
+                   "R": times(self.forward, times(m["C p"], own_d) + times(m["node p"], on_c)),
+                   "through p": on_a, "through q": on_d}
         at = {**self.matrices, "through p": np.eye(len(self.through[0])), "through q": np.eye(len(self.through[1]))}
-        return {name: -conjugation_gradient(weight, at[name]) for name, weight in weights.items()}
+        return {name: -conjugation_gradient(self.pairs, weight, at[name], *ENDS[name])
+                for name, weight in weights.items()}
 
 
 class LayerTimeGradient(BiasGradient):
@@ -91,10 +101,10 @@ class LayerTimeGradient(BiasGradient):
         network = base.network
         assert isinstance(network, LimitNetwork)
         mesh = network.mesh
-        size, nodes = len(triangle(2 * network.rows)[0]), len(mesh.times)
+        size, nodes, times = pairs_of(network).size, len(mesh.times), pairs_of(network).product
         _checks.memory(8.0 * size**2 * (2 * nodes + 12 * mesh.nodes), "the bias of a finite width at infinite depth",
                        "fewer steps or a smaller batch fit")
-        maps = density_map(network, 0), density_map(network, network.rows)
+        maps = density_map(network, "p"), density_map(network, "q")
         rho, sigma = np.zeros((2, nodes, size, size))
         sigma[-1] = ReadOut(network, at_read_out(base)).sigma()
         for forward, law in ((True, rho), (False, sigma)):
@@ -105,11 +115,19 @@ class LayerTimeGradient(BiasGradient):
                     a, b, c, d = d, c, b, a
 
                 def rates(law: np.ndarray) -> np.ndarray:
-                    return b + a @ law + law @ (d + c @ law)
+                    return b + times(a, law) + times(law, d + times(c, law))
 
-                law[mesh.element(e)] = law[here[0 if forward else -1]]
-                picard(mesh, forward, e, law[mesh.element(e)], rates)
+                start = law[here[0 if forward else -1]].copy()
+                law[mesh.element(e)] = start
+                try:
+                    picard(mesh, forward, e, law[mesh.element(e)], rates)
+                except TooLong as failure:
+                    found = reflection(start, a, b, c, d, mesh.integral(e, forward), pairs_of(network).turns)
+                    if found is None or not np.all(np.isfinite(found)):
+                        assert isinstance(base.body, LayerTime)
+                        raise TooLong(e, base.body.as_stiff(e)) from failure
+                    law[mesh.element(e)] = found
         weights = mesh.weights
-        found = [Node(base, i, *maps).gradients(rho[i], sigma[i]) for i in range(nodes)]
-        super().__init__(base, rho[-1], {name: np.array([w * at[name] for w, at in zip(weights, found)])
+        nodal = [Node(base, i, *maps).gradients(rho[i], sigma[i]) for i in range(nodes)]
+        super().__init__(base, rho[-1], {name: np.array([w * at[name] for w, at in zip(weights, nodal)])
                                          for name in TANGENTS})

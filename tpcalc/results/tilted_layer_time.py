@@ -18,6 +18,8 @@ import numpy as np
 from ..media.collocation import ROUND_OFF, CollocationMedium
 from ..programs import ResNet
 from ..media.mesh import Mesh
+from .causal_pairs import causal_pairs
+from .stiff_element import StiffElement
 from .tilted_block import BlockDensity
 from .tilted import Body, TiltedNetwork, TiltedSolution
 
@@ -98,13 +100,14 @@ class LayerTime:
         self.network = network
         self.block: BlockDensity | None = None
         self.left, self.right = (TimeSide.empty(orders, len(network.mesh.times), 2 * network.rows) for _ in range(2))
+        self.stiff: dict[tuple[bool, int], StiffElement] = {}  # direction and element
 
     def take(self, base: LayerTime) -> None:
         for mine, theirs in ((self.left, base.left), (self.right, base.right)):
             for array, known in zip(mine[:4], theirs):
                 array[0] = known[0]
             mine.inverse[...] = theirs.inverse
-        self.block = base.block
+        self.block, self.stiff = base.block, base.stiff
 
     def start(self) -> None:
         """Order 0: Pi = [[S, P], [P^T, 0]], R = [[0, Q^T], [Q, R]]."""
@@ -149,7 +152,7 @@ class LayerTime:
 
     def _series(self, forward: bool, order: int, e: int, own: TimeSide, other: TimeSide) -> None:
         """An order above 0 on an element, in place: (1 - A B)^-1 A is K A_k K^T and what lower orders make."""
-        mesh = self.network.mesh
+        mesh, before = self.network.mesh, own.law[order].copy()
         K, Kt, A, product = own.inverse, own.inverse.transpose(0, 2, 1), own.law, own.product
         product[order] = sum(A[k] @ other.law[order - k] for k in range(order))
         rest = K @ sum(product[k] @ own.C[order - k] for k in range(1, order + 1))
@@ -157,16 +160,34 @@ class LayerTime:
                     if i + j > 0)
         M = other.added[0] @ A[0]
 
+        def carried(law: np.ndarray) -> np.ndarray:
+            turned = law @ M
+            return turned + turned.transpose(0, 2, 1)
+
+        def answer(C: np.ndarray, beside: np.ndarray) -> np.ndarray:
+            if self.block is None:
+                return density(C, self.network.noise, self.network.drift, forward)
+            return self.block.answer(forward, C, beside, mesh.element(e))
+
         def rates(law: np.ndarray) -> np.ndarray:
             own.C[order] = K @ law @ Kt + rest
-            if self.block is None:
-                own.added[order] = density(own.C[order], self.network.noise, self.network.drift, forward)
-            else:
-                own.added[order] = self.block.answer(forward, own.C[order], other.C[order], mesh.element(e))
-            turned = law @ M
-            return own.added[order] + turned + turned.transpose(0, 2, 1) + known
+            own.added[order] = answer(own.C[order], other.C[order])
+            return own.added[order] + carried(law) + known
 
-        picard(mesh, forward, e, A[order], rates)
+        def linear(law: np.ndarray) -> np.ndarray:
+            return answer(K @ law @ Kt, np.zeros_like(law)) + carried(law)
+
+        stiff = self.stiff.get((forward, e))
+        if stiff is None:
+            try:
+                picard(mesh, forward, e, A[order], rates)
+            except TooLong:
+                pairs = causal_pairs(self.network.rows, self.network.per_step)
+                stiff = self.stiff[forward, e] = StiffElement(linear, mesh.integral(e, forward), pairs, forward)
+        if stiff is not None:
+            start = before[0 if forward else -1]
+            A[order] = stiff.solve(start, rates(np.zeros_like(before)))
+            rates(A[order])
         product[order] += A[order] @ other.law[0]
 
 

@@ -1,0 +1,91 @@
+"""Linear equations of the tilted law on an element of layer time that is too long for an iteration, solved directly.
+
+At large learning rates rows decay in layer time at rates of hundreds; collocation holds on elements that resolve the
+solution, also where exp(rate times length) is huge. In causal order the equations of all nodes are block triangular
+with a block for every turn, so that factorisations stay small; and Riccati's equations are linear ones for every pair
+of turns.
+
+Source: [tpcalc/finite_width].
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import numpy as np
+from scipy.linalg import lu_factor, lu_solve
+
+from .. import _checks
+from .causal_pairs import CausalPairs
+
+LARGEST = 2400  # unknowns, up to which a factorisation costs less than shorter elements
+
+
+def _factorised(integral: np.ndarray, operator: np.ndarray) -> Any:
+    """Of y - J (operator y), operator (nodes, s, s), all nodes at once."""
+    nodes, size = operator.shape[:2]
+    matrix = -np.einsum("ij,jkl->ikjl", integral, operator).reshape(2 * (nodes * size,))
+    matrix[np.diag_indices(len(matrix))] += 1.0
+    return lu_factor(matrix, overwrite_a=True, check_finite=False)
+
+
+class StiffElement:
+    """law' = linear(law) + known on the nodes of an element, for symmetric law (nodes, n, n), any start and known.
+
+    integral: (nodes, nodes), from where the law enters; forward: whether the law is Pi, or R. Memory O(nodes^2 N^3 +
+    nodes N^4) for N rows.
+    """
+
+    def __init__(self, linear: Callable[[np.ndarray], np.ndarray], integral: np.ndarray, pairs: CausalPairs,
+                 forward: bool) -> None:
+        self.integral, self.turns = integral, pairs.turns
+        self.i, self.j = pairs.p if forward else pairs.q
+        nodes, n = len(integral), int(np.max(self.j)) + 1
+        _checks.memory(8.0 * (nodes * pairs.size**2 + sum((nodes * (t.stop - t.start)) ** 2 for t in self.turns)),
+                       "fluctuations on an element of layer time", "fewer steps or a smaller batch fit")
+        self.operator = np.empty((nodes, pairs.size, pairs.size))
+        unit = np.zeros((nodes, n, n))
+        for column, (a, b) in enumerate(zip(self.i, self.j)):
+            unit[:, a, b] = unit[:, b, a] = 1.0
+            self.operator[:, :, column] = linear(unit)[:, self.i, self.j]
+            unit[:, a, b] = unit[:, b, a] = 0.0
+        self.factors = [_factorised(integral, self.operator[:, turn, turn]) for turn in self.turns]
+
+    def solve(self, start: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """The law, (nodes, n, n), that enters as ``start``, (n, n)."""
+        values = np.zeros((len(known), len(self.i)))
+        first, rates = start[self.i, self.j], known[:, self.i, self.j]
+        for turn, factors in zip(self.turns, self.factors):
+            earlier = slice(turn.start)
+            here = rates[:, turn] + (self.operator[:, turn, earlier] @ values[:, earlier, None])[..., 0]
+            flat = lu_solve(factors, (first[turn] + self.integral @ here).ravel(), check_finite=False)
+            values[:, turn] = flat.reshape(here.shape)
+        law = np.zeros_like(known)
+        law[:, self.i, self.j] = law[:, self.j, self.i] = values
+        return law
+
+
+def reflection(start: np.ndarray, a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray, integral: np.ndarray,
+               turns: tuple[slice, ...]) -> np.ndarray | None:
+    """rho' = b + a rho + rho d + rho c rho on the nodes, all (nodes, p, p), from ``start``, (p, p); None where two
+    turns have more than ``LARGEST`` unknowns.
+
+    Triangular in causal order, and rho or c strictly: a path from turn to turn is made of shorter ones, so that the
+    block of two turns is known from those of turns between them, by a linear equation.
+    """
+    sizes = sorted(turn.stop - turn.start for turn in turns)
+    if len(integral) * sizes[-1] * sizes[max(-2, -len(sizes))] > LARGEST:
+        return None
+    rho = np.zeros_like(b)
+    for distance in range(len(turns)):
+        for of, to in zip(turns, turns[distance:]):
+            between = slice(of.start, to.stop)
+            sent = d[:, between, of] + c[:, between, between] @ rho[:, between, of]
+            known = b[:, to, of] + a[:, to, between] @ rho[:, between, of] + rho[:, to, between] @ sent
+            own = np.einsum("nij,kl->nikjl", a[:, to, to], np.eye(known.shape[2]))
+            own += np.einsum("nlk,ij->nikjl", d[:, of, of], np.eye(known.shape[1]))
+            size = known.shape[1] * known.shape[2]
+            flat = start[to, of].ravel() + integral @ known.reshape(len(known), size)
+            factors = _factorised(integral, own.reshape(len(known), size, size))
+            rho[:, to, of] = lu_solve(factors, flat.ravel(), check_finite=False).reshape(known.shape)
+    return rho
