@@ -14,7 +14,7 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.calculus import Derivation
 from tpcalc.interpreters.program_coefficients import read_program_coefficients
-from tpcalc.ledger import Entry, Equation, Equations, Erratum, Proof, Witness
+from tpcalc.ledger import Entry, Equation, Equations, Erratum, Proof, Slip, Witness
 from tpcalc.ledger.entry import line
 
 from .._line import DEPTH_MUP, relative
@@ -170,14 +170,16 @@ ENTRY = Entry(
     uses=("tpcalc/reflection_form",),
     derive=derive,
     errata=(
-        Erratum("(92): the gradient kernel falls towards the output from $e$ to 1",
+        Erratum(Slip.FALSE, "(92): the gradient kernel falls towards the output from $e$ to 1",
                 r"G_0(\tau) &= e^{-\tau} + 1 - e^{-1}", lambda: _corrected(G0(TAU)), gradient_kernel_witness),
-        Erratum("(98): with that kernel", r"\partial_\tau H(\tau) &= H(\tau) + 2 \eta_0^2 \mu_0^2 y^2 e^{2\tau} "
+        Erratum(Slip.FALSE, "(98): with that kernel",
+                r"\partial_\tau H(\tau) &= H(\tau) + 2 \eta_0^2 \mu_0^2 y^2 e^{2\tau} "
                 r"[e^{-\tau} + 1 - e^{-1}] [\tau^2 + \tau]", lambda: _corrected(H1(TAU).diff(TAU)), slope_witness),
-        Erratum("(7): with that kernel, and $1 + e^{-1}$ where its own integral has $1 - e^{-1}$",
+        Erratum(Slip.FALSE, "(7): with that kernel, and $1 + e^{-1}$ where its own integral has $1 - e^{-1}$",
                 r"H_1(\tau) &= e^{\tau} H_1(0) + 2 \eta_0^2 \mu_0^2 y^2 e^{\tau} " + BRACKET,
                 lambda: _corrected(H1(TAU) - H0(TAU)), lambda: change_witness(printed_change, "by (7)")),
-        Erratum("(99): as (7), and without $y^2$", r"H(\tau) &= e^{\tau} H(0) + 2 \eta_0^2 \mu_0^2 e^{\tau} " + BRACKET,
+        Erratum(Slip.FALSE, "(99): as (7), and without $y^2$",
+                r"H(\tau) &= e^{\tau} H(0) + 2 \eta_0^2 \mu_0^2 e^{\tau} " + BRACKET,
                 lambda: _corrected(H1(TAU) - H0(TAU)),
                 lambda: change_witness(lambda tau, eta, y: printed_change(tau, eta, 1.0), "by (99)")),
     ),

@@ -30,8 +30,8 @@ ENTRY = Entry(
     kind="claim",
     title="stability at initialisation",
     source="Tensor Programs VI, claim 5.1; appendix H.1",
-    says="Below $\\alpha = 1/2$ the network explodes like $\\exp(L^{1 - 2\\alpha})$. Other activations than "
-         "one-homogeneous ones may differ: a bounded one grows like a power of $L$.",
+    says=rf"Below $\alpha = 1/2$ the network explodes like $\exp(L^{{{sp.latex(GENERAL.noise_exponent)}}})$. "
+         "Other activations than one-homogeneous ones may differ: a bounded one grows like a power of $L$.",
     statement=lambda: Equations((STABLE,)),
     assumptions=("a linear network", "width to infinity, then depth"),
     uses=("tensor_programs_vi/recursion_h3",),

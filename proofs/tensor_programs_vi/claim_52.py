@@ -7,7 +7,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.interpreters import run_program
-from tpcalc.ledger import Entry, Equations, Erratum, Evidence, Witness
+from tpcalc.ledger import Entry, Equations, Erratum, Evidence, Slip, Witness
 
 from .._claims import QUARTER, Equivalence, Point, growth, measured, power
 from .._line import ALPHA, GAMMA, GENERAL, HALF, OPT
@@ -64,9 +64,9 @@ ENTRY = Entry(
     uses=("tensor_programs_vi/recursion_h3", "tensor_programs_vi/claim_51"),
     evidence=evidence,
     errata=(
-        Erratum("claim 5.2 a", r"\text{stable during training} &\iff \alpha + \gamma \geq 1", STABLE.latex,
+        Erratum(Slip.FALSE, "claim 5.2 a", r"\text{stable during training} &\iff \alpha + \gamma \geq 1", STABLE.latex,
                 preactivations),
-        Erratum("claim 5.2 b, for a bounded activation and $\\alpha > 1$",
+        Erratum(Slip.INCOMPLETE, "claim 5.2 b, for a bounded activation and $\\alpha > 1$",
                 r"\text{nontrivial} &\iff \alpha + \gamma \leq 1",
                 lambda: rf"f_1 - f_0 &= O(L^{{{sp.latex(1 - ALPHA)}}}) \text{{ for bounded }} \phi", bounded)),
 )

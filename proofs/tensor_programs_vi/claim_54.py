@@ -9,7 +9,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.interpreters import read_coefficients
-from tpcalc.ledger import Entry, Equations, Erratum, Evidence, Rate, Witness
+from tpcalc.ledger import Entry, Equations, Erratum, Evidence, Rate, Slip, Witness
 from tpcalc.studies.convergence import fit_order
 
 from .._claims import Equivalence
@@ -72,6 +72,7 @@ ENTRY = Entry(
     uses=("tensor_programs_vi/recursion_h3", "tensor_programs_vi/claim_53"),
     evidence=evidence,
     errata=(Erratum(
+        Slip.INCOMPLETE,
         "definition 5.6 and claim 5.4, where all times include $t = 0$",
         r"\left\| x_t^{(\lambda + \epsilon) L} - x_t^{\lambda L} \right\| / \sqrt{n} &= \Omega(\epsilon) \text{ for "
         r"all } t",

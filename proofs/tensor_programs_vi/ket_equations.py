@@ -7,7 +7,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.calculus.kets import Ket
-from tpcalc.ledger import Entry, Erratum, Proof, Witness
+from tpcalc.ledger import Entry, Erratum, Proof, Slip, Witness
 from tpcalc.ledger.entry import line
 from tpcalc.programs.language import MatVec
 
@@ -55,6 +55,7 @@ ENTRY = Entry(
           "tensor_programs_vi/parameter_update", "tensor_programs_vi/master_theorem"),
     derive=derive,
     errata=(Erratum(
+        Slip.MISPRINT,
         "appendix C.2, and the sketch of proof in D.1: the sum over past steps starts at 1",
         r"| x_{t}^{l} \rangle &= | x_{t}^{l-1} \rangle + \tfrac{1}{\sqrt{L}} | W_{0}^{l} x_{t}^{l-1} \hat{\rangle} + "
         r"\tfrac{1}{\sqrt{L}} \sum_{s=1}^{t-1} | \delta x_{s}^{l} \rangle \left( \frac{\partial | x_{t}^{l-1} \rangle}"

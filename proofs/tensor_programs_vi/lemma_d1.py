@@ -9,7 +9,7 @@ import numpy as np
 import tpcalc as tp
 from tpcalc.calculus.kets import Gamma
 from tpcalc.interpreters import read_coefficients
-from tpcalc.ledger import Entry, Erratum, Proof, Witness
+from tpcalc.ledger import Entry, Erratum, Proof, Slip, Witness
 from tpcalc.ledger.entry import line
 
 from .._line import (DEPTH, DEPTH_MUP, OPT, XI, Y, compiled, derived_outputs, kets, random_task, recursion, relative,
@@ -75,6 +75,6 @@ ENTRY = Entry(
                  "one input and one output a step"),
     uses=("tensor_programs_vi/ket_equations", "tensor_programs_vi/definition_c1"),
     derive=derive,
-    errata=(Erratum("lemma D.1, initial condition: the layer time $q$ stands where $b$ belongs",
+    errata=(Erratum(Slip.MISPRINT, "lemma D.1, initial condition: the layer time $q$ stands where $b$ belongs",
                     r"\Gamma_{t,-1,0,q}(0, q) &= \xi_{t}", start, witness),),
 )

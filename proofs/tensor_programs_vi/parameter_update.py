@@ -7,7 +7,7 @@ import sympy as sp
 
 from tpcalc.calculus import Derivation
 from tpcalc.calculus.rules import Unroll
-from tpcalc.ledger import Entry, Equation, Equations, Erratum, Proof, Witness
+from tpcalc.ledger import Entry, Equation, Equations, Erratum, Proof, Slip, Witness
 from tpcalc.ledger.entry import line
 from tpcalc.programs.language import Family, Mat, Vec
 
@@ -71,6 +71,7 @@ ENTRY = Entry(
     uses=("tensor_programs_vi/program_1", "tensor_programs_vi/outer_product"),
     derive=derive,
     errata=(Erratum(
+        Slip.INCOMPLETE,
         "appendix F, parameter update",
         r"| W_{t+1}^{l} | &= | W_{t}^{l} | - \eta\, | \delta h_{t}^{l} \rangle_{\chi_{t}} \langle x_{t}^{l-1} |",
         lambda: line(*_update()), witness),),

@@ -3,35 +3,44 @@
 from __future__ import annotations
 
 import numpy as np
+import sympy as sp
 
 import tpcalc as tp
 from tpcalc.interpreters import read_coefficients
-from tpcalc.ledger import Entry, Evidence, Formula, Rate
+from tpcalc.ledger import Entry, Equations, Evidence, Rate, Size
 
-from .._line import DEPTH_MUP, OPT
+from .._line import DEPTH_MUP, HALF, OPT
 
 TASK = tp.Task([0.5, 0.4, -0.3], [0.5, -0.4, 0.2])
 DEPTHS = tuple(2**k for k in range(4, 9))
 
 
+SIZES = (Size((r"\frac{\partial |y\rangle}{\partial |\widehat{W_0^m x_s^{m-1}}\rangle}",
+               r"\frac{\partial |y\rangle}{\partial |\widehat{W_0^{m\top} \delta x_s^m}\rangle}"), -HALF),
+         Size((r"\frac{\partial |y\rangle}{\partial |U\rangle}", r"\frac{\partial |y\rangle}{\partial |nV\rangle}"),
+              sp.Integer(0)),
+         Size((r"\langle y | z \rangle",), sp.Integer(0)))
+
+
 def sizes(depth: int) -> tuple[float, float, float]:
-    """Largest coefficient of an earlier step's hat-kets, times sqrt(L); of U and nV; largest <y|y>."""
+    """Largest coefficient of an earlier step's hat-kets; of U and nV; largest <y|y>."""
     run = read_coefficients(TASK, OPT, DEPTH_MUP, depth)
     hats = max(float(np.abs(hat[t, ..., :t]).max()) for hat in (run.x, run.delta) for t in range(1, TASK.steps))
     ends = max(float(np.abs(end).max()) for end in (run.x_ends, run.delta_ends))
     brackets = max(float(np.abs(run.node_covariance(forward)).max()) for forward in (True, False))
-    return np.sqrt(depth) * hats, ends, brackets
+    return hats, ends, brackets
 
 
 def evidence() -> Evidence:
-    """What stays bounded changes less and less as the depth doubles."""
-    changes = np.abs(np.diff([sizes(depth) for depth in DEPTHS], axis=0)).T
+    """Divided by their powers of L, they change less and less as the depth doubles."""
+    units = [[depth ** float(one.power) for one in SIZES] for depth in DEPTHS]
+    changes = np.abs(np.diff(np.array([sizes(depth) for depth in DEPTHS]) / units, axis=0)).T
     lengths = tuple(map(float, DEPTHS[2:]))
-    names = ("sqrt(L) times the largest coefficient of an earlier hat-ket", "largest coefficient of U and nV",
-             "largest bracket")
+    names = ("largest coefficient of an earlier hat-ket", "largest coefficient of U and nV", "largest bracket")
     return Evidence(rates=tuple(
-        Rate(f"{name}: change from L/2 to L", "L", 1.0, lengths, tuple(map(float, change[1:])), 0.1)
-        for name, change in zip(names, changes)))
+        Rate(f"{name}, divided by L^({one.power}): change from L/2 to L", "L", 1.0, lengths,
+             tuple(map(float, change[1:])), 0.1)
+        for name, one, change in zip(names, SIZES, changes)))
 
 
 ENTRY = Entry(
@@ -42,11 +51,7 @@ ENTRY = Entry(
     says="For $y$ and $z$ among all $x_t^l$ and $\\delta x_t^l$. A bracket is at most the product of two norms, so the "
          "largest $\\langle y|y\\rangle$ is measured. A step's own hat-ket has the coefficient $L^{-1/2}$ from where "
          "it is born.",
-    statement=lambda: Formula(
-        r"\frac{\partial |y\rangle}{\partial |\widehat{W_0^m x_s^{m-1}}\rangle},\; "
-        r"\frac{\partial |y\rangle}{\partial |\widehat{W_0^{m\top} \delta x_s^m}\rangle} &= O(L^{-1/2}), \quad "
-        r"\frac{\partial |y\rangle}{\partial |U\rangle},\; \frac{\partial |y\rangle}{\partial |nV\rangle} = O(1) "
-        "\\\\\n" r"\langle y | z \rangle &= O(1)"),
+    statement=lambda: Equations(SIZES),
     assumptions=("width to infinity, then depth", "$\\alpha = \\gamma = 1/2$", "one input and one output a step"),
     uses=("tensor_programs_vi/ket_equations", "tensor_programs_vi/definition_c1"),
     evidence=evidence,

@@ -8,7 +8,7 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Number, Witness
+from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Number, Slip, Witness
 
 from .._continuum import CLimit, GammaLimit, Indicator, value
 from .._line import DEPTH_MUP, NET, OPT
@@ -91,6 +91,7 @@ ENTRY = Entry(
     uses=("tensor_programs_vi/lemma_c3",),
     evidence=evidence,
     errata=(Erratum(
+        Slip.INCOMPLETE,
         "propositions C.4 and D.2: at $r = -1$ the value at the end of the network is missing",
         r"\Gamma_{t,r,0,b}(p,q) &= \mathbb{I}\left[t = r,\, b = 0,\, p \geq q\right] + \int_0^p \sum_{s=0}^{t-1} "
         r"\Gamma_{s,r,1,b}(p',q) \left(\Gamma_{t,s,0,1}(p',p') - C_{t,s,0}(p')\right) dp'",

@@ -56,4 +56,5 @@ ENTRY = Entry(
     assumptions=limit.ENTRY.assumptions,
     uses=("tensor_programs_vi/lemma_d1", "tensor_programs_vi/proposition_c4"),
     evidence=evidence,
+    errata=limit.ENTRY.errata,
 )

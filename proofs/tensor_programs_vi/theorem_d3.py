@@ -9,7 +9,7 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.ledger import Entry, Erratum, Evidence, Formula, Number, Rate, Witness
+from tpcalc.ledger import Entry, Equations, Erratum, Evidence, Number, Rate, Size, Slip, Witness
 
 from .._line import DEPTH_MUP, GENERAL, NET, OPT, XI, Y, derived_outputs, true_outputs
 from ._induction import PRINTED_C1, c, counted, logarithms, one_by_one, t, tower
@@ -39,12 +39,12 @@ def proven() -> list[sp.Expr]:
     return logarithms(float(found.constants()[0]), TASK.inputs.ravel().tolist(), chi.ravel().tolist(), counted())
 
 
-def statement() -> Formula:
-    return Formula(" \\\\\n".join((
-        r"\left|\Gamma^{L/2}_{t,s,a,b}(p,q) - \Gamma^{L}_{t,s,a,b}(p,q)\right| &\leq c_t / L, \quad "
-        r"\left|C^{L/2}_{t,s,a}(p) - C^{L}_{t,s,a}(p)\right| \leq c_t / L \quad (\alpha = \gamma = \tfrac12)",
-        r"\left|\Gamma^{L/2} - \Gamma^{L}\right|, \left|C^{L/2} - C^{L}\right| &\leq "
-        rf"c_t\, L^{{-{sp.latex(rate(GENERAL))}}} \quad (\alpha > \tfrac12,\; \gamma = 1 - \alpha)")))
+def statement() -> Equations:
+    """The powers are those that the measured changes are compared with."""
+    changes = (r"\left|\Gamma^{L/2}_{t,s,a,b}(p,q) - \Gamma^{L}_{t,s,a,b}(p,q)\right|",
+               r"\left|C^{L/2}_{t,s,a}(p) - C^{L}_{t,s,a}(p)\right|")
+    return Equations((Size(changes, -rate(DEPTH_MUP), r"\alpha = \gamma = \tfrac12"),
+                      Size(changes, -rate(GENERAL), r"\alpha > \tfrac12,\; \gamma = 1 - \alpha")))
 
 
 def evidence() -> Evidence:
@@ -75,14 +75,6 @@ def _largest(values: np.ndarray) -> np.ndarray:
 def _rate(what: str, expected: float, change: np.ndarray) -> Rate:
     """From the last three changes; the next power of L is still felt."""
     return Rate(what, "L", expected, tuple(map(float, DEPTHS[-3:])), tuple(map(float, _largest(change)[-3:])), 0.1)
-
-
-def slower_rate() -> Witness:
-    """The order of the change of f, where the depth is large enough to tell."""
-    found = tp.convergence(NET, TASK, OPT, ABOVE, [2**k for k in range(10, 15)])
-    orders = -np.diff(np.log2(found.cauchy))
-    return Witness(f"r of the changes L^-r of f at alpha = {ABOVE.alpha}, gamma = {ABOVE.gamma}", float(orders[-1]),
-                   float(abs(orders[-1] - orders[-3])), 1.0, float(rate(ABOVE)))
 
 
 class _NoDiagonal(PrintedRecursion):
@@ -130,14 +122,11 @@ ENTRY = Entry(
     uses=("tensor_programs_vi/lemma_d1", "tensor_programs_vi/recursion_h3"),
     evidence=evidence,
     errata=(
-        Erratum("theorem D.3, claim (A), carried over to $\\alpha > 1/2$",
-                r"\left|C^{L/2}_{t,s,a}(p) - C^{L}_{t,s,a}(p)\right| &\leq c / L",
-                lambda: statement().latex().splitlines()[1], slower_rate),
-        Erratum("theorem D.3, the remark that only $r < s$ matters", r"C_{s,s,a} &\text{ is never used}",
+        Erratum(Slip.FALSE, "theorem D.3, the remark that only $r < s$ matters", r"C_{s,s,a} &\text{ is never used}",
                 lambda: r"C_{s,s,a} &\text{ enters } C_{t,s,a} \text{ for } t > s \geq 1", diagonal),
-        Erratum("appendix D.3.2, the sum of the four parts, without the numbers of their terms",
+        Erratum(Slip.FALSE, "appendix D.3.2, the sum of the four parts, without the numbers of their terms",
                 rf"c_1 &= {sp.latex(sp.expand(PRINTED_C1))}", lambda: rf"c_1 &= {sp.latex(counted())}", sum_of_parts),
-        Erratum("appendix D.3.2, second differences of $\\Gamma$",
+        Erratum(Slip.INCOMPLETE, "appendix D.3.2, second differences of $\\Gamma$",
                 r"\left|\Gamma^{L}(p,q) - \Gamma^{L}(p - \tfrac2L,q) - \Gamma^{L/2}(p,q) + "
                 r"\Gamma^{L/2}(p - \tfrac2L,q)\right| &= O(L^{-2})",
                 lambda: r"\left|\Gamma^{L}(p,q) - \Gamma^{L}(p - \tfrac2L,q) - \Gamma^{L/2}(p,q) + "

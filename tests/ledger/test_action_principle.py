@@ -11,7 +11,7 @@ import sympy as sp
 from tpcalc.calculus.action import Along, Field, Inner, Kernel, Saddle, dt, x
 from tpcalc.calculus.densities import derive_densities_of_kernels
 from tpcalc.ledger import check_entry, entry
-from tpcalc.ledger.shelf import _package
+from tpcalc.ledger.shelf import package as _package
 
 
 @pytest.fixture(autouse=True)

@@ -26,7 +26,7 @@ def test_statements_are_numbered_and_cross_referenced() -> None:
 
 def test_everything_found_is_in_it() -> None:
     _, text = document(SQUARE, USER)
-    for part in (r"S &= a^{2} + 2 a b + b^{2}", r"(1) \textbf{identity}", "derived throughout, refuted as printed",
+    for part in (r"S &= a^{2} + 2 a b + b^{2}", r"(1) \textbf{identity}", "derived throughout, false as printed",
                  r"\emph{Erratum.} the first line", r"S &= a^2 + b^2", r"S &= (a + b)^2",
                  r"something: 1 $\pm$ 0.01, expected 1", r"$a < 1$ \& so on",
                  r"\texttt{a\_\allowbreak{}paper/\allowbreak{}square}", r"100\% of $b$"):

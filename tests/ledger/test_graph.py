@@ -35,7 +35,7 @@ def test_dot_has_every_node_and_arrow() -> None:
     text = dot([a.entry for a in ledger.accounts.values()], ledger.statuses)
     assert text.startswith("digraph ledger {") and text.rstrip().endswith("}")
     assert text.count("->") == 3 and '"p/third" -> "p/second";' in text
-    assert text.count("[label=") == 3 and "derived, refuted as printed" in text
+    assert text.count("[label=") == 3 and "derived, false as printed" in text
 
 
 def test_progress_counts_entries() -> None:

@@ -7,7 +7,7 @@ import pytest
 import sympy as sp
 from support.entries import A, B, RIGHT, entry, erratum, measured, proof, random_square
 
-from tpcalc.ledger import Entry, Evidence, Number, Proof, Rate, check, check_entry
+from tpcalc.ledger import Entry, Evidence, Number, Proof, Rate, Slip, check, check_entry
 from tpcalc.ledger.table import table
 
 
@@ -32,8 +32,8 @@ def test_each_status_is_reached() -> None:
     assert status(definition, entry(derive=proof, uses=("p/definition",))) == "derived throughout"
     assert status(cited, entry(derive=proof, uses=("p/cited",))) == "derived"
     assert status(measured_one, entry(derive=proof, uses=("p/measured",))) == "derived"
-    assert status(entry(derive=proof, errata=(erratum(),))) == "derived throughout, refuted as printed"
-    assert status(entry(errata=(erratum(printed=None),))) == "cited, refuted as printed"
+    assert status(entry(derive=proof, errata=(erratum(),))) == "derived throughout, false as printed"
+    assert status(entry(errata=(erratum(printed=None),))) == "cited, false as printed"
 
 
 def test_derived_throughout_looks_through_the_whole_chain() -> None:
@@ -42,9 +42,17 @@ def test_derived_throughout_looks_through_the_whole_chain() -> None:
     assert status(first, second, entry("p/third", derive=proof, uses=("p/second",))) == "derived"
 
 
-def test_what_uses_a_failing_entry_is_not_derived_throughout() -> None:
+@pytest.mark.parametrize("options", [dict(derive=proof), dict(evidence=measured), dict(kind="definition"), dict()])
+def test_what_rests_on_a_failing_entry_falls_with_it(options: dict[str, Any]) -> None:
     bad = entry("p/bad", derive=lambda: proof(difference=1.0))
-    assert status(bad, entry(derive=proof, uses=("p/bad",))) == "derived"
+    first = entry("p/first", derive=proof, uses=("p/bad",))
+    assert status(bad, first) == "rests on what fails"
+    assert status(bad, first, entry(uses=("p/first",), **options)) == "rests on what fails"
+
+
+def test_slips_are_said_with_the_worst_first() -> None:
+    slips = tuple(erratum(slip=slip) for slip in (Slip.MISPRINT, Slip.FALSE, Slip.INCOMPLETE, Slip.FALSE))
+    assert status(entry(errata=slips)) == "cited, false as printed, incomplete as printed, misprinted"
 
 
 @pytest.mark.parametrize("options, message", [

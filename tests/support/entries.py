@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Identity, Number, Proof, Witness
+from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Identity, Number, Proof, Slip, Witness
 
 A, B = sp.symbols("a b")
 LEFT = sp.Symbol("S")
@@ -23,8 +23,8 @@ def measured(value: float = 1.0, expected: float = 1.0) -> Evidence:
     return Evidence((Number("something", value, 0.01, expected),))
 
 
-def erratum(printed: float | None = 2.0, corrected: float = 1.0) -> Erratum:
-    return Erratum("the first line", "S &= a^2 + b^2", lambda: "S &= (a + b)^2",
+def erratum(printed: float | None = 2.0, corrected: float = 1.0, slip: Slip = Slip.FALSE) -> Erratum:
+    return Erratum(slip, "the first line", "S &= a^2 + b^2", lambda: "S &= (a + b)^2",
                    lambda: Witness("S at (1, 0)", 1.0, 1e-12, printed, corrected))
 
 

@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterable, Mapping
 
 import numpy as np
 
-from .entry import Entry
+from .entry import Entry, Formula
 from .errata import Erratum, Witness
 from .evidence import Evidence
 from .graph import closure
@@ -23,7 +23,7 @@ class Account:
 
     statement: LaTeX; steps: of the proof; difference: the largest relative one on random numbers, None without a
     proof; numbers: what that compares; errata: each with its corrected form in LaTeX and its witness; failures:
-    what does not hold, in words.
+    what does not hold, in words; is_unread: the statement is typed, and no check reads it.
     """
 
     entry: Entry
@@ -35,6 +35,7 @@ class Account:
     errata: tuple[tuple[Erratum, str, Witness], ...] = ()
     failures: tuple[str, ...] = ()
     seconds: float = 0.0
+    is_unread: bool = False
 
     @property
     def checks(self) -> str:
@@ -46,6 +47,8 @@ class Account:
             parts.append(f"numbers to {self.difference:.0e}")
         if self.evidence is not None:
             parts.append(f"{len(self.evidence.lines)} measured")
+        if self.is_unread:
+            parts.append("formula unread")
         if self.errata:
             parts.append(f"{len(self.errata)} " + ("erratum" if len(self.errata) == 1 else "errata"))
         return ", ".join(parts) or "-"
@@ -90,7 +93,7 @@ def check_entry(entry: Entry, seed: int = 0) -> Account:
             errata.append((erratum, corrected, witness))
     return Account(entry, body, () if proof is None else tuple(proof.steps), difference,
                    "" if proof is None else proof.numbers, evidence, tuple(errata), tuple(found.failures),
-                   time.perf_counter() - start)
+                   time.perf_counter() - start, isinstance(statement, Formula))
 
 
 def _prove(entry: Entry, statement: Any, proof: Proof, seed: int, found: _Findings) -> float | None:
@@ -131,7 +134,7 @@ class Ledger:
             uses: list[Standing] = [found[used].standing for used in account.entry.uses]
             standing = standing_of(account.entry.kind == "definition", failed, bool(account.steps),
                                    account.evidence is not None, uses)
-            found[key] = Status(standing, bool(account.errata) and not failed)
+            found[key] = Status(standing, () if failed else tuple(erratum.slip for erratum, *_ in account.errata))
         return found
 
     @property

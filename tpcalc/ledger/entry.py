@@ -46,8 +46,25 @@ class Equations:
 
 
 @dataclass(frozen=True)
+class Size:
+    """``terms`` are at most of the order L^power: what is printed is what evidence reads.
+
+    terms: in LaTeX; power: of L; condition: in LaTeX, printed behind.
+    """
+
+    terms: tuple[str, ...]
+    power: sp.Expr
+    condition: str = ""
+
+    def latex(self) -> str:
+        behind = rf" \quad ({self.condition})" if self.condition else ""
+        order = "1" if self.power == 0 else f"L^{{{latex(self.power)}}}"
+        return ", ".join(self.terms) + rf" &= O\left({order}\right){behind}"
+
+
+@dataclass(frozen=True)
 class Formula:
-    """A statement for which the language has no objects yet, in LaTeX."""
+    """A statement for which the language has no objects yet, in LaTeX that no check reads."""
 
     body: str
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Callable
 
 from .evidence import SIGMAS
@@ -40,15 +41,31 @@ class Witness:
                 f"{self.error:.1g}")
 
 
+class Slip(Enum):
+    """What is wrong with a printed form, the worst first."""
+
+    FALSE = "false"            # it says what is not so
+    INCOMPLETE = "incomplete"  # it holds where a condition, or with a term, that it leaves out
+    MISPRINT = "misprinted"    # what is meant is plain, from the context or from another place of the source
+
+    @property
+    def words(self) -> str:
+        return self.value if self is Slip.MISPRINT else f"{self.value} as printed"
+
+    def __lt__(self, other: "Slip") -> bool:
+        return list(Slip).index(self) < list(Slip).index(other)
+
+
 @dataclass(frozen=True)
 class Erratum:
     """A slip of the source.
 
-    where: the place in the source; printed: the printed form, in LaTeX; corrected: gives the corrected form in LaTeX,
-    from objects of tpcalc; witness: finds the numbers. The slip counts only if the witness fails the printed form
-    and passes the corrected one.
+    slip: of which kind; where: the place in the source; printed: the printed form, in LaTeX; corrected: gives the
+    corrected form in LaTeX, from objects of tpcalc; witness: finds the numbers. The slip counts only if the witness
+    fails the printed form and passes the corrected one.
     """
 
+    slip: Slip
     where: str
     printed: str
     corrected: Callable[[], str]

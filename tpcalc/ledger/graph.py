@@ -9,8 +9,9 @@ from .entry import Entry
 from .status import Standing, Status
 
 SHAPES = {"definition": "box", "rule": "box", "remark": "note"}
-COLOURS = {Standing.FAILS: "#e06666", Standing.CITED: "#eeeeee", Standing.DEFINITION: "#d9e7f5",
-           Standing.EVIDENCED: "#fff2cc", Standing.DERIVED: "#d9ead3", Standing.DERIVED_THROUGHOUT: "#93c47d"}
+COLOURS = {Standing.FAILS: "#e06666", Standing.UNDERMINED: "#f4cccc", Standing.CITED: "#eeeeee",
+           Standing.DEFINITION: "#d9e7f5", Standing.EVIDENCED: "#fff2cc",
+           Standing.DERIVED: "#d9ead3", Standing.DERIVED_THROUGHOUT: "#93c47d"}
 
 
 def unknown_key(key: str, known: Iterable[str]) -> ValueError:
@@ -51,7 +52,7 @@ def dot(entries: Iterable[Entry], statuses: Mapping[str, Status]) -> str:
     for entry in entries:
         status = statuses[entry.key]
         label = f"{entry.title}\\n{entry.source}\\n{status}".replace('"', r'\"')
-        outline = ', color="#cc0000", penwidth=2' if status.refuted else ""
+        outline = ', color="#cc0000", penwidth=2' if status.slips else ""
         lines.append(f'  "{entry.key}" [label="{label}", shape={SHAPES.get(entry.kind, "ellipse")}, '
                      f'fillcolor="{COLOURS[status.standing]}"{outline}];')
         lines += [f'  "{entry.key}" -> "{used}";' for used in entry.uses]

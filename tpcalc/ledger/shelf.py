@@ -15,7 +15,7 @@ from .graph import unknown_key
 PACKAGE = "tpcalc.proofs"
 
 
-def _package() -> ModuleType:
+def package() -> ModuleType:
     """``tpcalc.proofs``; in a checkout that is not installed, the folder beside the package."""
     try:
         return importlib.import_module(PACKAGE)
@@ -35,7 +35,7 @@ def _package() -> ModuleType:
 def keys() -> list[str]:
     """All keys, sorted: the paths of the files whose names do not start with an underscore."""
     found = []
-    for paper in pkgutil.iter_modules(_package().__path__):
+    for paper in pkgutil.iter_modules(package().__path__):
         if paper.ispkg:
             folder = importlib.import_module(f"{PACKAGE}.{paper.name}")
             found += [f"{paper.name}/{slug.name}" for slug in pkgutil.iter_modules(folder.__path__)

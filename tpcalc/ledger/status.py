@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from .errata import Slip
+
 
 class Standing(Enum):
     """How well an entry stands, from what its proof and evidence gave and from the entries it uses."""
 
     FAILS = "fails"
+    UNDERMINED = "rests on what fails"
     CITED = "cited"
     DEFINITION = "definition"
     EVIDENCED = "evidenced"
@@ -19,22 +22,26 @@ class Standing(Enum):
 
 @dataclass(frozen=True)
 class Status:
-    """standing: the strongest that holds; refuted: the printed form fails its witness, the corrected one holds."""
+    """standing: the strongest that holds; slips: the kinds of errata of the printed form, each shown by a witness."""
 
     standing: Standing
-    refuted: bool = False
+    slips: tuple[Slip, ...] = ()
 
     def __str__(self) -> str:
-        return self.standing.value + (", refuted as printed" if self.refuted else "")
+        kinds = dict.fromkeys(sorted(self.slips))
+        return ", ".join([self.standing.value, *(slip.words for slip in kinds)])
 
 
 def standing_of(is_definition: bool, failed: bool, derived: bool, evidenced: bool, uses: list[Standing]) -> Standing:
     """The standing of an entry; ``uses``: the standings of what it uses.
 
-    Definitions do not break a chain of derivations: they say what the statements are about.
+    Definitions do not break a chain of derivations: they say what the statements are about. Whatever rests on what
+    fails, however far down, stands no better than that.
     """
     if failed:
         return Standing.FAILS
+    if any(u in (Standing.FAILS, Standing.UNDERMINED) for u in uses):
+        return Standing.UNDERMINED
     if is_definition:
         return Standing.DEFINITION
     if derived:

@@ -34,8 +34,8 @@ class DepthScaling:
         for exponents that are not real and finite, a branch constant that is 0 or not finite, a base depth that is not
         positive.
 
-    Source: paper B, section 4 and Definition 4.1; plain SGD realises the update size with the
-    learning rate ``eta L^(alpha - gamma)``, because its gradient already carries the multiplier.
+    Source: paper B, section 4 and Definition 4.1 [tensor_programs_vi/definition_41]; plain SGD realises the update
+    size with the learning rate ``eta L^(alpha - gamma)``, because its gradient already carries the multiplier.
 
     >>> DepthScaling(2 / 3, "1/3")
     DepthScaling(alpha=2/3, gamma=1/3, branch=1.0, base_depth=1)

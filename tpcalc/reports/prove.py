@@ -11,6 +11,7 @@ from pathlib import Path
 from .._files import write_text
 from ..ledger import Ledger, check, closure, dot, entries
 from ..ledger.document import latex
+from ..ledger.numbered import table_of_counts
 from ..ledger.table import data, table
 from .failures import CompileError
 from .latex import compile_pdf, find_tex
@@ -25,6 +26,8 @@ def prove(args: argparse.Namespace) -> int:
     with bar("proving", len(ordered)) as progress:
         ledger = check(known, args.keys or None, args.seed, progress)
     print(json.dumps(data(ledger), indent=1, allow_nan=False) if args.json else table(ledger), flush=True)
+    if not args.keys and not args.json:
+        print(f"\n{table_of_counts(ledger)}", flush=True)
     write(ledger, Path(args.output), not args.no_pdf)
     return 1 if ledger.failures else 0
 

@@ -1,0 +1,33 @@
+"""Numbered statements of the papers: keys are there, and counts are those of the weakest entry."""
+
+from __future__ import annotations
+
+import pytest
+from support.entries import entry, measured, proof
+
+from tpcalc.ledger import check, numbered
+from tpcalc.ledger.numbered import counts, table_of_counts
+from tpcalc.ledger.shelf import keys
+
+
+def test_every_key_is_an_entry_and_tensor_programs_vi_is_complete() -> None:
+    statements = numbered.numbered()
+    known = set(keys())
+    assert len(statements) == 3
+    for paper, found in statements.items():
+        assert all(known.issuperset(settled) for settled in found.values()), paper
+    assert all(statements["Tensor Programs VI"].values())
+
+
+def test_a_statement_stands_as_its_weakest_entry_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = {e.key: e for e in (entry("p/derived", derive=proof), entry("p/measured", evidence=measured),
+                                  entry("p/bad", derive=lambda: proof(difference=1.0)))}
+    entries["p/above"] = entry("p/above", derive=proof, uses=("p/bad",))
+    monkeypatch.setattr(numbered, "numbered", lambda: {"P": {
+        "1": ("p/derived",), "2": ("p/derived", "p/measured"), "3": (), "4": ("p/bad",), "5": ("p/above",),
+        "6": ("p/elsewhere",)}})
+    ledger = check(entries)
+    assert counts(ledger)["P"] == {"derived throughout": 1, "evidenced": 1, "missing": 2, "fails": 1,
+                                   "rests on what fails": 1}
+    assert table_of_counts(ledger) == ("P: 6 numbered statements: 1 derived throughout, 1 evidenced, "
+                                       "1 rests on what fails, 1 fails, 2 missing")
