@@ -12,9 +12,10 @@ import warnings
 from fractions import Fraction
 from typing import Sequence
 
+from .. import __version__
 from ..errors import Divergence, MissingExtra
 from .arguments import (
-    OneLineParser, exact_number, growing, join_negative, nonnegative, one_line, positive, power, rates, size)
+    Defaults, OneLineParser, exact_number, growing, join_negative, nonnegative, one_line, positive, power, rates, size)
 from .failures import ReportError
 
 HALF = Fraction(1, 2)
@@ -23,6 +24,7 @@ HALF = Fraction(1, 2)
 def build_parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
     parser = OneLineParser(prog="tpcalc", description="Wide and deep networks: derive, solve and check their limits.")
+    parser.add_argument("--version", action="version", version=f"tpcalc {__version__}")
     commands = parser.add_subparsers(dest="command", required=True,
                                      metavar="{report,derive,train,classify,audit,prove}")
     for name, add, text in (
@@ -35,7 +37,7 @@ def build_parser() -> argparse.ArgumentParser:
                               "and what to change"),
             ("prove", _prove, "check the ledger of proofs, and write its graph and its document into a folder")):
         add(commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".",
-                                formatter_class=argparse.ArgumentDefaultsHelpFormatter))
+                                formatter_class=Defaults))
     return parser
 
 
