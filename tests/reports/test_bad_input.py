@@ -68,6 +68,9 @@ BAD = {
     "a training that blows up": ("train --steps 6 --batch 2 --depth 8 --lr 1e80", "step"),
     "too many networks' weights": ("train --steps 1 --batch 1 --depth 4 --width 100000000", "GiB"),
     "a folder that cannot be written": ("train --steps 1 --batch 1 --save /proc/none/here.npz", "/proc/none"),
+    "a file that is a folder": ("train --steps 1 --batch 1 --save /proc", "--save: '/proc' given"),
+    "a report where nothing can be written": ("report -o /proc/none", "--output: '/proc/none' given"),
+    "a ledger where nothing can be written": ("prove -o /proc/none", "--output: '/proc/none' given"),
 }
 
 
@@ -125,6 +128,15 @@ def test_archives_that_are_not_tasks(arrays: dict[str, np.ndarray], said: str, t
                                      capsys: pytest.CaptureFixture[str]) -> None:
     np.savez(tmp_path / "data.npz", **arrays)
     assert said in complaint(capsys, ["train", "--task", str(tmp_path / "data.npz")])
+
+
+def test_where_to_save_is_looked_at_before_training(monkeypatch: pytest.MonkeyPatch,
+                                                    capsys: pytest.CaptureFixture[str]) -> None:
+    def work(*arguments: object, **options: object) -> None:
+        raise AssertionError("the work has begun")
+
+    monkeypatch.setattr("tpcalc.reports.commands.train_network", work)
+    assert "nowhere" in complaint(capsys, ["train", "--steps", "1", "--batch", "1", "--save", "nowhere/run.npz"])
 
 
 def test_steps_other_than_the_file_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

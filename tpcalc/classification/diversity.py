@@ -8,10 +8,11 @@ from typing import Any, Callable, Sequence
 import numpy as np
 import sympy as sp
 
+from .. import _checks
 from ..methods.train import train
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
-from ..results.run import Index
+from ..results.run import Index, row_of
 from ..studies.convergence import fit_order
 from .classify import classify
 
@@ -77,12 +78,19 @@ def measure_diversity(alpha: Any, gamma: Any, task: Task | None = None, opt: SGD
     the exponent is None. Raises ``Divergence`` where there is no limit, ``ValueError`` for bad input. Source: paper B,
     Definition 5.6 and appendix L.4.
     """
+    _checks.progress(progress)
+    for name, value, kind in (("net", net, ResNet), ("task", task, Task), ("opt", opt, SGD)):
+        if value is not None:
+            _checks.instance(name, value, kind, f"a tp.{kind.__name__} or None")
+    depths = _checks.sizes("depths", depths, 0)
     verdict = classify(alpha, gamma, net)
     scale = DepthScaling(verdict.alpha, verdict.gamma)
     task = Task([1.0, 0.8, -0.6], [1.0, -0.7, 0.5]) if task is None else task
+    p = _checks.real_number("p", p)
     if not 0 <= p <= 1 - LARGEST:
         raise ValueError(f"p: {p!r} given; allowed is a layer time in [0, {1 - LARGEST}]")
     row = task.steps - 1 if t is None else t
+    row_of(task, "t", row)
     # noise L^a eps^(1/2) is drift L^b eps at eps = L^(2 (a - b))
     noise, drift = (verdict.exponents[f"{name} of x over a piece"] for name in ("noise", "drift"))
     found: list[Differences] = []

@@ -8,6 +8,7 @@ from typing import Any, Callable, Sequence
 import numpy as np
 import sympy as sp
 
+from .. import _checks
 from ..errors import Divergence
 from ..methods.train import train
 from ..parametrizations import DepthScaling
@@ -38,6 +39,8 @@ def measure_exponents(alpha: Any, gamma: Any, depths: Sequence[int] = DEPTHS, ne
     exponent in exp(L^v). progress: called with (depths done, depths). Raises ``Divergence`` where fewer than
     four of the depths stay within floating point.
     """
+    _checks.progress(progress)
+    depths = _checks.sizes("depths", depths, 4, growing=True)
     verdict = classify(alpha, gamma, net)
     scale = DepthScaling(verdict.alpha, verdict.gamma)
     task = Task([1.0, 1.0], [-1.0, -1.0])

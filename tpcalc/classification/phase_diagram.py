@@ -9,7 +9,7 @@ from typing import Any, Iterator
 
 import sympy as sp
 
-from .._checks import exponent, symbolic
+from .._checks import axes, exponent, instance, symbolic
 from ..calculus import kets
 from ..calculus.printing import latex
 from ..codegen import recursion
@@ -103,6 +103,7 @@ class PhaseDiagram:
 
     def rates(self, phase: PhaseRegion) -> tuple[tuple[tuple[sp.Expr, ...], sp.Expr], ...]:
         """The rate on a region of the diagram, as pairs of conditions and expression."""
+        instance("phase", phase, PhaseRegion, "one of the diagram's regions, a tp.PhaseRegion")
         found = []
         for one in self.limits:
             common = Region(2, (*phase.region.conditions, *one.region.conditions))
@@ -145,6 +146,7 @@ class PhaseDiagram:
 
         ax: where to draw; default a new figure. Raises ``MissingExtra`` without matplotlib.
         """
+        axes("ax", ax)
         return plot(self.picture, ax)
 
     def html(self) -> str:

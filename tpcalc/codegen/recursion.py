@@ -105,6 +105,7 @@ class Recursion(RecursionEquations):
         loss: the derivative of the loss in the output, from sympy expressions of f and the target y. The
         source goes to a per-user cache, named by its content, so that other processes find it compiled.
         """
+        loss = _checks.rule("loss", loss, "a function of an output and a target, as sympy expressions")
         source, program = numba_source(self, loss), self.setting.program
         names = argument_names(self)
         known = len(program.sizes) + len(program.data)

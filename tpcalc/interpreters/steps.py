@@ -8,6 +8,7 @@ from typing import Any, Iterator, Mapping, Union
 import numpy as np
 import sympy as sp
 
+from .._checks import flag, short
 from ..calculus.coefficients import Bases, gamma_of
 from ..calculus.derivation import Step
 from ..calculus.equations import KetEquations
@@ -54,7 +55,8 @@ def check_steps(derived: Derived, sizes: Mapping[Any, int], data: Mapping[Any, A
     rule. Raises ``ValueError`` for what has no derivation, ``UnhandledNode`` for programs that are not linear.
     """
     if not isinstance(derived, (KetEquations, RecursionEquations)):
-        raise ValueError(f"derived: {derived!r} given; allowed is what tp.kets(...) or tp.recursion(...) returns")
+        raise ValueError(f"derived: {short(derived)} given; allowed is what tp.kets(...) or tp.recursion(...) returns")
+    exact = flag("exact", exact)
     program = derived.setting.program
     numbers: Indices = {size: sp.Integer(number) for size, number in sizes_of(program, sizes).items()}
     reading = read_program_coefficients(program, sizes, data, loss, exact).with_products(

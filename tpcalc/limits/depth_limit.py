@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterable, Mapping
 
 import sympy as sp
 
-from .._checks import exponent
+from .._checks import exponent, function
 from ..calculus.kets import Gamma
 from ..calculus.equations import kets
 from ..calculus.recursion import RecursionEquations, derive_recursion
@@ -142,6 +142,7 @@ class LimitRegion:
         parameters that constants of the equations contain. Raises ``Divergence`` where there is no limit,
         ``ValueError`` for a parameter that is left.
         """
+        function("loss", loss, "a function of an output and a target")
         numbers = numbers_of(values, self.parameters)
         equations = tuple(LimitEquation(e.target, e.value.subs(numbers), e.kinds, e.where, e.boundary)
                           for e in self.equations)

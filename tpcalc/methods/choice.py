@@ -69,7 +69,7 @@ def table(problem: Problem, methods: Sequence[Method] | None = None) -> Table:
     """
     if not isinstance(problem, Problem):
         raise ValueError(f"problem: {_checks.short(problem)} given; allowed is a tp.Problem")
-    asked = in_order(problem) if methods is None else tuple(methods)
+    asked = in_order(problem) if methods is None else tuple(methods) if isinstance(methods, (list, tuple)) else ()
     if not asked or not all(map(is_method, asked)):
         raise ValueError(f"methods: {_checks.short(methods)} given; allowed are methods such as "
                          "tp.methods.Reflection(), one or more")

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from .. import _checks
 from ..programs.losses import derivative
 from ..programs.problem import Problem
 from ..results.details import BlockDetails, MediumDetails
@@ -70,12 +71,19 @@ def outputs_alone(problem: Problem, name: str, outputs: np.ndarray, error_estima
     Raises ``ValueError`` for outputs of other shapes than (steps, batch, d_out), and (steps, m, d_out) for the task's
     m probes.
     """
+    _checks.instance("problem", problem, Problem)
+    if not isinstance(name, str):
+        raise ValueError(f"name: {_checks.short(name)} given; allowed is the name of a method, as text")
+    error_estimate = _checks.nonnegative_number("error_estimate", error_estimate)
+    if not isinstance(notes, (tuple, list)) or not all(isinstance(note, str) for note in notes):
+        raise ValueError(f"notes: {_checks.short(notes)} given; allowed are sentences, a tuple of them")
     task = problem.task
     wanted = {"outputs": (outputs, task.targets.shape), "probe_outputs": (
         probe_outputs, None if task.probes is None else (task.steps, len(task.probes), task.d_out))}
     for what, (values, shape) in wanted.items():
-        if (None if values is None else np.shape(values)) != shape:
-            raise ValueError(f"{what}: shape {None if values is None else np.shape(values)} given; allowed is {shape}")
+        found = None if values is None else _checks.finite_array(what, values)
+        if (None if found is None else found.shape) != shape:
+            raise ValueError(f"{what}: shape {None if found is None else found.shape} given; allowed is {shape}")
     return Run(task, outputs, probe_outputs, np.empty(0), name, problem.layers, problem.neurons, error_estimate, notes,
                linear=problem.net.is_plain, details=OutputsAlone(name), problem=problem)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any, Callable, Protocol
 
 import numpy as np
 import sympy as sp
 
-from .._checks import exact, learning_rate, schedule
+from .._checks import exact, learning_rate, schedule, short
 
 Gradient = Callable[[sp.Expr], sp.Expr]
 
@@ -92,9 +93,9 @@ class Adam:
             value = exact(name, given)
             if isinstance(given, str):
                 object.__setattr__(self, name, value)
-            if value.is_number and (value < 0 or below_one and value >= 1):
-                raise ValueError(f"{name}: {given!r} given; allowed is a number of at least 0"
-                                 + (" and less than 1" if below_one else ""))
+            if value.is_number and not 0 <= value <= sys.float_info.max or below_one and value.is_number and value >= 1:
+                raise ValueError(f"{name}: {short(given)} given; allowed is a number of at least 0"
+                                 + (" and less than 1" if below_one else " that a float can hold"))
 
     def schedule(self, steps: int) -> np.ndarray:
         """The learning rate of every step, shape (steps,); raises ``ValueError`` for a symbol."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import sympy as sp
 
-from .._checks import choice, positive_integer
+from .._checks import choice, positive_integer, short
 from .activations import activation, is_linear
 from .blocks import BLOCKS, Block, Branch, is_linear_in_vectors, mlp, vector, written
 from .indices import l, t
@@ -55,15 +55,16 @@ class ResNet:
         activation(self.phi)
         if not callable(self.block):
             choice("block", self.block, BLOCKS)
-        if self.norm not in (None, "rms"):
-            raise ValueError(f"norm: {self.norm!r} given; allowed are None and 'rms'")
+        if not (self.norm is None or isinstance(self.norm, str) and self.norm == "rms"):
+            raise ValueError(f"norm: {short(self.norm)} given; allowed are None and 'rms'")
         if not isinstance(self.train_ends, bool):
             raise ValueError(f"train_ends: {self.train_ends!r} given; allowed are False and True")
         positive_integer("matrices", self.matrices)
         if self.matrices > MOST:
             raise ValueError(f"matrices: {self.matrices} given; every one is a statement, allowed are at most {MOST}")
         if self.matrices != 2 and self.block != "mlp":
-            raise ValueError(f"matrices: {self.matrices} given with block={self.block!r}; it belongs to block='mlp'")
+            raise ValueError(f"matrices: {self.matrices} given with block={self.block!r}; it belongs to block='mlp', "
+                             "allowed is 2 elsewhere, which says nothing there")
         self.written()
 
     def branch(self, x: Vec, sample: tuple[sp.Expr, ...]) -> tuple[list[Assign], sp.Expr]:

@@ -30,6 +30,7 @@ def report(args: argparse.Namespace) -> int:
     depths, digits = (DEPTHS, {}) if net.is_plain else SAMPLED
     if args.task == "digits":
         args.steps, args.batch = (getattr(args, name) or digits.get(name) for name in ("steps", "batch"))
+    _checks.folder("--output", args.output)
     options = ReportOptions(_setup(args, net), args.depths or depths, args.widths, args.network_depth, args.seeds,
                             args.seed)
     results = write_report(options, Path(args.output), args.fresh, not args.no_pdf,
@@ -63,6 +64,8 @@ def derive(args: argparse.Namespace) -> int:
 def train(args: argparse.Namespace) -> int:
     """Print the losses of one training."""
     setup = _setup(args, ResNet(args.phi, args.block, args.norm))
+    if args.save:
+        _checks.writable("--save", args.save)
     depth, width = (sp.oo if value is None else value for value in (args.depth, args.width))
     net = setup.net
     opt = OPTIMIZERS[_checks.choice("optimizer", args.optimizer, OPTIMIZERS)](setup.opt.lr)

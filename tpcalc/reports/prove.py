@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from .. import _checks
 from .._files import write_text
 from ..ledger import Ledger, check, closure, dot, entries
 from ..ledger.document import latex
@@ -20,6 +21,7 @@ from .store import write_json
 
 def prove(args: argparse.Namespace) -> int:
     """Print the table, write the folder; 1 where a check fails."""
+    _checks.folder("--output", args.output)
     known = entries()
     ordered = closure(known, args.keys or None)
     with bar("proving", len(ordered)) as progress:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, Callable, Protocol
 
 import numpy as np
+import sympy as sp
 
 from .. import _checks
 from ..media.limit_cell import limit_cell
@@ -109,14 +110,14 @@ class Run:
         several outputs, and for sampled readings, where coefficients have no meaning.
         """
         self._scalar_and_exact("gamma")
-        row_s = -1 if s == -1 else self.row("s", s)
+        row_s = self._row_or_start("s", s)
         times = layer_time("p", p), layer_time("q", q)
         return self.solved.gamma(self.row("t", t), row_s, _bit("a", a), _bit("b", b), *times)
 
     def c(self, t: Index, s: Index, a: int, p: float) -> float:
         """C_{t,s,a}(p) of paper B, Lemma D.1: the covariance of the base kets of layer ceil(L p)."""
         self._scalar_and_exact("c")
-        rows = [-1 if i == -1 else self.row(name, i) for name, i in (("t", t), ("s", s))]
+        rows = [self._row_or_start(name, i) for name, i in (("t", t), ("s", s))]
         return self.solved.c(rows[0], rows[1], _bit("a", a), layer_time("p", p))
 
     def cross_covariance(self, t: Index, s: Index, a: int, b: int, p: float, q: float) -> float:
@@ -179,7 +180,7 @@ class Run:
         sentence where its next order, estimated from third and fourth cumulants, is not small. Raises ``ValueError``
         as ``fluctuations``.
         """
-        width = _checks.positive_integer("n", n)
+        width, probes = _checks.positive_integer("n", n), _checks.flag("probes", probes)
         assert width is not None
         fluctuations = self.fluctuations
         if probes and self.probe_outputs is None:
@@ -203,7 +204,7 @@ class Run:
         starts, lengths = np.broadcast_arrays(_checks.finite_array("p", p), _checks.finite_array("eps", eps))
         bad = (starts < 0) | (lengths < 0) | (starts + lengths > 1 + ROUNDING)
         if np.any(bad):
-            raise ValueError(f"p, eps: {starts[bad][0]!r}, {lengths[bad][0]!r} given; allowed are layer times with "
+            raise ValueError(f"p, eps: {_checks.short(p)}, {_checks.short(eps)} given; allowed are layer times with "
                              "0 <= p <= p + eps <= 1")
         found = [self.solved.difference(row, a, float(x), float(y)) for x, y in zip(starts.ravel(), lengths.ravel())]
         return found[0] if starts.ndim == 0 else np.reshape(found, starts.shape)
@@ -214,22 +215,32 @@ class Run:
         if self.width is not None:
             raise ValueError(f"{name}: a network of width {self.width} given; coefficients exist at infinite width")
 
+    def _row_or_start(self, name: str, index: Index) -> int:
+        return -1 if isinstance(index, (int, np.integer)) and index == -1 else self.row(name, index)
+
     def row(self, name: str, index: Index) -> int:
         """The row of a step, or of (step, input); name: what it is called where it is refused."""
-        step, sample = index if isinstance(index, tuple) else (index, 0)
-        if not isinstance(index, tuple) and self.task.batch > 1:
-            raise ValueError(f"{name}: step {index} given; with {self.task.batch} inputs a step it must be (step, "
-                             "input)")
-        whole = all(isinstance(i, (int, np.integer)) and not isinstance(i, bool) for i in (step, sample))
-        if not (whole and 0 <= step < self.task.steps and 0 <= sample < self.task.batch):
-            raise ValueError(f"{name}: {index} given; allowed are steps 0..{self.task.steps - 1}, inputs "
-                             f"0..{self.task.batch - 1}")
-        return int(step * self.task.batch + sample)
+        return row_of(self.task, name, index)
+
+
+def row_of(task: Task, name: str, index: Index) -> int:
+    """The row of a step of a task, or of (step, input); raises ``ValueError`` for any other, by its name."""
+    pair = isinstance(index, tuple) and len(index) == 2
+    step: Any
+    step, sample = index if pair else (index, 0)  # type: ignore[misc]
+    if not pair and task.batch > 1:
+        raise ValueError(f"{name}: step {_checks.short(index)} given; with {task.batch} inputs a step it must be "
+                         "(step, input)")
+    whole = all(isinstance(i, (int, np.integer)) and not isinstance(i, bool) for i in (step, sample))
+    if not (whole and 0 <= step < task.steps and 0 <= sample < task.batch):
+        raise ValueError(f"{name}: {_checks.short(index)} given; allowed are steps 0..{task.steps - 1}, inputs "
+                         f"0..{task.batch - 1}")
+    return int(step * task.batch + sample)
 
 
 def _bit(name: str, value: int) -> int:
-    if value not in (0, 1):
-        raise ValueError(f"{name}: {value!r} given; allowed are 0 (forward) and 1 (backward)")
+    if not isinstance(value, (int, np.integer, sp.Integer)) or value not in (0, 1):
+        raise ValueError(f"{name}: {_checks.short(value)} given; allowed are 0 (forward) and 1 (backward)")
     return int(value)
 
 
@@ -237,5 +248,5 @@ def layer_time(name: str, value: float) -> float:
     """A number in [0, 1]; raises ``ValueError`` for others."""
     time = _checks.real_number(name, value, finite=False)
     if not 0 <= time <= 1:
-        raise ValueError(f"{name}: {value!r} given; allowed is a layer time in [0, 1]")
+        raise ValueError(f"{name}: {_checks.short(value)} given; allowed is a layer time in [0, 1]")
     return time

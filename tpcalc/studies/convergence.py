@@ -94,6 +94,7 @@ class Convergence:
 
     def plot(self, ax: Any = None) -> Any:
         """Changes and distances against depth, log-log; returns the matplotlib axes."""
+        _checks.axes("ax", ax)
         try:
             import matplotlib.pyplot as plt
         except ImportError:
@@ -126,10 +127,8 @@ def convergence(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, de
     [tensor_programs_vi/proposition_d2] and Theorem D.3 (for L = 2^k).
     """
     _checks.with_methods("executor", executor, ("submit", "map"), "an executor as of concurrent.futures")
-    _checks.with_methods("progress", progress, ("__call__",), "a function")
-    sizes = [_checks.positive_integer("depths", depth) for depth in depths]
-    if len(sizes) < 2 or any(b <= a for a, b in zip(sizes, sizes[1:])):  # type: ignore[operator]
-        raise ValueError(f"depths: {list(depths)} given; allowed are two or more growing depths")
+    _checks.progress(progress)
+    sizes = _checks.sizes("depths", depths, 2, growing=True)
     problems = [Problem(net, task, opt, scale, size, width) for size in sizes]
     jobs = [(problem, method) for problem, method in zip(problems, methods_at(problems, method))]
     deep = replace(problems[0], depth=sp.oo)

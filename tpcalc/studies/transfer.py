@@ -9,7 +9,6 @@ from concurrent.futures import Executor
 from copy import copy
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any, Sequence
 
 import numpy as np
@@ -120,6 +119,11 @@ class Transfer:
 
     def plot(self, axes: Any = None) -> Any:
         """Loss against learning rate, an axes a scaling and a curve a depth; returns the matplotlib axes, (s,)."""
+        for axis in () if axes is None else np.ravel(np.asarray(axes, dtype=object)):
+            _checks.axes("axes", "None" if axis is None else axis)
+        if axes is not None and np.size(axes) != len(self.scalings):
+            raise ValueError(f"axes: {np.size(axes)} given; allowed are as many as scalings, {len(self.scalings)}, or "
+                             "None")
         try:
             import matplotlib.pyplot as plt
         except ImportError:
@@ -186,19 +190,16 @@ def transfer(net: ResNet, task: Task, opt: Optimizer, scalings: Sequence[DepthSc
     Raises ``ValueError`` for input that is not allowed, before any work, and ``MemoryError`` where a training does
     not fit. Source: paper B, section 6, Figures 2, 11 and 12.
     """
-    scales = (scalings,) if isinstance(scalings, DepthScaling) else tuple(scalings)
-    for scale in scales:
-        if not isinstance(scale, DepthScaling):
-            raise ValueError(f"scalings: {scale!r} given; allowed are tp.DepthScaling")
+    scales = (scalings,) if isinstance(scalings, DepthScaling) else tuple(scalings) if isinstance(
+        scalings, (list, tuple)) else ()
+    if not scales or not all(isinstance(scale, DepthScaling) for scale in scales):
+        raise ValueError(f"scalings: {_checks.short(scalings)} given; allowed is a tp.DepthScaling, or a list of them")
     _checks.with_methods("executor", executor, ("submit",), "an executor as of concurrent.futures")
-    _checks.with_methods("progress", progress, ("__call__",), "a function")
-    sizes = [_checks.positive_integer("depths", depth, infinite=True) for depth in depths]
+    _checks.progress(progress)
+    sizes = _checks.sizes("depths", depths, infinite=True)
     rates = _checks.finite_array("learning_rates", learning_rates)
-    if not scales or not sizes or len(set(sizes)) < len(sizes):
-        raise ValueError(f"scalings, depths: {list(scales)}, {list(depths)} given; allowed are one scaling or more and "
-                         "one depth or more, each depth once")
     if rates.ndim != 1 or not len(rates) or rates[0] <= 0 or np.any(np.diff(rates) <= 0):
-        raise ValueError(f"learning_rates: {learning_rates!r} given; allowed are growing positive numbers")
+        raise ValueError(f"learning_rates: {_checks.short(learning_rates)} given; allowed are growing positive numbers")
     problems = [[Problem(net, task, opt, scale, sp.oo if size is None else size, width) for size in sizes]
                 for scale in scales]
     if not is_dataclass(opt):
@@ -217,7 +218,7 @@ def transfer(net: ResNet, task: Task, opt: Optimizer, scalings: Sequence[DepthSc
             job = problem, chosen(problem, method, {})
             places.append((i, j, k))
             jobs.append((known.key(*job), float(sizes[j] or max(finite, default=1)), job))
-    finished = Finished(None if resume is None else Path(resume), _is_loss)
+    finished = Finished(None if resume is None else _checks.folder("resume", resume), _is_loss)
     done = run_jobs(partial(last_loss, targets), jobs, finished, executor, progress)
     losses = np.full((len(scales), len(sizes), len(rates)), np.nan)
     blow_ups = {}

@@ -71,9 +71,8 @@ def width_or_depth(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth
     >>> found.best(budget=4 * 169**2).depth
     4
     """
-    sizes = [_checks.positive_integer("depths", depth) for depth in depths]
-    if not sizes:
-        raise ValueError("depths: none given; allowed are one or more")
+    _checks.instance("net", net, ResNet)
+    sizes = _checks.sizes("depths", depths)
     limit = train(net, task, opt, scale, sp.oo).outputs
     change, spread = [], []
     for depth in sizes:
