@@ -33,7 +33,7 @@ def begun(*arguments: Any, **options: Any) -> Any:
 
 def shown(value: Any, message: str) -> bool:
     """Does a message say what was given: the value, an entry of it, its keys, or its shape?"""
-    words = [short(value), str(value), repr(str(value)), repr(getattr(value, "__name__", value))]
+    words = [short(value), str(value), short(str(value)), repr(str(value)), repr(getattr(value, "__name__", value))]
     if isinstance(value, (list, tuple, set, range, np.ndarray)):
         entries = list(np.ravel(np.array(list(value), dtype=object)))
         words += ["shape", f"{len(entries)} given", *map(short, entries), *map(str, entries)]

@@ -25,7 +25,7 @@ HOMES = {
     ".limits": "DepthLimit LimitRegion depth_limit",
     ".methods.train": "train",
     ".parametrizations": "DepthScaling",
-    ".programs": "Adam SGD SignSGD ResNet Task tasks",
+    ".programs": "Adam AdamW SGD SignSGD ResNet Task tasks",
     ".programs.builders": "program",
     ".programs.problem": "Problem",
     ".programs.program": "Program",

@@ -16,7 +16,8 @@ from .limits import DepthLimit as DepthLimit, LimitRegion as LimitRegion, depth_
 from . import methods as methods
 from .methods.train import train as train
 from .parametrizations import DepthScaling as DepthScaling
-from .programs import Adam as Adam, SGD as SGD, SignSGD as SignSGD, ResNet as ResNet, Task as Task, tasks as tasks
+from .programs import Adam as Adam, AdamW as AdamW
+from .programs import SGD as SGD, SignSGD as SignSGD, ResNet as ResNet, Task as Task, tasks as tasks
 from .programs.builders import program as program
 from .programs.problem import Problem as Problem
 from .programs.program import Program as Program

@@ -50,10 +50,11 @@ def whole_number(name: str, value: Any, least: int = 0, besides: str = "") -> in
 
 
 def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
-    allowed = tuple(allowed)
-    if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{name}: {value!r} given; allowed are {', '.join(map(repr, allowed))}")
-    return str(value)
+    """The one of the allowed words that ``value`` is, in any case."""
+    known = {word.lower(): word for word in allowed}
+    if not isinstance(value, str) or value.lower() not in known:
+        raise ValueError(f"{name}: {short(value)} given; allowed are {', '.join(map(repr, known.values()))}")
+    return known[value.lower()]
 
 
 def flag(name: str, value: Any) -> bool:

@@ -11,6 +11,8 @@ import inspect
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
 from types import FunctionType
 from typing import Any, Callable, Iterator
 
@@ -22,6 +24,8 @@ import tpcalc as tp
 NET, OPT, SCALE = tp.ResNet(), tp.SGD(0.5), tp.DepthScaling()
 TASK = tp.Task([1.0, 0.8, -0.6], [1.0, -0.7, 0.5], probes=[[0.5]])
 PROBLEM = tp.Problem(NET, TASK, OPT, SCALE, depth=4)
+
+SAVED = Path(mkdtemp()) / "run.npz"
 
 VALUES: dict[str, Any] = {
     "None": None, "True": True, "a word": "magic", "no word": "", "a number as text": "1/2", "bytes": b"bytes",
@@ -50,7 +54,8 @@ KINDS: dict[str, set[str]] = {  # what is right, or not wrong by itself
     "shares": {"a pair", "None"}, "rates": REALS | ARRAYS | {"an empty list"},
     "symbolic rates": REALS | ARRAYS | {"an empty list", "a symbol"}, "whole": {"7"}, "whole or 0": {"7", "0"},
     "none yet": {"0"}, "size": {"7", "oo", "inf"}, "flag": {"True"}, "bit": {"0", "True"}, "net": {"a network"},
-    "net or problem": {"a network", "a problem"}, "task": {"a task"}, "opt": {"an optimizer"}, "scale": {"a scaling"},
+    "real or scale": REALS | {"a scaling"}, "net or problem": {"a network", "a problem"},
+    "task": {"a task"}, "opt": {"an optimizer"}, "scale": {"a scaling"},
     "problem": {"a problem"}, "optimizer name": {"an optimizer"}, "depths": {"falling numbers"},
     "depths or none": {"falling numbers", "an empty list"}, "rising": {"halves"},
     "any word": {"a word", "a number as text", "no word"}, "path": {"a word", "a number as text"},
@@ -85,7 +90,7 @@ RIGHT: dict[str, Any] = {
     "problem": PROBLEM, "lr": 0.5, "p": 0.5, "q": 0.5, "a": 0, "b": 0, "t": 0, "s": 0, "n": 64, "k": 2, "steps": 3}
 
 OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says something else
-    "classify": {"net": "optional net"}, "interactions": {"net": "optional net"},
+    "classify": {"alpha": "real or scale", "net": "optional net"}, "interactions": {"net": "optional net"},
     "measure_exponents": {"net": "optional net", "depths": "growing"}, "phase_diagram": {"net": "optional net"},
     "measure_diversity": {"net": "optional net", "task": "optional task", "opt": "optional opt", "t": "optional step",
                           "depths": "depths or none"},
@@ -96,8 +101,9 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "DepthScaling.update_factor": {"depth": "whole"},
     "SGD": {"momentum": "nonnegative", "dampening": "real", "nesterov": "flag", "decoupled": "flag"},
     "SignSGD": {"lr": "symbolic rates"},
-    "Adam": {"lr": "symbolic rates", "beta1": "symbolic share", "beta2": "symbolic share", "betas": "shares",
-             "eps": "symbolic nonnegative", "weight_decay": "symbolic nonnegative"},
+    **dict.fromkeys(("Adam", "AdamW"), {
+        "lr": "symbolic rates", "beta1": "symbolic share", "beta2": "symbolic share", "betas": "shares",
+        "eps": "symbolic nonnegative", "weight_decay": "symbolic nonnegative"}),
     "ResNet": {"phi": "activation", "block": "block", "norm": "optional word", "train_ends": "flag",
                "matrices": "nothing"},
     "Task": {"inputs": "inputs", "targets": "inputs", "loss": "loss", "probes": "probes"},
@@ -124,7 +130,8 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "Run.gamma": {"s": "step or start"}, "Run.c": {"t": "step or start", "s": "step or start"},
     "Run.cross_covariance": {"s": "step"}, "Run.feature_difference": {"p": "times", "eps": "times"},
     "Run.gradient_difference": {"p": "times", "eps": "times"},
-    "Recursion.compile": {"loss": "nothing"}, "PhaseDiagram.rates": {"phase": "result"},
+    "Run.load": {"problem": "optional problem"}, "Recursion.compile": {"loss": "nothing"},
+    "PhaseDiagram.rates": {"phase": "result"},
     "Program.unroll": {"sizes": "mapping"},
 }
 WHOLE_TRAINING = {name: RIGHT[name] for name in ("net", "task", "opt", "scale", "depth")}
@@ -133,7 +140,7 @@ MORE: dict[str, dict[str, Any]] = {  # right arguments of single calls
     "audit": {"branch": -1, "lr": 0}, "transfer": {"scalings": SCALE, "learning_rates": [0.5, 1.0]},
     "gradient_flow": {"time": 1.0, "task": tp.Task([1.0], [1.0])},
     "Task": {"inputs": [1.0, 2.0], "targets": [1.0, 2.0]},
-    "DepthScaling": {"alpha": 0, "gamma": 0}, "Run.feature_difference": {"eps": 0.25},
+    "classify": {"gamma": 0}, "DepthScaling": {"alpha": 0, "gamma": 0}, "Run.feature_difference": {"eps": 0.25},
     "Run.gradient_difference": {"eps": 0.25}, "methods.outputs_alone": {
         "name": "mine", "outputs": TASK.targets, "error_estimate": 0.0, "probe_outputs": np.zeros((3, 1, 1))},
     "WidthOrDepth.best": {"budget": 1e4},
@@ -141,7 +148,8 @@ MORE: dict[str, dict[str, Any]] = {  # right arguments of single calls
 INNER = {  # called by the package, on values of its own
     "SGD.step": "arithmetic on anything that adds", "ResNet.branch": "writes statements of a builder",
     "ResNet.require_plain": "words for messages", "Adam.direction": "builds an expression for a builder",
-    "SignSGD.direction": "builds an expression for a builder", "Run.row": "an index by the name it is refused by"}
+    "AdamW.direction": "builds an expression for a builder", "SignSGD.direction": "builds an expression for a builder",
+    "Run.row": "an index by the name it is refused by"}
 
 
 @cache
@@ -156,8 +164,10 @@ def instances() -> dict[str, Any]:
     limit = tp.depth_limit(recursion)
     run = tp.train(PROBLEM)
     diagram = tp.phase_diagram()
+    run.save(SAVED)
     return {
-        "Adam": tp.Adam(), "SGD": OPT, "SignSGD": tp.SignSGD(), "DepthScaling": SCALE, "ResNet": NET, "Task": TASK,
+        "Adam": tp.Adam(), "AdamW": tp.AdamW(), "SGD": OPT, "SignSGD": tp.SignSGD(),
+        "DepthScaling": SCALE, "ResNet": NET, "Task": TASK,
         "Problem": PROBLEM, "Audit": tp.audit(-1, 0), "Citation": tp.cite(run), "DepthLimit": limit, "LimitRegion":
         limit.regions[0], "KetEquations": equations(), "Recursion": recursion, "NamedRecipes": None, "PhaseDiagram":
         diagram, "PhaseRegion": diagram.regions[0], "Program": tp.program(NET, OPT, SCALE), "Recipe": tp.recipe(),
@@ -169,7 +179,7 @@ def instances() -> dict[str, Any]:
         "MissingExtra": None}
 
 
-MADE = {"Adam", "SGD", "SignSGD", "DepthScaling", "ResNet", "Task", "Problem"}  # by users, others by calls
+MADE = {"Adam", "AdamW", "SGD", "SignSGD", "DepthScaling", "ResNet", "Task", "Problem"}  # by users, others by calls
 
 
 def public_calls() -> Iterator[Call]:
@@ -203,7 +213,7 @@ def methods_of(owner: str, kind: type) -> Iterator[Call]:
 
 def call(name: str, function: Callable[..., Any]) -> Call:
     right = {**RIGHT, **({"program": tp.program(NET, OPT, SCALE), "equations": equations(), "sizes": {"T": 2, "L": 2}}),
-             "recursion": instances()["Recursion"], "derived": equations(), "run": instances()["Run"],
+             "recursion": instances()["Recursion"], "derived": equations(), "path": SAVED, "run": instances()["Run"],
              "outputs": TASK.targets, "what": instances()["Run"], "phase": instances()["PhaseRegion"],
              **MORE.get(name, {})}
     parameters = [p for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]

@@ -9,6 +9,7 @@ import numpy as np
 import sympy as sp
 
 from .. import _checks
+from .._shown import Rows, Short, Tabled
 from ..methods.train import train
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
@@ -22,8 +23,8 @@ LARGEST = 0.25                            # piece at finite depth
 WELL_ABOVE = 4                            # times one layer, times the crossover
 
 
-@dataclass(frozen=True)
-class Differences:
+@dataclass(frozen=True, repr=False)
+class Differences(Short):
     """d(eps) = sqrt <(x^(p + eps) - x^p)^2> at one depth.
 
     depth: None stands for infinity; crossover: eps*, where noise, eps^(1/2), and drift, eps, are of one size in L
@@ -40,8 +41,8 @@ class Differences:
     uncertainty: float
 
 
-@dataclass(frozen=True)
-class Diversity:
+@dataclass(frozen=True, repr=False)
+class Diversity(Tabled, Short):
     """The feature diversity exponent of a depth scaling.
 
     derived: ``tp.classify``'s, for t >= 1 and generic p, or None; exponent: the measured one, None where undefined;
@@ -57,6 +58,12 @@ class Diversity:
     @property
     def exponent(self) -> float | None:
         return self.limit.exponent
+
+    @property
+    def rows(self) -> Rows:  # type: ignore[override]
+        """One dictionary a depth, infinity last: depth, crossover, exponent."""
+        return Rows({"depth": one.depth or "oo", "crossover": one.crossover, "exponent": one.exponent}
+                    for one in (*self.depths, self.limit))
 
     def table(self) -> str:
         """A line for every depth, and the limit."""

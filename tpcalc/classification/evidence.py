@@ -9,6 +9,7 @@ import numpy as np
 import sympy as sp
 
 from .. import _checks
+from .._shown import Short
 from ..errors import Divergence
 from ..methods.train import train
 from ..parametrizations import DepthScaling
@@ -20,8 +21,8 @@ from .classify import classify
 DEPTHS = tuple(int(depth) for depth in 2 ** np.arange(7, 14))
 
 
-@dataclass(frozen=True)
-class Measured:
+@dataclass(frozen=True, repr=False)
+class Measured(Short):
     """A quantity that goes like L^derived; fitted: the slope found, as L^-order; values: (depths,)."""
 
     name: str

@@ -9,6 +9,7 @@ import numpy as np
 import sympy as sp
 
 from .._checks import flag, short
+from .._shown import Short
 from ..calculus.coefficients import Bases, gamma_of
 from ..calculus.derivation import Step
 from ..calculus.equations import KetEquations
@@ -24,8 +25,8 @@ from .step_values import Indices, StepValues, indices
 Derived = Union[KetEquations, RecursionEquations]
 
 
-@dataclass(frozen=True)
-class StepCheck:
+@dataclass(frozen=True, repr=False)
+class StepCheck(Short):
     """The largest difference that one step of a derivation shows on numbers, over all indices of its place.
 
     difference: relative to the values themselves where these exceed 1; exactly 0 where both sides agree in

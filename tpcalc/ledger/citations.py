@@ -7,6 +7,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from .._checks import short
+from .._shown import Short
 from ..calculus import KetEquations, RecursionEquations
 from ..calculus.densities import Densities
 from ..programs.program import Program
@@ -27,8 +28,8 @@ RESULTS = ((Program, "tensor_programs_vi/program_1"), (KetEquations, "tensor_pro
            (CauchyDifferences, "tensor_programs_vi/theorem_d3"), (Densities, "tpcalc/block_densities"))
 
 
-@dataclass(frozen=True)
-class Citation:
+@dataclass(frozen=True, repr=False)
+class Citation(Short):
     """An entry of the ledger, to be cited. The status is computed when it is asked for, which takes seconds."""
 
     entry: Entry

@@ -14,6 +14,7 @@ from typing import Protocol, Sequence
 
 import sympy as sp
 
+from .._shown import Short
 from ..calculus.equations import KetEquations
 from ..calculus.recursion import RecursionEquations
 from .affine import point_of
@@ -26,8 +27,8 @@ from .quantities import Quantity, Sort
 from .terms import Contribution, Terms, Values
 
 
-@dataclass(frozen=True)
-class Orders:
+@dataclass(frozen=True, repr=False)
+class Orders(Short):
     """Exponents of L of the quantities of the first training steps, by cells that cover the parameters' space.
 
     parameters: the symbols in the exponents; contributions: all terms counted.

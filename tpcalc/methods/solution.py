@@ -11,6 +11,7 @@ from .. import _checks
 from ..programs.losses import derivative
 from ..programs.problem import Problem
 from ..results.details import BlockDetails, MediumDetails
+from ..results.outputs_alone import OutputsAlone
 from ..results.run import Details, Run
 
 
@@ -33,35 +34,6 @@ class Solution:
 
     def __call__(self) -> Details:
         return self.kept or self.method.details(self.problem, self.outputs, self.layer_times)
-
-
-@dataclass(frozen=True)
-class OutputsAlone:
-    """The details of a method that knows outputs alone: every question is refused by the method's name."""
-
-    name: str
-
-    def __call__(self) -> Details:
-        return self
-
-    def _refuse(self, what: str) -> Any:
-        raise ValueError(f"{what}: a run by method={self.name!r} given, which knows outputs alone; allowed are runs by "
-                         "methods that know the layers")
-
-    def covariance(self, forward: bool, layer_times: np.ndarray) -> np.ndarray:
-        return self._refuse("forward_covariance" if forward else "backward_covariance")
-
-    def gamma(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
-        return self._refuse("gamma")
-
-    def c(self, row_t: int, row_s: int, a: int, p: float) -> float:
-        return self._refuse("c")
-
-    def cross_covariance(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
-        return self._refuse("cross_covariance")
-
-    def difference(self, row: int, a: int, p: float, length: float) -> float:
-        return self._refuse("feature_difference, gradient_difference")
 
 
 def outputs_alone(problem: Problem, name: str, outputs: np.ndarray, error_estimate: float,

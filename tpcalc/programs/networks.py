@@ -26,7 +26,8 @@ class ResNet:
     Parameters
     ----------
     phi:
-        the activation: "linear", "relu", "abs", "tanh", "erf", "gelu", or a sympy expression in one symbol.
+        the activation: "linear", "relu", "abs", "tanh", "erf", "gelu", "silu", in any case, or a sympy
+        expression in one symbol.
     block:
         "post" phi(W x), "pre" W phi(x), "mlp" W2 phi(W1 x), "glu" W3 (phi(W1 x) * W2 x), or a function that is given
         a ``tpcalc.programs.blocks.Branch``, writes its statements on it and returns a vector. The mean over
@@ -53,8 +54,10 @@ class ResNet:
 
     def __post_init__(self) -> None:
         activation(self.phi)
+        if isinstance(self.phi, str):
+            object.__setattr__(self, "phi", self.phi.lower())
         if not callable(self.block):
-            choice("block", self.block, BLOCKS)
+            object.__setattr__(self, "block", choice("block", self.block, BLOCKS))
         if not (self.norm is None or isinstance(self.norm, str) and self.norm == "rms"):
             raise ValueError(f"norm: {short(self.norm)} given; allowed are None and 'rms'")
         if not isinstance(self.train_ends, bool):

@@ -8,6 +8,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, Union
 import sympy as sp
 
 from .._checks import short, symbolic
+from .._shown import Short
 from .language import Mat, Member, Scal, Vec, kind
 from .roles import read_roles
 
@@ -65,8 +66,8 @@ def mapped(body: Iterable[Statement], change: Callable[[Assign], Iterable[Statem
     return tuple(found)
 
 
-@dataclass(frozen=True)
-class Program:
+@dataclass(frozen=True, repr=False)
+class Program(Short):
     """A Tensor Program.
 
     vectors: initial vectors, independent with entries N(0, 1); matrices: initial matrices, independent

@@ -67,8 +67,8 @@ def _training(parser: argparse.ArgumentParser) -> None:
 
 
 def _network(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--phi", default="linear", metavar="NAME", help="the activation: linear, relu, abs, tanh, erf "
-                                                                        "or gelu")
+    parser.add_argument("--phi", default="linear", metavar="NAME", help="the activation: linear, relu, abs, tanh, erf, "
+                                                                        "gelu or silu")
     parser.add_argument("--block", default="post", metavar="NAME",
                         help="what a branch computes: post, phi(W x); pre, W phi(x); mlp, W2 phi(W1 x); glu, "
                              "W3 (phi(W1 x) * W2 x)")
@@ -107,7 +107,7 @@ def _train(parser: argparse.ArgumentParser) -> None:
                         help="auto, coefficients, reflection (finite depth), collocation or common_draws (depth oo), "
                              "particles (finite depth, width oo), conditioned or dense (finite depth and width)")
     _network(parser)
-    parser.add_argument("--optimizer", default="sgd", metavar="NAME", help="sgd, signsgd or adam")
+    parser.add_argument("--optimizer", default="sgd", metavar="NAME", help="sgd, signsgd, adam or adamw")
     parser.add_argument("--samples", type=positive, metavar="N", help="particles in a batch")
     parser.add_argument("--seed", type=nonnegative, metavar="N", help="seed of what is drawn; 0 where not given")
     parser.add_argument("--save", metavar="FILE", help="write outputs and losses into a .npz file")
@@ -116,8 +116,8 @@ def _train(parser: argparse.ArgumentParser) -> None:
 
 def _classify(parser: argparse.ArgumentParser) -> None:
     _scaling(parser)
-    parser.add_argument("--phi", default="linear", metavar="NAME", help="the activation: linear, relu, abs, tanh, erf "
-                                                                        "or gelu")
+    parser.add_argument("--phi", default="linear", metavar="NAME", help="the activation: linear, relu, abs, tanh, erf, "
+                                                                        "gelu or silu")
     parser.add_argument("--block", default="post", metavar="NAME",
                         help="what a branch computes: post, phi(W x); pre, W phi(x); mlp, W2 phi(W1 x)")
     parser.add_argument("--plane", action="store_true",

@@ -82,7 +82,7 @@ def converge(setup: Setup, depths: Sequence[int], progress: Progress | None = No
     limit: Run | None = found.limit
     order = found.limit_order
     return Converged(
-        [int(d) for d in found.depths], [dict(row) for row in found.rows()], found.losses.tolist(),
+        [int(d) for d in found.depths], [dict(row) for row in found.rows], found.losses.tolist(),
         found.outputs.tolist(), [accuracy(setup.task, f) for f in found.outputs],
         found.cauchy_order.order, found.cauchy_order.uncertainty, found.reason,
         None if order is None else order.order, None if order is None else order.uncertainty,

@@ -10,6 +10,8 @@ import numpy as np
 import sympy as sp
 
 from .. import _checks
+from .._shown import Rows, brief, html_table, text_table
+from ..errors import MissingExtra
 from ..media.limit_cell import limit_cell
 from ..programs import SGD, Task
 from ..programs.problem import Problem
@@ -38,9 +40,9 @@ class Details(Protocol):
         """The root mean square of what x (a = 0) or delta (a = 1) changes by from p to p + length."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Run:
-    """A trained network.
+    """A trained network. Two runs are equal where their tasks hold the same numbers and all that is stored agrees.
 
     Attributes
     ----------
@@ -79,6 +81,117 @@ class Run:
     start: Callable[[], dict[str, np.ndarray]] | None = field(default=None, repr=False, kw_only=True)
     standard_error: np.ndarray | None = field(default=None, repr=False, kw_only=True)
     bias_bound: np.ndarray | None = field(default=None, repr=False, kw_only=True)
+
+    def __repr__(self) -> str:
+        depth, width = ("oo" if size is None else size for size in (self.depth, self.width))
+        return (f"Run(method={self.method!r}, depth={depth}, width={width}, outputs={brief(self.outputs)}, "
+                f"last_loss={self.losses[-1]:.6g}, error_estimate={self.error_estimate:.2g})")
+
+    def _repr_html_(self) -> str:
+        return html_table(self.rows, repr(self))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Run) and self._words == other._words and all(
+            np.array_equal(mine, its) for mine, its in zip(self._arrays.values(), other._arrays.values()))
+
+    def __hash__(self) -> int:
+        return hash((self.method, self.depth, self.width, self.outputs.tobytes()))
+
+    @property
+    def _words(self) -> dict[str, Any]:
+        return {"method": self.method, "depth": self.depth, "width": self.width, "notes": list(self.notes),
+                "error_estimate": self.error_estimate, "linear": self.linear, "exact": self.exact,
+                "loss": type(self.task.loss).__qualname__}
+
+    @property
+    def _arrays(self) -> dict[str, Any]:
+        return {"inputs": self.task.inputs, "targets": self.task.targets, "probes": self.task.probes,
+                "outputs": self.outputs, "probe_outputs": self.probe_outputs, "layer_times": self.layer_times,
+                "standard_error": self.standard_error, "bias_bound": self.bias_bound}
+
+    @property
+    def rows(self) -> Rows:
+        """One dictionary a step: step, loss, and where outputs are single numbers output and target."""
+        scalar = self.task.batch == 1 and self.task.d_out == 1
+        return Rows({"step": t, "loss": float(loss), **({"output": float(f[0, 0]), "target": float(y[0, 0])}
+                                                        if scalar else {})}
+                    for t, (loss, f, y) in enumerate(zip(self.losses, self.outputs, self.task.targets)))
+
+    def table(self) -> str:
+        """The rows as text, a line a step."""
+        return text_table(self.rows)
+
+    def plot(self, ax: Any = None) -> Any:
+        """The loss of every step; returns the matplotlib axes. ax: where to draw, default a new figure.
+
+        Raises ``MissingExtra`` without matplotlib, ``ValueError`` for what are no axes.
+        """
+        _checks.axes("ax", ax)
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError:
+            raise MissingExtra("matplotlib", "report", "Run.plot") from None
+        if ax is None:
+            ax = plt.subplots(figsize=(5, 3.6), layout="constrained")[1]
+        depth, width = ("infinite" if size is None else size for size in (self.depth, self.width))
+        ax.plot(np.arange(self.task.steps), self.losses, ".-", label=f"depth {depth}, width {width}")
+        ax.set_xlabel("step")
+        ax.set_ylabel("loss, mean over the batch")
+        ax.legend(frameon=False)
+        return ax
+
+    def save(self, path: Any) -> None:
+        """Write a .npz file: arrays, numbers and words, no code. Covariances are not in it, nor is a function.
+
+        Raises ``ValueError`` where nothing can be written.
+
+        >>> import tempfile, tpcalc as tp
+        >>> run = tp.train(tp.ResNet(), tp.Task([1, 0.8], [1, -0.7]), tp.SGD(0.5), tp.DepthScaling(), 64)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     run.save(f"{folder}/run.npz")
+        ...     tp.Run.load(f"{folder}/run.npz") == run
+        True
+        """
+        from . import saved
+
+        try:
+            problem: Any = saved.described(self.problem)
+        except saved.NoWords as left_out:
+            problem = str(left_out)
+        saved.write(path, self._arrays, {**self._words, "problem": problem})
+
+    @classmethod
+    def load(cls, path: Any, problem: Problem | None = None) -> Run:
+        """A run that ``save`` wrote, equal to it. Questions about its layers are refused: they take a training,
+        ``tp.train(run.problem)``; fluctuations are found as ever.
+
+        problem: what was trained, where the file cannot hold it: functions of a user's own, such as blocks, losses and
+        optimizers. Raises ``ValueError`` for files that are no saved runs, and for a problem that is missing, or has
+        other data than the run.
+        """
+        from . import saved
+        from .outputs_alone import OutputsAlone
+
+        arrays, words = saved.read(path)
+        if problem is not None:
+            _checks.instance("problem", problem, Problem, "a tp.Problem or None")
+        elif isinstance(words["problem"], str):
+            raise ValueError(f"problem: None given, and {_checks.short(path)} does not hold it ({words['problem']}); "
+                             "allowed is the tp.Problem that was trained")
+        else:
+            task = Task(arrays["inputs"], arrays["targets"], words["problem"]["loss"], arrays.get("probes"))
+            problem = saved.problem_of(words["problem"], task)
+        run = cls(problem.task, arrays["outputs"], arrays.get("probe_outputs"), arrays["layer_times"], words["method"],
+                  words["depth"], words["width"], words["error_estimate"], tuple(words["notes"]),
+                  linear=words["linear"], exact=words["exact"], problem=problem,
+                  details=OutputsAlone(words["method"], "runs that were not loaded, such as tp.train(run.problem)"),
+                  standard_error=arrays.get("standard_error"), bias_bound=arrays.get("bias_bound"))
+        for name, mine in run._arrays.items():
+            if not np.array_equal(mine, arrays.get(name)) or problem.layers != run.depth or (  # type: ignore[arg-type]
+                    problem.neurons != run.width):
+                raise ValueError(f"problem: {_checks.short(problem)} given, whose {name} or sizes are not those of "
+                                 f"{_checks.short(path)}; allowed is the tp.Problem that was trained")
+        return run
 
     @cached_property
     def losses(self) -> np.ndarray:

@@ -8,14 +8,15 @@ from typing import Callable, Sequence
 import numpy as np
 
 from .. import _checks
+from .._shown import Short
 from ..interpreters import Coefficients, read_coefficients
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
 from .convergence import Slope, fit_order
 
 
-@dataclass(frozen=True)
-class Suprema:
+@dataclass(frozen=True, repr=False)
+class Suprema(Short):
     """Largest absolute values over all layer times (and inputs of a step), at every depth.
 
     size: (k, ...) of the function; slope: (k, ...) L times its difference over 1/L in p; change: (k - 1, ...) its
@@ -28,8 +29,8 @@ class Suprema:
     change: np.ndarray
 
 
-@dataclass(frozen=True)
-class CauchyDifferences:
+@dataclass(frozen=True, repr=False)
+class CauchyDifferences(Short):
     """The left sides of Theorem D.3's claims at doubling depths, and the limit that the outputs point to.
 
     depths: (k,); outputs: (k, steps, batch, d_out). gamma: indices [t, s + 1, a, b], s < t, where s = -1 stands for

@@ -10,6 +10,7 @@ import numpy as np
 import sympy as sp
 
 from .. import _checks
+from .._shown import Rows, Short, Tabled
 from ..errors import Divergence, MissingExtra
 from ..methods.choice import chosen
 from ..methods.method import Method, reason_of
@@ -46,8 +47,8 @@ def fit_order(depths: np.ndarray, values: np.ndarray) -> Slope:
     return Slope(-float(slope), float(uncertainty))
 
 
-@dataclass(frozen=True)
-class Convergence:
+@dataclass(frozen=True, repr=False)
+class Convergence(Tabled, Short):
     """Training at growing depth, beside its limit.
 
     depths: (k,); outputs: (k, steps, batch, d_out); losses: (k, steps); cauchy: (k - 1,) largest change of
@@ -69,9 +70,10 @@ class Convergence:
     errors: np.ndarray
     method: str
 
-    def rows(self) -> list[dict[str, float]]:
+    @property
+    def rows(self) -> Rows:
         """One dictionary a depth: depth, last_loss, cauchy, distance."""
-        table = []
+        table = Rows()
         for i, depth in enumerate(self.depths):
             row = {"depth": int(depth), "last_loss": float(self.losses[i, -1])}
             row["cauchy"] = float(self.cauchy[i - 1]) if i else float("nan")
@@ -83,7 +85,7 @@ class Convergence:
         """The numbers as text, one line a depth."""
         lines = [f"{'L':>8} {'loss of last step':>18} {'change from L/2':>16} {'distance to limit':>18}"]
         lines += [f"{row['depth']:>8d} {row['last_loss']:>18.12f} {row['cauchy']:>16.3e} {row['distance']:>18.3e}"
-                  for row in self.rows()]
+                  for row in self.rows]
         lines.append(f"order of the changes: {self.cauchy_order.order:.3f} +- {self.cauchy_order.uncertainty:.3f}")
         if self.limit_order is not None and self.limit is not None:
             lines.append(f"{'oo':>8} {self.limit.losses[-1]:>18.12f}")

@@ -9,6 +9,7 @@ from typing import Any, Iterator
 import numpy as np
 
 from .. import _checks
+from .._shown import Rows, Short, Tabled
 from ..errors import Divergence
 from ..media.limit_cell import limit_cell
 from ..methods.train import train
@@ -18,8 +19,8 @@ from ..programs import SGD, ResNet, Task
 FEWEST = 4  # steps of a descent from one point to the next
 
 
-@dataclass(frozen=True)
-class GradientFlow:
+@dataclass(frozen=True, repr=False)
+class GradientFlow(Tabled, Short):
     """A network trained by gradient flow on one batch.
 
     times: (points + 1,), from 0, training time in units of learning rate times steps; outputs: (points + 1, batch,
@@ -35,6 +36,11 @@ class GradientFlow:
     steps: np.ndarray
     errors: np.ndarray
     error_estimate: float
+
+    @property
+    def rows(self) -> Rows:  # type: ignore[override]
+        """One dictionary a time: time, loss."""
+        return Rows({"time": float(time), "loss": float(loss)} for time, loss in zip(self.times, self.losses))
 
 
 def gradient_flow(net: ResNet, task: Task, time: float, scale: DepthScaling, depth: Any, points: int = 1,

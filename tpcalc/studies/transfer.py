@@ -16,6 +16,7 @@ import sympy as sp
 
 from .. import _checks
 from .._files import code_digest
+from .._shown import Rows, Short, Tabled
 from ..errors import Divergence, MissingExtra
 from ..media.block_limit import block_limit
 from ..methods.choice import chosen
@@ -35,8 +36,8 @@ from .optimum import Optimum, grid_optimum
 Point = tuple[int, int, int]
 
 
-@dataclass(frozen=True)
-class Transfer:
+@dataclass(frozen=True, repr=False)
+class Transfer(Tabled, Short):
     """Loss against learning rate at several depth scalings and depths.
 
     scalings: (s,); depths: (d,), whole numbers and perhaps tp.oo; learning_rates: (k,), growing factors of the
@@ -92,11 +93,12 @@ class Transfer:
         deeper = sorted(finite, key=lambda j: int(self.depths[j]))[len(finite) // 2:]
         return fit_order(np.array([int(self.depths[j]) for j in deeper]), values[deeper])
 
-    def rows(self) -> list[dict[str, Any]]:
+    @property
+    def rows(self) -> Rows:
         """One dictionary a scaling and depth: alpha, gamma, branch, depth, optimum, loss, bracketed."""
-        return [{"alpha": str(scale.alpha), "gamma": str(scale.gamma), "branch": float(scale.branch),
-                 "depth": str(depth), "optimum": found.value, "loss": found.loss, "bracketed": found.bracketed}
-                for scale, row in zip(self.scalings, self._optima) for depth, found in zip(self.depths, row)]
+        return Rows({"alpha": str(scale.alpha), "gamma": str(scale.gamma), "branch": float(scale.branch),
+                     "depth": str(depth), "optimum": found.value, "loss": found.loss, "bracketed": found.bracketed}
+                    for scale, row in zip(self.scalings, self._optima) for depth, found in zip(self.depths, row))
 
     def table(self) -> str:
         """The optima as text, a block a scaling; < and > mark optima at an end of the grid."""
