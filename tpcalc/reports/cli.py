@@ -1,4 +1,4 @@
-"""The command line: ``tpcalc report | derive | train | classify | audit | prove``.
+"""The command line: ``tpcalc report | derive | train | classify | audit | prove | warmup``.
 
 Only argparse is imported to read arguments; what computes is imported when a command runs.
 """
@@ -26,7 +26,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = OneLineParser(prog="tpcalc", description="Wide and deep networks: derive, solve and check their limits.")
     parser.add_argument("--version", action="version", version=f"tpcalc {__version__}")
     commands = parser.add_subparsers(dest="command", required=True,
-                                     metavar="{report,derive,train,classify,audit,prove}")
+                                     metavar="{report,derive,train,classify,audit,prove,warmup}")
     for name, add, text in (
             ("report", _report, "derive, solve, check and write it all into one folder: HTML, LaTeX, PDF, figures, "
                                 "CSV, JSON"),
@@ -35,7 +35,8 @@ def build_parser() -> argparse.ArgumentParser:
             ("classify", _classify, "say what a depth scaling (alpha, gamma) does, and why"),
             ("audit", _audit, "say which depth scaling a recipe of powers of the depth is, what falls short in it, "
                               "and what to change"),
-            ("prove", _prove, "check the ledger of proofs, and write its graph and its document into a folder")):
+            ("prove", _prove, "check the ledger of proofs, and write its graph and its document into a folder"),
+            ("warmup", _warmup, "compile all kernels now, so that no training waits for them: a minute, once")):
         add(commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".",
                                 formatter_class=Defaults))
     return parser
@@ -157,8 +158,14 @@ def _prove(parser: argparse.ArgumentParser) -> None:
                         "given")
     parser.add_argument("-o", "--output", default="tpcalc-ledger", metavar="FOLDER", help="where to write")
     parser.add_argument("--seed", type=nonnegative, default=0, metavar="N", help="seed of the random numbers")
+    parser.add_argument("--workers", type=positive, default=1, metavar="N", help="processes that check entries; the "
+                                                                                 "results are those of one")
     parser.add_argument("--no-pdf", action="store_true", help="do not compile ledger.tex")
     parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _warmup(parser: argparse.ArgumentParser) -> None:
+    """No arguments."""
 
 
 def _form(parser: argparse.ArgumentParser) -> None:

@@ -148,6 +148,13 @@ def prove(args: argparse.Namespace) -> int:
     return check_ledger(args)
 
 
+def warmup(args: argparse.Namespace) -> int:
+    """Compile all kernels."""
+    from .warmup import warmup as compile_all
+
+    return compile_all(args)
+
+
 def _setup(args: argparse.Namespace, net: ResNet) -> Setup:
     return Setup(args.alpha, args.gamma, args.lr, args.task, args.steps, args.batch, args.data_seed, net)
 

@@ -10,6 +10,7 @@ import numpy as np
 import sympy as sp
 
 from .. import _checks
+from .._spread import in_order, require_executor
 from .._shown import Rows, Short, Tabled
 from ..errors import Divergence, MissingExtra
 from ..methods.choice import chosen
@@ -128,7 +129,7 @@ def convergence(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, de
     finite depth blows up. Source: paper B, Proposition D.2
     [tensor_programs_vi/proposition_d2] and Theorem D.3 (for L = 2^k).
     """
-    _checks.with_methods("executor", executor, ("submit", "map"), "an executor as of concurrent.futures")
+    require_executor(executor)
     _checks.progress(progress)
     sizes = _checks.sizes("depths", depths, 2, growing=True)
     problems = [Problem(net, task, opt, scale, size, width) for size in sizes]
@@ -142,7 +143,7 @@ def convergence(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, de
             raise
         reason = str(divergence)
     outputs, errors = [], []
-    for f, error in (executor.map if executor is not None else map)(_outputs, jobs):
+    for f, error in in_order(executor, _outputs, jobs):
         outputs.append(f)
         errors.append(error)
         if progress is not None:

@@ -17,6 +17,7 @@ import sympy as sp
 from .. import _checks
 from .._files import code_digest
 from .._shown import Rows, Short, Tabled
+from .._spread import require_executor
 from ..errors import Divergence, MissingExtra
 from ..media.block_limit import block_limit
 from ..methods.choice import chosen
@@ -196,7 +197,7 @@ def transfer(net: ResNet, task: Task, opt: Optimizer, scalings: Sequence[DepthSc
         scalings, (list, tuple)) else ()
     if not scales or not all(isinstance(scale, DepthScaling) for scale in scales):
         raise ValueError(f"scalings: {_checks.short(scalings)} given; allowed is a tp.DepthScaling, or a list of them")
-    _checks.with_methods("executor", executor, ("submit",), "an executor as of concurrent.futures")
+    require_executor(executor)
     _checks.progress(progress)
     sizes = _checks.sizes("depths", depths, infinite=True)
     rates = _checks.finite_array("learning_rates", learning_rates)
