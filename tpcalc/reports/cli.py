@@ -30,7 +30,8 @@ def build_parser() -> argparse.ArgumentParser:
     for name, add, text in (
             ("report", _report, "derive, solve, check and write it all into one folder: HTML, LaTeX, PDF, figures, "
                                 "CSV, JSON"),
-            ("derive", _derive, "print the ket equations and the recursion of training"),
+            ("derive", _derive, "print the ket equations of training, their recursion, and its limit of infinite "
+                                "depth: seconds"),
             ("train", _train, "train one network, of any width and depth, infinity included"),
             ("classify", _classify, "say what a depth scaling (alpha, gamma) does, and why"),
             ("audit", _audit, "say which depth scaling a recipe of powers of the depth is, what falls short in it, "

@@ -44,7 +44,7 @@ def report(args: argparse.Namespace) -> int:
 
 
 def derive(args: argparse.Namespace) -> int:
-    """Print program, ket equations and recursion."""
+    """Print program, ket equations, recursion and limit equations."""
     exponents = [symbol if given is None else sp.Rational(given.numerator, given.denominator)
                  for symbol, given in zip(SYMBOLS, (args.alpha, args.gamma))]
     opt = SGD(args.lr[0] if len(args.lr) == 1 else args.lr)
@@ -53,7 +53,8 @@ def derive(args: argparse.Namespace) -> int:
         _print_json(vars(found))
         return 0
     parts = [("program", found.program_latex, found.program), ("kets", found.kets_latex, found.kets),
-             ("recursion", found.recursion_latex, found.recursion)]
+             ("recursion", found.recursion_latex, found.recursion),
+             ("limit of infinite depth", found.limit_latex, found.limit or found.no_limit)]
     for title, latex, text in parts:
         print(f"% {title}\n\\begin{{aligned}}\n{latex}\n\\end{{aligned}}\n" if args.latex else f"{title}\n\n{text}\n")
     if args.derivation:
