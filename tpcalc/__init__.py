@@ -3,35 +3,54 @@
 Write what a network computes and how it is trained; tpcalc derives what happens at infinite width
 (kets) and infinite depth, evaluates both exactly, checks them against real networks, and says which
 depth scalings (alpha, gamma) work.
+
+Importing the package imports nothing that computes: a name brings its module, NumPy and SymPy, when it is first used.
+Type checkers read ``__init__.pyi``.
 """
 
-from sympy import oo as oo
+from importlib import import_module
+from typing import Any
 
-from .calculus import KetEquations as KetEquations, kets as kets
-from .classification import Diversity as Diversity, Verdict as Verdict, classify as classify
-from .classification import Interaction as Interaction, interactions as interactions
-from .classification import measure_diversity as measure_diversity, measure_exponents as measure_exponents
-from .classification import Audit as Audit, NamedRecipes as NamedRecipes, Recipe as Recipe
-from .classification import PhaseDiagram as PhaseDiagram, PhaseRegion as PhaseRegion, phase_diagram as phase_diagram
-from .classification import audit as audit, named_recipes as named_recipes, recipe as recipe
-from .lowering.recursions import Recursion as Recursion, recursion as recursion
 from .errors import Divergence as Divergence, MissingExtra as MissingExtra
-from .interpreters import StepCheck as StepCheck, check_steps as check_steps
-from .ledger import Citation as Citation, cite as cite
-from .limits import DepthLimit as DepthLimit, LimitRegion as LimitRegion, depth_limit as depth_limit
-from . import methods as methods
-from .methods.train import train as train
-from .parametrizations import DepthScaling as DepthScaling
-from .programs import Adam as Adam, SGD as SGD, SignSGD as SignSGD, ResNet as ResNet, Task as Task, tasks as tasks
-from .programs.builders import program as program
-from .programs.problem import Problem as Problem
-from .programs.program import Program as Program
-from .results import Run as Run, tangent_kernel as tangent_kernel
-from .studies import CauchyDifferences as CauchyDifferences, cauchy_differences as cauchy_differences
-from .studies import Convergence as Convergence, convergence as convergence
-from .studies import GradientCorrelation as GradientCorrelation, gradient_correlation as gradient_correlation
-from .studies import GradientFlow as GradientFlow, gradient_flow as gradient_flow
-from .studies import Transfer as Transfer, transfer as transfer
-from .studies import WidthOrDepth as WidthOrDepth, width_or_depth as width_or_depth
+
+HOMES = {
+    "sympy": "oo",
+    ".calculus": "KetEquations kets",
+    ".classification":
+        "Diversity Verdict classify Interaction interactions measure_diversity measure_exponents Audit NamedRecipes "
+        "Recipe PhaseDiagram PhaseRegion phase_diagram audit named_recipes recipe",
+    ".interpreters": "StepCheck check_steps",
+    ".ledger": "Citation cite",
+    ".limits": "DepthLimit LimitRegion depth_limit",
+    ".lowering.recursions": "Recursion recursion",
+    ".methods.train": "train",
+    ".parametrizations": "DepthScaling",
+    ".programs": "Adam AdamW SGD SignSGD ResNet Task tasks",
+    ".programs.builders": "program",
+    ".programs.problem": "Problem",
+    ".programs.program": "Program",
+    ".results": "Run tangent_kernel",
+    ".studies":
+        "CauchyDifferences cauchy_differences Convergence convergence GradientCorrelation gradient_correlation "
+        "GradientFlow gradient_flow Transfer transfer WidthOrDepth width_or_depth",
+}
+PACKAGES = ("calculus", "classification", "codegen", "interpreters", "kernels", "ledger", "limits", "lowering", "media",
+            "methods", "parametrizations", "programs", "results", "studies")
+MODULE_OF = {name: home for home, names in HOMES.items() for name in names.split()}
 
 __version__ = "0.1.0"
+__all__ = sorted(["Divergence", "MissingExtra", "methods", *MODULE_OF])
+
+
+def __getattr__(name: str) -> Any:
+    if name in PACKAGES:
+        return import_module(f".{name}", __name__)
+    if name not in MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(MODULE_OF[name], __name__), name)
+    globals()[name] = value  # found without this function from now on
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *PACKAGES})

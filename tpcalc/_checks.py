@@ -6,8 +6,10 @@ import math
 import numbers
 import os
 import sys
+import tempfile
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, Iterable
 
 import numpy as np
@@ -48,10 +50,11 @@ def whole_number(name: str, value: Any, least: int = 0, besides: str = "") -> in
 
 
 def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
-    allowed = tuple(allowed)
-    if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{name}: {value!r} given; allowed are {', '.join(map(repr, allowed))}")
-    return str(value)
+    """The one of the allowed words that ``value`` is, in any case."""
+    known = {word.lower(): word for word in allowed}
+    if not isinstance(value, str) or value.lower() not in known:
+        raise ValueError(f"{name}: {short(value)} given; allowed are {', '.join(map(repr, known.values()))}")
+    return known[value.lower()]
 
 
 def flag(name: str, value: Any) -> bool:
@@ -59,6 +62,88 @@ def flag(name: str, value: Any) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"{name}: {short(value)} given; allowed are False and True")
     return bool(value)
+
+
+def sizes(name: str, value: Any, least: int = 1, infinite: bool = False, growing: bool = False) -> list[Any]:
+    """``value`` as a list of whole numbers, ``least`` of them or more, each once; None stands for infinity, which is
+    taken where ``infinite``."""
+    allowed = (f"{('no', 'one', 'two', 'three', 'four')[least]} or more {'growing ' if growing else ''}{name}, a list "
+               f"of whole numbers{', or tp.oo' if infinite else ''}, each once")
+    if not isinstance(value, (list, tuple, range, np.ndarray)) or np.ndim(value) != 1:
+        raise ValueError(f"{name}: {short(value)} given; allowed are {allowed}")
+    found = [positive_integer(name, one, infinite) for one in value]
+    if len(found) < least or len(set(found)) < len(found) or growing and found != sorted(found):  # type: ignore
+        raise ValueError(f"{name}: {short(value)} given; allowed are {allowed}")
+    return found
+
+
+def instance(name: str, value: Any, kind: type, what: str = "") -> None:
+    """Raise ``ValueError`` unless ``value`` is of a public class of the package; what: how one gets it."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{name}: {short(value)} given; allowed is {what or f'a tp.{kind.__name__}'}")
+
+
+def function(name: str, value: Any, what: str, optional: bool = True) -> None:
+    """Raise ``ValueError`` for what cannot be called; what: what it is."""
+    if not callable(value) and not (optional and value is None):
+        raise ValueError(f"{name}: {short(value)} given; allowed is {what}{', or None' if optional else ''}")
+
+
+def folder(name: str, value: Any) -> Path:
+    """``value`` as the path of a folder, made where it is not there; raises ``ValueError`` where it cannot be written
+    to, which is tried."""
+    if not isinstance(value, (str, os.PathLike)) or not str(value):
+        raise ValueError(f"{name}: {short(value)} given; allowed is the path of a folder")
+    path = Path(value)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=path).close()
+    except OSError as error:
+        raise ValueError(f"{name}: {short(str(value))} given, where nothing can be written ({error.strerror}); allowed "
+                         "is a folder that can be written to, or made") from None
+    return path
+
+
+def writable(name: str, value: Any) -> Path:
+    """``value`` as the path of a file that can be written; raises ``ValueError`` for any other, before there is
+    anything to write."""
+    if not isinstance(value, (str, os.PathLike)) or not str(value):
+        raise ValueError(f"{name}: {short(value)} given; allowed is the path of a file")
+    path = Path(value)
+    try:
+        there = path.exists()
+        open(path, "ab").close()
+        if not there:
+            path.unlink()
+    except OSError as error:
+        raise ValueError(f"{name}: {short(str(value))} given, where nothing can be written ({error.strerror}); allowed "
+                         "is a file in a folder that is there") from None
+    return path
+
+
+def rule(name: str, value: Any, allowed: str) -> Any:
+    """A function that users wrote, whose errors say its name: what it cannot do with what it is given is no error of
+    the package."""
+    function(name, value, allowed, optional=False)
+
+    def asked(*arguments: Any) -> Any:
+        try:
+            return value(*arguments)
+        except Exception as error:
+            raise ValueError(f"{name}: {short(value)} given, which raised {type(error).__name__} ({error}); allowed is "
+                             f"{allowed}") from error
+
+    return asked
+
+
+def progress(value: Any) -> None:
+    """Raise ``ValueError`` for what cannot be told how far the work is."""
+    function("progress", value, "a function of two numbers, what is done and what there is to do")
+
+
+def axes(name: str, value: Any) -> None:
+    """Raise ``ValueError`` for what is neither None nor matplotlib's axes."""
+    with_methods(name, value, ("plot", "fill", "set_xlabel"), "matplotlib axes, as plt.subplots()[1] is")
 
 
 def with_methods(name: str, value: Any, methods: tuple[str, ...], allowed: str) -> None:
@@ -70,6 +155,8 @@ def with_methods(name: str, value: Any, methods: tuple[str, ...], allowed: str) 
 def finite_array(name: str, value: Any) -> np.ndarray:
     """``value`` as a new float64 array without NaN or infinity; text is read as ``fractions.Fraction`` reads it."""
     try:
+        if callable(getattr(value, "detach", None)):  # a tensor, perhaps with a gradient, perhaps on a device
+            value = value.detach().cpu()
         given = np.asarray(value)
         if np.ma.is_masked(value):
             raise TypeError("some of its entries are masked")
@@ -79,9 +166,12 @@ def finite_array(name: str, value: Any) -> np.ndarray:
             given = np.reshape([real_number(name, entry, finite=False) for entry in given.ravel().tolist()],
                                given.shape)
         array = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{name}: expected an array of real numbers, got {type(value).__name__} ({error})") from None
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise ValueError(f"{name}: {short(value)} given ({error}); allowed are real numbers, one or an array of "
+                         "them") from None
     bad = np.argwhere(~np.isfinite(array))
+    if len(bad) and not array.ndim:
+        raise ValueError(f"{name}: {short(value)} given, which is NaN or infinite; allowed are finite numbers")
     if len(bad):
         place = tuple(int(i) for i in bad[0])
         raise ValueError(f"{name}: {len(bad)} values are NaN or infinite (the first at index {place}); "
@@ -197,6 +287,7 @@ def schedule(lr: Any, steps: int) -> np.ndarray:
     """The learning rate of every step, shape (steps,), from one number or one a step."""
     if isinstance(lr, sp.Expr) and not lr.is_number:
         raise ValueError(f"lr: {lr} given; allowed is a number, or one number a step")
+    steps = whole_number("steps", steps, 1)
     rates = np.asarray(lr, dtype=np.float64)
     if rates.ndim == 1 and len(rates) != steps:
         raise ValueError(f"lr: {len(rates)} learning rates given for a task of {steps} steps; allowed is one "

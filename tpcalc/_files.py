@@ -6,6 +6,7 @@ import hashlib
 import os
 from functools import cache
 from pathlib import Path
+from uuid import uuid4
 
 
 @cache
@@ -20,6 +21,6 @@ def code_digest() -> str:
 
 def write_text(path: Path, text: str) -> None:
     """Whole or not at all: an interruption leaves the old file."""
-    temporary = path.with_name(path.name + ".part")
+    temporary = path.with_name(f"{path.name}.{uuid4().hex}.part")  # other processes may write the same
     temporary.write_text(text, encoding="utf-8")
     os.replace(temporary, path)

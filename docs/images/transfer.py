@@ -123,7 +123,7 @@ def draw(path: Path, folder: str | None) -> None:
     for title, both in (("digits", digits), ("small task", small)):
         for name, parts in both.items():
             print(f"{title}, {name}: depth, best learning rate, least loss")
-            for row in (row for part in parts for row in part.rows()):
+            for row in (row for part in parts for row in part.rows):
                 print(f"  {row['depth']:>5} {row['optimum']:.5f} {row['loss']:.5f}"
                       + " at the end of the grid" * (not row["bracketed"]))
             print(f"  power of L: {-parts[0].drift[0].order:.3f} +- {parts[0].drift[0].uncertainty:.3f}")

@@ -55,7 +55,7 @@ def test_the_first_step_of_adam_is_the_sign(beta1: sp.Rational, beta2: sp.Ration
 
 
 @pytest.mark.parametrize("given, said", [
-    ({"lr": float("nan")}, "lr: 1 values are NaN or infinite"),
+    ({"lr": float("nan")}, "which is NaN or infinite"),
     ({"lr": [[0.1]]}, "lr: an array of shape (1, 1) given; allowed is a number or one number a step"),
     ({"beta1": 1.0}, "beta1: 1.0 given; allowed is a number of at least 0 and less than 1"),
     ({"beta2": -0.1}, "beta2: -0.1 given; allowed is a number of at least 0 and less than 1"),

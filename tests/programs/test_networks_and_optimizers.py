@@ -13,7 +13,7 @@ import tpcalc as tp
 NAN, INF = float("nan"), float("inf")
 
 
-ACTIVATIONS = "allowed are 'linear', 'relu', 'abs', 'tanh', 'erf', 'gelu' or a sympy expression in one symbol"
+ACTIVATIONS = "allowed are 'linear', 'relu', 'abs', 'tanh', 'erf', 'gelu', 'silu' or a sympy expression in one symbol"
 
 
 @pytest.mark.parametrize("given, said", [
@@ -35,11 +35,11 @@ def test_an_activation_of_a_type_that_cannot_be_compared_is_refused() -> None:
 
 
 @pytest.mark.parametrize("lr, said", [
-    (NAN, "lr: 1 values are NaN or infinite"),
-    (INF, "lr: 1 values are NaN or infinite"),
+    (NAN, "given, which is NaN or infinite"),
+    (INF, "given, which is NaN or infinite"),
     ([0.1, NAN], "lr: 1 values are NaN or infinite (the first at index (1,))"),
     ([[0.1]], "lr: an array of shape (1, 1) given; allowed is a number or one number a step"),
-    ("fast", "lr: expected an array of real numbers, got str"),
+    ("fast", "lr: 'fast' given"),
 ])
 def test_learning_rates_that_are_not_finite_numbers_are_refused(lr: Any, said: str) -> None:
     with pytest.raises(ValueError) as caught:

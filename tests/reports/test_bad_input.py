@@ -68,6 +68,9 @@ BAD = {
     "a training that blows up": ("train --steps 6 --batch 2 --depth 8 --lr 1e80", "step"),
     "too many networks' weights": ("train --steps 1 --batch 1 --depth 4 --width 100000000", "GiB"),
     "a folder that cannot be written": ("train --steps 1 --batch 1 --save /proc/none/here.npz", "/proc/none"),
+    "a file that is a folder": ("train --steps 1 --batch 1 --save /proc", "--save: '/proc' given"),
+    "a report where nothing can be written": ("report -o /proc/none", "--output: '/proc/none' given"),
+    "a ledger where nothing can be written": ("prove -o /proc/none", "--output: '/proc/none' given"),
 }
 
 
@@ -127,6 +130,15 @@ def test_archives_that_are_not_tasks(arrays: dict[str, np.ndarray], said: str, t
     assert said in complaint(capsys, ["train", "--task", str(tmp_path / "data.npz")])
 
 
+def test_where_to_save_is_looked_at_before_training(monkeypatch: pytest.MonkeyPatch,
+                                                    capsys: pytest.CaptureFixture[str]) -> None:
+    def work(*arguments: object, **options: object) -> None:
+        raise AssertionError("the work has begun")
+
+    monkeypatch.setattr("tpcalc.reports.commands.train_network", work)
+    assert "nowhere" in complaint(capsys, ["train", "--steps", "1", "--batch", "1", "--save", "nowhere/run.npz"])
+
+
 def test_steps_other_than_the_file_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.savez(tmp_path / "data.npz", inputs=np.ones((4, 2, 2)), targets=np.ones((4, 2, 1)))
     assert "steps: 3 given; allowed is 4" in complaint(
@@ -139,7 +151,7 @@ def test_a_report_onto_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert (tmp_path / "taken").read_text() == ""
 
 
-@pytest.mark.parametrize("command", ["", "report", "derive", "train", "classify", "audit"])
+@pytest.mark.parametrize("command", ["", "report", "derive", "train", "classify", "audit", "prove", "warmup"])
 def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*command.split(), "--help"]) == 0
     out, err = capsys.readouterr()

@@ -64,7 +64,7 @@ def test_the_table_says_the_numbers() -> None:
     for line, depth, distance in zip(lines[1:], DEPTHS, found.distance):
         fields = line.split()
         assert int(fields[0]) == depth and abs(float(fields[3]) / distance - 1) < 1e-3
-    assert [row["depth"] for row in found.rows()] == DEPTHS and np.isnan(found.rows()[0]["cauchy"])
+    assert [row["depth"] for row in found.rows] == DEPTHS and np.isnan(found.rows[0]["cauchy"])
 
 
 def test_without_a_limit_the_reason_is_said() -> None:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import sympy as sp
 
+from .._shown import Short
 from ..errors import MissingExtra
 from . import mathml
 from .printing import latex, rich
@@ -23,8 +24,8 @@ class Rule(Protocol):
         """The rewritten expression; raises ``ValueError`` where the rule's condition fails."""
 
 
-@dataclass(frozen=True)
-class Step:
+@dataclass(frozen=True, repr=False)
+class Step(Short):
     """``left = before`` became ``left = after`` by ``rule``."""
 
     number: int
@@ -79,6 +80,9 @@ class Derivation:
         Raises ``MissingExtra`` without latex2mathml (extra ``report``).
         """
         return mathml.annotated([(step.latex(), _words(step, reasons)) for step in self.steps])
+
+    def __repr__(self) -> str:
+        return f"Derivation({len(self.steps)} steps)"
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.steps))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import sympy as sp
 
+from .._shown import Short
 from ..programs.algebra import multiplied_out
 from ..programs.language import Mat, MatVec, Vec
 from ..programs.program import Place, Program
@@ -17,8 +18,8 @@ from .support import Support
 from .setting import Setting
 
 
-@dataclass(frozen=True)
-class KetEquation:
+@dataclass(frozen=True, repr=False)
+class KetEquation(Short):
     """``target = value`` at a place of the program: a ket, or a scalar's limit."""
 
     target: sp.Expr
@@ -26,8 +27,8 @@ class KetEquation:
     place: Place
 
 
-@dataclass(frozen=True)
-class KetEquations:
+@dataclass(frozen=True, repr=False)
+class KetEquations(Short):
     """The hat/dot equations of a program, with the derivation that led to them.
 
     equations: in program order; support: until when base kets can have coefficients; setting: the

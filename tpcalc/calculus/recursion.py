@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import sympy as sp
 
+from .._shown import Short
 from ..programs.expanded import expanded, fixed_indices
 from ..programs.language import Vec
 from ..programs.program import Place
@@ -19,8 +20,8 @@ from .printing import latex
 from .setting import Product, Setting
 
 
-@dataclass(frozen=True)
-class Equation:
+@dataclass(frozen=True, repr=False)
+class Equation(Short):
     """``target = value`` where the program stands at ``place``.
 
     kind: "Gamma" (for the generic base ket), "C" (for all earlier products of the same matrix), "memory" (of an
@@ -34,8 +35,8 @@ class Equation:
     products: tuple[Product, ...] = ()
 
 
-@dataclass(frozen=True)
-class RecursionEquations:
+@dataclass(frozen=True, repr=False)
+class RecursionEquations(Short):
     """The recursion of a linear program at infinite width, finite depth, with its derivation.
 
     equations: in program order; a covariance stands before the first equation that reads it.

@@ -8,6 +8,7 @@ from typing import Any
 
 import sympy as sp
 
+from .._shown import Short
 from ..programs.language import Mat, MatVec, Member, Transpose, Vec
 from ..programs.program import Loop, Place, Program
 
@@ -75,8 +76,8 @@ def solve_indices(pattern: tuple[sp.Expr, ...], values: tuple[sp.Expr, ...], unk
     return found
 
 
-@dataclass(frozen=True)
-class Setting:
+@dataclass(frozen=True, repr=False)
+class Setting(Short):
     """A program as the rules see it.
 
     clock: the loop over training steps, None for a program without; time: its index (a symbol that stands for

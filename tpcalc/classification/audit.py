@@ -9,6 +9,7 @@ import numpy as np
 import sympy as sp
 
 from .._checks import exponent
+from .._shown import Short
 from ..calculus.printing import latex
 from ..parametrizations import DepthChoices, DepthScaling
 from .advice import BEST, moved_by, power, warnings
@@ -21,8 +22,8 @@ MOST_DENOMINATOR = 64  # of powers of L that anybody sets as floats
 COVERED = "a residual block of one matrix without normalisation; with init other than 0, a one-homogeneous activation"
 
 
-@dataclass(frozen=True)
-class Audit:
+@dataclass(frozen=True, repr=False)
+class Audit(Short):
     """What the powers of L in ``choices`` come to.
 
     alpha, gamma: the depth scaling (tp.DepthScaling) they realise; decay: one step of weight decay takes a share

@@ -8,10 +8,12 @@ from typing import Any, Callable, Sequence
 import numpy as np
 import sympy as sp
 
+from .. import _checks
+from .._shown import Rows, Short, Tabled
 from ..methods.train import train
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
-from ..results.run import Index
+from ..results.run import Index, row_of
 from ..studies.convergence import fit_order
 from .classify import classify
 
@@ -21,8 +23,8 @@ LARGEST = 0.25                            # piece at finite depth
 WELL_ABOVE = 4                            # times one layer, times the crossover
 
 
-@dataclass(frozen=True)
-class Differences:
+@dataclass(frozen=True, repr=False)
+class Differences(Short):
     """d(eps) = sqrt <(x^(p + eps) - x^p)^2> at one depth.
 
     depth: None stands for infinity; crossover: eps*, where noise, eps^(1/2), and drift, eps, are of one size in L
@@ -39,8 +41,8 @@ class Differences:
     uncertainty: float
 
 
-@dataclass(frozen=True)
-class Diversity:
+@dataclass(frozen=True, repr=False)
+class Diversity(Tabled, Short):
     """The feature diversity exponent of a depth scaling.
 
     derived: ``tp.classify``'s, for t >= 1 and generic p, or None; exponent: the measured one, None where undefined;
@@ -56,6 +58,12 @@ class Diversity:
     @property
     def exponent(self) -> float | None:
         return self.limit.exponent
+
+    @property
+    def rows(self) -> Rows:  # type: ignore[override]
+        """One dictionary a depth, infinity last: depth, crossover, exponent."""
+        return Rows({"depth": one.depth or "oo", "crossover": one.crossover, "exponent": one.exponent}
+                    for one in (*self.depths, self.limit))
 
     def table(self) -> str:
         """A line for every depth, and the limit."""
@@ -77,12 +85,19 @@ def measure_diversity(alpha: Any, gamma: Any, task: Task | None = None, opt: SGD
     the exponent is None. Raises ``Divergence`` where there is no limit, ``ValueError`` for bad input. Source: paper B,
     Definition 5.6 and appendix L.4.
     """
+    _checks.progress(progress)
+    for name, value, kind in (("net", net, ResNet), ("task", task, Task), ("opt", opt, SGD)):
+        if value is not None:
+            _checks.instance(name, value, kind, f"a tp.{kind.__name__} or None")
+    depths = _checks.sizes("depths", depths, 0)
     verdict = classify(alpha, gamma, net)
     scale = DepthScaling(verdict.alpha, verdict.gamma)
     task = Task([1.0, 0.8, -0.6], [1.0, -0.7, 0.5]) if task is None else task
+    p = _checks.real_number("p", p)
     if not 0 <= p <= 1 - LARGEST:
         raise ValueError(f"p: {p!r} given; allowed is a layer time in [0, {1 - LARGEST}]")
     row = task.steps - 1 if t is None else t
+    row_of(task, "t", row)
     # noise L^a eps^(1/2) is drift L^b eps at eps = L^(2 (a - b))
     noise, drift = (verdict.exponents[f"{name} of x over a piece"] for name in ("noise", "drift"))
     found: list[Differences] = []

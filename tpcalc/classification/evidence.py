@@ -8,6 +8,8 @@ from typing import Any, Callable, Sequence
 import numpy as np
 import sympy as sp
 
+from .. import _checks
+from .._shown import Short
 from ..errors import Divergence
 from ..methods.train import train
 from ..parametrizations import DepthScaling
@@ -19,8 +21,8 @@ from .classify import classify
 DEPTHS = tuple(int(depth) for depth in 2 ** np.arange(7, 14))
 
 
-@dataclass(frozen=True)
-class Measured:
+@dataclass(frozen=True, repr=False)
+class Measured(Short):
     """A quantity that goes like L^derived; fitted: the slope found, as L^-order; values: (depths,)."""
 
     name: str
@@ -38,6 +40,8 @@ def measure_exponents(alpha: Any, gamma: Any, depths: Sequence[int] = DEPTHS, ne
     exponent in exp(L^v). progress: called with (depths done, depths). Raises ``Divergence`` where fewer than
     four of the depths stay within floating point.
     """
+    _checks.progress(progress)
+    depths = _checks.sizes("depths", depths, 4, growing=True)
     verdict = classify(alpha, gamma, net)
     scale = DepthScaling(verdict.alpha, verdict.gamma)
     task = Task([1.0, 1.0], [-1.0, -1.0])

@@ -11,7 +11,7 @@ from typing import Any
 
 import sympy as sp
 
-from .._checks import symbolic
+from .._checks import short, symbolic
 from ..parametrizations.choices import OPTIMIZERS
 from ..programs import SGD, Adam, SignSGD
 from ..programs.algebra import multiplied_out
@@ -30,7 +30,7 @@ def optimizer_name(optimizer: Any) -> str:
         return "momentum" if optimizer.momentum else "sgd"
     name = optimizer if isinstance(optimizer, str) else type(optimizer).__name__
     if name.lower() not in OPTIMIZERS:
-        raise ValueError(f"optimizer: {optimizer!r} given; allowed are {', '.join(map(repr, OPTIMIZERS))}, or an "
+        raise ValueError(f"optimizer: {short(optimizer)} given; allowed are {', '.join(map(repr, OPTIMIZERS))}, or an "
                          "object such as tp.SGD() or tp.SignSGD(): only of these the size of an update is known")
     return name.lower()
 

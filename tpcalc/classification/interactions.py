@@ -7,7 +7,7 @@ from typing import Any
 
 import sympy as sp
 
-from .._checks import exponent
+from .._checks import exponent, instance
 from ..calculus import kets
 from ..calculus.kets import Ket
 from ..calculus.printing import latex
@@ -53,6 +53,7 @@ def interactions(alpha: Any, gamma: Any, net: ResNet | None = None) -> tuple[Int
     rule covers. Source: paper B, appendices G, J and K, which ask it of blocks of one matrix and of two.
     """
     net = ResNet() if net is None else net
+    instance("net", net, ResNet, "a tp.ResNet or None")
     a, g = exponent("alpha", alpha), exponent("gamma", gamma)
     for name, value in (("alpha", a), ("gamma", g)):
         if not value.is_Rational:

@@ -9,7 +9,8 @@ from typing import Any, Iterator
 
 import sympy as sp
 
-from .._checks import exponent, symbolic
+from .._checks import axes, exponent, instance, symbolic
+from .._shown import Short
 from ..calculus import kets
 from ..calculus.printing import latex
 from ..lowering.recursions import recursion
@@ -32,8 +33,8 @@ SAID = tuple(f.name for f in fields(Verdict) if f.name not in ("alpha", "gamma",
 FLAGS = tuple(name for name in SAID if name not in ("name", "diversity_exponent"))
 
 
-@dataclass(frozen=True)
-class PhaseRegion:
+@dataclass(frozen=True, repr=False)
+class PhaseRegion(Short):
     """A polyhedron of the plane, perhaps a segment or a point, on which all verdicts have the same name and flags.
 
     verdict: at a point inside it; vertices: (k, 2) exact, of its closure's part in the diagram's box, in order around
@@ -68,8 +69,8 @@ class PhaseRegion:
                 "diversity_exponent": "-" if diversity is None else str(diversity)}
 
 
-@dataclass(frozen=True)
-class PhaseDiagram:
+@dataclass(frozen=True, repr=False)
+class PhaseDiagram(Short):
     """The (alpha, gamma) plane of a network, divided into the fewest polyhedra found on which verdicts agree.
 
     regions: they share no point and cover the plane; the largest first. box: lowest and highest (alpha, gamma) of a
@@ -103,6 +104,7 @@ class PhaseDiagram:
 
     def rates(self, phase: PhaseRegion) -> tuple[tuple[tuple[sp.Expr, ...], sp.Expr], ...]:
         """The rate on a region of the diagram, as pairs of conditions and expression."""
+        instance("phase", phase, PhaseRegion, "one of the diagram's regions, a tp.PhaseRegion")
         found = []
         for one in self.limits:
             common = Region(2, (*phase.region.conditions, *one.region.conditions))
@@ -145,6 +147,7 @@ class PhaseDiagram:
 
         ax: where to draw; default a new figure. Raises ``MissingExtra`` without matplotlib.
         """
+        axes("ax", ax)
         return plot(self.picture, ax)
 
     def html(self) -> str:

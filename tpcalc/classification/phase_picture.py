@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Sequence
 
 import sympy as sp
 
+from .._shown import Short
 from .verdict import Verdict
 
 if TYPE_CHECKING:
@@ -62,8 +63,8 @@ class Shape:
         return math.degrees(math.atan2(g1 - g0, a1 - a0))
 
 
-@dataclass(frozen=True)
-class Picture:
+@dataclass(frozen=True, repr=False)
+class Picture(Short):
     """Shapes, polygons first; box: lowest and highest (alpha, gamma)."""
 
     shapes: list[Shape]

@@ -8,6 +8,7 @@ from typing import Any
 import sympy as sp
 
 from .. import _checks
+from .._shown import Short
 from ..calculus.printing import latex
 from ..parametrizations import DepthChoices, DepthScaling
 from ..parametrizations.choices import DECAYS
@@ -20,8 +21,8 @@ MEANING = {
     **{f"weight_decay_{kind}": f"weight decay, {kind}" for kind in DECAYS}}
 
 
-@dataclass(frozen=True)
-class Recipe:
+@dataclass(frozen=True, repr=False)
+class Recipe(Short):
     """What to multiply the settings of a network of depth ``base_depth`` with at ``depth``.
 
     choices: the powers of the depth multiplier, depth / base_depth; decays: those of the weight decay, for every kind
@@ -97,12 +98,13 @@ def recipe(name: str = "depth-mup", optimizer: Any = None, depth: int | None = N
         choices, decays = entry.choices, {}
         if asked not in (None, choices.optimizer):
             raise ValueError(f"optimizer: {asked!r} given; {name!r} was published for {choices.optimizer!r}")
-    return Recipe(name, choices, decays, depth=depth, base_depth=base_depth, source=entry.source, caveat=entry.caveat)
+    return Recipe(entry.name, choices, decays, depth=depth, base_depth=base_depth, source=entry.source,
+                  caveat=entry.caveat)
 
 
 def named(name: str) -> NamedRecipe:
     """The data of a named recipe; ``ValueError`` with the names there are."""
-    _checks.choice("name", name, (one.name for one in NAMED))
+    name = _checks.choice("name", name, (one.name for one in NAMED))
     return next(one for one in NAMED if one.name == name)
 
 

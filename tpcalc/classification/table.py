@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from .._shown import Rows, Tabled
 from ..parametrizations.recipes import NAMED
 from .advice import power
 from .audit import Audit, judge_choices
@@ -12,7 +13,7 @@ from .recipe import recipe
 COLUMNS = ("recipe", "optimizer", "branch", "init", "lr", "eps", "weight_decay", "alpha", "gamma", "verdict")
 
 
-class NamedRecipes(Mapping[str, Audit]):
+class NamedRecipes(Tabled, Mapping[str, Audit]):
     """Audits of the recipes that ``tp.recipe`` knows, by name; printed, a table of powers of L and verdicts.
 
     Where a verdict is not about all of a recipe's block, the audit's ``caveat`` says so. outside: what is not covered
@@ -34,15 +35,18 @@ class NamedRecipes(Mapping[str, Audit]):
         return len(self._audits)
 
     @property
-    def rows(self) -> list[dict[str, str]]:
+    def rows(self) -> Rows:  # type: ignore[override]
         """One a recipe, with the keys of ``COLUMNS``."""
-        found = []
+        found = Rows()
         for name, audit in self.items():
             powers = {key: power(size) for key, size in audit.choices.powers.items()}
             mark = " (*)" if audit.caveat else ""
             found.append({"recipe": name, "optimizer": audit.choices.optimizer, **powers, "alpha": str(audit.alpha),
                           "gamma": str(audit.gamma), "verdict": audit.verdict.name + mark})
         return found
+
+    def __repr__(self) -> str:
+        return f"NamedRecipes({', '.join(self)})"
 
     def __str__(self) -> str:
         table = [dict(zip(COLUMNS, COLUMNS)), *self.rows]

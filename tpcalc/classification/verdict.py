@@ -7,14 +7,15 @@ from types import SimpleNamespace
 
 import sympy as sp
 
+from .._shown import Short
 from ..calculus.printing import latex
 from ..limits import Region, point_of
 from .exponents import ALPHA, GAMMA
 from .sizes import Exponents
 
 
-@dataclass(frozen=True)
-class Verdict:
+@dataclass(frozen=True, repr=False)
+class Verdict(Short):
     """What a depth scaling does, for networks trained by one-homogeneous faithful updates.
 
     Flags are True, False, or None where undefined or undecided. stable_in_training is Definition 5.2, with h;

@@ -68,13 +68,16 @@ class Data:
 
     def __init__(self, program: Program, data: Mapping[Any, Any], loss: Any, numbers: Numbers) -> None:
         self.program, self.numbers, self.loss = program, numbers, _loss_rule(loss)
-        self.whole: Loss | None = None if self.loss is loss else resolve(loss)
+        self.whole: Loss | None = None if _is_rule(loss) else resolve(loss)
+        if not isinstance(data, Mapping):
+            raise ValueError(f"data: {_checks.short(data)} given; allowed is a mapping from names to numbers or arrays")
         given = {getattr(name, "name", str(name)): value for name, value in data.items()}
         needed = {member.name for member in program.data} | {symbol.name for symbol in parameters(program)}
         if any(place.statement.value.has(LossDerivative) for place in program.places()):
             needed.add("y")
         if set(given) != needed:
-            raise ValueError(f"data: {sorted(given)} given; program {program.name} needs {sorted(needed)}")
+            raise ValueError(f"data: {sorted(given)} given; program {program.name} needs {sorted(needed)}, "
+                             "which is all that is allowed")
         self.arrays = {name: self._array(name, value) for name, value in given.items()}
         named = resolve(loss) if isinstance(loss, str) else loss
         if isinstance(named, (LogisticLoss, SoftmaxLoss)) and "y" in self.arrays:
@@ -127,11 +130,20 @@ def _from_text(name: str, text: str) -> Fraction:
                          "fractions.Fraction reads it") from None
 
 
+def _is_rule(loss: Any) -> bool:
+    return callable(loss) and not callable(getattr(loss, "derivative", None))
+
+
 def _loss_rule(loss: Any) -> LossRule:
     """chi(f, y), from such a function, or a loss as ``tp.Task`` takes it: of numbers, or arrays of several outputs."""
-    if callable(loss) and not callable(getattr(loss, "derivative", None)):
-        return loss
+    if _is_rule(loss):
+        return partial(_asked, loss)
     return partial(_chi, resolve(loss))
+
+
+def _asked(loss: LossRule, f: Any, y: Any) -> Any:
+    found: Any = _checks.rule("loss", loss, "a function of an output and a target")(f, y)
+    return found
 
 
 def _chi(loss: Loss, f: Any, y: Any) -> Any:

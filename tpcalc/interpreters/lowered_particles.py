@@ -11,6 +11,7 @@ from typing import Any, Callable, Collection, Mapping
 import numpy as np
 
 from .. import _checks
+from .._spread import in_order
 from ..programs.language import Mat, Member, Vec
 from ..programs.program import Program
 from .conditioned import ADVICE
@@ -140,7 +141,7 @@ def particles(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any
     _checks.memory(first.needed + (batches - 1) * left, f"{batches} batches of {first.what}", ADVICE)
     done: list[LoweredRun] = []
     jobs = [(execution, *what, batch) for batch in range(batches)]
-    for run in (map if executor is None else executor.map)(_run, jobs):
+    for run in in_order(executor, _run, jobs):
         done.append(run)
         if progress is not None:
             progress(len(done), batches)

@@ -19,6 +19,7 @@ import numpy as np
 import sympy as sp
 
 from .. import _checks
+from .._spread import in_order, require_executor
 from ..programs.language import Mat, Member, NonlinearOuter, Scal, Vec
 from ..programs.program import Program
 from .conditioned import ADVICE, CONDITIONED, Conditioned
@@ -168,7 +169,7 @@ def run_particles(program: Program, sizes: Mapping[Any, int], data: Mapping[Any,
     ``MemoryError`` before the work, ``Divergence`` naming the first value that is not finite.
     Source: paper B, Definition C.1 [tensor_programs_vi/definition_c1] and appendix F; Stein's lemma [gaussian/stein].
     """
-    _checks.with_methods("executor", executor, ("submit", "map"), "an executor as of concurrent.futures")
+    require_executor(executor)
     samples = default_samples(program) if samples is None else samples
     for name, value, least in (("samples", samples, 1), ("batches", batches, 2)):
         if _checks.positive_integer(name, value) < least:  # type: ignore[operator]
@@ -177,7 +178,7 @@ def run_particles(program: Program, sizes: Mapping[Any, int], data: Mapping[Any,
     _checks.memory(first.needed + (batches - 1) * first.left, f"{batches} batches of {first.what}", ADVICE)
     jobs = [first.numbered(batch) for batch in range(batches)]
     done: list[ProgramRun] = []
-    for run in (map if executor is None else executor.map)(_run, jobs):
+    for run in in_order(executor, _run, jobs):
         done.append(run)
         if progress is not None:
             progress(len(done), batches)

@@ -8,6 +8,8 @@ from typing import Any, Iterator, Mapping, Union
 import numpy as np
 import sympy as sp
 
+from .._checks import flag, short
+from .._shown import Short
 from ..calculus.coefficients import Bases, gamma_of
 from ..calculus.derivation import Step
 from ..calculus.equations import KetEquations
@@ -23,8 +25,8 @@ from .step_values import Indices, StepValues, indices
 Derived = Union[KetEquations, RecursionEquations]
 
 
-@dataclass(frozen=True)
-class StepCheck:
+@dataclass(frozen=True, repr=False)
+class StepCheck(Short):
     """The largest difference that one step of a derivation shows on numbers, over all indices of its place.
 
     difference: relative to the values themselves where these exceed 1; exactly 0 where both sides agree in
@@ -54,7 +56,8 @@ def check_steps(derived: Derived, sizes: Mapping[Any, int], data: Mapping[Any, A
     rule. Raises ``ValueError`` for what has no derivation, ``UnhandledNode`` for programs that are not linear.
     """
     if not isinstance(derived, (KetEquations, RecursionEquations)):
-        raise ValueError(f"derived: {derived!r} given; allowed is what tp.kets(...) or tp.recursion(...) returns")
+        raise ValueError(f"derived: {short(derived)} given; allowed is what tp.kets(...) or tp.recursion(...) returns")
+    exact = flag("exact", exact)
     program = derived.setting.program
     numbers: Indices = {size: sp.Integer(number) for size, number in sizes_of(program, sizes).items()}
     reading = read_program_coefficients(program, sizes, data, loss, exact).with_products(

@@ -1,1 +1,5 @@
 """Compiled loops: arrays in, arrays out; no classes, nothing symbolic."""
+
+from .announce import announce
+
+announce()

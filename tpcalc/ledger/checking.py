@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any, Callable, Iterable, Mapping
 
 import numpy as np
 
+from .._spread import in_order
 from .entry import Entry, Formula
 from .errata import Erratum, Witness
 from .evidence import Evidence
@@ -142,16 +143,32 @@ class Ledger:
         return {key: account.failures for key, account in self.accounts.items() if account.failures}
 
 
+def _check_away(seed: int, entry: Entry) -> Account:
+    """An account that can be sent between processes: its errata by their places in the entry."""
+    account = check_entry(entry, seed)
+    return replace(account, errata=tuple((entry.errata.index(one), *found)  # type: ignore[misc]
+                                         for one, *found in account.errata))
+
+
+def _brought_home(entry: Entry, account: Account) -> Account:
+    """An account about the entry that is here."""
+    return replace(account, entry=entry, errata=tuple((entry.errata[place], *found)  # type: ignore
+                                                      for place, *found in account.errata))
+
+
 def check(entries: Mapping[str, Entry], keys: Iterable[str] | None = None, seed: int = 0,
-          progress: Callable[[int, int], None] | None = None) -> Ledger:
+          progress: Callable[[int, int], None] | None = None, executor: Any = None) -> Ledger:
     """Check the entries named and all that they use (default: all).
 
-    progress: called with (entries done, entries). Raises ``ValueError`` for unknown keys and cycles, before any work.
+    executor: what has ``submit``, or a Dask client; entries are independent, and it decides nothing. progress: called
+    with (entries done, entries). Raises ``ValueError`` for unknown keys and cycles, before any work.
     """
     ordered = closure(entries, keys)
     accounts = {}
-    for number, entry in enumerate(ordered):
-        accounts[entry.key] = check_entry(entry, seed)
+    found = (check_entry(entry, seed) for entry in ordered) if executor is None else in_order(
+        executor, partial(_check_away, seed), ordered)
+    for number, (entry, account) in enumerate(zip(ordered, found)):
+        accounts[entry.key] = account if executor is None else _brought_home(entry, account)
         if progress is not None:
             progress(number + 1, len(ordered))
     return Ledger(accounts)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
+from .._checks import short
+from .._shown import Short
 from ..calculus import KetEquations, RecursionEquations
 from ..calculus.densities import Densities
 from ..programs.program import Program
@@ -14,6 +16,7 @@ from ..studies import CauchyDifferences, Convergence
 from . import shelf
 from .checking import check
 from .entry import Entry
+from .graph import unknown_key
 from .status import Status
 
 READINGS = {"coefficients": "tensor_programs_vi/lemma_d1", "reflection": "tpcalc/reflection_form",
@@ -25,8 +28,8 @@ RESULTS = ((Program, "tensor_programs_vi/program_1"), (KetEquations, "tensor_pro
            (CauchyDifferences, "tensor_programs_vi/theorem_d3"), (Densities, "tpcalc/block_densities"))
 
 
-@dataclass(frozen=True)
-class Citation:
+@dataclass(frozen=True, repr=False)
+class Citation(Short):
     """An entry of the ledger, to be cited. The status is computed when it is asked for, which takes seconds."""
 
     entry: Entry
@@ -56,13 +59,15 @@ def cite(what: Any) -> Citation:
     ``ValueError`` for a key that the ledger does not have, naming the nearest, and for results it says nothing about.
     """
     if isinstance(what, str):
+        if what not in shelf.keys():
+            raise unknown_key(what, shelf.keys(), "what")
         return Citation(shelf.entry(what))
     if isinstance(what, Run):
         key = (READINGS if what.linear else NONLINEAR).get(what.method)
     else:
         key = next((key for kind, key in RESULTS if isinstance(what, kind)), None)
     if key is None:
-        raise ValueError(f"what: {type(what).__name__} given; allowed is a key ({', '.join(shelf.keys())}), or a "
+        raise ValueError(f"what: {short(what)} given; allowed is a key ({', '.join(shelf.keys())}), or a "
                          "program, ket equations, a recursion, a run, a convergence, Cauchy differences or "
                          "densities")
     return Citation(shelf.entry(key))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 from dataclasses import dataclass
 from typing import Any, Callable, Protocol
 
@@ -109,6 +110,14 @@ class Entry:
     derive: Callable[[], Proof] | None = None
     evidence: Callable[[], Evidence] | None = None
     errata: tuple[Erratum, ...] = ()
+
+    def __reduce__(self) -> Any:
+        """An entry of the shelf is its key: what it says is functions of its file, which other processes have too."""
+        from .shelf import entry, keys
+
+        if self.key in keys() and entry(self.key) is self:
+            return entry, (self.key,)
+        return copyreg.__newobj__, (Entry,), dict(vars(self))  # type: ignore[attr-defined]
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

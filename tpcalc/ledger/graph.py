@@ -14,11 +14,12 @@ COLOURS = {Standing.FAILS: "#e06666", Standing.UNDERMINED: "#f4cccc", Standing.C
            Standing.DERIVED: "#d9ead3", Standing.DERIVED_THROUGHOUT: "#93c47d"}
 
 
-def unknown_key(key: str, known: Iterable[str]) -> ValueError:
+def unknown_key(key: str, known: Iterable[str], name: str = "key") -> ValueError:
     """The error for a key that is not there, with the nearest that are."""
     known = sorted(known)
     near = difflib.get_close_matches(key, known, n=3, cutoff=0.3) or known
-    return ValueError(f"key: {key!r} given; the ledger has no such entry; near are {', '.join(map(repr, near))}")
+    return ValueError(f"{name}: {key!r} given; the ledger has no such entry; allowed are its keys, near are "
+                      f"{', '.join(map(repr, near))}")
 
 
 def closure(entries: Mapping[str, Entry], keys: Iterable[str] | None = None) -> list[Entry]:

@@ -14,6 +14,7 @@ from typing import Any, Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from .. import _checks
+from .._shown import Short
 from ..calculus.coefficients import B, R
 from ..calculus.memory import rho_of
 from ..calculus.setting import Setting
@@ -33,8 +34,8 @@ RESOLUTIONS = (16, 24, 36, 54)
 AGREED = 1e-12      # of the outputs on two resolutions
 
 
-@dataclass(frozen=True)
-class LimitOutputs:
+@dataclass(frozen=True, repr=False)
+class LimitOutputs(Short):
     """What a compiled limit computes.
 
     outputs: (steps,), divided by their power of L where the region says so; error_estimate: their change from the
@@ -49,8 +50,8 @@ class LimitOutputs:
     values: dict[tuple, Any]
 
 
-@dataclass(frozen=True)
-class CompiledLimit:
+@dataclass(frozen=True, repr=False)
+class CompiledLimit(Short):
     """Limit equations as closures; call it with data and targets. output: the scalar that is returned, times ``unit``.
     """
 

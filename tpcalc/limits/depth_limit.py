@@ -8,7 +8,8 @@ from typing import Any, Callable, Iterable, Mapping
 
 import sympy as sp
 
-from .._checks import exponent
+from .._checks import exponent, function
+from .._shown import Short
 from ..calculus.kets import Gamma
 from ..calculus.equations import kets
 from ..calculus.recursion import RecursionEquations, derive_recursion
@@ -42,7 +43,7 @@ class LimitTerm:
 
 
 @dataclass(frozen=True, repr=False)
-class LimitRegion:
+class LimitRegion(Short):
     """A region of the parameters on which the same terms survive at infinite depth, or on which there is no limit.
 
     region: exact inequalities; obstacle: what grows where there is no limit, else None. Quantities are sorted by kind:
@@ -143,6 +144,7 @@ class LimitRegion:
         parameters that constants of the equations contain. Raises ``Divergence`` where there is no limit,
         ``ValueError`` for a parameter that is left.
         """
+        function("loss", loss, "a function of an output and a target")
         numbers = numbers_of(values, self.parameters)
         equations = tuple(LimitEquation(e.target, e.value.subs(numbers), e.kinds, e.where, e.boundary)
                           for e in self.equations)
@@ -176,7 +178,7 @@ class LimitRegion:
 
 
 @dataclass(frozen=True, repr=False)
-class DepthLimit:
+class DepthLimit(Short):
     """The limits of infinite depth of one recursion, by regions that cover the parameters' space.
 
     parameters: the symbols in the exponents of L; orders: of all quantities at finite depth.

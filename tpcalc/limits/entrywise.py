@@ -9,6 +9,7 @@ import sympy as sp
 from .asymptotics import H, Asymptote, asymptotes
 
 POINTS = [sp.Rational(*pair) for pair in ((1, 7), (3, 5), (9, 8), (17, 9), (31, 9))]  # parity is tested on
+CONSTANT = sp.Rational(13, 11)
 
 
 def in_one_symbol(function: sp.Expr, argument: sp.Expr) -> sp.Expr:
@@ -35,7 +36,8 @@ def _point(product: sp.Expr) -> sp.Expr:
 
 @lru_cache(maxsize=256)
 def parity(function: sp.Expr) -> int:
-    """1 for even, -1 for odd, 0 for neither."""
+    """1 for even, -1 for odd, 0 for neither; other symbols are constants, any of which would do."""
+    function = function.xreplace({symbol: CONSTANT for symbol in function.free_symbols - {H}})
     smooth = function.replace(sp.DiracDelta, lambda a, *_: sp.exp(-a**2))  # even, like a narrow bump
     values = [[smooth.subs(H, sign * point).evalf(30) for point in POINTS] for sign in (1, -1)]
     for sign in (1, -1):

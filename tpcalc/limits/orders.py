@@ -15,6 +15,7 @@ from typing import Protocol, Sequence
 
 import sympy as sp
 
+from .._shown import Short
 from ..calculus.equations import KetEquations
 from ..calculus.recursion import RecursionEquations
 from .affine import Affine, point_of
@@ -29,8 +30,8 @@ from .terms import Contribution, Terms, Values
 HALF = Fraction(1, 2)
 
 
-@dataclass(frozen=True)
-class Orders:
+@dataclass(frozen=True, repr=False)
+class Orders(Short):
     """Exponents of L of the quantities of the first training steps, by cells that cover the parameters' space.
 
     parameters: the symbols in the exponents; contributions: all terms counted.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple, Sequence
+from typing import Any, Sequence
 
 from .. import _checks
+from .._shown import Short, Tabled
 from ..programs.problem import Problem
 from .coefficients import Coefficients
 from .collocation import Collocation
@@ -20,18 +21,30 @@ ALIASES: dict[str, Any] = {kind.name: kind for kind in (Coefficients, Reflection
                                                         Conditioned, Particles)}
 
 
-class Row(NamedTuple):
-    """A method's name and why the method refuses the problem, or None."""
+class Row(dict[str, Any]):
+    """A method's name and why the method refuses the problem, or None: a line of a table, as others are."""
 
-    name: str
-    refusal: str | None
+    def __init__(self, name: str, refusal: str | None) -> None:
+        super().__init__(name=name, refusal=refusal)
+
+    @property
+    def name(self) -> str:
+        return str(self["name"])
+
+    @property
+    def refusal(self) -> str | None:
+        found: str | None = self["refusal"]
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Row, (self.name, self.refusal)
 
 
-@dataclass(frozen=True)
-class Table:
+@dataclass(frozen=True, repr=False)
+class Table(Tabled, Short):
     """Every method and, for each that refuses a problem, why; ``str`` prints it. rows: in the order of "auto"."""
 
-    rows: tuple[Row, ...]
+    rows: list[Row]
 
     @property
     def chosen(self) -> str | None:
@@ -69,11 +82,11 @@ def table(problem: Problem, methods: Sequence[Method] | None = None) -> Table:
     """
     if not isinstance(problem, Problem):
         raise ValueError(f"problem: {_checks.short(problem)} given; allowed is a tp.Problem")
-    asked = in_order(problem) if methods is None else tuple(methods)
+    asked = in_order(problem) if methods is None else tuple(methods) if isinstance(methods, (list, tuple)) else ()
     if not asked or not all(map(is_method, asked)):
         raise ValueError(f"methods: {_checks.short(methods)} given; allowed are methods such as "
                          "tp.methods.Reflection(), one or more")
-    return Table(tuple(Row(method.name, method.refuses(problem)) for method in asked))
+    return Table([Row(method.name, method.refuses(problem)) for method in asked])
 
 
 def is_method(value: Any) -> bool:

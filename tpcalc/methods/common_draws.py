@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Sequence
 import numpy as np
 
 from .. import _checks
+from .._spread import in_order, require_executor
 from ..errors import Divergence
 from ..interpreters.common_draws import Refinement
 from ..interpreters.lowered_particles import least_samples
@@ -74,7 +75,7 @@ class CommonDraws:
             value = getattr(self, name)
             if value is not None or name != "samples":
                 object.__setattr__(self, name, _checks.whole_number(name, value, least))
-        _checks.with_methods("executor", self.executor, ("submit", "map"), "an executor as of concurrent.futures")
+        require_executor(self.executor)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "executor": None}
@@ -199,7 +200,7 @@ class _Sampled:
         """Outputs, shape (batches, levels, ...)."""
         method, done = self.method, []
         jobs = [_Job(self.problem, self.plan, method.coarsest, method.seed, batch, tuple(levels)) for batch in batches]
-        for values in (map if method.executor is None else method.executor.map)(_run, jobs):
+        for values in in_order(method.executor, _run, jobs):
             done.append(values)
             if self.progress is not None:
                 self.progress(len(done), len(jobs))

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .. import _checks
+from .._spread import require_executor
 from ..interpreters.lowered_particles import LoweredParticles, ParticleExecution, particles
 from ..interpreters.refined import RefinedParticles
 from ..interpreters.training import placed
@@ -52,7 +53,7 @@ class Particles(ReadsProgram):
             if value is not None or name not in ("samples", "coarsest"):
                 object.__setattr__(self, name, _checks.whole_number(name, value, least))
         Arrays(self.namespace, self.dtype, self.device)
-        _checks.with_methods("executor", self.executor, ("submit", "map"), "an executor as of concurrent.futures")
+        require_executor(self.executor)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "executor": None}

@@ -7,9 +7,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from .. import _checks
 from ..programs.losses import derivative
 from ..programs.problem import Problem
 from ..results.details import BlockDetails, MediumDetails
+from ..results.outputs_alone import OutputsAlone
 from ..results.run import Details, Run
 
 
@@ -34,35 +36,6 @@ class Solution:
         return self.kept or self.method.details(self.problem, self.outputs, self.layer_times)
 
 
-@dataclass(frozen=True)
-class OutputsAlone:
-    """The details of a method that knows outputs alone: every question is refused by the method's name."""
-
-    name: str
-
-    def __call__(self) -> Details:
-        return self
-
-    def _refuse(self, what: str) -> Any:
-        raise ValueError(f"{what}: a run by method={self.name!r} given, which knows outputs alone; allowed are runs by "
-                         "methods that know the layers")
-
-    def covariance(self, forward: bool, layer_times: np.ndarray) -> np.ndarray:
-        return self._refuse("forward_covariance" if forward else "backward_covariance")
-
-    def gamma(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
-        return self._refuse("gamma")
-
-    def c(self, row_t: int, row_s: int, a: int, p: float) -> float:
-        return self._refuse("c")
-
-    def cross_covariance(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
-        return self._refuse("cross_covariance")
-
-    def difference(self, row: int, a: int, p: float, length: float) -> float:
-        return self._refuse("feature_difference, gradient_difference")
-
-
 def outputs_alone(problem: Problem, name: str, outputs: np.ndarray, error_estimate: float,
                   probe_outputs: np.ndarray | None = None, notes: tuple[str, ...] = ()) -> Run:
     """The run of a method that knows outputs alone, shapes as in ``Run``; covariances are then refused by name.
@@ -70,12 +43,19 @@ def outputs_alone(problem: Problem, name: str, outputs: np.ndarray, error_estima
     Raises ``ValueError`` for outputs of other shapes than (steps, batch, d_out), and (steps, m, d_out) for the task's
     m probes.
     """
+    _checks.instance("problem", problem, Problem)
+    if not isinstance(name, str):
+        raise ValueError(f"name: {_checks.short(name)} given; allowed is the name of a method, as text")
+    error_estimate = _checks.nonnegative_number("error_estimate", error_estimate)
+    if not isinstance(notes, (tuple, list)) or not all(isinstance(note, str) for note in notes):
+        raise ValueError(f"notes: {_checks.short(notes)} given; allowed are sentences, a tuple of them")
     task = problem.task
     wanted = {"outputs": (outputs, task.targets.shape), "probe_outputs": (
         probe_outputs, None if task.probes is None else (task.steps, len(task.probes), task.d_out))}
     for what, (values, shape) in wanted.items():
-        if (None if values is None else np.shape(values)) != shape:
-            raise ValueError(f"{what}: shape {None if values is None else np.shape(values)} given; allowed is {shape}")
+        found = None if values is None else _checks.finite_array(what, values)
+        if (None if found is None else found.shape) != shape:
+            raise ValueError(f"{what}: shape {None if found is None else found.shape} given; allowed is {shape}")
     return Run(task, outputs, probe_outputs, np.empty(0), name, problem.layers, problem.neurons, error_estimate, notes,
                linear=problem.net.is_plain, details=OutputsAlone(name), problem=problem)
 

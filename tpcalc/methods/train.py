@@ -6,6 +6,7 @@ from concurrent.futures import Executor
 from typing import Any
 
 from .. import _checks
+from .._spread import require_executor
 from ..parametrizations import DepthScaling
 from ..programs import ResNet, Task
 from ..programs.problem import Problem
@@ -93,7 +94,7 @@ def train(net: ResNet | Problem, task: Task | None = None, opt: Optimizer | None
         problem = Problem(net, task, opt, scale, depth,  # type: ignore[arg-type]  # None is refused by name
                           *(() if width is INFINITE else (width,)))
     options = {"seed": seed, "executor": executor, "samples": samples, "batches": batches, "dtype": dtype}
-    _checks.with_methods("executor", executor, ("submit", "map"), "an executor as of concurrent.futures")
+    require_executor(executor)
     _checks.with_methods("progress", progress, ("__call__",), "a function")
     wanted_times(keep_nodes, problem)
     return chosen(problem, method, options).solve(problem, keep_nodes, progress)

@@ -47,8 +47,8 @@ class DepthChoices:
     gradient: sp.Expr | None = None
 
     def __post_init__(self) -> None:
-        choice("optimizer", self.optimizer, OPTIMIZERS)
-        choice("decay", self.decay, DECAYS)
+        object.__setattr__(self, "optimizer", choice("optimizer", self.optimizer, OPTIMIZERS))
+        object.__setattr__(self, "decay", choice("decay", self.decay, DECAYS))
         for name in ("branch", "lr", "init", "eps", "weight_decay", "gradient"):
             value = getattr(self, name)
             if value is not None or name in ("branch", "lr", "init"):

@@ -9,7 +9,7 @@ from typing import Any
 
 import sympy as sp
 
-from .._checks import exact, exponent, positive_number, real_number, short
+from .._checks import exact, exponent, positive_number, real_number, short, whole_number
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,7 @@ class DepthScaling:
     def _power(self, name: str, depth: int) -> float:
         """(L / base_depth)^-(alpha or gamma), which must be a float with all its digits."""
         self.require_numbers()
+        depth = whole_number("depth", depth, 1)
         power = -float(getattr(self, name)) * math.log(depth / float(self.base_depth))
         if not abs(power) < -math.log(sys.float_info.min):
             raise ValueError(f"{name}: {short(getattr(self, name))} given at depth {depth}; (L / base_depth)^-{name} "

@@ -1,6 +1,6 @@
 """Tensor Programs as data: the language, and the networks, optimizers and tasks that build programs."""
 
-from .entrywise import Adam as Adam, SignSGD as SignSGD
+from .entrywise import Adam as Adam, AdamW as AdamW, SignSGD as SignSGD
 from .losses import Loss as Loss
 from .networks import ResNet as ResNet
 from .optimizers import SGD as SGD

@@ -9,6 +9,8 @@ import sympy as sp
 from sympy.calculus.singularities import singularities
 from sympy.core.function import AppliedUndef
 
+from .._checks import short
+
 _H = sp.Symbol("h", real=True)
 UNREAL = (sp.I, sp.zoo, sp.nan, sp.oo, -sp.oo)
 NAMED: dict[str, sp.Expr] = {
@@ -18,15 +20,16 @@ NAMED: dict[str, sp.Expr] = {
     "tanh": sp.tanh(_H),
     "erf": sp.erf(_H),
     "gelu": _H * (1 + sp.erf(_H / sp.sqrt(2))) / 2,
+    "silu": _H * (1 + sp.tanh(_H / 2)) / 2,  # h times its sigmoid, whose limits are those of tanh
 }
 
 
 def activation(phi: Any) -> Callable[[sp.Expr], sp.Expr]:
     """phi as a function of expressions; raises ``ValueError`` for an unknown name or anything not in one symbol."""
-    expression = NAMED.get(phi) if isinstance(phi, str) else phi
+    expression = NAMED.get(phi.lower()) if isinstance(phi, str) else phi
     if not isinstance(expression, sp.Expr) or len(expression.free_symbols) != 1:
-        raise ValueError(f"phi: {phi!r} given; allowed are {', '.join(map(repr, NAMED))} or a sympy expression in one "
-                         "symbol")
+        raise ValueError(f"phi: {short(phi)} given; allowed are {', '.join(map(repr, NAMED))} or a sympy expression in "
+                         "one symbol")
     unknown = expression.atoms(AppliedUndef)
     if unknown:
         raise ValueError(f"phi: {expression} given; {unknown.pop()} has no definition, allowed are functions that have")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
+from dataclasses import InitVar, dataclass
 from typing import Any, Callable, Protocol
 
 import numpy as np
 import sympy as sp
 
-from .._checks import exact, learning_rate, schedule
+from .._checks import exact, learning_rate, schedule, short
 
+BETAS = (0.9, 0.999)  # PyTorch's
 Gradient = Callable[[sp.Expr], sp.Expr]
 
 
@@ -68,6 +70,8 @@ class Adam:
         a number, or one number a step.
     beta1, beta2:
         of the moving averages of the gradients and of their squares, at least 0 and less than 1.
+    betas:
+        both as a pair, as PyTorch has them: ``tp.Adam(betas=(0.9, 0.95))``.
     eps:
         added to the root of the second average. It is measured in gradients of order one: with widths and depths
         taken out, which a physical gradient of a hidden weight has as L^-alpha / n. With eps = 0 an entry whose
@@ -80,21 +84,30 @@ class Adam:
     """
 
     lr: Any = 1.0
-    beta1: Any = 0.9
-    beta2: Any = 0.999
+    beta1: Any = BETAS[0]
+    beta2: Any = BETAS[1]
     eps: Any = 0.0
     weight_decay: Any = 0.0
+    betas: InitVar[Any] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, betas: Any) -> None:
+        if betas is not None:
+            given = (self.beta1, self.beta2)
+            if not isinstance(betas, (tuple, list)) or len(betas) != 2 or given != BETAS:
+                beside = f" with beta1, beta2 = {given}" if given != BETAS else ""
+                raise ValueError(f"betas: {short(betas)} given{beside}; allowed are two numbers in the place of beta1 "
+                                 "and beta2, such as (0.9, 0.999)")
+            for name, beta in zip(("beta1", "beta2"), betas):
+                object.__setattr__(self, name, beta)
         object.__setattr__(self, "lr", learning_rate("lr", self.lr, symbols=True))
-        for name, below_one in (("beta1", True), ("beta2", True), ("eps", False), ("weight_decay", False)):
-            given = getattr(self, name)
+        for key, below_one in (("beta1", True), ("beta2", True), ("eps", False), ("weight_decay", False)):
+            given, name = getattr(self, key), key if betas is None or not below_one else "betas"
             value = exact(name, given)
             if isinstance(given, str):
-                object.__setattr__(self, name, value)
-            if value.is_number and (value < 0 or below_one and value >= 1):
-                raise ValueError(f"{name}: {given!r} given; allowed is a number of at least 0"
-                                 + (" and less than 1" if below_one else ""))
+                object.__setattr__(self, key, value)
+            if value.is_number and not 0 <= value <= sys.float_info.max or below_one and value.is_number and value >= 1:
+                raise ValueError(f"{name}: {short(given)} given; allowed is a number of at least 0"
+                                 + (" and less than 1" if below_one else " that a float can hold"))
 
     def schedule(self, steps: int) -> np.ndarray:
         """The learning rate of every step, shape (steps,); raises ``ValueError`` for a symbol."""
@@ -105,6 +118,21 @@ class Adam:
         first = _moving_average(exact("beta1", self.beta1), gradient, step)
         second = _moving_average(exact("beta2", self.beta2), lambda k: gradient(k) ** 2, step)
         return first / (sp.sqrt(second) + exact("eps", self.eps))
+
+
+@dataclass(frozen=True)
+class AdamW(Adam):
+    """Adam with the decoupled weight decay that goes by this name: W <- (1 - lr weight_decay) W before the update.
+
+    Parameters, units and errors are those of ``tp.Adam``, whose decay is the same; the decay is 0.01 where none is
+    given, as PyTorch has it.
+
+    >>> import tpcalc as tp
+    >>> tp.AdamW(lr=0.1, betas=(0.9, 0.95))
+    AdamW(lr=0.1, beta1=0.9, beta2=0.95, eps=0.0, weight_decay=0.01)
+    """
+
+    weight_decay: Any = 0.01
 
 
 def _moving_average(beta: sp.Expr, of: Gradient, step: sp.Symbol) -> sp.Expr:

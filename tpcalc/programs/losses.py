@@ -9,6 +9,7 @@ import numpy as np
 import sympy as sp
 from scipy.special import expit, logsumexp, softmax
 
+from .._checks import short
 
 UNIT = 1e-6  # what probabilities may miss 1 by: they are often float32
 
@@ -120,9 +121,9 @@ def require(loss: Loss, y: np.ndarray) -> None:
 
 def resolve(loss: Any) -> Loss:
     """A loss by its name, or an object with ``value`` and ``derivative`` as it is."""
-    if isinstance(loss, str) and loss in NAMED:
-        return NAMED[loss]
+    if isinstance(loss, str) and loss.lower() in NAMED:
+        return NAMED[loss.lower()]
     if callable(getattr(loss, "value", None)) and callable(getattr(loss, "derivative", None)):
         return loss
-    raise ValueError(f"loss: {loss!r} given; allowed are {', '.join(map(repr, NAMED))} or an object with "
+    raise ValueError(f"loss: {short(loss)} given; allowed are {', '.join(map(repr, NAMED))} or an object with "
                      "value(f, y) and derivative(f, y)")

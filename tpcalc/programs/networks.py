@@ -8,7 +8,7 @@ from typing import Any
 
 import sympy as sp
 
-from .._checks import choice, positive_integer
+from .._checks import choice, positive_integer, short
 from .activations import activation, is_linear
 from .blocks import BLOCKS, Block, Branch, is_linear_in_vectors, mlp, vector, written
 from .indices import l, t
@@ -26,7 +26,8 @@ class ResNet:
     Parameters
     ----------
     phi:
-        the activation: "linear", "relu", "abs", "tanh", "erf", "gelu", or a sympy expression in one symbol.
+        the activation: "linear", "relu", "abs", "tanh", "erf", "gelu", "silu", in any case, or a sympy
+        expression in one symbol.
     block:
         "post" phi(W x), "pre" W phi(x), "mlp" W2 phi(W1 x), "glu" W3 (phi(W1 x) * W2 x), or a function that is given
         a ``tpcalc.programs.blocks.Branch``, writes its statements on it and returns a vector. The mean over
@@ -53,17 +54,20 @@ class ResNet:
 
     def __post_init__(self) -> None:
         activation(self.phi)
+        if isinstance(self.phi, str):
+            object.__setattr__(self, "phi", self.phi.lower())
         if not callable(self.block):
-            choice("block", self.block, BLOCKS)
-        if self.norm not in (None, "rms"):
-            raise ValueError(f"norm: {self.norm!r} given; allowed are None and 'rms'")
+            object.__setattr__(self, "block", choice("block", self.block, BLOCKS))
+        if not (self.norm is None or isinstance(self.norm, str) and self.norm == "rms"):
+            raise ValueError(f"norm: {short(self.norm)} given; allowed are None and 'rms'")
         if not isinstance(self.train_ends, bool):
             raise ValueError(f"train_ends: {self.train_ends!r} given; allowed are False and True")
         positive_integer("matrices", self.matrices)
         if self.matrices > MOST:
             raise ValueError(f"matrices: {self.matrices} given; every one is a statement, allowed are at most {MOST}")
         if self.matrices != 2 and self.block != "mlp":
-            raise ValueError(f"matrices: {self.matrices} given with block={self.block!r}; it belongs to block='mlp'")
+            raise ValueError(f"matrices: {self.matrices} given with block={self.block!r}; it belongs to block='mlp', "
+                             "allowed is 2 elsewhere, which says nothing there")
         self.written()
 
     def branch(self, x: Vec, sample: tuple[sp.Expr, ...]) -> tuple[list[Assign], sp.Expr]:

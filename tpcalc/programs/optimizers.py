@@ -7,7 +7,7 @@ from typing import Sequence
 
 import numpy as np
 
-from .._checks import flag, learning_rate, memory, nonnegative_number, real_number, schedule
+from .._checks import flag, learning_rate, memory, nonnegative_number, real_number, schedule, whole_number
 from .task import Task
 
 
@@ -62,6 +62,7 @@ class SGD:
         Found by running the optimizer on formal vectors: coordinates over (W_0, g grad_0, g grad_1, ...). Raises
         ``MemoryError`` where steps^2 numbers cannot fit.
         """
+        steps = whole_number("steps", steps, 1)
         memory(24.0 * steps**2, f"what {steps} steps remember of each other", "take fewer steps")
         weights, buffer = np.zeros(steps + 1), np.zeros(steps + 1)
         weights[0] = 1.0

@@ -7,7 +7,8 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, Union
 
 import sympy as sp
 
-from .._checks import symbolic
+from .._checks import short, symbolic
+from .._shown import Short
 from .language import Mat, Member, Scal, Vec, kind
 from .roles import read_roles
 
@@ -65,8 +66,8 @@ def mapped(body: Iterable[Statement], change: Callable[[Assign], Iterable[Statem
     return tuple(found)
 
 
-@dataclass(frozen=True)
-class Program:
+@dataclass(frozen=True, repr=False)
+class Program(Short):
     """A Tensor Program.
 
     vectors: initial vectors, independent with entries N(0, 1); matrices: initial matrices, independent
@@ -124,10 +125,14 @@ class Program:
 
     def numeric_sizes(self, sizes: Mapping[Any, int]) -> dict[sp.Symbol, int]:
         """Sizes by the program's symbols, from sizes by symbol or name; raises ``ValueError`` for any others."""
-        given = [str(name) for name in sizes]
         needed = [str(size) for size in self.sizes]
+        if not isinstance(sizes, Mapping):
+            raise ValueError(f"sizes: {short(sizes)} given; allowed is a mapping from {', '.join(needed)} to whole "
+                             "numbers")
+        given = [str(name) for name in sizes]
         if sorted(given) != sorted(needed):
-            raise ValueError(f"sizes: {sorted(given)} given; program {self.name} needs {needed}")
+            raise ValueError(f"sizes: {sorted(given)} given; program {self.name} needs {needed}, which is "
+                             "all that is allowed")
         by_name = dict(zip(given, sizes.values()))
         return {size: by_name[str(size)] for size in self.sizes}
 
@@ -159,7 +164,7 @@ class Program:
                 for value in _steps(statement, values):
                     yield from walk(statement.body, {**values, statement.index: sp.Integer(value)})
 
-        yield from walk(self.body, _integers(self.numeric_sizes(sizes)))
+        return walk(self.body, _integers(self.numeric_sizes(sizes)))
 
     def count(self, sizes: Mapping[Any, int]) -> int:
         """How many assignments ``unroll`` gives, without unrolling loops that are alike at every index."""

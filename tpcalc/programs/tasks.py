@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._checks import positive_integer
+from .._checks import positive_integer, whole_number
 from ..errors import MissingExtra
 from .task import Task
 
@@ -20,6 +20,7 @@ def digits(steps: int = 10, batch: int = 64, seed: int = 0) -> Task:
     """
     positive_integer("steps", steps)
     positive_integer("batch", batch)
+    seed = whole_number("seed", seed)
     try:
         from sklearn.datasets import load_digits
     except ImportError:

@@ -113,5 +113,16 @@ class OneLineParser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {one_line(message)} (see {self.prog} --help)\n")
 
 
+class Defaults(argparse.ArgumentDefaultsHelpFormatter):
+    """Help that says a default where there is one to say: not None, and not of an option without a value."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        default = action.default
+        if isinstance(default, tuple):  # as the command line takes it
+            return f"{action.help} (default: {','.join(f'{value:g}' for value in default)})"
+        silent = default is None or default is False or default == [] or action.nargs == 0
+        return action.help if silent else super()._get_help_string(action)
+
+
 def one_line(message: object) -> str:
     return " ".join(str(message).split())

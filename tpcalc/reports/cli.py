@@ -1,4 +1,4 @@
-"""The command line: ``tpcalc report | derive | train | classify | audit | prove``.
+"""The command line: ``tpcalc report | derive | train | classify | audit | prove | warmup``.
 
 Only argparse is imported to read arguments; what computes is imported when a command runs.
 """
@@ -12,9 +12,10 @@ import warnings
 from fractions import Fraction
 from typing import Sequence
 
+from .. import __version__
 from ..errors import Divergence, MissingExtra
 from .arguments import (
-    OneLineParser, exact_number, growing, join_negative, nonnegative, one_line, positive, power, rates, size)
+    Defaults, OneLineParser, exact_number, growing, join_negative, nonnegative, one_line, positive, power, rates, size)
 from .failures import ReportError
 
 HALF = Fraction(1, 2)
@@ -23,19 +24,22 @@ HALF = Fraction(1, 2)
 def build_parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
     parser = OneLineParser(prog="tpcalc", description="Wide and deep networks: derive, solve and check their limits.")
+    parser.add_argument("--version", action="version", version=f"tpcalc {__version__}")
     commands = parser.add_subparsers(dest="command", required=True,
-                                     metavar="{report,derive,train,classify,audit,prove}")
+                                     metavar="{report,derive,train,classify,audit,prove,warmup}")
     for name, add, text in (
             ("report", _report, "derive, solve, check and write it all into one folder: HTML, LaTeX, PDF, figures, "
                                 "CSV, JSON"),
-            ("derive", _derive, "print the ket equations and the recursion of training"),
+            ("derive", _derive, "print the ket equations of training, their recursion, and its limit of infinite "
+                                "depth: seconds"),
             ("train", _train, "train one network, of any width and depth, infinity included"),
             ("classify", _classify, "say what a depth scaling (alpha, gamma) does, and why"),
             ("audit", _audit, "say which depth scaling a recipe of powers of the depth is, what falls short in it, "
                               "and what to change"),
-            ("prove", _prove, "check the ledger of proofs, and write its graph and its document into a folder")):
+            ("prove", _prove, "check the ledger of proofs, and write its graph and its document into a folder"),
+            ("warmup", _warmup, "compile all kernels now, so that no training waits for them: a minute, once")):
         add(commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".",
-                                formatter_class=argparse.ArgumentDefaultsHelpFormatter))
+                                formatter_class=Defaults))
     return parser
 
 
@@ -65,8 +69,8 @@ def _training(parser: argparse.ArgumentParser) -> None:
 
 
 def _network(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--phi", default="linear", metavar="NAME", help="the activation: linear, relu, abs, tanh, erf "
-                                                                        "or gelu")
+    parser.add_argument("--phi", default="linear", metavar="NAME", help="the activation: linear, relu, abs, tanh, erf, "
+                                                                        "gelu or silu")
     parser.add_argument("--block", default="post", metavar="NAME",
                         help="what a branch computes: post, phi(W x); pre, W phi(x); mlp, W2 phi(W1 x); glu, "
                              "W3 (phi(W1 x) * W2 x)")
@@ -105,7 +109,7 @@ def _train(parser: argparse.ArgumentParser) -> None:
                         help="auto, coefficients, reflection (finite depth), collocation or common_draws (depth oo), "
                              "particles (finite depth, width oo), conditioned or dense (finite depth and width)")
     _network(parser)
-    parser.add_argument("--optimizer", default="sgd", metavar="NAME", help="sgd, signsgd or adam")
+    parser.add_argument("--optimizer", default="sgd", metavar="NAME", help="sgd, signsgd, adam or adamw")
     parser.add_argument("--samples", type=positive, metavar="N", help="particles in a batch")
     parser.add_argument("--seed", type=nonnegative, metavar="N", help="seed of what is drawn; 0 where not given")
     parser.add_argument("--save", metavar="FILE", help="write outputs and losses into a .npz file")
@@ -114,8 +118,8 @@ def _train(parser: argparse.ArgumentParser) -> None:
 
 def _classify(parser: argparse.ArgumentParser) -> None:
     _scaling(parser)
-    parser.add_argument("--phi", default="linear", metavar="NAME", help="the activation: linear, relu, abs, tanh, erf "
-                                                                        "or gelu")
+    parser.add_argument("--phi", default="linear", metavar="NAME", help="the activation: linear, relu, abs, tanh, erf, "
+                                                                        "gelu or silu")
     parser.add_argument("--block", default="post", metavar="NAME",
                         help="what a branch computes: post, phi(W x); pre, W phi(x); mlp, W2 phi(W1 x)")
     parser.add_argument("--plane", action="store_true",
@@ -155,8 +159,14 @@ def _prove(parser: argparse.ArgumentParser) -> None:
                         "given")
     parser.add_argument("-o", "--output", default="tpcalc-ledger", metavar="FOLDER", help="where to write")
     parser.add_argument("--seed", type=nonnegative, default=0, metavar="N", help="seed of the random numbers")
+    parser.add_argument("--workers", type=positive, default=1, metavar="N", help="processes that check entries; the "
+                                                                                 "results are those of one")
     parser.add_argument("--no-pdf", action="store_true", help="do not compile ledger.tex")
     parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _warmup(parser: argparse.ArgumentParser) -> None:
+    """No arguments."""
 
 
 def _form(parser: argparse.ArgumentParser) -> None:

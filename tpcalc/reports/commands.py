@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from .. import SGD, Adam, DepthScaling, Divergence, ResNet, SignSGD, _checks, phase_diagram, train as train_network
+from .. import SGD, Adam, AdamW, DepthScaling, Divergence, ResNet, SignSGD, _checks, phase_diagram
+from .. import train as train_network
 from .failures import NoResult
 from .options import ReportOptions, Setup
 from .progress import bar
 from .stages import DEEP, SHALLOW, SYMBOLS, accuracy, derive as derive_equations, judge
 from .store import plain
 
-OPTIMIZERS: dict[str, Any] = {"sgd": SGD, "signsgd": SignSGD, "adam": Adam}
+OPTIMIZERS: dict[str, Any] = {"sgd": SGD, "signsgd": SignSGD, "adam": Adam, "adamw": AdamW}
 DEPTHS = tuple(2**k for k in range(4, 11))
 SAMPLED = tuple(2**k for k in range(2, 6)), {"steps": 3, "batch": 4}  # what particles do in minutes
 
@@ -30,6 +31,7 @@ def report(args: argparse.Namespace) -> int:
     depths, digits = (DEPTHS, {}) if net.is_plain else SAMPLED
     if args.task == "digits":
         args.steps, args.batch = (getattr(args, name) or digits.get(name) for name in ("steps", "batch"))
+    _checks.folder("--output", args.output)
     options = ReportOptions(_setup(args, net), args.depths or depths, args.widths, args.network_depth, args.seeds,
                             args.seed)
     results = write_report(options, Path(args.output), args.fresh, not args.no_pdf,
@@ -42,7 +44,7 @@ def report(args: argparse.Namespace) -> int:
 
 
 def derive(args: argparse.Namespace) -> int:
-    """Print program, ket equations and recursion."""
+    """Print program, ket equations, recursion and limit equations."""
     exponents = [symbol if given is None else sp.Rational(given.numerator, given.denominator)
                  for symbol, given in zip(SYMBOLS, (args.alpha, args.gamma))]
     opt = SGD(args.lr[0] if len(args.lr) == 1 else args.lr)
@@ -51,7 +53,8 @@ def derive(args: argparse.Namespace) -> int:
         _print_json(vars(found))
         return 0
     parts = [("program", found.program_latex, found.program), ("kets", found.kets_latex, found.kets),
-             ("recursion", found.recursion_latex, found.recursion)]
+             ("recursion", found.recursion_latex, found.recursion),
+             ("limit of infinite depth", found.limit_latex, found.limit or found.no_limit)]
     for title, latex, text in parts:
         print(f"% {title}\n\\begin{{aligned}}\n{latex}\n\\end{{aligned}}\n" if args.latex else f"{title}\n\n{text}\n")
     if args.derivation:
@@ -63,6 +66,8 @@ def derive(args: argparse.Namespace) -> int:
 def train(args: argparse.Namespace) -> int:
     """Print the losses of one training."""
     setup = _setup(args, ResNet(args.phi, args.block, args.norm))
+    if args.save:
+        _checks.writable("--save", args.save)
     depth, width = (sp.oo if value is None else value for value in (args.depth, args.width))
     net = setup.net
     opt = OPTIMIZERS[_checks.choice("optimizer", args.optimizer, OPTIMIZERS)](setup.opt.lr)
@@ -142,6 +147,13 @@ def prove(args: argparse.Namespace) -> int:
     from .prove import prove as check_ledger
 
     return check_ledger(args)
+
+
+def warmup(args: argparse.Namespace) -> int:
+    """Compile all kernels."""
+    from .warmup import warmup as compile_all
+
+    return compile_all(args)
 
 
 def _setup(args: argparse.Namespace, net: ResNet) -> Setup:

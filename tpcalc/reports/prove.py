@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import shutil
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
+from .. import _checks
 from .._files import write_text
 from ..ledger import Ledger, check, closure, dot, entries
 from ..ledger.document import latex
@@ -21,15 +26,21 @@ from .store import write_json
 
 def prove(args: argparse.Namespace) -> int:
     """Print the table, write the folder; 1 where a check fails."""
+    _checks.folder("--output", args.output)
     known = entries()
     ordered = closure(known, args.keys or None)
-    with bar("proving", len(ordered)) as progress:
-        ledger = check(known, args.keys or None, args.seed, progress)
+    with bar("proving", len(ordered)) as progress, _workers(args.workers) as executor:
+        ledger = check(known, args.keys or None, args.seed, progress, executor)
     print(json.dumps(data(ledger), indent=1, allow_nan=False) if args.json else table(ledger), flush=True)
     if not args.keys and not args.json:
         print(f"\n{table_of_counts(ledger)}", flush=True)
     write(ledger, Path(args.output), not args.no_pdf)
     return 1 if ledger.failures else 0
+
+
+def _workers(number: int) -> Any:
+    """Processes to check entries in; one is this process."""
+    return nullcontext() if number == 1 else ProcessPoolExecutor(number, multiprocessing.get_context("spawn"))
 
 
 def write(ledger: Ledger, folder: Path, pdf: bool = True) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from .._files import write_text
 from ..errors import Divergence, MissingExtra
+from ..ledger.bibliography import bibtex
 from .document import Table
 from .latex import compile_pdf, find_tex
 from .options import ReportOptions
@@ -103,7 +104,9 @@ def _stages(options: ReportOptions, results: Results, store: Store, folder: Path
         tables(plane_table)(found)
         write_regions(found, folder)  # in the place of the page's table, which has fewer columns
 
-    results.derived = stage("derivation", learning, Derived, 1, lambda p: derive(setup.net, setup.opt), lambda r: None)
+    results.derived = stage(
+        "derivation", {**learning, "alpha": str(setup.alpha), "gamma": str(setup.gamma)}, Derived, 1,
+        lambda p: derive(setup.net, setup.opt, at=(setup.alpha, setup.gamma)), lambda r: None)
     results.classified = stage(
         "classification", {"alpha": str(setup.alpha), "gamma": str(setup.gamma), "net": net}, Classified, 7,
         lambda p: judge_network(setup, p), tables(content.flags_table, content.exponents_table))
@@ -152,9 +155,10 @@ def write_outputs(path: Path, options: ReportOptions, found: Converged) -> None:
 def write_documents(results: Results, folder: Path) -> None:
     """index.html, report.tex and report.json of what there is."""
     from . import html, latex
-    from .sections import document
+    from .sections import document, rests_on
 
     page = document(results)
+    write_text(folder / "references.bib", bibtex(rests_on(results)))
     write_json(folder / "report.json", results.numbers())
     write_text(folder / "report.tex", latex.render(page))
     write_text(folder / "index.html", html.render(page, folder))

@@ -6,6 +6,9 @@ from typing import Sequence
 
 import sympy as sp
 
+from .. import Verdict
+from ..ledger.bibliography import CITED, bibtex
+from ..ledger.citations import READINGS
 from .document import Block, Code, Document, Formula, Paragraph, Picture, Plain, Section, Steps, literal
 from .numbers import math_number, with_uncertainty
 from .phase import plane_blocks
@@ -33,7 +36,8 @@ def document(results: Results) -> Document:
         Section("networks", "Real networks", _networks(results)),
         Section("classification", "Where this scaling stands", _classification(results)),
         Section("plane", "The plane of depth scalings", _plane(results)),
-        Section("reproduce", "How to reproduce this", _reproduce(results))])
+        Section("reproduce", "How to reproduce this", _reproduce(results)),
+        Section("references", "References", _references(results))])
 
 
 def _missing(results: Results, stage: str) -> list[Block]:
@@ -145,6 +149,10 @@ def _limit(results: Results) -> list[Block]:
         f"${_power(scale.noise_exponent)}$: what the initial matrices do to the stream {_fate(scale.noise_exponent)}. "
         f"Branch multipliers times updates add up to the order of ${_power(scale.drift_exponent)}$: what training does "
         f"to it {_fate(scale.drift_exponent)}.")]
+    derived = results.derived
+    if derived is not None and derived.limit_latex:
+        blocks += [Paragraph("The recursion becomes these equations in layer time, from 0 to 1:"),
+                   Formula(derived.limit_latex)]
     if c is None:
         return blocks + _missing(results, "convergence")
     if c.limit_losses is None:
@@ -232,6 +240,27 @@ def _reproduce(results: Results) -> list[Block]:
                       "[[file:report.json]], those of the tables in one `.csv` file each, and all outputs in "
                       "[[file:outputs.csv]]. Time of each part:"), Plain(times),
             Paragraph("Versions:"), Plain([", ".join(f"{name} {number}" for name, number in results.versions.items())])]
+
+
+def _references(results: Results) -> list[Block]:
+    """The papers of exactly those statements that the derivation's steps and the numbers rest on."""
+    keys = rests_on(results)
+    named = ", ".join(f"`{key}`" for key in keys)
+    return [Paragraph(f"This report rests on these statements of the ledger, which `tpcalc prove` checks: {named}. "
+                      "Their papers, also in [[file:references.bib]]:"), Code(bibtex(keys).rstrip())]
+
+
+def rests_on(results: Results) -> list[str]:
+    """Keys of the ledger that the report's derivation and methods cite."""
+    found = {key for step in (results.derived.steps if results.derived else ())
+             for key in CITED.findall(step["source"])}
+    if results.converged is not None:
+        found |= {READINGS[name] for name in (results.converged.method, "collocation") if name in READINGS}
+    if results.networks is not None:
+        found.add(READINGS["dense"])
+    if results.classified is not None:
+        found |= set(CITED.findall(Verdict.__doc__ or ""))
+    return sorted(found)
 
 
 def _power(exponent: sp.Expr) -> str:

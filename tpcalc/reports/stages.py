@@ -10,7 +10,7 @@ import numpy as np
 import sympy as sp
 
 from .. import SGD, DepthScaling, Divergence, ResNet, Run, Task
-from .. import classify, convergence, kets, measure_exponents, program, recursion, train
+from .. import classify, convergence, depth_limit, kets, measure_exponents, program, recursion, train
 from ..studies.convergence import Slope, fit_order
 from .band import band_or_reason
 from .options import ReportOptions, Setup, depth_scaling
@@ -23,7 +23,8 @@ SYMBOLS = sp.symbols("alpha gamma", real=True)
 class Derived:
     """The symbolic line: texts and LaTeX of program, ket equations and recursion, and the recorded steps.
 
-    recursion: empty for networks whose kets are not linear in base kets, so that they have none.
+    recursion: empty for networks whose kets are not linear in base kets, so that they have none; limit: its equations
+    at infinite depth, empty where there are none, with the reason in no_limit.
     """
 
     program: str
@@ -34,18 +35,35 @@ class Derived:
     recursion_latex: str
     ket_steps: int
     steps: list[dict[str, Any]]
+    limit: str = ""
+    limit_latex: str = ""
+    no_limit: str = ""
 
 
-def derive(net: ResNet, opt: SGD, scale: DepthScaling | None = None) -> Derived:
-    """Program, kets, and of linear networks the recursion; for symbolic (alpha, gamma) where no scale is given."""
+def derive(net: ResNet, opt: SGD, scale: DepthScaling | None = None,
+           at: tuple[Fraction, Fraction] | None = None) -> Derived:
+    """Program, kets, and of linear networks the recursion and its limit; for symbolic (alpha, gamma) where no scale is
+    given.
+
+    at: the (alpha, gamma) whose limit is asked for; without it the limit on all regions of the plane.
+    """
     source = program(net, opt, scale or DepthScaling(*SYMBOLS))
     equations = kets(source)
     found = recursion(equations) if net.is_linear else None
     before = len(equations.derivation.steps)
     steps = [{"number": s.number, "rule": s.rule, "reason": s.reason, "source": s.source, "latex": s.latex()}
              for s in (equations if found is None else found).derivation.steps]
-    return Derived(str(source), source.latex(), str(equations), equations.latex(),
-                   "" if found is None else str(found), "" if found is None else found.latex(), before, steps)
+    texts = str(source), source.latex(), str(equations), equations.latex()
+    if found is None:
+        return Derived(*texts, "", "", before, steps, no_limit="the network has no recursion to take to infinite depth")
+    try:
+        limit: Any = depth_limit(found)
+        if at is not None:
+            limit = limit.at(**dict(zip(map(str, limit.parameters), at)))
+        said = str(limit), limit.latex(), ""
+    except (ValueError, Divergence) as reason:
+        said = "", "", str(reason)
+    return Derived(*texts, str(found), found.latex(), before, steps, *said)
 
 
 @dataclass(frozen=True)
@@ -82,7 +100,7 @@ def converge(setup: Setup, depths: Sequence[int], progress: Progress | None = No
     limit: Run | None = found.limit
     order = found.limit_order
     return Converged(
-        [int(d) for d in found.depths], [dict(row) for row in found.rows()], found.losses.tolist(),
+        [int(d) for d in found.depths], [dict(row) for row in found.rows], found.losses.tolist(),
         found.outputs.tolist(), [accuracy(setup.task, f) for f in found.outputs],
         found.cauchy_order.order, found.cauchy_order.uncertainty, found.reason,
         None if order is None else order.order, None if order is None else order.uncertainty,

@@ -18,6 +18,7 @@ from typing import Callable, NamedTuple
 import numpy as np
 
 from .. import _checks
+from .._shown import Short
 from ..programs import SGD, ResNet, Task
 from .tilted import TiltedSolution, along, base_solution, tilted_network
 from .tilted_determinant import BiasGradient, LayersGradient
@@ -42,8 +43,8 @@ class AtWidth(NamedTuple):
     warning: str | None
 
 
-@dataclass(frozen=True)
-class Fluctuations:
+@dataclass(frozen=True, repr=False)
+class Fluctuations(Short):
     """Differences between a network of width n and its limit, to leading order in 1/n, found when asked for.
 
     depth: layers, None for infinitely many; noise, drift: eps^2 and eps g of a layer, or the constants of the

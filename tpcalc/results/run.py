@@ -7,8 +7,11 @@ from functools import cached_property
 from typing import Any, Callable, Protocol
 
 import numpy as np
+import sympy as sp
 
 from .. import _checks
+from .._shown import Rows, brief, html_table, text_table
+from ..errors import MissingExtra
 from ..media.limit_cell import limit_cell
 from ..programs import SGD, Task
 from ..programs.problem import Problem
@@ -37,9 +40,9 @@ class Details(Protocol):
         """The root mean square of what x (a = 0) or delta (a = 1) changes by from p to p + length."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Run:
-    """A trained network.
+    """A trained network. Two runs are equal where their tasks hold the same numbers and all that is stored agrees.
 
     Attributes
     ----------
@@ -79,6 +82,117 @@ class Run:
     standard_error: np.ndarray | None = field(default=None, repr=False, kw_only=True)
     bias_bound: np.ndarray | None = field(default=None, repr=False, kw_only=True)
 
+    def __repr__(self) -> str:
+        depth, width = ("oo" if size is None else size for size in (self.depth, self.width))
+        return (f"Run(method={self.method!r}, depth={depth}, width={width}, outputs={brief(self.outputs)}, "
+                f"last_loss={self.losses[-1]:.6g}, error_estimate={self.error_estimate:.2g})")
+
+    def _repr_html_(self) -> str:
+        return html_table(self.rows, repr(self))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Run) and self._words == other._words and all(
+            np.array_equal(mine, its) for mine, its in zip(self._arrays.values(), other._arrays.values()))
+
+    def __hash__(self) -> int:
+        return hash((self.method, self.depth, self.width, self.outputs.tobytes()))
+
+    @property
+    def _words(self) -> dict[str, Any]:
+        return {"method": self.method, "depth": self.depth, "width": self.width, "notes": list(self.notes),
+                "error_estimate": self.error_estimate, "linear": self.linear, "exact": self.exact,
+                "loss": type(self.task.loss).__qualname__}
+
+    @property
+    def _arrays(self) -> dict[str, Any]:
+        return {"inputs": self.task.inputs, "targets": self.task.targets, "probes": self.task.probes,
+                "outputs": self.outputs, "probe_outputs": self.probe_outputs, "layer_times": self.layer_times,
+                "standard_error": self.standard_error, "bias_bound": self.bias_bound}
+
+    @property
+    def rows(self) -> Rows:
+        """One dictionary a step: step, loss, and where outputs are single numbers output and target."""
+        scalar = self.task.batch == 1 and self.task.d_out == 1
+        return Rows({"step": t, "loss": float(loss), **({"output": float(f[0, 0]), "target": float(y[0, 0])}
+                                                        if scalar else {})}
+                    for t, (loss, f, y) in enumerate(zip(self.losses, self.outputs, self.task.targets)))
+
+    def table(self) -> str:
+        """The rows as text, a line a step."""
+        return text_table(self.rows)
+
+    def plot(self, ax: Any = None) -> Any:
+        """The loss of every step; returns the matplotlib axes. ax: where to draw, default a new figure.
+
+        Raises ``MissingExtra`` without matplotlib, ``ValueError`` for what are no axes.
+        """
+        _checks.axes("ax", ax)
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError:
+            raise MissingExtra("matplotlib", "report", "Run.plot") from None
+        if ax is None:
+            ax = plt.subplots(figsize=(5, 3.6), layout="constrained")[1]
+        depth, width = ("infinite" if size is None else size for size in (self.depth, self.width))
+        ax.plot(np.arange(self.task.steps), self.losses, ".-", label=f"depth {depth}, width {width}")
+        ax.set_xlabel("step")
+        ax.set_ylabel("loss, mean over the batch")
+        ax.legend(frameon=False)
+        return ax
+
+    def save(self, path: Any) -> None:
+        """Write a .npz file: arrays, numbers and words, no code. Covariances are not in it, nor is a function.
+
+        Raises ``ValueError`` where nothing can be written.
+
+        >>> import tempfile, tpcalc as tp
+        >>> run = tp.train(tp.ResNet(), tp.Task([1, 0.8], [1, -0.7]), tp.SGD(0.5), tp.DepthScaling(), 64)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     run.save(f"{folder}/run.npz")
+        ...     tp.Run.load(f"{folder}/run.npz") == run
+        True
+        """
+        from . import saved
+
+        try:
+            problem: Any = saved.described(self.problem)
+        except saved.NoWords as left_out:
+            problem = str(left_out)
+        saved.write(path, self._arrays, {**self._words, "problem": problem})
+
+    @classmethod
+    def load(cls, path: Any, problem: Problem | None = None) -> Run:
+        """A run that ``save`` wrote, equal to it. Questions about its layers are refused: they take a training,
+        ``tp.train(run.problem)``; fluctuations are found as ever.
+
+        problem: what was trained, where the file cannot hold it: functions of a user's own, such as blocks, losses and
+        optimizers. Raises ``ValueError`` for files that are no saved runs, and for a problem that is missing, or has
+        other data than the run.
+        """
+        from . import saved
+        from .outputs_alone import OutputsAlone
+
+        arrays, words = saved.read(path)
+        if problem is not None:
+            _checks.instance("problem", problem, Problem, "a tp.Problem or None")
+        elif isinstance(words["problem"], str):
+            raise ValueError(f"problem: None given, and {_checks.short(path)} does not hold it ({words['problem']}); "
+                             "allowed is the tp.Problem that was trained")
+        else:
+            task = Task(arrays["inputs"], arrays["targets"], words["problem"]["loss"], arrays.get("probes"))
+            problem = saved.problem_of(words["problem"], task)
+        run = cls(problem.task, arrays["outputs"], arrays.get("probe_outputs"), arrays["layer_times"], words["method"],
+                  words["depth"], words["width"], words["error_estimate"], tuple(words["notes"]),
+                  linear=words["linear"], exact=words["exact"], problem=problem,
+                  details=OutputsAlone(words["method"], "runs that were not loaded, such as tp.train(run.problem)"),
+                  standard_error=arrays.get("standard_error"), bias_bound=arrays.get("bias_bound"))
+        for name, mine in run._arrays.items():
+            if not np.array_equal(mine, arrays.get(name)) or problem.layers != run.depth or (  # type: ignore[arg-type]
+                    problem.neurons != run.width):
+                raise ValueError(f"problem: {_checks.short(problem)} given, whose {name} or sizes are not those of "
+                                 f"{_checks.short(path)}; allowed is the tp.Problem that was trained")
+        return run
+
     @cached_property
     def losses(self) -> np.ndarray:
         return self.task.losses(self.outputs)
@@ -109,14 +223,14 @@ class Run:
         several outputs, and for sampled readings, where coefficients have no meaning.
         """
         self._scalar_and_exact("gamma")
-        row_s = -1 if s == -1 else self.row("s", s)
+        row_s = self._row_or_start("s", s)
         times = layer_time("p", p), layer_time("q", q)
         return self.solved.gamma(self.row("t", t), row_s, _bit("a", a), _bit("b", b), *times)
 
     def c(self, t: Index, s: Index, a: int, p: float) -> float:
         """C_{t,s,a}(p) of paper B, Lemma D.1: the covariance of the base kets of layer ceil(L p)."""
         self._scalar_and_exact("c")
-        rows = [-1 if i == -1 else self.row(name, i) for name, i in (("t", t), ("s", s))]
+        rows = [self._row_or_start(name, i) for name, i in (("t", t), ("s", s))]
         return self.solved.c(rows[0], rows[1], _bit("a", a), layer_time("p", p))
 
     def cross_covariance(self, t: Index, s: Index, a: int, b: int, p: float, q: float) -> float:
@@ -179,7 +293,7 @@ class Run:
         sentence where its next order, estimated from third and fourth cumulants, is not small. Of nonlinear blocks b
         is not known: the mean is f, and ``warning`` says so. Raises ``ValueError`` as ``fluctuations``.
         """
-        width = _checks.positive_integer("n", n)
+        width, probes = _checks.positive_integer("n", n), _checks.flag("probes", probes)
         assert width is not None
         fluctuations = self.fluctuations
         if probes and self.probe_outputs is None:
@@ -203,7 +317,7 @@ class Run:
         starts, lengths = np.broadcast_arrays(_checks.finite_array("p", p), _checks.finite_array("eps", eps))
         bad = (starts < 0) | (lengths < 0) | (starts + lengths > 1 + ROUNDING)
         if np.any(bad):
-            raise ValueError(f"p, eps: {starts[bad][0]!r}, {lengths[bad][0]!r} given; allowed are layer times with "
+            raise ValueError(f"p, eps: {_checks.short(p)}, {_checks.short(eps)} given; allowed are layer times with "
                              "0 <= p <= p + eps <= 1")
         found = [self.solved.difference(row, a, float(x), float(y)) for x, y in zip(starts.ravel(), lengths.ravel())]
         return found[0] if starts.ndim == 0 else np.reshape(found, starts.shape)
@@ -214,22 +328,32 @@ class Run:
         if self.width is not None:
             raise ValueError(f"{name}: a network of width {self.width} given; coefficients exist at infinite width")
 
+    def _row_or_start(self, name: str, index: Index) -> int:
+        return -1 if isinstance(index, (int, np.integer)) and index == -1 else self.row(name, index)
+
     def row(self, name: str, index: Index) -> int:
         """The row of a step, or of (step, input); name: what it is called where it is refused."""
-        step, sample = index if isinstance(index, tuple) else (index, 0)
-        if not isinstance(index, tuple) and self.task.batch > 1:
-            raise ValueError(f"{name}: step {index} given; with {self.task.batch} inputs a step it must be (step, "
-                             "input)")
-        whole = all(isinstance(i, (int, np.integer)) and not isinstance(i, bool) for i in (step, sample))
-        if not (whole and 0 <= step < self.task.steps and 0 <= sample < self.task.batch):
-            raise ValueError(f"{name}: {index} given; allowed are steps 0..{self.task.steps - 1}, inputs "
-                             f"0..{self.task.batch - 1}")
-        return int(step * self.task.batch + sample)
+        return row_of(self.task, name, index)
+
+
+def row_of(task: Task, name: str, index: Index) -> int:
+    """The row of a step of a task, or of (step, input); raises ``ValueError`` for any other, by its name."""
+    pair = isinstance(index, tuple) and len(index) == 2
+    step: Any
+    step, sample = index if pair else (index, 0)  # type: ignore[misc]
+    if not pair and task.batch > 1:
+        raise ValueError(f"{name}: step {_checks.short(index)} given; with {task.batch} inputs a step it must be "
+                         "(step, input)")
+    whole = all(isinstance(i, (int, np.integer)) and not isinstance(i, bool) for i in (step, sample))
+    if not (whole and 0 <= step < task.steps and 0 <= sample < task.batch):
+        raise ValueError(f"{name}: {_checks.short(index)} given; allowed are steps 0..{task.steps - 1}, inputs "
+                         f"0..{task.batch - 1}")
+    return int(step * task.batch + sample)
 
 
 def _bit(name: str, value: int) -> int:
-    if value not in (0, 1):
-        raise ValueError(f"{name}: {value!r} given; allowed are 0 (forward) and 1 (backward)")
+    if not isinstance(value, (int, np.integer, sp.Integer)) or value not in (0, 1):
+        raise ValueError(f"{name}: {_checks.short(value)} given; allowed are 0 (forward) and 1 (backward)")
     return int(value)
 
 
@@ -237,5 +361,5 @@ def layer_time(name: str, value: float) -> float:
     """A number in [0, 1]; raises ``ValueError`` for others."""
     time = _checks.real_number(name, value, finite=False)
     if not 0 <= time <= 1:
-        raise ValueError(f"{name}: {value!r} given; allowed is a layer time in [0, 1]")
+        raise ValueError(f"{name}: {_checks.short(value)} given; allowed is a layer time in [0, 1]")
     return time

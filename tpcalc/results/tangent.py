@@ -6,6 +6,7 @@ from typing import Callable
 
 import numpy as np
 
+from .. import _checks
 from ..media.blocks import Pairs
 from ..media.collocation import CollocationMedium
 from .details import BlockDetails
@@ -36,6 +37,7 @@ def tangent_kernel(run: Run) -> np.ndarray:
     paper A, (16) and (128), with frozen ends; at initialisation it is H_0 G_0
     [depthwise_transfer/one_step_finite_depth].
     """
+    _checks.instance("run", run, Run)
     task = run.task
     if task.d_out != 1:
         raise ValueError(f"run: its task has {task.d_out} outputs; the tangent kernel is found for one")

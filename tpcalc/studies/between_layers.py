@@ -39,9 +39,7 @@ def gradient_correlation(net: ResNet, variance: float = 1.0) -> dict[str, Gradie
     """
     if not isinstance(net, ResNet):
         raise ValueError(f"net: {net!r} given; allowed is a tp.ResNet")
-    at = float(_checks.finite_array("variance", variance)) if np.ndim(variance) == 0 else 0.0
-    if at <= 0:
-        raise ValueError(f"variance: {variance!r} given; allowed is a positive number")
+    at = _checks.positive_number("variance", variance)
     derived = derive_gradient_correlation(net)
     values = compiled(tuple(derived.values()))(at, at, at, 1.0, 1.0, 1.0)
     return {name: GradientCorrelation(expression, float(value))

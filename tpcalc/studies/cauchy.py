@@ -8,14 +8,15 @@ from typing import Callable, Sequence
 import numpy as np
 
 from .. import _checks
+from .._shown import Short
 from ..interpreters import Coefficients, read_coefficients
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
 from .convergence import Slope, fit_order
 
 
-@dataclass(frozen=True)
-class Suprema:
+@dataclass(frozen=True, repr=False)
+class Suprema(Short):
     """Largest absolute values over all layer times (and inputs of a step), at every depth.
 
     size: (k, ...) of the function; slope: (k, ...) L times its difference over 1/L in p; change: (k - 1, ...) its
@@ -28,8 +29,8 @@ class Suprema:
     change: np.ndarray
 
 
-@dataclass(frozen=True)
-class CauchyDifferences:
+@dataclass(frozen=True, repr=False)
+class CauchyDifferences(Short):
     """The left sides of Theorem D.3's claims at doubling depths, and the limit that the outputs point to.
 
     depths: (k,); outputs: (k, steps, batch, d_out). gamma: indices [t, s + 1, a, b], s < t, where s = -1 stands for
@@ -74,13 +75,14 @@ def cauchy_differences(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, d
     fit, ``Divergence`` where a depth blows up. Source: paper B, Theorem D.3
     [tensor_programs_vi/theorem_d3].
     """
-    sizes = [_checks.positive_integer("depths", depth) for depth in depths]
+    _checks.progress(progress)
+    sizes = _checks.sizes("depths", depths)
     if len(sizes) < 4 or any(b != 2 * a for a, b in zip(sizes, sizes[1:])):  # type: ignore[operator]
         raise ValueError(f"depths: {list(depths)} given; allowed are four or more, each twice the one before")
     for name, value, kind in (("net", net, ResNet), ("task", task, Task), ("opt", opt, SGD),
                               ("scale", scale, DepthScaling)):
         if not isinstance(value, kind):
-            raise ValueError(f"{name}: {value!r} given; allowed is a tp.{kind.__name__}")
+            raise ValueError(f"{name}: {_checks.short(value)} given; allowed is a tp.{kind.__name__}")
     net.require_plain("tp.cauchy_differences")
     parts: list[tuple[np.ndarray, ...]] = []
     changes: list[tuple[np.ndarray, ...]] = []

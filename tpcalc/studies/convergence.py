@@ -10,6 +10,8 @@ import numpy as np
 import sympy as sp
 
 from .. import _checks
+from .._spread import in_order, require_executor
+from .._shown import Rows, Short, Tabled
 from ..errors import Divergence, MissingExtra
 from ..methods.choice import chosen
 from ..methods.method import Method, reason_of
@@ -46,8 +48,8 @@ def fit_order(depths: np.ndarray, values: np.ndarray) -> Slope:
     return Slope(-float(slope), float(uncertainty))
 
 
-@dataclass(frozen=True)
-class Convergence:
+@dataclass(frozen=True, repr=False)
+class Convergence(Tabled, Short):
     """Training at growing depth, beside its limit.
 
     depths: (k,); outputs: (k, steps, batch, d_out); losses: (k, steps); cauchy: (k - 1,) largest change of
@@ -69,9 +71,10 @@ class Convergence:
     errors: np.ndarray
     method: str
 
-    def rows(self) -> list[dict[str, float]]:
+    @property
+    def rows(self) -> Rows:
         """One dictionary a depth: depth, last_loss, cauchy, distance."""
-        table = []
+        table = Rows()
         for i, depth in enumerate(self.depths):
             row = {"depth": int(depth), "last_loss": float(self.losses[i, -1])}
             row["cauchy"] = float(self.cauchy[i - 1]) if i else float("nan")
@@ -83,7 +86,7 @@ class Convergence:
         """The numbers as text, one line a depth."""
         lines = [f"{'L':>8} {'loss of last step':>18} {'change from L/2':>16} {'distance to limit':>18}"]
         lines += [f"{row['depth']:>8d} {row['last_loss']:>18.12f} {row['cauchy']:>16.3e} {row['distance']:>18.3e}"
-                  for row in self.rows()]
+                  for row in self.rows]
         lines.append(f"order of the changes: {self.cauchy_order.order:.3f} +- {self.cauchy_order.uncertainty:.3f}")
         if self.limit_order is not None and self.limit is not None:
             lines.append(f"{'oo':>8} {self.limit.losses[-1]:>18.12f}")
@@ -94,6 +97,7 @@ class Convergence:
 
     def plot(self, ax: Any = None) -> Any:
         """Changes and distances against depth, log-log; returns the matplotlib axes."""
+        _checks.axes("ax", ax)
         try:
             import matplotlib.pyplot as plt
         except ImportError:
@@ -125,11 +129,9 @@ def convergence(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, de
     finite depth blows up. Source: paper B, Proposition D.2
     [tensor_programs_vi/proposition_d2] and Theorem D.3 (for L = 2^k).
     """
-    _checks.with_methods("executor", executor, ("submit", "map"), "an executor as of concurrent.futures")
-    _checks.with_methods("progress", progress, ("__call__",), "a function")
-    sizes = [_checks.positive_integer("depths", depth) for depth in depths]
-    if len(sizes) < 2 or any(b <= a for a, b in zip(sizes, sizes[1:])):  # type: ignore[operator]
-        raise ValueError(f"depths: {list(depths)} given; allowed are two or more growing depths")
+    require_executor(executor)
+    _checks.progress(progress)
+    sizes = _checks.sizes("depths", depths, 2, growing=True)
     problems = [Problem(net, task, opt, scale, size, width) for size in sizes]
     jobs = [(problem, method) for problem, method in zip(problems, methods_at(problems, method))]
     deep = replace(problems[0], depth=sp.oo)
@@ -141,7 +143,7 @@ def convergence(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, de
             raise
         reason = str(divergence)
     outputs, errors = [], []
-    for f, error in (executor.map if executor is not None else map)(_outputs, jobs):
+    for f, error in in_order(executor, _outputs, jobs):
         outputs.append(f)
         errors.append(error)
         if progress is not None:

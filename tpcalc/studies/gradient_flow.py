@@ -9,6 +9,7 @@ from typing import Any, Iterator
 import numpy as np
 
 from .. import _checks
+from .._shown import Rows, Short, Tabled
 from ..errors import Divergence
 from ..media.limit_cell import limit_cell
 from ..methods.train import train
@@ -18,8 +19,8 @@ from ..programs import SGD, ResNet, Task
 FEWEST = 4  # steps of a descent from one point to the next
 
 
-@dataclass(frozen=True)
-class GradientFlow:
+@dataclass(frozen=True, repr=False)
+class GradientFlow(Tabled, Short):
     """A network trained by gradient flow on one batch.
 
     times: (points + 1,), from 0, training time in units of learning rate times steps; outputs: (points + 1, batch,
@@ -35,6 +36,11 @@ class GradientFlow:
     steps: np.ndarray
     errors: np.ndarray
     error_estimate: float
+
+    @property
+    def rows(self) -> Rows:  # type: ignore[override]
+        """One dictionary a time: time, loss."""
+        return Rows({"time": float(time), "loss": float(loss)} for time, loss in zip(self.times, self.losses))
 
 
 def gradient_flow(net: ResNet, task: Task, time: float, scale: DepthScaling, depth: Any, points: int = 1,
@@ -61,12 +67,15 @@ def gradient_flow(net: ResNet, task: Task, time: float, scale: DepthScaling, dep
     even the smallest steps blow up, or depth=tp.oo has no limit. Source: paper A, appendix G.2
     [depthwise_transfer/one_step].
     """
-    if not isinstance(task, Task):
-        raise ValueError(f"task: {task!r} given; allowed is a tp.Task")
+    if hasattr(time, "lr"):
+        raise ValueError(f"time: {_checks.short(time)} given; allowed is a positive number: gradient flow has no "
+                         "optimizer, and takes the training time in its place")
+    for name, value, kind in (("net", net, ResNet), ("task", task, Task), ("scale", scale, DepthScaling)):
+        _checks.instance(name, value, kind)
     if np.any(task.inputs != task.inputs[:1]) or np.any(task.targets != task.targets[:1]):
         raise ValueError("task: its batches differ; gradient flow takes one batch, once or at every step")
-    span = _positive("time", time)
-    allowed = _positive("tolerance", tolerance)
+    span = _checks.positive_number("time", time)
+    allowed = _checks.positive_number("tolerance", tolerance)
     each, most = _checks.positive_integer("points", points), _checks.positive_integer("most_steps", most_steps)
     assert each is not None and most is not None
     if most < 2 * FEWEST * each:
@@ -127,9 +136,3 @@ def _growing(points: int, most: int) -> Iterator[int]:
     """points times 4, 6, 8, 12, 16, 24, ...: steps that double every other time."""
     factors = chain(*((FEWEST * 2**k, 3 * FEWEST * 2**k // 2) for k in range(most.bit_length())))
     return takewhile(lambda many: many <= most, (points * factor for factor in factors))
-
-
-def _positive(name: str, value: Any) -> float:
-    if not _checks.nonnegative_number(name, value) > 0:
-        raise ValueError(f"{name}: {value!r} given; allowed is a positive number")
-    return float(value)

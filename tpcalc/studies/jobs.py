@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import Executor, Future, as_completed
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any, Callable, Iterator, Sequence, TypeVar
 
 from .._files import write_text
+from .._spread import executor_of, finished_first
+from .claims import EXPIRES, Claims
 
+WINDOW = 64  # lists at an executor at once
+MOST_CHUNKS = 512
+FIRST_WAIT, LAST_WAIT = 0.02, 1.0  # seconds, for what others hold
 Job = TypeVar("Job")
 Progress = Callable[[int, int], None]
 
@@ -21,7 +26,7 @@ class Finished:
     """
 
     def __init__(self, folder: Path | None, is_result: Callable[[Any], bool] = lambda result: True) -> None:
-        self._folder, self._known, self._is_result = folder, dict[str, Any](), is_result
+        self.folder, self._known, self._is_result = folder, dict[str, Any](), is_result
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
 
@@ -32,16 +37,16 @@ class Finished:
         return self._known[key]
 
     def put(self, key: str, result: Any) -> None:
-        if self._folder is not None:
-            write_text(self._folder / f"{key}.json", json.dumps({"key": key, "result": result}))
+        if self.folder is not None:
+            write_text(self.folder / f"{key}.json", json.dumps({"key": key, "result": result}))
         self._known[key] = result
 
     def _read(self, key: str) -> bool:
         """A file that is missing or damaged counts as nothing stored."""
-        if self._folder is None:
+        if self.folder is None:
             return False
         try:
-            found = json.loads((self._folder / f"{key}.json").read_text(encoding="utf-8"))
+            found = json.loads((self.folder / f"{key}.json").read_text(encoding="utf-8"))
             if found["key"] != key or not self._is_result(found["result"]):
                 return False
             self._known[key] = found["result"]
@@ -51,21 +56,26 @@ class Finished:
 
 
 def run_jobs(work: Callable[[Job], Any], jobs: Sequence[tuple[str, float, Job]], finished: Finished,
-             executor: Executor | None, progress: Progress | None) -> list[Any]:
+             executor: Any, progress: Progress | None, expires: float = EXPIRES) -> list[Any]:
     """The results of all jobs, in order; jobs are (key, cost, what ``work`` takes), equal keys being one job.
 
-    Jobs that ``finished`` has are not done again. An executor gets ``work`` and lists of jobs, the dearest first, each
-    list about as dear as the dearest job; ``work`` and jobs must then be picklable. Whatever ends the sweep, an
-    interruption or an error of a job, what is finished is stored before it goes on its way. progress: called with
-    (jobs done, jobs).
+    Jobs that ``finished`` has are not done again. Where it is a folder, other processes may work on the same jobs, from
+    this machine or another: each job is claimed before it is done, what another process holds is left to it and waited
+    for, and claims of the dead expire after ``expires`` seconds. An executor (``tpcalc._spread``) gets ``work`` and
+    lists of jobs, the dearest first, each list about as dear as the dearest job or a small share of all; ``work`` and
+    jobs must then be picklable. Whatever ends the sweep, an interruption or an error of a job, what is finished is
+    stored before it goes on its way. progress: called with (jobs done, jobs).
     """
+    spread = executor_of(executor)
     todo = {key: (cost, job) for key, cost, job in jobs if key not in finished}
     total = len({key for key, _, _ in jobs})
+    claims = Claims(finished.folder, expires)
 
     def keep(pairs: Sequence[tuple[str, Any]]) -> None:
         for key, result in pairs:
             finished.put(key, result)
             todo.pop(key, None)
+        claims.release([key for key, _ in pairs])
 
     def tell() -> None:
         if progress is not None:
@@ -73,13 +83,35 @@ def run_jobs(work: Callable[[Job], Any], jobs: Sequence[tuple[str, float, Job]],
 
     if len(todo) < total:
         tell()
-    if executor is None:
-        for key, (_, job) in list(todo.items()):
-            keep([(key, work(job))])
-            tell()
-    else:
-        _spread(partial(_work_through, work), list(_chunks(todo)), keep, tell, executor)
+    waited = FIRST_WAIT
+    with claims.kept():
+        while todo:
+            before = len(todo)
+            if spread is None:
+                for key, (_, job) in list(todo.items()):
+                    if _ours(key, claims, finished):
+                        keep([(key, work(job))])
+                        tell()
+            else:
+                _spread(partial(_work_through, work), list(_chunks(todo)), keep, tell, spread,
+                        lambda key: _ours(key, claims, finished))
+            for key in [key for key in todo if key in finished]:  # done by others
+                del todo[key]
+                tell()
+            waited = FIRST_WAIT if len(todo) < before else min(2 * waited, LAST_WAIT)
+            if todo:
+                time.sleep(waited)
     return [finished[key] for key, _, _ in jobs]
+
+
+def _ours(key: str, claims: Claims, finished: Finished) -> bool:
+    """Is it ours to do a job? Not where another process holds it, or has done it meanwhile."""
+    if key in finished or not claims.take(key):
+        return False
+    if key in finished:  # it was done between the two looks
+        claims.release([key])
+        return False
+    return True
 
 
 def _work_through(work: Callable[[Any], Any], chunk: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
@@ -87,7 +119,9 @@ def _work_through(work: Callable[[Any], Any], chunk: list[tuple[str, Any]]) -> l
 
 
 def _chunks(todo: dict[str, tuple[float, Any]]) -> Iterator[list[tuple[str, Any]]]:
-    full = max((cost for cost, _ in todo.values()), default=0.0)
+    """Lists of jobs, the dearest first: as dear as the dearest job, or as a share of all where there are very many."""
+    costs = [cost for cost, _ in todo.values()]
+    full = max(max(costs, default=0.0), sum(costs) / MOST_CHUNKS)
     chunk: list[tuple[str, Any]] = []
     spent = 0.0
     for key, (cost, job) in sorted(todo.items(), key=lambda item: -item[1][0]):
@@ -101,13 +135,28 @@ def _chunks(todo: dict[str, tuple[float, Any]]) -> Iterator[list[tuple[str, Any]
 
 
 def _spread(work: Callable[[Any], Any], chunks: list[Any], keep: Callable[[Any], None], tell: Callable[[], None],
-            executor: Executor) -> None:
-    futures: set[Future[Any]] = {executor.submit(work, chunk) for chunk in chunks}
+            executor: Any, ours: Callable[[str], bool]) -> None:
+    """A window of lists at a time, so that other processes find jobs that nobody has claimed."""
+    waiting = iter(chunks)
+    futures: list[Any] = []
+
+    def fill() -> None:
+        while len(futures) < WINDOW:
+            chunk = next(waiting, None)
+            if chunk is None:
+                return
+            mine = [(key, job) for key, job in chunk if ours(key)]
+            if mine:
+                futures.append(executor.submit(work, mine))
+
     try:
-        for future in as_completed(tuple(futures)):
+        fill()
+        while futures:
+            future = next(finished_first(futures))
             futures.remove(future)
             keep(future.result())
             tell()
+            fill()
     finally:
         for future in futures:
             future.cancel()

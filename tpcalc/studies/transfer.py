@@ -9,7 +9,6 @@ from concurrent.futures import Executor
 from copy import copy
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any, Sequence
 
 import numpy as np
@@ -17,6 +16,8 @@ import sympy as sp
 
 from .. import _checks
 from .._files import code_digest
+from .._shown import Rows, Short, Tabled
+from .._spread import require_executor
 from ..errors import Divergence, MissingExtra
 from ..media.block_limit import block_limit
 from ..methods.choice import chosen
@@ -36,8 +37,8 @@ from .optimum import Optimum, grid_optimum
 Point = tuple[int, int, int]
 
 
-@dataclass(frozen=True)
-class Transfer:
+@dataclass(frozen=True, repr=False)
+class Transfer(Tabled, Short):
     """Loss against learning rate at several depth scalings and depths.
 
     scalings: (s,); depths: (d,), whole numbers and perhaps tp.oo; learning_rates: (k,), growing factors of the
@@ -93,11 +94,12 @@ class Transfer:
         deeper = sorted(finite, key=lambda j: int(self.depths[j]))[len(finite) // 2:]
         return fit_order(np.array([int(self.depths[j]) for j in deeper]), values[deeper])
 
-    def rows(self) -> list[dict[str, Any]]:
+    @property
+    def rows(self) -> Rows:
         """One dictionary a scaling and depth: alpha, gamma, branch, depth, optimum, loss, bracketed."""
-        return [{"alpha": str(scale.alpha), "gamma": str(scale.gamma), "branch": float(scale.branch),
-                 "depth": str(depth), "optimum": found.value, "loss": found.loss, "bracketed": found.bracketed}
-                for scale, row in zip(self.scalings, self._optima) for depth, found in zip(self.depths, row)]
+        return Rows({"alpha": str(scale.alpha), "gamma": str(scale.gamma), "branch": float(scale.branch),
+                     "depth": str(depth), "optimum": found.value, "loss": found.loss, "bracketed": found.bracketed}
+                    for scale, row in zip(self.scalings, self._optima) for depth, found in zip(self.depths, row))
 
     def table(self) -> str:
         """The optima as text, a block a scaling; < and > mark optima at an end of the grid."""
@@ -120,6 +122,11 @@ class Transfer:
 
     def plot(self, axes: Any = None) -> Any:
         """Loss against learning rate, an axes a scaling and a curve a depth; returns the matplotlib axes, (s,)."""
+        for axis in () if axes is None else np.ravel(np.asarray(axes, dtype=object)):
+            _checks.axes("axes", "None" if axis is None else axis)
+        if axes is not None and np.size(axes) != len(self.scalings):
+            raise ValueError(f"axes: {np.size(axes)} given; allowed are as many as scalings, {len(self.scalings)}, or "
+                             "None")
         try:
             import matplotlib.pyplot as plt
         except ImportError:
@@ -186,19 +193,16 @@ def transfer(net: ResNet, task: Task, opt: Optimizer, scalings: Sequence[DepthSc
     Raises ``ValueError`` for input that is not allowed, before any work, and ``MemoryError`` where a training does
     not fit. Source: paper B, section 6, Figures 2, 11 and 12.
     """
-    scales = (scalings,) if isinstance(scalings, DepthScaling) else tuple(scalings)
-    for scale in scales:
-        if not isinstance(scale, DepthScaling):
-            raise ValueError(f"scalings: {scale!r} given; allowed are tp.DepthScaling")
-    _checks.with_methods("executor", executor, ("submit",), "an executor as of concurrent.futures")
-    _checks.with_methods("progress", progress, ("__call__",), "a function")
-    sizes = [_checks.positive_integer("depths", depth, infinite=True) for depth in depths]
+    scales = (scalings,) if isinstance(scalings, DepthScaling) else tuple(scalings) if isinstance(
+        scalings, (list, tuple)) else ()
+    if not scales or not all(isinstance(scale, DepthScaling) for scale in scales):
+        raise ValueError(f"scalings: {_checks.short(scalings)} given; allowed is a tp.DepthScaling, or a list of them")
+    require_executor(executor)
+    _checks.progress(progress)
+    sizes = _checks.sizes("depths", depths, infinite=True)
     rates = _checks.finite_array("learning_rates", learning_rates)
-    if not scales or not sizes or len(set(sizes)) < len(sizes):
-        raise ValueError(f"scalings, depths: {list(scales)}, {list(depths)} given; allowed are one scaling or more and "
-                         "one depth or more, each depth once")
     if rates.ndim != 1 or not len(rates) or rates[0] <= 0 or np.any(np.diff(rates) <= 0):
-        raise ValueError(f"learning_rates: {learning_rates!r} given; allowed are growing positive numbers")
+        raise ValueError(f"learning_rates: {_checks.short(learning_rates)} given; allowed are growing positive numbers")
     problems = [[Problem(net, task, opt, scale, sp.oo if size is None else size, width) for size in sizes]
                 for scale in scales]
     if not is_dataclass(opt):
@@ -217,7 +221,7 @@ def transfer(net: ResNet, task: Task, opt: Optimizer, scalings: Sequence[DepthSc
             job = problem, chosen(problem, method, {})
             places.append((i, j, k))
             jobs.append((known.key(*job), float(sizes[j] or max(finite, default=1)), job))
-    finished = Finished(None if resume is None else Path(resume), _is_loss)
+    finished = Finished(None if resume is None else _checks.folder("resume", resume), _is_loss)
     done = run_jobs(partial(last_loss, targets), jobs, finished, executor, progress)
     losses = np.full((len(scales), len(sizes), len(rates)), np.nan)
     blow_ups = {}

@@ -10,6 +10,7 @@ import numpy as np
 import sympy as sp
 
 from .. import _checks
+from .._shown import Rows, Short, Tabled
 from ..methods.train import train
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
@@ -23,8 +24,8 @@ class Best(NamedTuple):
     error: float
 
 
-@dataclass(frozen=True)
-class WidthOrDepth:
+@dataclass(frozen=True, repr=False)
+class WidthOrDepth(Tabled, Short):
     """Errors of finite width and of finite depth, root mean squares over all outputs; (k,) for k depths.
 
     depths; change: of infinite width, f at that depth from f at infinite depth, like L^-1 or L^-(2 alpha - 1); spread:
@@ -35,6 +36,12 @@ class WidthOrDepth:
     depths: np.ndarray
     change: np.ndarray
     spread: np.ndarray
+
+    @property
+    def rows(self) -> Rows:  # type: ignore[override]
+        """One dictionary a depth: depth, change, spread, width."""
+        return Rows({"depth": int(depth), "change": float(change), "spread": float(spread), "width": float(width)}
+                    for depth, change, spread, width in zip(self.depths, self.change, self.spread, self.width))
 
     @property
     def width(self) -> np.ndarray:
@@ -71,9 +78,8 @@ def width_or_depth(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth
     >>> found.best(budget=4 * 169**2).depth
     4
     """
-    sizes = [_checks.positive_integer("depths", depth) for depth in depths]
-    if not sizes:
-        raise ValueError("depths: none given; allowed are one or more")
+    _checks.instance("net", net, ResNet)
+    sizes = _checks.sizes("depths", depths)
     limit = train(net, task, opt, scale, sp.oo).outputs
     change, spread = [], []
     for depth in sizes:

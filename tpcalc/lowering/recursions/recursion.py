@@ -9,6 +9,7 @@ import numpy as np
 import sympy as sp
 
 from ... import _checks
+from ..._shown import Short
 from ...calculus.equations import KetEquations
 from ...calculus.recursion import RecursionEquations, derive_recursion
 from ...calculus.setting import Setting
@@ -18,8 +19,8 @@ from .losses import LossRule, row_rule
 from .source import argument_names, array_entries, numba_source, parameters, result_names, widths
 
 
-@dataclass(frozen=True)
-class Trained:
+@dataclass(frozen=True, repr=False)
+class Trained(Short):
     """What a compiled recursion computes.
 
     outputs: those of the scalar family f, shape of the inputs; arrays: all scalars, Gamma's and C's by name,
@@ -30,8 +31,8 @@ class Trained:
     arrays: dict[str, np.ndarray]
 
 
-@dataclass(frozen=True)
-class CompiledRecursion:
+@dataclass(frozen=True, repr=False)
+class CompiledRecursion(Short):
     """A numba kernel made from a derived recursion.
 
     sizes, data, parameters: the names of its arguments, beside the targets ``y``; results: those of its arrays;
@@ -96,7 +97,7 @@ class CompiledRecursion:
         return Trained(arrays["f"][:len(xi)], arrays)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Recursion(RecursionEquations):
     """A derived recursion that can be compiled; see ``RecursionEquations``."""
 

@@ -1,0 +1,61 @@
+"""The report names the papers of exactly the statements that it rests on, and shows the limit's equations."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+import tpcalc as tp
+from tpcalc.ledger import entries
+from tpcalc.ledger.bibliography import PAPERS, bibtex, papers
+from tpcalc.reports.document import Code, Formula
+from tpcalc.reports.options import ReportOptions, Setup
+from tpcalc.reports.results import Results
+from tpcalc.reports.sections import document, rests_on
+from tpcalc.reports.stages import derive
+
+HALF = Fraction(1, 2)
+
+
+@pytest.fixture(scope="module")
+def results() -> Results:
+    found = Results(ReportOptions(Setup(steps=1, batch=1)), "no paper")
+    found.derived = derive(found.options.setup.net, found.options.setup.opt, at=(HALF, HALF))
+    return found
+
+
+def test_every_statement_of_the_ledger_has_its_paper() -> None:
+    assert papers(entries()) == sorted(PAPERS)
+    assert bibtex([]) == "" and bibtex(["gaussian/price"]) == ""
+    assert bibtex(["tensor_programs_vi/lemma_d1"]).count("@") == 1
+    with pytest.raises(ValueError, match="keys: of nowhere given"):
+        bibtex(["nowhere/lemma"])
+
+
+def test_references_are_those_of_the_steps(results: Results) -> None:
+    keys = rests_on(results)
+    assert keys and set(keys) <= set(entries())
+    assert results.derived is not None
+    cited = {key for key in entries() if any(f"[{key}]" in step["source"] for step in results.derived.steps)}
+    assert set(keys) == cited
+    page = {section.key: section for section in document(results).sections}["references"]
+    text, = (block.text for block in page.blocks if isinstance(block, Code))
+    assert text.count("@") == len(papers(keys)) and "depthwise_transfer" not in text
+
+
+def test_the_limit_is_that_of_the_scaling(results: Results) -> None:
+    assert results.derived is not None
+    limit = tp.depth_limit(tp.recursion(tp.kets(tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling()))))
+    other = tp.depth_limit(tp.recursion(tp.kets(tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling(1, 0)))))
+    assert len(limit.at().equations) == len(other.at().equations) and str(limit) != str(other)
+    assert results.derived.limit.count("\n") >= len(limit.at().equations)
+    page = {section.key: section for section in document(results).sections}["limit"]
+    assert results.derived.limit_latex in [block.latex for block in page.blocks if isinstance(block, Formula)]
+    everywhere = derive(tp.ResNet(), tp.SGD())
+    assert len(everywhere.limit) > len(results.derived.limit) and not everywhere.no_limit
+
+
+def test_networks_without_a_recursion_say_so() -> None:
+    found = derive(tp.ResNet("tanh"), tp.SGD())
+    assert not found.limit and "no recursion" in found.no_limit

@@ -1,0 +1,232 @@
+"""The public interface as calls with right arguments, and for every parameter the values that are wrong there.
+
+Cases come from signatures: a parameter's name says what belongs there (``KINDS``), and all of ``VALUES`` but what the
+kind admits are wrong. A public call, or a parameter, that no table knows is an error of ``cases``: new calls need a
+line here before they can be tested, and are not tested by accident.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from types import FunctionType
+from typing import Any, Callable, Iterator
+
+import numpy as np
+import sympy as sp
+
+import tpcalc as tp
+
+NET, OPT, SCALE = tp.ResNet(), tp.SGD(0.5), tp.DepthScaling()
+TASK = tp.Task([1.0, 0.8, -0.6], [1.0, -0.7, 0.5], probes=[[0.5]])
+PROBLEM = tp.Problem(NET, TASK, OPT, SCALE, depth=4)
+
+SAVED = Path(mkdtemp()) / "run.npz"
+
+VALUES: dict[str, Any] = {
+    "None": None, "True": True, "a word": "magic", "no word": "", "a number as text": "1/2", "bytes": b"bytes",
+    "1.5": 1.5, "-1": -1, "-0.5": -0.5, "0": 0, "7": 7, "a third": Fraction(1, 3), "huge": 10**400, "nan": float("nan"),
+    "inf": float("inf"), "complex": 1j, "an empty list": [], "a list of None": [None], "a list of words": ["a", "b"],
+    "a list of nan": [float("nan")], "falling numbers": [3, 2], "halves": [0.5, 1.5], "a pair": (0, 0),
+    "a far pair": (9, 9), "a dict": {}, "a set": {1}, "an object": object(), "a class": int, "a function": len,
+    "a matrix": np.ones((2, 2)), "complex numbers": np.array([1j, 2]), "text in an array": np.array(["a"]),
+    "objects": np.array([None, {}], dtype=object), "a symbol": sp.Symbol("s"), "oo": sp.oo, "I": sp.I,
+    "range": range(3), "Ellipsis": Ellipsis, "a module": np, "a network": NET, "networks": tp.ResNet, "a task": TASK,
+    "an optimizer": OPT, "a scaling": SCALE, "a problem": PROBLEM}
+
+REALS = {"1.5", "-1", "-0.5", "0", "7", "a third", "a number as text"}
+POSITIVE = {"1.5", "7", "a third", "a number as text"}
+SHARES = {"0", "a third", "a number as text"}
+POWERS = {"-1", "0", "-0.5", *SHARES}
+ARRAYS = {"falling numbers", "halves", "a pair", "a far pair", "range"}
+FUNCTIONS = {"a function", "a class", "networks"}
+ANY = "optional "  # and None
+KINDS: dict[str, set[str]] = {  # what is right, or not wrong by itself
+    "nothing": set(), "word": set(), "growing": set(), "mapping": set(), "loss": set(), "outputs": set(),
+    "result": set(), "matrix": set(), "axes": {"None"}, "executor": {"None"}, "methods": {"None"},
+    "real": REALS, "exponent": REALS | {"a symbol"}, "power": POWERS, "whole power": POWERS | {"7"},
+    "any power": POWERS | {"1.5", "7"}, "nonzero": REALS - {"0"}, "positive": POSITIVE, "nonnegative": POSITIVE | {"0"},
+    "symbolic nonnegative": POSITIVE | {"0", "a symbol"}, "symbolic share": SHARES | {"a symbol"},
+    "shares": {"a pair", "None"}, "rates": REALS | ARRAYS | {"an empty list"},
+    "symbolic rates": REALS | ARRAYS | {"an empty list", "a symbol"}, "whole": {"7"}, "whole or 0": {"7", "0"},
+    "none yet": {"0"}, "size": {"7", "oo", "inf"}, "flag": {"True"}, "bit": {"0", "True"}, "net": {"a network"},
+    "real or scale": REALS | {"a scaling"}, "net or problem": {"a network", "a problem"},
+    "task": {"a task"}, "opt": {"an optimizer"}, "scale": {"a scaling"},
+    "problem": {"a problem"}, "optimizer name": {"an optimizer"}, "depths": {"falling numbers"},
+    "depths or none": {"falling numbers", "an empty list"}, "rising": {"halves"},
+    "any word": {"a word", "a number as text", "no word"}, "path": {"a word", "a number as text"},
+    "function": FUNCTIONS, "activation": {"a symbol"}, "block": FUNCTIONS, "time": SHARES,
+    "times": SHARES | {"a pair", "an empty list"}, "nodes": SHARES | {"None", "a pair"}, "step": {"0", "a pair"},
+    "step or start": {"0", "-1", "a pair"}, "inputs": REALS | ARRAYS | {"a matrix"}, "probes": {"None"} | ARRAYS,
+    "weights": {"None", "a dict"}, "array namespace": {"a module"}, "device": set(VALUES),
+    "texts": {"an empty list", "a list of words"}}
+KINDS |= {ANY + kind: labels | {"None"} for kind, labels in KINDS.items()}
+
+
+@dataclass(frozen=True)
+class Call:
+    """A public call: right arguments, and kinds of parameters where their names do not say them."""
+
+    name: str
+    function: Callable[..., Any]
+    right: dict[str, Any]
+    kinds: dict[str, str]
+
+
+NAMED = {  # parameters that mean one thing wherever they stand
+    "net": "net", "task": "task", "opt": "opt", "scale": "scale", "depth": "size", "width": "size", "alpha": "real",
+    "gamma": "real", "depths": "depths", "progress": "optional function", "executor": "executor",
+    "seed": "whole or 0", "samples": "optional whole", "batches": "whole", "dtype": "word", "method": "word",
+    "keep_nodes": "nodes", "lr": "rates", "p": "time", "q": "time", "a": "bit", "b": "bit", "t": "step", "n": "whole",
+    "ax": "axes", "axes": "axes", "k": "whole", "probes": "flag", "base_depth": "positive", "steps": "whole",
+    "resume": "optional path", "path": "path", "budget": "optional positive", "loss": "optional function",
+    "problem": "problem", "coarsest": "optional whole", "sizes": "mapping", "weight_decay": "nonnegative"}
+RIGHT: dict[str, Any] = {
+    "net": NET, "task": TASK, "opt": OPT, "scale": SCALE, "depth": 4, "alpha": 1, "gamma": 0, "depths": (2, 4, 8, 16),
+    "problem": PROBLEM, "lr": 0.5, "p": 0.5, "q": 0.5, "a": 0, "b": 0, "t": 0, "s": 0, "n": 64, "k": 2, "steps": 3}
+
+OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says something else
+    "classify": {"alpha": "real or scale", "net": "optional net"}, "interactions": {"net": "optional net"},
+    "measure_exponents": {"net": "optional net", "depths": "growing"}, "phase_diagram": {"net": "optional net"},
+    "measure_diversity": {"net": "optional net", "task": "optional task", "opt": "optional opt", "t": "optional step",
+                          "depths": "depths or none"},
+    "train": {"net": "net or problem", "seed": "optional whole or 0", "batches": "optional whole",
+              "dtype": "optional word"},
+    "Problem": {"depth": "size"}, "DepthScaling": {"alpha": "exponent", "gamma": "exponent", "branch": "nonzero"},
+    "DepthScaling.multiplier": {"depth": "whole"}, "DepthScaling.update_size": {"depth": "whole"},
+    "DepthScaling.update_factor": {"depth": "whole"},
+    "SGD": {"momentum": "nonnegative", "dampening": "real", "nesterov": "flag", "decoupled": "flag"},
+    "SignSGD": {"lr": "symbolic rates"},
+    **dict.fromkeys(("Adam", "AdamW"), {
+        "lr": "symbolic rates", "beta1": "symbolic share", "beta2": "symbolic share", "betas": "shares",
+        "eps": "symbolic nonnegative", "weight_decay": "symbolic nonnegative"}),
+    "ResNet": {"phi": "activation", "block": "block", "norm": "optional word", "train_ends": "flag",
+               "matrices": "nothing"},
+    "Task": {"inputs": "inputs", "targets": "inputs", "loss": "loss", "probes": "probes"},
+    "Task.losses": {"outputs": "outputs"},
+    "program": {"batch": "flag", "d_in": "whole", "d_out": "whole", "probes": "none yet"},
+    "kets": {"program": "result"}, "recursion": {"equations": "result"}, "depth_limit": {"recursion": "result"},
+    "check_steps": {"derived": "result", "data": "mapping", "loss": "loss", "exact": "flag"},
+    "cite": {"what": "result"}, "tangent_kernel": {"run": "result"},
+    "audit": {"branch": "whole power", "lr": "optional any power", "eps": "optional any power",
+              "init": "optional any power", "weight_decay": "optional any power", "gradient": "optional any power",
+              "optimizer": "optimizer name", "decoupled": "flag", "independent": "flag"},
+    "recipe": {"name": "word", "optimizer": "optional optimizer name", "depth": "optional whole"},
+    "gradient_correlation": {"variance": "positive"},
+    "gradient_flow": {"time": "positive", "points": "whole", "tolerance": "positive", "most_steps": "nothing"},
+    "cauchy_differences": {"depths": "growing"}, "convergence": {"depths": "growing"},
+    "transfer": {"scalings": "scale", "learning_rates": "rising", "probe_targets": "optional matrix"},
+    "WidthOrDepth.best": {"budget": "positive"},
+    "tasks.digits": {"batch": "whole"},
+    "methods.CommonDraws": {"tolerance": "positive", "batches": "nothing", "coarsest": "whole"},
+    "methods.Dense": {"weights": "weights", "namespace": "array namespace", "device": "device"},
+    "methods.table": {"methods": "methods"},
+    "methods.outputs_alone": {"name": "any word", "outputs": "outputs", "error_estimate": "nonnegative",
+                              "probe_outputs": "outputs", "notes": "texts"},
+    "Run.gamma": {"s": "step or start"}, "Run.c": {"t": "step or start", "s": "step or start"},
+    "Run.cross_covariance": {"s": "step"}, "Run.feature_difference": {"p": "times", "eps": "times"},
+    "Run.gradient_difference": {"p": "times", "eps": "times"},
+    "Run.load": {"problem": "optional problem"}, "Recursion.compile": {"loss": "nothing"},
+    "PhaseDiagram.rates": {"phase": "result"},
+    "Program.unroll": {"sizes": "mapping"},
+}
+WHOLE_TRAINING = {name: RIGHT[name] for name in ("net", "task", "opt", "scale", "depth")}
+MORE: dict[str, dict[str, Any]] = {  # right arguments of single calls
+    "train": WHOLE_TRAINING, "check_steps": {"data": {"xi": [1.0, 0.5], "y": [1.0, 0.5]}},
+    "audit": {"branch": -1, "lr": 0}, "transfer": {"scalings": SCALE, "learning_rates": [0.5, 1.0]},
+    "gradient_flow": {"time": 1.0, "task": tp.Task([1.0], [1.0])},
+    "Task": {"inputs": [1.0, 2.0], "targets": [1.0, 2.0]},
+    "classify": {"gamma": 0}, "DepthScaling": {"alpha": 0, "gamma": 0}, "Run.feature_difference": {"eps": 0.25},
+    "Run.gradient_difference": {"eps": 0.25}, "methods.outputs_alone": {
+        "name": "mine", "outputs": TASK.targets, "error_estimate": 0.0, "probe_outputs": np.zeros((3, 1, 1))},
+    "WidthOrDepth.best": {"budget": 1e4},
+}
+INNER = {  # called by the package, on values of its own
+    "SGD.step": "arithmetic on anything that adds", "ResNet.branch": "writes statements of a builder",
+    "ResNet.require_plain": "words for messages", "Adam.direction": "builds an expression for a builder",
+    "AdamW.direction": "builds an expression for a builder", "SignSGD.direction": "builds an expression for a builder",
+    "Run.row": "an index by the name it is refused by"}
+
+
+@cache
+def equations() -> Any:
+    return tp.kets(tp.program(NET, OPT, SCALE))
+
+
+@cache
+def instances() -> dict[str, Any]:
+    """One value of every public class, by name; those of results are made by the calls that return them."""
+    recursion = tp.recursion(equations())
+    limit = tp.depth_limit(recursion)
+    run = tp.train(PROBLEM)
+    diagram = tp.phase_diagram()
+    run.save(SAVED)
+    return {
+        "Adam": tp.Adam(), "AdamW": tp.AdamW(), "SGD": OPT, "SignSGD": tp.SignSGD(),
+        "DepthScaling": SCALE, "ResNet": NET, "Task": TASK,
+        "Problem": PROBLEM, "Audit": tp.audit(-1, 0), "Citation": tp.cite(run), "DepthLimit": limit, "LimitRegion":
+        limit.regions[0], "KetEquations": equations(), "Recursion": recursion, "NamedRecipes": None, "PhaseDiagram":
+        diagram, "PhaseRegion": diagram.regions[0], "Program": tp.program(NET, OPT, SCALE), "Recipe": tp.recipe(),
+        "Run": run, "Verdict": diagram.regions[0].verdict, "Interaction": tp.interactions(1, 0)[0],
+        "CauchyDifferences": tp.cauchy_differences(NET, TASK, OPT, SCALE, (2, 4, 8, 16)),
+        "Convergence": tp.convergence(NET, TASK, OPT, SCALE, (2, 4)), "Diversity": None, "GradientCorrelation": None,
+        "GradientFlow": None, "StepCheck": None, "Transfer": tp.transfer(NET, TASK, OPT, SCALE, (2, 4), [0.5, 1.0]),
+        "WidthOrDepth": tp.width_or_depth(NET, tp.Task([1.0], [1.0]), OPT, SCALE, (2, 4)), "Divergence": None,
+        "MissingExtra": None}
+
+
+MADE = {"Adam", "AdamW", "SGD", "SignSGD", "DepthScaling", "ResNet", "Task", "Problem"}  # by users, others by calls
+
+
+def public_calls() -> Iterator[Call]:
+    """Every public function, constructor and method with arguments."""
+    for name in tp.__all__:
+        value = getattr(tp, name)
+        if isinstance(value, FunctionType) or name in MADE:
+            yield call(name, value)
+        if isinstance(value, type):
+            yield from methods_of(name, value)
+    for module, members in (("tasks", vars(tp.tasks)), ("methods", vars(tp.methods))):
+        for name, value in members.items():
+            own = (getattr(value, "__module__", None) or "").startswith(
+                "tpcalc.programs.tasks" if module == "tasks" else "tpcalc.methods")
+            if name.startswith("_") or not own or name in ("Method", "Row", "Table"):
+                continue
+            if isinstance(value, FunctionType) or isinstance(value, type) and inspect.signature(value).parameters:
+                yield call(f"{module}.{name}", value)
+
+
+def methods_of(owner: str, kind: type) -> Iterator[Call]:
+    if owner not in instances():
+        raise KeyError(f"{owner}: a public class without a value in tests/support/bad_values.py")
+    for name, member in inspect.getmembers(kind):
+        ours = (getattr(member, "__module__", None) or "").startswith("tpcalc")
+        if not name.startswith("_") and callable(member) and ours and not isinstance(member, type) \
+                and f"{owner}.{name}" not in INNER:
+            if set(inspect.signature(member).parameters) - {"self"}:
+                yield call(f"{owner}.{name}", getattr(instances()[owner], name))
+
+
+def call(name: str, function: Callable[..., Any]) -> Call:
+    right = {**RIGHT, **({"program": tp.program(NET, OPT, SCALE), "equations": equations(), "sizes": {"T": 2, "L": 2}}),
+             "recursion": instances()["Recursion"], "derived": equations(), "path": SAVED, "run": instances()["Run"],
+             "outputs": TASK.targets, "what": instances()["Run"], "phase": instances()["PhaseRegion"],
+             **MORE.get(name, {})}
+    parameters = [p for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    kinds = {**NAMED, **OF.get(name, {})}
+    unknown = [p.name for p in parameters if p.name not in kinds]
+    if unknown:
+        raise KeyError(f"{name}: parameters {unknown} that no table of tests/support/bad_values.py knows")
+    needed = {p.name: right[p.name] for p in parameters if p.default is p.empty or p.name in MORE.get(name, {})}
+    return Call(name, function, needed, {p.name: kinds[p.name] for p in parameters})
+
+
+def cases() -> Iterator[tuple[Call, str, str]]:
+    """(call, parameter, label of a value that is wrong there)"""
+    for one in public_calls():
+        for parameter, kind in one.kinds.items():
+            yield from ((one, parameter, label) for label in VALUES if label not in KINDS[kind])

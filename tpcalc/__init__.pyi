@@ -1,0 +1,33 @@
+"""What type checkers see of ``tpcalc``; ``__init__.py`` imports the same at first use."""
+
+from .errors import Divergence as Divergence, MissingExtra as MissingExtra
+from sympy import oo as oo
+from .calculus import KetEquations as KetEquations, kets as kets
+from .classification import Diversity as Diversity, Verdict as Verdict, classify as classify
+from .classification import Interaction as Interaction, interactions as interactions
+from .classification import measure_diversity as measure_diversity, measure_exponents as measure_exponents
+from .classification import Audit as Audit, NamedRecipes as NamedRecipes, Recipe as Recipe
+from .classification import PhaseDiagram as PhaseDiagram, PhaseRegion as PhaseRegion, phase_diagram as phase_diagram
+from .classification import audit as audit, named_recipes as named_recipes, recipe as recipe
+from .lowering.recursions import Recursion as Recursion, recursion as recursion
+from .interpreters import StepCheck as StepCheck, check_steps as check_steps
+from .ledger import Citation as Citation, cite as cite
+from .limits import DepthLimit as DepthLimit, LimitRegion as LimitRegion, depth_limit as depth_limit
+from . import methods as methods
+from .methods.train import train as train
+from .parametrizations import DepthScaling as DepthScaling
+from .programs import Adam as Adam, AdamW as AdamW
+from .programs import SGD as SGD, SignSGD as SignSGD, ResNet as ResNet, Task as Task, tasks as tasks
+from .programs.builders import program as program
+from .programs.problem import Problem as Problem
+from .programs.program import Program as Program
+from .results import Run as Run, tangent_kernel as tangent_kernel
+from .studies import CauchyDifferences as CauchyDifferences, cauchy_differences as cauchy_differences
+from .studies import Convergence as Convergence, convergence as convergence
+from .studies import GradientCorrelation as GradientCorrelation, gradient_correlation as gradient_correlation
+from .studies import GradientFlow as GradientFlow, gradient_flow as gradient_flow
+from .studies import Transfer as Transfer, transfer as transfer
+from .studies import WidthOrDepth as WidthOrDepth, width_or_depth as width_or_depth
+
+__version__: str
+__all__: list[str]

@@ -1,0 +1,95 @@
+"""Runs in files: arrays and numbers, no code. What was trained is written where words and numbers say it all."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import fields
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Mapping
+
+import numpy as np
+import sympy as sp
+
+from .. import _checks
+from ..parametrizations import DepthScaling
+from ..programs import SGD, Adam, AdamW, ResNet, SignSGD, Task
+from ..programs.losses import NAMED
+from ..programs.problem import Problem
+
+FORMAT = 1
+KINDS: dict[str, Any] = {kind.__name__: kind for kind in (ResNet, SGD, SignSGD, Adam, AdamW, DepthScaling)}
+
+
+class NoWords(ValueError):
+    """A part of a problem that is no words and numbers, such as a function."""
+
+
+def described(problem: Problem) -> dict[str, Any]:
+    """A problem but for its task's arrays, as JSON holds it; raises ``NoWords`` where it cannot, naming the part."""
+    losses = [name for name, loss in NAMED.items() if loss == problem.task.loss]
+    if not losses:
+        raise NoWords(f"task: its loss {_checks.short(problem.task.loss)} is no named one")
+    parts = {name: _written(name, getattr(problem, name)) for name in ("net", "opt", "scale")}
+    return {**parts, "depth": str(problem.depth), "width": str(problem.width), "loss": losses[0]}
+
+
+def _written(name: str, value: Any) -> dict[str, Any]:
+    if KINDS.get(type(value).__name__) is not type(value):
+        raise NoWords(f"{name}: {_checks.short(value)} is none of {', '.join(KINDS)}")
+    return {"kind": type(value).__name__, **{f.name: _number(f"{name}.{f.name}", getattr(value, f.name))
+                                             for f in fields(value)}}
+
+
+def _number(name: str, value: Any) -> Any:
+    """Text, flags, floats and whole numbers as they are; exact fractions as ["p/q"]; schedules as lists."""
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    if isinstance(value, (sp.Rational, Fraction)):
+        return [str(value)]
+    if isinstance(value, tuple) and all(isinstance(one, float) for one in value):
+        return {"each": list(value)}
+    raise NoWords(f"{name}: {_checks.short(value)} is neither text nor a number")
+
+
+def _read_number(value: Any) -> Any:
+    if isinstance(value, list):
+        return sp.Rational(value[0])
+    return tuple(value["each"]) if isinstance(value, dict) else value
+
+
+def _read_part(written: Mapping[str, Any]) -> Any:
+    return KINDS[written["kind"]](**{name: _read_number(value) for name, value in written.items() if name != "kind"})
+
+
+def problem_of(written: Mapping[str, Any], task: Task) -> Problem:
+    """The problem that ``described`` wrote."""
+    net, opt, scale = (_read_part(written[name]) for name in ("net", "opt", "scale"))
+    depth, width = (sp.oo if written[name] == "oo" else int(written[name]) for name in ("depth", "width"))
+    return Problem(net, task, opt, scale, depth, width)
+
+
+def write(path: Any, arrays: Mapping[str, np.ndarray | None], words: Mapping[str, Any]) -> None:
+    """Arrays and JSON in one .npz file, written whole."""
+    target = _checks.writable("path", path)
+    there = {name: array for name, array in arrays.items() if array is not None}
+    part = target.with_name(target.name + ".part")
+    with open(part, "wb") as file:
+        np.savez_compressed(file, words=np.array(json.dumps({"format": FORMAT, **words})),
+                            **there)  # type: ignore[arg-type]
+    part.replace(target)
+
+
+def read(path: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """What ``write`` wrote; raises ``ValueError`` for a file that is not there, or is no saved run."""
+    try:
+        with np.load(Path(path), allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        words = json.loads(str(arrays.pop("words")))
+        if words["format"] != FORMAT:
+            raise ValueError(f"its format is {words['format']}")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"path: {_checks.short(path)} given, which cannot be read as a saved run ({error}); allowed "
+                         "is a file that run.save wrote") from None
+    return arrays, words
