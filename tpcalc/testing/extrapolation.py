@@ -67,7 +67,8 @@ def slope(depths: Sequence[int], sizes: np.ndarray, corrections: Sequence[float]
 
     It is the squares of root mean squares that are sums of powers. corrections: the powers r, smallest first, of which
     as many are fitted as leave one value to spare; of fits with one of them, two and so on, that one counts which
-    leaves least, by its standard error. The error is this one, or what the shallowest depth moves the slope by.
+    leaves least, by its standard error. The error is this one, or what the shallowest depth or one correction more moves
+    the slope by.
     """
     size = np.array(depths, dtype=float)
     kept = list(corrections)[:max(0, len(depths) - 3)]
@@ -75,7 +76,8 @@ def slope(depths: Sequence[int], sizes: np.ndarray, corrections: Sequence[float]
     count = int(np.argmin([error for _, error in fits]))
     found, error = fits[count]
     deeper, _ = _fitted(size[1:], sizes[1:], kept[:count + min(1, len(kept))])
-    return found, max(error, abs(found - deeper))
+    more = fits[count + 1][0] if count + 1 < len(fits) else found
+    return found, max(error, abs(found - deeper), abs(found - more))
 
 
 def _fitted(size: np.ndarray, sizes: np.ndarray, corrections: Sequence[float]) -> tuple[float, float]:

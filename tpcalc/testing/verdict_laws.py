@@ -176,7 +176,7 @@ def _is_bound(verdict: Verdict, name: str) -> bool:
 
 def _corrections(program: Program, point: tuple[Any, Any], is_linear: bool) -> list[float]:
     """The powers of L that may correct squares of sizes: of a linear program sums of its limit's rate and of 1, which
-    sums over layers have; of others the smallest of those of what noise and updates add up to, and 1."""
+    sums over layers have; of others the first two of the smallest that noise and updates add up to, and 1."""
     rates = {1.0}
     if is_linear:
         try:
@@ -188,7 +188,7 @@ def _corrections(program: Program, point: tuple[Any, Any], is_linear: bool) -> l
         scale = DepthScaling(*point)
         rates |= {abs(float(power)) for power in (scale.noise_exponent, scale.drift_exponent)}
     found = sorted(rate for rate in rates if 0 < rate <= 1)
-    return powers_of_corrections(found[0]) if is_linear else found[:1]  # more are lost in noise
+    return powers_of_corrections(found[0], 4 if is_linear else 2)  # more are lost in noise
 
 
 def assert_verdict_ignores_names(recipe: Recipe) -> Verdict:
