@@ -53,31 +53,33 @@ def _symbols(program: Program) -> set[sp.Symbol]:
 def measured_sizes(program: Program, depth: int, exact: bool) -> dict[str, float]:
     """Root mean squares over coordinates after two steps on one input, by the names that a verdict gives them.
 
-    x is the vector that the output reads; h are the products with matrices on the way there, in the last layer.
+    x is the vector that the output reads; h are the products with matrices on the way there, in the last two layers, for
+    streams may alternate.
     exact: read a linear program exactly; others are sampled. Raises ``Divergence`` where a value is not finite.
     """
     sizes = {size: depth if size.name == "L" else 2 for size in program.sizes}
     products, x = _forward(program)
-    at = {size: sp.Integer(value) for size, value in sizes.items()}
+    ends = {size: sp.Integer(value) for size, value in sizes.items()}
 
-    def member(v: Vec, step: int) -> Member:
+    def member(v: Vec, step: int, below: int) -> Member:
         layer = v.indices[1]
-        return v.at(step, at[layer] if layer in at else depth)
+        return v.at(step, (ends[layer] if layer in ends else depth) - below)
 
-    pairs = {v: (member(v, 0), member(v, 1)) for v in (*products, x)}
+    places = [(x, 0), *((v, below) for v in products for below in (0, 1))]
+    pairs = {(v, below): (member(v, 0, below), member(v, 1, below)) for v, below in places}
     if exact:
         reading = read_rolled(program, sizes, TASK)
-        kets = {v: [reading.vector(m.name, *map(int, m.indices)) for m in pair] for v, pair in pairs.items()}
-        start = {v: reading.size(a) for v, (a, b) in kets.items()}
-        change = {v: reading.size(b - a) for v, (a, b) in kets.items()}
+        kets = {at: [reading.vector(m.name, *map(int, m.indices)) for m in pair] for at, pair in pairs.items()}
+        start = {at: reading.size(a) for at, (a, b) in kets.items()}
+        change = {at: reading.size(b - a) for at, (a, b) in kets.items()}
         f = reading.series("f")
     else:
         run = run_particles(program, sizes, TASK, SAMPLES, 0, BATCHES)
-        start = {v: np.sqrt(run.bracket(a, a)) for v, (a, b) in pairs.items()}
-        change = {v: np.sqrt(run.bracket(b - a, b - a)) for v, (a, b) in pairs.items()}
+        start = {at: np.sqrt(run.bracket(a, a)) for at, (a, b) in pairs.items()}
+        change = {at: np.sqrt(run.bracket(b - a, b - a)) for at, (a, b) in pairs.items()}
         f = run.series("f")
-    return dict(zip(NAMES, (start[x], max(start[v] for v in products), abs(f[1] - f[0]), change[x],
-                            max(change[v] for v in products))))
+    return dict(zip(NAMES, (start[x, 0], max(start[place] for place in places[1:]), abs(f[1] - f[0]), change[x, 0],
+                            max(change[place] for place in places[1:]))))
 
 
 def _forward(program: Program) -> tuple[list[Vec], Vec]:
