@@ -24,7 +24,7 @@ python_use_unqualified_type_names = True
 # Types of other projects, and those of ours that stand behind public objects without being public themselves.
 nitpick_ignore_regex = [
     ("py:.*", r"(np|numpy|sp|sympy|concurrent|collections|typing|fractions|enum)\..*"),
-    ("py:.*", r"tpcalc\.\w+\.\w+\..*|Setting|Scal|Mat|Vec"),
+    ("py:.*", r"tpcalc\.\w+\.\w+\..*|tpcalc\._\w+\..*|(dataclasses\.)?InitVar.*|Rows|Setting|Scal|Mat|Vec"),
 ]
 
 HEADING = re.compile(r"(-{3,}|={3,})$")

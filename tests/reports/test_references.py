@@ -9,6 +9,7 @@ import pytest
 import tpcalc as tp
 from tpcalc.ledger import entries
 from tpcalc.ledger.bibliography import PAPERS, bibtex, papers
+from tpcalc.reports import latex
 from tpcalc.reports.document import Code, Formula
 from tpcalc.reports.options import ReportOptions, Setup
 from tpcalc.reports.results import Results
@@ -42,6 +43,11 @@ def test_references_are_those_of_the_steps(results: Results) -> None:
     page = {section.key: section for section in document(results).sections}["references"]
     text, = (block.text for block in page.blocks if isinstance(block, Code))
     assert text.count("@") == len(papers(keys)) and "depthwise_transfer" not in text
+
+
+def test_the_paper_has_a_title(results: Results) -> None:
+    page = document(results)
+    assert page.title and f"pdftitle={{{page.title}}}" in latex.render(page)
 
 
 def test_the_limit_is_that_of_the_scaling(results: Results) -> None:
