@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 
 import tpcalc as tp
@@ -21,3 +23,14 @@ def test_all_moved_names_exist() -> None:
             assert getattr(solvers, name).__name__ == name
     with pytest.raises(AttributeError, match="collocation"):
         solvers.collocation
+
+
+@pytest.mark.parametrize("old", ["calculus.block_kernels", "calculus.between_layers", "calculus.densities",
+                                 "calculus.gaussian", "calculus.overlaps", "limits", "solvers"])
+def test_every_name_of_an_old_module_says_where_it_is(old: str) -> None:
+    module = import_module(f"tpcalc.{old}")
+    for name, room in module.MOVED.items():
+        with pytest.warns(DeprecationWarning, match=f"tpcalc.{old}.{name} is tpcalc.{room}.{name} now"):
+            assert getattr(module, name) is getattr(import_module(f"tpcalc.{room}"), name)
+    with pytest.raises(AttributeError, match="nothing_of_that_name"):
+        module.nothing_of_that_name

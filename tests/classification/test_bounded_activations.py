@@ -10,8 +10,8 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.testing.extrapolation import slope
-from tpcalc.limits import entrywise
-from tpcalc.limits.asymptotics import H
+from tpcalc.gaussian import scalar_functions as entrywise
+from tpcalc.gaussian.asymptotics import H
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.language import MatVec
 

@@ -10,9 +10,10 @@ import sympy as sp
 from ..calculus import KetEquations
 from ..calculus.kets import Bracket, Hat, Ket, Mean, random_parts
 from ..calculus.setting import Product
-from ..limits import Affine, Cell, Contribution, Exponent, KetTerms, Quantity, Sort, entrywise, exact_part, join
-from ..limits.ket_factors import argument_of, factors_of
-from ..limits.terms import split
+from ..orders import Affine, Cell, Contribution, Exponent, KetTerms, Quantity, Sort, exact_part, join
+from ..gaussian import scalar_functions as entrywise
+from ..orders.ket_factors import argument_of, factors_of
+from ..orders.terms import split
 from ..programs.language import Scal, Vec
 from .outputs import outputs_of
 from .sizes import Exponents

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import sympy as sp
 
 from ..calculus.printing import latex
-from ..limits import Region, point_of
+from ..orders import Region, point_of
 from .exponents import ALPHA, GAMMA
 from .sizes import Exponents
 

@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from ..calculus import KetEquations, RecursionEquations
-from ..calculus.densities import Densities
+from ..action.densities import Densities
 from ..programs.program import Program
 from ..results import Run
 from ..studies import CauchyDifferences, Convergence

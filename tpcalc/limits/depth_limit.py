@@ -14,15 +14,15 @@ from ..calculus.equations import kets
 from ..calculus.recursion import RecursionEquations, derive_recursion
 from ..errors import Divergence
 from ..programs.language import LossDerivative
-from .affine import Affine, point_of
+from ..orders.affine import Affine, point_of
 from .collocation import CompiledLimit
 from .integral_equations import LimitEquation, limit_equations
 from .obstacle import Obstacle, obstacle
-from .orders import Orders, settled_orders
-from .region import Region
+from ..orders.counting import Orders, settled_orders
+from ..orders.region import Region
 from .slow_streams import normal_form
 from .writing import limit_latex, limit_text, region_latex, region_text
-from .quantities import Quantity
+from ..orders.quantities import Quantity
 from .survival import Kind, Part, divide, kind_of, on_region
 from .translation import Remembered, Translator
 

@@ -7,11 +7,11 @@ from typing import Any, Callable
 
 import sympy as sp
 
-from ..calculus.block_kernels import C, P, Q, R, RP, RQ, derive_block_kernels
-from ..calculus.overlaps import Mean, Overlap
+from ..action.block_kernels import C, P, Q, R, RP, RQ, derive_block_kernels
+from ..gaussian.overlaps import Mean, Overlap
 from ..programs import ResNet
 from .blocks import BlockKernels, Kernel, LinearBlock, Pairs
-from .overlap_functions import mean_function, overlap_function
+from ..gaussian.overlap_functions import mean_function, overlap_function
 
 Three = tuple[Kernel, Kernel, Kernel]
 

@@ -9,11 +9,11 @@ import pytest
 import sympy as sp
 from hypothesis import given, settings, strategies as st
 
-from tpcalc.calculus.overlaps import H
-from tpcalc.media import overlap_functions
-from tpcalc.media.hermite_series import ALLOWED, FEW, MANY, Series, pair_means
-from tpcalc.media.overlap_functions import mean_function, overlap_function, slopes
-from tpcalc.media.quadrature import Smooth, function, nodes, overlap
+from tpcalc.gaussian.overlaps import H
+from tpcalc.gaussian import overlap_functions
+from tpcalc.gaussian.hermite_series import ALLOWED, FEW, MANY, Series, pair_means
+from tpcalc.gaussian.overlap_functions import mean_function, overlap_function, slopes
+from tpcalc.gaussian.trapezoid import Smooth, function, nodes, overlap
 
 RELU, ABS, LEAKY = sp.Max(H, 0), sp.Abs(H), sp.Max(H, H / 10)
 SMOOTH = (sp.tanh(H), H / (1 + sp.exp(-H)), H * (1 + sp.erf(H / sp.sqrt(2))) / 2, sp.sin(H + sp.Rational(1, 2)),

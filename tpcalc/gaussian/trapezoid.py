@@ -8,7 +8,7 @@ from typing import Callable
 import numpy as np
 import sympy as sp
 
-from ..calculus.overlaps import H
+from .overlaps import H
 
 Array = np.ndarray
 

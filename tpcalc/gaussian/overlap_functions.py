@@ -13,10 +13,10 @@ from typing import Callable
 import numpy as np
 import sympy as sp
 
-from ..calculus.gaussian import Expectation, Gaussians, expectation
-from ..calculus.overlaps import H
+from .expectations import Expectation, Gaussians, expectation
+from .overlaps import H
 from .hermite_series import Series, pair_means
-from .quadrature import TINY, Array, Smooth, mean
+from .trapezoid import TINY, Array, Smooth, mean
 
 OverlapFunction = Callable[[Array, Array, Array], Array]  # covariance and the two variances, which broadcast
 MeanFunction = Callable[[Array], Array]                   # variance
@@ -28,7 +28,7 @@ FLOOR = 1e-10      # of 1 - r^2, r the correlation, where a kinked function's me
 
 @lru_cache(maxsize=None)
 def overlap_function(f: sp.Expr, g: sp.Expr, j: int, k: int) -> OverlapFunction:
-    """E[f^(j)(u) g^(k)(v)] with f, g in the symbol ``calculus.overlaps.H``; j + k even.
+    """E[f^(j)(u) g^(k)(v)] with f, g in the symbol ``overlaps.H``; j + k even.
 
     Raises ``ValueError`` for functions that are neither smooth nor linear on both sides of 0.
     """

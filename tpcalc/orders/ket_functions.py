@@ -19,7 +19,7 @@ import sympy as sp
 
 from ..calculus.kets import Hat, Ket, random_parts
 from ..programs.language import Vec
-from . import entrywise
+from ..gaussian import scalar_functions as entrywise
 from .ket_factors import argument_of, factors_of
 from .parts import Monomial, Monomials, Parts, multiply, subsets, total
 from .quantities import MEAN, STREAM, Base, Label, Quantity, Sort

@@ -7,7 +7,7 @@ from typing import Iterable, Iterator
 import sympy as sp
 
 from ..calculus.kets import Bracket, Hat, Ket, Mean, random_parts
-from . import entrywise
+from ..gaussian import scalar_functions as entrywise
 
 
 def factors_of(expression: sp.Expr) -> list[sp.Expr]:
