@@ -47,6 +47,18 @@ class DerivedKernels:
         """Summed over matrices."""
         return sp.Add(*self.thetas.values())
 
+    def derivative(self, kernel: str, *orders: int) -> sp.Expr:
+        """A derivative of "kappa" or "theta", by its orders in C_ab, C_aa and C_bb.
+
+        >>> derive_block_kernels(ResNet("tanh", "mlp")).derivative("kappa", 1).diff(C) == derive_block_kernels(
+        ...     ResNet("tanh", "mlp")).derivative("kappa", 2)
+        True
+        """
+        value = self.kappa if kernel == "kappa" else self.theta
+        for variable, order in zip((C, P, Q), orders):
+            value = value.diff(variable, order) if order else value
+        return value
+
     @cached_property
     def forward(self) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
         """kappa, kappa_12, theta; index 12 is the derivative in C_ab."""
