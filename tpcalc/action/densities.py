@@ -8,6 +8,7 @@ from typing import Mapping
 
 import sympy as sp
 
+from .._text import Aligned
 from ..programs import ResNet
 from .action import (ChainRule, Coefficient, Field, Inner, Kernel, MultiplyOut, OverEarlier, Read, Saddle, a, action,
                      at, b, c, delta, dt, x, xt)
@@ -23,7 +24,7 @@ PRINTED = ("A", "B", "B_diagonal", "N0", "N1")
 
 
 @dataclass(frozen=True)
-class Densities:
+class Densities(Aligned):
     """What a block adds to dP/dtau and -dQ/dtau (A, B, and B_aa of a site with itself) and to covariances (N0, N1).
 
     Of sites b < a, in the symbols r_ab, e_ab, C_ab, C^1_ab, w^m_ab and rho_ab, and in kernels or Gaussian means;
@@ -61,9 +62,6 @@ class Densities:
             text = " + ".join(part for part in parts if part != "0") or "0"
             lines.append(rf"{latex(TARGETS[name])} &= {text}")
         return " \\\\\n".join(lines + means.legend())
-
-    def _repr_latex_(self) -> str:
-        return "$\\displaystyle\\begin{aligned}\n" + self.latex() + "\n\\end{aligned}$"
 
 
 @lru_cache(maxsize=None)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import sympy as sp
 
+from .._text import Aligned
 from ..programs.algebra import multiplied_out
 from ..programs.language import Mat, MatVec, Vec
 from ..programs.program import Place, Program
@@ -27,7 +28,7 @@ class KetEquation:
 
 
 @dataclass(frozen=True)
-class KetEquations:
+class KetEquations(Aligned):
     """The hat/dot equations of a program, with the derivation that led to them.
 
     equations: in program order; support: until when base kets can have coefficients; setting: the
@@ -45,9 +46,6 @@ class KetEquations:
 
     def __str__(self) -> str:
         return "\n".join(f"{e.target} = {e.value}" for e in self.equations)
-
-    def _repr_latex_(self) -> str:
-        return "$\\displaystyle\\begin{aligned}\n" + self.latex() + "\n\\end{aligned}$"
 
 
 def _range(place: Place) -> str:

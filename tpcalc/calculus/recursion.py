@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import sympy as sp
 
+from .._text import Aligned
 from ..programs.expanded import expanded, fixed_indices
 from ..programs.language import Vec
 from ..programs.program import Place
@@ -35,7 +36,7 @@ class Equation:
 
 
 @dataclass(frozen=True)
-class RecursionEquations:
+class RecursionEquations(Aligned):
     """The recursion of a linear program at infinite width, finite depth, with its derivation.
 
     equations: in program order; a covariance stands before the first equation that reads it.
@@ -53,9 +54,6 @@ class RecursionEquations:
 
     def __str__(self) -> str:
         return "\n".join(f"{e.target} = {e.value}" for e in self.equations)
-
-    def _repr_latex_(self) -> str:
-        return "$\\displaystyle\\begin{aligned}\n" + self.latex() + "\n\\end{aligned}$"
 
 
 def derive_recursion(equations: KetEquations) -> RecursionEquations:

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import sympy as sp
 
+from .._text import Aligned
 from ..calculus.printing import latex
 from ..orders import Region, point_of
 from .exponents import ALPHA, GAMMA
@@ -14,7 +15,7 @@ from .sizes import Exponents
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(Aligned):
     """What a depth scaling does, for networks trained by one-homogeneous faithful updates.
 
     Flags are True, False, or None where undefined or undecided. stable_in_training is Definition 5.2, with h;
@@ -50,9 +51,6 @@ class Verdict:
             relation = r"\lesssim" if name in self.bounds else r"\sim"
             lines.append(rf"\text{{{name}}} &{relation} {_power(exponent)}")
         return " \\\\\n".join(lines)
-
-    def _repr_latex_(self) -> str:
-        return "$\\displaystyle\\begin{aligned}\n" + self.latex() + "\n\\end{aligned}$"
 
     def __str__(self) -> str:
         return "\n".join([f"alpha = {self.alpha}, gamma = {self.gamma}: {self.name}", *self.reasons])

@@ -6,9 +6,9 @@ from typing import Any
 
 import sympy as sp
 
+from ..programs.activations import H
 from .expectations import Gaussians, expectation
 
-H = sp.Symbol("h", real=True)  # the variable of the functions f and g
 U, V = sp.symbols("u v", real=True)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Callable, Iterable, Mapping
 import sympy as sp
 
 from .._checks import exponent
+from .._text import Aligned
 from ..calculus.kets import Gamma
 from ..calculus.equations import kets
 from ..calculus.recursion import RecursionEquations, derive_recursion
@@ -42,7 +43,7 @@ class LimitTerm:
 
 
 @dataclass(frozen=True, repr=False)
-class LimitRegion:
+class LimitRegion(Aligned):
     """A region of the parameters on which the same terms survive at infinite depth, or on which there is no limit.
 
     region: exact inequalities; obstacle: what grows where there is no limit, else None. Quantities are sorted by kind:
@@ -157,9 +158,6 @@ class LimitRegion:
     def __str__(self) -> str:
         return region_text(self)
 
-    def _repr_latex_(self) -> str:
-        return "$\\displaystyle\\begin{aligned}\n" + self.latex() + "\n\\end{aligned}$"
-
     def _part(self) -> Part:
         if self.part is None:
             assert self.obstacle is not None
@@ -172,7 +170,7 @@ class LimitRegion:
 
 
 @dataclass(frozen=True, repr=False)
-class DepthLimit:
+class DepthLimit(Aligned):
     """The limits of infinite depth of one recursion, by regions that cover the parameters' space.
 
     parameters: the symbols in the exponents of L; orders: of all quantities at finite depth.
@@ -201,9 +199,6 @@ class DepthLimit:
 
     def __str__(self) -> str:
         return limit_text(self)
-
-    def _repr_latex_(self) -> str:
-        return "$\\displaystyle\\begin{aligned}\n" + self.latex() + "\n\\end{aligned}$"
 
 
 def depth_limit(recursion: RecursionEquations) -> DepthLimit:

@@ -8,6 +8,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, Union
 import sympy as sp
 
 from .._checks import symbolic
+from .._text import Aligned
 from .language import Mat, Member, Scal, Vec, kind
 from .roles import read_roles
 
@@ -66,7 +67,7 @@ def mapped(body: Iterable[Statement], change: Callable[[Assign], Iterable[Statem
 
 
 @dataclass(frozen=True)
-class Program:
+class Program(Aligned):
     """A Tensor Program.
 
     vectors: initial vectors, independent with entries N(0, 1); matrices: initial matrices, independent
@@ -212,9 +213,6 @@ class Program:
 
         walk(self.body, 0)
         return " \\\\\n".join(lines)
-
-    def _repr_latex_(self) -> str:
-        return "$\\displaystyle\\begin{aligned}\n" + self.latex() + "\n\\end{aligned}$"
 
 
 def _integers(sizes: Mapping[sp.Symbol, int]) -> dict[sp.Symbol, sp.Integer]:
