@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from tpcalc.calculus.gaussian import Expectation
+from tpcalc.gaussian import Expectation
 
 U, V, C = sp.symbols("u v c", real=True)
 A, B = sp.symbols("a b", positive=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 
 import tpcalc as tp
-from tpcalc import codegen, solvers
-from tpcalc.lowering import recursions
+from tpcalc import solvers
 
 
 def test_what_solvers_exported_is_found_with_a_warning() -> None:
@@ -24,9 +25,12 @@ def test_all_moved_names_exist() -> None:
         solvers.collocation
 
 
-def test_what_codegen_exported_is_found_with_a_warning() -> None:
-    for name in codegen.MOVED:
-        with pytest.warns(DeprecationWarning, match=f"tpcalc.codegen.{name} is tpcalc.lowering.recursions.{name} now"):
-            assert getattr(codegen, name) is getattr(recursions, name)
-    with pytest.raises(AttributeError, match="numba_source"):
-        codegen.numba_source
+@pytest.mark.parametrize("old", ["calculus.block_kernels", "calculus.between_layers", "calculus.densities",
+                                 "calculus.gaussian", "calculus.overlaps", "codegen", "limits", "solvers"])
+def test_every_name_of_an_old_module_says_where_it_is(old: str) -> None:
+    module = import_module(f"tpcalc.{old}")
+    for name, room in module.MOVED.items():
+        with pytest.warns(DeprecationWarning, match=f"tpcalc.{old}.{name} is tpcalc.{room}.{name} now"):
+            assert getattr(module, name) is getattr(import_module(f"tpcalc.{room}"), name)
+    with pytest.raises(AttributeError, match="nothing_of_that_name"):
+        module.nothing_of_that_name

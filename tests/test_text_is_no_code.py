@@ -12,8 +12,8 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.calculus.gaussian import expectation
-from tpcalc.calculus.gaussian_variables import Gaussians
+from tpcalc.gaussian import expectation
+from tpcalc.gaussian.variables import Gaussians
 from tpcalc.interpreters import run_program
 from tpcalc.programs.language import Family, Mat, MatVec, Moment, NonlinearOuter, Outer, Scal, Vec
 from tpcalc.reports.cli import main

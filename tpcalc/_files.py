@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from functools import cache
 from pathlib import Path
+from typing import Any, Mapping
 from uuid import uuid4
 
 
@@ -24,3 +26,17 @@ def write_text(path: Path, text: str) -> None:
     temporary = path.with_name(f"{path.name}.{uuid4().hex}.part")  # other processes may write the same
     temporary.write_text(text, encoding="utf-8")
     os.replace(temporary, path)
+
+
+def keep_json(path: Path, key: str, fields: Mapping[str, object]) -> None:
+    """Keep fields that JSON can hold, with the key of what they are the result of."""
+    write_text(path, json.dumps({"key": key, **fields}, allow_nan=True) + "\n")
+
+
+def kept_json(path: Path, key: str) -> dict[str, Any] | None:
+    """The fields kept for this key; a file that is missing, damaged or of another key counts as nothing kept."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and found.get("key") == key else None

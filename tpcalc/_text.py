@@ -1,4 +1,4 @@
-"""Printed text inside sympy expressions."""
+"""Printed text: inside sympy expressions, and of what is shown in a notebook."""
 
 from __future__ import annotations
 
@@ -10,3 +10,13 @@ class ProductText(sp.Symbol):
 
     precedence = 55  # between those of Mul, 50, and of Pow, 60
     is_Symbol = False  # LaTeX would add parentheses of its own to a symbol with a superscript
+
+
+class Aligned:
+    """What notebooks show by its ``latex()``, lines of an ``aligned`` environment."""
+
+    def latex(self) -> str:
+        raise NotImplementedError
+
+    def _repr_latex_(self) -> str:
+        return "$\\displaystyle\\begin{aligned}\n" + self.latex() + "\n\\end{aligned}$"

@@ -9,7 +9,7 @@ import numpy as np
 import sympy as sp
 
 from tpcalc.calculus import Derivation
-from tpcalc.calculus.gaussian import Gaussians
+from tpcalc.gaussian import Gaussians
 from tpcalc.ledger import Entry, Equation, Equations, Proof
 
 from .._gaussian import A, B, C, MATRIX, U, V, VARIABLES, random_covariance

@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 
 from tpcalc.calculus import Derivation
-from tpcalc.calculus.gaussian import Expectation, Moments, Stein
+from tpcalc.gaussian import Expectation, Moments, Stein
 from tpcalc.ledger import Entry, Equation, Equations, Proof
 
 from .._gaussian import exact_mean, random_covariance

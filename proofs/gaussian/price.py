@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 
 from tpcalc.calculus import Derivation
-from tpcalc.calculus.gaussian import Price
+from tpcalc.gaussian import Price
 from tpcalc.ledger import Entry, Equation, Equations, Proof
 
 from .._gaussian import (A, C, F, MATRIX, P, U, V, Integral, OfDensity, Parts, Read, exact_mean, mean,

@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from scipy.special import erf
 
 from tpcalc.calculus import Derivation
-from tpcalc.calculus.gaussian import Condition, Gaussians, Linearity, Price, expectation
+from tpcalc.gaussian import Condition, Gaussians, Linearity, Price, expectation
 from tpcalc.ledger import Entry, Equation, Equations, Proof
 
 from .._gaussian import A, B, C, MATRIX, U, V, VARIABLES, mean, random_covariance

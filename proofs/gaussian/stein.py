@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 
 from tpcalc.calculus import Derivation
-from tpcalc.calculus.gaussian import Stein
+from tpcalc.gaussian import Stein
 from tpcalc.ledger import Entry, Equation, Equations, Proof
 
 from .._gaussian import (F, MATRIX, P, U, V, ByDensity, OfDensity, Parts, Read, exact_mean, mean, random_covariance,

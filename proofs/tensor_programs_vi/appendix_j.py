@@ -7,8 +7,8 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.calculus import Derivation
-from tpcalc.calculus.gaussian import Independence, Parity
-from tpcalc.calculus.gaussian_variables import Expectation
+from tpcalc.gaussian import Independence, Parity
+from tpcalc.gaussian.variables import Expectation
 from tpcalc.interpreters import run_particles
 from tpcalc.interpreters.training import Training as Job
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number, Proof

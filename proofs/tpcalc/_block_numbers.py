@@ -9,10 +9,10 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.calculus.action import (FIELDS, Acting, Along, Coefficient, Inner, Kernel, OverEarlier, Saddle, a, at, b, c,
-                                    delta, dt, x, xt)
-from tpcalc.calculus.block_kernels import C, P, Q, R, RP, RQ
-from tpcalc.calculus.densities import Insert, derive_block_kernels
+from tpcalc.action.action import (FIELDS, Acting, Along, Coefficient, Inner, Kernel, OverEarlier, Saddle, a, at, b, c,
+                                  delta, dt, x, xt)
+from tpcalc.action.block_kernels import C, P, Q, R, RP, RQ
+from tpcalc.action.densities import Insert, derive_block_kernels
 
 h = sp.Symbol("h", real=True)
 PHI = h + h**2 / 3 - h**3 / 5  # means over weights are then exact

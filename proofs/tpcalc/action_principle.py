@@ -8,8 +8,8 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.calculus.action import a, action, at, b
-from tpcalc.calculus.block_kernels import derive_block_kernels
+from tpcalc.action.action import a, action, at, b
+from tpcalc.action.block_kernels import derive_block_kernels
 from tpcalc.interpreters import run_particles
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number
 from tpcalc.programs.blocks import Branch

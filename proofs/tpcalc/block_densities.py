@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tpcalc.calculus.densities import PRINTED, TARGETS, derive_densities_of_kernels
+from tpcalc.action.densities import PRINTED, TARGETS, derive_densities_of_kernels
 from tpcalc.ledger import Entry, Equation, Equations, Proof
 
 from .._line import relative

@@ -10,8 +10,8 @@ import numpy as np
 import sympy as sp
 
 from tpcalc.calculus import Derivation
-from tpcalc.calculus.action import FIELD_LATEX, ChainRule, Coefficient, Field, Inner, Kernel, MultiplyOut, Read
-from tpcalc.calculus.action import a, action, at, b, delta, dt, x, xt
+from tpcalc.action.action import FIELD_LATEX, ChainRule, Coefficient, Field, Inner, Kernel, MultiplyOut, Read
+from tpcalc.action.action import a, action, at, b, delta, dt, x, xt
 from tpcalc.ledger import Entry, Equation, Equations, Proof
 from tpcalc.results.tilted import layer_density
 

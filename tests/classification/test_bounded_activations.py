@@ -10,8 +10,8 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.testing.extrapolation import slope
-from tpcalc.limits import entrywise
-from tpcalc.limits.asymptotics import H
+from tpcalc.gaussian.scalar_functions import scalar_function
+from tpcalc.gaussian.asymptotics import H
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.language import MatVec
 
@@ -102,20 +102,20 @@ FUNCTIONS = {"relu": (1, sp.Max(H, 0)), "gelu": (1, H * (1 + sp.erf(H / sp.sqrt(
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_growth_is_the_power_that_values_far_out_go_like(name: str) -> None:
     power, function = FUNCTIONS[name]
-    assert entrywise.growth(function) == power
+    assert scalar_function(function).growth == power
     far = [max(abs(float(function.subs(H, s * h).evalf())) for s in (1, -1)) for h in (1e3, 1e5)]
     measured = np.log(far[1] / far[0]) / np.log(100) if far[0] > 1e-300 else 0
     assert measured == pytest.approx(power, abs=0.01)
-    slopes = [abs(float(entrywise.derivative(function).subs(H, s * 40).evalf())) for s in (1, -1)]
-    if entrywise.decays(entrywise.derivative(function)):
+    slopes = [abs(float(scalar_function(function).derivative.expression.subs(H, s * 40).evalf())) for s in (1, -1)]
+    if scalar_function(function).derivative.decays:
         assert max(slopes) < 1e-3
 
 
 def test_parity_is_told_by_values() -> None:
-    odd = {name: entrywise.parity(function) for name, (_, function) in FUNCTIONS.items()}
+    odd = {name: scalar_function(function).parity for name, (_, function) in FUNCTIONS.items()}
     assert {n for n, p in odd.items() if p == -1} == {"tanh", "hard tanh", "softsign"}
     assert {n for n, p in odd.items() if p == 1} == {"square", "root", "bump"}
-    assert entrywise.has_kinks(sp.Abs(H)) and not entrywise.has_kinks(sp.tanh(H))
+    assert scalar_function(sp.Abs(H)).has_kinks and not scalar_function(sp.tanh(H)).has_kinks
 
 
 def own(phi: Callable) -> Callable:

@@ -105,7 +105,7 @@ def test_exponents_at_a_point_are_those_of_its_region() -> None:
 def test_ket_equations_of_a_linear_network_say_what_its_recursion_says(alpha, gamma) -> None:
     """Two counts of one program, of coefficients and of random variables; the second gives upper bounds."""
     from tpcalc.classification import ket_exponents
-    from tpcalc.limits import settled_orders
+    from tpcalc.orders import settled_orders
 
     at = ((ALPHA, sp.sympify(alpha)), (GAMMA, sp.sympify(gamma)))
     equations = tp.kets(tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling(ALPHA, GAMMA)))

@@ -12,7 +12,7 @@ import tpcalc as tp
 from tpcalc.classification.exponents import ALPHA, GAMMA
 from tpcalc.classification.phase_diagram import FLAGS
 from tpcalc.classification.phase_regions import area, corners, dimension, faces, joined, lines_of
-from tpcalc.limits import Affine, Region
+from tpcalc.orders import Affine, Region
 
 H = sp.Rational(1, 2)
 KAPPA = 1 - ALPHA - GAMMA

@@ -11,7 +11,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.calculus.densities import derive_densities, derive_densities_of_kernels
+from tpcalc.action.densities import derive_densities, derive_densities_of_kernels
 
 SCALE = tp.DepthScaling(*sp.symbols("alpha gamma", real=True))
 FOLDER = Path(__file__).parent

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 import sympy as sp
 
-from tpcalc.calculus.action import Along, Field, Inner, Kernel, Saddle, dt, x
-from tpcalc.calculus.densities import derive_densities_of_kernels
+from tpcalc.action.action import Along, Field, Inner, Kernel, Saddle, dt, x
+from tpcalc.action.densities import derive_densities_of_kernels
 from tpcalc.ledger import check_entry, entry
 from tpcalc.ledger.shelf import package as _package
 

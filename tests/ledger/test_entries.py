@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tpcalc as tp
-from tpcalc.calculus.densities import derive_densities
+from tpcalc.action.densities import derive_densities
 from tpcalc.ledger import Ledger, check, entries, entry
 from tpcalc.ledger.shelf import keys
 from tpcalc.media.block_kernels import DerivedBlock

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tpcalc as tp
-from tpcalc.limits import Affine, Sort
+from tpcalc.orders import Affine, Sort
 from tpcalc.limits.functions import Coefficient, CovarianceFunction
 from tpcalc.limits.survival import Kind
 

@@ -10,7 +10,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.limits import Affine, Exponent, Sort
+from tpcalc.orders import Affine, Exponent, Sort
 from tpcalc.limits.survival import Kind, kind_of
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)

@@ -10,7 +10,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.limits.eigenspaces import NoStreams, period, slow_subspace
-from tpcalc.limits.layer_functions import in_powers
+from tpcalc.orders.layer_functions import in_powers
 from tpcalc.limits.slow_streams import normal_form
 from tpcalc.programs.indices import L, T, l, t
 from tpcalc.programs.language import Family, LossDerivative, Moment, Scal, Vec

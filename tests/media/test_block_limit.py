@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 import sympy as sp
+from support.media import ByHand
 
 import tpcalc as tp
-from tpcalc.media.block_kernels import DerivedBlock, kernels_of
-from tpcalc.media.blocks import ForwardLaw, LinearBlock, Pairs
+from tpcalc.action.laws import Derivative
+from tpcalc.media.block_kernels import DerivedBlock, kernels_of, linear_block
+from tpcalc.media.blocks import Pairs
 from tpcalc.media.collocation import solve_limit
+from tpcalc.media.laws import ForwardLaw
 
 h = sp.Symbol("h", real=True)
 SINE = sp.sin(h + sp.Rational(1, 2))
@@ -21,7 +24,7 @@ PLANE = tp.Task(np.array([[1, 0], [.5, .8], [-.6, .7], [1.1, -.4]])[:, None],
 OPT, HALF = tp.SGD(1.0), tp.DepthScaling(0.5, 0.5)
 
 
-class SineMlp:
+class SineMlp(ByHand):
     """W2 phi(W1 x) with phi(u) = sin(u + 1/2): the hand formulas of two matrices, in closed form."""
 
     has_diagonal, is_linear = True, False
@@ -107,7 +110,7 @@ def test_branch_constants() -> None:
 
 def test_each_slot_decays_by_itself() -> None:
     """rho_a = 0.6 against rho_b = 0.9, 0.5: variances carry squares, covariances products."""
-    law = ForwardLaw(LinearBlock(), 1.0, np.zeros(2), np.ones(2), 0.6 * np.array([.9, .5]), 0.36)
+    law = ForwardLaw(linear_block(), 1.0, np.zeros(2), np.ones(2), 0.6 * np.array([.9, .5]), 0.36)
     pairs, own = law.pairs(np.ones((1, 2)), np.ones((1, 1))), law.own_pairs(np.ones((1, 1)))
     assert pairs.left_decay == 0.36 and (own.decay, own.left_decay, own.right_decay) == (0.36, 0.36, 0.36)
     np.testing.assert_allclose(pairs.right_decay, [.81, .25], rtol=1e-15)
@@ -125,17 +128,17 @@ def test_repeated_samples_are_one_sample() -> None:
 def test_derivatives_by_finite_differences(net: tp.ResNet) -> None:
     """12 and d_1, with decay, of the compiled kernels."""
     block, e = DerivedBlock(net), 1e-5
+    kappa, slope, theta = Derivative("kappa"), Derivative("kappa", 1), Derivative("theta")
 
     def at(c: float, p: float) -> Pairs:
         return Pairs(np.array([[c]]), np.array([p]), np.array([0.9]), 0.7 * 0.6, 0.49, 0.36)
-    (_, slope, _), (again, curvature, theta_12) = block.forward(at(.4, 1.1)), block.backward(at(.4, 1.1))
-    up, down = block.forward(at(.4 + e, 1.1)), block.forward(at(.4 - e, 1.1))
-    by_c = [(a - b) / (2 * e) for a, b in zip(up, down)]
-    np.testing.assert_allclose(np.ravel([slope, curvature, theta_12]), np.ravel(by_c), rtol=0, atol=1e-8)
-    assert np.all(again == slope)
-    up, down = block.forward(at(.4, 1.1 + e)), block.forward(at(.4, 1.1 - e))
-    by_p = [(a - b) / e for a, b in zip(up, down)]
-    np.testing.assert_allclose(np.ravel(block.diagonal(at(.4, 1.1))), np.ravel(by_p), rtol=0, atol=1e-8)
+    three = (kappa, slope, theta)
+    for change, (c, p) in (({"cross": 1}, (e, 0.0)), ({"left": 1}, (0.0, e))):
+        exact = block.derivatives(at(.4, 1.1), tuple(
+            one._replace(**{name: getattr(one, name) + more for name, more in change.items()}) for one in three))
+        up, down = (block.derivatives(at(.4 + sign * c, 1.1 + sign * p), three) for sign in (1, -1))
+        differences = [(a - b) / (2 * e) for a, b in zip(up, down)]
+        np.testing.assert_allclose(np.ravel(exact), np.ravel(differences), rtol=0, atol=1e-8)
 
 
 def test_details() -> None:
@@ -169,7 +172,7 @@ def test_bad_input() -> None:
         with pytest.raises(error, match=reason):
             tp.train(**given, depth=tp.oo, method="collocation",
                      progress=lambda done, steps: pytest.fail("work was begun"))
-    assert isinstance(kernels_of(tp.ResNet()), LinearBlock)
+    assert kernels_of(tp.ResNet()).is_linear and not kernels_of(tp.ResNet(SINE)).is_linear
 
 
 @pytest.mark.slow

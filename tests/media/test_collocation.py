@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from support.media import ByHand
 
+from tpcalc.action.laws import Derivative
 from tpcalc.errors import Divergence
 from tpcalc.media import element
-from tpcalc.media.blocks import LinearBlock, Pairs
+from tpcalc.media.block_kernels import linear_block
+from tpcalc.media.blocks import Pairs
 from tpcalc.media.collocation import CollocationMedium, TooCoarse, solve_limit
 from tpcalc.media.covariances import at_times, backward_covariance, forward_covariance
 from tpcalc.media.element import Element
@@ -41,7 +44,7 @@ class Decaying:
         return self.rho**t, np.tril(self.rate * self.rho**np.abs(t[:, None] - t - 1), -1)
 
 
-class SineBlock:
+class SineBlock(ByHand):
     """G phi(W x) with phi(u) = sin(u + shift), centred: kernels in closed form."""
 
     has_diagonal = True
@@ -321,5 +324,5 @@ def test_mesh() -> None:
 
 def test_linear_block_is_the_identity_on_kernels() -> None:
     pairs = Pairs(np.array([[0.3]]), None, np.array([1.0]), 0.5)
-    assert LinearBlock().forward(pairs) == (0.15, 0.5, 0.3)
-    assert LinearBlock().backward(pairs) == (0.5, 0.0, 1.0)
+    asked = [Derivative(kernel, order) for kernel in ("kappa", "theta") for order in range(3)]
+    assert linear_block().derivatives(pairs, tuple(asked)) == (0.15, 0.5, 0.0, 0.3, 1.0, 0.0)

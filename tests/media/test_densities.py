@@ -10,10 +10,10 @@ import sympy as sp
 from support.overlap_values import number
 
 import tpcalc as tp
-from tpcalc.calculus.action import a, at, b
-from tpcalc.calculus.densities import derive_densities
+from tpcalc.action.action import a, at, b
+from tpcalc.action.densities import derive_densities
 from tpcalc.media.block_kernels import kernels_of
-from tpcalc.media.blocks import BackwardLaw, ForwardLaw
+from tpcalc.media.laws import BackwardLaw, ForwardLaw
 
 h = sp.Symbol("h", real=True)
 SINE = sp.sin(h + sp.Rational(1, 2))

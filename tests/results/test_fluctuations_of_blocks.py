@@ -9,7 +9,7 @@ import sympy as sp
 import tpcalc as tp
 from support.closeness import assert_close
 from support.many_block_networks import drawn, outputs
-from tpcalc.calculus.tilted_densities import KAPPA, SOURCES, THETA, derive_pair_action
+from tpcalc.action.tilted_densities import KAPPA, SOURCES, THETA, derive_pair_action
 from tpcalc.results.tilted import along, tilted_network
 from tpcalc.results.tilted_block import BlockDensity
 from tpcalc.results.tilted_limit import LimitTask

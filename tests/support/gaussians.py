@@ -9,9 +9,8 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
-from tpcalc.calculus.gaussian import (
-    Blur, Condition, Degenerate, Expectation, Gaussians, Independence, Linearity, Moments, Open, Parity, Phases,
-    Price, Shift, Square, Stein, Values, expectation)
+from tpcalc.gaussian import (Blur, Condition, Degenerate, Expectation, Gaussians, Independence, Linearity, Moments,
+                             Open, Parity, Phases, Price, Shift, Square, Stein, Values, expectation)
 
 
 U, V, W, C, M, S, T = sp.symbols("u v w c m s t", real=True)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from tpcalc.action.laws import Derivative
+from tpcalc.media.blocks import Kernel, Pairs
 from tpcalc.media.reflection import PackedReflectionMedium, ReflectionMedium
 from tpcalc.media.training import Trace, train_rows
 from tpcalc.parametrizations import DepthScaling
@@ -24,3 +28,26 @@ def reflect(task: Task, opt: SGD, scale: DepthScaling, depth: int, samples: str,
     else:
         medium = ReflectionMedium(depth, b, *physics)
     return train_rows(task, medium, samples, lambda t: None), medium
+
+
+class ByHand:
+    """A block whose kernels are typed: kappa, kappa_12, theta; kappa_12, kappa_12,12, theta_12; and twice the
+    derivatives of the first three in the variance of the first slot. Index 12 is the derivative in the covariance."""
+
+    size = 1
+
+    def forward(self, pairs: Pairs) -> tuple[Any, Any, Any]:
+        raise NotImplementedError
+
+    def backward(self, pairs: Pairs) -> tuple[Any, Any, Any]:
+        raise NotImplementedError
+
+    def diagonal(self, pairs: Pairs) -> tuple[Any, Any, Any]:
+        raise NotImplementedError
+
+    def derivatives(self, pairs: Pairs, asked: tuple[Derivative, ...]) -> tuple[Kernel, ...]:
+        orders = (("kappa", 0), ("kappa", 1), ("theta", 0))
+        known = {Derivative(kernel, n): value for (kernel, n), value in zip(orders, self.forward(pairs))}
+        known |= {Derivative(kernel, n + 1): value for (kernel, n), value in zip(orders, self.backward(pairs))}
+        known |= {Derivative(kernel, n, 1): value / 2 for (kernel, n), value in zip(orders, self.diagonal(pairs))}
+        return tuple(known[one] for one in asked)

@@ -8,7 +8,7 @@ from typing import Any, Callable, Mapping
 import numpy as np
 import sympy as sp
 
-from tpcalc.calculus.overlaps import H, Mean, Overlap
+from tpcalc.gaussian.overlaps import H, Mean, Overlap
 
 NODES = np.linspace(-9, 9, 121)
 WEIGHTS = np.exp(-NODES**2 / 2) / np.sum(np.exp(-NODES**2 / 2))

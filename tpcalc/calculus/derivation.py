@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import sympy as sp
 
 from .._shown import Short
+from .._text import Aligned
 from ..errors import MissingExtra
 from . import mathml
 from .printing import latex, rich
@@ -57,7 +58,7 @@ class Step(Short):
         return f"({self.number}) {self.left} = {self.after}    [{self.rule}: {self.reason}]"
 
 
-class Derivation:
+class Derivation(Aligned):
     """Recorded steps; ``apply`` adds one and returns what it leads to."""
 
     def __init__(self, start: tuple[Step, ...] = ()) -> None:
@@ -86,9 +87,6 @@ class Derivation:
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.steps))
-
-    def _repr_latex_(self) -> str:
-        return "$\\displaystyle\\begin{aligned}\n" + self.latex() + "\n\\end{aligned}$"
 
     def _repr_html_(self) -> str | None:
         """With reasons; notebooks take the LaTeX where there is no MathML."""

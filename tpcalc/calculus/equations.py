@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from .._shown import Short
+from .._text import Aligned
 from ..programs.algebra import multiplied_out
 from ..programs.language import Mat, MatVec, Vec
 from ..programs.program import Place, Program
@@ -28,7 +29,7 @@ class KetEquation(Short):
 
 
 @dataclass(frozen=True, repr=False)
-class KetEquations(Short):
+class KetEquations(Short, Aligned):
     """The hat/dot equations of a program, with the derivation that led to them.
 
     equations: in program order; support: until when base kets can have coefficients; setting: the
@@ -46,9 +47,6 @@ class KetEquations(Short):
 
     def __str__(self) -> str:
         return "\n".join(f"{e.target} = {e.value}" for e in self.equations)
-
-    def _repr_latex_(self) -> str:
-        return "$\\displaystyle\\begin{aligned}\n" + self.latex() + "\n\\end{aligned}$"
 
 
 def _range(place: Place) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from .._shown import Short
+from .._text import Aligned
 from ..programs.expanded import expanded, fixed_indices
 from ..programs.language import Vec
 from ..programs.program import Place
@@ -36,7 +37,7 @@ class Equation(Short):
 
 
 @dataclass(frozen=True, repr=False)
-class RecursionEquations(Short):
+class RecursionEquations(Short, Aligned):
     """The recursion of a linear program at infinite width, finite depth, with its derivation.
 
     equations: in program order; a covariance stands before the first equation that reads it.
@@ -54,9 +55,6 @@ class RecursionEquations(Short):
 
     def __str__(self) -> str:
         return "\n".join(f"{e.target} = {e.value}" for e in self.equations)
-
-    def _repr_latex_(self) -> str:
-        return "$\\displaystyle\\begin{aligned}\n" + self.latex() + "\n\\end{aligned}$"
 
 
 def derive_recursion(equations: KetEquations) -> RecursionEquations:

@@ -10,6 +10,7 @@ import sympy as sp
 
 from .._checks import exponent
 from .._shown import Short
+from .._text import Aligned
 from ..calculus.printing import latex
 from ..parametrizations import DepthChoices, DepthScaling
 from .advice import BEST, moved_by, power, warnings
@@ -23,7 +24,7 @@ COVERED = "a residual block of one matrix without normalisation; with init other
 
 
 @dataclass(frozen=True, repr=False)
-class Audit(Short):
+class Audit(Short, Aligned):
     """What the powers of L in ``choices`` come to.
 
     alpha, gamma: the depth scaling (tp.DepthScaling) they realise; decay: one step of weight decay takes a share
@@ -54,9 +55,6 @@ class Audit(Short):
         lines = [rf"\text{{{MEANING[name]}}} &\propto L^{{{latex(size)}}}"
                  for name, size in self.choices.powers.items()]
         return " \\\\\n".join([*lines, self.verdict.latex()])
-
-    def _repr_latex_(self) -> str:
-        return "$\\displaystyle\\begin{aligned}\n" + self.latex() + "\n\\end{aligned}$"
 
     def __str__(self) -> str:
         given = ", ".join(f"{name} {power(size)}" for name, size in self.choices.powers.items())

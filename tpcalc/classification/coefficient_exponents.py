@@ -12,8 +12,8 @@ from ..calculus import RecursionEquations
 from ..calculus.kets import Covariance, Gamma
 from ..calculus.memory import decays
 from ..calculus.setting import Product
-from ..limits import Affine, Cell, Contribution, Exponent, Orders, Quantity, Sort, Terms, join
-from ..limits.terms import is_carried, split
+from ..orders import Affine, Cell, Contribution, Exponent, Orders, Quantity, Sort, Terms, join
+from ..orders.terms import is_carried, split
 from .outputs import outputs_of
 from .sizes import Exponents
 

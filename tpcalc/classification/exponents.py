@@ -12,7 +12,7 @@ from ..calculus import KetEquations, RecursionEquations, kets
 from ..calculus.recursion import derive_recursion
 from ..calculus.memory import decays
 from ..calculus.setting import Setting
-from ..limits import EXPLODES, Affine, Exponent, Region, Values, point_of, settled_orders
+from ..orders import EXPLODES, Affine, Exponent, Region, Values, point_of, settled_orders
 from ..limits.eigenspaces import NoStreams
 from ..limits.slow_streams import normal_form
 from ..parametrizations import DepthScaling

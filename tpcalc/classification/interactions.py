@@ -12,7 +12,7 @@ from ..calculus import kets
 from ..calculus.kets import Ket
 from ..calculus.printing import latex
 from ..errors import Divergence
-from ..limits import Sort, join, settled_orders
+from ..orders import Sort, join, settled_orders
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet
 from ..programs.builders import program

@@ -10,9 +10,10 @@ import sympy as sp
 from ..calculus import KetEquations
 from ..calculus.kets import Bracket, Hat, Ket, Mean, random_parts
 from ..calculus.setting import Product
-from ..limits import Affine, Cell, Contribution, Exponent, KetTerms, Quantity, Sort, entrywise, exact_part, join
-from ..limits.ket_factors import argument_of, factors_of
-from ..limits.terms import split
+from ..orders import Affine, Cell, Contribution, Exponent, KetTerms, Quantity, Sort, exact_part, join
+from ..gaussian.scalar_functions import H, scalar_function
+from ..orders.ket_factors import argument_of, factors_of
+from ..orders.terms import split
 from ..programs.language import Scal, Vec
 from .outputs import outputs_of
 from .sizes import Exponents
@@ -65,7 +66,7 @@ class _KetReader:
         hidden = join(self._of(Sort.KET, 0, self.setting.family_number(p.matvec.vector)) for p in forward)
         changes = join(self._change(p, False) for p in forward)
         updates = join(self._change(p, True) for p in forward)
-        errors = [self._change(p, True).power(Fraction(3 if any(map(entrywise.has_kinks, bent)) else 4, 2))
+        errors = [self._change(p, True).power(Fraction(3 if any(scalar_function(f).has_kinks for f in bent) else 4, 2))
                   for p in forward if (bent := self._bent(p))]
         adding = {rule: join(self.cell.weight(one) for one in self._to_stream(1) if one.rule == rule)
                   for rule in ("layers", "independent layers")}
@@ -132,6 +133,6 @@ class _KetReader:
                 factors = [factor for term in split(e.value) if not isinstance(term, sp.Sum)
                            for factor in factors_of(term) if any(k.vector.same_family(made) for k in factor.atoms(Ket))]
                 forms = [argument_of(f)[1] for f in factors if not isinstance(f, (Ket, Hat)) and random_parts(f)]
-                square = [entrywise.H**2] if len(factors) != len(set(factors)) else []
-                found += [form for form in (*forms, *square) if sp.diff(form, entrywise.H, 2) != 0]
+                square = [H**2] if len(factors) != len(set(factors)) else []
+                found += [form for form in (*forms, *square) if sp.diff(form, H, 2) != 0]
         return found

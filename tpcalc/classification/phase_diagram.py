@@ -14,7 +14,8 @@ from .._shown import Short
 from ..calculus import kets
 from ..calculus.printing import latex
 from ..lowering.recursions import recursion
-from ..limits import Affine, Exponent, LimitRegion, Region, depth_limit, point_of
+from ..orders import Affine, Exponent, Region, point_of
+from ..limits import LimitRegion, depth_limit
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet
 from ..programs.builders import program

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Hashable, Iterable, Mapping, Sequence
 
-from ..limits import Affine, Region
+from ..orders import Affine, Region
 
 Point = tuple[Fraction, Fraction]
 Signs = tuple[str, ...]  # of every line at a face: "<", "=" or ">"

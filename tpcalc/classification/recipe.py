@@ -9,6 +9,7 @@ import sympy as sp
 
 from .. import _checks
 from .._shown import Short
+from .._text import Aligned
 from ..calculus.printing import latex
 from ..parametrizations import DepthChoices, DepthScaling
 from ..parametrizations.choices import DECAYS
@@ -22,7 +23,7 @@ MEANING = {
 
 
 @dataclass(frozen=True, repr=False)
-class Recipe(Short):
+class Recipe(Short, Aligned):
     """What to multiply the settings of a network of depth ``base_depth`` with at ``depth``.
 
     choices: the powers of the depth multiplier, depth / base_depth; decays: those of the weight decay, for every kind
@@ -61,9 +62,6 @@ class Recipe(Short):
         base = "L" if self.depth is None else r"\left(L / L_0\right)"
         return " \\\\\n".join(rf"\text{{{MEANING[name]}}} &\propto {base}^{{{latex(power)}}}"
                               for name, power in self.powers.items())
-
-    def _repr_latex_(self) -> str:
-        return "$\\displaystyle\\begin{aligned}\n" + self.latex() + "\n\\end{aligned}$"
 
     def __str__(self) -> str:
         lines = [f"{self.name}, {self.choices.optimizer}" + (

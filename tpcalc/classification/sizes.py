@@ -7,7 +7,7 @@ from typing import Any, Sequence
 
 import sympy as sp
 
-from ..limits import EXPLODES, Exponent, Region
+from ..orders import EXPLODES, Exponent, Region
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,15 @@ from types import SimpleNamespace
 import sympy as sp
 
 from .._shown import Short
+from .._text import Aligned
 from ..calculus.printing import latex
-from ..limits import Region, point_of
+from ..orders import Region, point_of
 from .exponents import ALPHA, GAMMA
 from .sizes import Exponents
 
 
 @dataclass(frozen=True, repr=False)
-class Verdict(Short):
+class Verdict(Short, Aligned):
     """What a depth scaling does, for networks trained by one-homogeneous faithful updates.
 
     Flags are True, False, or None where undefined or undecided. stable_in_training is Definition 5.2, with h;
@@ -52,9 +53,6 @@ class Verdict(Short):
             relation = r"\lesssim" if name in self.bounds else r"\sim"
             lines.append(rf"\text{{{name}}} &{relation} {_power(exponent)}")
         return " \\\\\n".join(lines)
-
-    def _repr_latex_(self) -> str:
-        return "$\\displaystyle\\begin{aligned}\n" + self.latex() + "\n\\end{aligned}$"
 
     def __str__(self) -> str:
         return "\n".join([f"alpha = {self.alpha}, gamma = {self.gamma}: {self.name}", *self.reasons])

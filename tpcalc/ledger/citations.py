@@ -9,7 +9,7 @@ from typing import Any
 from .._checks import short
 from .._shown import Short
 from ..calculus import KetEquations, RecursionEquations
-from ..calculus.densities import Densities
+from ..action.densities import Densities
 from ..programs.program import Program
 from ..results import Run
 from ..studies import CauchyDifferences, Convergence

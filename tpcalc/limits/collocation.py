@@ -21,7 +21,7 @@ from ..calculus.setting import Setting
 from ..errors import Divergence
 from .functions import INNER, CovarianceFunction, OwnCoefficient, P
 from .integral_equations import LimitEquation
-from .quantities import Sort
+from ..orders.quantities import Sort
 from .reading import Numbers, Reading, State, covariance_key, index, reading
 from .square import Square
 from .translation import Remembered

@@ -10,20 +10,21 @@ import sympy as sp
 
 from .._checks import exponent, function
 from .._shown import Short
+from .._text import Aligned
 from ..calculus.kets import Gamma
 from ..calculus.equations import kets
 from ..calculus.recursion import RecursionEquations, derive_recursion
 from ..errors import Divergence
 from ..programs.language import LossDerivative
-from .affine import Affine, point_of
+from ..orders.affine import Affine, point_of
 from .collocation import CompiledLimit
 from .integral_equations import LimitEquation, limit_equations
 from .obstacle import Obstacle, obstacle
-from .orders import Orders, settled_orders
-from .region import Region
+from ..orders.counting import Orders, settled_orders
+from ..orders.region import Region
 from .slow_streams import normal_form
 from .writing import limit_latex, limit_text, region_latex, region_text
-from .quantities import Quantity
+from ..orders.quantities import Quantity
 from .survival import Kind, Part, divide, kind_of, on_region
 from .translation import Remembered, Translator
 
@@ -43,7 +44,7 @@ class LimitTerm:
 
 
 @dataclass(frozen=True, repr=False)
-class LimitRegion(Short):
+class LimitRegion(Short, Aligned):
     """A region of the parameters on which the same terms survive at infinite depth, or on which there is no limit.
 
     region: exact inequalities; obstacle: what grows where there is no limit, else None. Quantities are sorted by kind:
@@ -163,9 +164,6 @@ class LimitRegion(Short):
     def __str__(self) -> str:
         return region_text(self)
 
-    def _repr_latex_(self) -> str:
-        return "$\\displaystyle\\begin{aligned}\n" + self.latex() + "\n\\end{aligned}$"
-
     def _part(self) -> Part:
         if self.part is None:
             assert self.obstacle is not None
@@ -178,7 +176,7 @@ class LimitRegion(Short):
 
 
 @dataclass(frozen=True, repr=False)
-class DepthLimit(Short):
+class DepthLimit(Short, Aligned):
     """The limits of infinite depth of one recursion, by regions that cover the parameters' space.
 
     parameters: the symbols in the exponents of L; orders: of all quantities at finite depth.
@@ -207,9 +205,6 @@ class DepthLimit(Short):
 
     def __str__(self) -> str:
         return limit_text(self)
-
-    def _repr_latex_(self) -> str:
-        return "$\\displaystyle\\begin{aligned}\n" + self.latex() + "\n\\end{aligned}$"
 
 
 def depth_limit(recursion: RecursionEquations) -> DepthLimit:

@@ -9,7 +9,7 @@ from typing import Sequence
 import numpy as np
 import sympy as sp
 
-from .layer_functions import GRID, LAYER_TIME
+from ..orders.layer_functions import GRID, LAYER_TIME
 
 ON_THE_CIRCLE = 1e-9
 LONGEST_PERIOD = 12

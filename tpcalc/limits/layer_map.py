@@ -16,7 +16,7 @@ import sympy as sp
 from ..programs.algebra import multiplied_out
 from ..programs.language import Member, Vec
 from ..programs.program import Assign, Loop, Program
-from .layer_functions import in_powers
+from ..orders.layer_functions import in_powers
 
 Powers = dict[sp.Expr, sp.Expr]   # exponent of L -> function of layer time
 

@@ -8,9 +8,9 @@ from typing import Mapping, Sequence
 import sympy as sp
 
 from ..calculus.printing import latex
-from .cell import Cell
-from .exponent import join
-from .quantities import Quantity
+from ..orders.cell import Cell
+from ..orders.exponent import join
+from ..orders.quantities import Quantity
 
 
 @dataclass(frozen=True)

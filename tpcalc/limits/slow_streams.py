@@ -20,7 +20,7 @@ from ..programs.program import Assign, Loop, Program, Statement
 from .eigenspaces import NoStreams, Slow, period, slow_subspace
 from .inlining import with_multiple, without_names
 from .interleaving import interleaved
-from .layer_functions import LAYER_TIME
+from ..orders.layer_functions import LAYER_TIME
 from .layer_map import State, Sweep, sweeps
 from .own_layers import at_own_layers
 

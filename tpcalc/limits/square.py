@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.polynomial import chebyshev
+
+from .._chebyshev import reference
 
 
 @dataclass(frozen=True)
@@ -32,21 +33,15 @@ class Square:
         return self.resolution * (len(self.ends) - 1)
 
     @cached_property
-    def _piece(self) -> np.ndarray:
-        """(resolution,), from 0 to 1."""
-        return (1 - np.cos(np.pi * np.arange(self.resolution) / (self.resolution - 1))) / 2
-
-    @cached_property
     def times(self) -> np.ndarray:
         """(nodes,), increasing from 0 to 1."""
-        return np.concatenate([a + (b - a) * self._piece for a, b in zip(self.ends, self.ends[1:])])
+        piece = (reference(self.resolution)[0] + 1) / 2
+        return np.concatenate([a + (b - a) * piece for a, b in zip(self.ends, self.ends[1:])])
 
     @cached_property
     def up(self) -> np.ndarray:
         """(nodes, nodes): nodal values -> integrals from 0 to every node."""
-        values = np.linalg.inv(chebyshev.chebvander(2 * self._piece - 1, self.resolution - 1))
-        antiderivative = chebyshev.chebint(np.eye(self.resolution), lbnd=-1) / 2
-        piece = chebyshev.chebvander(2 * self._piece - 1, self.resolution) @ antiderivative @ values
+        piece = reference(self.resolution)[2] / 2
         found = np.zeros((self.nodes, self.nodes))
         for number, (a, b) in enumerate(zip(self.ends, self.ends[1:])):
             here = slice(number * self.resolution, (number + 1) * self.resolution)

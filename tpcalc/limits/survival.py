@@ -13,12 +13,12 @@ from typing import Iterable, Sequence
 
 import sympy as sp
 
-from .affine import Affine
-from .exponent import Exponent
-from .cell import Cell
-from .region import Region
-from .quantities import Quantity, Sort
-from .terms import Contribution
+from ..orders.affine import Affine
+from ..orders.exponent import Exponent
+from ..orders.cell import Cell
+from ..orders.region import Region
+from ..orders.quantities import Quantity, Sort
+from ..orders.terms import Contribution
 
 HERE = "own layer"
 

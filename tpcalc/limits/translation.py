@@ -20,8 +20,8 @@ from ..calculus.recursion import Equation, RecursionEquations
 from ..calculus.setting import Setting
 from ..programs.language import LossDerivative, Scal
 from .functions import Coefficient, CovarianceFunction, Indicator, OwnCoefficient, P, Q, scaled_scalar
-from .layer_functions import in_powers, leading
-from .terms import Terms, is_carried, split
+from ..orders.layer_functions import in_powers, leading
+from ..orders.terms import Terms, is_carried, split
 
 
 @dataclass(frozen=True)

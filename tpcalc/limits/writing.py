@@ -9,7 +9,7 @@ import sympy as sp
 from ..calculus.coefficients import R
 from ..calculus.printing import latex
 from .functions import P, Q, Coefficient, CovarianceFunction, OwnCoefficient, scaled_scalar
-from .quantities import Sort
+from ..orders.quantities import Sort
 from .survival import Kind
 
 if TYPE_CHECKING:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Callable
 
+import numpy as np
 import sympy as sp
 
-from ..calculus.block_kernels import C, P, Q, R, RP, RQ, derive_block_kernels
-from ..calculus.overlaps import Mean, Overlap
+from ..action.block_kernels import C, P, Q, R, RP, RQ, derive_block_kernels
+from ..action.laws import Derivative, derive_laws
+from ..gaussian.overlaps import Mean, Overlap
+from ..gaussian.overlap_functions import mean_function, overlap_function
 from ..programs import ResNet
-from .blocks import BlockKernels, Kernel, LinearBlock, Pairs
-from .overlap_functions import mean_function, overlap_function
-
-Three = tuple[Kernel, Kernel, Kernel]
+from .blocks import BlockKernels, Kernel, Pairs
 
 
 class DerivedBlock:
@@ -23,33 +23,44 @@ class DerivedBlock:
     principle [tpcalc/action_principle], of which the linear block's densities are paper B's Proposition C.4.
     """
 
-    is_linear = False
+    size = 1
 
     def __init__(self, net: ResNet) -> None:
-        self.net, kernels = net, derive_block_kernels(net)
-        self.has_diagonal = any(expression != 0 for expression in kernels.diagonal)
-        self._forward = compiled(kernels.forward)
-        self._backward = compiled(kernels.backward)
-        self._diagonal = compiled(kernels.diagonal)
+        self.net, self.kernels = net, derive_block_kernels(net)
+        self.is_linear = net.is_plain
+        laws = derive_laws()
+        self.has_diagonal = any(self.kernels.derivative(*term.derivative) != 0 for term in laws.past)
+        self._functions: dict[tuple[Derivative, ...], Callable[..., tuple[Kernel, ...]]] = {}
+        for terms in (laws.A + laws.N0, laws.N0, laws.B + laws.N1 + (laws.past if self.has_diagonal else ())):
+            self._function(tuple(dict.fromkeys(term.derivative for term in terms)))
 
     def __reduce__(self) -> tuple[Callable[[ResNet], BlockKernels], tuple[ResNet]]:
         """Pickled as the network: compiled functions are compiled again."""
         return kernels_of, (self.net,)
 
-    def forward(self, pairs: Pairs) -> Three:
-        return _evaluated(self._forward, pairs)
+    def __repr__(self) -> str:
+        return f"the block of {self.net!r}"
 
-    def backward(self, pairs: Pairs) -> Three:
-        return _evaluated(self._backward, pairs)
+    def derivatives(self, pairs: Pairs, asked: tuple[Derivative, ...]) -> tuple[Kernel, ...]:
+        left = np.nan if pairs.left is None else pairs.left[..., :, None]
+        return tuple(self._function(asked)(pairs.c, left, pairs.right[..., None, :] if np.ndim(pairs.right) else np.nan,
+                                           pairs.decay, pairs.left_decay, pairs.right_decay))
 
-    def diagonal(self, pairs: Pairs) -> Three:
-        return _evaluated(self._diagonal, pairs)
+    def _function(self, asked: tuple[Derivative, ...]) -> Callable[..., tuple[Kernel, ...]]:
+        if asked not in self._functions:
+            self._functions[asked] = compiled(tuple(self.kernels.derivative(*one) for one in asked))
+        return self._functions[asked]
 
 
 @lru_cache(maxsize=16)
 def kernels_of(net: ResNet) -> BlockKernels:
     """Of the network's blocks; raises ``ValueError`` with the reason where there are none."""
-    return LinearBlock() if net.is_plain else DerivedBlock(net)
+    return DerivedBlock(net)
+
+
+def linear_block() -> BlockKernels:
+    """The kernels of x + eps W x: kappa = rho_a rho_b C0, theta = C0."""
+    return kernels_of(ResNet())
 
 
 def compiled(expressions: tuple[sp.Expr, ...]) -> Callable[..., Any]:
@@ -78,10 +89,3 @@ def compiled(expressions: tuple[sp.Expr, ...]) -> Callable[..., Any]:
 
     return sp.lambdify((C, P, Q, R, RP, RQ), [plain(e) for e in expressions], modules=[functions, "scipy", "numpy"],
                        cse=True)
-
-
-def _evaluated(function: Callable[..., Any], pairs: Pairs) -> Three:
-    assert pairs.left is not None and pairs.right is not None
-    left, right = pairs.left[..., :, None], pairs.right[..., None, :]
-    kappa, slope, theta = function(pairs.c, left, right, pairs.decay, pairs.left_decay, pairs.right_decay)
-    return kappa, slope, theta

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..action.laws import KAPPA, Derivative
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
 from .block_kernels import kernels_of
-from .blocks import BlockKernels, LinearBlock, Pairs
+from .blocks import BlockKernels, Pairs
 from .limit_cell import LimitCell, limit_cell
 
 
@@ -21,7 +22,7 @@ def block_limit(net: ResNet, task: Task, opt: SGD, scale: DepthScaling) -> tuple
     first, weights that decay to 0, inputs too large for quadrature), ``Divergence`` where there is no limit.
     """
     block = kernels_of(net)
-    if isinstance(block, LinearBlock):
+    if block.is_linear:
         return limit_cell(scale), block
     if scale.alpha >= 1:
         raise ValueError(f"alpha: {scale.alpha} given with depth=tp.oo for {net!r}; this solver takes alpha < 1: from "
@@ -34,7 +35,8 @@ def block_limit(net: ResNet, task: Task, opt: SGD, scale: DepthScaling) -> tuple
                          "of the initial matrices at every step")
     inputs = [task.inputs.reshape(-1, task.d_in)] + ([] if task.probes is None else [task.probes])
     largest = np.array([max(float(np.max(np.sum(x**2, axis=1))) for x in inputs)])
-    if not np.all(np.isfinite(block.forward(Pairs(largest[:, None], largest, largest, 1.0))[0])):
+    kappa, = block.derivatives(Pairs(largest[:, None], largest, largest, 1.0), (Derivative(KAPPA),))
+    if not np.all(np.isfinite(kappa)):
         raise ValueError(f"task: inputs with |xi|^2 up to {largest[0]:.3g} given; quadrature does not resolve {net!r} "
                          "at such variances; allowed are smaller inputs, or activations with closed forms")
     return cell, block

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Callable, NamedTuple, Union
+from typing import Callable, NamedTuple, Protocol, Union, cast
 
 import numpy as np
 
@@ -24,9 +24,12 @@ from .. import _checks
 from ..errors import Divergence
 from ..programs import SGD, Task
 from ..programs.optimizers import rows_per_step, update_kernel
-from .blocks import BackwardLaw, BlockKernels, ForwardLaw, Law, LinearBlock
+from .block_kernels import linear_block
+from .blocks import AnyKernels, BlockKernels, GroupKernels, Law, Linear
 from .collocation_row import Near, PackedSide, carry, spanned
+from .group_laws import GroupBackwardLaw, GroupForwardLaw, grouped, within
 from .element import LARGEST, Element, Side, Solved
+from .laws import BackwardLaw, ForwardLaw
 from .medium import Rows
 from .mesh import Mesh, halving, reference
 from .training import Trace, ends_memory, moved_by_update, require_known, train_rows
@@ -48,6 +51,18 @@ class TooCoarse(ArithmeticError):
         self.cuts, self.step, self.layer = cuts, step, layer
 
 
+class UpdateKernels(Protocol):
+    """What updates are made of where that depends on the layer: Muon's, of which the Gram matrices of its inputs and
+    gradients decide how a step's rows are mixed."""
+
+    def weights(self, medium: CollocationMedium, step: int) -> np.ndarray:
+        """w of the updates before ``step``, at the nodes of the medium, which has trained up to there: (nodes, m, m).
+
+        The matrices of a layer are rho W_0 - g sum over rows a, b of w[a, b] times the outer product of gradient a and
+        input b.
+        """
+
+
 @dataclass
 class CollocationMedium:
     """The body of a residual network of infinite depth on a mesh of layer time; ``rho.size`` rows at most.
@@ -57,6 +72,7 @@ class CollocationMedium:
     alone. Nodal arrays P, Q, S, R, A, B, C0, C1 have shape (nodes, N, N), at layer times ``mesh.times``.
     packed: hold triangles, and carry rows by a compiled kernel; one row a step of a linear block. Nodal arrays are then
     unpacked when they are first asked for, which should be after training.
+    updates: where updates mix rows, of linear blocks; None for those that ``w`` weighs.
 
     ``forward``, ``backward`` and ``probe`` raise ``TooCoarse`` where the mesh is too coarse.
 
@@ -69,14 +85,19 @@ class CollocationMedium:
     drift: float
     rho: np.ndarray      # (N,)
     w: np.ndarray        # (N, N)
-    block: BlockKernels = field(default_factory=LinearBlock)
+    block: AnyKernels = field(default_factory=linear_block)
     guess: CollocationMedium | None = None  # the same on fewer nodes an element: where iterations start
     packed: bool = False
+    updates: UpdateKernels | None = None
 
     def __post_init__(self) -> None:
-        if self.packed and (self.rows > 1 or not self.block.is_linear):
+        if self.packed and (self.rows > 1 or not self.block.is_linear or self.updates is not None):
             raise ValueError(f"packed: True given with {self.rows} rows a step of {self.block}; allowed is one row a "
-                             "step of a linear block")
+                             "step of a linear block, with updates that w weighs")
+        if self.rows % self.block.size:
+            raise ValueError(f"rows: {self.rows} a step given with {self.block!r}; allowed are whole groups of "
+                             f"{self.block.size}")
+        self._moved: tuple[int, np.ndarray] = (-1, np.zeros(0))
         nodes, n = len(self.mesh.times), len(self.rho)
         self.halves = tuple(PackedSide.empty(nodes, self.noise, self.rho) if self.packed else Side.empty(nodes, n)
                             for _ in range(2))
@@ -96,6 +117,9 @@ class CollocationMedium:
     def probe(self, step: int, start: Rows) -> Rows:
         if step == 0:
             return start
+        if self.block.size > 1:
+            raise ValueError(f"probes: given with {self.block!r}, whose rows meet in groups of {self.block.size}; "
+                             "allowed are the groups of training alone")
         return self._sweep(True, step, start._replace(own=None) if self.block.is_linear else start, store=False)
 
     def forward(self, step: int, start: Rows) -> Rows:
@@ -120,6 +144,7 @@ class CollocationMedium:
             state[:, wide + m:] = own
         elements = self.mesh.elements
         cuts: list[float] = []
+        drift = self._drift(step, m)
         passed = self._carried(forward, m, state, 0)
         while passed < elements:
             e = passed if forward else elements - 1 - passed
@@ -128,9 +153,10 @@ class CollocationMedium:
             near = None
             if store and self.guess is not None and not self.packed:
                 near = self.guess.near(forward, e, m, b, wide, self.mesh.nodes)
-            solved = self._solved(forward, sides, ends, m, wide, state, near)
+            here = drift if drift.ndim == 1 else drift[nodes]
+            solved = self._solved(forward, sides, ends, m, wide, state, here, near)
             if solved is None:
-                state = self._halved(forward, sides, ends, m, wide, state, cuts, step)
+                state = self._halved(forward, sides, ends, m, wide, state, here, cuts, step)
             else:
                 if store and not cuts:
                     if isinstance(mine, PackedSide):
@@ -162,34 +188,43 @@ class CollocationMedium:
             near = Near(known, self.guess.mesh.nodes) if isinstance(known, PackedSide) else None
         return carry(forward, self.mesh.lengths, self.mesh.nodes, mine, other, self._linear(m), state[0], near, passed)
 
-    def _linear(self, m: int) -> Any:
+    def _linear(self, m: int) -> Linear | None:
         """``Law.linear`` of a step, the same in both directions, whatever the variances."""
-        return self._forward_law(np.zeros(m), m).linear
+        return self._forward_law(np.zeros(m), m, self.drift * self.w[m, :m]).linear
+
+    def _drift(self, step: int, m: int) -> np.ndarray:
+        """What updates before a step are made of, times their constant: (m,) or (nodes, m, m)."""
+        if self.updates is None:
+            return self.drift * self.w[m, :m]
+        if self._moved[0] != step:
+            self._moved = step, self.drift * self.updates.weights(self, step)
+        return self._moved[1]
 
     def _solved(self, forward: bool, sides: tuple[AnySide, ...], ends: tuple[float, ...], m: int, wide: int,
-                state: np.ndarray, near: np.ndarray | None) -> Solved | None:
+                state: np.ndarray, drift: np.ndarray, near: np.ndarray | None) -> Solved | None:
         """The rows of a step on an element from their values where they enter; None where it is too long for them."""
         if self.packed and self.mesh.nodes * (wide + m) > LARGEST:
             return None  # the kernel's iteration has failed, which contracts where Picard's does
         mine, other = map(_whole, sides)
         left = mine if forward else other
         integral = (ends[1] - ends[0]) / 2 * reference(self.mesh.nodes)[2]
-        element = Element(mine, other, integral if forward else integral[::-1, ::-1], self._law(forward, left, m), m,
-                          wide, state.shape[1] > wide + m)
+        law = self._law(forward, left, m, drift)
+        element = Element(mine, other, integral if forward else integral[::-1, ::-1], law, m, wide,
+                          state.shape[1] > wide + m)
         return element.solve(state, near)
 
     def _piece(self, forward: bool, sides: tuple[AnySide, ...], ends: tuple[float, ...], m: int, wide: int,
-               state: np.ndarray) -> np.ndarray | None:
+               state: np.ndarray, drift: np.ndarray) -> np.ndarray | None:
         """The state at the other end of a piece of an element; None where the piece is too long for it."""
         (mine, other), end = sides, state.copy()
         if isinstance(mine, PackedSide) and isinstance(other, PackedSide):
             if carry(forward, np.diff(ends), self.mesh.nodes, mine, other, self._linear(m), end[0], None):
                 return end
-        solved = self._solved(forward, sides, ends, m, wide, state, None)
+        solved = self._solved(forward, sides, ends, m, wide, state, drift, None)
         return None if solved is None else solved.state[-1 if forward else 0]
 
     def _halved(self, forward: bool, sides: tuple[AnySide, ...], ends: tuple[float, ...], m: int, wide: int,
-                state: np.ndarray, cuts: list[float], step: int) -> np.ndarray:
+                state: np.ndarray, drift: np.ndarray, cuts: list[float], step: int) -> np.ndarray:
         """Carry a state through an element that is too long for it, in pieces; adds where they meet to ``cuts``."""
         middle = sum(ends) / 2
         cuts.append(middle)
@@ -197,9 +232,11 @@ class CollocationMedium:
             raise TooCoarse(cuts, step, middle, float(np.max(np.abs(state))))
         for first in (True, False) if forward else (False, True):
             piece = (ends[0], middle) if first else (middle, ends[1])
-            inside = tuple(side.at(halving(self.mesh.nodes, first)) for side in sides)
-            end = self._piece(forward, inside, piece, m, wide, state)
-            state = self._halved(forward, inside, piece, m, wide, state, cuts, step) if end is None else end
+            weights = halving(self.mesh.nodes, first)
+            inside = tuple(side.at(weights) for side in sides)
+            here = drift if drift.ndim == 1 else np.tensordot(weights, drift, 1)
+            end = self._piece(forward, inside, piece, m, wide, state, here)
+            state = self._halved(forward, inside, piece, m, wide, state, here, cuts, step) if end is None else end
         return state
 
     def near(self, forward: bool, e: int, m: int, b: int, wide: int, nodes: int) -> np.ndarray:
@@ -217,13 +254,20 @@ class CollocationMedium:
         """(elements,), how far they are from resolving P, Q, S and R: the sum over these."""
         return np.sum([self.mesh.tails(a) for side in self.halves for a in (side.P, side.S)], axis=0)
 
-    def _forward_law(self, variances: np.ndarray, m: int) -> ForwardLaw:
-        return ForwardLaw(self.block, self.noise, self.drift * self.w[m, :m], variances, self.rho[m] * self.rho[:m],
+    def _forward_law(self, variances: np.ndarray, m: int, drift: np.ndarray) -> ForwardLaw:
+        return ForwardLaw(cast(BlockKernels, self.block), self.noise, drift, variances, self.rho[m] * self.rho[:m],
                           float(self.rho[m]**2))
 
-    def _law(self, forward: bool, left: Side, m: int) -> Law:
-        law = self._forward_law(np.diagonal(left.C[:, :m, :m], axis1=1, axis2=2), m)
-        return law if forward else BackwardLaw(law, left.r[:, m:, :m], left.C[:, m:, :m], left.C[:, m:, m:])
+    def _law(self, forward: bool, left: Side, m: int, drift: np.ndarray) -> Law:
+        r, c, own = left.r[:, m:, :m], left.C[:, m:, :m], left.C[:, m:, m:]
+        if self.block.size > 1:
+            size = self.block.size
+            together = GroupForwardLaw(cast(GroupKernels, self.block), self.noise, drift,
+                                       within(grouped(left.C[:, :m, :m], size)), self.rho[m] * self.rho[:m:size],
+                                       float(self.rho[m]**2))
+            return together if forward else GroupBackwardLaw(together, r, c, own)
+        law = self._forward_law(np.diagonal(left.C[:, :m, :m], axis1=1, axis2=2), m, drift)
+        return law if forward else BackwardLaw(law, r, c, own)
 
 
 def _whole(side: AnySide) -> Side:
@@ -236,8 +280,11 @@ def _store(side: Side, nodes: slice, solved: Solved, m: int, wide: int) -> None:
     side.P[nodes, m:end, :wide] = solved.state[..., :wide]
     side.r[nodes, m:end, :wide] = solved.r
     side.A[nodes, m:end, :m] = solved.rates.density
-    if solved.rates.diagonal is not None:
-        side.A[nodes, range(m, end), range(m, end)] = solved.rates.diagonal
+    diagonal = solved.rates.diagonal
+    if diagonal is not None and diagonal.ndim == 2:
+        side.A[nodes, range(m, end), range(m, end)] = diagonal
+    elif diagonal is not None:
+        side.A[nodes, m:end, m:end] = diagonal
     for array, row, own in ((side.S, solved.state[..., wide:wide + m], solved.state[..., wide + m:]),
                             (side.C, solved.c, solved.own), (side.N, solved.rates.noise, solved.rates.own_noise)):
         array[nodes, m:end, :m] = row
@@ -254,12 +301,13 @@ class Limit(NamedTuple):
 
 
 def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples: str, tolerance: float = 1e-12,
-                after_step: Callable[[int], None] = lambda t: None, block: BlockKernels = LinearBlock(),
-                train_ends: bool = False, learnt: int | None = None) -> Limit:
+                after_step: Callable[[int], None] = lambda t: None, block: AnyKernels | None = None,
+                train_ends: bool = False, learnt: int | None = None, updates: UpdateKernels | None = None) -> Limit:
     """Train at infinite width and depth until the outputs are known to ``tolerance`` times the scale of f.
 
     noise, drift: the constants of ``CollocationMedium``; samples: "plain" or "effective"; after_step is
-    called after every training step of every attempt; learnt: as in ``train_on``. Two resolutions of one mesh are
+    called after every training step of every attempt; learnt: as in ``train_on``; updates: those of
+    ``CollocationMedium``, in place of the optimizer's w. Two resolutions of one mesh are
     compared; twice their difference and the mismatch between outputs and backward sweep, with the round-off of sums,
     is the error estimate of the finer. It exceeds the tolerance only where round-off forbids better. Elements are cut
     where the rows of a step are not resolved: at large learning rates toward the ends of the network, where layers are
@@ -270,11 +318,13 @@ def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples:
     the scale of f, which is ``Trace.scale``.
     """
     b, fewer = rows_per_step(task, samples), "fewer steps, a smaller batch or a smaller learning rate fit"
+    body = linear_block() if block is None else block
     mesh = Mesh.uniform(1, COARSE)
     _checks.memory(8 * 12.0 * len(mesh.times) * (b * task.steps)**2, "one element of layer time", fewer)
 
     def attempt(mesh: Mesh, guess: CollocationMedium | None) -> tuple[Trace, CollocationMedium]:
-        return train_on(mesh, task, optimizer, noise, drift, samples, after_step, block, train_ends, learnt, guess)
+        return train_on(mesh, task, optimizer, noise, drift, samples, after_step, body, train_ends, learnt, guess,
+                        updates)
 
     step: int | None
     best = np.inf
@@ -289,7 +339,7 @@ def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples:
             cause, step, layer = str(coarser), coarser.step, coarser.layer
             mesh = mesh.cut(coarser.cuts)
         else:
-            size, error, round_off = _compare(coarse, trace, conserved=block.is_linear)
+            size, error, round_off = _compare(coarse, trace, conserved=body.is_linear)
             tails = medium.tails()
             # shorter elements help by a large factor, unless what is left is round-off
             settled = np.max(tails) < SMOOTH and error > best / 2
@@ -311,8 +361,9 @@ def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples:
 
 
 def train_on(mesh: Mesh, task: Task, optimizer: SGD, noise: float, drift: float, samples: str,
-             after_step: Callable[[int], None], block: BlockKernels, train_ends: bool, learnt: int | None = None,
-             guess: CollocationMedium | None = None) -> tuple[Trace, CollocationMedium]:
+             after_step: Callable[[int], None], block: AnyKernels, train_ends: bool, learnt: int | None = None,
+             guess: CollocationMedium | None = None, updates: UpdateKernels | None = None
+             ) -> tuple[Trace, CollocationMedium]:
     """Train on one mesh, as ``solve_limit`` does; raises ``TooCoarse`` where it does not resolve the rows of a step.
 
     learnt: how many of the samples of every step, its first, are learnt from, where not all of them (plain rows only).
@@ -323,12 +374,12 @@ def train_on(mesh: Mesh, task: Task, optimizer: SGD, noise: float, drift: float,
     w, rho = update_kernel(w, task, samples), np.repeat(rho, b)
     if learnt is not None:
         w = w * np.tile(np.arange(b) < learnt, task.steps) * (b / learnt)
-    packed = b == 1 and block.is_linear
+    packed = b == 1 and block.is_linear and updates is None
     kept = 12.0 * len(mesh.times) + (0 if guess is None else 4.0 * len(guess.mesh.times))
     kept *= 5 / 12 if packed else 1  # halves of five matrices a side instead of six whole ones
     _checks.memory(8 * kept * len(rho)**2, f"{mesh.elements} elements of layer time",
                    "fewer steps, a smaller batch or a smaller learning rate fit")
-    medium = CollocationMedium(mesh, b, noise, drift, rho, w, block, guess, packed)
+    medium = CollocationMedium(mesh, b, noise, drift, rho, w, block, guess, packed, updates)
     with np.errstate(over="ignore", invalid="ignore"):
         return train_rows(task, medium, samples, after_step, ends_memory(train_ends, rho, w), unit), medium
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..kernels import collocation_row as kernel
 from . import element
+from .blocks import Linear
 from .element import Side, Solved
 from .mesh import between, reference
 from .packed import Triangles
@@ -78,7 +79,7 @@ NOTHING = np.zeros((0, 0))
 
 
 def carry(forward: bool, lengths: np.ndarray, nodes: int, mine: PackedSide, other: PackedSide,
-          linear: Any, state: np.ndarray, near: Near | None, passed: int = 0) -> int:
+          linear: Linear | None, state: np.ndarray, near: Near | None, passed: int = 0) -> int:
     """Carry a row through the elements, of the given lengths, from where it has passed some of them; how many it has
     passed in the end: all, or the next one is too long for the iteration.
 
@@ -86,11 +87,12 @@ def carry(forward: bool, lengths: np.ndarray, nodes: int, mine: PackedSide, othe
     and a number; state: (2 m + 1,) or, of a passenger, (2 m,), overwritten.
     """
     points, coefficients, integral = reference(nodes)
+    assert linear is not None
     on_r, on_c, on_own = linear
     rules = (element.ITERATIONS, element.UNCHECKED, element.SETTLED, element.STAGNANT, element.UNRESOLVED)
     known = ((NOTHING.reshape(nodes, 0), NOTHING, NOTHING) if near is None
              else (between(near.nodes, nodes), near.side.P, near.side.S))
-    return int(kernel.sweep(forward, len(on_r), passed, lengths / 2, points, integral, coefficients[-2:], rules,
+    return int(kernel.sweep(forward, len(on_c), passed, lengths / 2, points, integral, coefficients[-2:], rules,
                             mine.noise, mine.rho, on_r, on_c, on_own, state,
                             mine.P, mine.S, mine.A, mine.C, mine.r, other.P, other.S, other.A, other.C, *known))
 

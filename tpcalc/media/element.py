@@ -173,7 +173,10 @@ class Element:
             slope[..., wide:width] = y[..., 3 * m:4 * m] + rates.noise
             if rates.diagonal is not None:
                 b = np.arange(start.shape[0])
-                slope[:, b, m + b] = rates.diagonal
+                if rates.diagonal.ndim == 2:
+                    slope[:, b, m + b] = rates.diagonal
+                else:
+                    slope[..., m:wide] = rates.diagonal
             if self.keep:
                 slope[..., width:] = rates.own_noise + _symmetric(y[..., 4 * m + wide:], p, total - width)
             new = start + self._integrated(slope)
@@ -197,7 +200,8 @@ class Element:
         assert self.law.linear is not None and self.wide == self.m
         on_r, on_c, on_own = self.law.linear
         m, nodes, b = self.m, len(operator), len(start)
-        rate = np.concatenate([operator[:, :, 2 * m:3 * m] + operator[:, :, :m] * on_r + operator[:, :, m:2 * m] * on_c,
+        on_response, on_covariance = operator[:, :, :m] * on_r, _times(operator[:, :, m:2 * m], on_c)
+        rate = np.concatenate([operator[:, :, 2 * m:3 * m] + on_response + on_covariance,
                                operator[:, :, 3 * m:4 * m] + operator[:, :, m:2 * m] * on_r], axis=2)
         y = (self._factorised if 2 * m * nodes <= LARGEST else self._in_krylov_space)(start[:, :2 * m], rate)
         if y is None or not np.all(np.isfinite(y)):
@@ -252,6 +256,10 @@ class Element:
 
     def _integrated(self, slope: np.ndarray) -> np.ndarray:
         return (self.integral @ slope.reshape(len(slope), -1)).reshape(slope.shape)
+
+
+def _times(c: np.ndarray, on_c: np.ndarray) -> np.ndarray:
+    return c @ on_c if on_c.ndim > 1 else c * on_c
 
 
 def _symmetric(half: np.ndarray, p: np.ndarray, columns: int) -> np.ndarray:

@@ -11,7 +11,8 @@ from ..calculus import KetEquations, kets
 from ..calculus.recursion import derive_recursion
 from ..calculus.setting import Setting
 from ..errors import Divergence
-from ..limits import Cell, DepthLimit, KetTerms, LimitRegion, Sort, depth_limit, join, settled_orders
+from ..orders import Cell, KetTerms, Sort, join, settled_orders
+from ..limits import DepthLimit, LimitRegion, depth_limit
 from ..limits.obstacle import Obstacle, obstacle
 from ..limits.slow_streams import normal_form
 from ..parametrizations import DepthScaling

@@ -9,7 +9,6 @@ import numpy as np
 
 from ..errors import Divergence
 from ..media.block_limit import block_limit
-from ..media.blocks import LinearBlock
 from ..media.collocation import solve_limit
 from ..media.training import fewer_rows
 from ..programs import SGD
@@ -48,7 +47,7 @@ class Collocation:
         require(self, problem)
         times = wanted_times(keep_nodes, problem)
         cell, block = _limit(problem)
-        linear, task = isinstance(block, LinearBlock), problem.task
+        linear, task = block.is_linear, problem.task
         # rows for every output stand for batches through linearity
         trace, medium, error = _train(problem, fewer_rows(task) if keep_nodes is None and linear else "plain", progress)
         times = medium.layer_times if times is None else times
@@ -60,7 +59,7 @@ class Collocation:
 
     def details(self, problem: Problem, outputs: np.ndarray, layer_times: np.ndarray) -> Details:
         """The medium of all nodes, by training once more."""
-        linear = isinstance(_limit(problem)[1], LinearBlock)
+        linear = _limit(problem)[1].is_linear
         return medium_details(problem, outputs, _train(problem, "plain", None)[1], linear)
 
 
@@ -72,7 +71,7 @@ def _limit(problem: Problem) -> Any:
 def _train(problem: Problem, samples: str, progress: Progress | None) -> Any:
     """(trace, medium, error); samples: how rows stand for inputs."""
     cell, block = _limit(problem)
-    tolerance = TOLERANCE if isinstance(block, LinearBlock) else BLOCK_TOLERANCE
+    tolerance = TOLERANCE if block.is_linear else BLOCK_TOLERANCE
     assert isinstance(problem.opt, SGD)
     return solve_limit(problem.task, problem.opt, cell.noise, cell.drift, samples, tolerance,
                        each_step(progress, problem), block, problem.net.train_ends)

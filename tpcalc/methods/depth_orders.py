@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 
 import sympy as sp
 
-from ..limits import Cell, Contribution, KetTerms, Sort
+from ..orders import Cell, Contribution, KetTerms, Sort
 from ..parametrizations import DepthScaling
 from ..programs import ResNet
 from ..media.limit_cell import ALPHA, GAMMA, counted, limit_cell, linear_region

@@ -48,7 +48,7 @@ def train(net: ResNet | Problem, task: Task | None = None, opt: Optimizer | None
         them, and why.
         ``"reflection"`` is exact at finite depth, for linear blocks; ``"coefficients"`` is its slow oracle.
         At infinite depth ``"collocation"`` takes nonlinear blocks too, and blocks of several matrices, as far as they
-        close on kernels (``tpcalc.calculus.block_kernels``); others that have a limit, and other optimizers, are
+        close on kernels (``tpcalc.action.block_kernels``); others that have a limit, and other optimizers, are
         sampled at growing depths, by ``"common_draws"``. At finite depth all of these are sampled: ``"particles"`` at
         infinite width, ``"conditioned"`` at finite width, which is equal in law to a dense network and needs no n x n
         matrix. At finite width ``"dense"`` runs any network too, with its n x n matrices.

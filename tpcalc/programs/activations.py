@@ -11,16 +11,16 @@ from sympy.core.function import AppliedUndef
 
 from .._checks import short
 
-_H = sp.Symbol("h", real=True)
+H = sp.Symbol("h", real=True)  # the variable of all functions of one variable
 UNREAL = (sp.I, sp.zoo, sp.nan, sp.oo, -sp.oo)
 NAMED: dict[str, sp.Expr] = {
-    "linear": _H,
-    "relu": sp.Max(_H, 0),
-    "abs": sp.Abs(_H),
-    "tanh": sp.tanh(_H),
-    "erf": sp.erf(_H),
-    "gelu": _H * (1 + sp.erf(_H / sp.sqrt(2))) / 2,
-    "silu": _H * (1 + sp.tanh(_H / 2)) / 2,  # h times its sigmoid, whose limits are those of tanh
+    "linear": H,
+    "relu": sp.Max(H, 0),
+    "abs": sp.Abs(H),
+    "tanh": sp.tanh(H),
+    "erf": sp.erf(H),
+    "gelu": H * (1 + sp.erf(H / sp.sqrt(2))) / 2,
+    "silu": H * (1 + sp.tanh(H / 2)) / 2,  # h times its sigmoid, whose limits are those of tanh
 }
 
 
@@ -43,11 +43,11 @@ def activation(phi: Any) -> Callable[[sp.Expr], sp.Expr]:
 def require_finite(phi: Any) -> None:
     """Raise ``ValueError`` unless phi and its derivative are real and finite for all real arguments, as far as sympy
     finds their poles: means over Gaussian variables need not exist elsewhere, and samples would not tell."""
-    f = activation(phi)(_H)
+    f = activation(phi)(H)
     for order, what in enumerate(("it", "its derivative")):
         try:
-            value = f.diff(_H, order)
-            poles = singularities(value, _H, sp.S.Reals)
+            value = f.diff(H, order)
+            poles = singularities(value, H, sp.S.Reals)
         except (NotImplementedError, ValueError):
             poles = sp.S.EmptySet
         wrong = value.has(sp.DiracDelta, sp.Derivative, *UNREAL)
@@ -59,4 +59,4 @@ def require_finite(phi: Any) -> None:
 
 def is_linear(phi: Any) -> bool:
     """Is it the identity?"""
-    return activation(phi)(_H) == _H
+    return activation(phi)(H) == H

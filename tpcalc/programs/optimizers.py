@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Sequence
+from typing import Any, Callable, Sequence
 
 import numpy as np
 
 from .._checks import flag, learning_rate, memory, nonnegative_number, real_number, schedule, whole_number
 from .task import Task
+
+Quantity = Any  # an array, a number or an expression: what adds and scales
 
 
 @dataclass(frozen=True)
@@ -71,19 +73,25 @@ class SGD:
             history[t] = weights
             gradient = np.zeros(steps + 1)
             gradient[1 + t] = 1.0
-            weights, buffer = self.step(t, rate, weights, gradient, buffer)
+            weights, buffer = self.step(min(t, 1), rate, weights, gradient, buffer)
         return history[:, 0], -history[:, 1:]
 
-    def step(self, t: int, rate: float, weights: np.ndarray, gradient: np.ndarray, buffer: np.ndarray
-             ) -> tuple[np.ndarray, np.ndarray]:
-        """One update of anything that adds and scales: (new weights, new buffer); ``gradient`` carries g."""
-        if self.weight_decay and not self.decoupled:
-            gradient = gradient + self.weight_decay * weights
-        if self.momentum:
-            buffer = self.momentum * buffer + (1.0 - (self.dampening if t else 0.0)) * gradient
-            gradient = gradient + self.momentum * buffer if self.nesterov else buffer
-        if self.weight_decay and self.decoupled:
-            weights = (1.0 - rate * self.weight_decay) * weights
+    def step(self, later: Quantity, rate: Quantity, weights: Quantity, gradient: Quantity, buffer: Quantity,
+             number: Callable[[SGD, str], Quantity] = getattr, named: Callable[[Quantity], Quantity] = lambda new: new
+             ) -> tuple[Quantity, Quantity]:
+        """One update of anything that adds and scales, arrays or expressions: (new weights, new buffer).
+
+        later: 0 at the first step, else 1; ``gradient`` carries g; number: reads a setting of the optimizer; named:
+        what stands for the new buffer in the new weights.
+        """
+        momentum, dampening, decay = (number(self, name) for name in ("momentum", "dampening", "weight_decay"))
+        if decay and not self.decoupled:
+            gradient = gradient + decay * weights
+        if momentum:
+            buffer = named(momentum * buffer + (1 - dampening * later) * gradient)
+            gradient = gradient + momentum * buffer if self.nesterov else buffer
+        if decay and self.decoupled:
+            weights = (1 - rate * decay) * weights
         return weights - rate * gradient, buffer
 
 

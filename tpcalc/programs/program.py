@@ -9,6 +9,7 @@ import sympy as sp
 
 from .._checks import short, symbolic
 from .._shown import Short
+from .._text import Aligned
 from .language import Mat, Member, Scal, Vec, kind
 from .roles import read_roles
 
@@ -67,7 +68,7 @@ def mapped(body: Iterable[Statement], change: Callable[[Assign], Iterable[Statem
 
 
 @dataclass(frozen=True, repr=False)
-class Program(Short):
+class Program(Short, Aligned):
     """A Tensor Program.
 
     vectors: initial vectors, independent with entries N(0, 1); matrices: initial matrices, independent
@@ -217,9 +218,6 @@ class Program(Short):
 
         walk(self.body, 0)
         return " \\\\\n".join(lines)
-
-    def _repr_latex_(self) -> str:
-        return "$\\displaystyle\\begin{aligned}\n" + self.latex() + "\n\\end{aligned}$"
 
 
 def _integers(sizes: Mapping[sp.Symbol, int]) -> dict[sp.Symbol, sp.Integer]:

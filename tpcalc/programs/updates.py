@@ -64,20 +64,16 @@ def _entrywise_update(opt: Entrywise, rate: sp.Expr, one: Trainable) -> Assign:
 
 
 def _linear_update(opt: SGD, rate: sp.Expr, one: Trainable) -> list[Assign]:
-    momentum, dampening, decay = (
-        exact(name, getattr(opt, name)) for name in ("momentum", "dampening", "weight_decay"))
-    weights, new = one.family[(t, *one.at)], one.family[(t + 1, *one.at)]
-    statements = []
-    gradient = one.size * one.gradient + (decay * weights if not opt.decoupled else 0)
-    if momentum:
-        buffer = buffer_of(one.family)
-        kept = 1 - dampening * (1 - sp.KroneckerDelta(t, 0)) if dampening else sp.Integer(1)
-        statements.append(Assign(buffer[(t + 1, *one.at)], momentum * buffer[(t, *one.at)] + kept * gradient))
-        direction = buffer[(t + 1, *one.at)]
-        gradient = gradient + momentum * direction if opt.nesterov else direction
-    shrink = 1 - rate * decay if opt.decoupled else sp.Integer(1)
-    statements.append(Assign(new, sp.expand(shrink * weights - rate * gradient)))
-    return statements
+    statements: list[Assign] = []
+    buffer, at = buffer_of(one.family), one.at
+
+    def named(value: sp.Expr) -> sp.Expr:
+        statements.append(Assign(buffer[(t + 1, *at)], value))
+        return buffer[(t + 1, *at)]
+
+    new, _ = opt.step(1 - sp.KroneckerDelta(t, 0), rate, one.family[(t, *at)], one.size * one.gradient,
+                      buffer[(t, *at)], lambda _, name: exact(name, getattr(opt, name)), named)
+    return [*statements, Assign(one.family[(t + 1, *at)], sp.expand(new))]
 
 
 def buffer_of(family: Family) -> Family:

@@ -12,7 +12,7 @@ from typing import Any, Callable, Generic, TypeVar
 
 import numpy as np
 
-from .._files import code_digest, write_text
+from .._files import code_digest, keep_json, kept_json, write_text
 
 Result = TypeVar("Result")
 
@@ -62,20 +62,11 @@ class Store:
         """
         path = self.folder / f"{name}.json"
         key = hashlib.sha256(json.dumps([name, depends, code_digest()], sort_keys=True).encode()).hexdigest()
-        found = None if self.fresh else _read(path)
-        if found is not None and found.get("key") == key:
+        found = None if self.fresh else kept_json(path, key)
+        if found is not None:
             return Stored(kind(**found["result"]), found["seconds"], True)
         start = time.perf_counter()
         result = plain(asdict(compute()))
         seconds = time.perf_counter() - start
-        write_json(path, {"key": key, "seconds": seconds, "result": result})
+        keep_json(path, key, {"seconds": seconds, "result": result})
         return Stored(kind(**result), seconds, False)
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    """A file that is missing or damaged counts as nothing stored."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Callable
+from typing import Callable, cast
 
 import numpy as np
 
 from .. import _checks
-from ..media.blocks import Pairs
+from ..action.laws import THETA, Derivative
+from ..media.blocks import BlockKernels, Pairs
 from ..media.collocation import CollocationMedium
 from .details import BlockDetails
 from .run import Run
@@ -85,7 +86,8 @@ def _of_blocks(run: Run, chi: np.ndarray) -> np.ndarray:
     assert isinstance(known, BlockDetails) and isinstance(known.medium, CollocationMedium)
     medium = known.medium
     variances, rho = np.diagonal(medium.C0, axis1=1, axis2=2), medium.rho
-    theta = medium.block.forward(Pairs(medium.C0, variances, variances, np.outer(rho, rho), rho[:, None]**2, rho**2))[2]
+    pairs = Pairs(medium.C0, variances, variances, np.outer(rho, rho), rho[:, None]**2, rho**2)
+    theta, = cast(BlockKernels, medium.block).derivatives(pairs, (Derivative(THETA),))
     return medium.mesh.cumulative(theta * medium.C1 / np.outer(chi, chi))[-1]
 
 

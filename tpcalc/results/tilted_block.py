@@ -14,13 +14,13 @@ from typing import Any, Callable
 import numpy as np
 import sympy as sp
 
-from ..calculus.action import Kernel
-from ..calculus.block_kernels import C, P, Q, derive_block_kernels
-from ..calculus.overlaps import Overlap
-from ..calculus.tilted_densities import KAPPA, SOURCES, THETA, PairAction, derive_pair_action
+from ..action.action import Kernel
+from ..action.block_kernels import C, P, Q, derive_block_kernels
+from ..gaussian.overlaps import Overlap
+from ..action.tilted_densities import KAPPA, SOURCES, THETA, PairAction, derive_pair_action
 from ..programs import ResNet
 from ..media.block_kernels import compiled
-from ..media.overlap_functions import KINKS
+from ..gaussian.scalar_functions import KINKED
 
 # where the overlaps of a pair (a, b) stand in a matrix over both fields: (field, field), of sites "ab", "aa" or "bb"
 _SOURCES = ((0, 0, "ab"), (0, 0, "aa"), (0, 0, "bb"), (0, 1, "ab"), (1, 0, "ab"), (0, 1, "aa"), (0, 1, "bb"),
@@ -107,7 +107,7 @@ def _compiled(net: ResNet) -> Callable[..., Any]:
     functions, flat = [], []
     for part, kernel in ((KAPPA, kernels.kappa), (THETA, kernels.theta)):
         pair = derive_pair_action(part)
-        if any(not getattr(f, "is_number", True) and f.has(*KINKS) for o in kernel.atoms(Overlap) for f in o.args[:2]):
+        if any(not getattr(f, "is_number", True) and f.has(*KINKED) for o in kernel.atoms(Overlap) for f in o.args[:2]):
             raise ValueError(f"fluctuations: {net!r} given; they need derivatives of kernels that functions with a "
                              "kink do not have; allowed are smooth functions")
         functions.append(compiled(tuple(_derivative(kernel, k) for k in pair.kernels)))

@@ -10,8 +10,8 @@ import numpy as np
 from ..errors import Divergence
 from ..programs import SGD, ResNet, Task
 from ..programs.losses import derivative, values
-from ..media.block_kernels import kernels_of
-from ..media.blocks import BlockKernels, LinearBlock
+from ..media.block_kernels import kernels_of, linear_block
+from ..media.blocks import BlockKernels
 from ..media.collocation import COARSE, FINE, TooCoarse, solve_limit, train_on
 from ..media.mesh import Mesh
 from .tilted import TiltedNetwork, TiltedSolution, base_solution
@@ -58,7 +58,7 @@ class LimitTask:
 
     @property
     def block(self) -> BlockKernels:
-        return LinearBlock() if self.net is None else kernels_of(self.net)
+        return linear_block() if self.net is None else kernels_of(self.net)
 
     def _arguments(self) -> tuple[Task, SGD, float, float, str]:
         task = self.task

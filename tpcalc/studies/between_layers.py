@@ -8,7 +8,7 @@ import numpy as np
 import sympy as sp
 
 from .. import _checks
-from ..calculus.between_layers import derive_gradient_correlation
+from ..action.between_layers import derive_gradient_correlation
 from ..interpreters import ParticleRun
 from ..media.block_kernels import compiled
 from ..programs import ResNet
@@ -33,7 +33,7 @@ def gradient_correlation(net: ResNet, variance: float = 1.0) -> dict[str, Gradie
     gradients G^l of a matrix of the block. 1: neighbours learn the same; 0: their gradients are orthogonal.
     variance: <x|x> of the stream, where the block is.
 
-    It is derived from the block's statements (``tpcalc.calculus.between_layers``), closed where a closed form is
+    It is derived from the block's statements (``tpcalc.action.between_layers``), closed where a closed form is
     found, by quadrature elsewhere. Raises ``ValueError`` for a variance that is not positive, and with the reason
     for blocks and activations that it cannot read. Source: paper B, appendix J [tensor_programs_vi/appendix_j].
     """

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from functools import partial
 from pathlib import Path
 from typing import Any, Callable, Iterator, Sequence, TypeVar
 
-from .._files import write_text
+from .._files import keep_json, kept_json
 from .._spread import executor_of, finished_first
 from .claims import EXPIRES, Claims
 
@@ -38,20 +37,15 @@ class Finished:
 
     def put(self, key: str, result: Any) -> None:
         if self.folder is not None:
-            write_text(self.folder / f"{key}.json", json.dumps({"key": key, "result": result}))
+            keep_json(self.folder / f"{key}.json", key, {"result": result})
         self._known[key] = result
 
     def _read(self, key: str) -> bool:
         """A file that is missing or damaged counts as nothing stored."""
-        if self.folder is None:
+        found = None if self.folder is None else kept_json(self.folder / f"{key}.json", key)
+        if found is None or "result" not in found or not self._is_result(found["result"]):
             return False
-        try:
-            found = json.loads((self.folder / f"{key}.json").read_text(encoding="utf-8"))
-            if found["key"] != key or not self._is_result(found["result"]):
-                return False
-            self._known[key] = found["result"]
-        except (OSError, ValueError, TypeError, KeyError):
-            return False
+        self._known[key] = found["result"]
         return True
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import sympy as sp
 
 from ..errors import MissingExtra
-from ..programs.activations import activation
+from ..programs.activations import H, activation
 from ..programs.blocks import vector
 from ..programs.indices import L, T, l, t
 from ..programs.language import Family, LossDerivative, Moment, Scal, Vec
@@ -25,7 +25,6 @@ except ImportError:
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
 HALF = sp.Rational(1, 2)
-H = sp.Symbol("h", real=True)
 STEPS = 3
 DATA: Mapping[str, list[float]] = {"xi": [0.8, 0.6, -0.5], "y": [1.0, -0.7, 0.5]}
 ACTIVATIONS = ("tanh", "relu", "gelu", "abs", "square")

@@ -67,7 +67,7 @@ def slope(depths: Sequence[int], sizes: np.ndarray, corrections: Sequence[float]
 
     It is the squares of root mean squares that are sums of powers. corrections: the powers r, smallest first, of which
     as many are fitted as leave one value to spare; of fits with one of them, two and so on, that one counts which
-    leaves least, by its standard error. The error is this one, or what the shallowest depth or one correction more moves
+    leaves least, by its standard error. The error is this one, or what the shallowest depth or a correction more moves
     the slope by.
     """
     size = np.array(depths, dtype=float)

@@ -53,8 +53,8 @@ def _symbols(program: Program) -> set[sp.Symbol]:
 def measured_sizes(program: Program, depth: int, exact: bool) -> dict[str, float]:
     """Root mean squares over coordinates after two steps on one input, by the names that a verdict gives them.
 
-    x is the vector that the output reads; h are the products with matrices on the way there, in the last two layers, for
-    streams may alternate.
+    x is the vector that the output reads; h are the products with matrices on the way there, in the last two layers,
+    for streams may alternate.
     exact: read a linear program exactly; others are sampled. Raises ``Divergence`` where a value is not finite.
     """
     sizes = {size: depth if size.name == "L" else 2 for size in program.sizes}

@@ -10,8 +10,8 @@ import numpy as np
 import sympy as sp
 
 from .._checks import exact, symbolic
-from .gaussian_forms import slopes, tidy
-from .gaussian_quadrature import hermite, panels
+from .forms import slopes, tidy
+from .quadrature import hermite, panels
 
 ROUNDING = sp.Rational(1, 10**12)  # a residual variance below zero by less than this is a rounded zero
 KINKS = (sp.Abs, sp.sign, sp.Heaviside, sp.Max, sp.Min)

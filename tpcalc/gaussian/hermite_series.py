@@ -13,7 +13,7 @@ from typing import Callable, NamedTuple
 import numpy as np
 
 from ..kernels import mehler
-from .quadrature import TINY, Array, Smooth, overlap, spreads
+from .trapezoid import TINY, Array, Smooth, overlap, spreads
 
 END = 13.0            # f(x) exp(-x^2 / 4) is round-off there, beside Hermite functions of at most 1
 INTERVALS = 104       # between 0 and END, at least: as fine as products of two Hermite functions of FEW terms ask for

@@ -8,11 +8,10 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.calculus.action import (Acting, ChainRule, Field, Inner, Kernel, MultiplyOut, Saddle, a, at, b, c, delta,
-                                    dt, x)
-from tpcalc.calculus.block_kernels import C, P, Q, R, RP, RQ
-from tpcalc.calculus.densities import PRINTED, derive_densities, derive_densities_of_kernels
-from tpcalc.calculus.overlaps import H, Mean, Overlap
+from tpcalc.action.action import Acting, ChainRule, Field, Inner, Kernel, MultiplyOut, Saddle, a, at, b, c, delta, dt, x
+from tpcalc.action.block_kernels import C, P, Q, R, RP, RQ
+from tpcalc.action.densities import PRINTED, derive_densities, derive_densities_of_kernels
+from tpcalc.gaussian.overlaps import H, Mean, Overlap
 
 r, e, C1, C1_own, e_own = (at(n, a, s) for n, s in (("r", b), ("e", b), ("C^1", b), ("C^1", a), ("e", a)))
 SHIFTED = sp.sin(H + sp.Rational(1, 2))

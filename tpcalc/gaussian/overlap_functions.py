@@ -13,27 +13,28 @@ from typing import Callable
 import numpy as np
 import sympy as sp
 
-from ..calculus.gaussian import Expectation, Gaussians, expectation
-from ..calculus.overlaps import H
+from .expectations import Expectation, Gaussians, expectation
+from .overlaps import H
+from .scalar_functions import scalar_function
 from .hermite_series import Series, pair_means
-from .quadrature import TINY, Array, Smooth, mean
+from .trapezoid import TINY, Array, Smooth, mean
 
 OverlapFunction = Callable[[Array, Array, Array], Array]  # covariance and the two variances, which broadcast
 MeanFunction = Callable[[Array], Array]                   # variance
 
-KINKS = (sp.Abs, sp.Max, sp.Min, sp.sign, sp.Heaviside, sp.Piecewise)
 CLOSED = (sp.sin, sp.cos, sp.erf, sp.erfc)  # entire, with means that are as smooth at equal arguments
 FLOOR = 1e-10      # of 1 - r^2, r the correlation, where a kinked function's means are singular
 
 
 @lru_cache(maxsize=None)
 def overlap_function(f: sp.Expr, g: sp.Expr, j: int, k: int) -> OverlapFunction:
-    """E[f^(j)(u) g^(k)(v)] with f, g in the symbol ``calculus.overlaps.H``; j + k even.
+    """E[f^(j)(u) g^(k)(v)] with f, g in the symbol ``overlaps.H``; j + k even.
 
     Raises ``ValueError`` for functions that are neither smooth nor linear on both sides of 0.
     """
-    if f.has(*KINKS) or g.has(*KINKS):
-        return _kinked(slopes(f), slopes(g), j, k)
+    one, two = scalar_function(f), scalar_function(g)
+    if one.is_written_with_kinks or two.is_written_with_kinks:
+        return _kinked(one.slopes, two.slopes, j, k)
     closed = _closed(f, g, j, k)
     if closed is not None:
         return closed
@@ -43,8 +44,8 @@ def overlap_function(f: sp.Expr, g: sp.Expr, j: int, k: int) -> OverlapFunction:
 @lru_cache(maxsize=None)
 def mean_function(f: sp.Expr, j: int) -> MeanFunction:
     """E[f^(j)(u)]; j up to 2 where f has a kink. Raises as ``overlap_function``."""
-    if f.has(*KINKS):
-        slope, bend = slopes(f)
+    if scalar_function(f).is_written_with_kinks:
+        slope, bend = scalar_function(f).slopes
         if j == 0:
             return lambda p: bend * np.sqrt(2 * p / np.pi)
         if j == 1:
@@ -54,16 +55,6 @@ def mean_function(f: sp.Expr, j: int) -> MeanFunction:
         raise _no_formula(j, 0)
     smooth = Smooth(f, j)
     return lambda p: mean(smooth, p)
-
-
-def slopes(f: sp.Expr) -> tuple[float, float]:
-    """(s, b) of f(h) = s h + b |h|; raises ``ValueError`` unless f has that form."""
-    h = sp.Symbol("h", positive=True)
-    right, left = (sp.simplify(f.xreplace({H: sign * h}) / h) for sign in (1, -1))
-    if right.free_symbols or left.free_symbols:
-        raise ValueError(f"phi: {f} given; at infinite depth allowed are smooth functions, and kinked ones of the form "
-                         "s h + b |h|")
-    return float((right - left) / 2), float((right + left) / 2)
 
 
 def _kinked(first: tuple[float, float], second: tuple[float, float], j: int, k: int) -> OverlapFunction:

@@ -7,10 +7,10 @@ from functools import cache
 
 import sympy as sp
 
-from .gaussian_algebra import FORMS, expanded, factors
-from .gaussian_forms import root, tidy, tidy_form
-from .gaussian_rules import NodeRule
-from .gaussian_variables import Expectation
+from .algebra import FORMS, expanded, factors
+from .forms import root, tidy, tidy_form
+from .rules import NodeRule
+from .variables import Expectation
 
 
 @dataclass(frozen=True)

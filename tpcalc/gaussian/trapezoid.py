@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Callable
 
 import numpy as np
 import sympy as sp
 
-from ..calculus.overlaps import H
+from .scalar_functions import scalar_function
 
 Array = np.ndarray
 
@@ -30,24 +29,10 @@ class Smooth:
     """
 
     def __init__(self, f: sp.Expr, order: int) -> None:
-        self.values = function(f, order)
+        function = scalar_function(f)
+        self.values = function.values(order)
         self.step = settled_step(f)
-        self.parity = parity(f) * (-1) ** order
-
-
-def function(f: sp.Expr, order: int) -> Callable[[Array], Array]:
-    """f^(order), entrywise."""
-    compiled = sp.lambdify(H, sp.simplify(f.diff(H, order)), modules=["scipy", "numpy"], cse=True)
-
-    def values(x: Array) -> Array:
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return np.broadcast_to(np.asarray(compiled(x), dtype=np.float64), np.shape(x))
-    return values
-
-
-def parity(f: sp.Expr) -> int:
-    """1 for even, -1 for odd functions, 0 for others."""
-    return next((sign for sign in (1, -1) if sp.expand(f.xreplace({H: -H}) - sign * f) == 0), 0)
+        self.parity = function.parity * (-1) ** order
 
 
 def nodes(step: float, spread: Array) -> tuple[Array, Array]:
@@ -102,7 +87,7 @@ def overlap(f: Smooth, g: Smooth, c: Array, p: Array, q: Array) -> Array:
 @lru_cache(maxsize=None)
 def settled_step(f: sp.Expr) -> float:
     """A step in f's variable with which means of squares are known to ``SETTLED``, at any spread."""
-    values = [function(f, order) for order in (0, 1)]
+    values = [scalar_function(f).values(order) for order in (0, 1)]
 
     def squares(step: float) -> Array:
         found = []

@@ -7,8 +7,8 @@ from typing import Any, Iterable
 import sympy as sp
 
 from .block_kernels import P, Q, RP, RQ
-from .overlaps import Mean, Overlap
-from .printing import latex
+from ..gaussian.overlaps import Mean, Overlap
+from ..calculus.printing import latex
 
 LETTERS = "uvyz"
 TO_FIRST = {Q: P, RQ: RP}

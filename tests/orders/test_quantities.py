@@ -11,10 +11,10 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.limits import Affine, Base, KetTerms, Label, Quantity, Sort, Terms
-from tpcalc.limits.parts import Monomial, Parts
+from tpcalc.orders import Affine, Base, KetTerms, Label, Quantity, Sort, Terms
+from tpcalc.orders.parts import Monomial, Parts
 from tpcalc.limits.survival import Kind, kind_of
-from tpcalc.limits.monomials import counted_scalar
+from tpcalc.orders.monomials import counted_scalar
 from tpcalc.programs.language import Family, Scal
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)

@@ -9,8 +9,8 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.calculus.block_kernels import C, P, Q, R, RP, RQ, derive_block_kernels
-from tpcalc.calculus.overlaps import H, Mean, Overlap
+from tpcalc.action.block_kernels import C, P, Q, R, RP, RQ, derive_block_kernels
+from tpcalc.gaussian.overlaps import H, Mean, Overlap
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.indices import t
 from tpcalc.programs.language import Family, Mat, MatVec, Moment

@@ -7,7 +7,7 @@ from typing import Iterable, Iterator
 import sympy as sp
 
 from ..calculus.kets import Bracket, Hat, Ket, Mean, random_parts
-from . import entrywise
+from ..gaussian.scalar_functions import scalar_function
 
 
 def factors_of(expression: sp.Expr) -> list[sp.Expr]:
@@ -42,7 +42,7 @@ def parity(product: sp.Expr) -> int:
             argument, form = argument_of(factor)
             inside = {parity(term) for term in sp.Add.make_args(sp.expand(argument)) if random_parts(term)}
             constant = any(not random_parts(term) for term in sp.Add.make_args(sp.expand(argument)))
-            found *= entrywise.parity(form) if inside == {-1} and not constant else 0
+            found *= scalar_function(form).parity if inside == {-1} and not constant else 0
     return found
 
 
@@ -97,9 +97,9 @@ def argument_of(function: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     kets = random_parts(function)
     if len(kets) == 1:
         ket, = kets
-        return ket, entrywise.in_one_symbol(function, ket)
+        return ket, scalar_function(function, ket).expression
     for argument in sorted(_arguments(function), key=lambda e: (-len(random_parts(e)), str(e))):
-        form = entrywise.in_one_symbol(function, argument)
+        form = scalar_function(function, argument).expression
         if not random_parts(form):
             return argument, form
     raise ValueError(f"{function}: no rule for the order of a function of several kets that is no function of their "

@@ -8,9 +8,9 @@ import numpy as np
 import sympy as sp
 
 from ..errors import Divergence
-from .gaussian_algebra import expanded, exponential, factors, move, sign_of, unused
-from .gaussian_forms import has_full_rank, root, tidy
-from .gaussian_variables import Expectation, condition
+from .algebra import expanded, exponential, factors, move, sign_of, unused
+from .forms import has_full_rank, root, tidy
+from .variables import Expectation, condition
 
 
 class NodeRule:

@@ -7,7 +7,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.calculus.between_layers import VARIANCE as V, derive_gradient_correlation
+from tpcalc.action.between_layers import VARIANCE as V, derive_gradient_correlation
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.language import MatVec
 

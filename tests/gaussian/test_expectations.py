@@ -8,8 +8,8 @@ import pytest
 import sympy as sp
 from hypothesis import given, settings
 
-from tpcalc.calculus.gaussian import Expectation, Gaussians, Open, derive_expectation, expectation
-from tpcalc.calculus.gaussian_algebra import expanded
+from tpcalc.gaussian import Expectation, Gaussians, Open, derive_expectation, expectation
+from tpcalc.gaussian.algebra import expanded
 from tpcalc.calculus.kets import Bracket, Hat, Ket
 from tpcalc.errors import Divergence
 

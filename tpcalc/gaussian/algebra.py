@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import sympy as sp
 
 from ..errors import Divergence
-from .gaussian_forms import tidy_form
-from .gaussian_variables import Expectation
+from .forms import tidy_form
+from .variables import Expectation
 
 FORMS = (sp.sign, sp.DiracDelta, sp.erf, sp.sin, sp.cos)  # functions of one affine form that the rules know
 

@@ -19,7 +19,7 @@ import sympy as sp
 
 from ..calculus.kets import Hat, Ket, random_parts
 from ..programs.language import Vec
-from . import entrywise
+from ..gaussian.scalar_functions import H, scalar_function
 from .ket_factors import argument_of, factors_of
 from .parts import Monomial, Monomials, Parts, multiply, subsets, total
 from .quantities import MEAN, STREAM, Base, Label, Quantity, Sort
@@ -76,14 +76,15 @@ class Functions:
         """The parts of what a function changes by when its argument does."""
         argument, form = self._argument(function)
         inner = self._sum(argument.expression, self.reading.moved)
-        linear = self._value(entrywise.derivative(form), argument).times(inner)
-        return self._capped(form, f"change of {form.subs(entrywise.H, argument.expression)}", argument, linear, inner)
+        linear = self._value(scalar_function(form).derivative.expression, argument).times(inner)
+        return self._capped(form, f"change of {form.subs(H, argument.expression)}", argument, linear, inner)
 
     def derivative(self, function: sp.Expr, base: Base) -> Parts:
         """The parts of a function's derivative in a base ket."""
         argument, form = self._argument(function)
         inner = self._sum(argument.expression, lambda factor: self.reading.derivative(factor, base))
-        return self._value(entrywise.derivative(form), argument).times(inner) if inner.by_label else Parts()
+        slope = scalar_function(form).derivative.expression
+        return self._value(slope, argument).times(inner) if inner.by_label else Parts()
 
     def _sum(self, expression: sp.Expr, part: Callable[[sp.Expr], Parts]) -> Parts:
         """The product rule over a function's argument, itself a sum."""
@@ -101,39 +102,40 @@ class Functions:
         if not rest.by_label:
             return found[0]
         power, slope = rest, form
-        for _ in range(max(1, entrywise.growth(form))):
-            slope = entrywise.derivative(slope)
+        for _ in range(max(1, scalar_function(form).growth)):
+            slope = scalar_function(slope).derivative.expression
             found.append(self._on_leading(slope, argument).times(power))
             power = power.times(rest)
-        name = str(form.subs(entrywise.H, argument.expression))
+        name = str(form.subs(H, argument.expression))
         return total((found[0], self._capped(form, name, argument, total(found[1:]), rest)))
 
     def _capped(self, form: sp.Expr, name: str, argument: Argument, linear: Parts, inner: Parts) -> Parts:
         """What a function adds to its value on the leading part, of order one at most where it is bounded."""
-        if entrywise.growth(form) or not linear.by_label:
+        if scalar_function(form).growth or not linear.by_label:
             return linear
         bend = Quantity(Sort.BEND, argument.step, name=name)
         self.nodes[bend] = (linear.size(), Fraction(1))
         if bend not in self.reading.saturated:
             return linear
         sources = argument.sources.union(*(label.sources for label, _ in (*argument.rest, *inner)))
-        unit = frozenset((Monomial(self.reading.form(0), (), entrywise.vanishes(form)),))
+        unit = frozenset((Monomial(self.reading.form(0), (), scalar_function(form).vanishes),))
         return Parts({label: unit for label in subsets(sources)})
 
     def _on_leading(self, form: sp.Expr, argument: Argument) -> Parts:
         """A function of the leading part alone: random in all of its sources, or in some; a mean unless it is odd."""
-        leading, growth = argument.leading, entrywise.growth(form)
+        leading, growth = argument.leading, scalar_function(form).growth
         if form == 0 or not leading:
             return Parts()
         size = mean = self.reading.unit
+        function = scalar_function(form)
         if growth:  # far out, and where the leading part is small
             size = mean = frozenset().union(*(reduce(multiply, [leading] * power, self.reading.unit)
-                                              for power in {growth, min(growth, entrywise.flatness(form))}))
-        elif entrywise.decays(form):
+                                              for power in {growth, min(growth, function.flatness)}))
+        elif function.decays:
             name = str(argument.expression)
             size = self.shrunk(leading, f"({name})**(-1/2)", Fraction(-1, 2), argument.step)
             mean = self.shrunk(leading, f"({name})**(-1)", Fraction(-1), argument.step)
-        odd = entrywise.parity(form) == -1 and not argument.shifted
+        odd = scalar_function(form).parity == -1 and not argument.shifted
         labels = subsets(argument.sources) if not form.is_number else [MEAN]
         return total(Parts.single(label, mean if label == MEAN else size) for label in labels
                      if label != MEAN or not odd)

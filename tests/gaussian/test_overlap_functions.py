@@ -9,11 +9,12 @@ import pytest
 import sympy as sp
 from hypothesis import given, settings, strategies as st
 
-from tpcalc.calculus.overlaps import H
-from tpcalc.media import overlap_functions
-from tpcalc.media.hermite_series import ALLOWED, FEW, MANY, Series, pair_means
-from tpcalc.media.overlap_functions import mean_function, overlap_function, slopes
-from tpcalc.media.quadrature import Smooth, function, nodes, overlap
+from tpcalc.gaussian.overlaps import H
+from tpcalc.gaussian import overlap_functions
+from tpcalc.gaussian.hermite_series import ALLOWED, FEW, MANY, Series, pair_means
+from tpcalc.gaussian.overlap_functions import mean_function, overlap_function
+from tpcalc.gaussian.scalar_functions import scalar_function
+from tpcalc.gaussian.trapezoid import Smooth, nodes, overlap
 
 RELU, ABS, LEAKY = sp.Max(H, 0), sp.Abs(H), sp.Max(H, H / 10)
 SMOOTH = (sp.tanh(H), H / (1 + sp.exp(-H)), H * (1 + sp.erf(H / sp.sqrt(2))) / 2, sp.sin(H + sp.Rational(1, 2)),
@@ -61,7 +62,7 @@ def test_kinks_are_the_arc_cosine_formulas(f: sp.Expr, jump: float) -> None:
     assert abs(at(f, 3, 1, c, p, q) + jump**2 * r / (2 * np.pi * p * rest)) < 1e-14
     centred = at(f, 2, 0, c, p, q) - mean_function(f, 2)(np.array(p)) * mean_function(f, 0)(np.array(q))
     assert abs(centred - jump**2 * np.sqrt(q / p) * (rest - 1) / (2 * np.pi)) < 1e-14
-    assert slopes(f) == ((0.5, 0.5) if jump == 1 else (0.0, 1.0))
+    assert scalar_function(f).slopes == ((0.5, 0.5) if jump == 1 else (0.0, 1.0))
 
 
 def panels(end: float = 9.5, number: int = 50, points: int = 20) -> tuple[np.ndarray, np.ndarray]:
@@ -80,7 +81,7 @@ def test_against_another_quadrature(f: sp.Expr, j: int, k: int) -> None:
     rng = np.random.default_rng(10 * j + k)
     p, q = rng.uniform(0.05, 6, (2, 5))
     r = np.array([rng.uniform(-1, 1), 1 - 10**rng.uniform(-4, -1), -1 + 10**rng.uniform(-8, -1), 1 - 1e-9, 1.0])
-    (x, weight), first, second = panels(), function(f, j), function(f, k)
+    (x, weight), first, second = panels(), scalar_function(f).values(j), scalar_function(f).values(k)
     across = np.sqrt((1 - r) * (1 + r))
     expected = [np.sum((first(np.sqrt(p[i]) * x) * weight)[:, None]
                        * second(np.sqrt(q[i]) * (r[i] * x[:, None] + across[i] * x)) * weight) for i in range(5)]
@@ -126,7 +127,7 @@ def test_equal_and_opposite_arguments() -> None:
     x, weight = nodes(1 / 64, np.array(1.0))
     for f in (sp.tanh(H), SMOOTH[1]):
         for j, k in ORDERS:
-            first, second = (function(f, o) for o in (j, k))
+            first, second = (scalar_function(f).values(o) for o in (j, k))
             for sign in (1, -1):
                 one = np.sum(weight * first(np.sqrt(p) * x) * second(sign * np.sqrt(p) * x))
                 assert abs(at(f, j, k, sign * p, p, p) - one) < 1e-10

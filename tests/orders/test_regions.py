@@ -6,7 +6,7 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpcalc.limits import Affine, Exponent, Region
+from tpcalc.orders import Affine, Exponent, Region
 
 A, G = sp.symbols("alpha gamma", real=True)
 numbers = st.fractions(min_value=-2, max_value=2, max_denominator=4)

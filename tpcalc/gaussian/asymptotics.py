@@ -11,7 +11,8 @@ from functools import reduce
 
 import sympy as sp
 
-H = sp.Symbol("h", real=True)
+from ..programs.activations import H
+
 UP = sp.Symbol("u", positive=True)  # the distance from the origin
 
 

@@ -1,0 +1,133 @@
+"""Functions of one variable: parity, derivatives, kinks, growth, and their values on arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Callable
+
+import numpy as np
+import sympy as sp
+
+from ..programs.activations import H
+from .asymptotics import Asymptote, asymptotes
+
+POINTS = [sp.Rational(*pair) for pair in ((1, 7), (3, 5), (9, 8), (17, 9), (31, 9))]  # parity is tested on
+CONSTANT = sp.Rational(13, 11)
+KINKED = (sp.Abs, sp.Max, sp.Min, sp.sign, sp.Heaviside, sp.Piecewise)
+
+
+@dataclass(frozen=True)
+class ScalarFunction:
+    """A function of ``H``, with what is asked of one, found once.
+
+    >>> relu = scalar_function(sp.Max(H, 0))
+    >>> relu.parity, relu.growth, relu.has_kinks, relu.slopes
+    (0, 1, True, (0.5, 0.5))
+    >>> relu.derivative.expression
+    Heaviside(h)
+    """
+
+    expression: sp.Expr
+
+    @cached_property
+    def derivative(self) -> ScalarFunction:
+        """The derivative, kinks as jumps, jumps as delta functions."""
+        plain = self.expression.rewrite(sp.Heaviside).replace(sp.Abs, lambda h: h * sp.sign(h))
+        return scalar_function(sp.diff(plain, H).replace(
+            lambda e: isinstance(e, sp.Mul) and e.has(sp.DiracDelta), _point).rewrite(sp.Heaviside))
+
+    @cached_property
+    def parity(self) -> int:
+        """1 for even, -1 for odd, 0 for neither; other symbols are constants, any of which would do."""
+        smooth = self._in_numbers.replace(sp.DiracDelta, lambda a, *_: sp.exp(-a**2))  # even, like a narrow bump
+        values = [[smooth.subs(H, sign * point).evalf(30) for point in POINTS] for sign in (1, -1)]
+        return next((sign for sign in (1, -1) if all(abs(a - sign * b) <= 1e-20 * (1 + abs(a))
+                                                     for a, b in zip(*values))), 0)
+
+    @cached_property
+    def growth(self) -> int:
+        """The power of its argument that a function grows with, 0 where it stays bounded.
+
+        Raises ``ValueError`` for growth faster than every power, or like a fraction of one.
+        """
+        power = max(end.power for end in self._ends)
+        if power is sp.oo or power > 0 and not power.is_Integer:
+            how = "faster than every power" if power is sp.oo else f"like the power {power}"
+            raise ValueError(f"an entrywise function {self.expression} grows {how} of its argument; there is a rule "
+                             "for its order in L where it grows like a whole power")
+        return max(int(power), 0) if power != -sp.oo else 0
+
+    @cached_property
+    def flatness(self) -> int:
+        """The power of its argument that a function starts with at 0: 0 where it does not vanish there."""
+        small = sp.Rational(1, 10**30)
+        values = [abs(self._in_numbers.subs(H, sign * small).evalf(80)) for sign in (1, -1)]
+        return min((int(sp.floor(sp.log(v) / sp.log(small) + sp.Rational(1, 4))) for v in values if v), default=0)
+
+    @cached_property
+    def decays(self) -> bool:
+        """Does the function go to zero at both ends, so fast that its square can be integrated?"""
+        return all(end.power < -1 for end in self._ends)
+
+    @cached_property
+    def vanishes(self) -> bool:
+        """Does the function go to zero at both ends?"""
+        return all(end.decays for end in self._ends)
+
+    @cached_property
+    def _in_numbers(self) -> sp.Expr:
+        return self.expression.xreplace({symbol: CONSTANT for symbol in self.expression.free_symbols - {H}})
+
+    @cached_property
+    def _ends(self) -> tuple[Asymptote, Asymptote]:
+        try:
+            return asymptotes(self.expression)
+        except ValueError as problem:
+            raise ValueError(f"an entrywise function {self.expression}: {problem}, so that its order in L is not known"
+                             ) from None
+
+    @cached_property
+    def has_kinks(self) -> bool:
+        """Does the derivative jump?"""
+        return self.derivative.derivative.expression.has(sp.DiracDelta)
+
+    @property
+    def is_written_with_kinks(self) -> bool:
+        """Is it written with functions that are not smooth, whether they cancel or not?"""
+        return self.expression.has(*KINKED)
+
+    @cached_property
+    def slopes(self) -> tuple[float, float]:
+        """(s, b) of f(h) = s h + b |h|; raises ``ValueError`` unless f has that form."""
+        h = sp.Symbol("h", positive=True)
+        right, left = (sp.simplify(self.expression.xreplace({H: sign * h}) / h) for sign in (1, -1))
+        if right.free_symbols or left.free_symbols:
+            raise ValueError(f"phi: {self.expression} given; at infinite depth allowed are smooth functions, and "
+                             "kinked ones of the form s h + b |h|")
+        return float((right - left) / 2), float((right + left) / 2)
+
+    def values(self, order: int = 0) -> Callable[[np.ndarray], np.ndarray]:
+        """The derivative of an order, entrywise on arrays."""
+        compiled = sp.lambdify(H, sp.simplify(self.expression.diff(H, order)), modules=["scipy", "numpy"], cse=True)
+
+        def values(x: np.ndarray) -> np.ndarray:
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                return np.broadcast_to(np.asarray(compiled(x), dtype=np.float64), np.shape(x))
+        return values
+
+
+@lru_cache(maxsize=256)
+def scalar_function(expression: sp.Expr, argument: sp.Expr = H) -> ScalarFunction:
+    """The function of ``argument`` as one of ``H``; equal ones are one object."""
+    return ScalarFunction(expression.xreplace({argument: H}))
+
+
+def _point(product: sp.Expr) -> sp.Expr:
+    """h delta(h) = 0."""
+    product = product.expand(diracdelta=True, wrt=H)
+    deltas = [f for f in sp.Mul.make_args(product) if isinstance(f, sp.DiracDelta)]
+    rest = sp.Mul(*(f for f in sp.Mul.make_args(product) if f not in deltas))
+    if len(deltas) == 1 and deltas[0].args == (H,):
+        return rest.subs(H, 0) * deltas[0]
+    return product
