@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import sympy as sp
 
@@ -32,7 +32,7 @@ class Step:
     left: sp.Expr
     before: sp.Expr
     after: sp.Expr
-    applied: Any = field(repr=False)
+    applied: Rule = field(repr=False)
 
     @property
     def rule(self) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import sympy as sp
 
+from .._types import Number
 from .._checks import exponent
 from .._text import Aligned
 from ..calculus.printing import latex
@@ -63,8 +63,9 @@ class Audit(Aligned):
         return "\n".join([*lines, *([f"but: {self.caveat}"] if self.caveat else [])])
 
 
-def audit(branch: Any, lr: Any, optimizer: Any = "adam", eps: Any = 0, init: Any = 0, weight_decay: Any = None,
-          decoupled: bool = True, independent: bool = False, gradient: Any = None, base_depth: float = 1) -> Audit:
+def audit(branch: Number, lr: Number, optimizer: object = "adam", eps: Number = 0, init: Number = 0,
+          weight_decay: Number | None = None, decoupled: bool = True, independent: bool = False,
+          gradient: Number | None = None, base_depth: float = 1) -> Audit:
     """What a recipe does whose settings go like powers of the depth: ``branch=-1`` is a multiplier like L^-1.
 
     Parameters
@@ -103,7 +104,7 @@ def audit(branch: Any, lr: Any, optimizer: Any = "adam", eps: Any = 0, init: Any
                          base_depth)
 
 
-def _require_power(name: str, given: Any) -> None:
+def _require_power(name: str, given: object) -> None:
     """Raise ``ValueError`` for a float that looks like a value of the setting, not like its power of L."""
     if not isinstance(given, (float, np.floating, sp.Float)):
         return

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
 
+from .._types import Number
 from .._checks import exponent
 from ..programs import ResNet
 from ..programs.program import Program
@@ -11,7 +11,7 @@ from .exponents import region_of
 from .verdict import Verdict, judge
 
 
-def classify(alpha: Any, gamma: Any, net: ResNet | Program | None = None) -> Verdict:
+def classify(alpha: Number, gamma: Number, net: ResNet | Program | None = None) -> Verdict:
     """The verdict on branch multipliers L^-alpha and updates L^-gamma, from the derived recursion's exponents.
 
     alpha, gamma: real numbers (0.1 means 1/10). net: default the linear residual network; a tp.ResNet is trained by

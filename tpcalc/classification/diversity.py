@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Sequence
+from typing import Callable, Sequence
 
 import numpy as np
 import sympy as sp
 
+from .._types import Number
 from ..methods.train import train
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
@@ -64,9 +65,9 @@ class Diversity:
         return "\n".join([*lines, f"{'oo':>7}  {'-':>9}  {_number(self.exponent)}  derived: {self.derived}"])
 
 
-def measure_diversity(alpha: Any, gamma: Any, task: Task | None = None, opt: SGD | None = None, t: Index | None = None,
-                      p: float = 0.25, depths: Sequence[int] = DEPTHS, net: ResNet | None = None,
-                      progress: Callable[[int, int], None] | None = None) -> Diversity:
+def measure_diversity(alpha: Number, gamma: Number, task: Task | None = None, opt: SGD | None = None,
+                      t: Index | None = None, p: float = 0.25, depths: Sequence[int] = DEPTHS,
+                      net: ResNet | None = None, progress: Callable[[int, int], None] | None = None) -> Diversity:
     """Train exactly, at infinite depth and at every finite one, and fit the power of eps in d(eps) at layer time p.
 
     task, opt: default three steps on one number each, and a learning rate of 1. t: a step, or (step, input); default

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Sequence
+from typing import Callable, Sequence
 
 import numpy as np
 import sympy as sp
 
+from .._types import Number
 from ..errors import Divergence
 from ..methods.train import train
 from ..parametrizations import DepthScaling
@@ -30,7 +31,7 @@ class Measured:
     values: np.ndarray
 
 
-def measure_exponents(alpha: Any, gamma: Any, depths: Sequence[int] = DEPTHS, net: ResNet | None = None,
+def measure_exponents(alpha: Number, gamma: Number, depths: Sequence[int] = DEPTHS, net: ResNet | None = None,
                       progress: Callable[[int, int], None] | None = None) -> list[Measured]:
     """Train one step on one fixed input, exactly, at every depth, and fit powers of L over the deeper half.
 

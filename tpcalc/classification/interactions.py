@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import sympy as sp
 
+from .._types import Number
 from .._checks import exponent
 from ..calculus import kets
 from ..calculus.kets import Ket
@@ -45,7 +45,7 @@ class Interaction:
         return f"{self.target}: {self.term} ~ L^({self.exponent})" + (f", {self.rule}" if self.rule else "")
 
 
-def interactions(alpha: Any, gamma: Any, net: ResNet | None = None) -> tuple[Interaction, ...]:
+def interactions(alpha: Number, gamma: Number, net: ResNet | None = None) -> tuple[Interaction, ...]:
     """The terms of a network's ket equations with their sizes, in program order.
 
     alpha, gamma: rational numbers; net: default the linear network. Sizes are upper bounds, reached unless something

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Iterator
+from typing import Iterator
 
 import sympy as sp
 
+from .._types import Array, Number
 from .._checks import exponent, symbolic
 from ..calculus import kets
 from ..calculus.printing import latex
@@ -83,7 +84,7 @@ class PhaseDiagram:
     regions: tuple[PhaseRegion, ...]
     box: tuple[Point, Point]
 
-    def at(self, alpha: Any, gamma: Any) -> PhaseRegion:
+    def at(self, alpha: Number, gamma: Number) -> PhaseRegion:
         """The region of a point; numbers, 0.1 meaning 1/10. Raises ``ValueError`` for what is not a real number."""
         point = _point(alpha, gamma)
         return next(one for one in self.regions if one.region.contains(point))
@@ -96,7 +97,7 @@ class PhaseDiagram:
         scale = DepthScaling(ALPHA, GAMMA)
         return depth_limit(recursion(kets(program(self.net, SGD(), scale)))).regions
 
-    def rate(self, alpha: Any, gamma: Any) -> sp.Expr | None:
+    def rate(self, alpha: Number, gamma: Number) -> sp.Expr | None:
         """r with |outputs at depth L - limit| ~ L^-r, exact; None where there is no limit or none is derived."""
         point = _point(alpha, gamma)
         one = next((one for one in self.limits if one.has_limit and one.region.contains(point)), None)
@@ -141,7 +142,7 @@ class PhaseDiagram:
         """What drawings show, as plain data."""
         return picture(self)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Array = None) -> Array:
         """Regions, and the rate towards the limit along lines with a nontrivial one; returns the matplotlib axes.
 
         ax: where to draw; default a new figure. Raises ``MissingExtra`` without matplotlib.
@@ -202,7 +203,7 @@ def _closure_has(region: Region, point: Point) -> bool:
     return all(condition.form.at(point) >= 0 for condition in region.conditions)
 
 
-def _point(alpha: Any, gamma: Any) -> tuple[Any, ...]:
+def _point(alpha: Number, gamma: Number) -> tuple[sp.Expr, ...]:
     numbers = {ALPHA: exponent("alpha", alpha), GAMMA: exponent("gamma", gamma)}
     for name, number in zip(("alpha", "gamma"), numbers.values()):
         if not number.is_number:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import sympy as sp
 
@@ -71,7 +70,7 @@ class Recipe(Aligned):
         return "\n".join([*lines, *self.changes, *([f"but: {self.caveat}"] if self.caveat else [])])
 
 
-def recipe(name: str = "depth-mup", optimizer: Any = None, depth: int | None = None,
+def recipe(name: str = "depth-mup", optimizer: object = None, depth: int | None = None,
            base_depth: float = 1) -> Recipe:
     """The multipliers that a named recipe sets at ``depth``, relative to a network of depth ``base_depth``.
 

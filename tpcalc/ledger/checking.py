@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Callable, Iterable, Mapping
+from typing import Callable, Iterable, Mapping
 
 import numpy as np
 
+from .._types import Value
 from .entry import Entry
 from .errata import Erratum, Witness
 from .evidence import Evidence
@@ -57,7 +58,7 @@ class _Findings:
 
     failures: list[str] = field(default_factory=list)
 
-    def attempt(self, what: str, work: Callable[[], Any]) -> Any:
+    def attempt(self, what: str, work: Callable[[], Value]) -> Value:
         try:
             return work()
         except Exception as error:
@@ -93,7 +94,7 @@ def check_entry(entry: Entry, seed: int = 0) -> Account:
                    time.perf_counter() - start)
 
 
-def _prove(entry: Entry, statement: Any, proof: Proof, seed: int, found: _Findings) -> float | None:
+def _prove(entry: Entry, statement: Value, proof: Proof, seed: int, found: _Findings) -> float | None:
     if not proof.steps:
         found.failures.append("the derivation has no steps")
     for step in proof.steps:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
 
 from ..calculus import KetEquations, RecursionEquations
 from ..action.densities import Densities
@@ -48,7 +47,7 @@ def _status(key: str) -> Status:
     return check(shelf.entries(), [key]).statuses[key]
 
 
-def cite(what: Any) -> Citation:
+def cite(what: object) -> Citation:
     """Source and status of a key of the ledger, or of the statement that a result rests on.
 
     what: a key such as ``"tensor_programs_vi/lemma_d1"``, or a result: a program, ket equations, a recursion, a run,

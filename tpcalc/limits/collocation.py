@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from typing import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from .._types import LossRule, Value
 from .. import _checks
 from ..calculus.coefficients import B, R
 from ..calculus.memory import rho_of
@@ -46,7 +48,7 @@ class LimitOutputs:
     outputs: np.ndarray
     error_estimate: float
     nodes: int
-    values: dict[tuple, Any]
+    values: dict[tuple, Value]
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class CompiledLimit:
 
     @classmethod
     def of(cls, setting: Setting, equations: Sequence[LimitEquation], output: str,
-           loss: Callable[[Any, Any], Any] | None = None, memory: Sequence[Remembered] = ()
+           loss: LossRule | None = None, memory: Sequence[Remembered] = ()
            ) -> "CompiledLimit":
         """memory: what optimizers remember after a step. Raises ``ValueError`` for an equation that has no numerical
         reading, naming the term."""
@@ -69,7 +71,7 @@ class CompiledLimit:
         return cls(setting, tuple((e, reading(e.value)) for e in equations), output, derivative,
                    tuple((one, reading(one.value)) for one in memory))
 
-    def __call__(self, inputs: Any, targets: Any, **data: Any) -> LimitOutputs:
+    def __call__(self, inputs: ArrayLike, targets: ArrayLike, **data: ArrayLike) -> LimitOutputs:
         """Train on inputs and targets of shape (steps,); data: further data of the program by name.
 
         Raises ``ValueError`` for what does not fit, ``Divergence`` naming the step where the solution blows up, or
@@ -103,7 +105,7 @@ class CompiledLimit:
                                  f"the outputs by {error:.1e}")
         raise problem
 
-    def _data(self, inputs: Any, data: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def _data(self, inputs: ArrayLike, data: Mapping[str, ArrayLike]) -> dict[str, np.ndarray]:
         names = [scalar.name for scalar in self.setting.program.data]
         if set(data) != set(names[1:]):
             raise ValueError(f"data: {sorted(data)} given; needed are {sorted(names[1:])}")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Callable, Iterable, Mapping
+from typing import Iterable, Mapping
 
 import sympy as sp
 
+from .._types import LossRule, Number
 from .._checks import exponent
 from .._text import Aligned
 from ..calculus.kets import Gamma
@@ -136,7 +137,7 @@ class LimitRegion(Aligned):
         largest = self._part().corrections(outputs)
         return sp.Min(1, *(-self._written(form) for form in largest.forms))
 
-    def compile(self, loss: Callable[[Any, Any], Any] | None = None, **values: Any) -> CompiledLimit:
+    def compile(self, loss: LossRule | None = None, **values: Number) -> CompiledLimit:
         """The limit equations as a collocation problem, to be called with data.
 
         loss: the derivative of the loss in the output, of output and target; default f - y. values: numbers for
@@ -181,7 +182,7 @@ class DepthLimit(Aligned):
     orders: Orders
     regions: tuple[LimitRegion, ...]
 
-    def at(self, **values: Any) -> LimitRegion:
+    def at(self, **values: Number) -> LimitRegion:
         """The region of a point, given by the parameters' names: numbers, 0.1 meaning 1/10.
 
         Raises ``ValueError`` for missing or unknown parameters and for what is not a real number.
@@ -189,7 +190,7 @@ class DepthLimit(Aligned):
         point = point_of(numbers_of(values, self.parameters), self.parameters)
         return next(one for one in self.regions if one.region.contains(point))
 
-    def compile(self, loss: Callable[[Any, Any], Any] | None = None, **values: Any) -> CompiledLimit:
+    def compile(self, loss: LossRule | None = None, **values: Number) -> CompiledLimit:
         """``LimitRegion.compile`` at a point."""
         return self.at(**values).compile(loss, **values)
 
@@ -249,7 +250,7 @@ def outputs_of(recursion: RecursionEquations) -> list[str]:
                               if e.kind == "scalar" and not e.value.has(LossDerivative)))
 
 
-def numbers_of(values: Mapping[str, Any], parameters: Iterable[sp.Symbol]) -> dict[sp.Symbol, sp.Expr]:
+def numbers_of(values: Mapping[str, Number], parameters: Iterable[sp.Symbol]) -> dict[sp.Symbol, sp.Expr]:
     """Exact numbers of the named parameters; raises ``ValueError`` for unknown names and for what is not real."""
     known = {str(p): p for p in parameters}
     unknown = set(values) - set(known)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sympy as sp
 
@@ -80,5 +80,5 @@ def limit_latex(limit: "DepthLimit") -> str:
     return " \\\\[1ex]\n".join(map(region_latex, limit.regions))
 
 
-def _condition(condition: Any) -> str:
+def _condition(condition: sp.Expr) -> str:
     return f"{condition.lhs} = {condition.rhs}" if isinstance(condition, sp.Eq) else str(condition)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 
 import sympy as sp
 
@@ -107,7 +106,7 @@ def _require_sizes(batch: bool, d_in: int, d_out: int, probes: int) -> None:
         raise ValueError(f"probes: {probes} given with batch=False; allowed are probes beside a batch (of 1, too)")
 
 
-def gradient_name(v: Vec | Scal) -> Any:
+def gradient_name(v: Vec | Scal) -> sp.Expr:
     """dx[t, l] for x[t, l]."""
     return named(type(v), "d" + v.name)[v.indices]
 

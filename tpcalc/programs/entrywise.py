@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Protocol
+from typing import Callable, Protocol
 
 import numpy as np
 import sympy as sp
 
+from .._types import Number
 from .._checks import exact, learning_rate, schedule
 
 Gradient = Callable[[sp.Expr], sp.Expr]
@@ -23,10 +24,10 @@ class Entrywise(Protocol):
     def __hash__(self) -> int: ...
 
     @property
-    def lr(self) -> Any: ...
+    def lr(self) -> Number: ...
 
     @property
-    def weight_decay(self) -> Any: ...
+    def weight_decay(self) -> Number: ...
 
     def schedule(self, steps: int) -> np.ndarray:
         """The learning rate of every step, shape (steps,)."""
@@ -43,7 +44,7 @@ class SignSGD:
     Source: paper B, Definition 4.1.
     """
 
-    lr: Any = 1.0
+    lr: Number = 1.0
     weight_decay = sp.Integer(0)
 
     def __post_init__(self) -> None:
@@ -79,11 +80,11 @@ class Adam:
     Definition 4.1. Raises ``ValueError`` for numbers out of these ranges.
     """
 
-    lr: Any = 1.0
-    beta1: Any = 0.9
-    beta2: Any = 0.999
-    eps: Any = 0.0
-    weight_decay: Any = 0.0
+    lr: Number = 1.0
+    beta1: Number = 0.9
+    beta2: Number = 0.999
+    eps: Number = 0.0
+    weight_decay: Number = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lr", learning_rate("lr", self.lr, symbols=True))

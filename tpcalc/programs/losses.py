@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol, Union, cast
 
 import numpy as np
 from scipy.special import expit, logsumexp, softmax
@@ -20,6 +20,9 @@ class Loss(Protocol):
 
     def derivative(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
         """chi, shape (batch, d_out): the derivative of ``value`` in ``f``."""
+
+
+AnyLoss = Union[str, Loss]  # by name, or itself
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ def values(loss: Loss, f: np.ndarray, y: np.ndarray) -> np.ndarray:
     return _real("value", loss.value(f, y), y.shape[:1])
 
 
-def _real(method: str, found: Any, shape: tuple[int, ...]) -> np.ndarray:
+def _real(method: str, found: object, shape: tuple[int, ...]) -> np.ndarray:
     array = np.asarray(found)
     if array.shape != shape or array.dtype.kind not in "fiu":
         raise ValueError(f"loss: its {method}(f, y) has shape {array.shape} and type {array.dtype}; allowed are real "
@@ -104,11 +107,11 @@ def require(loss: Loss, y: np.ndarray) -> None:
             method(loss, np.zeros_like(y[0]), y[0].copy())
 
 
-def resolve(loss: Any) -> Loss:
+def resolve(loss: AnyLoss) -> Loss:
     """A loss by its name, or an object with ``value`` and ``derivative`` as it is."""
     if isinstance(loss, str) and loss in NAMED:
         return NAMED[loss]
     if callable(getattr(loss, "value", None)) and callable(getattr(loss, "derivative", None)):
-        return loss
+        return cast(Loss, loss)
     raise ValueError(f"loss: {loss!r} given; allowed are {', '.join(map(repr, NAMED))} or an object with "
                      "value(f, y) and derivative(f, y)")

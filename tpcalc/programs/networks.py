@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import sympy as sp
 
@@ -45,7 +44,7 @@ class ResNet:
     Raises ``ValueError`` for anything else, naming what is allowed.
     """
 
-    phi: Any = "linear"
+    phi: sp.Expr | str = "linear"
     block: str | Block = "post"
     norm: str | None = None
     train_ends: bool = False

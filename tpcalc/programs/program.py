@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, Iterable, Iterator, Mapping, Union
+from typing import Callable, Iterable, Iterator, Mapping, Union
 
 import sympy as sp
 
+from .._types import Sizes
 from .._checks import symbolic
 from .._text import Aligned
 from .language import Mat, Member, Scal, Vec, kind
@@ -17,7 +18,7 @@ from .roles import read_roles
 class Assign:
     """``target := value``: a vector, a scalar, or a matrix of the next step."""
 
-    target: Any
+    target: sp.Expr
     value: sp.Expr
 
     def __post_init__(self) -> None:
@@ -123,7 +124,7 @@ class Program(Aligned):
         by_custom = [loop for loop in of_clock if self.sizes and self.sizes[0] in loop.last.free_symbols]
         return next(iter(by_custom or of_clock), None)
 
-    def numeric_sizes(self, sizes: Mapping[Any, int]) -> dict[sp.Symbol, int]:
+    def numeric_sizes(self, sizes: Sizes) -> dict[sp.Symbol, int]:
         """Sizes by the program's symbols, from sizes by symbol or name; raises ``ValueError`` for any others."""
         given = [str(name) for name in sizes]
         needed = [str(size) for size in self.sizes]
@@ -146,7 +147,7 @@ class Program(Aligned):
         walk(self.body, ())
         return found
 
-    def unroll(self, sizes: Mapping[Any, int]) -> Iterator[Assign]:
+    def unroll(self, sizes: Sizes) -> Iterator[Assign]:
         """Every assignment with numbers for its indices, in the order in which they are executed.
 
         sizes: by the program's symbols or their names; raises ``ValueError`` for others.
@@ -162,7 +163,7 @@ class Program(Aligned):
 
         yield from walk(self.body, _integers(self.numeric_sizes(sizes)))
 
-    def count(self, sizes: Mapping[Any, int]) -> int:
+    def count(self, sizes: Sizes) -> int:
         """How many assignments ``unroll`` gives, without unrolling loops that are alike at every index."""
 
         def of(body: tuple[Statement, ...], values: dict[sp.Symbol, sp.Integer]) -> int:
@@ -271,7 +272,7 @@ def _check_symbols(program: Program) -> None:
 
     def walk(body: tuple[Statement, ...]) -> None:
         for statement in body:
-            read: tuple[Any, ...]
+            read: tuple[sp.Expr, ...]
             if isinstance(statement, Loop):
                 place, read = f"the loop over {statement.index}", (statement.index, statement.first, statement.last)
                 walk(statement.body)

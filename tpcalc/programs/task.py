@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from .losses import AnyLoss
 from .._checks import finite_array
 from .losses import Loss, require, resolve, values
 
@@ -35,7 +36,8 @@ class Task:
     loss: Loss
     probes: np.ndarray | None
 
-    def __init__(self, inputs: Any, targets: Any, loss: Any = "mse", probes: Any = None) -> None:
+    def __init__(self, inputs: ArrayLike, targets: ArrayLike, loss: AnyLoss = "mse",
+                 probes: ArrayLike | None = None) -> None:
         self.inputs = _three_dimensional("inputs", inputs)
         self.targets = _three_dimensional("targets", targets)
         if self.inputs.shape[:2] != self.targets.shape[:2]:
@@ -62,7 +64,7 @@ class Task:
         return f"Task(steps={self.steps}, batch={self.batch}, d_in={self.d_in}, d_out={self.d_out})"
 
 
-def _three_dimensional(name: str, value: Any) -> np.ndarray:
+def _three_dimensional(name: str, value: ArrayLike) -> np.ndarray:
     array = finite_array(name, value)
     if array.ndim == 1:
         array = array[:, None, None]
