@@ -88,7 +88,7 @@ class Kernel(sp.Function):
 
     @property
     def sites(self) -> tuple[str, str]:
-        """Of both slots, before and after the saddle."""
+        """The sites of both slots, before and after the saddle."""
         one, two = (str(v.args[0].args[1]) if isinstance(v, Inner) else str(v).split("_")[1][0] for v in self.args[5:])
         return one, two
 

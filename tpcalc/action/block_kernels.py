@@ -88,7 +88,7 @@ def derive_block_kernels(net: ResNet) -> DerivedKernels:
 
 
 class Product(NamedTuple):
-    """Of W v at slots a and b: covariance and tangent kernels."""
+    """What is known of W v at slots a and b: covariance and tangent kernels."""
 
     covariance: sp.Expr
     tangents: dict[str, sp.Expr]

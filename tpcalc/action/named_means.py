@@ -42,7 +42,7 @@ class NamedMeans:
             self.covariances[variance] = LETTERS[len(self.covariances)], inside
 
     def latex(self, expression: sp.Expr) -> str:
-        """Of the expression, its means by name."""
+        """LaTeX of the expression, its means by name."""
         return latex(self._named(expression))
 
     def legend(self) -> list[str]:

@@ -75,7 +75,7 @@ class Derivation(Aligned):
         return " \\\\\n".join(rf"{step.latex()} && \text{{{rich(_words(step, reasons))}}}" for step in self.steps)
 
     def mathml(self, reasons: bool = False) -> str:
-        """The same as one ``math`` element, for HTML without any script.
+        """The derivation as one ``math`` element, for HTML without any script.
 
         Raises ``MissingExtra`` without latex2mathml (extra ``report``).
         """

@@ -30,6 +30,11 @@ class Audit(Aligned):
     L^-decay of a weight, None without one; verdict: of (alpha, gamma); warnings: what falls short of Depth-muP;
     reasons: how alpha and gamma come about; recipe: Depth-muP with this optimizer, ``recipe.changes`` what to change;
     faithful_at_init: is the raw h = W x of order one; caveat: what of a named recipe the verdict is not about.
+
+    >>> import tpcalc as tp
+    >>> found = tp.audit(branch=-1, lr=0, optimizer="adam", eps=-1)
+    >>> found.alpha, found.gamma, found.faithful_at_init
+    (1, 0, True)
     """
 
     choices: DepthChoices
@@ -89,6 +94,10 @@ def audit(branch: Number, lr: Number, optimizer: object = "adam", eps: Number = 
     64, such as 1e-3, or a branch above 0, such as 0.7; exact numbers pass), unknown optimizers, and a base depth that
     is not positive. Source: paper B, Definition 4.1 and section 5; a gradient goes like the branch multiplier only
     while the network is stable, else exponents are those of the first step.
+
+    >>> import tpcalc as tp
+    >>> tp.audit(branch="-1/2", lr="-1/2", optimizer="sgd").verdict.name
+    'trivial'
     """
     for flag, value in (("decoupled", decoupled), ("independent", independent)):
         if not isinstance(value, bool):

@@ -46,6 +46,11 @@ class Diversity:
 
     derived: ``tp.classify``'s, for t >= 1 and generic p, or None; exponent: the measured one, None where undefined;
     limit: the differences it is read from; depths: those at finite depth, with their crossovers.
+
+    >>> import tpcalc as tp
+    >>> found = tp.measure_diversity(0.5, 0.5, depths=(64, 128))
+    >>> found.derived
+    1/2
     """
 
     alpha: sp.Expr
@@ -77,6 +82,11 @@ def measure_diversity(alpha: Number, gamma: Number, task: Task | None = None, op
     shows its noise below the crossover, whatever the limit does: there only larger eps tell, and where none are left
     the exponent is None. Raises ``Divergence`` where there is no limit, ``ValueError`` for bad input. Source: paper B,
     Definition 5.6 and appendix L.4.
+
+    >>> import tpcalc as tp
+    >>> found = tp.measure_diversity(0.5, 0.5, depths=(64, 128))
+    >>> round(found.exponent, 2)
+    0.5
     """
     verdict = classify(alpha, gamma, net)
     scale = DepthScaling(verdict.alpha, verdict.gamma)

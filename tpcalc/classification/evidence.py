@@ -38,6 +38,11 @@ def measure_exponents(alpha: Number, gamma: Number, depths: Sequence[int] = DEPT
     Where the network explodes at initialisation, the logarithm of <x|x> is measured: it goes like the
     exponent in exp(L^v). progress: called with (depths done, depths). Raises ``Divergence`` where fewer than
     four of the depths stay within floating point.
+
+    >>> import tpcalc as tp
+    >>> found = tp.measure_exponents(0.5, 0.5, depths=(8, 16, 32, 64, 128))
+    >>> len(found) > 0
+    True
     """
     verdict = classify(alpha, gamma, net)
     scale = DepthScaling(verdict.alpha, verdict.gamma)

@@ -40,6 +40,11 @@ class PhaseRegion:
 
     verdict: at a point inside it; vertices: (k, 2) exact, of its closure's part in the diagram's box, in order around
     it; dimension: 2, 1 or 0.
+
+    >>> import tpcalc as tp
+    >>> region = tp.phase_diagram().at(1, 0)
+    >>> region.name, region.dimension
+    ('ODE limit', 0)
     """
 
     region: Region
@@ -78,6 +83,11 @@ class PhaseDiagram:
     drawing, around all corners.
 
     Source: paper B, section 5 and Figure 1, here from the exponents of the network at hand.
+
+    >>> import tpcalc as tp
+    >>> diagram = tp.phase_diagram()
+    >>> diagram.at(0.5, 0.5).name, len(diagram.regions)
+    ('Depth-muP', 11)
     """
 
     net: ResNet
@@ -160,6 +170,11 @@ def phase_diagram(net: ResNet | None = None) -> PhaseDiagram:
     net: default the linear residual network. Nothing is sampled: every face is judged at a point inside it, and
     between its lines no flag can change. Raises ``ValueError`` for anything but a ``tp.ResNet``, and for a network
     with a statement that no rule covers, naming it. Source: paper B, section 5, Definitions 5.1 to 5.6 and G.1.
+
+    >>> import tpcalc as tp
+    >>> diagram = tp.phase_diagram()
+    >>> diagram.at(1, 0).name
+    'ODE limit'
     """
     net = ResNet() if net is None else net
     if not isinstance(net, ResNet):

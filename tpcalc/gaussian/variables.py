@@ -70,7 +70,7 @@ class Gaussians:
         return cls({(u, v): rows[i, j] for i, u in enumerate(variables) for j, v in enumerate(variables)})
 
     def covariance(self, u: sp.Expr, v: sp.Expr) -> sp.Expr:
-        """Of two variables."""
+        """The covariance of two variables."""
         return self.matrix[self.variables.index(u), self.variables.index(v)]
 
     def given(self, *past: sp.Expr) -> Conditional:
@@ -167,11 +167,11 @@ class Expectation(sp.Expr):
         return tidy(form.xreplace(dict.fromkeys(self.variables, sp.Integer(0))))
 
     def covariances(self, form: sp.Expr) -> dict[sp.Expr, sp.Expr]:
-        """Of every variable with an affine form."""
+        """The covariance of every variable with an affine form."""
         return dict(zip(self.variables, (self.matrix * sp.Matrix(self.slopes(form))).applyfunc(tidy)))
 
     def covariance(self, f: sp.Expr, g: sp.Expr) -> sp.Expr:
-        """Of two affine forms."""
+        """The covariance of two affine forms."""
         return tidy((sp.Matrix(self.slopes(f)).T * self.matrix * sp.Matrix(self.slopes(g)))[0])
 
     def price(self, parameter: sp.Expr) -> sp.Expr:

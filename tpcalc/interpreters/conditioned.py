@@ -90,7 +90,7 @@ class Conditioned(VectorExecution):
         return [OrthonormalBlock(*room) for _ in (0, 1)], [Block(*room) for _ in (0, 1)]
 
     def result(self) -> ProgramRun:
-        """Of a run that is done; what was not asked to be kept is let go."""
+        """The reading of a run that is done; what was not asked to be kept is let go."""
         if self.keep != "all":
             self.closed, self.matrices, self.factors = True, {}, {}
         scalars = {member: value for member, value in self.assigned.items() if kind(member) == "scalar"}

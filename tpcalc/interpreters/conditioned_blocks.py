@@ -85,7 +85,7 @@ class OrthonormalBlock(Block):
         return np.concatenate([old, inner[:, :added.count]], axis=1), added.filled
 
     def copy(self, expected: int) -> "OrthonormalBlock":
-        """The same rows, with room for so many in all."""
+        """The rows, with room for so many in all."""
         other = OrthonormalBlock(self._room.shape[1], self._room.dtype.type, max(expected, self.count))
         other.add(self.filled)
         return other

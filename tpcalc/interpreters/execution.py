@@ -188,7 +188,7 @@ class Execution(ABC):
 
     @abstractmethod
     def is_finite(self, value: Any) -> bool:
-        """Of a number, a vector or a matrix."""
+        """Is a number, a vector or a matrix finite?"""
 
     @abstractmethod
     def entrywise(self, node: sp.Expr, parts: Any) -> Any:

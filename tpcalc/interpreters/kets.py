@@ -105,7 +105,7 @@ class Space:
         return total
 
     def covariance(self) -> np.ndarray:
-        """Of all base kets, shape (bases, bases)."""
+        """The covariance of all base kets, shape (bases, bases)."""
         whole: np.ndarray = np.zeros((len(self.names), len(self.names)), dtype=self.dtype)
         np.fill_diagonal(whole, 1)
         for hats in self.groups.values():

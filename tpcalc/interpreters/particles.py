@@ -67,7 +67,7 @@ class Particles(Conditioned):
         return np.random.default_rng([self.seed, self.batch, *str(member).encode()])
 
     def numbered(self, batch: int) -> "Particles":
-        """The same program, not run yet, with draws of its own."""
+        """The program, not run yet, with draws of its own."""
         other = copy(self)
         other.batch, other.assigned, other.matrices, other.factors = batch, {}, {}, {}
         return other
@@ -129,7 +129,7 @@ class ParticleRun(Reading):
 
 
 def mean_and_error(values: Sequence[Any]) -> tuple[float, float]:
-    """Of independent values: their mean, and its standard error."""
+    """The mean of independent values, and its standard error."""
     return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
 

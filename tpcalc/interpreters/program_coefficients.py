@@ -128,7 +128,7 @@ class ProgramCoefficients(Reading):
 
     @property
     def covariance(self) -> np.ndarray:
-        """Of the base kets, shape (bases, bases)."""
+        """The covariance of the base kets, shape (bases, bases)."""
         return self.execution.space.covariance()
 
     def ket(self, vector: sp.Expr) -> np.ndarray:

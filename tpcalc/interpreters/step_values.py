@@ -85,14 +85,14 @@ class StepValues:
         return found
 
     def coefficient(self, ket: Any, at: Indices) -> Any:
-        """Of the generic base ket at ``at``, in a ket's coefficients."""
+        """The coefficient of the generic base ket at ``at``, in a ket's coefficients."""
         place = self.places.get(self._base(_at(self._generic, at)))
         if is_number(ket):
             ket = self._constant(ket)
         return self._number(sp.Integer(0)) if place is None else ket[place]
 
     def scale(self, at: Indices) -> Any:
-        """Of Gamma against the derivative in the generic base ket: sqrt(L) for hat-kets, 1 for initial vectors."""
+        """Gamma's factor against the derivative in the generic base ket: sqrt(L) for hats, 1 for initial vectors."""
         return self._scale(at[self._generic.args[1][0]])
 
     def _scale(self, step: sp.Expr) -> Any:
@@ -120,7 +120,7 @@ class StepValues:
         return indices(loops, {**self.sizes, **known})
 
     def _leaf(self, node: sp.Expr, at: Indices) -> Any:
-        """Of an expression that is no sum and no product; found once for all that its indices do not tell apart."""
+        """The value of what is no sum and no product; found once for all that its indices do not tell apart."""
         if node not in self._free:
             self._free[node] = tuple(node.free_symbols)
         here = {symbol: at[symbol] for symbol in self._free[node] if symbol in at}

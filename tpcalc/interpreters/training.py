@@ -65,7 +65,7 @@ class Training:
         return {"xi": self._without_ones(inputs), "y": self._without_ones(task.targets), **rates}
 
     def _without_ones(self, values: np.ndarray) -> np.ndarray:
-        """Of shape (steps, samples, dimension), as the program reads it."""
+        """Inputs of shape (steps, samples, dimension), as the program reads it."""
         values = values[:, :, 0] if values.shape[2] == 1 else values
         return values if self.batched else values[:, 0]
 

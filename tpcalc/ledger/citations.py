@@ -26,7 +26,12 @@ RESULTS = ((Program, "tensor_programs_vi/program_1"), (KetEquations, "tensor_pro
 
 @dataclass(frozen=True)
 class Citation:
-    """An entry of the ledger, to be cited. The status is computed when it is asked for, which takes seconds."""
+    """An entry of the ledger, to be cited. The status is computed when it is asked for, which takes seconds.
+
+    >>> import tpcalc as tp
+    >>> print(tp.cite("tensor_programs_vi/lemma_d1").key)
+    tensor_programs_vi/lemma_d1
+    """
 
     entry: Entry
 
@@ -53,6 +58,10 @@ def cite(what: object) -> Citation:
     what: a key such as ``"tensor_programs_vi/lemma_d1"``, or a result: a program, ket equations, a recursion, a run,
     a convergence, Cauchy differences, densities. Printing the citation gives two lines, source and status. Raises
     ``ValueError`` for a key that the ledger does not have, naming the nearest, and for results it says nothing about.
+
+    >>> import tpcalc as tp
+    >>> tp.cite("tensor_programs_vi/lemma_d1").source
+    'Tensor Programs VI, lemma D.1'
     """
     if isinstance(what, str):
         return Citation(shelf.entry(what))

@@ -54,6 +54,14 @@ class LimitRegion(Aligned):
 
     Source: paper B, Propositions C.4 [tensor_programs_vi/proposition_c4] and D.2 [tensor_programs_vi/proposition_d2],
     appendix H.3 [tensor_programs_vi/recursion_h3].
+
+    >>> import tpcalc as tp
+    >>> import sympy as sp
+    >>> scale = tp.DepthScaling(*sp.symbols("alpha gamma", real=True))
+    >>> limit = tp.depth_limit(tp.recursion(tp.kets(tp.program(tp.ResNet(), tp.SGD(1.0), scale))))
+    >>> region = limit.at(alpha=sp.Rational(3, 4), gamma=sp.Rational(1, 4))
+    >>> region.has_limit, region.rate
+    (True, Min(1, 2*alpha - 1))
     """
 
     recursion: RecursionEquations
@@ -175,6 +183,12 @@ class DepthLimit(Aligned):
     """The limits of infinite depth of one recursion, by regions that cover the parameters' space.
 
     parameters: the symbols in the exponents of L; orders: of all quantities at finite depth.
+
+    >>> import tpcalc as tp
+    >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
+    >>> limit = tp.depth_limit(tp.recursion(tp.kets(tp.program(net, opt, scale))))
+    >>> len(limit.regions), limit.regions[0].has_limit
+    (1, True)
     """
 
     recursion: RecursionEquations
@@ -209,6 +223,12 @@ def depth_limit(recursion: RecursionEquations) -> DepthLimit:
     for a program without layers or with trained ends, and for a term that no rule covers, naming it.
 
     Source: paper B, Propositions C.4 and D.2 at alpha = gamma = 1/2, appendix H.3 elsewhere.
+
+    >>> import tpcalc as tp
+    >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
+    >>> limit = tp.depth_limit(tp.recursion(tp.kets(tp.program(net, opt, scale))))
+    >>> limit.regions[0].rate
+    1
     """
     if not isinstance(recursion, RecursionEquations):
         raise ValueError(f"recursion: {recursion!r} given; allowed is what tp.recursion(...) returns")

@@ -33,7 +33,7 @@ class AnyCoefficient(_Function):
     step = property(lambda self: self.args[3])
 
     def renumbered(self, number: sp.Expr) -> sp.Expr:
-        """The same over base kets of another number b."""
+        """The coefficient over base kets of another number b."""
         return self.func(self.args[0], number, *self.args[2:])
 
 

@@ -54,7 +54,7 @@ def region_text(region: "LimitRegion") -> str:
 
 
 def region_latex(region: "LimitRegion") -> str:
-    """The same as lines of an ``aligned`` environment."""
+    """The limit's regions as lines of an ``aligned`` environment."""
     conditions = r",\; ".join(map(latex, region.conditions)) or r"\text{all exponents}"
     lines = [rf"\textbf{{where }} & {conditions}"]
     if region.obstacle is not None:

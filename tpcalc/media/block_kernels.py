@@ -54,7 +54,7 @@ class DerivedBlock:
 
 @lru_cache(maxsize=16)
 def kernels_of(net: ResNet) -> BlockKernels:
-    """Of the network's blocks; raises ``ValueError`` with the reason where there are none."""
+    """The kernels of the network's blocks; raises ``ValueError`` with the reason where there are none."""
     return DerivedBlock(net)
 
 

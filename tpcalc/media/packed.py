@@ -39,7 +39,7 @@ class Composed:
     forward: bool
 
     def __getitem__(self, layers: int | slice | np.ndarray) -> np.ndarray:
-        """Of layer l = index + 1: <x x> at node l - 1, or <delta delta> at node l."""
+        """Covariances of layer l = index + 1: <x x> at node l - 1, or <delta delta> at node l."""
         nodes = np.arange(self.medium.depth)[layers] + (0 if self.forward else 1)
         covariance = forward_covariance if self.forward else backward_covariance
         return covariance(*(a[nodes] for a in (self.medium.P, self.medium.Q, self.medium.S, self.medium.R)))

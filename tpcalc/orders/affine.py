@@ -65,7 +65,7 @@ class Affine:
         return sp.Add(_rational(self.constant), *(_rational(c) * p for c, p in zip(self.slopes, parameters)))
 
     def scaled(self) -> "Affine":
-        """The same half-plane {form > 0}, its coefficients whole numbers without a common factor."""
+        """The half-plane {form > 0} as a form whose coefficients are whole numbers without a common factor."""
         parts = [c for c in (*self.slopes, self.constant) if c]
         if not parts:
             return self

@@ -83,7 +83,7 @@ class Region:
                 yield relation, part
 
     def reduced(self) -> "Region":
-        """The same region without conditions that follow from the others."""
+        """The region without conditions that follow from the others."""
         kept = list(dict.fromkeys(Condition(c.form.scaled(), c.strict) for c in self.conditions))
         for condition in sorted(kept, key=lambda c: c.strict):
             others = Region(self.size, tuple(c for c in kept if c != condition))

@@ -32,6 +32,12 @@ def program(net: ResNet, opt: Optimizer, scale: DepthScaling, batch: bool = Fals
     scalars. The backward pass is derived from the forward one. Source: paper B, Program 1
     [tensor_programs_vi/program_1], with the depth scaling of its section 4 and the updates of appendix F
     [tensor_programs_vi/parameter_update].
+
+    >>> import tpcalc as tp
+    >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
+    >>> program = tp.program(net, opt, scale)
+    >>> [v.name for v in program.matrices]
+    ['W']
     """
     for name, value, allowed in (("net", net, ResNet), ("scale", scale, DepthScaling)):
         if not isinstance(value, allowed):

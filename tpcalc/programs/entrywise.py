@@ -42,6 +42,10 @@ class SignSGD:
 
     lr: that of the limit, a number (or symbol), or one number a step. Raises ``ValueError`` for what is not finite.
     Source: paper B, Definition 4.1.
+
+    >>> import tpcalc as tp
+    >>> tp.SignSGD(lr=0.1).schedule(3)
+    array([0.1, 0.1, 0.1])
     """
 
     lr: Number = 1.0
@@ -78,6 +82,10 @@ class Adam:
 
     All may be numbers or symbols. Learning rate and decay are those of the limit, per step. Source: paper B,
     Definition 4.1. Raises ``ValueError`` for numbers out of these ranges.
+
+    >>> import tpcalc as tp
+    >>> tp.Adam(lr=0.1, eps=1e-8, weight_decay=0.01).schedule(2)
+    array([0.1, 0.1])
     """
 
     lr: Number = 1.0

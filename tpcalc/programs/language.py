@@ -167,7 +167,7 @@ class NonlinearOuter(sp.Expr):
         return body if is_linear_in_outers(body) else super().__new__(cls, body)
 
     def transposed(self) -> sp.Expr:
-        """The same function of the outer products v u^T."""
+        """The transposed matrix: its function of the outer products v u^T."""
         return NonlinearOuter(self.body.xreplace({o: Outer(o.right, o.left) for o in self.body.atoms(Outer)}))
 
     def _written(self, printer: Printer, sign: str) -> str:

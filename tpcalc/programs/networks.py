@@ -42,6 +42,10 @@ class ResNet:
     which samples what is not linear with one matrix a block and does not close at infinite depth.
 
     Raises ``ValueError`` for anything else, naming what is allowed.
+
+    >>> import tpcalc as tp
+    >>> tp.ResNet("relu", "mlp", norm="rms").is_linear, tp.ResNet().is_linear
+    (False, True)
     """
 
     phi: sp.Expr | str = "linear"

@@ -29,6 +29,11 @@ class Task:
 
     Raises ``ValueError`` for data that is complex, NaN or infinite, for shapes that do not fit each other, targets that
     do not follow the convention of a named loss, and losses that return other shapes or what is not real.
+
+    >>> import tpcalc as tp
+    >>> task = tp.Task(inputs=[[[1, 0], [0.5, 0.8]]], targets=[[[1], [-1]]])
+    >>> task.steps, task.batch, task.d_in, task.d_out
+    (1, 2, 2, 1)
     """
 
     inputs: np.ndarray

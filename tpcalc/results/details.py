@@ -107,7 +107,7 @@ class MediumDetails:
 
     @cached_property
     def _ends(self) -> Callable[[float, float], Ends]:
-        """Of the piece from p to p + length; the last few are kept, for their other rows."""
+        """The signals of the piece from p to p + length; the last few are kept, for their other rows."""
         return lru_cache(maxsize=16)(segments(self.medium).ends)
 
     def cross_covariance(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
@@ -123,7 +123,7 @@ class MediumDetails:
 
 @dataclass(frozen=True)
 class BlockDetails(MediumDetails):
-    """Of a network whose blocks enter through kernels: its kets have no finite list of coefficients."""
+    """The details of a network whose blocks enter through kernels: its kets have no finite list of coefficients."""
 
     def gamma(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
         raise ValueError("gamma: this network's kets have no coefficients; allowed are linear ones, one matrix a block")

@@ -10,7 +10,7 @@ from ..programs.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 
 
 class LossSeries(Protocol):
-    """Of one loss on known targets, (N, d_out)."""
+    """The series of one loss on known targets, (N, d_out)."""
 
     def coefficient(self, order: int, f: np.ndarray, chi: np.ndarray, slope: np.ndarray
                     ) -> tuple[np.ndarray, np.ndarray]:

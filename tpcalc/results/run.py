@@ -60,6 +60,12 @@ class Run:
     problem: what was trained, a ``tp.Problem``.
     exact: whether the method is exact, but for round-off or discretisation: nothing is drawn.
     details: a picklable value; called, it gives what is known at every node, by training once more unless it was kept.
+
+    >>> import tpcalc as tp
+    >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
+    >>> run = tp.train(net, task, opt, scale, depth=tp.oo)
+    >>> run.method, run.outputs.ravel().round(4).tolist(), run.error_estimate < 1e-10
+    ('collocation', [0.0, 2.1746], True)
     """
 
     task: Task

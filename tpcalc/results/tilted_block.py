@@ -101,8 +101,8 @@ class BlockDensity:
 
 @lru_cache(maxsize=16)
 def _compiled(net: ResNet) -> Callable[..., Any]:
-    """Of SOURCES, rho_ab, rho_aa, rho_bb: the values of T, slopes and curvatures in one list, for kappa and for the sum
-    of theta over matrices. Raises ``ValueError`` where the functions of a block have too few derivatives."""
+    """A function of SOURCES, rho_ab, rho_aa, rho_bb: T, its slopes and curvatures in one list, for kappa and for the
+    sum of theta over matrices. Raises ``ValueError`` where the functions of a block have too few derivatives."""
     kernels = derive_block_kernels(net)
     functions, flat = [], []
     for part, kernel in ((KAPPA, kernels.kappa), (THETA, kernels.theta)):

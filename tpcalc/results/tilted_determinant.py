@@ -226,7 +226,7 @@ class BiasGradient:
 
 
 class LayersGradient(BiasGradient):
-    """The same at finite depth: layers are eliminated one by one.
+    """The determinant at finite depth: layers are eliminated one by one.
 
     Time O(L N^6) and memory O(L N^4), for N rows. Raises ``MemoryError`` where the reflections cannot fit.
     """

@@ -55,6 +55,12 @@ class Convergence:
     where there is no limit (``reason`` says why); distance: (k,) largest difference of an output from the
     limit, or None; cauchy_order, limit_order: the fitted orders r of L^-r, over the deeper half; errors: (k,), what
     each run estimates of itself; method: what the runs at finite depth were solved by.
+
+    >>> import tpcalc as tp
+    >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
+    >>> found = tp.convergence(net, task, opt, scale, depths=[64, 128, 256])
+    >>> round(found.limit_order.order, 1)
+    1.0
     """
 
     depths: np.ndarray
@@ -124,6 +130,12 @@ def convergence(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, de
     with (depths done, depths). Raises ``ValueError`` for depths that do not grow, ``Divergence`` where a
     finite depth blows up. Source: paper B, Proposition D.2
     [tensor_programs_vi/proposition_d2] and Theorem D.3 (for L = 2^k).
+
+    >>> import tpcalc as tp
+    >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
+    >>> found = tp.convergence(net, task, opt, scale, depths=[64, 128, 256])
+    >>> found.cauchy.shape, found.limit.method
+    ((2,), 'collocation')
     """
     _checks.with_methods("executor", executor, ("submit", "map"), "an executor as of concurrent.futures")
     _checks.with_methods("progress", progress, ("__call__",), "a function")

@@ -26,6 +26,12 @@ class GradientFlow:
     d_out); probe_outputs: (points + 1, m, d_out) or None; losses: (points + 1,), means over the batch; steps: (k,), of
     each descent; errors: (k - 1,), what each further descent changed the extrapolated outputs by at most;
     error_estimate: the last of these and what the descents themselves may be off by, amplified as extrapolation does.
+
+    >>> import tpcalc as tp
+    >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
+    >>> flow = tp.gradient_flow(net, tp.Task([1], [1]), 1.0, scale, depth=8, points=2)
+    >>> flow.times.tolist(), flow.outputs.shape
+    ([0.0, 0.5, 1.0], (3, 1, 1))
     """
 
     times: np.ndarray
@@ -60,6 +66,12 @@ def gradient_flow(net: ResNet, task: Task, time: float, scale: DepthScaling, dep
     Raises ``ValueError`` for a task of different batches and numbers that are not allowed, and ``Divergence`` where
     even the smallest steps blow up, or depth=tp.oo has no limit. Source: paper A, appendix G.2
     [depthwise_transfer/one_step].
+
+    >>> import tpcalc as tp
+    >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
+    >>> flow = tp.gradient_flow(net, tp.Task([1], [1]), 1.0, scale, depth=tp.oo)
+    >>> flow.outputs.round(6).ravel().tolist()
+    [0.0, 0.977462]
     """
     if not isinstance(task, Task):
         raise ValueError(f"task: {task!r} given; allowed is a tp.Task")

@@ -43,6 +43,12 @@ class Transfer:
     scalings: (s,); depths: (d,), whole numbers and perhaps tp.oo; learning_rates: (k,), growing factors of the
     optimizer's own; losses: (s, d, k), infinite where training diverges, NaN at depth=tp.oo where there is no limit;
     reasons: (s,), why there is none, or ""; blow_ups: what was said at every infinite loss, by its place in losses.
+
+    >>> import tpcalc as tp
+    >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
+    >>> found = tp.transfer(net, task, opt, scale, depths=[8, 16], learning_rates=[0.25, 0.5, 1.0])
+    >>> found.losses.shape, found.learning_rates.tolist()
+    ((1, 2, 3), [0.25, 0.5, 1.0])
     """
 
     scalings: tuple[DepthScaling, ...]
@@ -185,6 +191,12 @@ def transfer(net: ResNet, task: Task, opt: Optimizer, scalings: Sequence[DepthSc
 
     Raises ``ValueError`` for input that is not allowed, before any work, and ``MemoryError`` where a training does
     not fit. Source: paper B, section 6, Figures 2, 11 and 12.
+
+    >>> import tpcalc as tp
+    >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
+    >>> found = tp.transfer(net, task, opt, scale, depths=[8, 16], learning_rates=[0.25, 0.5, 1.0])
+    >>> found.best_loss.shape
+    (1, 2)
     """
     scales = (scalings,) if isinstance(scalings, DepthScaling) else tuple(scalings)
     for scale in scales:
