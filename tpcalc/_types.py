@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping, Union
+from typing import Any, Callable, Mapping, Sequence, Union
 
 import sympy as sp
 
 Number = Union[sp.Expr, float, str]  # exact where it is an expression or a text such as "1/3"
 Name = Union[sp.Symbol, str]
 Sizes = Mapping[Name, int]           # of a program, by symbol or name
-Data = Mapping[Name, object]         # a program's inputs, as arrays or nested sequences
+ProgramData = Mapping[Name, object]  # a program's inputs, as arrays or nested sequences
 Json = dict[str, Any]                # what JSON holds
 DType = Union[str, type]
+KeptNodes = Union[str, Sequence[float], None]  # "all", places, or none
 LossRule = Callable[[float, float], float]  # chi, of an output and its target
 
 # what a library of arrays or an interpreter chooses, and nothing here knows more of than that it adds and scales

@@ -9,7 +9,7 @@ import numpy as np
 import sympy as sp
 from sympy.printing.printer import Printer
 
-from .._types import Data, Number
+from .._types import Number
 from .._checks import exact, symbolic
 from .forms import slopes, tidy
 from .quadrature import hermite, panels
@@ -189,7 +189,7 @@ class Expectation(sp.Expr):
         node = Expectation(self.body.xreplace(stand_ins), [stand_ins.get(u, u) for u in self.variables], self.matrix)
         return rewrite(node).xreplace({symbol: u for u, symbol in stand_ins.items()})
 
-    def evaluate(self, values: Data | None = None) -> float:
+    def evaluate(self, values: Mapping[sp.Symbol, Number] | None = None) -> float:
         """The number, by quadrature, at values of the parameters (symbols to numbers).
 
         Gauss-Hermite for polynomials times exp, sin, cos of affine forms; else Gauss-Legendre on [-12, 12] standard
@@ -219,7 +219,7 @@ class Expectation(sp.Expr):
         return rf"\mathbb{{E}}\left[ {printer.doprint(self.body)} \right]"
 
 
-def _quadrature(node: Expectation, values: Data) -> float:
+def _quadrature(node: Expectation, values: Mapping[sp.Symbol, Number]) -> float:
     values = {symbolic(key): symbolic(value) for key, value in values.items()}
     body, matrix = node.body.subs(values), node.matrix.subs(values)
     missing = (body.free_symbols - set(node.variables)) | matrix.free_symbols

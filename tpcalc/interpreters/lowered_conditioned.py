@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, Collection, Mapping
+from typing import Callable, Collection, Mapping
 
 import numpy as np
 import sympy as sp
 
+from .._types import DType, ProgramData, Sizes, Value
+from ..programs.losses import AnyLoss
 from .. import _checks
 from ..lowering.arrays import Arrays
 from ..programs.language import Mat, Member, Vec
@@ -86,8 +88,8 @@ class ConditionedExecution(ArrayExecution):
     entries = False
     rows_per_product = 2  # a basis vector and its image
 
-    def __init__(self, program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any], loss: Any, width: int,
-                 seed: int, dtype: Any, keep: Collection[str]) -> None:
+    def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, width: int,
+                 seed: int, dtype: DType, keep: Collection[str]) -> None:
         super().__init__(program, sizes, data, loss, width, Arrays("numpy", dtype), keep)
         self.seed, self.dtype = seed, self.arrays.precision
         self.matrices: dict[Mat, BlockMatrix] = {}
@@ -158,7 +160,7 @@ class ConditionedExecution(ArrayExecution):
             _add(found.outers, c, u, v)
         return found
 
-    def entry_product(self, function: Any, vectors: np.ndarray) -> np.ndarray:
+    def entry_product(self, function: Value, vectors: np.ndarray) -> np.ndarray:
         return self.matvec(function, False, vectors)
 
     def entry_function(self, terms: tuple[list, list, list], c: float, number: int, at: tuple[int, ...]) -> None:
@@ -174,8 +176,8 @@ class ConditionedExecution(ArrayExecution):
         terms[2].append((c, BlockFunction(found.phi, found.names, tuple(values), tuple(left), tuple(right))))
 
 
-def conditioned(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, width: int = 1024,
-                seed: int = 0, loss: Any = "mse", dtype: Any = "float64", keep: Collection[str] = (),
+def conditioned(program: Program, sizes: Sizes, data: ProgramData = {}, width: int = 1024,
+                seed: int = 0, loss: AnyLoss = "mse", dtype: DType = "float64", keep: Collection[str] = (),
                 progress: Callable[[int, int], None] | None = None,
                 execution: Callable[..., ConditionedExecution] = ConditionedExecution) -> LoweredRun:
     """Run any program at width n as ``run_conditioned`` does, lowered: blocks of samples meet a matrix at once.

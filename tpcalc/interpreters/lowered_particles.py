@@ -6,10 +6,12 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
-from typing import Any, Callable, Collection, Mapping
+from typing import Callable, Collection
 
 import numpy as np
 
+from .._types import ProgramData, Sizes
+from ..programs.losses import AnyLoss
 from .. import _checks
 from ..programs.language import Mat, Member, Vec
 from ..programs.program import Program
@@ -26,7 +28,7 @@ class ParticleExecution(ConditionedExecution):
 
     rows_per_product = 3  # a basis vector, its image, and a direction that draws are orthogonal to
 
-    def __init__(self, program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any], loss: Any, samples: int,
+    def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, samples: int,
                  seed: int, keep: Collection[str], batch: int = 0) -> None:
         self.batch = batch
         super().__init__(program, sizes, data, loss, samples, seed, "float64", keep)
@@ -114,13 +116,13 @@ class _Counted(ParticleExecution):
         self.count_directions()
 
 
-def least_samples(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, loss: Any = "mse") -> int:
+def least_samples(program: Program, sizes: Sizes, data: ProgramData = {}, loss: AnyLoss = "mse") -> int:
     """The fewest particles that a program can be run with: 8 for every direction that draws are orthogonal to."""
     return PER_PRODUCT * _Counted(program, sizes, data, loss, 1, 0, ()).directions
 
 
-def particles(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, samples: int | None = None,
-              seed: int = 0, batches: int = 8, loss: Any = "mse", keep: Collection[str] = (),
+def particles(program: Program, sizes: Sizes, data: ProgramData = {}, samples: int | None = None,
+              seed: int = 0, batches: int = 8, loss: AnyLoss = "mse", keep: Collection[str] = (),
               executor: Executor | None = None, progress: Callable[[int, int], None] | None = None,
               execution: Callable[..., ParticleExecution] = ParticleExecution) -> LoweredParticles:
     """Evaluate any program at infinite width as ``run_particles`` does, lowered: a whole batch meets a matrix at once.

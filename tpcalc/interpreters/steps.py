@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Iterator, Mapping, Union
+from typing import Iterator, Union
 
 import numpy as np
 import sympy as sp
 
+from .._types import ProgramData, Sizes, Value
+from ..programs.losses import AnyLoss
 from ..calculus.coefficients import Bases, gamma_of
 from ..calculus.derivation import Step
 from ..calculus.equations import KetEquations
@@ -45,7 +47,7 @@ class StepCheck:
     problem: str = ""
 
 
-def check_steps(derived: Derived, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, loss: Any = "mse",
+def check_steps(derived: Derived, sizes: Sizes, data: ProgramData = {}, loss: AnyLoss = "mse",
                 exact: bool = False) -> tuple[StepCheck, ...]:
     """Evaluate every step of the derivation of a linear program's kets or recursion, exactly at infinite width.
 
@@ -122,7 +124,7 @@ class _Checker:
             for base in self.values.generic_bases:
                 yield {**at, **base}
 
-    def _before(self, step: Step, last: Step | None, at: Indices) -> Any:
+    def _before(self, step: Step, last: Step | None, at: Indices) -> Value:
         """What stood before a step, in the units of its left side: a step may begin a new left side."""
         before = self.values.value(step.before, at)
         if isinstance(step.left, Response):  # the ket itself stood there
@@ -143,7 +145,7 @@ def _both(e: Equation, setting: Setting) -> tuple[Loop, ...]:
     return (*e.place.loops, *(loop for loop in found if loop.index in e.target.free_symbols))
 
 
-def _distance(one: Any, other: Any) -> float:
+def _distance(one: Value, other: Value) -> float:
     """The largest difference of two values, relative to the largest of them or to 1."""
     one, other = np.asarray(one), np.asarray(other)
     size = max(1, np.max(np.abs(one), initial=0), np.max(np.abs(other), initial=0))
