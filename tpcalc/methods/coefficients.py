@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from .._types import KeptNodes
 from ..interpreters import Coefficients as Record, read_coefficients
 from ..programs import SGD
 from ..programs.problem import Problem
@@ -27,7 +28,7 @@ class Coefficients:
         """Anything but linear blocks of one matrix, trained by tp.SGD, at finite depth and infinite width."""
         return not_linear(self.name, problem)
 
-    def solve(self, problem: Problem, keep_nodes: Any = None, progress: Progress | None = None) -> Run:
+    def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
         """Train; the error estimate is round-off."""
         require(self, problem)
         task, depth = problem.task, problem.layers

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from .._types import Json
 from .. import _checks
 from ..interpreters.lowered_particles import LoweredParticles, ParticleExecution, particles
 from ..interpreters.refined import RefinedParticles
@@ -45,7 +46,7 @@ class Particles(ReadsProgram):
                 object.__setattr__(self, name, _checks.whole_number(name, value, least))
         _checks.with_methods("executor", self.executor, ("submit", "map"), "an executor as of concurrent.futures")
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Json:
         return {**vars(self), "executor": None}
 
     def read(self, problem: Problem, keep: bool, progress: Progress | None) -> LoweredParticles:

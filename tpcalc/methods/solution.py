@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from .._types import Value
 from ..programs.losses import derivative
 from ..programs.problem import Problem
 from ..results.details import BlockDetails, MediumDetails
@@ -43,7 +44,7 @@ class OutputsAlone:
     def __call__(self) -> Details:
         return self
 
-    def _refuse(self, what: str) -> Any:
+    def _refuse(self, what: str) -> Value:
         raise ValueError(f"{what}: a run by method={self.name!r} given, which knows outputs alone; allowed are runs by "
                          "methods that know the layers")
 
@@ -80,7 +81,7 @@ def outputs_alone(problem: Problem, name: str, outputs: np.ndarray, error_estima
                linear=problem.net.is_plain, details=OutputsAlone(name), problem=problem)
 
 
-def medium_details(problem: Problem, outputs: np.ndarray, medium: Any, linear: bool = True) -> MediumDetails:
+def medium_details(problem: Problem, outputs: np.ndarray, medium: Value, linear: bool = True) -> MediumDetails:
     """Details from the rows that a medium learned, and from the signal that the losses of ``outputs`` send back."""
     task = problem.task
     chi = np.concatenate([derivative(task.loss, f, y) for f, y in zip(outputs, task.targets)])

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
-from typing import Any, Callable
+from typing import Callable
 
 import numpy as np
 
+from .._types import Json
 from .. import _checks
 from ..interpreters import Coefficients, Dense
 from ..media import covariances
@@ -91,7 +92,7 @@ class MediumDetails:
     def covariance(self, forward: bool, layer_times: np.ndarray) -> np.ndarray:
         return covariances.at_times(self.medium, forward, layer_times)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Json:
         """The fields alone: what is found from them is found again."""
         return {known.name: getattr(self, known.name) for known in fields(self)}
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Callable, Protocol
+from typing import Callable, Protocol
 
 import numpy as np
 
+from .._types import Number, Value
 from .. import _checks
 from ..media.limit_cell import limit_cell
 from ..programs import SGD, Task
@@ -138,7 +139,7 @@ class Run:
         rows = self.row("t", t), self.row("s", s)
         return self.solved.cross_covariance(*rows, _bit("a", a), _bit("b", b), layer_time("p", p), layer_time("q", q))
 
-    def feature_difference(self, t: Index, p: Any, eps: Any) -> Any:
+    def feature_difference(self, t: Index, p: Number, eps: Number) -> Value:
         """d(eps) = sqrt <(x_t^(p + eps) - x_t^p)^2>, of paper B's Definition 5.6, with full relative accuracy.
 
         t: a step, or (step, input). p, eps: numbers or arrays that broadcast, with 0 <= p <= p + eps <= 1; returns a
@@ -150,7 +151,7 @@ class Run:
         """
         return self._differences(self.row("t", t), 0, p, eps)
 
-    def gradient_difference(self, t: Index, p: Any, eps: Any) -> Any:
+    def gradient_difference(self, t: Index, p: Number, eps: Number) -> Value:
         """sqrt <(delta_t^(p + eps) - delta_t^p)^2>, normalised gradients; as ``feature_difference``."""
         return self._differences(self.row("t", t), 1, p, eps)
 
@@ -205,7 +206,7 @@ class Run:
             raise ValueError(f"initial_weights: a run by method={self.method!r} given; allowed are runs by 'dense'")
         return self.start()
 
-    def _differences(self, row: int, a: int, p: Any, eps: Any) -> Any:
+    def _differences(self, row: int, a: int, p: Number, eps: Number) -> Value:
         starts, lengths = np.broadcast_arrays(_checks.finite_array("p", p), _checks.finite_array("eps", eps))
         bad = (starts < 0) | (lengths < 0) | (starts + lengths > 1 + ROUNDING)
         if np.any(bad):

@@ -13,17 +13,18 @@ Source: [tpcalc/finite_width].
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Callable, NamedTuple
+from typing import Callable, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from .._types import Value
 from .. import _checks
 from ..kernels import tilted as kernel
 from ..kernels.tilted import conjugation, conjugation_gradient
 from .tilted import TiltedNetwork, TiltedSolution
 
-Sparse = Any  # scipy's
+Sparse = Value  # scipy's
 Tangent = Callable[[TiltedSolution], np.ndarray]
 STEP = 1e-20  # of complex differentiation, which has no difference to lose digits in
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Sequence
+from typing import Callable, Sequence
 
 import numpy as np
 import sympy as sp
 
+from .._types import Array, Number, Value
 from .. import _checks
 from ..errors import Divergence, MissingExtra
 from ..methods.choice import chosen
@@ -98,7 +99,7 @@ class Convergence:
             lines.append(f"no limit: {self.reason}")
         return "\n".join(lines)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Array = None) -> Value:
         """Changes and distances against depth, log-log; returns the matplotlib axes."""
         try:
             import matplotlib.pyplot as plt
@@ -117,7 +118,7 @@ class Convergence:
 
 def convergence(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, depths: Sequence[int],
                 executor: Executor | None = None, progress: Callable[[int, int], None] | None = None,
-                method: str | Method = "auto", width: Any = sp.oo) -> Convergence:
+                method: str | Method = "auto", width: Number = sp.oo) -> Convergence:
     """Train at every depth and, independently, at infinite depth; measure Cauchy differences and orders.
 
     Every network and optimizer. method, width: as in ``tp.train``, for the finite depths; the limit is found by

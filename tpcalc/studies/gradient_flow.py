@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain, takewhile
-from typing import Any, Iterator
+from typing import Iterator
 
 import numpy as np
 
+from .._types import Number, Value
 from .. import _checks
 from ..errors import Divergence
 from ..media.limit_cell import limit_cell
@@ -43,7 +44,7 @@ class GradientFlow:
     error_estimate: float
 
 
-def gradient_flow(net: ResNet, task: Task, time: float, scale: DepthScaling, depth: Any, points: int = 1,
+def gradient_flow(net: ResNet, task: Task, time: float, scale: DepthScaling, depth: Number, points: int = 1,
                   tolerance: float = 1e-8, most_steps: int = 128) -> GradientFlow:
     """Train by gradient flow: dW/dt = -g times the gradient of the batch's mean loss, from t = 0 to ``time``.
 
@@ -125,7 +126,7 @@ class _Table:
         self.row, self.noise = row, noise
 
 
-def _descent(net: ResNet, task: Task, span: float, scale: DepthScaling, depth: Any, steps: int, points: int
+def _descent(net: ResNet, task: Task, span: float, scale: DepthScaling, depth: Number, steps: int, points: int
              ) -> tuple[np.ndarray, float]:
     """Outputs of batch and probes, (points + 1, batch + m, d_out), by ``steps`` small steps, and their error."""
     inputs, targets = (np.repeat(a[:1], steps + 1, axis=0) for a in (task.inputs, task.targets))
@@ -141,7 +142,7 @@ def _growing(points: int, most: int) -> Iterator[int]:
     return takewhile(lambda many: many <= most, (points * factor for factor in factors))
 
 
-def _positive(name: str, value: Any) -> float:
+def _positive(name: str, value: Value) -> float:
     if not _checks.nonnegative_number(name, value) > 0:
         raise ValueError(f"{name}: {value!r} given; allowed is a positive number")
     return float(value)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from concurrent.futures import Executor, Future, as_completed
 from functools import partial
 from pathlib import Path
-from typing import Any, Callable, Iterator, Sequence, TypeVar
+from typing import Callable, Iterator, Sequence, TypeVar
 
+from .._types import Json, Value
 from .._files import keep_json, kept_json
 
 Job = TypeVar("Job")
@@ -19,18 +20,18 @@ class Finished:
     is_result: what a file holds is taken only where this is true of it; anything else counts as not there.
     """
 
-    def __init__(self, folder: Path | None, is_result: Callable[[Any], bool] = lambda result: True) -> None:
-        self._folder, self._known, self._is_result = folder, dict[str, Any](), is_result
+    def __init__(self, folder: Path | None, is_result: Callable[[Value], bool] = lambda result: True) -> None:
+        self._folder, self._known, self._is_result = folder, Json(), is_result
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
 
     def __contains__(self, key: str) -> bool:
         return key in self._known or self._read(key)
 
-    def __getitem__(self, key: str) -> Any:
+    def __getitem__(self, key: str) -> Value:
         return self._known[key]
 
-    def put(self, key: str, result: Any) -> None:
+    def put(self, key: str, result: Value) -> None:
         if self._folder is not None:
             keep_json(self._folder / f"{key}.json", key, {"result": result})
         self._known[key] = result
@@ -43,8 +44,8 @@ class Finished:
         return True
 
 
-def run_jobs(work: Callable[[Job], Any], jobs: Sequence[tuple[str, float, Job]], finished: Finished,
-             executor: Executor | None, progress: Progress | None) -> list[Any]:
+def run_jobs(work: Callable[[Job], Value], jobs: Sequence[tuple[str, float, Job]], finished: Finished,
+             executor: Executor | None, progress: Progress | None) -> list[Value]:
     """The results of all jobs, in order; jobs are (key, cost, what ``work`` takes), equal keys being one job.
 
     Jobs that ``finished`` has are not done again. An executor gets ``work`` and lists of jobs, the dearest first, each
@@ -55,7 +56,7 @@ def run_jobs(work: Callable[[Job], Any], jobs: Sequence[tuple[str, float, Job]],
     todo = {key: (cost, job) for key, cost, job in jobs if key not in finished}
     total = len({key for key, _, _ in jobs})
 
-    def keep(pairs: Sequence[tuple[str, Any]]) -> None:
+    def keep(pairs: Sequence[tuple[str, Value]]) -> None:
         for key, result in pairs:
             finished.put(key, result)
             todo.pop(key, None)
@@ -75,13 +76,13 @@ def run_jobs(work: Callable[[Job], Any], jobs: Sequence[tuple[str, float, Job]],
     return [finished[key] for key, _, _ in jobs]
 
 
-def _work_through(work: Callable[[Any], Any], chunk: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+def _work_through(work: Callable[[Value], Value], chunk: list[tuple[str, Value]]) -> list[tuple[str, Value]]:
     return [(key, work(job)) for key, job in chunk]
 
 
-def _chunks(todo: dict[str, tuple[float, Any]]) -> Iterator[list[tuple[str, Any]]]:
+def _chunks(todo: dict[str, tuple[float, Value]]) -> Iterator[list[tuple[str, Value]]]:
     full = max((cost for cost, _ in todo.values()), default=0.0)
-    chunk: list[tuple[str, Any]] = []
+    chunk: list[tuple[str, Value]] = []
     spent = 0.0
     for key, (cost, job) in sorted(todo.items(), key=lambda item: -item[1][0]):
         if chunk and spent + cost > full:
@@ -93,9 +94,9 @@ def _chunks(todo: dict[str, tuple[float, Any]]) -> Iterator[list[tuple[str, Any]
         yield chunk
 
 
-def _spread(work: Callable[[Any], Any], chunks: list[Any], keep: Callable[[Any], None], tell: Callable[[], None],
-            executor: Executor) -> None:
-    futures: set[Future[Any]] = {executor.submit(work, chunk) for chunk in chunks}
+def _spread(work: Callable[[Value], Value], chunks: list[Value], keep: Callable[[Value], None],
+            tell: Callable[[], None], executor: Executor) -> None:
+    futures: set[Future[Value]] = {executor.submit(work, chunk) for chunk in chunks}
     try:
         for future in as_completed(tuple(futures)):
             futures.remove(future)

@@ -10,11 +10,13 @@ from copy import copy
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 import sympy as sp
 
+from .._types import Json, Number, Value
 from .. import _checks
 from .._files import code_digest
 from ..errors import Divergence, MissingExtra
@@ -52,7 +54,7 @@ class Transfer:
     """
 
     scalings: tuple[DepthScaling, ...]
-    depths: tuple[Any, ...]
+    depths: tuple[Value, ...]
     learning_rates: np.ndarray
     losses: np.ndarray
     reasons: tuple[str, ...]
@@ -99,7 +101,7 @@ class Transfer:
         deeper = sorted(finite, key=lambda j: int(self.depths[j]))[len(finite) // 2:]
         return fit_order(np.array([int(self.depths[j]) for j in deeper]), values[deeper])
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Json]:
         """One dictionary a scaling and depth: alpha, gamma, branch, depth, optimum, loss, bracketed."""
         return [{"alpha": str(scale.alpha), "gamma": str(scale.gamma), "branch": float(scale.branch),
                  "depth": str(depth), "optimum": found.value, "loss": found.loss, "bracketed": found.bracketed}
@@ -124,7 +126,7 @@ class Transfer:
                 lines.append(f"order of its distance to the limit: {order.order:.3f} +- {order.uncertainty:.3f}")
         return "\n".join(lines)
 
-    def plot(self, axes: Any = None) -> Any:
+    def plot(self, axes: Value = None) -> Value:
         """Loss against learning rate, an axes a scaling and a curve a depth; returns the matplotlib axes, (s,)."""
         try:
             import matplotlib.pyplot as plt
@@ -139,7 +141,7 @@ class Transfer:
                 curve = np.where(np.isfinite(self.losses[i, j]), self.losses[i, j], np.nan)
                 if np.all(np.isnan(curve)):
                     continue
-                style: dict[str, Any] = {"color": "k", "linestyle": "--", "label": "infinite depth"}
+                style: Json = {"color": "k", "linestyle": "--", "label": "infinite depth"}
                 if depth is not sp.oo:
                     shade = plt.get_cmap("viridis")(finite.index(depth) / max(1, len(finite) - 1))
                     style = {"color": shade, "marker": ".", "label": f"L = {depth}"}
@@ -153,9 +155,9 @@ class Transfer:
 
 
 def transfer(net: ResNet, task: Task, opt: Optimizer, scalings: Sequence[DepthScaling] | DepthScaling,
-             depths: Sequence[Any], learning_rates: Any, executor: Executor | None = None, resume: Any = None,
-             progress: Progress | None = None, probe_targets: Any = None, method: str | Method = "auto",
-             width: Any = sp.oo) -> Transfer:
+             depths: Sequence[Value], learning_rates: ArrayLike, executor: Executor | None = None, resume: Value = None,
+             progress: Progress | None = None, probe_targets: ArrayLike | None = None, method: str | Method = "auto",
+             width: Number = sp.oo) -> Transfer:
     """Train at every scaling, depth and learning rate; how far does the best learning rate move with depth?
 
     Every network and optimizer, by every method that takes all of the trainings.
@@ -255,7 +257,7 @@ def last_loss(probe_targets: np.ndarray | None, job: tuple[Problem, Method]) -> 
     return (float(loss), "") if np.isfinite(loss) else (None, "the loss of the last step is not finite")
 
 
-def _is_loss(result: Any) -> bool:
+def _is_loss(result: Value) -> bool:
     """Is this what ``last_loss`` returns, as JSON gives it back?"""
     if not isinstance(result, list) or len(result) != 2 or not isinstance(result[1], str):
         return False
@@ -263,7 +265,7 @@ def _is_loss(result: Any) -> bool:
     return loss is None or isinstance(loss, float) and math.isfinite(loss)
 
 
-def _probe_targets(task: Task, targets: Any) -> np.ndarray | None:
+def _probe_targets(task: Task, targets: ArrayLike | None) -> np.ndarray | None:
     if targets is None:
         return None
     array = _checks.finite_array("probe_targets", targets)
@@ -306,7 +308,7 @@ class _Keys:
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()
 
 
-def _content(name: str, what: str, value: Any) -> str:
+def _content(name: str, what: str, value: Value) -> str:
     try:
         return content(value)
     except ValueError as error:
