@@ -15,13 +15,14 @@ from typing import Any, Iterable
 import numpy as np
 import sympy as sp
 
+from ._types import Value
 from ._numbers import NEAR, from_text, least_denominator
 
 LARGEST = 2**53        # whole numbers up to here are floats
 TEXT = "; text is read as fractions.Fraction reads it, such as '1/2'"
 
 
-def short(value: Any) -> str:
+def short(value: object) -> str:
     """``repr`` of what was given, cut where it is long."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 256:
         return f"a whole number of {value.bit_length()} bits"
@@ -32,14 +33,14 @@ def short(value: Any) -> str:
     return text if len(text) <= 120 else text[:117] + "..."
 
 
-def positive_integer(name: str, value: Any, infinite: bool = False) -> int | None:
+def positive_integer(name: str, value: object, infinite: bool = False) -> int | None:
     """``value`` as an int >= 1; ``None`` stands for infinity, which is taken where ``infinite``."""
     if infinite and (value is sp.oo or isinstance(value, float) and value == np.inf):
         return None
     return whole_number(name, value, 1, ", or tp.oo" if infinite else "")
 
 
-def whole_number(name: str, value: Any, least: int = 0, besides: str = "") -> int:
+def whole_number(name: str, value: Value, least: int = 0, besides: str = "") -> int:
     """``value`` as an int from ``least`` up to 2^53, what floats count to; besides: what else its caller takes."""
     integral = isinstance(value, (numbers.Integral, sp.Integer)) and not isinstance(value, bool)
     if not integral or not least <= int(value) <= LARGEST:
@@ -57,7 +58,7 @@ def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
     return known[value.lower()]
 
 
-def flag(name: str, value: Any) -> bool:
+def flag(name: str, value: object) -> bool:
     """``value``, which must be one of the two."""
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"{name}: {short(value)} given; allowed are False and True")
@@ -152,7 +153,7 @@ def with_methods(name: str, value: Any, methods: tuple[str, ...], allowed: str) 
         raise ValueError(f"{name}: {short(value)} given; allowed is {allowed}, or None")
 
 
-def finite_array(name: str, value: Any) -> np.ndarray:
+def finite_array(name: str, value: object) -> np.ndarray:
     """``value`` as a new float64 array without NaN or infinity; text is read as ``fractions.Fraction`` reads it."""
     try:
         if callable(getattr(value, "detach", None)):  # a tensor, perhaps with a gradient, perhaps on a device
@@ -179,7 +180,7 @@ def finite_array(name: str, value: Any) -> np.ndarray:
     return array
 
 
-def real_number(name: str, value: Any, finite: bool = True) -> float:
+def real_number(name: str, value: object, finite: bool = True) -> float:
     """``value`` as a float; raises ``ValueError`` for what is complex, no number, or (``finite``) not finite."""
     try:
         value = _unwrapped(value)
@@ -197,19 +198,19 @@ def real_number(name: str, value: Any, finite: bool = True) -> float:
     return number
 
 
-def _unwrapped(value: Any) -> Any:
+def _unwrapped(value: object) -> Any:
     """What an array without axes holds; raises ``ValueError`` for an entry that is masked."""
     if value is np.ma.masked:
         raise ValueError
     return value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
 
 
-def exact(name: str, value: Any) -> sp.Expr:
+def exact(name: str, value: object) -> sp.Expr:
     """A real constant, exactly: 0.1 means 1/10, the decimal that a float prints as; symbols stay symbols."""
     return _exactly(name, value, _printed)
 
 
-def exponent(name: str, value: Any) -> sp.Expr:
+def exponent(name: str, value: object) -> sp.Expr:
     """A power of the depth, exactly: a float is the fraction of least denominator within 2^-52, absolutely.
 
     So a and 1 - a are read alike, and alpha + gamma = 1 is met by floats. Floats of fewer digits are read within the
@@ -221,7 +222,7 @@ def exponent(name: str, value: Any) -> sp.Expr:
     return power
 
 
-def symbolic(value: Any) -> sp.Basic:
+def symbolic(value: object) -> sp.Basic:
     """``value`` as sympy has it; raises ``ValueError`` for text, which sympy would evaluate as code."""
     if isinstance(value, sp.Basic):
         return value
@@ -234,7 +235,7 @@ def symbolic(value: Any) -> sp.Basic:
     return sp.sympify(value, strict=True)
 
 
-def _exactly(name: str, value: Any, of_float: Any) -> sp.Expr:
+def _exactly(name: str, value: object, of_float: Callable[..., Fraction]) -> sp.Expr:
     try:
         value = _unwrapped(value)
         if isinstance(value, str):
@@ -257,20 +258,20 @@ def _exactly(name: str, value: Any, of_float: Any) -> sp.Expr:
     ) if expression.has(sp.Float) else expression
 
 
-def _spacing(value: Any) -> Fraction:
+def _spacing(value: float | np.floating) -> Fraction:
     """The distance of 1 to the next number of this float's type."""
     return Fraction(*np.finfo(type(value)).eps.as_integer_ratio())
 
 
-def _simple(value: Fraction, spacing: Fraction, given: Any) -> Fraction:
+def _simple(value: Fraction, spacing: Fraction, given: object) -> Fraction:
     return least_denominator(value, max(NEAR, spacing))
 
 
-def _printed(value: Fraction, spacing: Fraction, given: Any) -> Fraction:
+def _printed(value: Fraction, spacing: Fraction, given: object) -> Fraction:
     return Fraction(str(given))
 
 
-def learning_rate(name: str, value: Any, symbols: bool = False) -> Any:
+def learning_rate(name: str, value: object, symbols: bool = False) -> Any:
     """A float, or a tuple of floats, one a step; a sympy expression stays one where ``symbols``."""
     if symbols and isinstance(value, sp.Expr):
         exact(name, value)
@@ -283,7 +284,7 @@ def learning_rate(name: str, value: Any, symbols: bool = False) -> Any:
     return float(rates) if rates.ndim == 0 else tuple(float(r) for r in rates)
 
 
-def schedule(lr: Any, steps: int) -> np.ndarray:
+def schedule(lr: object, steps: int) -> np.ndarray:
     """The learning rate of every step, shape (steps,), from one number or one a step."""
     if isinstance(lr, sp.Expr) and not lr.is_number:
         raise ValueError(f"lr: {lr} given; allowed is a number, or one number a step")
@@ -295,14 +296,14 @@ def schedule(lr: Any, steps: int) -> np.ndarray:
     return np.broadcast_to(rates, (steps,)).copy()
 
 
-def nonnegative_number(name: str, value: Any) -> float:
+def nonnegative_number(name: str, value: object) -> float:
     number = real_number(name, value, finite=False)
     if not 0 <= number < math.inf:
         raise ValueError(f"{name}: {value!r} given; allowed is a finite number of at least 0")
     return number
 
 
-def positive_number(name: str, value: Any) -> float:
+def positive_number(name: str, value: object) -> float:
     number = real_number(name, value)
     if not number > 0:
         raise ValueError(f"{name}: {short(value)} given; allowed is a positive number")

@@ -16,9 +16,9 @@ Psi is a sum over pairs of sites, so that two sites, in each order of steps, sta
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import sympy as sp
+from sympy.printing.printer import Printer
 
 a, b, c = sp.symbols("a b c")
 STEPS = {a: 2, b: 1, c: 2}  # b is of an earlier step than a, c another sample of a's step
@@ -38,7 +38,7 @@ class Field(sp.Expr):
 
     is_commutative = True
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         return f"{FIELD_LATEX[self.args[0]]}_{{{self.args[1]}}}"
 
 
@@ -55,12 +55,12 @@ class Inner(sp.Function):
             return sp.Add(*(k * m * cls(f, g) for (k, f), (m, g) in terms))
         return cls(v, u) if _order(v) < _order(u) else None
 
-    def _latex(self, printer: Any, exp: str | None = None) -> str:
+    def _latex(self, printer: Printer, exp: str | None = None) -> str:
         text = r"\left(%s \cdot %s\right)" % tuple(map(printer.doprint, self.args))
         return text if exp is None else f"{text}^{{{exp}}}"
 
 
-def _order(field: Any) -> tuple[int, str]:
+def _order(field: sp.Expr) -> tuple[int, str]:
     return FIELDS.index(field.args[0]), str(field.args[1])
 
 
@@ -73,7 +73,7 @@ class Kernel(sp.Function):
     nargs = 7
 
     @classmethod
-    def eval(cls, *args: Any) -> sp.Expr | None:
+    def eval(cls, *args: sp.Basic) -> sp.Expr | None:
         name, i, j, k, cov, p, q = args
         if q == p and k > j or sp.default_sort_key(q) < sp.default_sort_key(p):
             return cls(name, i, k, j, cov, q, p)
@@ -88,11 +88,11 @@ class Kernel(sp.Function):
 
     @property
     def sites(self) -> tuple[str, str]:
-        """Of both slots, before and after the saddle."""
+        """The sites of both slots, before and after the saddle."""
         one, two = (str(v.args[0].args[1]) if isinstance(v, Inner) else str(v).split("_")[1][0] for v in self.args[5:])
         return one, two
 
-    def _latex(self, printer: Any, exp: str | None = None) -> str:
+    def _latex(self, printer: Printer, exp: str | None = None) -> str:
         name, i, j, k = self.args[:4]
         one, two = self.sites
         pair = (one, "b") if one == two else (one, two)  # the derivative is taken before both sites are one
@@ -110,7 +110,7 @@ def _slots(one: sp.Symbol, two: sp.Symbol) -> tuple[str, str]:
     return str(one), f"{one}'" if one == two else str(two)
 
 
-def _plain(printer: Any, name: sp.Symbol, slots: tuple[str, str]) -> str:
+def _plain(printer: Printer, name: sp.Symbol, slots: tuple[str, str]) -> str:
     return f"{printer.doprint(name)}_{{{slots[0]}{slots[1]}}}"
 
 
@@ -122,7 +122,7 @@ class Acting(sp.Expr):
 
     is_commutative = True
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         name, one, two, bare = self.args
         sites = _slots(one, two)
         left, right = (rf"\left(\tilde{{x}}_{{{f}}} + \delta_{{{f}}} D_{{{s}}}\right)"
@@ -147,7 +147,7 @@ class Along(sp.Expr):
             value = (value.diff(step) if differentiated else value).subs(step, 0)
         return sp.expand(value)
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         name, one, two, first, second = self.args
         sites = _slots(one, two)
         operators = "".join(f"D_{{{s}}} " for s, used in zip(sites, (first, second)) if used)
@@ -164,7 +164,7 @@ class Coefficient(sp.Expr):
         unknown = sp.Dummy("o")
         return double * sp.expand(action).xreplace({overlap: unknown}).diff(unknown).xreplace({unknown: overlap})
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         action, overlap, double = self.args
         below = printer.doprint(overlap)
         scale = r"\tfrac{1}{2}" if double == 2 else ""
@@ -180,7 +180,7 @@ class OverEarlier(sp.Function):
     def eval(cls, term: sp.Expr) -> sp.Expr | None:
         return sp.Integer(0) if term == 0 else None
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         return rf"\sum_{{b<a}} \left[{printer.doprint(self.args[0])}\right]"
 
 
@@ -196,7 +196,7 @@ class MultiplyOut:
         return sp.expand(expression.replace(lambda e: isinstance(e, Acting), self._out))
 
     @staticmethod
-    def _out(acting: Any) -> sp.Expr:
+    def _out(acting: sp.Expr) -> sp.Expr:
         name, one, two, bare = acting.args
         right = [(delta, sp.Integer(0))] if bare else [(xt, sp.Integer(0)), (delta, sp.Integer(1))]
         return sp.Add(*(Inner(Field(f, one), Field(g, two)) * Along(name, one, two, first, second)
@@ -243,7 +243,7 @@ class Saddle:
         return sp.expand(expression.replace(lambda e: isinstance(e, Inner), self._mean))
 
     @staticmethod
-    def _mean(overlap: Any) -> sp.Expr:
+    def _mean(overlap: sp.Expr) -> sp.Expr:
         (one, i), (two, j) = (field.args for field in overlap.args)
         earlier = STEPS[j] < STEPS[i]
         if (one, two) in ((x, x), (delta, delta)):

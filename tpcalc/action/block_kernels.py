@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import sympy as sp
 
@@ -88,7 +88,7 @@ def derive_block_kernels(net: ResNet) -> DerivedKernels:
 
 
 class Product(NamedTuple):
-    """Of W v at slots a and b: covariance and tangent kernels."""
+    """What is known of W v at slots a and b: covariance and tangent kernels."""
 
     covariance: sp.Expr
     tangents: dict[str, sp.Expr]
@@ -143,7 +143,7 @@ class Reading:
             raise self.refusal(f"{value} is read by no rule")
         return value.func(*map(self.read, value.args)) if value.args else value
 
-    def _product(self, matrix: Any, vector: sp.Expr) -> sp.Symbol:
+    def _product(self, matrix: sp.Expr, vector: sp.Expr) -> sp.Symbol:
         if not isinstance(matrix, Mat) or matrix.indices != (t, l):
             raise self.refusal(f"{matrix} is not a matrix of its own layer; weights shared between layers carry memory "
                                "from one to the next")
@@ -193,7 +193,7 @@ class Reading:
         c = self.products[u].covariance
         return Overlap(f, g, order, order, c, c.xreplace(FIRST), c.xreplace(SECOND))
 
-    def _mean(self, u: sp.Symbol, f: Any, slot: dict[sp.Symbol, sp.Symbol]) -> sp.Expr:
+    def _mean(self, u: sp.Symbol, f: sp.Expr, slot: dict[sp.Symbol, sp.Symbol]) -> sp.Expr:
         return Mean(f, 0, self.products[u].covariance.xreplace(slot))
 
     def _at(self, coefficient: sp.Expr, slot: dict[sp.Symbol, sp.Symbol]) -> sp.Expr:
@@ -214,7 +214,7 @@ class Reading:
         return terms
 
     def _separated(self, value: sp.Expr) -> list[tuple[sp.Expr, Factors]] | None:
-        terms: dict[Any, tuple[sp.Expr, Factors]] = {}
+        terms: dict[tuple[object, object], tuple[sp.Expr, Factors]] = {}
         for term in sp.Add.make_args(value):
             coefficient: sp.Expr = sp.Integer(1)
             factors: Factors = {}

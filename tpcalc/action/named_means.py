@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable
+from typing import Iterable
 
 import sympy as sp
 
@@ -30,7 +30,7 @@ class NamedMeans:
         for mean in means:
             self._meet(mean)
 
-    def _meet(self, mean: Any) -> None:
+    def _meet(self, mean: sp.Expr) -> None:
         """Give the variables of an overlap of two sites a letter; those inside its covariance come first."""
         if isinstance(mean, Mean) or mean.args[5].has(Q, RQ) or not mean.args[6].has(Q, RQ):
             return
@@ -42,7 +42,7 @@ class NamedMeans:
             self.covariances[variance] = LETTERS[len(self.covariances)], inside
 
     def latex(self, expression: sp.Expr) -> str:
-        """Of the expression, its means by name."""
+        """LaTeX of the expression, its means by name."""
         return latex(self._named(expression))
 
     def legend(self) -> list[str]:
@@ -61,7 +61,7 @@ class NamedMeans:
             return _symbol(self._function(*expression.args))
         return expression.func(*map(self._named, expression.args)) if expression.args else expression
 
-    def _function(self, f: sp.Expr, order: Any, variance: sp.Expr) -> str:
+    def _function(self, f: sp.Expr, order: sp.Expr, variance: sp.Expr) -> str:
         letter = self.covariances[variance.xreplace(TO_FIRST)][0]
         slot = "b" if variance.has(Q, RQ) else "a"
         primes = "'" * int(order) if order < 4 else f"^{{({order})}}"

@@ -27,7 +27,7 @@ KAPPA, THETA = "kappa", "theta"
 
 @dataclass(frozen=True)
 class PairAction:
-    """Of the part of kappa or of -theta^m w^m_ab in the action of an ordered pair of sites, at the saddle: T (4,), its
+    """The part of kappa or of -theta^m w^m_ab in the action of an ordered pair of sites, at the saddle: T (4,), its
     slopes (4, 8) and curvatures (4, 8, 8) in ``SOURCES``, in these and in ``Kernel``; of theta without its -w."""
 
     values: tuple[sp.Expr, ...]
@@ -59,7 +59,10 @@ def derive_pair_action(part: str) -> PairAction:
 
 
 def _at_saddle(value: sp.Expr) -> sp.Expr:
-    """Of signals that answer earlier steps only, r_aa, r_bb and r_ab r_ba are 0; response fields do not covary."""
+    """The value at the saddle.
+
+    Signals answer earlier steps only, so that r_aa, r_bb and r_ab r_ba are 0; response fields do not covary.
+    """
     *_, r_ab, r_ba, r_aa, r_bb, n_ab = SOURCES
     terms = sp.Add.make_args(sp.expand(value.xreplace({r_aa: sp.S.Zero, r_bb: sp.S.Zero, n_ab: sp.S.Zero})))
     return sp.Add(*(term for term in terms if not {r_ab, r_ba} <= term.free_symbols))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import sympy as sp
 
@@ -33,7 +33,7 @@ class Step(Short):
     left: sp.Expr
     before: sp.Expr
     after: sp.Expr
-    applied: Any = field(repr=False)
+    applied: Rule = field(repr=False)
 
     @property
     def rule(self) -> str:
@@ -76,7 +76,7 @@ class Derivation(Aligned):
         return " \\\\\n".join(rf"{step.latex()} && \text{{{rich(_words(step, reasons))}}}" for step in self.steps)
 
     def mathml(self, reasons: bool = False) -> str:
-        """The same as one ``math`` element, for HTML without any script.
+        """The derivation as one ``math`` element, for HTML without any script.
 
         Raises ``MissingExtra`` without latex2mathml (extra ``report``).
         """

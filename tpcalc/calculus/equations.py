@@ -34,6 +34,11 @@ class KetEquations(Short, Aligned):
 
     equations: in program order; support: until when base kets can have coefficients; setting: the
     program as the rules see it.
+
+    >>> import tpcalc as tp
+    >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
+    >>> print(tp.kets(tp.program(net, opt, scale)).equations[0].target)
+    |x[t, 0]>
     """
 
     setting: Setting
@@ -61,6 +66,12 @@ def kets(program: Program) -> KetEquations:
     Every vector's ket is written through hat-kets, earlier kets and numbers. Raises ``ValueError`` for a
     statement that the rules cannot treat, naming it. Source: paper B, appendix C.2
     [tensor_programs_vi/ket_equations] and Definition C.1 [tensor_programs_vi/definition_c1].
+
+    >>> import tpcalc as tp
+    >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
+    >>> equations = tp.kets(tp.program(net, opt, scale))
+    >>> len(equations.equations), all(step.check() for step in equations.derivation.steps)
+    (6, True)
     """
     if not isinstance(program, Program):
         raise ValueError(f"program: {program!r} given; allowed is a tp.program(...)")

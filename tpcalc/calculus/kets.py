@@ -7,11 +7,11 @@ and appendices E, F.
 
 from __future__ import annotations
 
-from typing import Any
 
 import sympy as sp
 from sympy.core.sorting import default_sort_key
 from sympy.printing.precedence import PRECEDENCE
+from sympy.printing.printer import Printer
 
 from .._checks import symbolic
 from .._text import ProductText
@@ -23,7 +23,7 @@ class _Real(sp.Expr):
     is_commutative = True
     is_real = True
 
-    def __new__(cls, *args: Any) -> sp.Expr:
+    def __new__(cls, *args: sp.Basic) -> sp.Expr:
         return super().__new__(cls, *map(symbolic, args))
 
 
@@ -32,10 +32,10 @@ class Ket(_Real):
 
     vector = property(lambda self: self.args[0])
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         return f"|{printer.doprint(self.vector)}>"
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         return rf"| {printer.doprint(self.vector)} \rangle"
 
 
@@ -44,10 +44,10 @@ class Hat(_Real):
 
     vector = property(lambda self: self.args[0])
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         return f"hat|{printer.doprint(self.vector)}>"
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         return rf"| {printer.doprint(self.vector)} \hat{{\rangle}}"
 
 
@@ -59,10 +59,10 @@ class Dot(_Real):
 
     vector = property(lambda self: self.args[0])
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         return f"dot|{printer.doprint(self.vector)}>"
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         return rf"| {printer.doprint(self.vector)} \dot{{\rangle}}"
 
 
@@ -74,10 +74,10 @@ class Base(_Real):
 
     number = property(lambda self: self.args[0])
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         return "beta[%s]" % ",".join(map(printer.doprint, (*self.args[1], self.args[0], *self.args[2])))
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         below = ",".join(map(printer.doprint, (*self.args[1], self.args[0])))
         above = ",".join(map(printer.doprint, self.args[2]))
         return rf"\beta_{{{below}}}" + (rf"^{{{above}}}" if above else "")
@@ -89,11 +89,11 @@ class Bracket(_Real):
     def __new__(cls, u: sp.Expr, v: sp.Expr) -> sp.Expr:
         return super().__new__(cls, *sorted((u, v), key=default_sort_key))
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         u, v = (printer.doprint(i) for i in self.args)
         return f"<{u}|{v}>"
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         u, v = (printer.doprint(i) for i in self.args)
         return rf"\langle {u} | {v} \rangle"
 
@@ -101,10 +101,10 @@ class Bracket(_Real):
 class Mean(_Real):
     """E[...], the expectation of an expression in kets: a number."""
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         return f"E[{printer.doprint(self.args[0])}]"
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         return rf"\mathbb{{E}}\left[{printer.doprint(self.args[0])}\right]"
 
 
@@ -117,14 +117,14 @@ class Averaged(_Real):
 
     body = property(lambda self: self.args[0])
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         return f"E'[{self._written(printer, '|{}>', '|{}>{}')}]"
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         text = self._written(printer, r"| {} \rangle", r"| {} \rangle^{}")
         return rf"\mathbb{{E}}'\left[{text}\right]"
 
-    def _written(self, printer: Any, ket_form: str, copy_form: str) -> str:
+    def _written(self, printer: Printer, ket_form: str, copy_form: str) -> str:
         mark = "'" if ket_form.startswith("|{}>") else r"{\prime}"
         names = {o: ProductText(ket_form.format(printer.doprint(o.left)) + " "
                                 + copy_form.format(printer.doprint(o.right), mark), real=True)
@@ -139,10 +139,10 @@ class Response(_Real):
     vector = property(lambda self: self.args[0])
     base = property(lambda self: self.args[1])
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         return f"d|{printer.doprint(self.vector)}>/d{printer.doprint(self.base)}"
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         return rf"\frac{{\partial | {printer.doprint(self.vector)} \rangle}}{{\partial {printer.doprint(self.base)}}}"
 
 
@@ -154,12 +154,12 @@ class Gamma(_Real):
     C.3 [tensor_programs_vi/lemma_c3]; why sqrt(L): Proposition C.2 [tensor_programs_vi/proposition_c2].
     """
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         a, b, t, r, l, m = self.args
         below = ",".join([_index(printer, t), _index(printer, r), printer.doprint(a), printer.doprint(b)])
         return f"Gamma[{below.lstrip(',')}]({'; '.join(_index(printer, i) for i in (l, m) if i)})"
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         a, b, t, r, l, m = self.args
         initial = bool(r) and r[0] == -1
         steps = [_index(printer, i) for i in (t, r[:1] if initial else r) if i]
@@ -175,19 +175,19 @@ class Covariance(_Real):
     args: b, b', then Tuples: steps and samples of the first, of the second, layers of the first, of the second.
     """
 
-    def __new__(cls, *args: Any) -> sp.Expr:
+    def __new__(cls, *args: sp.Basic) -> sp.Expr:
         b, c, t, s, l, m = map(symbolic, args)
         if (default_sort_key(c), default_sort_key(t)) < (default_sort_key(b), default_sort_key(s)):
             b, c, t, s, l, m = c, b, s, t, m, l
         return super().__new__(cls, b, c, t, s, l, m)
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         b, c, t, s, l, m = self.args
         numbers = printer.doprint(b) if b == c else f"{printer.doprint(b)}-{printer.doprint(c)}"
         places = "; ".join(_index(printer, i) for i in ((l,) if l == m else (l, m)) if i)
         return f"C[{_index(printer, t)},{_index(printer, s)},{numbers}]({places})"
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         b, c, t, s, l, m = self.args
         numbers = printer.doprint(b) if b == c else f"{printer.doprint(b)} {printer.doprint(c)}"
         places = [_layer_time(printer, i) for i in ((l,) if l == m else (l, m)) if i]
@@ -195,13 +195,13 @@ class Covariance(_Real):
         return text + (rf"\left({','.join(places)}\right)" if places else "")
 
 
-def _index(printer: Any, indices: sp.Tuple) -> str:
+def _index(printer: Printer, indices: sp.Tuple) -> str:
     """A step alone, a step with samples in parentheses."""
     text = ",".join(map(printer.doprint, indices))
     return f"({text})" if len(indices) > 1 else text
 
 
-def _layer_time(printer: Any, layers: sp.Tuple) -> str:
+def _layer_time(printer: Printer, layers: sp.Tuple) -> str:
     """l / L, or 0 and 1 at the ends."""
     depth = sp.Symbol("L", integer=True, positive=True)
     ratios = [layer / depth for layer in layers]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import sympy as sp
 from sympy.printing.latex import LatexPrinter
@@ -18,7 +17,7 @@ SPECIAL = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r
 class KetPrinter(LatexPrinter):
     """sympy's LaTeX printer, but for the order of terms and factors."""
 
-    def _as_ordered_terms(self, expr: sp.Expr, order: Any = None) -> list[sp.Expr]:
+    def _as_ordered_terms(self, expr: sp.Expr, order: str | None = None) -> list[sp.Expr]:
         terms = super()._as_ordered_terms(expr, order=order)
         return sorted(terms, key=lambda e: (e.has(sp.Sum), e.has(sp.KroneckerDelta, Hat, Dot)))
 

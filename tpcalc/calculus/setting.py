@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import sympy as sp
 
@@ -158,7 +157,7 @@ class Setting(Short):
         slot = self.slot(member)
         return (*member.indices[:slot], *member.indices[slot + 1:])
 
-    def member(self, like: Member, step: sp.Expr, others: tuple[sp.Expr, ...]) -> Any:
+    def member(self, like: Member, step: sp.Expr, others: tuple[sp.Expr, ...]) -> Member:
         """The member of a family at a step and the other indices."""
         slot = self.slot(like)
         return like.at(*others[:slot], step, *others[slot:])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import sympy as sp
 
+from .._types import Number
 from .._checks import exponent
 from .._shown import Short
 from .._text import Aligned
@@ -31,6 +31,11 @@ class Audit(Short, Aligned):
     L^-decay of a weight, None without one; verdict: of (alpha, gamma); warnings: what falls short of Depth-muP;
     reasons: how alpha and gamma come about; recipe: Depth-muP with this optimizer, ``recipe.changes`` what to change;
     faithful_at_init: is the raw h = W x of order one; caveat: what of a named recipe the verdict is not about.
+
+    >>> import tpcalc as tp
+    >>> found = tp.audit(branch=-1, lr=0, optimizer="adam", eps=-1)
+    >>> found.alpha, found.gamma, found.faithful_at_init
+    (1, 0, True)
     """
 
     choices: DepthChoices
@@ -64,8 +69,9 @@ class Audit(Short, Aligned):
         return "\n".join([*lines, *([f"but: {self.caveat}"] if self.caveat else [])])
 
 
-def audit(branch: Any, lr: Any, optimizer: Any = "adam", eps: Any = 0, init: Any = 0, weight_decay: Any = None,
-          decoupled: bool = True, independent: bool = False, gradient: Any = None, base_depth: float = 1) -> Audit:
+def audit(branch: Number, lr: Number, optimizer: object = "adam", eps: Number = 0, init: Number = 0,
+          weight_decay: Number | None = None, decoupled: bool = True, independent: bool = False,
+          gradient: Number | None = None, base_depth: float = 1) -> Audit:
     """What a recipe does whose settings go like powers of the depth: ``branch=-1`` is a multiplier like L^-1.
 
     Parameters
@@ -89,6 +95,10 @@ def audit(branch: Any, lr: Any, optimizer: Any = "adam", eps: Any = 0, init: Any
     64, such as 1e-3, or a branch above 0, such as 0.7; exact numbers pass), unknown optimizers, and a base depth that
     is not positive. Source: paper B, Definition 4.1 and section 5; a gradient goes like the branch multiplier only
     while the network is stable, else exponents are those of the first step.
+
+    >>> import tpcalc as tp
+    >>> tp.audit(branch="-1/2", lr="-1/2", optimizer="sgd").verdict.name
+    'trivial'
     """
     for flag, value in (("decoupled", decoupled), ("independent", independent)):
         if not isinstance(value, bool):
@@ -104,7 +114,7 @@ def audit(branch: Any, lr: Any, optimizer: Any = "adam", eps: Any = 0, init: Any
                          base_depth)
 
 
-def _require_power(name: str, given: Any) -> None:
+def _require_power(name: str, given: object) -> None:
     """Raise ``ValueError`` for a float that looks like a value of the setting, not like its power of L."""
     if not isinstance(given, (float, np.floating, sp.Float)):
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Sequence
+from typing import Callable, Sequence
 
 import numpy as np
 import sympy as sp
@@ -47,6 +47,11 @@ class Diversity(Tabled, Short):
 
     derived: ``tp.classify``'s, for t >= 1 and generic p, or None; exponent: the measured one, None where undefined;
     limit: the differences it is read from; depths: those at finite depth, with their crossovers.
+
+    >>> import tpcalc as tp
+    >>> found = tp.measure_diversity(0.5, 0.5, depths=(64, 128))
+    >>> found.derived
+    1/2
     """
 
     alpha: sp.Expr
@@ -72,9 +77,9 @@ class Diversity(Tabled, Short):
         return "\n".join([*lines, f"{'oo':>7}  {'-':>9}  {_number(self.exponent)}  derived: {self.derived}"])
 
 
-def measure_diversity(alpha: Any, gamma: Any, task: Task | None = None, opt: SGD | None = None, t: Index | None = None,
-                      p: float = 0.25, depths: Sequence[int] = DEPTHS, net: ResNet | None = None,
-                      progress: Callable[[int, int], None] | None = None) -> Diversity:
+def measure_diversity(alpha: Number, gamma: Number, task: Task | None = None, opt: SGD | None = None,
+                      t: Index | None = None, p: float = 0.25, depths: Sequence[int] = DEPTHS,
+                      net: ResNet | None = None, progress: Callable[[int, int], None] | None = None) -> Diversity:
     """Train exactly, at infinite depth and at every finite one, and fit the power of eps in d(eps) at layer time p.
 
     task, opt: default three steps on one number each, and a learning rate of 1. t: a step, or (step, input); default
@@ -84,6 +89,11 @@ def measure_diversity(alpha: Any, gamma: Any, task: Task | None = None, opt: SGD
     shows its noise below the crossover, whatever the limit does: there only larger eps tell, and where none are left
     the exponent is None. Raises ``Divergence`` where there is no limit, ``ValueError`` for bad input. Source: paper B,
     Definition 5.6 and appendix L.4.
+
+    >>> import tpcalc as tp
+    >>> found = tp.measure_diversity(0.5, 0.5, depths=(64, 128))
+    >>> round(found.exponent, 2)
+    0.5
     """
     _checks.progress(progress)
     for name, value, kind in (("net", net, ResNet), ("task", task, Task), ("opt", opt, SGD)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Sequence
+from typing import Callable, Sequence
 
 import numpy as np
 import sympy as sp
@@ -32,13 +32,18 @@ class Measured(Short):
     values: np.ndarray
 
 
-def measure_exponents(alpha: Any, gamma: Any, depths: Sequence[int] = DEPTHS, net: ResNet | None = None,
+def measure_exponents(alpha: Number, gamma: Number, depths: Sequence[int] = DEPTHS, net: ResNet | None = None,
                       progress: Callable[[int, int], None] | None = None) -> list[Measured]:
     """Train one step on one fixed input, exactly, at every depth, and fit powers of L over the deeper half.
 
     Where the network explodes at initialisation, the logarithm of <x|x> is measured: it goes like the
     exponent in exp(L^v). progress: called with (depths done, depths). Raises ``Divergence`` where fewer than
     four of the depths stay within floating point.
+
+    >>> import tpcalc as tp
+    >>> found = tp.measure_exponents(0.5, 0.5, depths=(8, 16, 32, 64, 128))
+    >>> len(found) > 0
+    True
     """
     _checks.progress(progress)
     depths = _checks.sizes("depths", depths, 4, growing=True)

@@ -7,7 +7,6 @@ Adam's eps of size L^-e (None: no eps), a decay w the weight decay L^-w, an upda
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import sympy as sp
 
@@ -24,7 +23,7 @@ EPS = sp.Symbol("eps", positive=True)
 GRADIENTS = sp.symbols("g0 g1", real=True)  # a step without memory and one with; later ones add terms of the same size
 
 
-def optimizer_name(optimizer: Any) -> str:
+def optimizer_name(optimizer: object) -> str:
     """The name of an optimizer given by name or as an object; ``ValueError`` for any other, with those allowed."""
     if isinstance(optimizer, SGD):
         return "momentum" if optimizer.momentum else "sgd"
@@ -57,14 +56,14 @@ def _written(opt: SGD | SignSGD | Adam) -> sp.Expr:
     return multiplied_out(known[weight[last - 1]] - known[weight[last]])
 
 
-def direction_power(optimizer: Any, gradient: sp.Expr, eps: sp.Expr | None = None) -> sp.Expr:
+def direction_power(optimizer: object, gradient: sp.Expr, eps: sp.Expr | None = None) -> sp.Expr:
     """The size of the direction, L^-(this): a for SGD, max(0, a - e) for Adam, by the leading term."""
     found = direction(optimizer_name(optimizer))
     sizes = {g: gradient for g in GRADIENTS}
     return leading_power(found.subs(EPS, 0), sizes) if eps is None else leading_power(found, {**sizes, EPS: eps})
 
 
-def update_power(optimizer: Any, gradient: sp.Expr, rate: sp.Expr, eps: sp.Expr | None = None,
+def update_power(optimizer: object, gradient: sp.Expr, rate: sp.Expr, eps: sp.Expr | None = None,
                  beside: sp.Expr | None = None) -> sp.Expr:
     """g_W: one update moves the weights by L^-g_W. Source: paper B, Definition 4.1.
 
@@ -76,12 +75,12 @@ def update_power(optimizer: Any, gradient: sp.Expr, rate: sp.Expr, eps: sp.Expr 
     return sp.expand(rate + gradient - entering + direction_power(optimizer, entering, eps))
 
 
-def eps_dominates(optimizer: Any, gradient: sp.Expr, eps: sp.Expr | None) -> bool:
+def eps_dominates(optimizer: object, gradient: sp.Expr, eps: sp.Expr | None) -> bool:
     """Is eps so much larger than the gradients that it changes the size of the direction?"""
     return bool(direction_power(optimizer, gradient, eps) != direction_power(optimizer, gradient))
 
 
-def faithful_rate(optimizer: Any, moved: sp.Expr, gradient: sp.Expr, eps: sp.Expr | None = None) -> sp.Expr:
+def faithful_rate(optimizer: object, moved: sp.Expr, gradient: sp.Expr, eps: sp.Expr | None = None) -> sp.Expr:
     """The learning rate c whose updates are of size L^-moved, what enters the optimizer being of order one.
 
     Raises ``ValueError`` where no learning rate is faithful: where eps dominates the gradients, what enters Adam is
@@ -95,7 +94,7 @@ def faithful_rate(optimizer: Any, moved: sp.Expr, gradient: sp.Expr, eps: sp.Exp
     return moved - direction_power(optimizer, gradient, eps)
 
 
-def decay_power(optimizer: Any, rate: sp.Expr, decay: sp.Expr, gradient: sp.Expr, eps: sp.Expr | None = None,
+def decay_power(optimizer: object, rate: sp.Expr, decay: sp.Expr, gradient: sp.Expr, eps: sp.Expr | None = None,
                 init: sp.Expr = sp.Integer(0), kind: str = "decoupled") -> sp.Expr:
     """The share of a weight, L^-(this), that one step's decay takes; ``init``: weights start at the size L^-init.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import sympy as sp
 
@@ -25,6 +24,11 @@ class Interaction:
 
     rule: how layers add it up: "layers" coherently, "independent layers" like a square root, "" inside a block.
     survives: the exponent is 0.
+
+    >>> import tpcalc as tp
+    >>> one = tp.interactions(0.5, 0.5)[0]
+    >>> print(one.target, one.exponent, one.survives)
+    |x[t, 0]> 0 True
     """
 
     target: sp.Expr
@@ -45,12 +49,16 @@ class Interaction:
         return f"{self.target}: {self.term} ~ L^({self.exponent})" + (f", {self.rule}" if self.rule else "")
 
 
-def interactions(alpha: Any, gamma: Any, net: ResNet | None = None) -> tuple[Interaction, ...]:
+def interactions(alpha: Number, gamma: Number, net: ResNet | None = None) -> tuple[Interaction, ...]:
     """The terms of a network's ket equations with their sizes, in program order.
 
     alpha, gamma: rational numbers; net: default the linear network. Sizes are upper bounds, reached unless something
     cancels that no rule knows. Raises ``Divergence`` where the exponents do not settle, ``ValueError`` for what no
     rule covers. Source: paper B, appendices G, J and K, which ask it of blocks of one matrix and of two.
+
+    >>> import tpcalc as tp
+    >>> [str(one.exponent) for one in tp.interactions(0.5, 0.5)][:4]
+    ['0', '0', '0', '0']
     """
     net = ResNet() if net is None else net
     instance("net", net, ResNet, "a tp.ResNet or None")

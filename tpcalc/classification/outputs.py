@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable
+from typing import Iterable, Protocol
 
 import sympy as sp
 
 from ..programs.language import LossDerivative
 
 
-def outputs_of(equations: Iterable[Any]) -> tuple[str, ...]:
+class HasValue(Protocol):
+    """An equation, by its right side."""
+
+    @property
+    def value(self) -> sp.Expr: ...
+
+
+def outputs_of(equations: Iterable[HasValue]) -> tuple[str, ...]:
     """The names of the scalars that a loss is taken of, in ket equations or a recursion's."""
     losses = [one for e in equations for one in e.value.atoms(LossDerivative)]
     return tuple(dict.fromkeys(f.name for one in sorted(losses, key=sp.default_sort_key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Iterator
+from typing import Iterator
 
 import sympy as sp
 
@@ -40,6 +40,11 @@ class PhaseRegion(Short):
 
     verdict: at a point inside it; vertices: (k, 2) exact, of its closure's part in the diagram's box, in order around
     it; dimension: 2, 1 or 0.
+
+    >>> import tpcalc as tp
+    >>> region = tp.phase_diagram().at(1, 0)
+    >>> region.name, region.dimension
+    ('ODE limit', 0)
     """
 
     region: Region
@@ -78,13 +83,18 @@ class PhaseDiagram(Short):
     drawing, around all corners.
 
     Source: paper B, section 5 and Figure 1, here from the exponents of the network at hand.
+
+    >>> import tpcalc as tp
+    >>> diagram = tp.phase_diagram()
+    >>> diagram.at(0.5, 0.5).name, len(diagram.regions)
+    ('Depth-muP', 11)
     """
 
     net: ResNet
     regions: tuple[PhaseRegion, ...]
     box: tuple[Point, Point]
 
-    def at(self, alpha: Any, gamma: Any) -> PhaseRegion:
+    def at(self, alpha: Number, gamma: Number) -> PhaseRegion:
         """The region of a point; numbers, 0.1 meaning 1/10. Raises ``ValueError`` for what is not a real number."""
         point = _point(alpha, gamma)
         return next(one for one in self.regions if one.region.contains(point))
@@ -97,7 +107,7 @@ class PhaseDiagram(Short):
         scale = DepthScaling(ALPHA, GAMMA)
         return depth_limit(recursion(kets(program(self.net, SGD(), scale)))).regions
 
-    def rate(self, alpha: Any, gamma: Any) -> sp.Expr | None:
+    def rate(self, alpha: Number, gamma: Number) -> sp.Expr | None:
         """r with |outputs at depth L - limit| ~ L^-r, exact; None where there is no limit or none is derived."""
         point = _point(alpha, gamma)
         one = next((one for one in self.limits if one.has_limit and one.region.contains(point)), None)
@@ -143,7 +153,7 @@ class PhaseDiagram(Short):
         """What drawings show, as plain data."""
         return picture(self)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Array = None) -> Array:
         """Regions, and the rate towards the limit along lines with a nontrivial one; returns the matplotlib axes.
 
         ax: where to draw; default a new figure. Raises ``MissingExtra`` without matplotlib.
@@ -162,6 +172,11 @@ def phase_diagram(net: ResNet | None = None) -> PhaseDiagram:
     net: default the linear residual network. Nothing is sampled: every face is judged at a point inside it, and
     between its lines no flag can change. Raises ``ValueError`` for anything but a ``tp.ResNet``, and for a network
     with a statement that no rule covers, naming it. Source: paper B, section 5, Definitions 5.1 to 5.6 and G.1.
+
+    >>> import tpcalc as tp
+    >>> diagram = tp.phase_diagram()
+    >>> diagram.at(1, 0).name
+    'ODE limit'
     """
     net = ResNet() if net is None else net
     if not isinstance(net, ResNet):
@@ -205,7 +220,7 @@ def _closure_has(region: Region, point: Point) -> bool:
     return all(condition.form.at(point) >= 0 for condition in region.conditions)
 
 
-def _point(alpha: Any, gamma: Any) -> tuple[Any, ...]:
+def _point(alpha: Number, gamma: Number) -> tuple[sp.Expr, ...]:
     numbers = {ALPHA: exponent("alpha", alpha), GAMMA: exponent("gamma", gamma)}
     for name, number in zip(("alpha", "gamma"), numbers.values()):
         if not number.is_number:

@@ -58,7 +58,7 @@ class Shape:
 
     @property
     def angle(self) -> float:
-        """Of a segment, against the alpha axis, in degrees."""
+        """The angle of a segment against the alpha axis, in degrees."""
         (a0, g0), (a1, g1) = self.vertices
         return math.degrees(math.atan2(g1 - g0, a1 - a0))
 

@@ -98,7 +98,7 @@ def crossing(f: Affine, g: Affine) -> list[Point]:
 
 
 def area(polygon: Sequence[Point]) -> Fraction:
-    """Of a polygon; of a segment, the square of its length."""
+    """The area of a polygon; of a segment, the square of its length."""
     if len(polygon) == 2:
         (a, g), (b, h) = polygon
         return (a - b)**2 + (g - h)**2

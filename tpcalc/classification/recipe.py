@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import sympy as sp
 
@@ -29,6 +28,10 @@ class Recipe(Short, Aligned):
     choices: the powers of the depth multiplier, depth / base_depth; decays: those of the weight decay, for every kind
     that then stays visible; changes: what is different from what was audited, a sentence each; caveat: how the
     source's blocks differ from the block of one matrix without normalisation that verdicts are about.
+
+    >>> import tpcalc as tp
+    >>> tp.recipe("depth-mup", optimizer="adam", depth=96, base_depth=12).factors["branch"]
+    0.3535533905932738
     """
 
     name: str
@@ -54,7 +57,7 @@ class Recipe(Short, Aligned):
 
     @property
     def factors(self) -> dict[str, float]:
-        """The same as numbers at ``depth``."""
+        """The powers as numbers at ``depth``."""
         return {name: self.depth_multiplier ** float(power) for name, power in self.powers.items()}
 
     def latex(self) -> str:
@@ -72,7 +75,7 @@ class Recipe(Short, Aligned):
         return "\n".join([*lines, *self.changes, *([f"but: {self.caveat}"] if self.caveat else [])])
 
 
-def recipe(name: str = "depth-mup", optimizer: Any = None, depth: int | None = None,
+def recipe(name: str = "depth-mup", optimizer: object = None, depth: int | None = None,
            base_depth: float = 1) -> Recipe:
     """The multipliers that a named recipe sets at ``depth``, relative to a network of depth ``base_depth``.
 
@@ -80,6 +83,10 @@ def recipe(name: str = "depth-mup", optimizer: Any = None, depth: int | None = N
     left as it is; of the others, taken as published, ``optimizer`` must be that of the source. Raises ``ValueError``
     for unknown names and optimizers, a depth that is not a whole number, and recipes that no power of L for one
     matrix can say. Source: paper B, Definition 4.1 and Claim 5.5; for the others ``.source``.
+
+    >>> import tpcalc as tp
+    >>> tp.recipe("depth-mup", optimizer="sgd", depth=64).factors["branch"]
+    0.125
     """
     entry = named(name)
     if depth is not None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import Field, dataclass, fields, replace
-from typing import Any, Sequence
+from typing import Sequence
 
 import sympy as sp
 
+from .._types import Json
 from ..orders import EXPLODES, Exponent, Region
 
 
@@ -39,7 +40,7 @@ class Exponents:
 
     def pruned(self, region: Region) -> "Exponents":
         """Without affine forms that are nowhere on the region the largest."""
-        sizes: dict[str, Any] = {f.name: getattr(self, f.name).pruned(region) for f in self.sizes()}
+        sizes: Json = {f.name: getattr(self, f.name).pruned(region) for f in self.sizes()}
         return replace(self, **sizes)
 
     def without_training(self) -> "Exponents":
@@ -48,11 +49,11 @@ class Exponents:
         Where its gradient alone does, bounded functions may hold what updates do: the exponents are upper bounds then.
         """
         kept = ("x_init", "h_init", "f_init")
-        sizes: dict[str, Any] = {f.name: EXPLODES for f in self.sizes() if f.name not in kept}
+        sizes: Json = {f.name: EXPLODES for f in self.sizes() if f.name not in kept}
         forward = any(getattr(self, name).explodes for name in kept)
         return replace(self, **sizes, bounds=self.bounds if forward else self.bounds | sizes.keys())
 
-    def at(self, point: Sequence[Any]) -> dict[str, sp.Expr]:
+    def at(self, point: Sequence[sp.Expr]) -> dict[str, sp.Expr]:
         """Values at (alpha, gamma), by name."""
         return {f.name: getattr(self, f.name).at(point) for f in self.sizes()}
 

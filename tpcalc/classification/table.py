@@ -18,6 +18,10 @@ class NamedRecipes(Tabled, Mapping[str, Audit]):
 
     Where a verdict is not about all of a recipe's block, the audit's ``caveat`` says so. outside: what is not covered
     at all, by name, and why.
+
+    >>> import tpcalc as tp
+    >>> tp.named_recipes()["depth-mup"].verdict.name
+    'Depth-muP'
     """
 
     def __init__(self) -> None:
@@ -57,5 +61,10 @@ class NamedRecipes(Tabled, Mapping[str, Audit]):
 
 
 def named_recipes() -> NamedRecipes:
-    """The recipes that ``tp.recipe`` knows, audited: a mapping from names to audits that prints as a table."""
+    """The recipes that ``tp.recipe`` knows, audited: a mapping from names to audits that prints as a table.
+
+    >>> import tpcalc as tp
+    >>> "depth-mup" in tp.named_recipes()
+    True
+    """
     return NamedRecipes()

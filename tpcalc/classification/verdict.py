@@ -27,6 +27,11 @@ class Verdict(Short, Aligned):
     definitions [tensor_programs_vi/definitions_5] and claims
     [tensor_programs_vi/claim_51] [tensor_programs_vi/claim_52] [tensor_programs_vi/claim_53]
     [tensor_programs_vi/claim_54] [tensor_programs_vi/claim_55], and appendix G.5 [tensor_programs_vi/claim_g1].
+
+    >>> import tpcalc as tp
+    >>> verdict = tp.classify(0.5, 0.5)
+    >>> verdict.name, verdict.stable_at_init, verdict.nontrivial
+    ('Depth-muP', True, True)
     """
 
     alpha: sp.Expr

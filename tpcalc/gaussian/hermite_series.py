@@ -23,7 +23,7 @@ KEPT = 6              # arrays of variances whose coefficients are remembered: e
 
 
 class Coefficients(NamedTuple):
-    """Of f(sqrt(p) x) for variances p (rows,): a (rows, terms), tails as ``mehler.tails``, norms (rows,)."""
+    """Coefficients of f(sqrt(p) x) for variances p (rows,): a (rows, terms), tails as in ``mehler``, norms (rows,)."""
 
     a: Array
     tails: Array

@@ -58,7 +58,7 @@ def mean_function(f: sp.Expr, j: int) -> MeanFunction:
 
 
 def _kinked(first: tuple[float, float], second: tuple[float, float], j: int, k: int) -> OverlapFunction:
-    """Of s h + b |h|: the arc-cosine kernel and its derivatives. s and b do not mix, one being odd, one even."""
+    """Means of functions s h + b |h|: the arc-cosine kernel and its derivatives. s and b do not mix: one is odd."""
     straight, bent = first[0] * second[0], first[1] * second[1] * 2 / np.pi
 
     def correlation(c: Array, p: Array, q: Array) -> tuple[Array, Array, Array]:

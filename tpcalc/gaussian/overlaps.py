@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
 
 import sympy as sp
+from sympy.printing.printer import Printer
 
 from ..programs.activations import H
 from .expectations import Gaussians, expectation
@@ -24,7 +24,7 @@ class Overlap(sp.Function):
     nargs = 7
 
     @classmethod
-    def eval(cls, *args: Any) -> sp.Expr | None:
+    def eval(cls, *args: sp.Basic) -> sp.Expr | None:
         f, g, j, k, c, p, q = args
         if not (f.is_polynomial(H) and g.is_polynomial(H)):
             return None
@@ -41,7 +41,7 @@ class Overlap(sp.Function):
             return Overlap(f, g, j + 2 * (argindex == 6), k + 2 * (argindex == 7), *covariances) / 2
         raise ValueError(f"argindex: {argindex} given; allowed are 5, 6, 7, the covariance and the variances")
 
-    def _latex(self, printer: Any, exp: str | None = None) -> str:
+    def _latex(self, printer: Printer, exp: str | None = None) -> str:
         f, g, j, k, *_ = self.args
         text = r"\left\langle %s\, %s \right\rangle" % (_latex_of(printer, f, j, "u"), _latex_of(printer, g, k, "v"))
         return text if exp is None else r"%s^{%s}" % (text, exp)
@@ -54,7 +54,7 @@ class Mean(sp.Function):
     nargs = 3
 
     @classmethod
-    def eval(cls, *args: Any) -> sp.Expr | None:
+    def eval(cls, *args: sp.Basic) -> sp.Expr | None:
         f, j, p = args
         if sp.expand(f.xreplace({H: -H}) + (-1) ** j * f) == 0:
             return sp.Integer(0)
@@ -69,11 +69,11 @@ class Mean(sp.Function):
             raise ValueError(f"argindex: {argindex} given; allowed is 3, the variance")
         return Mean(f, j + 2, p) / 2
 
-    def _latex(self, printer: Any, exp: str | None = None) -> str:
+    def _latex(self, printer: Printer, exp: str | None = None) -> str:
         text = r"\left\langle %s \right\rangle" % _latex_of(printer, self.args[0], self.args[1], "u")
         return text if exp is None else r"%s^{%s}" % (text, exp)
 
 
-def _latex_of(printer: Any, f: sp.Expr, order: sp.Integer, name: str) -> str:
+def _latex_of(printer: Printer, f: sp.Expr, order: sp.Integer, name: str) -> str:
     text = printer.doprint(f.xreplace({H: sp.Symbol(name)}))
     return text if order == 0 else r"\partial_{%s}^{%s} %s" % (name, order, text)

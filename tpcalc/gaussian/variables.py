@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import sympy as sp
+from sympy.printing.printer import Printer
 
+from .._types import Number
 from .._checks import exact, symbolic
 from .forms import slopes, tidy
 from .quadrature import hermite, panels
@@ -37,7 +38,7 @@ class Gaussians:
     one that is missing or differs between its two orders, a negative variance, or numbers that are no covariance.
     """
 
-    def __init__(self, covariance: Mapping[tuple[sp.Expr, sp.Expr], Any]) -> None:
+    def __init__(self, covariance: Mapping[tuple[sp.Expr, sp.Expr], Number]) -> None:
         entries = {(u, v): _entry(u, v, value) for (u, v), value in covariance.items()}
         self.variables: tuple[sp.Expr, ...] = tuple(dict.fromkeys(u for pair in entries for u in pair))
         for u in self.variables:
@@ -60,7 +61,7 @@ class Gaussians:
             self.given(*self.variables)  # raises where the numbers are no covariance
 
     @classmethod
-    def from_matrix(cls, variables: Iterable[sp.Expr], matrix: Any) -> Gaussians:
+    def from_matrix(cls, variables: Iterable[sp.Expr], matrix: sp.Matrix) -> Gaussians:
         """From a square matrix, rows and columns in the order of ``variables``."""
         entries = matrix.tolist() if hasattr(matrix, "tolist") else matrix  # text among them must not reach sympy
         variables, rows = tuple(variables), sp.Matrix([[symbolic(entry) for entry in row] for row in entries])
@@ -69,7 +70,7 @@ class Gaussians:
         return cls({(u, v): rows[i, j] for i, u in enumerate(variables) for j, v in enumerate(variables)})
 
     def covariance(self, u: sp.Expr, v: sp.Expr) -> sp.Expr:
-        """Of two variables."""
+        """The covariance of two variables."""
         return self.matrix[self.variables.index(u), self.variables.index(v)]
 
     def given(self, *past: sp.Expr) -> Conditional:
@@ -115,7 +116,7 @@ def condition(variables: tuple[sp.Expr, ...], matrix: sp.ImmutableMatrix, past: 
     return Conditional(mean, residual.as_immutable())
 
 
-def _entry(u: sp.Expr, v: sp.Expr, value: Any) -> sp.Expr:
+def _entry(u: sp.Expr, v: sp.Expr, value: Number) -> sp.Expr:
     return exact(f"covariance of {u} and {v}", value)
 
 
@@ -166,11 +167,11 @@ class Expectation(sp.Expr):
         return tidy(form.xreplace(dict.fromkeys(self.variables, sp.Integer(0))))
 
     def covariances(self, form: sp.Expr) -> dict[sp.Expr, sp.Expr]:
-        """Of every variable with an affine form."""
+        """The covariance of every variable with an affine form."""
         return dict(zip(self.variables, (self.matrix * sp.Matrix(self.slopes(form))).applyfunc(tidy)))
 
     def covariance(self, f: sp.Expr, g: sp.Expr) -> sp.Expr:
-        """Of two affine forms."""
+        """The covariance of two affine forms."""
         return tidy((sp.Matrix(self.slopes(f)).T * self.matrix * sp.Matrix(self.slopes(g)))[0])
 
     def price(self, parameter: sp.Expr) -> sp.Expr:
@@ -188,7 +189,7 @@ class Expectation(sp.Expr):
         node = Expectation(self.body.xreplace(stand_ins), [stand_ins.get(u, u) for u in self.variables], self.matrix)
         return rewrite(node).xreplace({symbol: u for u, symbol in stand_ins.items()})
 
-    def evaluate(self, values: Mapping[Any, Any] | None = None) -> float:
+    def evaluate(self, values: Mapping[sp.Symbol, Number] | None = None) -> float:
         """The number, by quadrature, at values of the parameters (symbols to numbers).
 
         Gauss-Hermite for polynomials times exp, sin, cos of affine forms; else Gauss-Legendre on [-12, 12] standard
@@ -211,14 +212,14 @@ class Expectation(sp.Expr):
     def _eval_is_real(self) -> bool | None:
         return self.body.is_real
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         return f"E[{printer.doprint(self.body)}]"
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         return rf"\mathbb{{E}}\left[ {printer.doprint(self.body)} \right]"
 
 
-def _quadrature(node: Expectation, values: Mapping[Any, Any]) -> float:
+def _quadrature(node: Expectation, values: Mapping[sp.Symbol, Number]) -> float:
     values = {symbolic(key): symbolic(value) for key, value in values.items()}
     body, matrix = node.body.subs(values), node.matrix.subs(values)
     missing = (body.free_symbols - set(node.variables)) | matrix.free_symbols

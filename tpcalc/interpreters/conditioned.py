@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Collection, Mapping
+from typing import Callable, Collection
 
 import numpy as np
 import sympy as sp
 from sympy.core.sorting import default_sort_key
 
+from .._types import DType, ProgramData, Sizes, Value
+from ..programs.losses import AnyLoss
 from .. import _checks
 from ..programs.language import Mat, Moment, NonlinearOuter, Outer, Scal, Vec, kind
 from ..programs.program import Assign, Program
@@ -34,7 +36,7 @@ class Conditioned(VectorExecution):
     registry = CONDITIONED
     rows_per_product = 2  # a basis vector and its image
 
-    def __init__(self, program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any], loss: Any, width: int,
+    def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, width: int,
                  seed: int, dtype: type = np.float64, keep: str | Collection[str] = "all") -> None:
         self.dtype, self.keep = dtype, keep
         super().__init__(program, sizes, data, loss, width, seed)
@@ -61,7 +63,7 @@ class Conditioned(VectorExecution):
     def initial_vector(self, vector: Vec) -> np.ndarray:
         return self.normal(vector, (self.width,)).astype(self.dtype)
 
-    def product(self, matrix: Mat, turned: bool, expression: sp.Expr, vector: np.ndarray, bra: Any) -> np.ndarray:
+    def product(self, matrix: Mat, turned: bool, expression: sp.Expr, vector: np.ndarray, bra: Value) -> np.ndarray:
         if matrix not in self.matrices:
             if self.closed:
                 raise ValueError(f"{matrix}: its products were not kept; allowed are those of runs with keep='all'")
@@ -90,7 +92,7 @@ class Conditioned(VectorExecution):
         return [OrthonormalBlock(*room) for _ in (0, 1)], [Block(*room) for _ in (0, 1)]
 
     def result(self) -> ProgramRun:
-        """Of a run that is done; what was not asked to be kept is let go."""
+        """The reading of a run that is done; what was not asked to be kept is let go."""
         if self.keep != "all":
             self.closed, self.matrices, self.factors = True, {}, {}
         scalars = {member: value for member, value in self.assigned.items() if kind(member) == "scalar"}
@@ -123,14 +125,14 @@ def kept_names(statements: Collection[Assign], keep: str | Collection[str]) -> f
     return frozenset(keep)
 
 
-def precision(dtype: Any) -> type:
+def precision(dtype: DType) -> type:
     """float32 or float64, from their names or NumPy's types."""
     name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype))
     return PRECISIONS[_checks.choice("dtype", name, PRECISIONS)]
 
 
-def run_conditioned(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, width: int = 1024,
-                    seed: int = 0, loss: Any = "mse", dtype: Any = "float64",
+def run_conditioned(program: Program, sizes: Sizes, data: ProgramData = {}, width: int = 1024,
+                    seed: int = 0, loss: AnyLoss = "mse", dtype: DType = "float64",
                     keep: str | Collection[str] = "all",
                     progress: Callable[[int, int], None] | None = None) -> ProgramRun:
     """Run any program at width n as ``run_program`` does, without n x n matrices: equal in law, not draw by draw.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Callable, Sequence
+from typing import Callable, Sequence
 
 import sympy as sp
 
+from .._types import Value
 from ..programs.language import Mat, MatVec, Outer, Vec
 from ..programs.program import Assign
 
@@ -27,7 +28,7 @@ def products(statements: Sequence[Assign]) -> Counter[Mat]:
     return found
 
 
-def last_reads(statements: Sequence[Assign], kept: Callable[[Any], bool]) -> list[list[sp.Expr]]:
+def last_reads(statements: Sequence[Assign], kept: Callable[[Value], bool]) -> list[list[sp.Expr]]:
     """The vectors and matrices that statement i assigns or reads, and none after it does; without those ``kept``."""
     last: dict[sp.Expr, int] = {}
     for i, statement in enumerate(statements):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, Callable, Collection, Mapping
+from typing import Callable, Collection, Mapping
 
 import numpy as np
 from scipy.linalg import blas
 
+from .._types import Array, DType, ProgramData, Sizes, Value
+from ..programs.losses import AnyLoss
 from .. import _checks
 from ..lowering.arrays import Arrays
 from ..programs.language import Mat, Member, Vec
@@ -23,7 +25,7 @@ class DenseExecution(ArrayExecution):
 
     entries = True
 
-    def __init__(self, program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any], loss: Any, width: int,
+    def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, width: int,
                  seed: int, arrays: Arrays, keep: Collection[str], weights: Weights | None) -> None:
         super().__init__(program, sizes, data, loss, width, arrays, keep)
         self.seed = seed
@@ -60,16 +62,16 @@ class DenseExecution(ArrayExecution):
     def initial_vector(self, vector: Vec) -> np.ndarray:
         return self._initial(vector)
 
-    def initial_matrix(self, matrix: Mat) -> Any:
+    def initial_matrix(self, matrix: Mat) -> Value:
         return self.arrays.asarray(self._initial(matrix))
 
-    def matvec(self, matrix: Any, turned: bool, vectors: Any) -> Any:
+    def matvec(self, matrix: Value, turned: bool, vectors: Value) -> Value:
         if vectors.ndim > 2:
             flat = self.arrays.reshaped(vectors, (-1, self.width))
             return self.arrays.reshaped(flat @ (matrix if turned else matrix.T), tuple(vectors.shape))
         return vectors @ (matrix if turned else matrix.T)
 
-    def combine(self, members: list, outers: list, functions: list, ended: tuple[Place, ...]) -> Any:
+    def combine(self, members: list, outers: list, functions: list, ended: tuple[Place, ...]) -> Value:
         total = self._start(members, ended)
         for c, u, v in outers:
             total = self._with_outer(total, c / self.width, u, v)
@@ -81,7 +83,7 @@ class DenseExecution(ArrayExecution):
                     total[rows] += (c / self.width) * entries
         return total
 
-    def _start(self, members: list, ended: tuple[Place, ...]) -> Any:
+    def _start(self, members: list, ended: tuple[Place, ...]) -> Value:
         """The sum of given or trained matrices: the first that nothing reads again is written over."""
         spare = [self.F[number].get(key) for number, key in ended]
         if not members:
@@ -99,7 +101,7 @@ class DenseExecution(ArrayExecution):
             total += c * (matrix.T if turned else matrix)
         return total
 
-    def _with_outer(self, total: Any, c: float, u: Any, v: Any) -> Any:
+    def _with_outer(self, total: Value, c: float, u: Value, v: Value) -> Value:
         """total + c sum_k u_k v_k^T, in place where arrays allow it."""
         if not self.arrays.is_numpy or not total.flags.c_contiguous:
             total += c * (u[:, None] * v if u.ndim == 1 else u.T @ v)
@@ -108,14 +110,14 @@ class DenseExecution(ArrayExecution):
         gemm = blas.sgemm if total.dtype == np.float32 else blas.dgemm
         return gemm(c, v.T, u.T, 1.0, total.T, trans_b=1, overwrite_c=1).T
 
-    def entry_product(self, function: Any, vectors: Any) -> Any:
+    def entry_product(self, function: Value, vectors: Value) -> Value:
         return self.matvec(function, False, vectors) / self.width
 
 
 Shapes = Mapping[str, tuple[type, tuple[tuple[int, int], ...], tuple[int, ...]]]
 
 
-def _places(ends: tuple[tuple[int, int], ...]) -> Any:
+def _places(ends: tuple[tuple[int, int], ...]) -> Value:
     return product(*({a, b} for a, b in ends))
 
 
@@ -188,9 +190,9 @@ class DenseRun(LoweredRun):
         return self.start()
 
 
-def run_dense(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, width: int = 1024,
-              seed: int = 0, loss: Any = "mse", weights: Weights | None = None, keep: Collection[str] = (),
-              namespace: Any = "numpy", dtype: Any = "float64", device: Any = None,
+def run_dense(program: Program, sizes: Sizes, data: ProgramData = {}, width: int = 1024,
+              seed: int = 0, loss: AnyLoss = "mse", weights: Weights | None = None, keep: Collection[str] = (),
+              namespace: Array = "numpy", dtype: DType = "float64", device: Array = None,
               progress: Callable[[int, int], None] | None = None) -> DenseRun:
     """Run any program with vectors of length ``width`` n and n x n matrices, as loops over arrays.
 

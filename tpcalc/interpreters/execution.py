@@ -6,12 +6,14 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add, mul
-from typing import Any, Callable, Iterator, Mapping, NoReturn
+from typing import Callable, Iterator, Mapping, NoReturn
 
 import numpy as np
 import sympy as sp
 from sympy.core.function import Application
 
+from .._types import ProgramData, Sizes, Value
+from ..programs.losses import AnyLoss
 from .. import _checks
 from .._checks import symbolic
 from ..errors import Divergence
@@ -34,8 +36,8 @@ class Operator:
     """
 
     initial: Mapping[tuple[Mat, bool], Number] = field(default_factory=dict)
-    outers: tuple[tuple[Number, Any, Any], ...] = ()
-    full: tuple[tuple[Number, Any], ...] = ()
+    outers: tuple[tuple[Number, Value, Value], ...] = ()
+    full: tuple[tuple[Number, Value], ...] = ()
 
     def __add__(self, other: "Operator") -> "Operator":
         keys = {**self.initial, **other.initial}
@@ -52,9 +54,9 @@ class Operator:
                         tuple((c, v, u) for c, u, v in self.outers), tuple((c, m.T) for c, m in self.full))
 
 
-def _joined(outers: tuple[tuple[Number, Any, Any], ...]) -> tuple[tuple[Number, Any, Any], ...]:
+def _joined(outers: tuple[tuple[Number, Value, Value], ...]) -> tuple[tuple[Number, Value, Value], ...]:
     """One term for every pair of vectors: momentum adds the same pairs at every step."""
-    total: dict[tuple[int, int], tuple[Number, Any, Any]] = {}
+    total: dict[tuple[int, int], tuple[Number, Value, Value]] = {}
     for c, u, v in outers:
         before = total[id(u), id(v)][0] if (id(u), id(v)) in total else 0
         total[id(u), id(v)] = (before + c, u, v)
@@ -68,7 +70,7 @@ class ProgramDivergence(Divergence):
         super().__init__(message)
         self.target = target
 
-    def __reduce__(self) -> tuple[Any, ...]:  # executors send errors between processes
+    def __reduce__(self) -> tuple[Value, ...]:  # executors send errors between processes
         return type(self), (str(self), self.target)
 
 
@@ -80,7 +82,7 @@ class Execution(ABC):
 
     registry: Registry
 
-    def __init__(self, program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any], loss: Any,
+    def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss,
                  exact: bool = False) -> None:
         if not isinstance(program, Program):
             raise ValueError(f"program: {program!r} given; allowed is a tp.Program")
@@ -91,7 +93,7 @@ class Execution(ABC):
         _checks.memory(PER_STATEMENT * count, f"program {program.name} with {count} statements", "take smaller sizes")
         self.statements: tuple[Assign, ...] = tuple(program.unroll(numeric))
         self.statement: Assign | None = None
-        self.assigned: dict[Member, Any] = {}
+        self.assigned: dict[Member, Value] = {}
         known: set[Member] = set()
         for self.statement in self.statements:
             self.data.check(self.statement)
@@ -128,24 +130,24 @@ class Execution(ABC):
     def after(self, statement: Assign) -> None:
         """Called when a statement is done: readings may forget what is not read again."""
 
-    def value(self, node: sp.Basic) -> Any:
+    def value(self, node: sp.Basic) -> Value:
         return self.registry.value(self, node)
 
     def refuse(self, node: sp.Basic, reason: str) -> NoReturn:
         raise UnhandledNode(self.registry.name, node, reason, self.statement)
 
-    def lifted(self, value: Any, wanted: str) -> Any:
+    def lifted(self, value: Value, wanted: str) -> Value:
         """A number as the constant vector, or 0 as the matrix, where one is wanted."""
         if not is_number(value) or wanted == "scalar":
             return value
         return self.constant(value) if wanted == "vector" else Operator()
 
-    def given(self, member: Member, among: tuple[Any, ...]) -> bool:
+    def given(self, member: Member, among: tuple[Value, ...]) -> bool:
         """Is it one of the program's initial vectors or matrices, or of its data?"""
         return any(g.same_family(member) and all(i == j for i, j in zip(g.indices, member.indices) if i.is_number)
                    for g in among)
 
-    def read(self, member: Member, among: tuple[Any, ...], first: Callable[[Any], Any]) -> Any:
+    def read(self, member: Member, among: tuple[Value, ...], first: Callable[[Value], Value]) -> Value:
         """The value assigned to a member, else what it is given as."""
         if member in self.assigned:
             return self.assigned[member]
@@ -157,7 +159,7 @@ class Execution(ABC):
         place = "" if self.statement is None else f"{self.statement.target} := {self.statement.value} reads "
         return ValueError(f"program {self.program.name}: {place}{member}, which is neither given nor assigned before")
 
-    def apply(self, operator: Operator, vector: Any, expression: sp.Expr) -> Any:
+    def apply(self, operator: Operator, vector: Value, expression: sp.Expr) -> Value:
         """The matrix times the vector, which ``expression`` stands for: (u v^T / n) y = u <v|y>."""
         bra = self.bra(vector)
         terms = [c * self.product(matrix, turned, expression, vector, bra)
@@ -166,36 +168,36 @@ class Execution(ABC):
         terms += [c * (m @ vector) for c, m in operator.full]
         return reduce(add, terms, self.constant(0))
 
-    def bra(self, vector: Any) -> Any:
+    def bra(self, vector: Value) -> Value:
         """What ``against`` needs of a vector, made once for many brackets."""
         return vector
 
     @abstractmethod
-    def against(self, bra: Any, vector: Any) -> Number:
+    def against(self, bra: Value, vector: Value) -> Number:
         """<u|v>, from the bra of u."""
 
     @abstractmethod
-    def initial_vector(self, vector: Vec) -> Any:
+    def initial_vector(self, vector: Vec) -> Value:
         """An initial vector when it is first read."""
 
     @abstractmethod
-    def product(self, matrix: Mat, turned: bool, expression: sp.Expr, vector: Any, bra: Any) -> Any:
+    def product(self, matrix: Mat, turned: bool, expression: sp.Expr, vector: Value, bra: Value) -> Value:
         """An initial matrix, or its transpose where ``turned``, times a vector."""
 
     @abstractmethod
-    def constant(self, value: Number) -> Any:
+    def constant(self, value: Number) -> Value:
         """The vector with one value in all coordinates."""
 
     @abstractmethod
-    def is_finite(self, value: Any) -> bool:
-        """Of a number, a vector or a matrix."""
+    def is_finite(self, value: Value) -> bool:
+        """Is a number, a vector or a matrix finite?"""
 
     @abstractmethod
-    def entrywise(self, node: sp.Expr, parts: Any) -> Any:
+    def entrywise(self, node: sp.Expr, parts: Value) -> Value:
         """A function, power or product of vectors."""
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Value) -> bool:
     return not isinstance(value, Operator) and np.isscalar(value)
 
 
@@ -230,8 +232,8 @@ def _scalar(run: Execution, node: Scal) -> Number:
 
 
 @RULES.rule(Vec)
-def _vector(run: Execution, node: Vec) -> Any:
-    def first(vector: Vec) -> Any:
+def _vector(run: Execution, node: Vec) -> Value:
+    def first(vector: Vec) -> Value:
         run.assigned[vector] = run.initial_vector(vector)
         return run.assigned[vector]
     return run.read(node, run.program.vectors, first)
@@ -254,7 +256,7 @@ def _outer(run: Execution, node: Outer) -> Operator:
 
 
 @RULES.rule(MatVec)
-def _matvec(run: Execution, node: MatVec) -> Any:
+def _matvec(run: Execution, node: MatVec) -> Value:
     return run.apply(run.value(node.matrix), run.value(node.vector), node.vector)
 
 
@@ -269,13 +271,13 @@ def _loss_derivative(run: Execution, node: LossDerivative) -> Number:
 
 
 @RULES.rule(sp.Add)
-def _add(run: Execution, node: sp.Add) -> Any:
+def _add(run: Execution, node: sp.Add) -> Value:
     wanted = kind(node)
     return reduce(add, (run.lifted(run.value(part), wanted) for part in node.args))
 
 
 @RULES.rule(sp.Mul)
-def _mul(run: Execution, node: sp.Mul) -> Any:
+def _mul(run: Execution, node: sp.Mul) -> Value:
     parts = [run.value(part) for part in node.args]
     number = reduce(mul, filter(is_number, parts), run.numbers.of(1))
     rest = [part for part in parts if not is_number(part)]
@@ -285,7 +287,7 @@ def _mul(run: Execution, node: sp.Mul) -> Any:
 
 
 @RULES.rule(sp.Sum)
-def _sum(run: Execution, node: sp.Sum) -> Any:
+def _sum(run: Execution, node: sp.Sum) -> Value:
     (index, first, last), inner, wanted = node.limits[-1], node.limits[:-1], kind(node)
     body = sp.Sum(node.function, *inner) if inner else node.function
     terms = (run.lifted(run.value(body.subs(index, i)), wanted) for i in range(int(first), int(last) + 1))
@@ -293,7 +295,7 @@ def _sum(run: Execution, node: sp.Sum) -> Any:
 
 
 @RULES.rule(sp.Pow, Application)
-def _function(run: Execution, node: sp.Expr) -> Any:
+def _function(run: Execution, node: sp.Expr) -> Value:
     values = {leaf: run.value(leaf) for leaf in leaves(node)}
     if all(map(is_number, values.values())):
         numbers = {leaf: symbolic(value) for leaf, value in values.items()}

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Any, Callable, Mapping, Union
+from typing import Callable, Union
 
 import numpy as np
 import sympy as sp
 
+from .._types import ProgramData, Sizes, Value
+from ..programs.losses import AnyLoss
 from .. import _checks
 from .._numbers import from_text
 from ..programs.language import LossDerivative, Scal
@@ -17,7 +19,7 @@ from ..programs.losses import LogisticLoss, Loss, SoftmaxLoss, resolve
 from ..programs.program import Assign, Loop, Program
 
 Number = Union[float, Fraction]
-LossRule = Callable[[Any, Any], Any]
+LossRule = Callable[[Value, Value], Value]
 
 
 class NotRational(ValueError):
@@ -34,7 +36,7 @@ class Numbers:
     def dtype(self) -> type:
         return object if self.exact else np.float64
 
-    def of(self, value: Any, what: str = "") -> Number:
+    def of(self, value: Value, what: str = "") -> Number:
         """A number or a constant sympy expression; raises ``ValueError`` for what is not real, ``NotRational``."""
         if type(value) is (Fraction if self.exact else float):  # not NumPy's, which would widen float32 vectors
             return value
@@ -54,7 +56,7 @@ class Numbers:
             raise ValueError(f"{name}: {value} is not a real number") from None
 
 
-def sizes_of(program: Program, sizes: Mapping[Any, int]) -> dict[sp.Symbol, int]:
+def sizes_of(program: Program, sizes: Sizes) -> dict[sp.Symbol, int]:
     """Sizes by symbol, from sizes by symbol or name; each a whole number of at least 1."""
     checked = {size: _checks.positive_integer(str(size), value) for size, value in program.numeric_sizes(sizes).items()}
     return {size: value for size, value in checked.items() if value is not None}
@@ -66,7 +68,7 @@ class Data:
     whole: the loss of whole batches, where it is one.
     """
 
-    def __init__(self, program: Program, data: Mapping[Any, Any], loss: Any, numbers: Numbers) -> None:
+    def __init__(self, program: Program, data: ProgramData, loss: AnyLoss, numbers: Numbers) -> None:
         self.program, self.numbers, self.loss = program, numbers, _loss_rule(loss)
         self.whole: Loss | None = None if _is_rule(loss) else resolve(loss)
         if not isinstance(data, Mapping):
@@ -86,7 +88,7 @@ class Data:
             y = self.arrays["y"].astype(np.float64)
             named.require(y if several else y[..., None])
 
-    def _array(self, name: str, value: Any) -> np.ndarray:
+    def _array(self, name: str, value: Value) -> np.ndarray:
         array = np.array(value, dtype=object)
         entries = [_from_text(name, entry) if isinstance(entry, str) else entry for entry in array.ravel()]
         if not self.numbers.exact:
@@ -156,7 +158,7 @@ def parameters(program: Program) -> set[sp.Symbol]:
     """The symbols that are neither sizes nor indices, such as alpha, gamma and a learning rate."""
     found: set[sp.Symbol] = set()
 
-    def walk(body: tuple[Any, ...], bound: frozenset[sp.Symbol]) -> None:
+    def walk(body: tuple[Value, ...], bound: frozenset[sp.Symbol]) -> None:
         for statement in body:
             if isinstance(statement, Loop):
                 walk(statement.body, bound | {statement.index})

@@ -6,11 +6,11 @@ Source: paper B, Definition C.1 [tensor_programs_vi/definition_c1] and appendix 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import sympy as sp
 
+from .._types import Value
 from ..programs.language import Mat
 
 
@@ -28,7 +28,7 @@ class Ket:
         total[:len(short)] += short
         return Ket(total)
 
-    def __rmul__(self, factor: Any) -> "Ket":
+    def __rmul__(self, factor: Value) -> "Ket":
         return Ket(factor * self.coefficients)
 
 
@@ -105,7 +105,7 @@ class Space:
         return total
 
     def covariance(self) -> np.ndarray:
-        """Of all base kets, shape (bases, bases)."""
+        """The covariance of all base kets, shape (bases, bases)."""
         whole: np.ndarray = np.zeros((len(self.names), len(self.names)), dtype=self.dtype)
         np.fill_diagonal(whole, 1)
         for hats in self.groups.values():

@@ -6,12 +6,15 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
-from typing import Any, Callable, Collection, Iterator, Mapping
+from typing import Callable, Collection, Iterator, Mapping
 
 import numpy as np
+from numpy.typing import ArrayLike
 import sympy as sp
 from sympy.utilities.lambdify import lambdify
 
+from .._types import ProgramData, Sizes, Value
+from ..programs.losses import AnyLoss
 from .. import _checks
 from ..lowering.arrays import Arrays
 from ..lowering.plan import Plan, numbers_of, plan
@@ -38,7 +41,7 @@ class ArrayExecution(ABC):
 
     entries: bool
 
-    def __init__(self, program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any], loss: Any, width: int,
+    def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, width: int,
                  arrays: Arrays, keep: Collection[str]) -> None:
         if not isinstance(program, Program):
             raise ValueError(f"program: {program!r} given; allowed is a tp.Program")
@@ -50,10 +53,10 @@ class ArrayExecution(ABC):
         self.data = Data(program, data, loss, Numbers(False))
         self.sizes = {str(size): value for size, value in numeric.items()}
         self.lowered: Lowered = lower(program, self.entries)
-        values: dict[sp.Symbol, Any] = {
+        values: dict[sp.Symbol, Value] = {
             **numeric, **{s: float(self.data.arrays[s.name]) for s in self._parameters(numeric)}}
         self.values = values
-        self.functions: dict[str, Callable[..., Any]] = {}
+        self.functions: dict[str, Callable[..., Value]] = {}
         self.numbers = self.lowered.known_numbers.setdefault(tuple(values.items()), [])
         self._meet()
         self.plan = self._plan(values, keep)
@@ -65,7 +68,7 @@ class ArrayExecution(ABC):
             self.first[number] = tuple(map(min, before, lows))
         self.numbers_of = {name: array for name, array in self.data.arrays.items()}
         self.arrays_of = {name: arrays.asarray(array) for name, array in self.data.arrays.items() if array.ndim}
-        self.F: list[dict[tuple[int, ...], Any]] = [{} for _ in self.lowered.names.families]
+        self.F: list[dict[tuple[int, ...], Value]] = [{} for _ in self.lowered.names.families]
         self.progress: Progress | None = None
 
     def _parameters(self, sizes: Mapping[sp.Symbol, int]) -> Iterator[sp.Symbol]:
@@ -76,7 +79,7 @@ class ArrayExecution(ABC):
                 self.data.at(symbol.name, ())
                 yield symbol
 
-    def _plan(self, values: Mapping[sp.Symbol, Any], keep: Collection[str]) -> Plan:
+    def _plan(self, values: Mapping[sp.Symbol, Value], keep: Collection[str]) -> Plan:
         shapes = {name: array.shape for name, array in self.data.arrays.items()}
         key = (tuple(self.sizes.items()), tuple(sorted(keep)), tuple(sorted(shapes.items())),
                tuple(values.items()) if "int(" in self.lowered.reads else ())
@@ -84,7 +87,7 @@ class ArrayExecution(ABC):
             self.lowered.plans[key] = plan(self.lowered, self.sizes, self.numbers, shapes, keep)
         return self.lowered.plans[key]
 
-    def _function(self, name: str, func: type | None, arguments: int) -> Callable[..., Any]:
+    def _function(self, name: str, func: type | None, arguments: int) -> Callable[..., Value]:
         """From the table, or as NumPy's where sympy knows how; raises ``TypeError`` naming what has no arrays."""
         found = self.arrays.function(name)
         if found is not None:
@@ -111,13 +114,13 @@ class ArrayExecution(ABC):
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             self.lowered.functions[0](self)
 
-    def _given(self, place: Place, ends: tuple[tuple[int, int], ...]) -> Any:
+    def _given(self, place: Place, ends: tuple[tuple[int, int], ...]) -> Value:
         kind = self.lowered.names.families[place[0]][0]
         if kind is Mat:
             return self.initial_matrix(self.lowered.member(place, ()))
         members = [self.lowered.member(place, at) for at in product(*(range(a, b + 1) for a, b in ends))]
         if kind is Scal:
-            found: Any = [self.data.at(m.name, m.indices) for m in members]
+            found: Value = [self.data.at(m.name, m.indices) for m in members]
             return self.arrays.asarray(np.reshape(found, [b - a + 1 for a, b in ends])) if ends else float(found[0])
         drawn = [self.arrays.numpy(self.initial_vector(m)) for m in members]
         if not ends:
@@ -140,7 +143,7 @@ class ArrayExecution(ABC):
         for number, key in self.ends[at]:
             self.F[number].pop(key, None)
 
-    def not_finite(self, at: tuple[int, ...], value: Any) -> None:
+    def not_finite(self, at: tuple[int, ...], value: Value) -> None:
         """Raise, naming the first member that is not finite."""
         target = self.lowered.statement(at).target
         leaf, _ = self.lowered.leaves[at[0]]
@@ -151,7 +154,7 @@ class ArrayExecution(ABC):
         target = target.xreplace({i: sp.Integer(low + int(k)) for i, low, k in zip(symbols, lows, bad)})
         raise ProgramDivergence(f"program {self.program.name} diverges: {target} is not finite", target)
 
-    def chi(self, outputs: Any, targets: Any) -> Any:
+    def chi(self, outputs: Value, targets: ArrayLike) -> Value:
         """The loss derivative of single outputs, numbers or arrays."""
         f, y = self.arrays.numpy(outputs), np.asarray(targets)
         found = np.reshape([self.data.loss(float(a), float(b)) for a, b in zip(f.ravel(), y.ravel())] if
@@ -159,7 +162,7 @@ class ArrayExecution(ABC):
                            derivative(self.data.whole, f.reshape(-1, 1), y.reshape(-1, 1)), f.shape)
         return float(found) if not f.ndim else self.arrays.asarray(found)
 
-    def chis(self, outputs: Any, targets: Any) -> Any:
+    def chis(self, outputs: Value, targets: ArrayLike) -> Value:
         """The loss derivatives in all outputs, which are along the last axis."""
         f = self.arrays.numpy(outputs)
         y = np.broadcast_to(targets, f.shape).reshape(-1, f.shape[-1])
@@ -168,7 +171,7 @@ class ArrayExecution(ABC):
                  [self.data.loss(a, b) for a, b in zip(rows, y)])
         return self.arrays.asarray(np.reshape(found, f.shape))
 
-    def advanced(self, before: Any, ratio: float, new: Any) -> Any:
+    def advanced(self, before: Value, ratio: float, new: Value) -> Value:
         """ratio before + new, where ``before`` is not needed any more."""
         before *= ratio
         before += new
@@ -179,20 +182,20 @@ class ArrayExecution(ABC):
         """The draws of an initial vector."""
 
     @abstractmethod
-    def initial_matrix(self, matrix: Mat) -> Any:
+    def initial_matrix(self, matrix: Mat) -> Value:
         """An initial matrix, as the reading holds matrices."""
 
     @abstractmethod
-    def matvec(self, matrix: Any, turned: bool, vectors: Any) -> Any:
+    def matvec(self, matrix: Value, turned: bool, vectors: Value) -> Value:
         """A matrix, or its transpose where ``turned``, times vectors of shape (..., width)."""
 
     @abstractmethod
-    def combine(self, members: list, outers: list, functions: list, ended: tuple[Place, ...]) -> Any:
+    def combine(self, members: list, outers: list, functions: list, ended: tuple[Place, ...]) -> Value:
         """The sum of c M (or its transpose) over (c, M, turned), of c sum_k u_k v_k^T / n over (c, u, v), of c phi / n
         over (c, phi); ended: places of matrices that nothing reads again."""
 
     @abstractmethod
-    def entry_product(self, function: Any, vectors: Any) -> Any:
+    def entry_product(self, function: Value, vectors: Value) -> Value:
         """A function of entries over n, times vectors."""
 
     def entry_function(self, terms: tuple[list, list, list], c: float, number: int, at: tuple[int, ...]) -> None:
@@ -272,11 +275,11 @@ class LoweredRun:
         return {member: value for name, (kind, *_) in self.families.items() if kind is Vec
                 for member, value in self._members(name)}
 
-    def _members(self, name: str) -> Iterator[tuple[Member, Any]]:
+    def _members(self, name: str) -> Iterator[tuple[Member, Value]]:
         kind, rest, _ = self.families[name]
         return ((kind(*rest, *map(sp.Integer, indices)), value) for indices, value in self._entries(name))
 
-    def _entries(self, name: str) -> Iterator[tuple[tuple[int, ...], Any]]:
+    def _entries(self, name: str) -> Iterator[tuple[tuple[int, ...], Value]]:
         kind, _, lows = self.families[name]
         for key, value in self.values[name].items():
             for at in np.ndindex(*(value.shape[:-1] if kind is Vec else value.shape)):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, Collection, Mapping
+from typing import Callable, Collection, Mapping
 
 import numpy as np
 import sympy as sp
 
+from .._types import DType, ProgramData, Sizes, Value
+from ..programs.losses import AnyLoss
 from .. import _checks
 from ..lowering.arrays import Arrays
 from ..programs.language import Mat, Member, Vec
@@ -171,7 +173,7 @@ class ConditionedExecution(ArrayExecution):
             _add(found.outers, c, u, v)
         return found
 
-    def entry_product(self, function: Any, vectors: np.ndarray) -> np.ndarray:
+    def entry_product(self, function: Value, vectors: np.ndarray) -> np.ndarray:
         return self.matvec(function, False, vectors)
 
     def entry_function(self, terms: tuple[list, list, list], c: float, number: int, at: tuple[int, ...]) -> None:
@@ -188,8 +190,8 @@ class ConditionedExecution(ArrayExecution):
         terms[2].append((c, phi))
 
 
-def conditioned(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, width: int = 1024,
-                seed: int = 0, loss: Any = "mse", dtype: Any = "float64", keep: Collection[str] = (),
+def conditioned(program: Program, sizes: Sizes, data: ProgramData = {}, width: int = 1024,
+                seed: int = 0, loss: AnyLoss = "mse", dtype: DType = "float64", keep: Collection[str] = (),
                 progress: Callable[[int, int], None] | None = None,
                 execution: Callable[..., ConditionedExecution] = ConditionedExecution, namespace: Any = "numpy",
                 device: Any = None) -> LoweredRun:

@@ -6,10 +6,12 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
-from typing import Any, Callable, Collection, Mapping
+from typing import Callable, Collection
 
 import numpy as np
 
+from .._types import ProgramData, Sizes
+from ..programs.losses import AnyLoss
 from .. import _checks
 from .._spread import in_order
 from ..programs.language import Mat, Member, Vec
@@ -113,13 +115,13 @@ class _Counted(ParticleExecution):
         self.count_directions()
 
 
-def least_samples(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, loss: Any = "mse") -> int:
+def least_samples(program: Program, sizes: Sizes, data: ProgramData = {}, loss: AnyLoss = "mse") -> int:
     """The fewest particles that a program can be run with: 8 for every direction that draws are orthogonal to."""
     return PER_PRODUCT * _Counted(program, sizes, data, loss, 1, 0, ()).directions
 
 
-def particles(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, samples: int | None = None,
-              seed: int = 0, batches: int = 8, loss: Any = "mse", keep: Collection[str] = (),
+def particles(program: Program, sizes: Sizes, data: ProgramData = {}, samples: int | None = None,
+              seed: int = 0, batches: int = 8, loss: AnyLoss = "mse", keep: Collection[str] = (),
               executor: Executor | None = None, progress: Callable[[int, int], None] | None = None,
               execution: Callable[..., ParticleExecution] = ParticleExecution, namespace: Any = "numpy",
               dtype: Any = "float64", device: Any = None) -> LoweredParticles:

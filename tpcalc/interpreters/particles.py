@@ -13,11 +13,13 @@ from concurrent.futures import Executor
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Callable, Collection, Mapping, Sequence
+from typing import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 import sympy as sp
 
+from .._types import ProgramData, Sizes, Value
+from ..programs.losses import AnyLoss
 from .. import _checks
 from .._spread import in_order, require_executor
 from ..programs.language import Mat, Member, NonlinearOuter, Scal, Vec
@@ -46,7 +48,7 @@ class Particles(Conditioned):
     registry = PARTICLES
     rows_per_product = 3  # a basis vector, its image, and a direction that draws are orthogonal to
 
-    def __init__(self, program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any], loss: Any, samples: int,
+    def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, samples: int,
                  seed: int, balance: str = "initial", keep: str | Collection[str] = "all") -> None:
         self.batch, self.balance = 0, balance
         super().__init__(program, sizes, data, loss, samples, seed, np.float64, keep)
@@ -68,7 +70,7 @@ class Particles(Conditioned):
         return np.random.default_rng([self.seed, self.batch, *str(member).encode()])
 
     def numbered(self, batch: int) -> "Particles":
-        """The same program, not run yet, with draws of its own."""
+        """The program, not run yet, with draws of its own."""
         other = copy(self)
         other.batch, other.assigned, other.matrices, other.factors = batch, {}, {}, {}
         return other
@@ -127,8 +129,8 @@ class ParticleRun(Reading):
         return mean_and_error([run.bracket(u, v) for run in self.batches])
 
 
-def mean_and_error(values: Sequence[Any]) -> tuple[float, float]:
-    """Of independent values: their mean, and its standard error."""
+def mean_and_error(values: Sequence[Value]) -> tuple[float, float]:
+    """The mean of independent values, and its standard error."""
     return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
@@ -139,8 +141,8 @@ def default_samples(program: Program) -> int:
     return PAIRED_SAMPLES if pairs else SAMPLES
 
 
-def run_particles(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, samples: int | None = None,
-                  seed: int = 0, batches: int = 8, loss: Any = "mse", keep: str | Collection[str] = "all",
+def run_particles(program: Program, sizes: Sizes, data: ProgramData = {}, samples: int | None = None,
+                  seed: int = 0, batches: int = 8, loss: AnyLoss = "mse", keep: str | Collection[str] = "all",
                   balance: str = "initial", executor: Executor | None = None,
                   progress: Callable[[int, int], None] | None = None) -> ParticleRun:
     """Evaluate any program at infinite width, nonlinear ones too, with ``samples`` M samples of every ket.

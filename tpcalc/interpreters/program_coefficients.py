@@ -7,11 +7,13 @@ F, without anything that is special to one network.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Iterable, Mapping
+from typing import Iterable
 
 import numpy as np
 import sympy as sp
 
+from .._types import ProgramData, Sizes, Value
+from ..programs.losses import AnyLoss
 from .. import _checks
 from .._checks import symbolic
 from ..calculus.kets import Dot, Hat
@@ -31,7 +33,7 @@ class _Kets(Execution):
 
     registry = KETS
 
-    def __init__(self, program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any], loss: Any,
+    def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss,
                  exact: bool) -> None:
         super().__init__(program, sizes, data, loss, exact)
         self.space = Space(self.numbers.dtype)
@@ -59,12 +61,12 @@ class _Kets(Execution):
     def constant(self, value: Number) -> Ket:
         return value * self.space.base(ONE) if value else Ket(np.zeros(0, dtype=self.space.dtype))
 
-    def is_finite(self, value: Any) -> bool:
+    def is_finite(self, value: Value) -> bool:
         if self.numbers.exact or isinstance(value, Operator):
             return True  # rationals always are, and a matrix is made of what was looked at
         return bool(np.all(np.isfinite(value.coefficients if isinstance(value, Ket) else value)))
 
-    def entrywise(self, node: sp.Expr, parts: Any) -> Ket:
+    def entrywise(self, node: sp.Expr, parts: Value) -> Ket:
         what = "a product of vectors" if isinstance(node, sp.Mul) else "this function of a vector"
         self.refuse(node, f"{what} is not linear, and coefficients are those of linear programs; run_program takes it")
 
@@ -128,7 +130,7 @@ class ProgramCoefficients(Reading):
 
     @property
     def covariance(self) -> np.ndarray:
-        """Of the base kets, shape (bases, bases)."""
+        """The covariance of the base kets, shape (bases, bases)."""
         return self.execution.space.covariance()
 
     def ket(self, vector: sp.Expr) -> np.ndarray:
@@ -164,8 +166,8 @@ class ProgramCoefficients(Reading):
         return self.execution.lifted(self.execution.value(symbolic(vector)), "vector")
 
 
-def read_program_coefficients(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {},
-                              loss: Any = "mse", exact: bool = False) -> ProgramCoefficients:
+def read_program_coefficients(program: Program, sizes: Sizes, data: ProgramData = {},
+                              loss: AnyLoss = "mse", exact: bool = False) -> ProgramCoefficients:
     """Evaluate a program whose vectors are linear in its matrices, exactly at infinite width.
 
     sizes: of the program's size symbols (or their names). data: by name, its given scalars (an array over their

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Collection, Mapping, Sequence
+from typing import Callable, Collection, Sequence
 
 import numpy as np
 
+from .._types import DType, ProgramData, Sizes
+from ..programs.losses import AnyLoss
 from ..programs.language import Mat, Vec
 from ..programs.program import Program
 from .common_draws import CommonDraws, FramedDraws, Key, Refinement, keys_of
@@ -90,7 +92,7 @@ class RefinedParticles(Refined, ParticleExecution):
     frame: None leaves draws as they are drawn; draws: those of another depth, where they were prepared.
     """
 
-    def __init__(self, program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any], loss: Any, samples: int,
+    def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, samples: int,
                  seed: int, keep: Collection[str], batch: int = 0, *, refinement: Refinement,
                  frame: Frame | None = None, draws: CommonDraws | None = None, backend: Backend = FLOAT64) -> None:
         super().__init__(program, sizes, data, loss, samples, seed, keep, batch, backend=backend)
@@ -122,7 +124,7 @@ class RefinedParticles(Refined, ParticleExecution):
         return -drawn if self.frame and vector.name in self.frame.flipped else drawn
 
 
-def at_depths(programs: Sequence[tuple[Program, Mapping[Any, int]]], data: Mapping[Any, Any], loss: Any, samples: int,
+def at_depths(programs: Sequence[tuple[Program, Sizes]], data: ProgramData, loss: AnyLoss, samples: int,
               seed: int, batch: int, refinements: Sequence[Refinement], mirror: tuple[str, ...],
               name: str) -> list[np.ndarray]:
     """One batch of particles at several depths, from coarse to fine, with common, framed draws: a family of scalars as

@@ -6,11 +6,13 @@ an interpreter says of every node type whether it reads it.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping
+from typing import Callable, Mapping
 
 import sympy as sp
 
-Rule = Callable[[Any, Any], Any]
+from .._types import Value
+
+Rule = Callable[[Value, Value], Value]
 
 
 class UnhandledNode(TypeError):
@@ -21,7 +23,7 @@ class UnhandledNode(TypeError):
     interpreter: its name; node: the expression; statement: the assignment that holds it, or ``None``.
     """
 
-    def __init__(self, interpreter: str, node: sp.Basic, reason: str, statement: Any = None) -> None:
+    def __init__(self, interpreter: str, node: sp.Basic, reason: str, statement: Value = None) -> None:
         place = "" if statement is None else f", in {statement.target} := {statement.value}"
         super().__init__(f"{interpreter} does not read {type(node).__name__} nodes such as {node}{place}: {reason}")
         self.interpreter, self.node, self.reason, self.statement = interpreter, node, reason, statement
@@ -48,7 +50,7 @@ class Registry:
 
     def refuse(self, reason: str, *types: type) -> None:
         """Declare that nodes of these types are not read, and why."""
-        def refusal(run: Any, node: sp.Basic) -> Any:
+        def refusal(run: Value, node: sp.Basic) -> Value:
             raise UnhandledNode(self.name, node, reason, run.statement)
         self._rules.update(dict.fromkeys(types, refusal))
 
@@ -56,7 +58,7 @@ class Registry:
         """Is there a rule or a refusal for this very type? (Not for one that it is derived from.)"""
         return node_type in self._rules
 
-    def value(self, run: Any, node: sp.Basic) -> Any:
+    def value(self, run: Value, node: sp.Basic) -> Value:
         """The value of a node by its rule; raises ``UnhandledNode`` where there is none."""
         for node_type in type(node).__mro__:
             if node_type in self._rules:

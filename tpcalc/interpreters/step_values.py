@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from functools import cached_property, reduce, singledispatchmethod
 from operator import mul
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Iterator, Mapping, Sequence
 
 import numpy as np
 import sympy as sp
 
+from .._types import Value
 from .._checks import symbolic
 from ..calculus.coefficients import Bases
 from ..calculus.kets import Base, Bracket, Covariance, Dot, Gamma, Hat, Ket, Mean, Response
@@ -43,12 +44,12 @@ class StepValues:
         self.initial = sorted({(matrix, turned) for matrix in met for turned in (False, True)},
                               key=str)
         self.root = self._number(sp.Integer(1) if setting.depth is None else sp.sqrt(setting.depth.subs(self.sizes)))
-        self._known: dict[Any, Any] = {}
+        self._known: dict[Value, Value] = {}
         self._free: dict[sp.Basic, tuple[sp.Symbol, ...]] = {}
-        self._memory: dict[sp.Expr, Any] = {}
+        self._memory: dict[sp.Expr, Value] = {}
         self._remember()
 
-    def value(self, node: sp.Expr, at: Indices) -> Any:
+    def value(self, node: sp.Expr, at: Indices) -> Value:
         """The value at the indices ``at`` and the sizes; raises ``ValueError`` for members that do not exist there."""
         if isinstance(node, sp.Sum):
             return reduce(self._plus, (self.value(node.function, {**at, **inner}) for inner in
@@ -84,24 +85,24 @@ class StepValues:
                 found.append(dict(zip(symbols, values)))
         return found
 
-    def coefficient(self, ket: Any, at: Indices) -> Any:
-        """Of the generic base ket at ``at``, in a ket's coefficients."""
+    def coefficient(self, ket: Value, at: Indices) -> Value:
+        """The coefficient of the generic base ket at ``at``, in a ket's coefficients."""
         place = self.places.get(self._base(_at(self._generic, at)))
         if is_number(ket):
             ket = self._constant(ket)
         return self._number(sp.Integer(0)) if place is None else ket[place]
 
-    def scale(self, at: Indices) -> Any:
-        """Of Gamma against the derivative in the generic base ket: sqrt(L) for hat-kets, 1 for initial vectors."""
+    def scale(self, at: Indices) -> Value:
+        """Gamma's factor against the derivative in the generic base ket: sqrt(L) for hats, 1 for initial vectors."""
         return self._scale(at[self._generic.args[1][0]])
 
-    def _scale(self, step: sp.Expr) -> Any:
+    def _scale(self, step: sp.Expr) -> Value:
         return self._number(sp.Integer(1)) if step == -1 else self.root
 
-    def _number(self, node: sp.Expr) -> Any:
+    def _number(self, node: sp.Expr) -> Value:
         return self.reading.execution.numbers.of(node)
 
-    def _plus(self, one: Any, other: Any) -> Any:
+    def _plus(self, one: Value, other: Value) -> Value:
         """A number beside a ket is the constant random variable, 0 beside a matrix the matrix 0."""
         if is_number(one) == is_number(other):
             return one + other
@@ -110,7 +111,7 @@ class StepValues:
             return rest
         return rest + self._constant(number)
 
-    def _constant(self, number: Any) -> np.ndarray:
+    def _constant(self, number: Value) -> np.ndarray:
         return number * self.reading.ket(ONE)
 
     def _written(self, limits: Sequence[sp.Tuple], at: Indices) -> Iterator[Indices]:
@@ -119,8 +120,8 @@ class StepValues:
         known = {symbol: value for symbol, value in at.items() if symbol not in {loop.index for loop in loops}}
         return indices(loops, {**self.sizes, **known})
 
-    def _leaf(self, node: sp.Expr, at: Indices) -> Any:
-        """Of an expression that is no sum and no product; found once for all that its indices do not tell apart."""
+    def _leaf(self, node: sp.Expr, at: Indices) -> Value:
+        """The value of what is no sum and no product; found once for all that its indices do not tell apart."""
         if node not in self._free:
             self._free[node] = tuple(node.free_symbols)
         here = {symbol: at[symbol] for symbol in self._free[node] if symbol in at}
@@ -130,7 +131,7 @@ class StepValues:
         return self._known[key]
 
     @singledispatchmethod
-    def _of(self, node: sp.Basic) -> Any:
+    def _of(self, node: sp.Basic) -> Value:
         inner = {part: symbolic(self._of(part)) for kind in NUMBERS for part in node.atoms(kind)}
         found = self.reading.execution.value(node.xreplace(inner))
         if isinstance(found, Operator):
@@ -158,36 +159,36 @@ class StepValues:
         return self.reading.ket(node)
 
     @_of.register(Mean)
-    def _mean(self, node: Mean) -> Any:
+    def _mean(self, node: Mean) -> Value:
         return self.reading.execution.value(Moment(node.args[0].xreplace({k: k.vector for k in node.atoms(Ket)})))
 
     @_of.register(Bracket)
-    def _bracket(self, node: Bracket) -> Any:
+    def _bracket(self, node: Bracket) -> Value:
         return self.reading.bracket(*(v if isinstance(v, Vec) else self._base(v) for v in node.args))
 
     @_of.register(Response)
-    def _response(self, node: Response) -> Any:
+    def _response(self, node: Response) -> Value:
         return self._coefficient(node.vector, self._base(node.base))
 
     @_of.register(Gamma)
-    def _gamma(self, node: Gamma) -> Any:
+    def _gamma(self, node: Gamma) -> Value:
         a, b, t, r, l, m = node.args
         vector = self.setting.families[int(a)].at(*t, *l)
         return self._scale(r[0]) * self._coefficient(vector, self._base(Base(b, r, m)))
 
     @_of.register(Covariance)
-    def _covariance(self, node: Covariance) -> Any:
+    def _covariance(self, node: Covariance) -> Value:
         b, c, t, s, l, m = node.args
         return self.reading.bracket(self._product(b, t, l).vector, self._product(c, s, m).vector)
 
     @_of.register(Scal)
-    def _scalar(self, node: Scal) -> Any:
+    def _scalar(self, node: Scal) -> Value:
         if node.name in self._remembered:  # what is not assigned is 0, but for the initial matrices
             begun = node.indices[0] == self._begun.get(node.name)
             return self._memory.get(node, self._number(sp.Integer(int(begun))))
         return self.reading.execution.value(node)
 
-    def _coefficient(self, vector: Vec, base: sp.Expr | None) -> Any:
+    def _coefficient(self, vector: Vec, base: sp.Expr | None) -> Value:
         """0 where the base ket does not exist."""
         coefficients = self.reading.ket(vector)
         return self._number(sp.Integer(0)) if base not in self.places else coefficients[self.places[base]]
@@ -242,5 +243,5 @@ def indices(loops: Sequence[Loop], known: Indices) -> Iterator[Indices]:
         yield from indices(inner, {**known, loop.index: sp.Integer(value)})
 
 
-def _at(node: sp.Basic, known: Indices) -> Any:
+def _at(node: sp.Basic, known: Indices) -> Value:
     return node.subs(known) if node.has(sp.Sum) else node.xreplace(known)

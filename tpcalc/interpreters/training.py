@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Callable
+from typing import Callable
 
 import numpy as np
 import sympy as sp
 
+from .._types import Array, Value
 from ..errors import Divergence
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
@@ -65,7 +66,7 @@ class Training:
         return {"xi": self._without_ones(inputs), "y": self._without_ones(task.targets), **rates}
 
     def _without_ones(self, values: np.ndarray) -> np.ndarray:
-        """Of shape (steps, samples, dimension), as the program reads it."""
+        """Inputs of shape (steps, samples, dimension), as the program reads it."""
         values = values[:, :, 0] if values.shape[2] == 1 else values
         return values if self.batched else values[:, 0]
 
@@ -99,7 +100,7 @@ def _program(net: ResNet, opt: Optimizer, scale: DepthScaling, batched: bool, d_
     return replace(written, body=(*written.body, square))
 
 
-def placed(work: Callable[[], Any], depth: int | None = None) -> Any:
+def placed(work: Callable[[], Value], depth: int | None = None) -> Value:
     """Name the training step, and the layer of a vector, of ``depth`` of them, where a program diverges."""
     try:
         return work()
@@ -143,7 +144,7 @@ def read_dense(task: Task, optimizer: SGD, scale: DepthScaling, depth: int, widt
 
 
 def trained(training: Training, width: int, seed: int, keep: bool, progress: Progress | None = None,
-            weights: Weights | None = None, namespace: Any = "numpy", dtype: str = "float64", device: Any = None
+            weights: Weights | None = None, namespace: Array = "numpy", dtype: str = "float64", device: Array = None
             ) -> DenseRun:
     """A dense run of a training, from weights that are drawn or given; keep: its vectors x and dx.
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from operator import mul
-from typing import Any, Callable, Mapping
+from typing import Callable, Mapping
 
 import numpy as np
 import sympy as sp
 from sympy.core.sorting import default_sort_key
 
+from .._types import ProgramData, Sizes, Value
+from ..programs.losses import AnyLoss
 from .. import _checks
 from .._checks import symbolic
 from ..errors import Divergence
@@ -29,11 +31,11 @@ class VectorExecution(Execution):
     registry = VECTORS
     dtype: type = np.float64
 
-    def __init__(self, program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any], loss: Any, width: int,
+    def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, width: int,
                  seed: int) -> None:
         super().__init__(program, sizes, data, loss)
         self.width, self.seed = width, seed
-        self.matrices: dict[Mat, Any] = {}
+        self.matrices: dict[Mat, Value] = {}
         self.require_memory()
 
     def require_memory(self) -> None:
@@ -59,7 +61,7 @@ class VectorExecution(Execution):
     def initial_vector(self, vector: Vec) -> np.ndarray:
         return self.normal(vector, (self.width,))
 
-    def product(self, matrix: Mat, turned: bool, expression: sp.Expr, vector: np.ndarray, bra: Any) -> np.ndarray:
+    def product(self, matrix: Mat, turned: bool, expression: sp.Expr, vector: np.ndarray, bra: Value) -> np.ndarray:
         if matrix not in self.matrices:
             self.matrices[matrix] = self.normal(matrix, (self.width, self.width))
             self.matrices[matrix] /= np.sqrt(self.width)
@@ -69,10 +71,10 @@ class VectorExecution(Execution):
     def constant(self, value: Number) -> np.ndarray:
         return np.full(self.width, float(value), dtype=self.dtype)
 
-    def is_finite(self, value: Any) -> bool:
+    def is_finite(self, value: Value) -> bool:
         return isinstance(value, Operator) or bool(np.all(np.isfinite(value)))
 
-    def entrywise(self, node: sp.Expr, parts: Any) -> np.ndarray:
+    def entrywise(self, node: sp.Expr, parts: Value) -> np.ndarray:
         if isinstance(node, sp.Mul):
             return reduce(mul, parts)
         names = {leaf: sp.Symbol(f"x{i}", real=True) for i, leaf in enumerate(parts)}
@@ -81,7 +83,7 @@ class VectorExecution(Execution):
 
 
 @lru_cache(maxsize=256)
-def numpy_function(expression: sp.Expr, names: tuple[sp.Symbol, ...]) -> Callable[..., Any]:
+def numpy_function(expression: sp.Expr, names: tuple[sp.Symbol, ...]) -> Callable[..., Value]:
     return sp.lambdify(names, expression, ["scipy", "numpy"])
 
 
@@ -125,8 +127,8 @@ class ProgramRun(Reading):
         return float(np.mean(self.vector(u) * self.vector(v)))
 
 
-def run_program(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, width: int = 1024,
-                seed: int = 0, loss: Any = "mse", progress: Callable[[int, int], None] | None = None) -> ProgramRun:
+def run_program(program: Program, sizes: Sizes, data: ProgramData = {}, width: int = 1024,
+                seed: int = 0, loss: AnyLoss = "mse", progress: Callable[[int, int], None] | None = None) -> ProgramRun:
     """Run any program with real vectors of length ``width`` n and n x n matrices, in float64.
 
     Initial vectors have entries N(0, 1), initial matrices N(0, 1/n), drawn from ``seed`` and their names;

@@ -61,7 +61,7 @@ class _Findings:
 
     failures: list[str] = field(default_factory=list)
 
-    def attempt(self, what: str, work: Callable[[], Any]) -> Any:
+    def attempt(self, what: str, work: Callable[[], Value]) -> Value:
         try:
             return work()
         except Exception as error:
@@ -97,7 +97,7 @@ def check_entry(entry: Entry, seed: int = 0) -> Account:
                    time.perf_counter() - start, isinstance(statement, Formula))
 
 
-def _prove(entry: Entry, statement: Any, proof: Proof, seed: int, found: _Findings) -> float | None:
+def _prove(entry: Entry, statement: Value, proof: Proof, seed: int, found: _Findings) -> float | None:
     if not proof.steps:
         found.failures.append("the derivation has no steps")
     for step in proof.steps:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
 
 from .._checks import short
 from .._shown import Short
@@ -51,12 +50,16 @@ def _status(key: str) -> Status:
     return check(shelf.entries(), [key]).statuses[key]
 
 
-def cite(what: Any) -> Citation:
+def cite(what: object) -> Citation:
     """Source and status of a key of the ledger, or of the statement that a result rests on.
 
     what: a key such as ``"tensor_programs_vi/lemma_d1"``, or a result: a program, ket equations, a recursion, a run,
     a convergence, Cauchy differences, densities. Printing the citation gives two lines, source and status. Raises
     ``ValueError`` for a key that the ledger does not have, naming the nearest, and for results it says nothing about.
+
+    >>> import tpcalc as tp
+    >>> tp.cite("tensor_programs_vi/lemma_d1").source
+    'Tensor Programs VI, lemma D.1'
     """
     if isinstance(what, str):
         if what not in shelf.keys():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from ..calculus.printing import escape, rich
 from ..errors import MissingExtra
@@ -46,7 +45,7 @@ def _rows(body: str) -> list[str]:
 def _split(body: str) -> list[str]:
     rows, level, start = [], 0, 0
     for match in re.finditer(r"\\begin\{|\\end\{|\\\\(\[[^\]]*\])?", body):
-        token: Any = match.group()
+        token: str = match.group()
         if token == r"\begin{":
             level += 1
         elif token == r"\end{":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copyreg
 from dataclasses import dataclass
-from typing import Any, Callable, Protocol
+from typing import Callable, Protocol
 
 import sympy as sp
 
@@ -26,8 +26,8 @@ class Statement(Protocol):
 class Equation:
     """``target = value``; condition: in LaTeX, printed behind."""
 
-    target: Any
-    value: Any
+    target: sp.Expr
+    value: sp.Expr
     condition: str = ""
 
     def latex(self) -> str:
@@ -39,7 +39,7 @@ class Equation:
 class Equations:
     """A statement made of equations between expressions of tpcalc."""
 
-    equations: tuple[Any, ...]
+    equations: tuple[sp.Expr, ...]
 
     def latex(self) -> str:
         return " \\\\\n".join(e.latex() if hasattr(e, "latex") else rf"{latex(e.target)} &= {latex(e.value)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Protocol, Sequence
+from typing import Callable, Protocol, Sequence
 
 import numpy as np
 import sympy as sp
@@ -17,11 +17,11 @@ class StepLike(Protocol):
     @property
     def number(self) -> int: ...
     @property
-    def left(self) -> Any: ...
+    def left(self) -> object: ...
     @property
-    def before(self) -> Any: ...
+    def before(self) -> object: ...
     @property
-    def after(self) -> Any: ...
+    def after(self) -> object: ...
     @property
     def rule(self) -> str: ...
     @property
@@ -62,7 +62,7 @@ class Proof:
     tolerance: float = 1e-10
 
 
-def unreached(statement: Any, steps: Sequence[StepLike]) -> list[str]:
+def unreached(statement: object, steps: Sequence[StepLike]) -> list[str]:
     """Equations of a statement that no step ends in, as text.
 
     An equation is reached where a step with its left side ends in its value. Objects that tpcalc derived may have

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
 
+from .._types import Json
 from .checking import Ledger
 
 
@@ -20,7 +20,7 @@ def table(ledger: Ledger) -> str:
     return "\n".join(text)
 
 
-def data(ledger: Ledger) -> list[dict[str, Any]]:
+def data(ledger: Ledger) -> list[Json]:
     """One dictionary an entry, of strings, numbers and lists."""
     rows = []
     for key, account in sorted(ledger.accounts.items()):

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from typing import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from .._types import LossRule, Value
 from .. import _checks
 from .._shown import Short
 from ..calculus.coefficients import B, R
@@ -47,7 +49,7 @@ class LimitOutputs(Short):
     outputs: np.ndarray
     error_estimate: float
     nodes: int
-    values: dict[tuple, Any]
+    values: dict[tuple, Value]
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,7 +74,7 @@ class CompiledLimit(Short):
         return cls(setting, tuple((e, reading(e.value)) for e in equations), output, derivative,
                    tuple((one, reading(one.value)) for one in memory), unit)
 
-    def __call__(self, inputs: Any, targets: Any, **data: Any) -> LimitOutputs:
+    def __call__(self, inputs: ArrayLike, targets: ArrayLike, **data: ArrayLike) -> LimitOutputs:
         """Train on inputs and targets of shape (steps,); data: further data of the program by name.
 
         Raises ``ValueError`` for what does not fit, ``Divergence`` naming the step where the solution blows up, or
@@ -106,7 +108,7 @@ class CompiledLimit(Short):
                                  f"the outputs by {error:.1e}")
         raise problem
 
-    def _data(self, inputs: Any, data: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def _data(self, inputs: ArrayLike, data: Mapping[str, ArrayLike]) -> dict[str, np.ndarray]:
         names = [scalar.name for scalar in self.setting.program.data]
         if set(data) != set(names[1:]):
             raise ValueError(f"data: {sorted(data)} given; needed are {sorted(names[1:])}")

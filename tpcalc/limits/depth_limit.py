@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Callable, Iterable, Mapping
+from typing import Iterable, Mapping
 
 import sympy as sp
 
@@ -54,6 +54,14 @@ class LimitRegion(Short, Aligned):
 
     Source: paper B, Propositions C.4 [tensor_programs_vi/proposition_c4] and D.2 [tensor_programs_vi/proposition_d2],
     appendix H.3 [tensor_programs_vi/recursion_h3].
+
+    >>> import tpcalc as tp
+    >>> import sympy as sp
+    >>> scale = tp.DepthScaling(*sp.symbols("alpha gamma", real=True))
+    >>> limit = tp.depth_limit(tp.recursion(tp.kets(tp.program(tp.ResNet(), tp.SGD(1.0), scale))))
+    >>> region = limit.at(alpha=sp.Rational(3, 4), gamma=sp.Rational(1, 4))
+    >>> region.has_limit, region.rate
+    (True, Min(1, 2*alpha - 1))
     """
 
     recursion: RecursionEquations
@@ -138,7 +146,7 @@ class LimitRegion(Short, Aligned):
         largest = self._part().corrections(outputs)
         return sp.Min(1, *(-self._written(form) for form in largest.forms))
 
-    def compile(self, loss: Callable[[Any, Any], Any] | None = None, **values: Any) -> CompiledLimit:
+    def compile(self, loss: LossRule | None = None, **values: Number) -> CompiledLimit:
         """The limit equations as a collocation problem, to be called with data.
 
         loss: the derivative of the loss in the output, of output and target; default f - y. values: numbers for
@@ -180,6 +188,12 @@ class DepthLimit(Short, Aligned):
     """The limits of infinite depth of one recursion, by regions that cover the parameters' space.
 
     parameters: the symbols in the exponents of L; orders: of all quantities at finite depth.
+
+    >>> import tpcalc as tp
+    >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
+    >>> limit = tp.depth_limit(tp.recursion(tp.kets(tp.program(net, opt, scale))))
+    >>> len(limit.regions), limit.regions[0].has_limit
+    (1, True)
     """
 
     recursion: RecursionEquations
@@ -187,7 +201,7 @@ class DepthLimit(Short, Aligned):
     orders: Orders
     regions: tuple[LimitRegion, ...]
 
-    def at(self, **values: Any) -> LimitRegion:
+    def at(self, **values: Number) -> LimitRegion:
         """The region of a point, given by the parameters' names: numbers, 0.1 meaning 1/10.
 
         Raises ``ValueError`` for missing or unknown parameters and for what is not a real number.
@@ -195,7 +209,7 @@ class DepthLimit(Short, Aligned):
         point = point_of(numbers_of(values, self.parameters), self.parameters)
         return next(one for one in self.regions if one.region.contains(point))
 
-    def compile(self, loss: Callable[[Any, Any], Any] | None = None, **values: Any) -> CompiledLimit:
+    def compile(self, loss: LossRule | None = None, **values: Number) -> CompiledLimit:
         """``LimitRegion.compile`` at a point."""
         return self.at(**values).compile(loss, **values)
 
@@ -214,6 +228,12 @@ def depth_limit(recursion: RecursionEquations) -> DepthLimit:
     for a program without layers or with trained ends, and for a term that no rule covers, naming it.
 
     Source: paper B, Propositions C.4 and D.2 at alpha = gamma = 1/2, appendix H.3 elsewhere.
+
+    >>> import tpcalc as tp
+    >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
+    >>> limit = tp.depth_limit(tp.recursion(tp.kets(tp.program(net, opt, scale))))
+    >>> limit.regions[0].rate
+    1
     """
     if not isinstance(recursion, RecursionEquations):
         raise ValueError(f"recursion: {recursion!r} given; allowed is what tp.recursion(...) returns")
@@ -257,7 +277,7 @@ def outputs_of(recursion: RecursionEquations) -> list[str]:
                               if e.kind == "scalar" and not e.value.has(LossDerivative)))
 
 
-def numbers_of(values: Mapping[str, Any], parameters: Iterable[sp.Symbol]) -> dict[sp.Symbol, sp.Expr]:
+def numbers_of(values: Mapping[str, Number], parameters: Iterable[sp.Symbol]) -> dict[sp.Symbol, sp.Expr]:
     """Exact numbers of the named parameters; raises ``ValueError`` for unknown names and for what is not real."""
     known = {str(p): p for p in parameters}
     unknown = set(values) - set(known)

@@ -6,10 +6,10 @@ from one side. Source: paper B, Proposition C.4.
 
 from __future__ import annotations
 
-from typing import Any
 
 import sympy as sp
 from sympy.core.sorting import default_sort_key
+from sympy.printing.printer import Printer
 
 from .._checks import symbolic
 from ..programs.language import Scal
@@ -22,7 +22,7 @@ class _Function(sp.Expr):
     is_commutative = True
     is_real = True
 
-    def __new__(cls, *args: Any) -> sp.Expr:
+    def __new__(cls, *args: sp.Basic) -> sp.Expr:
         return super().__new__(cls, *map(symbolic, args))
 
 
@@ -33,7 +33,7 @@ class AnyCoefficient(_Function):
     step = property(lambda self: self.args[3])
 
     def renumbered(self, number: sp.Expr) -> sp.Expr:
-        """The same over base kets of another number b."""
+        """The coefficient over base kets of another number b."""
         return self.func(self.args[0], number, *self.args[2:])
 
 
@@ -47,12 +47,12 @@ class Coefficient(AnyCoefficient):
     side = property(lambda self: int(self.args[6]))
     scaled = property(lambda self: bool(self.args[7]))
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         a, b, t, r, p, q, side = map(printer.doprint, self.args[:7])
         places = [p + {"-1": "-", "1": "+"}.get(side, "")] + ([] if self.step == -1 else [q])
         return f"Gamma{'~' if self.scaled else ''}[{t},{r},{a},{b}]({', '.join(places)})"
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         a, b, t, r, p, q, side = map(printer.doprint, self.args[:7])
         first = p if side == "0" else rf"{{{p}}}^{{{'-' if side == '-1' else '+'}}}"
         places = [first] + ([] if self.step == -1 else [q])
@@ -65,11 +65,11 @@ class OwnCoefficient(AnyCoefficient):
     Divided by its power of L. args: a, b, t, r, p.
     """
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         a, b, t, r, p = map(printer.doprint, self.args)
         return f"Gamma_own[{t},{r},{a},{b}]({p})"
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         a, b, t, r, p = map(printer.doprint, self.args)
         return rf"{GAMMA}_{{{t},{r},{a},{b}}}^{{\circ}}\left({p}\right)"
 
@@ -77,17 +77,17 @@ class OwnCoefficient(AnyCoefficient):
 class CovarianceFunction(_Function):
     """C_{t,s,b}(p): the covariance of two hat-kets of one matrix; symmetric. args: b, b', t, s, p, scaled."""
 
-    def __new__(cls, *args: Any) -> sp.Expr:
+    def __new__(cls, *args: sp.Basic) -> sp.Expr:
         b, c, t, s, p, scaled = map(symbolic, args)
         if (default_sort_key(c), default_sort_key(t)) < (default_sort_key(b), default_sort_key(s)):
             b, c, t, s = c, b, s, t
         return super().__new__(cls, b, c, t, s, p, scaled)
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         b, c, t, s, p = map(printer.doprint, self.args[:5])
         return f"C{'~' if self.args[5] else ''}[{t},{s},{b if b == c else f'{b}-{c}'}]({p})"
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         b, c, t, s, p = map(printer.doprint, self.args[:5])
         return rf"{_head('C', bool(self.args[5]))}_{{{t},{s},{b if b == c else f'{b} {c}'}}}\left({p}\right)"
 
@@ -97,11 +97,11 @@ class Indicator(_Function):
 
     sign = property(lambda self: int(self.args[2]))
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         p, q = map(printer.doprint, self.args[:2])
         return f"1[{p} {'>=' if self.sign > 0 else '<='} {q}]"
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         p, q = map(printer.doprint, self.args[:2])
         relation = r"\geq" if self.sign > 0 else r"\leq"
         return rf"\mathbb{{I}}_{{{p} {relation} {q}}}"

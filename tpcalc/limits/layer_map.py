@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Iterator
+from typing import Iterator
 
 import sympy as sp
 
@@ -209,7 +209,7 @@ class Row:
                    {v: _product(p, powers) for v, p in self.entering.items()})
 
 
-def _sum(one: dict[Any, Powers], other: dict[Any, Powers]) -> dict[Any, Powers]:
+def _sum(one: dict[sp.Expr, Powers], other: dict[sp.Expr, Powers]) -> dict[sp.Expr, Powers]:
     found = {key: dict(powers) for key, powers in one.items()}
     for key, powers in other.items():
         mine = found.setdefault(key, {})

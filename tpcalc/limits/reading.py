@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterable, Mapping
+from typing import Callable, Iterable, Mapping
 
 import numpy as np
 import sympy as sp
 
+from .._types import Value
 from ..programs.language import LossDerivative, Scal
 from .functions import INNER, Coefficient, CovarianceFunction, Indicator, OwnCoefficient, P, Q
 from .square import Square
 
 Numbers = dict[sp.Symbol, int]
-Reading = Callable[["State", Numbers], Any]
+Values = Value  # an array that broadcasts over the square of layer times, or a number
+Reading = Callable[["State", Numbers], Values]
 
 
 @dataclass
@@ -27,9 +29,9 @@ class State:
     data: Mapping[str, np.ndarray]
     targets: np.ndarray
     loss: Callable[[float, float], float]
-    values: dict[tuple, Any] = field(default_factory=dict)
+    values: dict[tuple, Value] = field(default_factory=dict)
 
-    def of(self, *key: Any) -> Any:
+    def of(self, *key: object) -> Values:
         return self.values.get(key, ZERO)
 
 
@@ -63,8 +65,8 @@ def _mul(e: sp.Expr) -> Reading:
     cheap = sorted(e.args, key=lambda f: isinstance(f, (sp.Sum, sp.Integral)))
     parts = [reading(part) for part in cheap]
 
-    def product(state: State, n: Numbers) -> Any:
-        value: Any = 1.0
+    def product(state: State, n: Numbers) -> Values:
+        value: Values = 1.0
         for part in parts:
             factor = part(state, n)
             if factor is ZERO or isinstance(factor, float) and factor == 0:
@@ -91,8 +93,8 @@ def _symbol(e: sp.Symbol) -> Reading:
     return lambda state, n: float(n[e])
 
 
-def _total(values: Iterable[Any]) -> Any:
-    found: Any = ZERO
+def _total(values: Iterable[Values]) -> Values:
+    found: Values = ZERO
     for value in values:
         if value is not ZERO:
             found = value if found is ZERO else found + value
@@ -108,8 +110,8 @@ def _sum(e: sp.Sum) -> Reading:
     body = reading(e.function)
     ranges = [(v, index(first), index(last)) for v, first, last in e.limits]
 
-    def total(state: State, n: Numbers) -> Any:
-        def over(depth: int, inner: Numbers) -> Any:
+    def total(state: State, n: Numbers) -> Values:
+        def over(depth: int, inner: Numbers) -> Values:
             if depth == len(ranges):
                 return body(state, inner)
             v, first, last = ranges[depth]
@@ -124,7 +126,7 @@ def _integral(e: sp.Integral) -> Reading:
     body, (variable, first, _) = reading(e.function), e.limits[0]
     upward = first == 0
 
-    def value(state: State, n: Numbers) -> Any:
+    def value(state: State, n: Numbers) -> Values:
         inside = body(state, n)
         if inside is ZERO:
             return ZERO
@@ -148,7 +150,7 @@ def _coefficient(e: Coefficient) -> Reading:
     p, side = e.args[4], e.side
     end = int(p) if p.is_number else None
 
-    def value(state: State, n: Numbers) -> Any:
+    def value(state: State, n: Numbers) -> Values:
         key = (a(n), b(n), t(n), r(n))
         if end is not None and ("end", *key, end) in state.values:
             return state.of("end", *key, end)  # where a sweep starts its value is given
@@ -177,7 +179,7 @@ def _covariance(e: CovarianceFunction) -> Reading:
     b, c, t, s = map(index, e.args[:4])
     along_q = e.args[4] == Q
 
-    def value(state: State, n: Numbers) -> Any:
+    def value(state: State, n: Numbers) -> Values:
         found = state.of(*covariance_key(b(n), c(n), t(n), s(n)))
         return found.swapaxes(1, 2) if along_q else found
 
@@ -189,7 +191,7 @@ def _scalar(e: Scal) -> Reading:
     indices = [index(i) for i in e.indices if i not in (P, INNER, Q)]
     along_q = Q in e.indices
 
-    def value(state: State, n: Numbers) -> Any:
+    def value(state: State, n: Numbers) -> Values:
         numbers = tuple(i(n) for i in indices)
         if name in state.data:
             return float(state.data[name][numbers])
@@ -204,7 +206,7 @@ def _loss(e: LossDerivative) -> Reading:
     return lambda state, n: state.loss(float(np.squeeze(output(state, n))), float(state.targets[step(n)]))
 
 
-RULES: dict[type, Callable[[Any], Reading]] = {
+RULES: dict[type, Callable[[sp.Expr], Reading]] = {
     sp.Add: _add, sp.Mul: _mul, sp.Pow: _pow, sp.Sum: _sum, sp.Integral: _integral, sp.KroneckerDelta: _delta,
     Indicator: _indicator, Coefficient: _coefficient, OwnCoefficient: _own, CovarianceFunction: _covariance,
     LossDerivative: _loss, Scal: _scalar, sp.Symbol: _symbol, sp.Number: _number}

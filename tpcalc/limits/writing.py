@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sympy as sp
 
@@ -55,7 +55,7 @@ def region_text(region: "LimitRegion") -> str:
 
 
 def region_latex(region: "LimitRegion") -> str:
-    """The same as lines of an ``aligned`` environment."""
+    """The limit's regions as lines of an ``aligned`` environment."""
     conditions = r",\; ".join(map(latex, region.conditions)) or r"\text{all exponents}"
     lines = [rf"\textbf{{where }} & {conditions}"]
     if region.obstacle is not None:
@@ -82,5 +82,5 @@ def limit_latex(limit: "DepthLimit") -> str:
     return " \\\\[1ex]\n".join(map(region_latex, limit.regions))
 
 
-def _condition(condition: Any) -> str:
+def _condition(condition: sp.Expr) -> str:
     return f"{condition.lhs} = {condition.rhs}" if isinstance(condition, sp.Eq) else str(condition)

@@ -12,6 +12,7 @@ import numpy as np
 import sympy as sp
 from scipy import special
 
+from .._types import Array, DType
 from .. import _checks
 from ..errors import MissingExtra
 
@@ -36,7 +37,7 @@ class Arrays:
     'float32'
     """
 
-    def __init__(self, namespace: Any = "numpy", dtype: Any = "float64", device: Any = None) -> None:
+    def __init__(self, namespace: Array = "numpy", dtype: DType = "float64", device: Array = None) -> None:
         self.precision = precision(dtype)
         self.device = device
         if isinstance(namespace, str):
@@ -55,21 +56,21 @@ class Arrays:
         self.rounding = float(np.finfo(self.precision).eps)
         self.functions = _functions(self)
 
-    def asarray(self, values: Any) -> Any:
+    def asarray(self, values: Array) -> Array:
         """An array of this namespace and precision, of numbers or a NumPy array."""
         if self.is_numpy:
             return np.asarray(values, dtype=self.precision)
         values = np.asarray(values, dtype=self.precision, order="C")
         return self.xp.asarray(values, dtype=self.dtype, **({} if self.device is None else {"device": self.device}))
 
-    def numpy(self, array: Any) -> np.ndarray:
+    def numpy(self, array: Array) -> np.ndarray:
         """The values of an array, or a number, as NumPy's."""
         if isinstance(array, (np.ndarray, float, int)):
             return np.asarray(array)
         array = array.detach().cpu() if hasattr(array, "detach") else array.get() if hasattr(array, "get") else array
         return np.asarray(array)
 
-    def finite(self, value: Any) -> bool:
+    def finite(self, value: Array) -> bool:
         """Is every entry finite? A sum that is finite says so at once."""
         if isinstance(value, float):
             return math.isfinite(value)
@@ -77,25 +78,25 @@ class Arrays:
             return math.isfinite(np.add.reduce(value, axis=None)) or bool(np.isfinite(value).all())
         return math.isfinite(float(self.xp.sum(value))) or bool(self.xp.all(self.xp.isfinite(value)))
 
-    def full(self, shape: tuple[int, ...], value: Any) -> Any:
+    def full(self, shape: tuple[int, ...], value: Array) -> Array:
         """An array with one value everywhere."""
         return self.broadcast(self.asarray(value), shape)
 
-    def broadcast(self, value: Any, shape: tuple[int, ...]) -> Any:
+    def broadcast(self, value: Array, shape: tuple[int, ...]) -> Array:
         """The values over all axes of a shape: a number, or an array that lacks some."""
         if isinstance(value, (float, int)):
             value = self.asarray(value)
         return value if tuple(value.shape) == shape else self.xp.broadcast_to(value, shape)
 
-    def dot(self, u: Any, v: Any) -> float:
+    def dot(self, u: Array, v: Array) -> float:
         """The sum over one axis of the product."""
         return float(u @ v)
 
-    def inner(self, u: Any, v: Any) -> Any:
+    def inner(self, u: Array, v: Array) -> Array:
         """The sum over the last axis of the product, for all indices of the axes before it."""
         return np.einsum("...n,...n->...", u, v) if self.is_numpy else self.xp.sum(u * v, axis=-1)
 
-    def mean(self, u: Any) -> Any:
+    def mean(self, u: Array) -> Array:
         """The average over the last axis; a float of what has no other axis."""
         if self.is_numpy:
             value = np.add.reduce(u, axis=-1) / self.precision(u.shape[-1])
@@ -103,15 +104,15 @@ class Arrays:
         value = self.xp.mean(u, axis=-1)
         return float(value) if value.ndim == 0 else value
 
-    def total(self, u: Any, axis: int) -> Any:
+    def total(self, u: Array, axis: int) -> Array:
         """The sum over one axis; a float where none is left."""
         value = np.add.reduce(u, axis=axis) if self.is_numpy else self.xp.sum(u, axis=axis)
         return float(value) if value.ndim == 0 else value
 
-    def permuted(self, u: Any, order: tuple[int, ...]) -> Any:
+    def permuted(self, u: Array, order: tuple[int, ...]) -> Array:
         return u.transpose(order) if self.is_numpy else self.xp.permute_dims(u, order)
 
-    def stacked(self, parts: list[Any]) -> Any:
+    def stacked(self, parts: list[Array]) -> Array:
         """Numbers or arrays of one shape along a new last axis."""
         return self.xp.stack([self.asarray(p) if isinstance(p, float) else p for p in parts], axis=-1)
 
@@ -159,14 +160,14 @@ class Arrays:
         return base ** int(node.exp) if node.exp.is_Integer else self.functions["Pow"](base, exponent)
 
 
-def precision(dtype: Any) -> type:
+def precision(dtype: DType) -> type:
     """float32 or float64, from their names or NumPy's types."""
     name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype))
     return PRECISIONS[_checks.choice("dtype", name, PRECISIONS)]
 
 
 @lru_cache(maxsize=None)
-def _imported(module: str, namespace: str) -> Any:
+def _imported(module: str, namespace: str) -> Array:
     try:
         return importlib.import_module(module)
     except ImportError:
@@ -174,16 +175,16 @@ def _imported(module: str, namespace: str) -> Any:
         raise MissingExtra(package, "backends", f"namespace={namespace!r}") from None
 
 
-def _functions(arrays: Arrays) -> dict[str, Callable[..., Any]]:
+def _functions(arrays: Arrays) -> dict[str, Callable[..., Array]]:
     """What sympy's functions are in a namespace; functions of numbers give floats."""
     xp = arrays.xp
-    erf: Any = special.erf
-    maximum: Any = np.maximum
-    minimum: Any = np.minimum
+    erf: Array = special.erf
+    maximum: Array = np.maximum
+    minimum: Array = np.minimum
     if not arrays.is_numpy:
         erf = getattr(importlib.import_module(SPECIAL[arrays.name]) if arrays.name in SPECIAL else xp, "erf", None)
 
-        def both(one: Callable[..., Any]) -> Callable[..., Any]:
+        def both(one: Callable[..., Array]) -> Callable[..., Array]:
             return lambda *values: one(*(arrays.asarray(v) if isinstance(v, (float, int)) else v for v in values))
 
         maximum, minimum = both(xp.maximum), both(xp.minimum)
@@ -191,13 +192,13 @@ def _functions(arrays: Arrays) -> dict[str, Callable[..., Any]]:
     one_argument = {"tanh": xp.tanh, "sinh": xp.sinh, "cosh": xp.cosh, "exp": xp.exp, "log": xp.log, "sin": xp.sin,
                     "cos": xp.cos, "atan": atan, "Abs": xp.abs, "sign": xp.sign, "erf": erf, "sqrt": xp.sqrt}
 
-    def heaviside(h: Any, at_zero: float = 0.5) -> Any:
+    def heaviside(h: Array, at_zero: float = 0.5) -> Array:
         return np.heaviside(h, at_zero) if arrays.is_numpy else (xp.sign(h) + 1) / 2
 
-    def power(base: Any, exponent: Any) -> Any:
+    def power(base: Array, exponent: Array) -> Array:
         return np.power(base, exponent) if arrays.is_numpy else base ** exponent
 
-    found: dict[str, Callable[..., Any]] = {**one_argument, "Max": maximum, "Min": minimum, "Pow": power}
+    found: dict[str, Callable[..., Array]] = {**one_argument, "Max": maximum, "Min": minimum, "Pow": power}
     if arrays.is_numpy:
         found["Heaviside"] = heaviside
     else:
@@ -206,9 +207,9 @@ def _functions(arrays: Arrays) -> dict[str, Callable[..., Any]]:
     return found
 
 
-def _on_arrays(arrays: Arrays, function: Callable[..., Any]) -> Callable[..., Any]:
+def _on_arrays(arrays: Arrays, function: Callable[..., Array]) -> Callable[..., Array]:
     """The function of floats too, which namespaces of tensors do not take."""
-    def of(*values: Any) -> Any:
+    def of(*values: Array) -> Array:
         numbers = all(isinstance(v, (float, int)) for v in values)
         found = function(*(arrays.asarray(v) if isinstance(v, (float, int)) else v for v in values))
         return float(found) if numbers else found

@@ -7,10 +7,11 @@ Arrays have one axis for every index that is an axis, in the order of ``CodeLine
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import Any, Iterator, NamedTuple, Sequence
+from typing import Iterator, NamedTuple, Sequence
 
 import sympy as sp
 
+from .._types import Array
 from ..programs.language import NonlinearOuter
 
 TAIL = {"scalar": 0, "vector": 1, "entries": 2}  # axes after those of indices
@@ -35,7 +36,7 @@ class CodeLines:
     indices, as code) and ``ascending`` (those that go up, with their first values).
     """
 
-    def __init__(self, names: Any, entries: bool) -> None:
+    def __init__(self, names: Array, entries: bool) -> None:
         self.names, self.entries = names, entries
         self.code: list[str] = []
         self.reads: list[str] = []
@@ -46,9 +47,9 @@ class CodeLines:
         self.ascending: list[tuple[sp.Symbol, sp.Expr]] = []
         self.known: list[dict[sp.Basic, Value]] = [{}]
         self.large: list[str] = []
-        self.statement: Any = None
-        self.is_axis: Any = None
-        self.functions_of_entries: list[tuple[NonlinearOuter, tuple[sp.Symbol, ...], Any]] = []
+        self.statement: Array = None
+        self.is_axis: Array = None
+        self.functions_of_entries: list[tuple[NonlinearOuter, tuple[sp.Symbol, ...], Array]] = []
         self.carries = True
         self.rows = ":"  # of a matrix's entries: all, or those of the part that a loop is at
 
@@ -135,7 +136,7 @@ class CodeLines:
         where = "" if self.statement is None else f", in {self.statement.target} := {self.statement.value}"
         return NotLowered(f"lowering does not read {type(node).__name__} nodes such as {node}{where}: {reason}")
 
-    def ordered(self, axes: Any) -> tuple[sp.Symbol, ...]:
+    def ordered(self, axes: Array) -> tuple[sp.Symbol, ...]:
         return tuple(a for a in self.order if a in axes)
 
     def length(self, axis: sp.Symbol) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Mapping
+from typing import Callable, Mapping
 
 import sympy as sp
 from sympy.core.sorting import default_sort_key
 
+from .._types import Array
 from ..programs.language import Moment, NonlinearOuter, Scal
 from ..programs.program import write_out
 from .rank_one import separated, split
@@ -25,10 +26,10 @@ class EntryTerms:
 
     phi: sp.Expr | None
     names: tuple[sp.Symbol, ...]
-    evaluate: Callable[[Any, tuple[int, ...]], tuple[list[float], list[list[tuple[Any, Any]]]]]
+    evaluate: Callable[[Array, tuple[int, ...]], tuple[list[float], list[list[tuple[Array, Array]]]]]
 
 
-def written_terms(node: NonlinearOuter, values: Mapping[sp.Symbol, Any], plain: set[sp.Symbol]
+def written_terms(node: NonlinearOuter, values: Mapping[sp.Symbol, Array], plain: set[sp.Symbol]
                   ) -> tuple[sp.Expr | None, tuple[sp.Symbol, ...], list[sp.Expr], list[Terms]]:
     """phi, the names of its numbers, these, and its arguments, where the ends of sums are numbers.
 

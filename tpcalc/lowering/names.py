@@ -45,7 +45,7 @@ class Names:
         return self.families.index(one)
 
     def layout(self, member: Member) -> Layout:
-        """Of a family that is only given: every index that is a symbol there is an axis of vectors."""
+        """The axes of a family that is only given: every index that is a symbol there is an axis of vectors."""
         found = self.axes.layouts.get(family(member))
         if found is not None:
             return found

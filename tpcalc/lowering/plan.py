@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Collection, Mapping
+from typing import Collection, Mapping
 
 import numpy as np
 import sympy as sp
 
+from .._types import Array
 from ..programs.language import Mat, Member, Scal, Vec
 from ..programs.program import write_out
 from .nest import family
@@ -187,6 +188,6 @@ class _Walk:
         return self.lowered.statement(self.at).target
 
 
-def numbers_of(lowered: Lowered, values: Mapping[sp.Symbol, Any], known: int = 0) -> list[Number]:
+def numbers_of(lowered: Lowered, values: Mapping[sp.Symbol, Array], known: int = 0) -> list[Number]:
     """The numbers of the program's code, from sizes and parameters, but for the first ones that are known."""
     return [Number(expression.subs(values), used) for expression, used in list(lowered.names.numbers)[known:]]

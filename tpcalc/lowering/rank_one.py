@@ -10,7 +10,7 @@ LinearPart = tuple[tuple[sp.Expr, Outer], ...]
 
 
 def separated(expression: sp.Expr) -> sp.Expr:
-    """The same with functions of outer products as outer products of functions, where that is so.
+    """The expression with functions of outer products as outer products of functions, where that is so.
 
     Products, whole powers, signs and absolute values map u v^T to f(u) f(v)^T, other powers where nothing is negative:
     the update of SignSGD for one sample is of rank one.
@@ -43,7 +43,7 @@ def _separated(body: sp.Expr) -> sp.Expr:
 
 
 def _product(parts: tuple[sp.Expr, ...]) -> sp.Expr:
-    """Of outer products: (u v^T) (y z^T) is (u y) (v z)^T entry by entry."""
+    """The product of outer products: (u v^T) (y z^T) is (u y) (v z)^T entry by entry."""
     factors = tuple(f for part in parts for f in sp.Mul.make_args(part))
     outers = [f for f in factors if isinstance(f, Outer)]
     joined = [Outer(sp.Mul(*(o.left for o in outers)), sp.Mul(*(o.right for o in outers)))] if outers else []

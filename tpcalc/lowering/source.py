@@ -5,10 +5,11 @@ from __future__ import annotations
 import weakref
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, Callable, Mapping
+from typing import Callable, Mapping
 
 import sympy as sp
 
+from .._types import Array, Json
 from ..programs.language import Mat, Member, NonlinearOuter, Outer, Vec
 from ..programs.program import Assign, Program
 from .arithmetic import NONREAL
@@ -42,15 +43,15 @@ class Lowered:
     leaves: tuple[tuple[Leaf, tuple[sp.Symbol, ...]], ...]
     source: str
     reads: str
-    functions_of_entries: tuple[Any, ...] = ()
-    plans: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
-    known_numbers: dict[Any, list] = field(default_factory=dict, repr=False, compare=False)
-    known_terms: dict[Any, EntryTerms] = field(default_factory=dict, repr=False, compare=False)
+    functions_of_entries: tuple[Array, ...] = ()
+    plans: dict[Array, Array] = field(default_factory=dict, repr=False, compare=False)
+    known_numbers: dict[Array, list] = field(default_factory=dict, repr=False, compare=False)
+    known_terms: dict[Array, EntryTerms] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
-    def functions(self) -> tuple[Callable[[Any], None], Callable[[Any], None]]:
+    def functions(self) -> tuple[Callable[[Array], None], Callable[[Array], None]]:
         """``run(w)`` and ``reads(w)``."""
-        found: dict[str, Any] = {}
+        found: Json = {}
         for text, name in ((self.source, "run"), (self.reads, "reads")):
             exec(compile(text, f"<lowered {self.program.name}: {name}>", "exec"), found)
         return found["run"], found["reads"]
@@ -82,8 +83,8 @@ class Lowered:
             self.known_terms[key] = self._written_terms(node, indices, is_axis, values)
         return self.known_terms[key]
 
-    def _written_terms(self, node: NonlinearOuter, indices: tuple[sp.Symbol, ...], is_axis: Any,
-                       values: Mapping[sp.Symbol, Any]) -> EntryTerms:
+    def _written_terms(self, node: NonlinearOuter, indices: tuple[sp.Symbol, ...], is_axis: Array,
+                       values: Mapping[sp.Symbol, Array]) -> EntryTerms:
         plain = {s for total in node.atoms(sp.Sum) for s, *_ in total.limits if not is_axis(s)}
         phi, names, numbers, arguments = written_terms(node, values, plain)
         w = Writer(self.names, False)
@@ -94,12 +95,12 @@ class Lowered:
         head = f"def evaluate(w, at):\n    {''.join(code + ', ' for code in w.index.values()) or '_'} = at"
         text = "\n".join([head, *_heading(self.names, True), *w.code,
                           f"    return [{numbers_code}], [{', '.join(blocks)}]", ""])
-        found: dict[str, Any] = {}
+        found: Json = {}
         exec(compile(text, f"<lowered {self.program.name}: {node}>"[:200], "exec"), found)
         return EntryTerms(phi, names, found["evaluate"])
 
 
-KNOWN: dict[tuple[int, bool], tuple[Any, Lowered]] = {}
+KNOWN: dict[tuple[int, bool], tuple[Array, Lowered]] = {}
 
 
 def lower(program: Program, entries: bool = True) -> Lowered:
@@ -118,7 +119,7 @@ def lower(program: Program, entries: bool = True) -> Lowered:
     return found
 
 
-def _forget(known: dict[tuple[int, bool], Any], key: tuple[int, bool], _: Any) -> None:
+def _forget(known: dict[tuple[int, bool], Array], key: tuple[int, bool], _: Array) -> None:
     known.pop(key, None)
 
 

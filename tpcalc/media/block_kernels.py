@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Callable
+from typing import Callable
 
 import numpy as np
 import sympy as sp
@@ -54,7 +54,7 @@ class DerivedBlock:
 
 @lru_cache(maxsize=16)
 def kernels_of(net: ResNet) -> BlockKernels:
-    """Of the network's blocks; raises ``ValueError`` with the reason where there are none."""
+    """The kernels of the network's blocks; raises ``ValueError`` with the reason where there are none."""
     return DerivedBlock(net)
 
 
@@ -63,11 +63,11 @@ def linear_block() -> BlockKernels:
     return kernels_of(ResNet())
 
 
-def compiled(expressions: tuple[sp.Expr, ...]) -> Callable[..., Any]:
-    functions: dict[str, Callable[..., Any]] = {}
-    names: dict[tuple[Any, ...], Any] = {}
+def compiled(expressions: tuple[sp.Expr, ...]) -> Callable[..., tuple[Kernel, ...]]:
+    functions: dict[str, Callable[..., np.ndarray]] = {}
+    names: dict[tuple[sp.Basic, ...], sp.Expr] = {}
 
-    def named(head: tuple[Any, ...], make: Callable[[], Callable[..., Any]]) -> Any:
+    def named(head: tuple[sp.Basic, ...], make: Callable[[], Callable[..., np.ndarray]]) -> sp.Expr:
         if head not in names:
             names[head] = sp.Function(f"overlap_{len(names)}")
             functions[f"overlap_{len(names) - 1}"] = make()

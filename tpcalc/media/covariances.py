@@ -7,9 +7,10 @@ take (..., N, N) arrays, one node or a stack of them, of any medium.
 
 from __future__ import annotations
 
-from typing import Any
 
 import numpy as np
+
+from .._types import Value
 
 
 def inverse(p: np.ndarray, q: np.ndarray) -> np.ndarray:
@@ -34,7 +35,7 @@ def cross_covariance(p: np.ndarray, q: np.ndarray, s: np.ndarray, r: np.ndarray)
     return inverse(p, q) @ (p @ r + s @ _t(q)) @ _t(inverse(q, p))
 
 
-def at_times(medium: Any, forward: bool, layer_times: np.ndarray) -> np.ndarray:
+def at_times(medium: Value, forward: bool, layer_times: np.ndarray) -> np.ndarray:
     """<x|x> or <delta|delta> of a trained medium at layer times in [0, 1], shape (times, N, N).
 
     At finite depth, those of the nearest nodes l = round(L tau); at infinite depth, spectrally accurate

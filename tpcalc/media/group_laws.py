@@ -62,7 +62,7 @@ class GroupForwardLaw:
                                    np.tile(self.decay, (len(here), 1)), here, np.square(self.decay) / own_decay))
 
     def own_maps(self, own: np.ndarray) -> LinearMaps:
-        """The same among the groups of the step."""
+        """The block's kernels among the groups of the step."""
         between = grouped(own, self.block.size)
         left, here = within(between), np.full(between.shape[-3], self.own_decay)
         return self.block.at(Grams(between, left, left, np.full((len(here), len(here)), self.own_decay), here, here))

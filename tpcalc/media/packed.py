@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ class Triangles:
     rows: int
     symmetric: bool
 
-    def __getitem__(self, places: Any) -> np.ndarray:
+    def __getitem__(self, places: int | slice | np.ndarray) -> np.ndarray:
         packed = self.packed[places]
         result = np.zeros(packed.shape[:-1] + (self.rows, self.rows))
         row, column = np.tril_indices(self.rows, 0 if self.symmetric else -1)
@@ -39,8 +38,8 @@ class Composed:
     medium: PackedSolution
     forward: bool
 
-    def __getitem__(self, layers: Any) -> np.ndarray:
-        """Of layer l = index + 1: <x x> at node l - 1, or <delta delta> at node l."""
+    def __getitem__(self, layers: int | slice | np.ndarray) -> np.ndarray:
+        """Covariances of layer l = index + 1: <x x> at node l - 1, or <delta delta> at node l."""
         nodes = np.arange(self.medium.depth)[layers] + (0 if self.forward else 1)
         covariance = forward_covariance if self.forward else backward_covariance
         return covariance(*(a[nodes] for a in (self.medium.P, self.medium.Q, self.medium.S, self.medium.R)))

@@ -39,7 +39,7 @@ def fewer_rows(task: Task) -> str:
 
 
 def ends_memory(train_ends: bool, rho: np.ndarray, w: np.ndarray) -> EndsMemory | None:
-    """Of ends trained by the optimizer of the body, whose rho and w between rows are given; None for frozen ones."""
+    """The memory of ends that the optimizer of the body trains, whose rho and w are given; None for frozen ones."""
     return EndsMemory(rho, w) if train_ends else None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Sequence
 
+from .._types import Json, Value
 from .. import _checks
 from .._shown import Short, Tabled
 from ..programs.problem import Problem
@@ -17,8 +18,8 @@ from .method import Method, Misplaced, require
 from .particles import Particles
 from .reflection import Reflection
 
-ALIASES: dict[str, Any] = {kind.name: kind for kind in (Coefficients, Reflection, Collocation, CommonDraws, Dense,
-                                                        Conditioned, Particles)}
+ALIASES: Json = {kind.name: kind for kind in (Coefficients, Reflection, Collocation, CommonDraws, Dense, Conditioned,
+                                              Particles)}
 
 
 class Row(dict[str, Any]):
@@ -89,13 +90,13 @@ def table(problem: Problem, methods: Sequence[Method] | None = None) -> Table:
     return Table([Row(method.name, method.refuses(problem)) for method in asked])
 
 
-def is_method(value: Any) -> bool:
+def is_method(value: Value) -> bool:
     """Does a value, which is no class, have what ``Method`` asks for?"""
     return (not isinstance(value, type) and isinstance(getattr(value, "name", None), str)
             and all(callable(getattr(value, name, None)) for name in ("refuses", "solve")))
 
 
-def chosen(problem: Problem, method: Any, options: dict[str, Any]) -> Method:
+def chosen(problem: Problem, method: Value, options: Json) -> Method:
     """The method that is asked for, with its options; options: by name, None where one is not given.
 
     Raises ``ValueError`` with the reason where the method refuses, for options that it does not have, and beside a
@@ -112,7 +113,7 @@ def chosen(problem: Problem, method: Any, options: dict[str, Any]) -> Method:
         return found
     asked = _checks.choice("method", method, ("auto", *ALIASES))
     if asked == "auto":
-        kind: Any = type(_first(problem))
+        kind: Value = type(_first(problem))
     else:
         kind = ALIASES[asked]
         require(kind(), problem)
@@ -125,7 +126,7 @@ def chosen(problem: Problem, method: Any, options: dict[str, Any]) -> Method:
     return found
 
 
-def _options(kind: Any) -> set[str]:
+def _options(kind: Value) -> set[str]:
     return {option.name for option in fields(kind)}
 
 

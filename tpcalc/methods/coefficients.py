@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class Coefficients:
         also losses that have no expression."""
         return not_linear(self.name, problem) or (not_generated(problem.task) if self.generated else None)
 
-    def solve(self, problem: Problem, keep_nodes: Any = None, progress: Progress | None = None) -> Run:
+    def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
         """Train; the error estimate is round-off."""
         require(self, problem)
         task, depth = problem.task, problem.layers

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from .._types import KeptNodes, Value
 from ..errors import Divergence
 from ..media.block_limit import block_limit
 from ..media.collocation import solve_limit
@@ -42,7 +43,7 @@ class Collocation:
         except (Divergence, MemoryError):  # solve raises them
             return None
 
-    def solve(self, problem: Problem, keep_nodes: Any = None, progress: Progress | None = None) -> Run:
+    def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
         """Train; the error estimate is that of the discretisation. Raises ``Divergence`` where there is no limit."""
         require(self, problem)
         times = wanted_times(keep_nodes, problem)
@@ -63,12 +64,12 @@ class Collocation:
         return medium_details(problem, outputs, _train(problem, "plain", None)[1], linear)
 
 
-def _limit(problem: Problem) -> Any:
+def _limit(problem: Problem) -> Value:
     assert isinstance(problem.opt, SGD)
     return block_limit(problem.net, problem.task, problem.opt, problem.scale)
 
 
-def _train(problem: Problem, samples: str, progress: Progress | None) -> Any:
+def _train(problem: Problem, samples: str, progress: Progress | None) -> Value:
     """(trace, medium, error); samples: how rows stand for inputs."""
     cell, block = _limit(problem)
     tolerance = TOLERANCE if block.is_linear else BLOCK_TOLERANCE

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Sequence
+from typing import ClassVar, Sequence
 
 import numpy as np
 
+from .._types import Json, KeptNodes
 from .. import _checks
 from .._spread import in_order, require_executor
 from ..errors import Divergence
@@ -77,7 +78,7 @@ class CommonDraws:
                 object.__setattr__(self, name, _checks.whole_number(name, value, least))
         require_executor(self.executor)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Json:
         return {**vars(self), "executor": None}
 
     def refuses(self, problem: Problem) -> str | None:
@@ -92,7 +93,7 @@ class CommonDraws:
         except Divergence:  # solve raises it
             return None
 
-    def solve(self, problem: Problem, keep_nodes: Any = None, progress: Progress | None = None) -> Run:
+    def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
         """Train; ``run.standard_error`` and ``run.bias_bound`` have the shape of outputs.
 
         progress: called with (batches done, batches) at every round of them. Raises ``Divergence`` where there is no

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Mapping
+from typing import ClassVar, Mapping
 
 import numpy as np
 
+from .._types import Array, Value
 from .. import _checks
 from ..interpreters.dense import DenseRun
 from ..interpreters.training import trained
@@ -33,10 +34,10 @@ class Dense(ReadsProgram):
 
     name: ClassVar[str] = "dense"
     seed: int = 0
-    weights: Mapping[str, Any] | None = None
-    namespace: Any = "numpy"
+    weights: Mapping[str, Value] | None = None
+    namespace: Array = "numpy"
     dtype: str = "float64"
-    device: Any = None
+    device: Array = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", _checks.whole_number("seed", self.seed))
@@ -64,7 +65,7 @@ class Dense(ReadsProgram):
         return hash((self.seed, str(self.dtype), None if self.weights is None else frozenset(self.weights)))
 
     @property
-    def _plain(self) -> tuple[Any, ...]:
+    def _plain(self) -> tuple[Value, ...]:
         """All options but the weights."""
         return self.seed, self.namespace, self.dtype, self.device
 

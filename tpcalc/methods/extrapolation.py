@@ -66,7 +66,7 @@ class Extrapolation:
 
     @property
     def quantile(self) -> float:
-        """Of Student's distribution: how many standard errors hold a mean of so many batches."""
+        """A quantile of Student's distribution: how many standard errors hold a mean of so many batches."""
         return float(student.ppf((1 + CONFIDENCE) / 2, self.batches - 1))
 
     @property

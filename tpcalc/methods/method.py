@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Protocol
+from typing import Callable, Protocol
 
 import numpy as np
 
+from .._types import KeptNodes, Value
 from .. import _checks
 from ..programs import SGD
 from ..programs.problem import Problem
@@ -29,7 +30,7 @@ class Method(Protocol):
     def refuses(self, problem: Problem) -> str | None:
         """A sentence that says why this method does not take the problem, or None where the method takes it."""
 
-    def solve(self, problem: Problem, keep_nodes: Any = None, progress: Progress | None = None) -> Run:
+    def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
         """Train; raises ``ValueError`` with the reason where the method refuses the problem."""
 
 
@@ -66,7 +67,7 @@ def not_linear(name: str, problem: Problem) -> str | None:
             or reason_of(lambda: problem.net.require_plain(f"method={name!r}", trained_ends=True)))
 
 
-def reason_of(check: Callable[[], Any]) -> str | None:
+def reason_of(check: Callable[[], Value]) -> str | None:
     """What a check says that raises ``ValueError``, or None."""
     try:
         check()
@@ -82,7 +83,7 @@ def require(method: Method, problem: Problem) -> None:
         raise ValueError(reason)
 
 
-def wanted_times(keep_nodes: Any, problem: Problem) -> np.ndarray | None:
+def wanted_times(keep_nodes: KeptNodes, problem: Problem) -> np.ndarray | None:
     """The layer times of ``keep_nodes``, those of the nearest nodes at finite depth; None stands for all nodes.
 
     Raises ``ValueError`` for what is neither None, "all" nor layer times in [0, 1].

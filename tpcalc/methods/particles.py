@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from .._types import Json
 from .. import _checks
 from .._spread import require_executor
 from ..interpreters.lowered_particles import LoweredParticles, ParticleExecution, particles
@@ -55,7 +56,7 @@ class Particles(ReadsProgram):
         Arrays(self.namespace, self.dtype, self.device)
         require_executor(self.executor)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Json:
         return {**vars(self), "executor": None}
 
     def read(self, problem: Problem, keep: bool, progress: Progress | None) -> LoweredParticles:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from .._types import KeptNodes, Value
 from .. import _checks
 from ..media.reflection import PackedReflectionMedium, ReflectionMedium
 from ..media.training import Trace, ends_memory, fewer_rows, train_rows
@@ -29,7 +30,7 @@ class Reflection:
         """Anything but linear blocks of one matrix, trained by tp.SGD, at finite depth and infinite width."""
         return not_linear(self.name, problem)
 
-    def solve(self, problem: Problem, keep_nodes: Any = None, progress: Progress | None = None) -> Run:
+    def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
         """Train; the error estimate is round-off. Raises ``MemoryError`` before the work."""
         require(self, problem)
         depth = problem.layers
@@ -46,7 +47,7 @@ class Reflection:
         return medium_details(problem, outputs, _train(problem, "plain", None)[1])
 
 
-def _train(problem: Problem, samples: str, progress: Progress | None) -> tuple[Trace, Any]:
+def _train(problem: Problem, samples: str, progress: Progress | None) -> tuple[Trace, Value]:
     """What came out, and the medium with what it learned; samples: how rows stand for inputs."""
     task, opt, depth = problem.task, problem.opt, problem.layers
     assert depth is not None and isinstance(opt, SGD)

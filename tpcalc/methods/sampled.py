@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from .._types import KeptNodes, Value
 from ..interpreters.common_draws import Refinement
 from ..interpreters.training import Training, dense_record
 from ..programs.activations import require_finite
@@ -28,18 +29,18 @@ class ReadsProgram(ABC):
     real: ClassVar[bool] = True
 
     @abstractmethod
-    def read(self, problem: Problem, keep: bool, progress: Progress | None) -> Any:
+    def read(self, problem: Problem, keep: bool, progress: Progress | None) -> Value:
         """The reading of ``training(problem)``; keep: whether vectors are kept for questions."""
 
-    def known(self, problem: Problem, found: Any, layer_times: np.ndarray) -> Details:
+    def known(self, problem: Problem, found: Value, layer_times: np.ndarray) -> Details:
         """What a reading that kept its vectors knows at the nodes."""
         return node_details(training(problem), found, layer_times)
 
-    def error(self, found: Any) -> float:
+    def error(self, found: Value) -> float:
         """The scale of what distinguishes two seeds: the standard deviation of an output at initialisation."""
         return float(np.sqrt(np.max(found.series("square")) / found.width))
 
-    def notes(self, found: Any) -> tuple[str, ...]:
+    def notes(self, found: Value) -> tuple[str, ...]:
         """What should be known about the result."""
         return ()
 
@@ -49,7 +50,7 @@ class ReadsProgram(ABC):
         return (misplaced(self.name, problem, real=self.real) or reason_of(lambda: require_finite(problem.net.phi))
                 or reason_of(lambda: refinement(problem, getattr(self, "coarsest", None))))
 
-    def solve(self, problem: Problem, keep_nodes: Any = None, progress: Progress | None = None) -> Run:
+    def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
         """Train, with the error estimate that the method has; raises ``MemoryError`` before the work."""
         require(self, problem)
         job = training(problem)
@@ -78,12 +79,12 @@ def refinement(problem: Problem, coarsest: int | None) -> Refinement | None:
     return None if coarsest is None or problem.layers is None else Refinement.of(problem.layers, coarsest)
 
 
-def execution(plain: Any, refined: Any, at: Refinement | None) -> Any:
+def execution(plain: Value, refined: Value, at: Refinement | None) -> Value:
     """What runs the program: with draws of its own, or with those that depths share."""
     return plain if at is None else partial(refined, refinement=at)
 
 
-def node_details(job: Training, run: Any, layer_times: np.ndarray) -> DenseDetails:
+def node_details(job: Training, run: Value, layer_times: np.ndarray) -> DenseDetails:
     """Averages over the coordinates of a run that kept its vectors."""
     nodes = nearest_nodes(layer_times, job.depth)
     return DenseDetails(dense_record(job, run, nodes), nodes, job.depth)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -60,7 +60,7 @@ def outputs_alone(problem: Problem, name: str, outputs: np.ndarray, error_estima
                linear=problem.net.is_plain, details=OutputsAlone(name), problem=problem)
 
 
-def medium_details(problem: Problem, outputs: np.ndarray, medium: Any, linear: bool = True) -> MediumDetails:
+def medium_details(problem: Problem, outputs: np.ndarray, medium: Value, linear: bool = True) -> MediumDetails:
     """Details from the rows that a medium learned, and from the signal that the losses of ``outputs`` send back."""
     task = problem.task
     chi = np.concatenate([derivative(task.loss, f, y) for f, y in zip(outputs, task.targets)])

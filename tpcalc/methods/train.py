@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from concurrent.futures import Executor
-from typing import Any
 
+from .._types import KeptNodes, Number
 from .. import _checks
 from .._spread import require_executor
 from ..parametrizations import DepthScaling
@@ -27,10 +27,10 @@ INFINITE = _Infinite()
 
 
 def train(net: ResNet | Problem, task: Task | None = None, opt: Optimizer | None = None,
-          scale: DepthScaling | None = None, depth: Any = None, width: Any = INFINITE, method: str | Method = "auto",
-          seed: int | None = None, keep_nodes: Any = None, executor: Executor | None = None,
-          progress: Progress | None = None, samples: int | None = None, batches: int | None = None,
-          dtype: str | None = None) -> Run:
+          scale: DepthScaling | None = None, depth: Number | None = None, width: Number = INFINITE,
+          method: str | Method = "auto", seed: int | None = None, keep_nodes: KeptNodes = None,
+          executor: Executor | None = None, progress: Progress | None = None, samples: int | None = None,
+          batches: int | None = None, dtype: str | None = None) -> Run:
     """Train a ``tp.Problem``, or ``net`` on ``task`` at any width and depth.
 
     Parameters

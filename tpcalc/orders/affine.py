@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Mapping, Sequence
+from typing import Mapping, Sequence
 
 import sympy as sp
 
@@ -52,7 +52,7 @@ class Affine:
     def __mul__(self, factor: Fraction | int) -> "Affine":
         return Affine(tuple(a * factor for a in self.slopes), self.constant * factor)
 
-    def at(self, point: Sequence[Any]) -> Any:
+    def at(self, point: Sequence[sp.Expr]) -> sp.Expr:
         """The value at a point, its coordinates in the order of the parameters: fractions, or real sympy numbers."""
         return self.constant + sum((a * p for a, p in zip(self.slopes, point) if a), Fraction(0))
 
@@ -65,7 +65,7 @@ class Affine:
         return sp.Add(_rational(self.constant), *(_rational(c) * p for c, p in zip(self.slopes, parameters)))
 
     def scaled(self) -> "Affine":
-        """The same half-plane {form > 0}, its coefficients whole numbers without a common factor."""
+        """The half-plane {form > 0} as a form whose coefficients are whole numbers without a common factor."""
         parts = [c for c in (*self.slopes, self.constant) if c]
         if not parts:
             return self
@@ -74,7 +74,7 @@ class Affine:
         return self * factor
 
 
-def point_of(values: Mapping[sp.Symbol, sp.Expr], parameters: Sequence[sp.Symbol]) -> tuple[Any, ...]:
+def point_of(values: Mapping[sp.Symbol, sp.Expr], parameters: Sequence[sp.Symbol]) -> tuple[sp.Expr, ...]:
     """Values in the order of the parameters, rational ones as fractions; ``ValueError`` naming one that is missing."""
     missing = [p for p in parameters if p not in values]
     if missing:

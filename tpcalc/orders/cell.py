@@ -34,7 +34,7 @@ class Cell:
     forgotten: tuple[tuple[Quantity, Exponent], ...] = ()
 
     def on(self, region: Region) -> "Cell":
-        """The same on a part of the region."""
+        """The cell on a part of its region."""
         exponents = {key: exponent.pruned(region) for key, exponent in self.exponents.items()}
         return replace(self, region=region.reduced(), exponents=exponents)
 

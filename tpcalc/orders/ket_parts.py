@@ -111,7 +111,7 @@ class KetParts:
 
     @cached_property
     def unit(self) -> Monomials:
-        """Of order one."""
+        """The exponent of what is of order one."""
         return frozenset((Monomial(self.form(0)),))
 
     def form(self, value: int) -> Affine:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Iterator, Sequence
+from typing import Iterator, Sequence
 
 import sympy as sp
 
@@ -19,7 +19,7 @@ class Condition:
     form: Affine
     strict: bool
 
-    def holds(self, point: Sequence[Any]) -> bool:
+    def holds(self, point: Sequence[sp.Expr]) -> bool:
         value = self.form.at(point)
         return bool(value > 0 if self.strict else value >= 0)
 
@@ -54,7 +54,7 @@ class Region:
         """The form that vanishes everywhere."""
         return Affine.number(0, self.size)
 
-    def contains(self, point: Sequence[Any]) -> bool:
+    def contains(self, point: Sequence[sp.Expr]) -> bool:
         return all(c.holds(point) for c in self.conditions)
 
     def point(self) -> tuple[Fraction, ...] | None:
@@ -83,7 +83,7 @@ class Region:
                 yield relation, part
 
     def reduced(self) -> "Region":
-        """The same region without conditions that follow from the others."""
+        """The region without conditions that follow from the others."""
         kept = list(dict.fromkeys(Condition(c.form.scaled(), c.strict) for c in self.conditions))
         for condition in sorted(kept, key=lambda c: c.strict):
             others = Region(self.size, tuple(c for c in kept if c != condition))

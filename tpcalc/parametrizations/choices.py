@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import sympy as sp
 
@@ -70,7 +69,7 @@ class DepthChoices:
         return found
 
 
-def _number(name: str, value: Any) -> sp.Expr:
+def _number(name: str, value: object) -> sp.Expr:
     power = exponent(name, value)
     if not power.is_number:
         raise ValueError(f"{name}: {value} given; allowed is a real number, as a power of L")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass
-from typing import Any
 
 import sympy as sp
 
@@ -127,6 +126,6 @@ def _power(base: float, power: float) -> float:
         return math.inf
 
 
-def _number(name: str, value: Any) -> Any:
+def _number(name: str, value: object) -> sp.Expr:
     """Text as the exact number it spells, anything else as it is."""
     return exact(name, value) if isinstance(value, str) else value

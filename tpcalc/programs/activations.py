@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Callable
+from typing import Callable
 
 import sympy as sp
 from sympy.calculus.singularities import singularities
@@ -24,7 +24,7 @@ NAMED: dict[str, sp.Expr] = {
 }
 
 
-def activation(phi: Any) -> Callable[[sp.Expr], sp.Expr]:
+def activation(phi: sp.Expr | str) -> Callable[[sp.Expr], sp.Expr]:
     """phi as a function of expressions; raises ``ValueError`` for an unknown name or anything not in one symbol."""
     expression = NAMED.get(phi.lower()) if isinstance(phi, str) else phi
     if not isinstance(expression, sp.Expr) or len(expression.free_symbols) != 1:
@@ -40,7 +40,7 @@ def activation(phi: Any) -> Callable[[sp.Expr], sp.Expr]:
 
 
 @lru_cache(maxsize=64)
-def require_finite(phi: Any) -> None:
+def require_finite(phi: sp.Expr | str) -> None:
     """Raise ``ValueError`` unless phi and its derivative are real and finite for all real arguments, as far as sympy
     finds their poles: means over Gaussian variables need not exist elsewhere, and samples would not tell."""
     f = activation(phi)(H)
@@ -57,6 +57,6 @@ def require_finite(phi: Any) -> None:
                              "that are finite for all real h, with such a derivative (kinks are allowed)")
 
 
-def is_linear(phi: Any) -> bool:
+def is_linear(phi: sp.Expr | str) -> bool:
     """Is it the identity?"""
     return activation(phi)(H) == H

@@ -8,7 +8,7 @@ the outer products of an update are made of vectors of order one, whatever the m
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Callable, Collection, Sequence, Union
+from typing import Callable, Collection, Sequence, Union
 
 import sympy as sp
 
@@ -27,7 +27,7 @@ class Backward:
 
 
 def backpropagate(forward: Sequence[Assign], output: Vec, signal: Vec, inputs: Sequence[Vec],
-                  name: Callable[[Any], Any], unit: sp.Symbol) -> Backward:
+                  name: Callable[[sp.Expr], sp.Expr], unit: sp.Symbol) -> Backward:
     """From d output = ``signal`` to ``name(v)`` for the inputs and every vector and scalar in between that needs one.
 
     forward: statements of vectors and scalars, each assigned once; a product of a matrix with a vector that has a name
@@ -75,8 +75,8 @@ def _require_own(statement: Assign, made: Collection[Node], inputs: Collection[V
                              "cannot be followed")
 
 
-def _settle(found: Backward, parts: dict, v: Node, known: Vec | None, name: Callable[[Any], Any], unit: sp.Symbol
-            ) -> tuple[sp.Expr, Any]:
+def _settle(found: Backward, parts: dict, v: Node, known: Vec | None, name: Callable[[sp.Expr], sp.Expr],
+            unit: sp.Symbol) -> tuple[sp.Expr, sp.Expr]:
     """The gradient of ``v`` as (power of the branch multiplier that all its terms share, what holds the rest)."""
     if known is not None:
         return sp.Integer(1), known

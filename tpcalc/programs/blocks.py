@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from keyword import iskeyword
-from typing import Any, Callable
+from typing import Callable
 
 import sympy as sp
 
@@ -76,7 +76,7 @@ class Branch:
                              "average Moment(h**2)")
         return self._write(Scal, name, value)
 
-    def _write(self, kind_of: type[Member], name: str, value: sp.Expr) -> Any:
+    def _write(self, kind_of: type[Member], name: str, value: sp.Expr) -> sp.Expr:
         member = named(kind_of, _checked(name))[(*self.sample, l)]
         taken = {statement.target.name for statement in self.statements}
         if name in taken or name.startswith("d") or kind_of is Scal and (name in TAKEN_SCALARS or iskeyword(name)):
@@ -149,7 +149,7 @@ def is_linear_in_vectors(value: sp.Expr) -> bool:
     return True
 
 
-def block_name(block: Any) -> str:
+def block_name(block: object) -> str:
     return block if isinstance(block, str) else str(getattr(block, "__name__", type(block).__name__))
 
 
@@ -170,7 +170,7 @@ def latex_name(name: str) -> str:
     return "{%s_%s}" % (letters, number if len(number) == 1 else "{%s}" % number) if number else letters
 
 
-def _checked(name: Any) -> str:
+def _checked(name: object) -> str:
     if not isinstance(name, str) or not name.isidentifier() or name in TAKEN:
         raise ValueError(f"name: {name!r} given; allowed are identifiers but {', '.join(TAKEN)}")
     return name

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 
 import sympy as sp
 
@@ -33,6 +32,12 @@ def program(net: ResNet, opt: Optimizer, scale: DepthScaling, batch: bool = Fals
     scalars. The backward pass is derived from the forward one. Source: paper B, Program 1
     [tensor_programs_vi/program_1], with the depth scaling of its section 4 and the updates of appendix F
     [tensor_programs_vi/parameter_update].
+
+    >>> import tpcalc as tp
+    >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
+    >>> program = tp.program(net, opt, scale)
+    >>> [v.name for v in program.matrices]
+    ['W']
     """
     for name, value, allowed in (("net", net, ResNet), ("scale", scale, DepthScaling)):
         if not isinstance(value, allowed):
@@ -107,7 +112,7 @@ def _require_sizes(batch: bool, d_in: int, d_out: int, probes: int) -> None:
         raise ValueError(f"probes: {probes} given with batch=False; allowed are probes beside a batch (of 1, too)")
 
 
-def gradient_name(v: Vec | Scal) -> Any:
+def gradient_name(v: Vec | Scal) -> sp.Expr:
     """dx[t, l] for x[t, l]."""
     return named(type(v), "d" + v.name)[v.indices]
 

@@ -25,10 +25,10 @@ class Entrywise(Protocol):
     def __hash__(self) -> int: ...
 
     @property
-    def lr(self) -> Any: ...
+    def lr(self) -> Number: ...
 
     @property
-    def weight_decay(self) -> Any: ...
+    def weight_decay(self) -> Number: ...
 
     def schedule(self, steps: int) -> np.ndarray:
         """The learning rate of every step, shape (steps,)."""
@@ -43,9 +43,13 @@ class SignSGD:
 
     lr: that of the limit, a number (or symbol), or one number a step. Raises ``ValueError`` for what is not finite.
     Source: paper B, Definition 4.1.
+
+    >>> import tpcalc as tp
+    >>> tp.SignSGD(lr=0.1).schedule(3)
+    array([0.1, 0.1, 0.1])
     """
 
-    lr: Any = 1.0
+    lr: Number = 1.0
     weight_decay = sp.Integer(0)
 
     def __post_init__(self) -> None:
@@ -81,6 +85,10 @@ class Adam:
 
     All may be numbers or symbols. Learning rate and decay are those of the limit, per step. Source: paper B,
     Definition 4.1. Raises ``ValueError`` for numbers out of these ranges.
+
+    >>> import tpcalc as tp
+    >>> tp.Adam(lr=0.1, eps=1e-8, weight_decay=0.01).schedule(2)
+    array([0.1, 0.1])
     """
 
     lr: Any = 1.0

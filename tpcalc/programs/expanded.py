@@ -23,7 +23,7 @@ def fixed_indices(program: Program) -> dict[sp.Symbol, range]:
 
 
 def expanded(program: Program) -> Program:
-    """The same program with the loops and sums over its fixed indices (of inputs, of outputs) written out.
+    """The program with the loops and sums over its fixed indices (of inputs, of outputs) written out.
 
     An initial vector with such an index becomes as many initial vectors. Others, and their loops, stay.
 

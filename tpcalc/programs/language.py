@@ -9,10 +9,10 @@ Indices (training step, layer) are integer sympy expressions; families are writt
 from __future__ import annotations
 
 import keyword
-from typing import Any
 
 import sympy as sp
 from sympy.core.symbol import Str
+from sympy.printing.printer import Printer
 
 from .._checks import symbolic
 from .._text import ProductText
@@ -33,18 +33,18 @@ class Member(sp.Expr):
     def indices(self) -> tuple[sp.Expr, ...]:
         return self.args[3:]
 
-    def at(self, *indices: Any) -> "Member":
+    def at(self, *indices: sp.Basic) -> "Member":
         """The member of the same family at other indices."""
         return self.func(*self.args[:3], *map(symbolic, indices))
 
     def same_family(self, other: sp.Basic) -> bool:
         return isinstance(other, type(self)) and self.args[:3] == other.args[:3]
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         inside = ", ".join(printer.doprint(i) for i in self.indices)
         return f"{self.name}[{inside}]" if inside else self.name
 
-    def _latex(self, printer: Any, exp: str | None = None) -> str:
+    def _latex(self, printer: Printer, exp: str | None = None) -> str:
         cut = len(self.indices) - int(self.args[2])
         below, above = self.indices[:cut], self.indices[cut:]
         text = str(self.args[1])
@@ -78,11 +78,11 @@ class Family:
             raise ValueError(f"name: {name!r} given; allowed is an identifier, as names go into generated source")
         self.kind, self.name, self.latex, self.layered = kind, name, latex or name, layered
 
-    def __getitem__(self, indices: Any) -> Any:
+    def __getitem__(self, indices: sp.Basic) -> sp.Expr:
         indices = indices if isinstance(indices, tuple) else (indices,)
         return self.kind(Str(self.name), Str(self.latex), sp.Integer(int(self.layered)), *map(symbolic, indices))
 
-    def __call__(self) -> Any:
+    def __call__(self) -> sp.Expr:
         """The only member of a family without indices."""
         return self.kind(Str(self.name), Str(self.latex), sp.Integer(0))
 
@@ -92,15 +92,15 @@ class Transpose(sp.Expr):
 
     is_commutative = True
 
-    def __new__(cls, matrix: Any) -> sp.Expr:
+    def __new__(cls, matrix: sp.Basic) -> sp.Expr:
         if isinstance(matrix, Transpose):
             return matrix.args[0]
         return super().__new__(cls, symbolic(matrix))
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         return _parenthesized(printer, self.args[0]) + ".T"
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         matrix = self.args[0]
         text = printer.doprint(matrix)
         if isinstance(matrix, Mat) and int(matrix.args[2]):
@@ -114,16 +114,16 @@ class MatVec(sp.Expr):
     is_commutative = True
     is_real = True
 
-    def __new__(cls, matrix: Any, vector: Any) -> sp.Expr:
+    def __new__(cls, matrix: sp.Basic, vector: sp.Basic) -> sp.Expr:
         return super().__new__(cls, symbolic(matrix), symbolic(vector))
 
     matrix = property(lambda self: self.args[0])
     vector = property(lambda self: self.args[1])
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         return f"{_parenthesized(printer, self.matrix)} @ {_parenthesized(printer, self.vector)}"
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         return rf"{_parenthesized(printer, self.matrix)} {_parenthesized(printer, self.vector)}"
 
 
@@ -135,16 +135,16 @@ class Outer(sp.Expr):
 
     is_commutative = True
 
-    def __new__(cls, left: Any, right: Any) -> sp.Expr:
+    def __new__(cls, left: sp.Basic, right: sp.Basic) -> sp.Expr:
         return super().__new__(cls, symbolic(left), symbolic(right))
 
     left = property(lambda self: self.args[0])
     right = property(lambda self: self.args[1])
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         return f"outer({printer.doprint(self.left)}, {printer.doprint(self.right)})/n"
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         return rf"\tfrac{{1}}{{n}}\,{_parenthesized(printer, self.left)} \otimes {_parenthesized(printer, self.right)}"
 
 
@@ -160,25 +160,25 @@ class NonlinearOuter(sp.Expr):
 
     body = property(lambda self: self.args[0])
 
-    def __new__(cls, body: Any) -> sp.Expr:
+    def __new__(cls, body: sp.Basic) -> sp.Expr:
         body = symbolic(body)
         if not body.atoms(Outer):
             raise TypeError(f"{body}: a nonlinear outer product needs an outer product")
         return body if is_linear_in_outers(body) else super().__new__(cls, body)
 
     def transposed(self) -> sp.Expr:
-        """The same function of the outer products v u^T."""
+        """The transposed matrix: its function of the outer products v u^T."""
         return NonlinearOuter(self.body.xreplace({o: Outer(o.right, o.left) for o in self.body.atoms(Outer)}))
 
-    def _written(self, printer: Any, sign: str) -> str:
+    def _written(self, printer: Printer, sign: str) -> str:
         names = {o: ProductText(f"{printer.doprint(o.left)} {sign} {printer.doprint(o.right)}", real=True)
                  for o in self.body.atoms(Outer)}
         return printer.doprint(self.body.xreplace(names))
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         return f"({self._written(printer, '(x)')})/n"
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         return rf"\tfrac{{1}}{{n}}\,{self._written(printer, chr(92) + 'otimes')}"
 
 
@@ -200,7 +200,7 @@ class Moment(sp.Expr):
     is_commutative = True
     is_real = True
 
-    def __new__(cls, body: Any) -> sp.Expr:
+    def __new__(cls, body: sp.Basic) -> sp.Expr:
         body = symbolic(body)
         if kind(body) == "matrix":
             raise TypeError(f"mean({body}): the average of a matrix has no limit of its own")
@@ -211,10 +211,10 @@ class Moment(sp.Expr):
             return body  # the average of a number is itself
         return sp.Mul(*numbers, super().__new__(cls, sp.Mul(*vectors)))
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         return f"mean({printer.doprint(self.args[0])})"
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         body = self.args[0]
         if isinstance(body, sp.Mul) and len(body.args) == 2:
             u, v = body.args
@@ -231,23 +231,23 @@ class LossDerivative(sp.Expr):
     is_commutative = True
     is_real = True
 
-    def __new__(cls, *args: Any) -> sp.Expr:
+    def __new__(cls, *args: sp.Basic) -> sp.Expr:
         return super().__new__(cls, *map(symbolic, args))
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: Printer) -> str:
         return "loss'[%s](%s)" % (", ".join(map(printer.doprint, self.args[1:])), self._outputs(printer, "..."))
 
-    def _latex(self, printer: Any) -> str:
+    def _latex(self, printer: Printer) -> str:
         below = ",".join(map(printer.doprint, self.args[1:]))
         return rf"\ell_{{{below}}}'({self._outputs(printer, chr(92) + 'ldots')})"
 
-    def _outputs(self, printer: Any, dots: str) -> str:
+    def _outputs(self, printer: Printer, dots: str) -> str:
         several = isinstance(self.args[0], sp.Tuple)
         shown = list(map(printer.doprint, self.args[0] if several else self.args[:1]))
         return ", ".join(shown if len(shown) < 4 else [shown[0], dots, shown[-1]])
 
 
-def _parenthesized(printer: Any, expression: sp.Expr) -> str:
+def _parenthesized(printer: Printer, expression: sp.Expr) -> str:
     text = printer.doprint(expression)
     return f"({text})" if isinstance(expression, sp.Add) else text
 

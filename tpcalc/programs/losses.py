@@ -28,6 +28,9 @@ class Loss(Protocol):
         """chi, shape (batch, d_out): the derivative of ``value`` in ``f``."""
 
 
+AnyLoss = Union[str, Loss]  # by name, or itself
+
+
 @dataclass(frozen=True)
 class SquaredLoss:
     """|f - y|^2 / 2."""
@@ -101,7 +104,7 @@ def values(loss: Loss, f: np.ndarray, y: np.ndarray) -> np.ndarray:
     return _real("value", loss.value(f, y), y.shape[:1])
 
 
-def _real(method: str, found: Any, shape: tuple[int, ...]) -> np.ndarray:
+def _real(method: str, found: object, shape: tuple[int, ...]) -> np.ndarray:
     array = np.asarray(found)
     if array.shape != shape or array.dtype.kind not in "fiu":
         raise ValueError(f"loss: its {method}(f, y) has shape {array.shape} and type {array.dtype}; allowed are real "
@@ -119,7 +122,7 @@ def require(loss: Loss, y: np.ndarray) -> None:
             method(loss, np.zeros_like(y[0]), y[0].copy())
 
 
-def resolve(loss: Any) -> Loss:
+def resolve(loss: AnyLoss) -> Loss:
     """A loss by its name, or an object with ``value`` and ``derivative`` as it is."""
     if isinstance(loss, str) and loss.lower() in NAMED:
         return NAMED[loss.lower()]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import sympy as sp
 
@@ -44,9 +43,13 @@ class ResNet:
     which samples what is not linear with one matrix a block and does not close at infinite depth.
 
     Raises ``ValueError`` for anything else, naming what is allowed.
+
+    >>> import tpcalc as tp
+    >>> tp.ResNet("relu", "mlp", norm="rms").is_linear, tp.ResNet().is_linear
+    (False, True)
     """
 
-    phi: Any = "linear"
+    phi: sp.Expr | str = "linear"
     block: str | Block = "post"
     norm: str | None = None
     train_ends: bool = False

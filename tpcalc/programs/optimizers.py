@@ -34,6 +34,11 @@ class SGD:
 
     Raises ``ValueError`` for numbers that are not real and finite, negative momentum or decay, flags that are
     neither True nor False, and Nesterov's without momentum or with dampening.
+
+    >>> import tpcalc as tp
+    >>> rho, w = tp.SGD(lr=0.5, momentum=0.5).memory(3)
+    >>> rho.tolist(), w.tolist()
+    ([1.0, 1.0, 1.0], [[-0.0, -0.0, -0.0], [0.5, -0.0, -0.0], [0.75, 0.5, -0.0]])
     """
 
     lr: float | Sequence[float] = 1.0

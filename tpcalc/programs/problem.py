@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import sympy as sp
 
+from .._types import Number
 from .. import _checks
 from ..parametrizations import DepthScaling
 from .networks import ResNet
@@ -44,8 +44,8 @@ class Problem:
     task: Task
     opt: Optimizer
     scale: DepthScaling
-    depth: Any
-    width: Any = sp.oo
+    depth: Number
+    width: Number = sp.oo
 
     def __post_init__(self) -> None:
         for name, kind in (("net", ResNet), ("task", Task), ("scale", DepthScaling)):

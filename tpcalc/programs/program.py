@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, Iterable, Iterator, Mapping, Union
+from typing import Callable, Iterable, Iterator, Mapping, Union
 
 import sympy as sp
 
@@ -18,7 +18,7 @@ from .roles import read_roles
 class Assign:
     """``target := value``: a vector, a scalar, or a matrix of the next step."""
 
-    target: Any
+    target: sp.Expr
     value: sp.Expr
 
     def __post_init__(self) -> None:
@@ -80,6 +80,12 @@ class Program(Short, Aligned):
     Raises ``ValueError`` for a statement that reads what is not there yet, naming it and its place, for symbols that
     have the name of a size or an index and are another one, and for unknown roles.
     Source: paper B, Program 1 [tensor_programs_vi/program_1] and appendix E.
+
+    >>> import tpcalc as tp
+    >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
+    >>> program = tp.program(net, opt, scale)
+    >>> [str(v) for v in program.sizes], program.count({"L": 4, "T": 2})
+    (['T', 'L'], 32)
     """
 
     name: str
@@ -124,7 +130,7 @@ class Program(Short, Aligned):
         by_custom = [loop for loop in of_clock if self.sizes and self.sizes[0] in loop.last.free_symbols]
         return next(iter(by_custom or of_clock), None)
 
-    def numeric_sizes(self, sizes: Mapping[Any, int]) -> dict[sp.Symbol, int]:
+    def numeric_sizes(self, sizes: Sizes) -> dict[sp.Symbol, int]:
         """Sizes by the program's symbols, from sizes by symbol or name; raises ``ValueError`` for any others."""
         needed = [str(size) for size in self.sizes]
         if not isinstance(sizes, Mapping):
@@ -151,7 +157,7 @@ class Program(Short, Aligned):
         walk(self.body, ())
         return found
 
-    def unroll(self, sizes: Mapping[Any, int]) -> Iterator[Assign]:
+    def unroll(self, sizes: Sizes) -> Iterator[Assign]:
         """Every assignment with numbers for its indices, in the order in which they are executed.
 
         sizes: by the program's symbols or their names; raises ``ValueError`` for others.
@@ -167,7 +173,7 @@ class Program(Short, Aligned):
 
         return walk(self.body, _integers(self.numeric_sizes(sizes)))
 
-    def count(self, sizes: Mapping[Any, int]) -> int:
+    def count(self, sizes: Sizes) -> int:
         """How many assignments ``unroll`` gives, without unrolling loops that are alike at every index."""
 
         def of(body: tuple[Statement, ...], values: dict[sp.Symbol, sp.Integer]) -> int:
@@ -276,7 +282,7 @@ def _check_symbols(program: Program) -> None:
 
     def walk(body: tuple[Statement, ...]) -> None:
         for statement in body:
-            read: tuple[Any, ...]
+            read: tuple[sp.Expr, ...]
             if isinstance(statement, Loop):
                 place, read = f"the loop over {statement.index}", (statement.index, statement.first, statement.last)
                 walk(statement.body)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from .losses import AnyLoss
 from .._checks import finite_array
 from .losses import Loss, require, resolve, values
 
@@ -30,6 +31,11 @@ class Task:
 
     Raises ``ValueError`` for data that is complex, NaN or infinite, for shapes that do not fit each other, targets that
     do not follow the convention of a named loss, and losses that return other shapes or what is not real.
+
+    >>> import tpcalc as tp
+    >>> task = tp.Task(inputs=[[[1, 0], [0.5, 0.8]]], targets=[[[1], [-1]]])
+    >>> task.steps, task.batch, task.d_in, task.d_out
+    (1, 2, 2, 1)
     """
 
     inputs: np.ndarray
@@ -37,7 +43,8 @@ class Task:
     loss: Loss
     probes: np.ndarray | None
 
-    def __init__(self, inputs: Any, targets: Any, loss: Any = "mse", probes: Any = None) -> None:
+    def __init__(self, inputs: ArrayLike, targets: ArrayLike, loss: AnyLoss = "mse",
+                 probes: ArrayLike | None = None) -> None:
         self.inputs = _three_dimensional("inputs", inputs)
         self.targets = _three_dimensional("targets", targets, self.inputs.shape[:2])
         if self.inputs.shape[:2] != self.targets.shape[:2]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Union
 
 import sympy as sp
 
@@ -29,7 +29,7 @@ class Trainable:
     size: sp.Expr
 
 
-def require_optimizer(opt: Any) -> None:
+def require_optimizer(opt: object) -> None:
     """Raise ``ValueError`` for what is neither a tp.SGD nor what ``Entrywise`` asks for."""
     entrywise = not isinstance(opt, type) and all(hasattr(opt, name) for name in ("lr", "weight_decay")) and all(
         callable(getattr(opt, name, None)) for name in ("schedule", "direction"))

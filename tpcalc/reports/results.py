@@ -16,7 +16,7 @@ PACKAGES = ("numpy", "scipy", "sympy", "numba", "scikit-learn", "matplotlib", "j
 
 
 def versions() -> dict[str, str]:
-    """Of tpcalc, Python and the packages that had a part in it."""
+    """The versions of tpcalc, Python and the packages that had a part in it."""
     found = {"tpcalc": __version__, "python": platform.python_version()}
     for package in PACKAGES:
         try:

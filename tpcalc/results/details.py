@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
-from typing import Any, Callable
+from typing import Callable
 
 import numpy as np
 
+from .._types import Json
 from .. import _checks
 from ..interpreters import Coefficients, Dense
 from ..media import covariances
@@ -91,7 +92,7 @@ class MediumDetails:
     def covariance(self, forward: bool, layer_times: np.ndarray) -> np.ndarray:
         return covariances.at_times(self.medium, forward, layer_times)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Json:
         """The fields alone: what is found from them is found again."""
         return {known.name: getattr(self, known.name) for known in fields(self)}
 
@@ -107,7 +108,7 @@ class MediumDetails:
 
     @cached_property
     def _ends(self) -> Callable[[float, float], Ends]:
-        """Of the piece from p to p + length; the last few are kept, for their other rows."""
+        """The signals of the piece from p to p + length; the last few are kept, for their other rows."""
         return lru_cache(maxsize=16)(segments(self.medium).ends)
 
     def cross_covariance(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
@@ -123,7 +124,7 @@ class MediumDetails:
 
 @dataclass(frozen=True)
 class BlockDetails(MediumDetails):
-    """Of a network whose blocks enter through kernels: its kets have no finite list of coefficients."""
+    """The details of a network whose blocks enter through kernels: its kets have no finite list of coefficients."""
 
     def gamma(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
         raise ValueError("gamma: this network's kets have no coefficients; allowed are linear ones, one matrix a block")

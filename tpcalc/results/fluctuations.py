@@ -78,7 +78,7 @@ class Fluctuations(Short):
 
     @cached_property
     def probe_covariance(self) -> np.ndarray:
-        """The same of the probes' outputs, shape (T, m, d_out, T, m, d_out). Raises ``ValueError`` without probes."""
+        """The covariance of the probes' outputs, shape (T, m, d_out, T, m, d_out); ``ValueError`` without any."""
         return self._found(_covariance, self._probes).values[0]
 
     @property
@@ -97,7 +97,7 @@ class Fluctuations(Short):
 
     @cached_property
     def probe_bias(self) -> np.ndarray:
-        """The same of the probes' outputs, shape (T, m, d_out), one probe after the other."""
+        """The bias of the probes' outputs, shape (T, m, d_out), one probe after the other."""
         self.require_linear("bias")
         return self._of_each_probe(_biases)[0]
 
@@ -115,7 +115,7 @@ class Fluctuations(Short):
         return self.cumulants(k)[-1]
 
     def probe_cumulant(self, k: int) -> np.ndarray:
-        """The same of the probes' outputs, shape (T, m, d_out), one probe after the other."""
+        """The k-th cumulant of the probes' outputs, shape (T, m, d_out), one probe after the other."""
         return self.probe_cumulants(k)[-1]
 
     def cumulants(self, k: int) -> Values:
@@ -126,7 +126,7 @@ class Fluctuations(Short):
         return self._known["batch"][:order]
 
     def probe_cumulants(self, k: int) -> Values:
-        """The same of the probes' outputs: k arrays (T, m, d_out)."""
+        """The cumulants of the probes' outputs: k arrays (T, m, d_out)."""
         order = self._order(k)
         if len(self._known.get("probes", ())) < order:
             self._known["probes"] = self._of_each_probe(lambda base, rows: _cumulants(base, rows, order))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from ..programs.losses import AnyLoss
 from ..programs.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 
 
 class LossSeries(Protocol):
-    """Of one loss on known targets, (N, d_out)."""
+    """The series of one loss on known targets, (N, d_out)."""
 
     def coefficient(self, order: int, f: np.ndarray, chi: np.ndarray, slope: np.ndarray
                     ) -> tuple[np.ndarray, np.ndarray]:
@@ -24,7 +25,7 @@ class LossSeries(Protocol):
         """d^2 chi_k / d f_m d f_l at [., k, m, l], shape (N, d_out, d_out, d_out), where chi has the given values."""
 
 
-def loss_series(loss: Any, targets: np.ndarray) -> LossSeries:
+def loss_series(loss: AnyLoss, targets: np.ndarray) -> LossSeries:
     """The series of a named loss. Raises ``ValueError`` for other losses, whose higher derivatives are not known."""
     kinds = {SquaredLoss: SquaredSeries, LogisticLoss: LogisticSeries, SoftmaxLoss: SoftmaxSeries}
     if type(loss) not in kinds:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Callable, Protocol
+from typing import Callable, Protocol
 
 import numpy as np
 import sympy as sp
 
+from .._types import Number, Value
 from .. import _checks
 from .._shown import Rows, brief, html_table, text_table
 from ..errors import MissingExtra
@@ -63,6 +64,12 @@ class Run:
     problem: what was trained, a ``tp.Problem``.
     exact: whether the method is exact, but for round-off or discretisation: nothing is drawn.
     details: a picklable value; called, it gives what is known at every node, by training once more unless it was kept.
+
+    >>> import tpcalc as tp
+    >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
+    >>> run = tp.train(net, task, opt, scale, depth=tp.oo)
+    >>> run.method, run.outputs.ravel().round(4).tolist(), run.error_estimate < 1e-10
+    ('collocation', [0.0, 2.1746], True)
     """
 
     task: Task
@@ -246,7 +253,7 @@ class Run:
         rows = self.row("t", t), self.row("s", s)
         return self.solved.cross_covariance(*rows, _bit("a", a), _bit("b", b), layer_time("p", p), layer_time("q", q))
 
-    def feature_difference(self, t: Index, p: Any, eps: Any) -> Any:
+    def feature_difference(self, t: Index, p: Number, eps: Number) -> Value:
         """d(eps) = sqrt <(x_t^(p + eps) - x_t^p)^2>, of paper B's Definition 5.6, with full relative accuracy.
 
         t: a step, or (step, input). p, eps: numbers or arrays that broadcast, with 0 <= p <= p + eps <= 1; returns a
@@ -258,7 +265,7 @@ class Run:
         """
         return self._differences(self.row("t", t), 0, p, eps)
 
-    def gradient_difference(self, t: Index, p: Any, eps: Any) -> Any:
+    def gradient_difference(self, t: Index, p: Number, eps: Number) -> Value:
         """sqrt <(delta_t^(p + eps) - delta_t^p)^2>, normalised gradients; as ``feature_difference``."""
         return self._differences(self.row("t", t), 1, p, eps)
 
@@ -313,7 +320,7 @@ class Run:
             raise ValueError(f"initial_weights: a run by method={self.method!r} given; allowed are runs by 'dense'")
         return self.start()
 
-    def _differences(self, row: int, a: int, p: Any, eps: Any) -> Any:
+    def _differences(self, row: int, a: int, p: Number, eps: Number) -> Value:
         starts, lengths = np.broadcast_arrays(_checks.finite_array("p", p), _checks.finite_array("eps", eps))
         bad = (starts < 0) | (lengths < 0) | (starts + lengths > 1 + ROUNDING)
         if np.any(bad):

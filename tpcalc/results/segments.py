@@ -142,7 +142,7 @@ def _settle(step: Callable[[np.ndarray], np.ndarray], start: np.ndarray) -> np.n
 
 
 def segments(medium: Medium | PackedSolution) -> LayerSegments | TimeSegments:
-    """Of a trained medium with plain rows (step, input)."""
+    """The segments of a trained medium with plain rows (step, input)."""
     if isinstance(medium, CollocationMedium):
         return TimeSegments(medium)
     assert isinstance(medium, (ReflectionMedium, PackedSolution))

@@ -37,6 +37,12 @@ def tangent_kernel(run: Run) -> np.ndarray:
     for any), for a real network that kept only some of its layers, and for nonlinear networks of finite depth. Source:
     paper A, (16) and (128), with frozen ends; at initialisation it is H_0 G_0
     [depthwise_transfer/one_step_finite_depth].
+
+    >>> import tpcalc as tp
+    >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
+    >>> kernel = tp.tangent_kernel(tp.train(net, task, opt, scale, depth=tp.oo))
+    >>> kernel.shape, round(float(kernel[0, 0]), 4)
+    ((2, 2), 2.7183)
     """
     _checks.instance("run", run, Run)
     task = run.task

@@ -10,10 +10,11 @@ Source: [tpcalc/finite_width].
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from .._types import Value
 from .. import _checks
 from ..errors import Divergence
 from ..kernels import tilted as kernel
@@ -124,15 +125,15 @@ class Body(Protocol):
     ``round_off``: relative changes that settled sweeps may still make.
     """
 
-    left: Any
-    right: Any
+    left: Value
+    right: Value
     round_off: float
 
     def sweep(self, forward: bool, order: int) -> tuple[float, float]:
         """Carry coefficient ``order`` of the left side's law to the read-out, or the right side's to the read-in;
         (largest change, largest value), nan where values are not finite."""
 
-    def take(self, base: Any) -> None:
+    def take(self, base: Value) -> None:
         """Take order 0 from a body of the same kind that has it."""
 
 
@@ -295,6 +296,6 @@ def base_solution(network: TiltedNetwork) -> TiltedSolution:
 
 def along(base: TiltedSolution, row: int, output: int, orders: int) -> TiltedSolution:
     """The series in the tilt of one output."""
-    direction: Any = np.zeros((base.network.rows, base.network.d_out))
+    direction: Value = np.zeros((base.network.rows, base.network.d_out))
     direction[row, output] = 1.0
     return TiltedSolution(base.network, orders, direction, base).solve()

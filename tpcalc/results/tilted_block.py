@@ -9,11 +9,12 @@ Source: [tpcalc/action_principle], [tpcalc/finite_width].
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Callable
+from typing import Callable
 
 import numpy as np
 import sympy as sp
 
+from .._types import Value
 from ..action.action import Kernel
 from ..action.block_kernels import C, P, Q, derive_block_kernels
 from ..gaussian.overlaps import Overlap
@@ -100,9 +101,9 @@ class BlockDensity:
 
 
 @lru_cache(maxsize=16)
-def _compiled(net: ResNet) -> Callable[..., Any]:
-    """Of SOURCES, rho_ab, rho_aa, rho_bb: the values of T, slopes and curvatures in one list, for kappa and for the sum
-    of theta over matrices. Raises ``ValueError`` where the functions of a block have too few derivatives."""
+def _compiled(net: ResNet) -> Callable[..., Value]:
+    """A function of SOURCES, rho_ab, rho_aa, rho_bb: T, its slopes and curvatures in one list, for kappa and for the
+    sum of theta over matrices. Raises ``ValueError`` where the functions of a block have too few derivatives."""
     kernels = derive_block_kernels(net)
     functions, flat = [], []
     for part, kernel in ((KAPPA, kernels.kappa), (THETA, kernels.theta)):
@@ -114,7 +115,7 @@ def _compiled(net: ResNet) -> Callable[..., Any]:
         flat.append(sp.lambdify((SOURCES, sp.symbols(f"k:{len(pair.kernels)}")), _flat(pair), modules="numpy",
                                 cse=True))
 
-    def evaluate(*arguments: np.ndarray) -> list[list[Any]]:
+    def evaluate(*arguments: np.ndarray) -> list[list[Value]]:
         sources, decays = arguments[:8], arguments[8:]
         return [form(sources, function(*sources[:3], *decays)) for function, form in zip(functions, flat)]
 

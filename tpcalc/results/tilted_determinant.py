@@ -17,12 +17,13 @@ from typing import Any, Callable, NamedTuple
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from .._types import Value
 from .. import _checks
 from ..kernels import tilted as kernel
 from .causal_pairs import CausalPairs, causal_pairs
 from .tilted import TiltedNetwork, TiltedSolution
 
-Sparse = Any  # scipy's
+Sparse = Value  # scipy's
 Tangent = Callable[[TiltedSolution], np.ndarray]
 STEP = 1e-20  # of complex differentiation, which has no difference to lose digits in
 
@@ -242,7 +243,7 @@ class BiasGradient:
 
 
 class LayersGradient(BiasGradient):
-    """The same at finite depth: layers are eliminated one by one.
+    """The determinant at finite depth: layers are eliminated one by one.
 
     Time O(L N^6) and memory O(L N^4), for N rows. Raises ``MemoryError`` where the reflections cannot fit.
     """

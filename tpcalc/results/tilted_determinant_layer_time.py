@@ -90,7 +90,7 @@ class Node:
 
 
 class LayerTimeGradient(BiasGradient):
-    """The same at infinite depth: the reflections obey Riccati equations, solved by collocation.
+    """The determinant at infinite depth: the reflections obey Riccati equations, solved by collocation.
 
     Time O(N^6) a node. Raises ``MemoryError`` where the reflections cannot fit, and ``TooLong``.
     """

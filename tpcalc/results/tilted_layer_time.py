@@ -11,10 +11,11 @@ Source: [tpcalc/finite_width].
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, Callable, NamedTuple
+from typing import Callable, NamedTuple
 
 import numpy as np
 
+from .._types import Json
 from ..media.collocation import ROUND_OFF, CollocationMedium
 from ..programs import ResNet
 from ..media.mesh import Mesh
@@ -46,7 +47,7 @@ class LimitNetwork(TiltedNetwork):
 
     @staticmethod
     def on(medium: CollocationMedium, network: TiltedNetwork, net: ResNet | None = None) -> LimitNetwork:
-        known: dict[str, Any] = {field.name: getattr(network, field.name) for field in fields(TiltedNetwork)}
+        known: Json = {field.name: getattr(network, field.name) for field in fields(TiltedNetwork)}
         return LimitNetwork(**known, medium=medium, net=net)
 
     where = property(lambda self: "infinite depth")

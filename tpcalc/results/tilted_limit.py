@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, NamedTuple
+from typing import Callable, NamedTuple
 
 import numpy as np
 
 from ..errors import Divergence
 from ..programs import SGD, ResNet, Task
-from ..programs.losses import derivative, values
+from ..programs.losses import Loss, derivative, values
 from ..media.block_kernels import kernels_of, linear_block
 from ..media.blocks import BlockKernels
 from ..media.collocation import COARSE, FINE, TooCoarse, solve_limit, train_on
@@ -34,7 +34,7 @@ class Known(NamedTuple):
 class HeldOut:
     """A loss of the first ``learnt`` samples of a step alone."""
 
-    loss: Any
+    loss: Loss
     learnt: int
 
     def value(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any, Union
+from typing import Union
 
 import numpy as np
 
+from .._types import Value
 from ..media.collocation import CollocationMedium
 from ..media.covariances import inverse
 from ..media.packed import PackedSolution
@@ -127,7 +128,7 @@ class TwoPoint:
     alpha > 1/2. sign: of the branch multiplier, which a medium of layer time knows by its square.
     """
 
-    def __init__(self, medium: Any, inputs: np.ndarray, signal: np.ndarray, train_ends: bool = False,
+    def __init__(self, medium: Value, inputs: np.ndarray, signal: np.ndarray, train_ends: bool = False,
                  sign: int = 1) -> None:
         if signal.shape[1] != 1:
             raise ValueError(f"signal: {signal.shape[1]} outputs given; allowed is 1")

@@ -17,9 +17,13 @@ from ..programs.builders import vector
 
 @dataclass(frozen=True)
 class GradientCorrelation:
-    """Of one matrix of a block.
+    """The correlation of one matrix's gradients in neighbouring layers.
 
     expression: in the symbol ``C_aa``, the variance of the stream; value: at the variance given.
+
+    >>> import tpcalc as tp
+    >>> tp.gradient_correlation(tp.ResNet("relu"))
+    {'W': GradientCorrelation(expression=1/2, value=0.5)}
     """
 
     expression: sp.Expr
@@ -36,6 +40,10 @@ def gradient_correlation(net: ResNet, variance: float = 1.0) -> dict[str, Gradie
     It is derived from the block's statements (``tpcalc.action.between_layers``), closed where a closed form is
     found, by quadrature elsewhere. Raises ``ValueError`` for a variance that is not positive, and with the reason
     for blocks and activations that it cannot read. Source: paper B, appendix J [tensor_programs_vi/appendix_j].
+
+    >>> import tpcalc as tp
+    >>> round(tp.gradient_correlation(tp.ResNet("relu"))["W"].value, 4)
+    0.5
     """
     if not isinstance(net, ResNet):
         raise ValueError(f"net: {net!r} given; allowed is a tp.ResNet")

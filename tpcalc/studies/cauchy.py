@@ -42,6 +42,12 @@ class CauchyDifferences(Short):
     d_out), the last outputs plus the tail of a geometric series with the ratio of the last two changes; None where the
     changes do not fall. limit_error: what the same series makes of the estimate's own last move; an estimate and no
     bound, which would need a proven constant.
+
+    >>> import tpcalc as tp
+    >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
+    >>> found = tp.cauchy_differences(net, task, opt, scale, depths=[16, 32, 64, 128])
+    >>> round(found.gamma_order.order, 1)
+    0.9
     """
 
     depths: np.ndarray
@@ -74,6 +80,12 @@ def cauchy_differences(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, d
     depths). Raises ``ValueError`` for other depths, ``MemoryError`` before the work where the coefficients cannot
     fit, ``Divergence`` where a depth blows up. Source: paper B, Theorem D.3
     [tensor_programs_vi/theorem_d3].
+
+    >>> import tpcalc as tp
+    >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
+    >>> found = tp.cauchy_differences(net, task, opt, scale, depths=[16, 32, 64, 128])
+    >>> found.outputs.shape
+    (4, 2, 1, 1)
     """
     _checks.progress(progress)
     sizes = _checks.sizes("depths", depths)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import sys
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
+from .._types import Value
 
-def content(value: Any) -> str:
+
+def content(value: Value) -> str:
     """A text that is equal for equal content, from one process to the next.
 
     Numbers, text, arrays, containers of them, classes and functions of modules by their names, and objects of such
@@ -39,9 +40,9 @@ def content(value: Any) -> str:
     return f"{_named(type(value))}({content(vars(value))})"
 
 
-def _named(thing: Any) -> str:
+def _named(thing: Value) -> str:
     """The name of a class or function that its module knows by it."""
-    found: Any = sys.modules.get(thing.__module__ or "")
+    found: Value = sys.modules.get(thing.__module__ or "")
     for part in thing.__qualname__.split("."):
         found = getattr(found, part, None)
     if found is not thing:

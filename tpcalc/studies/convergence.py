@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Sequence
+from typing import Callable, Sequence
 
 import numpy as np
 import sympy as sp
 
+from .._types import Array, Number, Value
 from .. import _checks
 from .._spread import in_order, require_executor
 from .._shown import Rows, Short, Tabled
@@ -57,6 +58,12 @@ class Convergence(Tabled, Short):
     where there is no limit (``reason`` says why); distance: (k,) largest difference of an output from the
     limit, or None; cauchy_order, limit_order: the fitted orders r of L^-r, over the deeper half; errors: (k,), what
     each run estimates of itself; method: what the runs at finite depth were solved by.
+
+    >>> import tpcalc as tp
+    >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
+    >>> found = tp.convergence(net, task, opt, scale, depths=[64, 128, 256])
+    >>> round(found.limit_order.order, 1)
+    1.0
     """
 
     depths: np.ndarray
@@ -95,7 +102,7 @@ class Convergence(Tabled, Short):
             lines.append(f"no limit: {self.reason}")
         return "\n".join(lines)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Array = None) -> Value:
         """Changes and distances against depth, log-log; returns the matplotlib axes."""
         _checks.axes("ax", ax)
         try:
@@ -115,7 +122,7 @@ class Convergence(Tabled, Short):
 
 def convergence(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, depths: Sequence[int],
                 executor: Executor | None = None, progress: Callable[[int, int], None] | None = None,
-                method: str | Method = "auto", width: Any = sp.oo) -> Convergence:
+                method: str | Method = "auto", width: Number = sp.oo) -> Convergence:
     """Train at every depth and, independently, at infinite depth; measure Cauchy differences and orders.
 
     Every network and optimizer. method, width: as in ``tp.train``, for the finite depths; the limit is found by
@@ -128,6 +135,12 @@ def convergence(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, de
     with (depths done, depths). Raises ``ValueError`` for depths that do not grow, ``Divergence`` where a
     finite depth blows up. Source: paper B, Proposition D.2
     [tensor_programs_vi/proposition_d2] and Theorem D.3 (for L = 2^k).
+
+    >>> import tpcalc as tp
+    >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
+    >>> found = tp.convergence(net, task, opt, scale, depths=[64, 128, 256])
+    >>> found.cauchy.shape, found.limit.method
+    ((2,), 'collocation')
     """
     require_executor(executor)
     _checks.progress(progress)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain, takewhile
-from typing import Any, Iterator
+from typing import Iterator
 
 import numpy as np
 
+from .._types import Number, Value
 from .. import _checks
 from .._shown import Rows, Short, Tabled
 from ..errors import Divergence
@@ -27,6 +28,12 @@ class GradientFlow(Tabled, Short):
     d_out); probe_outputs: (points + 1, m, d_out) or None; losses: (points + 1,), means over the batch; steps: (k,), of
     each descent; errors: (k - 1,), what each further descent changed the extrapolated outputs by at most;
     error_estimate: the last of these and what the descents themselves may be off by, amplified as extrapolation does.
+
+    >>> import tpcalc as tp
+    >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
+    >>> flow = tp.gradient_flow(net, tp.Task([1], [1]), 1.0, scale, depth=8, points=2)
+    >>> flow.times.tolist(), flow.outputs.shape
+    ([0.0, 0.5, 1.0], (3, 1, 1))
     """
 
     times: np.ndarray
@@ -43,7 +50,7 @@ class GradientFlow(Tabled, Short):
         return Rows({"time": float(time), "loss": float(loss)} for time, loss in zip(self.times, self.losses))
 
 
-def gradient_flow(net: ResNet, task: Task, time: float, scale: DepthScaling, depth: Any, points: int = 1,
+def gradient_flow(net: ResNet, task: Task, time: float, scale: DepthScaling, depth: Number, points: int = 1,
                   tolerance: float = 1e-8, most_steps: int = 128) -> GradientFlow:
     """Train by gradient flow: dW/dt = -g times the gradient of the batch's mean loss, from t = 0 to ``time``.
 
@@ -66,6 +73,12 @@ def gradient_flow(net: ResNet, task: Task, time: float, scale: DepthScaling, dep
     Raises ``ValueError`` for a task of different batches and numbers that are not allowed, and ``Divergence`` where
     even the smallest steps blow up, or depth=tp.oo has no limit. Source: paper A, appendix G.2
     [depthwise_transfer/one_step].
+
+    >>> import tpcalc as tp
+    >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
+    >>> flow = tp.gradient_flow(net, tp.Task([1], [1]), 1.0, scale, depth=tp.oo)
+    >>> flow.outputs.round(6).ravel().tolist()
+    [0.0, 0.977462]
     """
     if hasattr(time, "lr"):
         raise ValueError(f"time: {_checks.short(time)} given; allowed is a positive number: gradient flow has no "
@@ -122,7 +135,7 @@ class _Table:
         self.row, self.noise = row, noise
 
 
-def _descent(net: ResNet, task: Task, span: float, scale: DepthScaling, depth: Any, steps: int, points: int
+def _descent(net: ResNet, task: Task, span: float, scale: DepthScaling, depth: Number, steps: int, points: int
              ) -> tuple[np.ndarray, float]:
     """Outputs of batch and probes, (points + 1, batch + m, d_out), by ``steps`` small steps, and their error."""
     inputs, targets = (np.repeat(a[:1], steps + 1, axis=0) for a in (task.inputs, task.targets))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any, Callable, Iterator, Sequence, TypeVar
+from typing import Callable, Iterator, Sequence, TypeVar
 
+from .._types import Json, Value
 from .._files import keep_json, kept_json
 from .._spread import executor_of, finished_first
 from .claims import EXPIRES, Claims
@@ -32,7 +33,7 @@ class Finished:
     def __contains__(self, key: str) -> bool:
         return key in self._known or self._read(key)
 
-    def __getitem__(self, key: str) -> Any:
+    def __getitem__(self, key: str) -> Value:
         return self._known[key]
 
     def put(self, key: str, result: Any) -> None:
@@ -65,7 +66,7 @@ def run_jobs(work: Callable[[Job], Any], jobs: Sequence[tuple[str, float, Job]],
     total = len({key for key, _, _ in jobs})
     claims = Claims(finished.folder, expires)
 
-    def keep(pairs: Sequence[tuple[str, Any]]) -> None:
+    def keep(pairs: Sequence[tuple[str, Value]]) -> None:
         for key, result in pairs:
             finished.put(key, result)
             todo.pop(key, None)

@@ -12,8 +12,10 @@ from functools import cached_property, partial
 from typing import Any, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 import sympy as sp
 
+from .._types import Json, Number, Value
 from .. import _checks
 from .._files import code_digest
 from .._shown import Rows, Short, Tabled
@@ -44,10 +46,16 @@ class Transfer(Tabled, Short):
     scalings: (s,); depths: (d,), whole numbers and perhaps tp.oo; learning_rates: (k,), growing factors of the
     optimizer's own; losses: (s, d, k), infinite where training diverges, NaN at depth=tp.oo where there is no limit;
     reasons: (s,), why there is none, or ""; blow_ups: what was said at every infinite loss, by its place in losses.
+
+    >>> import tpcalc as tp
+    >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
+    >>> found = tp.transfer(net, task, opt, scale, depths=[8, 16], learning_rates=[0.25, 0.5, 1.0])
+    >>> found.losses.shape, found.learning_rates.tolist()
+    ((1, 2, 3), [0.25, 0.5, 1.0])
     """
 
     scalings: tuple[DepthScaling, ...]
-    depths: tuple[Any, ...]
+    depths: tuple[Value, ...]
     learning_rates: np.ndarray
     losses: np.ndarray
     reasons: tuple[str, ...]
@@ -120,7 +128,7 @@ class Transfer(Tabled, Short):
                 lines.append(f"order of its distance to the limit: {order.order:.3f} +- {order.uncertainty:.3f}")
         return "\n".join(lines)
 
-    def plot(self, axes: Any = None) -> Any:
+    def plot(self, axes: Value = None) -> Value:
         """Loss against learning rate, an axes a scaling and a curve a depth; returns the matplotlib axes, (s,)."""
         for axis in () if axes is None else np.ravel(np.asarray(axes, dtype=object)):
             _checks.axes("axes", "None" if axis is None else axis)
@@ -140,7 +148,7 @@ class Transfer(Tabled, Short):
                 curve = np.where(np.isfinite(self.losses[i, j]), self.losses[i, j], np.nan)
                 if np.all(np.isnan(curve)):
                     continue
-                style: dict[str, Any] = {"color": "k", "linestyle": "--", "label": "infinite depth"}
+                style: Json = {"color": "k", "linestyle": "--", "label": "infinite depth"}
                 if depth is not sp.oo:
                     shade = plt.get_cmap("viridis")(finite.index(depth) / max(1, len(finite) - 1))
                     style = {"color": shade, "marker": ".", "label": f"L = {depth}"}
@@ -154,9 +162,9 @@ class Transfer(Tabled, Short):
 
 
 def transfer(net: ResNet, task: Task, opt: Optimizer, scalings: Sequence[DepthScaling] | DepthScaling,
-             depths: Sequence[Any], learning_rates: Any, executor: Executor | None = None, resume: Any = None,
-             progress: Progress | None = None, probe_targets: Any = None, method: str | Method = "auto",
-             width: Any = sp.oo) -> Transfer:
+             depths: Sequence[Value], learning_rates: ArrayLike, executor: Executor | None = None, resume: Value = None,
+             progress: Progress | None = None, probe_targets: ArrayLike | None = None, method: str | Method = "auto",
+             width: Number = sp.oo) -> Transfer:
     """Train at every scaling, depth and learning rate; how far does the best learning rate move with depth?
 
     Every network and optimizer, by every method that takes all of the trainings.
@@ -192,6 +200,12 @@ def transfer(net: ResNet, task: Task, opt: Optimizer, scalings: Sequence[DepthSc
 
     Raises ``ValueError`` for input that is not allowed, before any work, and ``MemoryError`` where a training does
     not fit. Source: paper B, section 6, Figures 2, 11 and 12.
+
+    >>> import tpcalc as tp
+    >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
+    >>> found = tp.transfer(net, task, opt, scale, depths=[8, 16], learning_rates=[0.25, 0.5, 1.0])
+    >>> found.best_loss.shape
+    (1, 2)
     """
     scales = (scalings,) if isinstance(scalings, DepthScaling) else tuple(scalings) if isinstance(
         scalings, (list, tuple)) else ()
@@ -247,7 +261,7 @@ def last_loss(probe_targets: np.ndarray | None, job: tuple[Problem, Method]) -> 
     return (float(loss), "") if np.isfinite(loss) else (None, "the loss of the last step is not finite")
 
 
-def _is_loss(result: Any) -> bool:
+def _is_loss(result: Value) -> bool:
     """Is this what ``last_loss`` returns, as JSON gives it back?"""
     if not isinstance(result, list) or len(result) != 2 or not isinstance(result[1], str):
         return False
@@ -255,7 +269,7 @@ def _is_loss(result: Any) -> bool:
     return loss is None or isinstance(loss, float) and math.isfinite(loss)
 
 
-def _probe_targets(task: Task, targets: Any) -> np.ndarray | None:
+def _probe_targets(task: Task, targets: ArrayLike | None) -> np.ndarray | None:
     if targets is None:
         return None
     array = _checks.finite_array("probe_targets", targets)
@@ -298,7 +312,7 @@ class _Keys:
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()
 
 
-def _content(name: str, what: str, value: Any) -> str:
+def _content(name: str, what: str, value: Value) -> str:
     try:
         return content(value)
     except ValueError as error:

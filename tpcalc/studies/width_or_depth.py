@@ -31,6 +31,12 @@ class WidthOrDepth(Tabled, Short):
     depths; change: of infinite width, f at that depth from f at infinite depth, like L^-1 or L^-(2 alpha - 1); spread:
     n^(1/2) times the deviation over initialisations at that depth, so that a width n adds spread / n^(1/2); width:
     where both are alike, (spread / change)^2: wider networks are limited by their depth.
+
+    >>> import tpcalc as tp
+    >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
+    >>> found = tp.width_or_depth(net, task, opt, scale, depths=[8, 16])
+    >>> found.depths.tolist(), found.width.shape
+    ([8, 16], (2,))
     """
 
     depths: np.ndarray
@@ -74,8 +80,8 @@ def width_or_depth(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth
     >>> task = tp.Task(inputs=[1, 0.8], targets=[1, -0.7])
     >>> found = tp.width_or_depth(tp.ResNet(), task, tp.SGD(0.3), tp.DepthScaling(0.5, 0.5), depths=(4, 16))
     >>> found.width.round().astype(int).tolist()
-    [169, 2384]
-    >>> found.best(budget=4 * 169**2).depth
+    [117, 1604]
+    >>> found.best(budget=4 * 117**2).depth
     4
     """
     _checks.instance("net", net, ResNet)

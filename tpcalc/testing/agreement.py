@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from itertools import combinations_with_replacement
-from typing import Any, Callable, Mapping
+from typing import Callable, Mapping
 
 import numpy as np
 
+from .._types import ProgramData, Sizes, Value
+from ..programs.losses import AnyLoss
 from ..interpreters.given import NotRational
 from ..interpreters.program_coefficients import read_program_coefficients
 from ..interpreters.vectors import run_program
@@ -14,12 +16,12 @@ from ..programs.language import Vec
 from ..programs.program import Program
 
 ROUNDING = 1e-12
-Values = dict[Any, Any]
+Values = dict[Value, Value]
 
 
-def assert_readings_agree(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any] = {}, loss: Any = "mse",
+def assert_readings_agree(program: Program, sizes: Sizes, data: ProgramData = {}, loss: AnyLoss = "mse",
                           *, seeds: int = 12, width: int = 500, errors: float = 8.0,
-                          readings: Mapping[str, Callable[..., Any]] = {}) -> None:
+                          readings: Mapping[str, Callable[..., Value]] = {}) -> None:
     """Assert that all readings of a linear program give one answer for its scalars and the brackets of its vectors.
 
     The coefficients in floats are compared with those in rationals (skipped where a number is not rational) and with
@@ -44,7 +46,7 @@ def assert_readings_agree(program: Program, sizes: Mapping[Any, int], data: Mapp
         _assert_within(expected, _values(exact, vectors), "exact", lambda key: ROUNDING * size)
     for name, reading in readings.items():
         result = reading(program, sizes, data)
-        theirs = getattr(result, "scalars", result)
+        theirs: Value = getattr(result, "scalars", result)
         shared = {key: value for key, value in theirs.items() if key in expected}
         if not shared:
             raise AssertionError(f"reading {name!r} gives none of the scalars {sorted(map(str, floats.scalars))}")
@@ -53,7 +55,7 @@ def assert_readings_agree(program: Program, sizes: Mapping[Any, int], data: Mapp
         assert_real_networks_agree(program, sizes, data, loss, expected, vectors, seeds, width, errors, size)
 
 
-def assert_real_networks_agree(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any], loss: Any,
+def assert_real_networks_agree(program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss,
                                expected: Values, vectors: tuple[Vec, ...], seeds: int, width: int, errors: float,
                                size: float) -> None:
     """The mean over ``seeds`` networks of every value, to ``errors`` standard errors."""
@@ -64,13 +66,13 @@ def assert_real_networks_agree(program: Program, sizes: Mapping[Any, int], data:
                    lambda key: errors * error[key] + 1e-9 * size)
 
 
-def _values(reading: Any, vectors: tuple[Vec, ...]) -> Values:
+def _values(reading: Value, vectors: tuple[Vec, ...]) -> Values:
     """Every scalar and every bracket, by member and by pair of members."""
     pairs = combinations_with_replacement(vectors, 2)
     return {**reading.scalars, **{(u, v): reading.bracket(u, v) for u, v in pairs}}
 
 
-def _assert_within(expected: Values, found: Values, name: str, allowed: Callable[[Any], float]) -> None:
+def _assert_within(expected: Values, found: Values, name: str, allowed: Callable[[Value], float]) -> None:
     for key, value in found.items():
         difference = abs(float(value) - expected[key])
         if not difference <= allowed(key):

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Callable
+from typing import Callable
 
 import numpy as np
 import sympy as sp
 
+from .._types import Value
 from ..calculus import kets
 from ..lowering.recursions.recursion import Recursion, recursion
 from ..errors import Divergence
@@ -120,7 +121,7 @@ def _region(program: Program) -> LimitRegion:
     return region
 
 
-def _summary(ask: Callable[[], LimitRegion]) -> Any:
+def _summary(ask: Callable[[], LimitRegion]) -> Value:
     """What a limit says that does not depend on names, or the refusal."""
     try:
         region = refused_or(ask)
@@ -133,11 +134,11 @@ def _summary(ask: Callable[[], LimitRegion]) -> Any:
         return refusal
 
 
-def _shown(summary: Any) -> str:
+def _shown(summary: Value) -> str:
     return f"refused: {summary}" if isinstance(summary, Refused) else str(summary)
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: Value, other: Value) -> bool:
     if isinstance(one, tuple) and isinstance(other, tuple):
         scale = max(1.0, float(np.max(np.abs(other[1]))))
         return one[0] == other[0] and bool(np.max(np.abs(one[1] - other[1])) < 1e-7 * scale)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Callable, Iterator, Mapping
+from typing import Callable, Iterator, Mapping
 
 import numpy as np
 import sympy as sp
 
+from .._types import Json, Value
 from ..errors import MissingExtra
 from ..programs.activations import H, activation
 from ..programs.blocks import vector
@@ -77,7 +78,7 @@ class Recipe:
         """Recipes that lack one thing each, for shrinking; all at the same point."""
         for f in fields(self):
             if f.name != "point" and getattr(self, f.name) != f.default:
-                plain: dict[str, Any] = {f.name: f.default}
+                plain: Json = {f.name: f.default}
                 yield _without_idle(replace(self, **plain))
 
     @property
@@ -195,7 +196,7 @@ class DeepProgram:
         return self.recipe.point
 
     @property
-    def data(self) -> dict[str, Any]:
+    def data(self) -> Json:
         """By name: inputs, targets, alpha and gamma."""
         alpha, gamma = self.point
         return {**{name: values[:self.steps] for name, values in DATA.items()}, "alpha": alpha, "gamma": gamma}
@@ -256,7 +257,7 @@ def drawn_recipe(rng: np.random.Generator) -> Recipe:
     def chance(p: float = 0.26) -> bool:
         return bool(rng.random() < p)
 
-    def one(values: Any, *weights: float) -> Any:
+    def one(values: Value, *weights: float) -> Value:
         return values[int(rng.choice(len(values), p=weights or None))]
 
     recipe = Recipe(

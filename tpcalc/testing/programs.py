@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Iterator, Mapping
+from typing import Iterator, Mapping
 
 import sympy as sp
 
+from .._types import Value
 from ..errors import MissingExtra
 from ..programs.language import Family, Mat, MatVec, Moment, Outer, Scal, Transpose, Vec
 from ..programs.program import Assign, Loop, Program, Statement
@@ -32,9 +33,9 @@ class ProgramExample:
 
     program: Program
     sizes: Mapping[sp.Symbol, int]
-    data: Mapping[str, Any]
+    data: Mapping[str, Value]
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Value]:
         return iter((self.program, self.sizes, self.data))
 
     def __repr__(self) -> str:  # what hypothesis shows of a failing example
@@ -66,7 +67,7 @@ class _Writer:
     versions: dict[Family, int] = field(default_factory=dict)
     updates: dict[Family, list[sp.Expr]] = field(default_factory=dict)
 
-    def member(self, kind: type, name: str, number: int, back: int = 0) -> Any:
+    def member(self, kind: type, name: str, number: int, back: int = 0) -> Value:
         family = Family(kind, f"{name}{number}")
         return family() if self.clock is None else family[self.clock - back]
 
@@ -81,7 +82,7 @@ class _Writer:
             self.before[first] = Assign(first, INITIAL[pick % self.vectors])
         return chosen
 
-    def matrix(self, number: int) -> Any:
+    def matrix(self, number: int) -> Value:
         family = MATRICES[number]
         if self.clock is not None and any(r.form == "update" and r.matrix == number for r in self.recipes):
             return family[self.clock]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import traceback
 from pathlib import Path
-from typing import Any, Callable, TypeVar
+from typing import Callable, TypeVar
 
+from .._types import Value
 from ..errors import Divergence
 
 HOUSE = Path(__file__).parents[1]
@@ -22,7 +23,7 @@ class Refused(Exception):
         return re.sub(r"\S*[\[(_^*=@]\S*|'[^']*'", "..", str(self)).strip(" .:;,")[-100:]
 
 
-def refused_or(ask: Callable[..., Result], *arguments: Any, **options: Any) -> Result:
+def refused_or(ask: Callable[..., Result], *arguments: Value, **options: Value) -> Result:
     """What ``ask`` returns; raises ``Refused`` where it refuses, and ``AssertionError`` for an error that says nothing.
 
     A refusal is a ``ValueError``, a kind of it, or ``Divergence``, that a ``raise`` of tpcalc itself brought about.

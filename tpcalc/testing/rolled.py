@@ -7,11 +7,12 @@ products of two vectors. Laws of deep programs ask for a thousand layers.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Callable, Mapping
+from typing import Callable, Mapping
 
 import numpy as np
 import sympy as sp
 
+from .._types import Json, Sizes, Value
 from ..errors import Divergence
 from ..interpreters.given import sizes_of
 from ..programs.language import LossDerivative, MatVec, Member, Moment, Outer, Transpose, kind
@@ -24,10 +25,10 @@ MOST_KETS = 9000  # base kets: arrays of their square are kept
 class _Matrix:
     """sum of c W or c W^T over initial matrices, and of c u v^T / n."""
 
-    initial: dict[tuple[Any, bool], float]
+    initial: dict[tuple[Value, bool], float]
     outers: list[tuple[float, np.ndarray, np.ndarray]] = field(default_factory=list)
 
-    def __add__(self, other: Any) -> "_Matrix":
+    def __add__(self, other: Value) -> "_Matrix":
         if not isinstance(other, _Matrix):
             return self  # the number 0
         initial = dict(self.initial)
@@ -61,7 +62,7 @@ class _Space:
 
     def __init__(self, size: int) -> None:
         self.size, self.used = size, 0
-        self.groups: dict[tuple[Any, bool], _Group] = {}
+        self.groups: dict[tuple[Value, bool], _Group] = {}
         self.partners = np.zeros((size, 1), dtype=np.intp)   # of each base ket, those it correlates with
         self.covariance = np.zeros((size, 1))
 
@@ -77,7 +78,7 @@ class _Space:
         """Its brackets with all base kets."""
         return np.einsum("ij,ij->i", self.covariance, ket[self.partners])
 
-    def product(self, key: tuple[Any, bool], ket: np.ndarray, bra: np.ndarray) -> np.ndarray:
+    def product(self, key: tuple[Value, bool], ket: np.ndarray, bra: np.ndarray) -> np.ndarray:
         """hat + dot of an initial matrix times a vector."""
         group = self.groups.setdefault(key, _Group())
         total, place = self.base(), self.used - 1
@@ -105,11 +106,11 @@ class _Space:
 class _Members(dict):
     """Values by (name, *indices); what is not assigned is given."""
 
-    def __init__(self, given: Callable[[tuple[Any, ...]], Any]) -> None:
+    def __init__(self, given: Callable[[tuple[Value, ...]], Value]) -> None:
         super().__init__()
         self.given = given
 
-    def __missing__(self, key: tuple[Any, ...]) -> Any:
+    def __missing__(self, key: tuple[Value, ...]) -> Value:
         self[key] = value = self.given(key)
         return value
 
@@ -119,7 +120,7 @@ class RolledReading:
     """Scalars and kets of a linear program at infinite width."""
 
     program: Program
-    members: Mapping[tuple[Any, ...], Any]
+    members: Mapping[tuple[Value, ...], Value]
     space: _Space
 
     def series(self, name: str) -> np.ndarray:
@@ -136,7 +137,7 @@ class RolledReading:
         return float(np.sqrt(max(self.space.bra(ket) @ ket, 0.0)))
 
 
-def read_rolled(program: Program, sizes: Mapping[Any, int], data: Mapping[str, Any]) -> RolledReading:
+def read_rolled(program: Program, sizes: Sizes, data: Mapping[str, Value]) -> RolledReading:
     """Evaluate a linear program exactly at infinite width, as ``read_program_coefficients`` does, with squared loss.
 
     data: parameters, inputs and targets "y" over steps, by name. Time O(K^2) for K products where few have one matrix.
@@ -147,9 +148,9 @@ def read_rolled(program: Program, sizes: Mapping[Any, int], data: Mapping[str, A
 
 
 class _Run:
-    def __init__(self, program: Program, sizes: Mapping[sp.Symbol, int], data: Mapping[str, Any]) -> None:
+    def __init__(self, program: Program, sizes: Mapping[sp.Symbol, int], data: Mapping[str, Value]) -> None:
         self.program, self.data = program, data
-        self.names: dict[str, Any] = {str(size): value for size, value in sizes.items()}
+        self.names: Json = {str(size): value for size, value in sizes.items()}
         self.names |= {name: float(value) for name, value in data.items() if np.ndim(value) == 0}
         count = len(program.vectors) + self._products(program.body, dict(self.names))
         if count > MOST_KETS:
@@ -173,7 +174,7 @@ class _Run:
                 raise Divergence(f"program {self.program.name} diverges: {key} is not finite", step=key[1])
         return RolledReading(self.program, self.members, self.space)
 
-    def _given(self, key: tuple[Any, ...]) -> Any:
+    def _given(self, key: tuple[Value, ...]) -> Value:
         name = key[0]
         if any(v.name == name for v in self.program.vectors):
             return self.space.base()
@@ -194,7 +195,7 @@ class _Run:
     def _mean(self, u: np.ndarray, v: np.ndarray) -> float:
         return float(self.space.bra(u) @ v)
 
-    def _products(self, body: tuple[Statement, ...], values: dict[str, Any]) -> int:
+    def _products(self, body: tuple[Statement, ...], values: Json) -> int:
         """How many products with matrices a body makes."""
         total = 0
         for statement in body:

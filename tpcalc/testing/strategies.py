@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import sympy as sp
 
+from .._types import Number, Value
 from ..errors import MissingExtra
 from ..parametrizations import DepthScaling
 from ..programs import SGD, Task
@@ -35,7 +35,7 @@ class Problem:
     scale: DepthScaling
     depth: int
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Value:
         return iter((self.task, self.opt, self.scale, self.depth))
 
 
@@ -60,7 +60,7 @@ def tasks(draw: st.DrawFn, max_steps: int = 4, max_batch: int = 3, max_inputs: i
                 probes=draw(arrays((probes, d_in), bound)) if probes else None)
 
 
-def rationals(low: Any, high: Any, max_denominator: int = 8) -> st.SearchStrategy[sp.Rational]:
+def rationals(low: Number, high: Number, max_denominator: int = 8) -> st.SearchStrategy[sp.Rational]:
     """Exact rationals of [low, high] with small denominators."""
     fractions = st.fractions(Fraction(low), Fraction(high), max_denominator=max_denominator)
     return fractions.map(lambda f: sp.Rational(f.numerator, f.denominator))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Mapping, Sequence
+from typing import Mapping, Sequence
 
 import numpy as np
 import sympy as sp
 
+from .._types import Json, Number, Value
 from ..calculus import kets
 from ..classification.classify import classify
 from ..classification.exponents import exponents_of
@@ -35,7 +36,7 @@ SLACK = 0.05
 NAMES = ("x at initialisation", "h at initialisation", "change of f", "change of x", "change of h")
 
 
-def trained_program(net: ResNet | Program, alpha: Any, gamma: Any) -> Program:
+def trained_program(net: ResNet | Program, alpha: Number, gamma: Number) -> Program:
     """The training by SGD that a verdict is about, with numbers for the depth scaling."""
     if isinstance(net, ResNet):
         net = training_of(net, SGD(1.0), DepthScaling(alpha, gamma))
@@ -124,8 +125,8 @@ def is_clear(point: Sequence[sp.Rational], lines: Sequence[tuple[tuple[sp.Ration
     return all(d == 0 or d >= CLEAR for d in (distance(*line) for line in lines))
 
 
-def assert_verdict_agrees(net: ResNet | Program, point: tuple[Any, Any], is_linear: bool, shown: str = "",
-                          deepest: int = 1024) -> Mapping[str, tuple[Any, float, float]]:
+def assert_verdict_agrees(net: ResNet | Program, point: tuple[Value, Value], is_linear: bool, shown: str = "",
+                          deepest: int = 1024) -> Mapping[str, tuple[Value, float, float]]:
     """Assert that a verdict's exponents are the slopes of what training shows; returns (derived, slope, error) by name.
 
     Slopes are fitted over the deeper half of the depths, with the derived rate as a correction, and may be off by 0.05
@@ -142,7 +143,7 @@ def assert_verdict_agrees(net: ResNet | Program, point: tuple[Any, Any], is_line
         except Divergence:
             rows.append(dict.fromkeys(NAMES, np.inf))
     corrections = _corrections(plain, point, is_linear)
-    found: dict[str, tuple[Any, float, float]] = {}
+    found: dict[str, tuple[Value, float, float]] = {}
     unresolved: list[str] = []
     for name in NAMES:
         sizes = np.array([row[name] for row in rows])
@@ -197,7 +198,7 @@ def assert_verdict_ignores_names(recipe: Recipe) -> Verdict:
     """Assert that a drawn block has one verdict, whatever its vectors and matrices are called, with a name for its last
     product or without. Raises ``Refused`` where there is none under any name."""
     nets = {"as drawn": drawn_net(recipe), "in other words": drawn_net(recipe, "q", not recipe.named)}
-    found: dict[str, Any] = {}
+    found: Json = {}
     for name, net in nets.items():
         try:
             verdict = refused_or(classify, *recipe.point, net)

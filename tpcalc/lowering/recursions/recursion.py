@@ -99,7 +99,14 @@ class CompiledRecursion(Short):
 
 @dataclass(frozen=True, repr=False)
 class Recursion(RecursionEquations):
-    """A derived recursion that can be compiled; see ``RecursionEquations``."""
+    """A derived recursion that can be compiled; see ``RecursionEquations``.
+
+    >>> import tpcalc as tp
+    >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
+    >>> found = tp.recursion(tp.kets(tp.program(net, opt, scale)))
+    >>> found.compile()(8, [1, 0.8], [1, -0.7]).outputs.round(4).tolist()
+    [0.0, 1.8246]
+    """
 
     def compile(self, loss: LossRule | str | Any = lambda f, y: f - y) -> CompiledRecursion:
         """A numba kernel of this recursion.
@@ -126,6 +133,13 @@ def _in_order(setting: Setting) -> tuple[str, ...]:
 
 
 def recursion(equations: KetEquations) -> Recursion:
-    """The Gamma/C recursion of a linear program, derived from its ket equations."""
+    """The Gamma/C recursion of a linear program, derived from its ket equations.
+
+    >>> import tpcalc as tp
+    >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
+    >>> found = tp.recursion(tp.kets(tp.program(net, opt, scale)))
+    >>> len(found.equations), all(step.check() for step in found.derivation.steps)
+    (8, True)
+    """
     derived = derive_recursion(equations)
     return Recursion(derived.setting, derived.equations, derived.derivation)

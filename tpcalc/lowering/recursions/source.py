@@ -89,7 +89,7 @@ class _Printer(PythonCodePrinter):
 
 
 def _free_layers(product: Product, layers: sp.Tuple, setting: Setting) -> tuple[sp.Expr, ...]:
-    """Of a hat-ket's layers those that its matrix does not fix: the others are those of its partner."""
+    """Those of a hat-ket's layers that its matrix does not fix: the others are those of its partner."""
     fixed = {s for index in product.matrix.indices for s in index.free_symbols}
     return tuple(layer for symbol, layer in zip(Bases(setting).above, layers) if symbol not in fixed)
 
