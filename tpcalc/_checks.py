@@ -10,7 +10,7 @@ import tempfile
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Iterable
+from typing import Any, Callable, Iterable
 
 import numpy as np
 import sympy as sp
@@ -156,8 +156,9 @@ def with_methods(name: str, value: Any, methods: tuple[str, ...], allowed: str) 
 def finite_array(name: str, value: object) -> np.ndarray:
     """``value`` as a new float64 array without NaN or infinity; text is read as ``fractions.Fraction`` reads it."""
     try:
-        if callable(getattr(value, "detach", None)):  # a tensor, perhaps with a gradient, perhaps on a device
-            value = value.detach().cpu()
+        detach = getattr(value, "detach", None)
+        if callable(detach):  # a tensor, perhaps with a gradient, perhaps on a device
+            value = detach().cpu()
         given = np.asarray(value)
         if np.ma.is_masked(value):
             raise TypeError("some of its entries are masked")

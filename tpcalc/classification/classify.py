@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 from .._checks import exponent, short
 from ..parametrizations import DepthScaling

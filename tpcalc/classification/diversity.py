@@ -8,6 +8,7 @@ from typing import Callable, Sequence
 import numpy as np
 import sympy as sp
 
+from .._types import Number
 from .. import _checks
 from .._shown import Rows, Short, Tabled
 from ..methods.train import train

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import sympy as sp
 
+from .._types import Number
 from .._checks import exponent, instance
 from ..calculus import kets
 from ..calculus.kets import Ket

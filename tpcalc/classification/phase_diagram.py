@@ -9,6 +9,7 @@ from typing import Iterator
 
 import sympy as sp
 
+from .._types import Array, Number
 from .._checks import axes, exponent, instance, symbolic
 from .._shown import Short
 from ..calculus import kets

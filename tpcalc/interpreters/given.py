@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Callable, Union
+from typing import Any, Callable, Mapping, Union
 
 import numpy as np
 import sympy as sp

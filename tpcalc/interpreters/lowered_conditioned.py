@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Callable, Collection, Mapping
+from typing import Any, Callable, Collection, Mapping
 
 import numpy as np
 import sympy as sp

@@ -6,7 +6,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
-from typing import Callable, Collection
+from typing import Any, Callable, Collection, Mapping
 
 import numpy as np
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Callable, Collection, Sequence
+from typing import Any, Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
-from .._types import DType, ProgramData, Sizes
+from .._types import ProgramData, Sizes
 from ..programs.losses import AnyLoss
 from ..programs.language import Mat, Vec
 from ..programs.program import Program

@@ -8,6 +8,7 @@ from typing import Iterator, Union
 import numpy as np
 import sympy as sp
 
+from .._types import ProgramData, Sizes, Value
 from .._checks import flag, short
 from .._shown import Short
 from ..calculus.coefficients import Bases, gamma_of
@@ -16,6 +17,7 @@ from ..calculus.equations import KetEquations
 from ..calculus.kets import Gamma, Ket, Response
 from ..calculus.recursion import Equation, RecursionEquations
 from ..calculus.setting import Setting
+from ..programs.losses import AnyLoss
 from ..programs.language import Vec
 from ..programs.program import Loop
 from .given import sizes_of

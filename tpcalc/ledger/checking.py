@@ -9,6 +9,7 @@ from typing import Any, Callable, Iterable, Mapping
 
 import numpy as np
 
+from .._types import Value
 from .._spread import in_order
 from .entry import Entry, Formula
 from .errata import Erratum, Witness

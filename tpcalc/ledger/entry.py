@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copyreg
 from dataclasses import dataclass
-from typing import Callable, Protocol
+from typing import Any, Callable, Protocol
 
 import sympy as sp
 

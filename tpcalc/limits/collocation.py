@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Callable, Iterator, Mapping, Sequence
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._types import LossRule, Value
+from .._types import Value
 from .. import _checks
 from .._shown import Short
 from ..calculus.coefficients import B, R

@@ -8,6 +8,7 @@ from typing import Iterable, Mapping
 
 import sympy as sp
 
+from .._types import LossRule, Number
 from .._checks import exponent, function
 from .._shown import Short
 from .._text import Aligned

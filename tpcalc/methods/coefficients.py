@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from .._types import KeptNodes
 from .. import _checks
 from ..interpreters import Coefficients as Record, read_coefficients
 from ..interpreters.generated_coefficients import not_generated, read_generated

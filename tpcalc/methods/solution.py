@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from .._types import Value
 from .. import _checks
 from ..programs.losses import derivative
 from ..programs.problem import Problem

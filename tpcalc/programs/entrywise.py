@@ -9,6 +9,7 @@ from typing import Any, Callable, Protocol
 import numpy as np
 import sympy as sp
 
+from .._types import Number
 from .._checks import exact, learning_rate, schedule, short
 
 BETAS = (0.9, 0.999)  # PyTorch's

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, Sequence
+from typing import Protocol, Sequence, Union, cast
 
 import numpy as np
 import sympy as sp
@@ -127,6 +127,6 @@ def resolve(loss: AnyLoss) -> Loss:
     if isinstance(loss, str) and loss.lower() in NAMED:
         return NAMED[loss.lower()]
     if callable(getattr(loss, "value", None)) and callable(getattr(loss, "derivative", None)):
-        return loss
+        return cast(Loss, loss)
     raise ValueError(f"loss: {short(loss)} given; allowed are {', '.join(map(repr, NAMED))} or an object with "
                      "value(f, y) and derivative(f, y)")

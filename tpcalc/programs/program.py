@@ -7,6 +7,7 @@ from typing import Callable, Iterable, Iterator, Mapping, Union
 
 import sympy as sp
 
+from .._types import Sizes
 from .._checks import short, symbolic
 from .._shown import Short
 from .._text import Aligned

@@ -12,7 +12,7 @@ Source: [tpcalc/finite_width].
 
 from __future__ import annotations
 
-from typing import Any, Callable, NamedTuple
+from typing import Callable, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_matrix

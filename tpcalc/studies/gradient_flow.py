@@ -8,7 +8,7 @@ from typing import Iterator
 
 import numpy as np
 
-from .._types import Number, Value
+from .._types import Number
 from .. import _checks
 from .._shown import Rows, Short, Tabled
 from ..errors import Divergence

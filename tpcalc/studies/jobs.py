@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from functools import partial
 from pathlib import Path
-from typing import Callable, Iterator, Sequence, TypeVar
+from typing import Any, Callable, Iterator, Sequence, TypeVar
 
-from .._types import Json, Value
+from .._types import Value
 from .._files import keep_json, kept_json
 from .._spread import executor_of, finished_first
 from .claims import EXPIRES, Claims

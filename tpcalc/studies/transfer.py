@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from copy import copy
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Sequence
+from typing import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
