@@ -50,7 +50,7 @@ def whole_number(name: str, value: Value, least: int = 0, besides: str = "") -> 
     return int(value)
 
 
-def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
+def choice(name: str, value: object, allowed: Iterable[str]) -> str:
     """The one of the allowed words that ``value`` is, in any case."""
     known = {word.lower(): word for word in allowed}
     if not isinstance(value, str) or value.lower() not in known:
@@ -65,7 +65,7 @@ def flag(name: str, value: object) -> bool:
     return bool(value)
 
 
-def sizes(name: str, value: Any, least: int = 1, infinite: bool = False, growing: bool = False) -> list[Any]:
+def sizes(name: str, value: object, least: int = 1, infinite: bool = False, growing: bool = False) -> list[Any]:
     """``value`` as a list of whole numbers, ``least`` of them or more, each once; None stands for infinity, which is
     taken where ``infinite``."""
     allowed = (f"{('no', 'one', 'two', 'three', 'four')[least]} or more {'growing ' if growing else ''}{name}, a list "
@@ -78,19 +78,19 @@ def sizes(name: str, value: Any, least: int = 1, infinite: bool = False, growing
     return found
 
 
-def instance(name: str, value: Any, kind: type, what: str = "") -> None:
+def instance(name: str, value: object, kind: type, what: str = "") -> None:
     """Raise ``ValueError`` unless ``value`` is of a public class of the package; what: how one gets it."""
     if not isinstance(value, kind):
         raise ValueError(f"{name}: {short(value)} given; allowed is {what or f'a tp.{kind.__name__}'}")
 
 
-def function(name: str, value: Any, what: str, optional: bool = True) -> None:
+def function(name: str, value: object, what: str, optional: bool = True) -> None:
     """Raise ``ValueError`` for what cannot be called; what: what it is."""
     if not callable(value) and not (optional and value is None):
         raise ValueError(f"{name}: {short(value)} given; allowed is {what}{', or None' if optional else ''}")
 
 
-def folder(name: str, value: Any) -> Path:
+def folder(name: str, value: object) -> Path:
     """``value`` as the path of a folder, made where it is not there; raises ``ValueError`` where it cannot be written
     to, which is tried."""
     if not isinstance(value, (str, os.PathLike)) or not str(value):
@@ -105,7 +105,7 @@ def folder(name: str, value: Any) -> Path:
     return path
 
 
-def writable(name: str, value: Any) -> Path:
+def writable(name: str, value: object) -> Path:
     """``value`` as the path of a file that can be written; raises ``ValueError`` for any other, before there is
     anything to write."""
     if not isinstance(value, (str, os.PathLike)) or not str(value):
@@ -137,17 +137,17 @@ def rule(name: str, value: Any, allowed: str) -> Any:
     return asked
 
 
-def progress(value: Any) -> None:
+def progress(value: object) -> None:
     """Raise ``ValueError`` for what cannot be told how far the work is."""
     function("progress", value, "a function of two numbers, what is done and what there is to do")
 
 
-def axes(name: str, value: Any) -> None:
+def axes(name: str, value: object) -> None:
     """Raise ``ValueError`` for what is neither None nor matplotlib's axes."""
     with_methods(name, value, ("plot", "fill", "set_xlabel"), "matplotlib axes, as plt.subplots()[1] is")
 
 
-def with_methods(name: str, value: Any, methods: tuple[str, ...], allowed: str) -> None:
+def with_methods(name: str, value: object, methods: tuple[str, ...], allowed: str) -> None:
     """Raise ``ValueError`` unless ``value`` is None or has these methods."""
     if value is not None and not all(callable(getattr(value, method, None)) for method in methods):
         raise ValueError(f"{name}: {short(value)} given; allowed is {allowed}, or None")

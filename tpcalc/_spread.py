@@ -17,7 +17,7 @@ def executor_of(value: Any) -> Any:
     return value.get_executor() if callable(getattr(value, "get_executor", None)) else value
 
 
-def require_executor(value: Any) -> None:
+def require_executor(value: object) -> None:
     """Raise ``ValueError`` for what ``executor_of`` refuses, without asking a client for anything."""
     if value is not None and (isinstance(value, type) or not callable(getattr(value, "submit", None))):
         raise ValueError(f"executor: {short(value)} given; allowed is what has submit, as executors of "

@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Callable
+from typing import Callable
 
 import numpy as np
 
+from .._types import Array
 from ..lowering.arrays import Arrays
 
 ROUNDINGS = 64  # a vector whose new part is below so many roundings of itself is a combination of known ones
@@ -31,15 +32,15 @@ class Block:
         self.arrays = arrays if isinstance(arrays, Arrays) else _numpy(arrays)
         self.width, self.count = width, 0
         if self.arrays.is_numpy:  # memory is taken when written to
-            self._room: Any = np.empty((max(expected, 1), width), dtype=self.arrays.precision)
+            self._room: Array = np.empty((max(expected, 1), width), dtype=self.arrays.precision)
         else:
             self._room = self.arrays.asarray(np.empty((0, width)))
 
     @property
-    def filled(self) -> Any:
+    def filled(self) -> Array:
         return self._room[:self.count, :]
 
-    def add(self, rows: Any) -> None:
+    def add(self, rows: Array) -> None:
         needed = self.count + rows.shape[0]
         if not self.arrays.is_numpy:
             self._room = self.arrays.joined([self._room, rows], 0)
@@ -51,7 +52,7 @@ class Block:
             self._room[self.count:needed] = rows
         self.count = needed
 
-    def brackets(self, rows: Any) -> Any:
+    def brackets(self, rows: Array) -> Array:
         """<row|q> of every row given with every row q held, shape (rows, count)."""
         found = rows @ self.filled.T
         found /= self.width
@@ -61,7 +62,7 @@ class Block:
 class OrthonormalBlock(Block):
     """Rows with <row|row'> = 1 or 0."""
 
-    def split(self, rows: Any) -> tuple[Any, Any]:
+    def split(self, rows: Array) -> tuple[Array, Array]:
         """Coefficients and parts orthogonal to all rows held: Gram-Schmidt twice, since once loses digits."""
         if not self.count:
             return self.arrays.asarray(np.empty((rows.shape[0], 0))), rows * 1.0
@@ -71,7 +72,7 @@ class OrthonormalBlock(Block):
         rest -= second @ self.filled
         return first + second, rest
 
-    def extended(self, rows: Any) -> tuple[Any, Any]:
+    def extended(self, rows: Array) -> tuple[Array, Array]:
         """Hold the span of the rows too: coefficients in all rows then held, shape (rows, count), and what was added.
 
         What is left of a row and is nothing but rounding adds nothing.
@@ -112,12 +113,12 @@ def _numpy(dtype: type) -> Arrays:
     return Arrays("numpy", dtype)
 
 
-def norm(arrays: Arrays, row: Any) -> float:
+def norm(arrays: Arrays, row: Array) -> float:
     """The root mean square."""
     return math.sqrt(arrays.dot(row, row) / row.shape[0])
 
 
-def of_variance_one(arrays: Arrays, rows: Any) -> Any:
+def of_variance_one(arrays: Arrays, rows: Array) -> Array:
     """Every row over its root mean square."""
     if arrays.is_numpy:
         for row in rows:
@@ -145,10 +146,10 @@ class BlockMatrix:
     complement. sides: for products with W and with its transpose.
     """
 
-    def __init__(self, draw: Callable[[OrthonormalBlock, int], Any], sides: tuple[BlockSide, BlockSide]) -> None:
+    def __init__(self, draw: Callable[[OrthonormalBlock, int], Array], sides: tuple[BlockSide, BlockSide]) -> None:
         self.draw, self.sides = draw, sides
 
-    def product(self, turned: bool, rows: Any) -> Any:
+    def product(self, turned: bool, rows: Array) -> Array:
         """W, or its transpose where ``turned``, times every row."""
         own, other = self.sides[turned], self.sides[not turned]
         coefficients, added = own.basis.extended(rows)
@@ -161,6 +162,6 @@ class BlockMatrix:
                 own.shunned.extended(added)
         return coefficients @ own.images.filled
 
-    def fresh(self, turned: bool, coefficients: Any, number: int) -> Any:
+    def fresh(self, turned: bool, coefficients: Array, number: int) -> Array:
         """What is new in a product: so many vectors, for the last columns of the rows' coefficients."""
         return self.draw(self.sides[not turned].shunned, number)

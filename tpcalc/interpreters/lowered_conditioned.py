@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, Collection, Mapping
+from typing import Callable, Collection, Mapping
 
 import numpy as np
 import sympy as sp
 
-from .._types import DType, ProgramData, Sizes, Value
+from .._types import Array, DType, ProgramData, Sizes, Value
 from ..programs.losses import AnyLoss
 from .. import _checks
 from ..lowering.arrays import Arrays
@@ -20,8 +20,8 @@ from .entry_functions import BLOCK
 from .lowered import ArrayExecution, LoweredRun, Place
 from .vectors import numpy_function
 
-Outers = dict[tuple, tuple[float, Any, Any]]
-Backend = tuple[Any, Any, Any]  # namespace, dtype and device, as ``Arrays`` takes them
+Outers = dict[tuple, tuple[float, Array, Array]]
+Backend = tuple[Array, Array, Array]  # namespace, dtype and device, as ``Arrays`` takes them
 FLOAT64: Backend = ("numpy", "float64", None)
 AT_ONCE = 2**24  # entries at a time where arrays are not NumPy's: many processors want large arrays
 
@@ -37,13 +37,13 @@ class BlockFunction:
     phi: sp.Expr
     names: tuple[sp.Symbol, ...]
     numbers: tuple[float, ...]
-    left: tuple[Any, ...]
-    right: tuple[Any, ...]
+    left: tuple[Array, ...]
+    right: tuple[Array, ...]
 
     def transposed(self) -> "BlockFunction":
         return replace(self, left=self.right, right=self.left)
 
-    def products(self, rows: Any) -> Any:
+    def products(self, rows: Array) -> Array:
         """The matrix times every row: entries are made once for all of them, some rows of the matrix at a time."""
         n, columns = rows.shape[1], rows.T
         if self.arrays.is_numpy:
@@ -82,14 +82,14 @@ class BlockOperator:
         return BlockOperator(initial, outers, self.functions + functions)
 
 
-def _add(outers: Outers, c: float, u: Any, v: Any) -> None:
+def _add(outers: Outers, c: float, u: Array, v: Array) -> None:
     """The arrays are held by the term, so that their places in memory, or they themselves, tell them apart."""
     key = tuple((a.__array_interface__["data"][0], a.shape, a.strides) if isinstance(a, np.ndarray) else id(a)
                 for a in (u, v))
     outers[key] = ((outers[key][0] if key in outers else 0.0) + c, u, v)
 
 
-def _as_rows(vectors: Any) -> Any:
+def _as_rows(vectors: Array) -> Array:
     """A block, also of one vector."""
     return vectors if vectors.ndim == 2 else vectors[None, :]
 
@@ -101,7 +101,7 @@ class ConditionedExecution(ArrayExecution):
     entries = False
     rows_per_product = 2  # a basis vector and its image
 
-    def __init__(self, program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any], loss: Any, width: int,
+    def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, width: int,
                  seed: int, backend: Backend, keep: Collection[str]) -> None:
         super().__init__(program, sizes, data, loss, width, Arrays(*backend), keep)
         self.seed, self.dtype = seed, self.arrays.precision
@@ -120,7 +120,7 @@ class ConditionedExecution(ArrayExecution):
     def generator(self, member: Member) -> np.random.Generator:
         return np.random.default_rng([self.seed, *str(member).encode()])
 
-    def initial_vector(self, vector: Vec) -> Any:
+    def initial_vector(self, vector: Vec) -> Array:
         return self.generator(vector).standard_normal(self.width).astype(self.dtype)
 
     def initial_matrix(self, matrix: Mat) -> BlockOperator:
@@ -132,7 +132,7 @@ class ConditionedExecution(ArrayExecution):
         """A matrix before its first product."""
         generator = self.generator(matrix)
 
-        def draw(shunned: OrthonormalBlock, number: int) -> Any:
+        def draw(shunned: OrthonormalBlock, number: int) -> Array:
             drawn = generator.standard_normal((number, self.width), dtype=self.dtype)
             return self.cleared(shunned, self.arrays.asarray(drawn))
 
@@ -140,7 +140,7 @@ class ConditionedExecution(ArrayExecution):
         one, two = (BlockSide(basis, image, basis) for basis, image in zip(bases, images))
         return BlockMatrix(draw, (one, two))
 
-    def cleared(self, shunned: OrthonormalBlock, rows: Any) -> Any:
+    def cleared(self, shunned: OrthonormalBlock, rows: Array) -> Array:
         """Draws without their projections on an orthonormal family."""
         return shunned.split(rows)[1]
 
@@ -148,9 +148,9 @@ class ConditionedExecution(ArrayExecution):
         room = self.width, self.arrays, self.met.get(matrix, 1)
         return [OrthonormalBlock(*room) for _ in (0, 1)], [Block(*room) for _ in (0, 1)]
 
-    def matvec(self, matrix: BlockOperator, turned: bool, vectors: Any) -> Any:
+    def matvec(self, matrix: BlockOperator, turned: bool, vectors: Array) -> Array:
         rows = self.arrays.reshaped(vectors, (-1, self.width))
-        found: Any = None
+        found: Array = None
         for (initial, flipped), c in matrix.initial.items():
             value = self.matrices[initial].product(flipped != turned, rows)
             if c != 1.0:
@@ -193,8 +193,8 @@ class ConditionedExecution(ArrayExecution):
 def conditioned(program: Program, sizes: Sizes, data: ProgramData = {}, width: int = 1024,
                 seed: int = 0, loss: AnyLoss = "mse", dtype: DType = "float64", keep: Collection[str] = (),
                 progress: Callable[[int, int], None] | None = None,
-                execution: Callable[..., ConditionedExecution] = ConditionedExecution, namespace: Any = "numpy",
-                device: Any = None) -> LoweredRun:
+                execution: Callable[..., ConditionedExecution] = ConditionedExecution, namespace: Array = "numpy",
+                device: Array = None) -> LoweredRun:
     """Run any program at width n as ``run_conditioned`` does, lowered: blocks of samples meet a matrix at once.
 
     Equal in law to ``run_conditioned``, and draw by draw on ``tpcalc.lowering.in_order(program)``. Arguments are those

@@ -6,11 +6,11 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
-from typing import Any, Callable, Collection, Mapping
+from typing import Callable, Collection
 
 import numpy as np
 
-from .._types import ProgramData, Sizes
+from .._types import Array, ProgramData, Sizes
 from ..programs.losses import AnyLoss
 from .. import _checks
 from .._spread import in_order
@@ -29,7 +29,7 @@ class ParticleExecution(ConditionedExecution):
 
     rows_per_product = 3  # a basis vector, its image, and a direction that draws are orthogonal to
 
-    def __init__(self, program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any], loss: Any, samples: int,
+    def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, samples: int,
                  seed: int, keep: Collection[str], batch: int = 0, *, backend: Backend = FLOAT64) -> None:
         self.batch = batch
         super().__init__(program, sizes, data, loss, samples, seed, backend, keep)
@@ -59,7 +59,7 @@ class ParticleExecution(ConditionedExecution):
         """Initial vectors are drawn first, so that all that comes later can be orthogonal to them."""
         self.shunned = OrthonormalBlock(self.width, self.arrays, 1 + len(self.initial))
         self.shunned.extended(self.arrays.asarray(np.ones((1, self.width))))
-        self.drawn: dict[Member, Any] = {}
+        self.drawn: dict[Member, Array] = {}
         for vector in self.initial:
             drawn = self._draw(self.generator(vector), self.shunned, 1)
             self.drawn[vector] = drawn[0, :]
@@ -70,13 +70,13 @@ class ParticleExecution(ConditionedExecution):
     def begin(self) -> None:
         """Prepare draws that are orthogonal to the initial vectors, where any are prepared."""
 
-    def initial_vector(self, vector: Vec) -> Any:
+    def initial_vector(self, vector: Vec) -> Array:
         return self.drawn[vector]
 
-    def _draw(self, generator: np.random.Generator, shunned: OrthonormalBlock, number: int) -> Any:
+    def _draw(self, generator: np.random.Generator, shunned: OrthonormalBlock, number: int) -> Array:
         return self.cleared(shunned, self.arrays.asarray(generator.standard_normal((number, self.width))))
 
-    def cleared(self, shunned: OrthonormalBlock, rows: Any) -> Any:
+    def cleared(self, shunned: OrthonormalBlock, rows: Array) -> Array:
         """Draws without their projections, of variance 1."""
         return of_variance_one(self.arrays, shunned.split(rows)[1])
 
@@ -123,8 +123,8 @@ def least_samples(program: Program, sizes: Sizes, data: ProgramData = {}, loss: 
 def particles(program: Program, sizes: Sizes, data: ProgramData = {}, samples: int | None = None,
               seed: int = 0, batches: int = 8, loss: AnyLoss = "mse", keep: Collection[str] = (),
               executor: Executor | None = None, progress: Callable[[int, int], None] | None = None,
-              execution: Callable[..., ParticleExecution] = ParticleExecution, namespace: Any = "numpy",
-              dtype: Any = "float64", device: Any = None) -> LoweredParticles:
+              execution: Callable[..., ParticleExecution] = ParticleExecution, namespace: Array = "numpy",
+              dtype: Array = "float64", device: Array = None) -> LoweredParticles:
     """Evaluate any program at infinite width as ``run_particles`` does, lowered: a whole batch meets a matrix at once.
 
     Equal in law to ``run_particles(balance="initial")``, and draw by draw on ``tpcalc.lowering.in_order(program)``.

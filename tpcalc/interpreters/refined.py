@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Collection, Mapping, Sequence
+from typing import Callable, Collection, Sequence
 
 import numpy as np
 
-from .._types import ProgramData, Sizes
+from .._types import Array, ProgramData, Sizes
 from ..programs.losses import AnyLoss
 from ..programs.language import Mat, Vec
 from ..programs.program import Program
@@ -16,7 +16,7 @@ from .conditioned_blocks import BlockMatrix, BlockSide, OrthonormalBlock
 from .lowered_conditioned import FLOAT64, Backend, ConditionedExecution
 from .lowered_particles import ParticleExecution
 
-Draw = Callable[[int, Sequence[int], OrthonormalBlock], Any]
+Draw = Callable[[int, Sequence[int], OrthonormalBlock], Array]
 
 
 class RefinedMatrix(BlockMatrix):
@@ -28,12 +28,12 @@ class RefinedMatrix(BlockMatrix):
     def __init__(self, common: Draw, sides: tuple[BlockSide, BlockSide]) -> None:
         self.common, self.sides, self.calls = common, sides, [0, 0]
 
-    def product(self, turned: bool, rows: Any) -> Any:
+    def product(self, turned: bool, rows: Array) -> Array:
         found = super().product(turned, rows)
         self.calls[turned] += rows.shape[0]
         return found
 
-    def fresh(self, turned: bool, coefficients: Any, number: int) -> Any:
+    def fresh(self, turned: bool, coefficients: Array, number: int) -> Array:
         # a new direction comes from the first row that has it
         shunned = self.sides[not turned].shunned
         first = [int(np.flatnonzero(column)[0]) for column in shunned.arrays.numpy(coefficients)[:, -number:].T]
@@ -50,7 +50,7 @@ class Refined(ConditionedExecution):
     def unmet(self, matrix: Mat) -> BlockMatrix:
         key, level, layer = self.place(matrix)
 
-        def common(turned: int, calls: Sequence[int], shunned: OrthonormalBlock) -> Any:
+        def common(turned: int, calls: Sequence[int], shunned: OrthonormalBlock) -> Array:
             rows = np.stack([self.draws.row((*key, turned, call), level, layer) for call in calls])
             return self.cleared(shunned, self.arrays.asarray(-rows if turned and self.mirrored else rows))
 
@@ -71,7 +71,7 @@ class Refined(ConditionedExecution):
 class RefinedConditioned(Refined):
     """A real network that shares its draws with those of one seed at other depths."""
 
-    def __init__(self, program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any], loss: Any, width: int,
+    def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, width: int,
                  seed: int, backend: Backend, keep: Collection[str], refinement: Refinement) -> None:
         super().__init__(program, sizes, data, loss, width, seed, backend, keep)
         self.refinement, self.draws = refinement, CommonDraws(width, self.dtype, (seed,))
@@ -119,7 +119,7 @@ class RefinedParticles(Refined, ParticleExecution):
             found[key] = max(before[0], made - turned), max(before[1], turned)
         return found
 
-    def initial_vector(self, vector: Vec) -> Any:
+    def initial_vector(self, vector: Vec) -> Array:
         drawn = super().initial_vector(vector)
         return -drawn if self.frame and vector.name in self.frame.flipped else drawn
 

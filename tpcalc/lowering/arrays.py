@@ -6,7 +6,7 @@ import importlib
 import math
 import operator
 from functools import lru_cache, reduce
-from typing import Any, Callable, Sequence
+from typing import Callable, Sequence
 
 import numpy as np
 import sympy as sp
@@ -116,18 +116,18 @@ class Arrays:
         """Numbers or arrays of one shape along a new last axis."""
         return self.xp.stack([self.asarray(p) if isinstance(p, float) else p for p in parts], axis=-1)
 
-    def joined(self, parts: list[Any], axis: int) -> Any:
+    def joined(self, parts: list[Array], axis: int) -> Array:
         """Arrays one after the other along an axis."""
         return np.concatenate(parts, axis) if self.is_numpy else self.xp.concat(parts, axis=axis)
 
-    def reshaped(self, u: Any, shape: tuple[int, ...]) -> Any:
+    def reshaped(self, u: Array, shape: tuple[int, ...]) -> Array:
         return u.reshape(shape) if self.is_numpy else self.xp.reshape(u, shape)
 
-    def function(self, name: str) -> Callable[..., Any] | None:
+    def function(self, name: str) -> Callable[..., Array] | None:
         """A sympy function by the name of its class, on numbers and arrays; None for one that is not in the table."""
         return self.functions.get(name)
 
-    def compiled(self, expression: sp.Expr, names: Sequence[sp.Symbol]) -> Callable[..., Any]:
+    def compiled(self, expression: sp.Expr, names: Sequence[sp.Symbol]) -> Callable[..., Array]:
         """An expression as a function of numbers and arrays, node by node with the functions of the table.
 
         Raises ``TypeError`` naming a node that the table lacks.
@@ -138,7 +138,7 @@ class Arrays:
                                 f"lacks; allowed are {', '.join(sorted(self.functions))}")
         return lambda *values: self._value(expression, dict(zip(names, values)))
 
-    def _value(self, node: sp.Expr, known: dict[sp.Basic, Any]) -> Any:
+    def _value(self, node: sp.Expr, known: dict[sp.Basic, Array]) -> Array:
         if node not in known:
             if node.is_number:
                 return float(node)
@@ -153,7 +153,7 @@ class Arrays:
                 known[node] = function(*parts)
         return known[node]
 
-    def _power(self, node: sp.Pow, base: Any, exponent: Any) -> Any:
+    def _power(self, node: sp.Pow, base: Array, exponent: Array) -> Array:
         if node.exp in (HALF, -HALF):
             root = self.functions["sqrt"](base)
             return root if node.exp > 0 else 1.0 / root

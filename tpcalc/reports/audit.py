@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
 
+from .._types import Json
 from .. import Audit, audit as audit_powers, named_recipes, recipe
 from ..classification.audit import judge_choices
 
@@ -31,7 +31,7 @@ def audit(args: argparse.Namespace) -> int:
     return 0
 
 
-def as_data(found: Audit) -> dict[str, Any]:
+def as_data(found: Audit) -> Json:
     """An audit as what JSON can hold; powers as exact strings."""
     return {
         "optimizer": found.choices.optimizer, "powers": {key: str(p) for key, p in found.choices.powers.items()},

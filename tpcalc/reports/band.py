@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Sequence
+from typing import Callable, Sequence
 
 import numpy as np
 
+from .._types import Json
 from .. import Divergence, Task, train
 from .options import Setup
 
@@ -25,7 +26,7 @@ class Band:
     """
 
     task: str
-    rows: list[dict[str, Any]]
+    rows: list[Json]
     errors: list[list[float]]
     warning: str
 

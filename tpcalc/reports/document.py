@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterator, Sequence, Union
+from typing import Callable, Iterator, Sequence, Union
+
+from .._types import Json
 
 MARKUP = re.compile(r"\$(?P<math>[^$]+)\$|`(?P<code>[^`]+)`|\*\*(?P<strong>[^*]+)\*\*|"
                     r"\[\[(?P<kind>figure|table|file):(?P<key>[\w.-]+)\]\]")
@@ -44,7 +46,7 @@ class Steps:
     """Steps of a derivation: dictionaries of number, rule, reason, source, latex."""
 
     title: str
-    steps: Sequence[dict[str, Any]]
+    steps: Sequence[Json]
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class Table:
     key: str
     caption: str
     columns: Sequence[Column]
-    rows: Sequence[dict[str, Any]]
+    rows: Sequence[Json]
 
 
 Block = Union[Paragraph, Formula, Plain, Code, Steps, Picture, Table]

@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
+from .._types import Json
 from .stages import Classified, Converged, Networks
 
 BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#666666"  # told apart by colour-blind readers too
@@ -110,7 +111,7 @@ def _dots(ax: Any, widths: np.ndarray, errors: list[list[float]]) -> None:
         ax.plot([width] * len(each), each, ".", color=GREY, alpha=0.6, label="one network" if i == 0 else None)
 
 
-def _band(ax: Any, band: dict[str, Any]) -> None:
+def _band(ax: Any, band: Json) -> None:
     widths, predicted, low, high, measured = (np.array([row[name] for row in band["rows"]], dtype=float)
                                               for name in ("width", "predicted", "low", "high", "measured"))
     _dots(ax, widths, band["errors"])

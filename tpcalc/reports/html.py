@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 from html import escape
 from pathlib import Path
-from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
+from .._types import Json
 from ..calculus import mathml
 from . import breaking, tables
 from .document import Column, Document, Table, translate
@@ -45,7 +45,7 @@ def _reference(kind: str, key: str, document: Document) -> str:
     return f"the {kind} that is missing" if number is None else f'<a href="#{kind}-{key}">{kind} {number}</a>'
 
 
-def _cell(row: dict[str, Any], column: Column, document: Document) -> Markup:
+def _cell(row: Json, column: Column, document: Document) -> Markup:
     value = row.get(column.key)
     if column.numeric:
         return Markup(tables.html_number(value, column))

@@ -11,6 +11,7 @@ from typing import Any
 
 import jinja2
 
+from .._types import Json
 from . import breaking, tables
 from .document import Column, Document, translate
 from .failures import CompileError
@@ -80,7 +81,7 @@ def _columns(table: Any) -> str:
     return r">{\raggedright\arraybackslash}X" + "".join(letters[1:]) if letters[0] == "l" else "".join(letters)
 
 
-def _cell(row: dict[str, Any], column: Column, document: Document) -> str:
+def _cell(row: Json, column: Column, document: Document) -> str:
     value = row.get(column.key)
     if column.numeric:
         return tables.tex_number(value, column)

@@ -7,10 +7,10 @@ import shlex
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import sympy as sp
 
+from .._types import Json
 from .. import SGD, DepthScaling, ResNet, Task
 from .data import load_task
 
@@ -55,7 +55,7 @@ class Setup:
         return depth_scaling(self.alpha, self.gamma)
 
     @cached_property
-    def numbers(self) -> dict[str, Any]:
+    def numbers(self) -> Json:
         """Everything the results depend on; the data by their digest."""
         data = hashlib.sha256(self.task.inputs.tobytes() + self.task.targets.tobytes()).hexdigest()
         return {"alpha": str(self.alpha), "gamma": str(self.gamma), "lr": list(self.lr), "task": self.source,

@@ -8,6 +8,7 @@ from typing import Any
 
 import sympy as sp
 
+from .._types import Json
 from .. import phase_diagram
 from ..calculus.printing import latex
 from ..classification.phase_drawing import draw
@@ -23,7 +24,7 @@ class Plane:
     """The plane divided by verdicts: rows, a dictionary a region; picture: shapes and box; here: (alpha, gamma)."""
 
     rows: list[dict[str, str]]
-    picture: dict[str, Any]
+    picture: Json
     here: list[float]
 
     @property

@@ -8,6 +8,7 @@ from typing import Any, Callable
 
 import numpy as np
 
+from .._types import Json
 from .._files import write_text
 from ..errors import Divergence, MissingExtra
 from ..ledger.bibliography import bibtex
@@ -69,7 +70,7 @@ def _stages(options: ReportOptions, results: Results, store: Store, folder: Path
     net = repr(setup.net)
     learning = {"lr": list(setup.lr), "net": net}
 
-    def stage(name: str, depends: dict[str, Any], kind: Callable[..., Any], total: int,
+    def stage(name: str, depends: Json, kind: Callable[..., Any], total: int,
               compute: Callable[[Callable[[int, int], None]], Any], finish: Callable[[Any], None]) -> Any:
         try:
             with bar(name, total) as progress:

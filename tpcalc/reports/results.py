@@ -5,8 +5,8 @@ from __future__ import annotations
 import platform
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
-from typing import Any
 
+from .._types import Json
 from .. import __version__
 from .options import ReportOptions
 from .phase import Plane
@@ -43,10 +43,10 @@ class Results:
     seconds: dict[str, float] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=versions)
 
-    def numbers(self) -> dict[str, Any]:
+    def numbers(self) -> Json:
         """For report.json: all but the outputs of every sample, which are in outputs.csv."""
         options = self.options
-        found: dict[str, Any] = {
+        found: Json = {
             "command": options.command(), "setup": options.setup.numbers, "depths": options.depths,
             "widths": options.widths, "network_depth": options.network_depth, "seeds": options.seeds,
             "seed": options.seed, "versions": self.versions, "seconds": self.seconds, "failures": self.failures,

@@ -9,6 +9,7 @@ from typing import Any, Callable, Sequence
 import numpy as np
 import sympy as sp
 
+from .._types import Json
 from .. import SGD, DepthScaling, Divergence, ResNet, Run, Task
 from .. import classify, convergence, depth_limit, kets, measure_exponents, program, recursion, train
 from ..studies.convergence import Slope, fit_order
@@ -34,7 +35,7 @@ class Derived:
     recursion: str
     recursion_latex: str
     ket_steps: int
-    steps: list[dict[str, Any]]
+    steps: list[Json]
     limit: str = ""
     limit_latex: str = ""
     no_limit: str = ""
@@ -76,7 +77,7 @@ class Converged:
     """
 
     depths: list[int]
-    rows: list[dict[str, Any]]
+    rows: list[Json]
     losses: list[list[float]]
     outputs: list[Any]
     accuracies: list[list[float | None]]
@@ -134,7 +135,7 @@ class Networks:
 
     depth: int
     seeds: int
-    rows: list[dict[str, Any]]
+    rows: list[Json]
     errors: list[list[float]]
     losses: list[list[list[float]]]
     infinite_losses: list[float]
@@ -144,7 +145,7 @@ class Networks:
     uncertainty: float
     extrapolated_z: float | None
     extrapolated_z_expected: float | None
-    band: dict[str, Any] | None
+    band: Json | None
     no_band: str
 
 
@@ -219,7 +220,7 @@ class Classified:
     diversity_exponent: str | None
     reasons: list[str]
     latex: str
-    rows: list[dict[str, Any]]
+    rows: list[Json]
     depths: list[int] | None
     unmeasured: str
 

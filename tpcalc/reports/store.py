@@ -12,6 +12,7 @@ from typing import Any, Callable, Generic, TypeVar
 
 import numpy as np
 
+from .._types import Json
 from .._files import code_digest, keep_json, kept_json, write_text
 
 Result = TypeVar("Result")
@@ -53,7 +54,7 @@ class Store:
         self.fresh = fresh
         folder.mkdir(parents=True, exist_ok=True)
 
-    def run(self, name: str, depends: dict[str, Any], kind: Callable[..., Result],
+    def run(self, name: str, depends: Json, kind: Callable[..., Result],
             compute: Callable[[], Any]) -> Stored[Result]:
         """The stage's result: from its file where ``depends`` and the code are what they were, else computed.
 

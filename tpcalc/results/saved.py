@@ -12,6 +12,7 @@ from typing import Any, Mapping
 import numpy as np
 import sympy as sp
 
+from .._types import Json
 from .. import _checks
 from ..parametrizations import DepthScaling
 from ..programs import SGD, Adam, AdamW, ResNet, SignSGD, Task
@@ -19,14 +20,14 @@ from ..programs.losses import NAMED
 from ..programs.problem import Problem
 
 FORMAT = 1
-KINDS: dict[str, Any] = {kind.__name__: kind for kind in (ResNet, SGD, SignSGD, Adam, AdamW, DepthScaling)}
+KINDS: Json = {kind.__name__: kind for kind in (ResNet, SGD, SignSGD, Adam, AdamW, DepthScaling)}
 
 
 class NoWords(ValueError):
     """A part of a problem that is no words and numbers, such as a function."""
 
 
-def described(problem: Problem) -> dict[str, Any]:
+def described(problem: Problem) -> Json:
     """A problem but for its task's arrays, as JSON holds it; raises ``NoWords`` where it cannot, naming the part."""
     losses = [name for name, loss in NAMED.items() if loss == problem.task.loss]
     if not losses:
@@ -35,14 +36,14 @@ def described(problem: Problem) -> dict[str, Any]:
     return {**parts, "depth": str(problem.depth), "width": str(problem.width), "loss": losses[0]}
 
 
-def _written(name: str, value: Any) -> dict[str, Any]:
+def _written(name: str, value: Any) -> Json:
     if KINDS.get(type(value).__name__) is not type(value):
         raise NoWords(f"{name}: {_checks.short(value)} is none of {', '.join(KINDS)}")
     return {"kind": type(value).__name__, **{f.name: _number(f"{name}.{f.name}", getattr(value, f.name))
                                              for f in fields(value)}}
 
 
-def _number(name: str, value: Any) -> Any:
+def _number(name: str, value: object) -> Any:
     """Text, flags, floats and whole numbers as they are; exact fractions as ["p/q"]; schedules as lists."""
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
@@ -53,7 +54,7 @@ def _number(name: str, value: Any) -> Any:
     raise NoWords(f"{name}: {_checks.short(value)} is neither text nor a number")
 
 
-def _read_number(value: Any) -> Any:
+def _read_number(value: object) -> Any:
     if isinstance(value, list):
         return sp.Rational(value[0])
     return tuple(value["each"]) if isinstance(value, dict) else value
@@ -81,7 +82,7 @@ def write(path: Any, arrays: Mapping[str, np.ndarray | None], words: Mapping[str
     part.replace(target)
 
 
-def read(path: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def read(path: Any) -> tuple[dict[str, np.ndarray], Json]:
     """What ``write`` wrote; raises ``ValueError`` for a file that is not there, or is no saved run."""
     try:
         with np.load(Path(path), allow_pickle=False) as archive:
