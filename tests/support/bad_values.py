@@ -123,6 +123,8 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "WidthOrDepth.best": {"budget": "positive"},
     "tasks.digits": {"batch": "whole"},
     "methods.CommonDraws": {"tolerance": "positive", "batches": "nothing", "coarsest": "whole"},
+    "methods.Coefficients": {"generated": "flag"},
+    **dict.fromkeys(("methods.Conditioned", "methods.Particles"), {"namespace": "array namespace", "device": "device"}),
     "methods.Dense": {"weights": "weights", "namespace": "array namespace", "device": "device"},
     "methods.table": {"methods": "methods"},
     "methods.outputs_alone": {"name": "any word", "outputs": "outputs", "error_estimate": "nonnegative",

@@ -6,6 +6,7 @@ from typing import Any, Callable
 
 import sympy as sp
 
+from ... import _checks
 from ...programs.losses import NAMED
 
 LossRule = Callable[[sp.Expr, sp.Expr], sp.Expr]  # the derivative, of an output and its target
@@ -22,13 +23,15 @@ def row_rule(loss: Any) -> RowRule:
     >>> row_rule("softmax")((a, b), (y, z), 0)
     -y + (y + z)/(exp(-a + b) + 1)
     """
-    if isinstance(loss, str) and loss in NAMED:
-        loss = NAMED[loss]
+    if isinstance(loss, str) and loss.lower() in NAMED:
+        loss = NAMED[loss.lower()]
     if not hasattr(loss, "expression"):
+        allowed = (f"{', '.join(map(repr, NAMED))}, a function of an output and its target that gives the derivative, "
+                   "or an object with expression(f, y)")
         if not callable(loss):
-            raise ValueError(f"loss: {loss!r} given; allowed are {', '.join(map(repr, NAMED))}, a function of an "
-                             "output and its target that gives the derivative, or an object with expression(f, y)")
-        return lambda f, y, number: loss(f[number], y[number])
+            raise ValueError(f"loss: {_checks.short(loss)} given; allowed are {allowed}")
+        derivative = _checks.rule("loss", loss, allowed)
+        return lambda f, y, number: derivative(f[number], y[number])
 
     def rule(f: tuple[sp.Expr, ...], y: tuple[sp.Expr, ...], number: int) -> sp.Expr:
         outputs = [sp.Dummy(f"f{k}", real=True) for k in range(len(f))]
