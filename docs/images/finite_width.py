@@ -18,7 +18,7 @@ matplotlib.rcParams["svg.hashsalt"] = "tpcalc"  # the same numbers give the same
 TASK = tp.Task(inputs=[1, 0.8, -0.6, 1.1], targets=[1, -0.7, 0.5, 1.2])
 NET, OPT = tp.ResNet("linear"), tp.SGD(lr=0.3)
 SCALE = tp.DepthScaling(0.75, 0.25)
-WIDTHS, SEEDS = [2**k for k in range(6, 12)], 40
+WIDTHS, SEEDS = [2**k for k in range(6, 14)], 40
 DEPTHS = (4, 16, 64)
 RATES = [(tp.DepthScaling(0.5, 0.5), "alpha = 1/2"), (SCALE, "alpha = 3/4"), (tp.DepthScaling(1, 0), "alpha = 1")]
 COLOURS = ("#1b4f72", "#b9770e", "#6c3483")
