@@ -32,8 +32,8 @@ def plot(ax: Any = None) -> Any:
     ax.plot([0, 1], [start, end], color=COLORS[theory("1/2", middle).name], linewidth=3)
     for one in (below, above):
         ax.annotate(one.name, (float(one.s), float(one.kappa)), ha="center")
-    for s, kappa, offset, side in ((0, start, (12, 6), "left"), ("1/2", middle, (8, 6), "left"), (1, end, (-12, 14),
-    "right")):
+    marks = ((0, start, (12, 6), "left"), ("1/2", middle, (8, 6), "left"), (1, end, (-12, 22), "right"))
+    for s, kappa, offset, side in marks:
         one = theory(s, kappa)
         if s in (0, 1):
             ax.plot([float(one.s)], [float(kappa)], "o", color=COLORS[one.name], markersize=12, clip_on=False, zorder=3)

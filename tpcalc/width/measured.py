@@ -1,0 +1,87 @@
+"""Differentials of the tangent kernel measured: averages over real perceptrons, with error bars, against the width."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Sequence
+
+import numpy as np
+
+from .._checks import finite_array, flag, positive_integer, whole_number
+from ..parametrizations import WidthScaling
+from .jets import draw, output_series
+
+CHUNK = 2**21  # entries of weights drawn at a time
+
+
+@dataclass(frozen=True)
+class MeasuredDifferential:
+    """E[(z) eta^k d_I^(k-1) H], k = order, of real perceptrons: its means and standard errors at hidden widths n.
+
+    widths, means, errors: (k,) each. slope, slope_error: the power of n, fitted to the means weighted by their errors.
+    """
+
+    order: int
+    insert_output: bool
+    widths: np.ndarray
+    means: np.ndarray
+    errors: np.ndarray
+
+    @property
+    def slope(self) -> float:
+        return self._fit()[0]
+
+    @property
+    def slope_error(self) -> float:
+        return self._fit()[1]
+
+    def _fit(self) -> tuple[float, float]:
+        """Least squares of log |mean| in log n, each point weighted by its relative error."""
+        x, y, weight = np.log(self.widths), np.log(np.abs(self.means)), (self.means / self.errors)**2
+        center = np.average(x, weights=weight)
+        spread = np.sum(weight * (x - center)**2)
+        return float(np.sum(weight * (x - center) * y) / spread), float(1 / math.sqrt(spread))
+
+
+def measure_differential(order: int, scaling: WidthScaling, widths: Sequence[int], insert_output: bool = False,
+                         phi: Any = "tanh", inputs: Any = (1.0, -0.5), samples: int = 10_000, seed: int = 0,
+                         ) -> MeasuredDifferential:
+    """Average E[(z) eta^k d_I^(k-1) H], k = order, over real perceptrons of hidden widths ``widths``.
+
+    Parameters
+    ----------
+    order, insert_output:
+        as in tp.ntk_exponent; all indices are equal: one input and one output.
+    scaling:
+        the width scaling, whose number of layers the perceptrons have.
+    widths:
+        at least two hidden widths, each of all hidden layers.
+    phi, inputs:
+        a smooth activation, as in tp.ResNet, and the one input (n_0,).
+    samples, seed:
+        networks at each width, at least 2, and the seed of their weights.
+
+    Raises ``ValueError`` for bad arguments and for activations with kinks. Weights are Gaussian, with all constants 1, and
+    biases start at zero. Evidence of [meta_principled/hierarchy].
+    """
+    count, networks = whole_number("order", order, 1), whole_number("samples", samples, 2)
+    hidden = [int(positive_integer("widths", width) or 1) for width in widths]
+    x, insert = finite_array("inputs", inputs), flag("insert_output", insert_output)
+    if x.ndim != 1 or not len(x):
+        raise ValueError(f"inputs: an array of shape {x.shape} given; allowed is one input, of shape (n_0,)")
+    if len(set(hidden)) < 2:
+        raise ValueError(f"widths: {hidden} given; allowed are at least two different widths, for a slope")
+    means, errors = [], []
+    for stream, width in zip(np.random.default_rng(whole_number("seed", seed)).spawn(len(hidden)), hidden):
+        full = [len(x), *(width,) * (scaling.layers - 1), 1]
+        sizes = scaling.sizes(full)
+        chunk = max(1, CHUNK // sum(a * b for a, b in zip(full, full[1:])))
+        values = []
+        for start in range(0, networks, chunk):
+            series = output_series(draw(sizes, full, min(chunk, networks - start), stream), x, sizes, phi, count)
+            values.append(math.factorial(count) * series[count] * (series[0] if insert else 1.0))
+        value = np.concatenate(values)
+        means.append(value.mean())
+        errors.append(value.std(ddof=1) / math.sqrt(networks))
+    return MeasuredDifferential(count, insert, np.array(hidden, dtype=float), np.array(means), np.array(errors))
