@@ -5,5 +5,7 @@ from .audit import Breach as Breach, WidthAudit as WidthAudit, audit as audit
 from .differentials import Term as Term, differential_exponent as differential_exponent, terms as terms
 from .family import AnyDepth as AnyDepth, meta_principled as meta_principled, solve_any_depth as solve_any_depth
 from .hierarchy import ntk_exponent as ntk_exponent
+from .measured import MeasuredDifferential as MeasuredDifferential
+from .measured import measure_differentials as measure_differentials
 from .principles import Principles as Principles, Requirement as Requirement, principles as principles
 from .web import EffectiveTheory as EffectiveTheory, Web as Web, web as web

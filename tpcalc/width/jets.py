@@ -1,7 +1,8 @@
 """Taylor coefficients of a perceptron's output along the gradient that trains it.
 
-At equal indices eta^k d_I^(k-1) H is the k-th derivative of the output f along eta lambda grad f, with the direction held
-fixed; it is k! times a coefficient of this series. So all differentials of type I cost one pass through the network.
+At equal indices eta^k d_I^(k-1) H is the k-th derivative of the output f along eta lambda grad f, with the direction
+held fixed; it is k! times a coefficient of this series. So all differentials of type I cost one pass through the
+network.
 """
 
 from __future__ import annotations

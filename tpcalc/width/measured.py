@@ -8,9 +8,9 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from .._checks import finite_array, flag, positive_integer, whole_number
+from .._checks import finite_array, positive_integer, whole_number
 from ..parametrizations import WidthScaling
-from .jets import draw, output_series
+from .jets import draw, output_series, smooth_derivatives
 
 CHUNK = 2**21  # entries of weights drawn at a time
 
@@ -44,15 +44,16 @@ class MeasuredDifferential:
         return float(np.sum(weight * (x - center) * y) / spread), float(1 / math.sqrt(spread))
 
 
-def measure_differential(order: int, scaling: WidthScaling, widths: Sequence[int], insert_output: bool = False,
-                         phi: Any = "tanh", inputs: Any = (1.0, -0.5), samples: int = 10_000, seed: int = 0,
-                         ) -> MeasuredDifferential:
-    """Average E[(z) eta^k d_I^(k-1) H], k = order, over real perceptrons of hidden widths ``widths``.
+def measure_differentials(scaling: WidthScaling, widths: Sequence[int], highest: int = 5, phi: Any = "tanh",
+                          inputs: Any = (1.0, -0.5), samples: int = 10_000, seed: int = 0,
+                          ) -> tuple[MeasuredDifferential, ...]:
+    """Average E[(z) eta^k d_I^(k-1) H] over real perceptrons of hidden widths ``widths``, for k = 1, ..., highest.
+
+    The output z is inserted where the expectation vanishes without it, which is at even k. All indices are equal: one
+    input and one output.
 
     Parameters
     ----------
-    order, insert_output:
-        as in tp.ntk_exponent; all indices are equal: one input and one output.
     scaling:
         the width scaling, whose number of layers the perceptrons have.
     widths:
@@ -62,26 +63,34 @@ def measure_differential(order: int, scaling: WidthScaling, widths: Sequence[int
     samples, seed:
         networks at each width, at least 2, and the seed of their weights.
 
-    Raises ``ValueError`` for bad arguments and for activations with kinks. Weights are Gaussian, with all constants 1, and
-    biases start at zero. Evidence of [meta_principled/hierarchy].
+    Raises ``ValueError`` for bad arguments and for activations with kinks. Weights are Gaussian, with all constants 1,
+    and biases start at zero. Evidence of [meta_principled/hierarchy].
     """
-    count, networks = whole_number("order", order, 1), whole_number("samples", samples, 2)
+    count, networks = whole_number("highest", highest, 1), whole_number("samples", samples, 2)
     hidden = [int(positive_integer("widths", width) or 1) for width in widths]
-    x, insert = finite_array("inputs", inputs), flag("insert_output", insert_output)
+    x = finite_array("inputs", inputs)
     if x.ndim != 1 or not len(x):
         raise ValueError(f"inputs: an array of shape {x.shape} given; allowed is one input, of shape (n_0,)")
     if len(set(hidden)) < 2:
         raise ValueError(f"widths: {hidden} given; allowed are at least two different widths, for a slope")
-    means, errors = [], []
-    for stream, width in zip(np.random.default_rng(whole_number("seed", seed)).spawn(len(hidden)), hidden):
-        full = [len(x), *(width,) * (scaling.layers - 1), 1]
-        sizes = scaling.sizes(full)
-        chunk = max(1, CHUNK // sum(a * b for a, b in zip(full, full[1:])))
-        values = []
-        for start in range(0, networks, chunk):
-            series = output_series(draw(sizes, full, min(chunk, networks - start), stream), x, sizes, phi, count)
-            values.append(math.factorial(count) * series[count] * (series[0] if insert else 1.0))
-        value = np.concatenate(values)
-        means.append(value.mean())
-        errors.append(value.std(ddof=1) / math.sqrt(networks))
-    return MeasuredDifferential(count, insert, np.array(hidden, dtype=float), np.array(means), np.array(errors))
+    smooth_derivatives(phi, count)
+    means, errors = np.empty((2, count, len(hidden)))
+    for at, (rng, width) in enumerate(zip(np.random.default_rng(whole_number("seed", seed)).spawn(len(hidden)),
+    hidden)):
+        values = _values(scaling, [len(x), *(width,) * (scaling.layers - 1), 1], x, phi, count, networks, rng)
+        means[:, at] = values.mean(axis=1)
+        errors[:, at] = values.std(axis=1, ddof=1) / math.sqrt(networks)
+    return tuple(MeasuredDifferential(k, k % 2 == 0, np.array(hidden, dtype=float), means[k - 1], errors[k - 1])
+                 for k in range(1, count + 1))
+
+
+def _values(scaling: WidthScaling, widths: Sequence[int], inputs: np.ndarray, phi: Any, highest: int, samples: int,
+            rng: np.random.Generator) -> np.ndarray:
+    """(highest, samples): of each network (z) times the k-th derivative of its output, k = 1, ..., highest."""
+    sizes = scaling.sizes(widths)
+    chunk = max(1, CHUNK // sum(a * b for a, b in zip(widths, widths[1:])))
+    found = []
+    for start in range(0, samples, chunk):
+        series = output_series(draw(sizes, widths, min(chunk, samples - start), rng), inputs, sizes, phi, highest)
+        found.append([math.factorial(k) * series[k] * (1.0 if k % 2 else series[0]) for k in range(1, highest + 1)])
+    return np.concatenate(found, axis=1)
