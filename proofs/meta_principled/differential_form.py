@@ -69,9 +69,8 @@ ENTRY = Entry(
     kind="lemma",
     title="the form of all differentials",
     source="Meta-Principled Family, (A18), (A19)",
-    says="After $k$ operators every term is $c^u \\sum_j W_j^v H^w F(z_j)$ with $2u + v = k + 1$ and $u + w = k$, where
-    "
-         "$c$ is the learning rate of a weight of the last layer and $H$ the tangent kernel of the hidden one.",
+    says="After $k$ operators every term is $c^u \\sum_j W_j^v H^w F(z_j)$ with $2u + v = k + 1$ and $u + w = k$. "
+         "Here $c$ is the learning rate of a weight of the last layer and $H$ the tangent kernel of the hidden one.",
     statement=statement,
     assumptions=("one hidden layer", "smooth activations"),
     derive=derive,

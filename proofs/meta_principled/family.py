@@ -57,8 +57,9 @@ def evidence() -> Evidence:
         strategy = WidthScaling((p1, p2), (0, q2), r)
         right += audit(strategy).passes == (strategy == meta_principled(p2, 2) and 0 <= p2 <= 1)
         tried += 1
-    return Evidence((*dimensions, Number("strategies of two layers, in halves from -1/2 to 3/2, that pass where they are "
-                                         "members with s in [0, 1] and only there", float(right), 0.0, float(tried))))
+    what = ("strategies of two layers, in halves from -1/2 to 3/2, that pass where they are members with s in [0, 1] "
+            "and only there")
+    return Evidence((*dimensions, Number(what, float(right), 0.0, float(tried))))
 
 
 ENTRY = Entry(

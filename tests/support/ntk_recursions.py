@@ -1,5 +1,6 @@
-"""The layerwise recursions of the meta-principled paper, (3.7), (4.2) and (4.5), typed as printed, for one tanh perceptron
-and one input: a second way to tangent kernels and their differentials of type I. Nothing of tpcalc is used."""
+"""The layerwise recursions of the meta-principled paper, (3.7), (4.2) and (4.5), typed as printed, for one tanh
+perceptron and one input: a second way to tangent kernels and their differentials of type I. Nothing of tpcalc is
+used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real perceptrons: Taylor series along the gradient against layerwise recursions, and slopes against counted powers."""
+"""Real perceptrons: series along the gradient against layerwise recursions, and slopes against counted powers."""
 
 from __future__ import annotations
 
@@ -84,11 +84,14 @@ def test_slopes_of_two_layers(s: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layers, widths", [(2, [2**k for k in range(6, 13)]), (3, [2**k for k in range(5, 10)]),
-                                            (4, [2**k for k in range(5, 9)])])
+                                            (4, [2**k for k in range(6, 10)])])
 @pytest.mark.parametrize("s", ["0", "1/2", "1"])
 def test_slopes_over_many_widths(s: str, layers: int, widths: list[int]) -> None:
-    """More layers than the count is about: the exponents of L = 2 are those of every fixed depth."""
-    _slopes(s, layers, widths, 20_000 if layers == 2 else 2000, seed=7)
+    """More layers than the count is about: the exponents of L = 2 are those of every fixed depth.
+
+    With four layers networks of width 32 are not yet wide: order 4 falls by 1.8 powers from there to 64.
+    """
+    _slopes(s, layers, widths, 8000 if layers == 2 else 2000, seed=7)
 
 
 def _slopes(s: str, layers: int, widths: Any, samples: int, seed: int) -> None:

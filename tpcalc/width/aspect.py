@@ -66,7 +66,7 @@ def _solved(unknown: str, n: Any, L: Any, s: Any, target: Any) -> tuple[float, f
     """log target = log L + power(s) log n, whose power is affine in s, solved for the unknown."""
     power = ntk_exponent(3, S)
     slope, constant = float(power.coeff(S)), float(power.subs(S, 0))
-    falls = None if s is None else constant + slope * s
+    falls: Any = None if s is None else constant + slope * s
     if unknown == "n" and falls == 0:
         raise ValueError(f"n: None given at s = {s}, where L / n^(1 - s) = L has no n in it; allowed are other s")
     if unknown == "s" and n == 1:

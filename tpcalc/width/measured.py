@@ -75,8 +75,8 @@ def measure_differentials(scaling: WidthScaling, widths: Sequence[int], highest:
         raise ValueError(f"widths: {hidden} given; allowed are at least two different widths, for a slope")
     smooth_derivatives(phi, count)
     means, errors = np.empty((2, count, len(hidden)))
-    for at, (rng, width) in enumerate(zip(np.random.default_rng(whole_number("seed", seed)).spawn(len(hidden)),
-    hidden)):
+    streams = np.random.default_rng(whole_number("seed", seed)).spawn(len(hidden))
+    for at, (rng, width) in enumerate(zip(streams, hidden)):
         values = _values(scaling, [len(x), *(width,) * (scaling.layers - 1), 1], x, phi, count, networks, rng)
         means[:, at] = values.mean(axis=1)
         errors[:, at] = values.std(axis=1, ddof=1) / math.sqrt(networks)
