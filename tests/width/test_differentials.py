@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 import tpcalc as tp
 from tpcalc.testing import rationals
-from tpcalc.width import Term, differential_exponent, terms
+from tpcalc.width import Term, differential_exponent, feature_exponent, terms
 
 S = sp.Symbol("s", real=True)
 
@@ -50,7 +50,21 @@ def test_a_scaling_whose_terms_differ_in_size_takes_the_largest() -> None:
     assert differential_exponent(1, tp.WidthScaling([0, 1], [0, 5], 0)) == -1
 
 
+@given(rationals(-1, 1), rationals(-1, 1))
+def test_features_of_the_family(s: sp.Rational, g: sp.Rational) -> None:
+    """In every gauge and at every depth: (s - 1) / 2, by the weights that the last layer starts with."""
+    for layers in (2, 4):
+        assert feature_exponent(tp.meta_principled(s, layers).shifted(g)) == (s - 1) / 2
+
+
+def test_features_by_learned_weights() -> None:
+    """A last layer that starts at nearly nothing moves features once it has learned; that of SP does not."""
+    assert feature_exponent(tp.WidthScaling([0, 5], [0, 1], 1)) == 0
+    assert feature_exponent(tp.width_recipe("SP, rate 1/n", 3)) == sp.Rational(-1, 2)
+
+
 @pytest.mark.parametrize("call, match", [
+    (lambda: feature_exponent(tp.WidthScaling([1, 0], [0, 0], 0)), "p_1 = 1 given; allowed is 0"),
     (lambda: tp.ntk_exponent(0, 0), "order: 0 given"), (lambda: tp.ntk_exponent(1.5, 0), "order: 1.5 given"),
     (lambda: tp.ntk_exponent(1, 1j), "s: 1j given"), (lambda: tp.ntk_exponent(1, 0, 2), "insert_output: 2 given"),
     (lambda: differential_exponent(1, tp.WidthScaling([0, 0, 0], [0, 0, 0], 0)), "3 layers given; allowed are 2"),
