@@ -28,14 +28,16 @@ def test_statuses(ledger: Ledger) -> None:
     found = {key: str(status) for key, status in ledger.statuses.items()}
     refuted = {key.split("/")[1] for key, status in found.items() if status.endswith("refuted as printed")}
     assert refuted == {"claim_52", "claim_54", "ket_equations", "lemma_c3", "lemma_d1", "parameter_update",
-                       "proposition_c4", "theorem_d3", "one_step"}
+                       "proposition_c4", "theorem_d3", "one_step", "translation", "feature_learning", "dimensionless"}
     derived = {key.split("/")[1] for key, status in found.items() if status.startswith("derived")}
     assert derived >= {"outer_product", "remark_e1", "operators", "parameter_update", "ket_equations", "lemma_d1",
                        "lemma_c3", "appendix_j", "recursion_h3", "reflection_form", "one_step", "one_step_finite_depth",
                        "block_densities", "overlap_action", "two_steps_at_finite_width"}
     throughout = {key.split("/")[1] for key, status in found.items() if status.startswith("derived throughout")}
     assert throughout == {"outer_product", "remark_e1", "operators", "parameter_update",  # no master theorem in them
-                          "stein", "price", "isserlis", "sheppard", "conditioning"}
+                          "stein", "price", "isserlis", "sheppard", "conditioning",
+                          "translation", "criticality", "learning_rate_equivalence", "family", "differential_form",
+                          "hierarchy", "feature_learning", "dimensionless"}
     assert found["tensor_programs_vi/proposition_d2"] == found["tensor_programs_vi/master_theorem"] == "evidenced"
     assert found["tpcalc/action_principle"] == found["tpcalc/finite_width"] == "evidenced"
     assert found["tpcalc/block_densities"] == "derived"

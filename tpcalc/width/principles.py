@@ -22,8 +22,8 @@ from .differentials import term_powers
 CRITICALITY = "criticality"
 EQUIVALENCE = "learning-rate equivalence"
 LEARNING = "nontrivial learning"
-OUTPUTS = "outputs do not explode"
-DIFFERENTIALS = "differentials do not explode"
+OUTPUTS = "bounded outputs"
+DIFFERENTIALS = "bounded differentials"
 COUNTED_ORDERS = range(2, 8)  # of differentials; that the others add nothing is the induction in the ledger
 
 S = sp.Symbol("s", real=True)

@@ -32,7 +32,7 @@ def plot(ax: Any = None) -> Any:
     ax.plot([0, 1], [start, end], color=COLORS[theory("1/2", middle).name], linewidth=3)
     for one in (below, above):
         ax.annotate(one.name, (float(one.s), float(one.kappa)), ha="center")
-    marks = ((0, start, (12, 6), "left"), ("1/2", middle, (8, 6), "left"), (1, end, (-12, 22), "right"))
+    marks = ((0, start, (12, 6), "left"), ("1/2", middle, (8, 6), "left"), (1, end, (-55, 6), "right"))
     for s, kappa, offset, side in marks:
         one = theory(s, kappa)
         if s in (0, 1):
