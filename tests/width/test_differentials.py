@@ -65,7 +65,8 @@ def test_features_by_learned_weights() -> None:
 
 @pytest.mark.parametrize("call, match", [
     (lambda: feature_exponent(tp.WidthScaling([1, 0], [0, 0], 0)), "p_1 = 1 given; allowed is 0"),
-    (lambda: tp.ntk_exponent(0, 0), "order: 0 given"), (lambda: tp.ntk_exponent(1.5, 0), "order: 1.5 given"),
+    (lambda: tp.ntk_exponent(0, 0), "order: 0 given"),
+    (lambda: tp.ntk_exponent(1.5, 0), "order: 1.5 given"),  # type: ignore[arg-type]
     (lambda: tp.ntk_exponent(1, 1j), "s: 1j given"), (lambda: tp.ntk_exponent(1, 0, 2), "insert_output: 2 given"),
     (lambda: differential_exponent(1, tp.WidthScaling([0, 0, 0], [0, 0, 0], 0)), "3 layers given; allowed are 2"),
     (lambda: differential_exponent(1, tp.WidthScaling([1, 0], [0, 0], 0)), "p_1 = 1 given; allowed is 0"),
