@@ -107,8 +107,11 @@ def test_undecided_audits_are_refused() -> None:
     assert audit(tp.meta_principled(-positive, 3)).principles == (OUTPUTS,)
 
 
-@pytest.mark.parametrize("make", [lambda: principles(1), lambda: tp.meta_principled(0, 1), lambda: audit("SP"),  # type: ignore[arg-type]
-                                  lambda: tp.meta_principled(1j, 2), lambda: tp.meta_principled(0, 2.5)])  # type: ignore[arg-type]
+@pytest.mark.parametrize("make", [
+    lambda: principles(1), lambda: tp.meta_principled(0, 1), lambda: tp.meta_principled(1j, 2),
+    lambda: audit("SP"),  # type: ignore[arg-type]
+    lambda: tp.meta_principled(0, 2.5),  # type: ignore[arg-type]
+])
 def test_bad_input_is_refused(make: Any) -> None:
     with pytest.raises(ValueError, match="given; allowed"):
         make()
