@@ -5,7 +5,7 @@ A numbered equation is listed where it states a result. Source: the papers thems
 
 from __future__ import annotations
 
-VI, DEPTHWISE = "tensor_programs_vi", "depthwise_transfer"
+VI, DEPTHWISE, FAMILY = "tensor_programs_vi", "depthwise_transfer", "meta_principled"
 
 NUMBERED: dict[str, dict[str, tuple[str, ...]]] = {
     "Tensor Programs VI": {
@@ -34,8 +34,16 @@ NUMBERED: dict[str, dict[str, tuple[str, ...]]] = {
         **{f"({number})": (f"{DEPTHWISE}/one_step",) for number in (7, 92, 98, 99)},
     },
     "Meta-Principled Family of Hyperparameter Scaling Strategies": {
-        **{f"({number})": () for number in ("2.8", "2.10", "2.14", "3.2", "3.7", "3.11", "3.12", "3.13", "3.14", "3.15",
-                                            "4.2", "4.3", "4.5", "4.6", "4.8", "4.9", "A1", "A15", "A17", "A19")},
-        "footnote 2": (), "footnote 15": (), "footnote 16": (),
+        **{f"({number})": (f"{FAMILY}/translation",) for number in ("2.4", "2.6", "2.7", "2.8")},
+        **{f"({number})": () for number in ("2.10", "2.14")},
+        **{f"({number})": (f"{FAMILY}/criticality",) for number in ("3.1", "3.2", "3.3")},
+        **{f"(3.{number})": (f"{FAMILY}/learning_rate_equivalence",) for number in range(7, 12)},
+        **{f"(3.{number})": (f"{FAMILY}/family",) for number in range(12, 16)},
+        **{f"(4.{number})": () for number in (2, 3, 5, 6, 8, 9)},
+        **{f"(A{number})": (f"{FAMILY}/hierarchy",) for number in (15, 17)},
+        **{f"(A{number})": (f"{FAMILY}/differential_form",) for number in (18, 19)},
+        "footnote 2": (f"{FAMILY}/translation",),
+        "footnote 15": (f"{FAMILY}/feature_learning",),
+        "footnote 16": (f"{FAMILY}/dimensionless",),
     },
 }

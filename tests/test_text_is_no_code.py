@@ -80,6 +80,15 @@ PLACES: dict[str, Callable[[str], Any]] = {
     "DepthScaling gamma": lambda s: tp.DepthScaling(.5, s),
     "DepthScaling branch": lambda s: tp.DepthScaling(branch=s),  # type: ignore[arg-type]
     "DepthScaling base_depth": lambda s: tp.DepthScaling(base_depth=s),  # type: ignore[arg-type]
+    "WidthScaling p": lambda s: tp.WidthScaling([s, 0], [0, 0], 0),
+    "WidthScaling r": lambda s: tp.WidthScaling([0, 0], [0, 0], s),
+    "WidthScaling sizes": lambda s: tp.WidthScaling([0, 0], [0, 0], 0).sizes([1, s, 1]),
+    "WidthScaling from_abc": lambda s: tp.WidthScaling.from_abc([0, s], [0, 0], 0),
+    "width_recipe": lambda s: tp.width_recipe(s, 2),
+    "meta_principled": lambda s: tp.meta_principled(s, 2),
+    "ntk_exponent": lambda s: tp.ntk_exponent(1, s),
+    "web": lambda s: tp.web(s, 0),
+    "aspect": lambda s: tp.aspect(s, 1, 0),
     "classify": lambda s: tp.classify(s, .5),
     "interactions": lambda s: tp.interactions(s, .5),
     "phase_diagram": lambda s: tp.phase_diagram().at(s, 1),

@@ -24,7 +24,7 @@ HOMES = {
     ".limits": "DepthLimit LimitRegion depth_limit",
     ".lowering.recursions": "Recursion recursion",
     ".methods.train": "train",
-    ".parametrizations": "DepthScaling",
+    ".parametrizations": "DepthScaling WidthScaling width_recipe",
     ".programs": "Adam AdamW SGD SignSGD ResNet Task tasks",
     ".programs.builders": "program",
     ".programs.problem": "Problem",
@@ -33,9 +33,11 @@ HOMES = {
     ".studies":
         "CauchyDifferences cauchy_differences Convergence convergence GradientCorrelation gradient_correlation "
         "GradientFlow gradient_flow Transfer transfer WidthOrDepth width_or_depth",
+    ".width": "aspect meta_principled ntk_exponent web",
 }
 PACKAGES = ("calculus", "classification", "codegen", "interpreters", "kernels", "ledger", "limits", "lowering", "media",
-            "methods", "parametrizations", "programs", "results", "studies")
+            "methods", "parametrizations", "programs", "results", "studies",
+            "width")
 MODULE_OF = {name: home for home, names in HOMES.items() for name in names.split()}
 
 __version__ = "0.1.0"

@@ -15,7 +15,8 @@ from .ledger import Citation as Citation, cite as cite
 from .limits import DepthLimit as DepthLimit, LimitRegion as LimitRegion, depth_limit as depth_limit
 from . import methods as methods
 from .methods.train import train as train
-from .parametrizations import DepthScaling as DepthScaling
+from .parametrizations import DepthScaling as DepthScaling, WidthScaling as WidthScaling
+from .parametrizations import width_recipe as width_recipe
 from .programs import Adam as Adam, AdamW as AdamW
 from .programs import SGD as SGD, SignSGD as SignSGD, ResNet as ResNet, Task as Task, tasks as tasks
 from .programs.builders import program as program
@@ -28,6 +29,7 @@ from .studies import GradientCorrelation as GradientCorrelation, gradient_correl
 from .studies import GradientFlow as GradientFlow, gradient_flow as gradient_flow
 from .studies import Transfer as Transfer, transfer as transfer
 from .studies import WidthOrDepth as WidthOrDepth, width_or_depth as width_or_depth
+from .width import aspect as aspect, meta_principled as meta_principled, ntk_exponent as ntk_exponent, web as web
 
 __version__: str
 __all__: list[str]

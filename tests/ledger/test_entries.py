@@ -30,14 +30,17 @@ def test_statuses(ledger: Ledger) -> None:
              if status.slips}
     assert slips == {"claim_52": {"false", "incomplete"}, "claim_54": {"incomplete"}, "ket_equations": {"misprinted"},
                      "lemma_d1": {"misprinted"}, "parameter_update": {"incomplete"}, "proposition_c4": {"incomplete"},
-                     "proposition_d2": {"incomplete"}, "theorem_d3": {"false", "incomplete"}, "one_step": {"false"}}
+                     "proposition_d2": {"incomplete"}, "theorem_d3": {"false", "incomplete"}, "one_step": {"false"},
+                     "translation": {"incomplete"}, "feature_learning": {"false"}, "dimensionless": {"false"}}
     derived = {key.split("/")[1] for key, status in found.items() if status.startswith("derived")}
     assert derived >= {"outer_product", "remark_e1", "operators", "parameter_update", "ket_equations", "lemma_d1",
                        "lemma_c3", "appendix_j", "recursion_h3", "reflection_form", "one_step", "one_step_finite_depth",
                        "block_densities", "overlap_action", "two_steps_at_finite_width"}
     throughout = {key.split("/")[1] for key, status in found.items() if status.startswith("derived throughout")}
     assert throughout == {"outer_product", "remark_e1", "operators", "parameter_update",  # no master theorem in them
-                          "stein", "price", "isserlis", "sheppard", "conditioning"}
+                          "stein", "price", "isserlis", "sheppard", "conditioning",
+                          "translation", "criticality", "learning_rate_equivalence", "family", "differential_form",
+                          "hierarchy", "feature_learning", "dimensionless"}
     assert found["tensor_programs_vi/proposition_d2"] == "evidenced, incomplete as printed"
     assert found["tensor_programs_vi/master_theorem"] == "evidenced"
     assert found["tpcalc/action_principle"] == found["tpcalc/finite_width"] == "evidenced"

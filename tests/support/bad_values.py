@@ -62,6 +62,8 @@ KINDS: dict[str, set[str]] = {  # what is right, or not wrong by itself
     "function": FUNCTIONS, "activation": {"a symbol"}, "block": FUNCTIONS, "time": SHARES,
     "times": SHARES | {"a pair", "an empty list"}, "nodes": SHARES | {"None", "a pair"}, "step": {"0", "a pair"},
     "step or start": {"0", "-1", "a pair"}, "inputs": REALS | ARRAYS | {"a matrix"}, "probes": {"None"} | ARRAYS,
+    "exponents": {"falling numbers", "halves", "a pair", "a far pair"}, "symbolic real": REALS | {"a symbol"},
+    "layers": {"7"},
     "weights": {"None", "a dict"}, "array namespace": {"a module"}, "device": set(VALUES),
     "texts": {"an empty list", "a list of words"}}
 KINDS |= {ANY + kind: labels | {"None"} for kind, labels in KINDS.items()}
@@ -134,10 +136,22 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "Run.gradient_difference": {"p": "times", "eps": "times"},
     "Run.load": {"problem": "optional problem"}, "Recursion.compile": {"loss": "nothing"},
     "PhaseDiagram.rates": {"phase": "result"},
+    "WidthScaling": {"p": "exponents", "q": "exponents", "r": "symbolic real"},
+    "WidthScaling.from_abc": {"a": "exponents", "b": "exponents", "c": "symbolic real"},
+    "WidthScaling.shifted": {"g": "symbolic real"},
+    "WidthScaling.sizes": {"widths": "growing", "base_width": "positive"},
+    "width_recipe": {"name": "word", "layers": "layers"}, "meta_principled": {"s": "symbolic real", "layers": "layers"},
+    "ntk_exponent": {"order": "whole", "s": "symbolic real", "insert_output": "flag"},
+    "web": {"s": "optional real", "kappa": "optional real"},
+    "aspect": {**dict.fromkeys(("n", "L", "target"), "optional positive"), "s": "optional real"},
     "Program.unroll": {"sizes": "mapping"},
 }
 WHOLE_TRAINING = {name: RIGHT[name] for name in ("net", "task", "opt", "scale", "depth")}
 MORE: dict[str, dict[str, Any]] = {  # right arguments of single calls
+    "WidthScaling": {"p": (0, 0), "q": (0, 1), "r": 0}, "WidthScaling.from_abc": {"a": (0, 0), "b": (0, 0), "c": 0},
+    "WidthScaling.shifted": {"g": 0}, "WidthScaling.sizes": {"widths": (4, 8, 1)},
+    "width_recipe": {"name": "ntp", "layers": 3}, "meta_principled": {"s": 0.5, "layers": 3},
+    "ntk_exponent": {"order": 3, "s": 0.5}, "web": {"s": 0.5, "kappa": 0.5}, "aspect": {"n": 64, "L": 4, "s": 0.5},
     "train": WHOLE_TRAINING, "check_steps": {"data": {"xi": [1.0, 0.5], "y": [1.0, 0.5]}},
     "audit": {"branch": -1, "lr": 0}, "transfer": {"scalings": SCALE, "learning_rates": [0.5, 1.0]},
     "gradient_flow": {"time": 1.0, "task": tp.Task([1.0], [1.0])},
@@ -178,10 +192,11 @@ def instances() -> dict[str, Any]:
         "Convergence": tp.convergence(NET, TASK, OPT, SCALE, (2, 4)), "Diversity": None, "GradientCorrelation": None,
         "GradientFlow": None, "StepCheck": None, "Transfer": tp.transfer(NET, TASK, OPT, SCALE, (2, 4), [0.5, 1.0]),
         "WidthOrDepth": tp.width_or_depth(NET, tp.Task([1.0], [1.0]), OPT, SCALE, (2, 4)), "Divergence": None,
-        "MissingExtra": None}
+        "MissingExtra": None, "WidthScaling": tp.WidthScaling((0, 0), (0, 1), 0)}
 
 
-MADE = {"Adam", "AdamW", "SGD", "SignSGD", "DepthScaling", "ResNet", "Task", "Problem"}  # by users, others by calls
+MADE = {"Adam", "AdamW", "SGD", "SignSGD", "DepthScaling", "ResNet", "Task", "Problem",
+        "WidthScaling"}  # by users, others by calls
 
 
 def public_calls() -> Iterator[Call]:

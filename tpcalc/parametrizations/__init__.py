@@ -1,4 +1,6 @@
-"""Exponents as data: how multipliers and learning rates scale with depth."""
+"""Exponents as data: how multipliers, initial variances and learning rates scale with depth and width."""
 
 from .choices import DepthChoices as DepthChoices
 from .depth import DepthScaling as DepthScaling
+from .width import ParameterSizes as ParameterSizes, WidthScaling as WidthScaling
+from .width_recipes import width_recipe as width_recipe

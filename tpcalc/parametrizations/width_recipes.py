@@ -1,0 +1,62 @@
+"""Named width scalings as data: the abc-exponents that their sources print."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Callable
+
+import sympy as sp
+
+from .._checks import choice, whole_number
+from .width import WidthScaling
+
+HALF = sp.Rational(1, 2)
+Exponents = tuple[tuple[sp.Expr, ...], tuple[sp.Expr, ...], sp.Expr]
+
+
+@dataclass(frozen=True)
+class WidthRecipe:
+    """A recipe from a source: its exponents (a, b, c) for L >= 2 layers; only: the one L that it is about, if it is."""
+
+    name: str
+    title: str
+    source: str
+    exponents: Callable[[int], Exponents]
+    only: int | None = None
+
+
+def _ends(first: object, hidden: object, last: object, layers: int) -> tuple[sp.Expr, ...]:
+    return (sp.Rational(first), *(sp.Rational(hidden),) * (layers - 2), sp.Rational(last))
+
+
+TENSOR_PROGRAMS_IV = "Tensor Programs IV, table 1, arXiv:2011.14522"
+NAMED_WIDTHS = (
+    WidthRecipe("SP", "standard parametrization, learning rate of order one", TENSOR_PROGRAMS_IV,
+                lambda n: (_ends(0, 0, 0, n), _ends(0, HALF, HALF, n), sp.Integer(0))),
+    WidthRecipe("SP, rate 1/n", "standard parametrization, the largest learning rate that is stable",
+                TENSOR_PROGRAMS_IV, lambda n: (_ends(0, 0, 0, n), _ends(0, HALF, HALF, n), sp.Integer(1))),
+    WidthRecipe("NTP", "neural-tangent parametrization", TENSOR_PROGRAMS_IV,
+                lambda n: (_ends(0, HALF, HALF, n), _ends(0, 0, 0, n), sp.Integer(0))),
+    WidthRecipe("muP", "maximal-update parametrization", TENSOR_PROGRAMS_IV,
+                lambda n: (_ends(-HALF, 0, HALF, n), _ends(HALF, HALF, HALF, n), sp.Integer(0))),
+    WidthRecipe("mean field", "mean-field parametrization of one hidden layer", TENSOR_PROGRAMS_IV,
+                lambda n: (_ends(0, 0, 1, n), _ends(0, 0, 0, n), sp.Integer(-1)), only=2),
+)
+
+
+def width_recipe(name: str, layers: int) -> WidthScaling:
+    """The named width scaling of a perceptron of ``layers`` layers, the output layer counted.
+
+    name: "SP", "SP, rate 1/n", "NTP", "muP" or "mean field", as Tensor Programs IV prints them. Raises ``ValueError``
+    for other names, for fewer than two layers, and for a mean field of more than one hidden layer, whose published
+    generalisations differ: muP is one of them.
+
+    >>> width_recipe("muP", layers=3).canonical()
+    WidthScaling(p=(0, 0, 1), q=(0, 0, 1), r=1)
+    """
+    found = {recipe.name: recipe for recipe in NAMED_WIDTHS}[choice("name", name, (r.name for r in NAMED_WIDTHS))]
+    count = whole_number("layers", layers, 2)
+    if found.only not in (None, count):
+        raise ValueError(f"layers: {count} given; allowed is {found.only} for {name!r}, of one hidden layer; "
+                         "'muP' is what it becomes in deeper networks")
+    return WidthScaling.from_abc(*found.exponents(count))

@@ -1,0 +1,12 @@
+"""Width: principles that fix how a perceptron scales with its width n, and what is learned at which n and L."""
+
+from .aspect import Aspect as Aspect, aspect as aspect
+from .audit import Breach as Breach, WidthAudit as WidthAudit, audit as audit
+from .differentials import Term as Term, differential_exponent as differential_exponent, terms as terms
+from .family import AnyDepth as AnyDepth, meta_principled as meta_principled, solve_any_depth as solve_any_depth
+from .features import feature_exponent as feature_exponent
+from .hierarchy import ntk_exponent as ntk_exponent
+from .measured import MeasuredDifferential as MeasuredDifferential
+from .measured import measure_differentials as measure_differentials
+from .principles import Principles as Principles, Requirement as Requirement, principles as principles
+from .web import EffectiveTheory as EffectiveTheory, Web as Web, web as web

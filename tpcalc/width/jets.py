@@ -1,0 +1,112 @@
+"""Taylor coefficients of a perceptron's output along the gradient that trains it.
+
+At equal indices eta^k d_I^(k-1) H is the k-th derivative of the output f along eta lambda grad f, with the direction
+held fixed; it is k! times a coefficient of this series. So all differentials of type I cost one pass through the
+network. Of an output in other units, c f, it is c^(k+1) times as large [meta_principled/dimensionless].
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Callable, Sequence
+
+import numpy as np
+import sympy as sp
+
+from .._checks import short
+from ..parametrizations.width import ParameterSizes
+from ..programs.activations import activation
+
+Series = list[np.ndarray]  # coefficients of 1, tau, tau^2, ...
+_H = sp.Symbol("h", real=True)
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Real perceptrons, a batch of them: weights[l] (samples, n_l, n_(l-1)), biases[l] (samples, n_l), l from 0."""
+
+    weights: tuple[np.ndarray, ...]
+    biases: tuple[np.ndarray, ...]
+
+
+def draw(sizes: ParameterSizes, widths: Sequence[int], samples: int, rng: np.random.Generator) -> Draws:
+    """Gaussian weights of the sizes asked for; biases start at zero and are trained."""
+    shapes = list(zip(widths[1:], widths[:-1]))
+    return Draws(tuple(std * rng.standard_normal((samples, *shape)) for std, shape in zip(sizes.weight_std, shapes)),
+                 tuple(np.zeros((samples, rows)) for rows, _ in shapes))
+
+
+def output_series(draws: Draws, inputs: np.ndarray, sizes: ParameterSizes, phi: Any, order: int) -> np.ndarray:
+    """The coefficients (order + 1, samples) of the output f(theta + tau eta lambda grad f) in tau.
+
+    inputs: (n_0,), one input; the last layer has one output. phi: an activation as in tp.ResNet, ``order`` times
+    differentiable; ``ValueError`` where it has a kink.
+    """
+    derivatives = smooth_derivatives(phi, order)
+    activations, slopes, value = [np.broadcast_to(inputs, (len(draws.weights[0]), len(inputs)))], [], None
+    for layer, (weight, bias) in enumerate(zip(draws.weights, draws.biases)):
+        value = np.einsum("aij,aj->ai", weight, activations[-1]) + bias
+        if layer + 1 < len(draws.weights):
+            activations.append(derivatives[0](value))
+            slopes.append(derivatives[1](value))
+    assert value is not None
+    gradient, steps = np.ones_like(value), []
+    for layer in reversed(range(len(draws.weights))):
+        steps.append((sizes.weight_rate[layer] * gradient[:, :, None] * activations[layer][:, None, :],
+                      sizes.bias_rate[layer] * gradient))
+        if layer:
+            gradient = np.einsum("aij,ai->aj", draws.weights[layer], gradient) * slopes[layer - 1]
+    below: Series = [activations[0]]
+    for layer, (weight_step, bias_step) in enumerate(reversed(steps)):
+        series = _affine(draws.weights[layer], weight_step, draws.biases[layer], bias_step, below, order)
+        below = series if layer + 1 == len(steps) else compose(derivatives, series)
+    return np.stack([part[:, 0] for part in below])
+
+
+def _affine(weight: np.ndarray, weight_step: np.ndarray, bias: np.ndarray, bias_step: np.ndarray, below: Series,
+            order: int) -> Series:
+    """(W + tau dW) h + b + tau db, to the order that is kept."""
+    found = [np.zeros_like(bias) for _ in range(order + 1)]
+    for power, part in enumerate(below[:order + 1]):
+        found[power] = found[power] + np.einsum("aij,aj->ai", weight, part)
+        if power < order:
+            found[power + 1] = found[power + 1] + np.einsum("aij,aj->ai", weight_step, part)
+    found[0] += bias
+    if order:
+        found[1] += bias_step
+    return found
+
+
+def compose(derivatives: Sequence[Callable[[np.ndarray], np.ndarray]], series: Series) -> Series:
+    """The series of phi of a series, by Taylor's formula at its constant term."""
+    order = len(series) - 1
+    power: Series = [np.ones_like(series[0])] + [np.zeros_like(series[0])] * order
+    found = [np.zeros_like(series[0]) for _ in series]
+    for count in range(order + 1):
+        at = derivatives[count](series[0]) / math.factorial(count)
+        found = [total + at * part for total, part in zip(found, power)]
+        power = [sum((power[i] * series[k - i] for i in range(count, k)), np.zeros_like(series[0]))
+                 for k in range(order + 1)]
+    return found
+
+
+@lru_cache(maxsize=64)
+def smooth_derivatives(phi: Any, order: int) -> tuple[Callable[[np.ndarray], np.ndarray], ...]:
+    """phi and its derivatives up to ``order``, at least the first, as functions of arrays.
+
+    Raises ``ValueError`` for an activation with a kink, whose second derivative is no function.
+    """
+    function = activation(phi)(_H)
+    kinked = (sp.Heaviside, sp.DiracDelta, sp.sign, sp.Abs, sp.Max, sp.Min, sp.Piecewise, sp.Derivative, sp.floor,
+              sp.ceiling)
+    if function.has(*kinked):
+        raise ValueError(f"phi: {short(phi)} given; it has a kink, where differentials of the tangent kernel are not "
+                         "defined; allowed are smooth activations such as 'tanh', 'gelu' or 'erf'")
+    return tuple(_array_function(function.diff(_H, k) if k else function) for k in range(max(order, 1) + 1))
+
+
+def _array_function(expression: sp.Expr) -> Callable[[np.ndarray], np.ndarray]:
+    compiled = sp.lambdify(_H, expression, ["scipy", "numpy"], cse=True)
+    return lambda values: np.broadcast_to(np.asarray(compiled(values), dtype=float), values.shape)

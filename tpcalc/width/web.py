@@ -1,0 +1,112 @@
+"""The web of effective theories: what networks of width n and depth L ~ n^kappa become at infinite size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, overload
+
+import sympy as sp
+
+from .._checks import exponent
+from .audit import audit
+from .family import meta_principled
+from .hierarchy import ntk_exponent
+
+FROZEN = "frozen NTK"
+NEURAL_TANGENT = "NT"
+MEAN_FIELD = "mean field / MU"
+MISSING = "missing"
+BEYOND = "beyond"
+NAMES = (FROZEN, NEURAL_TANGENT, MEAN_FIELD, MISSING, BEYOND)
+
+
+@dataclass(frozen=True)
+class EffectiveTheory:
+    """The limit of networks of metaparameter s and depth L ~ n^kappa.
+
+    learning: the power of n in L / n^(1 - s), the size of E[eta^3 d^2 H]. fluctuation: that in L / n, the size of
+    E[z eta^2 d H]. breaks: the principles that s outside [0, 1] breaks, one sentence each. ``str`` is the name.
+    """
+
+    s: sp.Expr
+    kappa: sp.Expr
+    learning: sp.Expr
+    fluctuation: sp.Expr
+    breaks: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """One of "frozen NTK", "NT", "mean field / MU", "missing" and "beyond", by the signs of the exponents.
+
+        Where L / n^(1 - s) vanishes the kernel is frozen, and where it or L / n grows, the source says nothing: beyond.
+        Where it stays, L / n stays as well in the neural-tangent limit; else the depth grows in the missing limit, and
+        is fixed in the mean-field one.
+        """
+        if self.learning > 0 or self.fluctuation > 0:
+            return BEYOND
+        if self.learning < 0:
+            return FROZEN
+        if self.fluctuation == 0:
+            return NEURAL_TANGENT
+        return MISSING if self.kappa > 0 else MEAN_FIELD
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Web:
+    """The map of all limits: s from left to right, kappa upwards."""
+
+    def at(self, s: Any, kappa: Any) -> EffectiveTheory:
+        return theory(s, kappa)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the map on new axes where none are given, and return them; ``MissingExtra`` without matplotlib."""
+        from .web_drawing import plot
+
+        return plot(ax)
+
+
+@overload
+def web() -> Web: ...
+@overload
+def web(s: Any, kappa: Any) -> EffectiveTheory: ...
+
+
+def web(s: Any = None, kappa: Any = None) -> Web | EffectiveTheory:
+    """The effective theory of metaparameter s at depth L ~ n^kappa, or, without arguments, the map of all of them.
+
+    Parameters
+    ----------
+    s:
+        a real number; outside [0, 1] the answer's ``breaks`` says which principles do not hold.
+    kappa:
+        a number of at least 0; 0 is a fixed depth.
+
+    Returns an ``EffectiveTheory`` with a ``name``, or a ``Web`` with ``plot`` and ``at``. Raises ``ValueError`` where
+    only one of both is given, for symbols, and for kappa < 0. Source: Meta-Principled Family, section V; the power of
+    n is counted [meta_principled/hierarchy], the one power of L in L / n^(1 - s) and in L / n is the source's.
+
+    >>> print(web(0, 0.5), web(0, 1), web(1, 0), web(0.5, 0.5), web(0.5, 1), sep=", ")
+    frozen NTK, NT, mean field / MU, missing, beyond
+    """
+    if s is None and kappa is None:
+        return Web()
+    if s is None or kappa is None:
+        raise ValueError(f"s, kappa: {s!r} and {kappa!r} given; allowed are both, or neither for the map")
+    return theory(s, kappa)
+
+
+def theory(s: Any, kappa: Any) -> EffectiveTheory:
+    """The effective theory at one point of the web; raises ``ValueError`` as ``web`` does."""
+    metaparameter, growth = exponent("s", s), exponent("kappa", kappa)
+    for name, value in (("s", metaparameter), ("kappa", growth)):
+        if not value.is_number:
+            raise ValueError(f"{name}: {value} given; numbers are needed to tell which exponents vanish, and allowed")
+    if growth < 0:
+        raise ValueError(f"kappa: {growth} given; allowed is a number of at least 0, for L ~ n^kappa does not shrink")
+    broken = audit(meta_principled(metaparameter, layers=2)).breaches
+    return EffectiveTheory(metaparameter, growth, sp.expand(growth + ntk_exponent(3, metaparameter)),
+                           sp.expand(growth + ntk_exponent(2, metaparameter, insert_output=True)),
+                           tuple(map(str, broken)))
