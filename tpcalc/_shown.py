@@ -9,11 +9,13 @@ from typing import Any, Iterable
 
 import numpy as np
 
+from ._types import Json
+
 FEW = 6      # numbers of an array that are shown
 LONGEST = 72  # of one part
 
 
-def brief(value: Any) -> str:
+def brief(value: object) -> str:
     """``repr`` where it is short, else what there is: the shape of an array, how many there are of what.
 
     >>> brief(np.zeros((3, 4))), brief((1, 2)), brief("a" * 100)[:6]
@@ -32,7 +34,7 @@ def brief(value: Any) -> str:
     return text[:LONGEST - 3].replace("\n", " ") + "..." if isinstance(value, str) else f"{type(value).__name__}(...)"
 
 
-def _kind(values: Iterable[Any]) -> str:
+def _kind(values: Iterable[object]) -> str:
     return " or ".join(sorted({type(value).__name__ for value in values})[:2])
 
 
@@ -54,7 +56,7 @@ class Tabled:
         return html_table(self.rows, type(self).__name__)
 
 
-class Rows(list[dict[str, Any]]):
+class Rows(list[Json]):
     """One dictionary a line of a table. Until the next release a call gives the same, as ``rows()`` once did."""
 
     def __call__(self) -> Rows:
@@ -62,7 +64,7 @@ class Rows(list[dict[str, Any]]):
         return self
 
 
-def html_table(rows: Iterable[dict[str, Any]], caption: str = "") -> str:
+def html_table(rows: Iterable[Json], caption: str = "") -> str:
     """Rows as an HTML table that needs nothing but itself."""
     lines = list(rows)
     if not lines:
@@ -74,7 +76,7 @@ def html_table(rows: Iterable[dict[str, Any]], caption: str = "") -> str:
     return f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def text_table(rows: Iterable[dict[str, Any]]) -> str:
+def text_table(rows: Iterable[Json]) -> str:
     """Rows as text, a line each beneath their names, numbers to the right."""
     lines = list(rows)
     names = list(dict.fromkeys(name for row in lines for name in row))
@@ -83,7 +85,7 @@ def text_table(rows: Iterable[dict[str, Any]]) -> str:
     return "\n".join("  ".join(text.rjust(width) for text, width in zip(line, widths)) for line in table)
 
 
-def cell(value: Any) -> str:
+def cell(value: object) -> str:
     """A number to six digits, nothing for None, anything else as it prints."""
     if value is None:
         return "-"

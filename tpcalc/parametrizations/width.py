@@ -10,6 +10,7 @@ from typing import Any, Sequence
 import numpy as np
 import sympy as sp
 
+from .._types import Number
 from .._checks import exponent, positive_integer, positive_number, short
 
 
@@ -80,7 +81,7 @@ class WidthScaling:
         return tuple(q / 2 for q in self.q), tuple((p - q) / 2 for p, q in zip(self.p, self.q)), -self.r
 
     @classmethod
-    def from_abc(cls, a: Sequence[Any], b: Sequence[Any], c: Any) -> "WidthScaling":
+    def from_abc(cls, a: Sequence[Number], b: Sequence[Number], c: Number) -> "WidthScaling":
         """The strategy that an abc-parametrization is; a, b: of length L, where Tensor Programs IV counts L + 1 layers.
 
         >>> WidthScaling.from_abc([0, 1 / 2], [0, 0], 0)
@@ -92,7 +93,7 @@ class WidthScaling:
         return cls([2 * x + 2 * y - one for x, y, one in zip(a, b, fan_in)],
                    [2 * x - one for x, one in zip(a, fan_in)], -exponent("c", c))
 
-    def shifted(self, g: Any) -> "WidthScaling":
+    def shifted(self, g: Number) -> "WidthScaling":
         """The same strategy in another gauge: q + g, r + g."""
         shift = exponent("g", g)
         return WidthScaling(self.p, [sp.expand(q + shift) for q in self.q], sp.expand(self.r + shift))
@@ -139,7 +140,7 @@ def _exponents(name: str, values: Any) -> tuple[sp.Expr, ...]:
     return tuple(exponent(f"{name}[{i}]", value) for i, value in enumerate(values))
 
 
-def _same_length(one: str, ours: Sequence[Any], other: str, theirs: Sequence[Any]) -> None:
+def _same_length(one: str, ours: Sequence[Number], other: str, theirs: Sequence[Number]) -> None:
     if len(ours) != len(theirs):
         raise ValueError(f"{one}, {other}: {short(list(ours))} and {short(list(theirs))} given, {len(ours)} and "
                          f"{len(theirs)} exponents; allowed are as many in both")

@@ -26,9 +26,9 @@ def write_table(path: Path, table: Table) -> None:
     write_csv(path, [c.key for c in table.columns], [[row.get(c.key) for c in table.columns] for row in table.rows])
 
 
-def number(value: Any, column: Column) -> tuple[str, int | None]:
+def number(value: float | None, column: Column) -> tuple[str, int | None]:
     """A numeric cell: its digits, and a power of ten where it has one."""
-    if missing(value):
+    if value is None or missing(value):
         return DASH, None
     if column.form == "int":
         return str(value), None
@@ -43,7 +43,7 @@ def flag(value: bool | None) -> str:
     return "undefined here" if value is None else "yes" if value else "no"
 
 
-def html_number(value: Any, column: Column) -> str:
+def html_number(value: float | None, column: Column) -> str:
     digits, power = number(value, column)
     digits = digits.replace("-", MINUS)
     if power is None:
@@ -51,7 +51,7 @@ def html_number(value: Any, column: Column) -> str:
     return f"{digits}&#8239;×&#8239;10<sup>{str(power).replace('-', MINUS)}</sup>"
 
 
-def tex_number(value: Any, column: Column) -> str:
+def tex_number(value: float | None, column: Column) -> str:
     digits, power = number(value, column)
     if digits == DASH:
         return "--"

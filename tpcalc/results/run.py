@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from os import PathLike
 from typing import Any, Callable, Protocol
 
 import numpy as np
 import sympy as sp
 
-from .._types import Number, Value
+from .._types import Json, Number, Value
 from .. import _checks
 from .._shown import Rows, brief, html_table, text_table
 from ..errors import MissingExtra
@@ -105,13 +106,13 @@ class Run:
         return hash((self.method, self.depth, self.width, self.outputs.tobytes()))
 
     @property
-    def _words(self) -> dict[str, Any]:
+    def _words(self) -> Json:
         return {"method": self.method, "depth": self.depth, "width": self.width, "notes": list(self.notes),
                 "error_estimate": self.error_estimate, "linear": self.linear, "exact": self.exact,
                 "loss": type(self.task.loss).__qualname__}
 
     @property
-    def _arrays(self) -> dict[str, Any]:
+    def _arrays(self) -> Json:
         return {"inputs": self.task.inputs, "targets": self.task.targets, "probes": self.task.probes,
                 "outputs": self.outputs, "probe_outputs": self.probe_outputs, "layer_times": self.layer_times,
                 "standard_error": self.standard_error, "bias_bound": self.bias_bound}
@@ -147,7 +148,7 @@ class Run:
         ax.legend(frameon=False)
         return ax
 
-    def save(self, path: Any) -> None:
+    def save(self, path: str | PathLike[str]) -> None:
         """Write a .npz file: arrays, numbers and words, no code. Covariances are not in it, nor is a function.
 
         Raises ``ValueError`` where nothing can be written.
@@ -168,7 +169,7 @@ class Run:
         saved.write(path, self._arrays, {**self._words, "problem": problem})
 
     @classmethod
-    def load(cls, path: Any, problem: Problem | None = None) -> Run:
+    def load(cls, path: str | PathLike[str], problem: Problem | None = None) -> Run:
         """A run that ``save`` wrote, equal to it. Questions about its layers are refused: they take a training,
         ``tp.train(run.problem)``; fluctuations are found as ever.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .._types import Number
 from .._checks import positive_number, real_number, short
 from .hierarchy import ntk_exponent
 from .principles import S
@@ -27,7 +28,8 @@ class Aspect(float):
         return f"{float(self)!r} (L / n = {self.depth_to_width:.6g})"
 
 
-def aspect(n: Any = None, L: Any = None, s: Any = None, target: Any = None) -> Aspect:
+def aspect(n: Number | None = None, L: Number | None = None, s: Number | None = None,
+           target: Number | None = None) -> Aspect:
     """The one of n, L, s and target that is None, so that target = L / n^(1 - s).
 
     Parameters

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import sympy as sp
 
+from .._types import Array
 from .._checks import flag, whole_number
 from ..parametrizations import WidthScaling
 from .counting import contraction
@@ -25,9 +25,9 @@ class Term:
     F is of order one. The form is (A18) [meta_principled/differential_form]. The numbers may be symbols.
     """
 
-    rates: Any
-    weights: Any
-    kernels: Any
+    rates: Array
+    weights: Array
+    kernels: Array
 
     def through_hidden(self) -> "Term":
         """The first part of (A19): a derivative in z_j, which brings one more W_j and one more kernel."""

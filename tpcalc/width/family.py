@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import sympy as sp
 
+from .._types import Number
 from .._checks import exponent, whole_number
 from ..parametrizations import WidthScaling
 from .counting import own_gradients
@@ -56,7 +56,7 @@ def solve_any_depth() -> AnyDepth:
                     sp.Piecewise((below, layer < layers), (last, True)), rate, sp.expand(2 * layers + 1 - equations))
 
 
-def meta_principled(s: Any, layers: int) -> WidthScaling:
+def meta_principled(s: Number, layers: int) -> WidthScaling:
     """The member s of the meta-principled family, for a perceptron of ``layers`` layers, in the gauge q_1 = 0.
 
     s is p_L, the power with which the variance of outputs falls: 0 is the neural-tangent scaling, 1 the maximal-update

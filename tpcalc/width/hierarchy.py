@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
 
 import sympy as sp
 
+from .._types import Number
 from .differentials import differential_exponent
 from .family import meta_principled
 
 
-def ntk_exponent(order: int, s: Any, insert_output: bool = False) -> sp.Expr:
+def ntk_exponent(order: int, s: Number, insert_output: bool = False) -> sp.Expr:
     """The power of the width in E[eta^k d^(k-1) H], k = order, of the meta-principled scaling s.
 
     Parameters

@@ -8,7 +8,7 @@ most 0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Sequence
+from typing import Sequence
 
 import sympy as sp
 
@@ -136,12 +136,12 @@ def requirements(scaling: WidthScaling, kernels: Sequence[sp.Expr]) -> tuple[Req
     return tuple(found)
 
 
-def critical(p: sp.Expr, layer: Any) -> Requirement:
+def critical(p: sp.Expr, layer: int) -> Requirement:
     """Criticality of a hidden layer: preactivations of order one [meta_principled/criticality]."""
     return Requirement(CRITICALITY, layer, preactivations(p), False, f"the variance of preactivations of layer {layer}")
 
 
-def equivalent(p: sp.Expr, q: sp.Expr, kernel: sp.Expr, layer: Any) -> Requirement:
+def equivalent(p: sp.Expr, q: sp.Expr, kernel: sp.Expr, layer: int) -> Requirement:
     """Equivalence of learning rates: both terms of (3.7) are of one order [meta_principled/learning_rate_equivalence].
 
     kernel: the power of the tangent kernel of the layer below.
@@ -151,6 +151,6 @@ def equivalent(p: sp.Expr, q: sp.Expr, kernel: sp.Expr, layer: Any) -> Requireme
                        "below do")
 
 
-def learning(kernel: sp.Expr, r: sp.Expr, layer: Any) -> Requirement:
+def learning(kernel: sp.Expr, r: sp.Expr, layer: int) -> Requirement:
     """Nontrivial learning: eta H is of order one at the output [meta_principled/family]."""
     return Requirement(LEARNING, layer, sp.expand(r + kernel), False, "eta H, the change of outputs in a step")

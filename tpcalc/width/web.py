@@ -7,6 +7,7 @@ from typing import Any, overload
 
 import sympy as sp
 
+from .._types import Number
 from .._checks import exponent
 from .audit import audit
 from .family import meta_principled
@@ -58,7 +59,7 @@ class EffectiveTheory:
 class Web:
     """The map of all limits: s from left to right, kappa upwards."""
 
-    def at(self, s: Any, kappa: Any) -> EffectiveTheory:
+    def at(self, s: Number, kappa: Number) -> EffectiveTheory:
         return theory(s, kappa)
 
     def plot(self, ax: Any = None) -> Any:
@@ -71,10 +72,10 @@ class Web:
 @overload
 def web() -> Web: ...
 @overload
-def web(s: Any, kappa: Any) -> EffectiveTheory: ...
+def web(s: Number, kappa: Number) -> EffectiveTheory: ...
 
 
-def web(s: Any = None, kappa: Any = None) -> Web | EffectiveTheory:
+def web(s: Number | None = None, kappa: Number | None = None) -> Web | EffectiveTheory:
     """The effective theory of metaparameter s at depth L ~ n^kappa, or, without arguments, the map of all of them.
 
     Parameters
@@ -98,7 +99,7 @@ def web(s: Any = None, kappa: Any = None) -> Web | EffectiveTheory:
     return theory(s, kappa)
 
 
-def theory(s: Any, kappa: Any) -> EffectiveTheory:
+def theory(s: Number, kappa: Number) -> EffectiveTheory:
     """The effective theory at one point of the web; raises ``ValueError`` as ``web`` does."""
     metaparameter, growth = exponent("s", s), exponent("kappa", kappa)
     for name, value in (("s", metaparameter), ("kappa", growth)):
