@@ -80,6 +80,7 @@ def test_what_an_activation_makes_as_fast_as_it_is_forgotten_is_refused(gain: in
         tp.classify(H, H, tp.ResNet("relu", block=lambda b: gain * b.phi(named(b)) - b.x))
 
 
+@pytest.mark.slow
 def test_growth_is_seen_when_every_stream_has_been_reached() -> None:
     """An update that reaches the second of two streams a step later does not make exponents grow for ever."""
     drawn = deep_program(211)

@@ -102,7 +102,7 @@ def test_progress_and_bad_input() -> None:
         tp.measure_diversity(1, 0, p=0.8)
     with pytest.raises(ValueError, match="t: 3 given"):
         tp.measure_diversity(1, 0, t=3, depths=[])
-    with pytest.raises(ValueError, match="depth: 0 given"):
+    with pytest.raises(ValueError, match="depths: 0 given"):
         tp.measure_diversity(1, 0, depths=[0])
     with pytest.raises(tp.Divergence, match="explodes"):
         tp.measure_diversity(0.25, 0.75)

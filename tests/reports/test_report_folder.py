@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import tpcalc as tp
+from tpcalc.ledger.bibliography import PAPERS
 from tpcalc.reports import report as reports
 from tpcalc.reports.cli import main
 
@@ -36,7 +37,8 @@ def read_csv(path: Path) -> list[dict[str, str]]:
 
 def test_every_file_is_there(written: Written) -> None:
     assert written.status == 0
-    expected = {"index.html", "report.tex", "report.json", "outputs.csv", *(f"{table}.csv" for table in TABLES)}
+    expected = {"index.html", "report.tex", "report.json", "outputs.csv", "references.bib"}
+    expected |= {f"{table}.csv" for table in TABLES}
     expected |= {f"figures/{figure}.{form}" for figure in FIGURES for form in ("svg", "pdf", "png")}
     stages = ("derivation", "classification", "plane", "convergence", "networks")
     expected |= {f"stages/{stage}.json" for stage in stages}
@@ -116,7 +118,8 @@ def test_every_formula_of_the_page_parses(written: Written) -> None:
 
 def test_the_page_stands_alone(written: Written) -> None:
     text = page(written)
-    assert "http:" not in text and "https:" not in text and "@import" not in text and "url(" not in text
+    printed = {link for paper in PAPERS.values() for link in re.findall(r"https?:[^\s}]*", paper)}  # in BibTeX
+    assert set(re.findall(r"https?:[^\s}<\"]*", text)) <= printed and "@import" not in text and "url(" not in text
 
     class Links(HTMLParser):
         def __init__(self) -> None:

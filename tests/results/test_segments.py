@@ -166,7 +166,7 @@ def test_places_outside_of_the_network_are_refused(p: Any, eps: Any) -> None:
 
 def test_other_bad_input_is_refused() -> None:
     run, batch = (tp.train(NET, task, OPT, SCALE, 4) for task in (TASK, BATCH))
-    with pytest.raises(ValueError, match="eps: 1 values are NaN"):
+    with pytest.raises(ValueError, match="eps: nan given, which is NaN or infinite"):
         run.feature_difference(1, 0.5, float("nan"))
     with pytest.raises(ValueError, match="t: step 1 given; with 2 inputs a step"):
         batch.feature_difference(1, 0.5, 0.5)

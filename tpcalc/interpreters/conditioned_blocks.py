@@ -102,7 +102,7 @@ class OrthonormalBlock(Block):
         return arrays.joined([old, whole], 1), added.filled
 
     def copy(self, expected: int) -> "OrthonormalBlock":
-        """The same rows, with room for so many in all."""
+        """A block of the same rows, with room for so many in all."""
         other = OrthonormalBlock(self.width, self.arrays, max(expected, self.count))
         other.add(self.filled)
         return other

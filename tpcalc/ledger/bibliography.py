@@ -15,6 +15,14 @@ PAPERS = {
   url = {https://arxiv.org/abs/2309.16620},
 }
 """,
+    "meta_principled": """@article{meta_principled,
+  title = {Meta-Principled Family of Hyperparameter Scaling Strategies},
+  author = {Yaida, Sho},
+  journal = {arXiv preprint arXiv:2210.04909},
+  year = {2022},
+  url = {https://arxiv.org/abs/2210.04909},
+}
+""",
     "tensor_programs_vi": """@article{tensor_programs_vi,
   title = {Tensor Programs {VI}: Feature Learning in Infinite-Depth Neural Networks},
   author = {Yang, Greg and Yu, Dingli and Zhu, Chen and Hayou, Soufiane},

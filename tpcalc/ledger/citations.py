@@ -29,7 +29,12 @@ RESULTS = ((Program, "tensor_programs_vi/program_1"), (KetEquations, "tensor_pro
 
 @dataclass(frozen=True, repr=False)
 class Citation(Short):
-    """An entry of the ledger, to be cited. The status is computed when it is asked for, which takes seconds."""
+    """An entry of the ledger, to be cited. The status is computed when it is asked for, which takes seconds.
+
+    >>> import tpcalc as tp
+    >>> tp.cite("tensor_programs_vi/lemma_d1").source
+    'Tensor Programs VI, lemma D.1'
+    """
 
     entry: Entry
 

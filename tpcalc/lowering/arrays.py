@@ -6,6 +6,7 @@ import importlib
 import math
 import operator
 from functools import lru_cache, reduce
+from types import ModuleType
 from typing import Callable, Sequence
 
 import numpy as np
@@ -42,7 +43,7 @@ class Arrays:
         self.device = device
         if isinstance(namespace, str):
             self.name = _checks.choice("namespace", namespace, NAMESPACES)
-            self.xp = _imported(NAMESPACES[namespace], namespace)
+            self.xp = _imported(NAMESPACES[self.name], self.name)
         else:
             self.name, self.xp = getattr(namespace, "__name__", type(namespace).__name__), namespace
             missing = [name for name in NEEDED if not hasattr(namespace, name)]
@@ -50,11 +51,17 @@ class Arrays:
                 raise ValueError(f"namespace: {_checks.short(namespace)} given, without {', '.join(missing)}; allowed "
                                  f"are {', '.join(map(repr, NAMESPACES))}, and array-API namespaces")
         self.is_numpy = self.xp is np
-        if namespace == "jax" and self.precision is np.float64:
+        if self.name == "jax" and self.precision is np.float64:
             importlib.import_module("jax").config.update("jax_enable_x64", True)
         self.dtype = getattr(self.xp, self.precision.__name__)
         self.rounding = float(np.finfo(self.precision).eps)
         self.functions = _functions(self)
+
+    def __reduce__(self) -> tuple[Callable[..., Arrays], tuple[object, ...]]:
+        """Modules are no data: what is pickled is the namespace's name, and the module is imported again."""
+        known = self.name in NAMESPACES
+        return _again, (self.name if known or isinstance(self.xp, ModuleType) else self.xp, known,
+                        self.precision.__name__, self.device)
 
     def asarray(self, values: Array) -> Array:
         """An array of this namespace and precision, of numbers or a NumPy array."""
@@ -173,6 +180,13 @@ def _imported(module: str, namespace: str) -> Array:
     except ImportError:
         package = namespace if importlib.util.find_spec(module.split(".")[0]) else module.split(".")[0]
         raise MissingExtra(package, "backends", f"namespace={namespace!r}") from None
+
+
+def _again(namespace: Array, known: bool, dtype: str, device: Array) -> Arrays:
+    """Arrays of a namespace that is known by name, of a module of that name, or of an object itself."""
+    if isinstance(namespace, str) and not known:
+        namespace = importlib.import_module(namespace)
+    return Arrays(namespace, dtype, device)
 
 
 def _functions(arrays: Arrays) -> dict[str, Callable[..., Array]]:

@@ -89,7 +89,7 @@ class CodeLines:
         self.rows, self.known = rows, known
 
     def lengths(self, what: str) -> list[str]:
-        """Of the axes that a kind has besides those of indices, as code."""
+        """The length of the axes that a kind has besides those of indices, as code."""
         first = "width" if self.rows == ":" else "(rows.stop - rows.start)"
         return {"scalar": [], "vector": ["width"], "entries": [first, "width"]}[what]
 

@@ -94,12 +94,12 @@ class WidthScaling:
                    [2 * x - one for x, one in zip(a, fan_in)], -exponent("c", c))
 
     def shifted(self, g: Number) -> "WidthScaling":
-        """The same strategy in another gauge: q + g, r + g."""
+        """A strategy is itself in another gauge: q + g, r + g."""
         shift = exponent("g", g)
         return WidthScaling(self.p, [sp.expand(q + shift) for q in self.q], sp.expand(self.r + shift))
 
     def canonical(self) -> "WidthScaling":
-        """The same strategy in the gauge in which q_1 = 0."""
+        """The strategy is written in the gauge in which q_1 = 0."""
         return self.shifted(-self.q[0])
 
     def sizes(self, widths: Sequence[int], base_width: float = 1) -> ParameterSizes:

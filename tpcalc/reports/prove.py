@@ -26,9 +26,9 @@ from .store import write_json
 
 def prove(args: argparse.Namespace) -> int:
     """Print the table, write the folder; 1 where a check fails."""
-    _checks.folder("--output", args.output)
     known = entries()
     ordered = closure(known, args.keys or None)
+    _checks.folder("--output", args.output)
     with bar("proving", len(ordered)) as progress, _workers(args.workers) as executor:
         ledger = check(known, args.keys or None, args.seed, progress, executor)
     print(json.dumps(data(ledger), indent=1, allow_nan=False) if args.json else table(ledger), flush=True)

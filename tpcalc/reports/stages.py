@@ -61,7 +61,8 @@ def derive(net: ResNet, opt: SGD, scale: DepthScaling | None = None,
         limit: Any = depth_limit(found)
         if at is not None:
             limit = limit.at(**dict(zip(map(str, limit.parameters), at)))
-        said = str(limit), limit.latex(), ""
+        has_limit = at is None or limit.has_limit
+        said = (str(limit), limit.latex(), "") if has_limit else ("", "", str(limit.reason))
     except (ValueError, Divergence) as reason:
         said = "", "", str(reason)
     return Derived(*texts, str(found), found.latex(), before, steps, *said)

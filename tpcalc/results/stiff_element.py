@@ -22,7 +22,7 @@ LARGEST = 2400  # unknowns, up to which a factorisation costs less than shorter 
 
 
 def _factorised(integral: np.ndarray, operator: np.ndarray) -> Any:
-    """Of y - J (operator y), operator (nodes, s, s), all nodes at once."""
+    """The factors of y - J (operator y), operator (nodes, s, s), all nodes at once."""
     nodes, size = operator.shape[:2]
     matrix = -np.einsum("ij,jkl->ikjl", integral, operator).reshape(2 * (nodes * size,))
     matrix[np.diag_indices(len(matrix))] += 1.0

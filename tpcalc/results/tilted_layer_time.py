@@ -183,6 +183,8 @@ class LayerTime:
             try:
                 picard(mesh, forward, e, A[order], rates)
             except TooLong:
+                if self.block is not None:  # its overlaps follow each other in no causal order
+                    raise
                 pairs = causal_pairs(self.network.rows, self.network.per_step)
                 stiff = self.stiff[forward, e] = StiffElement(linear, mesh.integral(e, forward), pairs, forward)
         if stiff is not None:

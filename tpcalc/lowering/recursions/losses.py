@@ -36,7 +36,7 @@ def row_rule(loss: Any) -> RowRule:
     def rule(f: tuple[sp.Expr, ...], y: tuple[sp.Expr, ...], number: int) -> sp.Expr:
         outputs = [sp.Dummy(f"f{k}", real=True) for k in range(len(f))]
         targets = [sp.Dummy(f"y{k}", real=True) for k in range(len(f))]
-        value = sp.sympify(loss.expression(outputs, targets))
+        value = _checks.symbolic(loss.expression(outputs, targets))
         found = _bounded(sp.diff(value, outputs[number]))
         return found.subs(dict(zip((*outputs, *targets), (*f, *y))), simultaneous=True)
 
