@@ -54,8 +54,8 @@ def _symbols(program: Program) -> set[sp.Symbol]:
 def measured_sizes(program: Program, depth: int, exact: bool) -> dict[str, float]:
     """Root mean squares over coordinates after two steps on one input, by the names that a verdict gives them.
 
-    x is the vector that the output reads; h are the products with matrices on the way there, in the last two layers,
-    for streams may alternate.
+    x is the vector that the output reads; h are the products with matrices on the way there, the largest of the last
+    two layers, for streams may alternate, and of one in the first half, for optimizers may differ.
     exact: read a linear program exactly; others are sampled. Raises ``Divergence`` where a value is not finite.
     """
     sizes = {size: depth if size.name == "L" else 2 for size in program.sizes}
@@ -66,7 +66,7 @@ def measured_sizes(program: Program, depth: int, exact: bool) -> dict[str, float
         layer = v.indices[1]
         return v.at(step, (ends[layer] if layer in ends else depth) - below)
 
-    places = [(x, 0), *((v, below) for v in products for below in (0, 1))]
+    places = [(x, 0), *((v, below) for v in products for below in (0, 1, depth - depth // 4))]
     pairs = {(v, below): (member(v, 0, below), member(v, 1, below)) for v, below in places}
     if exact:
         reading = read_rolled(program, sizes, TASK)
