@@ -60,8 +60,8 @@ def test_scaled_outputs_below_the_line(limit: tp.DepthLimit, alpha: float, gamma
     assert np.log2(errors[:-1] / errors[1:]) == pytest.approx(rate, rel=0.05)
 
 
-@pytest.mark.parametrize("alpha, gamma", [pytest.param(0.5, 0.5, marks=pytest.mark.slow), (0.75, 0.25), (1, 0), (1, 0.5),
-                                          (1.5, 0)])
+@pytest.mark.parametrize("alpha, gamma", [
+    pytest.param(0.5, 0.5, marks=pytest.mark.slow), (0.75, 0.25), (1, 0), (1, 0.5), (1.5, 0)])
 def test_rates_of_two_matrix_blocks(mlp: tp.DepthLimit, alpha: float, gamma: float) -> None:
     region = mlp.at(alpha=alpha, gamma=gamma)
     rate = float(region.rate.subs({ALPHA: alpha, GAMMA: gamma}))
