@@ -47,7 +47,7 @@ def render(document: Document) -> str:
 
 def _rich(text: str, document: Document) -> str:
     return translate(
-        text, _prose, lambda math: f"${math}$", lambda code: rf"\texttt{{{escape(code)}}}",
+        text, _prose, lambda math: f"${math}$", lambda code: rf"\texttt{{{_breakable(escape(code))}}}",
         lambda strong: rf"\textbf{{{_prose(strong)}}}",
         lambda kind, key: _reference(kind, key, document))
 
@@ -61,6 +61,11 @@ def _reference(kind: str, key: str, document: Document) -> str:
 def _prose(text: str) -> str:
     """Our own sentences: escaped, but hyphens may break lines."""
     return escape(text).replace("{-}", "-").replace(r"{\textquotesingle}", "'")
+
+
+def _breakable(code: str) -> str:
+    """Code within a line, which may be broken after slashes and underscores: keys of the ledger are long."""
+    return code.replace(r"\_", r"\_\allowbreak{}").replace("/", r"/\allowbreak{}")
 
 
 def _code(text: str) -> str:
