@@ -9,6 +9,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.classification.exponents import ALPHA, GAMMA
+from tpcalc.gaussian.scalar_functions import H as Z, scalar_function
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.language import MatVec, Moment, Transpose
 from tpcalc.testing import assert_verdict_agrees, deep_program
@@ -69,8 +70,16 @@ def test_what_forgets_where_something_feeds_it_is_refused() -> None:
     drawn = deep_program(106)
     with pytest.raises(ValueError, match="forgets what is older than .* and is fed by what does not"):
         tp.classify(*drawn.point, net=drawn.program)
-    with pytest.raises(ValueError, match="layers forget, and it is fed|forgets what is older than"):
-        tp.classify(H, H, tp.ResNet("tanh", block=lambda b: b.phi(named(b) + H) - b.x))
+    for phi in ("tanh", "relu"):  # neither vanishes where the stream does
+        with pytest.raises(ValueError, match="layers forget, and it is fed|forgets what is older than"):
+            tp.classify(H, H, tp.ResNet(phi, block=lambda b: b.phi(named(b) + H) - b.x))
+
+
+@pytest.mark.parametrize("function, power", [
+    (Z, 1), (sp.Max(0, Z), 1), (sp.Max(0, Z + H), 0), (sp.tanh(Z), 1), (Z**2 + Z, 1), (Z**3, 3), (sp.exp(Z), 0),
+    (Z * sp.erf(Z), 2), (sp.sqrt(1 + Z**2) - 1, 2), (sp.Symbol("c") * Z + sp.Symbol("d"), 0), (sp.Integer(3), 0)])
+def test_functions_start_with_a_power_at_zero(function: sp.Expr, power: int) -> None:
+    assert scalar_function(function).flatness == power
 
 
 @pytest.mark.parametrize("gain", [1, 4])
