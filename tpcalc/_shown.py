@@ -9,7 +9,7 @@ from typing import Any, Iterable
 
 import numpy as np
 
-from ._types import Json
+from ._types import Fields
 
 FEW = 6      # numbers of an array that are shown
 LONGEST = 72  # of one part
@@ -56,7 +56,7 @@ class Tabled:
         return html_table(self.rows, type(self).__name__)
 
 
-class Rows(list[Json]):
+class Rows(list[Fields]):
     """One dictionary a line of a table. Until the next release a call gives the same, as ``rows()`` once did."""
 
     def __call__(self) -> Rows:
@@ -64,7 +64,7 @@ class Rows(list[Json]):
         return self
 
 
-def html_table(rows: Iterable[Json], caption: str = "") -> str:
+def html_table(rows: Iterable[Fields], caption: str = "") -> str:
     """Rows as an HTML table that needs nothing but itself."""
     lines = list(rows)
     if not lines:
@@ -76,7 +76,7 @@ def html_table(rows: Iterable[Json], caption: str = "") -> str:
     return f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def text_table(rows: Iterable[Json]) -> str:
+def text_table(rows: Iterable[Fields]) -> str:
     """Rows as text, a line each beneath their names, numbers to the right."""
     lines = list(rows)
     names = list(dict.fromkeys(name for row in lines for name in row))

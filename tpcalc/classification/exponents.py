@@ -8,7 +8,7 @@ from typing import Union
 
 import sympy as sp
 
-from .._types import Json
+from .._types import Fields
 from ..calculus import KetEquations, RecursionEquations, kets
 from ..calculus.recursion import derive_recursion
 from ..calculus.memory import decays
@@ -70,7 +70,7 @@ class Everywhere:
 
     def exponents(self, size: int) -> Exponents:
         """exp(L) or exp(-L) for all that there is."""
-        everything: Json = {f.name: EXPLODES if self.explodes else Exponent() for f in Exponents.sizes()}
+        everything: Fields = {f.name: EXPLODES if self.explodes else Exponent() for f in Exponents.sizes()}
         rate = Exponent.single(Affine.number(1, size))
         return Exponents(**everything, explosions=((0, rate),) if self.explodes else ())
 

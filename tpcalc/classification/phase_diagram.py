@@ -9,7 +9,7 @@ from typing import Iterator
 
 import sympy as sp
 
-from .._types import Array, Number
+from .._types import Number, PlotAxes
 from .._checks import axes, exponent, instance, symbolic
 from .._shown import Short
 from ..calculus import kets
@@ -154,7 +154,7 @@ class PhaseDiagram(Short):
         """What drawings show, as plain data."""
         return picture(self)
 
-    def plot(self, ax: Array = None) -> Array:
+    def plot(self, ax: PlotAxes = None) -> PlotAxes:
         """Regions, and the rate towards the limit along lines with a nontrivial one; returns the matplotlib axes.
 
         ax: where to draw; default a new figure. Raises ``MissingExtra`` without matplotlib.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from .._types import Array, Json
+from .._types import Fields, PlotAxes
 from ..errors import MissingExtra
 from .phase_picture import FAST, SLOW, Picture, Shape, mixed
 
 ABOVE = 9  # points between a segment and its label
 
 
-def plot(picture: Picture, ax: Array = None) -> Array:
+def plot(picture: Picture, ax: PlotAxes = None) -> PlotAxes:
     """On new axes where none are given; returns them. Raises ``MissingExtra`` without matplotlib."""
     try:
         import matplotlib.pyplot as plt
@@ -20,7 +20,7 @@ def plot(picture: Picture, ax: Array = None) -> Array:
     return draw(picture, plt.subplots(figsize=(7.4, 5.2), layout="constrained")[1] if ax is None else ax)
 
 
-def draw(picture: Picture, ax: Array, here: tuple[float, float] | None = None) -> Array:
+def draw(picture: Picture, ax: PlotAxes, here: tuple[float, float] | None = None) -> PlotAxes:
     """alpha to the right, gamma upwards; here: a point to be marked."""
     (a0, g0), (a1, g1) = picture.box
     for shape in picture.shapes:
@@ -46,11 +46,11 @@ def draw(picture: Picture, ax: Array, here: tuple[float, float] | None = None) -
     return ax
 
 
-def _write(shape: Shape, ax: Array) -> None:
+def _write(shape: Shape, ax: PlotAxes) -> None:
     from matplotlib.patheffects import withStroke
 
-    look: Json = {"textcoords": "offset points", "fontsize": 7.5, "zorder": 7, "ha": "center", "va": "center",
-                  "path_effects": [withStroke(linewidth=2, foreground="white", alpha=0.7)]}
+    look: Fields = {"textcoords": "offset points", "fontsize": 7.5, "zorder": 7, "ha": "center", "va": "center",
+                    "path_effects": [withStroke(linewidth=2, foreground="white", alpha=0.7)]}
     if shape.dimension == 2:
         text, offset = "\n".join(shape.lines), (0.0, 0.0)
     elif shape.dimension == 1:
@@ -63,7 +63,7 @@ def _write(shape: Shape, ax: Array) -> None:
     ax.annotate(text, shape.middle, xytext=offset, **look)
 
 
-def _color_bar(ax: Array) -> None:
+def _color_bar(ax: PlotAxes) -> None:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import LinearSegmentedColormap, Normalize
 

@@ -7,7 +7,7 @@ from typing import Sequence
 
 import sympy as sp
 
-from .._types import Json
+from .._types import Fields
 from ..orders import EXPLODES, Exponent, Region
 
 
@@ -40,7 +40,7 @@ class Exponents:
 
     def pruned(self, region: Region) -> "Exponents":
         """Without affine forms that are nowhere on the region the largest."""
-        sizes: Json = {f.name: getattr(self, f.name).pruned(region) for f in self.sizes()}
+        sizes: Fields = {f.name: getattr(self, f.name).pruned(region) for f in self.sizes()}
         return replace(self, **sizes)
 
     def without_training(self) -> "Exponents":
@@ -49,7 +49,7 @@ class Exponents:
         Where its gradient alone does, bounded functions may hold what updates do: the exponents are upper bounds then.
         """
         kept = ("x_init", "h_init", "f_init")
-        sizes: Json = {f.name: EXPLODES for f in self.sizes() if f.name not in kept}
+        sizes: Fields = {f.name: EXPLODES for f in self.sizes() if f.name not in kept}
         forward = any(getattr(self, name).explodes for name in kept)
         return replace(self, **sizes, bounds=self.bounds if forward else self.bounds | sizes.keys())
 

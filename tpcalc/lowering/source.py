@@ -9,7 +9,7 @@ from typing import Callable, Mapping
 
 import sympy as sp
 
-from .._types import Array, Json
+from .._types import Array, Fields
 from ..programs.language import Mat, Member, NonlinearOuter, Outer, Vec
 from ..programs.program import Assign, Program
 from .arithmetic import NONREAL
@@ -51,7 +51,7 @@ class Lowered:
     @cached_property
     def functions(self) -> tuple[Callable[[Array], None], Callable[[Array], None]]:
         """``run(w)`` and ``reads(w)``."""
-        found: Json = {}
+        found: Fields = {}
         for text, name in ((self.source, "run"), (self.reads, "reads")):
             exec(compile(text, f"<lowered {self.program.name}: {name}>", "exec"), found)
         return found["run"], found["reads"]
@@ -95,7 +95,7 @@ class Lowered:
         head = f"def evaluate(w, at):\n    {''.join(code + ', ' for code in w.index.values()) or '_'} = at"
         text = "\n".join([head, *_heading(self.names, True), *w.code,
                           f"    return [{numbers_code}], [{', '.join(blocks)}]", ""])
-        found: Json = {}
+        found: Fields = {}
         exec(compile(text, f"<lowered {self.program.name}: {node}>"[:200], "exec"), found)
         return EntryTerms(phi, names, found["evaluate"])
 

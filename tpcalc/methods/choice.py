@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Sequence
 
-from .._types import Json, Value
+from .._types import Fields, Value
 from .. import _checks
 from .._shown import Short, Tabled
 from ..programs.problem import Problem
@@ -18,8 +18,8 @@ from .method import Method, Misplaced, require
 from .particles import Particles
 from .reflection import Reflection
 
-ALIASES: Json = {kind.name: kind for kind in (Coefficients, Reflection, Collocation, CommonDraws, Dense, Conditioned,
-                                              Particles)}
+ALIASES: Fields = {kind.name: kind for kind in (Coefficients, Reflection, Collocation, CommonDraws, Dense,
+                                                Conditioned, Particles)}
 
 
 class Row(dict[str, Any]):
@@ -96,7 +96,7 @@ def is_method(value: Value) -> bool:
             and all(callable(getattr(value, name, None)) for name in ("refuses", "solve")))
 
 
-def chosen(problem: Problem, method: Value, options: Json) -> Method:
+def chosen(problem: Problem, method: Value, options: Fields) -> Method:
     """The method that is asked for, with its options; options: by name, None where one is not given.
 
     Raises ``ValueError`` with the reason where the method refuses, for options that it does not have, and beside a

@@ -8,7 +8,7 @@ from typing import ClassVar, Sequence
 
 import numpy as np
 
-from .._types import Json, KeptNodes
+from .._types import Fields, KeptNodes
 from .. import _checks
 from .._spread import in_order, require_executor
 from ..errors import Divergence
@@ -78,7 +78,7 @@ class CommonDraws:
                 object.__setattr__(self, name, _checks.whole_number(name, value, least))
         require_executor(self.executor)
 
-    def __getstate__(self) -> Json:
+    def __getstate__(self) -> Fields:
         return {**vars(self), "executor": None}
 
     def refuses(self, problem: Problem) -> str | None:

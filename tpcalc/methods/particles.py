@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._types import Json
+from .._types import Fields
 from .. import _checks
 from .._spread import require_executor
 from ..interpreters.lowered_particles import LoweredParticles, ParticleExecution, particles
@@ -56,7 +56,7 @@ class Particles(ReadsProgram):
         Arrays(self.namespace, self.dtype, self.device)
         require_executor(self.executor)
 
-    def __getstate__(self) -> Json:
+    def __getstate__(self) -> Fields:
         return {**vars(self), "executor": None}
 
     def read(self, problem: Problem, keep: bool, progress: Progress | None) -> LoweredParticles:

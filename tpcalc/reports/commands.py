@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from .._types import Json
+from .._types import Fields
 from .. import SGD, Adam, AdamW, DepthScaling, Divergence, ResNet, SignSGD, _checks, phase_diagram
 from .. import train as train_network
 from .failures import NoResult
@@ -19,7 +19,7 @@ from .progress import bar
 from .stages import DEEP, SHALLOW, SYMBOLS, accuracy, derive as derive_equations, judge
 from .store import plain
 
-OPTIMIZERS: Json = {"sgd": SGD, "signsgd": SignSGD, "adam": Adam, "adamw": AdamW}
+OPTIMIZERS: Fields = {"sgd": SGD, "signsgd": SignSGD, "adam": Adam, "adamw": AdamW}
 DEPTHS = tuple(2**k for k in range(4, 11))
 SAMPLED = tuple(2**k for k in range(2, 6)), {"steps": 3, "batch": 4}  # what particles do in minutes
 

@@ -9,7 +9,7 @@ from typing import Callable
 
 import numpy as np
 
-from .._types import Json
+from .._types import Fields
 from .. import _checks
 from ..interpreters import Coefficients, Dense
 from ..media import covariances
@@ -92,7 +92,7 @@ class MediumDetails:
     def covariance(self, forward: bool, layer_times: np.ndarray) -> np.ndarray:
         return covariances.at_times(self.medium, forward, layer_times)
 
-    def __getstate__(self) -> Json:
+    def __getstate__(self) -> Fields:
         """The fields alone: what is found from them is found again."""
         return {known.name: getattr(self, known.name) for known in fields(self)}
 

@@ -10,7 +10,7 @@ from typing import Any, Callable, Protocol
 import numpy as np
 import sympy as sp
 
-from .._types import Json, Number, Value
+from .._types import Fields, Json, Number, Value
 from .. import _checks
 from .._shown import Rows, brief, html_table, text_table
 from ..errors import MissingExtra
@@ -112,7 +112,7 @@ class Run:
                 "loss": type(self.task.loss).__qualname__}
 
     @property
-    def _arrays(self) -> Json:
+    def _arrays(self) -> Fields:
         return {"inputs": self.task.inputs, "targets": self.task.targets, "probes": self.task.probes,
                 "outputs": self.outputs, "probe_outputs": self.probe_outputs, "layer_times": self.layer_times,
                 "standard_error": self.standard_error, "bias_bound": self.bias_bound}

@@ -12,7 +12,7 @@ from typing import Any, Mapping
 import numpy as np
 import sympy as sp
 
-from .._types import Json
+from .._types import Fields, Json
 from .. import _checks
 from ..parametrizations import DepthScaling
 from ..programs import SGD, Adam, AdamW, ResNet, SignSGD, Task
@@ -20,7 +20,7 @@ from ..programs.losses import NAMED
 from ..programs.problem import Problem
 
 FORMAT = 1
-KINDS: Json = {kind.__name__: kind for kind in (ResNet, SGD, SignSGD, Adam, AdamW, DepthScaling)}
+KINDS: Fields = {kind.__name__: kind for kind in (ResNet, SGD, SignSGD, Adam, AdamW, DepthScaling)}
 
 
 class NoWords(ValueError):

@@ -15,7 +15,7 @@ from typing import Callable, NamedTuple
 
 import numpy as np
 
-from .._types import Json
+from .._types import Fields
 from ..media.collocation import ROUND_OFF, CollocationMedium
 from ..programs import ResNet
 from ..media.mesh import Mesh
@@ -47,7 +47,7 @@ class LimitNetwork(TiltedNetwork):
 
     @staticmethod
     def on(medium: CollocationMedium, network: TiltedNetwork, net: ResNet | None = None) -> LimitNetwork:
-        known: Json = {field.name: getattr(network, field.name) for field in fields(TiltedNetwork)}
+        known: Fields = {field.name: getattr(network, field.name) for field in fields(TiltedNetwork)}
         return LimitNetwork(**known, medium=medium, net=net)
 
     where = property(lambda self: "infinite depth")

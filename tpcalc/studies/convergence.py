@@ -9,7 +9,7 @@ from typing import Callable, Sequence
 import numpy as np
 import sympy as sp
 
-from .._types import Array, Number, Value
+from .._types import Number, PlotAxes
 from .. import _checks
 from .._spread import in_order, require_executor
 from .._shown import Rows, Short, Tabled
@@ -102,7 +102,7 @@ class Convergence(Tabled, Short):
             lines.append(f"no limit: {self.reason}")
         return "\n".join(lines)
 
-    def plot(self, ax: Array = None) -> Value:
+    def plot(self, ax: PlotAxes = None) -> PlotAxes:
         """Changes and distances against depth, log-log; returns the matplotlib axes."""
         _checks.axes("ax", ax)
         try:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 import sympy as sp
 
-from .._types import Json, Number, Value
+from .._types import Fields, Number, Value
 from .. import _checks
 from .._files import code_digest
 from .._shown import Rows, Short, Tabled
@@ -148,7 +148,7 @@ class Transfer(Tabled, Short):
                 curve = np.where(np.isfinite(self.losses[i, j]), self.losses[i, j], np.nan)
                 if np.all(np.isnan(curve)):
                     continue
-                style: Json = {"color": "k", "linestyle": "--", "label": "infinite depth"}
+                style: Fields = {"color": "k", "linestyle": "--", "label": "infinite depth"}
                 if depth is not sp.oo:
                     shade = plt.get_cmap("viridis")(finite.index(depth) / max(1, len(finite) - 1))
                     style = {"color": shade, "marker": ".", "label": f"L = {depth}"}

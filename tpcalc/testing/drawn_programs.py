@@ -9,7 +9,7 @@ from typing import Callable, Iterator, Mapping
 import numpy as np
 import sympy as sp
 
-from .._types import Json, Value
+from .._types import Fields, Value
 from ..errors import MissingExtra
 from ..programs.activations import H, activation
 from ..programs.blocks import vector
@@ -78,7 +78,7 @@ class Recipe:
         """Recipes that lack one thing each, for shrinking; all at the same point."""
         for f in fields(self):
             if f.name != "point" and getattr(self, f.name) != f.default:
-                plain: Json = {f.name: f.default}
+                plain: Fields = {f.name: f.default}
                 yield _without_idle(replace(self, **plain))
 
     @property
@@ -196,7 +196,7 @@ class DeepProgram:
         return self.recipe.point
 
     @property
-    def data(self) -> Json:
+    def data(self) -> Fields:
         """By name: inputs, targets, alpha and gamma."""
         alpha, gamma = self.point
         return {**{name: values[:self.steps] for name, values in DATA.items()}, "alpha": alpha, "gamma": gamma}

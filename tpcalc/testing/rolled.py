@@ -12,7 +12,7 @@ from typing import Callable, Mapping
 import numpy as np
 import sympy as sp
 
-from .._types import Json, Sizes, Value
+from .._types import Fields, Sizes, Value
 from ..errors import Divergence
 from ..interpreters.given import sizes_of
 from ..programs.language import LossDerivative, MatVec, Member, Moment, Outer, Transpose, kind
@@ -150,7 +150,7 @@ def read_rolled(program: Program, sizes: Sizes, data: Mapping[str, Value]) -> Ro
 class _Run:
     def __init__(self, program: Program, sizes: Mapping[sp.Symbol, int], data: Mapping[str, Value]) -> None:
         self.program, self.data = program, data
-        self.names: Json = {str(size): value for size, value in sizes.items()}
+        self.names: Fields = {str(size): value for size, value in sizes.items()}
         self.names |= {name: float(value) for name, value in data.items() if np.ndim(value) == 0}
         count = len(program.vectors) + self._products(program.body, dict(self.names))
         if count > MOST_KETS:
@@ -195,7 +195,7 @@ class _Run:
     def _mean(self, u: np.ndarray, v: np.ndarray) -> float:
         return float(self.space.bra(u) @ v)
 
-    def _products(self, body: tuple[Statement, ...], values: Json) -> int:
+    def _products(self, body: tuple[Statement, ...], values: Fields) -> int:
         """How many products with matrices a body makes."""
         total = 0
         for statement in body:

@@ -8,7 +8,7 @@ from typing import Any, Mapping, Sequence
 import numpy as np
 import sympy as sp
 
-from .._types import Json, Number, Value
+from .._types import Fields, Number, Value
 from ..calculus import kets
 from ..classification.classify import classify
 from ..classification.exponents import exponents_of
@@ -198,7 +198,7 @@ def assert_verdict_ignores_names(recipe: Recipe) -> Verdict:
     """Assert that a drawn block has one verdict, whatever its vectors and matrices are called, with a name for its last
     product or without. Raises ``Refused`` where there is none under any name."""
     nets = {"as drawn": drawn_net(recipe), "in other words": drawn_net(recipe, "q", not recipe.named)}
-    found: Json = {}
+    found: Fields = {}
     for name, net in nets.items():
         try:
             verdict = refused_or(classify, *recipe.point, net)

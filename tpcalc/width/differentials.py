@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import sympy as sp
 
-from .._types import Array
+from .._types import Count
 from .._checks import flag, whole_number
 from ..parametrizations import WidthScaling
 from .counting import contraction
@@ -25,9 +25,9 @@ class Term:
     F is of order one. The form is (A18) [meta_principled/differential_form]. The numbers may be symbols.
     """
 
-    rates: Array
-    weights: Array
-    kernels: Array
+    rates: Count
+    weights: Count
+    kernels: Count
 
     def through_hidden(self) -> "Term":
         """The first part of (A19): a derivative in z_j, which brings one more W_j and one more kernel."""

@@ -15,7 +15,7 @@ from typing import Callable, Sequence
 import numpy as np
 import sympy as sp
 
-from .._types import Number
+from .._types import Activation
 from .._checks import short
 from ..parametrizations.width import ParameterSizes
 from ..programs.activations import activation
@@ -39,7 +39,7 @@ def draw(sizes: ParameterSizes, widths: Sequence[int], samples: int, rng: np.ran
                  tuple(np.zeros((samples, rows)) for rows, _ in shapes))
 
 
-def output_series(draws: Draws, inputs: np.ndarray, sizes: ParameterSizes, phi: Number, order: int) -> np.ndarray:
+def output_series(draws: Draws, inputs: np.ndarray, sizes: ParameterSizes, phi: Activation, order: int) -> np.ndarray:
     """The coefficients (order + 1, samples) of the output f(theta + tau eta lambda grad f) in tau.
 
     inputs: (n_0,), one input; the last layer has one output. phi: an activation as in tp.ResNet, ``order`` times
@@ -94,7 +94,7 @@ def compose(derivatives: Sequence[Callable[[np.ndarray], np.ndarray]], series: S
 
 
 @lru_cache(maxsize=64)
-def smooth_derivatives(phi: Number, order: int) -> tuple[Callable[[np.ndarray], np.ndarray], ...]:
+def smooth_derivatives(phi: Activation, order: int) -> tuple[Callable[[np.ndarray], np.ndarray], ...]:
     """phi and its derivatives up to ``order``, at least the first, as functions of arrays.
 
     Raises ``ValueError`` for an activation with a kink, whose second derivative is no function.

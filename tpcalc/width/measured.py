@@ -8,7 +8,7 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from .._types import Number
+from .._types import Activation
 from .._checks import finite_array, positive_integer, whole_number
 from ..parametrizations import WidthScaling
 from .jets import draw, output_series, smooth_derivatives
@@ -45,7 +45,7 @@ class MeasuredDifferential:
         return float(np.sum(weight * (x - center) * y) / spread), float(1 / math.sqrt(spread))
 
 
-def measure_differentials(scaling: WidthScaling, widths: Sequence[int], highest: int = 5, phi: Number = "tanh",
+def measure_differentials(scaling: WidthScaling, widths: Sequence[int], highest: int = 5, phi: Activation = "tanh",
                           inputs: Any = (1.0, -0.5), samples: int = 10_000, seed: int = 0,
                           ) -> tuple[MeasuredDifferential, ...]:
     """Average E[(z) eta^k d_I^(k-1) H] over real perceptrons of hidden widths ``widths``, for k = 1, ..., highest.
@@ -85,8 +85,8 @@ def measure_differentials(scaling: WidthScaling, widths: Sequence[int], highest:
                  for k in range(1, count + 1))
 
 
-def _values(scaling: WidthScaling, widths: Sequence[int], inputs: np.ndarray, phi: Number, highest: int, samples: int,
-            rng: np.random.Generator) -> np.ndarray:
+def _values(scaling: WidthScaling, widths: Sequence[int], inputs: np.ndarray, phi: Activation, highest: int,
+            samples: int, rng: np.random.Generator) -> np.ndarray:
     """(highest, samples): of each network (z) times the k-th derivative of its output, k = 1, ..., highest."""
     sizes = scaling.sizes(widths)
     chunk = max(1, CHUNK // sum(a * b for a, b in zip(widths, widths[1:])))
