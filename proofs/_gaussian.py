@@ -118,7 +118,7 @@ def random_polynomial(rng: np.random.Generator, degree: int = 4) -> sp.Expr:
 
 
 def exact_mean(body: sp.Expr, covariance: np.ndarray, variables: tuple[sp.Symbol, ...] = VARIABLES) -> float:
-    """Of a polynomial of degree at most 15, by Gauss-Hermite quadrature, which is exact for it."""
+    """The mean of a polynomial of degree at most 15 is taken by Gauss-Hermite quadrature, which is exact for it."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(8)
     size = len(variables)
     grid = np.stack(np.meshgrid(*[nodes] * size, indexing="ij"), -1).reshape(-1, size)

@@ -52,7 +52,7 @@ def true_outputs(scale: tp.DepthScaling = DEPTH_MUP) -> tuple[float, ...]:
 
 @lru_cache(maxsize=None)
 def derived_outputs(scale: tp.DepthScaling = DEPTH_MUP) -> tuple[float, ...]:
-    """The same from the derived recursion."""
+    """The derived recursion gives the outputs too."""
     numbers = [[float(v) for v in values] for values in (XI, Y)]
     return tuple(float(f) for f in compiled(scale)(DEPTH, *numbers).outputs)
 

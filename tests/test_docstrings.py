@@ -11,19 +11,22 @@ from typing import Iterator
 import pytest
 
 import tpcalc as tp
+import tpcalc.proofs
 
 PACKAGE = Path(tp.__file__).parent
+# an editable install keeps the proofs beside the package, a wheel inside of it
+HOUSES = {PACKAGE, Path(tpcalc.proofs.__path__[0])}
 PUBLIC = {name: getattr(tp, name) for name in dir(tp) if not name.startswith("_")
           and getattr(getattr(tp, name), "__module__", "").startswith("tpcalc")}
 
 
 def first_lines() -> Iterator[tuple[str, str]]:
-    """(where, first line) of every docstring of the package."""
-    for path in sorted(PACKAGE.rglob("*.py")):
+    """(where, first line) of every docstring of the package and of its proofs."""
+    for path in sorted({path for house in HOUSES for path in house.rglob("*.py")}):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node):
                 first = str(ast.get_docstring(node)).split("\n")[0]
-                yield f"{path.relative_to(PACKAGE)}:{getattr(node, 'name', '')}", first
+                yield f"{path}:{getattr(node, 'name', '')}", first
 
 
 def test_first_lines_have_a_subject() -> None:

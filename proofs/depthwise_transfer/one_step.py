@@ -120,7 +120,7 @@ def printed_gradient_kernel(tau: float) -> float:
 
 
 def printed_change(tau: float, eta: float, y: float) -> float:
-    """Of H_1, from (7); (99) is that with y = 1 in it."""
+    """The change of H_1 is printed in (7); (99) is (7) with y = 1 in it."""
     bracket = (1 + math.exp(-1)) * (tau**2 * math.exp(tau) - tau * math.exp(tau) + math.exp(tau) - 1)
     return 2 * eta**2 * y**2 * math.exp(tau) * (tau**3 / 3 + tau**2 / 2 + bracket)
 

@@ -38,7 +38,7 @@ def formulas() -> Any:
 
 
 def trained(eta: float, y: float, depth: Any, times: Any = "all") -> tuple[np.ndarray, ...]:
-    """The same five, by the solver, at all nodes or at layer times; the second step's target is another."""
+    """The solver gives the five at all nodes or at layer times; the second step's target is another."""
     task = tp.Task([1.0, 1.0], [y, y + 2.0])
     run = tp.train(NET, task, tp.SGD(eta), DEPTH_MUP, depth, keep_nodes=times)
     chi = run.outputs.ravel() - task.targets.ravel()

@@ -30,7 +30,7 @@ def counted() -> sp.Expr:
 
 
 def one_by_one(step: int, constant: int) -> int:
-    """The same for whole numbers, added term by term."""
+    """The sum at whole numbers is added term by term."""
     total = 0
     for number, part in PARTS:
         for _ in range(int(number.subs({t: step, s: step - 1}))):

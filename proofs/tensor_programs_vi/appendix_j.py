@@ -45,7 +45,7 @@ def derive() -> Proof:
 
 
 def correlation(phi: str) -> Number:
-    """Of dh in layers l and l + 1 after an update, as particles have it, mean over l."""
+    """Changes of h in layers l and l + 1 after an update are correlated in particles by this number, a mean over l."""
     task = tp.Task([1.0, 0.8], [1.0, -0.7])
     job = Job(tp.ResNet(phi), task, tp.SGD(1.0), tp.DepthScaling(sp.Rational(1, 2), sp.Rational(1, 2)), DEPTH)
     run = run_particles(job.program(), job.sizes(), job.data(), samples=1024, batches=BATCHES)

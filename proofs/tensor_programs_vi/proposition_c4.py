@@ -19,7 +19,7 @@ p, q, p1 = sp.symbols("p q p'", real=True)
 
 
 def gamma_equation(side: int) -> Equation:
-    """Of the forward (0) or the backward (1) coefficients: what the initial vectors, the hats and the past bring."""
+    """The forward (0) or backward (1) coefficients get what the initial vectors, the hats and the past bring."""
     end = side
     here = GammaLimit(t, r, side, b, p, q)
     born = Indicator(sp.Eq(t, r), sp.Eq(b, side), sp.Le(p, q) if side else sp.Ge(p, q))

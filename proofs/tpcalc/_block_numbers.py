@@ -49,7 +49,7 @@ class BlockNumbers:
                              for i in SITES for j in SITES}
 
     def inner(self, overlap: Any) -> float:
-        """Of the fields drawn."""
+        """The fields drawn have this inner product."""
         u, v = (self.fields[tuple(field.args)] for field in overlap.args)
         return float(u @ v)
 

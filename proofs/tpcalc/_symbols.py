@@ -72,7 +72,7 @@ class Symbols:
         return P, S
 
     def inverse(self, matrix: sp.Matrix) -> sp.Matrix:
-        """Of 1 - matrix, strictly lower triangular."""
+        """The inverse of 1 - matrix is a finite sum, as the matrix is strictly lower triangular."""
         return sum((matrix**k for k in range(1, self.steps)), sp.eye(self.steps)).expand()
 
     def differences(self) -> Iterator[sp.Expr]:
