@@ -33,7 +33,7 @@ OWN = {C: P, Q: P}                 # an input with itself
 
 
 class Overlaps(NamedTuple):
-    """Of inputs with themselves, (inputs,), and of pairs, (pairs,): <x|x'> and the tangent kernel."""
+    """Overlaps <x|x'> and tangent kernels of inputs with themselves, (inputs,), and of pairs, (pairs,)."""
 
     own: np.ndarray
     own_tangent: np.ndarray
@@ -219,5 +219,5 @@ class InitialLayers:
 
     def _blown_up(self, time: float) -> Divergence:
         return Divergence(f"overlaps of {self.net!r} blow up at layer time {time:.6g}, or grow to where quadrature "
-                          "does not resolve the block; allowed are smaller inputs, a smaller branch constant, or norm='rms'",
-                          layer=time)
+                          "does not resolve the block; allowed are smaller inputs, a smaller branch constant, or "
+                          "norm='rms'", layer=time)

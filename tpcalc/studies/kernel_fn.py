@@ -127,7 +127,7 @@ class KernelFunction:
         return self(x2, x1, get=get) @ (vectors @ (weights * (vectors.T @ targets).T).T)
 
     def _kernels(self, x1: np.ndarray, x2: np.ndarray) -> Kernels:
-        """Of every two different inputs once."""
+        """Every two different inputs are one pair."""
         inputs, place = np.unique(np.concatenate([x1, x2]) + 0.0, axis=0, return_inverse=True)  # -0 is 0
         rows, columns = place.ravel()[:len(x1)], place.ravel()[len(x1):]
         low, high = np.minimum(rows[:, None], columns), np.maximum(rows[:, None], columns)
@@ -148,7 +148,7 @@ class KernelFunction:
         return Kernels(*kernels)
 
     def _read(self, end: Overlaps, first: np.ndarray, second: np.ndarray) -> Overlaps:
-        """Of outputs, where overlaps of streams are known."""
+        """Kernels of outputs, from those of streams."""
         values, tangents = (end.own, end.pair), (end.own_tangent, end.pair_tangent)
         if self.readout != "linear":
             functions = readout_functions(self.readout)
