@@ -185,7 +185,7 @@ def kernel_fn(net: ResNet, depth: Count = sp.oo, scale: DepthScaling = DepthScal
     _checks.instance("scale", scale, DepthScaling)
     scale.require_numbers()
     ends = net.train_ends if train_ends is None else _checks.flag("train_ends", train_ends)
-    activation(readout)
+    activation(readout, "readout")
     if readout != "linear":
         require_gaussian(net, layers, f"a read-out of {_checks.short(readout)}")
     return KernelFunction(InitialLayers(net, layers, scale), ends, readout)
