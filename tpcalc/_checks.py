@@ -9,8 +9,9 @@ import sys
 import tempfile
 from decimal import Decimal
 from fractions import Fraction
+from functools import singledispatch
 from pathlib import Path
-from typing import Any, Callable, Iterable
+from typing import Any, Callable, Iterable, NoReturn
 
 import numpy as np
 import sympy as sp
@@ -231,23 +232,13 @@ def symbolic(value: object) -> sp.Basic:
         return sp.Tuple(*map(symbolic, value))
     if not isinstance(value, (numbers.Number, Decimal)) or isinstance(value, np.bool_):
         raise ValueError(f"{short(value)} given; allowed are numbers and sympy expressions")
-    if isinstance(value, Fraction):
-        return sp.Rational(value.numerator, value.denominator)
     return sp.sympify(value, strict=True)
 
 
 def _exactly(name: str, value: object, of_float: Callable[..., Fraction]) -> sp.Expr:
     try:
         value = _unwrapped(value)
-        if isinstance(value, str):
-            value = from_text(value)
-        elif isinstance(value, Decimal):
-            value = Fraction(value)
-        elif isinstance(value, (bool, np.bool_, complex, np.complexfloating)):
-            raise ValueError
-        elif isinstance(value, (float, np.floating)):
-            value = of_float(Fraction(*value.as_integer_ratio()), _spacing(value), value)
-        expression = symbolic(value)
+        expression = symbolic(_as_fraction(value, of_float))
     except (TypeError, ValueError, OverflowError, sp.SympifyError):
         raise ValueError(f"{name}: {short(value)} given; allowed is a real number or a sympy expression"
                          + TEXT * isinstance(value, str)) from None
@@ -257,6 +248,30 @@ def _exactly(name: str, value: object, of_float: Callable[..., Fraction]) -> sp.
     return expression.replace(lambda e: isinstance(e, sp.Float), lambda e: sp.Rational(
         of_float(Fraction(int(sp.Rational(e).p), int(sp.Rational(e).q)), Fraction(2, 2**e._prec), float(e)))
     ) if expression.has(sp.Float) else expression
+
+
+@singledispatch
+def _as_fraction(value: object, of_float: Callable[..., Fraction]) -> object:
+    """Text, decimals and floats as fractions, others as they are; raises ``ValueError`` for what is no real number."""
+    return value
+
+
+_as_fraction.register(str)(lambda value, of_float: from_text(value))
+_as_fraction.register(Decimal)(lambda value, of_float: Fraction(value))
+
+
+@_as_fraction.register(float)
+@_as_fraction.register(np.floating)
+def _of_float(value: float | np.floating, of_float: Callable[..., Fraction]) -> Fraction:
+    return of_float(Fraction(*value.as_integer_ratio()), _spacing(value), value)
+
+
+@_as_fraction.register(bool)
+@_as_fraction.register(np.bool_)
+@_as_fraction.register(complex)
+@_as_fraction.register(np.complexfloating)
+def _no_real(value: object, of_float: Callable[..., Fraction]) -> NoReturn:
+    raise ValueError
 
 
 def _spacing(value: float | np.floating) -> Fraction:

@@ -15,9 +15,6 @@ from support.timing import best
 
 import tpcalc as tp
 from tpcalc.kernels import reflection_block
-from tpcalc.media.collocation import CollocationMedium
-from tpcalc.media.mesh import Mesh
-from tpcalc.media.training import train_rows
 
 NET, SCALE = tp.ResNet("linear"), tp.DepthScaling()
 Record = Callable[[str, str, str], None]
@@ -80,24 +77,6 @@ def test_collocation_beats_reflection_at_depth_4096(benchmark: Any, record: Reco
            f"{1e3 * finite:.1f} ms / {1e3 * seconds:.1f} ms = {finite / seconds:.1f}", ">= 1.5")
     assert error < 1e-12 and limit.error_estimate < 1e-12
     assert finite / seconds >= 1.5
-
-
-def test_collocation_by_the_kernel_against_whole_matrices(record: Record) -> None:
-    """One mesh of 18 nodes, one row a step."""
-    opt, mesh, ratios = tp.SGD(0.3), Mesh.uniform(1, 18), []
-    for steps in (5, 20, 80):
-        task, (rho, w) = scalars(steps), opt.memory(steps)
-
-        def solve(packed: bool) -> np.ndarray:
-            medium = CollocationMedium(mesh, 1, 1.0, 1.0, rho, w, packed=packed)
-            return train_rows(task, medium, "plain", lambda t: None).outputs
-
-        assert np.max(np.abs(solve(True) - solve(False))) < 1e-12
-        fast, slow = best(lambda: solve(True), 10), best(lambda: solve(False), 2)
-        ratios.append(slow / fast)
-        record(f"whole matrices / kernel in layer time, T = {steps}",
-               f"{1e3 * slow:.1f} ms / {1e3 * fast:.2f} ms = {slow / fast:.1f}", ">= 2")
-    assert min(ratios) >= 2
 
 
 def test_digits_at_infinite_width_and_depth(benchmark: Any, record: Record) -> None:

@@ -16,7 +16,7 @@ from tpcalc.interpreters.particles import PARTICLES
 from tpcalc.interpreters.program_coefficients import KETS, read_program_coefficients
 from tpcalc.interpreters.registry import Registry, UnhandledNode
 from tpcalc.interpreters.vectors import VECTORS, run_program
-from tpcalc.programs.language import Family, Mat, Member, Moment, Vec
+from tpcalc.programs.language import Family, Mat, Member, Moment, Real, Vec
 from tpcalc.programs.program import Assign, Program
 
 REGISTRIES = (KETS, VECTORS, CONDITIONED, PARTICLES)
@@ -25,14 +25,14 @@ Y = Family(Vec, "y")()
 
 
 def language_nodes() -> list[type]:
-    """All sympy classes that tpcalc.programs defines, but for the abstract one."""
+    """All sympy classes that tpcalc.programs defines, but for the abstract ones."""
     for module in pkgutil.iter_modules(tpcalc.programs.__path__, "tpcalc.programs."):
         importlib.import_module(module.name)
     found, todo = [], [sp.Basic]
     while todo:
         for node_type in todo.pop().__subclasses__():
             todo.append(node_type)
-            if str(node_type.__module__).startswith("tpcalc.programs") and node_type is not Member:
+            if str(node_type.__module__).startswith("tpcalc.programs") and node_type not in (Member, Real):
                 found.append(node_type)
     return sorted(set(found), key=lambda c: c.__name__)
 

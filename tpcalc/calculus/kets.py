@@ -16,18 +16,10 @@ from sympy.printing.printer import Printer
 from .._checks import symbolic
 from .._text import ProductText
 from ..programs.algebra import multiplied_out
-from ..programs.language import MatVec, Moment, Outer, Vec, kind
+from ..programs.language import MatVec, Moment, Outer, Real, Vec, kind
 
 
-class _Real(sp.Expr):
-    is_commutative = True
-    is_real = True
-
-    def __new__(cls, *args: sp.Basic) -> sp.Expr:
-        return super().__new__(cls, *map(symbolic, args))
-
-
-class Ket(_Real):
+class Ket(Real):
     """|v>, the limit of a vector."""
 
     vector = property(lambda self: self.args[0])
@@ -39,7 +31,7 @@ class Ket(_Real):
         return rf"| {printer.doprint(self.vector)} \rangle"
 
 
-class Hat(_Real):
+class Hat(Real):
     """The hat part of |W y>: Gaussian, as if W were independent of y."""
 
     vector = property(lambda self: self.args[0])
@@ -51,7 +43,7 @@ class Hat(_Real):
         return rf"| {printer.doprint(self.vector)} \hat{{\rangle}}"
 
 
-class Dot(_Real):
+class Dot(Real):
     """The dot part of |W y>: what y owes to W through earlier products with its transpose.
 
     As an operator, the adjoint of the hat of W^T. Source: paper B, appendix F [tensor_programs_vi/operators].
@@ -66,7 +58,7 @@ class Dot(_Real):
         return rf"| {printer.doprint(self.vector)} \dot{{\rangle}}"
 
 
-class Base(_Real):
+class Base(Real):
     """A base ket: number b, step and sample below, layers above; step -1 stands for initial vector b.
 
     args: b, Tuple(step, samples...), Tuple(layers...).
@@ -83,7 +75,7 @@ class Base(_Real):
         return rf"\beta_{{{below}}}" + (rf"^{{{above}}}" if above else "")
 
 
-class Bracket(_Real):
+class Bracket(Real):
     """<u|v>, the expectation of the product of two kets: a number; symmetric. args: vectors or base kets."""
 
     def __new__(cls, u: sp.Expr, v: sp.Expr) -> sp.Expr:
@@ -98,7 +90,7 @@ class Bracket(_Real):
         return rf"\langle {u} | {v} \rangle"
 
 
-class Mean(_Real):
+class Mean(Real):
     """E[...], the expectation of an expression in kets: a number."""
 
     def _sympystr(self, printer: Printer) -> str:
@@ -108,7 +100,7 @@ class Mean(_Real):
         return rf"\mathbb{{E}}\left[{printer.doprint(self.args[0])}\right]"
 
 
-class Averaged(_Real):
+class Averaged(Real):
     """phi(|u><v|) |y>: the expectation of phi(|u> |v>') |y>' over an independent copy of (v, y). args: phi, y.
 
     A random variable that depends on the kets of the left vectors alone. Source: paper B, appendix E.1.3
@@ -133,7 +125,7 @@ class Averaged(_Real):
         return f"{body} {copy_form.format(printer.doprint(self.args[1]), mark)}"
 
 
-class Response(_Real):
+class Response(Real):
     """d|v> / d beta, the expected derivative of a ket in a base ket (a ``Hat``, a ``Base`` or an initial ``Ket``)."""
 
     vector = property(lambda self: self.args[0])
@@ -146,7 +138,7 @@ class Response(_Real):
         return rf"\frac{{\partial | {printer.doprint(self.vector)} \rangle}}{{\partial {printer.doprint(self.base)}}}"
 
 
-class Gamma(_Real):
+class Gamma(Real):
     """The coefficient of a base ket in a vector: Gamma_{t,r,a,b}(l/L, m/L) for steps t, r and layers l, m.
 
     args: a, b, then Tuples: steps and samples of the vector, of the base ket, layers of the vector, of the
@@ -169,7 +161,7 @@ class Gamma(_Real):
         return text + (rf"\left({','.join(places)}\right)" if places else "")
 
 
-class Covariance(_Real):
+class Covariance(Real):
     """C_{t,s,b}(l/L): the covariance of two hat-kets of one matrix; symmetric.
 
     args: b, b', then Tuples: steps and samples of the first, of the second, layers of the first, of the second.

@@ -14,7 +14,7 @@ from ..calculus.memory import decays
 from ..calculus.setting import Product
 from ..orders import Affine, Cell, Contribution, Exponent, Orders, Quantity, Sort, Terms, join
 from ..orders.terms import is_carried, split
-from .outputs import outputs_of
+from ..limits.outputs import outputs_of
 from .sizes import Exponents
 
 HALF = Fraction(1, 2)

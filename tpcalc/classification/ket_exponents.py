@@ -15,7 +15,7 @@ from ..gaussian.scalar_functions import H, scalar_function
 from ..orders.ket_factors import argument_of, factors_of
 from ..orders.terms import split
 from ..programs.language import Scal, Vec
-from .outputs import outputs_of
+from ..limits.outputs import outputs_of
 from .sizes import Exponents
 
 

@@ -9,9 +9,10 @@ import sympy as sp
 from sympy.core.sorting import default_sort_key
 
 from .._types import DType, ProgramData, Sizes, Value
-from ..programs.losses import AnyLoss
 from .. import _checks
-from ..programs.language import Mat, Moment, NonlinearOuter, Outer, Scal, Vec, kind
+from ..lowering.arrays import precision
+from ..programs.losses import AnyLoss
+from ..programs.language import Mat, Moment, NonlinearOuter, Outer, Scal, Vec
 from ..programs.program import Assign, Program
 from .conditioned_blocks import Block, BlockMatrix, BlockSide, OrthonormalBlock
 from .conditioned_needs import last_reads, most_vectors, products
@@ -23,7 +24,6 @@ from .vectors import VECTORS, ProgramRun, VectorExecution
 
 CONDITIONED = Registry("run_conditioned", VECTORS)
 ADVICE = "take a smaller width or depth, fewer steps, float32, or keep fewer vectors"
-PRECISIONS = {"float32": np.float32, "float64": np.float64}
 
 
 class Conditioned(VectorExecution):
@@ -95,9 +95,7 @@ class Conditioned(VectorExecution):
         """The reading of a run that is done; what was not asked to be kept is let go."""
         if self.keep != "all":
             self.closed, self.matrices, self.factors = True, {}, {}
-        scalars = {member: value for member, value in self.assigned.items() if kind(member) == "scalar"}
-        vectors = {member: value for member, value in self.assigned.items() if isinstance(member, Vec)}
-        return ProgramRun(self.program, scalars, self.width, vectors, self)
+        return ProgramRun(self.program, self.of_kind("scalar"), self.width, self.of_kind("vector"), self)
 
 
 @CONDITIONED.rule(NonlinearOuter)
@@ -123,12 +121,6 @@ def kept_names(statements: Collection[Assign], keep: str | Collection[str]) -> f
     if isinstance(keep, str) or not set(keep) <= names:
         raise ValueError(f"keep: {keep!r} given; allowed are 'all' or some of the names {sorted(names)}")
     return frozenset(keep)
-
-
-def precision(dtype: DType) -> type:
-    """float32 or float64, from their names or NumPy's types."""
-    name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype))
-    return PRECISIONS[_checks.choice("dtype", name, PRECISIONS)]
 
 
 def run_conditioned(program: Program, sizes: Sizes, data: ProgramData = {}, width: int = 1024,

@@ -133,6 +133,10 @@ class Execution(ABC):
     def value(self, node: sp.Basic) -> Value:
         return self.registry.value(self, node)
 
+    def of_kind(self, wanted: str) -> dict[Value, Value]:
+        """The values of all scalars, vectors or matrices so far."""
+        return {member: value for member, value in self.assigned.items() if kind(member) == wanted}
+
     def refuse(self, node: sp.Basic, reason: str) -> NoReturn:
         raise UnhandledNode(self.registry.name, node, reason, self.statement)
 
@@ -156,7 +160,7 @@ class Execution(ABC):
         return first(member)
 
     def _missing(self, member: Member) -> ValueError:
-        place = "" if self.statement is None else f"{self.statement.target} := {self.statement.value} reads "
+        place = "" if self.statement is None else f"{self.statement} reads "
         return ValueError(f"program {self.program.name}: {place}{member}, which is neither given nor assigned before")
 
     def apply(self, operator: Operator, vector: Value, expression: sp.Expr) -> Value:
@@ -193,8 +197,12 @@ class Execution(ABC):
         """Is a number, a vector or a matrix finite?"""
 
     @abstractmethod
-    def entrywise(self, node: sp.Expr, parts: Value) -> Value:
-        """A function, power or product of vectors."""
+    def multiplied(self, node: sp.Expr, vectors: list[Value]) -> Value:
+        """A product of vectors, entrywise."""
+
+    @abstractmethod
+    def entrywise(self, node: sp.Expr, values: Mapping[sp.Expr, Value]) -> Value:
+        """A function or power of vectors, from the values of its leaves."""
 
 
 def is_number(value: Value) -> bool:
@@ -262,11 +270,11 @@ def _matvec(run: Execution, node: MatVec) -> Value:
 
 @RULES.rule(LossDerivative)
 def _loss_derivative(run: Execution, node: LossDerivative) -> Number:
-    output, *place = node.args
-    if not isinstance(output, sp.Tuple):
-        return run.numbers.of(run.data.loss(run.value(output), run.data.at("y", tuple(place))), str(node))
-    outputs: np.ndarray = np.array([run.value(one) for one in output], dtype=run.numbers.dtype)
-    targets = run.data.row("y", tuple(place[:-1]), len(outputs))
+    values, place = [run.value(one) for one in node.outputs], node.indices
+    if not node.several:
+        return run.numbers.of(run.data.loss(values[0], run.data.at("y", place)), str(node))
+    outputs: np.ndarray = np.array(values, dtype=run.numbers.dtype)
+    targets = run.data.row("y", place[:-1], len(outputs))
     return run.numbers.of(run.data.loss(outputs, targets)[int(place[-1])], str(node))
 
 
@@ -283,7 +291,7 @@ def _mul(run: Execution, node: sp.Mul) -> Value:
     rest = [part for part in parts if not is_number(part)]
     if not rest:
         return number
-    return number * (rest[0] if len(rest) == 1 else run.entrywise(node, rest))
+    return number * (rest[0] if len(rest) == 1 else run.multiplied(node, rest))
 
 
 @RULES.rule(sp.Sum)

@@ -16,7 +16,7 @@ from .. import _checks
 from .._numbers import from_text
 from ..programs.language import LossDerivative, Scal
 from ..programs.losses import LogisticLoss, Loss, SoftmaxLoss, resolve
-from ..programs.program import Assign, Loop, Program
+from ..programs.program import Assign, Program
 
 Number = Union[float, Fraction]
 LossRule = Callable[[Value, Value], Value]
@@ -83,7 +83,7 @@ class Data:
         self.arrays = {name: self._array(name, value) for name, value in given.items()}
         named = resolve(loss) if isinstance(loss, str) else loss
         if isinstance(named, (LogisticLoss, SoftmaxLoss)) and "y" in self.arrays:
-            several = any(isinstance(node.args[0], sp.Tuple) for place in program.places()
+            several = any(node.several for place in program.places()
                           for node in place.statement.value.atoms(LossDerivative))
             y = self.arrays["y"].astype(np.float64)
             named.require(y if several else y[..., None])
@@ -114,14 +114,15 @@ class Data:
 
     def check(self, statement: Assign) -> None:
         """Raise before the work where a statement reads data that is not there."""
-        for node in statement.value.atoms(Scal, LossDerivative):
-            indices = node.args[1:] if isinstance(node, LossDerivative) else node.indices
-            name = "y" if isinstance(node, LossDerivative) else node.name
-            is_data = isinstance(node, LossDerivative) or any(node.same_family(m) for m in self.program.data)
-            if is_data and all(i.is_number for i in indices):
+        read = [(node.name, node.indices) for node in statement.value.atoms(Scal)
+                if any(node.same_family(m) for m in self.program.data)]
+        losses = [node for node in statement.value.atoms(LossDerivative) if all(i.is_number for i in node.indices)]
+        for name, indices in (*read, *(("y", node.indices) for node in losses)):
+            if all(i.is_number for i in indices):
                 self.at(name, indices)
-                if isinstance(node, LossDerivative) and isinstance(node.args[0], sp.Tuple):
-                    self.row(name, indices[:-1], len(node.args[0]))
+        for node in losses:
+            if node.several:
+                self.row("y", node.indices[:-1], len(node.outputs))
 
 
 def _from_text(name: str, text: str) -> Fraction:
@@ -156,14 +157,5 @@ def _chi(loss: Loss, f: Any, y: Any) -> Any:
 
 def parameters(program: Program) -> set[sp.Symbol]:
     """The symbols that are neither sizes nor indices, such as alpha, gamma and a learning rate."""
-    found: set[sp.Symbol] = set()
-
-    def walk(body: tuple[Value, ...], bound: frozenset[sp.Symbol]) -> None:
-        for statement in body:
-            if isinstance(statement, Loop):
-                walk(statement.body, bound | {statement.index})
-            else:
-                found.update(statement.value.free_symbols - bound)
-
-    walk(program.body, frozenset(program.sizes))
-    return found
+    return {symbol for place in program.places() for symbol in place.statement.value.free_symbols
+            - {*program.sizes, *place.indices}}

@@ -7,7 +7,7 @@ F, without anything that is special to one network.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Iterable
+from typing import Iterable, Mapping
 
 import numpy as np
 import sympy as sp
@@ -25,6 +25,7 @@ from .kets import Ket, Space
 from .registry import Registry
 
 KETS = Registry("read_program_coefficients", RULES)
+LINEAR_ALONE = "not linear, and coefficients are those of linear programs; run_program takes it"
 ONE = sp.S.One  # the constant vector, as a base ket: a mean is a bracket with it
 
 
@@ -66,9 +67,11 @@ class _Kets(Execution):
             return True  # rationals always are, and a matrix is made of what was looked at
         return bool(np.all(np.isfinite(value.coefficients if isinstance(value, Ket) else value)))
 
-    def entrywise(self, node: sp.Expr, parts: Value) -> Ket:
-        what = "a product of vectors" if isinstance(node, sp.Mul) else "this function of a vector"
-        self.refuse(node, f"{what} is not linear, and coefficients are those of linear programs; run_program takes it")
+    def multiplied(self, node: sp.Expr, vectors: list[Value]) -> Ket:
+        self.refuse(node, f"a product of vectors is {LINEAR_ALONE}")
+
+    def entrywise(self, node: sp.Expr, values: Mapping[sp.Expr, Value]) -> Ket:
+        self.refuse(node, f"this function of a vector is {LINEAR_ALONE}")
 
 
 KETS.refuse("its update is a matrix of full rank, and coefficients are those of linear programs; run_program takes it",
@@ -189,6 +192,5 @@ def read_program_coefficients(program: Program, sizes: Sizes, data: ProgramData 
         if all(index.is_number for index in vector.indices):
             run.value(vector)
     run.complete = True
-    scalars = {member: value for member, value in run.assigned.items() if kind(member) == "scalar"}
-    vectors = tuple(member for member in run.assigned if isinstance(member, Vec))
-    return ProgramCoefficients(program, scalars, tuple(run.space.names), vectors, run)
+    vectors = tuple(run.of_kind("vector"))
+    return ProgramCoefficients(program, run.of_kind("scalar"), tuple(run.space.names), vectors, run)

@@ -17,7 +17,7 @@ from ..calculus.memory import memory_equations, rho_of
 from ..calculus.rules import bounds
 from ..calculus.setting import Product, Setting
 from ..programs.language import Moment, Scal, Vec
-from ..programs.program import Loop, Place
+from ..programs.program import Loop, Place, at_numbers
 from .execution import Operator, is_number
 from .kets import Ket as Coefficients
 from .program_coefficients import ONE, ProgramCoefficients
@@ -49,21 +49,32 @@ class StepValues:
         self._memory: dict[sp.Expr, Value] = {}
         self._remember()
 
+    @singledispatchmethod
     def value(self, node: sp.Expr, at: Indices) -> Value:
         """The value at the indices ``at`` and the sizes; raises ``ValueError`` for members that do not exist there."""
-        if isinstance(node, sp.Sum):
-            return reduce(self._plus, (self.value(node.function, {**at, **inner}) for inner in
-                                       self._written(node.limits, at)), self._number(sp.Integer(0)))
-        if isinstance(node, sp.Add):
-            return reduce(self._plus, (self.value(part, at) for part in node.args))
-        if isinstance(node, sp.Mul):
-            ties = [part for part in node.args if isinstance(part, sp.KroneckerDelta)]
-            if any(self._leaf(tie, at) == 0 for tie in ties):  # the other factors need not exist then
-                return self._number(sp.Integer(0))
-            parts = [self.value(part, at) for part in node.args if part not in ties]
-            return reduce(mul, [p for p in parts if is_number(p)] + [p for p in parts if not is_number(p)],
-                          self._number(sp.Integer(1)))
-        if isinstance(node, sp.Pow) and node.exp.is_Integer and node.exp > 0:
+        return self._leaf(node, at)
+
+    @value.register(sp.Sum)
+    def _sum(self, node: sp.Sum, at: Indices) -> Value:
+        return reduce(self._plus, (self.value(node.function, {**at, **inner}) for inner in
+                                   self._written(node.limits, at)), self._number(sp.Integer(0)))
+
+    @value.register(sp.Add)
+    def _addition(self, node: sp.Add, at: Indices) -> Value:
+        return reduce(self._plus, (self.value(part, at) for part in node.args))
+
+    @value.register(sp.Mul)
+    def _multiple(self, node: sp.Mul, at: Indices) -> Value:
+        ties = [part for part in node.args if part.func == sp.KroneckerDelta]
+        if any(self._leaf(tie, at) == 0 for tie in ties):  # the other factors need not exist then
+            return self._number(sp.Integer(0))
+        parts = [self.value(part, at) for part in node.args if part not in ties]
+        return reduce(mul, [p for p in parts if is_number(p)] + [p for p in parts if not is_number(p)],
+                      self._number(sp.Integer(1)))
+
+    @value.register(sp.Pow)
+    def _power(self, node: sp.Pow, at: Indices) -> Value:
+        if node.exp.is_Integer and node.exp > 0:
             return self.value(node.base, at) ** int(node.exp)
         return self._leaf(node, at)
 
@@ -81,13 +92,13 @@ class StepValues:
             loops = [loop for loop in product.place.loops if loop.index in product.indices]
             for at in indices(loops, self.sizes):
                 below, above = self.bases.place(product, dict(at))
-                values = (sp.Integer(product.number), *_at(below, at), *_at(above, at))
+                values = (sp.Integer(product.number), *at_numbers(below, at), *at_numbers(above, at))
                 found.append(dict(zip(symbols, values)))
         return found
 
     def coefficient(self, ket: Value, at: Indices) -> Value:
         """The coefficient of the generic base ket at ``at``, in a ket's coefficients."""
-        place = self.places.get(self._base(_at(self._generic, at)))
+        place = self.places.get(self._base(at_numbers(self._generic, at)))
         if is_number(ket):
             ket = self._constant(ket)
         return self._number(sp.Integer(0)) if place is None else ket[place]
@@ -127,7 +138,7 @@ class StepValues:
         here = {symbol: at[symbol] for symbol in self._free[node] if symbol in at}
         key = (node, tuple(here.items()))
         if key not in self._known:
-            self._known[key] = self._of(_at(node, {**self.sizes, **here}))
+            self._known[key] = self._of(at_numbers(node, {**self.sizes, **here}))
         return self._known[key]
 
     @singledispatchmethod
@@ -204,8 +215,8 @@ class StepValues:
         """W v of the base ket with these indices; indices that the product does not have are 0."""
         product: Product = self.setting.products[int(number)]
         symbols = (self.setting.time, *self.bases.below, *self.bases.above)
-        return _at(product.matvec, {**self.sizes, **{i: n for i, n in zip(symbols, (*below, *above))
-                                                     if i in product.indices}})
+        at = {i: n for i, n in zip(symbols, (*below, *above)) if i in product.indices}
+        return at_numbers(product.matvec, {**self.sizes, **at})
 
     def _remember(self) -> None:
         """The numbers rho and w of an optimizer's memory, by their own equations, step after step."""
@@ -229,7 +240,7 @@ class StepValues:
             if setting.clock is not None and target.has(setting.past):
                 loops.append(Loop(setting.past, setting.clock.first, setting.time, ()))
             for here in indices(loops, {**self.sizes, **at}):
-                self._memory[_at(target, here)] = self.value(value, here)
+                self._memory[at_numbers(target, here)] = self.value(value, here)
 
 
 def indices(loops: Sequence[Loop], known: Indices) -> Iterator[Indices]:
@@ -238,10 +249,6 @@ def indices(loops: Sequence[Loop], known: Indices) -> Iterator[Indices]:
         yield known
         return
     loop, *inner = loops
-    first, last = (int(_at(end, known)) for end in bounds(loop))
+    first, last = (int(at_numbers(end, known)) for end in bounds(loop))
     for value in range(first, last + 1):
         yield from indices(inner, {**known, loop.index: sp.Integer(value)})
-
-
-def _at(node: sp.Basic, known: Indices) -> Value:
-    return node.subs(known) if node.has(sp.Sum) else node.xreplace(known)

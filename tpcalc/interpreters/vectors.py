@@ -16,7 +16,7 @@ from ..programs.losses import AnyLoss
 from .. import _checks
 from .._checks import symbolic
 from ..errors import Divergence
-from ..programs.language import Mat, Member, Moment, NonlinearOuter, Outer, Scal, Vec, kind
+from ..programs.language import Mat, Member, Moment, NonlinearOuter, Outer, Scal, Vec
 from ..programs.program import Program
 from .execution import RULES, Execution, Operator, Reading, is_number, with_leaves
 from .given import Number
@@ -74,12 +74,13 @@ class VectorExecution(Execution):
     def is_finite(self, value: Value) -> bool:
         return isinstance(value, Operator) or bool(np.all(np.isfinite(value)))
 
-    def entrywise(self, node: sp.Expr, parts: Value) -> np.ndarray:
-        if isinstance(node, sp.Mul):
-            return reduce(mul, parts)
-        names = {leaf: sp.Symbol(f"x{i}", real=True) for i, leaf in enumerate(parts)}
+    def multiplied(self, node: sp.Expr, vectors: list[Value]) -> np.ndarray:
+        return reduce(mul, vectors)
+
+    def entrywise(self, node: sp.Expr, values: Mapping[sp.Expr, Value]) -> np.ndarray:
+        names = {leaf: sp.Symbol(f"x{i}", real=True) for i, leaf in enumerate(values)}
         function = numpy_function(with_leaves(node, names), tuple(names.values()))
-        return np.asarray(function(*parts.values()), dtype=self.dtype)
+        return np.asarray(function(*values.values()), dtype=self.dtype)
 
 
 @lru_cache(maxsize=256)
@@ -143,6 +144,4 @@ def run_program(program: Program, sizes: Sizes, data: ProgramData = {}, width: i
     assert n is not None
     run = VectorExecution(program, sizes, data, loss, n, seed)
     run.run(progress)
-    scalars = {member: value for member, value in run.assigned.items() if kind(member) == "scalar"}
-    vectors = {member: value for member, value in run.assigned.items() if isinstance(member, Vec)}
-    return ProgramRun(program, scalars, n, vectors, run)
+    return ProgramRun(program, run.of_kind("scalar"), n, run.of_kind("vector"), run)

@@ -138,8 +138,7 @@ class CompiledLimit(Short):
             for s in range(t + 1) if setting.past in others and t is not None else [0]:
                 numbers: Numbers = {setting.time: t or 0, setting.past: s}
                 key = (one.target.name, index(step)(numbers), *(index(i)(numbers) for i in others))
-                found = value(state, numbers)
-                found = found if isinstance(found, np.ndarray) else np.full((1, 1, 1), found)
+                found = np.atleast_3d(value(state, numbers))
                 if (one.first, one.last) != (0, 1):  # other layers have other updates
                     found = np.where(state.square.within(float(one.first), float(one.last)), found, state.of(*key))
                 state.values[key] = found
@@ -156,7 +155,7 @@ class CompiledLimit(Short):
                 for key, numbers in self._instances(equation, t):
                     new = value(state, numbers)
                     old = state.of(*key)
-                    state.values[key] = new if isinstance(new, np.ndarray) else np.full((1, 1, 1), new)
+                    state.values[key] = np.atleast_3d(new)
                     change = max(change, float(np.max(np.abs(new - old))))
                     size = max(size, float(np.max(np.abs(new))))
             if not change < UNBOUNDED:

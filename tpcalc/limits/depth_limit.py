@@ -16,10 +16,10 @@ from ..calculus.kets import Gamma
 from ..calculus.equations import kets
 from ..calculus.recursion import RecursionEquations, derive_recursion
 from ..errors import Divergence
-from ..programs.language import LossDerivative
 from ..orders.affine import Affine, point_of
 from .collocation import CompiledLimit
 from .integral_equations import LimitEquation, limit_equations
+from .outputs import computed_scalars
 from .obstacle import Obstacle, obstacle
 from ..orders.counting import Orders, settled_orders
 from ..orders.region import Region
@@ -85,14 +85,14 @@ class LimitRegion(Short, Aligned):
     def is_trivial(self) -> bool:
         """Does training leave the outputs where they were, in the limit?"""
         return self.part is not None and all(self.region.sign(form) == "<" for kind, form in self.part.exponents.items()
-                                             if kind.name in outputs_of(self.recursion))
+                                             if kind.name in computed_scalars(self.recursion))
 
     @property
     def reason(self) -> str:
         """Why there is no limit, or why it is trivial; empty elsewhere."""
         if self.obstacle is not None:
             return self.obstacle.words()
-        name, = outputs_of(self.recursion)[:1]
+        name, = computed_scalars(self.recursion)[:1]
         return (f"trivial limit: updates add up to nothing; {name} changes like L^({self.exponents[(name,)]})"
                 if self.is_trivial else "")
 
@@ -143,7 +143,7 @@ class LimitRegion(Short, Aligned):
         The smaller of 1, from sums over layers that become integrals, and of the rates at which those dropped terms
         vanish that outputs depend on.
         """
-        outputs = (kind_of(Quantity.scalar(name, 0)) for name in outputs_of(self.recursion))
+        outputs = (kind_of(Quantity.scalar(name, 0)) for name in computed_scalars(self.recursion))
         largest = self._part().corrections(outputs)
         return sp.Min(1, *(-self._written(form) for form in largest.forms))
 
@@ -161,7 +161,7 @@ class LimitRegion(Short, Aligned):
         left = set().union(*(e.value.free_symbols for e in equations)) & set(self.parameters)
         if left:
             raise ValueError(f"no value for {', '.join(sorted(map(str, left)))}; given: {values}")
-        output = outputs_of(self.recursion)[0]
+        output = computed_scalars(self.recursion)[0]
         power = self.exponents.get((output,), sp.Integer(0)).subs(numbers)
         unit = 1.0 if self.period == 1 or power is -sp.oo else float(self.period**-power)
         return CompiledLimit.of(self.recursion.setting, equations, output, loss, self.memory, unit)
@@ -249,7 +249,7 @@ def depth_limit(recursion: RecursionEquations) -> DepthLimit:
         return DepthLimit(recursion, orders.parameters, orders, (region,))
     regions: list[LimitRegion] = []
     for cell in orders.cells:
-        grows = obstacle(cell, outputs_of(recursion), orders.parameters)
+        grows = obstacle(cell, computed_scalars(recursion), orders.parameters)
         if grows is not None:
             regions.append(LimitRegion(recursion, orders.parameters, cell.region.reduced(), None, grows, period))
         else:
@@ -270,12 +270,6 @@ def _in_normal_form(recursion: RecursionEquations) -> tuple[RecursionEquations, 
         return recursion, Obstacle(kind, what, 0, sp.Integer(1)), found.period
     same = found.program == setting.program
     return recursion if same else derive_recursion(kets(found.program)), None, found.period
-
-
-def outputs_of(recursion: RecursionEquations) -> list[str]:
-    """The names of the scalars that a program computes, but for loss derivatives."""
-    return list(dict.fromkeys(e.target.name for e in recursion.equations
-                              if e.kind == "scalar" and not e.value.has(LossDerivative)))
 
 
 def numbers_of(values: Mapping[str, Number], parameters: Iterable[sp.Symbol]) -> dict[sp.Symbol, sp.Expr]:

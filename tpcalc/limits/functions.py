@@ -12,21 +12,13 @@ from sympy.core.sorting import default_sort_key
 from sympy.printing.printer import Printer
 
 from .._checks import symbolic
-from ..programs.language import Scal
+from ..programs.language import Real, Scal
 
 P, Q, INNER = sp.symbols("p q p'", real=True)
 GAMMA = r"\Gamma"
 
 
-class _Function(sp.Expr):
-    is_commutative = True
-    is_real = True
-
-    def __new__(cls, *args: sp.Basic) -> sp.Expr:
-        return super().__new__(cls, *map(symbolic, args))
-
-
-class AnyCoefficient(_Function):
+class AnyCoefficient(Real):
     """A coefficient of either kind; its first args are a, b, t, r."""
 
     number = property(lambda self: self.args[1])
@@ -74,7 +66,7 @@ class OwnCoefficient(AnyCoefficient):
         return rf"{GAMMA}_{{{t},{r},{a},{b}}}^{{\circ}}\left({p}\right)"
 
 
-class CovarianceFunction(_Function):
+class CovarianceFunction(Real):
     """C_{t,s,b}(p): the covariance of two hat-kets of one matrix; symmetric. args: b, b', t, s, p, scaled."""
 
     def __new__(cls, *args: sp.Basic) -> sp.Expr:
@@ -92,7 +84,7 @@ class CovarianceFunction(_Function):
         return rf"{_head('C', bool(self.args[5]))}_{{{t},{s},{b if b == c else f'{b} {c}'}}}\left({p}\right)"
 
 
-class Indicator(_Function):
+class Indicator(Real):
     """1 where p lies to the right of q (sign 1) or to its left (sign -1), else 0. args: p, q, sign."""
 
     sign = property(lambda self: int(self.args[2]))

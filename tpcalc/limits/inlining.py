@@ -16,7 +16,7 @@ from ..calculus.setting import solve_indices
 from ..programs.algebra import multiplied_out
 from ..programs.blocks import is_linear_in_vectors
 from ..programs.language import MatVec, Outer, Vec, kind
-from ..programs.program import Assign, Loop, Place, Program, Statement
+from ..programs.program import Assign, Loop, Place, Program, Statement, mapped
 
 
 def without_names(program: Program) -> Program:
@@ -105,12 +105,8 @@ def _written_out(value: sp.Expr, readable: _Readable, loops: tuple[Loop, ...]) -
 
 def _multiple(value: sp.Expr) -> tuple[sp.Expr, Vec | None]:
     """A value as (number, vector) where it is a number times a vector."""
-    factors = sp.Mul.make_args(value)
-    vectors = [f for f in factors if f.has(Vec)]
-    numbers = [f for f in factors if f not in vectors]
-    if len(vectors) == 1 and isinstance(vectors[0], Vec) and all(f.is_number for f in numbers):
-        return sp.Mul(*numbers), vectors[0]
-    return sp.Integer(1), None
+    number, vector = value.as_independent(Vec, as_Add=False)
+    return (number, vector) if isinstance(vector, Vec) and number.is_number else (sp.Integer(1), None)
 
 
 def with_multiple(value: sp.Expr, vector: Vec, number: sp.Expr, other: Vec) -> sp.Expr:
@@ -139,16 +135,11 @@ def _pruned(body: tuple[Statement, ...], program: Program) -> tuple[Statement, .
     written = replace(program, body=body) if body != program.body else program
     read = [(v, p.loops) for p in written.places() for v in p.statement.value.atoms(Vec)]
 
-    def kept(statements: Iterable[Statement]) -> Iterable[Statement]:
-        for s in statements:
-            if isinstance(s, Loop):
-                inner = tuple(kept(s.body))
-                if inner:
-                    yield replace(s, body=inner)
-            elif not isinstance(s.target, Vec) or any(_may_be(s.target, v, loops) for v, loops in read):
-                yield s
+    def kept(s: Assign) -> Iterable[Statement]:
+        if not isinstance(s.target, Vec) or any(_may_be(s.target, v, loops) for v, loops in read):
+            yield s
 
-    return tuple(kept(body))
+    return mapped(body, kept, lambda loop, inner: [replace(loop, body=inner)] if inner else [])
 
 
 def _may_be(member: Vec, read: Vec, loops: tuple[Loop, ...]) -> bool:
@@ -158,7 +149,7 @@ def _may_be(member: Vec, read: Vec, loops: tuple[Loop, ...]) -> bool:
     for mine, theirs in zip(member.indices, read.indices):
         low = high = theirs
         for loop in reversed(loops):
-            first, last = (loop.last, loop.first) if loop.descending else (loop.first, loop.last)
+            first, last = loop.bounds
             low, high = low.subs(loop.index, first), high.subs(loop.index, last)
         if not mine.free_symbols & {loop.index for loop in loops} and (
                 (low - mine).is_positive or (mine - high).is_positive):

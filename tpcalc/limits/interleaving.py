@@ -12,7 +12,7 @@ import sympy as sp
 from sympy.core.symbol import Str
 
 from ..programs.language import Mat, Member, Vec
-from ..programs.program import Assign, Loop, Program, Statement
+from ..programs.program import Assign, Loop, Program, Statement, assignments, loops_in
 
 
 def interleaved(program: Program, depth: sp.Symbol, k: int) -> Program:
@@ -24,29 +24,34 @@ def interleaved(program: Program, depth: sp.Symbol, k: int) -> Program:
     start = min((end for p in program.places() for loop in p.loops for end in (loop.first, loop.last)
                  if end.is_Integer and (loop.first.has(depth) or loop.last.has(depth))), default=sp.Integer(1))
 
-    def unrolled(statement: Statement) -> tuple[Statement, ...]:
-        if isinstance(statement, Assign):
-            if statement.value.has(sp.Sum):
-                raise ValueError(f"program {program.name}: a sum over layers in {statement}; streams that alternate "
-                                 "between layers are taken apart where every layer has matrices of its own")
-            return (Assign(_renamed(statement.target, None), _scaled(_renamed(statement.value, None))),)
-        inner = [s for s in statement.body if isinstance(s, Loop)]
-        if not (statement.first.has(depth) or statement.last.has(depth)):
-            return (replace(statement, body=tuple(u for s in statement.body for u in unrolled(s))),)
-        ends = (depth, start) if statement.descending else (start, depth)
-        if (statement.first, statement.last) != ends or inner:
-            raise ValueError(f"program {program.name}: a loop over {statement.index} from {statement.first} to "
-                             f"{statement.last}; streams that alternate between layers are taken apart where every "
-                             f"loop over layers runs from {start} to {depth} or back")
-        order = range(k, 0, -1) if statement.descending else range(1, k + 1)
+    def outside(s: Assign) -> tuple[Statement, ...]:
+        if s.value.has(sp.Sum):
+            raise ValueError(f"program {program.name}: a sum over layers in {s}; streams that alternate between layers "
+                             "are taken apart where every layer has matrices of its own")
+        return (Assign(_renamed(s.target, None), _scaled(_renamed(s.value, None))),)
+
+    def over_layers(loop: Loop) -> tuple[Statement, ...]:
+        ends = (depth, start) if loop.descending else (start, depth)
+        if (loop.first, loop.last) != ends or any(loops_in(loop.body)):
+            raise ValueError(f"program {program.name}: a loop over {loop.index} from {loop.first} to {loop.last}; "
+                             "streams that alternate between layers are taken apart where every loop over layers runs "
+                             f"from {start} to {depth} or back")
+        order = range(k, 0, -1) if loop.descending else range(1, k + 1)
         body = []
         for i in order:
-            at = {statement.index: k * (statement.index - 1) + i}  # a shift of layers is one of order 1/L
-            here = (statement.index, i)
+            at = {loop.index: k * (loop.index - 1) + i}  # a shift of layers is one of order 1/L
+            here = (loop.index, i)
             body += [Assign(_renamed(s.target, here), _scaled(_renamed(s.value, here), at))
-                     for s in statement.body if isinstance(s, Assign)]
-        ends = (depth, sp.Integer(1)) if statement.descending else (sp.Integer(1), depth)
-        return (replace(statement, first=ends[0], last=ends[1], body=tuple(body)),)
+                     for s in assignments(loop.body)]
+        ends = (depth, sp.Integer(1)) if loop.descending else (sp.Integer(1), depth)
+        return (replace(loop, first=ends[0], last=ends[1], body=tuple(body)),)
+
+    def unrolled(s: Statement) -> tuple[Statement, ...]:
+        if isinstance(s, Assign):
+            return outside(s)
+        if s.first.has(depth) or s.last.has(depth):
+            return over_layers(s)
+        return (replace(s, body=tuple(one for inner in s.body for one in unrolled(inner))),)
 
     def _scaled(value: sp.Basic, at: dict[sp.Symbol, sp.Expr] | None = None) -> sp.Expr:
         """L -> k L and l -> k (l - 1) + i outside of members' indices."""

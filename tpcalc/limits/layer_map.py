@@ -15,7 +15,7 @@ import sympy as sp
 
 from ..programs.algebra import multiplied_out
 from ..programs.language import Member, Vec
-from ..programs.program import Assign, Loop, Program
+from ..programs.program import Assign, Loop, Program, assignments, loops_in, walked
 from ..orders.layer_functions import in_powers
 
 Powers = dict[sp.Expr, sp.Expr]   # exponent of L -> function of layer time
@@ -62,11 +62,11 @@ class Sweep:
     @cached_property
     def assignments(self) -> tuple[Assign, ...]:
         """The vectors that one passage assigns."""
-        inner = [s for s in self.loop.body if isinstance(s, Loop)]
-        if any(isinstance(s.target, Vec) for loop in inner for s in _assignments(loop)):
-            raise ValueError(f"program {self.program.name}: a loop over {inner[0].index} inside the loop over layers "
-                             f"{self.layer}; no rule for streams there")
-        return tuple(s for s in self.loop.body if isinstance(s, Assign) and isinstance(s.target, Vec))
+        for inner in loops_in(self.loop.body):
+            if any(isinstance(s.target, Vec) for s in assignments(inner.body)):
+                raise ValueError(f"program {self.program.name}: a loop over {inner.index} inside the loop over layers "
+                                 f"{self.layer}; no rule for streams there")
+        return tuple(s for s in assignments(self.loop.body) if isinstance(s.target, Vec))
 
     @cached_property
     def carried(self) -> tuple[Vec, ...]:
@@ -149,12 +149,8 @@ class Sweep:
 
     def _linear(self, term: sp.Expr) -> tuple[sp.Expr, Vec | None]:
         """A term as a number times a vector: (number, vector), or (1, None) where something else is in it."""
-        factors = sp.Mul.make_args(term)
-        vectors = [f for f in factors if f.has(Vec)]
-        numbers = [f for f in factors if f not in vectors]
-        if len(vectors) == 1 and isinstance(vectors[0], Vec) and not any(f.has(Member) for f in numbers):
-            return sp.Mul(*numbers), vectors[0]
-        return sp.Integer(1), None
+        number, vector = term.as_independent(Vec, as_Add=False)
+        return (number, vector) if isinstance(vector, Vec) and not number.has(Member) else (sp.Integer(1), None)
 
     def entering(self, target: Vec) -> sp.Expr:
         """The terms of the target's statement that are no number times a vector of the sweep."""
@@ -229,22 +225,8 @@ def _product(one: Powers, other: Powers) -> Powers:
 
 def sweeps(program: Program, depth: sp.Symbol) -> Iterator[Sweep]:
     """The loops over layers of a program that carry vectors."""
-    def walk(body: tuple, loops: tuple[Loop, ...]) -> Iterator[Sweep]:
-        for statement in body:
-            if isinstance(statement, Loop):
-                inside = (*loops, statement)
-                if statement.first.has(depth) or statement.last.has(depth):
-                    sweep = Sweep(program, inside, depth)
-                    if sweep.carried:
-                        yield sweep
-                yield from walk(statement.body, inside)
-
-    yield from walk(program.body, ())
-
-
-def _assignments(loop: Loop) -> Iterator[Assign]:
-    for s in loop.body:
-        if isinstance(s, Loop):
-            yield from _assignments(s)
-        else:
-            yield s
+    for loop, around in walked(program.body):
+        if isinstance(loop, Loop) and (loop.first.has(depth) or loop.last.has(depth)):
+            sweep = Sweep(program, (*around, loop), depth)
+            if sweep.carried:
+                yield sweep

@@ -16,7 +16,7 @@ from sympy.core.symbol import Str
 from ..calculus.setting import Setting
 from ..programs.algebra import multiplied_out
 from ..programs.language import MatVec, Moment, Vec
-from ..programs.program import Assign, Loop, Program, Statement
+from ..programs.program import Assign, Loop, Program, Statement, mapped
 from .eigenspaces import NoStreams, Slow, period, slow_subspace
 from .inlining import with_multiple, without_names
 from .interleaving import interleaved
@@ -73,16 +73,10 @@ def normal_form(program: Program, depth: sp.Symbol | None = None) -> NormalForm:
 
 
 def _with_loop(program: Program, sweep: Sweep, before: Sequence[Statement], body: tuple[Statement, ...]) -> Program:
-    def rebuilt(statements: Sequence[Statement]) -> tuple[Statement, ...]:
-        found: list[Statement] = []
-        for s in statements:
-            if s is sweep.loop:
-                found += [*before, replace(sweep.loop, body=body)]
-            else:
-                found.append(replace(s, body=rebuilt(s.body)) if isinstance(s, Loop) else s)
-        return tuple(found)
+    def around(loop: Loop, same: tuple[Statement, ...]) -> Sequence[Statement]:
+        return (*before, replace(loop, body=body)) if loop is sweep.loop else (replace(loop, body=same),)
 
-    return replace(program, body=rebuilt(program.body))
+    return replace(program, body=mapped(program.body, lambda s: (s,), around))
 
 
 @dataclass(frozen=True)

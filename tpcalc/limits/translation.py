@@ -18,6 +18,7 @@ from ..calculus.coefficients import Bases
 from ..calculus.kets import Covariance, Gamma
 from ..calculus.recursion import Equation, RecursionEquations
 from ..calculus.setting import Setting
+from ..programs.algebra import replaced
 from ..programs.language import LossDerivative, Scal
 from .functions import Coefficient, CovarianceFunction, Indicator, OwnCoefficient, P, Q, scaled_scalar
 from ..orders.layer_functions import in_powers, leading
@@ -185,5 +186,4 @@ class Translator:
 
 def at_zero(expression: sp.Expr) -> sp.Expr:
     """Loss derivatives at outputs that vanish in the limit."""
-    return expression.replace(lambda e: isinstance(e, LossDerivative),
-                              lambda e: LossDerivative(sp.Integer(0), e.args[1]))
+    return replaced(expression, LossDerivative, lambda e: LossDerivative(sp.Integer(0), e.args[1]))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import reduce, singledispatchmethod
 from typing import Sequence
 
 import sympy as sp
 from sympy.core.function import Application
 from sympy.core.relational import Relational
+from sympy.logic.boolalg import BooleanAtom
 
 from ..programs.activations import UNREAL
 from ..programs.language import LossDerivative, MatVec, Member, Moment
@@ -111,20 +112,29 @@ class Arithmetic(CodeLines):
                     f"where({self.fitted(condition, axes, what)}, {self.fitted(value, axes, what)}, {code})")
         return self.kept(code, axes, what)
 
+    @singledispatchmethod
     def condition(self, node: sp.Basic) -> Value:
-        if node in (sp.true, sp.false):
-            return Value(str(bool(node)), (), "scalar")
-        if isinstance(node, Relational) and node.rel_op in (">", "<", ">=", "<=", "==", "!="):
-            values = [self.value(side) for side in node.args]
-            axes, what = self.joined(values)
-            one, two = (self.fitted(v, axes, what) for v in values)
-            return self.kept(f"({one} {node.rel_op} {two})", axes, what)
-        if isinstance(node, (sp.And, sp.Or)):
-            values = [self.condition(part) for part in node.args]
-            axes, what = self.joined(values)
-            sign = " & " if isinstance(node, sp.And) else " | "
-            return self.kept(sign.join(self.fitted(v, axes, what) for v in values), axes, what)
-        if isinstance(node, sp.Not):
-            value = self.condition(node.args[0])
-            return self.kept(f"({value.code} == False)", value.axes, value.kind)
+        """Code of a comparison, or of what is made of comparisons."""
         raise self.refused(node, "it is no comparison")
+
+    @condition.register(BooleanAtom)
+    def _known_condition(self, node: BooleanAtom) -> Value:
+        return Value(str(bool(node)), (), "scalar")
+
+    @condition.register(Relational)
+    def _comparison(self, node: Relational) -> Value:
+        return self._joined_by(f" {node.rel_op} ", [self.value(side) for side in node.args])
+
+    @condition.register(sp.And)
+    @condition.register(sp.Or)
+    def _combined(self, node: sp.And | sp.Or) -> Value:
+        return self._joined_by({sp.And: " & ", sp.Or: " | "}[node.func], [self.condition(one) for one in node.args])
+
+    @condition.register(sp.Not)
+    def _negated(self, node: sp.Not) -> Value:
+        value = self.condition(node.args[0])
+        return self.kept(f"({value.code} == False)", value.axes, value.kind)
+
+    def _joined_by(self, sign: str, values: Sequence[Value]) -> Value:
+        axes, what = self.joined(values)
+        return self.kept("(" + sign.join(self.fitted(v, axes, what) for v in values) + ")", axes, what)

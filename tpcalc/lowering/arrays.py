@@ -70,6 +70,10 @@ class Arrays:
         values = np.asarray(values, dtype=self.precision, order="C")
         return self.xp.asarray(values, dtype=self.dtype, **({} if self.device is None else {"device": self.device}))
 
+    def lifted(self, value: Array) -> Array:
+        """A number as an array, and an array as it is."""
+        return self.asarray(value) if isinstance(value, (float, int)) else value
+
     def numpy(self, array: Array) -> np.ndarray:
         """The values of an array, or a number, as NumPy's."""
         if isinstance(array, (np.ndarray, float, int)):
@@ -91,8 +95,7 @@ class Arrays:
 
     def broadcast(self, value: Array, shape: tuple[int, ...]) -> Array:
         """The values over all axes of a shape: a number, or an array that lacks some."""
-        if isinstance(value, (float, int)):
-            value = self.asarray(value)
+        value = self.lifted(value)
         return value if tuple(value.shape) == shape else self.xp.broadcast_to(value, shape)
 
     def dot(self, u: Array, v: Array) -> float:
@@ -121,7 +124,7 @@ class Arrays:
 
     def stacked(self, parts: list[Array]) -> Array:
         """Numbers or arrays of one shape along a new last axis."""
-        return self.xp.stack([self.asarray(p) if isinstance(p, float) else p for p in parts], axis=-1)
+        return self.xp.stack(list(map(self.lifted, parts)), axis=-1)
 
     def joined(self, parts: list[Array], axis: int) -> Array:
         """Arrays one after the other along an axis."""
@@ -199,7 +202,7 @@ def _functions(arrays: Arrays) -> dict[str, Callable[..., Array]]:
         erf = getattr(importlib.import_module(SPECIAL[arrays.name]) if arrays.name in SPECIAL else xp, "erf", None)
 
         def both(one: Callable[..., Array]) -> Callable[..., Array]:
-            return lambda *values: one(*(arrays.asarray(v) if isinstance(v, (float, int)) else v for v in values))
+            return lambda *values: one(*map(arrays.lifted, values))
 
         maximum, minimum = both(xp.maximum), both(xp.minimum)
     atan = getattr(xp, "atan", None) or getattr(xp, "arctan", None)
@@ -225,6 +228,6 @@ def _on_arrays(arrays: Arrays, function: Callable[..., Array]) -> Callable[..., 
     """The function of floats too, which namespaces of tensors do not take."""
     def of(*values: Array) -> Array:
         numbers = all(isinstance(v, (float, int)) for v in values)
-        found = function(*(arrays.asarray(v) if isinstance(v, (float, int)) else v for v in values))
+        found = function(*map(arrays.lifted, values))
         return float(found) if numbers else found
     return of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from ..programs.language import LossDerivative, Mat, MatVec, Moment, NonlinearOuter, Transpose, kind
+from ..programs.language import LossDerivative, Mat, MatVec, Moment, NonlinearOuter, kind
 from .arithmetic import Arithmetic
 from .code_lines import Value
 
@@ -79,17 +79,15 @@ class Averages(Arithmetic):
                 self.entry_terms(terms, "1.0", node.matrix)
                 matrix = f"combine(*{terms}, ())"
             return self.kept(f"entry_product({matrix}, {vector.code})", vector.axes, "vector")
-        turned = isinstance(node.matrix, Transpose)
-        member = node.matrix.args[0] if turned else node.matrix
+        turned, member = node.matrix.turned, node.matrix.member
         matrix = self.matrix(member)
         self.line(f"multiplied({self.names.place(member, self.index)}, {times}, {turned})", reads=True)
         return self.kept(f"matvec({matrix}, {turned}, {vector.code})", vector.axes, "vector")
 
     def loss(self, node: LossDerivative) -> Value:
         """chi of a whole batch at once; of several outputs in one of them, or in all."""
-        outputs, *place = node.args
-        several = isinstance(outputs, sp.Tuple)
-        values = [self.value(one) for one in (outputs if several else (outputs,))]
+        place, several = node.indices, node.several
+        values = [self.value(one) for one in node.outputs]
         axes = self.ordered({a for v in values for a in v.axes} | {a for i in place[:len(place) - several]
                                                                    for a in i.free_symbols})
         read = self.names.targets(place, len(values) if several else None, self.index, self.bounds)

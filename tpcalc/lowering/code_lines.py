@@ -133,7 +133,7 @@ class CodeLines:
         del self.bounds[index]
 
     def refused(self, node: sp.Basic, reason: str) -> NotLowered:
-        where = "" if self.statement is None else f", in {self.statement.target} := {self.statement.value}"
+        where = "" if self.statement is None else f", in {self.statement}"
         return NotLowered(f"lowering does not read {type(node).__name__} nodes such as {node}{where}: {reason}")
 
     def ordered(self, axes: Array) -> tuple[sp.Symbol, ...]:

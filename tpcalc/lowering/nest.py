@@ -6,7 +6,7 @@ once: the index becomes an axis of the arrays. So do the indices of sums. What d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Iterator, Union
 
 import sympy as sp
@@ -30,6 +30,14 @@ class Leaf:
 
     assign: Assign
     axes: tuple[Loop, ...]
+    statements = 1
+
+    def in_order(self) -> Statement:
+        """The statement in loops of its own."""
+        statement: Statement = self.assign
+        for loop in reversed(self.axes):
+            statement = Loop(loop.index, *loop.bounds, (statement,))
+        return statement
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,14 @@ class Nest:
 
     loop: Loop
     body: tuple["Lines", ...]
+
+    @property
+    def statements(self) -> int:
+        return sum(line.statements for line in self.body)
+
+    def in_order(self) -> Statement:
+        """The loop over what it holds, in order."""
+        return replace(self.loop, body=tuple(line.in_order() for line in self.body))
 
 
 Lines = Union[Leaf, Nest]
@@ -86,12 +102,8 @@ def _layouts(places: list[Place], kept: set[int]) -> dict[Family, Layout]:
 
 
 def _layout(place: Place, kept: set[int]) -> Layout:
-    bounds = {loop.index: bounds_of(loop) for loop in place.loops if id(loop) in kept}
+    bounds = {loop.index: loop.bounds for loop in place.loops if id(loop) in kept}
     return tuple(bounds.get(index) for index in place.statement.target.indices)
-
-
-def bounds_of(loop: Loop) -> Bounds:
-    return (loop.last, loop.first) if loop.descending else (loop.first, loop.last)
 
 
 def _against(program: Program, places: list[Place], place: Place, axes: Axes) -> set:
@@ -154,10 +166,9 @@ def _clashes(program: Program, places: list[Place], place: Place, axes: Axes) ->
 
 def _misread(program: Program, node: sp.Expr, names: dict, axes: Axes) -> set:
     """Axes that stand where an array has none, inside of an index, or twice."""
-    indices = node.args[1:] if isinstance(node, LossDerivative) else node.indices
-    found = [set(i.free_symbols) & set(names) for i in indices]
+    found = [set(i.free_symbols) & set(names) for i in node.indices]
     bad = {names[v] for v in set().union(*found) if sum(v in one for one in found) > 1}
-    for p, (index, inside) in enumerate(zip(indices, found)):
+    for p, (index, inside) in enumerate(zip(node.indices, found)):
         plain = index in names
         has_axis = isinstance(node, LossDerivative) or not isinstance(node, Mat) and _has_axis(program, node, p, axes)
         if inside and not (plain and has_axis):
@@ -196,19 +207,5 @@ def in_order(program: Program) -> Program:
 
     It means the program itself; unrolled readings that draw while they run draw in this order.
     """
-    def back(lines: tuple[Lines, ...]) -> tuple[Statement, ...]:
-        found: list[Statement] = []
-        for line in lines:
-            if isinstance(line, Nest):
-                found.append(Loop(line.loop.index, line.loop.first, line.loop.last, back(line.body),
-                                  line.loop.descending))
-                continue
-            statement: Statement = line.assign
-            for loop in reversed(line.axes):
-                low, high = bounds_of(loop)
-                statement = Loop(loop.index, low, high, (statement,))
-            found.append(statement)
-        return tuple(found)
-
-    body = back(distributed(program, find_axes(program)))
+    body = tuple(line.in_order() for line in distributed(program, find_axes(program)))
     return Program(program.name, program.vectors, program.matrices, program.data, body, program.sizes, program.meaning)

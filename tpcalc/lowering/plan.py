@@ -181,7 +181,7 @@ class _Walk:
         bad = tuple(low if low == high or not first <= low <= last else high
                     for (low, high), (first, last) in zip(ends, known))
         member = self.lowered.member(place, bad)
-        return ValueError(f"program {self.lowered.program.name}: {statement.target} := {statement.value} reads "
+        return ValueError(f"program {self.lowered.program.name}: {statement} reads "
                           f"{member}, which is neither given nor assigned before")
 
     def _named(self) -> Member:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Iterator
+from typing import Callable, Iterator
 
 import sympy as sp
 
-from ..programs.algebra import multiplied_out
+from ..programs.algebra import multiplied_out, replaced
 from ..programs.language import Mat, MatVec, Moment, NonlinearOuter, Outer, Transpose, kind
 
 Term = tuple[sp.Expr, sp.Expr]  # a scalar and what it multiplies
@@ -21,7 +21,7 @@ def simple_products(expression: sp.Expr) -> sp.Expr:
         if isinstance(member, Mat) or isinstance(matrix, NonlinearOuter):
             return node
         return sp.Add(*(_times(c, one, node.vector) for c, one in matrix_terms(matrix)))
-    return expression.replace(lambda e: isinstance(e, MatVec), single) if expression.has(MatVec) else expression
+    return replaced(expression, MatVec, single)
 
 
 def _times(c: sp.Expr, one: sp.Expr, vector: sp.Expr) -> sp.Expr:
@@ -52,10 +52,11 @@ def matrix_terms(expression: sp.Expr, turned: bool = False) -> Iterator[Term]:
 
 
 def _transposed(one: sp.Expr) -> sp.Expr:
-    if isinstance(one, Outer):
-        return Outer(one.right, one.left)
-    if isinstance(one, NonlinearOuter):
-        return one.transposed()
-    if isinstance(one, sp.Sum):
-        return sp.Sum(sp.Add(*(c * inner for c, inner in matrix_terms(one.function, True))), *one.limits)
-    return Transpose(one)
+    return TRANSPOSED.get(type(one), Transpose)(one)
+
+
+TRANSPOSED: dict[type, Callable[[sp.Expr], sp.Expr]] = {
+    Outer: lambda one: Outer(one.right, one.left),
+    NonlinearOuter: NonlinearOuter.transposed,
+    sp.Sum: lambda one: sp.Sum(sp.Add(*(c * inner for c, inner in matrix_terms(one.function, True))), *one.limits),
+}

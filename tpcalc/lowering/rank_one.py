@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Callable
+
 import sympy as sp
 
+from ..programs.algebra import replaced
 from ..programs.language import Moment, NonlinearOuter, Outer, Scal
 
 LinearPart = tuple[tuple[sp.Expr, Outer], ...]
@@ -15,9 +19,7 @@ def separated(expression: sp.Expr) -> sp.Expr:
     Products, whole powers, signs and absolute values map u v^T to f(u) f(v)^T, other powers where nothing is negative:
     the update of SignSGD for one sample is of rank one.
     """
-    if not expression.has(NonlinearOuter):
-        return expression
-    return expression.replace(lambda e: isinstance(e, NonlinearOuter), _separated_whole)
+    return replaced(expression, NonlinearOuter, _separated_whole)
 
 
 def _separated_whole(node: NonlinearOuter) -> sp.Expr:
@@ -29,20 +31,10 @@ def _separated(body: sp.Expr) -> sp.Expr:
     if isinstance(body, Outer) or not body.has(Outer):
         return body
     parts = tuple(_separated(part) for part in body.args)
-    if isinstance(body, sp.Mul):
-        return _product(parts)
-    number, one = _one_outer(parts[0])
-    if one is None:
-        return body.func(*parts)
-    if isinstance(body, sp.Pow) and not parts[1].has(Outer):
-        if parts[1].is_integer or one.left.is_nonnegative and one.right.is_nonnegative:
-            return number ** parts[1] * Outer(one.left ** parts[1], one.right ** parts[1])
-    if isinstance(body, (sp.sign, sp.Abs)):
-        return body.func(number) * Outer(body.func(one.left), body.func(one.right))
-    return body.func(*parts)
+    return SEPARATED.get(body.func, body.func)(*parts)
 
 
-def _product(parts: tuple[sp.Expr, ...]) -> sp.Expr:
+def _product(*parts: sp.Expr) -> sp.Expr:
     """The product of outer products: (u v^T) (y z^T) is (u y) (v z)^T entry by entry."""
     factors = tuple(f for part in parts for f in sp.Mul.make_args(part))
     outers = [f for f in factors if isinstance(f, Outer)]
@@ -50,13 +42,27 @@ def _product(parts: tuple[sp.Expr, ...]) -> sp.Expr:
     return sp.Mul(*(f for f in factors if f not in outers), *joined)
 
 
+def _power(base: sp.Expr, exponent: sp.Expr) -> sp.Expr:
+    number, one = _one_outer(base)
+    if one is None or exponent.has(Outer) or not (
+            exponent.is_integer or one.left.is_nonnegative and one.right.is_nonnegative):
+        return base ** exponent
+    return number ** exponent * Outer(one.left ** exponent, one.right ** exponent)
+
+
+def _sign(function: type[sp.Function], argument: sp.Expr) -> sp.Expr:
+    number, one = _one_outer(argument)
+    return function(argument) if one is None else function(number) * Outer(function(one.left), function(one.right))
+
+
+SEPARATED: dict[type, Callable[..., sp.Expr]] = {
+    sp.Mul: _product, sp.Pow: _power, sp.sign: partial(_sign, sp.sign), sp.Abs: partial(_sign, sp.Abs)}
+
+
 def _one_outer(expression: sp.Expr) -> tuple[sp.Expr, Outer | None]:
     """(c, u v^T) where the expression is a number times an outer product, else (1, None)."""
-    factors = sp.Mul.make_args(expression)
-    inside = [f for f in factors if f.has(Outer)]
-    if len(inside) != 1 or not isinstance(inside[0], Outer):
-        return sp.Integer(1), None
-    return sp.Mul(*(f for f in factors if f not in inside)), inside[0]
+    number, one = expression.as_independent(Outer, as_Add=False)
+    return (number, one) if isinstance(one, Outer) else (sp.Integer(1), None)
 
 
 def split(body: sp.Expr) -> tuple[sp.Expr, dict[sp.Symbol, LinearPart]]:

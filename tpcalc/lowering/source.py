@@ -10,14 +10,14 @@ from typing import Callable, Mapping
 import sympy as sp
 
 from .._types import Array, Fields
-from ..programs.language import Mat, Member, NonlinearOuter, Outer, Vec
+from ..programs.language import Mat, Member, NonlinearOuter, Outer, Transpose, Vec
 from ..programs.program import Assign, Program
 from .arithmetic import NONREAL
 from .code_lines import Value
 from .entry_terms import EntryTerms, written_terms
 from .expressions import Writer
 from .names import Names
-from .nest import Axes, Leaf, Lines, Nest, bounds_of, distributed, find_axes
+from .nest import Axes, Leaf, Lines, Nest, distributed, find_axes
 from .products import matrix_terms, simple_products
 
 OPERATIONS = ("asarray", "broadcast", "dot", "inner", "mean", "total", "permuted", "reshaped", "stacked",
@@ -136,7 +136,7 @@ class _Program:
 
     def written(self, lines: tuple[Lines, ...]) -> Lowered:
         nests = [line for line in lines if isinstance(line, Nest)]
-        clock = max(nests, key=_statements) if nests else None
+        clock = max(nests, key=lambda nest: nest.statements) if nests else None
         for line in lines:
             self._line(line, line is clock)
         w = self.writer
@@ -178,7 +178,7 @@ class _Program:
         position = self.positions[id(assign)]
         w.statement, w.order = assign, [loop.index for loop in leaf.axes]
         w.is_axis = lambda index: self.axes.is_axis(position, index)
-        ends = {loop.index: bounds_of(loop) for loop in leaf.axes}
+        ends = {loop.index: loop.bounds for loop in leaf.axes}
         w.bounds = {i: (self.names.integer(low, {}), self.names.integer(high, {})) for i, (low, high) in ends.items()}
         around, w.known, w.large = w.known, [{}], []
         self.leaves.append((leaf, tuple(w.index)))
@@ -228,31 +228,38 @@ class _Program:
         return w.kept(f"combine(*{name}, ends.get({at}, ()))", (), "scalar").code
 
     def _term(self, name: str, number: sp.Expr, one: sp.Expr) -> None:
+        rule = {Outer: self._outer_term, sp.Sum: self._sum_term, NonlinearOuter: self._entry_term}
+        rule.get(type(one), self._member_term)(name, number, one)
+
+    def _sum_term(self, name: str, number: sp.Expr, one: sp.Sum) -> None:
         w = self.writer
-        if isinstance(one, sp.Sum) and not (one.has(Outer) and all(w.is_axis(s) for s, *_ in one.limits)):
-            (index, low, high), inner = one.limits[-1], one.limits[:-1]
-            body = sp.Sum(one.function, *inner) if inner else one.function
-            with w.running(index, self.names.integer(low, w.index), self.names.integer(high, w.index)):
-                for factor, part in matrix_terms(body):
-                    self._term(name, number * factor, part)
-        elif isinstance(one, (Outer, sp.Sum)):
-            for term in sp.Add.make_args(one.function) if isinstance(one, sp.Sum) else (one,):
-                whole = sp.Sum(term, *one.limits) if isinstance(one, sp.Sum) else term
-                left, right = w.outer(whole)
-                w.line(f"{name}[1].append(({self._scalar(number)}, {left}, {right}))")
-        elif isinstance(one, NonlinearOuter):
-            if w.entries:
-                factor, parts = self._scalar(number), w.fresh("m")
-                w.line(f"{parts} = []")
-                with w.in_parts():
-                    w.line(f"{parts}.append((rows, {w.value(one.body).code}))")
-                w.line(f"{name}[2].append(({factor}, {parts}))")
-            else:
-                w.entry_terms(name, self._scalar(number), one)
-        else:
-            member = one if isinstance(one, Mat) else one.args[0]
-            code = w.matrix(member)
-            w.line(f"{name}[0].append(({self._scalar(number)}, {code}, {not isinstance(one, Mat)}))")
+        if one.has(Outer) and all(w.is_axis(s) for s, *_ in one.limits):
+            for term in sp.Add.make_args(one.function):
+                self._outer_term(name, number, sp.Sum(term, *one.limits))
+            return
+        (index, low, high), inner = one.limits[-1], one.limits[:-1]
+        body = sp.Sum(one.function, *inner) if inner else one.function
+        with w.running(index, self.names.integer(low, w.index), self.names.integer(high, w.index)):
+            for factor, part in matrix_terms(body):
+                self._term(name, number * factor, part)
+
+    def _outer_term(self, name: str, number: sp.Expr, one: Outer | sp.Sum) -> None:
+        left, right = self.writer.outer(one)
+        self.writer.line(f"{name}[1].append(({self._scalar(number)}, {left}, {right}))")
+
+    def _entry_term(self, name: str, number: sp.Expr, one: NonlinearOuter) -> None:
+        w, factor = self.writer, self._scalar(number)
+        if not w.entries:
+            return w.entry_terms(name, factor, one)
+        parts = w.fresh("m")
+        w.line(f"{parts} = []")
+        with w.in_parts():
+            w.line(f"{parts}.append((rows, {w.value(one.body).code}))")
+        w.line(f"{name}[2].append(({factor}, {parts}))")
+
+    def _member_term(self, name: str, number: sp.Expr, one: Mat | Transpose) -> None:
+        code = self.writer.matrix(one.member)
+        self.writer.line(f"{name}[0].append(({self._scalar(number)}, {code}, {one.turned}))")
 
     def _scalar(self, number: sp.Expr) -> str:
         return self.writer.value(number).code
@@ -272,7 +279,3 @@ def _heading(names: Names, arrays: bool) -> list[str]:
     head += [f"    {one} = w.arrays.{one}" for one in OPERATIONS]
     head += [f"    {one} = w.{one}" for one in READING]
     return [*head, *(f"    {one} = w.functions[{one!r}]" for one in names.functions)]
-
-
-def _statements(nest: Nest) -> int:
-    return sum(_statements(line) if isinstance(line, Nest) else 1 for line in nest.body)

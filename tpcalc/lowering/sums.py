@@ -36,12 +36,11 @@ def recurrence(total: sp.Sum, clocks: Sequence[sp.Symbol]) -> Recurrence | None:
     for t in clocks:
         if not (high - t).is_Integer or low.has(t):
             continue
-        moving = sp.Mul(*(f for f in sp.Mul.make_args(total.function) if f.has(t)))
-        rest = sp.Mul(*(f for f in sp.Mul.make_args(total.function) if not f.has(t)))
+        rest, moving = total.function.as_independent(t, as_Add=False)
         if not _is_scalar(moving):
             continue
         ratio = sp.simplify(moving / moving.subs(t, t - 1))
-        if not ratio.has(k) and not rest.has(t) and not ratio.has(sp.zoo, sp.nan):
+        if not ratio.has(k) and not ratio.has(sp.zoo, sp.nan):
             return Recurrence(t, ratio)
     return None
 

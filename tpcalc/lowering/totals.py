@@ -47,18 +47,17 @@ class Totals(Averages):
 
     def outer(self, term: sp.Expr) -> tuple[str, str]:
         """c u and v of a scalar times an outer product, with the axes of sums first: shapes (terms, width)."""
-        one, = (f for f in sp.Mul.make_args(term) if f.has(Outer))
-        numbers = [f for f in sp.Mul.make_args(term) if f is not one]
+        number, one = term.as_independent(Outer, as_Add=False)
         if isinstance(one, sp.Sum):
             (index, low, high), inner = one.limits[-1], one.limits[:-1]
-            body = sp.Mul(*numbers, sp.Sum(one.function, *inner) if inner else one.function)
+            body = number * (sp.Sum(one.function, *inner) if inner else one.function)
             with self.summed(index, low, high):
                 return self.outer(body)
         if not isinstance(one, Outer):
             raise self.refused(one, "sums of outer products are read term by term")
         left, right = self.vector(one.left), self.vector(one.right)
-        if numbers:
-            left = self.named(self.times([left, *(self.value(f) for f in numbers)]))
+        if number != 1:
+            left = self.named(self.times([left, *(self.value(f) for f in sp.Mul.make_args(number))]))
         axes = self.ordered({*left.axes, *right.axes, *(a for a in self.order)})
         shape = ", ".join([*map(self.length, axes), "width"])
         codes = [v.code if v.axes == axes else f"broadcast({self.fitted(v, axes, 'vector')}, ({shape}))"

@@ -102,8 +102,8 @@ class CollocationMedium:
         self.halves = tuple(PackedSide.empty(nodes, self.noise, self.rho) if self.packed else Side.empty(nodes, n)
                             for _ in range(2))
 
-    left = cached_property(lambda self: _whole(self.halves[0]))
-    right = cached_property(lambda self: _whole(self.halves[1]))
+    left = cached_property(lambda self: self.halves[0].whole())
+    right = cached_property(lambda self: self.halves[1].whole())
     layer_times = property(lambda self: self.mesh.times)
     P = property(lambda self: self.left.P)
     S = property(lambda self: self.left.S)
@@ -159,10 +159,7 @@ class CollocationMedium:
                 state = self._halved(forward, sides, ends, m, wide, state, here, cuts, step)
             else:
                 if store and not cuts:
-                    if isinstance(mine, PackedSide):
-                        mine.store(nodes, solved, m)
-                    else:
-                        _store(mine, nodes, solved, m, wide)
+                    mine.store(nodes, solved, m, wide)
                 state = solved.state[-1 if forward else 0]
             passed = self._carried(forward, m, state, passed + 1)
         if cuts:
@@ -179,13 +176,12 @@ class CollocationMedium:
 
     def _carried(self, forward: bool, m: int, state: np.ndarray, passed: int) -> int:
         """Carry the state of a packed medium, in place, from element to element; how many it has passed."""
-        mine, other = self.halves if forward else self.halves[::-1]
-        if not isinstance(mine, PackedSide) or not isinstance(other, PackedSide) or passed == self.mesh.elements:
+        if not self.packed or passed == self.mesh.elements:
             return passed
+        mine, other = cast(tuple[PackedSide, ...], self.halves if forward else self.halves[::-1])
         near = None
-        if self.guess is not None and state.shape[1] > 2 * m:
-            known = self.guess.halves[0 if forward else 1]
-            near = Near(known, self.guess.mesh.nodes) if isinstance(known, PackedSide) else None
+        if self.guess is not None and self.guess.packed and state.shape[1] > 2 * m:
+            near = Near(cast(PackedSide, self.guess.halves[0 if forward else 1]), self.guess.mesh.nodes)
         return carry(forward, self.mesh.lengths, self.mesh.nodes, mine, other, self._linear(m), state[0], near, passed)
 
     def _linear(self, m: int) -> Linear | None:
@@ -205,7 +201,7 @@ class CollocationMedium:
         """The rows of a step on an element from their values where they enter; None where it is too long for them."""
         if self.packed and self.mesh.nodes * (wide + m) > LARGEST:
             return None  # the kernel's iteration has failed, which contracts where Picard's does
-        mine, other = map(_whole, sides)
+        mine, other = (side.whole() for side in sides)
         left = mine if forward else other
         integral = (ends[1] - ends[0]) / 2 * reference(self.mesh.nodes)[2]
         law = self._law(forward, left, m, drift)
@@ -217,9 +213,9 @@ class CollocationMedium:
                state: np.ndarray, drift: np.ndarray) -> np.ndarray | None:
         """The state at the other end of a piece of an element; None where the piece is too long for it."""
         (mine, other), end = sides, state.copy()
-        if isinstance(mine, PackedSide) and isinstance(other, PackedSide):
-            if carry(forward, np.diff(ends), self.mesh.nodes, mine, other, self._linear(m), end[0], None):
-                return end
+        if self.packed and carry(forward, np.diff(ends), self.mesh.nodes, cast(PackedSide, mine),
+                                 cast(PackedSide, other), self._linear(m), end[0], None):
+            return end
         solved = self._solved(forward, sides, ends, m, wide, state, drift, None)
         return None if solved is None else solved.state[-1 if forward else 0]
 
@@ -268,28 +264,6 @@ class CollocationMedium:
             return together if forward else GroupBackwardLaw(together, r, c, own)
         law = self._forward_law(np.diagonal(left.C[:, :m, :m], axis1=1, axis2=2), m, drift)
         return law if forward else BackwardLaw(law, r, c, own)
-
-
-def _whole(side: AnySide) -> Side:
-    return side.unpacked() if isinstance(side, PackedSide) else side
-
-
-def _store(side: Side, nodes: slice, solved: Solved, m: int, wide: int) -> None:
-    b = solved.state.shape[1]
-    end = m + b
-    side.P[nodes, m:end, :wide] = solved.state[..., :wide]
-    side.r[nodes, m:end, :wide] = solved.r
-    side.A[nodes, m:end, :m] = solved.rates.density
-    diagonal = solved.rates.diagonal
-    if diagonal is not None and diagonal.ndim == 2:
-        side.A[nodes, range(m, end), range(m, end)] = diagonal
-    elif diagonal is not None:
-        side.A[nodes, m:end, m:end] = diagonal
-    for array, row, own in ((side.S, solved.state[..., wide:wide + m], solved.state[..., wide + m:]),
-                            (side.C, solved.c, solved.own), (side.N, solved.rates.noise, solved.rates.own_noise)):
-        array[nodes, m:end, :m] = row
-        array[nodes, :m, m:end] = row.transpose(0, 2, 1)
-        array[nodes, m:end, m:end] = own
 
 
 class Limit(NamedTuple):

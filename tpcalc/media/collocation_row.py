@@ -51,14 +51,14 @@ class PackedSide:
         """All but P and S."""
         self.A = self.C = self.r = np.empty((0, 0))
 
-    def unpacked(self) -> Side:
+    def whole(self) -> Side:
         """As whole matrices."""
         n = len(self.rho)
         P, A, r = (Triangles(a, n, False)[:] for a in (self.P, self.A, self.r))
         S, C = (Triangles(a, n, True)[:] for a in (self.S, self.C))
         return Side(P, S, A, self.noise * np.outer(self.rho, self.rho) * C, C, r)
 
-    def store(self, nodes: slice, solved: Solved, m: int) -> None:
+    def store(self, nodes: slice, solved: Solved, m: int, wide: int) -> None:
         """Append a row that was solved with whole matrices."""
         strict, lower = slice(m * (m - 1) // 2, m * (m + 1) // 2), slice(m * (m + 1) // 2, (m + 1) * (m + 2) // 2)
         self.P[nodes, strict], self.r[nodes, strict] = solved.state[:, 0, :m], solved.r[:, 0]

@@ -60,6 +60,27 @@ class Side:
         """All but P and S."""
         self.A = self.N = self.C = self.r = np.empty((0, 0, 0))
 
+    def whole(self) -> Side:
+        """As whole matrices."""
+        return self
+
+    def store(self, nodes: slice, solved: Solved, m: int, wide: int) -> None:
+        """Append the rows of a step; wide: columns of P that they have."""
+        end = m + solved.state.shape[1]
+        self.P[nodes, m:end, :wide] = solved.state[..., :wide]
+        self.r[nodes, m:end, :wide] = solved.r
+        self.A[nodes, m:end, :m] = solved.rates.density
+        diagonal = solved.rates.diagonal
+        if diagonal is not None and diagonal.ndim == 2:
+            self.A[nodes, range(m, end), range(m, end)] = diagonal
+        elif diagonal is not None:
+            self.A[nodes, m:end, m:end] = diagonal
+        for array, row, own in ((self.S, solved.state[..., wide:wide + m], solved.state[..., wide + m:]),
+                                (self.C, solved.c, solved.own), (self.N, solved.rates.noise, solved.rates.own_noise)):
+            array[nodes, m:end, :m] = row
+            array[nodes, :m, m:end] = row.transpose(0, 2, 1)
+            array[nodes, m:end, m:end] = own
+
 
 class Solved(NamedTuple):
     """The rows of a step on an element, over its nodes: state [p | s | S_tt] and what it entails."""

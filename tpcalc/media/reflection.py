@@ -13,11 +13,10 @@ from ..errors import Divergence
 from ..kernels import reflection as kernel
 from ..kernels import reflection_block as block_kernel
 from ..kernels import reflection_row as row_kernel
-from ..kernels.products import FEW
 from .medium import Rows
 from .packed import PackedSolution, Triangles
 
-LARGE = 256  # rows in all, from where on the products of a step of many rows outweigh calls from Python
+LARGE = 256  # rows in all, from where on products with large matrices outweigh calls from Python
 
 
 @dataclass
@@ -59,7 +58,7 @@ class ReflectionMedium:
         if not forward:
             mine, others = others, mine
         Q, R, _, B, D = others
-        sweep = block_kernel.sweep if len(p) > FEW and len(self.rho) >= LARGE else kernel.sweep
+        sweep = block_kernel.sweep if len(self.rho) >= LARGE else kernel.sweep
         passed = sweep(forward, m, self.eps, self.g, self.rho, self.rho[m], self.w[m, :m].copy(), p, s, own, keep,
                        *mine, Q, R, B, D)
         raise_where_stopped(passed, forward, step, self.depth)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Callable
 
 import sympy as sp
 
@@ -31,3 +32,8 @@ def multiplied_out(expression: sp.Expr) -> sp.Expr:
 
 def _name(whole: dict[sp.Expr, sp.Dummy], part: sp.Expr) -> sp.Dummy:
     return whole.setdefault(part, sp.Dummy())
+
+
+def replaced(expression: sp.Expr, kind: type[sp.Basic], change: Callable[[sp.Expr], sp.Expr]) -> sp.Expr:
+    """The expression with every node of a class as what ``change`` makes of it, inner ones first."""
+    return expression.replace(lambda e: isinstance(e, kind), change) if expression.has(kind) else expression

@@ -60,7 +60,7 @@ def _without_sums(statement: Assign) -> Assign:
         bound = {limit[0] for limit in total.limits}
         over = sorted((m for m in total.atoms(Member) if m.free_symbols & bound), key=sp.default_sort_key)
         if over:
-            raise ValueError(f"{statement.target} := {statement.value}: a sum over {over[0]} for symbolic ends; "
+            raise ValueError(f"{statement}: a sum over {over[0]} for symbolic ends; "
                              "allowed are sums between numbers, of vectors and scalars that the statements assign")
     return Assign(statement.target, value)
 
@@ -70,7 +70,7 @@ def _require_own(statement: Assign, made: Collection[Node], inputs: Collection[V
     for read in sorted(statement.value.atoms(Vec, Scal), key=sp.default_sort_key):
         followed = isinstance(read, Vec) or any(read.same_family(one) for one in made)
         if read.indices and followed and read not in made and read not in inputs:
-            raise ValueError(f"{statement.target} := {statement.value}: {read} is neither "
+            raise ValueError(f"{statement}: {read} is neither "
                              f"{', '.join(map(str, inputs))} nor assigned by these statements, so that its gradient "
                              "cannot be followed")
 
@@ -94,7 +94,7 @@ def _settle(found: Backward, parts: dict, v: Node, known: Vec | None, name: Call
 def _pull_back(found: Backward, statement: Assign, d: Node, made: Collection[Node], unit: sp.Symbol
                ) -> list[tuple[Node, sp.Expr, sp.Expr]]:
     """(argument, scalar, change): what a statement sends to the gradients of its arguments."""
-    value, said = statement.value, f"{statement.target} := {statement.value}"
+    value, said = statement.value, str(statement)
     sent: list[tuple[Node, sp.Expr, sp.Expr]] = []
     for product in sorted(value.atoms(MatVec), key=sp.default_sort_key):
         factor = sp.expand(value).coeff(product)

@@ -141,10 +141,8 @@ def written(block: Block, branch: Branch, norm: str | None) -> sp.Expr:
 def is_linear_in_vectors(value: sp.Expr) -> bool:
     """A sum of vectors and products of matrices with such sums, times numbers?"""
     for term in sp.Add.make_args(multiplied_out(value)):
-        vectors = [f for f in sp.Mul.make_args(term) if f.has(Vec)]
-        if len(vectors) != 1 or not isinstance(vectors[0], (Vec, MatVec)):
-            return False
-        if isinstance(vectors[0], MatVec) and not is_linear_in_vectors(vectors[0].vector):
+        _, vector = term.as_independent(Vec, as_Add=False)
+        if not isinstance(vector, Vec) and not (isinstance(vector, MatVec) and is_linear_in_vectors(vector.vector)):
             return False
     return True
 

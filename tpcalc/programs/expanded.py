@@ -7,7 +7,7 @@ from typing import Iterator
 
 import sympy as sp
 
-from .program import Assign, Program, Statement
+from .program import Assign, Loop, Program, Statement, mapped
 
 
 def fixed_indices(program: Program) -> dict[sp.Symbol, range]:
@@ -43,19 +43,16 @@ def expanded(program: Program) -> Program:
         parts = (total.function.subs(index, value) for value in fixed[index])
         return sp.Add(*(written(sp.Sum(part, *rest) if rest else part) for part in parts))
 
-    def walk(body: tuple[Statement, ...]) -> Iterator[Statement]:
-        for statement in body:
-            if isinstance(statement, Assign):
-                yield Assign(statement.target, written(statement.value))
-            elif statement.index not in fixed:
-                yield replace(statement, body=tuple(walk(statement.body)))
-            else:
-                for value in fixed[statement.index]:
-                    yield from (_at(inner, statement.index, value) for inner in walk(statement.body))
+    def around(loop: Loop, body: tuple[Statement, ...]) -> Iterator[Statement]:
+        if loop.index not in fixed:
+            yield replace(loop, body=body)
+        for value in fixed.get(loop.index, ()):
+            yield from (inner.at({loop.index: value}) for inner in body)
 
+    body = mapped(program.body, lambda s: (Assign(s.target, written(s.value)),), around)
     vectors = [v for one in program.vectors for v in _members(one, fixed)]
     roles = {index: role for index, role in program.roles.items() if index not in fixed}
-    return replace(program, vectors=tuple(vectors), body=tuple(walk(program.body)), roles=roles)
+    return replace(program, vectors=tuple(vectors), body=body, roles=roles)
 
 
 def _members(one: sp.Expr, fixed: dict[sp.Symbol, range]) -> list[sp.Expr]:
@@ -63,9 +60,3 @@ def _members(one: sp.Expr, fixed: dict[sp.Symbol, range]) -> list[sp.Expr]:
     for index, values in fixed.items():
         found = [v.subs(index, value) for v in found for value in (values if index in v.free_symbols else values[:1])]
     return found
-
-
-def _at(statement: Statement, index: sp.Symbol, value: int) -> Statement:
-    if isinstance(statement, Assign):
-        return Assign(statement.target.subs(index, value), statement.value.subs(index, value))
-    return replace(statement, body=tuple(_at(inner, index, value) for inner in statement.body))

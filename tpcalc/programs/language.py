@@ -19,6 +19,16 @@ from .._text import ProductText
 from .algebra import multiplied_out
 
 
+class Real(sp.Expr):
+    """A real number or a vector of real numbers, made of parts that sympy knows or can read."""
+
+    is_commutative = True
+    is_real = True
+
+    def __new__(cls, *args: sp.Basic) -> sp.Expr:
+        return super().__new__(cls, *map(symbolic, args))
+
+
 class Member(sp.Expr):
     """One member of an indexed family; args: name, LaTeX name, number of superscripts, indices."""
 
@@ -58,13 +68,21 @@ class Member(sp.Expr):
 class Vec(Member):
     """A vector of width n."""
 
+    own_kind = "vector"
+
 
 class Mat(Member):
     """An n x n matrix."""
 
+    own_kind = "matrix"
+    turned = False
+    member = property(lambda self: self)
+
 
 class Scal(Member):
     """A scalar: data, an output, the derivative of a loss."""
+
+    own_kind = "scalar"
 
 
 class Family:
@@ -91,11 +109,19 @@ class Transpose(sp.Expr):
     """The transpose of a matrix."""
 
     is_commutative = True
+    turned = True
+    member = property(lambda self: self.args[0])
 
     def __new__(cls, matrix: sp.Basic) -> sp.Expr:
         if isinstance(matrix, Transpose):
             return matrix.args[0]
         return super().__new__(cls, symbolic(matrix))
+
+    @property
+    def own_kind(self) -> str:
+        if kind(self.args[0]) != "matrix":
+            raise TypeError(f"{self}: only a matrix has a transpose")
+        return "matrix"
 
     def _sympystr(self, printer: Printer) -> str:
         return _parenthesized(printer, self.args[0]) + ".T"
@@ -108,17 +134,21 @@ class Transpose(sp.Expr):
         return text + r"^{\top}"
 
 
-class MatVec(sp.Expr):
+class MatVec(Real):
     """A matrix times a vector."""
 
-    is_commutative = True
-    is_real = True
-
     def __new__(cls, matrix: sp.Basic, vector: sp.Basic) -> sp.Expr:
-        return super().__new__(cls, symbolic(matrix), symbolic(vector))
+        return super().__new__(cls, matrix, vector)
 
     matrix = property(lambda self: self.args[0])
     vector = property(lambda self: self.args[1])
+
+    @property
+    def own_kind(self) -> str:
+        given = kind(self.matrix), kind(self.vector)
+        if given != ("matrix", "vector"):
+            raise TypeError(f"{self}: a product needs a matrix and a vector, got {given}")
+        return "vector"
 
     def _sympystr(self, printer: Printer) -> str:
         return f"{_parenthesized(printer, self.matrix)} @ {_parenthesized(printer, self.vector)}"
@@ -141,6 +171,12 @@ class Outer(sp.Expr):
     left = property(lambda self: self.args[0])
     right = property(lambda self: self.args[1])
 
+    @property
+    def own_kind(self) -> str:
+        if {kind(self.left), kind(self.right)} != {"vector"}:
+            raise TypeError(f"{self}: an outer product needs two vectors")
+        return "matrix"
+
     def _sympystr(self, printer: Printer) -> str:
         return f"outer({printer.doprint(self.left)}, {printer.doprint(self.right)})/n"
 
@@ -158,6 +194,7 @@ class NonlinearOuter(sp.Expr):
 
     is_commutative = True
 
+    own_kind = "matrix"
     body = property(lambda self: self.args[0])
 
     def __new__(cls, body: sp.Basic) -> sp.Expr:
@@ -185,20 +222,16 @@ class NonlinearOuter(sp.Expr):
 def is_linear_in_outers(body: sp.Expr) -> bool:
     """A sum of outer products with scalar factors?"""
     for term in sp.Add.make_args(multiplied_out(body)):
-        inside = [f for f in sp.Mul.make_args(term) if f.has(Outer)]
-        if len(inside) != 1:
-            return False
-        one, = inside
+        _, one = term.as_independent(Outer, as_Add=False)
         if not (isinstance(one, Outer) or isinstance(one, sp.Sum) and is_linear_in_outers(one.function)):
             return False
     return True
 
 
-class Moment(sp.Expr):
+class Moment(Real):
     """The average over coordinates, a scalar; of a product of two vectors, their inner product over n."""
 
-    is_commutative = True
-    is_real = True
+    own_kind = "scalar"
 
     def __new__(cls, body: sp.Basic) -> sp.Expr:
         body = symbolic(body)
@@ -222,28 +255,25 @@ class Moment(sp.Expr):
         return rf"\tfrac{{1}}{{n}}\textstyle\sum_i \left({printer.doprint(body)}\right)_i"
 
 
-class LossDerivative(sp.Expr):
+class LossDerivative(Real):
     """l'_t(f): the derivative of the loss of step t in the output; args: f, t, the sample if there is one.
 
     With several outputs f is the ``Tuple`` of all, and the last argument the one in which the derivative is.
     """
 
-    is_commutative = True
-    is_real = True
-
-    def __new__(cls, *args: sp.Basic) -> sp.Expr:
-        return super().__new__(cls, *map(symbolic, args))
+    several = property(lambda self: isinstance(self.args[0], sp.Tuple))
+    outputs = property(lambda self: tuple(self.args[0]) if self.several else self.args[:1])
+    indices = property(lambda self: self.args[1:])
 
     def _sympystr(self, printer: Printer) -> str:
-        return "loss'[%s](%s)" % (", ".join(map(printer.doprint, self.args[1:])), self._outputs(printer, "..."))
+        return "loss'[%s](%s)" % (", ".join(map(printer.doprint, self.indices)), self._outputs(printer, "..."))
 
     def _latex(self, printer: Printer) -> str:
-        below = ",".join(map(printer.doprint, self.args[1:]))
+        below = ",".join(map(printer.doprint, self.indices))
         return rf"\ell_{{{below}}}'({self._outputs(printer, chr(92) + 'ldots')})"
 
     def _outputs(self, printer: Printer, dots: str) -> str:
-        several = isinstance(self.args[0], sp.Tuple)
-        shown = list(map(printer.doprint, self.args[0] if several else self.args[:1]))
+        shown = list(map(printer.doprint, self.outputs))
         return ", ".join(shown if len(shown) < 4 else [shown[0], dots, shown[-1]])
 
 
@@ -254,27 +284,14 @@ def _parenthesized(printer: Printer, expression: sp.Expr) -> str:
 
 def kind(expression: sp.Expr) -> str:
     """``"scalar"``, ``"vector"`` or ``"matrix"``; raises ``TypeError`` for what is none of them."""
-    if isinstance(expression, (Vec, MatVec)):
-        given = (kind(expression.matrix), kind(expression.vector)) if isinstance(expression, MatVec) else None
-        if given not in (None, ("matrix", "vector")):
-            raise TypeError(f"{expression}: a product needs a matrix and a vector, got {given}")
-        return "vector"
-    if isinstance(expression, Outer) and {kind(expression.left), kind(expression.right)} != {"vector"}:
-        raise TypeError(f"{expression}: an outer product needs two vectors")
-    if isinstance(expression, Transpose) and kind(expression.args[0]) != "matrix":
-        raise TypeError(f"{expression}: only a matrix has a transpose")
-    if isinstance(expression, (Mat, Transpose, Outer, NonlinearOuter)):
-        return "matrix"
-    if isinstance(expression, (Scal, Moment)) or not expression.args:
-        return "scalar"
-    if isinstance(expression, sp.Sum):
-        return kind(expression.function)
-    kinds = {kind(part) for part in expression.args if isinstance(part, sp.Expr)}
+    own = getattr(expression, "own_kind", None)
+    if own is not None:
+        return own
+    kinds = [kind(part) for part in expression.args if isinstance(part, sp.Expr)]
     if "matrix" not in kinds:
         return "vector" if "vector" in kinds else "scalar"
-    matrices = [part for part in expression.args if kind(part) == "matrix"]
-    linear = (isinstance(expression, sp.Add) and kinds == {"matrix"}
-              or isinstance(expression, sp.Mul) and len(matrices) == 1 and "vector" not in kinds)
+    linear = (isinstance(expression, (sp.Add, sp.Sum)) and set(kinds) == {"matrix"}
+              or isinstance(expression, sp.Mul) and kinds.count("matrix") == 1 and "vector" not in kinds)
     if not linear:
         raise TypeError(f"{expression}: matrices may be added and scaled by scalars, nothing else")
     return "matrix"

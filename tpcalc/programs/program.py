@@ -11,6 +11,7 @@ from .._types import Sizes
 from .._checks import short, symbolic
 from .._shown import Short
 from .._text import Aligned
+from .algebra import replaced
 from .language import Mat, Member, Scal, Vec, kind
 from .roles import read_roles
 
@@ -24,10 +25,43 @@ class Assign:
 
     def __post_init__(self) -> None:
         if not isinstance(self.target, Member):
-            raise TypeError(f"{self.target} := {self.value}: only a member of a family can be assigned")
+            raise TypeError(f"{self}: only a member of a family can be assigned")
         target, value = kind(self.target), kind(self.value)
         if target != value and self.value != 0 and not (target == "vector" and value == "scalar"):
-            raise TypeError(f"{self.target} := {self.value}: a {target} cannot be a {value}")
+            raise TypeError(f"{self}: a {target} cannot be a {value}")
+
+    def __str__(self) -> str:
+        return f"{self.target} := {self.value}"
+
+    def latex(self) -> str:
+        return f"{sp.latex(self.target)} := {sp.latex(self.value)}"
+
+    @property
+    def expressions(self) -> tuple[sp.Expr, ...]:
+        return self.target, self.value
+
+    @property
+    def bound(self) -> Iterator[sp.Symbol]:
+        """The indices of its sums."""
+        totals = sorted(self.value.atoms(sp.Sum), key=sp.default_sort_key)
+        return (limit[0] for total in totals for limit in total.limits)
+
+    def at(self, values: Mapping[sp.Symbol, sp.Expr]) -> "Assign":
+        """The statement with these values for indices."""
+        return Assign(self.target.subs(values), self.value.subs(values))
+
+    def walked(self, loops: tuple["Loop", ...] = ()) -> Iterator[tuple["Statement", tuple["Loop", ...]]]:
+        """This statement and those inside of it, in program order, each with the loops around it."""
+        yield self, loops
+
+    def mapped(self, change: "Change", around: "Around") -> Iterable["Statement"]:
+        return change(self)
+
+    def unrolled(self, values: Mapping[sp.Symbol, sp.Integer]) -> Iterator["Assign"]:
+        yield Assign(at_numbers(self.target, values), write_out(at_numbers(self.value, values)))
+
+    def count(self, values: Mapping[sp.Symbol, sp.Integer]) -> int:
+        return 1
 
 
 @dataclass(frozen=True)
@@ -40,8 +74,62 @@ class Loop:
     body: tuple["Statement", ...]
     descending: bool = False
 
+    def __str__(self) -> str:
+        return f"for {self.index} = {self.first}, ..., {self.last}:"
+
+    def latex(self) -> str:
+        index, first, last = map(sp.latex, self.expressions)
+        return rf"\text{{for }} {index} = {first}, \ldots, {last}:"
+
+    @property
+    def expressions(self) -> tuple[sp.Expr, ...]:
+        return self.index, self.first, self.last
+
+    @property
+    def bound(self) -> Iterator[sp.Symbol]:
+        return iter((self.index,))
+
+    @property
+    def bounds(self) -> tuple[sp.Expr, sp.Expr]:
+        """The lowest and the highest value of the index."""
+        return (self.last, self.first) if self.descending else (self.first, self.last)
+
+    def at(self, values: Mapping[sp.Symbol, sp.Expr]) -> "Loop":
+        """The loop with these values for indices inside of it."""
+        return replace(self, body=tuple(statement.at(values) for statement in self.body))
+
+    def walked(self, loops: tuple["Loop", ...] = ()) -> Iterator[tuple["Statement", tuple["Loop", ...]]]:
+        """This statement and those inside of it, in program order, each with the loops around it."""
+        yield self, loops
+        yield from walked(self.body, (*loops, self))
+
+    def mapped(self, change: "Change", around: "Around") -> Iterable["Statement"]:
+        return around(self, mapped(self.body, change, around))
+
+    def unrolled(self, values: Mapping[sp.Symbol, sp.Integer]) -> Iterator[Assign]:
+        return (one for k in self.steps(values) for statement in self.body
+                for one in statement.unrolled({**values, self.index: sp.Integer(k)}))
+
+    def count(self, values: Mapping[sp.Symbol, sp.Integer]) -> int:
+        steps = self.steps(values)
+        ends = (end for loop in loops_in(self.body) for end in (loop.first, loop.last))
+        alike = not any(end.has(self.index) for end in ends)
+        each = (statement.count({**values, self.index: sp.Integer(k)}) for k in (steps[:1] if alike else steps)
+                for statement in self.body)
+        return sum(each) * (len(steps) if alike else 1)
+
+    def steps(self, values: Mapping[sp.Symbol, sp.Integer]) -> range:
+        """The values of the index, for sizes and indices of loops around."""
+        first, last = (at_numbers(end, values) for end in (self.first, self.last))
+        if not (first.is_Integer and last.is_Integer):
+            raise ValueError(f"loop over {self.index} from {self.first} to {self.last}: {first} and {last} found for "
+                             f"sizes and indices {dict(values)}; allowed are whole numbers")
+        return range(int(first), int(last) - 1, -1) if self.descending else range(int(first), int(last) + 1)
+
 
 Statement = Union[Assign, Loop]
+Change = Callable[[Assign], Iterable[Statement]]
+Around = Callable[[Loop, tuple[Statement, ...]], Iterable[Statement]]
 
 
 @dataclass(frozen=True)
@@ -57,15 +145,30 @@ class Place:
         return tuple(loop.index for loop in self.loops)
 
 
-def mapped(body: Iterable[Statement], change: Callable[[Assign], Iterable[Statement]]) -> tuple[Statement, ...]:
-    """Statements, at whatever depth of loops, each assignment replaced by those that ``change`` makes of it."""
-    found: list[Statement] = []
+def walked(body: Iterable[Statement], loops: tuple[Loop, ...] = ()) -> Iterator[tuple[Statement, tuple[Loop, ...]]]:
+    """All statements of a body, in program order, each with the loops around it."""
     for statement in body:
-        if isinstance(statement, Loop):
-            found.append(replace(statement, body=mapped(statement.body, change)))
-        else:
-            found += change(statement)
-    return tuple(found)
+        yield from statement.walked(loops)
+
+
+def loops_in(body: Iterable[Statement]) -> Iterator[Loop]:
+    """All loops of a body, outer ones before those inside of them."""
+    return (statement for statement, _ in walked(body) if isinstance(statement, Loop))
+
+
+def assignments(body: Iterable[Statement]) -> Iterator[Assign]:
+    """All assignments of a body, at whatever depth of loops, in program order."""
+    return (statement for statement, _ in walked(body) if isinstance(statement, Assign))
+
+
+def _same_loop(loop: Loop, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    return (replace(loop, body=body),)
+
+
+def mapped(body: Iterable[Statement], change: Change, around: Around = _same_loop) -> tuple[Statement, ...]:
+    """Statements, at whatever depth of loops, each assignment replaced by those that ``change`` makes of it, and each
+    loop by those that ``around`` makes of it and its new body: one loop where nothing is said."""
+    return tuple(made for statement in body for made in statement.mapped(change, around))
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,15 +222,14 @@ class Program(Short, Aligned):
         """
         places = self.places()
         members = [m for place in places for m in (place.statement.target, *place.statement.value.atoms(Member))]
-        outermost = {loop.index: loop.last for loop in reversed(self.body) if isinstance(loop, Loop)}
-        return read_roles(self.name, self.roles, list(_indices(self.body)), dict(reversed(outermost.items())), members,
+        outermost = {loop.index: loop.last for loop in reversed(self._outermost)}
+        return read_roles(self.name, self.roles, self._indices(), dict(reversed(outermost.items())), members,
                           self.sizes[0] if self.sizes else None)
 
     def clock(self) -> "Loop | None":
         """The loop over training steps, None for a program without one."""
         roles = self.index_roles()
-        loops = (statement for statement in self.body if isinstance(statement, Loop))
-        of_clock = [loop for loop in loops if roles[loop.index] == "clock"]
+        of_clock = [loop for loop in self._outermost if roles[loop.index] == "clock"]
         by_custom = [loop for loop in of_clock if self.sizes and self.sizes[0] in loop.last.free_symbols]
         return next(iter(by_custom or of_clock), None)
 
@@ -146,50 +248,29 @@ class Program(Short, Aligned):
 
     def places(self) -> list[Place]:
         """All assignments with their loops, in program order."""
-        found: list[Place] = []
+        found = ((s, loops) for s, loops in walked(self.body) if isinstance(s, Assign))
+        return [Place(statement, loops, position) for position, (statement, loops) in enumerate(found)]
 
-        def walk(body: tuple[Statement, ...], loops: tuple[Loop, ...]) -> None:
-            for statement in body:
-                if isinstance(statement, Loop):
-                    walk(statement.body, loops + (statement,))
-                else:
-                    found.append(Place(statement, loops, len(found)))
+    @property
+    def _outermost(self) -> list[Loop]:
+        return [loop for loop in self.body if isinstance(loop, Loop)]
 
-        walk(self.body, ())
-        return found
+    def _indices(self) -> list[sp.Symbol]:
+        """The indices of all loops and sums, in order of appearance."""
+        return list(dict.fromkeys(index for statement, _ in walked(self.body) for index in statement.bound))
 
     def unroll(self, sizes: Sizes) -> Iterator[Assign]:
         """Every assignment with numbers for its indices, in the order in which they are executed.
 
         sizes: by the program's symbols or their names; raises ``ValueError`` for others.
         """
-
-        def walk(body: tuple[Statement, ...], values: dict[sp.Symbol, sp.Integer]) -> Iterator[Assign]:
-            for statement in body:
-                if isinstance(statement, Assign):
-                    yield Assign(_at(statement.target, values), write_out(_at(statement.value, values)))
-                    continue
-                for value in _steps(statement, values):
-                    yield from walk(statement.body, {**values, statement.index: sp.Integer(value)})
-
-        return walk(self.body, _integers(self.numeric_sizes(sizes)))
+        values = _integers(self.numeric_sizes(sizes))
+        return (one for statement in self.body for one in statement.unrolled(values))
 
     def count(self, sizes: Sizes) -> int:
         """How many assignments ``unroll`` gives, without unrolling loops that are alike at every index."""
-
-        def of(body: tuple[Statement, ...], values: dict[sp.Symbol, sp.Integer]) -> int:
-            total = 0
-            for statement in body:
-                if isinstance(statement, Assign):
-                    total += 1
-                    continue
-                steps, inner = _steps(statement, values), statement.body
-                alike = not any(end.has(statement.index) for end in _ends(inner))
-                each = (of(inner, {**values, statement.index: sp.Integer(k)}) for k in (steps[:1] if alike else steps))
-                total += sum(each) * (len(steps) if alike else 1)
-            return total
-
-        return of(self.body, _integers(self.numeric_sizes(sizes)))
+        values = _integers(self.numeric_sizes(sizes))
+        return sum(statement.count(values) for statement in self.body)
 
     def __str__(self) -> str:
         lines = [f"program {self.name}"]
@@ -197,33 +278,12 @@ class Program(Short, Aligned):
         lines += [f"  given {m}: entries N(0, 1/n), independent" for m in self.matrices]
         lines += [f"  given {s}: a number" for s in self.data]
         lines += [f"  where {symbol} {meaning}" for symbol, meaning in self.meaning.items()]
-
-        def walk(body: tuple[Statement, ...], depth: int) -> None:
-            for statement in body:
-                if isinstance(statement, Loop):
-                    lines.append("  " * depth + f"for {statement.index} = {statement.first}, ..., {statement.last}:")
-                    walk(statement.body, depth + 1)
-                else:
-                    lines.append("  " * depth + f"{statement.target} := {statement.value}")
-
-        walk(self.body, 1)
+        lines += ["  " * (len(loops) + 1) + str(statement) for statement, loops in walked(self.body)]
         return "\n".join(lines)
 
     def latex(self) -> str:
         """The statements as lines of an ``aligned`` environment, indented by loop."""
-        lines: list[str] = []
-
-        def walk(body: tuple[Statement, ...], depth: int) -> None:
-            indent = r"\quad " * depth
-            for statement in body:
-                if isinstance(statement, Loop):
-                    index, first, last = map(sp.latex, (statement.index, statement.first, statement.last))
-                    lines.append(rf"&{indent}\text{{for }} {index} = {first}, \ldots, {last}:")
-                    walk(statement.body, depth + 1)
-                else:
-                    lines.append(rf"&{indent}{sp.latex(statement.target)} := {sp.latex(statement.value)}")
-
-        walk(self.body, 0)
+        lines = ("&" + r"\quad " * len(loops) + statement.latex() for statement, loops in walked(self.body))
         return " \\\\\n".join(lines)
 
 
@@ -231,78 +291,37 @@ def _integers(sizes: Mapping[sp.Symbol, int]) -> dict[sp.Symbol, sp.Integer]:
     return {size: sp.Integer(value) for size, value in sizes.items()}
 
 
-def _indices(body: tuple[Statement, ...]) -> dict[sp.Symbol, None]:
-    """The indices of all loops and sums in a body, in order of appearance."""
-    found: dict[sp.Symbol, None] = {}
-    for statement in body:
-        if isinstance(statement, Loop):
-            found.update({statement.index: None, **_indices(statement.body)})
-        else:
-            totals = sorted(statement.value.atoms(sp.Sum), key=sp.default_sort_key)
-            found.update(dict.fromkeys(limit[0] for total in totals for limit in total.limits))
-    return found
-
-
-def _steps(loop: Loop, values: Mapping[sp.Symbol, sp.Integer]) -> range:
-    ends = [_at(end, values) for end in (loop.first, loop.last)]
-    if not all(end.is_Integer for end in ends):
-        raise ValueError(f"loop over {loop.index} from {loop.first} to {loop.last}: {ends[0]} and {ends[1]} found for "
-                         f"sizes and indices {dict(values)}; allowed are whole numbers")
-    first, last = map(int, ends)
-    return range(first, last - 1, -1) if loop.descending else range(first, last + 1)
-
-
-def _ends(body: tuple[Statement, ...]) -> Iterator[sp.Expr]:
-    """The bounds of all loops in a body."""
-    for statement in body:
-        if isinstance(statement, Loop):
-            yield from (statement.first, statement.last, *_ends(statement.body))
-
-
-def _at(expression: sp.Expr, values: Mapping[sp.Symbol, sp.Integer]) -> sp.Expr:
+def at_numbers(expression: sp.Expr, values: Mapping[sp.Symbol, sp.Integer]) -> sp.Expr:
     """Numbers for indices; ``xreplace`` is much faster than ``subs``, but would rename a sum's own index."""
     return expression.subs(values) if expression.has(sp.Sum) else expression.xreplace(values)
 
 
 def write_out(expression: sp.Expr) -> sp.Expr:
     """Sums over ranges of numbers, term by term."""
-    if not expression.has(sp.Sum):
-        return expression
-
     def terms(total: sp.Sum) -> sp.Expr:
         (index, first, last), *outer = total.limits
-        body = sp.Add(*(_at(total.function, {index: sp.Integer(k)}) for k in range(int(first), int(last) + 1)))
+        body = sp.Add(*(at_numbers(total.function, {index: sp.Integer(k)}) for k in range(int(first), int(last) + 1)))
         return write_out(sp.Sum(body, *outer)) if outer else body
 
-    return expression.replace(lambda e: isinstance(e, sp.Sum), terms)
+    return replaced(expression, sp.Sum, terms)
 
 
 def _check_symbols(program: Program) -> None:
     """Two symbols of one name, such as L and an L that is positive, are two things: one of them is a mistake."""
-    known = {str(symbol): symbol for symbol in (*_indices(program.body), *program.sizes)}
-
-    def walk(body: tuple[Statement, ...]) -> None:
-        for statement in body:
-            read: tuple[sp.Expr, ...]
-            if isinstance(statement, Loop):
-                place, read = f"the loop over {statement.index}", (statement.index, statement.first, statement.last)
-                walk(statement.body)
-            else:
-                place, read = f"{statement.target} := {statement.value}", (statement.target, statement.value)
-            for symbol in sorted(set().union(*(symbolic(e).free_symbols for e in read)), key=str):
-                if known.get(str(symbol), symbol) != symbol:
-                    raise ValueError(f"program {program.name}: {place} has a symbol {symbol} that is not the size or "
-                                     f"index {symbol} of the program: their assumptions differ; allowed is one symbol "
-                                     "of a name")
-
-    walk(program.body)
+    known = {str(symbol): symbol for symbol in (*program._indices(), *program.sizes)}
+    for statement, _ in walked(program.body):
+        for symbol in sorted(set().union(*(symbolic(e).free_symbols for e in statement.expressions)), key=str):
+            if known.get(str(symbol), symbol) != symbol:
+                raise ValueError(f"program {program.name}: {statement} has a symbol {symbol} that is not the size or "
+                                 f"index {symbol} of the program: their assumptions differ; allowed is one symbol "
+                                 "of a name")
 
 
 def _check_order(program: Program) -> None:
     """Run the program at small sizes: every member that is read must be given or assigned before, once."""
     assigned: set[sp.Expr] = set()
     for statement in program.unroll({size: 2 for size in program.sizes}):
-        place = f"program {program.name}: {statement.target} := {statement.value}"
+        place = f"program {program.name}: {statement}"
         for read in statement.value.atoms(Member):
             if read not in assigned and not _is_given(program, read):
                 raise ValueError(f"{place} reads {read}, which is neither given nor assigned before")

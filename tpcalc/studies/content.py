@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from functools import singledispatch
 from types import ModuleType
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from .._types import Value
 
 
+@singledispatch
 def content(value: Value) -> str:
     """A text that is equal for equal content, from one process to the next.
 
@@ -21,16 +23,6 @@ def content(value: Value) -> str:
     >>> content((1.5, "a", None))
     "tuple(1.5, 'a', None)"
     """
-    if value is None or isinstance(value, (bool, int, float, str, bytes, np.generic)):
-        return repr(value)
-    if isinstance(value, np.ndarray) and value.dtype != object:
-        return f"array({value.shape}, {value.dtype}, {hashlib.sha256(value.tobytes()).hexdigest()})"
-    if isinstance(value, (tuple, list)):
-        return f"{type(value).__name__}({', '.join(map(content, value))})"
-    if isinstance(value, dict):
-        return f"dict({', '.join(f'{content(key)}: {content(one)}' for key, one in value.items())})"
-    if isinstance(value, ModuleType):
-        return value.__name__
     if hasattr(value, "__qualname__"):
         return _named(value)
     hidden = type(value).__reduce__ is not object.__reduce__ or any(
@@ -38,6 +30,33 @@ def content(value: Value) -> str:
     if hidden or not hasattr(value, "__dict__"):
         raise ValueError(f"{value!r} holds nothing that can be read")
     return f"{_named(type(value))}({content(vars(value))})"
+
+
+for _kind in (type(None), bool, int, float, str, bytes, np.generic):
+    content.register(_kind)(repr)
+
+
+@content.register(tuple)
+@content.register(list)
+def _sequence(value: tuple | list) -> str:
+    return f"{type(value).__name__}({', '.join(map(content, value))})"
+
+
+@content.register(dict)
+def _mapping(value: dict) -> str:
+    return f"dict({', '.join(f'{content(key)}: {content(one)}' for key, one in value.items())})"
+
+
+@content.register(np.ndarray)
+def _array(value: np.ndarray) -> str:
+    if value.dtype == object:
+        raise ValueError(f"{value!r} holds nothing that can be read")
+    return f"array({value.shape}, {value.dtype}, {hashlib.sha256(value.tobytes()).hexdigest()})"
+
+
+@content.register(ModuleType)
+def _module(value: ModuleType) -> str:
+    return value.__name__
 
 
 def _named(thing: Value) -> str:

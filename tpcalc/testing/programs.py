@@ -10,7 +10,7 @@ import sympy as sp
 from .._types import Value
 from ..errors import MissingExtra
 from ..programs.language import Family, Mat, MatVec, Moment, Outer, Scal, Transpose, Vec
-from ..programs.program import Assign, Loop, Program, Statement
+from ..programs.program import Assign, Loop, Program, Statement, assignments
 
 try:
     from hypothesis import strategies as st
@@ -144,18 +144,10 @@ def linear_programs(draw: st.DrawFn, max_statements: int = 8, max_vectors: int =
                        st.sampled_from(COEFFICIENTS + (L ** -ALPHA,)))
     recipes = draw(st.integers(1, max_statements).flatmap(lambda n: st.lists(recipe, min_size=n, max_size=n)))
     statements = tuple(_Writer(recipes, vectors, t if looped else None).write())
-    branched = any(ALPHA in s.value.free_symbols for s in _assignments(statements))
+    branched = any(ALPHA in s.value.free_symbols for s in assignments(statements))
     sizes: dict[sp.Symbol, int] = {T: draw(st.integers(1, max_steps))} if looped else {}
     if branched:
         sizes[L] = draw(st.sampled_from((1, 4, 9)))
     program = Program("drawn", INITIAL[:vectors], tuple(family[0] for family in MATRICES[:matrices]), (), statements,
                       tuple(sizes))
     return ProgramExample(program, sizes, {"alpha": HALF} if branched else {})
-
-
-def _assignments(body: tuple[Statement, ...]) -> Iterator[Assign]:
-    for statement in body:
-        if isinstance(statement, Loop):
-            yield from _assignments(statement.body)
-        else:
-            yield statement

@@ -7,6 +7,7 @@ products of two vectors. Laws of deep programs ask for a thousand layers.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import singledispatchmethod
 from typing import Callable, Mapping
 
 import numpy as np
@@ -14,39 +15,13 @@ import sympy as sp
 
 from .._types import Fields, Sizes, Value
 from ..errors import Divergence
+from ..interpreters.execution import Operator
 from ..interpreters.given import sizes_of
 from ..programs.language import LossDerivative, MatVec, Member, Moment, Outer, Transpose, kind
 from ..programs.program import Assign, Loop, Program, Statement
 
+ZERO = {"scalar": "0", "vector": "zero", "matrix": "Operator()"}
 MOST_KETS = 9000  # base kets: arrays of their square are kept
-
-
-@dataclass
-class _Matrix:
-    """sum of c W or c W^T over initial matrices, and of c u v^T / n."""
-
-    initial: dict[tuple[Value, bool], float]
-    outers: list[tuple[float, np.ndarray, np.ndarray]] = field(default_factory=list)
-
-    def __add__(self, other: Value) -> "_Matrix":
-        if not isinstance(other, _Matrix):
-            return self  # the number 0
-        initial = dict(self.initial)
-        for key, c in other.initial.items():
-            initial[key] = initial.get(key, 0.0) + c
-        return _Matrix(initial, self.outers + other.outers)
-
-    __radd__ = __add__
-
-    def __mul__(self, factor: float) -> "_Matrix":
-        return _Matrix({key: factor * c for key, c in self.initial.items()},
-                       [(factor * c, u, v) for c, u, v in self.outers if factor])
-
-    __rmul__ = __mul__
-
-    def turned(self) -> "_Matrix":
-        return _Matrix({(key, not turned): c for (key, turned), c in self.initial.items()},
-                       [(c, v, u) for c, u, v in self.outers])
 
 
 @dataclass
@@ -164,6 +139,7 @@ class _Run:
         self._write(self.program.body, lines, 1)
         source = "def run():\n" + "\n".join(lines)
         inside = {**self.names, "M": self.members, "apply": self._apply, "mean": self._mean, "outer": _outer,
+                  "zero": np.zeros(self.space.size), "Operator": Operator,
                   "target": lambda step: self.arrays["y"][step], "half_down": lambda a: int(np.floor(a))}
         exec(compile(source, f"<{self.program.name}>", "exec"), inside)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -174,15 +150,15 @@ class _Run:
                 raise Divergence(f"program {self.program.name} diverges: {key} is not finite", step=key[1])
         return RolledReading(self.program, self.members, self.space)
 
-    def _given(self, key: tuple[Value, ...]) -> Value:
+    def _given(self, key: Value) -> Value:
         name = key[0]
         if any(v.name == name for v in self.program.vectors):
             return self.space.base()
         if any(m.name == name for m in self.program.matrices):
-            return _Matrix({(key, False): 1.0})
+            return Operator({(key, False): 1.0})
         return self.arrays[name][key[1]]
 
-    def _apply(self, matrix: _Matrix, ket: np.ndarray) -> np.ndarray:
+    def _apply(self, matrix: Operator, ket: np.ndarray) -> np.ndarray:
         bra = self.space.bra(ket)
         total = np.zeros(self.space.size)
         for key, c in matrix.initial.items():
@@ -202,7 +178,7 @@ class _Run:
             if isinstance(statement, Assign):
                 total += len([node for node in sp.preorder_traversal(statement.value) if isinstance(node, MatVec)])
                 continue
-            first, last = (int(end.subs({s: values[s.name] for s in end.free_symbols})) for end in _ends(statement))
+            first, last = (int(end.subs({s: values[s.name] for s in end.free_symbols})) for end in statement.bounds)
             index = str(statement.index)
             nested = any(isinstance(s, Loop) for s in statement.body)
             if nested and first <= last:
@@ -215,63 +191,78 @@ class _Run:
         pad = "  " * depth
         for statement in body:
             if isinstance(statement, Assign):
-                value = self._source(statement.value)
-                if kind(statement.target) == "vector" and statement.value == 0:
-                    value = f"0 * {self._source(self.program.vectors[0])}"
+                value = self._source(statement.value) if statement.value != 0 else ZERO[kind(statement.target)]
                 lines.append(f"{pad}{self._source(statement.target)} = {value}")
                 continue
-            first, last = map(_index, _ends(statement))
+            first, last = map(_index, statement.bounds)
             order = f"range({first}, {last} + 1)"
             lines.append(f"{pad}for {statement.index} in {f'reversed({order})' if statement.descending else order}:")
             self._write(statement.body, lines, depth + 1)
 
+    @singledispatchmethod
     def _source(self, node: sp.Expr) -> str:
-        if isinstance(node, Member):
-            place = "".join(f", {_index(i)}" for i in node.indices)
-            return f"M[{node.name!r}{place or ','}]"
-        if isinstance(node, MatVec):
-            return f"apply({self._source(node.matrix)}, {self._source(node.vector)})"
-        if isinstance(node, Transpose):
-            return f"{self._source(node.args[0])}.turned()"
-        if isinstance(node, Outer):
-            return f"outer({self._source(node.left)}, {self._source(node.right)})"
-        if isinstance(node, Moment):
-            factors = sp.Mul.make_args(node.args[0])
-            vectors = [f for f in factors if kind(f) == "vector"]
-            numbers = sp.Mul(*(f for f in factors if f not in vectors))
-            if len(vectors) != 2:
-                raise ValueError(f"{node}: allowed are means of the products of two vectors")
-            return f"{self._source(numbers)} * mean({', '.join(map(self._source, vectors))})"
-        if isinstance(node, LossDerivative):
-            return f"({self._source(node.args[0])} - target({_index(node.args[1])}))"
-        if isinstance(node, sp.Sum):
-            (index, first, last), = node.limits
-            return f"sum({self._source(node.function)} for {index} in range({_index(first)}, {_index(last)} + 1))"
-        if isinstance(node, (sp.Add, sp.Mul)):
-            if isinstance(node, sp.Mul) and sum(kind(f) != "scalar" for f in node.args) > 1:
-                raise ValueError(f"{node}: a product of vectors is not linear")
-            sign = " + " if isinstance(node, sp.Add) else " * "
-            ordered = sorted(node.args, key=lambda part: kind(part) != "scalar")  # numbers first: less to multiply
-            return f"({sign.join(map(self._source, ordered))})"
-        if isinstance(node, sp.Pow) and kind(node) == "scalar":
-            return f"({self._source(node.base)} ** {self._source(node.exp)})"
-        if node.is_Integer:
-            return f"({node})"
-        if node.is_number and node.is_real:
-            return repr(float(node))
-        if isinstance(node, sp.Symbol):
-            return str(node)
-        raise ValueError(f"program {self.program.name}: {node} has no rule; allowed are linear programs")
+        if not (node.is_number and node.is_real):
+            raise ValueError(f"program {self.program.name}: {node} has no rule; allowed are linear programs")
+        return f"({node})" if node.is_Integer else repr(float(node))
 
+    @_source.register(Member)
+    def _member(self, node: Member) -> str:
+        place = "".join(f", {_index(i)}" for i in node.indices)
+        return f"M[{node.name!r}{place or ','}]"
 
-def _ends(loop: Loop) -> tuple[sp.Expr, sp.Expr]:
-    """The lowest and the highest value of its index."""
-    return (loop.last, loop.first) if loop.descending else (loop.first, loop.last)
+    @_source.register(MatVec)
+    def _product(self, node: MatVec) -> str:
+        return f"apply({self._source(node.matrix)}, {self._source(node.vector)})"
+
+    @_source.register(Transpose)
+    def _transposed(self, node: Transpose) -> str:
+        return f"{self._source(node.args[0])}.transposed()"
+
+    @_source.register(Outer)
+    def _outer_product(self, node: Outer) -> str:
+        return f"outer({self._source(node.left)}, {self._source(node.right)})"
+
+    @_source.register(Moment)
+    def _moment(self, node: Moment) -> str:
+        factors = sp.Mul.make_args(node.args[0])
+        vectors = [f for f in factors if kind(f) == "vector"]
+        numbers = sp.Mul(*(f for f in factors if f not in vectors))
+        if len(vectors) != 2:
+            raise ValueError(f"{node}: allowed are means of the products of two vectors")
+        return f"{self._source(numbers)} * mean({', '.join(map(self._source, vectors))})"
+
+    @_source.register(LossDerivative)
+    def _loss_derivative(self, node: LossDerivative) -> str:
+        return f"({self._source(node.args[0])} - target({_index(node.args[1])}))"
+
+    @_source.register(sp.Sum)
+    def _sum(self, node: sp.Sum) -> str:
+        (index, first, last), = node.limits
+        terms = f"{self._source(node.function)} for {index} in range({_index(first)}, {_index(last)} + 1)"
+        return f"sum(({terms}), {ZERO[kind(node)]})"
+
+    @_source.register(sp.Add)
+    @_source.register(sp.Mul)
+    def _combined(self, node: sp.Add | sp.Mul) -> str:
+        if node.is_Mul and sum(kind(f) != "scalar" for f in node.args) > 1:
+            raise ValueError(f"{node}: a product of vectors is not linear")
+        ordered = sorted(node.args, key=lambda part: kind(part) != "scalar")  # numbers first: less to multiply
+        return f"({(' * ' if node.is_Mul else ' + ').join(map(self._source, ordered))})"
+
+    @_source.register(sp.Pow)
+    def _power(self, node: sp.Pow) -> str:
+        if kind(node) != "scalar":
+            raise ValueError(f"program {self.program.name}: {node} has no rule; allowed are linear programs")
+        return f"({self._source(node.base)} ** {self._source(node.exp)})"
+
+    @_source.register(sp.Symbol)
+    def _symbol(self, node: sp.Symbol) -> str:
+        return str(node)
 
 
 def _index(value: sp.Expr) -> str:
     return str(value).replace("floor", "half_down")
 
 
-def _outer(left: np.ndarray, right: np.ndarray) -> _Matrix:
-    return _Matrix({}, [(1.0, left, right)])
+def _outer(left: np.ndarray, right: np.ndarray) -> Operator:
+    return Operator({}, ((1.0, left, right),))

@@ -7,6 +7,7 @@ from typing import Any, Callable
 import sympy as sp
 
 from ... import _checks
+from ...programs.algebra import replaced
 from ...programs.losses import NAMED
 
 LossRule = Callable[[sp.Expr, sp.Expr], sp.Expr]  # the derivative, of an output and its target
@@ -45,7 +46,7 @@ def row_rule(loss: Any) -> RowRule:
 
 def _bounded(expression: sp.Expr) -> sp.Expr:
     """exp(a) / sum_j exp(b_j) as 1 / sum_j exp(b_j - a), which does not overflow where the quotient is a number."""
-    return expression.replace(lambda e: isinstance(e, sp.Mul), _quotient)
+    return replaced(expression, sp.Mul, _quotient)
 
 
 def _quotient(product: sp.Expr) -> sp.Expr:

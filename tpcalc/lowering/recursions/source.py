@@ -14,6 +14,7 @@ from ...calculus.kets import Covariance, Gamma
 from ...calculus.memory import rho_of
 from ...calculus.recursion import Equation, RecursionEquations
 from ...calculus.setting import Product, Setting
+from ...programs.algebra import replaced
 from ...programs.language import LossDerivative, Scal
 from ...programs.program import Loop
 from .losses import RowRule
@@ -125,7 +126,7 @@ def widths(recursion: RecursionEquations) -> dict[str, int]:
     """How many inputs each data array has in its last axis, and outputs the targets y, where there are several."""
     found: dict[str, int] = {}
     data = {d.name for d in recursion.setting.program.data}
-    read = [("y", d.args[1:]) for e in recursion.equations for d in e.value.atoms(LossDerivative)]
+    read = [("y", d.indices) for e in recursion.equations for d in e.value.atoms(LossDerivative)]
     read += [(s.name, s.indices) for e in recursion.equations for s in e.value.atoms(Scal) if s.name in data]
     for name, indices in read:
         if len(indices) > 1 and indices[-1].is_Integer:
@@ -288,13 +289,13 @@ def _assign(out: _Lines, printer: _Printer, recursion: RecursionEquations, equat
 def _assign_scalar(out: _Lines, printer: _Printer, recursion: RecursionEquations, e: Equation, loss: RowRule) -> None:
     def derivative(of: LossDerivative) -> sp.Expr:
         """In one output; of several, the one of its last index."""
-        outputs, *place = of.args
-        if not isinstance(outputs, sp.Tuple):
-            return loss((outputs,), (sp.Symbol(printer.element("y", place)),), 0)
+        outputs, place = of.outputs, of.indices
+        if not of.several:
+            return loss(outputs, (sp.Symbol(printer.element("y", place)),), 0)
         targets = (sp.Symbol(printer.element("y", (*place[:-1], sp.Integer(k)))) for k in range(len(outputs)))
-        return loss(tuple(outputs), tuple(targets), int(place[-1]))
+        return loss(outputs, tuple(targets), int(place[-1]))
 
-    value = e.value.replace(lambda x: isinstance(x, LossDerivative), derivative)
+    value = replaced(e.value, LossDerivative, derivative)
     out.add(f"{printer.doprint(e.target)} = {printer.doprint(value)}")
 
 
@@ -350,7 +351,7 @@ def _contracted(out: _Lines, printer: _Printer, value: sp.Expr, away: set[sp.Sym
         out.depth = depth
         return sp.Sum(element * theirs, *reversed(outer)) if outer else element * theirs
 
-    return value.replace(lambda e: isinstance(e, sp.Sum), contracted)
+    return replaced(value, sp.Sum, contracted)
 
 
 def _in_memory(limits: list[tuple], setting: Setting) -> list[tuple]:
