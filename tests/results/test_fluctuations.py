@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ import sympy as sp
 import tpcalc as tp
 from support.closeness import assert_close
 from support.depth_extrapolation import infinite_depth
-from tpcalc.results.fluctuations import SMALL, next_order
+from tpcalc.results import tilted_responses
+from tpcalc.results.fluctuations import SMALL, Fluctuations, next_order
 
 NET, OPT = tp.ResNet("linear"), tp.SGD(0.3)
 TASK = tp.Task((1, 0.8, -0.6, 1.1), (1, -0.7, 0.5, 1.2))
@@ -140,6 +142,37 @@ def test_results_survive_pickling() -> None:
     assert np.array_equal(again.covariance, covariance) and np.array_equal(again.bias, found.bias)
     with pytest.raises(AttributeError):
         found.depth = 4
+
+
+@pytest.mark.parametrize("depth", [5, tp.oo])
+@pytest.mark.parametrize("kept", [True, False])
+def test_covariance_and_bias_share_what_they_are_made_of(depth: int, kept: bool, monkeypatch: pytest.MonkeyPatch
+                                                         ) -> None:
+    """In either order, and where nothing is kept, the same numbers; kept, every answer to a tilt is found once."""
+    calls: list[int] = []
+
+    def counted(*arguments: Any) -> Any:
+        calls.append(1)
+        return along(*arguments)
+
+    def asked() -> Fluctuations:
+        calls.clear()
+        return tp.train(NET, TASK, OPT, tp.DepthScaling(), depth).fluctuations
+
+    along = tilted_responses.along
+    monkeypatch.setattr(tilted_responses, "along", counted)
+    monkeypatch.setattr(tilted_responses, "KEPT", 2.0**29 if kept else 1.0)
+    first = asked()
+    bias, covariance = first.bias, first.covariance
+    needed = len(calls)
+    second = asked()
+    assert_close(second.covariance, covariance, 1e-11)
+    found = len(calls)
+    assert_close(second.bias, bias, 1e-11, covariance)
+    assert len(calls) == (needed if kept else needed + found)
+    again = pickle.loads(pickle.dumps(second))
+    assert "_responses" not in vars(again) and np.array_equal(again.bias, second.bias)
+    assert len(pickle.dumps(second)) < 10**5
 
 
 REFUSED = {

@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import _checks
 from .causal_pairs import CausalPairs
-from .stiff_element import reflection
+from .stiff_element import is_stiff, reflection
 from .tilted import TiltedSolution
 from .tilted_determinant import (BiasGradient, ReadOut, Tangent, at_read_out, conjugation, conjugation_gradient,
                                  density_map, pairs_of)
@@ -117,15 +117,19 @@ class LayerTimeGradient(BiasGradient):
                 def rates(law: np.ndarray) -> np.ndarray:
                     return b + times(a, law) + times(law, d + times(c, law))
 
-                start = law[here[0 if forward else -1]].copy()
+                start, turns = law[here[0 if forward else -1]].copy(), pairs_of(network).turns
                 law[mesh.element(e)] = start
+                stiff = is_stiff(a, d, mesh.lengths[e], turns)
                 try:
-                    picard(mesh, forward, e, law[mesh.element(e)], rates)
-                except TooLong as failure:
-                    found = reflection(start, a, b, c, d, mesh.integral(e, forward), pairs_of(network).turns)
+                    if not stiff:
+                        picard(mesh, forward, e, law[mesh.element(e)], rates)
+                except TooLong:
+                    stiff = True
+                if stiff:
+                    found = reflection(start, a, b, c, d, mesh.integral(e, forward), turns)
                     if found is None or not np.all(np.isfinite(found)):
                         assert isinstance(base.body, LayerTime)
-                        raise TooLong(e, base.body.as_stiff(e)) from failure
+                        raise TooLong(e, base.body.as_stiff(e))
                     law[mesh.element(e)] = found
         weights = mesh.weights
         nodal = [Node(base, i, *maps).gradients(rho[i], sigma[i]) for i in range(nodes)]
