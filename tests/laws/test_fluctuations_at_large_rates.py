@@ -66,8 +66,13 @@ def test_layers_are_whole_matrices_over_all_overlaps(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", many(4, 20))
 def test_layer_time_is_the_limit_of_layers(seed: int) -> None:
-    """Within both estimates, of which that of layers is below a millionth of the covariances."""
+    """Within both estimates, of which that of layers is below a millionth of the covariances; one training with trained
+    ends and momentum at rate 8, whose covariances are 10^7, is refused."""
     limit = drawn(seed, 2 if seed < 4 else 3).at(tp.oo)
+    if seed == 16:
+        with pytest.raises(tp.Divergence, match="lost in round-off"):
+            limit.covariance
+        return
     size = largest(limit.covariance)
     for name in ("covariance", "bias"):
         expected = extrapolated(lambda depth: getattr(layers(limit, depth), name).ravel(), 1e-9)

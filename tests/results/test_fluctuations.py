@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -202,6 +203,28 @@ def test_bad_questions_are_refused() -> None:
     for ask in (lambda: run.at_width(8, probes=True), lambda: run.fluctuations.probe_bias):
         with pytest.raises(ValueError, match="probes: "):
             ask()
+
+
+def test_what_does_not_fit_into_memory_is_refused_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of twenty steps at a million layers Sigma; of a machine with half a GiB the bias at L = 1024, which needs six."""
+    task = tp.Task(np.ones(20), np.ones(20))
+    with pytest.raises(MemoryError, match="fluctuations at depth 1000000 needs .* GiB, .*; fewer steps"):
+        Fluctuations(task, OPT, 10**6, 1e-6, 1e-6, False).covariance
+    solved: list[Any] = []
+
+    def small(needed: float, what: str, advice: str) -> None:
+        if needed > 2.0**29 and "bias" in what:
+            raise MemoryError(f"{what} needs {needed / 2**30:.1f} GiB")
+
+    def base(network: Any) -> Any:
+        return SimpleNamespace(network=network)
+
+    monkeypatch.setattr("tpcalc._checks.memory", small)
+    monkeypatch.setattr("tpcalc.results.fluctuations.base_solution", base)
+    monkeypatch.setattr("tpcalc.results.tilted_determinant.Layer", lambda *given: solved.append(given))
+    with pytest.raises(MemoryError, match="bias of a finite width at depth 1024 needs 5.3 GiB"):
+        Fluctuations(task, OPT, 1024, 1 / 1024, 1 / 1024, False).bias
+    assert not solved
 
 
 def test_a_training_that_blows_up_says_so() -> None:

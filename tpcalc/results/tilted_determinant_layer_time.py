@@ -110,10 +110,11 @@ class LayerTimeGradient(BiasGradient):
                        "fewer steps or a smaller batch fit")
         seconds = SECONDS * nodes * size**3
         if seconds > MOST_SECONDS:
-            raise TooMuchWork(f"the bias of a finite width at infinite depth: {network.rows} rows (steps times samples) on "
-                              f"{mesh.elements} elements of layer time given, about {seconds / 60:.0f} minutes of a core "
-                              f"for one of four meshes; allowed are {MOST_SECONDS / 60:.0f}; fewer steps, a smaller "
-                              "batch or a smaller learning rate fit")
+            raise TooMuchWork(
+                f"the bias of a finite width at infinite depth: {network.rows} rows (steps times samples) on "
+                f"{mesh.elements} elements of layer time given, about {seconds / 60:.0f} minutes of a core for one of "
+                f"four meshes; allowed are {MOST_SECONDS / 60:.0f}; fewer steps, a smaller batch or a smaller learning "
+                "rate fit")
         maps = density_map(network, "p"), density_map(network, "q")
         rho, sigma = np.zeros((2, nodes, size, size))
         sigma[-1] = ReadOut(network, at_read_out(base)).sigma()
