@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import pickle
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,8 @@ import sympy as sp
 import tpcalc as tp
 from support.closeness import assert_close
 from support.depth_extrapolation import infinite_depth
-from tpcalc.results.fluctuations import SMALL, next_order
+from tpcalc.results import tilted_responses
+from tpcalc.results.fluctuations import SMALL, Fluctuations, next_order
 
 NET, OPT = tp.ResNet("linear"), tp.SGD(0.3)
 TASK = tp.Task((1, 0.8, -0.6, 1.1), (1, -0.7, 0.5, 1.2))
@@ -142,6 +145,37 @@ def test_results_survive_pickling() -> None:
         found.depth = 4
 
 
+@pytest.mark.parametrize("depth", [5, tp.oo])
+@pytest.mark.parametrize("kept", [True, False])
+def test_covariance_and_bias_share_what_they_are_made_of(depth: int, kept: bool, monkeypatch: pytest.MonkeyPatch
+                                                         ) -> None:
+    """In either order, and where nothing is kept, the same numbers; kept, every answer to a tilt is found once."""
+    calls: list[int] = []
+
+    def counted(*arguments: Any) -> Any:
+        calls.append(1)
+        return along(*arguments)
+
+    def asked() -> Fluctuations:
+        calls.clear()
+        return tp.train(NET, TASK, OPT, tp.DepthScaling(), depth).fluctuations
+
+    along = tilted_responses.along
+    monkeypatch.setattr(tilted_responses, "along", counted)
+    monkeypatch.setattr(tilted_responses, "KEPT", 2.0**29 if kept else 1.0)
+    first = asked()
+    bias, covariance = first.bias, first.covariance
+    needed = len(calls)
+    second = asked()
+    assert_close(second.covariance, covariance, 1e-11)
+    found = len(calls)
+    assert_close(second.bias, bias, 1e-11, covariance)
+    assert len(calls) == (needed if kept else needed + found)
+    again = pickle.loads(pickle.dumps(second))
+    assert "_responses" not in vars(again) and np.array_equal(again.bias, second.bias)
+    assert len(pickle.dumps(second)) < 10**5
+
+
 REFUSED = {
     "real networks": (NET, OPT, {"depth": 2, "width": 8}, "method='dense'"),
     "particles": (tp.ResNet("tanh"), OPT, {"depth": 2, "samples": 64, "batches": 2}, "method='particles'"),
@@ -169,6 +203,28 @@ def test_bad_questions_are_refused() -> None:
     for ask in (lambda: run.at_width(8, probes=True), lambda: run.fluctuations.probe_bias):
         with pytest.raises(ValueError, match="probes: "):
             ask()
+
+
+def test_what_does_not_fit_into_memory_is_refused_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of twenty steps at a million layers Sigma; of a machine with half a GiB the bias at L = 1024, which needs six."""
+    task = tp.Task(np.ones(20), np.ones(20))
+    with pytest.raises(MemoryError, match="fluctuations at depth 1000000 needs .* GiB, .*; fewer steps"):
+        Fluctuations(task, OPT, 10**6, 1e-6, 1e-6, False).covariance
+    solved: list[Any] = []
+
+    def small(needed: float, what: str, advice: str) -> None:
+        if needed > 2.0**29 and "bias" in what:
+            raise MemoryError(f"{what} needs {needed / 2**30:.1f} GiB")
+
+    def base(network: Any) -> Any:
+        return SimpleNamespace(network=network)
+
+    monkeypatch.setattr("tpcalc._checks.memory", small)
+    monkeypatch.setattr("tpcalc.results.fluctuations.base_solution", base)
+    monkeypatch.setattr("tpcalc.results.tilted_determinant.Layer", lambda *given: solved.append(given))
+    with pytest.raises(MemoryError, match="bias of a finite width at depth 1024 needs 5.3 GiB"):
+        Fluctuations(task, OPT, 1024, 1 / 1024, 1 / 1024, False).bias
+    assert not solved
 
 
 def test_a_training_that_blows_up_says_so() -> None:

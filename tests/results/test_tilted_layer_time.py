@@ -140,6 +140,50 @@ def test_large_rates_are_known_to_ten_digits(alpha: float, eta: float) -> None:
     assert found.covariance_error <= 1e-10 * np.max(np.abs(found.covariance))
 
 
+@pytest.mark.parametrize("steps, eta", [(3, 4.0), *(pytest.param(steps, eta, marks=pytest.mark.slow)
+                                                    for steps, eta in ((4, 4.0), (6, 4.0), (8, 2.0), (4, 8.0)))])
+def test_biases_at_large_rates_are_known_to_ten_digits(steps: int, eta: float) -> None:
+    """And are, of the first steps, those of a training that stops there."""
+    xi, y = np.array((1, 0.8, -0.6, 1.1, 0.9, -0.7, 0.5, 1.2)), np.array((1, -0.7, 0.5, 1.2, -0.4, 0.8, 1, -0.9))
+    long, short = (tp.train(tp.ResNet(), tp.Task(xi[:k], y[:k]), tp.SGD(eta), tp.DepthScaling(), tp.oo).fluctuations
+                   for k in (steps, 2))
+    size = np.max(np.abs(long.covariance))
+    assert long.bias_error <= 1e-10 * size
+    assert np.max(np.abs(long.bias[:2] - short.bias)) <= long.bias_error + short.bias_error
+
+
+def test_biases_that_would_take_hours_are_refused_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By name, with a bound; and where a mesh was affordable and its finer one is not, what is known is given."""
+    task, tried = tp.Task((1, 0.8), (1, -0.7)), []
+    monkeypatch.setattr("tpcalc.results.tilted_determinant_layer_time.Node", lambda *given: tried.append(given))
+    monkeypatch.setattr("tpcalc.results.tilted_determinant_layer_time.SECONDS", 10.0)
+    found = tp.train(tp.ResNet(), task, tp.SGD(0.5), tp.DepthScaling(), tp.oo).fluctuations
+    with pytest.raises(ValueError, match=r"bias of a finite width at infinite depth: 2 rows .* on 1 elements .* about "
+                                         r".* minutes of a core .*; allowed are 10; fewer steps"):
+        found.bias
+    assert not tried
+    assert found.covariance.shape == (2, 1, 1, 2, 1, 1)
+
+
+def test_a_finer_mesh_that_would_take_hours_leaves_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked() -> Fluctuations:
+        return tp.train(tp.ResNet(), tp.Task((1, 0.8, -0.6), (1, -0.7, 0.5)), tp.SGD(1.0), tp.DepthScaling(),
+                        tp.oo).fluctuations
+
+    exact = asked().bias
+    size = causal_pairs(3, 1).size
+    monkeypatch.setattr(tilted_limit, "COARSE", 12)
+    monkeypatch.setattr(tilted_limit, "FINE", 14)
+    found = asked()
+    elements = tilted_limit.LimitTask(found.task, found.optimizer, found.noise, found.drift, False, None
+                                      ).mesh().elements
+    monkeypatch.setattr("tpcalc.results.fluctuations.TOLERANCE", 0.0)
+    monkeypatch.setattr("tpcalc.results.tilted_determinant_layer_time.SECONDS",
+                        600 / (size**3 * (1.5 * 13 * elements + 1)))
+    rough = asked()
+    assert np.max(np.abs(rough.bias - exact)) <= rough.bias_error
+
+
 def test_what_no_mesh_resolves_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tilted_limit, "MOST_ELEMENTS", 1)
     monkeypatch.setattr(tilted_limit, "COARSE", 3)

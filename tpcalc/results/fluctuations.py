@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Callable, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 import numpy as np
 
@@ -21,15 +21,14 @@ from .. import _checks
 from .._shown import Short
 from ..programs import SGD, ResNet, Task
 from .tilted import TiltedSolution, along, base_solution, tilted_network
-from .tilted_determinant import BiasGradient, LayersGradient
-from .tilted_determinant_layer_time import LayerTimeGradient
-from .tilted_layer_time import LimitNetwork
 from .tilted_limit import Known, LimitTask, Values, infinite_depth
+from .tilted_responses import Responses, bias_gradient
 
 ROUND_OFF = float(16 * np.finfo(np.float64).eps)
-TOLERANCE = 1e-11  # at infinite depth, relative to the largest value
+TOLERANCE = 3e-11  # at infinite depth, relative to the largest value
 SMALL = 0.1  # what the next order may change a standard deviation by before it is said
-Quantity = Callable[[TiltedSolution, np.ndarray], Known]  # of some rows of a network, errors those of round-off
+# of some rows of a network, with their answers to tilts; errors are those of round-off
+Quantity = Callable[[TiltedSolution, np.ndarray, Responses], Known]
 
 
 class AtWidth(NamedTuple):
@@ -50,7 +49,7 @@ class Fluctuations(Short):
     depth: layers, None for infinitely many; noise, drift: eps^2 and eps g of a layer, or the constants of the
     infinite-depth limit; net: of nonlinear blocks, else None. Outputs are of shape (steps T, batch B, d_out), those of
     the task's m probes (T, m, d_out). Of nonlinear blocks the covariances and two cumulants are known; the rest raises
-    ``ValueError``.
+    ``ValueError``. What covariance and bias share is kept up to half a GiB, and left out of pickles.
 
     >>> import tpcalc as tp
     >>> task = tp.Task(inputs=[1, 0.8], targets=[1, -0.7])
@@ -91,7 +90,8 @@ class Fluctuations(Short):
     def bias(self) -> np.ndarray:
         """b, the limit of n (mean - f), shape (T, B, d_out).
 
-        Time O(L N^6) in the N = T B rows: 6 ms a layer for eight.
+        Time O(L N^6) in the N = T B rows: 6 ms a layer for eight. Raises ``ValueError`` at infinite depth where it
+        would take hours.
         """
         return self._bias.values[0]
 
@@ -122,14 +122,14 @@ class Fluctuations(Short):
         """The first k of them, found together: k arrays (T, B, d_out)."""
         order = self._order(k)
         if len(self._known.get("batch", ())) < order:
-            self._known["batch"] = self._found(lambda base, rows: _cumulants(base, rows, order)).values
+            self._known["batch"] = self._found(_cumulants(order)).values
         return self._known["batch"][:order]
 
     def probe_cumulants(self, k: int) -> Values:
         """The cumulants of the probes' outputs: k arrays (T, m, d_out)."""
         order = self._order(k)
         if len(self._known.get("probes", ())) < order:
-            self._known["probes"] = self._of_each_probe(lambda base, rows: _cumulants(base, rows, order))
+            self._known["probes"] = self._of_each_probe(_cumulants(order))
         return self._known["probes"][:order]
 
     def _order(self, k: int) -> int:
@@ -160,6 +160,14 @@ class Fluctuations(Short):
     def _known(self) -> dict[str, Values]:
         return {}
 
+    @cached_property
+    def _responses(self) -> Responses:
+        """Those of the batch."""
+        return Responses()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_responses"}
+
     @property
     def _probes(self) -> np.ndarray:
         if self.task.probes is None:
@@ -175,53 +183,54 @@ class Fluctuations(Short):
         network = tilted_network(self.task, self.optimizer, self.depth or 1, self.noise, self.drift, self.train_ends,
                                  probes)
         rows = np.flatnonzero(network.learnt if probes is None else ~network.learnt)
+        responses = self._responses if probes is None else Responses()
         if self.depth is None:
             limit = LimitTask(self.task, self.optimizer, self.noise, self.drift, self.train_ends, probes, self.net)
-            found = infinite_depth(limit, network, lambda base: quantity(base, rows), TOLERANCE)
+            found = infinite_depth(limit, network, lambda base: quantity(base, rows, responses), TOLERANCE)
         else:
-            found = quantity(base_solution(network), rows)
+            found = quantity(base_solution(network), rows, responses)
         shape = self.task.steps, self.task.batch if probes is None else len(probes), self.task.d_out
         return found._replace(values=tuple(value.reshape(shape * (value.ndim // 2)) for value in found.values))
 
 
-def _covariance(base: TiltedSolution, rows: np.ndarray) -> Known:
+def _covariance(base: TiltedSolution, rows: np.ndarray, responses: Responses) -> Known:
     """(R, d_out, R, d_out): how every output answers a tilt of every other."""
-    return _symmetric(np.array([[along(base, row, k, 2).f[1, rows] for k in range(base.network.d_out)]
-                                for row in rows]))
+    return _symmetric(np.array([[responses.of(base, row, k).f[1, rows] for k in range(base.network.d_out)]
+                                for row in rows.tolist()]))
 
 
 def _symmetric(value: np.ndarray) -> Known:
     return Known((value,), (_round_off(value) + float(np.max(np.abs(value - value.transpose(2, 3, 0, 1)))),))
 
 
-def _cumulants(base: TiltedSolution, rows: np.ndarray, orders: int) -> Known:
+def _cumulants(orders: int) -> Quantity:
     """``orders`` arrays (R, d_out)."""
-    if orders == 1:
-        values: Values = (base.f[0, rows],)
-    else:
-        series = np.array([[along(base, row, k, orders).f[:, row, k] for k in range(base.network.d_out)]
-                           for row in rows])
-        values = tuple(math.factorial(k) * series[..., k] for k in range(orders))
-    return Known(values, tuple(map(_round_off, values)))
+
+    def found(base: TiltedSolution, rows: np.ndarray, responses: Responses) -> Known:
+        if orders == 1:
+            values: Values = (base.f[0, rows],)
+        else:
+            series = np.array([[along(base, row, k, orders).f[:, row, k] for k in range(base.network.d_out)]
+                               for row in rows])
+            values = tuple(math.factorial(k) * series[..., k] for k in range(orders))
+        return Known(values, tuple(map(_round_off, values)))
+
+    return found
 
 
-def _biases(base: TiltedSolution, rows: np.ndarray) -> Known:
+def _biases(base: TiltedSolution, rows: np.ndarray, responses: Responses) -> Known:
     """b, (R, d_out), that of step 0 vanishes by symmetry; and the covariances, found on the way."""
     gradient = bias_gradient(base)
     d_out = base.network.d_out
     bias, answers = np.zeros((len(rows), d_out)), np.zeros((len(rows), d_out, len(rows), d_out))
-    for i, row in enumerate(rows):
+    for i, row in enumerate(rows.tolist()):
         for k in range(d_out):
-            series = along(base, row, k, 2)
-            bias[i, k], answers[i, k] = gradient.along(series), series.f[1, rows]
+            answer = responses.of(base, row, k)
+            bias[i, k], answers[i, k] = gradient.along(answer), answer.f[1, rows]
     covariance = _symmetric(answers)
     error = _round_off(bias) + float(np.max(np.abs(bias[rows < base.network.per_step])))
-    return Known((bias, *covariance.values), (error, *covariance.errors))
-
-
-def bias_gradient(base: TiltedSolution) -> BiasGradient:
-    """The bias at finite or infinite depth, as a function of series in a tilt."""
-    return LayerTimeGradient(base) if isinstance(base.network, LimitNetwork) else LayersGradient(base)
+    size = float(np.max(np.abs(answers)))  # b comes from them, and may vanish
+    return Known((bias, *covariance.values), (error, *covariance.errors), (size, size))
 
 
 def _round_off(value: np.ndarray) -> float:

@@ -183,7 +183,8 @@ class TiltedSolution:
     field, and z and chi, which enter the read-out.
 
     A sweep through all layers and back makes one more step exact: in order 0 forward in training time; in higher orders
-    response fields first, backward in training time, and then the rest. ``solve`` sweeps until nothing changes.
+    response fields first, backward in training time, and then the rest. ``solve`` sweeps until nothing changes, or
+    nothing but round-off.
     """
 
     def __init__(self, network: TiltedNetwork, orders: int, direction: np.ndarray | None = None,
@@ -238,9 +239,11 @@ class TiltedSolution:
             for step in range(steps if order == 0 else 0):
                 self._reach(step)
                 self._pass(order)
-            for _ in range(4 * steps + 8):
+            for sweep in range(4 * steps + 8):
                 changed, size = self._pass(order)
                 if changed <= self.body.round_off * max(size, 1e-300):
+                    return
+                if sweep > 2 * steps and changed <= UNKNOWN * size:
                     return
         if changed > UNKNOWN * size:
             raise Divergence(f"fluctuations of order {order} in the tilt are lost in round-off: values of size "

@@ -221,6 +221,21 @@ def _end_density(C: np.ndarray, network: TiltedNetwork, first: int) -> np.ndarra
     return out
 
 
+class Response(NamedTuple):
+    """How a solution answers a tilt, as far as covariances and biases read it: f (2, N, d_out), and the changes along
+    the tilt of the determinant's matrices, by their names, and of the read-out's."""
+
+    f: np.ndarray
+    tangents: dict[str, np.ndarray]
+    read_out: AtReadOut
+
+
+def response(base: TiltedSolution, series: TiltedSolution, tangents: dict[str, Tangent]) -> Response:
+    """What a series of order 1 at least says to first order."""
+    return Response(series.f[:2].copy(), {name: tangent(series) for name, tangent in tangents.items()},
+                    at_read_out(base, series))
+
+
 class BiasGradient:
     """b as a linear function of how the solution changes along a tilt.
 
@@ -233,11 +248,12 @@ class BiasGradient:
     def __init__(self, base: TiltedSolution, rho: np.ndarray, gradients: dict[str, np.ndarray]) -> None:
         self.base, self.rho, self.gradients = base, rho, gradients
 
-    def along(self, series: TiltedSolution) -> float:
-        """b of the output along which the series is tilted; it has order 1 at least."""
-        total = sum(float(np.sum(self.gradients[name] * tangent(series))) for name, tangent in self.tangents.items())
-        still, moving = at_read_out(self.base), at_read_out(self.base, series)
-        moved = AtReadOut(*(a + 1j * STEP * b for a, b in zip(still, moving)))
+    def along(self, answer: Response | TiltedSolution) -> float:
+        """b of the output along which a solution is tilted; a series has order 1 at least."""
+        if isinstance(answer, TiltedSolution):
+            answer = response(self.base, answer, self.tangents)
+        total = sum(float(np.sum(self.gradients[name] * tangent)) for name, tangent in answer.tangents.items())
+        moved = AtReadOut(*(a + 1j * STEP * b for a, b in zip(at_read_out(self.base), answer.read_out)))
         sign, _ = np.linalg.slogdet(ReadOut(self.base.network, moved).closed(self.rho))
         return -(total + float(np.angle(sign)) / STEP) / 2
 

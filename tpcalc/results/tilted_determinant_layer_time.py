@@ -19,11 +19,14 @@ import numpy as np
 
 from .. import _checks
 from .causal_pairs import CausalPairs
-from .stiff_element import reflection
+from .stiff_element import is_stiff, reflection
 from .tilted import TiltedSolution
 from .tilted_determinant import (BiasGradient, ReadOut, Tangent, at_read_out, conjugation, conjugation_gradient,
                                  density_map, pairs_of)
-from .tilted_layer_time import LayerTime, LimitNetwork, TooLong, picard
+from .tilted_layer_time import LayerTime, LimitNetwork, TooLong, TooMuchWork, picard
+
+SECONDS = 1.2e-8       # of one core, for every node and p^3: measured at N = 8 rows and 34 elements
+MOST_SECONDS = 600.0   # for one mesh, of which there are four or more
 
 MATRICES: dict[str, Callable[[TiltedSolution], np.ndarray]] = {
     "node p": lambda s: s.left.inverse, "C p": lambda s: s.left.C[0], "Pi": lambda s: s.left.law[0],
@@ -92,7 +95,8 @@ class Node:
 class LayerTimeGradient(BiasGradient):
     """The determinant at infinite depth: the reflections obey Riccati equations, solved by collocation.
 
-    Time O(N^6) a node. Raises ``MemoryError`` where the reflections cannot fit, and ``TooLong``.
+    Time O(N^6) a node. Before any work raises ``MemoryError`` where the reflections cannot fit, and ``TooMuchWork``
+    where they would take more than ``MOST_SECONDS``; ``TooLong`` where an element is.
     """
 
     tangents = TANGENTS
@@ -104,6 +108,13 @@ class LayerTimeGradient(BiasGradient):
         size, nodes, times = pairs_of(network).size, len(mesh.times), pairs_of(network).product
         _checks.memory(8.0 * size**2 * (2 * nodes + 12 * mesh.nodes), "the bias of a finite width at infinite depth",
                        "fewer steps or a smaller batch fit")
+        seconds = SECONDS * nodes * size**3
+        if seconds > MOST_SECONDS:
+            raise TooMuchWork(
+                f"the bias of a finite width at infinite depth: {network.rows} rows (steps times samples) on "
+                f"{mesh.elements} elements of layer time given, about {seconds / 60:.0f} minutes of a core for one of "
+                f"four meshes; allowed are {MOST_SECONDS / 60:.0f}; fewer steps, a smaller batch or a smaller learning "
+                "rate fit")
         maps = density_map(network, "p"), density_map(network, "q")
         rho, sigma = np.zeros((2, nodes, size, size))
         sigma[-1] = ReadOut(network, at_read_out(base)).sigma()
@@ -117,15 +128,19 @@ class LayerTimeGradient(BiasGradient):
                 def rates(law: np.ndarray) -> np.ndarray:
                     return b + times(a, law) + times(law, d + times(c, law))
 
-                start = law[here[0 if forward else -1]].copy()
+                start, turns = law[here[0 if forward else -1]].copy(), pairs_of(network).turns
                 law[mesh.element(e)] = start
+                stiff = is_stiff(a, d, mesh.lengths[e], turns)
                 try:
-                    picard(mesh, forward, e, law[mesh.element(e)], rates)
-                except TooLong as failure:
-                    found = reflection(start, a, b, c, d, mesh.integral(e, forward), pairs_of(network).turns)
+                    if not stiff:
+                        picard(mesh, forward, e, law[mesh.element(e)], rates)
+                except TooLong:
+                    stiff = True
+                if stiff:
+                    found = reflection(start, a, b, c, d, mesh.integral(e, forward), turns)
                     if found is None or not np.all(np.isfinite(found)):
                         assert isinstance(base.body, LayerTime)
-                        raise TooLong(e, base.body.as_stiff(e)) from failure
+                        raise TooLong(e, base.body.as_stiff(e))
                     law[mesh.element(e)] = found
         weights = mesh.weights
         nodal = [Node(base, i, *maps).gradients(rho[i], sigma[i]) for i in range(nodes)]

@@ -37,6 +37,10 @@ class TooLong(ArithmeticError):
         self.element, self.elements = element, elements
 
 
+class TooMuchWork(ValueError):
+    """A quantity would take hours on a mesh."""
+
+
 @dataclass(frozen=True)
 class LimitNetwork(TiltedNetwork):
     """A network of infinite depth; ``noise``, ``drift`` of unit layer time; ``depth`` is not read. net: None where

@@ -15,7 +15,7 @@ from ..media.blocks import BlockKernels
 from ..media.collocation import COARSE, FINE, TooCoarse, solve_limit, train_on
 from ..media.mesh import Mesh
 from .tilted import TiltedNetwork, TiltedSolution, base_solution
-from .tilted_layer_time import LimitNetwork, TooLong
+from .tilted_layer_time import LimitNetwork, TooLong, TooMuchWork
 
 KNOWN = 1e-6         # values that are not known to this, relatively, are not given
 MOST_ELEMENTS = 512
@@ -24,10 +24,12 @@ Values = tuple[np.ndarray, ...]
 
 
 class Known(NamedTuple):
-    """Arrays and how far each may be off, absolutely."""
+    """Arrays and how far each may be off, absolutely. least: what their errors are measured by where that is larger
+    than their largest values, which may vanish; () where it never is."""
 
     values: Values
     errors: tuple[float, ...]
+    least: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def infinite_depth(problem: LimitTask, network: TiltedNetwork, quantity: Callabl
 
     Two resolutions of one mesh are compared: twice their difference, and the quantity's own error, is that of the
     finer. Elements are halved until every error is at most ``tolerance`` times the largest value of its array, or falls
-    no more. Raises ``Divergence`` where ``KNOWN`` is not reached.
+    no more. Raises ``Divergence`` where ``KNOWN`` is not reached, and ``TooMuchWork``.
     """
     mesh, best, worst = problem.mesh(), None, np.inf
     while mesh.elements <= MOST_ELEMENTS:
@@ -102,9 +104,14 @@ def infinite_depth(problem: LimitTask, network: TiltedNetwork, quantity: Callabl
         except TooCoarse as failure:
             mesh = mesh.cut(failure.cuts)
             continue
+        except TooMuchWork:
+            if worst <= KNOWN:
+                break
+            raise
         errors = tuple(2 * float(np.max(np.abs(a - b), initial=0.0)) + own
                        for a, b, own in zip(coarse.values, fine.values, fine.errors))
-        sizes = [max(float(np.max(np.abs(b), initial=0.0)), TINY) for b in fine.values]
+        least = fine.least or (TINY,) * len(errors)
+        sizes = [max(float(np.max(np.abs(b), initial=0.0)), size) for b, size in zip(fine.values, least)]
         relative, before = max(error / size for error, size in zip(errors, sizes)), worst
         if relative < worst:
             best, worst = Known(fine.values, errors), relative
