@@ -10,7 +10,8 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.action.block_kernels import C, P, Q, R, RP, RQ, derive_block_kernels
-from tpcalc.gaussian.overlaps import H, Mean, Overlap
+from tpcalc.gaussian import Expectation
+from tpcalc.gaussian.overlaps import H, mean as Mean, overlap as Overlap
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.indices import t
 from tpcalc.programs.language import Family, Mat, MatVec, Moment
@@ -116,7 +117,11 @@ def test_a_user_s_block_against_a_wide_network() -> None:
         def mean(f: Any, j: Any, p: Any) -> sp.Expr:
             return sp.Float(np.sum(weights * sp.lambdify(H, f.diff(H, int(j)), "numpy")(np.sqrt(float(p)) * nodes)))
         given = e.xreplace({k: sp.Float(x) for k, x in values.items()})
-        return float(given.replace(Overlap, overlap).replace(Mean, mean))
+
+        def of(node: Expectation) -> sp.Expr:
+            (heads, orders), entries = zip(*node.functions), node.entries
+            return overlap(*heads, *orders, *entries) if len(heads) == 2 else mean(*heads, *orders, *entries)
+        return float(given.replace(lambda e: isinstance(e, Expectation), of))
 
     assert abs(number(kernels.kappa) - np.cov(z)[0, 1]) < 5e-3
     assert abs(number(kernels.thetas["A"]) - 0.5 * np.mean(slope[0] * slope[1])) < 5e-3

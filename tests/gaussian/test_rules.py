@@ -29,7 +29,7 @@ def test_the_derivation_prints() -> None:
         "kinks as signs", "linearity", "parity", "moments", "Stein's lemma", "linearity",
         "conditioning on a delta function", "Stein's lemma", "linearity", "conditioning on a delta function",
         "means of waves and signs"]
-    assert r"\mathbb{E}\left[ \max\left(0, u\right) \max\left(0, v\right) \right] &=" in derivation.latex()
+    assert r"\mathbb{E}\left[\max\left(0, u\right) \max\left(0, v\right)\right] &=" in derivation.latex()
     assert str(node(sp.tanh(U))) == "E[tanh(u)]"
 
 

@@ -19,7 +19,7 @@ from ..programs import ResNet
 from ..programs.blocks import block_name
 from ..programs.indices import L, T, l, t
 from ..programs.language import Mat, MatVec, Member, Moment, Outer, Scal, Transpose, Vec
-from ..gaussian.overlaps import H, Mean, Overlap
+from ..gaussian.overlaps import H, mean, overlap
 
 C = sp.Symbol("C_ab", real=True)
 P, Q = sp.symbols("C_aa C_bb", positive=True)
@@ -191,10 +191,10 @@ class Reading:
         if f is None or g is None:
             return self._mean(u, g, SECOND) if f is None else self._mean(u, f, FIRST)
         c = self.products[u].covariance
-        return Overlap(f, g, order, order, c, c.xreplace(FIRST), c.xreplace(SECOND))
+        return overlap(f, g, order, order, c, c.xreplace(FIRST), c.xreplace(SECOND))
 
     def _mean(self, u: sp.Symbol, f: sp.Expr, slot: dict[sp.Symbol, sp.Symbol]) -> sp.Expr:
-        return Mean(f, 0, self.products[u].covariance.xreplace(slot))
+        return mean(f, 0, self.products[u].covariance.xreplace(slot))
 
     def _at(self, coefficient: sp.Expr, slot: dict[sp.Symbol, sp.Symbol]) -> sp.Expr:
         return coefficient.xreplace({m: value.xreplace(slot) for m, value in self.scalars.items()})

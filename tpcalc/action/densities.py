@@ -124,7 +124,7 @@ class Insert:
 
 @lru_cache(maxsize=16)
 def derive_densities(net: ResNet) -> Densities:
-    """The densities of the blocks of ``net``, in means ``Overlap`` and ``Mean`` of Gaussian variables.
+    """The densities of the blocks of ``net``, in ``Expectation`` nodes of Gaussian variables.
 
     Constants of the initial matrices (L eps^2) and of the updates (L eps g) are 1: they multiply what stands without w,
     and with it. Source: [tpcalc/block_densities]. Raises ``ValueError`` as ``derive_block_kernels``.

@@ -13,17 +13,29 @@ from typing import Callable
 import numpy as np
 import sympy as sp
 
-from .expectations import Expectation, Gaussians, expectation
-from .overlaps import H
+from .expectations import Expectation, closed
+from .overlaps import H, overlap
 from .scalar_functions import scalar_function
 from .hermite_series import Series, pair_means
 from .trapezoid import TINY, Array, Smooth, mean
 
+Functions = tuple[tuple[sp.Expr, int], ...]  # (f, order) of every variable
 OverlapFunction = Callable[[Array, Array, Array], Array]  # covariance and the two variances, which broadcast
 MeanFunction = Callable[[Array], Array]                   # variance
 
 CLOSED = (sp.sin, sp.cos, sp.erf, sp.erfc)  # entire, with means that are as smooth at equal arguments
 FLOOR = 1e-10      # of 1 - r^2, r the correlation, where a kinked function's means are singular
+
+
+def tabulated(functions: Functions) -> Callable[..., Array]:
+    """The mean of the product of functions of one or two Gaussian variables, as a function of the entries of the
+    covariance: what ``Expectation.functions`` and ``Expectation.entries`` are."""
+    if len(functions) == 1:
+        return mean_function(*functions[0])
+    if len(functions) == 2:
+        (f, j), (g, k) = functions
+        return overlap_function(f, g, j, k)
+    raise ValueError(f"functions: of {len(functions)} variables given; allowed are one or two")
 
 
 @lru_cache(maxsize=None)
@@ -100,12 +112,11 @@ def _no_formula(j: int, k: int) -> ValueError:
 
 def _closed(f: sp.Expr, g: sp.Expr, j: int, k: int) -> OverlapFunction | None:
     """The closed form of E f(u) g(v), differentiated by Price's theorem; None where there is none."""
-    if any(not isinstance(a, CLOSED) for e in (f, g) for a in e.atoms(sp.Function)) or (j - k) % 2 or f.has(
-            sp.exp) or g.has(sp.exp):
+    functions = sp.Tuple(f, g).atoms(sp.Function)
+    if not all(isinstance(a, CLOSED) for a in functions) or (j - k) % 2:
         return None
-    c, u, v = sp.symbols("c u v", real=True)
-    p, q = sp.symbols("p q", positive=True)
-    form = expectation(f.xreplace({H: u}) * g.xreplace({H: v}), Gaussians({(u, v): c, (u, u): p, (v, v): q}))
+    c, p, q = sp.Symbol("c", real=True), *sp.symbols("p q", positive=True)
+    form = closed(overlap(f, g, 0, 0, c, p, q))
     if form.has(Expectation):
         return None
     form = form.diff(c, min(j, k)).diff(p if j > k else q, abs(j - k) // 2) * 2 ** (abs(j - k) // 2)

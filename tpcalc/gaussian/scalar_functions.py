@@ -8,13 +8,17 @@ from typing import Callable
 
 import numpy as np
 import sympy as sp
+from sympy.core.function import AppliedUndef
+from sympy.printing.precedence import PRECEDENCE, precedence
+from sympy.printing.printer import Printer
 
 from ..programs.activations import H
 from .asymptotics import Asymptote, asymptotes
 
 POINTS = [sp.Rational(*pair) for pair in ((1, 7), (3, 5), (9, 8), (17, 9), (31, 9))]  # parity is tested on
 CONSTANT = sp.Rational(13, 11)
-KINKED = (sp.Abs, sp.Max, sp.Min, sp.sign, sp.Heaviside, sp.Piecewise)
+KINKS = (sp.Abs, sp.Max, sp.Min, sp.sign, sp.Heaviside)
+KINKED = (*KINKS, sp.Piecewise)
 
 
 @dataclass(frozen=True)
@@ -121,6 +125,55 @@ class ScalarFunction:
 def scalar_function(expression: sp.Expr, argument: sp.Expr = H) -> ScalarFunction:
     """The function of ``argument`` as one of ``H``; equal ones are one object."""
     return ScalarFunction(expression.xreplace({argument: H}))
+
+
+class DerivativeAt(sp.Function):
+    """f^(order)(argument), not written out: Gaussian means of it are tabulated by f and order. args: f in the symbol
+    ``H``, order, argument. For an even or odd f the argument has one of its signs.
+
+    >>> u = sp.Symbol("u", real=True)
+    >>> DerivativeAt(sp.tanh(H), 0, u).diff(u), DerivativeAt(sp.tanh(H), 1, -u), DerivativeAt(H**3, 4, u)
+    (d_u tanh(u), d_u tanh(u), 0)
+    """
+
+    nargs = 3
+    free_symbols = property(lambda self: self.args[0].free_symbols - {H} | self.args[2].free_symbols)
+
+    @classmethod
+    def eval(cls, f: sp.Expr, order: sp.Integer, argument: sp.Expr) -> sp.Expr | None:
+        if f.is_polynomial(H) and sp.degree(f, H) < order:
+            return sp.Integer(0)
+        if not argument.could_extract_minus_sign() or f.has(AppliedUndef):
+            return None
+        sign = scalar_function(f).parity * (-1) ** order
+        return sign * cls(f, order, -argument) if sign else None
+
+    def fdiff(self, argindex: int = 3) -> sp.Expr:
+        return DerivativeAt(self.args[0], self.args[1] + 1, self.args[2])
+
+    def doit(self, **hints: bool) -> sp.Expr:
+        """The derivative written out."""
+        f, order, argument = self.args
+        return f.diff(H, order).xreplace({H: argument})
+
+    def _eval_is_real(self) -> bool | None:
+        return self.args[0].is_real
+
+    precedence = property(lambda self: PRECEDENCE["Mul"] if self.args[1] else precedence(self.args[0]))
+
+    def _sympystr(self, printer: Printer) -> str:
+        return self._written(printer, "d_{} ", "d_{}^{} ")
+
+    def _latex(self, printer: Printer) -> str:
+        return self._written(printer, r"\partial_{{{}}} ", r"\partial_{{{}}}^{{{}}} ")
+
+    def _written(self, printer: Printer, once: str, often: str) -> str:
+        f, order, argument = self.args
+        value = f.xreplace({H: argument})
+        if order == 0:
+            return printer.doprint(value)
+        return (once if order == 1 else often).format(printer.doprint(argument), order) + printer.parenthesize(
+            value, PRECEDENCE["Mul"])
 
 
 def _point(product: sp.Expr) -> sp.Expr:

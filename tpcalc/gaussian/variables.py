@@ -13,9 +13,9 @@ from .._types import Number
 from .._checks import exact, symbolic
 from .forms import slopes, tidy
 from .quadrature import hermite, panels
+from .scalar_functions import H, KINKS, DerivativeAt
 
 ROUNDING = sp.Rational(1, 10**12)  # a residual variance below zero by less than this is a rounded zero
-KINKS = (sp.Abs, sp.sign, sp.Heaviside, sp.Max, sp.Min)
 
 
 @dataclass(frozen=True)
@@ -154,6 +154,11 @@ class Expectation(sp.Expr):
         """The expectation of another body over the same variables."""
         return Expectation(body, self.variables, self.matrix)
 
+    def renamed(self, *names: sp.Expr) -> sp.Expr:
+        """The expectation with the first of ``names`` for its variables."""
+        return Expectation(self.body.xreplace(dict(zip(self.variables, names))), names[:len(self.variables)],
+                           self.matrix)
+
     def joined_by(self, variable: sp.Symbol, variance: sp.Expr, body: sp.Expr) -> sp.Expr:
         """The expectation of another body, with one more variable, independent of the others."""
         return Expectation(body, (*self.variables, variable), sp.diag(self.matrix, variance))
@@ -178,8 +183,29 @@ class Expectation(sp.Expr):
         """d E[F] / d parameter = E[dF / d parameter] + sum_ij (1/2) dC_ij / d parameter E[d_i d_j F]."""
         change = self.matrix.diff(parameter)
         return self.over(self.body.diff(parameter)) + sp.Add(*(
-            change[i, j] / 2 * self.over(self.body.diff(u, v))
+            change[i, j] / 2 * self.over(self.body.diff(u).diff(v))
             for i, u in enumerate(self.variables) for j, v in enumerate(self.variables) if change[i, j] != 0))
+
+    @property
+    def functions(self) -> tuple[tuple[sp.Expr, int], ...]:
+        """(f, order) for every variable u of a body that is a product of f^(order)(u), f in the symbol ``H``.
+
+        Raises ``ValueError`` for a body that is no such product.
+        """
+        found = {u: sp.Integer(1) for u in self.variables}
+        for factor in sp.Mul.make_args(self.body):
+            of = [u for u in self.variables if factor.has(u)]
+            if len(of) != 1 and not factor.is_number:
+                raise ValueError(f"{self}: given; allowed are products of functions of one variable each")
+            found[(of or self.variables)[0]] *= factor
+        return tuple((f.args[0], int(f.args[1])) if f.func == DerivativeAt and f.args[2] == u
+                     else (f.doit().xreplace({u: H}), 0) for u, f in found.items())
+
+    @property
+    def entries(self) -> tuple[sp.Expr, ...]:
+        """Covariances, then variances: what tabulated means of ``functions`` are functions of."""
+        size = len(self.variables)
+        return (*(self.matrix[i, j] for i in range(size) for j in range(i + 1, size)), *self.matrix.diagonal())
 
     def on_symbols(self, rewrite: Callable[[Expectation], sp.Expr]) -> sp.Expr:
         """``rewrite`` with symbols in place of variables that are kets, which sympy does not differentiate by."""
@@ -216,12 +242,12 @@ class Expectation(sp.Expr):
         return f"E[{printer.doprint(self.body)}]"
 
     def _latex(self, printer: Printer) -> str:
-        return rf"\mathbb{{E}}\left[ {printer.doprint(self.body)} \right]"
+        return rf"\mathbb{{E}}\left[{printer.doprint(self.body)}\right]"
 
 
 def _quadrature(node: Expectation, values: Mapping[sp.Symbol, Number]) -> float:
     values = {symbolic(key): symbolic(value) for key, value in values.items()}
-    body, matrix = node.body.subs(values), node.matrix.subs(values)
+    body, matrix = node.body.doit().subs(values), node.matrix.subs(values)
     missing = (body.free_symbols - set(node.variables)) | matrix.free_symbols
     if missing:
         raise ValueError(f"{node}: no value for {', '.join(sorted(map(str, missing)))}")

@@ -17,7 +17,7 @@ import sympy as sp
 from .._types import Value
 from ..action.action import Kernel
 from ..action.block_kernels import C, P, Q, derive_block_kernels
-from ..gaussian.overlaps import Overlap
+from ..gaussian import Expectation
 from ..action.tilted_densities import KAPPA, SOURCES, THETA, PairAction, derive_pair_action
 from ..programs import ResNet
 from ..media.block_kernels import compiled
@@ -108,7 +108,7 @@ def _compiled(net: ResNet) -> Callable[..., Value]:
     functions, flat = [], []
     for part, kernel in ((KAPPA, kernels.kappa), (THETA, kernels.theta)):
         pair = derive_pair_action(part)
-        if any(not getattr(f, "is_number", True) and f.has(*KINKED) for o in kernel.atoms(Overlap) for f in o.args[:2]):
+        if any(f.has(*KINKED) for node in kernel.atoms(Expectation) for f, _ in node.functions):
             raise ValueError(f"fluctuations: {net!r} given; they need derivatives of kernels that functions with a "
                              "kink do not have; allowed are smooth functions")
         functions.append(compiled(tuple(_derivative(kernel, k) for k in pair.kernels)))
