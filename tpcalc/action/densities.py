@@ -13,9 +13,9 @@ from ..programs import ResNet
 from .action import (ChainRule, Coefficient, Field, Inner, Kernel, MultiplyOut, OverEarlier, Read, Saddle, a, action,
                      at, b, c, delta, dt, x, xt)
 from .block_kernels import C, FIRST, P, Q, DerivedKernels, derive_block_kernels
-from ..calculus.derivation import Derivation
+from ..derivations.derivation import Derivation
 from .named_means import NamedMeans
-from ..calculus.printing import latex
+from ..derivations.printing import latex
 
 TARGETS = {"A": at("A", a, b), "B": at("B", a, b), "B_diagonal": at("B", a, a), "N0": at("N^0", a, b),
            "N1": at("N^1", a, b), "N0_own": at("N^0", a, a), "N1_own": at("N^1", a, a)}

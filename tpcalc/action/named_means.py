@@ -8,7 +8,7 @@ import sympy as sp
 
 from .block_kernels import P, Q, RP, RQ
 from ..gaussian import Expectation
-from ..calculus.printing import latex
+from ..derivations.printing import latex
 
 LETTERS = "uvyz"
 TO_FIRST = {Q: P, RQ: RP}

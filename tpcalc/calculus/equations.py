@@ -11,9 +11,9 @@ from .._text import Aligned
 from ..programs.algebra import multiplied_out
 from ..programs.language import Mat, MatVec, Vec
 from ..programs.program import Place, Program
-from .derivation import Derivation
+from ..derivations.derivation import Derivation
 from .kets import Ket
-from .printing import latex
+from ..derivations.printing import latex
 from .rules import Causality, Collect, DotSum, HatDot, Limit, Unroll, UpdateActs
 from .support import Support
 from .setting import Setting

@@ -13,11 +13,11 @@ from ..programs.language import Vec
 from ..programs.program import Place
 from .coefficients import (Bases, CollectCoefficients, Differentiate, Expand, Independence, NameCoefficients,
                            NameCovariances, gamma_of)
-from .derivation import Derivation
+from ..derivations.derivation import Derivation
 from .equations import KetEquations, kets
 from .kets import Bracket, Covariance, Gamma, Ket, Response
 from .memory import memory_equations
-from .printing import latex
+from ..derivations.printing import latex
 from .setting import Product, Setting
 
 

@@ -9,12 +9,12 @@ import sympy as sp
 
 from .algebra import FORMS, expanded, factors
 from .forms import root, tidy, tidy_form
-from .rules import NodeRule
+from .rules import ExpectationRule
 from .variables import Expectation
 
 
 @dataclass(frozen=True)
-class Moments(NodeRule):
+class Moments(ExpectationRule):
     """E of a monomial: the sum over pairings of its factors of the products of covariances."""
 
     name = "moments"
@@ -45,7 +45,7 @@ def _less(powers: tuple[int, ...], i: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class Phases(NodeRule):
+class Phases(ExpectationRule):
     """Products of sin and cos become a sum of cos."""
 
     name = "products of waves"
@@ -72,7 +72,7 @@ def _phase(wave: sp.Expr) -> sp.Expr:
 
 
 @dataclass(frozen=True)
-class Values(NodeRule):
+class Values(ExpectationRule):
     """The means of one cos, of up to two signs, and of a centred sign times a cos, of affine forms.
 
     E cos(p + m) = exp(-Var(p) / 2) cos m;  E sign(l + m) = erf(m / sqrt(2 Var(l)));

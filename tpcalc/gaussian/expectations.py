@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from ..calculus.derivation import Derivation, Rule
+from ..derivations.derivation import Derivation, Rule
 from .closed_forms import Moments, Phases, Values, known, simplified
 from .rules import Blur, Condition, Degenerate, Independence, Linearity, Open, Parity, Shift, Square, Stein
 from .variables import Expectation, Gaussians

@@ -7,24 +7,25 @@ from dataclasses import dataclass
 import numpy as np
 import sympy as sp
 
+from ..derivations.derivation import NodeRule
 from ..errors import Divergence
 from .algebra import expanded, exponential, factors, move, sign_of, unused
 from .forms import has_full_rank, root, tidy
 from .variables import Expectation, condition
 
 
-class NodeRule:
-    """A rule that says what one expectation becomes; itself where its condition fails."""
+class ExpectationRule(NodeRule):
+    """A rule that says what one expectation over Gaussian variables becomes, with symbols for variables."""
 
-    def rewrite(self, node: Expectation) -> sp.Expr:
-        raise NotImplementedError
+    kind = Expectation
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
-        return expression.replace(lambda e: isinstance(e, Expectation), lambda e: e.on_symbols(self.rewrite))
+        return expression.replace(lambda e: isinstance(e, Expectation) and e.has_law,
+                                  lambda e: e.on_symbols(self.rewrite))
 
 
 @dataclass(frozen=True)
-class Linearity(NodeRule):
+class Linearity(ExpectationRule):
     """E[a F + b G] = a E[F] + b E[G] for numbers a, b; powers of signs are reduced on the way."""
 
     name = "linearity"
@@ -40,7 +41,7 @@ class Linearity(NodeRule):
 
 
 @dataclass(frozen=True)
-class Degenerate(NodeRule):
+class Degenerate(ExpectationRule):
     """A variable that is a linear combination of others (variance zero given these) is replaced by it."""
 
     name = "degenerate variables"
@@ -55,7 +56,7 @@ class Degenerate(NodeRule):
 
 
 @dataclass(frozen=True)
-class Parity(NodeRule):
+class Parity(ExpectationRule):
     """E[F] = 0 where F(-u) = -F(u)."""
 
     name = "parity"
@@ -68,7 +69,7 @@ class Parity(NodeRule):
 
 
 @dataclass(frozen=True)
-class Independence(NodeRule):
+class Independence(ExpectationRule):
     """E[F(u) G(v)] = E[F(u)] E[G(v)] where all covariances of u's and v's are zero."""
 
     name = "independence"
@@ -87,7 +88,7 @@ class Independence(NodeRule):
 
 
 @dataclass(frozen=True)
-class Stein(NodeRule):
+class Stein(ExpectationRule):
     """E[u_i G] = sum_j Cov(u_i, u_j) E[d_j G], for the variable given or the first that is a factor."""
 
     variable: sp.Expr | None = None
@@ -133,7 +134,7 @@ def _price(derivative: sp.Derivative) -> sp.Expr:
 
 
 @dataclass(frozen=True)
-class GivenPast(NodeRule):
+class GivenPast(ExpectationRule):
     """Every variable outside ``past`` becomes E[u | past] + u', with u' independent of the past."""
 
     past: tuple[sp.Expr, ...]
@@ -142,6 +143,8 @@ class GivenPast(NodeRule):
     source = "paper B, Definition C.1 [tensor_programs_vi/definition_c1] [gaussian/conditioning]"
 
     def rewrite(self, node: Expectation) -> sp.Expr:
+        if not node.has_law:
+            return node
         past = [v for v in node.variables if v in self.past]
         law = condition(tuple(node.variables), node.matrix, past)
         fresh = {u: unused(f"{u}'", node) for u in node.variables if u not in past}
@@ -152,12 +155,11 @@ class GivenPast(NodeRule):
         body = node.body.xreplace({u: law.mean[u] + residual for u, residual in fresh.items()})
         return Expectation(body, (*past, *fresh.values()), covariance)
 
-    def apply(self, expression: sp.Expr) -> sp.Expr:  # kets need no stand-ins: nothing is differentiated
-        return expression.replace(lambda e: isinstance(e, Expectation), self.rewrite)
+    apply = NodeRule.apply  # kets need no stand-ins: nothing is differentiated
 
 
 @dataclass(frozen=True)
-class Shift(NodeRule):
+class Shift(ExpectationRule):
     """E[exp(k) F(u)] = exp(Var(k) / 2) E[F(u + Cov(u, k))] for a linear form k."""
 
     name = "shift"
@@ -175,7 +177,7 @@ class Shift(NodeRule):
 
 
 @dataclass(frozen=True)
-class Square(NodeRule):
+class Square(ExpectationRule):
     """E[exp(-u A u) F(u)] = det(1 + 2 A C)^(-1/2) E[F(u')], where u' has covariance C (1 + 2 A C)^-1.
 
     Raises ``Divergence`` for numbers for which 1 + 2 A C is not positive; of symbols it is assumed.
@@ -205,7 +207,7 @@ class Square(NodeRule):
 
 
 @dataclass(frozen=True)
-class Blur(NodeRule):
+class Blur(ExpectationRule):
     """E[erf(l) F] = E[sign(l + zeta) F] with independent noise zeta of variance 1/2."""
 
     name = "erf is a blurred sign"
@@ -222,7 +224,7 @@ class Blur(NodeRule):
 
 
 @dataclass(frozen=True)
-class Condition(NodeRule):
+class Condition(ExpectationRule):
     """E[delta(l + m) F(u)] = p(-m) E[F(u') | l = -m], p the density of the linear form l.
 
     u given l = -m is -Cov(u, l) m / Var(l) + u', where u' has covariance C - Cov(u, l) Cov(l, u) / Var(l).
@@ -256,7 +258,7 @@ class Condition(NodeRule):
 
 
 @dataclass(frozen=True)
-class Open(NodeRule):
+class Open(ExpectationRule):
     """Abs, Max, Min, Heaviside of affine forms become signs; sinh, cosh, erfc become exp and erf.
 
     Raises ``ValueError`` for a form that is not known to be real.

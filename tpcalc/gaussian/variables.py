@@ -125,12 +125,19 @@ class Expectation(sp.Expr):
 
     args: body, the variables that occur in it, their covariance matrix. Without any it is the body. Its derivative
     in a parameter is by Price's theorem, which covers the parameters of the covariance.
+
+    With the body alone it is a mean over all that is random in it, such as kets, which need not be Gaussian: no rule
+    rewrites it, and it has no number before its law is known.
     """
 
     is_commutative = True
 
-    def __new__(cls, body: sp.Expr, variables: Iterable[sp.Expr], covariance: sp.ImmutableMatrix) -> sp.Expr:
-        body, variables = symbolic(body), tuple(variables)
+    def __new__(cls, body: sp.Expr, variables: Iterable[sp.Expr] | None = None,
+                covariance: sp.ImmutableMatrix | None = None) -> sp.Expr:
+        body = symbolic(body)
+        if variables is None:
+            return body if body.is_number else super().__new__(cls, body)
+        variables = tuple(variables)
         used = [i for i, u in enumerate(variables) if body.has(u)]
         if not used:
             return body
@@ -138,8 +145,14 @@ class Expectation(sp.Expr):
                                sp.ImmutableMatrix(covariance).extract(used, used))
 
     body = property(lambda self: self.args[0])
-    variables = property(lambda self: self.args[1])
-    matrix = property(lambda self: self.args[2])
+    variables = property(lambda self: self.args[1] if self.has_law else sp.Tuple())
+    matrix = property(lambda self: self.args[2] if self.has_law else sp.ImmutableMatrix())
+    has_law = property(lambda self: len(self.args) > 1)
+
+    @classmethod
+    def class_key(cls) -> tuple[int, int, str]:
+        """Sums write means behind kets; sympy orders nodes by the names of their classes."""
+        return 5, 0, "Mean"
 
     @property
     def free_symbols(self) -> set:
@@ -224,19 +237,24 @@ class Expectation(sp.Expr):
         value, a covariance that is none, more than two dimensions, delta functions (see ``Condition``), and
         functions that outgrow the density within this range.
         """
+        if not self.has_law:
+            raise ValueError(f"{self}: given without a law; allowed are expectations over Gaussian variables")
         return float(self.on_symbols(lambda node: sp.Float(_quadrature(node, values or {}))))
 
     def _eval_evalf(self, prec: int) -> sp.Expr | None:
-        return None if self.free_symbols else sp.Float(self.evaluate())
+        return None if self.free_symbols or not self.has_law else sp.Float(self.evaluate())
 
     def _eval_derivative(self, symbol: sp.Expr) -> sp.Expr:
+        if not self.has_law:
+            raise ValueError(f"{self}: given without a law; allowed are derivatives of expectations over Gaussian "
+                             "variables")
         return sp.Integer(0) if symbol in self.variables else self.on_symbols(lambda node: node.price(symbol))
 
     def _eval_subs(self, old: sp.Expr, new: sp.Expr) -> sp.Expr | None:
         return self if old in self.variables else None
 
     def _eval_is_real(self) -> bool | None:
-        return self.body.is_real
+        return self.body.is_real if self.has_law else True
 
     def _sympystr(self, printer: Printer) -> str:
         return f"E[{printer.doprint(self.body)}]"
