@@ -64,4 +64,3 @@ class NamedMeans:
         slot = "b" if variance.has(Q, RQ) else "a"
         primes = "'" * order if order < 4 else f"^{{({order})}}"
         return f"{self.functions[f]}{primes}({letter}_{slot})"
-

@@ -40,7 +40,8 @@ class _KetReader:
         self.setting, self.equations, self.cell = equations.setting, equations, cell
         terms = KetTerms(equations)
         read = {self.setting.family_number(v) for e in equations.equations if isinstance(e.target, Scal)
-                for b in e.value.atoms(Bracket, Expectation) for v in b.atoms(Vec) if self.setting.initial_number(v) is None}
+                for mean in e.value.atoms(Bracket, Expectation) for v in mean.atoms(Vec)
+                if self.setting.initial_number(v) is None}
         self.stream = min(terms.accumulating & read or terms.accumulating)
         self.size = cell.region.size
         self.branch = self._branch()

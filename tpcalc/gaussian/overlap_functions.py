@@ -14,7 +14,7 @@ import numpy as np
 import sympy as sp
 
 from .expectations import Expectation, closed
-from .overlaps import H, overlap
+from .overlaps import overlap
 from .scalar_functions import scalar_function
 from .hermite_series import Series, pair_means
 from .trapezoid import TINY, Array, Smooth, mean
@@ -115,7 +115,8 @@ def _closed(f: sp.Expr, g: sp.Expr, j: int, k: int) -> OverlapFunction | None:
     functions = sp.Tuple(f, g).atoms(sp.Function)
     if not all(isinstance(a, CLOSED) for a in functions) or (j - k) % 2:
         return None
-    c, p, q = sp.Symbol("c", real=True), *sp.symbols("p q", positive=True)
+    c = sp.Symbol("c", real=True)
+    p, q = sp.symbols("p q", positive=True)
     form = closed(overlap(f, g, 0, 0, c, p, q))
     if form.has(Expectation):
         return None
