@@ -12,6 +12,8 @@ from .forms import root, tidy, tidy_form
 from .rules import ExpectationRule
 from .variables import Expectation
 
+LAG = {sp.cos: sp.Integer(0), sp.sin: sp.pi / 2}  # behind cos
+
 
 @dataclass(frozen=True)
 class Moments(ExpectationRule):
@@ -56,7 +58,7 @@ class Phases(ExpectationRule):
         phases: list[sp.Expr] = []
         rest = node.body
         for wave, power in factors(node.body).items():
-            if isinstance(wave, (sp.sin, sp.cos)):
+            if wave.func in LAG:
                 phases += [_phase(wave)] * int(power)
                 rest /= wave**power
         if len(phases) < 2:
@@ -68,7 +70,7 @@ class Phases(ExpectationRule):
 
 def _phase(wave: sp.Expr) -> sp.Expr:
     """p of a sin or cos written as cos p."""
-    return wave.args[0] - (sp.pi / 2 if isinstance(wave, sp.sin) else 0)
+    return wave.args[0] - LAG[wave.func]
 
 
 @dataclass(frozen=True)
@@ -87,8 +89,8 @@ class Values(ExpectationRule):
 
     def rewrite(self, node: Expectation) -> sp.Expr:
         found = factors(node.body)
-        waves = [f for f in found if isinstance(f, (sp.sin, sp.cos))]
-        signs = [f.args[0] for f in found if isinstance(f, sp.sign)]
+        waves = [f for f in found if f.func in LAG]
+        signs = [f.args[0] for f in found if f.func == sp.sign]
         if len(waves) + len(signs) != len(found) or len(waves) > 1 or any(power != 1 for power in found.values()):
             return node
         if waves:
@@ -111,25 +113,20 @@ def _wave(node: Expectation, wave: sp.Expr, signs: list[sp.Expr]) -> sp.Expr:
         return damping * wave.func(offset)
     if len(signs) > 1 or node.offset(signs[0]) != 0:
         return node
-    form, turned = signs[0], -sp.sin(offset) if isinstance(wave, sp.cos) else sp.cos(offset)
+    form, turned = signs[0], -sp.sin(offset - LAG[wave.func])
     return damping * turned * sp.erfi(node.covariance(form, phase) / sp.sqrt(2) / root(node.covariance(form, form)))
 
 
 def known(node: Expectation) -> bool:
     """Is the body a product of what the rules close: powers of variables, exponentials, and these functions?"""
-    for factor, power in factors(node.body).items():
-        if not (power.is_Integer and power.is_positive):
-            return False
-        if isinstance(factor, sp.exp):
-            exponent = factor.exp
-            if not exponent.is_polynomial(*node.variables) or sp.Poly(exponent, *node.variables).total_degree() > 2:
-                return False
-        elif isinstance(factor, FORMS):
-            if node.slopes(factor.args[0]) is None:
-                return False
-        elif factor not in node.variables:
-            return False
-    return True
+
+    def closes(factor: sp.Expr) -> bool:
+        if factor.func == sp.exp:
+            exponent, variables = factor.exp, node.variables
+            return exponent.is_polynomial(*variables) and sp.Poly(exponent, *variables).total_degree() <= 2
+        return factor in node.variables or factor.func in FORMS and node.slopes(factor.args[0]) is not None
+
+    return all(power.is_Integer and power.is_positive and closes(f) for f, power in factors(node.body).items())
 
 
 def simplified(value: sp.Expr) -> sp.Expr:
@@ -144,4 +141,4 @@ def simplified(value: sp.Expr) -> sp.Expr:
     total = joined.pop(sp.Integer(1), sp.Integer(0))
     total = total if total.is_polynomial() else tidy(total)
     total += sp.Add(*(sp.powsimp(tidy(rational * rest), combine="exp") for rest, rational in joined.items()))
-    return total.replace(lambda e: isinstance(e, sp.exp), lambda e: sp.exp(tidy(e.exp)))
+    return total.replace(sp.exp, lambda exponent: sp.exp(tidy(exponent)))

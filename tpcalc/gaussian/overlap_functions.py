@@ -113,7 +113,7 @@ def _no_formula(j: int, k: int) -> ValueError:
 def _closed(f: sp.Expr, g: sp.Expr, j: int, k: int) -> OverlapFunction | None:
     """The closed form of E f(u) g(v), differentiated by Price's theorem; None where there is none."""
     functions = sp.Tuple(f, g).atoms(sp.Function)
-    if not all(isinstance(a, CLOSED) for a in functions) or (j - k) % 2:
+    if not functions <= sp.Tuple(f, g).atoms(*CLOSED) or (j - k) % 2:
         return None
     c = sp.Symbol("c", real=True)
     p, q = sp.symbols("p q", positive=True)

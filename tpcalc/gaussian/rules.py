@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from typing import Callable
 
 import numpy as np
 import sympy as sp
@@ -123,14 +125,8 @@ class Price:
     source = "Price (1958) [gaussian/price]"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
-        return expression.replace(lambda e: isinstance(e, sp.Derivative) and isinstance(e.expr, Expectation), _price)
-
-
-def _price(derivative: sp.Derivative) -> sp.Expr:
-    result = derivative.expr
-    for parameter in derivative.variables:
-        result = result.diff(parameter)  # an Expectation differentiates by Price's theorem
-    return result
+        return expression.replace(lambda e: isinstance(e, sp.Derivative) and isinstance(e.expr, Expectation),
+                                  lambda e: reduce(sp.diff, e.variables, e.expr))  # by ``Expectation.price``
 
 
 @dataclass(frozen=True)
@@ -215,7 +211,7 @@ class Blur(ExpectationRule):
     source = "definition of erf"
 
     def rewrite(self, node: Expectation) -> sp.Expr:
-        blurred = [f for f in factors(node.body) if isinstance(f, sp.erf) and f.has(*node.variables)]
+        blurred = [f for f in factors(node.body) if f.func == sp.erf and f.has(*node.variables)]
         if not blurred:
             return node
         erf = min(blurred, key=str)  # str: stand-ins for kets are numbered differently each time
@@ -237,7 +233,7 @@ class Condition(ExpectationRule):
     source = "Gaussian conditioning [gaussian/conditioning]"
 
     def rewrite(self, node: Expectation) -> sp.Expr:
-        deltas = [f for f in factors(node.body) if isinstance(f, sp.DiracDelta) and node.slopes(f.args[0]) is not None]
+        deltas = [f for f in factors(node.body) if f.func == sp.DiracDelta and node.slopes(f.args[0]) is not None]
         if not deltas:
             return node
         delta = min(deltas, key=lambda f: (len(f.args), str(f)))
@@ -269,23 +265,19 @@ class Open(ExpectationRule):
     source = "definitions"
 
     def rewrite(self, node: Expectation) -> sp.Expr:
-        def affine(form: sp.Expr) -> bool:
-            return form.has(*node.variables) and node.slopes(form) is not None
+        def is_kink(e: sp.Expr) -> bool:
+            form = e.args[0] - e.args[1] if e.func in (sp.Max, sp.Min) else e.args[0] if e.func in AS_SIGNS else e
+            return e.func in AS_SIGNS and len(e.args) <= 2 and form.has(*node.variables) and \
+                node.slopes(form) is not None
 
-        def kink(e: sp.Expr) -> bool:
-            return isinstance(e, (sp.Abs, sp.Heaviside)) and affine(e.args[0]) or \
-                isinstance(e, (sp.Max, sp.Min)) and len(e.args) == 2 and affine(e.args[0] - e.args[1])
-
-        body = node.body.replace(lambda e: isinstance(e, (sp.sinh, sp.cosh, sp.erfc)),
-                                 lambda e: e.rewrite(sp.erf if isinstance(e, sp.erfc) else sp.exp))
-        return node.over(body.replace(kink, _as_sign))
+        body = node.body.replace(lambda e: e.func in SMOOTH, lambda e: e.rewrite(SMOOTH[e.func]))
+        return node.over(body.replace(is_kink, lambda e: AS_SIGNS[e.func](*e.args)))
 
 
-def _as_sign(e: sp.Expr) -> sp.Expr:
-    if isinstance(e, sp.Heaviside):
-        return (1 + sign_of(e.args[0])) / 2
-    if isinstance(e, sp.Abs):
-        return e.args[0] * sign_of(e.args[0])
-    p, q = e.args
-    side = 1 if isinstance(e, sp.Max) else -1
-    return (p + q + side * (p - q) * sign_of(p - q)) / 2
+SMOOTH = {sp.sinh: sp.exp, sp.cosh: sp.exp, sp.erfc: sp.erf}  # and what they are written with
+AS_SIGNS: dict[type[sp.Expr], Callable[..., sp.Expr]] = {
+    sp.Heaviside: lambda form, *_: (1 + sign_of(form)) / 2,
+    sp.Abs: lambda form: form * sign_of(form),
+    sp.Max: lambda p, q: (p + q + (p - q) * sign_of(p - q)) / 2,
+    sp.Min: lambda p, q: (p + q - (p - q) * sign_of(p - q)) / 2,
+}

@@ -11,6 +11,7 @@ import sympy as sp
 from sympy.core.function import AppliedUndef
 from sympy.printing.precedence import PRECEDENCE, precedence
 from sympy.printing.printer import Printer
+from sympy.utilities.iterables import sift
 
 from ..programs.activations import H
 from .asymptotics import Asymptote, asymptotes
@@ -39,7 +40,7 @@ class ScalarFunction:
         """The derivative, kinks as jumps, jumps as delta functions."""
         plain = self.expression.rewrite(sp.Heaviside).replace(sp.Abs, lambda h: h * sp.sign(h))
         return scalar_function(sp.diff(plain, H).replace(
-            lambda e: isinstance(e, sp.Mul) and e.has(sp.DiracDelta), _point).rewrite(sp.Heaviside))
+            lambda e: e.is_Mul and e.has(sp.DiracDelta), _point).rewrite(sp.Heaviside))
 
     @cached_property
     def parity(self) -> int:
@@ -179,8 +180,5 @@ class DerivativeAt(sp.Function):
 def _point(product: sp.Expr) -> sp.Expr:
     """h delta(h) = 0."""
     product = product.expand(diracdelta=True, wrt=H)
-    deltas = [f for f in sp.Mul.make_args(product) if isinstance(f, sp.DiracDelta)]
-    rest = sp.Mul(*(f for f in sp.Mul.make_args(product) if f not in deltas))
-    if len(deltas) == 1 and deltas[0].args == (H,):
-        return rest.subs(H, 0) * deltas[0]
-    return product
+    deltas, rest = sift(sp.Mul.make_args(product), lambda f: f.func == sp.DiracDelta, binary=True)
+    return sp.Mul(*rest).subs(H, 0) * deltas[0] if [d.args for d in deltas] == [(H,)] else product

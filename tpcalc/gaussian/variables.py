@@ -301,7 +301,7 @@ def _is_mild(node: Expectation, body: sp.Expr, covariance: np.ndarray) -> bool:
     functions = body.atoms(sp.Function)
     for function in functions:
         column = node.slopes(function.args[0])
-        if not isinstance(function, (sp.exp, sp.sin, sp.cos, sp.sinh, sp.cosh)) or column is None:
+        if function.func not in (sp.exp, sp.sin, sp.cos, sp.sinh, sp.cosh) or column is None:
             return False
         slope = np.array(column, dtype=np.float64)[:, 0]
         if slope @ covariance @ slope > 36:
@@ -312,5 +312,5 @@ def _is_mild(node: Expectation, body: sp.Expr, covariance: np.ndarray) -> bool:
 def _bends(body: sp.Expr) -> Iterable[sp.Expr]:
     """Expressions at whose zeros the body has a kink."""
     for function in body.atoms(*KINKS):
-        args = function.args if isinstance(function, (sp.Max, sp.Min)) else (function.args[0], sp.Integer(0))
+        args = function.args if function.func in (sp.Max, sp.Min) else (function.args[0], sp.Integer(0))
         yield from (f - g for i, f in enumerate(args) for g in args[i + 1:])
