@@ -10,7 +10,7 @@ makes of them: [tpcalc/action_principle].
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, singledispatchmethod
 from typing import NamedTuple
 
 import sympy as sp
@@ -18,7 +18,7 @@ import sympy as sp
 from ..programs import ResNet
 from ..programs.blocks import block_name
 from ..programs.indices import L, T, l, t
-from ..programs.language import Mat, MatVec, Member, Moment, Outer, Scal, Transpose, Vec
+from ..programs.language import Mat, MatVec, Member, Moment, Outer, Transpose, Vec
 from ..gaussian.overlaps import H, mean, overlap
 
 C = sp.Symbol("C_ab", real=True)
@@ -123,28 +123,37 @@ class Reading:
         return output
 
     def read(self, value: sp.Expr) -> sp.Expr:
-        if isinstance(value, Vec):
-            if value not in self.named and value.name == "x" and value.indices[-1] == l - 1:
-                return X
-            if value not in self.named:
-                raise self.refusal(f"{value} is neither the stream nor written by the block")
-            return self.named[value]
-        if isinstance(value, Scal) and value in self.named:
-            return self.named[value]
+        """A statement's value, or a part of it."""
+        return self.named[value] if value in self.named else self._read(value)
+
+    @singledispatchmethod
+    def _read(self, value: sp.Expr) -> sp.Expr:
         if value in (l, t, L, T):
             raise self.refusal(f"it depends on {value}; allowed are blocks that are alike at all layers and steps")
-        if isinstance(value, MatVec):
-            return self._product(value.matrix, self.read(value.vector))
-        if isinstance(value, Moment):
-            scalar = sp.Dummy("m", real=True)
-            self.scalars[scalar] = self.mean(self.read(value.args[0]))
-            return scalar
-        if isinstance(value, (Member, Outer, Transpose)):
-            raise self.refusal(f"{value} is read by no rule")
         return value.func(*map(self.read, value.args)) if value.args else value
 
-    def _product(self, matrix: sp.Expr, vector: sp.Expr) -> sp.Symbol:
-        if not isinstance(matrix, Mat) or matrix.indices != (t, l):
+    @_read.register(Member)
+    @_read.register(Outer)
+    @_read.register(Transpose)
+    def _unread(self, value: sp.Expr) -> sp.Expr:
+        raise self.refusal(f"{value} is read by no rule")
+
+    @_read.register(Vec)
+    def _stream(self, value: Vec) -> sp.Expr:
+        if value.name == "x" and value.indices[-1] == l - 1:
+            return X
+        raise self.refusal(f"{value} is neither the stream nor written by the block")
+
+    @_read.register(Moment)
+    def _moment(self, value: Moment) -> sp.Expr:
+        scalar = sp.Dummy("m", real=True)
+        self.scalars[scalar] = self.mean(self.read(value.args[0]))
+        return scalar
+
+    @_read.register(MatVec)
+    def _product(self, value: MatVec) -> sp.Symbol:
+        matrix, vector = value.matrix, self.read(value.vector)
+        if matrix.func != Mat or matrix.indices != (t, l):
             raise self.refusal(f"{matrix} is not a matrix of its own layer; weights shared between layers carry memory "
                                "from one to the next")
         known, product = self.seen.get(matrix, (vector, sp.Dummy("u", real=True)))

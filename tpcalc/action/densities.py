@@ -13,7 +13,7 @@ from ..programs import ResNet
 from .action import (ChainRule, Coefficient, Field, Inner, Kernel, MultiplyOut, OverEarlier, Read, Saddle, a, action,
                      at, b, c, delta, dt, x, xt)
 from .block_kernels import C, FIRST, P, Q, DerivedKernels, derive_block_kernels
-from ..derivations.derivation import Derivation
+from ..derivations.derivation import Derivation, NodeRule
 from .named_means import NamedMeans
 from ..derivations.printing import latex
 
@@ -73,15 +73,10 @@ def derive_densities_of_kernels(matrices: tuple[str, ...] = ("m",)) -> Densities
     derivation = Derivation()
 
     def psi(one: sp.Symbol, two: sp.Symbol) -> sp.Expr:
-        left, value = at("Psi", one, two), action(one, two, matrices)
-        for rule in (MultiplyOut(), ChainRule()):
-            value = derivation.apply(rule, left, value)
-        return value
+        return derivation.through((MultiplyOut(), ChainRule()), at("Psi", one, two), action(one, two, matrices))
 
     def read(left: sp.Expr, value: sp.Expr) -> sp.Expr:
-        for rule in (Read(), Saddle()):
-            value = derivation.apply(rule, left, value)
-        return value
+        return derivation.through((Read(), Saddle()), left, value)
 
     def of(value: sp.Expr, f: sp.Symbol, i: sp.Symbol, g: sp.Symbol, j: sp.Symbol, double: int = 1) -> sp.Expr:
         return Coefficient(value, Inner(Field(f, i), Field(g, j)), sp.Integer(double))
@@ -103,18 +98,16 @@ def derive_densities_of_kernels(matrices: tuple[str, ...] = ("m",)) -> Densities
 
 
 @dataclass(frozen=True)
-class Insert:
+class Insert(NodeRule):
     """Derivatives of kappa and theta become those of the block's own kernels."""
 
     kernels: DerivedKernels
+    kind = Kernel
     name = "the block's kernels"
     reason = "derived from its statements; their derivatives are means of derivatives, by Price's theorem"
     source = "R. Price (1958) [gaussian/price]"
 
-    def apply(self, expression: sp.Expr) -> sp.Expr:
-        return expression.replace(lambda e: isinstance(e, Kernel), self._derivative)
-
-    def _derivative(self, kernel: sp.Expr) -> sp.Expr:
+    def rewrite(self, kernel: sp.Expr) -> sp.Expr:
         name, i, j, k, _, p, q = kernel.args
         value = self.kernels.kappa if str(name) == "kappa" else self.kernels.thetas[str(name).split("^")[1]]
         for variable, order in ((C, i), (P, j), (Q, k)):
@@ -151,7 +144,7 @@ def _grouped(value: sp.Expr, means: NamedMeans) -> str:
         elif text:
             text += " + "
         inside = means.latex(factor)
-        if isinstance(factor, sp.Add) and number * letters != 1:
+        if factor.is_Add and number * letters != 1:
             inside = rf"\left({inside}\right)"
         front = "" if number * letters == 1 else latex(number * letters)
         text += f"{front} {inside}" if front and factor != 1 else front or inside

@@ -85,9 +85,8 @@ def kets(program: Program) -> KetEquations:
         if isinstance(target, Mat):
             continue
         left = Ket(target) if isinstance(target, Vec) else target
-        value = derivation.apply(Limit(), left, value)
-        for rule in (UpdateActs(setting), HatDot(setting), DotSum(setting, place.position)):
-            value = derivation.apply(rule, left, value)
+        value = derivation.through((Limit(), UpdateActs(setting), HatDot(setting), DotSum(setting, place.position)),
+                                   left, value)
         found.append(KetEquation(left, multiplied_out(value) if place.statement.value.has(MatVec) else value, place))
     vectors = [(e.target.vector, e.value) for e in found if isinstance(e.target, Ket)]
     support = Support(setting, vectors)

@@ -89,6 +89,10 @@ class Bracket(_Real):
     def __new__(cls, u: sp.Expr, v: sp.Expr) -> sp.Expr:
         return super().__new__(cls, *sorted((u, v), key=default_sort_key))
 
+    def of(self, *kinds: type[sp.Expr]) -> bool:
+        """Are both sides of these kinds?"""
+        return all(isinstance(side, kinds) for side in self.args)
+
 
 class Averaged(_Real):
     """phi(|u><v|) |y>: the expectation of phi(|u> |v>') |y>' over an independent copy of (v, y). args: phi, y.
