@@ -48,13 +48,13 @@ class DerivedKernels:
         return sp.Add(*self.thetas.values())
 
     def derivative(self, kernel: str, *orders: int) -> sp.Expr:
-        """A derivative of "kappa" or "theta", by its orders in C_ab, C_aa and C_bb.
+        """A derivative of "kappa", "theta" or the theta^m of a matrix m, by its orders in C_ab, C_aa and C_bb.
 
         >>> derive_block_kernels(ResNet("tanh", "mlp")).derivative("kappa", 1).diff(C) == derive_block_kernels(
         ...     ResNet("tanh", "mlp")).derivative("kappa", 2)
         True
         """
-        value = self.kappa if kernel == "kappa" else self.theta
+        value = {"kappa": self.kappa, "theta": self.theta}.get(kernel, self.thetas.get(kernel.removeprefix("theta^")))
         for variable, order in zip((C, P, Q), orders):
             value = value.diff(variable, order) if order else value
         return value

@@ -12,7 +12,7 @@ from .._text import Aligned
 from ..programs import ResNet
 from .action import (ChainRule, Coefficient, Field, Inner, Kernel, MultiplyOut, OverEarlier, Read, Saddle, a, action,
                      at, b, c, delta, dt, x, xt)
-from .block_kernels import C, FIRST, P, Q, DerivedKernels, derive_block_kernels
+from .block_kernels import FIRST, DerivedKernels, derive_block_kernels
 from ..derivations.derivation import Derivation, NodeRule
 from .named_means import NamedMeans
 from ..derivations.printing import latex
@@ -109,9 +109,7 @@ class Insert(NodeRule):
 
     def rewrite(self, kernel: sp.Expr) -> sp.Expr:
         name, i, j, k, _, p, q = kernel.args
-        value = self.kernels.kappa if str(name) == "kappa" else self.kernels.thetas[str(name).split("^")[1]]
-        for variable, order in ((C, i), (P, j), (Q, k)):
-            value = value.diff(variable, int(order)) if order else value
+        value = self.kernels.derivative(str(name), i, j, k)
         return value.xreplace(FIRST) if p == q else value
 
 

@@ -57,9 +57,13 @@ class Bases:
         below = [step.subs(values)] + [known.get(i, sp.Integer(0)).subs(values) for i in self.below]
         return sp.Tuple(*below), sp.Tuple(*(known.get(i, sp.Integer(0)).subs(values) for i in self.above))
 
+    def _indices(self, base: Base) -> dict[sp.Symbol, sp.Expr]:
+        """The indices of a base ket by those of the loops."""
+        return dict(zip(self.below + self.above, (*base.args[1][1:], *base.args[2])))
+
     def ranges(self, product: Product, base: Base, last: sp.Expr) -> list[tuple]:
         """What the indices of a product's base kets run over, steps until ``last``, and which are fixed."""
-        free = dict(zip(self.below + self.above, (*base.args[1][1:], *base.args[2])))
+        free = self._indices(base)
         limits: list[tuple] = []
         for loop in product.place.loops:
             if loop is not self.setting.clock and loop.index in product.indices:
@@ -70,13 +74,13 @@ class Bases:
 
     def fixed(self, product: Product, base: Base) -> dict[sp.Expr, sp.Expr]:
         """Values of the generic indices that a product does not have, and its number."""
-        free = dict(zip(self.below + self.above, (*base.args[1][1:], *base.args[2])))
-        found: dict[sp.Expr, sp.Expr] = {free[i]: sp.Integer(0) for i in free if i not in product.indices}
+        found: dict[sp.Expr, sp.Expr] = {here: sp.Integer(0) for i, here in self._indices(base).items()
+                                         if i not in product.indices}
         if self.setting.time not in product.indices:
             found[base.args[1][0]] = product.below[0]
         return {**found, base.number: sp.Integer(product.number)}
 
-    def initial(self, number: int) -> tuple[sp.Tuple, sp.Tuple]:
+    def initial(self) -> tuple[sp.Tuple, sp.Tuple]:
         """The indices of an initial vector: step -1."""
         return (sp.Tuple(-1, *(0 for _ in self.below)), sp.Tuple(*(0 for _ in self.above)))
 
@@ -159,8 +163,7 @@ class NameCoefficients(NodeRule):
         return product.number, *Bases(self.setting).place(product, values)
 
     def _initial(self, ket: Ket) -> tuple[sp.Expr, sp.Tuple, sp.Tuple]:
-        b = self.setting.program.vectors.index(ket.vector)
-        return b, *Bases(self.setting).initial(b)
+        return self.setting.program.vectors.index(ket.vector), *Bases(self.setting).initial()
 
 
 def gamma_of(setting: Setting, v: Vec, b: sp.Expr, below: sp.Tuple, above: sp.Tuple) -> sp.Expr:

@@ -76,7 +76,7 @@ class StepValues:
         found: list[Indices] = []
         for number, vector in enumerate(self.setting.program.vectors):
             if vector in self.places:
-                below, above = self.bases.initial(number)
+                below, above = self.bases.initial()
                 found.append(dict(zip(symbols, (sp.Integer(number), *below, *above))))
         for product in self.setting.products:
             loops = [loop for loop in product.place.loops if loop.index in product.indices]
