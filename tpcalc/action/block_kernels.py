@@ -54,7 +54,8 @@ class DerivedKernels:
         ...     ResNet("tanh", "mlp")).derivative("kappa", 2)
         True
         """
-        value = {"kappa": self.kappa, "theta": self.theta}.get(kernel, self.thetas.get(kernel.removeprefix("theta^")))
+        head, _, matrix = kernel.partition("^")
+        value = self.thetas[matrix] if matrix else {"kappa": self.kappa, "theta": self.theta}[head]
         for variable, order in zip((C, P, Q), orders):
             value = value.diff(variable, order) if order else value
         return value

@@ -84,7 +84,8 @@ def _kinked(first: tuple[float, float], second: tuple[float, float], j: int, k: 
 def _arc_cosine(j: int, k: int) -> Callable[..., Array]:
     """Means of derivatives of |h|, as functions of the correlation r, both variances, 1 - r^2, and this once more, away
     from 0, for where it divides."""
-    r, rest, floored = sp.Symbol("r", real=True), *sp.symbols("rest floored", positive=True)
+    r = sp.Symbol("r", real=True)
+    rest, floored = sp.symbols("rest floored", positive=True)
     form = _differentiated(closed(overlaps.overlap(sp.Abs(H), sp.Abs(H), 0, 0, COVARIANCE, *VARIANCES)), j, k)
     form = sp.factor(sp.simplify(form.subs(COVARIANCE, r * sp.sqrt(VARIANCES[0] * VARIANCES[1]))))
     form = form.replace(lambda e: e.is_Pow and sp.expand(e.base - 1 + r**2) == 0,
