@@ -37,8 +37,8 @@ def test_quadrature_of_the_node_is_what_tables_say(f: sp.Expr, g: sp.Expr, j: in
 @pytest.mark.parametrize("parameter, change", [(C, (1, 1)), (P, (2, 0)), (Q, (0, 2))])
 def test_derivatives_are_the_next_nodes(orders: tuple[int, int], parameter: sp.Symbol, change: tuple[int, int]) -> None:
     """Price's theorem, with the half that a variance has and a covariance has not."""
-    node, scale = overlap(sp.tanh(H), sp.exp(-H**2), *orders, C, P, Q), 1 if parameter == C else sp.Rational(1, 2)
-    further = overlap(sp.tanh(H), sp.exp(-H**2), *(o + c for o, c in zip(orders, change)), C, P, Q)
+    node, scale = overlap(sp.tanh(H + 1), sp.exp(-H**2), *orders, C, P, Q), 1 if parameter == C else sp.Rational(1, 2)
+    further = overlap(sp.tanh(H + 1), sp.exp(-H**2), *(o + c for o, c in zip(orders, change)), C, P, Q)
     assert node.diff(parameter) == scale * further
 
 

@@ -30,18 +30,12 @@ class Bases:
     @cached_property
     def below(self) -> tuple[sp.Symbol, ...]:
         """Loop indices of samples, in order of appearance."""
-        return self._symbols(0, 1)
+        return tuple(dict.fromkeys(i for product in self.setting.products for i in product.below[1:]))
 
     @cached_property
     def above(self) -> tuple[sp.Symbol, ...]:
         """Loop indices of layers."""
-        return self._symbols(1, 0)
-
-    def _symbols(self, part: int, skip: int) -> tuple[sp.Symbol, ...]:
-        found: list[sp.Symbol] = []
-        for product in self.setting.products:
-            found += [i for i in (product.below, product.above)[part][skip:] if i not in found]
-        return tuple(found)
+        return tuple(dict.fromkeys(i for product in self.setting.products for i in product.above))
 
     def generic(self, prime: str = "") -> Base:
         """beta_{r, j, b}^{m}, with a prime on every index if wanted."""

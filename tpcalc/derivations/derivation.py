@@ -49,17 +49,9 @@ class Step(Short):
     after: sp.Expr
     applied: Rule = field(repr=False)
 
-    @property
-    def rule(self) -> str:
-        return self.applied.name
-
-    @property
-    def reason(self) -> str:
-        return self.applied.reason
-
-    @property
-    def source(self) -> str:
-        return self.applied.source
+    rule = property(lambda self: self.applied.name)
+    reason = property(lambda self: self.applied.reason)
+    source = property(lambda self: self.applied.source)
 
     def check(self) -> bool:
         """Does the rule, applied to what stood before, give what stands after?"""

@@ -19,7 +19,7 @@ from .asymptotics import Asymptote, asymptotes
 POINTS = [sp.Rational(*pair) for pair in ((1, 7), (3, 5), (9, 8), (17, 9), (31, 9))]  # parity is tested on
 CONSTANT = sp.Rational(13, 11)
 KINKS = (sp.Abs, sp.Max, sp.Min, sp.sign, sp.Heaviside)
-KINKED = (*KINKS, sp.Piecewise)
+KINKED = (*KINKS, sp.Piecewise, sp.DiracDelta, sp.Derivative, sp.floor, sp.ceiling)
 
 
 @dataclass(frozen=True)
