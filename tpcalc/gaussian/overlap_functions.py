@@ -90,9 +90,9 @@ def _arc_cosine(j: int, k: int) -> Callable[..., Array]:
     form = sp.factor(sp.simplify(form.subs(COVARIANCE, r * sp.sqrt(VARIANCES[0] * VARIANCES[1]))))
     form = form.replace(lambda e: e.is_Pow and sp.expand(e.base - 1 + r**2) == 0,
                         lambda e: (rest if e.exp > 0 else floored) ** e.exp)
-    if any(e.base == floored and e.exp < -sp.Rational(1, 2) for e in form.atoms(sp.Pow)):
-        raise ValueError(f"derivatives: {j} and {k} given; of functions with a kink allowed are those whose means can "
-                         "be integrated where two arguments meet")
+    if (j - k) % 2 or any(e.base == floored and e.exp < -sp.Rational(1, 2) for e in form.atoms(sp.Pow)):
+        raise ValueError(f"derivatives: {j} and {k} given; of functions with a kink allowed are those of an even sum "
+                         "whose means can be integrated where two arguments meet")
     return sp.lambdify((r, *VARIANCES, rest, floored), form)
 
 
