@@ -86,6 +86,13 @@ def test_a_body_that_mixes_variables_has_no_table() -> None:
         node.functions
 
 
+def test_the_variable_of_functions_is_bound() -> None:
+    node = DerivativeAt(sp.tanh(H), 1, 2 * U)
+    assert node.free_symbols == {U} and node.subs(H, 3) == node
+    assert DerivativeAt(sp.tanh(H), 1, H).subs(H, 3).doit() == 1 - sp.tanh(3)**2 and node.diff(U).doit().equals(
+        sp.tanh(2 * U).diff(U, 2) / 2)
+
+
 def test_a_mean_of_kets_has_no_law() -> None:
     """Kets need not be Gaussian: parity would make their means 0."""
     node = Expectation(C * sp.tanh(Ket(Family(Vec, "z")())))

@@ -157,6 +157,10 @@ class DerivativeAt(sp.Function):
         f, order, argument = self.args
         return f.diff(H, order).xreplace({H: argument})
 
+    def _eval_subs(self, old: sp.Expr, new: sp.Expr) -> sp.Expr | None:
+        """``H`` is bound in f."""
+        return DerivativeAt(*self.args[:2], self.args[2].subs(old, new)) if old == H else None
+
     def _eval_is_real(self) -> bool | None:
         return self.args[0].is_real
 
