@@ -75,6 +75,7 @@ def _kinked(first: tuple[float, float], second: tuple[float, float], j: int, k: 
     def means(c: Array, p: Array, q: Array) -> Array:
         p, q = np.maximum(p, TINY), np.maximum(q, TINY)
         r = np.clip(c / (np.sqrt(p) * np.sqrt(q)), -1.0, 1.0)
+        r = np.where((p == q) & (np.abs(c) == p), np.sign(c), r)  # not a rounding less
         rest = (1 - r) * (1 + r)
         return straight * (1.0 if j else c) + bent * compiled(r, p, q, rest, np.maximum(rest, FLOOR))
     return means
