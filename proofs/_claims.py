@@ -10,7 +10,7 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.calculus.printing import latex
+from tpcalc.derivations.printing import latex
 from tpcalc.classification import Measured
 from tpcalc.ledger import Number, Rate
 from tpcalc.studies.convergence import fit_order

@@ -10,7 +10,8 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.action.block_kernels import C, P, Q, R, RP, RQ, derive_block_kernels
-from tpcalc.gaussian.overlaps import H, Mean, Overlap
+from tpcalc.gaussian import Expectation
+from tpcalc.gaussian.overlaps import H, mean, overlap
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.indices import t
 from tpcalc.programs.language import Family, Mat, MatVec, Moment
@@ -20,7 +21,7 @@ TANH, SHIFTED = sp.tanh(H), sp.sin(H + sp.Rational(1, 2))
 
 def dual(f: sp.Expr, j: int, k: int) -> sp.Expr:
     """<f^(j)(u_a) f^(k)(u_b)> with u = W x."""
-    return Overlap(f, f, j, k, R * C, RP * P, RQ * Q)
+    return overlap(f, f, j, k, R * C, RP * P, RQ * Q)
 
 
 def test_linear_block() -> None:
@@ -33,12 +34,12 @@ def test_linear_block() -> None:
 def test_post_is_the_table_s_row() -> None:
     """kappa = Cov(phi, phi), theta = V C0; a and b enter their own means."""
     kernels = derive_block_kernels(tp.ResNet(SHIFTED))
-    covariance = dual(SHIFTED, 0, 0) - Mean(SHIFTED, 0, RP * P) * Mean(SHIFTED, 0, RQ * Q)
+    covariance = dual(SHIFTED, 0, 0) - mean(SHIFTED, 0, RP * P) * mean(SHIFTED, 0, RQ * Q)
     assert sp.expand(kernels.kappa - covariance) == 0
     assert kernels.thetas == {"W": C * dual(SHIFTED, 1, 1)}
     assert sp.expand(kernels.forward[1] - R * dual(SHIFTED, 1, 1)) == 0
     assert sp.expand(kernels.backward[1] - R**2 * dual(SHIFTED, 2, 2)) == 0
-    centred = dual(SHIFTED, 2, 0) - Mean(SHIFTED, 2, RP * P) * Mean(SHIFTED, 0, RQ * Q)
+    centred = dual(SHIFTED, 2, 0) - mean(SHIFTED, 2, RP * P) * mean(SHIFTED, 0, RQ * Q)
     assert sp.expand(kernels.diagonal[0] - RP * centred) == 0
     assert sp.expand(kernels.diagonal[1] - RP * R * dual(SHIFTED, 3, 1)) == 0
 
@@ -59,8 +60,8 @@ def test_gated_and_normalised_blocks() -> None:
                             "W3": R * C * dual(TANH, 0, 0)}
     normed = derive_block_kernels(tp.ResNet("tanh", "mlp", norm="rms"))
     correlation = C / sp.sqrt(P * Q)
-    assert sp.expand(normed.thetas["W2"] - Overlap(TANH, TANH, 0, 0, R * correlation, RP, RQ)) == 0
-    assert sp.expand(normed.thetas["W1"] - R * correlation * Overlap(TANH, TANH, 1, 1, R * correlation, RP, RQ)) == 0
+    assert sp.expand(normed.thetas["W2"] - overlap(TANH, TANH, 0, 0, R * correlation, RP, RQ)) == 0
+    assert sp.expand(normed.thetas["W1"] - R * correlation * overlap(TANH, TANH, 1, 1, R * correlation, RP, RQ)) == 0
     assert normed.thetas["W2"].diff(P) != 0
 
 
@@ -68,8 +69,8 @@ def test_three_matrices_compose() -> None:
     """The second layer's covariance is the first one's kernel, at both slots too."""
     kernels = derive_block_kernels(tp.ResNet("tanh", "mlp", matrices=3))
     inner = R * dual(TANH, 0, 0)
-    own = [RP * Overlap(TANH, TANH, 0, 0, *3 * (RP * P,)), RQ * Overlap(TANH, TANH, 0, 0, *3 * (RQ * Q,))]
-    outer, slope = (Overlap(TANH, TANH, k, k, inner, *own) for k in (0, 1))
+    own = [RP * overlap(TANH, TANH, 0, 0, *3 * (RP * P,)), RQ * overlap(TANH, TANH, 0, 0, *3 * (RQ * Q,))]
+    outer, slope = (overlap(TANH, TANH, k, k, inner, *own) for k in (0, 1))
     assert kernels.thetas["W3"] == outer and kernels.kappa == R * outer
     assert sp.expand(kernels.thetas["W2"] - inner * slope) == 0
     assert sp.expand(kernels.thetas["W1"] - R**2 * C * dual(TANH, 1, 1) * slope) == 0
@@ -78,12 +79,12 @@ def test_three_matrices_compose() -> None:
 def test_price() -> None:
     """Of polynomials overlaps are polynomials, and the derivatives of the unevaluated ones are overlaps."""
     f, g = sp.Function("f")(H), H**3 + H**2
-    assert Overlap(g, g, 0, 0, C, P, Q).diff(C) == sp.expand(Overlap(g, g, 1, 1, C, P, Q))
-    assert sp.expand(2 * Overlap(g, g, 0, 0, C, P, Q).diff(P) - Overlap(g, g, 2, 0, C, P, Q)) == 0
-    assert Overlap(f, g, 0, 1, C, P, Q).diff(C) == Overlap(f, g, 1, 2, C, P, Q)
-    assert Overlap(f, g, 0, 0, C, P, Q).diff(P) == Overlap(f, g, 2, 0, C, P, Q) / 2
-    assert Overlap(f, f, 0, 0, C, P, Q).diff(Q) == Overlap(f, f, 0, 2, C, P, Q) / 2
-    assert Mean(f, 0, P).diff(P) == Mean(f, 2, P) / 2 and Mean(TANH, 2, P) == 0 and Mean(H**2, 0, P) == P
+    assert overlap(g, g, 0, 0, C, P, Q).diff(C) == sp.expand(overlap(g, g, 1, 1, C, P, Q))
+    assert sp.expand(2 * overlap(g, g, 0, 0, C, P, Q).diff(P) - overlap(g, g, 2, 0, C, P, Q)) == 0
+    assert overlap(f, g, 0, 1, C, P, Q).diff(C) == overlap(f, g, 1, 2, C, P, Q)
+    assert overlap(f, g, 0, 0, C, P, Q).diff(P) == overlap(f, g, 2, 0, C, P, Q) / 2
+    assert overlap(f, f, 0, 0, C, P, Q).diff(Q) == overlap(f, f, 0, 2, C, P, Q) / 2
+    assert mean(f, 0, P).diff(P) == mean(f, 2, P) / 2 and mean(TANH, 2, P) == 0 and mean(H**2, 0, P) == P
 
 
 def own_gate(branch: Branch) -> sp.Expr:
@@ -116,7 +117,11 @@ def test_a_user_s_block_against_a_wide_network() -> None:
         def mean(f: Any, j: Any, p: Any) -> sp.Expr:
             return sp.Float(np.sum(weights * sp.lambdify(H, f.diff(H, int(j)), "numpy")(np.sqrt(float(p)) * nodes)))
         given = e.xreplace({k: sp.Float(x) for k, x in values.items()})
-        return float(given.replace(Overlap, overlap).replace(Mean, mean))
+
+        def of(node: Expectation) -> sp.Expr:
+            (heads, orders), entries = zip(*node.functions), node.entries
+            return overlap(*heads, *orders, *entries) if len(heads) == 2 else mean(*heads, *orders, *entries)
+        return float(given.replace(lambda e: isinstance(e, Expectation), of))
 
     assert abs(number(kernels.kappa) - np.cov(z)[0, 1]) < 5e-3
     assert abs(number(kernels.thetas["A"]) - 0.5 * np.mean(slope[0] * slope[1])) < 5e-3

@@ -11,7 +11,7 @@ import tpcalc as tp
 from tpcalc.action.action import Acting, ChainRule, Field, Inner, Kernel, MultiplyOut, Saddle, a, at, b, c, delta, dt, x
 from tpcalc.action.block_kernels import C, P, Q, R, RP, RQ
 from tpcalc.action.densities import PRINTED, derive_densities, derive_densities_of_kernels
-from tpcalc.gaussian.overlaps import H, Mean, Overlap
+from tpcalc.gaussian.overlaps import H, mean, overlap
 
 r, e, C1, C1_own, e_own = (at(n, a, s) for n, s in (("r", b), ("e", b), ("C^1", b), ("C^1", a), ("e", a)))
 SHIFTED = sp.sin(H + sp.Rational(1, 2))
@@ -81,7 +81,7 @@ def test_the_saddle_is_causal() -> None:
 
 
 def dual(f: sp.Expr, j: int, k: int, own: bool = False) -> sp.Expr:
-    return Overlap(f, f, j, k, *((RP * P,) * 3 if own else (R * C, RP * P, RQ * Q)))
+    return overlap(f, f, j, k, *((RP * P,) * 3 if own else (R * C, RP * P, RQ * Q)))
 
 
 @pytest.mark.parametrize("phi", [sp.tanh(H), SHIFTED, H**3 - H])
@@ -98,12 +98,12 @@ def test_post_is_the_hand_formula(phi: sp.Expr) -> None:
     V, K = dual(phi, 1, 1), dual(phi, 2, 2)
     net = R * r - w * C
     assert same(found.A, V * net)
-    assert same(found.N0, dual(phi, 0, 0) - Mean(phi, 0, RP * P) * Mean(phi, 0, RQ * Q))
+    assert same(found.N0, dual(phi, 0, 0) - mean(phi, 0, RP * P) * mean(phi, 0, RQ * Q))
     assert same(found.N1, R * V * C1)
     assert same(found.B, V * (R * e - w * C1) + R * net * C1 * K)
-    bent = dual(phi, 2, 0) - Mean(phi, 2, RP * P) * Mean(phi, 0, RQ * Q)
+    bent = dual(phi, 2, 0) - mean(phi, 2, RP * P) * mean(phi, 0, RQ * Q)
     assert same(found.past, RP * (e * bent + net * C1 * dual(phi, 3, 1)))
-    own_bent = dual(phi, 2, 0, own=True) - Mean(phi, 2, RP * P) * Mean(phi, 0, RP * P)
+    own_bent = dual(phi, 2, 0, own=True) - mean(phi, 2, RP * P) * mean(phi, 0, RP * P)
     assert same(found.own, RP * e_own * (dual(phi, 1, 1, own=True) + own_bent))
 
 

@@ -4,7 +4,8 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.calculus.kets import Bracket, Ket, Mean, expectation, ket
+from tpcalc.calculus.kets import Bracket, Ket, expectation, ket
+from tpcalc.gaussian import Expectation
 from tpcalc.programs.language import Family, Moment, Vec
 
 SCALE = tp.DepthScaling(*sp.symbols("alpha gamma", real=True))
@@ -42,8 +43,8 @@ def test_a_forward_ket_never_knows_its_own_backward_noise() -> None:
 def test_means_become_brackets_where_they_are_bilinear() -> None:
     u, v = Family(Vec, "u")(), Family(Vec, "v")()
     assert ket(Moment(3 * u * v)) == 3 * Bracket(u, v)
-    assert expectation(u * v + sp.tanh(u)) == Bracket(u, v) + Mean(sp.tanh(Ket(u)))
-    assert Moment(sp.Integer(2)) == 2 and ket(u - Moment(u)) == Ket(u) - Mean(Ket(u))
+    assert expectation(u * v + sp.tanh(u)) == Bracket(u, v) + Expectation(sp.tanh(Ket(u)))
+    assert Moment(sp.Integer(2)) == 2 and ket(u - Moment(u)) == Ket(u) - Expectation(Ket(u))
 
 
 def test_a_nonlinear_program_has_no_recursion_and_says_why() -> None:

@@ -9,8 +9,8 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.calculus import Derivation, mathml
-from tpcalc.calculus.printing import rich
+from tpcalc.derivations import Derivation, mathml
+from tpcalc.derivations.printing import rich
 
 
 @pytest.fixture(scope="module")

@@ -73,8 +73,8 @@ def test_a_wrong_rule_is_reported(monkeypatch: pytest.MonkeyPatch, rule: Any, ch
 
 def test_hats_of_different_matrices_do_not_correlate(monkeypatch: pytest.MonkeyPatch) -> None:
     """The Kronecker deltas of the layers, dropped where hats are paired; a ket of layer 2 has hats of two layers."""
-    right = coefficients.Independence._pair
-    monkeypatch.setattr(coefficients.Independence, "_pair", lambda self, u, v: right(self, u, v).replace(
+    right = coefficients.Independence.rewrite
+    monkeypatch.setattr(coefficients.Independence, "rewrite", lambda self, node: right(self, node).replace(
         lambda e: isinstance(e, sp.KroneckerDelta), lambda e: sp.Integer(1)))
     assert "independence" in {check.step.rule for check in reported(layers=3)}
 

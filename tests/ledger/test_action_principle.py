@@ -41,10 +41,10 @@ def test_a_wrong_chain_rule_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_acausal_saddle_changes_the_statement(monkeypatch: pytest.MonkeyPatch) -> None:
     """Were x to answer the gradients of later steps, more would be left than the densities."""
-    causal = Saddle._mean
-    monkeypatch.setattr(Saddle, "_mean", staticmethod(
-        lambda overlap: sp.Symbol("r_ba") if overlap.args[0].args[0] == x and overlap.args[1].args[0] == dt
-        and causal(overlap) == 0 else causal(overlap)))
+    causal = Saddle.rewrite
+    monkeypatch.setattr(Saddle, "rewrite", lambda self, overlap: sp.Symbol("r_ba") if (
+        overlap.args[0].args[0] == x and overlap.args[1].args[0] == dt and causal(self, overlap) == 0
+    ) else causal(self, overlap))
     assert any(zero != 0 for zero in derive_densities_of_kernels().zeros.values())
 
 

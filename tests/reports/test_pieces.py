@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from tpcalc.calculus import mathml
+from tpcalc.derivations import mathml
 from tpcalc.reports import breaking, latex, numbers, progress, store, tables
 from tpcalc.reports.arguments import growing, join_negative
 from tpcalc.reports.document import Column, Document, Paragraph, Section, Table, literal, translate

@@ -8,7 +8,8 @@ from typing import Any, Callable, Mapping
 import numpy as np
 import sympy as sp
 
-from tpcalc.gaussian.overlaps import H, Mean, Overlap
+from tpcalc.gaussian import Expectation
+from tpcalc.gaussian.overlaps import H
 
 NODES = np.linspace(-9, 9, 121)
 WEIGHTS = np.exp(-NODES**2 / 2) / np.sum(np.exp(-NODES**2 / 2))
@@ -37,11 +38,10 @@ def number(expression: Any, known: Mapping[sp.Symbol, float]) -> float:
     e = sp.sympify(expression)
     if e in known:
         return float(known[e])
-    if isinstance(e, Overlap):
-        f, g, j, k, *rest = e.args
-        return overlap(f, g, int(j), int(k), *(number(v, known) for v in rest))
-    if isinstance(e, Mean):
-        return mean(e.args[0], int(e.args[1]), number(e.args[2], known))
+    if isinstance(e, Expectation):
+        functions, *rest = zip(*e.functions), *(number(v, known) for v in e.entries)
+        heads, orders = functions
+        return overlap(*heads, *orders, *rest) if len(heads) == 2 else mean(*heads, *orders, *rest)
     if isinstance(e, sp.Add):
         return sum(number(v, known) for v in e.args)
     if isinstance(e, sp.Mul):

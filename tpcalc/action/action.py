@@ -20,6 +20,8 @@ from dataclasses import dataclass
 import sympy as sp
 from sympy.printing.printer import Printer
 
+from ..derivations.derivation import NodeRule
+
 a, b, c = sp.symbols("a b c")
 STEPS = {a: 2, b: 1, c: 2}  # b is of an earlier step than a, c another sample of a's step
 FIELDS = x, xt, delta, dt = sp.symbols("x xt delta dt")
@@ -33,17 +35,22 @@ def at(name: str, one: sp.Symbol, two: sp.Symbol) -> sp.Symbol:
     return sp.Symbol(f"{name}_{one}{two}", **sign)
 
 
-class Field(sp.Expr):
-    """A field at a site; args: which of ``FIELDS``, the site. Sums of fields are vectors."""
+class Commuting(sp.Expr):
+    """A factor that may change places."""
 
     is_commutative = True
+
+
+class Field(Commuting):
+    """A field at a site; args: which of ``FIELDS``, the site. Sums of fields are vectors."""
 
     def _latex(self, printer: Printer) -> str:
         return f"{FIELD_LATEX[self.args[0]]}_{{{self.args[1]}}}"
 
 
 class Inner(sp.Function):
-    """The overlap u . v of two vectors: symmetric and bilinear."""
+    """The inner product u . v of two vectors, symmetric and bilinear: a variable of the action, no mean of anything
+    until the saddle puts its mean in its place."""
 
     nargs = 2
 
@@ -89,7 +96,7 @@ class Kernel(sp.Function):
     @property
     def sites(self) -> tuple[str, str]:
         """The sites of both slots, before and after the saddle."""
-        one, two = (str(v.args[0].args[1]) if isinstance(v, Inner) else str(v).split("_")[1][0] for v in self.args[5:])
+        one, two = (str(v.args[0].args[1]) if v.func == Inner else str(v).split("_")[1][0] for v in self.args[5:])
         return one, two
 
     def _latex(self, printer: Printer, exp: str | None = None) -> str:
@@ -114,13 +121,11 @@ def _plain(printer: Printer, name: sp.Symbol, slots: tuple[str, str]) -> str:
     return f"{printer.doprint(name)}_{{{slots[0]}{slots[1]}}}"
 
 
-class Acting(sp.Expr):
+class Acting(Commuting):
     """(xt_a + delta_a D_a) . (xt_b + delta_b D_b) kernel, or the second factor without xt and D (``bare`` is 1).
 
     args: the name of the kernel, both sites, bare.
     """
-
-    is_commutative = True
 
     def _latex(self, printer: Printer) -> str:
         name, one, two, bare = self.args
@@ -132,10 +137,8 @@ class Acting(sp.Expr):
         return rf"{left} \cdot {right} \, {_plain(printer, name, sites)}"
 
 
-class Along(sp.Expr):
+class Along(Commuting):
     """D of either slot, or of both, on a kernel; args: its name, both sites, 1 or 0 for each slot."""
-
-    is_commutative = True
 
     def moved(self) -> sp.Expr:
         """The kernel along dt in each slot, differentiated: the chain rule."""
@@ -154,10 +157,8 @@ class Along(sp.Expr):
         return operators + _plain(printer, name, sites)
 
 
-class Coefficient(sp.Expr):
+class Coefficient(Commuting):
     """What multiplies an overlap of fields at the saddle; args: the action, the overlap, and 2 if with a factor 1/2."""
-
-    is_commutative = True
 
     def found(self) -> sp.Expr:
         action, overlap, double = self.args
@@ -185,18 +186,18 @@ class OverEarlier(sp.Function):
 
 
 @dataclass(frozen=True)
-class MultiplyOut:
+class MultiplyOut(NodeRule):
     """Products of sums of fields and operators become overlaps of fields, times operators on kernels."""
 
+    kind = Acting
     name = "multiply out"
     reason = "D acts on the kernel's own slot, and nothing else here depends on that"
     source = "algebra"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
-        return sp.expand(expression.replace(lambda e: isinstance(e, Acting), self._out))
+        return sp.expand(super().apply(expression))
 
-    @staticmethod
-    def _out(acting: sp.Expr) -> sp.Expr:
+    def rewrite(self, acting: sp.Expr) -> sp.Expr:
         name, one, two, bare = acting.args
         right = [(delta, sp.Integer(0))] if bare else [(xt, sp.Integer(0)), (delta, sp.Integer(1))]
         return sp.Add(*(Inner(Field(f, one), Field(g, two)) * Along(name, one, two, first, second)
@@ -204,46 +205,51 @@ class MultiplyOut:
 
 
 @dataclass(frozen=True)
-class ChainRule:
+class ChainRule(NodeRule):
     """Kernels are functions of overlaps."""
 
+    kind = Along
     name = "chain rule"
     reason = "kernels depend on the stream through $x_a \\cdot x_b$, $x_a \\cdot x_a$, $x_b \\cdot x_b$ alone"
     source = "algebra"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
-        return sp.expand(expression.replace(lambda e: isinstance(e, Along), lambda e: e.moved()))
+        return sp.expand(super().apply(expression))
+
+    def rewrite(self, along: Along) -> sp.Expr:
+        return along.moved()
 
 
 @dataclass(frozen=True)
-class Read:
+class Read(NodeRule):
     """The coefficient of an overlap of fields."""
 
+    kind = Coefficient
     name = "coefficient"
     reason = "densities multiply pairs of fields in the action, linearised at the saddle"
     source = SOURCE
 
-    def apply(self, expression: sp.Expr) -> sp.Expr:
-        return expression.replace(lambda e: isinstance(e, Coefficient), lambda e: e.found())
+    def rewrite(self, coefficient: Coefficient) -> sp.Expr:
+        return coefficient.found()
 
 
 @dataclass(frozen=True)
-class Saddle:
+class Saddle(NodeRule):
     """Overlaps of fields take their means.
 
     Causality: x answers what entered the gradients of earlier steps (r), a gradient what entered the stream of its own
     sample or of earlier steps (e); response fields do not covary.
     """
 
+    kind = Inner
     name = "saddle"
     reason = "signals answer earlier steps only, and response fields do not covary"
     source = SOURCE
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
-        return sp.expand(expression.replace(lambda e: isinstance(e, Inner), self._mean))
+        return sp.expand(super().apply(expression))
 
-    @staticmethod
-    def _mean(overlap: sp.Expr) -> sp.Expr:
+    def rewrite(self, overlap: sp.Expr) -> sp.Expr:
         (one, i), (two, j) = (field.args for field in overlap.args)
         earlier = STEPS[j] < STEPS[i]
         if (one, two) in ((x, x), (delta, delta)):

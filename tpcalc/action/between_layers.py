@@ -15,8 +15,9 @@ from ..programs import ResNet
 from ..programs.blocks import block_name
 from .at_initialisation import AtInitialisation
 from .block_kernels import C, P, Q, R, RP, RQ
-from ..gaussian import Expectation, Gaussians, expectation
-from ..gaussian.overlaps import H, Mean, Overlap, U
+from ..gaussian import Expectation, Independence
+from ..gaussian.expectations import closed
+from ..gaussian.overlaps import U, V
 
 VARIANCE = P  # of the stream, in the expressions given
 
@@ -25,7 +26,7 @@ def derive_gradient_correlation(net: ResNet) -> dict[str, sp.Expr]:
     """By matrix, the correlation of its gradients in neighbouring layers, for one input in the limit of
     alpha = gamma = 1/2.
 
-    Expressions in ``VARIANCE``, with ``Overlap`` and ``Mean`` where there is no closed form. They hold at every step
+    Expressions in ``VARIANCE``, with an ``Expectation`` where there is no closed form. They hold at every step
     for blocks whose first operation is a fresh random matrix, and wherever the stream cancels; elsewhere, for blocks
     that act on the stream first, at initialisation, where it is Gaussian.
 
@@ -37,32 +38,13 @@ def derive_gradient_correlation(net: ResNet) -> dict[str, sp.Expr]:
     here = {C: P, Q: P, RP: sp.Integer(1), RQ: sp.Integer(1)}
     found = {}
     for name, theta in tangents.items():
-        shared, own = (_closed(_independent(theta.xreplace({**here, R: rho}))) for rho in (sp.S.Zero, sp.S.One))
-        found[name] = sp.simplify(shared / own)
+        shared, own = (_closed(theta.xreplace({**here, R: rho})) for rho in (sp.S.Zero, sp.S.One))
+        nodes = {node: sp.Dummy(real=True) for node in (shared / own).atoms(Expectation)}  # as they are
+        found[name] = sp.simplify((shared / own).xreplace(nodes)).xreplace({v: k for k, v in nodes.items()})
     return found
 
 
-def _independent(e: sp.Expr) -> sp.Expr:
-    """Overlaps of independent variables as products of means."""
-    return e.replace(lambda o: isinstance(o, Overlap) and o.args[4] == 0,
-                     lambda o: Mean(o.args[0], o.args[2], o.args[5]) * Mean(o.args[1], o.args[3], o.args[6]))
-
-
 def _closed(e: sp.Expr) -> sp.Expr:
-    """With closed forms for means of one variable, where there are any."""
-    if not e.has(Overlap, Mean):
-        return e
-    args = [_closed(a) for a in e.args]
-    if isinstance(e, Overlap) and args[4] == args[5] == args[6]:
-        f, g, j, k, _, _, p = args
-        return _mean(f.diff(H, j) * g.diff(H, k), p, e.func(*args))
-    if isinstance(e, Mean):
-        f, j, p = args
-        return _mean(f.diff(H, j), p, e.func(*args))
-    return e.func(*args)
-
-
-def _mean(f: sp.Expr, variance: sp.Expr, otherwise: sp.Expr) -> sp.Expr:
-    name = sp.Symbol("p", positive=True)
-    form = expectation(f.xreplace({H: U}), Gaussians({(U, U): name}))
-    return otherwise if form.has(Expectation) else form.xreplace({name: variance})
+    """With closed forms, where there are any; of independent variables there are means of one."""
+    return closed(Independence().apply(e).replace(lambda node: isinstance(node, Expectation),
+                                                  lambda node: node.renamed(U, V)))

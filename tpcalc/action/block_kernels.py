@@ -10,7 +10,7 @@ makes of them: [tpcalc/action_principle].
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, singledispatchmethod
 from typing import NamedTuple
 
 import sympy as sp
@@ -18,8 +18,8 @@ import sympy as sp
 from ..programs import ResNet
 from ..programs.blocks import block_name
 from ..programs.indices import L, T, l, t
-from ..programs.language import Mat, MatVec, Member, Moment, Outer, Scal, Transpose, Vec
-from ..gaussian.overlaps import H, Mean, Overlap
+from ..programs.language import Mat, MatVec, Member, Moment, Outer, Transpose, Vec
+from ..gaussian.overlaps import H, mean, overlap
 
 C = sp.Symbol("C_ab", real=True)
 P, Q = sp.symbols("C_aa C_bb", positive=True)
@@ -48,13 +48,14 @@ class DerivedKernels:
         return sp.Add(*self.thetas.values())
 
     def derivative(self, kernel: str, *orders: int) -> sp.Expr:
-        """A derivative of "kappa" or "theta", by its orders in C_ab, C_aa and C_bb.
+        """A derivative of "kappa", "theta" or the theta^m of a matrix m, by its orders in C_ab, C_aa and C_bb.
 
         >>> derive_block_kernels(ResNet("tanh", "mlp")).derivative("kappa", 1).diff(C) == derive_block_kernels(
         ...     ResNet("tanh", "mlp")).derivative("kappa", 2)
         True
         """
-        value = self.kappa if kernel == "kappa" else self.theta
+        head, _, matrix = kernel.partition("^")
+        value = self.thetas[matrix] if matrix else {"kappa": self.kappa, "theta": self.theta}[head]
         for variable, order in zip((C, P, Q), orders):
             value = value.diff(variable, order) if order else value
         return value
@@ -127,28 +128,37 @@ class Reading:
         return value
 
     def read(self, value: sp.Expr) -> sp.Expr:
-        if isinstance(value, Vec):
-            if value not in self.named and value.name == "x" and value.indices[-1] == l - 1:
-                return X
-            if value not in self.named:
-                raise self.refusal(f"{value} is neither the stream nor written by the block")
-            return self.named[value]
-        if isinstance(value, Scal) and value in self.named:
-            return self.named[value]
+        """A statement's value, or a part of it."""
+        return self.named[value] if value in self.named else self._read(value)
+
+    @singledispatchmethod
+    def _read(self, value: sp.Expr) -> sp.Expr:
         if value in (l, t, L, T):
             raise self.refusal(f"it depends on {value}; allowed are blocks that are alike at all layers and steps")
-        if isinstance(value, MatVec):
-            return self._product(value.matrix, self.read(value.vector))
-        if isinstance(value, Moment):
-            scalar = sp.Dummy("m", real=True)
-            self.scalars[scalar] = self.mean(self.read(value.args[0]))
-            return scalar
-        if isinstance(value, (Member, Outer, Transpose)):
-            raise self.refusal(f"{value} is read by no rule")
         return value.func(*map(self.read, value.args)) if value.args else value
 
-    def _product(self, matrix: sp.Expr, vector: sp.Expr) -> sp.Symbol:
-        if not isinstance(matrix, Mat) or matrix.indices != (t, l):
+    @_read.register(Member)
+    @_read.register(Outer)
+    @_read.register(Transpose)
+    def _unread(self, value: sp.Expr) -> sp.Expr:
+        raise self.refusal(f"{value} is read by no rule")
+
+    @_read.register(Vec)
+    def _stream(self, value: Vec) -> sp.Expr:
+        if value.name == "x" and value.indices[-1] == l - 1:
+            return X
+        raise self.refusal(f"{value} is neither the stream nor written by the block")
+
+    @_read.register(Moment)
+    def _moment(self, value: Moment) -> sp.Expr:
+        scalar = sp.Dummy("m", real=True)
+        self.scalars[scalar] = self.mean(self.read(value.args[0]))
+        return scalar
+
+    @_read.register(MatVec)
+    def _product(self, value: MatVec) -> sp.Symbol:
+        matrix, vector = value.matrix, self.read(value.vector)
+        if matrix.func != Mat or matrix.indices != (t, l):
             raise self.refusal(f"{matrix} is not a matrix of its own layer; weights shared between layers carry memory "
                                "from one to the next")
         known, product = self.seen.get(matrix, (vector, sp.Dummy("u", real=True)))
@@ -195,10 +205,10 @@ class Reading:
         if f is None or g is None:
             return self._mean(u, g, SECOND) if f is None else self._mean(u, f, FIRST)
         c = self.products[u].covariance
-        return Overlap(f, g, order, order, c, c.xreplace(FIRST), c.xreplace(SECOND))
+        return overlap(f, g, order, order, c, c.xreplace(FIRST), c.xreplace(SECOND))
 
     def _mean(self, u: sp.Symbol, f: sp.Expr, slot: dict[sp.Symbol, sp.Symbol]) -> sp.Expr:
-        return Mean(f, 0, self.products[u].covariance.xreplace(slot))
+        return mean(f, 0, self.products[u].covariance.xreplace(slot))
 
     def _at(self, coefficient: sp.Expr, slot: dict[sp.Symbol, sp.Symbol]) -> sp.Expr:
         return coefficient.xreplace({m: value.xreplace(slot) for m, value in self.scalars.items()})

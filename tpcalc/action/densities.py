@@ -12,10 +12,10 @@ from .._text import Aligned
 from ..programs import ResNet
 from .action import (ChainRule, Coefficient, Field, Inner, Kernel, MultiplyOut, OverEarlier, Read, Saddle, a, action,
                      at, b, c, delta, dt, x, xt)
-from .block_kernels import C, FIRST, P, Q, DerivedKernels, derive_block_kernels
-from ..calculus.derivation import Derivation
+from .block_kernels import FIRST, DerivedKernels, derive_block_kernels
+from ..derivations.derivation import Derivation, NodeRule
 from .named_means import NamedMeans
-from ..calculus.printing import latex
+from ..derivations.printing import latex
 
 TARGETS = {"A": at("A", a, b), "B": at("B", a, b), "B_diagonal": at("B", a, a), "N0": at("N^0", a, b),
            "N1": at("N^1", a, b), "N0_own": at("N^0", a, a), "N1_own": at("N^1", a, a)}
@@ -73,15 +73,10 @@ def derive_densities_of_kernels(matrices: tuple[str, ...] = ("m",)) -> Densities
     derivation = Derivation()
 
     def psi(one: sp.Symbol, two: sp.Symbol) -> sp.Expr:
-        left, value = at("Psi", one, two), action(one, two, matrices)
-        for rule in (MultiplyOut(), ChainRule()):
-            value = derivation.apply(rule, left, value)
-        return value
+        return derivation.through((MultiplyOut(), ChainRule()), at("Psi", one, two), action(one, two, matrices))
 
     def read(left: sp.Expr, value: sp.Expr) -> sp.Expr:
-        for rule in (Read(), Saddle()):
-            value = derivation.apply(rule, left, value)
-        return value
+        return derivation.through((Read(), Saddle()), left, value)
 
     def of(value: sp.Expr, f: sp.Symbol, i: sp.Symbol, g: sp.Symbol, j: sp.Symbol, double: int = 1) -> sp.Expr:
         return Coefficient(value, Inner(Field(f, i), Field(g, j)), sp.Integer(double))
@@ -103,28 +98,24 @@ def derive_densities_of_kernels(matrices: tuple[str, ...] = ("m",)) -> Densities
 
 
 @dataclass(frozen=True)
-class Insert:
+class Insert(NodeRule):
     """Derivatives of kappa and theta become those of the block's own kernels."""
 
     kernels: DerivedKernels
+    kind = Kernel
     name = "the block's kernels"
     reason = "derived from its statements; their derivatives are means of derivatives, by Price's theorem"
     source = "R. Price (1958) [gaussian/price]"
 
-    def apply(self, expression: sp.Expr) -> sp.Expr:
-        return expression.replace(lambda e: isinstance(e, Kernel), self._derivative)
-
-    def _derivative(self, kernel: sp.Expr) -> sp.Expr:
+    def rewrite(self, kernel: sp.Expr) -> sp.Expr:
         name, i, j, k, _, p, q = kernel.args
-        value = self.kernels.kappa if str(name) == "kappa" else self.kernels.thetas[str(name).split("^")[1]]
-        for variable, order in ((C, i), (P, j), (Q, k)):
-            value = value.diff(variable, int(order)) if order else value
+        value = self.kernels.derivative(str(name), i, j, k)
         return value.xreplace(FIRST) if p == q else value
 
 
 @lru_cache(maxsize=16)
 def derive_densities(net: ResNet) -> Densities:
-    """The densities of the blocks of ``net``, in means ``Overlap`` and ``Mean`` of Gaussian variables.
+    """The densities of the blocks of ``net``, in ``Expectation`` nodes of Gaussian variables.
 
     Constants of the initial matrices (L eps^2) and of the updates (L eps g) are 1: they multiply what stands without w,
     and with it. Source: [tpcalc/block_densities]. Raises ``ValueError`` as ``derive_block_kernels``.
@@ -151,7 +142,7 @@ def _grouped(value: sp.Expr, means: NamedMeans) -> str:
         elif text:
             text += " + "
         inside = means.latex(factor)
-        if isinstance(factor, sp.Add) and number * letters != 1:
+        if factor.is_Add and number * letters != 1:
             inside = rf"\left({inside}\right)"
         front = "" if number * letters == 1 else latex(number * letters)
         text += f"{front} {inside}" if front and factor != 1 else front or inside

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import sympy as sp
+from sympy.utilities.iterables import sift
 
 from .action import Kernel, a, at, b
 from .densities import derive_densities_of_kernels
@@ -93,8 +94,7 @@ def terms_of(density: sp.Expr) -> Terms:
 
 def _term(product: sp.Expr) -> Term:
     number, factors = product.as_coeff_mul()
-    kernels = [f for f in factors if isinstance(f, Kernel)]
-    letters = [f for f in factors if not isinstance(f, Kernel)]
+    kernels, letters = sift(factors, lambda f: f.func == Kernel, binary=True)
     cotangents = [COTANGENTS[f] for f in letters if f in COTANGENTS]
     known = {TANGENT, WEIGHT, *COTANGENTS}
     if len(kernels) != 1 or not number.is_Integer or len(cotangents) > 1 or not known.issuperset(letters):

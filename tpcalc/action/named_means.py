@@ -7,24 +7,23 @@ from typing import Iterable
 import sympy as sp
 
 from .block_kernels import P, Q, RP, RQ
-from ..gaussian.overlaps import Mean, Overlap
-from ..calculus.printing import latex
+from ..gaussian import Expectation
+from ..derivations.printing import latex
 
 LETTERS = "uvyz"
 TO_FIRST = {Q: P, RQ: RP}
 
 
 class NamedMeans:
-    """Names for the functions and Gaussian variables in expressions with ``Overlap`` and ``Mean`` of sites a and b.
+    """Names for the functions and Gaussian variables in expressions with ``Expectation`` of sites a and b.
 
     A Gaussian variable is known by its variance at a; the same function of it at b has the variance at b.
     """
 
     def __init__(self, expressions: Iterable[sp.Expr]) -> None:
         self.covariances: dict[sp.Expr, tuple[str, str]] = {}  # variance at a -> letter, covariance in LaTeX
-        means = sorted({m for e in expressions for m in e.atoms(Overlap, Mean)}, key=sp.default_sort_key)
-        functions = sorted({f for m in means for f in m.args[:2 if isinstance(m, Overlap) else 1]},
-                           key=sp.default_sort_key)
+        means = sorted({m for e in expressions for m in e.atoms(Expectation)}, key=sp.default_sort_key)
+        functions = sorted({f for m in means for f, _ in m.functions}, key=sp.default_sort_key)
         names = [r"\varphi"] if len(functions) == 1 else [rf"\varphi_{{{i + 1}}}" for i in range(len(functions))]
         self.functions = dict(zip(functions, names))
         for mean in means:
@@ -32,10 +31,10 @@ class NamedMeans:
 
     def _meet(self, mean: sp.Expr) -> None:
         """Give the variables of an overlap of two sites a letter; those inside its covariance come first."""
-        if isinstance(mean, Mean) or mean.args[5].has(Q, RQ) or not mean.args[6].has(Q, RQ):
+        covariance, variance, other = (*mean.entries, sp.S.Zero, sp.S.Zero)[:3]
+        if variance.has(Q, RQ) or not other.has(Q, RQ):
             return
-        covariance, variance = mean.args[4:6]
-        for inner in sorted(covariance.atoms(Overlap), key=sp.default_sort_key):
+        for inner in sorted(covariance.atoms(Expectation), key=sp.default_sort_key):
             self._meet(inner)
         if variance not in self.covariances:
             inside = self.latex(covariance)
@@ -52,21 +51,16 @@ class NamedMeans:
                         for letter, covariance in self.covariances.values()]
 
     def _named(self, expression: sp.Expr) -> sp.Expr:
-        if isinstance(expression, Overlap):
-            f, g, j, k, _, p, q = expression.args
-            if p == q and (k, sp.default_sort_key(g)) > (j, sp.default_sort_key(f)):
-                f, g, j, k = g, f, k, j
-            return _symbol(self._function(f, j, p), self._function(g, k, q))
-        if isinstance(expression, Mean):
-            return _symbol(self._function(*expression.args))
+        if isinstance(expression, Expectation):
+            factors = list(zip(expression.functions, expression.matrix.diagonal()))
+            if len({variance for _, variance in factors}) == 1:  # of one variable: the higher derivative first
+                factors.sort(key=lambda one: (-one[0][1], sp.default_sort_key(one[0][0])))
+            return sp.Symbol(r"{\left\langle " + r" \, ".join(self._function(*f, p) for f, p in factors)
+                             + r" \right\rangle}", real=True)
         return expression.func(*map(self._named, expression.args)) if expression.args else expression
 
-    def _function(self, f: sp.Expr, order: sp.Expr, variance: sp.Expr) -> str:
+    def _function(self, f: sp.Expr, order: int, variance: sp.Expr) -> str:
         letter = self.covariances[variance.xreplace(TO_FIRST)][0]
         slot = "b" if variance.has(Q, RQ) else "a"
-        primes = "'" * int(order) if order < 4 else f"^{{({order})}}"
+        primes = "'" * order if order < 4 else f"^{{({order})}}"
         return f"{self.functions[f]}{primes}({letter}_{slot})"
-
-
-def _symbol(*factors: str) -> sp.Symbol:
-    return sp.Symbol(r"{\left\langle " + r" \, ".join(factors) + r" \right\rangle}", real=True)

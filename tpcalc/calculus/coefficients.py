@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import sympy as sp
+from sympy.utilities.iterables import sift
 
+from ..derivations.derivation import NodeRule
 from ..programs.algebra import multiplied_out
 from ..programs.language import Vec
 from .kets import Base, Bracket, Covariance, Gamma, Hat, Ket, Response
@@ -28,18 +30,12 @@ class Bases:
     @cached_property
     def below(self) -> tuple[sp.Symbol, ...]:
         """Loop indices of samples, in order of appearance."""
-        return self._symbols(0, 1)
+        return tuple(dict.fromkeys(i for product in self.setting.products for i in product.below[1:]))
 
     @cached_property
     def above(self) -> tuple[sp.Symbol, ...]:
         """Loop indices of layers."""
-        return self._symbols(1, 0)
-
-    def _symbols(self, part: int, skip: int) -> tuple[sp.Symbol, ...]:
-        found: list[sp.Symbol] = []
-        for product in self.setting.products:
-            found += [i for i in (product.below, product.above)[part][skip:] if i not in found]
-        return tuple(found)
+        return tuple(dict.fromkeys(i for product in self.setting.products for i in product.above))
 
     def generic(self, prime: str = "") -> Base:
         """beta_{r, j, b}^{m}, with a prime on every index if wanted."""
@@ -55,9 +51,13 @@ class Bases:
         below = [step.subs(values)] + [known.get(i, sp.Integer(0)).subs(values) for i in self.below]
         return sp.Tuple(*below), sp.Tuple(*(known.get(i, sp.Integer(0)).subs(values) for i in self.above))
 
+    def _indices(self, base: Base) -> dict[sp.Symbol, sp.Expr]:
+        """The indices of a base ket by those of the loops."""
+        return dict(zip(self.below + self.above, (*base.args[1][1:], *base.args[2])))
+
     def ranges(self, product: Product, base: Base, last: sp.Expr) -> list[tuple]:
         """What the indices of a product's base kets run over, steps until ``last``, and which are fixed."""
-        free = dict(zip(self.below + self.above, (*base.args[1][1:], *base.args[2])))
+        free = self._indices(base)
         limits: list[tuple] = []
         for loop in product.place.loops:
             if loop is not self.setting.clock and loop.index in product.indices:
@@ -68,13 +68,13 @@ class Bases:
 
     def fixed(self, product: Product, base: Base) -> dict[sp.Expr, sp.Expr]:
         """Values of the generic indices that a product does not have, and its number."""
-        free = dict(zip(self.below + self.above, (*base.args[1][1:], *base.args[2])))
-        found: dict[sp.Expr, sp.Expr] = {free[i]: sp.Integer(0) for i in free if i not in product.indices}
+        found: dict[sp.Expr, sp.Expr] = {here: sp.Integer(0) for i, here in self._indices(base).items()
+                                         if i not in product.indices}
         if self.setting.time not in product.indices:
             found[base.args[1][0]] = product.below[0]
         return {**found, base.number: sp.Integer(product.number)}
 
-    def initial(self, number: int) -> tuple[sp.Tuple, sp.Tuple]:
+    def initial(self) -> tuple[sp.Tuple, sp.Tuple]:
         """The indices of an initial vector: step -1."""
         return (sp.Tuple(-1, *(0 for _ in self.below)), sp.Tuple(*(0 for _ in self.above)))
 
@@ -92,33 +92,29 @@ class Differentiate:
     source = "paper B, appendix C.3 [tensor_programs_vi/lemma_c3]"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
-        return sp.Add(*(self._term(term) for term in sp.Add.make_args(multiplied_out(expression))))
+        return sp.Add(*(self._term(term) for term in sp.Add.make_args(multiplied_out(expression)) if term != 0))
 
     def _term(self, term: sp.Expr) -> sp.Expr:
-        random = [f for f in sp.Mul.make_args(term) if f.has(Ket, Hat) and not isinstance(f, Response)]
-        numbers = sp.Mul(*(f for f in sp.Mul.make_args(term) if f not in random))
-        if term == 0:
-            return term
-        if len(random) != 1:
+        random, numbers = sift(sp.Mul.make_args(term), lambda f: f.has(Ket, Hat) and f.func != Response, binary=True)
+        derivative = {sp.Sum: self._of_sum, Hat: self._of_hat, Ket: self._of_ket}
+        if len(random) != 1 or random[0].func not in derivative:
             raise ValueError(f"{term} is not linear in kets")
-        one, = random
-        if isinstance(one, sp.Sum):
-            return numbers * sp.Sum(self.apply(one.function), *one.limits)
-        if not isinstance(one, (Ket, Hat)):
-            raise ValueError(f"{term} is not linear in kets")
-        return numbers * self._of_ket(one)
+        return sp.Mul(*numbers) * derivative[random[0].func](random[0])
 
-    def _of_ket(self, one: sp.Expr) -> sp.Expr:
+    def _of_sum(self, one: sp.Sum) -> sp.Expr:
+        return sp.Sum(self.apply(one.function), *one.limits)
+
+    def _of_hat(self, one: Hat) -> sp.Expr:
         bases = Bases(self.setting)
-        beta = bases.generic()
-        if isinstance(one, Hat):
-            product, values = self.setting.product_like(one.vector)
-            below, above = bases.place(product, values)
-            return _deltas((product.number, *below, *above), (beta.number, *beta.args[1], *beta.args[2]))
+        beta, (product, values) = bases.generic(), self.setting.product_like(one.vector)
+        below, above = bases.place(product, values)
+        return _deltas((product.number, *below, *above), (beta.number, *beta.args[1], *beta.args[2]))
+
+    def _of_ket(self, one: Ket) -> sp.Expr:
         number = self.setting.initial_number(one.vector)
         if number is not None:
             return sp.KroneckerDelta(-1, R) * sp.KroneckerDelta(number, B)
-        return Response(one.vector, beta)
+        return Response(one.vector, Bases(self.setting).generic())
 
 
 def _deltas(left: tuple, right: tuple) -> sp.Expr:
@@ -126,7 +122,7 @@ def _deltas(left: tuple, right: tuple) -> sp.Expr:
 
 
 @dataclass(frozen=True)
-class NameCoefficients:
+class NameCoefficients(NodeRule):
     """Write responses as Gamma: sqrt(L) times them for hat-kets, times 1 for initial vectors.
 
     summed: the generic base ket runs over all hat-kets in a sum, so that every response brings 1/sqrt(L).
@@ -136,6 +132,7 @@ class NameCoefficients:
 
     setting: Setting
     summed: bool = False
+    kind = Response
     name = "name the coefficients"
     reason = "Gamma is the derivative, times sqrt(L) for hat-kets"
     source = "paper B, appendix C.3 [tensor_programs_vi/lemma_c3]"
@@ -144,25 +141,23 @@ class NameCoefficients:
         if not self.summed:
             born = [d for d in expression.atoms(sp.KroneckerDelta) if R in d.args and -1 not in d.args]
             expression = expression.subs({d: self._root * d for d in born}, simultaneous=True)
-        return expression.replace(lambda e: isinstance(e, Response), self._gamma)
+        return super().apply(expression)
 
     @property
     def _root(self) -> sp.Expr:
         return sp.Integer(1) if self.setting.depth is None else sp.sqrt(self.setting.depth)
 
-    def _gamma(self, response: Response) -> sp.Expr:
-        setting, bases, base = self.setting, Bases(self.setting), response.base
-        if isinstance(base, Base):
-            b, below, above = base.args
-            scale = self._root if self.summed else 1
-        elif isinstance(base, Hat):
-            product, values = setting.product_like(base.vector)
-            b, scale = product.number, self._root
-            below, above = bases.place(product, values)
-        else:
-            b, scale = setting.program.vectors.index(base.vector), 1
-            below, above = bases.initial(b)
-        return gamma_of(setting, response.vector, b, below, above) / scale
+    def rewrite(self, response: Response) -> sp.Expr:
+        place, scale = {Base: (lambda base: base.args, self._root if self.summed else 1), Hat: (self._hat, self._root),
+                        Ket: (self._initial, 1)}[response.base.func]
+        return gamma_of(self.setting, response.vector, *place(response.base)) / scale
+
+    def _hat(self, hat: Hat) -> tuple[sp.Expr, sp.Tuple, sp.Tuple]:
+        product, values = self.setting.product_like(hat.vector)
+        return product.number, *Bases(self.setting).place(product, values)
+
+    def _initial(self, ket: Ket) -> tuple[sp.Expr, sp.Tuple, sp.Tuple]:
+        return self.setting.program.vectors.index(ket.vector), *Bases(self.setting).initial()
 
 
 def gamma_of(setting: Setting, v: Vec, b: sp.Expr, below: sp.Tuple, above: sp.Tuple) -> sp.Expr:
@@ -176,19 +171,17 @@ def gamma_of(setting: Setting, v: Vec, b: sp.Expr, below: sp.Tuple, above: sp.Tu
 
 
 @dataclass(frozen=True)
-class NameCovariances:
+class NameCovariances(NodeRule):
     """Write <v_t | v_s> of two products' vectors, of one matrix, as the covariance C of their hat-kets."""
 
     setting: Setting
+    kind = Bracket
     name = "name the covariances"
     reason = "hat-kets of one matrix have the covariance of the vectors it multiplies"
     source = "paper B, Definition C.1 [tensor_programs_vi/definition_c1]"
 
-    def apply(self, expression: sp.Expr) -> sp.Expr:
-        return expression.replace(lambda e: isinstance(e, Bracket), lambda e: self._covariance(*e.args) or e)
-
-    def _covariance(self, u: Vec, v: Vec) -> sp.Expr | None:
-        bases = Bases(self.setting)
+    def rewrite(self, bracket: Bracket) -> sp.Expr:
+        (u, v), bases = bracket.args, Bases(self.setting)
         for first in self.setting.products:
             for second in self.setting.products:
                 if not (first.same_group(second) and first.matvec.vector.same_family(u)
@@ -200,11 +193,11 @@ class NameCovariances:
                 if first.matrix.subs(one, simultaneous=True) == second.matrix.subs(two, simultaneous=True):
                     (b1, a1), (b2, a2) = bases.place(first, one), bases.place(second, two)
                     return Covariance(first.number, second.number, b1, b2, a1, a2)
-        return None
+        return bracket
 
 
 @dataclass(frozen=True)
-class Expand:
+class Expand(NodeRule):
     """A bracket is expanded over base kets on both sides: bilinearity.
 
     primes: of the indices summed over on the two sides; they differ from indices that the equation has free.
@@ -212,16 +205,15 @@ class Expand:
 
     setting: Setting
     primes: tuple[str, str] = ("", "'")
+    kind = Bracket
     name = "bilinearity"
     reason = "both kets are linear combinations of base kets"
     source = "paper B, appendix C.2 [tensor_programs_vi/ket_equations]"
 
-    def apply(self, expression: sp.Expr) -> sp.Expr:
-        return expression.replace(lambda e: isinstance(e, Bracket) and all(isinstance(v, Vec) for v in e.args),
-                                  lambda e: self._bracket(*e.args))
-
-    def _bracket(self, u: Vec, v: Vec) -> sp.Expr:
-        one, other = (self._combination(w, prime) for w, prime in zip((u, v), self.primes))
+    def rewrite(self, bracket: Bracket) -> sp.Expr:
+        if not bracket.of(Vec):
+            return bracket
+        one, other = (self._combination(w, prime) for w, prime in zip(bracket.args, self.primes))
         return sp.Add(*(sp.Sum(c1 * c2 * Bracket(k1, k2), *r1, *r2) if r1 or r2 else c1 * c2 * Bracket(k1, k2)
                         for c1, k1, r1 in one for c2, k2, r2 in other))
 
@@ -242,22 +234,22 @@ class Expand:
 
 
 @dataclass(frozen=True)
-class Independence:
+class Independence(NodeRule):
     """Base kets of different matrices, of a matrix and its transpose, and initial vectors are independent."""
 
     setting: Setting
+    kind = (Bracket, sp.Sum)
     name = "independence"
     reason = "hat-kets correlate only with hat-kets of the same matrix; initial vectors are orthonormal"
     source = "paper B, Definition C.1 [tensor_programs_vi/definition_c1]"
 
-    def apply(self, expression: sp.Expr) -> sp.Expr:
-        paired = expression.replace(
-            lambda e: isinstance(e, Bracket) and all(isinstance(k, (Base, Ket)) for k in e.args),
-            lambda e: self._pair(*e.args))
-        return paired.replace(lambda e: isinstance(e, sp.Sum), contract)
-
-    def _pair(self, u: sp.Expr, v: sp.Expr) -> sp.Expr:
-        if not (isinstance(u, Base) and isinstance(v, Base)):
+    def rewrite(self, node: sp.Expr) -> sp.Expr:
+        if node.func == sp.Sum:
+            return contract(node)
+        if not node.of(Base, Ket):
+            return node
+        u, v = node.args
+        if not node.of(Base):
             return sp.Integer(int(u == v))
         first, second = (self.setting.products[int(k.number)] for k in (u, v))
         if not first.same_group(second):
@@ -276,7 +268,7 @@ def contract(total: sp.Sum) -> sp.Expr:
     body, limits = total.function, list(total.limits)
     if body == 0:
         return sp.Integer(0)
-    for delta in [f for f in sp.Mul.make_args(body) if isinstance(f, sp.KroneckerDelta)]:
+    for delta in [f for f in sp.Mul.make_args(body) if f.func == sp.KroneckerDelta]:
         ranges = {limit[0]: limit[1:] for limit in limits}
         kept, dropped = sorted(delta.args, key=lambda i: len(str(i)))
         if dropped in ranges and (kept not in ranges or ranges[kept] == ranges[dropped]):

@@ -11,9 +11,9 @@ from .._text import Aligned
 from ..programs.algebra import multiplied_out
 from ..programs.language import Mat, MatVec, Vec
 from ..programs.program import Place, Program
-from .derivation import Derivation
+from ..derivations.derivation import Derivation
 from .kets import Ket
-from .printing import latex
+from ..derivations.printing import latex
 from .rules import Causality, Collect, DotSum, HatDot, Limit, Unroll, UpdateActs
 from .support import Support
 from .setting import Setting
@@ -85,9 +85,8 @@ def kets(program: Program) -> KetEquations:
         if isinstance(target, Mat):
             continue
         left = Ket(target) if isinstance(target, Vec) else target
-        value = derivation.apply(Limit(), left, value)
-        for rule in (UpdateActs(setting), HatDot(setting), DotSum(setting, place.position)):
-            value = derivation.apply(rule, left, value)
+        value = derivation.through((Limit(), UpdateActs(setting), HatDot(setting), DotSum(setting, place.position)),
+                                   left, value)
         found.append(KetEquation(left, multiplied_out(value) if place.statement.value.has(MatVec) else value, place))
     vectors = [(e.target.vector, e.value) for e in found if isinstance(e.target, Ket)]
     support = Support(setting, vectors)

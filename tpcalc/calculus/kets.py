@@ -1,12 +1,13 @@
 """Kets: the random variables that the coordinates of a program's vectors become at infinite width.
 
-A ket is a real random variable, so kets add and multiply as ordinary commuting expressions; what has
-rules of its own is written with the classes below. Source: paper B, Definition C.1 [tensor_programs_vi/definition_c1]
-and appendices E, F.
+A ket is a real random variable, so kets add and multiply as ordinary commuting expressions; what has rules of its own
+is written with the classes below, and a mean as an ``Expectation`` without a law. Source: paper B, Definition C.1
+[tensor_programs_vi/definition_c1] and appendices E, F.
 """
 
 from __future__ import annotations
 
+from functools import singledispatch
 
 import sympy as sp
 from sympy.core.sorting import default_sort_key
@@ -15,50 +16,51 @@ from sympy.printing.printer import Printer
 
 from .._checks import symbolic
 from .._text import ProductText
+from ..gaussian.variables import Expectation
 from ..programs.algebra import multiplied_out
 from ..programs.language import MatVec, Moment, Outer, Real, Vec, kind
 
 
-class Ket(Real):
+class _Printed(Real):
+    """A node that is printed by the formats ``text`` and ``tex``, of its arguments."""
+
+    text = tex = ""
+
+    def _sympystr(self, printer: Printer) -> str:
+        return self.text.format(*map(printer.doprint, self.args))
+
+    def _latex(self, printer: Printer) -> str:
+        return self.tex.format(*map(printer.doprint, self.args))
+
+
+class Ket(_Printed):
     """|v>, the limit of a vector."""
 
+    is_random = True
+    text, tex = "|{}>", r"| {} \rangle"
     vector = property(lambda self: self.args[0])
 
-    def _sympystr(self, printer: Printer) -> str:
-        return f"|{printer.doprint(self.vector)}>"
 
-    def _latex(self, printer: Printer) -> str:
-        return rf"| {printer.doprint(self.vector)} \rangle"
-
-
-class Hat(Real):
+class Hat(_Printed):
     """The hat part of |W y>: Gaussian, as if W were independent of y."""
 
+    is_random = is_part = True
+    text, tex = "hat|{}>", r"| {} \hat{{\rangle}}"
     vector = property(lambda self: self.args[0])
 
-    def _sympystr(self, printer: Printer) -> str:
-        return f"hat|{printer.doprint(self.vector)}>"
 
-    def _latex(self, printer: Printer) -> str:
-        return rf"| {printer.doprint(self.vector)} \hat{{\rangle}}"
-
-
-class Dot(Real):
+class Dot(_Printed):
     """The dot part of |W y>: what y owes to W through earlier products with its transpose.
 
     As an operator, the adjoint of the hat of W^T. Source: paper B, appendix F [tensor_programs_vi/operators].
     """
 
+    is_random = is_part = True
+    text, tex = "dot|{}>", r"| {} \dot{{\rangle}}"
     vector = property(lambda self: self.args[0])
 
-    def _sympystr(self, printer: Printer) -> str:
-        return f"dot|{printer.doprint(self.vector)}>"
 
-    def _latex(self, printer: Printer) -> str:
-        return rf"| {printer.doprint(self.vector)} \dot{{\rangle}}"
-
-
-class Base(Real):
+class Base(_Printed):
     """A base ket: number b, step and sample below, layers above; step -1 stands for initial vector b.
 
     args: b, Tuple(step, samples...), Tuple(layers...).
@@ -75,38 +77,27 @@ class Base(Real):
         return rf"\beta_{{{below}}}" + (rf"^{{{above}}}" if above else "")
 
 
-class Bracket(Real):
+class Bracket(_Printed):
     """<u|v>, the expectation of the product of two kets: a number; symmetric. args: vectors or base kets."""
+
+    text, tex = "<{}|{}>", r"\langle {} | {} \rangle"
 
     def __new__(cls, u: sp.Expr, v: sp.Expr) -> sp.Expr:
         return super().__new__(cls, *sorted((u, v), key=default_sort_key))
 
-    def _sympystr(self, printer: Printer) -> str:
-        u, v = (printer.doprint(i) for i in self.args)
-        return f"<{u}|{v}>"
-
-    def _latex(self, printer: Printer) -> str:
-        u, v = (printer.doprint(i) for i in self.args)
-        return rf"\langle {u} | {v} \rangle"
+    def of(self, *kinds: type[sp.Expr]) -> bool:
+        """Are both sides of these kinds?"""
+        return all(isinstance(side, kinds) for side in self.args)
 
 
-class Mean(Real):
-    """E[...], the expectation of an expression in kets: a number."""
-
-    def _sympystr(self, printer: Printer) -> str:
-        return f"E[{printer.doprint(self.args[0])}]"
-
-    def _latex(self, printer: Printer) -> str:
-        return rf"\mathbb{{E}}\left[{printer.doprint(self.args[0])}\right]"
-
-
-class Averaged(Real):
+class Averaged(_Printed):
     """phi(|u><v|) |y>: the expectation of phi(|u> |v>') |y>' over an independent copy of (v, y). args: phi, y.
 
     A random variable that depends on the kets of the left vectors alone. Source: paper B, appendix E.1.3
     [tensor_programs_vi/nonlinear_outer_product].
     """
 
+    is_random = True
     body = property(lambda self: self.args[0])
 
     def _sympystr(self, printer: Printer) -> str:
@@ -125,20 +116,15 @@ class Averaged(Real):
         return f"{body} {copy_form.format(printer.doprint(self.args[1]), mark)}"
 
 
-class Response(Real):
+class Response(_Printed):
     """d|v> / d beta, the expected derivative of a ket in a base ket (a ``Hat``, a ``Base`` or an initial ``Ket``)."""
 
+    text, tex = "d|{}>/d{}", r"\frac{{\partial | {} \rangle}}{{\partial {}}}"
     vector = property(lambda self: self.args[0])
     base = property(lambda self: self.args[1])
 
-    def _sympystr(self, printer: Printer) -> str:
-        return f"d|{printer.doprint(self.vector)}>/d{printer.doprint(self.base)}"
 
-    def _latex(self, printer: Printer) -> str:
-        return rf"\frac{{\partial | {printer.doprint(self.vector)} \rangle}}{{\partial {printer.doprint(self.base)}}}"
-
-
-class Gamma(Real):
+class Gamma(_Printed):
     """The coefficient of a base ket in a vector: Gamma_{t,r,a,b}(l/L, m/L) for steps t, r and layers l, m.
 
     args: a, b, then Tuples: steps and samples of the vector, of the base ket, layers of the vector, of the
@@ -161,7 +147,7 @@ class Gamma(Real):
         return text + (rf"\left({','.join(places)}\right)" if places else "")
 
 
-class Covariance(Real):
+class Covariance(_Printed):
     """C_{t,s,b}(l/L): the covariance of two hat-kets of one matrix; symmetric.
 
     args: b, b', then Tuples: steps and samples of the first, of the second, layers of the first, of the second.
@@ -201,57 +187,51 @@ def _layer_time(printer: Printer, layers: sp.Tuple) -> str:
                     for ratio, layer in zip(ratios, layers))
 
 
+@singledispatch
 def ket(expression: sp.Expr) -> sp.Expr:
     """The ket of an entrywise vector expression (every vector becomes its ket), or the limit of a scalar one."""
-    if isinstance(expression, (Vec, MatVec)):
-        return Ket(expression)
-    if isinstance(expression, Moment):
-        return expectation(expression.args[0])
-    if not expression.has(Vec, MatVec):
-        return expression
-    if isinstance(expression, sp.Sum):
-        return sp.Sum(ket(expression.function), *expression.limits)
-    return expression.func(*map(ket, expression.args))
+    return expression.func(*map(ket, expression.args)) if expression.has(Vec, MatVec) else expression
+
+
+ket.register(Vec, Ket)
+ket.register(MatVec, Ket)
+ket.register(Moment, lambda moment: expectation(moment.args[0]))
+ket.register(sp.Sum, lambda total: sp.Sum(ket(total.function), *total.limits))
 
 
 def expectation(body: sp.Expr) -> sp.Expr:
     """The limit of an average over coordinates: brackets where it is bilinear, else expectations."""
     total = sp.Integer(0)
     for term in sp.Add.make_args(multiplied_out(body)):
-        numbers, vectors = sp.Integer(1), []
-        for factor in sp.Mul.make_args(term):
-            base, power = factor.as_base_exp()
-            if kind(factor) == "scalar":
-                numbers *= ket(factor)
-            elif isinstance(base, Vec) and power in (1, 2):
-                vectors += [base] * int(power)
-            else:
-                vectors.append(factor)
-        if len(vectors) == 2 and all(isinstance(v, Vec) for v in vectors):
-            total += numbers * Bracket(*vectors)
-        elif vectors:
-            total += numbers * Mean(sp.Mul(*map(ket, vectors)))
-        else:
-            total += numbers
+        factors = sp.Mul.make_args(term)
+        numbers = [f for f in factors if kind(f) == "scalar"]
+        vectors = [v for f in factors if f not in numbers for v in (f.args[:1] * 2 if f.is_Pow and f.exp == 2 else [f])]
+        bilinear = len(vectors) == 2 and all(isinstance(v, Vec) for v in vectors)
+        mean = Bracket(*vectors) if bilinear else Expectation(sp.Mul(*map(ket, vectors)))
+        total += sp.Mul(*map(ket, numbers), mean)
     return total
 
 
+@singledispatch
 def random_parts(expression: sp.Expr) -> set[sp.Expr]:
     """The kets and hats that an expression depends on as a random variable, not those inside its numbers.
 
     Of those in a sum, the ones at both ends of every index: the last steps are among them.
     """
-    if isinstance(expression, (Ket, Hat, Dot)):
-        return {expression}
-    if isinstance(expression, (Response, Bracket, Mean, Gamma, Covariance)):
-        return set()
-    if isinstance(expression, Outer):
-        return {Ket(expression.left)}
-    if isinstance(expression, Averaged):
-        return random_parts(expression.body)
-    if isinstance(expression, sp.Sum):
-        parts = random_parts(expression.function)
-        for index, first, last in expression.limits:
-            parts = {part.subs(index, end) for part in parts for end in (first, last)}
-        return parts
     return set().union(*(random_parts(part) for part in expression.args if isinstance(part, sp.Expr)))
+
+
+for one in (Ket, Hat, Dot):
+    random_parts.register(one, lambda part: {part})
+for one in (Response, Bracket, Expectation, Gamma, Covariance):
+    random_parts.register(one, lambda number: set())
+random_parts.register(Outer, lambda outer: {Ket(outer.left)})
+random_parts.register(Averaged, lambda mean: random_parts(mean.body))
+
+
+@random_parts.register(sp.Sum)
+def _(total: sp.Sum) -> set[sp.Expr]:
+    parts = random_parts(total.function)
+    for index, first, last in total.limits:
+        parts = {part.subs(index, end) for part in parts for end in (first, last)}
+    return parts

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import sympy as sp
+from sympy.utilities.iterables import sift
 
 from ..programs.algebra import multiplied_out
 from ..programs.language import Family, Mat, Outer, Scal, Vec
@@ -238,14 +239,14 @@ def _weights(outers: sp.Expr) -> dict[sp.Expr, sp.Expr]:
     """The coefficients of a sum of outer products, and of sums of them over a batch."""
     found: dict[sp.Expr, sp.Expr] = {}
     for term in sp.Add.make_args(multiplied_out(outers)):
-        factors = sp.Mul.make_args(term)
-        one, = (f for f in factors if f.has(Outer))
-        front = sp.Mul(*(f for f in factors if f is not one))
-        if isinstance(one, sp.Sum):
+        (one,), numbers = sift(sp.Mul.make_args(term), lambda f: f.has(Outer), binary=True)
+        front = sp.Mul(*numbers)
+        if one.func == sp.Sum:
             bound = {limit[0] for limit in one.limits}
-            fixed = [f for f in sp.Mul.make_args(one.function) if not f.has(Outer) and not f.free_symbols & bound]
+            fixed, inside = sift(sp.Mul.make_args(one.function), binary=True,
+                                 keyfunc=lambda f: not f.has(Outer) and not f.free_symbols & bound)
             front *= sp.Mul(*fixed)
-            one = sp.Sum(sp.Mul(*(f for f in sp.Mul.make_args(one.function) if f not in fixed)), *one.limits)
+            one = sp.Sum(sp.Mul(*inside), *one.limits)
         found[one] = found.get(one, sp.Integer(0)) + front
     return found
 

@@ -13,11 +13,11 @@ from ..programs.language import Vec
 from ..programs.program import Place
 from .coefficients import (Bases, CollectCoefficients, Differentiate, Expand, Independence, NameCoefficients,
                            NameCovariances, gamma_of)
-from .derivation import Derivation
+from ..derivations.derivation import Derivation
 from .equations import KetEquations, kets
 from .kets import Bracket, Covariance, Gamma, Ket, Response
 from .memory import memory_equations
-from .printing import latex
+from ..derivations.printing import latex
 from .setting import Product, Setting
 
 
@@ -86,7 +86,7 @@ def derive_recursion(equations: KetEquations) -> RecursionEquations:
             if product.place == e.place:
                 found += [_covariance(derivation, setting, product, other) for other in setting.products
                           if product.same_group(other)]
-        if isinstance(e.target, Ket):
+        if e.target.func == Ket:
             found.append(_coefficients(derivation, setting, e.target.vector, e.value, e.place))
         else:
             value = _brackets(derivation, setting, e.target, e.value)
@@ -110,25 +110,24 @@ def _coefficients(derivation: Derivation, setting: Setting, v: Vec, value: sp.Ex
     beta = Bases(setting).generic()
     value = derivation.apply(Differentiate(setting), Response(v, beta), value)
     left = gamma_of(setting, v, *beta.args)
-    value = derivation.apply(NameCoefficients(setting), left, value)
-    value = derivation.apply(NameCovariances(setting), left, value)
+    value = derivation.through((NameCoefficients(setting), NameCovariances(setting)), left, value)
     value = _brackets(derivation, setting, left, value)
     return Equation("Gamma", left, derivation.apply(CollectCoefficients(), left, value), place)
 
 
 def _brackets(derivation: Derivation, setting: Setting, left: sp.Expr, value: sp.Expr) -> sp.Expr:
     """Brackets that are no covariance of hat-kets are written out."""
-    if value.has(Bracket):
-        primes = ("'", "''") if isinstance(left, Gamma) else ("", "'")
-        for rule in (Expand(setting, primes), Independence(setting), NameCoefficients(setting, summed=True)):
-            value = derivation.apply(rule, left, value)
-    return value
+    if not value.has(Bracket):
+        return value
+    primes = ("'", "''") if left.func == Gamma else ("", "'")
+    return derivation.through((Expand(setting, primes), Independence(setting), NameCoefficients(setting, summed=True)),
+                              left, value)
 
 
 def _covariance(derivation: Derivation, setting: Setting, product: Product, other: Product) -> Equation:
     """<v | v'> of the vectors of a product at its own place and of another of the same matrix at earlier indices."""
     bases = Bases(setting)
-    away = {i: sp.Symbol(f"{i}_1", integer=True) for i in other.indices if isinstance(i, sp.Symbol)}
+    away = {i: sp.Symbol(f"{i}_1", integer=True) for i in other.indices if i.is_Symbol}
     away[setting.time] = setting.past
     same = dict(zip((i for i in other.matrix.indices if i.free_symbols),
                     (i for i in product.matrix.indices if i.free_symbols)))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Callable
 
 import sympy as sp
+from sympy.utilities.iterables import sift
 
+from ..derivations.derivation import NodeRule
 from ..programs.algebra import multiplied_out
 from ..programs.language import Mat, MatVec, NonlinearOuter, Outer, Transpose, Vec
 from ..programs.program import Loop
 from .kets import Averaged, Bracket, Dot, Hat, Ket, Response, ket
 from .memory import unrolled
-from .setting import Product, Setting, initial_matrix, solve_indices
+from .setting import Product, Setting, initial_matrix, is_transposed, solve_indices
 from .support import Support
 
 
@@ -41,67 +44,76 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class UpdateActs:
+class UpdateActs(NodeRule):
     """|(rho W_0 + sum c u (x) v / n) y> = rho |W_0 y> + sum c |u><v|y>."""
 
     setting: Setting
+    kind = Ket
     name = "an update acts on a ket"
     reason = "linearity, and (u v^T / n) y -> |u><v|y>, a nonlinear outer product an average over a copy of v and y"
     source = "paper B, appendix E.1.2 and F [tensor_programs_vi/outer_product]"
 
-    def apply(self, expression: sp.Expr) -> sp.Expr:
-        return expression.replace(
-            lambda e: isinstance(e, Ket) and isinstance(e.vector, MatVec)
-            and not self.setting.is_initial(e.vector.matrix), lambda e: self._act(e.vector))
-
-    def _act(self, product: MatVec) -> sp.Expr:
+    def rewrite(self, ket: Ket) -> sp.Expr:
+        product = ket.vector
+        if product.func != MatVec or self.setting.is_initial(product.matrix):
+            return ket
         matrix = Unroll(self.setting).apply(initial_matrix(product.matrix))
-        return self._terms(matrix, isinstance(product.matrix, Transpose), product.vector)
+        return self._terms(matrix, is_transposed(product.matrix), product.vector)
 
     def _terms(self, matrix: sp.Expr, transposed: bool, y: Vec) -> sp.Expr:
         return sp.Add(*(self._term(term, transposed, y) for term in sp.Add.make_args(multiplied_out(matrix))))
 
     def _term(self, term: sp.Expr, transposed: bool, y: Vec) -> sp.Expr:
-        numbers, matrix = sp.Integer(1), None
-        for factor in sp.Mul.make_args(term):
-            if factor.has(Mat, Outer):
-                matrix = factor
-            else:
-                numbers *= ket(factor)  # averages of vectors, as of clipped gradients
-        if isinstance(matrix, sp.Sum):  # its indices must not capture those of y
-            fresh = {limit[0]: sp.Symbol(f"{limit[0]}'", integer=True) for limit in matrix.limits
-                     if limit[0] in y.free_symbols}
-            limits = [(fresh.get(limit[0], limit[0]), *limit[1:]) for limit in matrix.limits]
-            return numbers * sp.Sum(self._terms(matrix.function.subs(fresh), transposed, y), *limits)
-        if isinstance(matrix, Transpose):
-            return numbers * self._term(matrix.args[0], not transposed, y)
-        if isinstance(matrix, NonlinearOuter):
-            return numbers * Averaged((matrix.transposed() if transposed else matrix).body, y)
-        if isinstance(matrix, Outer):
-            u, v = (matrix.right, matrix.left) if transposed else (matrix.left, matrix.right)
-            return numbers * Ket(u) * Bracket(v, y)
-        if matrix is None:
+        matrices, numbers = sift(sp.Mul.make_args(term), lambda f: f.has(Mat, Outer), binary=True)
+        if not matrices:
             raise ValueError(f"{term} is not a multiple of a matrix")
-        return numbers * Ket(MatVec(Transpose(matrix) if transposed else matrix, y))
+        front = sp.Mul(*map(ket, numbers))  # averages of vectors, as of clipped gradients
+        return front * self._acting.get(matrices[-1].func, _matrix)(matrices[-1], transposed, y)
+
+    @property
+    def _acting(self) -> dict[type[sp.Expr], Callable[[sp.Expr, bool, Vec], sp.Expr]]:
+        """What matrices of a kind make of |y>; of other kinds they are given ones."""
+        return {sp.Sum: self._sum, NonlinearOuter: _nonlinear_outer, Outer: _outer,
+                Transpose: lambda matrix, transposed, y: self._term(matrix.args[0], not transposed, y)}
+
+    def _sum(self, matrix: sp.Sum, transposed: bool, y: Vec) -> sp.Expr:
+        """Indices of the sum must not capture those of y."""
+        fresh = {i: sp.Symbol(f"{i}'", integer=True) for i, *_ in matrix.limits if i in y.free_symbols}
+        limits = [(fresh.get(i, i), *ends) for i, *ends in matrix.limits]
+        return sp.Sum(self._terms(matrix.function.subs(fresh), transposed, y), *limits)
+
+
+def _nonlinear_outer(matrix: NonlinearOuter, transposed: bool, y: Vec) -> sp.Expr:
+    return Averaged((matrix.transposed() if transposed else matrix).body, y)
+
+
+def _outer(matrix: Outer, transposed: bool, y: Vec) -> sp.Expr:
+    u, v = (matrix.right, matrix.left) if transposed else (matrix.left, matrix.right)
+    return Ket(u) * Bracket(v, y)
+
+
+def _matrix(matrix: sp.Expr, transposed: bool, y: Vec) -> sp.Expr:
+    return Ket(MatVec(Transpose(matrix) if transposed else matrix, y))
 
 
 @dataclass(frozen=True)
-class HatDot:
+class HatDot(NodeRule):
     """|W_0 y> = its hat part + its dot part."""
 
     setting: Setting
+    kind = Ket
     name = "hat and dot"
     reason = "a Gaussian part, as if W_0 were independent of y, and what y owes to the transpose of W_0"
     source = "paper B, Definition C.1 [tensor_programs_vi/definition_c1]"
 
-    def apply(self, expression: sp.Expr) -> sp.Expr:
-        return expression.replace(
-            lambda e: isinstance(e, Ket) and isinstance(e.vector, MatVec) and self.setting.is_initial(e.vector.matrix),
-            lambda e: Hat(e.vector) + Dot(e.vector))
+    def rewrite(self, ket: Ket) -> sp.Expr:
+        product = ket.vector
+        splits = product.func == MatVec and self.setting.is_initial(product.matrix)
+        return Hat(product) + Dot(product) if splits else ket
 
 
 @dataclass(frozen=True)
-class DotSum:
+class DotSum(NodeRule):
     """The dot part of |W_0 y> is the sum over earlier products W_0^T z of |z> d|y> / d hat(W_0^T z).
 
     position: where the statement stands; products of the same training step count where they stand before. Of a
@@ -110,22 +122,20 @@ class DotSum:
 
     setting: Setting
     position: int
+    kind = Dot
     name = "the dot is a sum"
     reason = "over the vectors that the transposed matrix has met before"
     source = "paper B, Definition C.1 [tensor_programs_vi/definition_c1]"
 
-    def apply(self, expression: sp.Expr) -> sp.Expr:
-        return expression.replace(lambda e: isinstance(e, Dot), lambda e: self._sum(e.vector))
-
-    def _sum(self, product: MatVec) -> sp.Expr:
-        adjoint = Transpose(product.matrix)
+    def rewrite(self, dot: Dot) -> sp.Expr:
+        adjoint, y = Transpose(dot.vector.matrix), dot.vector.vector
         here = initial_matrix(adjoint)
-        return sp.Add(*(self._over(known, adjoint, product.vector) for known in self.setting.products
-                        if known.matrix.same_family(here) and known.transposed == isinstance(adjoint, Transpose)))
+        return sp.Add(*(self._over(known, adjoint, y) for known in self.setting.products
+                        if known.matrix.same_family(here) and known.transposed == is_transposed(adjoint)))
 
     def _over(self, known: Product, adjoint: sp.Expr, y: Vec) -> sp.Expr:
         setting, t, s = self.setting, self.setting.time, self.setting.past
-        own = {i: sp.Symbol(f"{i}'", integer=True) for i in known.indices if isinstance(i, sp.Symbol) and i != t}
+        own = {i: sp.Symbol(f"{i}'", integer=True) for i in known.indices if i.is_Symbol and i != t}
         bare = known.matrix.subs(own, simultaneous=True)
         fixed = solve_indices(bare.indices, initial_matrix(adjoint).indices, set(own.values()))
         if fixed is None:
@@ -163,8 +173,8 @@ class Causality:
     source = "paper B, Definition C.1 [tensor_programs_vi/definition_c1], by induction in the order of the program"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
-        shortened = expression.replace(lambda e: isinstance(e, sp.Sum), self._shorten)
-        return shortened.replace(lambda e: isinstance(e, Response) and not self.support.can_respond(e),
+        shortened = expression.replace(lambda e: e.func == sp.Sum, self._shorten)
+        return shortened.replace(lambda e: e.func == Response and not self.support.can_respond(e),
                                  lambda e: sp.Integer(0))
 
     def _shorten(self, total: sp.Sum) -> sp.Expr:
@@ -197,7 +207,7 @@ def join_sums(expression: sp.Expr, shared: type[sp.Expr], only: object = None) -
     rest = sp.Integer(0)
     sums: dict[tuple, sp.Expr] = {}
     for term in sp.Add.make_args(multiplied_out(expression)):
-        inner = [f for f in sp.Mul.make_args(term) if isinstance(f, sp.Sum)]
+        inner = [f for f in sp.Mul.make_args(term) if f.func == sp.Sum]
         if len(inner) != 1:
             rest += sp.powsimp(term)
             continue

@@ -32,7 +32,7 @@ class Product:
 
     @property
     def transposed(self) -> bool:
-        return isinstance(self.matvec.matrix, Transpose)
+        return is_transposed(self.matvec.matrix)
 
     @property
     def indices(self) -> tuple[sp.Expr, ...]:
@@ -47,7 +47,7 @@ class Product:
 
         Symbols alone: at t - 1 or l + 1 the product need not have been made.
         """
-        unknowns = {i for i in self.indices if isinstance(i, sp.Symbol)}
+        unknowns = {i for i in self.indices if i.is_Symbol}
         found = solve_indices(self.matvec.vector.indices, vector.indices, unknowns)
         made = found is not None and set(found) == unknowns and all(value.is_Symbol for value in found.values())
         return found if made else None
@@ -55,7 +55,11 @@ class Product:
 
 def initial_matrix(matrix: sp.Expr) -> Mat:
     """The matrix itself, with a transpose taken off."""
-    return matrix.args[0] if isinstance(matrix, Transpose) else matrix
+    return matrix.args[0] if is_transposed(matrix) else matrix
+
+
+def is_transposed(matrix: sp.Expr) -> bool:
+    return isinstance(matrix, Transpose)
 
 
 def solve_indices(pattern: tuple[sp.Expr, ...], values: tuple[sp.Expr, ...], unknowns: set[sp.Symbol]
@@ -193,11 +197,11 @@ class Setting(Short):
         fits = []
         for product in self.products:
             known = product.matvec
-            if (product.transposed != isinstance(matvec.matrix, Transpose)
+            if (product.transposed != is_transposed(matvec.matrix)
                     or not product.matrix.same_family(initial_matrix(matvec.matrix))
                     or not known.vector.same_family(matvec.vector)):
                 continue
-            unknowns = {i for i in product.indices if isinstance(i, sp.Symbol)}
+            unknowns = {i for i in product.indices if i.is_Symbol}
             found = solve_indices((*product.matrix.indices, *known.vector.indices),
                                   (*initial_matrix(matvec.matrix).indices, *matvec.vector.indices), unknowns)
             if found is not None:
@@ -264,7 +268,7 @@ def _at_start(program: Program, clock: Loop | None, matvec: MatVec) -> MatVec:
     slot = clock_slot(program, clock, bare)
     at_start = given.indices and given.indices[slot].is_number
     first = bare.at(*bare.indices[:slot], given.indices[slot], *bare.indices[slot + 1:]) if at_start else bare
-    return MatVec(Transpose(first) if isinstance(matvec.matrix, Transpose) else first, matvec.vector)
+    return MatVec(Transpose(first) if is_transposed(matvec.matrix) else first, matvec.vector)
 
 
 def _depth(places: list[Place], layers: set[sp.Symbol], program: Program) -> sp.Symbol | None:

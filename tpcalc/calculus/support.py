@@ -44,7 +44,7 @@ class Support:
             if not all(self.can_respond(f) for f in term.atoms(Response)):
                 continue
             for factor in sp.Mul.make_args(term):
-                if isinstance(factor, sp.Sum) and any(i == self.setting.past for i, *_ in factor.limits):
+                if factor.func == sp.Sum and any(i == self.setting.past for i, *_ in factor.limits):
                     latest = self.latest(factor)
                     if latest is not None:
                         inner = self._of(self._at(factor, self.setting.time), b)
@@ -63,7 +63,7 @@ class Support:
 
     def _of_part(self, part: sp.Expr, b: int) -> int | None:
         """The latest offset of product ``b`` in one ket or hat-ket."""
-        if isinstance(part, Hat):
+        if part.func == Hat:
             product, values = self.setting.product_like(part.vector)
             return self._ahead(product.below[0].subs(values)) if product.number == b else None
         if self.setting.initial_number(part.vector) is not None:
@@ -73,7 +73,7 @@ class Support:
 
     def can_respond(self, response: Response) -> bool:
         """Can the derivative of a ket in a hat-ket differ from zero at any step at all?"""
-        return not isinstance(response.base, Hat) or self._bound(response) is not None
+        return response.base.func != Hat or self._bound(response) is not None
 
     def _bound(self, response: Response) -> sp.Expr | None:
         """The last step of the hat-ket at which a ket can respond to it."""
@@ -87,7 +87,7 @@ class Support:
         """The last step of a sum that can differ from zero; None if there is none."""
         last = next((hi for i, _, hi in total.limits if i == self.setting.past), self.setting.time)
         for factor in sp.Mul.make_args(total.function):
-            if isinstance(factor, Response) and isinstance(factor.base, Hat):
+            if factor.func == Response and factor.base.func == Hat:
                 bound = self._bound(factor)
                 if bound is None:
                     return None

@@ -11,7 +11,7 @@ from .._types import Number
 from .._checks import exponent
 from .._shown import Short
 from .._text import Aligned
-from ..calculus.printing import latex
+from ..derivations.printing import latex
 from ..parametrizations import DepthChoices, DepthScaling
 from .advice import BEST, moved_by, power, warnings
 from .classify import classify

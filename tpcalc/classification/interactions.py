@@ -10,7 +10,7 @@ from .._types import Number
 from .._checks import exponent, instance
 from ..calculus import kets
 from ..calculus.kets import Ket
-from ..calculus.printing import latex
+from ..derivations.printing import latex
 from ..errors import Divergence
 from ..orders import Sort, join, settled_orders
 from ..parametrizations import DepthScaling

@@ -8,8 +8,9 @@ from fractions import Fraction
 import sympy as sp
 
 from ..calculus import KetEquations
-from ..calculus.kets import Bracket, Hat, Ket, Mean, random_parts
+from ..calculus.kets import Bracket, Hat, Ket, random_parts
 from ..calculus.setting import Product
+from ..gaussian import Expectation
 from ..orders import Affine, Cell, Contribution, Exponent, KetTerms, Quantity, Sort, exact_part, join
 from ..gaussian.scalar_functions import H, scalar_function
 from ..orders.ket_factors import argument_of, factors_of
@@ -39,7 +40,8 @@ class _KetReader:
         self.setting, self.equations, self.cell = equations.setting, equations, cell
         terms = KetTerms(equations)
         read = {self.setting.family_number(v) for e in equations.equations if isinstance(e.target, Scal)
-                for b in e.value.atoms(Bracket, Mean) for v in b.atoms(Vec) if self.setting.initial_number(v) is None}
+                for mean in e.value.atoms(Bracket, Expectation) for v in mean.atoms(Vec)
+                if self.setting.initial_number(v) is None}
         self.stream = min(terms.accumulating & read or terms.accumulating)
         self.size = cell.region.size
         self.branch = self._branch()

@@ -13,7 +13,7 @@ from .._types import Number, PlotAxes
 from .._checks import axes, exponent, instance, symbolic
 from .._shown import Short
 from ..calculus import kets
-from ..calculus.printing import latex
+from ..derivations.printing import latex
 from ..lowering.recursions import recursion
 from ..orders import Affine, Exponent, Region, point_of
 from ..limits import LimitRegion, depth_limit

@@ -9,7 +9,7 @@ import sympy as sp
 from .. import _checks
 from .._shown import Short
 from .._text import Aligned
-from ..calculus.printing import latex
+from ..derivations.printing import latex
 from ..parametrizations import DepthChoices, DepthScaling
 from ..parametrizations.choices import DECAYS
 from ..parametrizations.recipes import NAMED, NamedRecipe

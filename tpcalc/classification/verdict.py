@@ -9,7 +9,7 @@ import sympy as sp
 
 from .._shown import Short
 from .._text import Aligned
-from ..calculus.printing import latex
+from ..derivations.printing import latex
 from ..orders import Region, point_of
 from .exponents import ALPHA, GAMMA
 from .sizes import Exponents

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import sympy as sp
+from sympy.utilities.iterables import sift
 
 from ..errors import Divergence
 from .forms import tidy_form
@@ -26,20 +27,19 @@ def expanded(body: sp.Expr) -> sp.Expr:
     frozen = {f: sp.Dummy() for f in body.atoms(sp.Function, Expectation)}
     body = sp.expand(body.xreplace(frozen), power_exp=False, power_base=False)
     body = body.xreplace({symbol: f for f, symbol in frozen.items()})
-    return body.replace(lambda e: e.is_Pow and isinstance(e.base, sp.sign) and e.exp.is_Integer and e.exp > 1,
+    return body.replace(lambda e: e.is_Pow and e.base.func == sp.sign and e.exp.is_Integer and e.exp > 1,
                         lambda e: e.base if e.exp % 2 else sp.Integer(1))
 
 
 def factors(body: sp.Expr) -> dict[sp.Expr, sp.Expr]:
     """Factors of a product and their powers; exponentials are whole."""
-    return {f if isinstance(f, sp.exp) else f.as_base_exp()[0]: sp.Integer(1) if isinstance(f, sp.exp)
-            else f.as_base_exp()[1] for f in sp.Mul.make_args(body)}
+    return dict((f, sp.Integer(1)) if f.func == sp.exp else f.as_base_exp() for f in sp.Mul.make_args(body))
 
 
 def exponential(body: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     """The exponent of all exponentials in a product, and the other factors."""
-    exponents = [f.exp for f in sp.Mul.make_args(body) if isinstance(f, sp.exp)]
-    return sp.expand(sp.Add(*exponents)), sp.Mul(*(f for f in sp.Mul.make_args(body) if not isinstance(f, sp.exp)))
+    exponentials, others = sift(sp.Mul.make_args(body), lambda f: f.func == sp.exp, binary=True)
+    return sp.expand(sp.Add(*(f.exp for f in exponentials))), sp.Mul(*others)
 
 
 def move(body: sp.Expr, places: dict[sp.Expr, sp.Expr], variables: Iterable[sp.Expr]) -> sp.Expr:
@@ -51,9 +51,9 @@ def move(body: sp.Expr, places: dict[sp.Expr, sp.Expr], variables: Iterable[sp.E
 
     def settle(f: sp.Expr) -> sp.Expr:
         form = tidy_form(f.args[0], variables)
-        return sign_of(form) if isinstance(f, sp.sign) else f.func(form, *f.args[1:])
+        return sign_of(form) if f.func == sp.sign else f.func(form, *f.args[1:])
 
-    return body.xreplace(places).replace(lambda e: isinstance(e, FORMS), settle)
+    return body.xreplace(places).replace(lambda e: e.func in FORMS, settle)
 
 
 def unused(name: str, node: Expectation) -> sp.Symbol:

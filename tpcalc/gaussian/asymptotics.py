@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
+from typing import Callable
 
 import sympy as sp
 
@@ -55,7 +56,6 @@ class Asymptote:
 
 
 ZERO, ONE = Asymptote(zero=True), Asymptote()
-BOUNDED = (sp.tanh, sp.erf, sp.sign, sp.atan, sp.sin, sp.cos)
 
 
 def asymptotes(function: sp.Expr) -> tuple[Asymptote, Asymptote]:
@@ -76,40 +76,30 @@ def _at_end(e: sp.Expr) -> Asymptote:
     """As UP goes to infinity."""
     if e.is_zero:
         return ZERO
-    if not e.has(UP):
-        return ONE
-    if e == UP:
-        return Asymptote(degree=sp.Integer(1))
-    if isinstance(e, sp.Mul):
-        return reduce(Asymptote.times, map(_at_end, e.args))
-    if isinstance(e, sp.Add):
-        return _sum(e)
-    if isinstance(e, sp.exp):
-        return _exponential(e)
-    if isinstance(e, sp.Pow) and e.exp.is_Rational:
-        return _at_end(e.base).to(e.exp)
-    if isinstance(e, (sp.Max, sp.Min)):
-        return _sum(sp.Add(*e.args, evaluate=False))
-    if isinstance(e, (sp.sinh, sp.cosh)):
-        return _exponential(sp.exp(e.args[0] if _sign(e.args[0]) > 0 else -e.args[0]))
-    if isinstance(e, sp.log):
-        inside = _at_end(e.args[0])
-        if inside.exponent != 0:
-            return Asymptote(degree=sp.Integer(sp.degree(inside.exponent, UP)))
-        if inside.degree == 0:
-            return ONE
-    if isinstance(e, BOUNDED):
-        return ONE
+    return RULES.get(e.func, _unknown)(e) if e.has(UP) else ONE
+
+
+def _unknown(e: sp.Expr) -> Asymptote:
     raise ValueError(f"{e.func.__name__}: no rule for how it grows")
+
+
+def _power(e: sp.Expr) -> Asymptote:
+    return _at_end(e.base).to(e.exp) if e.exp.is_Rational else _unknown(e)
+
+
+def _logarithm(e: sp.Expr) -> Asymptote:
+    inside = _at_end(e.args[0])
+    if inside.exponent != 0:
+        return Asymptote(degree=sp.Integer(sp.degree(inside.exponent, UP)))
+    return ONE if inside.degree == 0 else _unknown(e)
 
 
 def _sum(e: sp.Expr) -> Asymptote:
     """The largest term; 1 - tanh^2 and 1 - erf, whose terms cancel, are known."""
     flat = sp.expand(e)
     if flat != 0:
-        squares = flat.replace(lambda f: isinstance(f, sp.tanh), lambda f: sp.tanh(f.args[0]))
-        limits = squares.subs({f: _sign(f.args[0]) for f in squares.atoms(sp.tanh, sp.erf, sp.sign)
-                               if _at_end(f.args[0]).power > 0})
+        limits = flat.subs({f: _sign(f.args[0]) for f in flat.atoms(sp.tanh, sp.erf, sp.sign)
+                            if _at_end(f.args[0]).power > 0})
         if limits.is_zero:  # what is left is as small as 1 - tanh, or 1 - erf, of the slowest argument
             return max((_remainder(f) for f in flat.atoms(sp.tanh, sp.erf)), default=ZERO,
                        key=lambda a: a.exponent.subs(UP, 10**6))
@@ -118,7 +108,7 @@ def _sum(e: sp.Expr) -> Asymptote:
 
 def _remainder(f: sp.Expr) -> Asymptote:
     inside = sp.expand(f.args[0] * _sign(f.args[0]))
-    return _exponential(sp.exp(-2 * inside if isinstance(f, sp.tanh) else -inside**2))
+    return _exponential(sp.exp(-2 * inside if f.func == sp.tanh else -inside**2))
 
 
 def _exponential(e: sp.Expr) -> Asymptote:
@@ -136,3 +126,16 @@ def _sign(e: sp.Expr) -> int:
     if not e.is_polynomial(UP):
         raise ValueError(f"{e}: no rule for its sign far out")
     return int(sp.sign(sp.Poly(e, UP).LC())) if e != 0 else 0
+
+
+RULES: dict[type[sp.Expr], Callable[[sp.Expr], Asymptote]] = {
+    type(UP): lambda e: Asymptote(degree=sp.Integer(1)),
+    sp.Mul: lambda e: reduce(Asymptote.times, map(_at_end, e.args)),
+    sp.Pow: _power,
+    sp.Add: _sum,
+    **dict.fromkeys((sp.Max, sp.Min), lambda e: _sum(sp.Add(*e.args, evaluate=False))),
+    sp.exp: _exponential,
+    **dict.fromkeys((sp.sinh, sp.cosh), lambda e: _exponential(sp.exp(e.args[0] * _sign(e.args[0])))),
+    sp.log: _logarithm,
+    **dict.fromkeys((sp.tanh, sp.erf, sp.sign, sp.atan, sp.sin, sp.cos), lambda e: ONE),
+}

@@ -9,12 +9,14 @@ import sympy as sp
 
 from .algebra import FORMS, expanded, factors
 from .forms import root, tidy, tidy_form
-from .rules import NodeRule
+from .rules import ExpectationRule
 from .variables import Expectation
+
+LAG = {sp.cos: sp.Integer(0), sp.sin: sp.pi / 2}  # behind cos
 
 
 @dataclass(frozen=True)
-class Moments(NodeRule):
+class Moments(ExpectationRule):
     """E of a monomial: the sum over pairings of its factors of the products of covariances."""
 
     name = "moments"
@@ -45,7 +47,7 @@ def _less(powers: tuple[int, ...], i: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class Phases(NodeRule):
+class Phases(ExpectationRule):
     """Products of sin and cos become a sum of cos."""
 
     name = "products of waves"
@@ -56,7 +58,7 @@ class Phases(NodeRule):
         phases: list[sp.Expr] = []
         rest = node.body
         for wave, power in factors(node.body).items():
-            if isinstance(wave, (sp.sin, sp.cos)):
+            if wave.func in LAG:
                 phases += [_phase(wave)] * int(power)
                 rest /= wave**power
         if len(phases) < 2:
@@ -68,11 +70,11 @@ class Phases(NodeRule):
 
 def _phase(wave: sp.Expr) -> sp.Expr:
     """p of a sin or cos written as cos p."""
-    return wave.args[0] - (sp.pi / 2 if isinstance(wave, sp.sin) else 0)
+    return wave.args[0] - LAG[wave.func]
 
 
 @dataclass(frozen=True)
-class Values(NodeRule):
+class Values(ExpectationRule):
     """The means of one cos, of up to two signs, and of a centred sign times a cos, of affine forms.
 
     E cos(p + m) = exp(-Var(p) / 2) cos m;  E sign(l + m) = erf(m / sqrt(2 Var(l)));
@@ -87,8 +89,8 @@ class Values(NodeRule):
 
     def rewrite(self, node: Expectation) -> sp.Expr:
         found = factors(node.body)
-        waves = [f for f in found if isinstance(f, (sp.sin, sp.cos))]
-        signs = [f.args[0] for f in found if isinstance(f, sp.sign)]
+        waves = [f for f in found if f.func in LAG]
+        signs = [f.args[0] for f in found if f.func == sp.sign]
         if len(waves) + len(signs) != len(found) or len(waves) > 1 or any(power != 1 for power in found.values()):
             return node
         if waves:
@@ -111,25 +113,20 @@ def _wave(node: Expectation, wave: sp.Expr, signs: list[sp.Expr]) -> sp.Expr:
         return damping * wave.func(offset)
     if len(signs) > 1 or node.offset(signs[0]) != 0:
         return node
-    form, turned = signs[0], -sp.sin(offset) if isinstance(wave, sp.cos) else sp.cos(offset)
+    form, turned = signs[0], -sp.sin(offset - LAG[wave.func])
     return damping * turned * sp.erfi(node.covariance(form, phase) / sp.sqrt(2) / root(node.covariance(form, form)))
 
 
 def known(node: Expectation) -> bool:
     """Is the body a product of what the rules close: powers of variables, exponentials, and these functions?"""
-    for factor, power in factors(node.body).items():
-        if not (power.is_Integer and power.is_positive):
-            return False
-        if isinstance(factor, sp.exp):
-            exponent = factor.exp
-            if not exponent.is_polynomial(*node.variables) or sp.Poly(exponent, *node.variables).total_degree() > 2:
-                return False
-        elif isinstance(factor, FORMS):
-            if node.slopes(factor.args[0]) is None:
-                return False
-        elif factor not in node.variables:
-            return False
-    return True
+
+    def closes(factor: sp.Expr) -> bool:
+        if factor.func == sp.exp:
+            exponent, variables = factor.exp, node.variables
+            return exponent.is_polynomial(*variables) and sp.Poly(exponent, *variables).total_degree() <= 2
+        return factor in node.variables or factor.func in FORMS and node.slopes(factor.args[0]) is not None
+
+    return all(power.is_Integer and power.is_positive and closes(f) for f, power in factors(node.body).items())
 
 
 def simplified(value: sp.Expr) -> sp.Expr:
@@ -144,4 +141,4 @@ def simplified(value: sp.Expr) -> sp.Expr:
     total = joined.pop(sp.Integer(1), sp.Integer(0))
     total = total if total.is_polynomial() else tidy(total)
     total += sp.Add(*(sp.powsimp(tidy(rational * rest), combine="exp") for rest, rational in joined.items()))
-    return total.replace(lambda e: isinstance(e, sp.exp), lambda e: sp.exp(tidy(e.exp)))
+    return total.replace(sp.exp, lambda exponent: sp.exp(tidy(exponent)))

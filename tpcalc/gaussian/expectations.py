@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from ..calculus.derivation import Derivation, Rule
+from ..derivations.derivation import Derivation, Rule
 from .closed_forms import Moments, Phases, Values, known, simplified
 from .rules import Blur, Condition, Degenerate, Independence, Linearity, Open, Parity, Shift, Square, Stein
 from .variables import Expectation, Gaussians
@@ -42,7 +42,28 @@ def expectation(body: sp.Expr, gaussians: Gaussians) -> sp.Expr:
 
 def derive_expectation(body: sp.Expr, gaussians: Gaussians) -> tuple[sp.Expr, Derivation]:
     """``expectation`` and its steps: those for the whole, then those for every part that has a closed form."""
-    node = Expectation(body, gaussians.variables, gaussians.matrix)
+    return _derive(Expectation(body, gaussians.variables, gaussians.matrix))
+
+
+def closed(expression: sp.Expr) -> sp.Expr:
+    """Expectations in closed form, as functions of the entries of their covariances, where there is one.
+
+    >>> from tpcalc.gaussian.overlaps import H, overlap
+    >>> closed(overlap(sp.Abs(H), sp.Abs(H), 1, 1, *sp.symbols("c p q")))
+    2*asin(c/(sqrt(p)*sqrt(q)))/pi
+    """
+    return expression.replace(lambda e: isinstance(e, Expectation), _closed)
+
+
+def _closed(node: Expectation) -> sp.Expr:
+    distinct = Degenerate().apply(node)
+    names = {entry: sp.Dummy(positive=entry in distinct.matrix.diagonal(), real=True) for entry in distinct.matrix
+             if entry != 0}
+    value, _ = _derive(Expectation(distinct.body.doit(), distinct.variables, distinct.matrix.xreplace(names)))
+    return node if value.has(Expectation) else value.xreplace({name: entry for entry, name in names.items()})
+
+
+def _derive(node: Expectation) -> tuple[sp.Expr, Derivation]:
     derivation = Derivation()
     whole = node
     for rule in FIRST:

@@ -1,8 +1,8 @@
 """Numerical means E[f^(j)(u) g^(k)(v)] of Gaussian pairs, over arrays of covariances.
 
-Three ways: formulas for functions with a kink at 0 and constant slopes beside it (relu, leaky relu, abs), whose
-derivatives are distributions; closed forms where the symbolic rules find one (polynomials, sin, cos, erf); otherwise,
-for smooth functions, Hermite series with coefficients by the trapezoidal rule.
+Two ways: closed forms where the symbolic rules find one, of polynomials, sin, cos, erf, and of functions with a kink at
+0 and constant slopes beside it (relu, leaky relu, abs), whose derivatives are distributions; otherwise, for smooth
+functions, Hermite series with coefficients by the trapezoidal rule.
 """
 
 from __future__ import annotations
@@ -13,22 +13,35 @@ from typing import Callable
 import numpy as np
 import sympy as sp
 
-from .expectations import Expectation, Gaussians, expectation
-from .overlaps import H
-from .scalar_functions import scalar_function
+from .expectations import Expectation, closed
+from . import overlaps
+from .scalar_functions import H, scalar_function
 from .hermite_series import Series, pair_means
 from .trapezoid import TINY, Array, Smooth, mean
 
+Functions = tuple[tuple[sp.Expr, int], ...]  # (f, order) of every variable
 OverlapFunction = Callable[[Array, Array, Array], Array]  # covariance and the two variances, which broadcast
 MeanFunction = Callable[[Array], Array]                   # variance
 
 CLOSED = (sp.sin, sp.cos, sp.erf, sp.erfc)  # entire, with means that are as smooth at equal arguments
+COVARIANCE, VARIANCES = sp.Symbol("c", real=True), sp.symbols("p q", positive=True)
 FLOOR = 1e-10      # of 1 - r^2, r the correlation, where a kinked function's means are singular
+
+
+def tabulated(functions: Functions) -> Callable[..., Array]:
+    """The mean of the product of functions of one or two Gaussian variables, as a function of the entries of the
+    covariance: what ``Expectation.functions`` and ``Expectation.entries`` are."""
+    if len(functions) == 1:
+        return mean_function(*functions[0])
+    if len(functions) == 2:
+        (f, j), (g, k) = functions
+        return overlap_function(f, g, j, k)
+    raise ValueError(f"functions: of {len(functions)} variables given; allowed are one or two")
 
 
 @lru_cache(maxsize=None)
 def overlap_function(f: sp.Expr, g: sp.Expr, j: int, k: int) -> OverlapFunction:
-    """E[f^(j)(u) g^(k)(v)] with f, g in the symbol ``overlaps.H``; j + k even.
+    """E[f^(j)(u) g^(k)(v)] with f, g in the symbol ``H``; j + k even.
 
     Raises ``ValueError`` for functions that are neither smooth nor linear on both sides of 0.
     """
@@ -43,74 +56,63 @@ def overlap_function(f: sp.Expr, g: sp.Expr, j: int, k: int) -> OverlapFunction:
 
 @lru_cache(maxsize=None)
 def mean_function(f: sp.Expr, j: int) -> MeanFunction:
-    """E[f^(j)(u)]; j up to 2 where f has a kink. Raises as ``overlap_function``."""
+    """E[f^(j)(u)]. Raises as ``overlap_function``."""
     if scalar_function(f).is_written_with_kinks:
         slope, bend = scalar_function(f).slopes
-        if j == 0:
-            return lambda p: bend * np.sqrt(2 * p / np.pi)
-        if j == 1:
-            return lambda p: np.full(np.shape(p), slope)
-        if j == 2:
-            return lambda p: bend * np.sqrt(2 / (np.pi * np.maximum(p, TINY)))
-        raise _no_formula(j, 0)
+        if j % 2:
+            return lambda p: np.full(np.shape(p), slope * (j == 1))
+        form = closed(overlaps.mean(sp.Abs(H), 0, VARIANCES[0])).diff(VARIANCES[0], j // 2) * 2 ** (j // 2)
+        compiled = sp.lambdify(VARIANCES[0], form)
+        return lambda p: bend * compiled(np.maximum(p, TINY))
     smooth = Smooth(f, j)
     return lambda p: mean(smooth, p)
 
 
 def _kinked(first: tuple[float, float], second: tuple[float, float], j: int, k: int) -> OverlapFunction:
-    """Means of functions s h + b |h|: the arc-cosine kernel and its derivatives. s and b do not mix: one is odd."""
-    straight, bent = first[0] * second[0], first[1] * second[1] * 2 / np.pi
+    """Means of functions s h + b |h|. Terms of s and b do not mix, because one of the functions is odd."""
+    straight, bent, compiled = first[0] * second[0] * (j == k <= 1), first[1] * second[1], _arc_cosine(j, k)
 
-    def correlation(c: Array, p: Array, q: Array) -> tuple[Array, Array, Array]:
-        scale = np.sqrt(np.maximum(p, TINY)) * np.sqrt(np.maximum(q, TINY))
-        r = np.where((p == q) & (np.abs(c) == p), np.sign(c), np.clip(c / scale, -1.0, 1.0))  # not a rounding less
-        return scale, r, (1 - r) * (1 + r)
-
-    def values(c: Array, p: Array, q: Array) -> Array:
-        scale, r, rest = correlation(c, p, q)
-        return straight * c + bent * scale * (np.sqrt(rest) + r * np.arcsin(r))
-
-    def once(c: Array, p: Array, q: Array) -> Array:
-        return straight + bent * np.arcsin(correlation(c, p, q)[1])
-
-    def twice(c: Array, p: Array, q: Array) -> Array:
-        scale, _, rest = correlation(c, p, q)
-        return bent / (scale * np.sqrt(np.maximum(rest, FLOOR)))
-
-    def of_first(c: Array, p: Array, q: Array) -> Array:
-        return bent * np.sqrt(correlation(c, p, q)[2] * np.maximum(q, 0.0) / np.maximum(p, TINY))
-
-    def more_of_first(c: Array, p: Array, q: Array) -> Array:
-        _, r, rest = correlation(c, p, q)
-        return -bent * r / (np.maximum(p, TINY) * np.sqrt(np.maximum(rest, FLOOR)))
-
-    formulas = {(0, 0): values, (1, 1): once, (2, 2): twice, (2, 0): of_first, (3, 1): more_of_first}
-    if (j, k) in formulas:
-        return formulas[j, k]
-    if (k, j) in formulas:
-        mirrored = formulas[k, j]
-        return lambda c, p, q: mirrored(c, q, p)
-    raise _no_formula(j, k)
+    def means(c: Array, p: Array, q: Array) -> Array:
+        p, q = np.maximum(p, TINY), np.maximum(q, TINY)
+        r = np.clip(c / (np.sqrt(p) * np.sqrt(q)), -1.0, 1.0)
+        r = np.where((p == q) & (np.abs(c) == p), np.sign(c), r)  # not a rounding less
+        rest = (1 - r) * (1 + r)
+        return straight * (1.0 if j else c) + bent * compiled(r, p, q, rest, np.maximum(rest, FLOOR))
+    return means
 
 
-def _no_formula(j: int, k: int) -> ValueError:
-    return ValueError(f"derivatives: {j} and {k} given; of functions with a kink allowed are those that kernels and "
-                      "their first derivatives need")
+@lru_cache(maxsize=None)
+def _arc_cosine(j: int, k: int) -> Callable[..., Array]:
+    """Means of derivatives of |h|, as functions of the correlation r, both variances, 1 - r^2, and this once more, away
+    from 0, for where it divides."""
+    r = sp.Symbol("r", real=True)
+    rest, floored = sp.symbols("rest floored", positive=True)
+    form = _differentiated(closed(overlaps.overlap(sp.Abs(H), sp.Abs(H), 0, 0, COVARIANCE, *VARIANCES)), j, k)
+    form = sp.factor(sp.simplify(form.subs(COVARIANCE, r * sp.sqrt(VARIANCES[0] * VARIANCES[1]))))
+    form = form.replace(lambda e: e.is_Pow and sp.expand(e.base - 1 + r**2) == 0,
+                        lambda e: (rest if e.exp > 0 else floored) ** e.exp)
+    if (j - k) % 2 or any(e.base == floored and e.exp < -sp.Rational(1, 2) for e in form.atoms(sp.Pow)):
+        raise ValueError(f"derivatives: {j} and {k} given; of functions with a kink allowed are those of an even sum "
+                         "whose means can be integrated where two arguments meet")
+    return sp.lambdify((r, *VARIANCES, rest, floored), form)
 
 
 def _closed(f: sp.Expr, g: sp.Expr, j: int, k: int) -> OverlapFunction | None:
     """The closed form of E f(u) g(v), differentiated by Price's theorem; None where there is none."""
-    if any(not isinstance(a, CLOSED) for e in (f, g) for a in e.atoms(sp.Function)) or (j - k) % 2 or f.has(
-            sp.exp) or g.has(sp.exp):
+    functions = sp.Tuple(f, g).atoms(sp.Function)
+    if not functions <= sp.Tuple(f, g).atoms(*CLOSED) or (j - k) % 2:
         return None
-    c, u, v = sp.symbols("c u v", real=True)
-    p, q = sp.symbols("p q", positive=True)
-    form = expectation(f.xreplace({H: u}) * g.xreplace({H: v}), Gaussians({(u, v): c, (u, u): p, (v, v): q}))
+    form = closed(overlaps.overlap(f, g, 0, 0, COVARIANCE, *VARIANCES))
     if form.has(Expectation):
         return None
-    form = form.diff(c, min(j, k)).diff(p if j > k else q, abs(j - k) // 2) * 2 ** (abs(j - k) // 2)
-    compiled = sp.lambdify((c, p, q), form, modules=["scipy", "numpy"], cse=True)
+    compiled = sp.lambdify((COVARIANCE, *VARIANCES), _differentiated(form, j, k), modules=["scipy", "numpy"], cse=True)
     return lambda c, p, q: np.broadcast_to(compiled(c, p, q), np.broadcast_shapes(*map(np.shape, (c, p, q))))
+
+
+def _differentiated(form: sp.Expr, j: int, k: int) -> sp.Expr:
+    """E f^(j)(u) g^(k)(v) from E f(u) g(v): Price's theorem."""
+    twice = abs(j - k) // 2
+    return form.diff(COVARIANCE, min(j, k)).diff(VARIANCES[j < k], twice) * 2**twice
 
 
 @lru_cache(maxsize=None)

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from typing import Callable
 
 import numpy as np
 import sympy as sp
 
+from ..derivations.derivation import NodeRule
 from ..errors import Divergence
 from .algebra import expanded, exponential, factors, move, sign_of, unused
 from .forms import has_full_rank, root, tidy
 from .variables import Expectation, condition
 
 
-class NodeRule:
-    """A rule that says what one expectation becomes; itself where its condition fails."""
+class ExpectationRule(NodeRule):
+    """A rule that says what one expectation over Gaussian variables becomes, with symbols for variables."""
 
-    def rewrite(self, node: Expectation) -> sp.Expr:
-        raise NotImplementedError
+    kind = Expectation
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
-        return expression.replace(lambda e: isinstance(e, Expectation), lambda e: e.on_symbols(self.rewrite))
+        return expression.replace(lambda e: isinstance(e, Expectation) and e.has_law,
+                                  lambda e: e.on_symbols(self.rewrite))
 
 
 @dataclass(frozen=True)
-class Linearity(NodeRule):
+class Linearity(ExpectationRule):
     """E[a F + b G] = a E[F] + b E[G] for numbers a, b; powers of signs are reduced on the way."""
 
     name = "linearity"
@@ -40,7 +43,7 @@ class Linearity(NodeRule):
 
 
 @dataclass(frozen=True)
-class Degenerate(NodeRule):
+class Degenerate(ExpectationRule):
     """A variable that is a linear combination of others (variance zero given these) is replaced by it."""
 
     name = "degenerate variables"
@@ -55,7 +58,7 @@ class Degenerate(NodeRule):
 
 
 @dataclass(frozen=True)
-class Parity(NodeRule):
+class Parity(ExpectationRule):
     """E[F] = 0 where F(-u) = -F(u)."""
 
     name = "parity"
@@ -68,7 +71,7 @@ class Parity(NodeRule):
 
 
 @dataclass(frozen=True)
-class Independence(NodeRule):
+class Independence(ExpectationRule):
     """E[F(u) G(v)] = E[F(u)] E[G(v)] where all covariances of u's and v's are zero."""
 
     name = "independence"
@@ -87,7 +90,7 @@ class Independence(NodeRule):
 
 
 @dataclass(frozen=True)
-class Stein(NodeRule):
+class Stein(ExpectationRule):
     """E[u_i G] = sum_j Cov(u_i, u_j) E[d_j G], for the variable given or the first that is a factor."""
 
     variable: sp.Expr | None = None
@@ -122,18 +125,12 @@ class Price:
     source = "Price (1958) [gaussian/price]"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
-        return expression.replace(lambda e: isinstance(e, sp.Derivative) and isinstance(e.expr, Expectation), _price)
-
-
-def _price(derivative: sp.Derivative) -> sp.Expr:
-    result = derivative.expr
-    for parameter in derivative.variables:
-        result = result.diff(parameter)  # an Expectation differentiates by Price's theorem
-    return result
+        return expression.replace(lambda e: isinstance(e, sp.Derivative) and isinstance(e.expr, Expectation),
+                                  lambda e: reduce(sp.diff, e.variables, e.expr))  # by ``Expectation.price``
 
 
 @dataclass(frozen=True)
-class GivenPast(NodeRule):
+class GivenPast(ExpectationRule):
     """Every variable outside ``past`` becomes E[u | past] + u', with u' independent of the past."""
 
     past: tuple[sp.Expr, ...]
@@ -142,6 +139,8 @@ class GivenPast(NodeRule):
     source = "paper B, Definition C.1 [tensor_programs_vi/definition_c1] [gaussian/conditioning]"
 
     def rewrite(self, node: Expectation) -> sp.Expr:
+        if not node.has_law:
+            return node
         past = [v for v in node.variables if v in self.past]
         law = condition(tuple(node.variables), node.matrix, past)
         fresh = {u: unused(f"{u}'", node) for u in node.variables if u not in past}
@@ -152,12 +151,11 @@ class GivenPast(NodeRule):
         body = node.body.xreplace({u: law.mean[u] + residual for u, residual in fresh.items()})
         return Expectation(body, (*past, *fresh.values()), covariance)
 
-    def apply(self, expression: sp.Expr) -> sp.Expr:  # kets need no stand-ins: nothing is differentiated
-        return expression.replace(lambda e: isinstance(e, Expectation), self.rewrite)
+    apply = NodeRule.apply  # kets need no stand-ins: nothing is differentiated
 
 
 @dataclass(frozen=True)
-class Shift(NodeRule):
+class Shift(ExpectationRule):
     """E[exp(k) F(u)] = exp(Var(k) / 2) E[F(u + Cov(u, k))] for a linear form k."""
 
     name = "shift"
@@ -175,7 +173,7 @@ class Shift(NodeRule):
 
 
 @dataclass(frozen=True)
-class Square(NodeRule):
+class Square(ExpectationRule):
     """E[exp(-u A u) F(u)] = det(1 + 2 A C)^(-1/2) E[F(u')], where u' has covariance C (1 + 2 A C)^-1.
 
     Raises ``Divergence`` for numbers for which 1 + 2 A C is not positive; of symbols it is assumed.
@@ -205,7 +203,7 @@ class Square(NodeRule):
 
 
 @dataclass(frozen=True)
-class Blur(NodeRule):
+class Blur(ExpectationRule):
     """E[erf(l) F] = E[sign(l + zeta) F] with independent noise zeta of variance 1/2."""
 
     name = "erf is a blurred sign"
@@ -213,7 +211,7 @@ class Blur(NodeRule):
     source = "definition of erf"
 
     def rewrite(self, node: Expectation) -> sp.Expr:
-        blurred = [f for f in factors(node.body) if isinstance(f, sp.erf) and f.has(*node.variables)]
+        blurred = [f for f in factors(node.body) if f.func == sp.erf and f.has(*node.variables)]
         if not blurred:
             return node
         erf = min(blurred, key=str)  # str: stand-ins for kets are numbered differently each time
@@ -222,7 +220,7 @@ class Blur(NodeRule):
 
 
 @dataclass(frozen=True)
-class Condition(NodeRule):
+class Condition(ExpectationRule):
     """E[delta(l + m) F(u)] = p(-m) E[F(u') | l = -m], p the density of the linear form l.
 
     u given l = -m is -Cov(u, l) m / Var(l) + u', where u' has covariance C - Cov(u, l) Cov(l, u) / Var(l).
@@ -235,7 +233,7 @@ class Condition(NodeRule):
     source = "Gaussian conditioning [gaussian/conditioning]"
 
     def rewrite(self, node: Expectation) -> sp.Expr:
-        deltas = [f for f in factors(node.body) if isinstance(f, sp.DiracDelta) and node.slopes(f.args[0]) is not None]
+        deltas = [f for f in factors(node.body) if f.func == sp.DiracDelta and node.slopes(f.args[0]) is not None]
         if not deltas:
             return node
         delta = min(deltas, key=lambda f: (len(f.args), str(f)))
@@ -256,7 +254,7 @@ class Condition(NodeRule):
 
 
 @dataclass(frozen=True)
-class Open(NodeRule):
+class Open(ExpectationRule):
     """Abs, Max, Min, Heaviside of affine forms become signs; sinh, cosh, erfc become exp and erf.
 
     Raises ``ValueError`` for a form that is not known to be real.
@@ -267,23 +265,19 @@ class Open(NodeRule):
     source = "definitions"
 
     def rewrite(self, node: Expectation) -> sp.Expr:
-        def affine(form: sp.Expr) -> bool:
-            return form.has(*node.variables) and node.slopes(form) is not None
+        def is_kink(e: sp.Expr) -> bool:
+            form = e.args[0] - e.args[1] if e.func in (sp.Max, sp.Min) else e.args[0] if e.func in AS_SIGNS else e
+            return e.func in AS_SIGNS and len(e.args) <= 2 and form.has(*node.variables) and \
+                node.slopes(form) is not None
 
-        def kink(e: sp.Expr) -> bool:
-            return isinstance(e, (sp.Abs, sp.Heaviside)) and affine(e.args[0]) or \
-                isinstance(e, (sp.Max, sp.Min)) and len(e.args) == 2 and affine(e.args[0] - e.args[1])
-
-        body = node.body.replace(lambda e: isinstance(e, (sp.sinh, sp.cosh, sp.erfc)),
-                                 lambda e: e.rewrite(sp.erf if isinstance(e, sp.erfc) else sp.exp))
-        return node.over(body.replace(kink, _as_sign))
+        body = node.body.replace(lambda e: e.func in SMOOTH, lambda e: e.rewrite(SMOOTH[e.func]))
+        return node.over(body.replace(is_kink, lambda e: AS_SIGNS[e.func](*e.args)))
 
 
-def _as_sign(e: sp.Expr) -> sp.Expr:
-    if isinstance(e, sp.Heaviside):
-        return (1 + sign_of(e.args[0])) / 2
-    if isinstance(e, sp.Abs):
-        return e.args[0] * sign_of(e.args[0])
-    p, q = e.args
-    side = 1 if isinstance(e, sp.Max) else -1
-    return (p + q + side * (p - q) * sign_of(p - q)) / 2
+SMOOTH = {sp.sinh: sp.exp, sp.cosh: sp.exp, sp.erfc: sp.erf}  # and what they are written with
+AS_SIGNS: dict[type[sp.Expr], Callable[..., sp.Expr]] = {
+    sp.Heaviside: lambda form, *_: (1 + sign_of(form)) / 2,
+    sp.Abs: lambda form: form * sign_of(form),
+    sp.Max: lambda p, q: (p + q + (p - q) * sign_of(p - q)) / 2,
+    sp.Min: lambda p, q: (p + q - (p - q) * sign_of(p - q)) / 2,
+}

@@ -8,13 +8,18 @@ from typing import Callable
 
 import numpy as np
 import sympy as sp
+from sympy.core.function import AppliedUndef
+from sympy.printing.precedence import PRECEDENCE, precedence
+from sympy.printing.printer import Printer
+from sympy.utilities.iterables import sift
 
 from ..programs.activations import H
 from .asymptotics import Asymptote, asymptotes
 
 POINTS = [sp.Rational(*pair) for pair in ((1, 7), (3, 5), (9, 8), (17, 9), (31, 9))]  # parity is tested on
 CONSTANT = sp.Rational(13, 11)
-KINKED = (sp.Abs, sp.Max, sp.Min, sp.sign, sp.Heaviside, sp.Piecewise)
+KINKS = (sp.Abs, sp.Max, sp.Min, sp.sign, sp.Heaviside)
+KINKED = (*KINKS, sp.Piecewise, sp.DiracDelta, sp.Derivative, sp.floor, sp.ceiling)
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,7 @@ class ScalarFunction:
         """The derivative, kinks as jumps, jumps as delta functions."""
         plain = self.expression.rewrite(sp.Heaviside).replace(sp.Abs, lambda h: h * sp.sign(h))
         return scalar_function(sp.diff(plain, H).replace(
-            lambda e: isinstance(e, sp.Mul) and e.has(sp.DiracDelta), _point).rewrite(sp.Heaviside))
+            lambda e: e.is_Mul and e.has(sp.DiracDelta), _point).rewrite(sp.Heaviside))
 
     @cached_property
     def parity(self) -> int:
@@ -123,11 +128,61 @@ def scalar_function(expression: sp.Expr, argument: sp.Expr = H) -> ScalarFunctio
     return ScalarFunction(expression.xreplace({argument: H}))
 
 
+class DerivativeAt(sp.Function):
+    """f^(order)(argument), not written out: Gaussian means of it are tabulated by f and order. args: f in the symbol
+    ``H``, order, argument. For an even or odd f the argument has one of its signs.
+
+    >>> u = sp.Symbol("u", real=True)
+    >>> DerivativeAt(sp.tanh(H), 0, u).diff(u), DerivativeAt(sp.tanh(H), 1, -u), DerivativeAt(H**3, 4, u)
+    (d_u tanh(u), d_u tanh(u), 0)
+    """
+
+    nargs = 3
+    free_symbols = property(lambda self: self.args[0].free_symbols - {H} | self.args[2].free_symbols)
+
+    @classmethod
+    def eval(cls, f: sp.Expr, order: sp.Integer, argument: sp.Expr) -> sp.Expr | None:
+        if f.is_polynomial(H) and sp.degree(f, H) < order:
+            return sp.Integer(0)
+        if not argument.could_extract_minus_sign() or f.has(AppliedUndef):
+            return None
+        sign = scalar_function(f).parity * (-1) ** order
+        return sign * cls(f, order, -argument) if sign else None
+
+    def fdiff(self, argindex: int = 3) -> sp.Expr:
+        return DerivativeAt(self.args[0], self.args[1] + 1, self.args[2])
+
+    def doit(self, **hints: bool) -> sp.Expr:
+        """The derivative written out."""
+        f, order, argument = self.args
+        return f.diff(H, order).xreplace({H: argument})
+
+    def _eval_subs(self, old: sp.Expr, new: sp.Expr) -> sp.Expr | None:
+        """``H`` is bound in f."""
+        return DerivativeAt(*self.args[:2], self.args[2].subs(old, new)) if old == H else None
+
+    def _eval_is_real(self) -> bool | None:
+        return self.args[0].is_real
+
+    precedence = property(lambda self: PRECEDENCE["Mul"] if self.args[1] else precedence(self.args[0]))
+
+    def _sympystr(self, printer: Printer) -> str:
+        return self._written(printer, "d_{} ", "d_{}^{} ")
+
+    def _latex(self, printer: Printer) -> str:
+        return self._written(printer, r"\partial_{{{}}} ", r"\partial_{{{}}}^{{{}}} ")
+
+    def _written(self, printer: Printer, once: str, often: str) -> str:
+        f, order, argument = self.args
+        value = f.xreplace({H: argument})
+        if order == 0:
+            return printer.doprint(value)
+        return (once if order == 1 else often).format(printer.doprint(argument), order) + printer.parenthesize(
+            value, PRECEDENCE["Mul"])
+
+
 def _point(product: sp.Expr) -> sp.Expr:
     """h delta(h) = 0."""
     product = product.expand(diracdelta=True, wrt=H)
-    deltas = [f for f in sp.Mul.make_args(product) if isinstance(f, sp.DiracDelta)]
-    rest = sp.Mul(*(f for f in sp.Mul.make_args(product) if f not in deltas))
-    if len(deltas) == 1 and deltas[0].args == (H,):
-        return rest.subs(H, 0) * deltas[0]
-    return product
+    deltas, rest = sift(sp.Mul.make_args(product), lambda f: f.func == sp.DiracDelta, binary=True)
+    return sp.Mul(*rest).subs(H, 0) * deltas[0] if [d.args for d in deltas] == [(H,)] else product

@@ -13,9 +13,9 @@ from .._types import Number
 from .._checks import exact, symbolic
 from .forms import slopes, tidy
 from .quadrature import hermite, panels
+from .scalar_functions import H, KINKS, DerivativeAt
 
 ROUNDING = sp.Rational(1, 10**12)  # a residual variance below zero by less than this is a rounded zero
-KINKS = (sp.Abs, sp.sign, sp.Heaviside, sp.Max, sp.Min)
 
 
 @dataclass(frozen=True)
@@ -125,12 +125,19 @@ class Expectation(sp.Expr):
 
     args: body, the variables that occur in it, their covariance matrix. Without any it is the body. Its derivative
     in a parameter is by Price's theorem, which covers the parameters of the covariance.
+
+    With the body alone it is a mean over all that is random in it, such as kets, which need not be Gaussian: no rule
+    rewrites it, and it has no number before its law is known.
     """
 
     is_commutative = True
 
-    def __new__(cls, body: sp.Expr, variables: Iterable[sp.Expr], covariance: sp.ImmutableMatrix) -> sp.Expr:
-        body, variables = symbolic(body), tuple(variables)
+    def __new__(cls, body: sp.Expr, variables: Iterable[sp.Expr] | None = None,
+                covariance: sp.ImmutableMatrix | None = None) -> sp.Expr:
+        body = symbolic(body)
+        if variables is None:
+            return body if body.is_number else super().__new__(cls, body)
+        variables = tuple(variables)
         used = [i for i, u in enumerate(variables) if body.has(u)]
         if not used:
             return body
@@ -138,8 +145,14 @@ class Expectation(sp.Expr):
                                sp.ImmutableMatrix(covariance).extract(used, used))
 
     body = property(lambda self: self.args[0])
-    variables = property(lambda self: self.args[1])
-    matrix = property(lambda self: self.args[2])
+    variables = property(lambda self: self.args[1] if self.has_law else sp.Tuple())
+    matrix = property(lambda self: self.args[2] if self.has_law else sp.ImmutableMatrix())
+    has_law = property(lambda self: len(self.args) > 1)
+
+    @classmethod
+    def class_key(cls) -> tuple[int, int, str]:
+        """Sums write means behind kets; sympy orders nodes by the names of their classes."""
+        return 5, 0, "Mean"
 
     @property
     def free_symbols(self) -> set:
@@ -153,6 +166,11 @@ class Expectation(sp.Expr):
     def over(self, body: sp.Expr) -> sp.Expr:
         """The expectation of another body over the same variables."""
         return Expectation(body, self.variables, self.matrix)
+
+    def renamed(self, *names: sp.Expr) -> sp.Expr:
+        """The expectation with the first of ``names`` for its variables."""
+        return Expectation(self.body.xreplace(dict(zip(self.variables, names))), names[:len(self.variables)],
+                           self.matrix)
 
     def joined_by(self, variable: sp.Symbol, variance: sp.Expr, body: sp.Expr) -> sp.Expr:
         """The expectation of another body, with one more variable, independent of the others."""
@@ -178,8 +196,29 @@ class Expectation(sp.Expr):
         """d E[F] / d parameter = E[dF / d parameter] + sum_ij (1/2) dC_ij / d parameter E[d_i d_j F]."""
         change = self.matrix.diff(parameter)
         return self.over(self.body.diff(parameter)) + sp.Add(*(
-            change[i, j] / 2 * self.over(self.body.diff(u, v))
+            change[i, j] / 2 * self.over(self.body.diff(u).diff(v))
             for i, u in enumerate(self.variables) for j, v in enumerate(self.variables) if change[i, j] != 0))
+
+    @property
+    def functions(self) -> tuple[tuple[sp.Expr, int], ...]:
+        """(f, order) for every variable u of a body that is a product of f^(order)(u), f in the symbol ``H``.
+
+        Raises ``ValueError`` for a body that is no such product.
+        """
+        found = {u: sp.Integer(1) for u in self.variables}
+        for factor in sp.Mul.make_args(self.body):
+            of = [u for u in self.variables if factor.has(u)]
+            if len(of) != 1 and not factor.is_number:
+                raise ValueError(f"{self}: given; allowed are products of functions of one variable each")
+            found[(of or self.variables)[0]] *= factor
+        return tuple((f.args[0], int(f.args[1])) if f.func == DerivativeAt and f.args[2] == u
+                     else (f.doit().xreplace({u: H}), 0) for u, f in found.items())
+
+    @property
+    def entries(self) -> tuple[sp.Expr, ...]:
+        """Covariances, then variances: what tabulated means of ``functions`` are functions of."""
+        size = len(self.variables)
+        return (*(self.matrix[i, j] for i in range(size) for j in range(i + 1, size)), *self.matrix.diagonal())
 
     def on_symbols(self, rewrite: Callable[[Expectation], sp.Expr]) -> sp.Expr:
         """``rewrite`` with symbols in place of variables that are kets, which sympy does not differentiate by."""
@@ -198,30 +237,35 @@ class Expectation(sp.Expr):
         value, a covariance that is none, more than two dimensions, delta functions (see ``Condition``), and
         functions that outgrow the density within this range.
         """
+        if not self.has_law:
+            raise ValueError(f"{self}: given without a law; allowed are expectations over Gaussian variables")
         return float(self.on_symbols(lambda node: sp.Float(_quadrature(node, values or {}))))
 
     def _eval_evalf(self, prec: int) -> sp.Expr | None:
-        return None if self.free_symbols else sp.Float(self.evaluate())
+        return None if self.free_symbols or not self.has_law else sp.Float(self.evaluate())
 
     def _eval_derivative(self, symbol: sp.Expr) -> sp.Expr:
+        if not self.has_law:
+            raise ValueError(f"{self}: given without a law; allowed are derivatives of expectations over Gaussian "
+                             "variables")
         return sp.Integer(0) if symbol in self.variables else self.on_symbols(lambda node: node.price(symbol))
 
     def _eval_subs(self, old: sp.Expr, new: sp.Expr) -> sp.Expr | None:
         return self if old in self.variables else None
 
     def _eval_is_real(self) -> bool | None:
-        return self.body.is_real
+        return self.body.is_real if self.has_law else True
 
     def _sympystr(self, printer: Printer) -> str:
         return f"E[{printer.doprint(self.body)}]"
 
     def _latex(self, printer: Printer) -> str:
-        return rf"\mathbb{{E}}\left[ {printer.doprint(self.body)} \right]"
+        return rf"\mathbb{{E}}\left[{printer.doprint(self.body)}\right]"
 
 
 def _quadrature(node: Expectation, values: Mapping[sp.Symbol, Number]) -> float:
     values = {symbolic(key): symbolic(value) for key, value in values.items()}
-    body, matrix = node.body.subs(values), node.matrix.subs(values)
+    body, matrix = node.body.doit().subs(values), node.matrix.subs(values)
     missing = (body.free_symbols - set(node.variables)) | matrix.free_symbols
     if missing:
         raise ValueError(f"{node}: no value for {', '.join(sorted(map(str, missing)))}")
@@ -257,7 +301,7 @@ def _is_mild(node: Expectation, body: sp.Expr, covariance: np.ndarray) -> bool:
     functions = body.atoms(sp.Function)
     for function in functions:
         column = node.slopes(function.args[0])
-        if not isinstance(function, (sp.exp, sp.sin, sp.cos, sp.sinh, sp.cosh)) or column is None:
+        if function.func not in (sp.exp, sp.sin, sp.cos, sp.sinh, sp.cosh) or column is None:
             return False
         slope = np.array(column, dtype=np.float64)[:, 0]
         if slope @ covariance @ slope > 36:
@@ -268,5 +312,5 @@ def _is_mild(node: Expectation, body: sp.Expr, covariance: np.ndarray) -> bool:
 def _bends(body: sp.Expr) -> Iterable[sp.Expr]:
     """Expressions at whose zeros the body has a kink."""
     for function in body.atoms(*KINKS):
-        args = function.args if isinstance(function, (sp.Max, sp.Min)) else (function.args[0], sp.Integer(0))
+        args = function.args if function.func in (sp.Max, sp.Min) else (function.args[0], sp.Integer(0))
         yield from (f - g for i, f in enumerate(args) for g in args[i + 1:])

@@ -12,10 +12,11 @@ import sympy as sp
 from .._types import Value
 from .._checks import symbolic
 from ..calculus.coefficients import Bases
-from ..calculus.kets import Base, Bracket, Covariance, Dot, Gamma, Hat, Ket, Mean, Response
+from ..calculus.kets import Base, Bracket, Covariance, Dot, Gamma, Hat, Ket, Response
 from ..calculus.memory import memory_equations, rho_of
 from ..calculus.rules import bounds
 from ..calculus.setting import Product, Setting
+from ..gaussian import Expectation
 from ..programs.language import Moment, Scal, Vec
 from ..programs.program import Loop, Place, at_numbers
 from .execution import Operator, is_number
@@ -23,7 +24,7 @@ from .kets import Ket as Coefficients
 from .program_coefficients import ONE, ProgramCoefficients
 
 Indices = Mapping[sp.Symbol, sp.Integer]
-NUMBERS = (Bracket, Covariance, Gamma, Mean, Response)
+NUMBERS = (Bracket, Covariance, Gamma, Expectation, Response)
 
 
 class StepValues:
@@ -86,7 +87,7 @@ class StepValues:
         found: list[Indices] = []
         for number, vector in enumerate(self.setting.program.vectors):
             if vector in self.places:
-                below, above = self.bases.initial(number)
+                below, above = self.bases.initial()
                 found.append(dict(zip(symbols, (sp.Integer(number), *below, *above))))
         for product in self.setting.products:
             loops = [loop for loop in product.place.loops if loop.index in product.indices]
@@ -169,8 +170,8 @@ class StepValues:
     def _part(self, node: Hat | Dot) -> np.ndarray:
         return self.reading.ket(node)
 
-    @_of.register(Mean)
-    def _mean(self, node: Mean) -> Value:
+    @_of.register(Expectation)
+    def _mean(self, node: Expectation) -> Value:
         return self.reading.execution.value(Moment(node.args[0].xreplace({k: k.vector for k in node.atoms(Ket)})))
 
     @_of.register(Bracket)

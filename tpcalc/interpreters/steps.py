@@ -12,7 +12,7 @@ from .._types import ProgramData, Sizes, Value
 from .._checks import flag, short
 from .._shown import Short
 from ..calculus.coefficients import Bases, gamma_of
-from ..calculus.derivation import Step
+from ..derivations.derivation import Step
 from ..calculus.equations import KetEquations
 from ..calculus.kets import Gamma, Ket, Response
 from ..calculus.recursion import Equation, RecursionEquations

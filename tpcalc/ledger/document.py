@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..calculus.printing import escape, rich
+from ..derivations.printing import escape, rich
 from ..errors import MissingExtra
 from .checking import Ledger
 from .entry import KINDS

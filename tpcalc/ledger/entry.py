@@ -8,7 +8,7 @@ from typing import Any, Callable, Protocol
 
 import sympy as sp
 
-from ..calculus.printing import latex
+from ..derivations.printing import latex
 from .errata import Erratum
 from .evidence import Evidence
 from .proof import Proof

@@ -8,7 +8,7 @@ from typing import Callable, Protocol, Sequence
 import numpy as np
 import sympy as sp
 
-from ..calculus.printing import latex
+from ..derivations.printing import latex
 
 
 class StepLike(Protocol):

@@ -13,7 +13,7 @@ import sympy as sp
 
 from .._checks import symbolic
 from ..calculus.coefficients import B, R
-from ..calculus.printing import latex
+from ..derivations.printing import latex
 from ..calculus.recursion import Equation
 from ..calculus.rules import join_sums
 from .functions import INNER, AnyCoefficient, CovarianceFunction, OwnCoefficient, P

@@ -7,7 +7,7 @@ from typing import Mapping, Sequence
 
 import sympy as sp
 
-from ..calculus.printing import latex
+from ..derivations.printing import latex
 from ..orders.cell import Cell
 from ..orders.exponent import join
 from ..orders.quantities import Quantity

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import sympy as sp
 
 from ..calculus.coefficients import R
-from ..calculus.printing import latex
+from ..derivations.printing import latex
 from .functions import P, Q, Coefficient, CovarianceFunction, OwnCoefficient, scaled_scalar
 from ..orders.quantities import Sort
 from .survival import Kind

@@ -10,8 +10,8 @@ import sympy as sp
 
 from ..action.block_kernels import C, P, Q, R, RP, RQ, derive_block_kernels
 from ..action.laws import Derivative, derive_laws
-from ..gaussian.overlaps import Mean, Overlap
-from ..gaussian.overlap_functions import mean_function, overlap_function
+from ..gaussian import Expectation
+from ..gaussian.overlap_functions import tabulated
 from ..programs import ResNet
 from .blocks import BlockKernels, Kernel, Pairs
 
@@ -65,27 +65,18 @@ def linear_block() -> BlockKernels:
 
 def compiled(expressions: tuple[sp.Expr, ...]) -> Callable[..., tuple[Kernel, ...]]:
     functions: dict[str, Callable[..., np.ndarray]] = {}
-    names: dict[tuple[sp.Basic, ...], sp.Expr] = {}
-
-    def named(head: tuple[sp.Basic, ...], make: Callable[[], Callable[..., np.ndarray]]) -> sp.Expr:
-        if head not in names:
-            names[head] = sp.Function(f"overlap_{len(names)}")
-            functions[f"overlap_{len(names) - 1}"] = make()
-        return names[head]
+    names: dict[object, sp.Expr] = {}
 
     def plain(e: sp.Expr) -> sp.Expr:
         """With a name for every function that quadrature or a formula evaluates."""
-        if not e.has(Overlap, Mean):
+        if not e.has(Expectation):
             return e
-        args = [plain(a) for a in e.args]
-        if isinstance(e, Overlap):
-            f, g, j, k = args[:4]
-            function = named((f, g, j, k), lambda: overlap_function(f, g, int(j), int(k)))
-            return function(*args[4:])
-        if isinstance(e, Mean):
-            f, j, _ = args
-            return named((f, j), lambda: mean_function(f, int(j)))(args[2])
-        return e.func(*args)
+        if not isinstance(e, Expectation):
+            return e.func(*map(plain, e.args))
+        if e.functions not in names:
+            name = f"mean_{len(names)}"
+            names[e.functions], functions[name] = sp.Function(name), tabulated(e.functions)
+        return names[e.functions](*map(plain, e.entries))
 
     return sp.lambdify((C, P, Q, R, RP, RQ), [plain(e) for e in expressions], modules=[functions, "scipy", "numpy"],
                        cse=True)

@@ -6,7 +6,8 @@ from typing import Iterable, Iterator
 
 import sympy as sp
 
-from ..calculus.kets import Bracket, Hat, Ket, Mean, random_parts
+from ..calculus.kets import Bracket, Hat, Ket, random_parts
+from ..gaussian import Expectation
 from ..gaussian.scalar_functions import scalar_function
 
 
@@ -73,7 +74,7 @@ def squares(base: sp.Expr) -> list[sp.Expr]:
         number, rest = term.as_coeff_Mul()
         if number.is_positive and isinstance(rest, Bracket) and rest.args[0] == rest.args[1]:
             found.append(Ket(rest.args[0]))
-        elif number.is_positive and isinstance(rest, Mean) and rest.args[0].is_Pow and rest.args[0].exp == 2:
+        elif number.is_positive and isinstance(rest, Expectation) and rest.args[0].is_Pow and rest.args[0].exp == 2:
             found.append(rest.args[0].base)
         elif not (rest.is_number and (number * rest).is_positive):
             return []
@@ -92,7 +93,7 @@ def normalised(factors: list[sp.Expr]) -> list[tuple[sp.Expr, sp.Expr]]:
 
 def argument_of(function: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     """What an entrywise function acts on, a ket or a sum of several, and the function of a symbol."""
-    if function.has(Mean, Bracket):
+    if function.has(Expectation, Bracket):
         raise ValueError(f"{function}: no rule for the order of a function of a ket and of averages; name its argument")
     kets = random_parts(function)
     if len(kets) == 1:
@@ -114,13 +115,13 @@ def _arguments(function: sp.Expr) -> set[sp.Expr]:
 
 def centred_pairs(terms: list[sp.Expr]) -> Iterator[tuple[sp.Expr, bool]]:
     """Terms; True for those from which the program takes the mean away, which is left out."""
-    means = {term for term in terms if term.has(Mean) and not random_parts(term)}
+    means = {term for term in terms if term.has(Expectation) and not random_parts(term)}
     for term in [term for term in terms if term not in means]:
         factors = sp.Mul.make_args(term)
         number = sp.Mul(*(f for f in factors if not random_parts(f)))
         opposite = set() if isinstance(term, sp.Sum) else {
-            -number * Mean(sp.Mul(*(f for f in factors if random_parts(f)))),
-            *(-term.xreplace({k: Mean(k)}) for k in random_parts(term))}
+            -number * Expectation(sp.Mul(*(f for f in factors if random_parts(f)))),
+            *(-term.xreplace({k: Expectation(k)}) for k in random_parts(term))}
         centred = bool(opposite & means)
         means -= opposite
         yield term, centred

@@ -13,7 +13,8 @@ from functools import cached_property, reduce
 import sympy as sp
 
 from ..calculus.equations import KetEquation, KetEquations
-from ..calculus.kets import Bracket, Hat, Ket, Mean, Response, random_parts
+from ..calculus.kets import Bracket, Hat, Ket, Response, random_parts
+from ..gaussian import Expectation
 from ..programs.language import Scal, Vec
 from .affine import Affine
 from .layer_functions import in_powers, leading, sign_of
@@ -86,7 +87,7 @@ class KetParts:
         """Do all vectors change sign with the initial vectors? Then none of them, nor of their changes, has a mean."""
         terms = [term.function if isinstance(term, sp.Sum) else term for e in self.equations.equations
                  if isinstance(e.target, Ket) for term in split(e.value)]
-        return all(parity(term) == -1 for term in terms if not term.has(Mean) or random_parts(term))
+        return all(parity(term) == -1 for term in terms if not term.has(Expectation) or random_parts(term))
 
     def is_stream(self, equation: KetEquation, term: sp.Expr) -> bool:
         return isinstance(term, Ket) and term.vector.same_family(equation.target.vector)
@@ -211,11 +212,11 @@ class KetParts:
             return frozenset((Monomial(Affine.of(power.subs(self.at), self.parameters)),))
         if isinstance(factor, Response):
             return self._response(factor)
-        if factor.is_Pow and power.is_Rational and factor.has(Bracket, Mean):
+        if factor.is_Pow and power.is_Rational and factor.has(Bracket, Expectation):
             return self._root(base, power)
         if isinstance(factor, Bracket):
             return self._bracket(factor)
-        if isinstance(factor, Mean):
+        if isinstance(factor, Expectation):
             return total(self.parts(term, t) for term in split(factor.args[0])).of(MEAN)
         if isinstance(factor, Scal) and any(factor.name == e.target.name for e in self.scalars):
             return frozenset((Monomial(self.form(0), (counted_scalar(factor),)),))
@@ -244,7 +245,7 @@ class KetParts:
                 kets += 1
             else:
                 number *= factor
-        if kets != 1 or random_parts(number) or number.has(Response, Bracket, Mean, Scal):
+        if kets != 1 or random_parts(number) or number.has(Response, Bracket, Expectation, Scal):
             return 0
         layer = next((i for i in self._layers if i in number.free_symbols), None)
         assert self.variable is not None

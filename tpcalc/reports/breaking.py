@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..calculus.mathml import width
+from ..derivations.mathml import width
 
 TOKEN = re.compile(r"\\left|\\right|\\begin\{\w+\*?\}|\\end\{\w+\*?\}|\\\\|\\.|[{}]| \+ ")
 CONTINUED = r"& \qquad {} + "

@@ -10,7 +10,7 @@ import jinja2
 from markupsafe import Markup
 
 from .._types import Json
-from ..calculus import mathml
+from ..derivations import mathml
 from . import breaking, tables
 from .document import Column, Document, Table, translate
 

@@ -10,7 +10,7 @@ import sympy as sp
 
 from .._types import Json
 from .. import phase_diagram
-from ..calculus.printing import latex
+from ..derivations.printing import latex
 from ..classification.phase_drawing import draw
 from ..classification.phase_html import html
 from ..classification.phase_picture import Picture, Shape

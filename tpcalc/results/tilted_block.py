@@ -15,9 +15,8 @@ import numpy as np
 import sympy as sp
 
 from .._types import Value
-from ..action.action import Kernel
-from ..action.block_kernels import C, P, Q, derive_block_kernels
-from ..gaussian.overlaps import Overlap
+from ..action.block_kernels import derive_block_kernels
+from ..gaussian import Expectation
 from ..action.tilted_densities import KAPPA, SOURCES, THETA, PairAction, derive_pair_action
 from ..programs import ResNet
 from ..media.block_kernels import compiled
@@ -108,10 +107,10 @@ def _compiled(net: ResNet) -> Callable[..., Value]:
     functions, flat = [], []
     for part, kernel in ((KAPPA, kernels.kappa), (THETA, kernels.theta)):
         pair = derive_pair_action(part)
-        if any(not getattr(f, "is_number", True) and f.has(*KINKED) for o in kernel.atoms(Overlap) for f in o.args[:2]):
+        if any(f.has(*KINKED) for node in kernel.atoms(Expectation) for f, _ in node.functions):
             raise ValueError(f"fluctuations: {net!r} given; they need derivatives of kernels that functions with a "
                              "kink do not have; allowed are smooth functions")
-        functions.append(compiled(tuple(_derivative(kernel, k) for k in pair.kernels)))
+        functions.append(compiled(tuple(kernels.derivative(part, *k.args[1:4]) for k in pair.kernels)))
         flat.append(sp.lambdify((SOURCES, sp.symbols(f"k:{len(pair.kernels)}")), _flat(pair), modules="numpy",
                                 cse=True))
 
@@ -120,12 +119,6 @@ def _compiled(net: ResNet) -> Callable[..., Value]:
         return [form(sources, function(*sources[:3], *decays)) for function, form in zip(functions, flat)]
 
     return evaluate
-
-
-def _derivative(kernel: sp.Expr, at: Kernel) -> sp.Expr:
-    for variable, order in zip((C, P, Q), at.args[1:4]):
-        kernel = kernel.diff(variable, int(order)) if order else kernel
-    return kernel
 
 
 def _flat(pair: PairAction) -> list[sp.Expr]:

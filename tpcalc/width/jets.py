@@ -13,15 +13,14 @@ from functools import lru_cache
 from typing import Callable, Sequence
 
 import numpy as np
-import sympy as sp
 
 from .._types import Activation
 from .._checks import short
+from ..gaussian.scalar_functions import H, scalar_function
 from ..parametrizations.width import ParameterSizes
 from ..programs.activations import activation
 
 Series = list[np.ndarray]  # coefficients of 1, tau, tau^2, ...
-_H = sp.Symbol("h", real=True)
 
 
 @dataclass(frozen=True)
@@ -99,15 +98,8 @@ def smooth_derivatives(phi: Activation, order: int) -> tuple[Callable[[np.ndarra
 
     Raises ``ValueError`` for an activation with a kink, whose second derivative is no function.
     """
-    function = activation(phi)(_H)
-    kinked = (sp.Heaviside, sp.DiracDelta, sp.sign, sp.Abs, sp.Max, sp.Min, sp.Piecewise, sp.Derivative, sp.floor,
-              sp.ceiling)
-    if function.has(*kinked):
+    function = scalar_function(activation(phi)(H))
+    if function.is_written_with_kinks:
         raise ValueError(f"phi: {short(phi)} given; it has a kink, where differentials of the tangent kernel are not "
                          "defined; allowed are smooth activations such as 'tanh', 'gelu' or 'erf'")
-    return tuple(_array_function(function.diff(_H, k) if k else function) for k in range(max(order, 1) + 1))
-
-
-def _array_function(expression: sp.Expr) -> Callable[[np.ndarray], np.ndarray]:
-    compiled = sp.lambdify(_H, expression, ["scipy", "numpy"], cse=True)
-    return lambda values: np.broadcast_to(np.asarray(compiled(values), dtype=float), values.shape)
+    return tuple(function.values(k) for k in range(max(order, 1) + 1))

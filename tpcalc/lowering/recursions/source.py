@@ -253,7 +253,7 @@ def _initial_members(out: _Lines, printer: _Printer, recursion: RecursionEquatio
     bases = Bases(setting)
     for number, v in enumerate(setting.program.vectors):
         if any(v.same_family(w) for w in setting.families):
-            below, above = bases.initial(number)
+            below, above = bases.initial()
             cut = len(v.indices) - int(v.args[2])
             member = Gamma(setting.family_number(v), number, v.indices[:cut], below, v.indices[cut:], above)
             out.add(f"{printer.doprint(member)} = 1.0")
@@ -365,7 +365,7 @@ def _assign_gamma(out: _Lines, printer: _Printer, recursion: RecursionEquations,
     setting = recursion.setting
     bases, depth = Bases(setting), out.depth
     generic = bases.generic()
-    below, above = bases.initial(0)
+    below, above = bases.initial()
     first = dict(zip((*generic.args[1], *generic.args[2]), (*below, *above)))
     out.open(f"for {generic.number} in range({len(setting.program.vectors)}):")
     out.add(f"{printer.doprint(e.target.subs(first))} = {printer.doprint(_at(e.value, first))}")

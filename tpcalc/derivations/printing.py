@@ -7,19 +7,21 @@ import re
 import sympy as sp
 from sympy.printing.latex import LatexPrinter
 
-from .kets import Averaged, Dot, Hat, Ket
-
 SPECIAL = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%",
            "_": r"\_", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}",
            ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}"}
 
 
 class KetPrinter(LatexPrinter):
-    """sympy's LaTeX printer, but for the order of terms and factors."""
+    """sympy's LaTeX printer, but for the order of terms and factors.
+
+    Nodes say by ``is_random`` that they stand behind numbers, and by ``is_part`` that their terms stand behind others.
+    """
 
     def _as_ordered_terms(self, expr: sp.Expr, order: str | None = None) -> list[sp.Expr]:
         terms = super()._as_ordered_terms(expr, order=order)
-        return sorted(terms, key=lambda e: (e.has(sp.Sum), e.has(sp.KroneckerDelta, Hat, Dot)))
+        return sorted(terms, key=lambda e: (e.has(sp.Sum), e.has(sp.KroneckerDelta) or any(
+            getattr(node, "is_part", False) for node in sp.preorder_traversal(e))))
 
     def _print_Sum(self, expr: sp.Sum) -> str:
         text = super()._print_Sum(expr)
@@ -27,7 +29,7 @@ class KetPrinter(LatexPrinter):
         return text if not inside.startswith("-") else text.replace(inside, rf"\left({inside}\right)", 1)
 
     def _print_Mul(self, expr: sp.Expr) -> str:
-        late = [f for f in expr.args if isinstance(f, (Ket, Hat, Dot, Averaged, sp.Sum))]
+        late = [f for f in expr.args if f.func == sp.Sum or getattr(f, "is_random", False)]
         early = [f for f in expr.args if f not in late]
         if not late or not early:
             return super()._print_Mul(expr)
@@ -35,9 +37,9 @@ class KetPrinter(LatexPrinter):
         text = self._print(front)
         if front == -1:
             text = "-"
-        elif isinstance(front, sp.Add):
+        elif front.is_Add:
             text = rf"\left({text}\right)"
-        return " ".join([text] + [self._print(f) for f in sorted(late, key=lambda f: isinstance(f, sp.Sum))])
+        return " ".join([text] + [self._print(f) for f in sorted(late, key=lambda f: f.func == sp.Sum)])
 
 
 def latex(expression: sp.Expr) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Iterable, Protocol
 
 import sympy as sp
 
@@ -25,6 +25,20 @@ class Rule(Protocol):
         """The rewritten expression; raises ``ValueError`` where the rule's condition fails."""
 
 
+class NodeRule:
+    """A rule that says what one node of its ``kind`` becomes; the node itself where its condition fails."""
+
+    kind: type[sp.Basic] | tuple[type[sp.Basic], ...]
+
+    def rewrite(self, node: sp.Expr) -> sp.Expr:
+        """What stands in the place of the node."""
+        raise NotImplementedError
+
+    def apply(self, expression: sp.Expr) -> sp.Expr:
+        """The expression with all its nodes rewritten, the innermost first."""
+        return expression.replace(lambda e: isinstance(e, self.kind), self.rewrite)
+
+
 @dataclass(frozen=True, repr=False)
 class Step(Short):
     """``left = before`` became ``left = after`` by ``rule``."""
@@ -35,17 +49,9 @@ class Step(Short):
     after: sp.Expr
     applied: Rule = field(repr=False)
 
-    @property
-    def rule(self) -> str:
-        return self.applied.name
-
-    @property
-    def reason(self) -> str:
-        return self.applied.reason
-
-    @property
-    def source(self) -> str:
-        return self.applied.source
+    rule = property(lambda self: self.applied.name)
+    reason = property(lambda self: self.applied.reason)
+    source = property(lambda self: self.applied.source)
 
     def check(self) -> bool:
         """Does the rule, applied to what stood before, give what stands after?"""
@@ -70,6 +76,12 @@ class Derivation(Aligned):
         if after != expression:
             self.steps += (Step(len(self.steps) + 1, left, expression, after, rule),)
         return after
+
+    def through(self, rules: Iterable[Rule], left: sp.Expr, expression: sp.Expr) -> sp.Expr:
+        """``apply`` one rule after the other."""
+        for rule in rules:
+            expression = self.apply(rule, left, expression)
+        return expression
 
     def latex(self, reasons: bool = False) -> str:
         """All steps as lines of an ``aligned`` environment, with number and rule beside each, and why it holds."""
