@@ -89,7 +89,7 @@ class Differentiate:
     setting: Setting
     name = "differentiate"
     reason = "linearity; a base ket has derivative 1 in itself and 0 in the others"
-    source = "paper B, appendix C.3 [tensor_programs_vi/lemma_c3]"
+    source = "Tensor Programs VI, appendix C.3 [tensor_programs_vi/lemma_c3]"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
         return sp.Add(*(self._term(term) for term in sp.Add.make_args(multiplied_out(expression))))
@@ -138,7 +138,7 @@ class NameCoefficients:
     summed: bool = False
     name = "name the coefficients"
     reason = "Gamma is the derivative, times sqrt(L) for hat-kets"
-    source = "paper B, appendix C.3 [tensor_programs_vi/lemma_c3]"
+    source = "Tensor Programs VI, appendix C.3 [tensor_programs_vi/lemma_c3]"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
         if not self.summed:
@@ -182,7 +182,7 @@ class NameCovariances:
     setting: Setting
     name = "name the covariances"
     reason = "hat-kets of one matrix have the covariance of the vectors it multiplies"
-    source = "paper B, Definition C.1 [tensor_programs_vi/definition_c1]"
+    source = "Tensor Programs VI, Definition C.1 [tensor_programs_vi/definition_c1]"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
         return expression.replace(lambda e: isinstance(e, Bracket), lambda e: self._covariance(*e.args) or e)
@@ -214,7 +214,7 @@ class Expand:
     primes: tuple[str, str] = ("", "'")
     name = "bilinearity"
     reason = "both kets are linear combinations of base kets"
-    source = "paper B, appendix C.2 [tensor_programs_vi/ket_equations]"
+    source = "Tensor Programs VI, appendix C.2 [tensor_programs_vi/ket_equations]"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
         return expression.replace(lambda e: isinstance(e, Bracket) and all(isinstance(v, Vec) for v in e.args),
@@ -248,7 +248,7 @@ class Independence:
     setting: Setting
     name = "independence"
     reason = "hat-kets correlate only with hat-kets of the same matrix; initial vectors are orthonormal"
-    source = "paper B, Definition C.1 [tensor_programs_vi/definition_c1]"
+    source = "Tensor Programs VI, Definition C.1 [tensor_programs_vi/definition_c1]"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
         paired = expression.replace(

@@ -18,7 +18,7 @@ def compact(value: sp.Expr, setting: Setting) -> sp.Expr:
 
     Terms that differ in the number b of their base kets alone, for all numbers there are, become a sum over b; that
     over initial vectors joins the one over hat-kets where it is that sum's term of step -1, as ``conventions`` say.
-    Equal to ``value`` term by term; what is no such term stays as it is. Source: paper B, Lemma C.3
+    Equal to ``value`` term by term; what is no such term stays as it is. Source: Tensor Programs VI, Lemma C.3
     [tensor_programs_vi/lemma_c3].
     """
     families: dict[sp.Expr, dict[int, sp.Expr]] = {}

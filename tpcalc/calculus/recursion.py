@@ -42,8 +42,8 @@ class RecursionEquations(Short, Aligned):
     """The recursion of a linear program at infinite width, finite depth, with its derivation.
 
     equations: in program order; a covariance stands before the first equation that reads it.
-    Source: paper B, Lemma C.3 [tensor_programs_vi/lemma_c3] and Lemma D.1 [tensor_programs_vi/lemma_d1], for any depth
-    scaling (appendix H.3 [tensor_programs_vi/recursion_h3]).
+    Source: Tensor Programs VI, Lemma C.3 [tensor_programs_vi/lemma_c3] and Lemma D.1 [tensor_programs_vi/lemma_d1], for
+    any depth scaling (appendix H.3 [tensor_programs_vi/recursion_h3]).
     """
 
     setting: Setting

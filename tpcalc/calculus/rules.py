@@ -22,7 +22,7 @@ class Unroll:
     setting: Setting
     name = "unroll the updates"
     reason = "updates are linear in the outer products of the earlier steps, so these add up"
-    source = "paper B, appendix F [tensor_programs_vi/parameter_update]"
+    source = "Tensor Programs VI, appendix F [tensor_programs_vi/parameter_update]"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
         return unrolled(self.setting, expression) if isinstance(expression, Mat) else expression
@@ -34,7 +34,7 @@ class Limit:
 
     name = "master theorem"
     reason = "coordinates become independent copies of a random variable; entrywise operations act on it"
-    source = "paper B, appendix F [tensor_programs_vi/master_theorem]"
+    source = "Tensor Programs VI, appendix F [tensor_programs_vi/master_theorem]"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
         return ket(expression)
@@ -47,7 +47,7 @@ class UpdateActs:
     setting: Setting
     name = "an update acts on a ket"
     reason = "linearity, and (u v^T / n) y -> |u><v|y>, a nonlinear outer product an average over a copy of v and y"
-    source = "paper B, appendix E.1.2 and F [tensor_programs_vi/outer_product]"
+    source = "Tensor Programs VI, appendix E.1.2 and F [tensor_programs_vi/outer_product]"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
         return expression.replace(
@@ -92,7 +92,7 @@ class HatDot:
     setting: Setting
     name = "hat and dot"
     reason = "a Gaussian part, as if W_0 were independent of y, and what y owes to the transpose of W_0"
-    source = "paper B, Definition C.1 [tensor_programs_vi/definition_c1]"
+    source = "Tensor Programs VI, Definition C.1 [tensor_programs_vi/definition_c1]"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
         return expression.replace(
@@ -112,7 +112,7 @@ class DotSum:
     position: int
     name = "the dot is a sum"
     reason = "over the vectors that the transposed matrix has met before"
-    source = "paper B, Definition C.1 [tensor_programs_vi/definition_c1]"
+    source = "Tensor Programs VI, Definition C.1 [tensor_programs_vi/definition_c1]"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
         return expression.replace(lambda e: isinstance(e, Dot), lambda e: self._sum(e.vector))
@@ -160,7 +160,7 @@ class Causality:
     support: Support
     name = "causality"
     reason = "a ket has no coefficient on base kets that are not born yet"
-    source = "paper B, Definition C.1 [tensor_programs_vi/definition_c1], by induction in the order of the program"
+    source = "Tensor Programs VI, Definition C.1 [tensor_programs_vi/definition_c1], by induction over the program"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
         shortened = expression.replace(lambda e: isinstance(e, sp.Sum), self._shorten)

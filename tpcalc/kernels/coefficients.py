@@ -1,4 +1,4 @@
-"""The coefficient recursion of a linear residual network (paper B, Lemma D.1): every ket over its base kets.
+"""The coefficient recursion of a linear residual network (Tensor Programs VI, Lemma D.1): every ket over its base kets.
 
 Base kets: U_j, nV_k, and the hat-kets F_a^m = hat(W^m x_a^(m-1)), B_a^m = hat(W^mT delta_a^m) of
 every layer m = 1..L and sample a = (step, input). Layer m is stored at index m - 1.

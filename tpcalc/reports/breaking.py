@@ -7,7 +7,8 @@ from typing import Callable
 
 from .widths import width
 
-TOKEN = re.compile(r"\\left|\\right|\\begin\{\w+\*?\}|\\end\{\w+\*?\}|\\\\(?:\[[^]]*\])?|, \\quad |,\\; |\\.|[{}]| [+-] ")
+TOKEN = re.compile(
+    r"\\left|\\right|\\begin\{\w+\*?\}|\\end\{\w+\*?\}|\\\\(?:\[[^]]*\])?|, \\quad |,\\; |\\.|[{}]| [+-] ")
 CONTINUED = r"& \qquad "
 NO_TERM = re.compile(r"(^|=|=\}|[&(\[])\s*$")  # before a sign that is no difference
 BRACKETS = re.compile(r"\\left([(\[])|\\right([)\]])")
