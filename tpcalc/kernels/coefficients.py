@@ -13,7 +13,8 @@ from numba import njit
 @njit(cache=True)
 def contract(hat, ends, covariance, y, y_ends):
     """Apply the covariance of the base kets to one ket: hat, y: (2, L, N); covariance: (2, L, N, N)."""
-    y_ends[:] = ends
+    for a in range(len(ends)):
+        y_ends[a] = ends[a]
     for d in range(hat.shape[0]):
         for m in range(hat.shape[1]):
             for a in range(hat.shape[2]):
