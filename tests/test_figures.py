@@ -9,7 +9,7 @@ import pytest
 
 import tpcalc as tp
 
-from tests.support.labels import boxes, faults
+from support.labels import boxes, faults
 
 figures = pytest.importorskip("matplotlib.figure")
 PICTURES = sorted((Path(__file__).parent.parent / "docs" / "images").glob("*.svg"))

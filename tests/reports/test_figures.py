@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.labels import boxes, faults
+from support.labels import boxes, faults
 
 from .conftest import Written
 
