@@ -29,7 +29,7 @@ NUMBERED: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "Depthwise Hyperparameter Transfer in Residual Networks": {
         "proposition 1": (),
-        "proposition 2": (),
+        "proposition 2": (f"{DEPTHWISE}/proposition_2",),
         "proposition 3": (),
         **{f"({number})": (f"{DEPTHWISE}/one_step",) for number in (7, 92, 98, 99)},
     },

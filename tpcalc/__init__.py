@@ -32,7 +32,7 @@ HOMES = {
     ".results": "Run tangent_kernel",
     ".studies":
         "CauchyDifferences cauchy_differences Convergence convergence GradientCorrelation gradient_correlation "
-        "GradientFlow gradient_flow Transfer transfer WidthOrDepth width_or_depth",
+        "GradientFlow gradient_flow KernelFunction kernel_fn Transfer transfer WidthOrDepth width_or_depth",
     ".width": "aspect meta_principled ntk_exponent web",
 }
 PACKAGES = ("calculus", "classification", "codegen", "interpreters", "kernels", "ledger", "limits", "lowering", "media",

@@ -27,6 +27,7 @@ from .studies import CauchyDifferences as CauchyDifferences, cauchy_differences 
 from .studies import Convergence as Convergence, convergence as convergence
 from .studies import GradientCorrelation as GradientCorrelation, gradient_correlation as gradient_correlation
 from .studies import GradientFlow as GradientFlow, gradient_flow as gradient_flow
+from .studies import KernelFunction as KernelFunction, kernel_fn as kernel_fn
 from .studies import Transfer as Transfer, transfer as transfer
 from .studies import WidthOrDepth as WidthOrDepth, width_or_depth as width_or_depth
 from .width import aspect as aspect, meta_principled as meta_principled, ntk_exponent as ntk_exponent, web as web

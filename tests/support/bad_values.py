@@ -65,7 +65,9 @@ KINDS: dict[str, set[str]] = {  # what is right, or not wrong by itself
     "exponents": {"falling numbers", "halves", "a pair", "a far pair"}, "symbolic real": REALS | {"a symbol"},
     "layers": {"7"},
     "weights": {"None", "a dict"}, "array namespace": {"a module"}, "device": set(VALUES),
-    "texts": {"an empty list", "a list of words"}}
+    "texts": {"an empty list", "a list of words"}, "rows": {"a matrix"},
+    "targets": {"falling numbers", "halves", "a pair", "a far pair", "a matrix"},
+    "nonnegative time": POSITIVE | {"0", "oo", "inf"}}
 KINDS |= {ANY + kind: labels | {"None"} for kind, labels in KINDS.items()}
 
 
@@ -145,6 +147,9 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "web": {"s": "optional real", "kappa": "optional real"},
     "aspect": {**dict.fromkeys(("n", "L", "target"), "optional positive"), "s": "optional real"},
     "Program.unroll": {"sizes": "mapping"},
+    "kernel_fn": {"train_ends": "optional flag", "readout": "activation"},
+    "KernelFunction.predict": {"x1": "rows", "x2": "rows", "y1": "targets", "time": "nonnegative time",
+                               "get": "word", "ridge": "nonnegative"},
 }
 WHOLE_TRAINING = {name: RIGHT[name] for name in ("net", "task", "opt", "scale", "depth")}
 MORE: dict[str, dict[str, Any]] = {  # right arguments of single calls
@@ -160,6 +165,7 @@ MORE: dict[str, dict[str, Any]] = {  # right arguments of single calls
     "Run.gradient_difference": {"eps": 0.25}, "methods.outputs_alone": {
         "name": "mine", "outputs": TASK.targets, "error_estimate": 0.0, "probe_outputs": np.zeros((3, 1, 1))},
     "WidthOrDepth.best": {"budget": 1e4},
+    "KernelFunction.predict": {"x1": np.eye(2), "y1": [1.0, -1.0], "x2": np.ones((1, 2))},
 }
 INNER = {  # called by the package, on values of its own
     "SGD.step": "arithmetic on anything that adds", "ResNet.branch": "writes statements of a builder",
@@ -190,7 +196,8 @@ def instances() -> dict[str, Any]:
         "Run": run, "Verdict": diagram.regions[0].verdict, "Interaction": tp.interactions(1, 0)[0],
         "CauchyDifferences": tp.cauchy_differences(NET, TASK, OPT, SCALE, (2, 4, 8, 16)),
         "Convergence": tp.convergence(NET, TASK, OPT, SCALE, (2, 4)), "Diversity": None, "GradientCorrelation": None,
-        "GradientFlow": None, "StepCheck": None, "Transfer": tp.transfer(NET, TASK, OPT, SCALE, (2, 4), [0.5, 1.0]),
+        "GradientFlow": None, "KernelFunction": tp.kernel_fn(NET), "StepCheck": None,
+        "Transfer": tp.transfer(NET, TASK, OPT, SCALE, (2, 4), [0.5, 1.0]),
         "WidthOrDepth": tp.width_or_depth(NET, tp.Task([1.0], [1.0]), OPT, SCALE, (2, 4)), "Divergence": None,
         "MissingExtra": None, "WidthScaling": tp.WidthScaling((0, 0), (0, 1), 0)}
 

@@ -13,17 +13,12 @@ import sympy as sp
 
 from ..programs import ResNet
 from ..programs.blocks import block_name
-from .block_kernels import C, P, Q, R, RP, RQ, Reading
+from .at_initialisation import AtInitialisation
+from .block_kernels import C, P, Q, R, RP, RQ
 from ..gaussian import Expectation, Gaussians, expectation
 from ..gaussian.overlaps import H, Mean, Overlap, U
 
 VARIANCE = P  # of the stream, in the expressions given
-
-
-class _AtInitialisation(Reading):
-    """Then the stream is Gaussian and independent of its gradient, so that any function of it has known means."""
-
-    powers_of_stream_only = False
 
 
 def derive_gradient_correlation(net: ResNet) -> dict[str, sp.Expr]:
@@ -37,7 +32,7 @@ def derive_gradient_correlation(net: ResNet) -> dict[str, sp.Expr]:
     Raises ``ValueError`` as ``derive_block_kernels``, except for acting on the stream first. Source: Tensor Programs
     VI, appendix J [tensor_programs_vi/appendix_j], whose argument this is for phi'.
     """
-    reading = _AtInitialisation(block_name(net.block))
+    reading = AtInitialisation(block_name(net.block))
     tangents = reading.tangents(reading.read_block(net))
     here = {C: P, Q: P, RP: sp.Integer(1), RQ: sp.Integer(1)}
     found = {}

@@ -113,7 +113,7 @@ class Reading:
         """What the block of ``net`` adds to the stream."""
         statements, value = net.written()
         for statement in statements:
-            self.named[statement.target] = self.read(statement.value)
+            self.named[statement.target] = self.name_value(self.read(statement.value))
         output = self.read(value)
         if X in output.free_symbols:
             raise self.refusal("its output contains the stream itself; what it adds must have gone through a matrix")
@@ -121,6 +121,10 @@ class Reading:
             raise self.refusal("its output has a mean that is not zero; allowed are blocks that end with a matrix or "
                                "subtract the mean over coordinates")
         return output
+
+    def name_value(self, value: sp.Expr) -> sp.Expr:
+        """What stands for a statement's value where it is read."""
+        return value
 
     def read(self, value: sp.Expr) -> sp.Expr:
         if isinstance(value, Vec):

@@ -71,6 +71,8 @@ def pair_means(first: Series, second: Series) -> Callable[[Array, Array, Array],
         shape = np.broadcast_shapes(np.shape(c), np.shape(p), np.shape(q))
         ps, qs = (np.asarray(v, dtype=np.float64).ravel() for v in (p, q))
         left, right = (_rows(np.shape(v), shape) for v in (p, q))
+        if len(ps) == len(qs) == len(left):  # of pairs that are listed, many rows may be the same
+            (ps, left), (qs, right) = (np.unique(v, return_inverse=True) for v in (ps, qs))
         c = np.broadcast_to(c, shape).ravel()
         with np.errstate(invalid="ignore", over="ignore"):
             scale = np.sqrt(np.maximum(ps, 0.0))[left] * np.sqrt(np.maximum(qs, 0.0))[right]

@@ -63,7 +63,7 @@ def _kinked(first: tuple[float, float], second: tuple[float, float], j: int, k: 
 
     def correlation(c: Array, p: Array, q: Array) -> tuple[Array, Array, Array]:
         scale = np.sqrt(np.maximum(p, TINY)) * np.sqrt(np.maximum(q, TINY))
-        r = np.clip(c / scale, -1.0, 1.0)
+        r = np.where((p == q) & (np.abs(c) == p), np.sign(c), np.clip(c / scale, -1.0, 1.0))  # not a rounding less
         return scale, r, (1 - r) * (1 + r)
 
     def values(c: Array, p: Array, q: Array) -> Array:

@@ -24,17 +24,19 @@ NAMED: dict[str, sp.Expr] = {
 }
 
 
-def activation(phi: sp.Expr | str) -> Callable[[sp.Expr], sp.Expr]:
-    """phi as a function of expressions; raises ``ValueError`` for an unknown name or anything not in one symbol."""
+def activation(phi: sp.Expr | str, name: str = "phi") -> Callable[[sp.Expr], sp.Expr]:
+    """phi as a function of expressions; raises ``ValueError``, which calls it ``name``, for an unknown name or anything
+    not in one symbol."""
     expression = NAMED.get(phi.lower()) if isinstance(phi, str) else phi
     if not isinstance(expression, sp.Expr) or len(expression.free_symbols) != 1:
-        raise ValueError(f"phi: {short(phi)} given; allowed are {', '.join(map(repr, NAMED))} or a sympy expression in "
-                         "one symbol")
+        raise ValueError(f"{name}: {short(phi)} given; allowed are {', '.join(map(repr, NAMED))} or a sympy expression "
+                         "in one symbol")
     unknown = expression.atoms(AppliedUndef)
     if unknown:
-        raise ValueError(f"phi: {expression} given; {unknown.pop()} has no definition, allowed are functions that have")
+        raise ValueError(f"{name}: {expression} given; {unknown.pop()} has no definition, allowed are functions that "
+                         "have")
     if expression.has(*UNREAL):
-        raise ValueError(f"phi: {expression} given; allowed are functions with real values")
+        raise ValueError(f"{name}: {expression} given; allowed are functions with real values")
     symbol, = expression.free_symbols
     return lambda h: expression.xreplace({symbol: h})
 
