@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
 import tpcalc
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 project = "tpcalc"
 author = "tpcalc"
 release = version = tpcalc.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "offline_math"]
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 html_theme = "furo"
+html_math_renderer = "mathml"  # nothing is fetched: a page is read without a network
+html_static_path = ["_static"]
 html_title = "tpcalc"
 
 autodoc_member_order = "bysource"

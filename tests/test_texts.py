@@ -27,9 +27,12 @@ def test_papers_are_the_same_everywhere() -> None:
 
 
 def test_papers_go_by_their_names() -> None:
-    """docs/ledger.md alone says what the letters in docstrings stand for."""
-    texts = {page.name: page.read_text() for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]}
-    assert [name for name, text in texts.items() if re.search(r"paper [ABC]\b", text)] == ["ledger.md"]
+    """No letter stands for a paper, on a page, in a docstring or in a notebook."""
+    written = [path for folder in ("docs", "tpcalc", "proofs") for kind in ("*.md", "*.py", "*.ipynb", "*.j2")
+               for path in (ROOT / folder).rglob(kind)]
+    assert len(written) > 300
+    for path in [*ROOT.glob("*.md"), ROOT / "CITATION.cff", *written]:
+        assert not re.search(r"\b[Pp]aper [ABC]\b", path.read_text(encoding="utf-8")), path
 
 
 def test_the_citation_has_the_version() -> None:

@@ -160,6 +160,8 @@ def finite_array(name: str, value: object) -> np.ndarray:
         detach = getattr(value, "detach", None)
         if callable(detach):  # a tensor, perhaps with a gradient, perhaps on a device
             value = detach().cpu()
+            if getattr(value, "is_floating_point", bool)():  # of a type that NumPy may lack, such as bfloat16
+                value = getattr(value, "double")()
         given = np.asarray(value)
         if np.ma.is_masked(value):
             raise TypeError("some of its entries are masked")

@@ -1,4 +1,5 @@
-"""Draw docs/images/adam_transfer.svg: what paper B's Figures 11 and 13 show, for Adam on digits; print its numbers.
+"""Draw docs/images/adam_transfer.svg: what Tensor Programs VI's Figures 11 and 13 show, for Adam on digits; print its
+numbers.
 
 Loss on the last eight of 28 batches of 32 digits against the learning rate, at depth scalings that agree at depth 8;
 mean and standard error over seeds. From the same initial weights tp.methods.Dense trains the same networks, number by

@@ -1,4 +1,5 @@
-"""Draw docs/images/diversity.svg, what paper B's Figures 18 and 19 show, exactly, and print numbers it is drawn from.
+"""Draw docs/images/diversity.svg, what Tensor Programs VI's Figures 18 and 19 show, exactly, and print numbers it is
+drawn from.
 
 Above: d(eps) between layer times p and p + eps, over its value at eps = 1/64. Below: divided by eps^(1/2) too, at three
 steps; a diversity exponent of 1/2 is a horizontal line there.

@@ -1,5 +1,5 @@
-"""Draw docs/images/nonlinear_diversity.svg: what paper B's Figures 3, 4, 18 and 20 ask, in cases that are solved, and
-print its numbers and how long it took.
+"""Draw docs/images/nonlinear_diversity.svg: what Tensor Programs VI's Figures 3, 4, 18 and 20 ask, in cases that are
+solved, and print its numbers and how long it took.
 
 Above: correlations of gradients of neighbouring layers against depth, with the derived limits; d(eps) of relu networks
 at two depth scalings. Below: drift against noise for relu and abs, as inputs of different steps are more alike, and

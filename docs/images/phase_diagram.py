@@ -1,4 +1,4 @@
-"""Draw docs/images/phase_diagram.svg: what paper B's Figure 1 shows, exactly, with the rate of convergence."""
+"""Draw docs/images/phase_diagram.svg: what Tensor Programs VI's Figure 1 shows, exactly, with rates of convergence."""
 
 from pathlib import Path
 

@@ -1,4 +1,5 @@
-"""Draw docs/images/transfer.svg: what paper B's Figures 2, 11, 12 and 14 show, exactly, and print its numbers.
+"""Draw docs/images/transfer.svg: what Tensor Programs VI's Figures 2, 11, 12 and 14 show, exactly, and print its
+numbers.
 
 Above: loss of the last of ten steps on digits against the learning rate, at four depth scalings that agree at depth 8.
 Below: the best learning rate against depth, on digits and on a small task; the loss against the block multiplier.

@@ -37,9 +37,10 @@ def draw_plane(ax: Any) -> None:
         found = audit(strategy(inside, line.subs(P, inside)))
         ax.plot([float(start), float(end)], [float(line.subs(P, x)) for x in (start, end)], linewidth=3,
                 color="#238b45" if found.passes else "#888888", linestyle="-" if found.passes else ":")
-        label = f"breaks {found.breaches[0].principle}" if found.breaches else "meta-principled"
-        ax.annotate(label, (float(inside), float(line.subs(P, inside))), xytext=(5, -11), rotation=45, fontsize=7,
-                    textcoords="offset points", ha="center", va="center", rotation_mode="anchor")
+        label = "\n".join(["breaks", *found.breaches[0].principle.split()]) if found.breaches else "meta-principled"
+        away = 2.8 * label.count("\n")  # the middle of more lines is farther from the line
+        ax.annotate(label, (float(inside), float(line.subs(P, inside))), xytext=(7 + away, -9 - away), rotation=45,
+                    fontsize=7, textcoords="offset points", ha="center", va="center", rotation_mode="anchor")
     for name in ("NTP", "muP"):
         one = tp.width_recipe(name, 3).canonical()
         assert one == strategy(one.p[-1], one.r), "the recipe is a point of the plane"

@@ -1,4 +1,5 @@
-"""Draw docs/images/width_and_depth.svg: what paper B's Figures 9 and 10 show, and the same for tanh; print the numbers.
+"""Draw docs/images/width_and_depth.svg: what Tensor Programs VI's Figures 9 and 10 show, and the same for tanh; print
+the numbers.
 
 Root mean squares of layer outputs and of f after 1, 5 and 10 updates, one digit each. First row: linear networks of
 depth 64, real ones of growing width against the exact lines of infinite width. Second row: those lines at growing depth

@@ -1,6 +1,7 @@
 """Draw docs/images/width_or_depth.svg: what limits a network, its width or its depth; print it.
 
-Left, paper A's Figure 5 (b) for linear networks: distances from infinite width and depth, computed, and root mean
+Left, Depthwise Hyperparameter Transfer's Figure 5 (b) for linear networks: distances from infinite width and depth,
+computed, and root mean
 squares over 15 real networks a point. Right: errors of the networks of three budgets n^2 L, over their depth.
 """
 

@@ -1,1 +1,1 @@
-"""Statements of the paper on depthwise hyperparameter transfer by dynamical mean field theory (paper A)."""
+"""Statements of Depthwise Hyperparameter Transfer in Residual Networks, by dynamical mean field theory."""

@@ -1,4 +1,4 @@
-"""One step on one sample at infinite depth, where paper A's (7), (92), (98) and (99) slip."""
+"""One step on one sample at infinite depth, where Depthwise Hyperparameter Transfer's (7), (92), (98) and (99) slip."""
 
 from __future__ import annotations
 

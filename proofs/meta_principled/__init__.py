@@ -1,1 +1,1 @@
-"""Meta-Principled Family of Hyperparameter Scaling Strategies (Yaida), called paper C in docstrings."""
+"""Meta-Principled Family of Hyperparameter Scaling Strategies (Yaida)."""

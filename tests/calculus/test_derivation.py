@@ -52,7 +52,7 @@ def test_the_derivation_is_short_and_chained(recursion: tp.Recursion) -> None:
 
 
 def test_ket_equations_of_program_1(program: Program) -> None:
-    """Paper B, Program 1 and appendix C.2, with sums from s = 0: derived, compared with the published form."""
+    """Tensor Programs VI, Program 1 and appendix C.2, with sums from s = 0: derived, as in print."""
     x, dx = Family(Vec, "x", layered=True), Family(Vec, "dx", r"\delta x", layered=True)
     W = Family(Mat, "W", layered=True)
     t, l = sp.symbols("t l", integer=True, nonnegative=True)
@@ -79,7 +79,7 @@ def test_a_backward_ket_does_not_know_its_own_forward_noise(program: Program) ->
 
 
 def test_powers_of_L_in_the_recursion(recursion: tp.Recursion) -> None:
-    """Paper B, appendix H.3: L^(1/2 - alpha) where a hat is born, L^(-alpha - gamma), L^(-alpha - 1/2) in the sum."""
+    """Tensor Programs VI, appendix H.3: L^(1/2 - alpha) at births, L^(-alpha - gamma), L^(-alpha - 1/2) in the sum."""
     L = recursion.setting.program.sizes[1]
     for equation in recursion.equations:
         if equation.kind == "Gamma" and equation.value.has(sp.Sum):

@@ -26,7 +26,7 @@ def test_every_block_has_ket_equations_whose_steps_check(net: dict) -> None:
 
 
 def test_a_nonlinear_backward_ket_knows_its_own_forward_noise() -> None:
-    """Paper B, appendix G.1 drops d|dh_t> / d hat(W x_t): it vanishes for linear phi only (and at no step for tanh)."""
+    """Tensor Programs VI, appendix G.1 drops d|dh_t> / d hat(W x_t): it vanishes for linear phi only."""
     nonlinear = equation(tp.kets(tp.program(tp.ResNet("tanh"), tp.SGD(), SCALE)), "|dx[t, l - 1]>")
     linear = equation(tp.kets(tp.program(tp.ResNet(), tp.SGD(), SCALE)), "|dx[t, l - 1]>")
     t = sp.Symbol("t", integer=True, nonnegative=True)

@@ -1,4 +1,4 @@
-"""Nonlinear outer products, and SignSGD: paper B, appendix E.1.3."""
+"""Nonlinear outer products, and SignSGD: Tensor Programs VI, appendix E.1.3."""
 
 import numpy as np
 import pytest

@@ -128,7 +128,7 @@ NONLINEAR = [tp.ResNet("tanh"), tp.ResNet("relu"), tp.ResNet("abs"), tp.ResNet("
 @pytest.mark.parametrize("alpha, gamma", [(H, H), (sp.Rational(3, 4), sp.Rational(1, 4)), (1, 0), (H, 1), (H, 0),
                                           (sp.Rational(3, 2), 0), (sp.Rational(1, 4), 1)])
 def test_nonlinear_networks_share_the_linear_ones_verdict_where_h_does_not_grow(net, alpha, gamma) -> None:
-    """Paper B, section 5, states its claims for both; block by block the count has nothing else in common."""
+    """Tensor Programs VI, section 5, states its claims for both, which share nothing else."""
     v, linear = tp.classify(alpha, gamma, net), tp.classify(alpha, gamma)
     for flag in ("stable_at_init", "output_stable", "stable_in_training", "nontrivial", "faithful_at_init",
                  "faithful_in_training", "feature_learning", "diversity_exponent"):

@@ -16,7 +16,7 @@ def sizes(net: tp.ResNet, alpha: sp.Rational, gamma: sp.Rational, target: str, k
 
 
 def test_noise_response_and_update_at_one_half_and_the_update_alone_above() -> None:
-    """Paper B, appendix H.3: what the ODEs of alpha > 1/2 leave out."""
+    """Tensor Programs VI, appendix H.3: what the ODEs of alpha > 1/2 leave out."""
     net = tp.ResNet()
     for target in ("|x[t, l]>", "|dx[t, l - 1]>"):
         for kind in (Hat, Response, Bracket):
@@ -29,13 +29,13 @@ def test_noise_response_and_update_at_one_half_and_the_update_alone_above() -> N
 
 @pytest.mark.parametrize("phi", ["tanh", "relu"])
 def test_for_nonlinear_activations_the_backward_response_survives_above_one_half(phi: str) -> None:
-    """The slip of paper B's appendix G.1: d|dh> / d hat|W x> does not vanish; linear networks do not show it."""
+    """The slip of Tensor Programs VI's appendix G.1: d|dh> / d hat|W x> does not vanish; linear nets do not show it."""
     assert sizes(tp.ResNet(phi), 3 * Q, Q, "|dx[t, l - 1]>", Response) == {0}
     assert sizes(tp.ResNet(phi), 3 * Q, Q, "|h[t, l]>", Response) == {-3 * Q}
 
 
 def test_in_blocks_of_two_matrices_both_updates_and_both_responses_survive() -> None:
-    """Paper B, appendix K, and MATH of the two-matrix block: W2's response carries W1's update."""
+    """Tensor Programs VI, appendix K, and MATH of the two-matrix block: W2's response carries W1's update."""
     for net in (tp.ResNet("tanh", "mlp"), tp.ResNet("linear", "mlp")):
         assert sizes(net, H, H, "|x[t, l]>", Response) == sizes(net, H, H, "|x[t, l]>", Bracket) == {0}
         assert sizes(net, H, H, "|dx[t, l - 1]>", Response) == {0}

@@ -22,8 +22,21 @@ def test_every_region_is_a_shape_and_every_name_is_written_once(linear) -> None:
     assert [s.dimension for s in shapes] == [one.dimension for one in linear.regions]
     assert sorted(s.label for s in shapes if s.label) == sorted({one.name for one in linear.regions})
     for shape, one in zip(shapes, linear.regions):
-        if one.dimension == 2:  # its middle lies inside, exactly
-            assert linear.at(*map(sp.nsimplify, shape.middle)) is one
+        if one.dimension == 2:  # its middle lies inside, or in a neighbour of its name
+            assert linear.at(*map(sp.nsimplify, shape.middle)).name == one.name
+
+
+def test_labels_have_room(linear) -> None:
+    """A name stands where all areas of that name, not the first of them, leave most room about it."""
+    yellow = next(shape for shape in linear.picture.shapes if shape.label == "trivial, with h growing")
+    assert sorted(map(tuple, yellow.room)) == [(1.0, 0.0), (1.75, -0.75), (1.75, 0.0)]
+    alpha, gamma = yellow.middle
+    assert alpha + gamma > 1.25 and -0.3 < gamma < -0.1  # away from the thick line alpha + gamma = 1
+    assert next(s for s in linear.picture.shapes if s.label == "explodes at initialisation").middle == (0.125, 0.25)
+
+
+def test_all_that_is_known_is_said(linear) -> None:
+    for shape, one in zip(linear.picture.shapes, linear.regions):
         assert one.name in shape.said and one.row["where"] in shape.said
 
 

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+import tpcalc as tp
 from tpcalc.reports.cli import main
+from tpcalc.reports.derivations import derivation
 from tpcalc.reports.document import Code, Document, Formula, Paragraph, Plain, Section
 from tpcalc.reports.failures import CompileError
 from tpcalc.reports.latex import compile_pdf, find_tex, render
+from tpcalc.reports.stages import derive
 
 pytestmark = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex on the path")
 
@@ -29,7 +32,7 @@ def complaints(log: str) -> list[str]:
     log = re.sub(r"(?<=.{79})\n", "", log)  # TeX breaks its log's lines
     found = re.findall(r"^.*(?:undefined|multiply defined|may have changed|Missing character).*$", log, re.MULTILINE)
     wide = [m[0] for m in re.finditer(r"Overfull \\hbox \(([\d.]+)pt too wide\)", log) if float(m[1]) > WIDEST_BOX]
-    return found + wide
+    return found + wide + re.findall(r"^(?:Scaled formula|Overfull \\vbox).*$", log, re.MULTILINE)
 
 
 @pytest.mark.parametrize("scaling", [[], ["--alpha", "1", "--gamma", "0"], ["--gamma", "0"]],
@@ -54,7 +57,24 @@ def test_a_formula_wider_than_the_page_is_scaled(tmp_path: Path) -> None:
     wide = "x &= " + r" \cdot ".join(f"x_{{{i}}}" for i in range(200))
     (tmp_path / "report.tex").write_text(render(Document("Title", "", [Section("s", "S", [Formula(wide)])])))
     compile_pdf(tmp_path, program())
+    found = complaints((tmp_path / "report.log").read_text(encoding="latin-1"))
+    assert len(found) == 1 and found[0].startswith("Scaled formula")
+
+
+@pytest.mark.parametrize("net", [tp.ResNet(block="mlp"), tp.ResNet("tanh", "glu")], ids=["two matrices", "gated"])
+def test_derivations_fit_their_pages(net: tp.ResNet, tmp_path: Path) -> None:
+    """No formula of the longest derivations has to be scaled, none is taller than a page."""
+    found = derive(net, tp.SGD())
+    bodies = [body for body in (found.kets_latex, found.recursion_latex, found.limit_latex) if body]
+    page = Document("A_title & 100 %", "", [Section("s", "S", [Paragraph("In [[appendix:a]]:"), *map(Formula, bodies)]),
+                                            Section("a", "Steps", derivation(found.steps), is_appendix=True)])
+    (tmp_path / "report.tex").write_text(render(page))
+    text = compile_pdf(tmp_path, program()).read_bytes()
     assert not complaints((tmp_path / "report.log").read_text(encoding="latin-1"))
+    title = re.search(rb"/Title\((.*?)\)/", text)
+    assert title is not None
+    letters = re.sub(rb"\\(\d{3})", lambda octal: bytes([int(octal[1], 8)]), title[1])
+    assert letters.decode("utf-16") == "A_title & 100 %"
 
 
 def test_the_first_error_is_said(tmp_path: Path) -> None:

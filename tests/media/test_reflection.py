@@ -16,7 +16,8 @@ NET, SCALE = tp.ResNet("linear"), tp.DepthScaling()
 @pytest.mark.parametrize("depth", [1, 2, 7, 100, 4096])
 def test_one_step_on_one_input_has_a_closed_form(depth: int) -> None:
     """With xi = 1, f_0 = 0, c = lr y and q = 1 + 1/L: f_1 = c q^(L-1), and the stream's variance grows by
-    (c/L)^2 q^(L+l-2) [l^2 + (1 - q^-2) (l-1) l (2l-1) / 6], paper A, appendix G.2, corrected."""
+    (c/L)^2 q^(L+l-2) [l^2 + (1 - q^-2) (l-1) l (2l-1) / 6], Depthwise Hyperparameter Transfer, appendix G.2,
+    corrected."""
     y, rate = 1.3, 0.7
     run = tp.train(NET, tp.Task((1, 1), (y, y)), tp.SGD(rate), SCALE, depth, keep_nodes="all")
     q, l, c = 1 + 1 / depth, np.arange(depth + 1), rate * y

@@ -50,7 +50,7 @@ def test_adam_without_memory_is_the_sign(gradients: np.ndarray) -> None:
 
 @given(betas, betas, gradients)
 def test_the_first_step_of_adam_is_the_sign(beta1: sp.Rational, beta2: sp.Rational, gradients: np.ndarray) -> None:
-    """Paper B, footnote 3: whatever the averages, and because of the bias correction."""
+    """Tensor Programs VI, footnote 3: whatever the averages, and because of the bias correction."""
     assert directions(tp.Adam(1.0, beta1, beta2), gradients[:1]) == [np.sign(gradients[0])]
 
 

@@ -169,3 +169,28 @@ def test_probes_of_scalars_and_tensors_as_inputs() -> None:
 def test_lines_of_samples_are_told_how_to_be_cut() -> None:
     with pytest.raises(ValueError, match=r"inputs.reshape\(steps, batch, 4\), one sample a step inputs.reshape\(6, 1,"):
         tp.Task(np.ones((6, 4)), np.ones(6))
+
+
+def test_tensors_of_torch() -> None:
+    """With gradients, in half precision, a batch or a number a step; complex ones and unfinished shapes are refused."""
+    torch = pytest.importorskip("torch")
+    inputs, targets = torch.arange(24.0).reshape(4, 2, 3), torch.arange(8.0).reshape(4, 2)
+    plain = tp.Task(inputs.numpy(), targets.numpy())
+    for given in (inputs.clone().requires_grad_(), inputs.double(), inputs.to(torch.bfloat16), inputs.to(torch.int64)):
+        task = tp.Task(given, targets.requires_grad_())
+        assert np.array_equal(task.inputs, plain.inputs) and np.array_equal(task.targets, plain.targets)
+    assert tp.Task(inputs[:, 0, 0], targets[:, 0]).inputs.shape == (4, 1, 1)
+    with pytest.raises(ValueError, match=r"(?s)inputs: .*complex64"):
+        tp.Task(inputs.to(torch.complex64), targets)
+    with pytest.raises(ValueError, match=r"inputs.reshape\(steps, batch, 3\)"):
+        tp.Task(inputs[0], targets[0])
+
+
+def test_columns_of_a_table() -> None:
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"x": [1.0, 2.0, 3.0], "y": [4.0, 5.0, 6.0]})
+    task = tp.Task(table["x"], table["y"])
+    assert task.inputs.ravel().tolist() == [1.0, 2.0, 3.0] and task.targets.shape == (3, 1, 1)
+    assert tp.Task([1.0, 2.0, 3.0], table).targets.tolist() == [[[1.0, 4.0]], [[2.0, 5.0]], [[3.0, 6.0]]]
+    with pytest.raises(ValueError, match=r"inputs.reshape\(steps, batch, 2\)"):
+        tp.Task(table, table["y"])

@@ -23,7 +23,8 @@ TERM = r"\sum_{\substack{1 \leq m \leq L\\0 \leq r + 1 \leq s}} \frac{a + b}{c} 
 def test_rows_break_only_before_top_level_plus() -> None:
     body = rf"z &= {TERM} + {TERM} + {TERM} \\ w &= {TERM}"
     rows = breaking.rows(body, 30)
-    assert rows == [rf"z &= {TERM}", breaking.CONTINUED + TERM, breaking.CONTINUED + TERM, rf"w &= {TERM}"]
+    more = breaking.CONTINUED + "{} + " + TERM
+    assert rows == [rf"z &= {TERM}", more, more, rf"w &= {TERM}"]
     assert breaking.rows(body, 1e6) == [part.strip() for part in (rf"z &= {TERM} + {TERM} + {TERM}", rf"w &= {TERM}")]
 
 

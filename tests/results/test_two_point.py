@@ -1,4 +1,4 @@
-"""Gamma and C of paper B: against the coefficient recursion, at its limit, and in its integral equations."""
+"""Gamma and C of Tensor Programs VI: against the coefficient recursion, at its limit, and in its integral equations."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def gauss(start: float, end: float) -> list[tuple[float, float]]:
 
 @pytest.mark.parametrize("noise", [1.0, 0.7])
 def test_the_limit_solves_the_functional_integral_equations(noise: float) -> None:
-    """Paper B, Proposition C.4, all its three equations; Gamma jumps at p = q, where integrals are split.
+    """Tensor Programs VI, Proposition C.4, all its three equations; Gamma jumps at p = q, where integrals are split.
 
     A density noise times the paper's scales Gamma(s >= 0) by its root: products of two such, and with the
     response, keep one form.

@@ -30,8 +30,8 @@ def derive_gradient_correlation(net: ResNet) -> dict[str, sp.Expr]:
     for blocks whose first operation is a fresh random matrix, and wherever the stream cancels; elsewhere, for blocks
     that act on the stream first, at initialisation, where it is Gaussian.
 
-    Raises ``ValueError`` as ``derive_block_kernels``, except for acting on the stream first. Source: paper B,
-    appendix J [tensor_programs_vi/appendix_j], whose argument this is for phi'.
+    Raises ``ValueError`` as ``derive_block_kernels``, except for acting on the stream first. Source: Tensor Programs
+    VI, appendix J [tensor_programs_vi/appendix_j], whose argument this is for phi'.
     """
     reading = AtInitialisation(block_name(net.block))
     tangents = reading.tangents(reading.read_block(net))

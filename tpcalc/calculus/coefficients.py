@@ -89,7 +89,7 @@ class Differentiate:
     setting: Setting
     name = "differentiate"
     reason = "linearity; a base ket has derivative 1 in itself and 0 in the others"
-    source = "paper B, appendix C.3 [tensor_programs_vi/lemma_c3]"
+    source = "Tensor Programs VI, appendix C.3 [tensor_programs_vi/lemma_c3]"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
         return sp.Add(*(self._term(term) for term in sp.Add.make_args(multiplied_out(expression)) if term != 0))
@@ -135,7 +135,7 @@ class NameCoefficients(NodeRule):
     kind = Response
     name = "name the coefficients"
     reason = "Gamma is the derivative, times sqrt(L) for hat-kets"
-    source = "paper B, appendix C.3 [tensor_programs_vi/lemma_c3]"
+    source = "Tensor Programs VI, appendix C.3 [tensor_programs_vi/lemma_c3]"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
         if not self.summed:
@@ -178,7 +178,7 @@ class NameCovariances(NodeRule):
     kind = Bracket
     name = "name the covariances"
     reason = "hat-kets of one matrix have the covariance of the vectors it multiplies"
-    source = "paper B, Definition C.1 [tensor_programs_vi/definition_c1]"
+    source = "Tensor Programs VI, Definition C.1 [tensor_programs_vi/definition_c1]"
 
     def rewrite(self, bracket: Bracket) -> sp.Expr:
         (u, v), bases = bracket.args, Bases(self.setting)
@@ -208,7 +208,7 @@ class Expand(NodeRule):
     kind = Bracket
     name = "bilinearity"
     reason = "both kets are linear combinations of base kets"
-    source = "paper B, appendix C.2 [tensor_programs_vi/ket_equations]"
+    source = "Tensor Programs VI, appendix C.2 [tensor_programs_vi/ket_equations]"
 
     def rewrite(self, bracket: Bracket) -> sp.Expr:
         if not bracket.of(Vec):
@@ -241,7 +241,7 @@ class Independence(NodeRule):
     kind = (Bracket, sp.Sum)
     name = "independence"
     reason = "hat-kets correlate only with hat-kets of the same matrix; initial vectors are orthonormal"
-    source = "paper B, Definition C.1 [tensor_programs_vi/definition_c1]"
+    source = "Tensor Programs VI, Definition C.1 [tensor_programs_vi/definition_c1]"
 
     def rewrite(self, node: sp.Expr) -> sp.Expr:
         if node.func == sp.Sum:

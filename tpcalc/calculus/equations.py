@@ -64,7 +64,7 @@ def kets(program: Program) -> KetEquations:
     """Derive the infinite-width equations of a program whose vectors are linear in its matrices.
 
     Every vector's ket is written through hat-kets, earlier kets and numbers. Raises ``ValueError`` for a
-    statement that the rules cannot treat, naming it. Source: paper B, appendix C.2
+    statement that the rules cannot treat, naming it. Source: Tensor Programs VI, appendix C.2
     [tensor_programs_vi/ket_equations] and Definition C.1 [tensor_programs_vi/definition_c1].
 
     >>> import tpcalc as tp

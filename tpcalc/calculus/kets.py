@@ -1,7 +1,7 @@
 """Kets: the random variables that the coordinates of a program's vectors become at infinite width.
 
 A ket is a real random variable, so kets add and multiply as ordinary commuting expressions; what has rules of its own
-is written with the classes below, and a mean as an ``Expectation`` without a law. Source: paper B, Definition C.1
+is written with the classes below, and a mean as an ``Expectation`` without a law. Source: Tensor Programs VI, Definition C.1
 [tensor_programs_vi/definition_c1] and appendices E, F.
 """
 
@@ -52,7 +52,8 @@ class Hat(_Printed):
 class Dot(_Printed):
     """The dot part of |W y>: what y owes to W through earlier products with its transpose.
 
-    As an operator, the adjoint of the hat of W^T. Source: paper B, appendix F [tensor_programs_vi/operators].
+    As an operator, the adjoint of the hat of W^T. Source: Tensor Programs VI, appendix F
+    [tensor_programs_vi/operators].
     """
 
     is_random = is_part = True
@@ -93,7 +94,7 @@ class Bracket(_Printed):
 class Averaged(_Printed):
     """phi(|u><v|) |y>: the expectation of phi(|u> |v>') |y>' over an independent copy of (v, y). args: phi, y.
 
-    A random variable that depends on the kets of the left vectors alone. Source: paper B, appendix E.1.3
+    A random variable that depends on the kets of the left vectors alone. Source: Tensor Programs VI, appendix E.1.3
     [tensor_programs_vi/nonlinear_outer_product].
     """
 
@@ -128,8 +129,8 @@ class Gamma(_Printed):
     """The coefficient of a base ket in a vector: Gamma_{t,r,a,b}(l/L, m/L) for steps t, r and layers l, m.
 
     args: a, b, then Tuples: steps and samples of the vector, of the base ket, layers of the vector, of the
-    base ket. Scaled by sqrt(L) for hat-kets; step r = -1 stands for initial vector b. Source: paper B, appendix
-    C.3 [tensor_programs_vi/lemma_c3]; why sqrt(L): Proposition C.2 [tensor_programs_vi/proposition_c2].
+    base ket. Scaled by sqrt(L) for hat-kets; step r = -1 stands for initial vector b. Source: Tensor Programs VI,
+    appendix C.3 [tensor_programs_vi/lemma_c3]; why sqrt(L): Proposition C.2 [tensor_programs_vi/proposition_c2].
     """
 
     def _sympystr(self, printer: Printer) -> str:

@@ -14,6 +14,7 @@ from ..programs.program import Place
 from .coefficients import (Bases, CollectCoefficients, Differentiate, Expand, Independence, NameCoefficients,
                            NameCovariances, gamma_of)
 from ..derivations.derivation import Derivation
+from .compact import compact, conventions
 from .equations import KetEquations, kets
 from .kets import Bracket, Covariance, Gamma, Ket, Response
 from .memory import memory_equations
@@ -41,20 +42,29 @@ class RecursionEquations(Short, Aligned):
     """The recursion of a linear program at infinite width, finite depth, with its derivation.
 
     equations: in program order; a covariance stands before the first equation that reads it.
-    Source: paper B, Lemma C.3 [tensor_programs_vi/lemma_c3] and Lemma D.1 [tensor_programs_vi/lemma_d1], for any depth
-    scaling (appendix H.3 [tensor_programs_vi/recursion_h3]).
+    Source: Tensor Programs VI, Lemma C.3 [tensor_programs_vi/lemma_c3] and Lemma D.1 [tensor_programs_vi/lemma_d1], for
+    any depth scaling (appendix H.3 [tensor_programs_vi/recursion_h3]).
     """
 
     setting: Setting
     equations: tuple[Equation, ...]
     derivation: Derivation
 
+    def written(self) -> list[tuple[sp.Expr, sp.Expr, sp.Expr]]:
+        """Left sides, right sides, where they hold, as papers write them: covariances are one sum over base kets."""
+        values = [compact(e.value, self.setting) if e.kind in ("C", "scalar") else e.value for e in self.equations]
+        found = [(e.target, value, sp.true) for e, value in zip(self.equations, values)]
+        return [*found, *conventions(values, self.setting)]
+
     def latex(self) -> str:
         """The equations as lines of an ``aligned`` environment."""
-        return " \\\\\n".join(rf"{latex(e.target)} &= {latex(e.value)}" for e in self.equations)
+        return " \\\\\n".join(
+            rf"{latex(left)} &= {latex(right)}" + ("" if where == sp.true else rf", \quad {latex(where)}")
+            for left, right, where in self.written())
 
     def __str__(self) -> str:
-        return "\n".join(f"{e.target} = {e.value}" for e in self.equations)
+        return "\n".join(f"{left} = {right}" + ("" if where == sp.true else f"  ({where})")
+                         for left, right, where in self.written())
 
 
 def derive_recursion(equations: KetEquations) -> RecursionEquations:

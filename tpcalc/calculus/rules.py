@@ -25,7 +25,7 @@ class Unroll:
     setting: Setting
     name = "unroll the updates"
     reason = "updates are linear in the outer products of the earlier steps, so these add up"
-    source = "paper B, appendix F [tensor_programs_vi/parameter_update]"
+    source = "Tensor Programs VI, appendix F [tensor_programs_vi/parameter_update]"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
         return unrolled(self.setting, expression) if isinstance(expression, Mat) else expression
@@ -37,7 +37,7 @@ class Limit:
 
     name = "master theorem"
     reason = "coordinates become independent copies of a random variable; entrywise operations act on it"
-    source = "paper B, appendix F [tensor_programs_vi/master_theorem]"
+    source = "Tensor Programs VI, appendix F [tensor_programs_vi/master_theorem]"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
         return ket(expression)
@@ -51,7 +51,7 @@ class UpdateActs(NodeRule):
     kind = Ket
     name = "an update acts on a ket"
     reason = "linearity, and (u v^T / n) y -> |u><v|y>, a nonlinear outer product an average over a copy of v and y"
-    source = "paper B, appendix E.1.2 and F [tensor_programs_vi/outer_product]"
+    source = "Tensor Programs VI, appendix E.1.2 and F [tensor_programs_vi/outer_product]"
 
     def rewrite(self, ket: Ket) -> sp.Expr:
         product = ket.vector
@@ -104,7 +104,7 @@ class HatDot(NodeRule):
     kind = Ket
     name = "hat and dot"
     reason = "a Gaussian part, as if W_0 were independent of y, and what y owes to the transpose of W_0"
-    source = "paper B, Definition C.1 [tensor_programs_vi/definition_c1]"
+    source = "Tensor Programs VI, Definition C.1 [tensor_programs_vi/definition_c1]"
 
     def rewrite(self, ket: Ket) -> sp.Expr:
         product = ket.vector
@@ -125,7 +125,7 @@ class DotSum(NodeRule):
     kind = Dot
     name = "the dot is a sum"
     reason = "over the vectors that the transposed matrix has met before"
-    source = "paper B, Definition C.1 [tensor_programs_vi/definition_c1]"
+    source = "Tensor Programs VI, Definition C.1 [tensor_programs_vi/definition_c1]"
 
     def rewrite(self, dot: Dot) -> sp.Expr:
         adjoint, y = Transpose(dot.vector.matrix), dot.vector.vector
@@ -170,7 +170,7 @@ class Causality:
     support: Support
     name = "causality"
     reason = "a ket has no coefficient on base kets that are not born yet"
-    source = "paper B, Definition C.1 [tensor_programs_vi/definition_c1], by induction in the order of the program"
+    source = "Tensor Programs VI, Definition C.1 [tensor_programs_vi/definition_c1], by induction over the program"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
         shortened = expression.replace(lambda e: e.func == sp.Sum, self._shorten)

@@ -10,7 +10,7 @@ import sympy as sp
 from ..parametrizations import DepthChoices, DepthScaling
 from .faithful import decay_fate, direction_power, eps_dominates, update_power
 
-BEST = DepthScaling()  # Depth-muP, the one scaling that has every property (paper B, Claim 5.5)
+BEST = DepthScaling()  # Depth-muP, the one scaling that has every property (Tensor Programs VI, Claim 5.5)
 
 
 def power(exponent: sp.Expr, base: str = "L") -> str:

@@ -93,8 +93,8 @@ def audit(branch: Number, lr: Number, optimizer: object = "adam", eps: Number = 
 
     Raises ``ValueError`` for powers that are not real numbers, for floats that look like values (a denominator above
     64, such as 1e-3, or a branch above 0, such as 0.7; exact numbers pass), unknown optimizers, and a base depth that
-    is not positive. Source: paper B, Definition 4.1 and section 5; a gradient goes like the branch multiplier only
-    while the network is stable, else exponents are those of the first step.
+    is not positive. Source: Tensor Programs VI, Definition 4.1 and section 5; a gradient goes like the branch
+    multiplier only while the network is stable, else exponents are those of the first step.
 
     >>> import tpcalc as tp
     >>> tp.audit(branch="-1/2", lr="-1/2", optimizer="sgd").verdict.name

@@ -21,7 +21,7 @@ def classify(alpha: Any, gamma: Any = None, net: ResNet | Program | None = None)
     symbols alpha and gamma as the depth scaling.
 
     Raises ``ValueError`` for anything that is not a real number, and for a network that no rule covers, naming what and
-    why. Source: paper B, section 5 and appendix H.
+    why. Source: Tensor Programs VI, section 5 and appendix H.
 
     >>> import tpcalc as tp
     >>> tp.classify(1, 0).name

@@ -88,8 +88,8 @@ def measure_diversity(alpha: Number, gamma: Number, task: Task | None = None, op
 
     Depth goes to infinity first, then eps to 0. At t = 0 with alpha > 1/2 nothing differs in the limit. A finite depth
     shows its noise below the crossover, whatever the limit does: there only larger eps tell, and where none are left
-    the exponent is None. Raises ``Divergence`` where there is no limit, ``ValueError`` for bad input. Source: paper B,
-    Definition 5.6 and appendix L.4.
+    the exponent is None. Raises ``Divergence`` where there is no limit, ``ValueError`` for bad input. Source: Tensor
+    Programs VI, Definition 5.6 and appendix L.4.
 
     >>> import tpcalc as tp
     >>> found = tp.measure_diversity(0.5, 0.5, depths=(64, 128))

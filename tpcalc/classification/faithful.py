@@ -65,7 +65,7 @@ def direction_power(optimizer: object, gradient: sp.Expr, eps: sp.Expr | None = 
 
 def update_power(optimizer: object, gradient: sp.Expr, rate: sp.Expr, eps: sp.Expr | None = None,
                  beside: sp.Expr | None = None) -> sp.Expr:
-    """g_W: one update moves the weights by L^-g_W. Source: paper B, Definition 4.1.
+    """g_W: one update moves the weights by L^-g_W. Source: Tensor Programs VI, Definition 4.1.
 
     beside: the size of another term that enters the optimizer with the gradient. It takes no part in the move, but
     where it is the larger one the direction is its own, and the gradient changes it by the gradient's share (exactly

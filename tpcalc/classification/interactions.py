@@ -55,7 +55,7 @@ def interactions(alpha: Number, gamma: Number, net: ResNet | None = None) -> tup
 
     alpha, gamma: rational numbers; net: default the linear network. Sizes are upper bounds, reached unless something
     cancels that no rule knows. Raises ``Divergence`` where the exponents do not settle, ``ValueError`` for what no
-    rule covers. Source: paper B, appendices G, J and K, which ask it of blocks of one matrix and of two.
+    rule covers. Source: Tensor Programs VI, appendices G, J and K, which ask it of blocks of one matrix and of two.
 
     >>> import tpcalc as tp
     >>> [str(one.exponent) for one in tp.interactions(0.5, 0.5)][:4]

@@ -83,7 +83,7 @@ class PhaseDiagram(Short):
     regions: they share no point and cover the plane; the largest first. box: lowest and highest (alpha, gamma) of a
     drawing, around all corners.
 
-    Source: paper B, section 5 and Figure 1, here from the exponents of the network at hand.
+    Source: Tensor Programs VI, section 5 and Figure 1, here from the exponents of the network at hand.
 
     >>> import tpcalc as tp
     >>> diagram = tp.phase_diagram()
@@ -172,7 +172,8 @@ def phase_diagram(net: ResNet | None = None) -> PhaseDiagram:
 
     net: default the linear residual network. Nothing is sampled: every face is judged at a point inside it, and
     between its lines no flag can change. Raises ``ValueError`` for anything but a ``tp.ResNet``, and for a network
-    with a statement that no rule covers, naming it. Source: paper B, section 5, Definitions 5.1 to 5.6 and G.1.
+    with a statement that no rule covers, naming it. Source: Tensor Programs VI, section 5, Definitions 5.1 to 5.6 and
+    G.1.
 
     >>> import tpcalc as tp
     >>> diagram = tp.phase_diagram()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from textwrap import wrap
 from typing import TYPE_CHECKING, Sequence
 
+import numpy as np
 import sympy as sp
+from scipy.optimize import linprog
+from scipy.spatial import ConvexHull
 
 from .._shown import Short
 from .verdict import Verdict
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
 HUES = ("#777777", "#0072b2", "#d55e00", "#e69f00", "#cc79a7", "#009e73", "#1c2430", "#56b4e9")
 SLOW, FAST = "#f0e442", "#440154"  # of rates 0 and 1, the largest there is
 WIDEST = 12                        # letters of a line of a label
+LETTER = 0.5                       # the width of a letter, in heights of a line
+ROOM = 0.8                         # of the largest box about a label that fits an area
 PIECES = 24                        # of a segment, each with its rate
 
 
@@ -28,6 +33,7 @@ class Shape:
     """A polygon, segment or point: vertices (k, 2); said: its tooltip; label: its name where it is to be written.
 
     rates: pieces of a segment, or a point, with the rate of convergence there: ends (k, 2), rate r, and text.
+    room: the polygon that an area's label may use, which neighbours of one name make together; empty for its own.
     """
 
     label: str
@@ -35,6 +41,7 @@ class Shape:
     color: str
     said: str
     rates: list[tuple[list[list[float]], float, str]]
+    room: list[list[float]] = field(default_factory=list)
 
     @property
     def dimension(self) -> int:
@@ -42,14 +49,12 @@ class Shape:
 
     @property
     def middle(self) -> tuple[float, float]:
-        """The centre of mass."""
+        """Where a label has room: of areas near the centre of mass, but away from the edges by what its lines need."""
         if self.dimension < 2:
             return _mean([v[0] for v in self.vertices]), _mean([v[1] for v in self.vertices])
-        (a0, g0), total, alpha, gamma = self.vertices[0], 0.0, 0.0, 0.0
-        for (a1, g1), (a2, g2) in zip(self.vertices[1:], self.vertices[2:]):
-            weight = (a1 - a0) * (g2 - g0) - (a2 - a0) * (g1 - g0)
-            total, alpha, gamma = total + weight, alpha + weight * (a0 + a1 + a2), gamma + weight * (g0 + g1 + g2)
-        return alpha / total / 3, gamma / total / 3
+        wide = max([1, *map(len, self.lines)]) * LETTER
+        room = self.room or self.vertices
+        return _with_room(room, _centre(room), (wide / 2, max(1, len(self.lines)) / 2))
 
     @property
     def lines(self) -> list[str]:
@@ -75,6 +80,45 @@ class Picture(Short):
         return any(shape.rates for shape in self.shapes)
 
 
+def _together(diagram: "PhaseDiagram", one: "PhaseRegion") -> list[list[float]]:
+    """The polygon of all areas with a region's name, where that is convex, so that they fill it; else nothing."""
+    alike = [other for other in diagram.regions if other.name == one.name and other.dimension == 2]
+    if one.dimension < 2 or len(alike) < 2:
+        return []
+    hulls = [ConvexHull(np.array(other.vertices, dtype=float)) for other in alike]
+    whole = ConvexHull(np.concatenate([hull.points for hull in hulls]))
+    filled = abs(whole.volume - sum(hull.volume for hull in hulls)) < 1e-9 * whole.volume
+    return whole.points[whole.vertices].tolist() if filled else []
+
+
+def _centre(vertices: list[list[float]]) -> tuple[float, float]:
+    """The centre of mass of a polygon."""
+    (a0, g0), total, alpha, gamma = vertices[0], 0.0, 0.0, 0.0
+    for (a1, g1), (a2, g2) in zip(vertices[1:], vertices[2:]):
+        weight = (a1 - a0) * (g2 - g0) - (a2 - a0) * (g1 - g0)
+        total, alpha, gamma = total + weight, alpha + weight * (a0 + a1 + a2), gamma + weight * (g0 + g1 + g2)
+    return alpha / total / 3, gamma / total / 3
+
+
+def _with_room(vertices: list[list[float]], near: tuple[float, float], half: tuple[float, float]
+               ) -> tuple[float, float]:
+    """The point nearest to ``near`` about which a box of the given proportions has most of the room that there is.
+
+    vertices: of a convex polygon; half: half the width and the height of the box, in any unit.
+    """
+    corners = np.array(vertices)
+    sides = np.roll(corners, -1, axis=0) - corners
+    normals = np.stack([sides[:, 1], -sides[:, 0]], axis=1)
+    normals *= -np.sign(np.sum(normals * (near - corners), axis=1))[:, None]  # outward
+    reach, bounds = np.abs(normals) @ np.array(half), np.sum(normals * corners, axis=1)
+    largest = linprog([0, 0, -1], np.column_stack([normals, reach]), bounds, bounds=[(None, None)] * 3).x[2]
+    zeros, apart = np.zeros((len(normals), 2)), np.hstack([np.eye(2), -np.eye(2)])
+    point = linprog([0, 0, 1, 1], np.vstack([np.hstack([normals, zeros]), apart, apart * [-1, -1, 1, 1]]),
+                    [*(bounds - ROOM * largest * reach), *near, *(-value for value in near)],
+                    bounds=[(None, None)] * 4).x
+    return float(point[0]), float(point[1])
+
+
 def picture(diagram: "PhaseDiagram") -> Picture:
     """The shapes of a diagram; the largest of every name is labelled."""
     names = list(dict.fromkeys(one.name for one in diagram.regions))
@@ -86,7 +130,7 @@ def picture(diagram: "PhaseDiagram") -> Picture:
         labelled.add(one.name)
         vertices = [[float(a), float(g)] for a, g in one.vertices]
         shapes.append(Shape(label, vertices, mixed("#ffffff", color, 0.22) if one.dimension == 2 else color,
-                            said(diagram, one), _rates(diagram, one)))
+                            said(diagram, one), _rates(diagram, one), _together(diagram, one) if label else []))
     (a0, g0), (a1, g1) = diagram.box
     return Picture(shapes, ((float(a0), float(g0)), (float(a1), float(g1))))
 

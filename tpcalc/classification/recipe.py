@@ -82,7 +82,7 @@ def recipe(name: str = "depth-mup", optimizer: object = None, depth: int | None 
     "depth-mup" and "ode" are solved for ``optimizer`` ("adam" where none is given), with the matrices' initialisation
     left as it is; of the others, taken as published, ``optimizer`` must be that of the source. Raises ``ValueError``
     for unknown names and optimizers, a depth that is not a whole number, and recipes that no power of L for one
-    matrix can say. Source: paper B, Definition 4.1 and Claim 5.5; for the others ``.source``.
+    matrix can say. Source: Tensor Programs VI, Definition 4.1 and Claim 5.5; for the others ``.source``.
 
     >>> import tpcalc as tp
     >>> tp.recipe("depth-mup", optimizer="sgd", depth=64).factors["branch"]
@@ -118,7 +118,7 @@ def realise(target: DepthScaling, optimizer: str, init: sp.Expr = sp.Integer(0),
     """The powers of L that realise (alpha, gamma) with an initialisation L^init.
 
     The branch multiplier makes up the rest of alpha. eps is kept where it does not dominate the gradients; else, and
-    where it is None, it goes with them, as paper B's Definition 4.1 has it.
+    where it is None, it goes with them, as Tensor Programs VI's Definition 4.1 has it.
     """
     branch = -(target.alpha + init)
     size = branch if gradient is None else gradient

@@ -23,7 +23,7 @@ class Verdict(Short, Aligned):
     output_stable asks for x and f only. diversity_exponent: Definition 5.6, at t >= 1 and generic layer.
     layerwise_linear: Definition G.1, for a smooth activation in place of a linear one, which is always linear.
     exponents: powers of L by name; bounds: the names of those that are upper bounds, a flag that would need more than
-    a bound being None; reasons: a sentence a flag. Source: paper B, section 5,
+    a bound being None; reasons: a sentence a flag. Source: Tensor Programs VI, section 5,
     definitions [tensor_programs_vi/definitions_5] and claims
     [tensor_programs_vi/claim_51] [tensor_programs_vi/claim_52] [tensor_programs_vi/claim_53]
     [tensor_programs_vi/claim_54] [tensor_programs_vi/claim_55], and appendix G.5 [tensor_programs_vi/claim_g1].
@@ -75,7 +75,7 @@ def _power(exponent: sp.Expr) -> str:
 
 
 def judge(alpha: sp.Expr, gamma: sp.Expr, region: Region, exponents: Exponents) -> Verdict:
-    """Apply the definitions of paper B, section 5, to the exponents of the region that (alpha, gamma) lies in."""
+    """Apply the definitions of Tensor Programs VI, section 5, to the exponents of a region, at (alpha, gamma)."""
     point = point_of({ALPHA: alpha, GAMMA: gamma}, (ALPHA, GAMMA)) if region.size else ()
     e = SimpleNamespace(**exponents.at(point))
     starts = bool(max(e.x_init, e.h_init, e.f_init) <= 0)

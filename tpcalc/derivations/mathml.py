@@ -1,10 +1,10 @@
-"""LaTeX formulas as MathML, and their width; with latex2mathml, of the extra ``report``."""
+"""LaTeX formulas as MathML; with latex2mathml, of the extra ``report``."""
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
-from functools import lru_cache
 
 from ..errors import MissingExtra
 
@@ -12,6 +12,7 @@ NAMESPACE = ' xmlns="http://www.w3.org/1998/Math/MathML"'  # HTML knows the elem
 OPERATORS = "\u00b1\u2213\u00d7\u223c"  # plus-minus, times and ~ need the gaps of operators
 TIGHT = "|/\u27e8\u27e9"  # the brackets of kets are not signs of divisibility
 SUM, DOT = "\u2211", "\u02d9"
+TEXT = re.compile(r"\\text\{")
 LIMITS = {"msub": "munder", "msup": "mover", "msubsup": "munderover"}
 
 
@@ -45,10 +46,21 @@ def annotated(rows: Sequence[tuple[str, str]]) -> str:
     return _text(whole)
 
 
-@lru_cache(maxsize=4096)
-def width(formula: str) -> float:
-    """Roughly how wide a formula is, in letters."""
-    return _width(_element(formula, "block"))
+def _words(formula: str) -> str:
+    r"""Formulas within ``\text``, between dollar signs, set beside it: the converter takes them for words."""
+    found, at = "", 0
+    for match in TEXT.finditer(formula):
+        if match.start() < at:
+            continue
+        level, end = 1, match.end()
+        while level and end < len(formula):
+            level += {"{": 1, "}": -1}.get(formula[end], 0)
+            end += 1
+        parts = formula[match.end():end - 1].split("$")
+        found += formula[at:match.start()] + "".join(
+            part if i % 2 else rf"\text{{{part}}}" for i, part in enumerate(parts) if part)
+        at = end
+    return found + formula[at:]
 
 
 def _element(formula: str, mode: str) -> ET.Element:
@@ -57,7 +69,7 @@ def _element(formula: str, mode: str) -> ET.Element:
     except ImportError:
         raise MissingExtra("latex2mathml", "report", "MathML") from None
     try:
-        element = ET.fromstring(convert(formula, display=mode).replace(NAMESPACE, ""))
+        element = ET.fromstring(convert(_words(formula), display=mode).replace(NAMESPACE, ""))
     except ET.ParseError as error:
         raise ValueError(f"formula: {formula!r} has no MathML ({error})") from None
     for node in element.iter():
@@ -90,22 +102,3 @@ def _improve(node: ET.Element) -> None:
 
 def _text(element: ET.Element) -> str:
     return ET.tostring(element, encoding="unicode")
-
-
-def _width(node: ET.Element) -> float:
-    name, parts = node.tag, [_width(child) for child in node]
-    if name == "mfrac":
-        return max(parts) + 0.3
-    if name in ("msub", "msup"):
-        return parts[0] + 0.7 * parts[1]
-    if name == "msubsup":
-        return parts[0] + 0.7 * max(parts[1:])
-    if name in ("munder", "mover", "munderover"):
-        return max([parts[0], *(0.7 * part for part in parts[1:])])
-    if name == "mtable":
-        return max(parts, default=0.0)
-    if name == "mo":
-        return 1.9 if (node.text or "") in "+=\u2212\u2264:" else 2.0 if node.text == SUM else 1.2
-    if name == "mspace":
-        return 0.5
-    return sum(parts) + len(node.text or "") * (1.0 if name != "mtext" else 0.9)

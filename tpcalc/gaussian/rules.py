@@ -136,7 +136,7 @@ class GivenPast(ExpectationRule):
     past: tuple[sp.Expr, ...]
     name = "conditioning"
     reason = "u = Cov(u, v) Cov(v, v)^-1 v + what is independent of the past v"
-    source = "paper B, Definition C.1 [tensor_programs_vi/definition_c1] [gaussian/conditioning]"
+    source = "Tensor Programs VI, Definition C.1 [tensor_programs_vi/definition_c1] [gaussian/conditioning]"
 
     def rewrite(self, node: Expectation) -> sp.Expr:
         if not node.has_law:

@@ -1,7 +1,7 @@
 """The oracle: every ket of a linear residual network expanded over its base kets, any finite depth.
 
 Exact at infinite width. Time O(T^3 L^2) and memory O(T^2 L^2) in the number T of samples: for small tasks.
-Source: paper B, Lemma D.1 [tensor_programs_vi/lemma_d1].
+Source: Tensor Programs VI, Lemma D.1 [tensor_programs_vi/lemma_d1].
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ def run_conditioned(program: Program, sizes: Sizes, data: ProgramData = {}, widt
 
     Raises ``UnhandledNode`` naming a statement, ``ValueError`` for data that does not fit, ``MemoryError`` before the
     work, ``Divergence`` naming the first value that is not finite (of a trained matrix: in its first product).
-    Source: conditioning of Gaussian vectors [gaussian/conditioning]; paper B, appendix E
+    Source: conditioning of Gaussian vectors [gaussian/conditioning]; Tensor Programs VI, appendix E
     [tensor_programs_vi/nonlinear_outer_product].
     """
     n = _checks.positive_integer("width", width)

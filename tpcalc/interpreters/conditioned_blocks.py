@@ -3,7 +3,7 @@
 The law, and the draws, are those of vector after vector in the block's order; a block is orthogonalised and multiplied
 by a few products of matrices. Vectors are rows; brackets are averages over coordinates, <u|v> = u . v / n, so that
 nothing here scales with the width. Source: conditioning of Gaussian vectors [gaussian/conditioning]; the form of
-infinite width is paper B's Definition C.1 [tensor_programs_vi/definition_c1].
+infinite width is Tensor Programs VI's Definition C.1 [tensor_programs_vi/definition_c1].
 """
 
 from __future__ import annotations

@@ -207,7 +207,7 @@ def run_dense(program: Program, sizes: Sizes, data: ProgramData = {}, width: int
 
     Raises ``NotLowered`` naming a statement, ``ValueError`` for data or weights that do not fit, ``MemoryError`` before
     the work, ``Divergence`` naming the first value that is not finite, ``MissingExtra`` for a namespace that is not
-    installed. Source: paper B, appendix E.
+    installed. Source: Tensor Programs VI, appendix E.
 
     >>> import tpcalc as tp
     >>> program = tp.program(tp.ResNet("tanh"), tp.Adam(0.1), tp.DepthScaling())

@@ -1,8 +1,8 @@
 """Coefficients of a linear network's kets by the recursion that is derived from its program and compiled.
 
 Nothing about the network is written here: equations come from ``calculus.recursion``, their kernel from
-``lowering.recursions``. A kernel serves all tasks, depths, exponents and learning rates of one shape. Source: paper B,
-Lemma D.1 [tensor_programs_vi/lemma_d1].
+``lowering.recursions``. A kernel serves all tasks, depths, exponents and learning rates of one shape. Source: Tensor
+Programs VI, Lemma D.1 [tensor_programs_vi/lemma_d1].
 """
 
 from __future__ import annotations

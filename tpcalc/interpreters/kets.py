@@ -1,6 +1,6 @@
 """Kets as coefficients over base kets: initial vectors and hats, in floats or exact rationals.
 
-Source: paper B, Definition C.1 [tensor_programs_vi/definition_c1] and appendix F (Hat, Dot).
+Source: Tensor Programs VI, Definition C.1 [tensor_programs_vi/definition_c1] and appendix F (Hat, Dot).
 """
 
 from __future__ import annotations

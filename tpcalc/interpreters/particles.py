@@ -169,7 +169,8 @@ def run_particles(program: Program, sizes: Sizes, data: ProgramData = {}, sample
     ``ValueError`` for data that does not fit and where M is less than 8 times the directions that draws must be
     orthogonal to (products with one matrix, either way, and initial vectors), ``UnhandledNode`` naming a statement,
     ``MemoryError`` before the work, ``Divergence`` naming the first value that is not finite.
-    Source: paper B, Definition C.1 [tensor_programs_vi/definition_c1] and appendix F; Stein's lemma [gaussian/stein].
+    Source: Tensor Programs VI, Definition C.1 [tensor_programs_vi/definition_c1] and appendix F; Stein's lemma
+    [gaussian/stein].
     """
     require_executor(executor)
     samples = default_samples(program) if samples is None else samples

@@ -1,7 +1,7 @@
 """The coefficients of any linear program: exact at infinite width, in floats or in rationals.
 
-Source: paper B, Definition C.1 [tensor_programs_vi/definition_c1], Lemma D.1 [tensor_programs_vi/lemma_d1] and appendix
-F, without anything that is special to one network.
+Source: Tensor Programs VI, Definition C.1 [tensor_programs_vi/definition_c1], Lemma D.1 [tensor_programs_vi/lemma_d1]
+and appendix F, without anything that is special to one network.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def read_program_coefficients(program: Program, sizes: Sizes, data: ProgramData 
     which at most G with one matrix. Raises ``UnhandledNode`` for what is not linear, naming the statement,
     ``ValueError`` for data that does not fit or is not rational where ``exact``, ``Divergence`` naming the first
     value that is not finite.
-    Source: paper B, Definition C.1 [tensor_programs_vi/definition_c1] and appendix F.
+    Source: Tensor Programs VI, Definition C.1 [tensor_programs_vi/definition_c1] and appendix F.
     """
     run = _Kets(program, sizes, data, loss, exact)
     run.run()

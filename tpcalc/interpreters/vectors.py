@@ -138,7 +138,7 @@ def run_program(program: Program, sizes: Sizes, data: ProgramData = {}, width: i
     limit by O(n^-1/2). Time O(K n^2) for K products with initial matrices and outer products inside functions.
 
     Raises ``UnhandledNode`` naming a statement, ``ValueError`` for data that does not fit, ``MemoryError`` before
-    the work, ``Divergence`` naming the first value that is not finite. Source: paper B, appendix E.
+    the work, ``Divergence`` naming the first value that is not finite. Source: Tensor Programs VI, appendix E.
     """
     n = _checks.positive_integer("width", width)
     assert n is not None

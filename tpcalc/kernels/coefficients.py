@@ -1,4 +1,4 @@
-"""The coefficient recursion of a linear residual network (paper B, Lemma D.1): every ket over its base kets.
+"""The coefficient recursion of a linear residual network (Tensor Programs VI, Lemma D.1): every ket over its base kets.
 
 Base kets: U_j, nV_k, and the hat-kets F_a^m = hat(W^m x_a^(m-1)), B_a^m = hat(W^mT delta_a^m) of
 every layer m = 1..L and sample a = (step, input). Layer m is stored at index m - 1.
@@ -13,7 +13,8 @@ from numba import njit
 @njit(cache=True)
 def contract(hat, ends, covariance, y, y_ends):
     """Apply the covariance of the base kets to one ket: hat, y: (2, L, N); covariance: (2, L, N, N)."""
-    y_ends[:] = ends
+    for a in range(len(ends)):
+        y_ends[a] = ends[a]
     for d in range(hat.shape[0]):
         for m in range(hat.shape[1]):
             for a in range(hat.shape[2]):

@@ -216,6 +216,7 @@ def sweep(forward, m, passed, halves, points, integral, last, rules, noise, rho,
                     A[a, strict_row + j] = on_r[j] * row_r[i, j] + on_c[j] * row_c[i, j]
                 S[a, full_row + m] = state[i, 2 * m]
                 C[a, full_row + m] = state[i, 2 * m] + crossed[i]
-        row[:] = state[n - 1]
+        for j in range(len(row)):  # a slice would compile the text of numba's errors
+            row[j] = state[n - 1, j]
         passed += 1
     return passed

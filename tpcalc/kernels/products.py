@@ -5,14 +5,32 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+# Blocks are copied by loops: numba's assignment of a slice compiles the text of its own errors, for seconds.
+
 FEW = 6  # up to here a BLAS call costs more than it saves
+
+
+@njit(cache=True)
+def put(block, out, row, column):
+    """out[row:, column:] = block, as far as it reaches; block: (a, b), out: two axes as well."""
+    for i in range(block.shape[0]):
+        for j in range(block.shape[1]):
+            out[row + i, column + j] = block[i, j]
+
+
+@njit(cache=True)
+def put_transposed(block, out, row, column):
+    """out[row:, column:] = block^T, as far as it reaches; block: (a, b), out: two axes as well."""
+    for i in range(block.shape[0]):
+        for j in range(block.shape[1]):
+            out[row + j, column + i] = block[i, j]
 
 
 @njit(cache=True)
 def times(a, matrix, m, out):
     """out = a matrix[:m, :m]; a, out: (b, m)."""
     if a.shape[0] > FEW:
-        out[:, :] = np.dot(a, np.ascontiguousarray(matrix[:m, :m]))
+        put(np.dot(a, np.ascontiguousarray(matrix[:m, :m])), out, 0, 0)
         return
     for i in range(a.shape[0]):
         for j in range(m):
@@ -27,7 +45,7 @@ def times(a, matrix, m, out):
 def times_transposed(a, matrix, m, out):
     """out = a matrix[:m, :m]^T; a, out: (b, m)."""
     if a.shape[0] > FEW:
-        out[:, :] = np.dot(a, np.ascontiguousarray(matrix[:m, :m]).T)
+        put(np.dot(a, np.ascontiguousarray(matrix[:m, :m]).T), out, 0, 0)
         return
     for i in range(a.shape[0]):
         for j in range(m):
@@ -41,7 +59,10 @@ def times_transposed(a, matrix, m, out):
 def gram(a, c, out):
     """out += a c^T; a, c: (b, m), out: (b, b)."""
     if a.shape[0] > FEW:
-        out[:, :] += np.dot(a, c.T)
+        product = np.dot(a, c.T)
+        for i in range(a.shape[0]):
+            for j in range(a.shape[0]):
+                out[i, j] += product[i, j]
         return
     for i in range(a.shape[0]):
         for j in range(a.shape[0]):

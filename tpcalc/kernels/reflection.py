@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .products import gram, times, times_transposed
+from .products import gram, put, put_transposed, times, times_transposed
 
 
 @njit(cache=True)
@@ -53,11 +53,11 @@ def sweep(forward, m, eps, g, rho, rho_row, w, p, s, diagonal, keep, P, S, G, A,
         times(y, R[old], m, t1)
         if keep:
             # C_tt = g S g^T + s g^T + g s^T + S_tt + (GP) R (GP)^T
-            c_own[:, :] = diagonal
+            put(diagonal, c_own, 0, 0)
             gram(gs, z, c_own)
             gram(z, s, c_own)
             gram(t1, y, c_own)
-            G[old, m:m + b, :m] = z
+            put(z, G[old], m, 0)
             for i in range(b):
                 G[old, m + i, m + i] = 1.0
         times_transposed(t1, P[old], m, t2)
@@ -66,16 +66,16 @@ def sweep(forward, m, eps, g, rho, rho_row, w, p, s, diagonal, keep, P, S, G, A,
                 t2[i, j] += gs[i, j]
         times_transposed(t2, G[old], m, t1)
         if keep:
-            C[layer, m:m + b, :m] = t1
-            C[layer, :m, m:m + b] = t1.T
-            C[layer, m:m + b, m:m + b] = c_own
+            put(t1, C[layer], m, 0)
+            put_transposed(t1, C[layer], 0, m)
+            put(c_own, C[layer], m, m)
         # A = eps [eps rho rho (G P) - g w C], row: y
         for i in range(b):
             for j in range(m):
                 y[i, j] = eps * (eps * rho_row * rho[j] * y[i, j] - g * w[j] * t1[i, j])
                 t1[i, j] *= eps * eps * rho_row * rho[j]
         if keep:
-            A[layer, m:m + b, :m] = y
+            put(y, A[layer], m, 0)
         # M = eps^2 P (rho rho D) P^T + S, row: v = z P^T + s with z = eps^2 p (rho rho D)
         for i in range(b):
             for j in range(m):
@@ -85,7 +85,9 @@ def sweep(forward, m, eps, g, rho, rho_row, w, p, s, diagonal, keep, P, S, G, A,
             for j in range(m):
                 t2[i, j] *= rho[j]
         if keep:
-            extra[:, :] = eps * eps * rho_row * rho_row * c_own + diagonal
+            for i in range(b):
+                for j in range(b):
+                    extra[i, j] = eps * eps * rho_row * rho_row * c_own[i, j] + diagonal[i, j]
             gram(t2, p, extra)
         times_transposed(t2, P[old], m, v)
         for i in range(b):
@@ -104,7 +106,7 @@ def sweep(forward, m, eps, g, rho, rho_row, w, p, s, diagonal, keep, P, S, G, A,
             for k in range(m):
                 for j in range(m):
                     hmh[k, j] = S[new, k, j] - eps * eps * rho[k] * rho[j] * C[layer, k, j]
-            t2[:, :] = np.dot(u, hmh)
+            put(np.dot(u, hmh), t2, 0, 0)
         else:
             for i in range(b):
                 for j in range(m):
@@ -123,7 +125,7 @@ def sweep(forward, m, eps, g, rho, rho_row, w, p, s, diagonal, keep, P, S, G, A,
             gram(u, v, extra)
             gram(v, u, extra)
             gram(t2, u, extra)
-            diagonal[:, :] = extra
+            put(extra, diagonal, 0, 0)
         finite = True
         for i in range(b):
             for j in range(m):
@@ -141,8 +143,7 @@ def sweep(forward, m, eps, g, rho, rho_row, w, p, s, diagonal, keep, P, S, G, A,
 @njit(cache=True)
 def store_rows(P, S, p, s, diagonal, m):
     """Append a step's rows at m..m+b; P, S: (N, N)."""
-    b = p.shape[0]
-    P[m:m + b, :m] = p
-    S[m:m + b, :m] = s
-    S[:m, m:m + b] = s.T
-    S[m:m + b, m:m + b] = diagonal
+    put(p, P, m, 0)
+    put(s, S, m, 0)
+    put_transposed(s, S, 0, m)
+    put(diagonal, S, m, m)

@@ -13,6 +13,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from .products import put
+
 
 @njit(cache=True)
 def resolve(order, l, inverse, product, F, A, a, B, b):
@@ -23,16 +25,16 @@ def resolve(order, l, inverse, product, F, A, a, B, b):
     total = np.dot(A[0, a], B[order, b])
     for k in range(1, order + 1):
         total += np.dot(A[k, a], B[order - k, b])
-    product[order, l] = total
+    put(total, product[order, l], 0, 0)
     if order == 0:
         if np.all(np.isfinite(total)):  # compiled, inv raises where it is not
-            inverse[l] = np.linalg.inv(np.eye(len(total)) - total)
+            put(np.linalg.inv(np.eye(len(total)) - total), inverse[l], 0, 0)
         else:
             inverse[l] = np.nan
     rest = A[order, a].copy()
     for k in range(1, order + 1):
         rest += np.dot(product[k, l], F[order - k, l])
-    F[order, l] = np.dot(inverse[l], rest)
+    put(np.dot(inverse[l], rest), F[order, l], 0, 0)
 
 
 @njit(cache=True)

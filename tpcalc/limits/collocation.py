@@ -1,8 +1,8 @@
 """Derived limit equations as a collocation problem: a numerical reading that knows nothing of the network.
 
 Step by step, the equations between two scalars are iterated together until they settle: each is of Volterra type in
-layer time, so that the iteration converges faster than any geometric series. Source: paper B, Propositions C.4 and D.2,
-whose causality in the training step this uses.
+layer time, so that the iteration converges faster than any geometric series. Source: Tensor Programs VI, Propositions
+C.4 and D.2, whose causality in the training step this uses.
 """
 
 from __future__ import annotations

@@ -53,8 +53,8 @@ class LimitRegion(Short, Aligned):
     b, ("C", b), and (name,) for scalars; coefficients of vectors made in every layer over base kets of their own
     layer apart.
 
-    Source: paper B, Propositions C.4 [tensor_programs_vi/proposition_c4] and D.2 [tensor_programs_vi/proposition_d2],
-    appendix H.3 [tensor_programs_vi/recursion_h3].
+    Source: Tensor Programs VI, Propositions C.4 [tensor_programs_vi/proposition_c4] and D.2
+    [tensor_programs_vi/proposition_d2], appendix H.3 [tensor_programs_vi/recursion_h3].
 
     >>> import tpcalc as tp
     >>> import sympy as sp
@@ -228,7 +228,7 @@ def depth_limit(recursion: RecursionEquations) -> DepthLimit:
     recursion: what ``tp.recursion`` returns; with a numeric depth scaling there is one region. Raises ``ValueError``
     for a program without layers or with trained ends, and for a term that no rule covers, naming it.
 
-    Source: paper B, Propositions C.4 and D.2 at alpha = gamma = 1/2, appendix H.3 elsewhere.
+    Source: Tensor Programs VI, Propositions C.4 and D.2 at alpha = gamma = 1/2, appendix H.3 elsewhere.
 
     >>> import tpcalc as tp
     >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])

@@ -1,7 +1,7 @@
 """Functions on layer time [0, 1] that a recursion's coefficients and covariances become at infinite depth.
 
 A coefficient Gamma(p, q) jumps where the vector's layer time p passes that of its base ket, q; at p = q it is read
-from one side. Source: paper B, Proposition C.4.
+from one side. Source: Tensor Programs VI, Proposition C.4.
 """
 
 from __future__ import annotations

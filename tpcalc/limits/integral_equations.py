@@ -1,7 +1,7 @@
 """The equations of an infinitely deep network, from the terms of its recursion that survive.
 
 Kinds of base kets that keep the same terms share one equation, with generic b, r where possible.
-Source: paper B, Propositions C.4 and D.2.
+Source: Tensor Programs VI, Propositions C.4 and D.2.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def region_latex(region: "LimitRegion") -> str:
     depth = "L" if region.period == 1 else f"{region.period} L"
     for functions, exponent in definitions(region):
         names = r",\; ".join(map(latex, functions))
-        lines.append(rf"{names} &: \text{{at depth ${depth}$, divided by }} L^{{{latex(exponent)}}}")
+        lines.append(rf"& {names}: \text{{at depth ${depth}$, divided by }} L^{{{latex(exponent)}}}")
     lines += [equation.latex() for equation in region.equations]
     for one in region.memory:
         where = "" if (one.first, one.last) == (0, 1) else rf", \quad {latex(one.first)} < p < {latex(one.last)}"

@@ -20,7 +20,7 @@ class DerivedBlock:
     """The protocol ``BlockKernels`` for any block that closes on kernels.
 
     Raises ``ValueError`` with the reason for blocks and activations that do not. Source: the action
-    principle [tpcalc/action_principle], of which the linear block's densities are paper B's Proposition C.4.
+    principle [tpcalc/action_principle], of which the linear block's densities are Tensor Programs VI's Proposition C.4.
     """
 
     size = 1

@@ -76,7 +76,8 @@ class CollocationMedium:
 
     ``forward``, ``backward`` and ``probe`` raise ``TooCoarse`` where the mesh is too coarse.
 
-    Source: paper B, Proposition C.4 [tensor_programs_vi/proposition_c4], whose integral equations these solve.
+    Source: Tensor Programs VI, Proposition C.4 [tensor_programs_vi/proposition_c4], whose integral equations these
+    solve.
     """
 
     mesh: Mesh

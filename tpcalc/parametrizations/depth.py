@@ -22,8 +22,8 @@ class DepthScaling:
         within 2^-52, so that 2/3 and 1 - 2/3 add up to 1; text as ``fractions.Fraction`` reads it, so that "1/2" is
         1/2 and "0.6667" is not 2/3. ``repr`` shows what was read.
     branch:
-        the constant in front of the branch multiplier (paper B's ``a``), of either sign, not 0: updates are those of
-        the gradient divided by the multiplier's size, and keep its sign, so that a step goes downhill.
+        the constant in front of the branch multiplier (Tensor Programs VI's ``a``), of either sign, not 0: updates are
+        those of the gradient divided by the multiplier's size, and keep its sign, so that a step goes downhill.
     base_depth:
         the depth at which the multipliers are ``branch`` and 1.
 
@@ -33,8 +33,8 @@ class DepthScaling:
         for exponents that are not real and finite, a branch constant that is 0 or not finite, a base depth that is not
         positive.
 
-    Source: paper B, section 4 and Definition 4.1 [tensor_programs_vi/definition_41]; plain SGD realises the update
-    size with the learning rate ``eta L^(alpha - gamma)``, because its gradient already carries the multiplier.
+    Source: Tensor Programs VI, section 4 and Definition 4.1 [tensor_programs_vi/definition_41]; plain SGD realises the
+    update size with the learning rate ``eta L^(alpha - gamma)``, because its gradient already carries the multiplier.
 
     >>> DepthScaling(2 / 3, "1/3")
     DepthScaling(alpha=2/3, gamma=1/3, branch=1.0, base_depth=1)

@@ -29,7 +29,7 @@ def program(net: ResNet, opt: Optimizer, scale: DepthScaling, batch: bool = Fals
     samples are carried forward at every step and never trained on, as samples B, B + 1, ... of it; with ``batch``.
 
     alpha, gamma and the learning rate may be symbols or numbers; a schedule becomes a family eta_t of given
-    scalars. The backward pass is derived from the forward one. Source: paper B, Program 1
+    scalars. The backward pass is derived from the forward one. Source: Tensor Programs VI, Program 1
     [tensor_programs_vi/program_1], with the depth scaling of its section 4 and the updates of appendix F
     [tensor_programs_vi/parameter_update].
 

@@ -43,7 +43,7 @@ class SignSGD:
     """The weights move by ``-lr g`` times the sign of the gradient, entry by entry.
 
     lr: that of the limit, a number (or symbol), or one number a step. Raises ``ValueError`` for what is not finite.
-    Source: paper B, Definition 4.1.
+    Source: Tensor Programs VI, Definition 4.1.
 
     >>> import tpcalc as tp
     >>> tp.SignSGD(lr=0.1).schedule(3)
@@ -84,7 +84,7 @@ class Adam:
     weight_decay:
         decoupled, as AdamW's: W <- (1 - lr weight_decay) W before the update.
 
-    All may be numbers or symbols. Learning rate and decay are those of the limit, per step. Source: paper B,
+    All may be numbers or symbols. Learning rate and decay are those of the limit, per step. Source: Tensor Programs VI,
     Definition 4.1. Raises ``ValueError`` for numbers out of these ranges.
 
     >>> import tpcalc as tp

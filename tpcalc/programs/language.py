@@ -160,7 +160,8 @@ class MatVec(Real):
 class Outer(sp.Expr):
     """u v^T / n, the matrix whose product with y is u times the average of v y; not the entrywise product of u and v.
 
-    Source: paper B, appendix E.1.2 [tensor_programs_vi/outer_product] and remark E.1 [tensor_programs_vi/remark_e1].
+    Source: Tensor Programs VI, appendix E.1.2 [tensor_programs_vi/outer_product] and remark E.1
+    [tensor_programs_vi/remark_e1].
     """
 
     is_commutative = True
@@ -188,7 +189,7 @@ class NonlinearOuter(sp.Expr):
     """phi(u_1 v_1^T, u_2 v_2^T, ...) / n, phi entrywise: what SignSGD and Adam make of gradients.
 
     arg: phi, with ``Outer(u, v)`` standing for u v^T. Where phi is linear this is the combination of the outer
-    products itself, so that the linear case is not written twice. Source: paper B, appendix E.1.3
+    products itself, so that the linear case is not written twice. Source: Tensor Programs VI, appendix E.1.3
     [tensor_programs_vi/nonlinear_outer_product].
     """
 

@@ -38,7 +38,7 @@ class ResNet:
     matrices:
         of an "mlp" block: W_k phi(W_(k-1) ... phi(W_1 x)) for k of them, at least 1.
 
-    Normalisation (muP): U has entries N(0, 1), matrices N(0, 1/n), n V N(0, 1); source: paper B,
+    Normalisation (muP): U has entries N(0, 1), matrices N(0, 1/n), n V N(0, 1); source: Tensor Programs VI,
     section 4.2 and Program 1 [tensor_programs_vi/program_1]. Symbolic work takes all of these; so does ``tp.train``,
     which samples what is not linear with one matrix a block and does not close at infinite depth.
 

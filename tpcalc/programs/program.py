@@ -183,7 +183,7 @@ class Program(Short, Aligned):
 
     Raises ``ValueError`` for a statement that reads what is not there yet, naming it and its place, for symbols that
     have the name of a size or an index and are another one, and for unknown roles.
-    Source: paper B, Program 1 [tensor_programs_vi/program_1] and appendix E.
+    Source: Tensor Programs VI, Program 1 [tensor_programs_vi/program_1] and appendix E.
 
     >>> import tpcalc as tp
     >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])

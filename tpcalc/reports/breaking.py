@@ -1,48 +1,124 @@
-"""Long rows of an aligned formula, broken before plus signs."""
+"""Long rows of an aligned formula, broken as by hand: before signs, and where that is not enough within brackets."""
 
 from __future__ import annotations
 
 import re
+from typing import Callable
 
-from ..derivations.mathml import width
+from .widths import width
 
-TOKEN = re.compile(r"\\left|\\right|\\begin\{\w+\*?\}|\\end\{\w+\*?\}|\\\\|\\.|[{}]| \+ ")
-CONTINUED = r"& \qquad {} + "
+TOKEN = re.compile(
+    r"\\left|\\right|\\begin\{\w+\*?\}|\\end\{\w+\*?\}|\\\\(?:\[[^]]*\])?|, \\quad |,\\; |\\.|[{}]| [+-] ")
+CONTINUED = r"& \qquad "
+NO_TERM = re.compile(r"(^|=|=\}|[&(\[])\s*$")  # before a sign that is no difference
+BRACKETS = re.compile(r"\\left([(\[])|\\right([)\]])")
+WIDEST = 78.0  # letters of a line, on a page and on paper
+TALLEST = 11  # lines of one display, which paper cannot break
+GAP = 3.6  # of a row that is continued, in letters
 
 
-def _split(body: str, separator: str) -> list[str]:
-    """``body`` cut where ``separator`` stands outside of all braces, brackets and environments."""
-    parts, level, start = [], 0, 0
+def _pieces(body: str, is_separator: Callable[[str], bool]) -> list[tuple[str, str]]:
+    """``body`` cut before separators that stand outside of braces, brackets and environments, as (separator, piece)."""
+    found, level, start, before = [], 0, 0, ""
     for match in TOKEN.finditer(body):
         token = match.group()
         if token in ("{", r"\left") or token.startswith(r"\begin"):
             level += 1
         elif token in ("}", r"\right") or token.startswith(r"\end"):
             level -= 1
-        elif token == separator and level == 0:
-            parts.append(body[start:match.start()])
-            start = match.end()
-    return [*parts, body[start:]]
+        elif level == 0 and is_separator(token):
+            if token.strip() == "-" and NO_TERM.search(body[start:match.start()]):
+                continue  # a sign of its own, no difference
+            found.append((before, body[start:match.start()]))
+            before, start = token, match.end()
+    return [*found, (before, body[start:])]
 
 
-def rows(body: str, limit: float) -> list[str]:
-    r"""The rows of an aligned body, each broken before " + " where it is wider than ``limit`` letters."""
-    found: list[str] = []
-    for row in _split(body, r"\\"):
-        row = row.strip()
-        if row:
-            found += _broken(row, limit)
+def rows(body: str, limit: float = WIDEST) -> list[str]:
+    r"""The rows of an aligned body, each broken where it is wider than ``limit`` letters.
+
+    A row is broken before its signs and its conditions; a term that is wider than a row, before signs within its
+    outermost brackets. What has no sign to be broken at stays.
+    """
+    return [line for _, lines in _groups(body, limit) for line in lines]
+
+
+def aligned(body: str, limit: float = WIDEST) -> str:
+    """An aligned body with its long rows broken, and what stands between its rows as it was."""
+    found = ""
+    for separator, lines in _groups(body, limit):
+        found += (separator + "\n" if found else "") + " \\\\\n".join(lines) + " "
+    return found.rstrip()
+
+
+def displays(body: str, limit: float = WIDEST, most: int = TALLEST) -> list[str]:
+    """``aligned`` in parts of ``most`` lines, which begin with rows where rows are no longer than that."""
+    found: list[list[str]] = [[]]
+    for _, lines in _groups(body, limit):
+        if len(found[-1]) + len(lines) > most:
+            found.append([])
+        found[-1] += lines[:most]
+        found += [lines[at:at + most] for at in range(most, len(lines), most)]
+    return [" \\\\\n".join(lines) for lines in found if lines]
+
+
+def _groups(body: str, limit: float) -> list[tuple[str, list[str]]]:
+    """Every row as its lines, with what separates it from the row before; the widest left sides have room too."""
+    whole = [(separator, row.strip().partition("&"))
+             for separator, row in _pieces(body, lambda token: token.startswith("\\\\")) if row.strip()]
+    limit -= max((width(left) for _, (left, sign, _) in whole if sign), default=0.0)
+    return [(separator, _broken(left + sign, right, limit)) for separator, (left, sign, right) in whole]
+
+
+def _broken(left: str, right: str, limit: float) -> list[str]:
+    """A row as lines; its left side is not broken, nor is what stands beside the formula."""
+    right, *words = right.split("&&", 1)
+    lines, line = [], ""
+    for separator, piece in _signed(right, limit):
+        longer = line + separator + piece
+        if line and width(longer) > limit:
+            lines.append(line + ("," if separator.startswith(",") else ""))
+            line = CONTINUED + (piece if separator.startswith(",") else "{}" + separator + piece)
+        else:
+            line = longer
+    lines.append(line)
+    lines[0] = left + "&&".join([lines[0], *words])
+    return lines
+
+
+def _signed(row: str, limit: float) -> list[tuple[str, str]]:
+    """(separator, piece) for all places where a row may be broken; brackets of pieces wider than a row are opened."""
+    found = []
+    for separator, piece in _pieces(row, lambda token: token in (" + ", " - ", r", \quad ", r",\; ")):
+        if width(piece) + GAP <= limit or (opened := _opened(piece)) is None:
+            found.append((separator, piece))
+        else:
+            (_, first), *rest = _signed(opened, limit)
+            found += [(separator, first), *rest]
     return found
 
 
-def _broken(row: str, limit: float) -> list[str]:
-    lines: list[str] = []
-    line = ""
-    for term in _split(row, " + "):
-        longer = f"{line} + {term}" if line else term
-        if line and width(longer.replace("&", "")) > limit:
-            lines.append(line)
-            line = CONTINUED + term
+def _opened(piece: str) -> str | None:
+    """The piece with its widest outermost brackets of a fixed size, for different lines; None where there are none."""
+    pairs, open_at, level = [], None, 0
+    for match in BRACKETS.finditer(piece):
+        if match[1]:
+            open_at = match if level == 0 else open_at
+            level += 1
         else:
-            line = longer
-    return [*lines, line]
+            level -= 1
+            if level == 0 and open_at is not None and _is_outside(piece, open_at.start()):
+                pairs.append((open_at, match))
+    if not pairs:
+        return None
+    left, right = max(pairs, key=lambda pair: width(piece[pair[0].end():pair[1].start()]))
+    inside = piece[left.end():right.start()]
+    if len(_pieces(inside, lambda token: token in (" + ", " - "))) < 2:
+        return None
+    return rf"{piece[:left.start()]}\Bigl{left[1]}{inside}\Bigr{right[2]}{piece[right.end():]}"
+
+
+def _is_outside(piece: str, at: int) -> bool:
+    """Is a place outside of all braces?"""
+    before = re.sub(r"\\[{}]", "", piece[:at])
+    return before.count("{") == before.count("}")

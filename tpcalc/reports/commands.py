@@ -13,6 +13,7 @@ import sympy as sp
 from .._types import Fields
 from .. import SGD, Adam, AdamW, DepthScaling, Divergence, ResNet, SignSGD, _checks, phase_diagram
 from .. import train as train_network
+from . import breaking
 from .failures import NoResult
 from .options import ReportOptions, Setup
 from .progress import bar
@@ -57,7 +58,11 @@ def derive(args: argparse.Namespace) -> int:
              ("recursion", found.recursion_latex, found.recursion),
              ("limit of infinite depth", found.limit_latex, found.limit or found.no_limit)]
     for title, latex, text in parts:
-        print(f"% {title}\n\\begin{{aligned}}\n{latex}\n\\end{{aligned}}\n" if args.latex else f"{title}\n\n{text}\n")
+        if args.latex:
+            print(f"% {title}\n\\begin{{aligned}}\n{breaking.aligned(latex)}\n\\end{{aligned}}\n" if latex else
+                  f"% {title}: {text}\n")
+        else:
+            print(f"{title}\n\n{text}\n")
     if args.derivation:
         for step in found.steps:
             print(f"({step['number']}) {step['rule']}: {step['reason']} [{step['source']}]\n    {step['latex']}")

@@ -1,20 +1,22 @@
 """A document as data: sections of blocks, which HTML and LaTeX each write in their own way.
 
 Text carries a little markup: ``$...$`` for formulas, backquotes for code, ``**...**`` for what is strong,
-``[[figure:key]]`` and ``[[table:key]]`` for references, ``[[file:name]]`` for a file of the folder. Text that
-comes from elsewhere (messages, file names) goes into ``Plain`` and ``Code`` blocks, which are escaped whole.
+``[[figure:key]]``, ``[[table:key]]`` and ``[[appendix:key]]`` for references, ``[[file:name]]`` for a file of the
+folder. Text that comes from elsewhere (messages, file names) goes into ``Plain`` and ``Code`` blocks, which are escaped
+whole.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from string import ascii_uppercase
 from typing import Callable, Iterator, Sequence, Union
 
 from .._types import Json
 
 MARKUP = re.compile(r"\$(?P<math>[^$]+)\$|`(?P<code>[^`]+)`|\*\*(?P<strong>[^*]+)\*\*|"
-                    r"\[\[(?P<kind>figure|table|file):(?P<key>[\w.-]+)\]\]")
+                    r"\[\[(?P<kind>figure|table|appendix|file):(?P<key>[\w.-]+)\]\]")
 
 
 @dataclass(frozen=True)
@@ -39,14 +41,6 @@ class Plain:
 @dataclass(frozen=True)
 class Code:
     text: str
-
-
-@dataclass(frozen=True)
-class Steps:
-    """Steps of a derivation: dictionaries of number, rule, reason, source, latex."""
-
-    title: str
-    steps: Sequence[Json]
 
 
 @dataclass(frozen=True)
@@ -87,14 +81,17 @@ class Table:
     rows: Sequence[Json]
 
 
-Block = Union[Paragraph, Formula, Plain, Code, Steps, Picture, Table]
+Block = Union[Paragraph, Formula, Plain, Code, Picture, Table]
 
 
 @dataclass(frozen=True)
 class Section:
+    """A section, or an appendix: appendices stand last, and have letters."""
+
     key: str
     title: str
     blocks: Sequence[Block]
+    is_appendix: bool = False
 
 
 @dataclass(frozen=True)
@@ -102,11 +99,13 @@ class Document:
     title: str
     subtitle: str
     sections: Sequence[Section]
-    numbers: dict[tuple[str, str], int] = field(init=False)
+    numbers: dict[tuple[str, str], int | str] = field(init=False)
 
     def __post_init__(self) -> None:
         counts = {"figure": 0, "table": 0}
-        numbers: dict[tuple[str, str], int] = {}
+        numbers: dict[tuple[str, str], int | str] = {
+            ("appendix", section.key): letter
+            for section, letter in zip((s for s in self.sections if s.is_appendix), ascii_uppercase)}
         for block in self.blocks():
             if isinstance(block, (Picture, Table)):
                 kind = "table" if isinstance(block, Table) else "figure"

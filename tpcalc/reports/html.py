@@ -14,18 +14,17 @@ from ..derivations import mathml
 from . import breaking, tables
 from .document import Column, Document, Table, translate
 
-WIDEST = 90  # letters of a formula's line on the page
-
 
 def render(document: Document, folder: Path) -> str:
     """The page; figures are read from ``folder``/figures/<key>.svg, missing ones are left out with a word."""
     environment = jinja2.Environment(loader=jinja2.PackageLoader("tpcalc.reports"), autoescape=True,
                                      trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
     environment.filters["rich"] = lambda text: _rich(text, document)
-    environment.filters["formula"] = lambda body: Markup(mathml.display(breaking.rows(body, WIDEST)))
+    environment.filters["formula"] = lambda body: Markup(mathml.display(breaking.rows(body)))
     environment.filters["kind"] = lambda block: type(block).__name__
     environment.filters["svg"] = lambda key: _data(folder / "figures" / f"{key}.svg")
     environment.globals["cell"] = lambda row, column: _cell(row, column, document)
+    environment.globals["letter_of"] = lambda section: document.numbers["appendix", section.key]
     environment.globals["number_of"] = lambda block: document.numbers[
         "table" if isinstance(block, Table) else "figure", block.key]
     return environment.get_template("index.html.j2").render(document=document)
@@ -42,7 +41,8 @@ def _reference(kind: str, key: str, document: Document) -> str:
     if kind == "file":
         return f'<a href="{escape(key)}"><code>{escape(key)}</code></a>'
     number = document.numbers.get((kind, key))
-    return f"the {kind} that is missing" if number is None else f'<a href="#{kind}-{key}">{kind} {number}</a>'
+    place = key if kind == "appendix" else f"{kind}-{key}"
+    return f"the {kind} that is missing" if number is None else f'<a href="#{place}">{kind} {number}</a>'
 
 
 def _cell(row: Json, column: Column, document: Document) -> Markup:

@@ -12,11 +12,11 @@ from typing import Any
 import jinja2
 
 from .._types import Json
+from .. import __version__
 from . import breaking, tables
 from .document import Column, Document, translate
 from .failures import CompileError
 
-WIDEST = 90  # letters of a formula's line on the paper; what is still too wide, TeX scales down
 SPECIAL = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%",
            "_": r"\_", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}",
            ">": r"\textgreater{}",
@@ -37,11 +37,12 @@ def render(document: Document) -> str:
         comment_start_string="<#", comment_end_string="#>", undefined=jinja2.StrictUndefined)
     environment.filters["rich"] = lambda text: _rich(text, document)
     environment.filters["tex"] = escape
-    environment.filters["formula"] = lambda body: " \\\\\n".join(breaking.rows(body, WIDEST))
+    environment.filters["displays"] = breaking.displays
     environment.filters["kind"] = lambda block: type(block).__name__
     environment.filters["code"] = _code
     environment.globals["cell"] = lambda row, column: _cell(row, column, document)
     environment.globals["columns"] = _columns
+    environment.globals["version"] = __version__
     return environment.get_template("report.tex.j2").render(document=document)
 
 

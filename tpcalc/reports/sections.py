@@ -9,7 +9,8 @@ import sympy as sp
 from .. import Verdict
 from ..ledger.bibliography import CITED, bibtex
 from ..ledger.citations import READINGS
-from .document import Block, Code, Document, Formula, Paragraph, Picture, Plain, Section, Steps, literal
+from .derivations import derivation
+from .document import Block, Code, Document, Formula, Paragraph, Picture, Plain, Section, literal
 from .numbers import math_number, with_uncertainty
 from .phase import plane_blocks
 from .results import Results
@@ -37,7 +38,22 @@ def document(results: Results) -> Document:
         Section("classification", "Where this scaling stands", _classification(results)),
         Section("plane", "The plane of depth scalings", _plane(results)),
         Section("reproduce", "How to reproduce this", _reproduce(results)),
-        Section("references", "References", _references(results))])
+        Section("references", "References", _references(results)), *_appendices(results)])
+
+
+def _appendices(results: Results) -> list[Section]:
+    """The derivations, step by step."""
+    d = results.derived
+    if d is None:
+        return []
+    found = [Section("derived-kets", "The ket equations, derived", [
+        Paragraph("From the program of this report to its ket equations. Every equality is a recorded step, made by "
+                  "applying the rule that stands beneath it."), *derivation(d.steps[:d.ket_steps])], True)]
+    if d.recursion:
+        found.append(Section("derived-recursion", "The recursion, derived", [
+            Paragraph("From the ket equations to the recursion of coefficients and covariances. A coefficient is a "
+                      "derivative in a generic base ket."), *derivation(d.steps[d.ket_steps:])], True))
+    return found
 
 
 def _missing(results: Results, stage: str) -> list[Block]:
@@ -99,8 +115,8 @@ def _kets(results: Results) -> list[Block]:
     return [Paragraph("At infinite width the coordinates of a vector become independent copies of one random "
                       "variable, its ket; brackets are expectations. A hat marks the Gaussian part of a product with "
                       "an initial matrix; what the vector owes to that matrix's transpose is the sum over earlier "
-                      "steps."),
-            Formula(d.kets_latex), _steps("How the ket equations were derived", d.steps[:d.ket_steps])]
+                      "steps. They are derived in [[appendix:derived-kets]]."),
+            Formula(d.kets_latex)]
 
 
 def _recursion(results: Results) -> list[Block]:
@@ -114,12 +130,8 @@ def _recursion(results: Results) -> list[Block]:
                           "covariances that the equations above say.")]
     return [Paragraph("All kets are linear combinations of initial vectors and hat-kets, so that coefficients and "
                       "covariances are all there is to know. They follow a recursion of plain numbers, which is what "
-                      "is evaluated below."),
-            Formula(d.recursion_latex), _steps("How the recursion was derived", d.steps[d.ket_steps:])]
-
-
-def _steps(title: str, steps: Sequence[dict[str, str]]) -> Steps:
-    return Steps(f"{title} ({len(steps)} steps)", steps)
+                      "is evaluated below. It is derived in [[appendix:derived-recursion]]."),
+            Formula(d.recursion_latex)]
 
 
 def _convergence(results: Results) -> list[Block]:

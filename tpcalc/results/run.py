@@ -223,7 +223,7 @@ class Run:
         return self.solved.covariance(False, self.layer_times)
 
     def gamma(self, t: Index, s: Index, a: int, b: int, p: float, q: float) -> float:
-        """Gamma_{t,s,a,b}(p, q) of paper B, Lemma D.1, for scalar outputs.
+        """Gamma_{t,s,a,b}(p, q) of Tensor Programs VI, Lemma D.1, for scalar outputs.
 
         t, s: steps, or (step, input) where a step has several inputs; s = -1 for U (b = 0) and nV (b = 1).
         a: 0 for x_t, 1 for delta_t; b: 0 for the hat of W_0 x_s, 1 for that of W_0^T delta_s; p, q in [0, 1].
@@ -236,7 +236,7 @@ class Run:
         return self.solved.gamma(self.row("t", t), row_s, _bit("a", a), _bit("b", b), *times)
 
     def c(self, t: Index, s: Index, a: int, p: float) -> float:
-        """C_{t,s,a}(p) of paper B, Lemma D.1: the covariance of the base kets of layer ceil(L p)."""
+        """C_{t,s,a}(p) of Tensor Programs VI, Lemma D.1: the covariance of the base kets of layer ceil(L p)."""
         self._scalar_and_exact("c")
         rows = [self._row_or_start(name, i) for name, i in (("t", t), ("s", s))]
         return self.solved.c(rows[0], rows[1], _bit("a", a), layer_time("p", p))
@@ -255,7 +255,8 @@ class Run:
         return self.solved.cross_covariance(*rows, _bit("a", a), _bit("b", b), layer_time("p", p), layer_time("q", q))
 
     def feature_difference(self, t: Index, p: Number, eps: Number) -> Value:
-        """d(eps) = sqrt <(x_t^(p + eps) - x_t^p)^2>, of paper B's Definition 5.6, with full relative accuracy.
+        """d(eps) = sqrt <(x_t^(p + eps) - x_t^p)^2>, of Tensor Programs VI's Definition 5.6, with full relative
+        accuracy.
 
         t: a step, or (step, input). p, eps: numbers or arrays that broadcast, with 0 <= p <= p + eps <= 1; returns a
         float, or an array of their common shape. At finite depth the layers are ceil(L p) and ceil(L (p + eps)), as

@@ -52,7 +52,8 @@ def short_pieces(run: Run, t: Index, p: float) -> ShortPieces:
     """The parts of d(eps)^2 of ``run.feature_difference(t, p, eps)`` at infinite depth, for small eps.
 
     t: a step, or (step, input); p: a layer time in [0, 1]. Trains once more unless ``keep_nodes`` held the solution.
-    Raises ``ValueError`` at finite depth. Source: paper B, appendix L.4, whose figures these are the slopes of.
+    Raises ``ValueError`` at finite depth. Source: Tensor Programs VI, appendix L.4, whose figures these are the slopes
+    of.
     """
     row, at = run.row("t", t), layer_time("p", p)
     if run.depth is not None:

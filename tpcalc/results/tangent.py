@@ -35,7 +35,7 @@ def tangent_kernel(run: Run) -> np.ndarray:
 
     Raises ``ValueError`` for several outputs, for a step at which chi vanishes for every input (in nonlinear networks,
     for any), for a real network that kept only some of its layers, and for nonlinear networks of finite depth. Source:
-    paper A, (16) and (128), with frozen ends; at initialisation it is H_0 G_0
+    Depthwise Hyperparameter Transfer, (16) and (128), with frozen ends; at initialisation it is H_0 G_0
     [depthwise_transfer/one_step_finite_depth].
 
     >>> import tpcalc as tp

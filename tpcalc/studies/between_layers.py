@@ -39,7 +39,8 @@ def gradient_correlation(net: ResNet, variance: float = 1.0) -> dict[str, Gradie
 
     It is derived from the block's statements (``tpcalc.action.between_layers``), closed where a closed form is
     found, by quadrature elsewhere. Raises ``ValueError`` for a variance that is not positive, and with the reason
-    for blocks and activations that it cannot read. Source: paper B, appendix J [tensor_programs_vi/appendix_j].
+    for blocks and activations that it cannot read. Source: Tensor Programs VI, appendix J
+    [tensor_programs_vi/appendix_j].
 
     >>> import tpcalc as tp
     >>> round(tp.gradient_correlation(tp.ResNet("relu"))["W"].value, 4)

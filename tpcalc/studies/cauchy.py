@@ -36,7 +36,7 @@ class CauchyDifferences(Short):
     depths: (k,); outputs: (k, steps, batch, d_out). gamma: indices [t, s + 1, a, b], s < t, where s = -1 stands for
     U (b = 0) and nV (b = 1); c: indices [t, s, a], s <= t. crossing: (k, t, s, a), L times the change of
     Gamma_{t,s,a,1-a} where its source moves over its layer by one (claim D). Gamma is the coefficient of a hat-ket
-    over the branch multiplier, which at alpha = 1/2 is paper B's sqrt(L) and keeps the limit finite above.
+    over the branch multiplier, which at alpha = 1/2 is Tensor Programs VI's sqrt(L) and keeps the limit finite above.
 
     gamma_order, c_order, output_order: r of the changes L^-r, fitted over the deeper half. limit: (steps, batch,
     d_out), the last outputs plus the tail of a geometric series with the ratio of the last two changes; None where the
@@ -78,7 +78,7 @@ def cauchy_differences(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, d
     depths: at least four, each twice the one before. Time O(N^3 L^2), memory O(N^2 L^2) in the number N of samples:
     for small tasks (``tp.convergence`` goes deeper and looks at outputs only). progress: called with (depths done,
     depths). Raises ``ValueError`` for other depths, ``MemoryError`` before the work where the coefficients cannot
-    fit, ``Divergence`` where a depth blows up. Source: paper B, Theorem D.3
+    fit, ``Divergence`` where a depth blows up. Source: Tensor Programs VI, Theorem D.3
     [tensor_programs_vi/theorem_d3].
 
     >>> import tpcalc as tp

@@ -133,7 +133,7 @@ def convergence(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, de
     depths: at least two, growing; doubling depths (2^k) make the changes a Cauchy sequence with a clean
     order. executor: any ``concurrent.futures`` executor; the depths are independent. progress: called
     with (depths done, depths). Raises ``ValueError`` for depths that do not grow, ``Divergence`` where a
-    finite depth blows up. Source: paper B, Proposition D.2
+    finite depth blows up. Source: Tensor Programs VI, Proposition D.2
     [tensor_programs_vi/proposition_d2] and Theorem D.3 (for L = 2^k).
 
     >>> import tpcalc as tp

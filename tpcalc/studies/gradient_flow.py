@@ -71,8 +71,8 @@ def gradient_flow(net: ResNet, task: Task, time: float, scale: DepthScaling, dep
         the outputs are given at time / points, 2 time / points, ..., time.
 
     Raises ``ValueError`` for a task of different batches and numbers that are not allowed, and ``Divergence`` where
-    even the smallest steps blow up, or depth=tp.oo has no limit. Source: paper A, appendix G.2
-    [depthwise_transfer/one_step].
+    even the smallest steps blow up, or depth=tp.oo has no limit. Source: Depthwise Hyperparameter Transfer, appendix
+    G.2 [depthwise_transfer/one_step].
 
     >>> import tpcalc as tp
     >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])

@@ -173,7 +173,7 @@ def kernel_fn(net: ResNet, depth: Count = sp.oo, scale: DepthScaling = DepthScal
     is max(h, 0), and nothing is rescaled.
 
     Raises ``ValueError`` for blocks whose kernels are not functions of overlaps, with the reason, ``Divergence`` for
-    scalings at which there is no limit. Source: paper A, Proposition 2 and appendix G.1
+    scalings at which there is no limit. Source: Depthwise Hyperparameter Transfer, Proposition 2 and appendix G.1
     [depthwise_transfer/proposition_2].
 
     >>> import tpcalc as tp

@@ -199,7 +199,7 @@ def transfer(net: ResNet, task: Task, opt: Optimizer, scalings: Sequence[DepthSc
         ``reasons`` says why (of nonlinear networks where tp.oo is among the depths).
 
     Raises ``ValueError`` for input that is not allowed, before any work, and ``MemoryError`` where a training does
-    not fit. Source: paper B, section 6, Figures 2, 11 and 12.
+    not fit. Source: Tensor Programs VI, section 6, Figures 2, 11 and 12.
 
     >>> import tpcalc as tp
     >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])

@@ -1,0 +1,113 @@
+"""Long formulas fit a line, and broken ones are the formulas that they were."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+from string import ascii_lowercase
+
+import pytest
+from hypothesis import given, strategies as st
+
+import tpcalc as tp
+from tpcalc.reports import breaking
+from tpcalc.reports.derivations import derivation
+from tpcalc.reports.document import Formula, Paragraph
+from tpcalc.reports.stages import derive
+from tpcalc.reports.widths import width
+
+GOLDEN = sorted((Path(__file__).parent.parent / "golden").glob("*.tex"))
+NETS = {"linear": tp.ResNet(), "two matrices": tp.ResNet(block="mlp"), "tanh": tp.ResNet("tanh"),
+        "gated": tp.ResNet("tanh", "glu")}
+
+
+@lru_cache(maxsize=None)
+def bodies(name: str) -> list[str]:
+    """All formulas of a network's derivation."""
+    found = derive(NETS[name], tp.SGD())
+    chains = [block.latex for block in derivation(found.steps) if isinstance(block, Formula)]
+    return [body for body in (found.program_latex, found.kets_latex, found.recursion_latex, found.limit_latex, *chains)
+            if body]
+
+
+def bare(text: str) -> str:
+    """A formula without what only sets it: gaps, ends of lines, places to align, sizes of brackets."""
+    text = text.replace(r"\Bigl", r"\left").replace(r"\Bigr", r"\right")
+    return re.sub(r"\s+|\\\\(\[1ex\])?|&|\\qquad|\\quad|\\;|\{\}", "", text)
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_every_line_fits_and_nothing_is_lost(name: str) -> None:
+    broken = 0
+    for body in bodies(name):
+        lines = breaking.rows(body)
+        left = max((width(line.partition("&")[0]) for line in lines if "&" in line), default=0.0)
+        for line in lines:
+            assert left + width(line.partition("&")[2]) <= breaking.WIDEST + breaking.GAP or r"\text{no limit" in line
+        assert bare("".join(lines)) == bare(body)
+        broken += len(lines) > len(breaking.rows(body, 1e9))
+    assert broken >= 1  # so that there was something to break
+
+
+@given(st.lists(st.text(ascii_lowercase, min_size=1, max_size=30), min_size=1, max_size=8), st.data())
+def test_sums_are_broken_where_they_must_be(names: list[str], data: st.DataObject) -> None:
+    signs = [data.draw(st.sampled_from([" + ", " - "])) for _ in names[1:]]
+    body = "y &= - " + names[0] + "".join(sign + name for sign, name in zip(signs, names[1:]))
+    lines = breaking.rows(body, 40)
+    assert bare("".join(lines)) == bare(body)
+    assert all(width(line) <= 40 + breaking.GAP for line in lines)
+    assert len(lines) == 1 or all(width(a) + width(b) > 40 - 10 for a, b in zip(lines, lines[1:]))  # none is too short
+
+
+def test_brackets_are_opened_where_signs_are_within() -> None:
+    lines = breaking.rows(r"y &= a \left(" + " - ".join("b" * 20 for _ in range(4)) + r"\right) c", 50)
+    assert lines[0].startswith(r"y &= a \Bigl(bb") and lines[-1].endswith(r"b\Bigr) c") and len(lines) > 1
+    power = breaking.rows(r"y &= e^{\left(" + " + ".join("b" * 20 for _ in range(4)) + r"\right)}", 20)
+    assert len(power) == 1 and r"\left(" in power[0]  # not in a script
+
+
+def test_what_stands_beside_and_between_stays() -> None:
+    body = r"y &= " + " + ".join("a" * 30 for _ in range(3)) + r" && \text{by a + b} \\[1ex] z &= 1"
+    found = breaking.aligned(body, 50)
+    assert r"\\[1ex]" in found and found.count(r"&& \text{by a + b}") == 1
+    assert "[1ex]" not in "".join(breaking.rows(body, 50))
+    assert breaking.aligned("a &= b") == "a &= b" and breaking.rows("") == []
+
+
+def test_tall_formulas_are_parts() -> None:
+    body = r" \\ ".join(f"x_{i} &= {i}" for i in range(30))
+    parts = breaking.displays(body, most=11)
+    assert [part.count("&=") for part in parts] == [11, 11, 8]
+    long = "y &= " + " + ".join("a" * 60 for _ in range(30))
+    assert [part.count(r"\\") + 1 for part in breaking.displays(long, most=11)] == [11, 11, 8]
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_widths_are_about_those_of_mathml(path: Path) -> None:
+    """Letters that are set, as the converted formula has them, are about as many as its LaTeX is wide."""
+    from xml.etree import ElementTree
+
+    mathml = pytest.importorskip("tpcalc.derivations.mathml")
+    pytest.importorskip("latex2mathml")
+    for row in breaking.rows(path.read_text(encoding="utf-8"), 1e9):
+        formula = row.partition("&&")[0]
+        if r"\frac" not in formula and r"\text" not in formula:
+            text = "".join(ElementTree.fromstring(mathml.inline(formula.replace("&", ""))).itertext())
+            letters = len(re.sub(r"\s", "", text))
+            assert 0.6 * letters - 3 <= width(formula) <= 1.6 * letters + 3, row
+
+
+def test_derivations_are_chains_of_equalities() -> None:
+    found = derive(NETS["linear"], tp.SGD())
+    blocks = derivation(found.steps)
+    formulas = [block.latex for block in blocks if isinstance(block, Formula)]
+    words = [block.text for block in blocks if isinstance(block, Paragraph)]
+    assert len(formulas) == len(words) == len(blocks) / 2
+    numbers = [int(n) for latex in formulas for n in re.findall(r"\\overset\{\((\d+)\)\}\{=\}", latex)]
+    assert numbers == [step["number"] for step in found.steps]
+    assert [int(n) for text in words for n in re.findall(r"\((\d+)\)", text)] == numbers
+    for step in found.steps:  # each is in its chain, and its rule is explained once
+        assert any(step["latex"].partition(" &= ")[2] in latex for latex in formulas)
+        assert sum(f"**{step['rule']}**: {step['reason']} [{step['source']}]" in text for text in words) == 1
+    assert len(formulas) < len(found.steps)
