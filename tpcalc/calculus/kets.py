@@ -1,8 +1,8 @@
 """Kets: the random variables that the coordinates of a program's vectors become at infinite width.
 
 A ket is a real random variable, so kets add and multiply as ordinary commuting expressions; what has rules of its own
-is written with the classes below, and a mean as an ``Expectation`` without a law. Source: Tensor Programs VI, Definition C.1
-[tensor_programs_vi/definition_c1] and appendices E, F.
+is written with the classes below, and a mean as an ``Expectation`` without a law. Source: Tensor Programs VI,
+Definition C.1 [tensor_programs_vi/definition_c1] and appendices E, F.
 """
 
 from __future__ import annotations
