@@ -1,0 +1,143 @@
+"""The leading power of a sum: what is left when everything that cancels has cancelled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from ...orders.affine import Affine
+from .algebra import HALF, Algebra, Cancellation
+from .atoms import Mean, Monomial, Noise, Number, Total
+from .witness import is_certainly_nonzero
+
+MOST_ROUNDS = 12
+
+
+@dataclass(frozen=True)
+class Size:
+    """A power of n, None for what vanishes; random: does the leading term depend on how averages fluctuate?"""
+
+    power: Affine | None
+    random: bool = False
+
+
+def size(algebra: Algebra, total: Total) -> Size:
+    """The root mean square of a vector, or the absolute value of a number, as a power of n.
+
+    Products of vectors are linearly independent, so that they cannot cancel each other; their coefficients are
+    polynomials in random and given numbers of order one. Raises ``Cancellation`` where it is not certain that the
+    leading coefficient does not vanish, or where what was dropped may be larger.
+    """
+    groups: dict[Monomial, Total] = {}
+    for (power, monomial), value in total.terms.items():
+        numbers, vectors = algebra.atoms.split(monomial)
+        groups[vectors] = groups.get(vectors, Total()) + Total({(power, numbers): value})
+    top = Size(None)
+    for group in sorted(groups.values(), key=lambda g: _at(algebra, algebra.bounds(g)), reverse=True):
+        bound = algebra.bounds(group)
+        if bound is None or top.power is not None and algebra.powers.sign(bound - top.power) < 0:
+            break
+        found = coefficient(algebra, group)
+        if found.power is None:
+            continue
+        relation = 1 if top.power is None else algebra.powers.sign(found.power - top.power)
+        if relation > 0:
+            top = found
+        elif relation == 0:
+            top = Size(top.power, top.random or found.random)
+    for form in total.rest:
+        if top.power is None or algebra.powers.sign(form - top.power) >= 0:
+            raise Cancellation("the leading terms cancel, and what is left may be smaller than what was dropped")
+    return top
+
+
+def _at(algebra: Algebra, form: Affine | None) -> float:
+    return float("-inf") if form is None else float(form.at(algebra.powers.point))
+
+
+def coefficient(algebra: Algebra, total: Total) -> Size:
+    """The power of n of a sum of products of numbers."""
+    for _ in range(MOST_ROUNDS):
+        bound = algebra.powers.largest(map(algebra.bound, total.terms))
+        if bound is None:
+            return Size(None)
+        leading = {key: value for key, value in total.terms.items() if not algebra.powers.sign(
+            algebra.bound(key) - bound)}
+        if any(algebra.powers.sign(form - bound) >= 0 for form in total.rest):
+            raise Cancellation("the leading terms cancel, and what is left may be smaller than what was dropped")
+        limit = _limit(algebra, Total(leading))
+        if limit.terms:
+            if not is_certainly_nonzero(algebra, limit):
+                raise Cancellation("the leading terms may cancel: means that are not known exactly stand in their "
+                                   "coefficient, and it is not certain that it does not vanish")
+            groups = [monomial for _, monomial in limit.terms]
+            return Size(bound, any(_is_random(algebra, number) for m in groups for number, _ in m))
+        total = _expanded(algebra, total)
+    raise Cancellation("the leading terms cancel in every power that was looked at")
+
+
+def _is_random(algebra: Algebra, number: int) -> bool:
+    atom = algebra.atoms[number]
+    if isinstance(atom, Number):
+        return any(_is_random(algebra, inner) for _, monomial in dict(atom.of) for inner, _ in monomial)
+    if isinstance(atom, Mean):
+        return algebra.limits.value(atom.body).vanishes
+    return isinstance(atom, Noise)
+
+
+def _limit(algebra: Algebra, total: Total) -> Total:
+    """The terms without their common power of n, every average as its limit or its noise."""
+    found = Total()
+    for (_, monomial), value in total.terms.items():
+        parts = algebra.number(value)
+        for number, power in monomial:
+            parts = algebra.product(parts, _limit_of(algebra, number, power))
+        found = found + parts
+    return Total({(algebra.powers.number(0), monomial): v for (_, monomial), v in found.terms.items()})
+
+
+def _limit_of(algebra: Algebra, number: int, power: Fraction) -> Total:
+    atom = algebra.atoms[number]
+    if not isinstance(atom, Mean):
+        return algebra.monomial(((number, power),))
+    value = algebra.limits.value(atom.body)
+    if value.vanishes:
+        return algebra.monomial(((algebra.atoms.number(Noise(atom.body)), power),))
+    return _raised(algebra, value, power)
+
+
+def _raised(algebra: Algebra, value: Total, power: Fraction) -> Total:
+    """A power of a limit: exactly where that is a polynomial, and as a number of its own elsewhere."""
+    if power.denominator == 1 and power > 0:
+        return algebra.to(value, int(power))
+    if len(value.terms) == 1:
+        (form, monomial), number = next(iter(value.terms.items()))
+        if number == 1:
+            return Total({(form * power, tuple((n, p * power) for n, p in monomial)): Fraction(1)})
+    return algebra.monomial(((algebra.atoms.number(Number("power", value.key)), power),))
+
+
+def _expanded(algebra: Algebra, total: Total) -> Total:
+    """Every average as its limit and its noise, n^(-1/2) times as large."""
+    found = Total()
+    small = algebra.power(algebra.powers.number(-HALF))
+    for (form, monomial), value in total.terms.items():
+        parts = Total({(form, ()): value})
+        for number, power in monomial:
+            atom = algebra.atoms[number]
+            if not isinstance(atom, Mean):
+                parts = algebra.product(parts, algebra.monomial(((number, power),)))
+                continue
+            noise = algebra.product(small, algebra.of(Noise(atom.body)))
+            limit = algebra.limits.value(atom.body)
+            if limit.vanishes:
+                noise = Total({(f * power, tuple((n, p * power) for n, p in m)): v
+                               for (f, m), v in noise.terms.items()})
+                parts = algebra.product(parts, noise)
+            elif power.denominator == 1 and power > 0:
+                parts = algebra.product(parts, algebra.to(limit + noise, int(power)))
+            else:
+                raise Cancellation("the leading terms cancel, and roots of averages are among them")
+        found = found + parts
+    return Total(found.terms, found.rest | total.rest)
+
