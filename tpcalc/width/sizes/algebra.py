@@ -18,7 +18,14 @@ MOST_TERMS = 1500
 
 
 class Cancellation(ValueError):
-    """The leading terms cancel, or may cancel, or what was dropped may be larger than what is left."""
+    """The leading terms cancel, or may cancel, or what was dropped may be larger than what is left.
+
+    at_most: a power of n that the size does not exceed, None where none is known.
+    """
+
+    def __init__(self, message: str, at_most: Affine | None = None) -> None:
+        super().__init__(message)
+        self.at_most = at_most
 
 
 class Algebra:

@@ -46,7 +46,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Expected:
-    """The mean of a product of independent-of-the-rest vectors in the limit of infinite width, where it is not known."""
+    """A mean in the limit of infinite width whose value is not known: functions are in it."""
 
     body: Monomial
 

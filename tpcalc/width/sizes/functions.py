@@ -23,8 +23,8 @@ class Unbounded(ValueError):
 class Functions:
     """Functions of vectors, as sums of atoms.
 
-    A function is a polynomial in its argument and in named functions: tanh, erf, exp(-h^2), and |h|, max(h, 0) and their
-    slopes, in which kinked functions are written, because the size of their argument can be taken out of them.
+    A function is a polynomial in its argument and in named functions: tanh, erf, exp(-h^2), and |h|, max(h, 0) and
+    their slopes, in which kinked functions are written, because the size of their argument can be taken out of them.
     """
 
     def __init__(self, algebra: Algebra) -> None:
@@ -88,8 +88,8 @@ class Functions:
         if not factor.has(H):
             return self.constant(factor)
         if not sp.sympify(power).is_Integer or power < 0:
-            raise ValueError(f"an entrywise function {factor}: no rule for powers of vectors that are not whole numbers "
-                             "of at least 0")
+            raise ValueError(f"an entrywise function {factor}: no rule for powers of vectors that are not whole "
+                             "numbers of at least 0")
         if base == H:
             return self.algebra.to(argument, int(power))
         if isinstance(base, KINKED):

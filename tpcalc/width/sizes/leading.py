@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Iterable
 
 from ...orders.affine import Affine
 from .algebra import HALF, Algebra, Cancellation
@@ -32,12 +33,13 @@ def size(algebra: Algebra, total: Total) -> Size:
     for (power, monomial), value in total.terms.items():
         numbers, vectors = algebra.atoms.split(monomial)
         groups[vectors] = groups.get(vectors, Total()) + Total({(power, numbers): value})
-    top = Size(None)
+    top, rest = Size(None), set(total.rest)
     for group in sorted(groups.values(), key=lambda g: _at(algebra, algebra.bounds(g)), reverse=True):
         bound = algebra.bounds(group)
         if bound is None or top.power is not None and algebra.powers.sign(bound - top.power) < 0:
             break
-        found = coefficient(algebra, group)
+        found, dropped = coefficient(algebra, group)
+        rest |= dropped
         if found.power is None:
             continue
         relation = 1 if top.power is None else algebra.powers.sign(found.power - top.power)
@@ -45,33 +47,38 @@ def size(algebra: Algebra, total: Total) -> Size:
             top = found
         elif relation == 0:
             top = Size(top.power, top.random or found.random)
-    for form in total.rest:
-        if top.power is None or algebra.powers.sign(form - top.power) >= 0:
-            raise Cancellation("the leading terms cancel, and what is left may be smaller than what was dropped")
+    _require_larger(algebra, rest, top.power)
     return top
+
+
+def _require_larger(algebra: Algebra, rest: Iterable[Affine], power: Affine | None) -> None:
+    """Raise ``Cancellation`` unless a power of n is larger than all that was dropped."""
+    form = algebra.powers.largest(rest)
+    if form is not None:
+        if power is None or algebra.powers.sign(form - power) >= 0:
+            raise Cancellation("the leading terms cancel, and what is left may be smaller than what was dropped, "
+                               f"n^({form.expression(algebra.powers.parameters)})", form)
 
 
 def _at(algebra: Algebra, form: Affine | None) -> float:
     return float("-inf") if form is None else float(form.at(algebra.powers.point))
 
 
-def coefficient(algebra: Algebra, total: Total) -> Size:
-    """The power of n of a sum of products of numbers."""
+def coefficient(algebra: Algebra, total: Total) -> tuple[Size, frozenset[Affine]]:
+    """The power of n of a sum of products of numbers, and powers of n that bound what was dropped on the way."""
     for _ in range(MOST_ROUNDS):
         bound = algebra.powers.largest(map(algebra.bound, total.terms))
         if bound is None:
-            return Size(None)
+            return Size(None), total.rest
         leading = {key: value for key, value in total.terms.items() if not algebra.powers.sign(
             algebra.bound(key) - bound)}
-        if any(algebra.powers.sign(form - bound) >= 0 for form in total.rest):
-            raise Cancellation("the leading terms cancel, and what is left may be smaller than what was dropped")
         limit = _limit(algebra, Total(leading))
         if limit.terms:
             if not is_certainly_nonzero(algebra, limit):
                 raise Cancellation("the leading terms may cancel: means that are not known exactly stand in their "
                                    "coefficient, and it is not certain that it does not vanish")
             groups = [monomial for _, monomial in limit.terms]
-            return Size(bound, any(_is_random(algebra, number) for m in groups for number, _ in m))
+            return Size(bound, any(_is_random(algebra, number) for m in groups for number, _ in m)), total.rest
         total = _expanded(algebra, total)
     raise Cancellation("the leading terms cancel in every power that was looked at")
 
@@ -140,4 +147,3 @@ def _expanded(algebra: Algebra, total: Total) -> Total:
                 raise Cancellation("the leading terms cancel, and roots of averages are among them")
         found = found + parts
     return Total(found.terms, found.rest | total.rest)
-

@@ -11,7 +11,7 @@ from .atoms import Total
 
 @dataclass(frozen=True)
 class Operator:
-    """sum of c W_0 over initial matrices, and of u v^T / n; turned says of each initial matrix whether it is transposed."""
+    """A sum of c W_0 over initial matrices, transposed or not, and of u v^T / n over pairs of vectors."""
 
     initial: tuple[tuple[Mat, bool, Total], ...] = ()
     outers: tuple[tuple[Total, Total], ...] = ()

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Iterator, Mapping, Union
 
 import sympy as sp
 
 from ..._types import Sizes
-from ...programs.language import (LossDerivative, Mat, MatVec, Member, Moment, NonlinearOuter, Outer, Scal, Transpose,
-                                  Vec, kind)
+from ...programs.language import (LossDerivative, Mat, MatVec, Member, Moment, NonlinearOuter, Outer, Transpose, Vec,
+                                  kind)
 from ...programs.activations import H
 from ...programs.program import Assign, Program
 from .algebra import Algebra
 from .atoms import Given, Initial, Number, Total
 from .entrywise import entrywise_matrix
 from .functions import in_ramps
+from .leading import size
 from .limits import Limits
 from .operators import Operator
 from .powers import Powers
@@ -156,8 +158,6 @@ class Reading:
 
     def _of_numbers(self, e: sp.Expr, base: sp.Expr, power: sp.Expr) -> Total:
         """A function of numbers of the program; powers of one term exactly, others as numbers of their own."""
-        from .leading import size
-
         inside = self.total(base if power != 1 else e.args[0]) if power != 1 or len(e.args) == 1 else None
         if inside is None or power != 1 and not power.is_Rational:
             raise ValueError(f"{e}: no rule for this function of numbers")
@@ -165,8 +165,8 @@ class Reading:
             (form, monomial), value = next(iter(inside.terms.items()))
             factor = self.functions.constant(sp.Rational(value.numerator, value.denominator) ** power)
             exact = _fraction(power)
-            return self.algebra.product(factor, Total({(form * exact, tuple((m, p * exact) for m, p in monomial)):
-                                                       self.algebra.number(1).terms[self.algebra.powers.number(0), ()]}))
+            raised = Total({(form * exact, tuple((m, p * exact) for m, p in monomial)): Fraction(1)})
+            return self.algebra.product(factor, raised)
         found = size(self.algebra, inside).power
         if found is None:
             raise ValueError(f"{e}: a function of a number that vanishes")
@@ -174,6 +174,9 @@ class Reading:
             unit = self.algebra.product(self.algebra.power(found * -1), inside)
             return self.algebra.product(self.algebra.power(found * _fraction(power)),
                                         self.algebra.of(Number(f"power {power}", unit.key)))
+        if isinstance(e, sp.sign):
+            unit = self.algebra.product(self.algebra.power(found * -1), inside)
+            return self.algebra.of(Number("sign", unit.key))
         relation = self.algebra.powers.sign(found)
         if relation > 0:
             raise ValueError(f"{e}: a function of a number that grows with n")
@@ -194,7 +197,5 @@ class Reading:
         raise ValueError(f"loss: {self.loss!r} given; powers of n are known of the squared loss, 'mse'")
 
 
-def _fraction(power: sp.Expr) -> "object":
-    from fractions import Fraction
-
+def _fraction(power: sp.Expr) -> Fraction:
     return Fraction(int(power.p), int(power.q))

@@ -12,7 +12,7 @@ from ...programs.language import Member
 from ...programs.optimizers import SGD
 from ...programs.updates import Optimizer
 from .leading import Size
-from .measure import Found, measure
+from .measure import WINDOWS, Found, measure
 from .perceptron import perceptron
 
 UNSTABLE, TRIVIAL, KERNEL, FEATURES = "unstable", "trivial", "kernel regime", "feature learning"
@@ -56,8 +56,8 @@ def width_verdict(scaling: WidthScaling, phi: sp.Expr | str = "tanh", opt: Optim
 
     Unstable: a preactivation or the output grows with n, at the start or in two updates. Trivial: the output does not
     move, in the limit, or hidden layers vanish at the start. Feature learning: a hidden layer moves by as much as it
-    is. Kernel regime: outputs move, and no hidden layer does. Ket equations describe the limit where it is stable and no
-    vector of leading order depends on how averages fluctuate about their limits. Raises ``ValueError`` for exponents
+    is. Kernel regime: outputs move, and no hidden layer does. Ket equations describe the limit where it is stable and
+    no vector of leading order depends on how averages fluctuate about their limits. Raises ``ValueError`` for exponents
     with symbols, and where what decides was refused. Source: Tensor Programs IV, definitions 3.1 to 3.5.
 
     >>> from tpcalc.parametrizations import width_recipe
@@ -80,8 +80,13 @@ def width_verdict(scaling: WidthScaling, phi: sp.Expr | str = "tanh", opt: Optim
     changes = [now - start for row in hidden[1:] for now, start in zip(row, hidden[0])]
     moved = [outputs[1] - outputs[0]]
     sizes = [*hidden[0], outputs[0], members["chi[0]"], *hidden[1], outputs[1], *hidden[2]]
-    found = measure(program, {"T": STEPS}, asked=[*sizes, *changes, *moved])
-    name, reason = _named(found, sizes, hidden[0], changes, moved)
+    asked = [*sizes, *changes, *moved]
+    try:  # changes need not be known where it is known that they vanish
+        found = measure(program, {"T": STEPS}, asked=asked, windows=WINDOWS[:3])
+        name, reason = _named(found, sizes, hidden[0], changes, moved)
+    except ValueError:
+        found = measure(program, {"T": STEPS}, asked=asked)
+        name, reason = _named(found, sizes, hidden[0], changes, moved)
     powers = {e: found.power(e) for e in found.sizes}
     return WidthVerdict(scaling, name, reason, _no_kets(found, name, reason, members["chi[0]"]), powers, found.refused)
 
@@ -92,22 +97,22 @@ def _named(found: Found, sizes: list[Member], start: list[Member], changes: list
     for e in sizes:
         if e in found.sizes and found.power(e) > 0:
             return UNSTABLE, f"{e} goes like {_power(found, e)}"
-        if e in found.refused:
+        if found.bound(e) > 0:
             raise ValueError(f"scaling: whether {e} grows is not known: {found.refused[e]}")
     for e in start:
         if found.power(e) < 0:
             return TRIVIAL, f"{e} goes like {_power(found, e)}, it vanishes at the start"
     learned = [e for e in changes if e in found.sizes and found.power(e) >= 0]
     if not learned:
-        unknown = next((e for e in (*changes, *moved) if e in found.refused), None)
+        unknown = next((e for e in (*changes, *moved) if found.bound(e) >= 0 and e in found.refused), None)
         if unknown is not None:
             raise ValueError(f"scaling: how {_change(unknown)} goes with n is not known: {found.refused[unknown]}")
-    if found.power(moved[0]) < 0:
-        return TRIVIAL, f"{_change(moved[0])} goes like {_power(found, moved[0])}"
+    if found.bound(moved[0]) < 0:
+        return TRIVIAL, f"{_change(moved[0])} goes {_like(found, moved[0])}"
     if learned:
         now, before = _change(learned[0]).split(" - ")
         return FEATURES, f"{now} - {before} goes like {_power(found, learned[0])}, and {before} like n^0"
-    first = [f"{_change(e)} like {_power(found, e)}" for e in changes[:len(start)]]
+    first = [f"{_change(e)} {_like(found, e)}" for e in changes[:len(start)]]
     return KERNEL, (f"{_change(moved[0])} goes like {_power(found, moved[0])}, "
                     + ", ".join(first[:-1]) + " and " * (len(first) > 1) + first[-1])
 
@@ -121,8 +126,12 @@ def _no_kets(found: Found, name: str, reason: str, signal: Member) -> str:
     return ""
 
 
+def _like(found: Found, e: sp.Expr) -> str:
+    return ("like " if e in found.sizes else "at most like ") + _power(found, e)
+
+
 def _power(found: Found, e: sp.Expr) -> str:
-    power = found.power(e)
+    power = found.bound(e)
     return f"n^{power}" if power.is_Integer and power >= 0 else f"n^({power})"
 
 

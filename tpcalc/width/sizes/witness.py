@@ -121,4 +121,3 @@ def _drawn(atom: Atom, algebra: "Algebra", number: int) -> float:
     name = atom.name.encode() if isinstance(atom, Given) else str(number).encode()
     rng = np.random.default_rng([3, *name])
     return float(rng.standard_normal() if isinstance(atom, Noise) else rng.uniform(0.5, 1.5))
-
