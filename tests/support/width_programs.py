@@ -21,7 +21,7 @@ HALF = sp.Rational(1, 2)
 FUNCTIONS = ("tanh", "relu", "abs", "square", "erf", "gelu")
 OPTIMIZERS = (tp.SGD(2.0), tp.SGD(2.0, momentum=0.5), tp.SGD(2.0, weight_decay=0.4), tp.SignSGD(1.0),
               tp.SGD(2.0, weight_decay=0.4, decoupled=True))
-DATA = {"xi": 0.8, "y": [2.0, -1.5]}  # of perceptrons, two steps
+DATA = {"xi": 0.8, "y": [2.0, 0.7]}  # of perceptrons, two steps
 FORMS = ("product", "product", "product", "sum", "sum", "function", "function", "mean", "mean", "scaled", "update",
          "entrywise product")
 

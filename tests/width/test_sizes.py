@@ -117,6 +117,15 @@ def test_what_may_cancel_is_refused() -> None:
     assert power(gap(A, 2), product) == 0
 
 
+def test_matrices_count_by_their_norms() -> None:
+    """A sum of outer products may cancel, whole or in part, however it is split."""
+    start, small = (W[1], W[0] / n), Outer(X, A)
+    assert power(W[1], start) == -1
+    assert power(W[1], FORWARD, (W[1], W[0] / n + n * small)) == 1
+    assert power(W[1], FORWARD, (Y, X + B), (W[1], Outer(Y, A) - small - Outer(B, A))) == -sp.oo
+    assert power(W[1], FORWARD, (Y, X + B / n), (W[1], Outer(Y, A) - small)) == -1
+
+
 def test_sign_and_weights_of_terms_do_not_matter_but_their_cancelling_does() -> None:
     assert power(X - MatVec(W[0], A) / 2, FORWARD) == 0
     assert power(X - MatVec(W[0], A), FORWARD) == -sp.oo

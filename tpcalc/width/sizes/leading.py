@@ -9,6 +9,7 @@ from typing import Iterable
 from ...orders.affine import Affine
 from .algebra import HALF, Algebra, Cancellation
 from .atoms import Mean, Monomial, Noise, Number, Total
+from .operators import Operator
 from .witness import is_certainly_nonzero
 
 MOST_ROUNDS = 12
@@ -29,12 +30,41 @@ def size(algebra: Algebra, total: Total) -> Size:
     polynomials in random and given numbers of order one. Raises ``Cancellation`` where it is not certain that the
     leading coefficient does not vanish, or where what was dropped may be larger.
     """
+    return _largest(algebra, _by_vectors(algebra, total).values(), total.rest)
+
+
+def norm(algebra: Algebra, operator: Operator) -> Size:
+    """The norm of a matrix as a power of n; outer products of linearly independent vectors cannot cancel each other.
+
+    Raises ``Cancellation`` as ``size`` does.
+    """
+    initial = [c for _, _, c in operator.initial]
+    rest = frozenset().union(*(c.rest for c in initial))
+    pairs: dict[tuple[Monomial, Monomial], Total] = {}
+    for u, v in operator.outers:
+        left, right = _by_vectors(algebra, u), _by_vectors(algebra, v)
+        rest |= algebra.product(u, v).rest
+        for one, a in left.items():
+            for other, b in right.items():
+                product = algebra.product(a, b)
+                rest |= product.rest
+                pairs[one, other] = pairs.get((one, other), Total()) + Total(product.terms)
+    return _largest(algebra, [*(Total(c.terms) for c in initial), *pairs.values()], rest)
+
+
+def _by_vectors(algebra: Algebra, total: Total) -> dict[Monomial, Total]:
+    """The coefficients of a sum, by the products of vectors that they multiply."""
     groups: dict[Monomial, Total] = {}
     for (power, monomial), value in total.terms.items():
         numbers, vectors = algebra.atoms.split(monomial)
         groups[vectors] = groups.get(vectors, Total()) + Total({(power, numbers): value})
-    top, rest = Size(None), set(total.rest)
-    for group in sorted(groups.values(), key=lambda g: _at(algebra, algebra.bounds(g)), reverse=True):
+    return groups
+
+
+def _largest(algebra: Algebra, groups: Iterable[Total], dropped_before: frozenset[Affine]) -> Size:
+    """The largest of some coefficients, which must be larger than all that was dropped."""
+    top, rest = Size(None), set(dropped_before)
+    for group in sorted(groups, key=lambda g: _at(algebra, algebra.bounds(g)), reverse=True):
         bound = algebra.bounds(group)
         if bound is None or top.power is not None and algebra.powers.sign(bound - top.power) < 0:
             break

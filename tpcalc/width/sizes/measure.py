@@ -14,7 +14,7 @@ from ...orders.region import Region
 from ...programs.language import Member
 from ...programs.program import Program
 from .algebra import Cancellation
-from .leading import Size, size
+from .leading import Size, norm, size
 from .operators import Operator
 from .powers import Powers
 from .reading import Reading
@@ -125,22 +125,4 @@ def _run(reading: Reading, queries: list[sp.Expr], found: dict[sp.Expr, Size], a
 
 def _size(reading: Reading, e: sp.Expr) -> Size:
     value = reading.read(e)
-    if not isinstance(value, Operator):
-        return size(reading.algebra, value)
-    forms: list[Affine] = []
-    for _, _, c in value.initial:
-        forms += [p for p in (size(reading.algebra, c).power,) if p is not None]
-    for u, v in value.outers:
-        left, right = size(reading.algebra, u).power, size(reading.algebra, v).power
-        if left is not None and right is not None:
-            forms.append(left + right)
-    if len(value.outers) > 1 and reading.algebra.powers.largest(forms) is not None:
-        _require_no_cancellation(value)
-    return Size(reading.algebra.powers.largest(forms))
-
-
-def _require_no_cancellation(value: Operator) -> None:
-    """Raise ``Cancellation`` for two outer products of one pair of vectors, up to numbers."""
-    pairs = [(frozenset(m for _, m in u.terms), frozenset(m for _, m in v.terms)) for u, v in value.outers]
-    if len(set(pairs)) < len(pairs):
-        raise Cancellation("outer products of the same vectors are added, and may cancel")
+    return norm(reading.algebra, value) if isinstance(value, Operator) else size(reading.algebra, value)
