@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 from fractions import Fraction
 from typing import Any
 
@@ -231,6 +233,13 @@ def test_bad_values_are_named(bad: dict[str, Any]) -> None:
     name, = bad
     with pytest.raises(ValueError, match=name):
         width_verdict(**{"scaling": tp.width_recipe("muP", 2), **bad})
+
+
+@pytest.mark.parametrize("module", ["measure", "perceptron", "verdict"])
+def test_examples_in_docstrings(module: str) -> None:
+    found = doctest.testmod(importlib.import_module(f"tpcalc.width.sizes.{module}"),
+                            optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert found.attempted and not found.failed
 
 
 FAST = {64: 80, 128: 80, 256: 40, 512: 24, 1024: 12}

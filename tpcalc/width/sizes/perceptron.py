@@ -68,8 +68,8 @@ def perceptron(scaling: WidthScaling, phi: sp.Expr | str = "tanh", opt: Optimize
         chi[t] := loss'[t](f[t])
         dx1[t] := sqrt(n)*chi[t]*w2[t]
         dh1[t] := (1 - tanh(h1[t])**2)*dx1[t]
-        w1[t + 1] := -xi*dh1[t]/sqrt(n) + w1[t]
-        w2[t + 1] := -chi[t]*x1[t]/sqrt(n) + w2[t]
+        w1[t + 1] := w1[t] - xi*dh1[t]/sqrt(n)
+        w2[t + 1] := w2[t] - chi[t]*x1[t]/sqrt(n)
     """
     instance("scaling", scaling, WidthScaling)
     require_optimizer(opt)
