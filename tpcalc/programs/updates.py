@@ -21,12 +21,16 @@ ETA = Family(Scal, "eta", r"\eta")
 
 @dataclass(frozen=True)
 class Trainable:
-    """A family under training, a matrix or an end: its normalised gradient at step t and the size g of an update."""
+    """A family under training, a matrix or an end: its normalised gradient at step t and the size g of an update.
+
+    rate: what the optimizer's learning rate is multiplied by, in front of decoupled and coupled decay too.
+    """
 
     family: Family
     at: tuple[sp.Expr, ...]
     gradient: sp.Expr
     size: sp.Expr
+    rate: sp.Expr = sp.Integer(1)
 
 
 def require_optimizer(opt: object) -> None:
@@ -51,7 +55,7 @@ def start(opt: Optimizer, one: Trainable) -> list[Assign]:
 
 def update(opt: Optimizer, one: Trainable) -> list[Assign]:
     """The statements of one optimizer step for a family."""
-    rate = ETA[t] if isinstance(opt.lr, tuple) else exact("lr", opt.lr)
+    rate = one.rate * (ETA[t] if isinstance(opt.lr, tuple) else exact("lr", opt.lr))
     return _linear_update(opt, rate, one) if isinstance(opt, SGD) else [_entrywise_update(opt, rate, one)]
 
 

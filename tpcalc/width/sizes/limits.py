@@ -1,0 +1,217 @@
+"""Averages in the limit of infinite width: which vanish, which are numbers, and what the others are made of.
+
+A product with an initial matrix is a Gaussian vector (its hat) and multiples of earlier vectors (its dot), with the
+mean of a derivative in front of each [tensor_programs_vi/ket_equations]. A mean over Gaussian vectors factorises over
+those that are independent; it vanishes where a sign flip of correlated ones turns its sign, is a sum over pairs where
+no function is in it, and is a number that is not known, but not zero, elsewhere.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+
+import sympy as sp
+
+from ...gaussian.scalar_functions import scalar_function
+from ...programs.activations import H
+from .algebra import Algebra
+from .atoms import Expected, Function, Hat, Initial, Monomial, Product, Total
+from .functions import KINKED, Functions
+
+
+class Limits:
+    """Limits of averages on one table of atoms, each found once."""
+
+    def __init__(self, algebra: Algebra) -> None:
+        self.algebra, self.atoms = algebra, algebra.atoms
+        self.functions = Functions(algebra)
+        self._values: dict[Monomial, Total] = {}
+        self._kets: dict[int, Total] = {}
+        self._sources: dict[int, frozenset[int]] = {}
+        self._means: dict[Monomial, Total] = {}
+        self._grouped: dict[frozenset[int], tuple[frozenset[int], ...]] = {}
+        self._parities: dict[tuple[int, frozenset[int]], int] = {}
+
+    def value(self, body: Monomial) -> Total:
+        """The limit of an average over coordinates, a sum of numbers of order one."""
+        canonical = self.algebra.canonical(body)
+        if canonical not in self._values:
+            self._values[canonical] = self.expected(self.ket(self.algebra.monomial(canonical)))
+        return self._values[canonical]
+
+    # --- kets
+
+    def ket(self, total: Total) -> Total:
+        """The sum with hats and dots for products."""
+        found = Total()
+        for (power, monomial), value in total.terms.items():
+            numbers, vectors = self.atoms.split(monomial)
+            parts = [self._ket(number) for number in self.atoms.factors(vectors)]
+            front = Total({(power, numbers): value})
+            found = found + self.algebra.product(front, *parts)
+        return found
+
+    def _ket(self, number: int) -> Total:
+        if number not in self._kets:
+            atom = self.atoms[number]
+            if isinstance(atom, Product):
+                hat = self.algebra.of(Hat(atom.matrix, atom.turned, atom.vector))
+                self._kets[number] = hat + self._dot(atom)
+            elif isinstance(atom, Function):
+                self._kets[number] = self.functions.named(atom.body, self.ket(Total(dict(atom.argument))))
+            else:
+                self._kets[number] = self.algebra.monomial(((number, Fraction(1)),))
+        return self._kets[number]
+
+    def _dot(self, product: Product) -> Total:
+        """What a product has besides its Gaussian part, from what was made with the transpose."""
+        multiplied = self.ket(self.algebra.monomial(product.vector))
+        found = Total()
+        for source in sorted(self._sources_of(multiplied)):
+            hat = self.atoms[source]
+            if isinstance(hat, Hat) and hat.matrix == product.matrix and hat.turned != product.turned:
+                slope = self.expected(self.derivative(multiplied, source))
+                found = found + self.algebra.product(slope, self.ket(self.algebra.monomial(hat.vector)))
+        return found
+
+    def sources(self, number: int) -> frozenset[int]:
+        """The hats and initial vectors that a vector of the limit is a function of."""
+        if number not in self._sources:
+            atom = self.atoms[number]
+            self._sources[number] = (self._sources_of(Total(dict(atom.argument))) if isinstance(atom, Function)
+                                     else frozenset((number,)))
+        return self._sources[number]
+
+    def _sources_of(self, total: Total) -> frozenset[int]:
+        vectors = {number for _, monomial in total.terms for number, _ in self.atoms.split(monomial)[1]}
+        return frozenset().union(*map(self.sources, vectors))
+
+    def derivative(self, total: Total, source: int) -> Total:
+        """The derivative in a hat, entry by entry."""
+        found = Total()
+        for (power, monomial), value in total.terms.items():
+            for i, (number, times) in enumerate(monomial):
+                if not self.atoms.is_vector(number) or source not in self.sources(number):
+                    continue
+                left = ((number, times - 1),) if times > 1 else ()
+                rest = self.atoms.joined((*monomial[:i], *monomial[i + 1:]), left)
+                front = Total({(power, rest): value * times})
+                found = found + self.algebra.product(front, self._slope(number, source))
+        return found
+
+    def _slope(self, number: int, source: int) -> Total:
+        if number == source:
+            return self.algebra.number(1)
+        atom = self.atoms[number]
+        assert isinstance(atom, Function)
+        argument = Total(dict(atom.argument))
+        outer = self.functions.derived(atom.body, argument)
+        return self.algebra.product(outer, self.derivative(argument, source))
+
+    # --- means
+
+    def expected(self, total: Total) -> Total:
+        """The mean of a sum of products of hats, initial vectors and functions of them."""
+        found = Total()
+        for (power, monomial), value in total.terms.items():
+            numbers, vectors = self.atoms.split(monomial)
+            found = found + self.algebra.product(Total({(power, numbers): value}), self._mean(vectors))
+        return found
+
+    def _mean(self, monomial: Monomial) -> Total:
+        if monomial not in self._means:
+            self._means[monomial] = self._found_mean(monomial)
+        return self._means[monomial]
+
+    def _found_mean(self, monomial: Monomial) -> Total:
+        found = self.algebra.number(1)
+        for part in self._independent(monomial):
+            if found.vanishes or self._is_odd(part):
+                return Total()
+            factors = list(self.atoms.factors(part))
+            if any(isinstance(self.atoms[number], Function) for number in factors):
+                found = self.algebra.product(found, self.algebra.of(Expected(part)))
+            else:
+                found = self.algebra.product(found, self._pairs(factors))
+        return found
+
+    def _pairs(self, factors: list[int]) -> Total:
+        """The sum over all pairings of Gaussian factors [gaussian/isserlis]."""
+        if not factors:
+            return self.algebra.number(1)
+        first, rest = factors[0], factors[1:]
+        found = Total()
+        for i, other in enumerate(rest):
+            pair = self.covariance(first, other)
+            if not pair.vanishes:
+                found = found + self.algebra.product(pair, self._pairs(rest[:i] + rest[i + 1:]))
+        return found
+
+    def covariance(self, one: int, other: int) -> Total:
+        """The covariance of two hats or initial vectors."""
+        u, v = self.atoms[one], self.atoms[other]
+        if isinstance(u, Initial) or isinstance(v, Initial):
+            return self.algebra.number(int(one == other))
+        assert isinstance(u, Hat) and isinstance(v, Hat)
+        if (u.matrix, u.turned) != (v.matrix, v.turned):
+            return Total()
+        return self.value(self.atoms.joined(u.vector, v.vector))
+
+    def _clusters(self, monomial: Monomial) -> tuple[frozenset[int], ...]:
+        """What a product is a function of, in groups that are correlated, directly or through others."""
+        sources = frozenset().union(*(self.sources(number) for number, _ in monomial))
+        if sources not in self._grouped:
+            found: list[frozenset[int]] = []
+            for source in sorted(sources):
+                linked = [c for c in found if any(not self.covariance(source, other).vanishes for other in c)]
+                found = [c for c in found if c not in linked] + [frozenset((source,)).union(*linked)]
+            self._grouped[sources] = tuple(found)
+        return self._grouped[sources]
+
+    def _independent(self, monomial: Monomial) -> list[Monomial]:
+        """A product of vectors as products that are independent of each other."""
+        groups: list[tuple[set[int], dict[int, Fraction]]] = []
+        clusters = self._clusters(monomial)
+        for number, power in monomial:
+            touched = {i for i, c in enumerate(clusters) if c & self.sources(number)}
+            joined = [g for g in groups if g[0] & touched]
+            members = {number: power}
+            for seen, others in joined:
+                touched |= seen
+                members |= others
+            groups = [g for g in groups if g not in joined] + [(touched, members)]
+        return [tuple(sorted(members.items())) for _, members in groups]
+
+    def _is_odd(self, monomial: Monomial) -> bool:
+        """Does a product turn its sign when some correlated sources turn theirs?"""
+        return any(self._sign(monomial, flipped) < 0 for flipped in self._clusters(monomial))
+
+    def _sign(self, monomial: Monomial, flipped: frozenset[int]) -> int:
+        """What a product is multiplied by when some sources turn their signs: 1 or -1, 0 where it is neither."""
+        found = 1
+        for number, power in monomial:
+            if self.atoms.is_vector(number):
+                found *= self._parity(number, flipped) ** int(power)
+        return found
+
+    def _parity(self, number: int, flipped: frozenset[int]) -> int:
+        """What a vector is multiplied by when some sources turn their signs: 1 or -1, 0 where it is neither."""
+        atom = self.atoms[number]
+        if not isinstance(atom, Function):
+            return -1 if number in flipped else 1
+        if not self.sources(number) & flipped:
+            return 1
+        key = (number, flipped)
+        if key not in self._parities:
+            signs = {self._sign(monomial, flipped) for (_, monomial), _ in atom.argument}
+            self._parities[key] = 1 if signs == {1} else parity(atom.body) if signs == {-1} else 0
+        return self._parities[key]
+
+
+@lru_cache(maxsize=256)
+def parity(body: sp.Expr) -> int:
+    """1 for an even function of ``H``, -1 for an odd one, 0 for neither."""
+    if isinstance(body, KINKED):
+        return {sp.sign: -1, sp.Abs: 1}.get(type(body), 0)
+    return scalar_function(body, H).parity

@@ -1,0 +1,201 @@
+"""A program read as powers of the width: every vector and number as a sum of such, every matrix as what it does."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Iterator, Mapping, Union
+
+import sympy as sp
+
+from ..._types import Sizes
+from ...programs.language import (LossDerivative, Mat, MatVec, Member, Moment, NonlinearOuter, Outer, Transpose, Vec,
+                                  kind)
+from ...programs.activations import H
+from ...programs.program import Assign, Program
+from .algebra import Algebra
+from .atoms import Given, Initial, Number, Total
+from .entrywise import entrywise_matrix
+from .functions import in_ramps
+from .leading import size
+from .limits import Limits
+from .operators import Operator
+from .powers import Powers
+
+WIDTH = sp.Symbol("n", positive=True)
+Value = Union[Total, Operator]
+
+
+class Reading:
+    """The values of a program's members, statement by statement.
+
+    numbers: values of parameters that are to be taken exactly; all others are numbers that nothing is known of.
+    """
+
+    def __init__(self, program: Program, sizes: Sizes, powers: Powers, window: sp.Rational,
+                 numbers: Mapping[str, sp.Expr], loss: str = "mse") -> None:
+        self.program, self.sizes, self.numbers, self.loss = program, sizes, numbers, loss
+        self.algebra = Algebra(powers, window)
+        self.algebra.limits = Limits(self.algebra)
+        self.functions = self.algebra.limits.functions
+        self.values: dict[Member, Value] = {}
+        self._given = {(type(m), m.name) for m in (*program.vectors, *program.matrices, *program.data)}
+
+    def statements(self) -> Iterator[Assign]:
+        return self.program.unroll(self.sizes)
+
+    def assign(self, statement: Assign) -> None:
+        """Read one statement; raises ``ValueError`` for what has no rule, with the statement."""
+        try:
+            value = self.read(statement.value)
+        except ValueError as problem:
+            raise type(problem)(f"{statement.target} := {statement.value}: {problem}") from None
+        if isinstance(value, Total) and isinstance(statement.target, Mat):
+            value = Operator()  # 0
+        self.values[statement.target] = value
+
+    def total(self, expression: sp.Expr) -> Total:
+        """A vector or a number."""
+        found = self.read(expression)
+        assert isinstance(found, Total)
+        return found
+
+    def read(self, e: sp.Expr) -> Value:
+        if isinstance(e, Member):
+            return self.member(e)
+        if isinstance(e, Transpose):
+            return self.operator(e.args[0]).transposed()
+        if isinstance(e, Outer):
+            return Operator(outers=((self.total(e.left), self.total(e.right)),))
+        if isinstance(e, NonlinearOuter):
+            return entrywise_matrix(self, e)
+        if isinstance(e, MatVec):
+            return self.operator(e.matrix).apply(self.algebra, self.total(e.vector))
+        if isinstance(e, Moment):
+            return self.algebra.mean(self.total(e.args[0]))
+        if isinstance(e, LossDerivative):
+            return self.loss_derivative(e)
+        if not e.atoms(Member) and not e.has(Moment):
+            return self.number(e)
+        if isinstance(e, sp.Add):
+            return self._sum(e)
+        if isinstance(e, sp.Mul):
+            return self._product(e)
+        return self._function(e)
+
+    def member(self, member: Member) -> Value:
+        if member in self.values:
+            return self.values[member]
+        if isinstance(member, Vec):
+            return self.algebra.of(Initial(member))
+        if isinstance(member, Mat):
+            return Operator(((member, False, self.algebra.number(1)),))
+        return self.algebra.of(Given(str(member)))
+
+    def operator(self, e: sp.Expr) -> Operator:
+        found = self.read(e)
+        return found if isinstance(found, Operator) else Operator()
+
+    def number(self, e: sp.Expr) -> Total:
+        """An expression in n, parameters and numbers."""
+        known = {s: self.numbers[s.name] for s in e.free_symbols if s.name in self.numbers and s != WIDTH}
+        found = Total()
+        for term in sp.Add.make_args(sp.expand(sp.powsimp(e.xreplace(known)))):
+            parts = self.algebra.number(1)
+            for factor in sp.Mul.make_args(term):
+                base, power = factor.as_base_exp()
+                if base == WIDTH:
+                    parts = self.algebra.product(parts, self.algebra.power(self.algebra.powers.of(power)))
+                elif factor.has(WIDTH):
+                    raise ValueError(f"{factor}: no rule for its order in n; allowed are powers of n")
+                else:
+                    parts = self.algebra.product(parts, self.functions.constant(factor))
+            found = found + parts
+        return found
+
+    def _sum(self, e: sp.Expr) -> Value:
+        parts = [self.read(term) for term in e.args]
+        operators = [part for part in parts if isinstance(part, Operator)]
+        if operators:
+            found = operators[0]
+            for one in operators[1:]:
+                found = found + one
+            return found
+        total = Total()
+        for part in parts:
+            assert isinstance(part, Total)
+            total = total + part
+        return self.algebra.cut(total)
+
+    def _product(self, e: sp.Expr) -> Value:
+        parts = [self.read(factor) for factor in e.args]
+        number = self.algebra.product(*(part for part in parts if isinstance(part, Total)))
+        matrices = [part for part in parts if isinstance(part, Operator)]
+        return matrices[0].times(self.algebra, number) if matrices else number
+
+    def _function(self, e: sp.Expr) -> Total:
+        base, power = (e, sp.Integer(1)) if isinstance(e, sp.exp) else e.as_base_exp()
+        if power != 1 and power.is_Integer and power > 0:
+            return self.algebra.to(self.total(base), int(power))
+        if kind(e) == "scalar":
+            return self._of_numbers(e, base, power)
+        if isinstance(e, (sp.Max, sp.Min, sp.Heaviside)):
+            return self._ramp(e)
+        if power != 1 or len(e.args) != 1:
+            raise ValueError(f"{e}: no rule; entrywise functions have one argument, and powers are whole numbers of "
+                             "at least 0")
+        return self.functions.value(in_ramps(e.func(H)), self.total(e.args[0]))
+
+    def _ramp(self, e: sp.Expr) -> Total:
+        """max(a, b, ...), the smallest, or a step, of vectors and numbers."""
+        if isinstance(e, sp.Heaviside):
+            return self.functions.value(sp.Heaviside(H), self.total(e.args[0]))
+        turn = 1 if isinstance(e, sp.Max) else -1
+        first, *others = sorted((turn * a for a in e.args), key=lambda a: (a != 0, sp.default_sort_key(a)))
+        found = self.total(first)
+        for other in others:
+            found = found + self.functions.value(sp.Max(H, 0), self.total(other) - found)
+        return found.times(turn)
+
+    def _of_numbers(self, e: sp.Expr, base: sp.Expr, power: sp.Expr) -> Total:
+        """A function of numbers of the program; powers of one term exactly, others as numbers of their own."""
+        inside = self.total(base if power != 1 else e.args[0]) if power != 1 or len(e.args) == 1 else None
+        if inside is None or power != 1 and not power.is_Rational:
+            raise ValueError(f"{e}: no rule for this function of numbers")
+        if power != 1 and len(inside.terms) == 1 and not inside.rest:
+            (form, monomial), value = next(iter(inside.terms.items()))
+            factor = self.functions.constant(sp.Rational(value.numerator, value.denominator) ** power)
+            exact = _fraction(power)
+            raised = Total({(form * exact, tuple((m, p * exact) for m, p in monomial)): Fraction(1)})
+            return self.algebra.product(factor, raised)
+        found = size(self.algebra, inside).power
+        if found is None:
+            raise ValueError(f"{e}: a function of a number that vanishes")
+        if power != 1:
+            unit = self.algebra.product(self.algebra.power(found * -1), inside)
+            return self.algebra.product(self.algebra.power(found * _fraction(power)),
+                                        self.algebra.of(Number(f"power {power}", unit.key)))
+        if isinstance(e, sp.sign):
+            unit = self.algebra.product(self.algebra.power(found * -1), inside)
+            return self.algebra.of(Number("sign", unit.key))
+        relation = self.algebra.powers.sign(found)
+        if relation > 0:
+            raise ValueError(f"{e}: a function of a number that grows with n")
+        if relation == 0:
+            return self.algebra.of(Number(e.func.__name__, inside.key))
+        start = self.functions.constant(e.func(sp.Integer(0)))
+        if not start.terms:
+            raise ValueError(f"{e}: a function that vanishes at 0, of a number that vanishes with n")
+        return Total(start.terms, frozenset((found,)))
+
+    def loss_derivative(self, e: LossDerivative) -> Total:
+        """l'(f): f - y of the squared loss; of others a number of order one, where outputs do not grow."""
+        outputs, *where = e.args
+        place = ", ".join(map(str, where))
+        output = outputs[int(where[-1])] if isinstance(outputs, sp.Tuple) else outputs
+        if self.loss == "mse":
+            return self.total(output) - self.algebra.of(Given(f"y[{place}]"))
+        raise ValueError(f"loss: {self.loss!r} given; powers of n are known of the squared loss, 'mse'")
+
+
+def _fraction(power: sp.Expr) -> Fraction:
+    return Fraction(int(power.p), int(power.q))
