@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Mapping
+from typing import Callable, Mapping
 
 import sympy as sp
 
+Sizes = Mapping[sp.Expr, sp.Expr]
 
-def leading_power(expression: sp.Expr, sizes: Mapping[sp.Expr, sp.Expr]) -> sp.Expr:
+
+def leading_power(expression: sp.Expr, sizes: Sizes) -> sp.Expr:
     """p, where ``expression`` goes like L^-p when its symbols go like L^-sizes[symbol], the others like 1.
 
     Products add, of a sum the largest term counts (terms of one size are not supposed to cancel), signs are of order
@@ -20,16 +22,8 @@ def leading_power(expression: sp.Expr, sizes: Mapping[sp.Expr, sp.Expr]) -> sp.E
         return sizes[expression]
     if not any(symbol in sizes for symbol in expression.free_symbols):
         return sp.Integer(0)
-    if isinstance(expression, sp.Mul):
-        return _add([leading_power(factor, sizes) for factor in expression.args])
-    if isinstance(expression, sp.Add):
-        return sp.Min(*(leading_power(term, sizes) for term in expression.args))
-    if isinstance(expression, sp.Pow) and expression.exp.is_Rational:
-        return expression.exp * leading_power(expression.base, sizes)
-    if isinstance(expression, sp.sign):
-        return sp.Integer(0)
-    if isinstance(expression, sp.Abs):
-        return leading_power(expression.args[0], sizes)
+    if expression.func in RULES and (expression.func != sp.Pow or expression.exp.is_Rational):
+        return RULES[expression.func](expression, sizes)
     raise ValueError(f"{expression} given; allowed are sums, products, rational powers, signs and absolute values: "
                      f"of {expression.func.__name__} no power of L is known")
 
@@ -46,3 +40,12 @@ def _add(powers: list[sp.Expr]) -> sp.Expr:
     turned = {sp.Min: sp.Max, sp.Max: sp.Min}[extremum.func] if factor < 0 else extremum.func
     rest = total - cases[0]
     return turned(*(rest + factor * arg for arg in extremum.args))
+
+
+RULES: dict[type[sp.Expr], Callable[[sp.Expr, Sizes], sp.Expr]] = {
+    sp.Mul: lambda e, sizes: _add([leading_power(factor, sizes) for factor in e.args]),
+    sp.Add: lambda e, sizes: sp.Min(*(leading_power(term, sizes) for term in e.args)),
+    sp.Pow: lambda e, sizes: e.exp * leading_power(e.base, sizes),
+    sp.sign: lambda e, sizes: sp.Integer(0),
+    sp.Abs: lambda e, sizes: leading_power(e.args[0], sizes),
+}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
+from typing import Callable
 
 import sympy as sp
 
@@ -210,14 +211,10 @@ class KetParts:
         base, power = factor.as_base_exp()
         if base == self.variable:
             return frozenset((Monomial(Affine.of(power.subs(self.at), self.parameters)),))
-        if isinstance(factor, Response):
-            return self._response(factor)
+        if factor.func in NUMBERS:
+            return NUMBERS[factor.func](self, factor, t)
         if factor.is_Pow and power.is_Rational and factor.has(Bracket, Expectation):
             return self._root(base, power)
-        if isinstance(factor, Bracket):
-            return self._bracket(factor)
-        if isinstance(factor, Expectation):
-            return total(self.parts(term, t) for term in split(factor.args[0])).of(MEAN)
         if isinstance(factor, Scal) and any(factor.name == e.target.name for e in self.scalars):
             return frozenset((Monomial(self.form(0), (counted_scalar(factor),)),))
         fixed = factor.is_number or isinstance(factor, Scal) or base == self.equations.setting.depth
@@ -267,7 +264,10 @@ class KetParts:
             return self.functions.shrunk(size, f"({base})**({power})", int(twice))
         return reduce(multiply, [size] * int(twice), self.unit)
 
-    def _response(self, response: Response) -> Monomials:
+    def _expectation(self, mean: Expectation, t: int) -> Monomials:
+        return total(self.parts(term, t) for term in split(mean.body)).of(MEAN)
+
+    def _response(self, response: Response, t: int) -> Monomials:
         """The mean of a derivative."""
         product, values = self.equations.setting.product_like(response.base.vector)
         layers = tuple(i.subs(values) for i in product.above)
@@ -282,7 +282,7 @@ class KetParts:
             return False
         return any(bend.step == self._step(vector) for bend in self.saturated)
 
-    def _bracket(self, bracket: Bracket) -> Monomials:
+    def _bracket(self, bracket: Bracket, t: int) -> Monomials:
         for initial, other in (bracket.args, bracket.args[::-1]):
             number = self.equations.setting.initial_number(initial)
             if number is not None and self._is_held(other):  # the derivative is no guide to what stays bounded
@@ -291,3 +291,7 @@ class KetParts:
                 return self.of_ket(Sort.DERIVATIVE, other, Base(-1, number)).of(MEAN)
         u, v = (self.of_ket(Sort.KET, vector) for vector in bracket.args)
         return u.times(v).of(MEAN)
+
+
+NUMBERS: dict[type[sp.Expr], Callable[[KetParts, sp.Expr, int], Monomials]] = {
+    Response: KetParts._response, Bracket: KetParts._bracket, Expectation: KetParts._expectation}

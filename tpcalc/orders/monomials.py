@@ -102,21 +102,29 @@ class Monomial:
         computed: names of scalars that are quantities, ``given`` stands for others; counted: the symbols of steps and
         families.
         """
-        quantities, outputs, equal, number = [], [], [], sp.Integer(1)
+        quantities, outputs, equal, numbers = [], [], [], []
+
+        def read_scalar(scalar: Scal) -> None:
+            if scalar.name in computed:
+                quantities.append(Named.of(scalar, accumulating))
+            else:
+                numbers.append(given)
+
+        def read_delta(delta: sp.KroneckerDelta) -> None:
+            if delta.free_symbols <= counted:
+                equal.append((Index.of(delta.args[0]), Index.of(delta.args[1])))
+            else:
+                numbers.append(delta)
+
+        readers = {Scal: read_scalar, sp.KroneckerDelta: read_delta,
+                   LossDerivative: lambda chi: outputs.append(Named.of(chi.args[0], accumulating))}
         for factor in sp.Mul.make_args(term):
             base, power = factor.as_base_exp()
             if isinstance(base, (Gamma, Covariance)):
                 quantities += [Named.of(base, accumulating)] * int(power)
-            elif isinstance(factor, Scal) and factor.name in computed:
-                quantities.append(Named.of(factor, accumulating))
-            elif isinstance(factor, LossDerivative):
-                outputs.append(Named.of(factor.args[0], accumulating))
-            elif isinstance(factor, Scal):
-                number *= given
-            elif isinstance(factor, sp.KroneckerDelta) and factor.free_symbols <= counted:
-                equal.append((Index.of(factor.args[0]), Index.of(factor.args[1])))
             else:
-                number *= factor
+                readers.get(factor.func, numbers.append)(factor)
+        number = sp.Mul(*numbers)
         symbols = tuple(sorted(number.free_symbols & counted, key=str))
         return cls(tuple(quantities), tuple(outputs), tuple(equal), number, symbols)
 

@@ -7,33 +7,33 @@ import json
 import math
 import time
 from dataclasses import asdict, dataclass
+from functools import singledispatch
 from pathlib import Path
-from typing import Any, Callable, Generic, TypeVar
+from typing import Callable, Generic, TypeVar
 
 import numpy as np
 
-from .._types import Json
+from .._types import Json, Value
 from .._files import code_digest, keep_json, kept_json, write_text
 
 Result = TypeVar("Result")
 
 
-def plain(value: Any) -> Any:
+@singledispatch
+def plain(value: Value) -> Value:
     """``value`` as JSON has it: lists, dictionaries, text, numbers; what is not finite becomes None."""
-    if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(v) for v in value]
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, np.generic):
-        return plain(value.item())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
     return value
 
 
-def write_json(path: Path, value: Any) -> None:
+plain.register(dict, lambda value: {str(k): plain(v) for k, v in value.items()})
+plain.register(np.ndarray, lambda value: plain(value.tolist()))
+plain.register(np.generic, lambda value: plain(value.item()))
+plain.register(float, lambda value: value if math.isfinite(value) else None)
+for sequence in (list, tuple):
+    plain.register(sequence, lambda value: list(map(plain, value)))
+
+
+def write_json(path: Path, value: Value) -> None:
     write_text(path, json.dumps(plain(value), indent=1, allow_nan=False) + "\n")
 
 
@@ -55,7 +55,7 @@ class Store:
         folder.mkdir(parents=True, exist_ok=True)
 
     def run(self, name: str, depends: Json, kind: Callable[..., Result],
-            compute: Callable[[], Any]) -> Stored[Result]:
+            compute: Callable[[], Value]) -> Stored[Result]:
         """The stage's result: from its file where ``depends`` and the code are what they were, else computed.
 
         kind: the dataclass of the result, whose fields are what JSON can hold. A computed result is read

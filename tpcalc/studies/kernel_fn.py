@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import sympy as sp
 
 from .. import _checks
-from .._types import Count, Number
+from .._types import Count, Number, Value
 from ..media.initial_overlaps import InitialLayers, Overlaps, readout_functions, require_gaussian
 from ..parametrizations import DepthScaling
 from ..programs import ResNet
@@ -74,7 +74,7 @@ class KernelFunction:
     train_ends: bool
     readout: sp.Expr | str
 
-    def __call__(self, x1: Any, x2: Any = None, get: str | tuple[str, ...] = ("nngp", "ntk")) -> Any:
+    def __call__(self, x1: Value, x2: Value = None, get: str | tuple[str, ...] = ("nngp", "ntk")) -> Value:
         words = (get,) if isinstance(get, str) else get
         if not isinstance(words, tuple) or not all(isinstance(word, str) for word in words) or words not in RESULTS:
             raise ValueError(f"get: {_checks.short(get)} given; allowed are {WORDS}")
@@ -86,7 +86,7 @@ class KernelFunction:
         found = self._kernels(x1, x2)
         return getattr(found, get) if isinstance(get, str) else RESULTS[words](**{w: getattr(found, w) for w in words})
 
-    def predict(self, x1: Any, y1: Any, x2: Any, time: Number = sp.oo, get: str = "ntk", ridge: Number = 0.0
+    def predict(self, x1: Value, y1: Value, x2: Value, time: Number = sp.oo, get: str = "ntk", ridge: Number = 0.0
                 ) -> np.ndarray:
         """What the network predicts at x2 (N2, d) after learning y1 (N1,) or (N1, k) at x1 (N1, d): (N2,) or (N2, k).
 
@@ -191,7 +191,7 @@ def kernel_fn(net: ResNet, depth: Count = sp.oo, scale: DepthScaling = DepthScal
     return KernelFunction(InitialLayers(net, layers, scale), ends, readout)
 
 
-def _inputs(name: str, value: Any) -> np.ndarray:
+def _inputs(name: str, value: Value) -> np.ndarray:
     found = _checks.finite_array(name, value)
     if found.ndim != 2 or 0 in found.shape:
         raise ValueError(f"{name}: an array of shape {found.shape} given; allowed is (inputs, numbers an input)")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Iterator, Mapping, Union
+from typing import Callable, Iterator, Mapping, Union
 
 import sympy as sp
 
@@ -60,27 +60,13 @@ class Reading:
         return found
 
     def read(self, e: sp.Expr) -> Value:
-        if isinstance(e, Member):
-            return self.member(e)
-        if isinstance(e, Transpose):
-            return self.operator(e.args[0]).transposed()
-        if isinstance(e, Outer):
-            return Operator(outers=((self.total(e.left), self.total(e.right)),))
-        if isinstance(e, NonlinearOuter):
-            return entrywise_matrix(self, e)
-        if isinstance(e, MatVec):
-            return self.operator(e.matrix).apply(self.algebra, self.total(e.vector))
-        if isinstance(e, Moment):
-            return self.algebra.mean(self.total(e.args[0]))
-        if isinstance(e, LossDerivative):
-            return self.loss_derivative(e)
+        """By the rule of its class, or as arithmetic."""
+        for kind_of in type(e).__mro__:
+            if kind_of in RULES:
+                return RULES[kind_of](self, e)
         if not e.atoms(Member) and not e.has(Moment):
             return self.number(e)
-        if isinstance(e, sp.Add):
-            return self._sum(e)
-        if isinstance(e, sp.Mul):
-            return self._product(e)
-        return self._function(e)
+        return {sp.Add: self._sum, sp.Mul: self._product}.get(e.func, self._function)(e)
 
     def member(self, member: Member) -> Value:
         if member in self.values:
@@ -195,6 +181,17 @@ class Reading:
         if self.loss == "mse":
             return self.total(output) - self.algebra.of(Given(f"y[{place}]"))
         raise ValueError(f"loss: {self.loss!r} given; powers of n are known of the squared loss, 'mse'")
+
+
+RULES: dict[type[sp.Expr], Callable[[Reading, sp.Expr], Value]] = {
+    Member: Reading.member,
+    Transpose: lambda reading, e: reading.operator(e.args[0]).transposed(),
+    Outer: lambda reading, e: Operator(outers=((reading.total(e.left), reading.total(e.right)),)),
+    NonlinearOuter: entrywise_matrix,
+    MatVec: lambda reading, e: reading.operator(e.matrix).apply(reading.algebra, reading.total(e.vector)),
+    Moment: lambda reading, e: reading.algebra.mean(reading.total(e.args[0])),
+    LossDerivative: Reading.loss_derivative,
+}
 
 
 def _fraction(power: sp.Expr) -> Fraction:
