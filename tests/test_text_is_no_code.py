@@ -17,7 +17,7 @@ from tpcalc.gaussian.variables import Gaussians
 from tpcalc.interpreters import run_program
 from tpcalc.programs.language import Family, Mat, MatVec, Moment, NonlinearOuter, Outer, Scal, Vec
 from tpcalc.reports.cli import main
-from tpcalc.studies.content import content
+from tpcalc.studies.fingerprints import content
 
 SOURCES = sorted(Path(tp.__file__).parent.rglob("*.py")) + sorted(Path(__file__).parents[1].glob("proofs/**/*.py"))
 EVALUATING = {"eval", "exec", "sympify", "S", "parse_expr", "parse_latex", "nsimplify", "literal_eval", "__import__"}

@@ -11,7 +11,7 @@ import sympy as sp
 from tpcalc.action.action import Along, Field, Inner, Kernel, Saddle, dt, x
 from tpcalc.action.densities import derive_densities_of_kernels
 from tpcalc.ledger import check_entry, entry
-from tpcalc.ledger.shelf import package as _package
+from tpcalc.ledger.catalogue import package as _package
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ import pytest
 import tpcalc
 from tpcalc.calculus.rules import Unroll
 from tpcalc.ledger import entry
-from tpcalc.ledger.shelf import keys
+from tpcalc.ledger.catalogue import keys
 
 KEY = re.compile(r"\[(\w+/\w+)\]")
 PACKAGE = Path(tpcalc.__file__).parent

@@ -10,7 +10,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.ledger.shelf import package as _package
+from tpcalc.ledger.catalogue import package as _package
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
 HALF = sp.Rational(1, 2)

@@ -8,8 +8,8 @@ import pytest
 import tpcalc as tp
 from tpcalc.action.densities import derive_densities
 from tpcalc.ledger import Ledger, check, entries, entry
-from tpcalc.ledger.shelf import keys
-from tpcalc.media.block_kernels import DerivedBlock
+from tpcalc.ledger.catalogue import keys
+from tpcalc.media.pair_kernels import DerivedBlock
 from tpcalc.media.collocation import solve_limit
 
 ROOT = Path(__file__).parents[2]

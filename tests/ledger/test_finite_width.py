@@ -10,7 +10,7 @@ import pytest
 import sympy as sp
 
 from tpcalc.ledger import check_entry, entry
-from tpcalc.ledger.shelf import package as _package
+from tpcalc.ledger.catalogue import package as _package
 
 
 def module(name: str) -> Any:

@@ -10,9 +10,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 CITE = """
-import tpcalc, tpcalc.ledger.shelf as shelf
-keys = shelf.keys()
-print(tpcalc.__file__, shelf.sys.modules["tpcalc.proofs"].__file__, len(keys), sep="\\n")
+import tpcalc, tpcalc.ledger.catalogue as catalogue
+keys = catalogue.keys()
+print(tpcalc.__file__, catalogue.sys.modules["tpcalc.proofs"].__file__, len(keys), sep="\\n")
 print(tpcalc.cite("tensor_programs_vi/outer_product"))
 """
 

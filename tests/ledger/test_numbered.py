@@ -7,7 +7,7 @@ from support.entries import entry, measured, proof
 
 from tpcalc.ledger import check, numbered
 from tpcalc.ledger.numbered import counts, table_of_counts
-from tpcalc.ledger.shelf import keys
+from tpcalc.ledger.catalogue import keys
 
 
 def test_every_key_is_an_entry_and_tensor_programs_vi_is_complete() -> None:

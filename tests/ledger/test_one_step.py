@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tpcalc as tp
-from tpcalc.ledger.shelf import package as _package
+from tpcalc.ledger.catalogue import package as _package
 
 
 def module(name: str) -> Any:

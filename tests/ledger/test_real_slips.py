@@ -10,7 +10,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.ledger import Entry, Equation, Equations, check_entry, entry
-from tpcalc.ledger.shelf import package as _package
+from tpcalc.ledger.catalogue import package as _package
 
 
 def proofs_module(name: str) -> Any:

@@ -11,7 +11,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.ledger.shelf import package as _package
+from tpcalc.ledger.catalogue import package as _package
 
 
 def proofs_module(name: str) -> Any:

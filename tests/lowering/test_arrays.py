@@ -14,7 +14,7 @@ from support.closeness import assert_close
 from tpcalc.errors import MissingExtra
 from tpcalc.interpreters import lowered, run_dense
 from tpcalc.interpreters.conditioned_blocks import OrthonormalBlock
-from tpcalc.lowering import Arrays, arrays
+from tpcalc.lowering import Arrays, array_backends as arrays
 from tpcalc.programs.language import Family, Mat, MatVec, Moment, NonlinearOuter, Outer, Scal, Vec
 from tpcalc.programs.program import Assign, Loop, Program
 

@@ -11,7 +11,7 @@ from support.media import ByHand
 
 import tpcalc as tp
 from tpcalc.action.laws import Derivative
-from tpcalc.media.block_kernels import DerivedBlock, kernels_of, linear_block
+from tpcalc.media.pair_kernels import DerivedBlock, kernels_of, linear_block
 from tpcalc.media.blocks import Pairs
 from tpcalc.media.collocation import solve_limit
 from tpcalc.media.laws import ForwardLaw

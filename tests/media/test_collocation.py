@@ -12,7 +12,7 @@ from support.media import ByHand
 from tpcalc.action.laws import Derivative
 from tpcalc.errors import Divergence
 from tpcalc.media import element
-from tpcalc.media.block_kernels import linear_block
+from tpcalc.media.pair_kernels import linear_block
 from tpcalc.media.blocks import Pairs
 from tpcalc.media.collocation import CollocationMedium, TooCoarse, solve_limit
 from tpcalc.media.covariances import at_times, backward_covariance, forward_covariance

@@ -12,7 +12,7 @@ from support.overlap_values import number
 import tpcalc as tp
 from tpcalc.action.action import a, at, b
 from tpcalc.action.densities import derive_densities
-from tpcalc.media.block_kernels import kernels_of
+from tpcalc.media.pair_kernels import kernels_of
 from tpcalc.media.laws import BackwardLaw, ForwardLaw
 
 h = sp.Symbol("h", real=True)

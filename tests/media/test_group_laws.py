@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
 from tpcalc.action.laws import Derivative
-from tpcalc.media.block_kernels import kernels_of
+from tpcalc.media.pair_kernels import kernels_of
 from tpcalc.media.blocks import BlockKernels, Grams, Pairs
 from tpcalc.media.collocation import CollocationMedium, solve_limit
 from tpcalc.media.group_laws import GroupForwardLaw, grouped, joined, within

@@ -12,7 +12,7 @@ import tpcalc as tp
 from tpcalc.action import densities
 from tpcalc.action.action import STEPS, Acting, action, at
 from tpcalc.action.laws import Derivative, Term, derive_laws, terms_of
-from tpcalc.media.block_kernels import DerivedBlock, kernels_of
+from tpcalc.media.pair_kernels import DerivedBlock, kernels_of
 from tpcalc.media.collocation import CollocationMedium, solve_limit
 from tpcalc.media.laws import ForwardLaw, compiled_laws
 

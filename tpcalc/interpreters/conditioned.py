@@ -10,7 +10,7 @@ from sympy.core.sorting import default_sort_key
 
 from .._types import DType, ProgramData, Sizes, Value
 from .. import _checks
-from ..lowering.arrays import precision
+from ..lowering.array_backends import precision
 from ..programs.losses import AnyLoss
 from ..programs.language import Mat, Moment, NonlinearOuter, Outer, Scal, Vec
 from ..programs.program import Assign, Program

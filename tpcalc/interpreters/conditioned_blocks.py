@@ -16,7 +16,7 @@ from typing import Callable
 import numpy as np
 
 from .._types import Array
-from ..lowering.arrays import Arrays
+from ..lowering.array_backends import Arrays
 
 ROUNDINGS = 64  # a vector whose new part is below so many roundings of itself is a combination of known ones
 

@@ -16,7 +16,7 @@ from sympy.utilities.lambdify import lambdify
 from .._types import ProgramData, Sizes, Value
 from ..programs.losses import AnyLoss
 from .. import _checks
-from ..lowering.arrays import Arrays
+from ..lowering.array_backends import Arrays
 from ..lowering.plan import Plan, numbers_of, plan
 from ..lowering.source import Lowered, lower
 from ..programs.language import Mat, Member, Scal, Vec

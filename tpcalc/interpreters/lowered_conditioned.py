@@ -11,7 +11,7 @@ import sympy as sp
 from .._types import Array, DType, ProgramData, Sizes, Value
 from ..programs.losses import AnyLoss
 from .. import _checks
-from ..lowering.arrays import Arrays
+from ..lowering.array_backends import Arrays
 from ..programs.language import Mat, Member, Vec
 from ..programs.program import Program
 from .conditioned import ADVICE

@@ -7,5 +7,5 @@ from .errata import Erratum as Erratum, Slip as Slip, Witness as Witness
 from .evidence import Evidence as Evidence, Number as Number, Rate as Rate
 from .graph import closure as closure, dot as dot
 from .proof import Identity as Identity, Proof as Proof
-from .shelf import entries as entries, entry as entry
+from .catalogue import entries as entries, entry as entry
 from .status import Standing as Standing, Status as Status

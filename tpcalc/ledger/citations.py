@@ -12,7 +12,7 @@ from ..action.densities import Densities
 from ..programs.program import Program
 from ..results import Run
 from ..studies import CauchyDifferences, Convergence
-from . import shelf
+from . import catalogue
 from .checking import check
 from .entry import Entry
 from .graph import unknown_key
@@ -52,7 +52,7 @@ class Citation(Short):
 
 @lru_cache(maxsize=None)
 def _status(key: str) -> Status:
-    return check(shelf.entries(), [key]).statuses[key]
+    return check(catalogue.entries(), [key]).statuses[key]
 
 
 def cite(what: object) -> Citation:
@@ -67,15 +67,15 @@ def cite(what: object) -> Citation:
     'Tensor Programs VI, lemma D.1'
     """
     if isinstance(what, str):
-        if what not in shelf.keys():
-            raise unknown_key(what, shelf.keys(), "what")
-        return Citation(shelf.entry(what))
+        if what not in catalogue.keys():
+            raise unknown_key(what, catalogue.keys(), "what")
+        return Citation(catalogue.entry(what))
     if isinstance(what, Run):
         key = (READINGS if what.linear else NONLINEAR).get(what.method)
     else:
         key = next((key for kind, key in RESULTS if isinstance(what, kind)), None)
     if key is None:
-        raise ValueError(f"what: {short(what)} given; allowed is a key ({', '.join(shelf.keys())}), or a "
+        raise ValueError(f"what: {short(what)} given; allowed is a key ({', '.join(catalogue.keys())}), or a "
                          "program, ket equations, a recursion, a run, a convergence, Cauchy differences or "
                          "densities")
-    return Citation(shelf.entry(key))
+    return Citation(catalogue.entry(key))

@@ -112,8 +112,8 @@ class Entry:
     errata: tuple[Erratum, ...] = ()
 
     def __reduce__(self) -> Any:
-        """An entry of the shelf is its key: what it says is functions of its file, which other processes have too."""
-        from .shelf import entry, keys
+        """An entry of the catalogue is its key: what it says is functions of its file, which other processes have too."""
+        from .catalogue import entry, keys
 
         if self.key in keys() and entry(self.key) is self:
             return entry, (self.key,)

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Mapping
 
 from .checking import Ledger
-from .shelf import package
+from .catalogue import package
 from .status import Standing
 
 MISSING = "missing"

@@ -1,6 +1,6 @@
 """Programs as loop nests over arrays: compiled once with symbolic indices, samples as array axes."""
 
-from .arrays import Arrays as Arrays
+from .array_backends import Arrays as Arrays
 from .code_lines import NotLowered as NotLowered
 from .nest import in_order as in_order
 from .source import Lowered as Lowered, lower as lower

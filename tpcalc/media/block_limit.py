@@ -7,7 +7,7 @@ import numpy as np
 from ..action.laws import KAPPA, Derivative
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
-from .block_kernels import kernels_of
+from .pair_kernels import kernels_of
 from .blocks import BlockKernels, Pairs
 from .limit_cell import LimitCell, limit_cell
 

@@ -24,7 +24,7 @@ from .. import _checks
 from ..errors import Divergence
 from ..programs import SGD, Task
 from ..programs.optimizers import rows_per_step, update_kernel
-from .block_kernels import linear_block
+from .pair_kernels import linear_block
 from .blocks import AnyKernels, BlockKernels, GroupKernels, Law, Linear
 from .collocation_row import Near, PackedSide, carry, spanned
 from .group_laws import GroupBackwardLaw, GroupForwardLaw, grouped, within

@@ -22,7 +22,7 @@ from ..gaussian.overlaps import Overlap
 from ..parametrizations import DepthScaling
 from ..programs import ResNet
 from ..programs.activations import H, activation
-from .block_kernels import compiled
+from .pair_kernels import compiled
 
 RELATIVE, ABSOLUTE = 1e-12, 1e-14  # what overlaps in layer time may be off by; the second of the largest variance
 ROUNDING = 4e-16                   # what an iteration changes when it has settled

@@ -20,7 +20,7 @@ from ..programs import SGD, ResNet
 from ..programs.builders import program
 from ..programs.language import LossDerivative, Mat, Scal
 from ..programs.program import Program
-from .block_kernels import kernels_of
+from .pair_kernels import kernels_of
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
 PLAIN = ResNet()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from .. import _checks
-from ..lowering.arrays import PRECISIONS
+from ..lowering.array_backends import PRECISIONS
 from ..interpreters.lowered import LoweredRun
 from ..interpreters.lowered_conditioned import ConditionedExecution, conditioned
 from ..interpreters.refined import RefinedConditioned

@@ -7,4 +7,5 @@ from .exponent import EXPLODES as EXPLODES, Exponent as Exponent, join as join
 from .ket_terms import KetTerms as KetTerms
 from .quantities import Base as Base, Label as Label, Quantity as Quantity, Sort as Sort
 from .region import Condition as Condition, Region as Region
-from .terms import Contribution as Contribution, Terms as Terms, Values as Values
+from .growing_variable import Values as Values
+from .terms import Contribution as Contribution, Terms as Terms

@@ -25,7 +25,8 @@ from .exponent import Exponent
 from .region import Region
 from .ket_terms import KetTerms
 from .quantities import Quantity, Sort
-from .terms import Contribution, Terms, Values
+from .growing_variable import Values
+from .terms import Contribution, Terms
 
 HALF = Fraction(1, 2)
 

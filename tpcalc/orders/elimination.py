@@ -14,7 +14,7 @@ from .affine import Affine
 from .cell import Cell, product_of
 from .exponent import EXPLODES, Exponent, join
 from .forgetting import Forgetting
-from .growth import Loops, growth, passed
+from .cycles import Loops, growth, passed
 from .quantities import Quantity
 from .region import Region
 from .terms import Contribution

@@ -18,13 +18,14 @@ from ..calculus.kets import Bracket, Hat, Ket, Response, random_parts
 from ..gaussian import Expectation
 from ..programs.language import Scal, Vec
 from .affine import Affine
+from .growing_variable import Values, free_parameters, growing_variable
 from .layer_functions import in_powers, leading, sign_of
 from .ket_factors import factors_of, normalised, parity, squares
 from .ket_functions import Functions
 from .parts import Monomial, Monomials, Parts, multiply, total
 from .monomials import counted_scalar
 from .quantities import MEAN, STREAM, Base, Label, Quantity, Sort
-from .terms import Values, free_parameters, split
+from .terms import split
 
 MOST_PARTS = 16
 
@@ -54,11 +55,7 @@ class KetParts:
 
     @cached_property
     def variable(self) -> sp.Symbol:
-        """The growing variable."""
-        found = self.equations.setting.depth if self.growing is None else self.growing
-        if found is None:
-            raise ValueError(f"program {self.name} has no layers, so that nothing depends on the depth")
-        return found
+        return growing_variable(self.equations.setting, self.growing)
 
     @cached_property
     def scalars(self) -> tuple[KetEquation, ...]:
@@ -223,7 +220,6 @@ class KetParts:
         layer = next((i for i in self._layers if i in factor.free_symbols), None)
         if layer is None or factor.subs(self.at).free_symbols - {layer, self.variable, *self.parameters}:
             raise ValueError(f"{factor}: no rule for its order in L")
-        assert self.variable is not None
         return frozenset(Monomial(Affine.of(power, self.parameters))
                          for power, _ in in_powers(factor.subs(self.at), layer, self.variable))
 
@@ -245,7 +241,6 @@ class KetParts:
         if kets != 1 or random_parts(number) or number.has(Response, Bracket, Expectation, Scal):
             return 0
         layer = next((i for i in self._layers if i in number.free_symbols), None)
-        assert self.variable is not None
         return sign_of(leading(number.subs(self.at), layer, self.variable))
 
     def _root(self, base: sp.Expr, power: sp.Rational) -> Monomials:

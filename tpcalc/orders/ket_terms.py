@@ -21,7 +21,8 @@ from .ket_factors import centred_pairs, gathered
 from .ket_parts import KetParts
 from .parts import Parts, total
 from .quantities import MEAN, STREAM, Base, Label, Quantity, Sort
-from .terms import Contribution, Values, split
+from .growing_variable import Values
+from .terms import Contribution, split
 
 MOST_TERMS = 30_000  # of a training step; a tanh block of five matrices has a third of it
 

@@ -23,18 +23,12 @@ from ..calculus.kets import Gamma
 from ..calculus.recursion import Equation, RecursionEquations
 from ..programs.language import Scal
 from .affine import Affine
+from .growing_variable import Values, free_parameters, growing_variable
 from .layer_functions import in_powers, sign_of
 from .monomials import Index, Monomial, Named, Summand, unknown_range
 from .quantities import Quantity
 
 GIVEN, DEEP = sp.Dummy("given", real=True), sp.Dummy("deep", positive=True)  # what is given, and the depth as a number
-Values = tuple[tuple[sp.Symbol, sp.Expr], ...]
-
-
-def free_parameters(values: Iterable[sp.Expr], growing: sp.Expr, at: Values) -> tuple[sp.Symbol, ...]:
-    """The symbols in the exponents of the growing variable that have no value."""
-    powers = {p.exp for value in values for p in value.atoms(sp.Pow) if p.base == growing}
-    return tuple(sorted(set().union(*(p.free_symbols for p in powers)) - {symbol for symbol, _ in at}, key=str))
 
 
 @dataclass(frozen=True)
@@ -72,14 +66,11 @@ class Terms:
     growing: sp.Symbol | None = None
 
     def __post_init__(self) -> None:
-        if self.variable is None:
-            raise ValueError(f"program {self.recursion.setting.program.name} has no layers, so that nothing depends "
-                             "on the depth")
+        self.variable
 
     @property
-    def variable(self) -> sp.Symbol | None:
-        """The growing variable."""
-        return self.recursion.setting.depth if self.growing is None else self.growing
+    def variable(self) -> sp.Symbol:
+        return growing_variable(self.recursion.setting, self.growing)
 
     @property
     def layers_grow(self) -> bool:
@@ -253,7 +244,6 @@ class Terms:
         if left:
             raise ValueError(f"{number} in {equation.target}: no rule for the order in L of "
                              f"{', '.join(sorted(map(str, left)))}")
-        assert self.variable is not None
         return in_powers(here, layer if self.layers_grow else None, self.variable)
 
     @cached_property

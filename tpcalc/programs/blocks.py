@@ -17,6 +17,7 @@ import sympy as sp
 from .algebra import multiplied_out
 from .indices import l, t
 from .language import Family, Mat, MatVec, Member, Moment, Scal, Vec, kind
+from .norms import NORMS
 from .program import Assign
 
 TAKEN = ("x", "U", "nV")  # what the program around the block calls its own
@@ -128,8 +129,8 @@ BLOCKS: dict[str, Block] = {"post": post, "pre": pre, "mlp": mlp(2), "glu": glu}
 def written(block: Block, branch: Branch, norm: str | None) -> sp.Expr:
     """What a block returns, its statements being in ``branch``; raises ``ValueError`` unless it is a vector with a
     matrix in it."""
-    if norm == "rms":
-        branch.x = branch.let("n", branch.x * Moment(branch.x**2) ** sp.Rational(-1, 2))
+    if norm is not None:
+        branch.x = branch.let("n", NORMS[norm](branch.x))
     value = block(branch)
     values = [value, *(statement.value for statement in branch.statements)]
     if not isinstance(value, sp.Expr) or kind(value) != "vector" or not any(v.has(Mat) for v in values):

@@ -12,6 +12,7 @@ from .activations import activation, is_linear
 from .blocks import BLOCKS, Block, Branch, is_linear_in_vectors, mlp, vector, written
 from .indices import l, t
 from .language import Mat, MatVec, Vec
+from .norms import NORMS
 from .program import Assign
 
 MOST = 256  # matrices of a block
@@ -61,8 +62,8 @@ class ResNet:
             object.__setattr__(self, "phi", self.phi.lower())
         if not callable(self.block):
             object.__setattr__(self, "block", choice("block", self.block, BLOCKS))
-        if not (self.norm is None or isinstance(self.norm, str) and self.norm == "rms"):
-            raise ValueError(f"norm: {short(self.norm)} given; allowed are None and 'rms'")
+        if not (self.norm is None or isinstance(self.norm, str) and self.norm in NORMS):
+            raise ValueError(f"norm: {short(self.norm)} given; allowed are None and {', '.join(map(repr, NORMS))}")
         if not isinstance(self.train_ends, bool):
             raise ValueError(f"train_ends: {self.train_ends!r} given; allowed are False and True")
         positive_integer("matrices", self.matrices)

@@ -13,7 +13,7 @@ from .._shown import Short
 from .._text import Aligned
 from .algebra import replaced
 from .language import Mat, Member, Scal, Vec, kind
-from .roles import read_roles
+from .index_roles import read_roles
 
 
 @dataclass(frozen=True)

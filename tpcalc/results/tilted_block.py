@@ -19,7 +19,7 @@ from ..action.block_kernels import derive_block_kernels
 from ..gaussian import Expectation
 from ..action.tilted_densities import KAPPA, SOURCES, THETA, PairAction, derive_pair_action
 from ..programs import ResNet
-from ..media.block_kernels import compiled
+from ..media.pair_kernels import compiled
 from ..gaussian.scalar_functions import KINKED
 
 # where the overlaps of a pair (a, b) stand in a matrix over both fields: (field, field), of sites "ab", "aa" or "bb"

@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import Divergence
 from ..programs import SGD, ResNet, Task
 from ..programs.losses import Loss, derivative, values
-from ..media.block_kernels import kernels_of, linear_block
+from ..media.pair_kernels import kernels_of, linear_block
 from ..media.blocks import BlockKernels
 from ..media.collocation import COARSE, FINE, TooCoarse, solve_limit, train_on
 from ..media.mesh import Mesh

@@ -10,7 +10,7 @@ import sympy as sp
 from .. import _checks
 from ..action.between_layers import derive_gradient_correlation
 from ..interpreters import ParticleRun
-from ..media.block_kernels import compiled
+from ..media.pair_kernels import compiled
 from ..programs import ResNet
 from ..programs.builders import vector
 

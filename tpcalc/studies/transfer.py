@@ -31,7 +31,7 @@ from ..programs import ResNet, Task
 from ..programs.losses import require, values
 from ..programs.problem import Problem
 from ..programs.updates import Optimizer
-from .content import content
+from .fingerprints import content
 from .convergence import Slope, fit_order
 from .jobs import Finished, Progress, run_jobs
 from .optimum import Optimum, grid_optimum

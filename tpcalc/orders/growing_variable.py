@@ -1,0 +1,25 @@
+"""The variable whose powers are counted: the depth, or any other symbol of a program."""
+
+from __future__ import annotations
+
+from typing import Iterable
+
+import sympy as sp
+
+from ..calculus.setting import Setting
+
+Values = tuple[tuple[sp.Symbol, sp.Expr], ...]  # of some parameters
+
+
+def growing_variable(setting: Setting, growing: sp.Symbol | None) -> sp.Symbol:
+    """``growing``, or the depth where none is given; raises ``ValueError`` for a program without layers then."""
+    found = setting.depth if growing is None else growing
+    if found is None:
+        raise ValueError(f"program {setting.program.name} has no layers, so that nothing depends on the depth")
+    return found
+
+
+def free_parameters(values: Iterable[sp.Expr], growing: sp.Expr, at: Values) -> tuple[sp.Symbol, ...]:
+    """The symbols in the exponents of the growing variable that have no value."""
+    powers = {p.exp for value in values for p in value.atoms(sp.Pow) if p.base == growing}
+    return tuple(sorted(set().union(*(p.free_symbols for p in powers)) - {symbol for symbol, _ in at}, key=str))
