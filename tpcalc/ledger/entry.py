@@ -112,7 +112,7 @@ class Entry:
     errata: tuple[Erratum, ...] = ()
 
     def __reduce__(self) -> Any:
-        """An entry of the catalogue is its key: what it says is functions of its file, which other processes have too."""
+        """An entry of the catalogue is its key; what it says are functions of its file, which others have too."""
         from .catalogue import entry, keys
 
         if self.key in keys() and entry(self.key) is self:
