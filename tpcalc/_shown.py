@@ -56,10 +56,10 @@ class Tabled:
         return html_table(self.rows, type(self).__name__)
 
 
-class Rows(list[Fields]):
+class TableRows(list[Fields]):
     """One dictionary a line of a table. Until the next release a call gives the same, as ``rows()`` once did."""
 
-    def __call__(self) -> Rows:
+    def __call__(self) -> TableRows:
         warnings.warn("rows is an attribute now: take .rows for .rows()", DeprecationWarning, stacklevel=2)
         return self
 

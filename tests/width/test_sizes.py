@@ -18,9 +18,9 @@ from tpcalc.programs.program import Assign, Program
 from tpcalc.width.features import feature_exponent
 from tpcalc.width.sizes import WIDTH as n
 from tpcalc.width.sizes import measure, perceptron, width_verdict
-from tpcalc.width.sizes.atoms import Initial, Monomial, Product
+from tpcalc.width.sizes.atoms import Initial, Monomial, MatrixProduct
 from tpcalc.width.sizes.powers import Powers
-from tpcalc.width.sizes.reading import Reading
+from tpcalc.width.sizes.reading import SizeReading
 
 A, B = Family(Vec, "a")(), Family(Vec, "b")()
 W, V = Family(Mat, "W"), Family(Mat, "V")
@@ -82,16 +82,17 @@ def test_sizes_of_small_programs(expression: sp.Expr, statements: tuple, expecte
 
 def test_one_average_has_one_limit_however_it_is_written() -> None:
     """mean((W u) v) = mean(u (W^T v)), the limits found from different hats and dots."""
-    reading = Reading(program(), {}, Powers(), sp.Integer(1), {})
+    reading = SizeReading(program(), {}, Powers(), sp.Integer(1), {})
     algebra, limits = reading.algebra, reading.algebra.limits
 
-    def one_of(atom: Initial | Product) -> Monomial:
+    def one_of(atom: Initial | MatrixProduct) -> Monomial:
         return ((algebra.atoms.number(atom), Fraction(1)),)
 
     a, b = (one_of(Initial(v)) for v in (A, B))
-    wwa, wb = one_of(Product(W[0], True, one_of(Product(W[0], False, a)))), one_of(Product(W[0], True, b))
+    wwa = one_of(MatrixProduct(W[0], True, one_of(MatrixProduct(W[0], False, a))))
+    wb = one_of(MatrixProduct(W[0], True, b))
     for u, v in ((a, a), (a, b), (wwa, a), (wb, a), (wwa, wwa), (wwa, wb)):
-        front, back = one_of(Product(W[0], False, u)), one_of(Product(W[0], True, v))
+        front, back = one_of(MatrixProduct(W[0], False, u)), one_of(MatrixProduct(W[0], True, v))
         one, other = (limits.expected(limits.ket(algebra.monomial(algebra.atoms.joined(*pair))))
                       for pair in ((front, v), (u, back)))
         assert one.terms == other.terms

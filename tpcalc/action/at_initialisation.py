@@ -9,12 +9,12 @@ import sympy as sp
 from ..gaussian.overlaps import H
 from ..programs import ResNet
 from ..programs.blocks import block_name
-from .block_kernels import R, RP, RQ, X, DerivedKernels, Factors, Product, Reading
+from .block_kernels import R, RP, RQ, X, DerivedKernels, Factors, FreshProduct, BlockReading
 
 UNTRAINED = {R: sp.S.One, RP: sp.S.One, RQ: sp.S.One}  # nothing has decayed
 
 
-class AtInitialisation(Reading):
+class AtInitialisation(BlockReading):
     """Then the stream is Gaussian and independent of its gradient, so that any function of it has known means, and of
     what is the stream but for a number, such as its norm."""
 
@@ -33,7 +33,7 @@ class AtInitialisation(Reading):
         if sp.expand(value).diff(product, 2) != 0 or value.xreplace({product: sp.S.Zero}) != 0:
             return value
         rescaled = sp.Dummy("v", real=True)
-        self.products[rescaled] = Product(self.overlap(value), self.tangents(value))
+        self.products[rescaled] = FreshProduct(self.overlap(value), self.tangents(value))
         self.roots[rescaled] = self.roots.get(product, product)
         return rescaled
 
@@ -69,7 +69,7 @@ def derive_initial_kernels(net: ResNet) -> tuple[DerivedKernels, bool]:
 def acts_on_stream_first(net: ResNet) -> bool:
     """Does the block need means of functions of the stream, which are known where it is Gaussian?"""
     try:
-        Reading(block_name(net.block)).read_block(net)
+        BlockReading(block_name(net.block)).read_block(net)
     except ValueError:
         return True
     return False

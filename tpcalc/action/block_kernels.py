@@ -83,19 +83,19 @@ def derive_block_kernels(net: ResNet) -> DerivedKernels:
     a matrix does, use a matrix twice or share it between layers, mix products in one function, or have outputs
     whose mean is not zero.
     """
-    reading = Reading(block_name(net.block))
+    reading = BlockReading(block_name(net.block))
     output = reading.read_block(net)
     return DerivedKernels(reading.overlap(output), reading.tangents(output))
 
 
-class Product(NamedTuple):
+class FreshProduct(NamedTuple):
     """What is known of W v at slots a and b: covariance and tangent kernels."""
 
     covariance: sp.Expr
     tangents: dict[str, sp.Expr]
 
 
-class Reading:
+class BlockReading:
     """Vectors of a block as functions of fresh products, scalars as functions of the slot's overlaps."""
 
     powers_of_stream_only = True  # of other functions of its coordinates means are not known
@@ -103,7 +103,7 @@ class Reading:
     def __init__(self, name: str) -> None:
         self.name = name
         self.named: dict[sp.Expr, sp.Expr] = {}
-        self.products: dict[sp.Symbol, Product] = {X: Product(C, {})}
+        self.products: dict[sp.Symbol, FreshProduct] = {X: FreshProduct(C, {})}
         self.scalars: dict[sp.Symbol, sp.Expr] = {}      # of slot a
         self.seen: dict[sp.Expr, tuple[sp.Expr, sp.Symbol]] = {}  # matrix -> what it multiplies, their product
 
@@ -168,7 +168,7 @@ class Reading:
             self.seen[matrix] = vector, product
             own = self.overlap(vector)
             tangents = {name: R * tangent for name, tangent in self.tangents(vector).items()}
-            self.products[product] = Product(R * own, {**tangents, matrix.name: own})
+            self.products[product] = FreshProduct(R * own, {**tangents, matrix.name: own})
         return product
 
     def mean(self, value: sp.Expr) -> sp.Expr:

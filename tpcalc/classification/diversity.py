@@ -10,7 +10,7 @@ import sympy as sp
 
 from .._types import Number
 from .. import _checks
-from .._shown import Rows, Short, Tabled
+from .._shown import TableRows, Short, Tabled
 from ..methods.train import train
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
@@ -66,10 +66,10 @@ class Diversity(Tabled, Short):
         return self.limit.exponent
 
     @property
-    def rows(self) -> Rows:  # type: ignore[override]
+    def rows(self) -> TableRows:  # type: ignore[override]
         """One dictionary a depth, infinity last: depth, crossover, exponent."""
-        return Rows({"depth": one.depth or "oo", "crossover": one.crossover, "exponent": one.exponent}
-                    for one in (*self.depths, self.limit))
+        return TableRows({"depth": one.depth or "oo", "crossover": one.crossover, "exponent": one.exponent}
+                         for one in (*self.depths, self.limit))
 
     def table(self) -> str:
         """A line for every depth, and the limit."""

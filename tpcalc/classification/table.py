@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from .._shown import Rows, Tabled
+from .._shown import TableRows, Tabled
 from ..parametrizations.recipes import NAMED
 from .advice import power
 from .audit import Audit, judge_choices
@@ -39,9 +39,9 @@ class NamedRecipes(Tabled, Mapping[str, Audit]):
         return len(self._audits)
 
     @property
-    def rows(self) -> Rows:  # type: ignore[override]
+    def rows(self) -> TableRows:  # type: ignore[override]
         """One a recipe, with the keys of ``COLUMNS``."""
-        found = Rows()
+        found = TableRows()
         for name, audit in self.items():
             powers = {key: power(size) for key, size in audit.choices.powers.items()}
             mark = " (*)" if audit.caveat else ""

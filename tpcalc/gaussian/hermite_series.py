@@ -22,7 +22,7 @@ ALLOWED = 1e-12       # of what the terms leave out, relative to the norms of f 
 KEPT = 6              # arrays of variances whose coefficients are remembered: earlier rows keep theirs
 
 
-class Coefficients(NamedTuple):
+class HermiteCoefficients(NamedTuple):
     """Coefficients of f(sqrt(p) x) for variances p (rows,): a (rows, terms), tails as in ``mehler``, norms (rows,)."""
 
     a: Array
@@ -35,13 +35,13 @@ class Series:
 
     def __init__(self, f: Smooth) -> None:
         self.f = f
-        self._remembered: Callable[[bytes, int], Coefficients] = lru_cache(maxsize=KEPT)(self._expand)
+        self._remembered: Callable[[bytes, int], HermiteCoefficients] = lru_cache(maxsize=KEPT)(self._expand)
 
-    def at(self, p: Array, terms: int) -> Coefficients:
+    def at(self, p: Array, terms: int) -> HermiteCoefficients:
         """p: (rows,)."""
         return self._remembered(np.ascontiguousarray(p, dtype=np.float64).tobytes(), terms)
 
-    def _expand(self, variances: bytes, terms: int) -> Coefficients:
+    def _expand(self, variances: bytes, terms: int) -> HermiteCoefficients:
         spread, known = spreads(np.frombuffer(variances), self.f.step)
         needed = 2 * END * float(np.max(spread, initial=0.0)) / self.f.step  # half the step of a plain mean
         doublings = int(np.ceil(np.log2(max(1.0, needed / INTERVALS, (terms / FEW) ** 0.5))))
@@ -61,7 +61,7 @@ class Series:
         a[~trusted] = 0.0
         tails = mehler.tails(a, np.where(trusted, squares, np.inf))
         a[~known], tails[~known] = np.nan, 0.0
-        return Coefficients(a, tails, np.sqrt(np.where(trusted, squares, 0.0)))
+        return HermiteCoefficients(a, tails, np.sqrt(np.where(trusted, squares, 0.0)))
 
 
 def pair_means(first: Series, second: Series) -> Callable[[Array, Array, Array], Array]:
@@ -94,7 +94,7 @@ def pair_means(first: Series, second: Series) -> Callable[[Array, Array, Array],
 
 
 def _summed(first: Series, second: Series, p: Array, q: Array, left: Array, right: Array, r: Array, terms: int
-            ) -> tuple[Array, Array, Coefficients, Coefficients]:
+            ) -> tuple[Array, Array, HermiteCoefficients, HermiteCoefficients]:
     """Values of pairs, whether the terms suffice, and the coefficients of both functions."""
     one, two = first.at(p, terms), second.at(q, terms)
     allowed = ALLOWED * one.norms[left] * two.norms[right]

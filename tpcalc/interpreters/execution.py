@@ -312,7 +312,7 @@ def _function(run: Execution, node: sp.Expr) -> Value:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ProgramReading:
     """What a program computes: scalars by member, such as ``f[0]``."""
 
     program: Program

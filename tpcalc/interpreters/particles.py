@@ -27,7 +27,7 @@ from ..programs.program import Program
 from .conditioned import ADVICE, CONDITIONED, Conditioned
 from .conditioned_blocks import BlockMatrix, BlockSide, OrthonormalBlock, of_variance_one
 from .entry_functions import separated
-from .execution import Reading
+from .execution import ProgramReading
 from .registry import Registry
 from .vectors import ProgramRun
 
@@ -102,7 +102,7 @@ class Particles(Conditioned):
 
 
 @dataclass(frozen=True)
-class ParticleRun(Reading):
+class ParticleRun(ProgramReading):
     """A program's scalars at infinite width, as means over batches of particles.
 
     scalars: by member; errors: their standard errors, from the spread over batches; samples: M, of a batch; batches:
@@ -115,7 +115,7 @@ class ParticleRun(Reading):
 
     def error_series(self, name: str) -> np.ndarray:
         """The standard errors of ``series(name)``, of its shape."""
-        return Reading(self.program, self.errors).series(name)
+        return ProgramReading(self.program, self.errors).series(name)
 
     def bracket(self, u: sp.Expr, v: sp.Expr) -> float:
         """<u|v> of any vector expressions over members that were kept."""

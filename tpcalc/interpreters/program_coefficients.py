@@ -19,7 +19,7 @@ from .._checks import symbolic
 from ..calculus.kets import Dot, Hat
 from ..programs.language import Mat, MatVec, Moment, NonlinearOuter, Transpose, Vec, kind
 from ..programs.program import Program
-from .execution import RULES, Execution, Operator, Reading, is_number
+from .execution import RULES, Execution, Operator, ProgramReading, is_number
 from .given import Number
 from .kets import Ket, Space
 from .registry import Registry
@@ -119,7 +119,7 @@ def _dot(run: _Kets, node: Dot) -> Ket:
 
 
 @dataclass(frozen=True)
-class ProgramCoefficients(Reading):
+class ProgramCoefficients(ProgramReading):
     """A linear program's scalars and kets at infinite width.
 
     scalars: by member, floats or ``fractions.Fraction``; bases: the base kets in the order in which they arose:

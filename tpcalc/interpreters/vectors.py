@@ -18,7 +18,7 @@ from .._checks import symbolic
 from ..errors import Divergence
 from ..programs.language import Mat, Member, Moment, NonlinearOuter, Outer, Scal, Vec
 from ..programs.program import Program
-from .execution import RULES, Execution, Operator, Reading, is_number, with_leaves
+from .execution import RULES, Execution, Operator, ProgramReading, is_number, with_leaves
 from .given import Number
 from .registry import Registry
 
@@ -112,7 +112,7 @@ def _nonlinear_outer(run: VectorExecution, node: NonlinearOuter) -> Operator:
 
 
 @dataclass(frozen=True)
-class ProgramRun(Reading):
+class ProgramRun(ProgramReading):
     """A program's scalars and vectors at one width and seed; vectors: by member, shape (width,) each."""
 
     width: int

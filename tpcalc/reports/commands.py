@@ -18,7 +18,7 @@ from .failures import NoResult
 from .options import ReportOptions, Setup
 from .progress import bar
 from .stages import DEEP, SHALLOW, SYMBOLS, accuracy, derive as derive_equations, judge
-from .store import plain
+from .store import as_json
 
 OPTIMIZERS: Fields = {"sgd": SGD, "signsgd": SignSGD, "adam": Adam, "adamw": AdamW}
 DEPTHS = tuple(2**k for k in range(4, 11))
@@ -167,4 +167,4 @@ def _setup(args: argparse.Namespace, net: ResNet) -> Setup:
 
 
 def _print_json(value: Any) -> None:
-    print(json.dumps(plain(value), indent=1, allow_nan=False))
+    print(json.dumps(as_json(value), indent=1, allow_nan=False))

@@ -20,21 +20,21 @@ Result = TypeVar("Result")
 
 
 @singledispatch
-def plain(value: Value) -> Value:
+def as_json(value: Value) -> Value:
     """``value`` as JSON has it: lists, dictionaries, text, numbers; what is not finite becomes None."""
     return value
 
 
-plain.register(dict, lambda value: {str(k): plain(v) for k, v in value.items()})
-plain.register(np.ndarray, lambda value: plain(value.tolist()))
-plain.register(np.generic, lambda value: plain(value.item()))
-plain.register(float, lambda value: value if math.isfinite(value) else None)
+as_json.register(dict, lambda value: {str(k): as_json(v) for k, v in value.items()})
+as_json.register(np.ndarray, lambda value: as_json(value.tolist()))
+as_json.register(np.generic, lambda value: as_json(value.item()))
+as_json.register(float, lambda value: value if math.isfinite(value) else None)
 for sequence in (list, tuple):
-    plain.register(sequence, lambda value: list(map(plain, value)))
+    as_json.register(sequence, lambda value: list(map(as_json, value)))
 
 
 def write_json(path: Path, value: Value) -> None:
-    write_text(path, json.dumps(plain(value), indent=1, allow_nan=False) + "\n")
+    write_text(path, json.dumps(as_json(value), indent=1, allow_nan=False) + "\n")
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Store:
         if found is not None:
             return Stored(kind(**found["result"]), found["seconds"], True)
         start = time.perf_counter()
-        result = plain(asdict(compute()))
+        result = as_json(asdict(compute()))
         seconds = time.perf_counter() - start
         keep_json(path, key, {"seconds": seconds, "result": result})
         return Stored(kind(**result), seconds, False)

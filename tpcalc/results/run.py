@@ -12,7 +12,7 @@ import sympy as sp
 
 from .._types import Fields, Json, Number, Value
 from .. import _checks
-from .._shown import Rows, brief, html_table, text_table
+from .._shown import TableRows, brief, html_table, text_table
 from ..errors import MissingExtra
 from ..media.limit_cell import limit_cell
 from ..programs import SGD, Task
@@ -118,12 +118,12 @@ class Run:
                 "standard_error": self.standard_error, "bias_bound": self.bias_bound}
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> TableRows:
         """One dictionary a step: step, loss, and where outputs are single numbers output and target."""
         scalar = self.task.batch == 1 and self.task.d_out == 1
-        return Rows({"step": t, "loss": float(loss), **({"output": float(f[0, 0]), "target": float(y[0, 0])}
-                                                        if scalar else {})}
-                    for t, (loss, f, y) in enumerate(zip(self.losses, self.outputs, self.task.targets)))
+        return TableRows({"step": t, "loss": float(loss), **({"output": float(f[0, 0]), "target": float(y[0, 0])}
+                                                             if scalar else {})}
+                         for t, (loss, f, y) in enumerate(zip(self.losses, self.outputs, self.task.targets)))
 
     def table(self) -> str:
         """The rows as text, a line a step."""

@@ -137,7 +137,7 @@ class Body(Protocol):
         """Take order 0 from a body of the same kind that has it."""
 
 
-class Side(NamedTuple):
+class TiltedSide(NamedTuple):
     """One direction: law (orders, L + 1, n, n) at nodes, ``added`` (orders, L, n, n) by layers; the overlaps of what
     enters a layer are ``node.F``; ``through`` carries the law through the layer."""
 
@@ -147,9 +147,9 @@ class Side(NamedTuple):
     through: Resolvent
 
     @staticmethod
-    def empty(orders: int, layers: int, n: int) -> Side:
-        return Side(np.zeros((orders, layers + 1, n, n)), np.zeros((orders, layers, n, n)),
-                    Resolvent.empty(orders, layers, n), Resolvent.empty(orders, layers, n))
+    def empty(orders: int, layers: int, n: int) -> TiltedSide:
+        return TiltedSide(np.zeros((orders, layers + 1, n, n)), np.zeros((orders, layers, n, n)),
+                          Resolvent.empty(orders, layers, n), Resolvent.empty(orders, layers, n))
 
 
 class Layers:
@@ -159,7 +159,7 @@ class Layers:
 
     def __init__(self, network: TiltedNetwork, orders: int) -> None:
         self.network = network
-        self.left, self.right = (Side.empty(orders, network.depth, 2 * network.rows) for _ in range(2))
+        self.left, self.right = (TiltedSide.empty(orders, network.depth, 2 * network.rows) for _ in range(2))
 
     def sweep(self, forward: bool, order: int) -> tuple[float, float]:
         own, other = (self.left, self.right) if forward else (self.right, self.left)

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._types import Number
 from .. import _checks
-from .._shown import Rows, Short, Tabled
+from .._shown import TableRows, Short, Tabled
 from ..errors import Divergence
 from ..media.limit_cell import limit_cell
 from ..methods.train import train
@@ -45,9 +45,9 @@ class GradientFlow(Tabled, Short):
     error_estimate: float
 
     @property
-    def rows(self) -> Rows:  # type: ignore[override]
+    def rows(self) -> TableRows:  # type: ignore[override]
         """One dictionary a time: time, loss."""
-        return Rows({"time": float(time), "loss": float(loss)} for time, loss in zip(self.times, self.losses))
+        return TableRows({"time": float(time), "loss": float(loss)} for time, loss in zip(self.times, self.losses))
 
 
 def gradient_flow(net: ResNet, task: Task, time: float, scale: DepthScaling, depth: Number, points: int = 1,

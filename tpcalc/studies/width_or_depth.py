@@ -10,7 +10,7 @@ import numpy as np
 import sympy as sp
 
 from .. import _checks
-from .._shown import Rows, Short, Tabled
+from .._shown import TableRows, Short, Tabled
 from ..methods.train import train
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
@@ -44,10 +44,10 @@ class WidthOrDepth(Tabled, Short):
     spread: np.ndarray
 
     @property
-    def rows(self) -> Rows:  # type: ignore[override]
+    def rows(self) -> TableRows:  # type: ignore[override]
         """One dictionary a depth: depth, change, spread, width."""
-        return Rows({"depth": int(depth), "change": float(change), "spread": float(spread), "width": float(width)}
-                    for depth, change, spread, width in zip(self.depths, self.change, self.spread, self.width))
+        return TableRows({"depth": int(depth), "change": float(change), "spread": float(spread), "width": float(width)}
+                         for depth, change, spread, width in zip(self.depths, self.change, self.spread, self.width))
 
     @property
     def width(self) -> np.ndarray:

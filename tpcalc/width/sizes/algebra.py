@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Iterable
 
 from ...orders.affine import Affine
 from ...programs.language import Mat
-from .atoms import Atom, Atoms, Key, Mean, Monomial, Product, Total
+from .atoms import Atom, Atoms, Key, Mean, Monomial, MatrixProduct, Total
 from .powers import Powers
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Algebra:
         terms: dict[Key, Fraction] = {}
         for (power, monomial), value in vector.terms.items():
             numbers, vectors = self.atoms.split(monomial)
-            atom = self.atoms.number(Product(matrix, turned, vectors))
+            atom = self.atoms.number(MatrixProduct(matrix, turned, vectors))
             key = (power, self.atoms.joined(numbers, ((atom, Fraction(1)),)))
             terms[key] = terms.get(key, Fraction(0)) + value
         return Total(terms, vector.rest)
@@ -161,9 +161,9 @@ class Algebra:
                 one = queue.pop()
                 for number, power in one:
                     atom = self.atoms[number]
-                    if isinstance(atom, Product) and power == 1:
+                    if isinstance(atom, MatrixProduct) and power == 1:
                         rest = tuple(factor for factor in one if factor[0] != number)
-                        moved = self.atoms.number(Product(atom.matrix, not atom.turned, rest))
+                        moved = self.atoms.number(MatrixProduct(atom.matrix, not atom.turned, rest))
                         other = self.atoms.joined(atom.vector, ((moved, Fraction(1)),))
                         if other not in found:
                             found.add(other)

@@ -66,7 +66,7 @@ class Initial:
 
 
 @dataclass(frozen=True)
-class Product:
+class MatrixProduct:
     """An initial matrix, or its transpose, times a product of vectors."""
 
     matrix: Mat
@@ -91,8 +91,8 @@ class Function:
     argument: tuple[tuple[Key, Fraction], ...]
 
 
-Atom = Union[Given, Mean, Number, Expected, Noise, Initial, Product, Hat, Function]
-VECTORS = (Initial, Product, Hat, Function)
+Atom = Union[Given, Mean, Number, Expected, Noise, Initial, MatrixProduct, Hat, Function]
+VECTORS = (Initial, MatrixProduct, Hat, Function)
 
 
 @dataclass(frozen=True)

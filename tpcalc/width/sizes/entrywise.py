@@ -11,10 +11,10 @@ from ...programs.language import NonlinearOuter, Outer
 from .operators import Operator
 
 if TYPE_CHECKING:
-    from .reading import Reading
+    from .reading import SizeReading
 
 
-def entrywise_matrix(reading: "Reading", e: NonlinearOuter) -> Operator:
+def entrywise_matrix(reading: "SizeReading", e: NonlinearOuter) -> Operator:
     """psi(u v^T)/n for a psi that is homogeneous: c |x|^k, perhaps times the sign of x, which goes through products.
 
     Raises ``ValueError`` for functions of several outer products, and for others of one.

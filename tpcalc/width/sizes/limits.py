@@ -16,7 +16,7 @@ import sympy as sp
 from ...gaussian.scalar_functions import scalar_function
 from ...programs.activations import H
 from .algebra import Algebra
-from .atoms import Expected, Function, Hat, Initial, Monomial, Product, Total
+from .atoms import Expected, Function, Hat, Initial, Monomial, MatrixProduct, Total
 from .functions import KINKED, Functions
 
 
@@ -55,7 +55,7 @@ class Limits:
     def _ket(self, number: int) -> Total:
         if number not in self._kets:
             atom = self.atoms[number]
-            if isinstance(atom, Product):
+            if isinstance(atom, MatrixProduct):
                 hat = self.algebra.of(Hat(atom.matrix, atom.turned, atom.vector))
                 self._kets[number] = hat + self._dot(atom)
             elif isinstance(atom, Function):
@@ -64,7 +64,7 @@ class Limits:
                 self._kets[number] = self.algebra.monomial(((number, Fraction(1)),))
         return self._kets[number]
 
-    def _dot(self, product: Product) -> Total:
+    def _dot(self, product: MatrixProduct) -> Total:
         """What a product has besides its Gaussian part, from what was made with the transpose."""
         multiplied = self.ket(self.algebra.monomial(product.vector))
         found = Total()

@@ -17,7 +17,7 @@ from .algebra import Cancellation
 from .leading import Size, norm, size
 from .operators import Operator
 from .powers import Powers
-from .reading import Reading
+from .reading import SizeReading
 
 WINDOWS = (Fraction(0), Fraction(1, 2), Fraction(1), Fraction(3, 2), Fraction(2))
 
@@ -85,14 +85,14 @@ def measure(program: Program, sizes: Sizes, values: Mapping[sp.Symbol, sp.Expr] 
     powers = Powers(parameters, values)
     queries = list(asked) if asked is not None else [statement.target for statement in program.unroll(sizes)]
     for window in windows:
-        reading = Reading(program, sizes, powers, window, numbers)
+        reading = SizeReading(program, sizes, powers, window, numbers)
         refused = _run(reading, queries, found, at_most)
         if not refused:
             break
     return Found(parameters, {e: found[e] for e in queries if e in found}, refused, at_most, powers.region)
 
 
-def _run(reading: Reading, queries: list[sp.Expr], found: dict[sp.Expr, Size], at_most: dict[sp.Expr, Affine]
+def _run(reading: SizeReading, queries: list[sp.Expr], found: dict[sp.Expr, Size], at_most: dict[sp.Expr, Affine]
          ) -> dict[sp.Expr, str]:
     """One pass over the program: what it decides goes to ``found``, what it does not comes back with reasons."""
     refused: dict[sp.Expr, str] = {}
@@ -123,6 +123,6 @@ def _run(reading: Reading, queries: list[sp.Expr], found: dict[sp.Expr, Size], a
     return refused
 
 
-def _size(reading: Reading, e: sp.Expr) -> Size:
+def _size(reading: SizeReading, e: sp.Expr) -> Size:
     value = reading.read(e)
     return norm(reading.algebra, value) if isinstance(value, Operator) else size(reading.algebra, value)

@@ -25,7 +25,7 @@ WIDTH = sp.Symbol("n", positive=True)
 Value = Union[Total, Operator]
 
 
-class Reading:
+class SizeReading:
     """The values of a program's members, statement by statement.
 
     numbers: values of parameters that are to be taken exactly; all others are numbers that nothing is known of.
@@ -183,14 +183,14 @@ class Reading:
         raise ValueError(f"loss: {self.loss!r} given; powers of n are known of the squared loss, 'mse'")
 
 
-RULES: dict[type[sp.Expr], Callable[[Reading, sp.Expr], Value]] = {
-    Member: Reading.member,
+RULES: dict[type[sp.Expr], Callable[[SizeReading, sp.Expr], Value]] = {
+    Member: SizeReading.member,
     Transpose: lambda reading, e: reading.operator(e.args[0]).transposed(),
     Outer: lambda reading, e: Operator(outers=((reading.total(e.left), reading.total(e.right)),)),
     NonlinearOuter: entrywise_matrix,
     MatVec: lambda reading, e: reading.operator(e.matrix).apply(reading.algebra, reading.total(e.vector)),
     Moment: lambda reading, e: reading.algebra.mean(reading.total(e.args[0])),
-    LossDerivative: Reading.loss_derivative,
+    LossDerivative: SizeReading.loss_derivative,
 }
 
 
