@@ -239,11 +239,12 @@ class TiltedSolution:
             for step in range(steps if order == 0 else 0):
                 self._reach(step)
                 self._pass(order)
+            changed = np.inf
             for sweep in range(4 * steps + 8):
-                changed, size = self._pass(order)
+                before, (changed, size) = changed, self._pass(order)
                 if changed <= self.body.round_off * max(size, 1e-300):
                     return
-                if sweep > 2 * steps and changed <= UNKNOWN * size:
+                if sweep > 2 * steps and before / 2 <= changed <= UNKNOWN * size:  # all are exact, and it falls no more
                     return
         if changed > UNKNOWN * size:
             raise Divergence(f"fluctuations of order {order} in the tilt are lost in round-off: values of size "
@@ -259,10 +260,13 @@ class TiltedSolution:
 
     def _pass(self, order: int) -> tuple[float, float]:
         """Through all layers and back; (largest change, largest value)."""
-        forward, size = self.body.sweep(True, order)
-        at_end = self._read_out(order)
-        backward, also = self.body.sweep(False, order)
-        changed = float(np.max([forward, at_end, backward]))
+        try:
+            forward, size = self.body.sweep(True, order)
+            at_end = self._read_out(order)
+            backward, also = self.body.sweep(False, order)
+            changed = float(np.max([forward, at_end, backward]))
+        except np.linalg.LinAlgError:  # 1 - Pi R of values so large that the 1 is lost
+            changed = size = also = np.nan
         if not np.isfinite(changed):
             raise Divergence(f"fluctuations: values of order {order} in the tilt are not finite at "
                              f"{self.network.where}; a smaller learning rate may help")
