@@ -87,7 +87,7 @@ class Functions:
         base, power = (factor, 1) if isinstance(factor, sp.exp) else factor.as_base_exp()
         if not factor.has(H):
             return self.constant(factor)
-        if not sp.sympify(power).is_Integer or power < 0:
+        if not sp.sympify(power, strict=True).is_Integer or power < 0:
             raise ValueError(f"an entrywise function {factor}: no rule for powers of vectors that are not whole "
                              "numbers of at least 0")
         if base == H:
