@@ -22,12 +22,14 @@ from ..gaussian.overlaps import Overlap
 from ..parametrizations import DepthScaling
 from ..programs import ResNet
 from ..programs.activations import H, activation
+from .mesh import between
 from .pair_kernels import compiled
 
 RELATIVE, ABSOLUTE = 1e-12, 1e-14  # what overlaps in layer time may be off by; the second of the largest variance
-ROUNDING = 4e-16                   # what an iteration changes when it has settled
+ROUNDING = 4e-15                   # of the largest on a path, what an iteration changes when it has settled
 FEWEST, MOST = 16, 60              # nodes tried first, iterations
-BLOWN = 1e12                       # times the largest variance at first
+BLOWN = 1e100                      # times the largest variance at first
+MOST_ASKED = 4000                  # slopes: a solution that stays finite asks for some hundreds
 PART = 2**12                       # pairs whose steps are chosen together
 OWN = {C: P, Q: P}                 # an input with itself
 
@@ -149,10 +151,11 @@ class InitialLayers:
     def _in_layer_time(self, start: Overlaps, first: np.ndarray, second: np.ndarray) -> Overlaps:
         """By collocation, on twice the nodes until ends stay the same; what does not settle, step by step."""
         with np.errstate(all="ignore"):
-            before, now = None, self._collocated(start, first, second, FEWEST)
+            now, paths = self._collocated(start, first, second, FEWEST)
             for nodes in (2 * FEWEST, 4 * FEWEST, 8 * FEWEST):
-                before, now = now, self._collocated(start, first, second, nodes)
-                off = [~(np.abs(a - b) <= RELATIVE * np.maximum(np.abs(b), start_size)) for a, b, start_size in zip(
+                before = now
+                now, paths = self._collocated(start, first, second, nodes, paths)
+                off = [~(np.abs(a - b) <= RELATIVE * np.maximum(np.abs(b), size)) for a, b, size in zip(
                     before, now, _sizes(start, first, second))]
                 own, pair = off[0] | off[1], off[2] | off[3]
                 if not (np.any(own) or np.any(pair)):
@@ -167,44 +170,52 @@ class InitialLayers:
             value[where] = part
         return now
 
-    def _collocated(self, start: Overlaps, first: np.ndarray, second: np.ndarray, nodes: int) -> Overlaps:
-        """At the end of layer time, by Picard's iteration at Chebyshev points in its square root: kernels with kinks
-        are functions of that where inputs are opposite."""
+    def _collocated(self, start: Overlaps, first: np.ndarray, second: np.ndarray, nodes: int,
+                    guess: tuple[np.ndarray, ...] = ()) -> tuple[Overlaps, tuple[np.ndarray, ...]]:
+        """At the end of layer time, and <x|x'> on the way there, by Picard's iteration at Chebyshev points in its
+        square root: kernels with kinks are functions of that where inputs are opposite. What does not settle is nan.
+
+        guess: <x|x'> at other nodes.
+        """
         functions, (noise, drift) = block_functions(self.net), self.rates
         points, _, integral = reference(nodes)
-        roots = (points + 1) / 2
-        up = integral * roots  # d tau = 2 root d root, on an interval half as long
+        up = integral * (points + 1) / 2  # d tau = 2 root d root, on an interval half as long
 
-        def moved(value: np.ndarray, kernels: Callable[[np.ndarray], list[np.ndarray]]) -> np.ndarray:
-            path = np.broadcast_to(value, (nodes, len(value)))
-            for _ in range(MOST if noise else 0):
+        def moved(number: int, value: np.ndarray, kernels: Callable[[np.ndarray], list[np.ndarray]]) -> np.ndarray:
+            path = between(len(guess[number]), nodes) @ guess[number] if guess else np.tile(value, (nodes, 1))
+            for _ in range(MOST):
                 ahead = value + noise * up @ kernels(path)[0]
-                settled = np.all(np.abs(ahead - path) <= ROUNDING * np.abs(ahead))
+                far = np.abs(ahead - path) > ROUNDING * np.max(np.abs(ahead), axis=0)
                 path = ahead
-                if settled:
+                if not np.any(far):
                     break
-            return path
+            return np.where(np.any(far, axis=0), np.nan, path)
 
-        def gathered(value: np.ndarray, path: np.ndarray, kernels: list[np.ndarray]) -> np.ndarray:
+        def gathered(value: np.ndarray, kernels: list[np.ndarray]) -> np.ndarray:
             growth = np.exp(noise * up @ kernels[1])
             return growth[-1] * (value + drift * up[-1] @ (kernels[2] / growth))
 
         def across(c: np.ndarray) -> list[np.ndarray]:
             return functions.pair(c, own[:, first], own[:, second])
 
-        own = moved(start.own, functions.own)
-        pair = moved(start.pair, across)
-        return Overlaps(own[-1].copy(), gathered(start.own_tangent, own, functions.own(own)),
-                        pair[-1].copy(), gathered(start.pair_tangent, pair, across(pair)))
+        own = moved(0, start.own, functions.own)
+        pair = moved(1, start.pair, across)
+        return Overlaps(own[-1].copy(), gathered(start.own_tangent, functions.own(own)), pair[-1].copy(),
+                        gathered(start.pair_tangent, across(pair))), (own, pair)
 
     def _stepped(self, start: Overlaps, first: np.ndarray, second: np.ndarray) -> Overlaps:
         """At the end of layer time, by steps of a Runge-Kutta method of order 8."""
         added, ends = self._rates_of(first, second), np.cumsum([0, *map(len, start)]).tolist()
         parts = [slice(*pair) for pair in zip(ends, ends[1:])]
 
+        reached, asked = 0.0, 0
+
         def slope(time: float, state: np.ndarray) -> np.ndarray:
-            if not np.all(np.abs(state) <= BLOWN * largest):
+            nonlocal reached, asked
+            asked += 1
+            if asked > MOST_ASKED or not np.all(np.abs(state) <= BLOWN * largest):
                 raise self._blown_up(time)
+            reached = time
             changes = np.empty(len(state))
             for part, change in zip(parts, added(Overlaps(*(state[part] for part in parts)))):
                 changes[part] = change
@@ -214,7 +225,7 @@ class InitialLayers:
         found = solve_ivp(slope, (0.0, 1.0), np.concatenate(start), "DOP853", [1.0], rtol=RELATIVE,
                           atol=ABSOLUTE * largest)
         if not found.success or not np.all(np.isfinite(found.y)):
-            raise self._blown_up(float(found.t[-1]) if len(found.t) else 0.0)
+            raise self._blown_up(reached)
         return Overlaps(*(found.y[part, -1] for part in parts))
 
     def _blown_up(self, time: float) -> Divergence:
