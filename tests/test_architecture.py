@@ -52,7 +52,7 @@ def longest(source: str) -> int:
 
 
 def test_no_value_is_asked_for_one_class_after_the_other() -> None:
-    paths = list(PACKAGE.rglob("*.py"))
+    paths = [path for path in PACKAGE.rglob("*.py") if PACKAGE / "proofs" not in path.parents]  # inside of a wheel
     assert len(paths) > 200
     found = {path.relative_to(PACKAGE).as_posix() for path in paths if longest(path.read_text("utf-8")) > MOST}
     assert not found
