@@ -153,8 +153,6 @@ def test_layers_come_to_layer_time_like_one_over_depth(net: tp.ResNet) -> None:
 @given(seed=st.integers(0, 2**16), net=st.sampled_from(BLOCKS), depth=st.sampled_from([1, 3, tp.oo]))
 def test_kernels_do_not_depend_on_how_they_are_asked_for(seed: int, net: tp.ResNet, depth: Any) -> None:
     """Rows in another order, repeated, opposite, zero; one at a time; symmetric and with no negative eigenvalue."""
-    if net.block == "post" and net.norm is None and depth == 1 and net.phi == "relu":
-        depth = 2
     rng = np.random.default_rng(seed)
     x = rng.uniform(-1, 1, (3, 2))
     x = np.concatenate([x, x[:1], -x[:1], np.zeros((1 - (net.norm is not None), 2))])
@@ -177,6 +175,13 @@ def test_what_get_asks_for() -> None:
     assert kernel_fn(INPUTS[:3], INPUTS, get="nngp").shape == (3, 4)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(kernel_fn))(INPUTS).ntk, both.ntk)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(both)).ntk, both.ntk)
+
+
+@pytest.mark.parametrize("identity", ["Linear", sp.Symbol("u")])
+def test_the_identity_is_a_read_out_of_the_stream_however_it_is_written(identity: Any) -> None:
+    net = tp.ResNet("tanh")
+    np.testing.assert_array_equal(tp.kernel_fn(net, 3, readout=identity)(INPUTS, get="ntk"),
+                                  tp.kernel_fn(net, 3)(INPUTS, get="ntk"))
 
 
 def test_other_scalings() -> None:
@@ -235,6 +240,9 @@ def test_refusals() -> None:
         tp.kernel_fn(tp.ResNet("tanh"), 4, readout="relu")
     with pytest.raises(tp.Divergence, match=r"blow up at layer time 0\.(5|49999)"):
         tp.kernel_fn(tp.ResNet("relu", "glu"))(2 * np.eye(2))
+    with pytest.raises(tp.Divergence, match="leave what floats hold") as blown:
+        tp.kernel_fn(tp.ResNet("relu", "glu"), 200)(30 * np.eye(2))
+    assert blown.value.layer is not None and 1 < blown.value.layer < 200
     kernel_fn = tp.kernel_fn(PRE)
     for arguments, words in (((INPUTS[0],), "x1.*shape"), ((INPUTS, np.ones((2, 3))), "x2: 3"),
                              ((INPUTS, None, "both"), "get: 'both'"), ((INPUTS, None, ["ntk"]), "get"),

@@ -18,7 +18,7 @@ from .._chebyshev import reference
 from ..action.at_initialisation import acts_on_stream_first, derive_initial_kernels
 from ..action.block_kernels import C, P, Q
 from ..errors import Divergence
-from ..gaussian.overlaps import Overlap
+from ..gaussian.overlaps import overlap
 from ..parametrizations import DepthScaling
 from ..programs import ResNet
 from ..programs.activations import H, activation
@@ -67,7 +67,7 @@ def block_functions(net: ResNet) -> PairFunctions:
 def readout_functions(phi: sp.Expr | str) -> PairFunctions:
     """<phi phi'> and the overlap of the slopes, of a stream with these overlaps."""
     f = activation(phi)(H)
-    return PairFunctions(tuple(Overlap(f, f, order, order, C, P, Q) for order in (0, 1)))
+    return PairFunctions(tuple(overlap(f, f, order, order, C, P, Q) for order in (0, 1)))
 
 
 def require_gaussian(net: ResNet, depth: int | None, what: str) -> None:
@@ -143,9 +143,11 @@ class InitialLayers:
         added = self._rates_of(first, second)
         assert self.depth is not None
         for layer in range(1, self.depth + 1):
-            now = Overlaps(*(value + change for value, change in zip(now, added(now))))
-            if not np.all(np.isfinite(now.own)):
-                raise Divergence(f"variances of {self.net!r} leave what floats hold", layer=layer)
+            with np.errstate(all="ignore"):
+                now = Overlaps(*(value + change for value, change in zip(now, added(now))))
+            if not all(np.all(np.isfinite(values)) for values in now):
+                raise Divergence(f"overlaps of {self.net!r} leave what floats hold, or grow to where quadrature does "
+                                 "not resolve the block", layer=layer)
         return now
 
     def _in_layer_time(self, start: Overlaps, first: np.ndarray, second: np.ndarray) -> Overlaps:

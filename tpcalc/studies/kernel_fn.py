@@ -13,7 +13,7 @@ from .._types import Count, Number, Value
 from ..media.initial_overlaps import InitialLayers, Overlaps, readout_functions, require_gaussian
 from ..parametrizations import DepthScaling
 from ..programs import ResNet
-from ..programs.activations import activation
+from ..programs.activations import activation, is_linear
 
 ARRAYS = 24               # of the size of the result that are held at once
 SINGULAR = 1e-13          # of the largest eigenvalue, below which one is zero
@@ -150,7 +150,7 @@ class KernelFunction:
     def _read(self, end: Overlaps, first: np.ndarray, second: np.ndarray) -> Overlaps:
         """Kernels of outputs, from those of streams."""
         values, tangents = (end.own, end.pair), (end.own_tangent, end.pair_tangent)
-        if self.readout != "linear":
+        if not is_linear(self.readout):
             functions = readout_functions(self.readout)
             found = functions.own(end.own), functions.pair(end.pair, end.own[first], end.own[second])
             values = found[0][0], found[1][0]
@@ -186,7 +186,7 @@ def kernel_fn(net: ResNet, depth: Count = sp.oo, scale: DepthScaling = DepthScal
     scale.require_numbers()
     ends = net.train_ends if train_ends is None else _checks.flag("train_ends", train_ends)
     activation(readout, "readout")
-    if readout != "linear":
+    if not is_linear(readout):
         require_gaussian(net, layers, f"a read-out of {_checks.short(readout)}")
     return KernelFunction(InitialLayers(net, layers, scale), ends, readout)
 
