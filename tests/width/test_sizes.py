@@ -64,6 +64,8 @@ BACK = (Y, MatVec(Transpose(W[0]), X))
     (sp.tanh(A / sp.sqrt(n)) - A / sp.sqrt(n), (), -3 * HALF),                       # what is left of tanh
     (sp.Max(n * A, 0), (), 1),
     (sp.Abs(A + B / n) - sp.Abs(A), (), -1),
+    (X * sp.sign(X) - Y, (FORWARD, (Y, sp.Abs(X))), -sp.oo),                         # one function, written twice
+    (A * sp.sign(A) / n + sp.Abs(Y), ((Y, -A / n),), -1),
     (sp.tanh(A) ** 2 + 1 - sp.tanh(A) ** 2, (), 0),
     (n * Moment(A * B) * A + A, (), HALF),
     (Moment(A * A) ** -HALF * A, (), 0),

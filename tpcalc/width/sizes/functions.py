@@ -23,8 +23,8 @@ class Unbounded(ValueError):
 class Functions:
     """Functions of vectors, as sums of atoms.
 
-    A function is a polynomial in its argument and in named functions: tanh, erf, exp(-h^2), and |h|, max(h, 0) and
-    their slopes, in which kinked functions are written, because the size of their argument can be taken out of them.
+    A function is a polynomial in its argument and in named functions: tanh, erf, exp(-h^2), and signs, steps and
+    max(h, 0), in which kinked functions are written, because the size of their argument can be taken out of them.
     """
 
     def __init__(self, algebra: Algebra) -> None:
@@ -120,8 +120,10 @@ class Functions:
         # on the few coordinates on which the leading part is smaller than the rest the rest's first order is wrong
         if kind in (sp.sign, sp.Heaviside):
             return Total(slopes.terms, frozenset() if step is None else frozenset(((step - size) * HALF,)))
-        values = sp.Abs(H) if kind is sp.Abs else sp.Max(H, 0)
-        found = algebra.product(algebra.power(size), algebra.of(Function(values, Total(unit).key)))
+        if kind is sp.Abs:  # |h| is h times its sign, and no second name for that
+            found = algebra.product(slopes, Total(leading))
+        else:
+            found = algebra.product(algebra.power(size), algebra.of(Function(sp.Max(H, 0), Total(unit).key)))
         if step is None:
             return found
         beyond = frozenset((step + (step - size) * HALF,))

@@ -213,5 +213,5 @@ class Limits:
 def parity(body: sp.Expr) -> int:
     """1 for an even function of ``H``, -1 for an odd one, 0 for neither."""
     if isinstance(body, KINKED):
-        return {sp.sign: -1, sp.Abs: 1}.get(type(body), 0)
+        return -1 if isinstance(body, sp.sign) else 0
     return scalar_function(body, H).parity
