@@ -1,4 +1,4 @@
-"""What a solver chooses for itself changes its answer by no more than it says: mesh, start, tolerance, order of rows."""
+"""What a solver chooses for itself changes its answer by no more than it says: mesh, start, tolerance, order."""
 
 from __future__ import annotations
 

@@ -1,0 +1,191 @@
+"""Seeded faults against the tests that cover their lines: what the tests would miss. ``tox -e mutants``, by hand.
+
+    tox -e mutants -- [--minutes 55] [--each 25] [--map-only] [folders of tpcalc, or proofs]
+
+First each test file is run once under coverage, so that it is known which lines it runs and how long it takes (those of
+kernels as plain Python, for compiled lines are not seen); then, folder by folder, faults are put in a copy of the tree,
+one at a time, and the files that run the line are run, the quickest first, until one fails. What is finished is kept
+in .mutants and not done again; a run ends by itself after ``--minutes``. Survivors are printed; those that change
+nothing are declared in equivalent.json, each with its reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Iterator
+
+from operators import Fault, faults
+
+ROOT = Path(__file__).resolve().parents[2]
+KEPT = ROOT / ".mutants"
+FOLDERS = ("calculus", "orders", "limits", "classification", "media", "methods", "kernels", "interpreters", "lowering",
+           "programs", "proofs")
+MARKS = "not slow and not bench"
+PATIENCE = 240     # seconds for a test file; what takes three times as long as without a fault is endless
+FILES_OF_A_FAULT = 12
+LEFT_OUT = ("latex", "benchmarks", "mutants", "support", "references", "golden")
+
+
+class OutOfTime(Exception):
+    pass
+
+
+def test_files() -> list[Path]:
+    return sorted(p for p in (ROOT / "tests").rglob("test_*.py") if not set(LEFT_OUT) & set(p.relative_to(ROOT).parts))
+
+
+def pytest(tree: Path, files: list[Path], seconds: float, *before: str) -> subprocess.CompletedProcess[bytes]:
+    """The fast tests of some files, on the package that lies in ``tree``."""
+    command = [sys.executable, *before, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", MARKS,
+               *(str(tree / f.relative_to(ROOT)) for f in files)]
+    settings = {"PYTHONPATH": str(tree), "MPLBACKEND": "Agg", "PYTHONDONTWRITEBYTECODE": "1",
+                "NUMBA_CACHE_DIR": str(KEPT / "numba"), "TPCALC_CACHE_DIR": str(KEPT / "cache")}
+    if before and "kernels" in files[0].parts:
+        settings["NUMBA_DISABLE_JIT"] = "1"
+    return subprocess.run(command, cwd=tree, env={**os.environ, **settings}, timeout=seconds, capture_output=True)
+
+
+def copied() -> Path:
+    """A tree in which faults are put; proofs lie in the package, as where it is installed."""
+    tree = KEPT / "tree"
+    shutil.rmtree(tree, ignore_errors=True)
+    for name in ("tpcalc", "tests", "docs"):
+        shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "proofs", tree / "tpcalc" / "proofs", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("README.md", "CHANGELOG.md", "setup.cfg", "tox.ini", "pyproject.toml"):
+        shutil.copy(ROOT / name, tree / name)
+    return tree
+
+
+def covered(end: float) -> dict[str, dict[str, Any]]:
+    """By test file: how long it takes, and the lines of the package that it runs."""
+    found: dict[str, dict[str, Any]] = {}
+    (KEPT / "map").mkdir(parents=True, exist_ok=True)
+    tree: Path | None = None
+    for test in test_files():
+        name = str(test.relative_to(ROOT))
+        kept = KEPT / "map" / (name.replace("/", "-") + ".json")
+        if not kept.exists():
+            if time.monotonic() > end:
+                raise OutOfTime(f"{len(found)} of {len(test_files())} test files are mapped")
+            tree = tree or copied()
+            began, data = time.monotonic(), KEPT / "coverage"
+            done = pytest(tree, [test], 1200, "-m", "coverage", "run", f"--data-file={data}",
+                          f"--source={tree / 'tpcalc'}")
+            if done.returncode not in (0, 5):  # 5: no fast test in it
+                raise SystemExit(f"{name} fails without a fault:\n{done.stdout.decode()[-2000:]}")
+            taken = time.monotonic() - began
+            shown = subprocess.run([sys.executable, "-m", "coverage", "json", f"--data-file={data}", "-q", "-o", "-"],
+                                   cwd=tree, capture_output=True)
+            files = json.loads(shown.stdout)["files"] if done.returncode == 0 else {}
+            kept.write_text(json.dumps({"seconds": taken, "lines": {
+                file: one["executed_lines"] for file, one in files.items() if one["executed_lines"]}}))
+            print(f"mapped {name}: {taken:.0f} s", flush=True)
+        found[name] = json.loads(kept.read_text())
+    return found
+
+
+def drawn(folder: str, each: int) -> Iterator[tuple[Path, Fault]]:
+    """Faults of a folder, the same in every run on the same sources."""
+    home = ROOT / "proofs" if folder == "proofs" else ROOT / "tpcalc" / folder
+    places = [(file, fault) for file in sorted(home.rglob("*.py")) for fault in faults(file.read_text())]
+    yield from random.Random(folder).sample(places, min(each, len(places)))
+
+
+def name_of(file: Path, fault: Fault) -> str:
+    """A name that stays as long as the line does, wherever it moves."""
+    line = file.read_text().splitlines()[fault.line - 1]
+    text = f"{file.relative_to(ROOT)} {line} {fault.start} {fault.after}"
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def judge(tree: Path, file: Path, fault: Fault, known: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """What becomes of one fault: killed by a test file, or survived all that run its line."""
+    inside = file.relative_to(ROOT)
+    inside = Path("tpcalc") / inside if inside.parts[0] == "proofs" else inside
+    source = file.read_text()
+    tests = sorted((n for n, one in known.items() if fault.line in one["lines"].get(str(inside), ())),
+                   key=lambda n: known[n]["seconds"])
+    result: dict[str, Any] = {
+        "file": str(file.relative_to(ROOT)), "line": fault.line, "was": source.splitlines()[fault.line - 1].strip(),
+        "is": fault.apply(source).splitlines()[fault.line - 1].strip(), "tests": len(tests)}
+    (tree / inside).write_text(fault.apply(source))
+    try:
+        for test in tests[:FILES_OF_A_FAULT]:
+            try:
+                done = pytest(tree, [ROOT / test], max(PATIENCE, 3 * known[test]["seconds"]))
+            except subprocess.TimeoutExpired:
+                return {**result, "killed": True, "by": f"{test}: endless"}
+            if done.returncode not in (0, 5):
+                return {**result, "killed": True, "by": test}
+    finally:
+        (tree / inside).write_text(source)
+    return {**result, "killed": False, "by": "no test runs the line" if not tests else ""}
+
+
+def main() -> None:
+    ask = argparse.ArgumentParser(description="faults that the tests would miss")
+    ask.add_argument("--minutes", type=float, default=55)
+    ask.add_argument("--each", type=int, default=25)
+    ask.add_argument("--map-only", action="store_true")
+    ask.add_argument("folders", nargs="*", default=FOLDERS)
+    asked = ask.parse_args()
+    unknown = set(asked.folders) - set(FOLDERS)
+    if unknown:
+        raise SystemExit(f"folders: {', '.join(sorted(unknown))} given; allowed are {', '.join(FOLDERS)}")
+    end = time.monotonic() + 60 * asked.minutes
+    KEPT.mkdir(exist_ok=True)
+    results = KEPT / "results.json"
+    done: dict[str, Any] = json.loads(results.read_text()) if results.exists() else {}
+    wanted: dict[str, list[str]] = {}
+    try:
+        known = covered(end)
+        tree = copied()
+        for folder in () if asked.map_only else asked.folders:
+            wanted[folder] = []
+            for file, fault in drawn(folder, asked.each):
+                name = name_of(file, fault)
+                wanted[folder].append(name)
+                if name in done:
+                    continue
+                if time.monotonic() > end:
+                    raise OutOfTime(f"{len(done)} faults are judged")
+                done[name] = judge(tree, file, fault, known)
+                results.write_text(json.dumps(done, indent=1))
+                one = done[name]
+                print(f"{'killed' if one['killed'] else 'SURVIVED'}  {one['file']}:{one['line']}  {one['was']}  ->  "
+                      f"{one['is']}  {one['by']}", flush=True)
+    except OutOfTime as reason:
+        print(f"out of time: {reason}; run it again, what is done is kept")
+    report(done, wanted)
+
+
+def report(done: dict[str, Any], wanted: dict[str, list[str]]) -> None:
+    """Counts by folder; a fault that is declared equivalent is no survivor."""
+    declared = json.loads((Path(__file__).parent / "equivalent.json").read_text())
+    left = False
+    for folder, names in wanted.items():
+        judged = [name for name in names if name in done and name not in declared]
+        killed = sum(done[name]["killed"] for name in judged)
+        same = sum(name in declared for name in names)
+        open_ = len(names) - len(judged) - same
+        print(f"{folder}: {killed} of {len(judged)} killed, {same} equivalent, {open_} to do")
+        left = left or killed < 0.9 * len(judged)
+        for name in judged:
+            if not done[name]["killed"]:
+                one = done[name]
+                print(f"  {name} {one['file']}:{one['line']}  {one['was']}  ->  {one['is']}")
+    sys.exit(int(left))
+
+
+if __name__ == "__main__":
+    main()
