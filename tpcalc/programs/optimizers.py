@@ -29,8 +29,8 @@ class SGD:
         added to the gradient, or, decoupled, W <- (1 - lr weight_decay) W.
 
     The learning rate and the decay are those of the limit, per step. A physical learning rate of hidden weights
-    in width muP is ``lr L^(alpha - gamma)``, a physical decay ``weight_decay L^(gamma - alpha)``. Source: paper
-    B, Definition 4.1.
+    in width muP is ``lr L^(alpha - gamma)``, a physical decay ``weight_decay L^(gamma - alpha)``. Source:
+    Tensor Programs VI, Definition 4.1.
 
     Raises ``ValueError`` for numbers that are not real and finite, negative momentum or decay, flags that are
     neither True nor False, and Nesterov's without momentum or with dampening.
