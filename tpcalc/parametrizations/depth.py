@@ -63,6 +63,14 @@ class DepthScaling:
         if not self.is_numeric:
             raise ValueError(f"alpha = {self.alpha}, gamma = {self.gamma} given; numbers are needed to evaluate")
 
+    def update_exponent(self, matrix: str) -> sp.Expr:
+        """The gamma of a matrix: of the ends, which no depth scaling touches, 0."""
+        return sp.Integer(0) if matrix in ("U", "V") else self.gamma
+
+    def step_size(self, matrix: str, depth: sp.Expr) -> sp.Expr:
+        """The size of one update of a matrix, (depth / base_depth)^-gamma, exactly, of a depth that may be a symbol."""
+        return (depth / exact("base_depth", self.base_depth)) ** -self.update_exponent(matrix)
+
     @property
     def sign(self) -> int:
         """That of the branch multiplier, 1 or -1, which gradients carry."""
