@@ -69,10 +69,14 @@ def test_what_is_wrong_is_named(width, depth, said):
 
 
 def test_names_are_those_of_the_network():
-    with pytest.raises(ValueError, match="'W3' given; the network's matrices are W1, W2, U, V"):
+    with pytest.raises(ValueError, match="'W3' given; the network's matrices are W1, W2, its ends U, V"):
         tp.Parametrization(depth={**BY_MATRIX, "W3": 0}).over(["W1", "W2"])
     with pytest.raises(ValueError, match="nothing for the matrix 'W3'"):
         tp.Parametrization(depth=BY_MATRIX).over(["W1", "W2", "W3"])
+    gate = tp.Parametrization(depth={"alpha": 1, "W": 0, "V": 1})
+    assert gate.over(["W", "V"], ends=False) is gate
+    with pytest.raises(ValueError, match="'nV' for the read-out"):
+        gate.over(["W", "V"])
     with pytest.raises(ValueError, match="all hidden ones alike"):
         tp.Parametrization(tp.WidthScaling([0, 0, 1, 0], [0, 0, 0, 0], 0)).width_scaling
     with pytest.raises(ValueError, match="raw powers"):

@@ -95,7 +95,7 @@ RIGHT: dict[str, Any] = {
     "problem": PROBLEM, "lr": 0.5, "p": 0.5, "q": 0.5, "a": 0, "b": 0, "t": 0, "s": 0, "n": 64, "k": 2, "steps": 3}
 
 OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says something else
-    "classify": {"alpha": "real or scale", "net": "optional net"}, "interactions": {"net": "optional net"},
+    "classify": {"alpha": "real or scale", "net": "optional net", "opt": "optional opt"}, "interactions": {"net": "optional net"},
     "measure_exponents": {"net": "optional net", "depths": "growing"}, "phase_diagram": {"net": "optional net"},
     "measure_diversity": {"net": "optional net", "task": "optional task", "opt": "optional opt", "t": "optional step",
                           "depths": "depths or none"},

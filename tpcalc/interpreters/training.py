@@ -12,6 +12,7 @@ import sympy as sp
 from .._types import Array, Value
 from ..errors import Divergence
 from ..parametrizations import DepthScaling, Scaling
+from ..parametrizations.depth import ENDS
 from ..parametrizations.parametrization import AtWidth
 from ..programs import SGD, ResNet, Task
 from ..programs.activations import require_finite
@@ -70,8 +71,7 @@ class Training:
         """What initial weights of the width's own powers are multiplied by, by family."""
         if not isinstance(self.scale, AtWidth):
             return {}
-        names = {"U": "U", "V": "nV", **{name: name for name in self.net.matrices_of_block}}
-        return {family: self.scale.initial_factor(name) for name, family in names.items()}
+        return {name: self.scale.initial_factor(name) for name in (*ENDS, *self.net.matrices_of_block)}
 
     def _without_ones(self, values: np.ndarray) -> np.ndarray:
         """Inputs of shape (steps, samples, dimension), as the program reads it."""

@@ -16,7 +16,7 @@ from ..limits import DepthLimit, LimitRegion, depth_limit
 from ..limits.obstacle import Obstacle, obstacle
 from ..limits.slow_streams import normal_form
 from ..parametrizations import DepthScaling, Parametrization, Scaling
-from ..parametrizations.parametrization import ENDS
+from ..parametrizations.depth import ENDS
 from ..programs import SGD, ResNet
 from ..programs.builders import program
 from ..programs.language import LossDerivative, Scal

@@ -10,6 +10,8 @@ import sympy as sp
 
 from .._checks import exact, exponent, positive_number, real_number, short, whole_number
 
+ENDS = ("U", "nV")  # families of read-in and read-out, names that no matrix of a block can have
+
 
 @dataclass(frozen=True)
 class DepthScaling:
@@ -65,7 +67,7 @@ class DepthScaling:
 
     def update_exponent(self, matrix: str) -> sp.Expr:
         """The gamma of a matrix: of the ends, which no depth scaling touches, 0."""
-        return sp.Integer(0) if matrix in ("U", "V") else self.gamma
+        return sp.Integer(0) if matrix in ENDS else self.gamma
 
     def step_size(self, matrix: str, depth: sp.Expr) -> sp.Expr:
         """The size of one update of a matrix, (depth / base_depth)^-gamma, exactly, of a depth that may be a symbol."""

@@ -9,12 +9,11 @@ import sympy as sp
 
 from .._checks import choice, exact, exponent, short, whole_number
 from .choices import DepthChoices
-from .depth import DepthScaling
+from .depth import ENDS, DepthScaling
 from .matrix_powers import Frozen, MatrixPowers, roles
 from .width import WidthScaling
 from .width_recipes import NAMED_WIDTHS, width_recipe
 
-ENDS = ("U", "V")  # read-in and read-out, as blocks' matrices have names of their own
 SCALED = ("alpha", "gamma", "branch", "base_depth")  # what a tp.DepthScaling has
 HALF = sp.Rational(1, 2)
 
@@ -33,9 +32,10 @@ class Parametrization:
     depth:
         a ``tp.DepthScaling``, for all matrices of a block; or {"alpha": ..., name: gamma}, where updates of the matrix
         of that name are of size L^-gamma: names are those of the block ("W"; "W1", "W2", ...) and of the ends ("U",
-        "V", 0 where they are left out). "gamma" stands for matrices without an entry, "branch" and "base_depth" are
-        those of a tp.DepthScaling. Or {name: tp.parametrizations.DepthChoices}, raw powers of L, of one branch
-        multiplier and one optimizer: ``tp.audit`` finds the exponents that they are.
+        and "V" or, beside a block that has one, "nV"; 0 where they are left out). "gamma" stands for matrices without
+        an entry, "branch" and "base_depth" are those of a tp.DepthScaling. Or {name:
+        tp.parametrizations.DepthChoices}, raw powers of L, of one branch multiplier and one optimizer: ``tp.classify``
+        and ``tp.audit`` find the exponents that they are.
 
     With one gamma for all matrices and muP in width it is that tp.DepthScaling, everywhere. Raises ``ValueError`` for
     names that are no identifiers, exponents that are not real and finite, an alpha that is missing, and choices that
@@ -102,7 +102,7 @@ class Parametrization:
     def update_exponent(self, matrix: str) -> sp.Expr:
         """gamma of a matrix: its updates are of size L^-gamma. Raises ``ValueError`` for one that has none."""
         if matrix in ENDS:
-            return self.own.get(matrix, sp.Integer(0))
+            return self.own.get(matrix, self.own.get("V" if matrix == "nV" else matrix, sp.Integer(0)))
         default = isinstance(self.depth, DepthScaling) or "gamma" in self.depth
         if matrix not in self.own and not default:
             raise ValueError(f"depth: {short(self.depth)} given, nothing for the matrix {short(matrix)}; allowed is an "
@@ -121,8 +121,11 @@ class Parametrization:
         """
         names = tuple(matrices)
         for name in (*self.own, *(self.choices or ())):
-            if name not in (*names, *ENDS):
-                raise ValueError(f"depth: {name!r} given; the network's matrices are {', '.join((*names, *ENDS))}")
+            if name not in (*names, *ENDS, "V"):
+                raise ValueError(f"depth: {name!r} given; the network's matrices are {', '.join(names)}, its ends U, V")
+        if ends and "V" in self.own and "V" in names and "nV" not in self.own:
+            raise ValueError("depth: 'V' given, which is a matrix of the block here; allowed is 'nV' for the read-out "
+                             "beside it")
         gammas = {self.update_exponent(name) for name in names}
         moved = ends and any(self.update_exponent(end) for end in ENDS)
         if len(gammas) == 1 and not moved and self.is_mup(linear, ends):
@@ -202,12 +205,15 @@ class AtWidth(Parametrization):
 
     def step_size(self, matrix: str, depth: sp.Expr) -> sp.Expr:
         """The size of one update of a matrix, by which it differs from muP at width n included."""
-        role = matrix if matrix in ENDS else "W"
-        return super().step_size(matrix, depth) * sp.Integer(self.n) ** self.beyond_mup()[f"rate of {role}"]
+        return super().step_size(matrix, depth) * sp.Integer(self.n) ** self.beyond_mup()[f"rate of {_role(matrix)}"]
 
     def initial_factor(self, matrix: str) -> float:
         """The initial standard deviation of a matrix, or an end, over that of muP."""
-        return float(self.n ** float(self.beyond_mup()[matrix if matrix in ENDS else "W"]))
+        return float(self.n ** float(self.beyond_mup()[_role(matrix)]))
+
+
+def _role(matrix: str) -> str:
+    return {"U": "U", "nV": "V"}.get(matrix, "W")
 
 
 Scaling = DepthScaling | Parametrization

@@ -81,7 +81,7 @@ def program(net: ResNet, opt: Optimizer, scale: Scaling, batch: bool = False, d_
     matrices = [Trainable(_family(matrix), (l,), mean(whole.sign * outer), scale.step_size(matrix.name, L))
                 for matrix, outer in gradients.items()]
     reading = Trainable(U, into, mean(given * dx[(*sample, 0)]), scale.step_size("U", L))
-    writing = Trainable(nV, out, mean(signal * x[(*sample, L)]), scale.step_size("V", L))
+    writing = Trainable(nV, out, mean(signal * x[(*sample, L)]), scale.step_size("nV", L))
     before: list[Statement] = []
     updates: list[Statement] = []
     for kept, of in ((before, start), (updates, update)):
