@@ -24,7 +24,7 @@ HOMES = {
     ".limits": "DepthLimit LimitRegion depth_limit",
     ".lowering.recursions": "Recursion recursion",
     ".methods.train": "train",
-    ".parametrizations": "DepthScaling WidthScaling width_recipe",
+    ".parametrizations": "DepthScaling Parametrization WidthScaling width_recipe",
     ".programs": "Adam AdamW SGD SignSGD ResNet Task tasks",
     ".programs.builders": "program",
     ".programs.problem": "Problem",

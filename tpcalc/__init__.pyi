@@ -15,7 +15,8 @@ from .ledger import Citation as Citation, cite as cite
 from .limits import DepthLimit as DepthLimit, LimitRegion as LimitRegion, depth_limit as depth_limit
 from . import methods as methods
 from .methods.train import train as train
-from .parametrizations import DepthScaling as DepthScaling, WidthScaling as WidthScaling
+from .parametrizations import DepthScaling as DepthScaling, Parametrization as Parametrization
+from .parametrizations import WidthScaling as WidthScaling
 from .parametrizations import width_recipe as width_recipe
 from .programs import Adam as Adam, AdamW as AdamW
 from .programs import SGD as SGD, SignSGD as SignSGD, ResNet as ResNet, Task as Task, tasks as tasks

@@ -36,7 +36,7 @@ VALUES: dict[str, Any] = {
     "a matrix": np.ones((2, 2)), "complex numbers": np.array([1j, 2]), "text in an array": np.array(["a"]),
     "objects": np.array([None, {}], dtype=object), "a symbol": sp.Symbol("s"), "oo": sp.oo, "I": sp.I,
     "range": range(3), "Ellipsis": Ellipsis, "a module": np, "a network": NET, "networks": tp.ResNet, "a task": TASK,
-    "an optimizer": OPT, "a scaling": SCALE, "a problem": PROBLEM}
+    "an optimizer": OPT, "a scaling": SCALE, "a problem": PROBLEM, "a parametrization": tp.Parametrization()}
 
 REALS = {"1.5", "-1", "-0.5", "0", "7", "a third", "a number as text"}
 POSITIVE = {"1.5", "7", "a third", "a number as text"}
@@ -54,8 +54,9 @@ KINDS: dict[str, set[str]] = {  # what is right, or not wrong by itself
     "shares": {"a pair", "None"}, "rates": REALS | ARRAYS | {"an empty list"},
     "symbolic rates": REALS | ARRAYS | {"an empty list", "a symbol"}, "whole": {"7"}, "whole or 0": {"7", "0"},
     "none yet": {"0"}, "size": {"7", "oo", "inf"}, "flag": {"True"}, "bit": {"0", "True"}, "net": {"a network"},
-    "real or scale": REALS | {"a scaling"}, "net or problem": {"a network", "a problem"},
-    "task": {"a task"}, "opt": {"an optimizer"}, "scale": {"a scaling"},
+    "real or scale": REALS | {"a scaling", "a parametrization"}, "net or problem": {"a network", "a problem"},
+    "task": {"a task"}, "opt": {"an optimizer"}, "scale": {"a scaling", "a parametrization"},
+    "width scaling": set(), "depth scaling": {"a scaling"},
     "problem": {"a problem"}, "optimizer name": {"an optimizer"}, "depths": {"falling numbers"},
     "depths or none": {"falling numbers", "an empty list"}, "rising": {"halves"},
     "any word": {"a word", "a number as text", "no word"}, "path": {"a word", "a number as text"},
@@ -94,7 +95,7 @@ RIGHT: dict[str, Any] = {
     "problem": PROBLEM, "lr": 0.5, "p": 0.5, "q": 0.5, "a": 0, "b": 0, "t": 0, "s": 0, "n": 64, "k": 2, "steps": 3}
 
 OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says something else
-    "classify": {"alpha": "real or scale", "net": "optional net"}, "interactions": {"net": "optional net"},
+    "classify": {"alpha": "real or scale", "net": "optional net", "opt": "optional opt"}, "interactions": {"net": "optional net"},
     "measure_exponents": {"net": "optional net", "depths": "growing"}, "phase_diagram": {"net": "optional net"},
     "measure_diversity": {"net": "optional net", "task": "optional task", "opt": "optional opt", "t": "optional step",
                           "depths": "depths or none"},
@@ -103,6 +104,7 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "Problem": {"depth": "size"}, "DepthScaling": {"alpha": "exponent", "gamma": "exponent", "branch": "nonzero"},
     "DepthScaling.multiplier": {"depth": "whole"}, "DepthScaling.update_size": {"depth": "whole"},
     "DepthScaling.update_factor": {"depth": "whole"},
+    "Parametrization": {"width": "width scaling", "depth": "depth scaling"}, "Parametrization.at_width": {"n": "whole"},
     "SGD": {"momentum": "nonnegative", "dampening": "real", "nesterov": "flag", "decoupled": "flag"},
     "SignSGD": {"lr": "symbolic rates"},
     **dict.fromkeys(("Adam", "AdamW"), {
@@ -168,6 +170,10 @@ MORE: dict[str, dict[str, Any]] = {  # right arguments of single calls
     "KernelFunction.predict": {"x1": np.eye(2), "y1": [1.0, -1.0], "x2": np.ones((1, 2))},
 }
 INNER = {  # called by the package, on values of its own
+    **dict.fromkeys((f"{owner}.{name}" for owner in ("DepthScaling", "Parametrization") for name in (
+        "update_exponent", "step_size")), "matrices by name, asked by a builder"),
+    **dict.fromkeys((f"Parametrization.{name}" for name in ("over", "is_mup", "require_mup", "beyond_mup",
+                                                            "with_exponents")), "asked by the package, of a network"),
     "SGD.step": "arithmetic on anything that adds", "ResNet.branch": "writes statements of a builder",
     "ResNet.require_plain": "words for messages", "Adam.direction": "builds an expression for a builder",
     "AdamW.direction": "builds an expression for a builder", "SignSGD.direction": "builds an expression for a builder",
@@ -199,11 +205,12 @@ def instances() -> dict[str, Any]:
         "GradientFlow": None, "KernelFunction": tp.kernel_fn(NET), "StepCheck": None,
         "Transfer": tp.transfer(NET, TASK, OPT, SCALE, (2, 4), [0.5, 1.0]),
         "WidthOrDepth": tp.width_or_depth(NET, tp.Task([1.0], [1.0]), OPT, SCALE, (2, 4)), "Divergence": None,
-        "MissingExtra": None, "WidthScaling": tp.WidthScaling((0, 0), (0, 1), 0)}
+        "MissingExtra": None, "WidthScaling": tp.WidthScaling((0, 0), (0, 1), 0),
+        "Parametrization": tp.Parametrization()}
 
 
 MADE = {"Adam", "AdamW", "SGD", "SignSGD", "DepthScaling", "ResNet", "Task", "Problem",
-        "WidthScaling"}  # by users, others by calls
+        "Parametrization", "WidthScaling"}  # by users, others by calls
 
 
 def public_calls() -> Iterator[Call]:

@@ -1,44 +1,108 @@
-"""``classify``: what a depth scaling (alpha, gamma) does."""
+"""``classify``: what a depth scaling (alpha, gamma), or exponents matrix by matrix, do."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import sympy as sp
 
 from .._checks import exponent, short
-from ..parametrizations import DepthScaling
+from ..parametrizations import DepthScaling, Parametrization, Scaling
 from ..programs import ResNet
+from ..programs.builders import program
 from ..programs.program import Program
-from .exponents import region_of
+from ..programs.updates import Optimizer
+from ..width.sizes.verdict import width_verdict
+from .exponents import exponents_of, region_of, require_frozen_ends
+from .matrices import MatrixVerdicts
+from .optimized import as_gradient_descent, is_plain, optimizer_of
+from .resolved import resolved
 from .verdict import Verdict, judge
 
 
-def classify(alpha: Any, gamma: Any = None, net: ResNet | Program | None = None) -> Verdict:
+def classify(alpha: Any, gamma: Any = None, net: ResNet | Program | None = None, opt: Any = None) -> Verdict:
     """The verdict on branch multipliers L^-alpha and updates L^-gamma, from the derived recursion's exponents.
 
-    alpha, gamma: real numbers (0.1 means 1/10), or a ``tp.DepthScaling`` in the place of both. net:
-    default the linear residual network; a tp.ResNet is trained by plain SGD, a tp.Program by what it says, with its
-    symbols alpha and gamma as the depth scaling.
+    alpha, gamma: real numbers (0.1 means 1/10), or a ``tp.DepthScaling`` or a ``tp.Parametrization`` in the place of
+    both. net: default the linear residual network; a tp.ResNet is trained by ``opt``, a tp.Program by what it says,
+    with its symbols alpha and gamma as the depth scaling. opt: an optimizer or its name, default plain SGD: its memory
+    and its decay are counted, and sizes of directions that are no linear functions of gradients; a schedule is of order
+    one.
 
-    Raises ``ValueError`` for anything that is not a real number, and for a network that no rule covers, naming what and
-    why. Source: Tensor Programs VI, section 5 and appendix H.
+    ``verdict.matrices`` has what the updates of each matrix of a block do by themselves.
+
+    Raises ``ValueError`` for anything that is not a real number, for a network that no rule covers, naming what and
+    why, and for parametrizations that are not muP in width, with what becomes of a perceptron. Source: Tensor Programs
+    VI, section 5 and appendices H and K.3.
 
     >>> import tpcalc as tp
     >>> tp.classify(1, 0).name
     'ODE limit'
-    >>> tp.classify(tp.DepthScaling(1, 0)).name
+    >>> tp.classify(tp.DepthScaling(1, 0), opt=tp.Adam()).name
     'ODE limit'
+    >>> found = tp.classify(tp.Parametrization(depth={"alpha": 1, "W1": 0, "W2": 1}), net=tp.ResNet("linear", "mlp"))
+    >>> found.name, found.matrices["W1"].name, found.matrices["W2"].name
+    ('ODE limit', 'learns', 'lazy')
     """
-    if isinstance(alpha, DepthScaling):
+    if isinstance(alpha, (DepthScaling, Parametrization)):
         if gamma is not None:
-            raise ValueError(f"alpha, gamma: {short(alpha)}, {short(gamma)} given; a tp.DepthScaling has both, allowed "
-                             "is nothing beside it")
-        alpha, gamma = alpha.alpha, alpha.gamma
+            raise ValueError(f"alpha, gamma: {short(alpha)}, {short(gamma)} given; a {type(alpha).__name__} has both, "
+                             "allowed is nothing beside it")
+        scale: Scaling = alpha
+    else:
+        scale = DepthScaling(exponent("alpha", alpha), exponent("gamma", gamma))
     net = ResNet() if net is None else net
     if not isinstance(net, (ResNet, Program)):
         raise ValueError(f"net: {short(net)} given; allowed is a tp.ResNet, a tp.Program or None")
-    a, g = exponent("alpha", alpha), exponent("gamma", gamma)
-    for name, value in (("alpha", a), ("gamma", g)):
+    optimizer = optimizer_of(opt)
+    if isinstance(scale, Parametrization):
+        scale = _reduced(scale, net, opt)
+    powers = {"alpha": scale.alpha, **({"gamma": scale.gamma} if isinstance(scale, DepthScaling) else scale.own)}
+    for name, value in powers.items():
         if not value.is_number:
             raise ValueError(f"{name}: {value} given; allowed is a real number")
-    return judge(a, g, *region_of(net, a, g))
+    if isinstance(net, Program):
+        return _of_program(net, scale, opt)
+    return _of_network(net, scale, optimizer)
+
+
+def _of_program(net: Program, scale: Scaling, opt: object) -> Verdict:
+    if opt is not None:
+        raise ValueError(f"opt: {short(opt)} given with a tp.Program, which says how it is trained; allowed is None")
+    if not isinstance(scale, DepthScaling):
+        raise ValueError(f"alpha: {short(scale)} given with a tp.Program, whose sizes of updates are its symbols alpha "
+                         "and gamma; allowed is one gamma for all matrices")
+    return judge(scale.alpha, scale.gamma, *region_of(net, scale.alpha, scale.gamma))
+
+
+def _of_network(net: ResNet, scale: Scaling, opt: Optimizer) -> Verdict:
+    """By regions of the plane where they were found, by the program at hand else."""
+    require_frozen_ends(net)
+    alpha, gamma = scale.alpha, scale.gamma if isinstance(scale, DepthScaling) else None
+    linear, counted = as_gradient_descent(net, opt, scale)
+    if is_plain(linear) and isinstance(counted, DepthScaling):
+        region, exponents = region_of(net, counted.alpha, counted.gamma)
+        moved = counted != scale and region.size > 0
+        point: tuple[sp.Expr, ...] | None = (counted.alpha, counted.gamma) if moved else None
+    else:
+        for name in net.matrices_of_block:
+            if not (counted.alpha.is_Rational and counted.update_exponent(name).is_Rational):
+                raise ValueError(f"{name}: alpha = {counted.alpha}, gamma = {counted.update_exponent(name)} given; "
+                                 "allowed are rational numbers, beside other exponents or optimizers with a memory")
+        (region, exponents), = exponents_of(program(net, linear, counted))
+        point = ()
+    return judge(alpha, gamma, region, exponents, MatrixVerdicts(net, counted), point)
+
+
+def _reduced(scale: Parametrization, net: ResNet | Program, opt: object) -> Scaling:
+    """Exponents in place of raw powers, a tp.DepthScaling where it is one; refused where it is not muP in width."""
+    names = net.matrices_of_block if isinstance(net, ResNet) else tuple(dict.fromkeys(m.name for m in net.matrices))
+    scale = resolved(scale, opt)
+    if not scale.is_mup(ends=False):
+        try:
+            said = str(width_verdict(scale.width_scaling))
+        except ValueError as error:
+            said = f"not known ({error})"
+        raise ValueError(f"width: {short(scale.width)} given, which is not muP in width, so that there are no kets "
+                         f"whose powers of L could be counted; a perceptron of these powers of n: {said}")
+    return scale.over(names, ends=False)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import SimpleNamespace
+from typing import Mapping
 
 import sympy as sp
 
@@ -12,6 +13,7 @@ from .._text import Aligned
 from ..derivations.printing import latex
 from ..orders import Region, point_of
 from .exponents import ALPHA, GAMMA
+from .matrices import MatrixVerdict, gammas_of
 from .sizes import Exponents
 
 
@@ -22,7 +24,9 @@ class Verdict(Short, Aligned):
     Flags are True, False, or None where undefined or undecided. stable_in_training is Definition 5.2, with h;
     output_stable asks for x and f only. diversity_exponent: Definition 5.6, at t >= 1 and generic layer.
     layerwise_linear: Definition G.1, for a smooth activation in place of a linear one, which is always linear.
-    exponents: powers of L by name; bounds: the names of those that are upper bounds, a flag that would need more than
+    matrices: what the updates of each matrix of a block do by themselves, by name (``MatrixVerdict``), counted when
+    one is asked for; gamma: None where matrices have update exponents of their own. exponents: powers of L by name;
+    bounds: the names of those that are upper bounds, a flag that would need more than
     a bound being None; reasons: a sentence a flag. Source: Tensor Programs VI, section 5,
     definitions [tensor_programs_vi/definitions_5] and claims
     [tensor_programs_vi/claim_51] [tensor_programs_vi/claim_52] [tensor_programs_vi/claim_53]
@@ -35,7 +39,7 @@ class Verdict(Short, Aligned):
     """
 
     alpha: sp.Expr
-    gamma: sp.Expr
+    gamma: sp.Expr | None
     name: str
     stable_at_init: bool
     stable_in_training: bool | None
@@ -50,17 +54,44 @@ class Verdict(Short, Aligned):
     exponents: dict[str, sp.Expr]
     reasons: tuple[str, ...]
     bounds: frozenset[str] = frozenset()
+    matrices: Mapping[str, MatrixVerdict] = field(default_factory=dict, compare=False)
+
+    @property
+    def complete_in_feature_learning(self) -> bool:
+        """Does no matrix have an effect on its block that becomes linear in updates, those of the block together?
+
+        Raises ``ValueError`` where matrices were not judged, as of a tp.Program. Source: arXiv:2505.01618, which asks
+        it of every matrix; a block that is linear in all updates, as one matrix alone is, is not complete.
+
+        >>> import tpcalc as tp
+        >>> net = tp.ResNet("linear", "mlp")
+        >>> [tp.classify(*point, net).complete_in_feature_learning for point in ((0.5, 0.5), (1, 0))]
+        [False, True]
+        """
+        if not self.matrices:
+            raise ValueError("matrices: not judged one by one for this network; allowed is a tp.ResNet")
+        return all(one.complete for one in self.matrices.values())
+
+    @property
+    def where(self) -> str:
+        """The exponents that were given, in words."""
+        if self.gamma is not None:
+            return f"alpha = {self.alpha}, gamma = {self.gamma}"
+        return ", ".join([f"alpha = {self.alpha}", *(
+            f"gamma of {name} = {gamma}" for name, gamma in gammas_of(self.matrices).items())])
 
     def latex(self) -> str:
         """The exponents as lines of an ``aligned`` environment."""
-        lines = [rf"\alpha = {latex(self.alpha)}, \; \gamma = {latex(self.gamma)} &: \text{{{self.name}}}"]
+        gammas = {"": self.gamma} if self.gamma is not None else gammas_of(self.matrices)
+        given = [rf"\gamma{f'_{{{name}}}' * bool(name)} = {latex(gamma)}" for name, gamma in gammas.items()]
+        lines = [", \\; ".join([rf"\alpha = {latex(self.alpha)}", *given]) + rf" &: \text{{{self.name}}}"]
         for name, exponent in self.exponents.items():
             relation = r"\lesssim" if name in self.bounds else r"\sim"
             lines.append(rf"\text{{{name}}} &{relation} {_power(exponent)}")
         return " \\\\\n".join(lines)
 
     def __str__(self) -> str:
-        return "\n".join([f"alpha = {self.alpha}, gamma = {self.gamma}: {self.name}", *self.reasons])
+        return "\n".join([f"{self.where}: {self.name}", *self.reasons])
 
 
 NAMES = {"x at initialisation": "x_init", "h at initialisation": "h_init", "change of f": "df", "change of x": "dx",
@@ -74,9 +105,12 @@ def _power(exponent: sp.Expr) -> str:
     return "0" if exponent is -sp.oo else f"L^{{{latex(exponent)}}}"
 
 
-def judge(alpha: sp.Expr, gamma: sp.Expr, region: Region, exponents: Exponents) -> Verdict:
-    """Apply the definitions of Tensor Programs VI, section 5, to the exponents of a region, at (alpha, gamma)."""
-    point = point_of({ALPHA: alpha, GAMMA: gamma}, (ALPHA, GAMMA)) if region.size else ()
+def judge(alpha: sp.Expr, gamma: sp.Expr | None, region: Region, exponents: Exponents,
+          matrices: Mapping[str, MatrixVerdict] | None = None, point: tuple[sp.Expr, ...] | None = None) -> Verdict:
+    """Apply the definitions of Tensor Programs VI, section 5, to the exponents of a region, at (alpha, gamma), or at a
+    point of the plane of other exponents."""
+    if point is None:
+        point = point_of({ALPHA: alpha, GAMMA: gamma}, (ALPHA, GAMMA)) if region.size else ()
     e = SimpleNamespace(**exponents.at(point))
     starts = bool(max(e.x_init, e.h_init, e.f_init) <= 0)
     at_most = {name for name in exponents.bounds if getattr(e, name) != -sp.oo}
@@ -149,7 +183,7 @@ def judge(alpha: sp.Expr, gamma: sp.Expr, region: Region, exponents: Exponents) 
     )
     bounds = frozenset(name for name, field in NAMES.items() if field in at_most and name in named)
     return Verdict(alpha, gamma, name, starts, stable, outputs, nontrivial, faithful_init, faithful, learning,
-                   redundant, linear, diversity, named, reasons, bounds)
+                   redundant, linear, diversity, named, reasons, bounds, matrices or {})
 
 
 def _diversity(e: SimpleNamespace) -> sp.Expr | None:

@@ -26,9 +26,10 @@ class DenseExecution(ArrayExecution):
     entries = True
 
     def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, width: int,
-                 seed: int, arrays: Arrays, keep: Collection[str], weights: Weights | None) -> None:
+                 seed: int, arrays: Arrays, keep: Collection[str], weights: Weights | None,
+                 factors: Mapping[str, float] = {}) -> None:
         super().__init__(program, sizes, data, loss, width, arrays, keep)
-        self.seed = seed
+        self.seed, self.factors = seed, factors
         self.shapes = initial_shapes(self.program, [self.lowered.member(place, at) for place, ends in
                                                     self.plan.given.items() for at in _places(ends)])
         self.require_memory()
@@ -48,7 +49,7 @@ class DenseExecution(ArrayExecution):
         """By name of a family, in float64: what was given, or what the seed draws, in the order of the program."""
         if self.weights is not None:
             return {name: np.array(value) for name, value in self.weights.items()}
-        return drawn(self.shapes, self.width, self.seed)
+        return drawn(self.shapes, self.width, self.seed, self.factors)
 
     def run(self, progress: Callable[[int, int], None] | None = None) -> None:
         self.initial = self.initial_weights()
@@ -139,14 +140,17 @@ def initial_shapes(program: Program, members: Collection[Member]) -> Shapes:
     return found
 
 
-def drawn(shapes: Shapes, width: int, seed: int) -> dict[str, np.ndarray]:
-    """N(0, 1) for vectors, N(0, 1/width) for matrices, from one generator in the order of the families."""
+def drawn(shapes: Shapes, width: int, seed: int, factors: Mapping[str, float] = {}) -> dict[str, np.ndarray]:
+    """N(0, 1) for vectors, N(0, 1/width) for matrices, from one generator in the order of the families, times factors
+    by name."""
     generator, found = np.random.default_rng(seed), {}
     for name, (kind, ranges, _) in shapes.items():
         sizes = [b - a + 1 for a, b in ranges]
         found[name] = generator.standard_normal((*sizes, *([width] * (2 if kind is Mat else 1))))
         if kind is Mat:
             found[name] /= np.sqrt(width)
+        if name in factors:
+            found[name] *= factors[name]
     return found
 
 
@@ -171,10 +175,11 @@ class InitialWeights:
     width: int
     seed: int
     given: Weights | None = field(default=None, repr=False)
+    factors: Mapping[str, float] = field(default_factory=dict)
 
     def __call__(self) -> dict[str, np.ndarray]:
         if self.given is None:
-            return drawn(self.shapes, self.width, self.seed)
+            return drawn(self.shapes, self.width, self.seed, self.factors)
         return {name: np.array(values) for name, values in self.given.items()}
 
 
@@ -193,7 +198,7 @@ class DenseRun(LoweredRun):
 def run_dense(program: Program, sizes: Sizes, data: ProgramData = {}, width: int = 1024,
               seed: int = 0, loss: AnyLoss = "mse", weights: Weights | None = None, keep: Collection[str] = (),
               namespace: Array = "numpy", dtype: DType = "float64", device: Array = None,
-              progress: Callable[[int, int], None] | None = None) -> DenseRun:
+              progress: Callable[[int, int], None] | None = None, factors: Mapping[str, float] = {}) -> DenseRun:
     """Run any program with vectors of length ``width`` n and n x n matrices, as loops over arrays.
 
     The program is lowered once (``tpcalc.lowering``): samples and outputs are array axes, trained matrices are updated
@@ -203,7 +208,8 @@ def run_dense(program: Program, sizes: Sizes, data: ProgramData = {}, width: int
 
     sizes, data, loss: as in ``read_program_coefficients``; keep: names of families of vectors that are wanted;
     namespace, dtype, device: as in ``tpcalc.lowering.Arrays``; losses are evaluated in NumPy. progress: called with
-    (steps done, steps).
+    (steps done, steps). factors: by family, what drawn weights are multiplied by, where their standard deviation is
+    another.
 
     Raises ``NotLowered`` naming a statement, ``ValueError`` for data or weights that do not fit, ``MemoryError`` before
     the work, ``Divergence`` naming the first value that is not finite, ``MissingExtra`` for a namespace that is not
@@ -219,8 +225,9 @@ def run_dense(program: Program, sizes: Sizes, data: ProgramData = {}, width: int
     assert n is not None
     if isinstance(keep, str):
         raise ValueError(f"keep: {keep!r} given; allowed are names of families of vectors, in a tuple")
-    run = DenseExecution(program, sizes, data, loss, n, seed, Arrays(namespace, dtype, device), keep, weights)
+    run = DenseExecution(program, sizes, data, loss, n, seed, Arrays(namespace, dtype, device), keep, weights,
+                         factors)
     run.run(progress)
     found = run.result()
     return DenseRun(found.program, found.width, found.values, found.families,
-                    InitialWeights(run.shapes, n, seed, run.weights))
+                    InitialWeights(run.shapes, n, seed, run.weights, dict(factors)))

@@ -11,7 +11,9 @@ import sympy as sp
 
 from .._types import Array, Value
 from ..errors import Divergence
-from ..parametrizations import DepthScaling
+from ..parametrizations import DepthScaling, Scaling
+from ..parametrizations.depth import ENDS
+from ..parametrizations.parametrization import AtWidth
 from ..programs import SGD, ResNet, Task
 from ..programs.activations import require_finite
 from ..programs.builders import BATCH, L, T, program, vector
@@ -35,7 +37,7 @@ class Training:
     net: ResNet
     task: Task
     opt: Optimizer
-    scale: DepthScaling
+    scale: Scaling
     depth: int
 
     def __post_init__(self) -> None:
@@ -65,6 +67,12 @@ class Training:
         rates = {"eta": self.opt.schedule(task.steps)} if isinstance(self.opt.lr, tuple) else {}
         return {"xi": self._without_ones(inputs), "y": self._without_ones(task.targets), **rates}
 
+    def factors(self) -> dict[str, float]:
+        """What initial weights of the width's own powers are multiplied by, by family."""
+        if not isinstance(self.scale, AtWidth):
+            return {}
+        return {name: self.scale.initial_factor(name) for name in (*ENDS, *self.net.matrices_of_block)}
+
     def _without_ones(self, values: np.ndarray) -> np.ndarray:
         """Inputs of shape (steps, samples, dimension), as the program reads it."""
         values = values[:, :, 0] if values.shape[2] == 1 else values
@@ -89,8 +97,8 @@ class Training:
 
 
 @lru_cache(maxsize=32)
-def _program(net: ResNet, opt: Optimizer, scale: DepthScaling, batched: bool, d_in: int, d_out: int, probes: int
-             ) -> Program:
+def _program(net: ResNet, opt: Optimizer, scale: Scaling, batched: bool, d_in: int, d_out: int,
+             probes: int) -> Program:
     """Written once, so that it is lowered once."""
     written = program(net, opt, scale, batched, d_in, d_out, probes)
     first = (sp.Integer(0), i) if batched else (sp.Integer(0),)
@@ -152,7 +160,7 @@ def trained(training: Training, width: int, seed: int, keep: bool, progress: Pro
     """
     return placed(lambda: run_dense(training.program(), training.sizes(), training.data(), width, seed,
                                     training.task.loss, weights, ("x", "dx") if keep else (), namespace, dtype,
-                                    device, progress),
+                                    device, progress, training.factors()),
                   training.depth)
 
 

@@ -15,10 +15,11 @@ from ..orders import Cell, KetTerms, Sort, join, settled_orders
 from ..limits import DepthLimit, LimitRegion, depth_limit
 from ..limits.obstacle import Obstacle, obstacle
 from ..limits.slow_streams import normal_form
-from ..parametrizations import DepthScaling
+from ..parametrizations import DepthScaling, Parametrization, Scaling
+from ..parametrizations.depth import ENDS
 from ..programs import SGD, ResNet
 from ..programs.builders import program
-from ..programs.language import LossDerivative, Mat, Scal
+from ..programs.language import LossDerivative, Scal
 from ..programs.program import Program
 from .pair_kernels import kernels_of
 
@@ -70,6 +71,20 @@ def limit_cell(scale: DepthScaling, net: ResNet = PLAIN) -> LimitCell:
                      tuple(notes))
 
 
+def regime_by_matrix(net: ResNet, scale: Parametrization) -> Regime:
+    """What survives where matrices have update exponents of their own, from the ket equations alone.
+
+    Raises ``ValueError`` where powers of L are not counted, and for trained ends with exponents of their own.
+    """
+    for end in ENDS if net.train_ends else ():
+        if scale.update_exponent(end):
+            raise ValueError(f"depth: {end} = {scale.update_exponent(end)} given; at infinite depth allowed is 0 for a "
+                             "trained end")
+    frozen = replace(net, train_ends=False)
+    equations, everywhere, cell = counted(frozen, scale)
+    return everywhere or _of_kets(equations, cell)
+
+
 @lru_cache(maxsize=256)
 def regime(net: ResNet, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
     """Which terms of the stream survive: in the recursion of a plain linear network, in the ket equations of others.
@@ -82,7 +97,7 @@ def regime(net: ResNet, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
     if net.is_plain:
         return _of_recursion(alpha, gamma)
     try:
-        equations, everywhere, cell = counted(net, alpha, gamma)
+        equations, everywhere, cell = counted(net, DepthScaling(alpha, gamma))
     except ValueError:
         pass  # no fractions, a function without a rule, or too many parts
     else:
@@ -95,21 +110,18 @@ def regime(net: ResNet, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
 
 
 @lru_cache(maxsize=64)
-def counted(net: ResNet, alpha: sp.Expr, gamma: sp.Expr) -> tuple[KetEquations, Regime | None, Cell]:
+def counted(net: ResNet, scale: Scaling) -> tuple[KetEquations, Regime | None, Cell]:
     """The ket equations of a net's program with their powers of L, and what its layers do of themselves where they keep
     no stream. Raises ``ValueError`` where they are not counted."""
-    if not (alpha.is_Rational and gamma.is_Rational) or _matrices(net) > MOST_MATRICES:
-        raise ValueError(f"alpha = {alpha}, gamma = {gamma} given for {net!r}; powers of L of nonlinear blocks are "
-                         f"counted at fractions, for at most {MOST_MATRICES} matrices")
-    equations, everywhere = _equations(program(net, SGD(), DepthScaling(alpha, gamma)))
+    names = net.matrices_of_block
+    powers = {"alpha": scale.alpha, **{f"gamma of {name}": scale.update_exponent(name) for name in names}}
+    if not all(power.is_Rational for power in powers.values()) or len(names) > MOST_MATRICES:
+        given = ", ".join(f"{name} = {power}" for name, power in powers.items())
+        raise ValueError(f"{given} given for {net!r}; powers of L of nonlinear blocks are counted at fractions, for at "
+                         f"most {MOST_MATRICES} matrices")
+    equations, everywhere = _equations(program(net, SGD(), scale))
     cell, = settled_orders(equations).cells
     return equations, everywhere, cell
-
-
-def _matrices(net: ResNet) -> int:
-    """How many trained matrices a block has."""
-    statements, value = net.written()
-    return len(set().union(*(v.atoms(Mat) for v in (value, *(s.value for s in statements)))))
 
 
 @lru_cache(maxsize=1)

@@ -64,9 +64,9 @@ class Coefficients:
     def _read(self, problem: Problem, progress: Progress | None) -> Record:
         assert problem.layers is not None and isinstance(problem.opt, SGD)
         if not self.generated:
-            return read_coefficients(problem.task, problem.opt, problem.scale, problem.layers, progress,
+            return read_coefficients(problem.task, problem.opt, problem.depth_scaling, problem.layers, progress,
                                      problem.net.train_ends)
-        found = read_generated(problem.task, problem.opt, problem.scale, problem.layers, problem.net.train_ends)
+        found = read_generated(problem.task, problem.opt, problem.depth_scaling, problem.layers, problem.net.train_ends)
         if progress is not None:
             progress(problem.task.steps, problem.task.steps)
         return found

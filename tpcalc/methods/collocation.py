@@ -15,7 +15,8 @@ from ..media.training import fewer_rows
 from ..programs import SGD
 from ..programs.problem import Problem
 from ..results.run import Details, Run
-from .method import Progress, each_step, misplaced, not_sums_of_outer_products, reason_of, require, wanted_times
+from .method import (Progress, each_step, misplaced, not_sums_of_outer_products, one_exponent, reason_of, require,
+                     wanted_times)
 from .solution import Solution, medium_details
 
 TOLERANCE = 1e-12        # of outputs
@@ -35,7 +36,8 @@ class Collocation:
 
     def refuses(self, problem: Problem) -> str | None:
         """Finite depth or width, optimizers other than tp.SGD, and blocks that do not close on kernels."""
-        reason = misplaced(self.name, problem, infinite_depth=True) or not_sums_of_outer_products(self.name, problem)
+        reason = (misplaced(self.name, problem, infinite_depth=True) or one_exponent(self.name, problem)
+                  or not_sums_of_outer_products(self.name, problem))
         if reason is not None:
             return reason
         try:
@@ -66,7 +68,7 @@ class Collocation:
 
 def _limit(problem: Problem) -> Value:
     assert isinstance(problem.opt, SGD)
-    return block_limit(problem.net, problem.task, problem.opt, problem.scale)
+    return block_limit(problem.net, problem.task, problem.opt, problem.depth_scaling)
 
 
 def _train(problem: Problem, samples: str, progress: Progress | None) -> Value:

@@ -12,6 +12,7 @@ from .. import _checks
 from ..interpreters.dense import DenseRun
 from ..interpreters.training import trained
 from ..lowering import Arrays
+from ..programs import SGD
 from ..programs.problem import Problem
 from .method import Progress
 from .sampled import ReadsProgram, training
@@ -33,6 +34,7 @@ class Dense(ReadsProgram):
     """
 
     name: ClassVar[str] = "dense"
+    powers_of_n: ClassVar[bool] = True
     seed: int = 0
     weights: Mapping[str, Value] | None = None
     namespace: Array = "numpy"
@@ -76,6 +78,18 @@ class Dense(ReadsProgram):
         options = "".join(f", {name}={getattr(self, name)!r}" for name, default in shown
                           if getattr(self, name) != default)
         return f"Dense(seed={self.seed}{given}{options})"
+
+    def refuses(self, problem: Problem) -> str | None:
+        """Infinite width and depth, and, where powers of the width are not muP's, optimizers whose rates these do not
+        say, and weight decay."""
+        if problem.is_mup or isinstance(problem.opt, SGD) and not problem.opt.weight_decay:
+            return super().refuses(problem)
+        return (f"opt: {_checks.short(problem.opt)} given with {_checks.short(problem.scale)}, whose powers of n are "
+                "not muP's; rates in width are those of gradient descent, allowed is a tp.SGD without weight decay")
+
+    def error(self, found: DenseRun) -> float:
+        """The standard deviation of an output at initialisation, which the read-out's has a part in."""
+        return super().error(found) * found.start.factors.get("nV", 1.0)
 
     def read(self, problem: Problem, keep: bool, progress: Progress | None) -> DenseRun:
         assert problem.neurons is not None

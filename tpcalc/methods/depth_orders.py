@@ -9,10 +9,12 @@ from heapq import heappop, heappush
 
 import sympy as sp
 
+from .. import _checks
+from ..errors import Divergence
 from ..orders import Cell, Contribution, KetTerms, Sort
-from ..parametrizations import DepthScaling
+from ..parametrizations import DepthScaling, Parametrization, Scaling
 from ..programs import ResNet
-from ..media.limit_cell import ALPHA, GAMMA, counted, limit_cell, linear_region
+from ..media.limit_cell import ALPHA, GAMMA, counted, limit_cell, linear_region, regime_by_matrix
 
 Powers = tuple[Fraction | float, ...]
 GAINS = {"layers": 1, "independent layers": 2}  # the power of a term that averages see, by how it enters the stream
@@ -41,7 +43,7 @@ class DepthOrders:
         return found
 
 
-def depth_orders(net: ResNet, scale: DepthScaling) -> DepthOrders:
+def depth_orders(net: ResNet, scale: Scaling) -> DepthOrders:
     """The orders of the net's own program, trained by plain SGD; other optimizers move weights alike.
 
     (alpha, gamma) fix the size of an update, L^-gamma times a direction of order one, so that an optimizer whose
@@ -51,11 +53,22 @@ def depth_orders(net: ResNet, scale: DepthScaling) -> DepthOrders:
     the reason.
     """
     try:
+        if isinstance(scale, Parametrization):
+            return _by_matrix(net, scale)
         cell = limit_cell(scale, net)
         powers = corrections(replace(net, train_ends=False), scale.alpha, scale.gamma)
     except ValueError as error:
         raise ValueError(f"depth: tp.oo given; no rule says whether there is a limit: {error}") from None
     return DepthOrders(powers, cell.notes)
+
+
+def _by_matrix(net: ResNet, scale: Parametrization) -> DepthOrders:
+    """The orders where matrices have update exponents of their own."""
+    found = regime_by_matrix(net, scale)
+    if found.obstacle:
+        raise Divergence(f"{_checks.short(scale)} given with depth=tp.oo: {found.obstacle}")
+    notes = () if found.drift else ("trivial limit: updates add up to nothing, f stays f_0",)
+    return DepthOrders(_with_sums(_of_kets(replace(net, train_ends=False), scale)), notes)
 
 
 @lru_cache(maxsize=256)
@@ -74,17 +87,17 @@ def corrections(net: ResNet, alpha: sp.Expr, gamma: sp.Expr) -> Powers:
         raise ValueError(f"alpha = {alpha}, gamma = {gamma} given; corrections of nonlinear networks are counted at "
                          "fractions")
     try:
-        return _with_sums(_of_kets(net, alpha, gamma))
+        return _with_sums(_of_kets(net, DepthScaling(alpha, gamma)))
     except ValueError:  # a function without a rule, or too many parts
-        return _with_sums(_of_kets(ONE_MATRIX, alpha, gamma))
+        return _with_sums(_of_kets(ONE_MATRIX, DepthScaling(alpha, gamma)))
 
 
 def _with_sums(powers: list[Fraction | float]) -> Powers:
     return tuple(sorted({Fraction(1), *powers}))
 
 
-def _of_kets(net: ResNet, alpha: sp.Expr, gamma: sp.Expr) -> list[Fraction | float]:
-    equations, _, cell = counted(net, alpha, gamma)
+def _of_kets(net: ResNet, scale: Scaling) -> list[Fraction | float]:
+    equations, _, cell = counted(net, scale)
     streams = KetTerms(equations).accumulating
     return [-power for one in cell.contributions
             if one.target.sort == Sort.KET and one.target.number in streams and one.rule in GAINS

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Callable, Protocol
 
 import numpy as np
+import sympy as sp
 
 from .._types import KeptNodes, Value
 from .. import _checks
+from ..parametrizations import DepthScaling, Parametrization, WidthScaling
 from ..programs import SGD
 from ..programs.problem import Problem
 from ..results.details import nearest_nodes
 from ..results.run import Run
+from ..width.sizes.verdict import width_verdict
 
 Progress = Callable[[int, int], None]
 
@@ -38,10 +42,12 @@ class Misplaced(str):
     """A refusal by depth and width alone, whatever the network."""
 
 
-def misplaced(name: str, problem: Problem, *, real: bool = False, infinite_depth: bool = False) -> Misplaced | None:
+def misplaced(name: str, problem: Problem, *, real: bool = False, infinite_depth: bool = False,
+              powers_of_n: bool = False) -> str | None:
     """Why a method is not for the problem's depth and width, or None.
 
-    real: whether the method takes finite widths, and no other; infinite_depth: likewise.
+    real: whether the method takes finite widths, and no other; infinite_depth: likewise; powers_of_n: whether it writes
+    those of a parametrization that is not muP in width.
     """
     if real != (problem.neurons is not None):
         return Misplaced(f"method: {name!r} given with width {problem.neurons or 'tp.oo'}; allowed are 'dense' and "
@@ -49,7 +55,38 @@ def misplaced(name: str, problem: Problem, *, real: bool = False, infinite_depth
     if infinite_depth != (problem.layers is None):
         return Misplaced(f"method: {name!r} given with depth {problem.layers or 'tp.oo'}; allowed are 'collocation' "
                          "and 'common_draws' at depth=tp.oo, the others at finite depth")
+    if not problem.is_mup and not powers_of_n:
+        return no_kets(name, problem)
     return None
+
+
+def no_kets(name: str, problem: Problem) -> str:
+    """Why a method that is written in kets does not take powers of n other than muP's: what becomes of a perceptron."""
+    assert isinstance(problem.scale, Parametrization)
+    found = ""
+    if problem.neurons is None:
+        found = f" A perceptron of these powers of n: {_fate(problem.scale.width_scaling, problem.net.phi)}."
+    return (f"scale: {_checks.short(problem.scale)} given, not muP in width; method={name!r} takes vectors that have "
+            f"kets, with entries that stay of order one and learn.{found} Allowed are width='muP', or 'dense' at "
+            "finite width with tp.SGD")
+
+
+@lru_cache(maxsize=64)
+def _fate(scaling: WidthScaling, phi: sp.Expr | str) -> str:
+    """What becomes of a perceptron with these powers of n, with the term that decides."""
+    try:
+        return str(width_verdict(scaling, phi))
+    except ValueError as error:
+        return f"not known ({error})"
+
+
+def one_exponent(name: str, problem: Problem) -> str | None:
+    """Why a method that knows one size of updates does not take exponents matrix by matrix, or None."""
+    if isinstance(problem.scale, DepthScaling):
+        return None
+    return (f"scale: {_checks.short(problem.scale)} given, with update exponents matrix by matrix; method={name!r} "
+            "knows one for all, allowed are methods that read programs: 'dense' and 'conditioned' at finite width, "
+            "'particles' at finite depth, 'common_draws' at infinite depth")
 
 
 def not_sums_of_outer_products(name: str, problem: Problem) -> str | None:
@@ -63,7 +100,7 @@ def not_sums_of_outer_products(name: str, problem: Problem) -> str | None:
 
 def not_linear(name: str, problem: Problem) -> str | None:
     """Why a method of the linear network with one matrix a block, at finite depth and infinite width, refuses."""
-    return (misplaced(name, problem) or not_sums_of_outer_products(name, problem)
+    return (misplaced(name, problem) or one_exponent(name, problem) or not_sums_of_outer_products(name, problem)
             or reason_of(lambda: problem.net.require_plain(f"method={name!r}", trained_ends=True)))
 
 

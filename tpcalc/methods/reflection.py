@@ -57,7 +57,7 @@ def _train(problem: Problem, samples: str, progress: Progress | None) -> tuple[T
                    "fewer steps, a smaller batch or a smaller depth fit")
     rho, w = opt.memory(task.steps)
     between = np.repeat(rho, b), update_kernel(w, task, samples)
-    physics = problem.scale.multiplier(depth), problem.scale.update_factor(depth), *between
+    physics = problem.depth_scaling.multiplier(depth), problem.depth_scaling.update_factor(depth), *between
     medium = PackedReflectionMedium(depth, *physics) if b == 1 else ReflectionMedium(depth, b, *physics)
     ends = ends_memory(problem.net.train_ends, *between)
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is a Divergence

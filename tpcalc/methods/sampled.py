@@ -11,6 +11,7 @@ import numpy as np
 from .._types import KeptNodes, Value
 from ..interpreters.common_draws import Refinement
 from ..interpreters.training import Training, dense_record
+from ..parametrizations import Parametrization
 from ..programs.activations import require_finite
 from ..programs.problem import Problem
 from ..results.details import DenseDetails, nearest_nodes, or_all_layers
@@ -22,11 +23,13 @@ from .solution import Solution
 class ReadsProgram(ABC):
     """A method that reads the program of a training, whatever the block and the optimizer.
 
-    real: whether the method takes real networks, of finite width, or infinite width.
+    real: whether the method takes real networks, of finite width, or infinite width; powers_of_n: whether it takes
+    other powers of the width than muP's.
     """
 
     name: ClassVar[str]
     real: ClassVar[bool] = True
+    powers_of_n: ClassVar[bool] = False
 
     @abstractmethod
     def read(self, problem: Problem, keep: bool, progress: Progress | None) -> Value:
@@ -47,7 +50,8 @@ class ReadsProgram(ABC):
     def refuses(self, problem: Problem) -> str | None:
         """Widths and depths that are not the method's, activations that are not finite, and depths that are no
         doublings of ``coarsest``, where depths share draws."""
-        return (misplaced(self.name, problem, real=self.real) or reason_of(lambda: require_finite(problem.net.phi))
+        return (misplaced(self.name, problem, real=self.real, powers_of_n=self.powers_of_n)
+                or reason_of(lambda: require_finite(problem.net.phi))
                 or reason_of(lambda: refinement(problem, getattr(self, "coarsest", None))))
 
     def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
@@ -71,7 +75,11 @@ class ReadsProgram(ABC):
 def training(problem: Problem) -> Training:
     """The problem as a program with its sizes and data."""
     assert problem.layers is not None
-    return Training(problem.net, problem.task, problem.opt, problem.scale, problem.layers)
+    scale = problem.scale
+    if isinstance(scale, Parametrization) and not problem.is_mup:
+        assert problem.neurons is not None
+        scale = scale.at_width(problem.neurons)
+    return Training(problem.net, problem.task, problem.opt, scale, problem.layers)
 
 
 def refinement(problem: Problem, coarsest: int | None) -> Refinement | None:

@@ -2,7 +2,7 @@
 
 from .affine import Affine as Affine, point_of as point_of
 from .counting import (Cell as Cell, Orders as Orders, exact_part as exact_part, orders as orders,
-                       settled_orders as settled_orders)
+                       settled_orders as settled_orders, Hypotheses as Hypotheses)
 from .exponent import EXPLODES as EXPLODES, Exponent as Exponent, join as join
 from .ket_terms import KetTerms as KetTerms
 from .quantities import Base as Base, Label as Label, Quantity as Quantity, Sort as Sort

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Protocol, Sequence
+from typing import Callable, Protocol, Sequence
 
 import sympy as sp
 
@@ -67,10 +67,14 @@ class Counted(Protocol):
 
 @dataclass
 class Hypotheses:
-    """The terms of a program's equations, under hypotheses on which bounded functions are saturated."""
+    """The terms of a program's equations, under hypotheses on which bounded functions are saturated.
+
+    keep: which terms are counted; ``only`` shares what was found of them with another choice.
+    """
 
     program: RecursionEquations | KetEquations
     at: Values = ()
+    keep: Callable[[Contribution], bool] = lambda one: True
     counted: dict[frozenset[Quantity], tuple[Counted, list[tuple[Contribution, ...]]]] = field(default_factory=dict)
 
     @property
@@ -82,7 +86,18 @@ class Hypotheses:
         terms, steps = self._terms(saturated)
         while len(steps) <= t:
             steps.append(terms.of_step(len(steps)))
-        return present([one for step in steps[:t + 1] for one in step])
+        return present([one for step in steps[:t + 1] for one in step if self.keep(one)])
+
+    def only(self, keep: Callable[[Contribution], bool]) -> Hypotheses:
+        """The same program, of which other terms are counted."""
+        return replace(self, keep=keep)
+
+    def after(self, steps: int) -> list[Cell]:
+        """The exponents of the first so many training steps, whether or not they decide those of all."""
+        cells = [Cell(Region(len(self.plain.parameters)), {})]
+        for t in range(steps):
+            cells = [part for cell in cells for part in ([cell] if cell.explosions else self.step(cell, t))]
+        return cells
 
     def _terms(self, saturated: frozenset[Quantity]) -> tuple[Counted, list[tuple[Contribution, ...]]]:
         if saturated not in self.counted:

@@ -2,5 +2,7 @@
 
 from .choices import DepthChoices as DepthChoices
 from .depth import DepthScaling as DepthScaling
+from .matrix_powers import MatrixPowers as MatrixPowers
+from .parametrization import Parametrization as Parametrization, Scaling as Scaling
 from .width import ParameterSizes as ParameterSizes, WidthScaling as WidthScaling
 from .width_recipes import width_recipe as width_recipe

@@ -10,6 +10,8 @@ import sympy as sp
 
 from .._checks import exact, exponent, positive_number, real_number, short, whole_number
 
+ENDS = ("U", "nV")  # families of read-in and read-out, names that no matrix of a block can have
+
 
 @dataclass(frozen=True)
 class DepthScaling:
@@ -62,6 +64,14 @@ class DepthScaling:
     def require_numbers(self) -> None:
         if not self.is_numeric:
             raise ValueError(f"alpha = {self.alpha}, gamma = {self.gamma} given; numbers are needed to evaluate")
+
+    def update_exponent(self, matrix: str) -> sp.Expr:
+        """The gamma of a matrix: of the ends, which no depth scaling touches, 0."""
+        return sp.Integer(0) if matrix in ENDS else self.gamma
+
+    def step_size(self, matrix: str, depth: sp.Expr) -> sp.Expr:
+        """The size of one update of a matrix, (depth / base_depth)^-gamma, exactly, of a depth that may be a symbol."""
+        return (depth / exact("base_depth", self.base_depth)) ** -self.update_exponent(matrix)
 
     @property
     def sign(self) -> int:

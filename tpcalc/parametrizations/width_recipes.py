@@ -30,6 +30,7 @@ def _ends(first: object, hidden: object, last: object, layers: int) -> tuple[sp.
 
 
 TENSOR_PROGRAMS_IV = "Tensor Programs IV, table 1, arXiv:2011.14522"
+META_PRINCIPLED = "Meta-Principled Family, (3.15) at s = 1, in the gauge q_1 = 0, arXiv:2210.04909"
 NAMED_WIDTHS = (
     WidthRecipe("SP", "standard parametrization, learning rate of order one", TENSOR_PROGRAMS_IV,
                 lambda n: (_ends(0, 0, 0, n), _ends(0, HALF, HALF, n), sp.Integer(0))),
@@ -41,15 +42,18 @@ NAMED_WIDTHS = (
                 lambda n: (_ends(-HALF, 0, HALF, n), _ends(HALF, HALF, HALF, n), sp.Integer(0))),
     WidthRecipe("mean field", "mean-field parametrization of one hidden layer", TENSOR_PROGRAMS_IV,
                 lambda n: (_ends(0, 0, 1, n), _ends(0, 0, 0, n), sp.Integer(-1)), only=2),
+    WidthRecipe("MFP", "mean-field parametrization of any depth: outputs are means, weights of order one",
+                META_PRINCIPLED, lambda n: (_ends(0, HALF, 1, n), _ends(0, 0, 0, n), sp.Integer(-1))),
 )
 
 
 def width_recipe(name: str, layers: int) -> WidthScaling:
     """The named width scaling of a perceptron of ``layers`` layers, the output layer counted.
 
-    name: "SP", "SP, rate 1/n", "NTP", "muP" or "mean field", as Tensor Programs IV prints them. Raises ``ValueError``
-    for other names, for fewer than two layers, and for a mean field of more than one hidden layer, whose published
-    generalisations differ: muP is one of them.
+    name: "SP", "SP, rate 1/n", "NTP", "muP" or "mean field", as Tensor Programs IV prints them, or "MFP", the member
+    s = 1 of the Meta-Principled Family: the mean field carried to any depth, which is muP in another gauge. Raises
+    ``ValueError`` for other names, for fewer than two layers, and for "mean field" of more than one hidden layer, whose
+    published generalisations differ.
 
     >>> width_recipe("muP", layers=3).canonical()
     WidthScaling(p=(0, 0, 1), q=(0, 0, 1), r=1)

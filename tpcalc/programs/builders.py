@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-
 import sympy as sp
 
-from .._checks import exact, flag, short
-from ..parametrizations import DepthScaling
+from .._checks import exact, flag, instance, short
+from ..parametrizations import DepthScaling, Parametrization, Scaling
 from .algebra import multiplied_out
 from .backprop import backpropagate
 from .blocks import block_name, named, vector
 from .indices import BATCH, L, T, i, j, l, o, t
 from .language import Family, LossDerivative, Mat, Moment, Scal, Vec
 from .networks import ResNet
+from .optimizers import SGD
 from .program import Assign, Loop, Program, Statement
 from .updates import Optimizer, Trainable, rates, require_optimizer, start, title, update
 
@@ -20,13 +20,16 @@ MOST = 10**5   # outputs of a program that is written out
 UNIT = sp.Symbol("eps", positive=True)  # the branch multiplier, while the backward pass is derived
 
 
-def program(net: ResNet, opt: Optimizer, scale: DepthScaling, batch: bool = False, d_in: int = 1, d_out: int = 1,
+def program(net: ResNet, opt: Optimizer, scale: Scaling, batch: bool = False, d_in: int = 1, d_out: int = 1,
             probes: int = 0) -> Program:
     """The training of ``net`` by ``opt`` at ``scale``, on one sample a step, or a batch of B.
 
     d_in, d_out: dimensions of a sample's input and output. Several add an index to what is given and read: the stream
     starts as sum_j xi[t, i, j] U[j], outputs are f[t, i, o] = mean(nV[o] x) and targets y[t, i, o]. probes: how many
     samples are carried forward at every step and never trained on, as samples B, B + 1, ... of it; with ``batch``.
+
+    scale: with a ``tp.Parametrization`` every matrix, and the ends where they are trained, may have an update exponent
+    of its own; powers of the width must be muP's, in which the language writes them.
 
     alpha, gamma and the learning rate may be symbols or numbers; a schedule becomes a family eta_t of given
     scalars. The backward pass is derived from the forward one. Source: Tensor Programs VI, Program 1
@@ -39,15 +42,12 @@ def program(net: ResNet, opt: Optimizer, scale: DepthScaling, batch: bool = Fals
     >>> [v.name for v in program.matrices]
     ['W']
     """
-    for name, value, allowed in (("net", net, ResNet), ("scale", scale, DepthScaling)):
-        if not isinstance(value, allowed):
-            raise ValueError(f"{name}: {value!r} given; allowed is a tp.{allowed.__name__}")
+    instance("net", net, ResNet)
+    whole = branch_scaling(net, opt, scale)
     require_optimizer(opt)
     batch = flag("batch", batch)
     _require_sizes(batch, d_in, d_out, probes)
-    base = exact("base_depth", scale.base_depth)
-    eps = exact("branch", scale.branch) * (L / base) ** -scale.alpha
-    g = (L / base) ** -scale.gamma
+    eps = exact("branch", whole.branch) * (L / exact("base_depth", whole.base_depth)) ** -whole.alpha
     sample: tuple[sp.Expr, ...] = (t, i) if batch else (t,)
     x, dx = vector("x"), vector("dx")
     U, nV = Family(Vec, "U"), Family(Vec, "nV")
@@ -78,9 +78,10 @@ def program(net: ResNet, opt: Optimizer, scale: DepthScaling, batch: bool = Fals
 
     gradients = _per_matrix(back.gradients)
     # a block's output enters the stream times eps, once: that much of a gradient is kept out of it, but for its sign
-    matrices = [Trainable(_family(matrix), (l,), mean(scale.sign * outer), g) for matrix, outer in gradients.items()]
-    reading = Trainable(U, into, mean(given * dx[(*sample, 0)]), sp.Integer(1))
-    writing = Trainable(nV, out, mean(signal * x[(*sample, L)]), sp.Integer(1))
+    matrices = [Trainable(_family(matrix), (l,), mean(whole.sign * outer), scale.step_size(matrix.name, L))
+                for matrix, outer in gradients.items()]
+    reading = Trainable(U, into, mean(given * dx[(*sample, 0)]), scale.step_size("U", L))
+    writing = Trainable(nV, out, mean(signal * x[(*sample, L)]), scale.step_size("nV", L))
     before: list[Statement] = []
     updates: list[Statement] = []
     for kept, of in ((before, start), (updates, update)):
@@ -100,6 +101,18 @@ def program(net: ResNet, opt: Optimizer, scale: DepthScaling, batch: bool = Fals
     return Program(_title(net, opt), (read_in.subs(t, 0), read_out.subs(t, 0)),
                    tuple(one.family[(0, l)] for one in matrices), (given, *rates(opt)),
                    (*before, Loop(t, sp.Integer(0), T - 1, body)), (T, L, BATCH) if batch else (T, L), meaning, roles)
+
+
+def branch_scaling(net: ResNet, opt: object, scale: Scaling) -> DepthScaling:
+    """The scaling of a network's branches; raises ``ValueError`` for what is none, for names of matrices that are not
+    the network's, and for powers of the width other than muP's."""
+    if isinstance(scale, DepthScaling):
+        return scale
+    instance("scale", scale, Parametrization, "a tp.DepthScaling or a tp.Parametrization")
+    how = isinstance(opt, SGD), net.train_ends
+    scale.over(net.matrices_of_block, *how)
+    scale.require_mup(*how)
+    return scale.scaling
 
 
 def _require_sizes(batch: bool, d_in: int, d_out: int, probes: int) -> None:

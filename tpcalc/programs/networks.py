@@ -86,6 +86,13 @@ class ResNet:
         return self.branch(STREAM, (t,))
 
     @cached_property
+    def matrices_of_block(self) -> tuple[str, ...]:
+        """The names of a block's trained matrices, in the order in which they are met."""
+        statements, value = self.written()
+        met = [sorted(v.atoms(Mat), key=sp.default_sort_key) for v in (*(s.value for s in statements), value)]
+        return tuple(dict.fromkeys(matrix.name for row in met for matrix in row))
+
+    @cached_property
     def is_linear(self) -> bool:
         """Are all vectors linear in the matrices met last?"""
         statements, value = self.written()

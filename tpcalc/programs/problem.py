@@ -9,7 +9,7 @@ import sympy as sp
 
 from .._types import Number
 from .. import _checks
-from ..parametrizations import DepthScaling
+from ..parametrizations import DepthScaling, Parametrization, Scaling
 from .networks import ResNet
 from .optimizers import SGD
 from .task import Task
@@ -24,7 +24,8 @@ class Problem:
     ----------
     net, task, opt, scale:
         a tp.ResNet, a tp.Task, an optimizer (a tp.SGD, tp.SignSGD or tp.Adam, or one written elsewhere), and a
-        tp.DepthScaling, all of them with numbers.
+        tp.DepthScaling or tp.Parametrization, all of them with numbers. A parametrization that is a tp.DepthScaling for
+        this network, one gamma for all its matrices and muP in width, is kept as that.
     depth, width:
         whole numbers or ``tp.oo``; kept as an int or as ``tp.oo``.
 
@@ -43,16 +44,19 @@ class Problem:
     net: ResNet
     task: Task
     opt: Optimizer
-    scale: DepthScaling
+    scale: Scaling
     depth: Number
     width: Number = sp.oo
 
     def __post_init__(self) -> None:
-        for name, kind in (("net", ResNet), ("task", Task), ("scale", DepthScaling)):
-            value = getattr(self, name)
-            if not isinstance(value, kind):
-                raise ValueError(f"{name}: {_checks.short(value)} given; allowed is a tp.{kind.__name__}")
+        _checks.instance("net", self.net, ResNet)
+        _checks.instance("task", self.task, Task)
         require_optimizer(self.opt)
+        if isinstance(self.scale, Parametrization):
+            linear, ends = isinstance(self.opt, SGD), self.net.train_ends
+            object.__setattr__(self, "scale", self.scale.over(self.net.matrices_of_block, linear, ends))
+        else:
+            _checks.instance("scale", self.scale, DepthScaling, "a tp.DepthScaling or a tp.Parametrization")
         for name in ("depth", "width"):
             size = _checks.positive_integer(name, getattr(self, name), infinite=True)
             object.__setattr__(self, name, sp.oo if size is None else size)
@@ -74,6 +78,19 @@ class Problem:
     def neurons(self) -> int | None:
         """The width; None stands for infinity."""
         return None if self.width is sp.oo else int(self.width)
+
+    @property
+    def depth_scaling(self) -> DepthScaling:
+        """The scaling, where it is the same for all matrices; raises ``ValueError`` where it is not."""
+        if not isinstance(self.scale, DepthScaling):
+            raise ValueError(f"scale: {_checks.short(self.scale)} given; allowed here is one update exponent for all "
+                             "matrices, and muP in width")
+        return self.scale
+
+    @property
+    def is_mup(self) -> bool:
+        """Are the powers of n those in which ket equations are written?"""
+        return isinstance(self.scale, DepthScaling) or self.scale.is_mup(isinstance(self.opt, SGD), self.net.train_ends)
 
     @property
     def is_linear(self) -> bool:

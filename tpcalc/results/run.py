@@ -283,7 +283,7 @@ class Run:
         if not self.exact:
             raise ValueError(f"fluctuations: a run by method={self.method!r} given; allowed are the exact methods at "
                              "width=tp.oo, 'reflection', 'coefficients' and 'collocation'")
-        net, optimizer, scale = self.problem.net, self.problem.opt, self.problem.scale
+        net, optimizer, scale = self.problem.net, self.problem.opt, self.problem.depth_scaling
         assert isinstance(optimizer, SGD)
         if self.depth is None:
             cell = limit_cell(scale, net)

@@ -14,13 +14,14 @@ import sympy as sp
 
 from .._types import Fields, Json
 from .. import _checks
-from ..parametrizations import DepthScaling
+from ..parametrizations import DepthScaling, MatrixPowers, Parametrization, WidthScaling
 from ..programs import SGD, Adam, AdamW, ResNet, SignSGD, Task
 from ..programs.losses import NAMED
 from ..programs.problem import Problem
 
 FORMAT = 1
-KINDS: Fields = {kind.__name__: kind for kind in (ResNet, SGD, SignSGD, Adam, AdamW, DepthScaling)}
+KINDS: Fields = {kind.__name__: kind for kind in (
+    ResNet, SGD, SignSGD, Adam, AdamW, DepthScaling, Parametrization, WidthScaling, MatrixPowers)}
 
 
 class NoWords(ValueError):
@@ -44,20 +45,31 @@ def _written(name: str, value: Any) -> Json:
 
 
 def _number(name: str, value: object) -> Any:
-    """Text, flags, floats and whole numbers as they are; exact fractions as ["p/q"]; schedules as lists."""
+    """Text, flags, floats and whole numbers as they are; exact fractions as ["p/q"]; sequences, mappings and parts of
+    parts by what is in them."""
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
     if isinstance(value, (sp.Rational, Fraction)):
         return [str(value)]
-    if isinstance(value, tuple) and all(isinstance(one, float) for one in value):
-        return {"each": list(value)}
+    if isinstance(value, tuple):
+        return {"each": [_number(name, one) for one in value]}
+    if isinstance(value, Mapping):
+        return {"by name": {key: _number(f"{name}[{key!r}]", one) for key, one in value.items()}}
+    if KINDS.get(type(value).__name__) is type(value):
+        return _written(name, value)
     raise NoWords(f"{name}: {_checks.short(value)} is neither text nor a number")
 
 
 def _read_number(value: object) -> Any:
     if isinstance(value, list):
         return sp.Rational(value[0])
-    return tuple(value["each"]) if isinstance(value, dict) else value
+    if not isinstance(value, dict):
+        return value
+    if "kind" in value:
+        return _read_part(value)
+    if "by name" in value:
+        return {key: _read_number(one) for key, one in value["by name"].items()}
+    return tuple(map(_read_number, value["each"]))
 
 
 def _read_part(written: Mapping[str, Any]) -> Any:

@@ -1,0 +1,161 @@
+"""Verdicts matrix by matrix: against programs in which one matrix alone is trained, real blocks and real networks."""
+
+import numpy as np
+import pytest
+import sympy as sp
+from hypothesis import given, settings, strategies as st
+
+import tpcalc as tp
+from tpcalc.classification.optimized import as_gradient_descent
+from tpcalc.classification.second_order import block_jet, second_order
+from tpcalc.parametrizations import DepthChoices
+from tpcalc.programs.indices import L
+from tpcalc.programs.language import MatVec
+
+LINEAR, RELU = tp.ResNet("linear", "mlp"), tp.ResNet("relu", "mlp")
+NEVER = 40  # an exponent of updates that are nothing
+ALPHAS, GAMMAS = st.sampled_from(["1/2", "3/4", 1]), st.fractions(0, 1, max_denominator=4)
+
+
+def by_matrix(alpha, first, second):
+    return tp.Parametrization(depth={"alpha": alpha, "W1": first, "W2": second})
+
+
+@given(ALPHAS, GAMMAS, GAMMAS)
+@settings(deadline=None, max_examples=2)
+def test_a_matrix_alone_is_a_program_in_which_the_other_never_moves(alpha, first, second):
+    """Both are counts; that of a linear network by itself is one of coefficients, the other one of kets."""
+    check_alone(alpha, first, second)
+
+
+@pytest.mark.slow
+@given(ALPHAS, GAMMAS, GAMMAS)
+@settings(deadline=None, max_examples=25)
+def test_many_matrices_alone(alpha, first, second):
+    check_alone(alpha, first, second)
+
+
+def check_alone(alpha, first, second):
+    matrices = tp.classify(by_matrix(alpha, first, second), net=LINEAR).matrices
+    for name, others in (("W1", (first, NEVER)), ("W2", (NEVER, second))):
+        alone, found = tp.classify(by_matrix(alpha, *others), net=LINEAR), matrices[name]
+        assert found.update == alone.exponents["update of h"] == -found.gamma
+        if alone.output_stable:
+            assert (found.effect, found.output) == (alone.exponents["change of x"], alone.exponents["change of f"])
+            assert (found.name == "lazy") == (not alone.nontrivial)
+        else:
+            assert found.name == "unstable"
+
+
+@given(ALPHAS, GAMMAS)
+@settings(deadline=None, max_examples=2)
+def test_one_gamma_for_all_is_classified_as_the_depth_scaling(alpha, gamma):
+    for net, names in ((LINEAR, ("W1", "W2")), (tp.ResNet("relu"), ("W",))):
+        plain = tp.classify(alpha, gamma, net)
+        ours = tp.classify(tp.Parametrization(depth={"alpha": alpha, **dict.fromkeys(names, gamma)}), net=net)
+        assert ours == plain and str(ours) == str(plain)
+        assert tp.classify(tp.Parametrization(depth=tp.DepthScaling(alpha, gamma)), net=net) == plain
+
+
+def renamed(branch):
+    z = branch.let("z", MatVec(branch.weights("Query"), branch.x))
+    return MatVec(branch.weights("A"), z)
+
+
+def test_names_of_matrices_mean_nothing():
+    scale = {"alpha": "3/4", "Query": "1/4", "A": "3/4"}
+    ours = tp.classify(tp.Parametrization(depth=scale), net=tp.ResNet("linear", renamed))
+    theirs = tp.classify(by_matrix("3/4", "1/4", "3/4"), net=LINEAR)
+    assert ours.name == theirs.name and ours.exponents == theirs.exponents
+    for mine, other in (("Query", "W1"), ("A", "W2")):
+        a, b = ours.matrices[mine], theirs.matrices[other]
+        assert (a.name, a.update, a.effect, a.second_order) == (b.name, b.update, b.effect, b.second_order)
+
+
+def test_verdicts_say_what_learns_and_what_is_left_out():
+    kinds = {(1, 0, 0): ("learns", "learns", True), ("1/2", "1/2", "1/2"): ("drifts", "drifts", False),
+             ("1/2", "1/2", 1): ("drifts", "lazy", False), (1, 0, 1): ("learns", "lazy", False),
+             ("1/2", "1/4", "1/2"): ("unstable", "drifts", False)}
+    for point, (first, second, complete) in kinds.items():
+        found = tp.classify(by_matrix(*point), net=LINEAR)
+        assert (found.matrices["W1"].name, found.matrices["W2"].name) == (first, second), point
+        assert found.complete_in_feature_learning == complete, point
+    with pytest.raises(tp.Divergence, match="initialisation"):
+        tp.classify(by_matrix(0, 1, 1), net=LINEAR).matrices["W1"]
+
+
+def test_what_cannot_be_counted_is_refused_by_name():
+    for width, why in (("SP", "unstable"), ("NTP", "kernel regime")):
+        with pytest.raises(ValueError, match=f"width: '{width}' given.* {why}"):
+            tp.classify(tp.Parametrization(width))
+    with pytest.raises(ValueError, match="nothing for the matrix 'W2'"):
+        tp.classify(tp.Parametrization(depth={"alpha": 1, "W1": 0}), net=LINEAR)
+    with pytest.raises(ValueError, match="opt: 'sgd' given; the powers of L are for 'adam'"):
+        tp.classify(tp.Parametrization(depth={"W": DepthChoices(-1, 0)}), opt="sgd")
+    with pytest.raises(ValueError, match="tp.Program"):
+        symbols = tp.DepthScaling(*sp.symbols("alpha gamma", real=True))
+        tp.classify(1, 0, tp.program(tp.ResNet(), tp.SGD(), symbols), "sgd")
+    with pytest.raises(ValueError, match="optimizer: 'lion'"):
+        tp.classify(1, 0, opt="lion")
+
+
+@pytest.mark.parametrize("opt", ["momentum", "signsgd", tp.SGD([1.0, 0.5]), tp.Adam(0.1, eps=1e-3)], ids=str)
+def test_optimizers_without_decay_count_as_their_powers(opt):
+    for point in ((0.5, 0.5), (1, 0), (0.5, 0.25)):
+        assert tp.classify(*point, opt=opt).name == tp.classify(*point).name
+
+
+def test_decay_is_counted_in_every_form():
+    for opt in (tp.SGD(weight_decay=0.1), tp.SGD(weight_decay=0.1, decoupled=True), tp.AdamW(weight_decay=0.1)):
+        found = tp.classify(0.5, 1, opt=opt)
+        assert found.exponents["change of h"] == 0 and found.exponents["update of h"] == -1
+        assert tp.classify(0.5, 1).exponents["change of h"] == sp.Rational(-1, 2)
+        with pytest.raises(ValueError, match="without decay"):
+            tp.classify(0.5, 0.5, RELU, opt)
+
+
+def small_gate(branch):
+    """A product of two vectors of which one is small: gradients of the other's matrix are L^(-1/2)."""
+    z = branch.let("z", MatVec(branch.weights("W1"), branch.x))
+    return MatVec(branch.weights("W2"), z) / sp.sqrt(L)
+
+
+def test_directions_of_degree_zero_do_not_shrink_with_gradients():
+    """A block that divides by sqrt(L) is alpha + 1/2 to gradient descent; a sign of its gradient is a sign."""
+    net = tp.ResNet("linear", small_gate)
+    plain = {"alpha": "1/2", "W1": "1/2", "W2": 0}
+    _, moved = as_gradient_descent(net, tp.SignSGD(), tp.Parametrization(depth=plain))
+    assert {name: moved.update_exponent(name) for name in ("W1", "W2")} == {"W1": 0, "W2": sp.Rational(-1, 2)}
+    for eps, shift in ((0.0, sp.Rational(1, 2)), (1e-3, 0)):  # below a fixed eps Adam is linear
+        _, moved = as_gradient_descent(net, tp.Adam(eps=eps), tp.Parametrization(depth=plain))
+        assert moved.update_exponent("W1") == sp.Rational(1, 2) - shift
+
+
+@pytest.mark.parametrize("phi, kind", [("relu", "kink"), ("tanh", "smooth")])
+def test_second_order_parts_of_one_matrix_go_like_those_of_its_activation(phi, kind):
+    """f(h + d u) - f(h) - d f'(h) u of standard normal h, u: d^(3/2) with a kink and d^2 without, over d."""
+    assert block_jet(tp.ResNet(phi, "mlp")).second[("W1", "W1")] == kind
+    h, u = np.random.default_rng(0).standard_normal((2, 400000))
+    f, slope = {"relu": (lambda h: np.maximum(h, 0), lambda h: h > 0),
+                "tanh": (np.tanh, lambda h: 1 - np.tanh(h)**2)}[phi]
+    sizes = 2.0 ** -np.arange(3, 9)
+    ratio = [np.sqrt(np.mean((f(h + d * u) - f(h) - d * slope(h) * u)**2) / np.mean((d * slope(h) * u)**2))
+             for d in sizes]
+    measured = np.polyfit(np.log(sizes), np.log(ratio), 1)[0]
+    derived = -second_order(tp.ResNet(phi), {"W": sp.Integer(-1)})["W"][0]
+    assert abs(measured - float(derived)) < 0.05
+
+
+@pytest.mark.parametrize("powers", [(1, 1), (1, 2), (2, 1), (3, 1)])
+def test_second_order_parts_of_two_matrices_at_a_kink(powers):
+    """Mixed differences of relu(h + d1 u1 + d2 u2): the smaller change, where the larger crosses the kink."""
+    h, u, v = np.random.default_rng(1).standard_normal((3, 1000000))
+    sizes, found = 2.0 ** -np.arange(3, 7), []
+    for d in sizes:
+        one, two = d ** powers[0] * u, d ** powers[1] * v
+        f = [np.maximum(h + a, 0) for a in (0, one, two, one + two)]
+        found.append(np.sqrt(np.mean((f[3] - f[2] - f[1] + f[0])**2)))
+    measured = np.polyfit(np.log(sizes), np.log(found), 1)[0]
+    jet = block_jet(tp.ResNet("relu", "mlp", matrices=3))
+    assert jet.second[("W1", "W2")] == "kink"
+    assert abs(measured - (max(powers) + min(powers) / 2)) < 0.12

@@ -1,0 +1,197 @@
+"""What the updates of each matrix do by themselves: counted in the network's own terms, the others' left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Iterator, Mapping
+
+import sympy as sp
+
+from .._shown import Short
+from ..calculus import KetEquations, kets
+from ..calculus.kets import Bracket, Ket
+from ..calculus.setting import Setting
+from ..errors import Divergence
+from ..limits.slow_streams import normal_form
+from ..orders import Contribution, Hypotheses, Sort, join
+from ..parametrizations import Scaling
+from ..programs import SGD, ResNet
+from ..programs.builders import program
+from ..programs.language import Mat, Outer, Vec
+from ..programs.program import Program
+from .exponents import is_linear
+from .ket_exponents import read_exponents
+from .second_order import second_order
+from .sizes import Exponents
+
+LEARNS, DRIFTS, LAZY, UNSTABLE, UNDECIDED = "learns", "drifts", "lazy", "unstable", "undecided"
+HAPPENS = {
+    LEARNS: "its updates change what it acts on in its own layer, and the network",
+    DRIFTS: "its updates vanish in a layer, and add up over layers to order one",
+    LAZY: "its updates have no effect on the network",
+    UNSTABLE: "its updates alone make the network grow",
+    UNDECIDED: "of which upper bounds alone are known"}
+
+
+@dataclass(frozen=True, repr=False)
+class MatrixVerdict(Short):
+    """What the updates of one matrix of a block do, where no other matrix is trained.
+
+    gamma: its update exponent; update: the power of L of what an update makes of what the matrix acts on, in a layer;
+    effect, output: of what one step's updates of all layers change in the stream and in f. name: "learns" where update
+    and effect are of order one, "drifts" where the effect alone is, "lazy" where it vanishes, "unstable" where it
+    grows, "undecided" where what decides is known to be an upper bound only. second_order: the power of L of the ratio
+    of the second-order to the first-order part of what the update does to the block, together with those of other
+    matrices, -oo where there is none; partners: the matrices with whose
+    updates it interacts so. complete: that ratio does not vanish.
+
+    Source: Tensor Programs VI, K.2 and K.3; the ratio is what arXiv:2505.01618 asks a network to keep.
+
+    >>> import tpcalc as tp
+    >>> found = tp.classify(1, 0, tp.ResNet("linear", "mlp")).matrices["W1"]
+    >>> found.name, found.second_order, found.partners
+    ('learns', 0, ('W2',))
+    """
+
+    matrix: str
+    gamma: sp.Expr
+    name: str
+    update: sp.Expr
+    effect: sp.Expr
+    output: sp.Expr
+    second_order: sp.Expr
+    partners: tuple[str, ...]
+
+    @property
+    def complete(self) -> bool:
+        return bool(self.second_order >= 0)
+
+    @property
+    def reason(self) -> str:
+        """The verdict in a sentence, with the powers that decide."""
+        sizes = {"a layer": self.update, "the stream": self.effect, "f": self.output}
+        said = ", ".join(f"L^({power}) in {where}" for where, power in sizes.items())
+        return f"{self.matrix}, gamma = {self.gamma}: {self.name}, {HAPPENS[self.name]} ({said})"
+
+    def __str__(self) -> str:
+        if not self.partners:
+            return f"{self.reason}; the block is linear in it"
+        return (f"{self.reason}; second over first order L^({self.second_order}), with "
+                f"{', '.join(self.partners)}")
+
+
+class MatrixVerdicts(Mapping[str, MatrixVerdict]):
+    """The verdicts on all matrices of a network's blocks at a scaling, by name, counted when one is asked for."""
+
+    def __init__(self, net: ResNet, scale: Scaling) -> None:
+        self.net, self.scale = net, scale
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.net.matrices_of_block)
+
+    def __len__(self) -> int:
+        return len(self.net.matrices_of_block)
+
+    def __getitem__(self, name: str) -> MatrixVerdict:
+        return dict(_verdicts(self.net, self.scale))[name]
+
+    def __repr__(self) -> str:
+        return f"MatrixVerdicts({', '.join(self)})"
+
+    def __str__(self) -> str:
+        return "\n".join(str(one) for one in self.values())
+
+
+def gammas_of(matrices: Mapping[str, MatrixVerdict]) -> dict[str, sp.Expr]:
+    """The update exponents, without counting anything."""
+    assert isinstance(matrices, MatrixVerdicts)
+    return {name: matrices.scale.update_exponent(name) for name in matrices}
+
+
+@lru_cache(maxsize=128)
+def _verdicts(net: ResNet, scale: Scaling) -> tuple[tuple[str, MatrixVerdict], ...]:
+    one = program(net, SGD(), scale)
+    terms, exact = MatrixTerms.of(one), is_linear(one)
+    found = {name: terms.alone(name) for name in net.matrices_of_block}
+    together = second_order(net, {name: e.update.at(()) for name, e in found.items()})
+    return tuple((name, _verdict(name, scale, e, exact, *together[name])) for name, e in found.items())
+
+
+def _verdict(name: str, scale: Scaling, e: Exponents, exact: bool, ratio: sp.Expr, partners: tuple[str, ...]
+             ) -> MatrixVerdict:
+    """exact: are all terms reached, as in networks that are linear in vectors?"""
+    sizes = {"update": e.update.at(()), **{key: sp.oo if e.explosions else getattr(e, key).at(())
+                                           for key in ("dx", "df")}}
+    largest = max(("dx", "df"), key=lambda key: sizes[key])
+    effect = sizes[largest]
+    kind = UNSTABLE if effect > 0 else LAZY if effect < 0 else LEARNS if sizes["update"] >= 0 else DRIFTS
+    decides = {UNSTABLE: {largest}, LAZY: set(), LEARNS: {largest, "update"}, DRIFTS: {largest}}[kind]
+    if not exact and (e.bounds & decides or e.explosions):
+        kind = UNDECIDED
+    return MatrixVerdict(name, scale.update_exponent(name), kind, sizes["update"], sizes["dx"], sizes["df"], ratio,
+                         partners)
+
+
+@dataclass(frozen=True)
+class MatrixTerms:
+    """The terms of a training's first steps, each update's with the matrix that it is of; source: the program."""
+
+    source: Program
+    equations: KetEquations
+    counted: Hypotheses
+
+    @classmethod
+    def of(cls, one: Program) -> MatrixTerms:
+        """Raises ``Divergence`` for layers that explode or forget by themselves, ``ValueError`` where no rule is."""
+        depth = Setting.of(one).depth
+        assert depth is not None
+        found = normal_form(one, depth)
+        if found.explodes or found.forgets:
+            raise Divergence(f"program {one.name}: its layers explode or forget by themselves, whatever is trained")
+        equations = kets(found.program)
+        return cls(one, equations, Hypotheses(equations))
+
+    def matrix_of(self, one: Contribution) -> str | None:
+        """The matrix whose update brings a term, None where none does."""
+        if one.equation < 0 or not one.update or not one.term.has(Bracket):
+            return None
+        setting, target = self.equations.setting, self.equations.equations[one.equation].target
+        assert isinstance(target, Ket)
+        averaged = {setting.family_number(v) for mean in one.term.atoms(Bracket) for v in mean.atoms(Vec)}
+        found = {p.matrix.name for p in setting.products if p.place.statement.target.same_family(target.vector)
+                 and setting.family_number(p.matvec.vector) in averaged}
+        if len(found) != 1:
+            raise ValueError(f"{one.term}: of one of the matrices {', '.join(sorted(found))}; products that act on one "
+                             "vector in one statement need names of their own, to be told apart")
+        return found.pop()
+
+    def alone(self, matrix: str) -> Exponents:
+        """The exponents of a first update where no other matrix is trained. Raises ``Divergence`` for networks that
+        explode at initialisation, from which no update starts."""
+        cell, = self.counted.only(lambda one: self.matrix_of(one) in (None, matrix)).after(2)
+        if cell.explosions and cell.explosions[0][0].step == 0:
+            raise Divergence("the network explodes at initialisation, so that updates have nothing to start from")
+        found: Exponents = read_exponents(self.equations, cell)
+        return found
+
+    def _number(self, matrix: str) -> sp.Expr:
+        """The power of L of the number in front of a matrix's outer products, the largest of them."""
+        depth = Setting.of(self.source).depth
+        moves = [sp.expand(p.statement.value) for p in self.source.places()
+                 if isinstance(p.statement.target, Mat) and p.statement.target.name == matrix]
+        numbers = [value.coeff(outer) for value in moves for outer in value.atoms(Outer)]
+        return max(sp.simplify(depth * sp.diff(number, depth) / number) for number in numbers)
+
+    def gradients(self, step: int) -> dict[str, sp.Expr]:
+        """Powers of L of what moves all matrices at a step: of an outer product, both of its vectors, and the number in
+        front of it, the size of an update included."""
+        cell, = self.counted.after(step + 1)
+        setting, sizes = self.equations.setting, {}
+        for p in setting.products:
+            if p.transposed:
+                ahead = next(q for q in setting.products if not q.transposed and q.matrix.same_family(p.matrix))
+                back, forth = (join(e for key, e in cell.exponents.items() if (key.sort, key.step, key.number) == (
+                    Sort.KET, step, setting.family_number(q.matvec.vector))) for q in (p, ahead))
+                sizes[p.matrix.name] = back.times(forth).at(()) + self._number(p.matrix.name)
+        return sizes

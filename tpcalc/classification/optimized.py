@@ -1,0 +1,67 @@
+"""Optimizers in the count: a training by plain or heavy-ball gradient descent whose updates have the same powers."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from ..parametrizations import Parametrization, Scaling
+from ..programs import SGD, Adam, AdamW, ResNet, SignSGD
+from ..programs.builders import program
+from ..programs.updates import Optimizer, require_optimizer
+from .faithful import direction_power, optimizer_name
+from .matrices import MatrixTerms
+
+BY_NAME: dict[str, Optimizer] = {"sgd": SGD(), "momentum": SGD(momentum=0.9), "signsgd": SignSGD(), "adam": Adam(),
+                                 "adamw": AdamW()}
+
+
+def optimizer_of(opt: object) -> Optimizer:
+    """An optimizer, or one by name, with its default settings; plain SGD where there is none."""
+    if opt is None:
+        return SGD()
+    if isinstance(opt, str):
+        return BY_NAME[optimizer_name(opt)]
+    require_optimizer(opt)
+    optimizer_name(opt)  # of others the direction's size is not known
+    return opt  # type: ignore[return-value]
+
+
+def is_plain(opt: Optimizer) -> bool:
+    """Plain gradient descent, whose learning rates, of order one, count as nothing?"""
+    return isinstance(opt, SGD) and not opt.momentum and not opt.weight_decay
+
+
+def as_gradient_descent(net: ResNet, opt: Optimizer, scale: Scaling) -> tuple[SGD, Scaling]:
+    """A linear optimizer, and the scaling at which its updates have the powers of L that ``opt`` has at ``scale``.
+
+    An optimizer that is no linear function of gradients moves weights by L^-gamma times its direction, whose size is
+    that of its own formula: of order one while eps is no larger than the gradients, and linear below, both in units in
+    which a branch multiplier is taken out of gradients. Where gradients are of order one in these units, as they are in
+    stable networks of most blocks, nothing changes. Raises ``ValueError`` where gradients change their power in
+    training, and where one vanishes.
+    """
+    if isinstance(opt, SGD):
+        return opt, scale
+    linear = SGD(weight_decay=float(opt.weight_decay), decoupled=True) if opt.weight_decay else SGD()
+    terms = MatrixTerms.of(program(net, SGD(), scale))
+    eps = getattr(opt, "eps", None)
+    kept = None if eps is None or eps == 0 else sp.Integer(0)
+    moved = {}
+    for name, moves in terms.gradients(0).items():
+        power = moves + scale.update_exponent(name)
+        if power == sp.oo:
+            return linear, scale  # what explodes at initialisation does so whatever is trained
+        if power == -sp.oo:
+            raise ValueError(f"net: {net!r} given; the gradient of {name} vanishes at the first step, and with it no "
+                             f"size of {optimizer_name(opt)}'s direction is known")
+        moved[name] = scale.update_exponent(name) + direction_power(opt, -power, kept) + power
+    if any(moved[name] != scale.update_exponent(name) for name in moved):
+        whole = scale if isinstance(scale, Parametrization) else Parametrization(depth=scale)
+        scale = whole.with_exponents(scale.alpha, moved).over(net.matrices_of_block, ends=False)
+        terms = MatrixTerms.of(program(net, SGD(), scale))
+    start, later = terms.gradients(0), terms.gradients(1)
+    for name in start:
+        if later[name] != start[name] and later[name] != sp.oo:
+            raise ValueError(f"net: {net!r} given; gradients of {name} go from L^({start[name]}) to L^({later[name]}) "
+                             f"in a step, so that {optimizer_name(opt)}'s updates are not counted")
+    return linear, scale

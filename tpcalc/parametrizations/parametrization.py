@@ -1,0 +1,253 @@
+"""Exponents in width and depth for every matrix: a width scaling beside a depth scaling that may name matrices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Iterable, Mapping
+
+import sympy as sp
+
+from .._checks import choice, exact, exponent, short, whole_number
+from .choices import DepthChoices
+from .depth import ENDS, DepthScaling
+from .matrix_powers import Frozen, MatrixPowers, roles
+from .width import WidthScaling
+from .width_recipes import NAMED_WIDTHS, width_recipe
+
+SCALED = ("alpha", "gamma", "branch", "base_depth")  # what a tp.DepthScaling has
+HALF = sp.Rational(1, 2)
+
+
+@dataclass(frozen=True)
+class Parametrization:
+    """Powers of the width n and of the depth L for every matrix of a residual network.
+
+    Parameters
+    ----------
+    width:
+        "muP", or another name that ``tp.width_recipe`` knows; a ``tp.WidthScaling`` of three layers or more, its first
+        for the read-in, its last for the read-out, those between, which must be alike, for the blocks' matrices; or
+        {role: powers} for the roles "input", "hidden" and "output", with powers {"init": ..., "multiplier": ...,
+        "rate": ..., "eps": ..., "decay": ...} of n, 0 (of the last two: none) where one is left out.
+    depth:
+        a ``tp.DepthScaling``, for all matrices of a block; or {"alpha": ..., name: gamma}, where updates of the matrix
+        of that name are of size L^-gamma: names are those of the block ("W"; "W1", "W2", ...) and of the ends ("U",
+        and "V" or, beside a block that has one, "nV"; 0 where they are left out). "gamma" stands for matrices without
+        an entry, "branch" and "base_depth" are those of a tp.DepthScaling. Or {name:
+        tp.parametrizations.DepthChoices}, raw powers of L, of one branch multiplier and one optimizer: ``tp.classify``
+        and ``tp.audit`` find the exponents that they are.
+
+    With one gamma for all matrices and muP in width it is that tp.DepthScaling, everywhere. Raises ``ValueError`` for
+    names that are no identifiers, exponents that are not real and finite, an alpha that is missing, and choices that
+    disagree about the branch or the optimizer.
+
+    Source: Tensor Programs VI, sections 4 and K.3, which lets learning rates vary between the layers of a block
+    [tensor_programs_vi/definition_41]; Meta-Principled Family for the width [meta_principled/translation].
+
+    >>> one = Parametrization(depth={"alpha": 1, "W1": 0, "W2": 1 / 2})
+    >>> one.update_exponent("W2"), one.update_exponent("U"), one.alpha
+    (1/2, 0, 1)
+    >>> Parametrization("SP").width_scaling
+    WidthScaling(p=(0, 0, 0), q=(0, -1, -1), r=0)
+    """
+
+    width: str | WidthScaling | Mapping[str, Any] = "muP"
+    depth: DepthScaling | Mapping[str, Any] = field(default_factory=DepthScaling)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.width, str):
+            names = [recipe.name for recipe in NAMED_WIDTHS if recipe.only is None]
+            object.__setattr__(self, "width", choice("width", self.width, names))
+        elif isinstance(self.width, Mapping):
+            object.__setattr__(self, "width", roles("width", self.width))
+        elif not isinstance(self.width, WidthScaling):
+            raise ValueError(f"width: {short(self.width)} given; allowed is a name, a tp.WidthScaling, or a mapping "
+                             "from roles to powers of n")
+        if isinstance(self.depth, Mapping):
+            object.__setattr__(self, "depth", _by_matrix(self.depth))
+        elif not isinstance(self.depth, DepthScaling):
+            raise ValueError(f"depth: {short(self.depth)} given; allowed is a tp.DepthScaling, or a mapping from "
+                             "matrices' names to exponents")
+
+    @property
+    def choices(self) -> Mapping[str, DepthChoices] | None:
+        """The raw powers of L that were given, or None where exponents were."""
+        found: Any = self.depth
+        return found if isinstance(found, Frozen) and "alpha" not in found else None
+
+    @property
+    def scaling(self) -> DepthScaling:
+        """alpha, the branch and its base depth, and the gamma of matrices without one of their own.
+
+        Raises ``ValueError`` for raw choices, which say sizes of updates only with an optimizer.
+        """
+        if isinstance(self.depth, DepthScaling):
+            return self.depth
+        if self.choices is not None:
+            raise ValueError(f"depth: {short(self.depth)} given, raw powers of L; allowed here are exponents: "
+                             "tp.audit(...).scaling has those that they are")
+        return DepthScaling(**{"gamma": 0, **{name: self.depth[name] for name in SCALED if name in self.depth}})
+
+    @property
+    def alpha(self) -> sp.Expr:
+        return self.scaling.alpha
+
+    @property
+    def own(self) -> Mapping[str, sp.Expr]:
+        """gamma of the matrices that have one of their own."""
+        if isinstance(self.depth, DepthScaling) or self.choices is not None:
+            return {}
+        return {name: value for name, value in self.depth.items() if name not in SCALED}
+
+    def update_exponent(self, matrix: str) -> sp.Expr:
+        """gamma of a matrix: its updates are of size L^-gamma. Raises ``ValueError`` for one that has none."""
+        if matrix in ENDS:
+            return self.own.get(matrix, self.own.get("V" if matrix == "nV" else matrix, sp.Integer(0)))
+        default = isinstance(self.depth, DepthScaling) or "gamma" in self.depth
+        if matrix not in self.own and not default:
+            raise ValueError(f"depth: {short(self.depth)} given, nothing for the matrix {short(matrix)}; allowed is an "
+                             "exponent for every matrix, or \"gamma\" for those without one")
+        return self.own.get(matrix, self.scaling.gamma)
+
+    def step_size(self, matrix: str, depth: sp.Expr) -> sp.Expr:
+        """The size of one update of a matrix, (depth / base_depth)^-gamma, exactly, of a depth that may be a symbol."""
+        return (depth / exact("base_depth", self.scaling.base_depth)) ** -self.update_exponent(matrix)
+
+    def over(self, matrices: Iterable[str], linear: bool = True, ends: bool = True) -> DepthScaling | Parametrization:
+        """The parametrization for a network whose blocks have these matrices: a tp.DepthScaling where it is one.
+
+        linear, ends: as in ``is_mup``.
+        Raises ``ValueError`` where it has exponents of matrices that the network lacks, or none for one of its own.
+        """
+        names = tuple(matrices)
+        for name in (*self.own, *(self.choices or ())):
+            if name not in (*names, *ENDS, "V"):
+                raise ValueError(f"depth: {name!r} given; the network's matrices are {', '.join(names)}, its ends U, V")
+        if ends and "V" in self.own and "V" in names and "nV" not in self.own:
+            raise ValueError("depth: 'V' given, which is a matrix of the block here; allowed is 'nV' for the read-out "
+                             "beside it")
+        gammas = {self.update_exponent(name) for name in names}
+        moved = ends and any(self.update_exponent(end) for end in ENDS)
+        if len(gammas) == 1 and not moved and self.is_mup(linear, ends):
+            whole = self.scaling
+            return DepthScaling(whole.alpha, gammas.pop(), whole.branch, whole.base_depth)
+        return self
+
+    def with_exponents(self, alpha: sp.Expr, gammas: Mapping[str, sp.Expr]) -> Parametrization:
+        """This parametrization with other exponents in depth, its constants being what they are."""
+        whole = self.scaling
+        return Parametrization(self.width, {"alpha": alpha, **gammas, "branch": whole.branch,
+                                            "base_depth": whole.base_depth})
+
+    def require_numbers(self) -> None:
+        """Raise ``ValueError`` for symbols among the exponents."""
+        self.scaling.require_numbers()
+        width = self.width_scaling
+        for value in (*self.own.values(), *width.p, *width.q, width.r):
+            if not value.is_number:
+                raise ValueError(f"exponent {short(value)} given; numbers are needed to evaluate")
+
+    @property
+    def width_scaling(self) -> WidthScaling:
+        """The width scaling of the network's read-in, blocks and read-out, as a perceptron of three layers.
+
+        Raises ``ValueError`` for a tp.WidthScaling of two layers, or of hidden layers that are not alike.
+        """
+        if isinstance(self.width, str):
+            return width_recipe(self.width, 3)
+        if isinstance(self.width, WidthScaling):
+            (first, *p, last), (begins, *q, ends) = self.width.p, self.width.q
+            if not p or len(set(p)) > 1 or len(set(q)) > 1:
+                raise ValueError(f"width: {short(self.width)} given; a residual network takes one of at least three "
+                                 "layers, with all hidden ones alike: its blocks are they")
+            return WidthScaling((first, p[0], last), (begins, q[0], ends), self.width.r)
+        return _translated(self.width)
+
+    def is_mup(self, linear: bool = True, ends: bool = True) -> bool:
+        """Are these the powers of n in which ket equations are written? linear: is the optimizer linear in gradients?
+        Of others "muP" alone is, by name, for rates are those of gradient descent; ends: are these trained?"""
+        return self.width == "muP" or linear and not any(self.beyond_mup(ends).values())
+
+    def require_mup(self, linear: bool = True, ends: bool = True) -> None:
+        """Raise ``ValueError`` unless ``is_mup``, with the powers of n that differ."""
+        if self.is_mup(linear, ends):
+            return
+        differing = ", ".join(f"{name} n^({power})" for name, power in self.beyond_mup(ends).items() if power)
+        raise ValueError(f"width: {short(self.width)} given, which is not muP in width" + (
+            f": relative to it {differing}" if differing else " by name, and its rates are those of gradient descent")
+            + "; vectors have kets where their entries stay of order one, allowed here is 'muP'")
+
+    def at_width(self, n: int) -> AtWidth:
+        """The parametrization of a real network of width n, with its powers of n as numbers."""
+        return AtWidth(self.width, self.depth, whole_number("n", n, 1))
+
+    def beyond_mup(self, ends: bool = True) -> Mapping[str, sp.Expr]:
+        """Powers of n by which initial weights ("U", "W", "V") and learning rates of plain gradient descent ("rate of
+        U", ...) differ from muP's; without ``ends``, where read-in and read-out are frozen, those of W alone move."""
+        mine, mup = self.width_scaling, width_recipe("muP", 3)
+        names = ("U", "W", "V")
+        starts = {name: sp.expand((b - a) / 2) for name, a, b in zip(names, mine.p, mup.p)}
+        moves = {f"rate of {name}": sp.expand(mine.r - a - mup.r + b)
+                 for name, a, b in zip(names, mine.q, mup.q) if ends or name == "W"}
+        return {**starts, **moves}
+
+
+@dataclass(frozen=True)
+class AtWidth(Parametrization):
+    """A parametrization at one width n: what differs from muP are numbers, in front of initial weights and updates."""
+
+    n: int = 1
+
+    def require_mup(self, linear: bool = True, ends: bool = True) -> None:
+        """Raise ``ValueError`` for an optimizer that is not linear in gradients, whose rates are not known."""
+        if not linear:
+            super().require_mup(linear, ends)
+
+    def step_size(self, matrix: str, depth: sp.Expr) -> sp.Expr:
+        """The size of one update of a matrix, by which it differs from muP at width n included."""
+        return super().step_size(matrix, depth) * sp.Integer(self.n) ** self.beyond_mup()[f"rate of {_role(matrix)}"]
+
+    def initial_factor(self, matrix: str) -> float:
+        """The initial standard deviation of a matrix, or an end, over that of muP."""
+        return float(self.n ** float(self.beyond_mup()[_role(matrix)]))
+
+
+def _role(matrix: str) -> str:
+    return {"U": "U", "nV": "V"}.get(matrix, "W")
+
+
+Scaling = DepthScaling | Parametrization
+
+
+def _by_matrix(given: Mapping[Any, Any]) -> Frozen[Any]:
+    """Exponents or choices by name, read strictly."""
+    for name in given:
+        if not isinstance(name, str) or not name.isidentifier():
+            raise ValueError(f"depth: {short(name)} given as a name; allowed are names of matrices, and "
+                             f"{', '.join(SCALED)}")
+    if any(isinstance(value, DepthChoices) for value in given.values()):
+        return _chosen(given)
+    if "alpha" not in given:
+        raise ValueError(f"depth: {short(dict(given))} given; allowed are \"alpha\", the branch's, and an exponent for "
+                         "every matrix")
+    read = {name: value if name in ("branch", "base_depth") else exponent(f"depth[{name!r}]", value)
+            for name, value in given.items()}
+    DepthScaling(**{name: read[name] for name in SCALED if name in read})  # refuses what it does not take
+    return Frozen(read)
+
+
+def _chosen(given: Mapping[str, Any]) -> Frozen[DepthChoices]:
+    found = {(one.branch, one.optimizer) if isinstance(one, DepthChoices) else None for one in given.values()}
+    if None in found or len(found) > 1 or set(given) & {*SCALED, *ENDS}:
+        raise ValueError(f"depth: {short(dict(given))} given; allowed are DepthChoices of one branch and one optimizer "
+                         "for every matrix of a block, and nothing beside them")
+    return Frozen(given)
+
+
+def _translated(powers: Mapping[str, MatrixPowers]) -> WidthScaling:
+    """(p, q, r) of three roles: the effective weights have variance n^-p / fan-in and move at n^(r - q) / fan-in."""
+    sizes = [powers[role].multiplier + powers[role].init for role in ("input", "hidden", "output")]
+    moves = [2 * powers[role].multiplier + powers[role].rate for role in ("input", "hidden", "output")]
+    fan_in = (0, 1, 1)
+    return WidthScaling([sp.expand(-2 * size - one) for size, one in zip(sizes, fan_in)],
+                        [sp.expand(-move - one) for move, one in zip(moves, fan_in)], 0)
