@@ -35,11 +35,14 @@ NUMBERED: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "Meta-Principled Family of Hyperparameter Scaling Strategies": {
         **{f"({number})": (f"{FAMILY}/translation",) for number in ("2.4", "2.6", "2.7", "2.8")},
-        **{f"({number})": () for number in ("2.10", "2.14")},
+        **{f"({number})": (f"{FAMILY}/taylor",) for number in ("2.10", "2.14")},
         **{f"({number})": (f"{FAMILY}/criticality",) for number in ("3.1", "3.2", "3.3")},
-        **{f"(3.{number})": (f"{FAMILY}/learning_rate_equivalence",) for number in range(7, 12)},
+        "(3.7)": (f"{FAMILY}/forward_equations", f"{FAMILY}/learning_rate_equivalence"),
+        **{f"(3.{number})": (f"{FAMILY}/learning_rate_equivalence",) for number in range(8, 12)},
         **{f"(3.{number})": (f"{FAMILY}/family",) for number in range(12, 16)},
-        **{f"(4.{number})": () for number in (2, 3, 5, 6, 8, 9)},
+        **{f"(4.{number})": (f"{FAMILY}/forward_equations",) for number in (2, 5, 8)},
+        **{f"(4.{number})": tuple(f"{FAMILY}/differentials_in_{size}" for size in ("width", "depth"))
+           for number in (3, 6, 9)},
         **{f"(A{number})": (f"{FAMILY}/hierarchy",) for number in (15, 17)},
         **{f"(A{number})": (f"{FAMILY}/differential_form",) for number in (18, 19)},
         "footnote 2": (f"{FAMILY}/translation",),

@@ -31,7 +31,8 @@ def test_statuses(ledger: Ledger) -> None:
     assert slips == {"claim_52": {"false", "incomplete"}, "claim_54": {"incomplete"}, "ket_equations": {"misprinted"},
                      "lemma_d1": {"misprinted"}, "parameter_update": {"incomplete"}, "proposition_c4": {"incomplete"},
                      "proposition_d2": {"incomplete"}, "theorem_d3": {"false", "incomplete"}, "one_step": {"false"},
-                     "translation": {"incomplete"}, "feature_learning": {"false"}, "dimensionless": {"false"}}
+                     "translation": {"incomplete"}, "feature_learning": {"false"}, "dimensionless": {"false"},
+                     "differentials_in_depth": {"incomplete"}}
     derived = {key.split("/")[1] for key, status in found.items() if status.startswith("derived")}
     assert derived >= {"outer_product", "remark_e1", "operators", "parameter_update", "ket_equations", "lemma_d1",
                        "lemma_c3", "appendix_j", "recursion_h3", "reflection_form", "one_step", "one_step_finite_depth",
@@ -40,7 +41,9 @@ def test_statuses(ledger: Ledger) -> None:
     assert throughout == {"outer_product", "remark_e1", "operators", "parameter_update",  # no master theorem in them
                           "stein", "price", "isserlis", "sheppard", "conditioning",
                           "translation", "criticality", "learning_rate_equivalence", "family", "differential_form",
-                          "hierarchy", "feature_learning", "dimensionless"}
+                          "hierarchy", "feature_learning", "dimensionless", "taylor", "forward_equations",
+                          "differentials_in_width"}
+    assert found["meta_principled/differentials_in_depth"] == "evidenced, incomplete as printed"
     assert found["tensor_programs_vi/proposition_d2"] == "evidenced, incomplete as printed"
     assert found["tensor_programs_vi/master_theorem"] == "evidenced"
     assert found["tpcalc/action_principle"] == found["tpcalc/finite_width"] == "evidenced"

@@ -5,8 +5,9 @@ from .audit import Breach as Breach, WidthAudit as WidthAudit, audit as audit
 from .differentials import Term as Term, differential_exponent as differential_exponent, terms as terms
 from .family import AnyDepth as AnyDepth, meta_principled as meta_principled, solve_any_depth as solve_any_depth
 from .features import feature_exponent as feature_exponent
+from .forward_equations import Differentials as Differentials, forward_equations as forward_equations
 from .hierarchy import ntk_exponent as ntk_exponent
 from .measured import MeasuredDifferential as MeasuredDifferential
-from .measured import measure_differentials as measure_differentials
+from .measured import measure_differentials as measure_differentials, measure_type_two as measure_type_two
 from .principles import Principles as Principles, Requirement as Requirement, principles as principles
 from .web import EffectiveTheory as EffectiveTheory, Web as Web, web as web

@@ -87,7 +87,8 @@ def web(s: Number | None = None, kappa: Number | None = None) -> Web | Effective
 
     Returns an ``EffectiveTheory`` with a ``name``, or a ``Web`` with ``plot`` and ``at``. Raises ``ValueError`` where
     only one of both is given, for symbols, and for kappa < 0. Source: Meta-Principled Family, section V; the power of
-    n is counted [meta_principled/hierarchy], the one power of L in L / n^(1 - s) and in L / n is the source's.
+    n is counted [meta_principled/hierarchy], the one power of L in L / n^(1 - s) and in L / n is the source's, and is
+    measured [meta_principled/differentials_in_depth].
 
     >>> print(web(0, 0.5), web(0, 1), web(1, 0), web(0.5, 0.5), web(0.5, 1), sep=", ")
     frozen NTK, NT, mean field / MU, missing, beyond

@@ -19,6 +19,7 @@ from ...programs.language import Mat, Vec
 
 Monomial = tuple[tuple[int, Fraction], ...]   # (number of an atom, power), sorted
 Key = tuple[Affine, Monomial]                 # a power of n, and what it multiplies
+Terms = tuple[tuple[Key, Fraction], ...]      # of a sum, as a value that can be hashed
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Number:
     """A function of numbers, over its own power of n; what: its text, which says what it is a function of."""
 
     what: str
-    of: tuple[tuple[Key, Fraction], ...]
+    of: Terms
 
 
 @dataclass(frozen=True)
@@ -88,11 +89,38 @@ class Function:
     """A function of ``H``, entry by entry, of a vector of order one; argument: its terms."""
 
     body: sp.Expr
-    argument: tuple[tuple[Key, Fraction], ...]
+    argument: Terms
 
 
-Atom = Union[Given, Mean, Number, Expected, Noise, Initial, MatrixProduct, Hat, Function]
-VECTORS = (Initial, MatrixProduct, Hat, Function)
+@dataclass(frozen=True)
+class Joint:
+    """A function of several vectors of order one, entry by entry: body in ``slot(0)``, ...; arguments: terms of each."""
+
+    body: sp.Expr
+    arguments: tuple[Terms, ...]
+
+
+@dataclass(frozen=True)
+class Averaged:
+    """Entries of a matrix that is a function of outer products, averaged over a vector.
+
+    Entry i is the mean over j of body(u_0i v_0j, u_1i v_1j, ...) x_j, where lefts are the u and rights the v.
+    """
+
+    body: sp.Expr
+    lefts: tuple[Terms, ...]
+    rights: tuple[Terms, ...]
+    vector: Monomial
+
+
+Atom = Union[Given, Mean, Number, Expected, Noise, Initial, MatrixProduct, Hat, Function, Joint, Averaged]
+FUNCTIONS = (Function, Joint, Averaged)
+VECTORS = (Initial, MatrixProduct, Hat, *FUNCTIONS)
+
+
+def slot(number: int) -> sp.Symbol:
+    """The symbol of an argument in the body of a function of several."""
+    return sp.Symbol(f"g{number}", real=True)
 
 
 @dataclass(frozen=True)
@@ -122,7 +150,7 @@ class Total:
         return self + other.times(-1)
 
     @property
-    def key(self) -> tuple[tuple[Key, Fraction], ...]:
+    def key(self) -> Terms:
         """The terms in an order of their own, as a value that can be hashed."""
         return tuple(sorted(self.terms.items()))
 

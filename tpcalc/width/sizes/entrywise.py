@@ -1,32 +1,214 @@
-"""Matrices that optimizers make of gradients entry by entry, as far as they are outer products again."""
+"""What optimizers make of gradients entry by entry: signs, and what is homogeneous above a number and linear below.
+
+Gradients are outer products, or vectors at the ends. Adam's direction is N / (D + eps), with N linear in the gradients
+of all steps and D homogeneous of degree one: where gradients are larger than eps by a power of n it is N / D, where they
+are smaller N / eps, and where both are of one size all of it. Of several gradients those of the largest power count.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import numpy as np
 import sympy as sp
 
+from ...orders.affine import Affine
 from ...programs.activations import H
-from ...programs.language import NonlinearOuter, Outer
-from .operators import Operator
+from ...programs.language import Member, NonlinearOuter, Outer, Vec, kind
+from .algebra import HALF
+from .atoms import Joint, Total, slot
+from .leading import size
+from .operators import Entries, Operator
+from .powers import WIDTH
 
 if TYPE_CHECKING:
     from .reading import SizeReading
 
+ALLOWED = ("; allowed are functions that are homogeneous of degree 0, such as signs, and a linear one over the sum of a "
+           "homogeneous one and a number, such as Adam's")
+
+
+@dataclass(frozen=True)
+class Direction:
+    """N / (D + E) in ``slot(0)``, ...: linear over homogeneous of degree one, plus a number; E = 0: of degree 0."""
+
+    numerator: sp.Expr
+    denominator: sp.Expr
+    number: sp.Expr
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """One gradient over its power of n: the leading terms of its factors, and by how much the others are smaller."""
+
+    power: Affine
+    factors: tuple[Total, ...]
+    smaller: tuple[Affine, ...]
+
 
 def entrywise_matrix(reading: "SizeReading", e: NonlinearOuter) -> Operator:
-    """psi(u v^T)/n for a psi that is homogeneous: c |x|^k, perhaps times the sign of x, which goes through products.
+    """psi(u_0 v_0^T, u_1 v_1^T, ...) / n; raises ``ValueError`` for a psi that is no direction of an optimizer."""
+    leaves, front, body = _leaves(e, e.body, Outer)
+    totals = [(reading.algebra.product(reading.total(times), reading.total(one.left)), reading.total(one.right))
+              for one, times in leaves]
+    common = reading.total(front)
+    found = _Regime(reading, e, body, [[u, v] for u, v in totals])
+    if found.linear is not None:
+        outers = tuple((reading.algebra.product(c, u), v) for c, (u, v) in zip(found.linear, totals) if c.terms)
+        return Operator(outers=outers, rest=found.rest).times(reading.algebra, common)
+    if found.factor is not None:
+        u, v = (reading.functions.value(sp.sign(H), side) for side in totals[found.kept[0]])
+        outers = ((reading.algebra.product(found.factor, u), v),)
+        return Operator(outers=outers, rest=found.rest).times(reading.algebra, common)
+    lefts, rights = (tuple(g.factors[side].key for g in found.leading) for side in range(2))
+    entries = Entries(reading.algebra.number(1), found.body, lefts, rights)
+    return Operator(entries=(entries,), rest=found.rest).times(reading.algebra, common)
 
-    Raises ``ValueError`` for functions of several outer products, and for others of one.
+
+def entrywise_vector(reading: "SizeReading", e: sp.Expr) -> Total:
+    """A direction of vectors, times numbers; raises ``ValueError`` as for matrices."""
+    leaves, front, body = _leaves(e, e, Vec)
+    totals = [reading.algebra.product(reading.total(times), reading.total(one)) for one, times in leaves]
+    found = _Regime(reading, e, body, [[u] for u in totals])
+    rest = Total({}, found.rest)
+    if found.linear is not None:
+        total = sum((reading.algebra.product(c, u) for c, u in zip(found.linear, totals)), rest)
+    elif found.factor is not None:
+        total = reading.algebra.product(found.factor, reading.functions.value(sp.sign(H), totals[found.kept[0]])) + rest
+    else:
+        total = reading.algebra.of(Joint(found.body, tuple(g.factors[0].key for g in found.leading))) + rest
+    return reading.algebra.product(reading.total(front), total)
+
+
+def is_direction(e: sp.Expr) -> bool:
+    """Is it a vector in which vectors stand under a root or in a denominator?"""
+    return any(not (p.exp.is_Integer and p.exp > 0) and kind(p.base) == "vector" for p in e.atoms(sp.Pow))
+
+
+def _leaves(e: sp.Expr, body: sp.Expr, of: type) -> tuple[list[tuple[sp.Expr, sp.Expr]], sp.Expr, sp.Expr]:
+    """The gradients with what multiplies them, a common factor, and the body in slots, which has numbers alone beside.
+
+    What multiplies a gradient is read where it stands under a root or in a denominator; elsewhere it may be a rate.
     """
-    outers = sorted(e.body.atoms(Outer), key=sp.default_sort_key)
-    if len(outers) != 1:
-        raise ValueError(f"{e}: no rule for a function of several outer products")
-    entry = sp.Symbol("g", real=True, nonzero=True)
-    body = sp.simplify(e.body.xreplace({outers[0]: entry}))
-    scale = sp.Symbol("c", positive=True)
-    if sp.simplify(body.subs(entry, scale * entry) - body) != 0 or sp.simplify(body + body.subs(entry, -entry)) != 0:
-        raise ValueError(f"{e}: no rule for this function of an outer product; there is one for multiples of its sign")
-    factor = sp.simplify(body.subs(entry, 1))
-    u, v = (reading.functions.value(sp.sign(H), reading.total(side)) for side in outers[0].args)
-    return Operator(outers=((reading.algebra.product(reading.total(factor), u), v),))
+    leaves = sorted(body.atoms(of), key=sp.default_sort_key)
+    slots = tuple(slot(k) for k in range(len(leaves)))
+    body = body.xreplace(dict(zip(leaves, slots)))
+    under = [f.base ** -f.exp for f in sp.Mul.make_args(body) if f.is_Pow and f.exp.is_negative and f.has(*slots)]
+    fronts = []
+    for one in slots:
+        alone = [(d - d.as_independent(*slots, as_Add=True)[0]).subs({s: 0 for s in slots if s != one}) for d in under]
+        front = alone[0].subs(one, 1) if len(alone) == 1 else sp.Integer(1)
+        fronts.append(front.as_independent(*front.free_symbols, *front.atoms(Member))[1].replace(sp.Abs, lambda x: x))
+    body = body.xreplace({s: s / front for s, front in zip(slots, fronts)})
+    front, body = body.as_independent(*slots, as_Add=False)
+    front = front.replace(sp.Abs, lambda x: x * sp.sign(x)).replace(
+        lambda f: f.is_Pow and isinstance(f.base, sp.sign) and f.exp == -1, lambda f: f.base)
+    direction = direction_of(body, slots)
+    if direction is None:
+        raise ValueError(f"{e}: no rule for this function of {len(slots)} gradients{ALLOWED}")
+    if any(part.atoms(Member) or WIDTH in part.free_symbols for part in (direction.numerator, direction.denominator)):
+        raise ValueError(f"{e}: no rule where gradients are multiplied by several numbers of the program{ALLOWED}")
+    return list(zip(leaves, fronts)), front, body
+
+
+class _Regime:
+    """Which part of a direction leads, by powers of n.
+
+    linear: what multiplies each gradient, below E; factor: of the sign of one gradient, ``kept``; else body, in slots
+    for the ``leading`` gradients alone. rest: bounds on what was dropped.
+    """
+
+    def __init__(self, reading: "SizeReading", e: sp.Expr, body: sp.Expr, gradients: list[list[Total]]) -> None:
+        self.linear: list[Total] | None = None
+        self.factor: Total | None = None
+        self.body, self.kept = sp.Integer(0), list[int]()
+        self.leading, self.rest = list[Gradient](), frozenset[Affine]()
+        powers = reading.algebra.powers
+        slots = tuple(slot(k) for k in range(len(gradients)))
+        direction = direction_of(body, slots)
+        assert direction is not None, "what has no form was refused"
+        read = {k: _gradient(reading, e, factors) for k, factors in enumerate(gradients)}
+        there = {k: g for k, g in read.items() if g is not None}
+        top = powers.largest(g.power for g in there.values())
+        number = reading.total(direction.number)
+        threshold = None if number.vanishes else size(reading.algebra, number).power
+        if top is None:
+            if threshold is None:
+                raise ValueError(f"{e}: 0/0, for all gradients vanish")
+            self.linear = [Total() for _ in gradients]
+            return
+        relation = 1 if threshold is None else powers.sign(top - threshold)
+        if relation < 0:
+            assert threshold is not None
+            over = reading.total(1 / direction.number)
+            self.linear = [reading.algebra.product(reading.total(direction.numerator.coeff(s)), over) for s in slots]
+            self.rest = frozenset((top - threshold + top - threshold,))
+            return
+        self.kept = [k for k, g in there.items() if not powers.sign(g.power - top)]
+        self.leading = [there[k] for k in self.kept]
+        gaps = [g.power - top for k, g in there.items() if k not in self.kept]
+        gaps += [gap for g in self.leading for gap in g.smaller]
+        if relation > 0 and threshold is not None:
+            gaps.append(threshold - top)
+        gap = powers.largest(gaps)
+        # where a gradient is near zero, on few coordinates, what is small beside others decides: half the power
+        self.rest = frozenset() if gap is None else frozenset((gap * HALF,))
+        number = sp.Integer(0)
+        if not relation:
+            number = direction.number.subs(WIDTH, 1)
+        kept = {slots[k]: slot(i) for i, k in enumerate(self.kept)}
+        gone = {s: sp.Integer(0) for s in slots if s not in kept}
+        self.body = (direction.numerator / (direction.denominator + number)).subs(gone).xreplace(kept)
+        if relation > 0 and len(self.kept) == 1:
+            value = self.body.subs(slot(0), 1)
+            if sp.simplify(value + self.body.subs(slot(0), -1)) == 0:
+                self.factor = reading.total(sp.simplify(value))
+
+
+def _gradient(reading: "SizeReading", e: sp.Expr, factors: list[Total]) -> Gradient | None:
+    """A gradient without its power of n, None for zero."""
+    algebra, leading, smaller, power = reading.algebra, [], [], reading.algebra.powers.number(0)
+    for total in factors:
+        bound = size(algebra, total).power
+        if bound is None:
+            return None
+        first = {key: value for key, value in total.terms.items() if not algebra.powers.sign(algebra.bound(key) - bound)}
+        if algebra.powers.sign(bound - (algebra.bounds(total) or bound)) or not any(
+                algebra.atoms.split(monomial)[1] for _, monomial in first):
+            raise ValueError(f"{e}: no rule where the leading terms of a gradient cancel, or are numbers")
+        step = algebra.bounds(Total({key: v for key, v in total.terms.items() if key not in first}, total.rest))
+        if step is not None:
+            smaller.append(step - bound)
+        leading.append(Total({(p - bound, monomial): value for (p, monomial), value in first.items()}))
+        power = power + bound
+    return Gradient(power, tuple(leading), tuple(smaller))
+
+
+@lru_cache(maxsize=256)
+def direction_of(body: sp.Expr, slots: tuple[sp.Symbol, ...]) -> Direction | None:
+    """The parts of a body, None where it has no such form."""
+    if _degree(body, slots) == 0:
+        return Direction(body, sp.Integer(1), sp.Integer(0))
+    over = [f for f in sp.Mul.make_args(body) if f.is_Pow and f.exp == -1 and f.has(*slots)]
+    if len(over) != 1:
+        return None
+    numerator = sp.expand(body / over[0])
+    number, denominator = over[0].base.as_independent(*slots, as_Add=True)
+    linear = sum((numerator.coeff(s) * s for s in slots), sp.Integer(0))
+    if sp.expand(numerator - linear) != 0 or linear.has(*slots) and _degree(denominator, slots) != 1:
+        return None
+    return Direction(numerator, denominator, number)
+
+
+def _degree(body: sp.Expr, slots: tuple[sp.Symbol, ...]) -> int | None:
+    """0 or 1 for a body that is homogeneous of this degree at drawn points, else None."""
+    symbols = sorted(body.free_symbols, key=str)
+    function, rng = sp.lambdify(symbols, body, ["scipy", "numpy"]), np.random.default_rng(3)
+    found = set()
+    for scale in (0.5, 3.0, 7.0):
+        point = [float(rng.normal() if s in slots else rng.uniform(0.5, 1.5)) for s in symbols]
+        one, other = function(*point), function(*(x * scale if s in slots else x for s, x in zip(symbols, point)))
+        found.add(next((d for d in (0, 1) if np.isclose(other, one * scale**d, rtol=1e-10)), None))
+    return found.pop() if len(found) == 1 else None

@@ -39,7 +39,10 @@ def norm(algebra: Algebra, operator: Operator) -> Size:
     Raises ``Cancellation`` as ``size`` does.
     """
     initial = [c for _, _, c in operator.initial]
-    rest = frozenset().union(*(c.rest for c in initial))
+    functions: dict[object, Total] = {}
+    for entries in operator.entries:
+        functions[entries.key] = functions.get(entries.key, Total()) + entries.front
+    rest = operator.rest.union(*(c.rest for c in (*initial, *functions.values())))
     pairs: dict[tuple[Monomial, Monomial], Total] = {}
     for u, v in operator.outers:
         left, right = _by_vectors(algebra, u), _by_vectors(algebra, v)
@@ -49,7 +52,8 @@ def norm(algebra: Algebra, operator: Operator) -> Size:
                 product = algebra.product(a, b)
                 rest |= product.rest
                 pairs[one, other] = pairs.get((one, other), Total()) + Total(product.terms)
-    return _largest(algebra, [*(Total(c.terms) for c in initial), *pairs.values()], rest)
+    singles = (Total(c.terms) for c in (*initial, *functions.values()))
+    return _largest(algebra, [*singles, *pairs.values()], rest)
 
 
 def _by_vectors(algebra: Algebra, total: Total) -> dict[Monomial, Total]:

@@ -11,12 +11,14 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
+import numpy as np
 import sympy as sp
 
 from ...gaussian.scalar_functions import scalar_function
 from ...programs.activations import H
 from .algebra import Algebra
-from .atoms import Expected, Function, Hat, Initial, Monomial, MatrixProduct, Total
+from .atoms import (FUNCTIONS, Atom, Averaged, Expected, Function, Hat, Initial, Joint, Monomial, MatrixProduct, Terms,
+                    Total, slot)
 from .functions import KINKED, Functions
 
 
@@ -60,6 +62,10 @@ class Limits:
                 self._kets[number] = hat + self._dot(atom)
             elif isinstance(atom, Function):
                 self._kets[number] = self.functions.named(atom.body, self.ket(Total(dict(atom.argument))))
+            elif isinstance(atom, Joint):
+                self._kets[number] = self.algebra.of(Joint(atom.body, self._of_kets(atom.arguments)))
+            elif isinstance(atom, Averaged):
+                self._kets[number] = self._averaged_kets(atom)
             else:
                 self._kets[number] = self.algebra.monomial(((number, Fraction(1)),))
         return self._kets[number]
@@ -79,8 +85,8 @@ class Limits:
         """The hats and initial vectors that a vector of the limit is a function of."""
         if number not in self._sources:
             atom = self.atoms[number]
-            self._sources[number] = (self._sources_of(Total(dict(atom.argument))) if isinstance(atom, Function)
-                                     else frozenset((number,)))
+            self._sources[number] = (frozenset().union(*(self._sources_of(Total(dict(of))) for of in arguments(atom)))
+                                     if isinstance(atom, FUNCTIONS) else frozenset((number,)))
         return self._sources[number]
 
     def _sources_of(self, total: Total) -> frozenset[int]:
@@ -104,10 +110,63 @@ class Limits:
         if number == source:
             return self.algebra.number(1)
         atom = self.atoms[number]
-        assert isinstance(atom, Function)
-        argument = Total(dict(atom.argument))
-        outer = self.functions.derived(atom.body, argument)
-        return self.algebra.product(outer, self.derivative(argument, source))
+        if isinstance(atom, Function):
+            argument = Total(dict(atom.argument))
+            outer = self.functions.derived(atom.body, argument)
+            return self.algebra.product(outer, self.derivative(argument, source))
+        assert isinstance(atom, (Joint, Averaged))
+        found = Total()
+        for place, of in enumerate(arguments(atom)):
+            inner, body = self.derivative(Total(dict(of)), source), sp.diff(atom.body, slot(place))
+            if not inner.vanishes and body != 0:
+                found = found + self.algebra.product(self._slope_in(atom, body, place), inner)
+        return found
+
+    def _slope_in(self, atom: Joint | Averaged, body: sp.Expr, place: int) -> Total:
+        """The derivative of a function of several vectors in one of them; body: that of its body."""
+        if isinstance(atom, Joint):
+            return self.algebra.of(Joint(body, atom.arguments))
+        right = self.algebra.product(Total(dict(atom.rights[place])), self.algebra.monomial(atom.vector))
+        return self._averages(body, atom.lefts, atom.rights, right)
+
+    # --- functions of several outer products
+
+    def averaged(self, body: sp.Expr, lefts: tuple[Terms, ...], rights: tuple[Terms, ...], vector: Monomial
+                 ) -> Total | None:
+        """The average of a matrix's entries over a vector, None where it vanishes in the limit."""
+        atom = Averaged(body, lefts, rights, vector)
+        return None if self._averaged_kets(atom).vanishes else self.algebra.of(atom)
+
+    def _averaged_kets(self, atom: Averaged) -> Total:
+        return self._averages(atom.body, self._of_kets(atom.lefts), self._of_kets(atom.rights),
+                              self.ket(self.algebra.monomial(atom.vector)))
+
+    def _averages(self, body: sp.Expr, lefts: tuple[Terms, ...], rights: tuple[Terms, ...], vector: Total) -> Total:
+        """Averages over a vector of the limit, term by term, without those that vanish."""
+        found = Total()
+        for (power, monomial), value in vector.terms.items():
+            numbers, vectors = self.atoms.split(monomial)
+            if not self._averages_out(body, rights, vectors):
+                front = Total({(power, numbers): value})
+                found = found + self.algebra.product(front, self.algebra.of(Averaged(body, lefts, rights, vectors)))
+        return found
+
+    def _averages_out(self, body: sp.Expr, rights: tuple[Terms, ...], vector: Monomial) -> bool:
+        """Does an average over what is on the right turn its sign when some correlated sources turn theirs?"""
+        on_the_right = [self._sources_of(Total(dict(of))) for of in (*rights, self.algebra.monomial(vector).key)]
+        for flipped in self._groups(frozenset().union(*on_the_right)):
+            signs = tuple(self._common_sign(of, flipped) for of in rights)
+            if self._sign(vector, flipped) * parity_of_several(body, signs) < 0:
+                return True
+        return False
+
+    def _common_sign(self, terms: Terms, flipped: frozenset[int]) -> int:
+        """What all terms of a sum are multiplied by, 0 where they are not alike."""
+        signs = {self._sign(monomial, flipped) for (_, monomial), _ in terms}
+        return signs.pop() if len(signs) == 1 else 0
+
+    def _of_kets(self, several: tuple[Terms, ...]) -> tuple[Terms, ...]:
+        return tuple(self.ket(Total(dict(of))).key for of in several)
 
     # --- means
 
@@ -130,7 +189,7 @@ class Limits:
             if found.vanishes or self._is_odd(part):
                 return Total()
             factors = list(self.atoms.factors(part))
-            if any(isinstance(self.atoms[number], Function) for number in factors):
+            if any(isinstance(self.atoms[number], FUNCTIONS) for number in factors):
                 found = self.algebra.product(found, self.algebra.of(Expected(part)))
             else:
                 found = self.algebra.product(found, self._pairs(factors))
@@ -160,7 +219,9 @@ class Limits:
 
     def _clusters(self, monomial: Monomial) -> tuple[frozenset[int], ...]:
         """What a product is a function of, in groups that are correlated, directly or through others."""
-        sources = frozenset().union(*(self.sources(number) for number, _ in monomial))
+        return self._groups(frozenset().union(*(self.sources(number) for number, _ in monomial)))
+
+    def _groups(self, sources: frozenset[int]) -> tuple[frozenset[int], ...]:
         if sources not in self._grouped:
             found: list[frozenset[int]] = []
             for source in sorted(sources):
@@ -198,14 +259,15 @@ class Limits:
     def _parity(self, number: int, flipped: frozenset[int]) -> int:
         """What a vector is multiplied by when some sources turn their signs: 1 or -1, 0 where it is neither."""
         atom = self.atoms[number]
-        if not isinstance(atom, Function):
+        if not isinstance(atom, FUNCTIONS):
             return -1 if number in flipped else 1
         if not self.sources(number) & flipped:
             return 1
         key = (number, flipped)
         if key not in self._parities:
-            signs = {self._sign(monomial, flipped) for (_, monomial), _ in atom.argument}
-            self._parities[key] = 1 if signs == {1} else parity(atom.body) if signs == {-1} else 0
+            signs = tuple(self._common_sign(of, flipped) for of in arguments(atom))
+            self._parities[key] = (parity_of_several(atom.body, signs) if not isinstance(atom, Function)
+                                   else 1 if signs == (1,) else parity(atom.body) if signs == (-1,) else 0)
         return self._parities[key]
 
 
@@ -215,3 +277,33 @@ def parity(body: sp.Expr) -> int:
     if isinstance(body, KINKED):
         return -1 if isinstance(body, sp.sign) else 0
     return scalar_function(body, H).parity
+
+
+def arguments(atom: Atom) -> tuple[Terms, ...]:
+    """What a function's entries are functions of; of an average those on the left."""
+    if isinstance(atom, Function):
+        return (atom.argument,)
+    assert isinstance(atom, (Joint, Averaged))
+    return atom.arguments if isinstance(atom, Joint) else atom.lefts
+
+
+@lru_cache(maxsize=1024)
+def parity_of_several(body: sp.Expr, signs: tuple[int, ...]) -> int:
+    """What a body is multiplied by when its arguments are, 0 where it is neither 1 nor -1.
+
+    signs: 1, -1, or 0 for arguments of which neither holds. Deltas are even. Told from numbers at drawn points.
+    """
+    used = [k for k in range(len(signs)) if body.has(slot(k))]
+    if any(signs[k] == 0 for k in used):
+        return 0
+    smooth = body.replace(sp.DiracDelta, lambda *a: sp.exp(-a[0]**2))
+    symbols = sorted(smooth.free_symbols, key=str)
+    function, turn = sp.lambdify(symbols, smooth, ["scipy", "numpy"]), {slot(k): signs[k] for k in used}
+    rng = np.random.default_rng(5)
+    ratios = set()
+    for _ in range(8):
+        point = [float(rng.normal() if s in turn else rng.uniform(0.5, 1.5)) for s in symbols]
+        one, other = function(*point), function(*(turn.get(s, 1) * x for s, x in zip(symbols, point)))
+        ratios.add(1 if np.isclose(one, other, rtol=1e-9, atol=0) else -1 if np.isclose(one, -other, rtol=1e-9, atol=0)
+                   else 0)
+    return ratios.pop() if len(ratios) == 1 else 0

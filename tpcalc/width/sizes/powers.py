@@ -10,6 +10,8 @@ import sympy as sp
 from ...orders.affine import Affine, point_of
 from ...orders.region import Region
 
+WIDTH = sp.Symbol("n", positive=True)
+
 
 class Powers:
     """Exponents as affine forms, decided at a point; ``region`` is where all decisions so far are the same."""

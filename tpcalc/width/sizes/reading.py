@@ -14,14 +14,13 @@ from ...programs.activations import H
 from ...programs.program import Assign, Program
 from .algebra import Algebra
 from .atoms import Given, Initial, Number, Total
-from .entrywise import entrywise_matrix
+from .entrywise import entrywise_matrix, entrywise_vector, is_direction
 from .functions import in_ramps
 from .leading import size
 from .limits import Limits
 from .operators import Operator
-from .powers import Powers
+from .powers import WIDTH as WIDTH, Powers
 
-WIDTH = sp.Symbol("n", positive=True)
 Value = Union[Total, Operator]
 
 
@@ -66,6 +65,8 @@ class SizeReading:
                 return RULES[kind_of](self, e)
         if not e.atoms(Member) and not e.has(Moment):
             return self.number(e)
+        if e.func in (sp.Mul, sp.Pow) and kind(e) == "vector" and is_direction(e):
+            return entrywise_vector(self, e)
         return {sp.Add: self._sum, sp.Mul: self._product}.get(e.func, self._function)(e)
 
     def member(self, member: Member) -> Value:

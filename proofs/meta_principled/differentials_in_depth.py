@@ -1,0 +1,81 @@
+"""The first power of the depth in dNTK and ddNTKs, which the paper takes from its reference."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import sympy as sp
+
+import tpcalc as tp
+from tpcalc.ledger import Entry, Erratum, Evidence, Number, Slip, Witness
+from tpcalc.ledger.entry import Formula
+from tpcalc.studies.convergence import fit_order
+from tpcalc.width.counting import contraction, preactivations
+from tpcalc.width.jets import draw, kernel_series, output_series
+from tpcalc.width.measured import measure_differentials
+
+WIDTH, DEPTHS, SAMPLES, INPUT = 48, (4, 8, 16), 400, np.array([1.0, -0.5])
+BEND = 0.1  # what the next power of L / n does to a slope at these sizes
+CLAIM = r"""E[z \eta^2 dH] / (E[\eta H])^2 &\sim L / n, \\
+E[z^2] E[\eta^3 dd_I H] / (E[\eta H])^3 &\sim L / n, \quad E[z^2] E[\eta^3 dd_{II} H] / (E[\eta H])^3 \sim L / n"""
+
+
+def ratios(layers: int) -> tuple[np.ndarray, np.ndarray]:
+    """The three combinations at s = 0, critical initialisation of tanh, and their standard errors by batches."""
+    widths = (2, *(WIDTH,) * (layers - 1), 1)
+    sizes, rng = tp.meta_principled(0, layers).sizes(widths), np.random.default_rng(layers)
+    batches = []
+    for _ in range(10):
+        drawn = draw(sizes, widths, SAMPLES // 10, rng)
+        f, kernel = output_series(drawn, INPUT, sizes, "tanh", 3), kernel_series(drawn, INPUT, sizes, "tanh", 2)
+        z, H, dH, one = f[0], f[1], 2 * f[2], 6 * f[3]
+        two = kernel[2] - one
+        batches.append([np.mean(x) for x in (z * dH, z**2, one, two, H)])
+    first, square, one, two, H = np.array(batches).T
+    found = np.stack([first / H**2, square * one / H**3, square * two / H**3])
+    return found.mean(axis=1), found.std(axis=1, ddof=1) / math.sqrt(len(batches))
+
+
+def evidence() -> Evidence:
+    """Powers of L at one width."""
+    values, errors = zip(*map(ratios, DEPTHS))
+    found = []
+    for name, value, error in zip(("dH", "dd_I H", "dd_II H"), np.abs(values).T, np.array(errors).T):
+        fitted = fit_order(np.array(DEPTHS, dtype=float), value)
+        spread = math.hypot(error[0] / value[0], error[-1] / value[-1]) / math.log(DEPTHS[-1] / DEPTHS[0])
+        found.append(Number(f"power of L in the combination with {name}, tanh, L = {DEPTHS[0]} to {DEPTHS[-1]}",
+                            -fitted.order, max(spread, BEND), 1.0))
+    return Evidence(tuple(found))
+
+
+def linear_power(family: tp.WidthScaling) -> sp.Expr:
+    """Without activations, at three layers, d^3 f along the gradient is 6 f^2 times |x|^2 and all three rates."""
+    rates = sum((contraction(family.p[i], family.q[i], rates=1) for i in (1, 2)), -family.q[0])
+    return sp.expand(rates + preactivations(family.p[-1]) + 3 * family.r)
+
+
+def linear() -> Witness:
+    """Linear perceptrons of three layers at s = 0."""
+    family = tp.meta_principled(0, layers=3)
+    third = measure_differentials(family, (16, 32, 64), highest=3, phi="linear", samples=3000, seed=3)[2]
+    return Witness("power of n in E[eta^3 dd_I H] of a linear network of three layers at s = 0", third.slope,
+                   max(third.slope_error, 0.02), float(tp.ntk_exponent(3, 0)),
+                   float(linear_power(family)))
+
+
+ENTRY = Entry(
+    key="meta_principled/differentials_in_depth",
+    kind="remark",
+    title="dNTK and ddNTKs in powers of the depth",
+    source="Meta-Principled Family, (4.3), (4.6), (4.9), footnote 16, after The Principles of Deep Learning Theory",
+    says="At critical initialisation and $s = 0$. Measured here for tanh; what a proof lacks is the solution of the "
+         "forward equations at large depth for each class of activations.",
+    statement=lambda: Formula(CLAIM),
+    assumptions=("activations that are not linear", "critical initialisation", "depth small against the width"),
+    uses=("meta_principled/differentials_in_width", "meta_principled/dimensionless"),
+    evidence=evidence,
+    errata=(Erratum(Slip.INCOMPLETE, "(4.6), which names no activations", r"E[\eta^3 dd_I H] &= O(L/n)",
+                    lambda: (r"E[\eta^3 dd_I H] &= O(n^{%s}) \text{ for linear activations, three layers}"
+                             % linear_power(tp.meta_principled(0, layers=3))), linear),),
+)
