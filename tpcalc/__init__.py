@@ -24,10 +24,11 @@ HOMES = {
     ".limits": "DepthLimit LimitRegion depth_limit",
     ".lowering.recursions": "Recursion recursion",
     ".methods.train": "train",
-    ".parametrizations": "DepthScaling WidthScaling width_recipe",
+    ".parametrizations": "DepthScaling DepthwiseScaling WidthScaling depthwise_recipe width_recipe",
     ".programs": "Adam AdamW SGD SignSGD ResNet Task tasks",
     ".programs.builders": "program",
     ".programs.problem": "Problem",
+    ".programs.raw_problem": "RawProblem raw_problem",
     ".programs.program": "Program",
     ".results": "Run tangent_kernel",
     ".studies":

@@ -16,11 +16,13 @@ from .limits import DepthLimit as DepthLimit, LimitRegion as LimitRegion, depth_
 from . import methods as methods
 from .methods.train import train as train
 from .parametrizations import DepthScaling as DepthScaling, WidthScaling as WidthScaling
+from .parametrizations import DepthwiseScaling as DepthwiseScaling, depthwise_recipe as depthwise_recipe
 from .parametrizations import width_recipe as width_recipe
 from .programs import Adam as Adam, AdamW as AdamW
 from .programs import SGD as SGD, SignSGD as SignSGD, ResNet as ResNet, Task as Task, tasks as tasks
 from .programs.builders import program as program
 from .programs.problem import Problem as Problem
+from .programs.raw_problem import RawProblem as RawProblem, raw_problem as raw_problem
 from .programs.program import Program as Program
 from .results import Run as Run, tangent_kernel as tangent_kernel
 from .studies import CauchyDifferences as CauchyDifferences, cauchy_differences as cauchy_differences
