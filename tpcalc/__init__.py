@@ -30,10 +30,10 @@ HOMES = {
     ".programs.problem": "Problem",
     ".programs.raw_problem": "RawProblem raw_problem",
     ".programs.program": "Program",
-    ".results": "Run tangent_kernel",
+    ".results": "OrderParameters Run order_parameters tangent_kernel",
     ".studies":
         "CauchyDifferences cauchy_differences Convergence convergence GradientCorrelation gradient_correlation "
-        "GradientFlow gradient_flow KernelFunction kernel_fn Transfer transfer WidthOrDepth width_or_depth",
+        "dmft GradientFlow gradient_flow KernelFunction kernel_fn Transfer transfer WidthOrDepth width_or_depth",
     ".width": "aspect meta_principled ntk_exponent web",
 }
 PACKAGES = ("calculus", "classification", "codegen", "interpreters", "kernels", "ledger", "limits", "lowering", "media",

@@ -150,6 +150,8 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "depthwise_recipe": {"name": "word", "mu0": "positive", "eta0": "positive"},
     "raw_problem": {"scaling": "result", "layers": "optional whole", "schedule": "optional schedule",
                     "momentum": "share"},
+    "dmft": {"raw": "result", "method": "word", "layer_times": "optional nothing"},
+    "order_parameters": {"run": "result", "raw": "optional nothing", "layer_times": "optional nothing"},
     "ntk_exponent": {"order": "whole", "s": "symbolic real", "insert_output": "flag"},
     "web": {"s": "optional real", "kappa": "optional real"},
     "aspect": {**dict.fromkeys(("n", "L", "target"), "optional positive"), "s": "optional real"},
@@ -165,6 +167,7 @@ MORE: dict[str, dict[str, Any]] = {  # right arguments of single calls
     "width_recipe": {"name": "ntp", "layers": 3}, "meta_principled": {"s": 0.5, "layers": 3},
     "DepthwiseScaling.width_scaling": {"layers": 3}, "DepthwiseScaling.sizes": {"width": 8, "layers": 3},
     "depthwise_recipe": {"name": "muP"}, "raw_problem": {"scaling": tp.DepthwiseScaling()},
+    "dmft": {"raw": tp.raw_problem(tp.DepthwiseScaling(), NET, TASK, 4)},
     "ntk_exponent": {"order": 3, "s": 0.5}, "web": {"s": 0.5, "kappa": 0.5}, "aspect": {"n": 64, "L": 4, "s": 0.5},
     "train": WHOLE_TRAINING, "check_steps": {"data": {"xi": [1.0, 0.5], "y": [1.0, 0.5]}},
     "audit": {"branch": -1, "lr": 0}, "transfer": {"scalings": SCALE, "learning_rates": [0.5, 1.0]},
@@ -209,6 +212,7 @@ def instances() -> dict[str, Any]:
         "Transfer": tp.transfer(NET, TASK, OPT, SCALE, (2, 4), [0.5, 1.0]),
         "WidthOrDepth": tp.width_or_depth(NET, tp.Task([1.0], [1.0]), OPT, SCALE, (2, 4)), "Divergence": None,
         "MissingExtra": None, "DepthwiseScaling": tp.DepthwiseScaling(), "RawProblem": None,
+        "OrderParameters": None,
         "WidthScaling": tp.WidthScaling((0, 0), (0, 1), 0)}
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Callable, Mapping
 
 import numpy as np
 import sympy as sp
 
 from .. import _checks
+from .._types import Value
 from ..media.covariances import inverse
 from ..programs import SGD
 from ..programs.activations import H as VARIABLE, activation, is_linear
@@ -15,11 +18,12 @@ from ..programs.losses import derivative
 from ..programs.raw_problem import RawProblem
 from .details import DenseDetails, MediumDetails
 from .responses import responses
-from .run import Run
+from .run import Details, Run
 from .sampled import SampledDetails
 from .tangent import tangent_kernel
 
 TIMES = 9           # layer times of the limit, unless they are given
+NUMBERS = ("f", "Delta", "H", "Phi", "G", "A", "B", "K")
 FLAT = 1e-8         # a slope of the activation through which nothing is seen of what comes back
 
 
@@ -48,7 +52,11 @@ class OrderParameters:
     depth, A[l - 1] and B[l - 1] of block l with G of the node behind it and Phi of the node before it, and (nodes, ...)
     in the limit; K: (t, i, s, j), the tangent kernel; fields: samples, or None where the run has none.
 
-    A block adds eps u + (eta0 mu0 / L) sum over earlier (s, j) of (Phi Delta branch^2 / batch + A) g to h.
+    standard_errors: by name, of what is a mean over batches of samples, else empty; bias_bounds: by name, where depths
+    were extrapolated.
+
+    A block adds eps u + (eta0 mu0 / L) sum over earlier (s, j) of (Phi Delta branch^2 / batch + A) g to h. Where some g
+    are combinations of others, as at the end of the network, only these sums mean anything, not A itself; so B.
     """
 
     run: Run
@@ -61,7 +69,9 @@ class OrderParameters:
     A: np.ndarray
     B: np.ndarray
     K: np.ndarray
-    fields: Fields | None = field(default=None)
+    fields: Fields | None = None
+    standard_errors: Mapping[str, np.ndarray] = field(default_factory=dict)
+    bias_bounds: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return (f"OrderParameters(method={self.run.method!r}, nodes={len(self.layer_times)}, steps={self.f.shape[0]}, "
@@ -70,11 +80,11 @@ class OrderParameters:
 
 @dataclass(frozen=True)
 class _Units:
-    """What turns the run's conventions into the source's: f = scale f_run, c = eta0 mu0."""
+    """What turns the run's conventions into the source's: f, Delta (t, i); chi (N,), dloss/df of the run; eta0 mu0."""
 
-    Delta: np.ndarray  # (t, i)
-    chi: np.ndarray    # (N,), dloss/df of the run
-    scale: float
+    f: np.ndarray
+    Delta: np.ndarray
+    chi: np.ndarray
     c: float
 
 
@@ -111,38 +121,53 @@ def order_parameters(run: Run, raw: RawProblem | None = None, layer_times: np.nd
                          "'pre', or linear ones of one matrix")
     if layer_times is not None and run.depth is not None:
         raise ValueError(f"layer_times: given at depth {run.depth}, where all nodes are; allowed is None")
-    units = _units(run, raw)
     known = run.solved if run.depth is None or len(run.layer_times) == run.depth + 1 else run.details()
     if isinstance(known, MediumDetails):
-        return _exact(run, known, units, layer_times)
+        return _exact(run, known, _units(run, raw, run.outputs), layer_times)
+    found = of_samples(run, raw, known)
+    spread = len(found)**-0.5
+    values = {name: np.array([getattr(one, name) for one in found]) for name in NUMBERS}
+    errors = {name: spread * np.std(one, axis=0, ddof=1) for name, one in values.items()} if len(found) > 1 else {}
+    return of_values(run, found[0].layer_times, {name: np.mean(one, axis=0) for name, one in values.items()}, errors,
+                     fields=_joined([one.fields for one in found if one.fields is not None]))
+
+
+def of_values(run: Run, layer_times: np.ndarray, values: Mapping[str, np.ndarray],
+              errors: Mapping[str, np.ndarray] = MappingProxyType({}),
+              bounds: Mapping[str, np.ndarray] = MappingProxyType({}), fields: Fields | None = None) -> OrderParameters:
+    """The order parameters that are given by their names."""
+    return OrderParameters(run, layer_times, values["f"], values["Delta"], values["H"], values["Phi"], values["G"],
+                           values["A"], values["B"], values["K"], fields, errors, bounds)
+
+
+def of_samples(run: Run, raw: RawProblem | None, known: Details) -> list[OrderParameters]:
+    """The order parameters of every batch of samples; raises ``ValueError`` for a run that has none."""
     parts = known.batches if isinstance(known, SampledDetails) else (known,)
     if not all(isinstance(part, DenseDetails) for part in parts):
         raise ValueError(f"run: one by method={run.method!r} given, which knows no layers as samples or rows; allowed "
                          "are reflection, collocation, particles, conditioned and dense")
-    found = [_sampled(run, part, units) for part in parts if isinstance(part, DenseDetails)]
-    mean = {name: np.mean([getattr(one, name) for one in found], axis=0) for name in ("H", "Phi", "G", "A", "B", "K")}
-    return OrderParameters(run, found[0].layer_times, found[0].f, found[0].Delta, **mean, fields=_joined(
-        [one.fields for one in found if one.fields is not None]))
+    return [_sampled(run, part, _units(run, raw, part.solution.outputs)) for part in parts
+            if isinstance(part, DenseDetails)]
 
 
-def _units(run: Run, raw: RawProblem | None) -> _Units:
+def _units(run: Run, raw: RawProblem | None, outputs: np.ndarray) -> _Units:
     task = run.task
-    chi = np.array([derivative(task.loss, f, y)[:, 0] for f, y in zip(run.outputs, task.targets)])
+    chi = np.array([derivative(task.loss, f, y)[:, 0] for f, y in zip(outputs, task.targets)])
     if raw is None:
-        assert isinstance(run.problem.opt, SGD) or True
         rate = getattr(run.problem.opt, "lr")
         if not isinstance(run.problem.opt, SGD) or not isinstance(rate, float) or rate == 0:
-            raise ValueError(f"raw: None given with {_checks.short(run.problem.opt)}; allowed is the tp.RawProblem that "
-                             "was trained, whose eta0 mu0 responses are divided by, or a tp.SGD of one learning rate")
-        return _Units(-chi, chi.ravel(), 1.0, rate)
-    scale = raw.output_scale
-    Delta = -np.array([derivative(raw.task.loss, scale * f, y)[:, 0] for f, y in zip(run.outputs, raw.task.targets)])
-    return _Units(Delta, chi.ravel(), scale, raw.scaling.eta0 * raw.scaling.mu0)
+            raise ValueError(f"raw: None given with {_checks.short(run.problem.opt)}; allowed is the tp.RawProblem "
+                             "that was trained, or a tp.SGD of one learning rate, which stands for its eta0 mu0")
+        return _Units(outputs[..., 0], -chi, chi.ravel(), rate)
+    f = raw.output_scale * outputs
+    Delta = -np.array([derivative(raw.task.loss, one, y)[:, 0] for one, y in zip(f, raw.task.targets)])
+    return _Units(f[..., 0], Delta, chi.ravel(), raw.scaling.eta0 * raw.scaling.mu0)
 
 
 def _exact(run: Run, known: MediumDetails, units: _Units, layer_times: np.ndarray | None) -> OrderParameters:
     """From rows of reflections: A is G P chi, of a row of g itself; B likewise."""
-    medium, steps, batch = known.medium, run.task.steps, run.task.batch
+    medium: Value = known.medium
+    steps, batch = run.task.steps, run.task.batch
     chi = units.chi.reshape(steps, batch)
     largest = np.argmax(np.abs(chi), axis=1)
     if np.any(np.max(np.abs(chi), axis=1) == 0):
@@ -153,14 +178,14 @@ def _exact(run: Run, known: MediumDetails, units: _Units, layer_times: np.ndarra
         times = np.linspace(0, 1, TIMES) if layer_times is None else _checks.finite_array("layer_times", layer_times)
         if times.ndim != 1 or not len(times) or np.min(times) < 0 or np.max(times) > 1:
             raise ValueError(f"layer_times: {_checks.short(layer_times)} given; allowed are numbers from 0 to 1")
-        P, Q = (getattr(medium, "mesh").evaluate(nodal, times) for nodal in (medium.P, medium.Q))
-        noise, before, behind = float(getattr(medium, "noise")), (P, Q), (P, Q)
+        P, Q = (medium.mesh.evaluate(nodal, times) for nodal in (medium.P, medium.Q))
+        noise, before, behind = float(medium.noise), (P, Q), (P, Q)
     else:
         times = np.arange(run.depth + 1) / run.depth
         _checks.memory(60.0 * len(times) * (steps * batch)**2, f"order parameters at depth {run.depth}",
                        "a smaller depth fits")
         P, Q = medium.P[:], medium.Q[:]
-        noise, before, behind = run.depth * getattr(medium, "eps")**2, (P[:-1], Q[:-1]), (P[1:], Q[1:])
+        noise, before, behind = run.depth * medium.eps**2, (P[:-1], Q[:-1]), (P[1:], Q[1:])
     weights = medium.rho[:, None] * medium.rho * noise / units.c
     A = weights * (inverse(*before) @ before[0]) * units.chi
     B = weights * (inverse(*behind[::-1]) @ behind[1])[:, rows] / units.chi[rows][:, None]
@@ -199,8 +224,10 @@ def _sampled(run: Run, known: DenseDetails, units: _Units) -> OrderParameters:
     A, B = (np.array([getattr(pair, name) for pair in pairs]) for name in "AB")
     K = _with_ends(run, np.mean(Phi[:-1] * G[1:], axis=0), H[-1], G[0])
     shape = (task.steps, task.batch, n)
-    every = [x, g, source, source - A @ g[1:], back, None if back is None else back - B @ features[:-1]]
-    fields = Fields(*(None if one is None else one.reshape(len(one), *shape) for one in every))
+    sites = [one.reshape(len(one), *shape) for one in (x, g, source, source - A @ g[1:])]
+    behind = [None if one is None else one.reshape(len(one), *shape)
+              for one in (back, None if back is None else back - B @ features[:-1])]
+    fields = Fields(sites[0], sites[1], sites[2], sites[3], *behind)
     size = run.depth * eps / units.c
     return _indexed(run, units, np.arange(run.depth + 1) / run.depth, H, Phi, G, size * A, size * B, K, fields)
 
@@ -213,7 +240,7 @@ def _with_ends(run: Run, body: np.ndarray, last: np.ndarray, first: np.ndarray) 
     return body + last + first * (inputs @ inputs.T)
 
 
-def _functions(run: Run) -> tuple:
+def _functions(run: Run) -> tuple[Callable[[np.ndarray], np.ndarray], ...]:
     phi = activation(run.problem.net.phi)(VARIABLE)
     if is_linear(run.problem.net.phi):
         return (lambda h: h), np.ones_like
@@ -224,11 +251,13 @@ def _indexed(run: Run, units: _Units, times: np.ndarray, H: np.ndarray, Phi: np.
              B: np.ndarray, K: np.ndarray, fields: Fields | None = None) -> OrderParameters:
     shape = (run.task.steps, run.task.batch) * 2
     every = [kernel.reshape(*kernel.shape[:-2], *shape) for kernel in (H, Phi, G, A, B, K)]
-    return OrderParameters(run, times, units.scale * run.outputs[..., 0], units.Delta, *every, fields=fields)
+    values = dict(zip(NUMBERS, (units.f, units.Delta, *every)))
+    return of_values(run, times, values, fields=fields)
 
 
 def _joined(parts: list[Fields]) -> Fields:
-    def all_of(name: str) -> np.ndarray | None:
-        values = [getattr(part, name) for part in parts]
-        return None if any(value is None for value in values) else np.concatenate(values, axis=-1)
-    return Fields(*(all_of(name) for name in ("h", "g", "chi", "u", "xi", "r")))  # type: ignore[arg-type]
+    def all_of(name: str) -> np.ndarray:
+        return np.concatenate([getattr(part, name) for part in parts], axis=-1)
+    seen = all(part.xi is not None for part in parts)
+    behind = [all_of(name) if seen else None for name in ("xi", "r")]
+    return Fields(all_of("h"), all_of("g"), all_of("chi"), all_of("u"), *behind)

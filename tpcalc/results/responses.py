@@ -4,8 +4,8 @@ With chi = W phi and xi = W^T g for one Gaussian matrix W of entries N(0, 1/n), 
 
     chi = u + A g,    xi = r + B phi,    <u u> = Phi = <phi phi>,    <r r> = G = <g g>,
 
-so that the one overlap M_ts = <chi_t g_s> = <phi_t xi_s> is A G + Phi B^T: A has entries of earlier steps alone, B those
-of the same step too, and triangular factors of Phi and G part the two. No derivative is taken, and no W is needed.
+so that the one overlap M_ts = <chi_t g_s> = <phi_t xi_s> is A G + Phi B^T: A has entries of earlier steps alone, B
+those of the same step too; triangular factors of Phi and G part the two. No derivative is taken, no W is needed.
 Source: Depthwise Hyperparameter Transfer, (36) and (37) [depthwise_transfer/responses].
 """
 
