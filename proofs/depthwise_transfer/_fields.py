@@ -7,6 +7,10 @@ from typing import Any
 import sympy as sp
 
 
+NAMES = {"phi": r"\phi", "dphi": r"\dot\phi", "Phi": r"\Phi", "Theta": r"\Theta", "chi": r"\chi", "xi": r"\xi",
+         "Ch": "{C_h}", "Cg": "{C_g}", "Kx": "{K_x}"}
+
+
 class Average(sp.Expr):
     """The mean over single sites."""
 
@@ -33,9 +37,7 @@ class Field(sp.Function):
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
         *steps, place = self.args
-        name = {"phi": r"\phi", "dphi": r"\dot\phi", "Phi": r"\Phi", "Delta": r"\Delta", "chi": r"\chi", "Ch": "C_h ", "Cg": "C_g ", "Kx": "K_x "}.get(
-            self.func.__name__, self.func.__name__)
-        name = f"{{{name.strip()}}}" if name.endswith(" ") else name
+        name = NAMES.get(self.func.__name__, self.func.__name__)
         text = f"{name}_{{{' '.join(map(printer.doprint, steps))}}}({printer.doprint(place)})"
         return text if exp is None else f"{text}^{{{exp}}}"
 

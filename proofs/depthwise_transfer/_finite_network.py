@@ -65,4 +65,6 @@ def train(readout_of_phi: bool = False, ends: bool = False, beta: float = 0.0, d
         W = (1 - eta0 * decay) * W + eta0 * mu0 * velocity[1]
         if ends:
             W0, w = W0 + eta0 * mu0 * velocity[0], w + eta0 * mu0 * velocity[2]
-    return Trained(*(np.array(fields[name]) for name in ("h", "g", "W0", "W", "w", "f", "Delta")), x, eta0, mu0)
+    found = {name: np.array(values) for name, values in fields.items()}
+    return Trained(found["h"], found["g"], found["W0"], found["W"], found["w"], found["f"], found["Delta"], x, eta0,
+                   mu0)

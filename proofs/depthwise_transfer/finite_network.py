@@ -125,8 +125,9 @@ def _gradient(net: Trained, sample: int) -> np.ndarray:
 
 def evidence() -> Evidence:
     tolerance = {"(12) to (15), (128), corrected": 1e-7}
-    return Evidence(tuple(Number(f"{name}, left side less right side, one tanh network of width {N} and depth {L}", value,
-                                 tolerance.get(name, ROUND_OFF), 0.0) for name, value in residuals().items()))
+    where = f"left side less right side, one tanh network of width {N} and depth {L}"
+    return Evidence(tuple(Number(f"{name}, {where}", value, tolerance.get(name, ROUND_OFF), 0.0)
+                          for name, value in residuals().items()))
 
 
 def momentum_witness() -> Witness:
@@ -177,8 +178,8 @@ ENTRY = Entry(
     source="Depthwise Hyperparameter Transfer, (11) to (19), (22), (128) to (130), (133) to (140)",
     says="Identities of one real network, for each neuron and at every step, of weights that are written out as what "
          "they started from and what they learned; $c = \\eta_0 \\mu_0$, $\\chi^{\\ell+1} = N^{-1/2} W^\\ell(0) "
-         "\\phi(h^\\ell)$, $r$ its mirror, $\\lambda$ the decay of a step. The last four lines are for trained ends and "
-         "a read-out of $\\phi(h)$, for momentum $\\beta$, and for weight decay.",
+         "\\phi(h^\\ell)$, $r$ its mirror, $\\lambda$ the decay of a step. The last four lines are for trained ends "
+         "and a read-out of $\\phi(h)$, for momentum $\\beta$, and for weight decay.",
     statement=lambda: Equations((FORWARD, BACKWARD, TANGENT, LAST, MOMENTUM, DECAY)),
     assumptions=("$\\alpha = 1/2$, rate 0", "discrete time"),
     uses=("depthwise_transfer/parametrization",),

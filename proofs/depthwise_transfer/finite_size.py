@@ -14,16 +14,16 @@ from ._fields import mean_of
 DEPTH = 6
 L = sp.Symbol("L", positive=True)
 D, Sigma, kappa, F, u = sp.Function("D"), sp.Function("Sigma"), sp.Function("kappa"), sp.Function("F"), sp.Function("u")
-p, q, a, b = sp.symbols("tau tau' sigma sigma'")
+p, q, a, b = sp.symbols(r"tau {\tau'} sigma {\sigma'}")
 f = sp.Function("f")
 
 SENSITIVITY = Equation(D(p, q), L / 2 * mean_of(F(u(q)).diff(u(q), 2)) + 2 * L * mean_of(sp.Symbol(
     r"\dot\phi \phi \frac{\partial h}{\partial \Phi}")))
 PROPAGATOR = Equation(kappa(p, q), Sigma(p, q) - sp.Integral(D(p, a) * Sigma(a, q), (a, 0, 1)) - sp.Integral(
     Sigma(p, a) * D(q, a), (a, 0, 1)) + sp.Integral(D(p, a) * Sigma(a, b) * D(q, b), (a, 0, 1), (b, 0, 1)))
-mu, mu2 = sp.symbols(r"\mu_0 \mu_0'")
-DIFFERENCE = Equation(f(mu, L) - f(mu2, sp.Symbol("L'")), f(mu, L) - f(mu, sp.oo) + f(mu, sp.oo) - f(mu2, sp.oo) + f(
-    mu2, sp.oo) - f(mu2, sp.Symbol("L'")))
+mu, mu2, L2 = sp.symbols(r"mu_0 {\mu_0'} L'")
+DIFFERENCE = Equation(f(mu, L) - f(mu2, L2), sp.Add(*(sp.UnevaluatedExpr(part) for part in (
+    f(mu, L) - f(mu, sp.oo), f(mu, sp.oo) - f(mu2, sp.oo), f(mu2, sp.oo) - f(mu2, L2)))))
 
 
 def squares(variances: np.ndarray) -> float:
@@ -90,9 +90,10 @@ ENTRY = Entry(
     kind="remark",
     title="sensitivities, propagators and errors of finite networks",
     source="Depthwise Hyperparameter Transfer, (103), (107), (109), (110) and (117)",
-    says="$D$ is $L$ times the change of a kernel with that of another layer; $F$ is the product of features whose mean the "
-         "kernel is, $u$ the sources. The second equation is (109) with sums as integrals. The third is what the triangle "
-         "inequality of (117) is applied to, at infinite width: every network is compared with its own limit.",
+    says="$D$ is $L$ times the change of a kernel with that of another layer; $F$ is the product of features whose "
+         "mean the kernel is, $u$ the sources. The second equation is (109) with sums as integrals. The third is "
+         "what the triangle inequality of (117) is applied to, at infinite width: every network is compared with its "
+         "own limit.",
     statement=lambda: Equations((SENSITIVITY, PROPAGATOR, DIFFERENCE)),
     uses=("gaussian/price", "depthwise_transfer/parametrization"),
     evidence=evidence,
@@ -102,12 +103,12 @@ ENTRY = Entry(
                 r"\dot\phi \phi \frac{\partial h}{\partial \Phi} \right\rangle",
                 lambda: line(SENSITIVITY.target, SENSITIVITY.value), sensitivity_witness),
         Erratum(Slip.MISPRINT, "(110): transpose and arguments of the third term; (109) has them right",
-                r"\kappa(\tau, \tau') &= \Sigma(\tau, \tau') - \int D(\tau, \tau'') \Sigma(\tau'', \tau') - \int \Sigma(\tau'', "
-                r"\tau') D(\tau, \tau'')^\top + \ldots", lambda: line(PROPAGATOR.target, PROPAGATOR.value),
-                propagator_witness),
+                r"\kappa(\tau, \tau') &= \Sigma(\tau, \tau') - \int D(\tau, \tau'') \Sigma(\tau'', \tau') - \int "
+                r"\Sigma(\tau'', \tau') D(\tau, \tau'')^\top + \ldots",
+                lambda: line(PROPAGATOR.target, PROPAGATOR.value), propagator_witness),
         Erratum(Slip.MISPRINT, "(117): $\\mu_0(N, L)$ for $\\mu_0(N', L')$ in the second network",
-                r"|f^{\mu_0(N,L)}_{N,L} - f^{\mu_0(N',L')}_{N',L'}| &\leq |f^{\mu_0(N,L)}_{N,L} - f^{\mu_0(N,L)}_{\infty}| + "
-                r"|f^{\mu_0(N,L)}_{N',L'} - f^{\mu_0(N',L')}_\infty| + \ldots",
+                r"|f^{\mu_0(N,L)}_{N,L} - f^{\mu_0(N',L')}_{N',L'}| &\leq |f^{\mu_0(N,L)}_{N,L} - "
+                r"f^{\mu_0(N,L)}_{\infty}| + |f^{\mu_0(N,L)}_{N',L'} - f^{\mu_0(N',L')}_\infty| + \ldots",
                 lambda: line(DIFFERENCE.target, DIFFERENCE.value), difference_witness),
     ),
 )

@@ -17,7 +17,8 @@ before, product, readout = sp.symbols("h^{\\ell} W^{\\ell}\\phi(h^{\\ell}) w\\cd
 
 def statement() -> Equations:
     return Equations((Equation(h, before + branch * depth**-alpha / sp.sqrt(neurons) * product),
-                      Equation(f, readout / (mu0 * neurons)), Equation(eta, eta0 * mu0**2 * depth**(2 * alpha - 1) * neurons)))
+                      Equation(f, readout / (mu0 * neurons)),
+                      Equation(eta, eta0 * mu0**2 * depth**(2 * alpha - 1) * neurons)))
 
 
 def evidence() -> Evidence:
@@ -42,9 +43,9 @@ ENTRY = Entry(
     kind="definition",
     title="parametrizations of a residual network",
     source="Depthwise Hyperparameter Transfer, table 1, (1) to (3), (8), (133), (138) and (141)",
-    says="Weights have entries $N(0, 1)$ and one learning rate $\\eta$; inputs enter divided by $\\sqrt D$. In units of the "
-         "limit the branch multiplier is $\\beta L^{-\\alpha}$, outputs and targets are $\\mu_0$ times as large, and blocks "
-         "move by $\\eta_0 \\beta L^{\\alpha - 1}$ times normalised gradients.",
+    says="Weights have entries $N(0, 1)$ and one learning rate $\\eta$; inputs enter divided by $\\sqrt D$. In units "
+         "of the limit the branch multiplier is $\\beta L^{-\\alpha}$, outputs and targets are $\\mu_0$ times as "
+         "large, and blocks move by $\\eta_0 \\beta L^{\\alpha - 1}$ times normalised gradients.",
     statement=statement,
     evidence=evidence,
 )

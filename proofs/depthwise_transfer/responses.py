@@ -38,9 +38,9 @@ def numbers() -> tuple[Number, ...]:
     for name in "AB":
         for later, earlier in ((1, 0), (2, 1)):
             place = (layer, later, 0, earlier, 0)
-            found.append(Number(f"{name}_{later}{earlier} of block {layer + 1} of {DEPTH}, {BATCHES} batches of particles",
-                                float(getattr(sampled, name)[place]), float(sampled.standard_errors[name][place]) + 1e-3,
-                                float(getattr(exact, name)[place])))
+            what = f"{name}_{later}{earlier} of block {layer + 1} of {DEPTH}, {BATCHES} batches of particles"
+            error = float(sampled.standard_errors[name][place]) + 1e-3
+            found.append(Number(what, float(getattr(sampled, name)[place]), error, float(getattr(exact, name)[place])))
     assert sampled.fields is not None
     sources = sampled.fields.u[layer, :, 0]
     parts = np.array([part @ part.T / SAMPLES for part in np.split(sources, BATCHES, axis=1)])
@@ -57,9 +57,10 @@ ENTRY = Entry(
     kind="proposition",
     title="sources and responses of one matrix",
     source="Depthwise Hyperparameter Transfer, (22), (25), (26), (33) to (39), (47) to (49)",
-    says="Width to infinity at finite depth: $u$ and $r$ are Gaussian with covariances $\\Phi$ and $G$, and independent of "
-         "each other. By Stein's lemma one overlap of samples holds both responses, and causality parts them: $A$ is of "
-         "earlier steps, $B$ of the same step too. Divided by $\\eta_0 \\mu_0 / \\sqrt L$ they are the rescaled ones.",
+    says="Width to infinity at finite depth: $u$ and $r$ are Gaussian with covariances $\\Phi$ and $G$, and "
+         "independent of each other. By Stein's lemma one overlap of samples holds both responses, and causality "
+         "parts them: $A$ is of earlier steps, $B$ of the same step too. Divided by $\\eta_0 \\mu_0 / \\sqrt L$ they "
+         "are the rescaled ones.",
     statement=statement,
     assumptions=("width to infinity at fixed depth",),
     uses=("gaussian/stein", "gaussian/conditioning"),

@@ -33,7 +33,7 @@ def finite_depth() -> float:
     """f_1 exactly, from the coefficients of all kets of the program."""
     program = tp.program(tp.ResNet("linear", "mlp"), tp.SGD(1.0), DEPTH_MUP)
     run = read_program_coefficients(program, {"T": 2, "L": DEPTH}, {"xi": [1.0, 1.0], "y": [1.0, 0.0]})
-    return float(run.scalars["f"][1]) if hasattr(run, "scalars") else float(run.series("f")[1])
+    return float({str(one): value for one, value in run.scalars.items()}["f[1]"])
 
 
 @lru_cache(maxsize=None)
@@ -48,11 +48,12 @@ def evidence() -> Evidence:
     for matrices in (1, 2, 3):
         net = tp.ResNet("linear", "mlp", matrices=matrices)
         run = tp.train(net, TASK, tp.SGD(1.0), tp.DepthScaling(), tp.oo)
-        numbers.append(Number(f"f_1 of blocks of {matrices} matrices, linear, infinite depth", float(run.outputs[1, 0, 0]),
-                              1e-8, float(LIMIT.value.subs({"eta_0": 1, "y": 1, K: matrices}))))
+        numbers.append(Number(f"f_1 of blocks of {matrices} matrices, linear, infinite depth",
+                              float(run.outputs[1, 0, 0]), 1e-8,
+                              float(LIMIT.value.subs({"eta_0": 1, "y": 1, K: matrices}))))
     mean, error = real_networks()
-    return Evidence((*numbers, Number(f"f_1 at L = {DEPTH}, {SEEDS} networks of width {WIDTH}, two matrices", mean, error,
-                                      finite_depth())))
+    return Evidence((*numbers, Number(f"f_1 at L = {DEPTH}, {SEEDS} networks of width {WIDTH}, two matrices", mean,
+                                      error, finite_depth())))
 
 
 def output_witness() -> Witness:
@@ -83,10 +84,11 @@ ENTRY = Entry(
     kind="proposition",
     title="blocks of several matrices",
     source="Depthwise Hyperparameter Transfer, appendix K.2, (120) to (127)",
-    says="A block of $K$ matrices adds to the stream what each of them learns, at order one: the sum over layers of one "
-         "matrix's update meets gradients that neighbouring layers share, whichever matrix of the block it is. In the "
-         "drift stands $\\Theta$, the sum of the tangent kernels of all matrices of a block, in the place of $\\Phi$. "
-         "One step on one input of a linear network therefore moves its output by $K$ times what one matrix gives.",
+    says="A block of $K$ matrices adds to the stream what each of them learns, at order one: the sum over layers of "
+         "one matrix's update meets gradients that neighbouring layers share, whichever matrix of the block it is. "
+         "In the drift stands $\\Theta$, the sum of the tangent kernels of all matrices of a block, in the place of "
+         "$\\Phi$. One step on one input of a linear network therefore moves its output by $K$ times what one matrix "
+         "gives.",
     statement=lambda: Equations((UNFOLDED, LIMIT)),
     assumptions=("width to infinity, then depth", "frozen ends", "all matrices trained at one rate"),
     uses=("tpcalc/action_principle",),
@@ -97,8 +99,8 @@ ENTRY = Entry(
                 r"h^{\ell+1}_t &= h^1_t + \tfrac{1}{\sqrt{L}} \sum_{\ell'} u^{\ell'}_t + \tfrac{c}{L} \sum_{\ell'} "
                 r"\sum_s \Delta_s \Phi^{\ell'-1,K}_{ts} g^{\ell'}_s", lambda: line(UNFOLDED.target, UNFOLDED.value),
                 output_witness),
-        Erratum(Slip.MISPRINT, "(121): $W^{\\ell,K}$ and $\\phi(\\tilde h^{\\ell,K})$ for those of $K - 1$, the last matrix of "
-                "(120)", r"\tfrac{d}{dt} W^{\ell,K} &= \tfrac{c}{\sqrt{N L}} \Delta\, g^{\ell+1} "
+        Erratum(Slip.MISPRINT, "(121): $W^{\\ell,K}$ and $\\phi(\\tilde h^{\\ell,K})$ for those of $K - 1$, the last "
+                "matrix of (120)", r"\tfrac{d}{dt} W^{\ell,K} &= \tfrac{c}{\sqrt{N L}} \Delta\, g^{\ell+1} "
                 r"\phi(\tilde h^{\ell,k})^\top", lambda: line(UPDATE.target, UPDATE.value), gradient_witness),
     ),
 )
