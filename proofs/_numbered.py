@@ -7,6 +7,19 @@ from __future__ import annotations
 
 VI, DEPTHWISE, FAMILY = "tensor_programs_vi", "depthwise_transfer", "meta_principled"
 
+# numbered equations of Depthwise Hyperparameter Transfer by the entry that settles each; all are counted
+SETTLED: dict[str, tuple[int, ...]] = {
+    "parametrization": (1, 2, 3, 8, 133, 138, 141),
+    "proposition_2": (6, *range(83, 88)),
+    "one_step": (7, 92, 94, 98, 99),
+    "finite_network": (*range(11, 20), 22, 128, 129, 130, *range(134, 138), 139, 140),
+    "responses": (25, 26, 36, 38, 39, 49),
+    "field_derivatives": (50, 67),
+    "proposition_3": (5, 37, 52, *range(58, 63), 64, 65, 66, *range(68, 74), 88, 90, 91, 131, 132),
+    "several_matrices": (120, 121, 125, 126, 127),
+    "finite_size": (103, 107, 109, 110, 117),
+}
+
 NUMBERED: dict[str, dict[str, tuple[str, ...]]] = {
     "Tensor Programs VI": {
         "definition 4.1": (f"{VI}/definition_41",),
@@ -28,10 +41,12 @@ NUMBERED: dict[str, dict[str, tuple[str, ...]]] = {
         "claim G.1": (f"{VI}/claim_g1",),
     },
     "Depthwise Hyperparameter Transfer in Residual Networks": {
-        "proposition 1": (),
+        "proposition 1": (f"{DEPTHWISE}/proposition_3",),
         "proposition 2": (f"{DEPTHWISE}/proposition_2",),
-        "proposition 3": (),
-        **{f"({number})": (f"{DEPTHWISE}/one_step",) for number in (7, 92, 98, 99)},
+        "proposition 3": (f"{DEPTHWISE}/proposition_3",),
+        "table 1": (f"{DEPTHWISE}/parametrization",),
+        **{f"({number})": () for number in range(1, 142)},
+        **{f"({number})": (f"{DEPTHWISE}/{slug}",) for slug, numbers in SETTLED.items() for number in numbers},
     },
     "Meta-Principled Family of Hyperparameter Scaling Strategies": {
         **{f"({number})": (f"{FAMILY}/translation",) for number in ("2.4", "2.6", "2.7", "2.8")},

@@ -24,15 +24,16 @@ HOMES = {
     ".limits": "DepthLimit LimitRegion depth_limit",
     ".lowering.recursions": "Recursion recursion",
     ".methods.train": "train",
-    ".parametrizations": "DepthScaling Parametrization WidthScaling width_recipe",
+    ".parametrizations": "DepthScaling DepthwiseScaling Parametrization WidthScaling depthwise_recipe width_recipe",
     ".programs": "Adam AdamW SGD SignSGD ResNet Task tasks",
     ".programs.builders": "program",
     ".programs.problem": "Problem",
+    ".programs.raw_problem": "RawProblem raw_problem",
     ".programs.program": "Program",
-    ".results": "Run tangent_kernel",
+    ".results": "OrderParameters Run order_parameters tangent_kernel",
     ".studies":
         "CauchyDifferences cauchy_differences Convergence convergence GradientCorrelation gradient_correlation "
-        "GradientFlow gradient_flow KernelFunction kernel_fn Transfer transfer WidthOrDepth width_or_depth",
+        "dmft GradientFlow gradient_flow KernelFunction kernel_fn Transfer transfer WidthOrDepth width_or_depth",
     ".width": "aspect meta_principled ntk_exponent web",
 }
 PACKAGES = ("calculus", "classification", "codegen", "interpreters", "kernels", "ledger", "limits", "lowering", "media",

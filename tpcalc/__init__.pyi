@@ -16,16 +16,20 @@ from .limits import DepthLimit as DepthLimit, LimitRegion as LimitRegion, depth_
 from . import methods as methods
 from .methods.train import train as train
 from .parametrizations import DepthScaling as DepthScaling, Parametrization as Parametrization
+from .parametrizations import DepthwiseScaling as DepthwiseScaling, depthwise_recipe as depthwise_recipe
 from .parametrizations import WidthScaling as WidthScaling
 from .parametrizations import width_recipe as width_recipe
 from .programs import Adam as Adam, AdamW as AdamW
 from .programs import SGD as SGD, SignSGD as SignSGD, ResNet as ResNet, Task as Task, tasks as tasks
 from .programs.builders import program as program
 from .programs.problem import Problem as Problem
+from .programs.raw_problem import RawProblem as RawProblem, raw_problem as raw_problem
 from .programs.program import Program as Program
+from .results import OrderParameters as OrderParameters, order_parameters as order_parameters
 from .results import Run as Run, tangent_kernel as tangent_kernel
 from .studies import CauchyDifferences as CauchyDifferences, cauchy_differences as cauchy_differences
 from .studies import Convergence as Convergence, convergence as convergence
+from .studies import dmft as dmft
 from .studies import GradientCorrelation as GradientCorrelation, gradient_correlation as gradient_correlation
 from .studies import GradientFlow as GradientFlow, gradient_flow as gradient_flow
 from .studies import KernelFunction as KernelFunction, kernel_fn as kernel_fn

@@ -31,6 +31,10 @@ def test_statuses(ledger: Ledger) -> None:
     assert slips == {"claim_52": {"false", "incomplete"}, "claim_54": {"incomplete"}, "ket_equations": {"misprinted"},
                      "lemma_d1": {"misprinted"}, "parameter_update": {"incomplete"}, "proposition_c4": {"incomplete"},
                      "proposition_d2": {"incomplete"}, "theorem_d3": {"false", "incomplete"}, "one_step": {"false"},
+                     "proposition_3": {"false", "incomplete", "misprinted"},
+                     "several_matrices": {"false", "misprinted"},
+                     "finite_network": {"false", "incomplete", "misprinted"}, "finite_size": {"misprinted"},
+                     "field_derivatives": {"false"},
                      "translation": {"incomplete"}, "feature_learning": {"false"}, "dimensionless": {"false"},
                      "differentials_in_depth": {"incomplete"}}
     derived = {key.split("/")[1] for key, status in found.items() if status.startswith("derived")}

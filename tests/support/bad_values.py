@@ -51,7 +51,7 @@ KINDS: dict[str, set[str]] = {  # what is right, or not wrong by itself
     "real": REALS, "exponent": REALS | {"a symbol"}, "power": POWERS, "whole power": POWERS | {"7"},
     "any power": POWERS | {"1.5", "7"}, "nonzero": REALS - {"0"}, "positive": POSITIVE, "nonnegative": POSITIVE | {"0"},
     "symbolic nonnegative": POSITIVE | {"0", "a symbol"}, "symbolic share": SHARES | {"a symbol"},
-    "shares": {"a pair", "None"}, "rates": REALS | ARRAYS | {"an empty list"},
+    "share": SHARES, "shares": {"a pair", "None"}, "rates": REALS | ARRAYS | {"an empty list"},
     "symbolic rates": REALS | ARRAYS | {"an empty list", "a symbol"}, "whole": {"7"}, "whole or 0": {"7", "0"},
     "none yet": {"0"}, "size": {"7", "oo", "inf"}, "flag": {"True"}, "bit": {"0", "True"}, "net": {"a network"},
     "real or scale": REALS | {"a scaling", "a parametrization"}, "net or problem": {"a network", "a problem"},
@@ -64,7 +64,7 @@ KINDS: dict[str, set[str]] = {  # what is right, or not wrong by itself
     "times": SHARES | {"a pair", "an empty list"}, "nodes": SHARES | {"None", "a pair"}, "step": {"0", "a pair"},
     "step or start": {"0", "-1", "a pair"}, "inputs": REALS | ARRAYS | {"a matrix"}, "probes": {"None"} | ARRAYS,
     "exponents": {"falling numbers", "halves", "a pair", "a far pair"}, "symbolic real": REALS | {"a symbol"},
-    "layers": {"7"},
+    "layers": {"7"}, "schedule": {"range"},
     "weights": {"None", "a dict"}, "array namespace": {"a module"}, "device": set(VALUES),
     "texts": {"an empty list", "a list of words"}, "rows": {"a matrix"},
     "targets": {"falling numbers", "halves", "a pair", "a far pair", "a matrix"},
@@ -145,6 +145,15 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "WidthScaling.shifted": {"g": "symbolic real"},
     "WidthScaling.sizes": {"widths": "growing", "base_width": "positive"},
     "width_recipe": {"name": "word", "layers": "layers"}, "meta_principled": {"s": "symbolic real", "layers": "layers"},
+    "DepthwiseScaling": {"alpha": "nonnegative", "rate": "optional real", "output_power": "real", "multipliers": "flag",
+                         "mu0": "positive", "eta0": "positive", "branch": "nonzero"},
+    "DepthwiseScaling.width_scaling": {"layers": "layers"},
+    "DepthwiseScaling.sizes": {"width": "whole", "layers": "whole", "d_in": "whole"},
+    "depthwise_recipe": {"name": "word", "mu0": "positive", "eta0": "positive"},
+    "raw_problem": {"scaling": "result", "layers": "optional whole", "schedule": "optional schedule",
+                    "momentum": "share"},
+    "dmft": {"raw": "result", "method": "word", "layer_times": "optional nothing"},
+    "order_parameters": {"run": "result", "raw": "optional nothing", "layer_times": "optional nothing"},
     "ntk_exponent": {"order": "whole", "s": "symbolic real", "insert_output": "flag"},
     "web": {"s": "optional real", "kappa": "optional real"},
     "aspect": {**dict.fromkeys(("n", "L", "target"), "optional positive"), "s": "optional real"},
@@ -158,6 +167,9 @@ MORE: dict[str, dict[str, Any]] = {  # right arguments of single calls
     "WidthScaling": {"p": (0, 0), "q": (0, 1), "r": 0}, "WidthScaling.from_abc": {"a": (0, 0), "b": (0, 0), "c": 0},
     "WidthScaling.shifted": {"g": 0}, "WidthScaling.sizes": {"widths": (4, 8, 1)},
     "width_recipe": {"name": "ntp", "layers": 3}, "meta_principled": {"s": 0.5, "layers": 3},
+    "DepthwiseScaling.width_scaling": {"layers": 3}, "DepthwiseScaling.sizes": {"width": 8, "layers": 3},
+    "depthwise_recipe": {"name": "muP"}, "raw_problem": {"scaling": tp.DepthwiseScaling()},
+    "dmft": {"raw": tp.raw_problem(tp.DepthwiseScaling(), NET, TASK, 4)},
     "ntk_exponent": {"order": 3, "s": 0.5}, "web": {"s": 0.5, "kappa": 0.5}, "aspect": {"n": 64, "L": 4, "s": 0.5},
     "train": WHOLE_TRAINING, "check_steps": {"data": {"xi": [1.0, 0.5], "y": [1.0, 0.5]}},
     "audit": {"branch": -1, "lr": 0}, "transfer": {"scalings": SCALE, "learning_rates": [0.5, 1.0]},
@@ -205,11 +217,12 @@ def instances() -> dict[str, Any]:
         "GradientFlow": None, "KernelFunction": tp.kernel_fn(NET), "StepCheck": None,
         "Transfer": tp.transfer(NET, TASK, OPT, SCALE, (2, 4), [0.5, 1.0]),
         "WidthOrDepth": tp.width_or_depth(NET, tp.Task([1.0], [1.0]), OPT, SCALE, (2, 4)), "Divergence": None,
-        "MissingExtra": None, "WidthScaling": tp.WidthScaling((0, 0), (0, 1), 0),
+        "MissingExtra": None, "DepthwiseScaling": tp.DepthwiseScaling(), "RawProblem": None,
+        "OrderParameters": None, "WidthScaling": tp.WidthScaling((0, 0), (0, 1), 0),
         "Parametrization": tp.Parametrization()}
 
 
-MADE = {"Adam", "AdamW", "SGD", "SignSGD", "DepthScaling", "ResNet", "Task", "Problem",
+MADE = {"Adam", "AdamW", "SGD", "SignSGD", "DepthScaling", "ResNet", "Task", "Problem", "DepthwiseScaling",
         "Parametrization", "WidthScaling"}  # by users, others by calls
 
 

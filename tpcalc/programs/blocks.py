@@ -14,6 +14,7 @@ from typing import Callable
 
 import sympy as sp
 
+from .._checks import whole_number
 from .algebra import multiplied_out
 from .indices import l, t
 from .language import Family, Mat, MatVec, Member, Moment, Scal, Vec, kind
@@ -114,6 +115,29 @@ def mlp(matrices: int) -> Block:
             product = MatVec(branch.weights(f"W{m}"), z)
             z = branch.let("z" + number, product if branch.is_linear else branch.phi(branch.let("h" + number, product)))
         return MatVec(branch.weights(f"W{matrices}" if matrices > 1 else "W"), z)
+    return block
+
+
+def preactivated(matrices: int) -> Block:
+    """W_k phi(W_(k-1) ... phi(W_1 phi(x))): a block of k matrices behind an activation.
+
+    Source: Depthwise Hyperparameter Transfer, (120) [depthwise_transfer/several_matrices].
+
+    >>> import tpcalc as tp
+    >>> from tpcalc.programs.blocks import preactivated
+    >>> program = tp.program(tp.ResNet("tanh", preactivated(2)), tp.SGD(), tp.DepthScaling())
+    >>> print(*(line.strip() for line in str(program).splitlines() if "@" in line and ".T" not in line), sep=chr(10))
+    h1[t, l] := W1[t, l] @ z0[t, l]
+    x[t, l] := x[t, l - 1] + W2[t, l] @ z1[t, l]/sqrt(L)
+    """
+    count = whole_number("matrices", matrices, 1)
+
+    def block(branch: Branch) -> sp.Expr:
+        z = branch.x if branch.is_linear else branch.let("z0", branch.phi(branch.x))
+        for m in range(1, count):
+            product = MatVec(branch.weights(f"W{m}"), z)
+            z = branch.let(f"z{m}", product if branch.is_linear else branch.phi(branch.let(f"h{m}", product)))
+        return MatVec(branch.weights(f"W{count}"), z)
     return block
 
 

@@ -4,6 +4,7 @@ from .between_layers import GradientCorrelation as GradientCorrelation
 from .between_layers import gradient_correlation as gradient_correlation
 from .cauchy import CauchyDifferences as CauchyDifferences, Suprema as Suprema, cauchy_differences as cauchy_differences
 from .convergence import Convergence as Convergence, convergence as convergence
+from .dmft import dmft as dmft
 from .gradient_flow import GradientFlow as GradientFlow, gradient_flow as gradient_flow
 from .kernel_fn import KernelFunction as KernelFunction, kernel_fn as kernel_fn
 from .transfer import Transfer as Transfer, transfer as transfer

@@ -1,0 +1,51 @@
+"""Fields and kernels of the DMFT as expressions: steps as indices, a layer or a layer time as the argument."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sympy as sp
+
+
+NAMES = {"phi": r"\phi", "dphi": r"\dot\phi", "Phi": r"\Phi", "Theta": r"\Theta", "chi": r"\chi", "xi": r"\xi",
+         "Ch": "{C_h}", "Cg": "{C_g}", "Kx": "{K_x}"}
+
+
+class Average(sp.Expr):
+    """The mean over single sites."""
+
+    is_commutative = True
+
+    def _latex(self, printer: Any) -> str:
+        return rf"\left\langle {printer.doprint(self.args[0])} \right\rangle"
+
+
+class Slope(sp.Expr):
+    """The derivative of a field in fields."""
+
+    is_commutative = True
+
+    def _latex(self, printer: Any) -> str:
+        of, *by = map(printer.doprint, self.args)
+        power = f"^{len(by)}" if len(by) > 1 else ""
+        below = " ".join(rf"\delta {one}" for one in by)
+        return rf"\frac{{\delta{power} {of}}}{{{below}}}"
+
+
+class Field(sp.Function):
+    """A field or a kernel: times as indices, layer time as the argument."""
+
+    def _latex(self, printer: Any, exp: Any = None) -> str:
+        *steps, place = self.args
+        name = NAMES.get(self.func.__name__, self.func.__name__)
+        text = f"{name}_{{{' '.join(map(printer.doprint, steps))}}}({printer.doprint(place)})"
+        return text if exp is None else f"{text}^{{{exp}}}"
+
+
+def fields(names: str) -> Any:
+    """Classes of fields by their names."""
+    return [type(name, (Field,), {}) for name in names.split()]
+
+
+def mean_of(value: sp.Expr) -> sp.Expr:
+    return Average(value)

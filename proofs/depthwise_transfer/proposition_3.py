@@ -1,0 +1,201 @@
+"""Infinite width and depth: the stochastic integral equations, and the kernels that they close on."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+import tpcalc as tp
+from tpcalc.ledger import Entry, Erratum, Evidence, Number, Slip, Witness
+from tpcalc.ledger.entry import line
+
+from ._linear_case import C, DEPTH, ETA0, STEPS, TASK, TAU, Case, case, curve
+from ._stochastic_equations import (BACKWARD, DRIFT, EQUATIONS, FINITE_RESPONSE, GRADIENT_SLOPE, H_KERNEL,
+                                    KERNEL_SLOPE, LAST_OUTPUT, RESPONSES)
+
+WIDTH, LAYERS, SEEDS, RATE = 512, 6, 16, 2.0
+
+
+def slopes(found: Case) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """H' and G' by (64) and (65) of a linear network: as corrected, and what the printed forms give."""
+    learnt, back = C * found.Ch @ found.gh, C * found.Cg @ found.gh.T
+    swapped = C * found.Cg @ found.gh
+    forward = found.H + learnt + learnt.T
+    backward = -found.G - back - back.T
+    early, late = found.before @ found.H, found.behind @ found.G
+    return (forward + early + early.T, backward - late - late.T, forward, -found.G - swapped - swapped.T)
+
+
+def evidence() -> Evidence:
+    found = case()
+    forward, backward, _, _ = slopes(found)
+    exact = (("H'", found.slope("H"), forward), ("G'", found.slope("G"), backward))
+    residuals = tuple(Number(f"{name} of a linear network less the right side, the largest of {STEPS} steps",
+                             float(np.max(np.abs(left - right))), 1e-7, 0.0) for name, left, right in exact)
+    return Evidence((*residuals, *measured()))
+
+
+@lru_cache(maxsize=None)
+def measured() -> tuple[Number, ...]:
+    """Real tanh networks of finite depth, their own matrices, with responses and kernels of particles."""
+    scaling, net = tp.DepthwiseScaling(eta0=RATE), tp.ResNet("tanh", "pre")
+    task = tp.Task([1.0, 1.0, 1.0], [2.0, -1.5, 1.0])
+    limit = tp.dmft(tp.raw_problem(scaling, net, task, LAYERS), tp.methods.Particles(samples=8192, batches=8, seed=3))
+    raw, layer, rows = tp.raw_problem(scaling, net, task, LAYERS, WIDTH), LAYERS // 2, []
+    response = (RATE / np.sqrt(LAYERS)) * limit.A[layer, :, 0, :, 0]
+    for seed in range(SEEDS):
+        run = tp.train(raw.problem, method=tp.methods.Dense(seed=seed), keep_nodes="all")
+        fields = tp.order_parameters(run, raw).fields
+        assert fields is not None
+        h, g, chi = fields.h[layer, :, 0], fields.g[layer + 1, :, 0], fields.chi[layer, :, 0]
+        u = chi - response @ g
+        rows.append([np.mean(u[2] * u[2]), np.mean(u[2] * u[0]), np.mean((chi[1] - u[1]) * g[0]),
+                     np.mean(np.tanh(h[2]) * u[0])])
+    means, errors = np.mean(rows, axis=0), np.std(rows, axis=0, ddof=1) / np.sqrt(SEEDS)
+    Phi, G = (getattr(limit, name)[:, :, 0, :, 0] for name in ("Phi", "G"))
+    assert limit.fields is not None  # what h has of the noise behind it, through gradients of earlier steps
+    anticipated = np.mean(np.tanh(limit.fields.h[layer, 2, 0]) * limit.fields.u[layer, 0, 0])
+    where = f"block {layer + 1} of {LAYERS}, {SEEDS} tanh networks of width {WIDTH}"
+    bias = 1.0 / WIDTH  # finite width moves means by so much
+    return (Number(f"<u_2 u_2>, {where}", float(means[0]), float(errors[0] + bias), float(Phi[layer, 2, 2])),
+            Number(f"<u_2 u_0>, {where}", float(means[1]), float(errors[1] + bias), float(Phi[layer, 2, 0])),
+            Number(f"<A g_1 g_0>, {where}", float(means[2]), float(errors[2] + bias),
+                   float((response @ G[layer + 1])[1, 0])),
+            Number(f"<phi(h_2) u_0> before that block, {where}", float(means[3]), float(errors[3] + bias),
+                   float(anticipated)))
+
+
+def slope_witness(forward: bool) -> Witness:
+    found, t, s = case(), 2, 1
+    right, printed = slopes(found)[0 if forward else 1][t, s], slopes(found)[2 if forward else 3][t, s]
+    name = "H" if forward else "G"
+    return Witness(f"{name}'_21 at layer time {TAU}, linear", float(found.slope(name)[t, s]), 1e-7, float(printed),
+                   float(right))
+
+
+def _integral(values: np.ndarray, start: float, end: float) -> float:
+    primitive = curve(values).integ()
+    return float(primitive(end) - primitive(start))
+
+
+def limits_witness() -> Witness:
+    """What g_1 owes to the read-in U: nothing but the drift, whose h_0 is U at every layer time."""
+    found = case()
+    drift = C * found.kernels("G", "B")[:-1, 1, 0] * TASK.inputs[0, 0, 0]
+    truth = found.run.gamma(1, -1, 1, 0, TAU, 1.0) / found.chi[1]
+    return Witness(f"dg_1/dU at layer time {TAU}, linear", truth, 1e-8, _integral(drift, 0, TAU),
+                   _integral(drift, TAU, 1))
+
+
+def start_witness() -> Witness:
+    found = case()
+    drift = C * found.kernels("G", "B")[:-1, 1, 0]
+    return Witness("dg_1/dU at layer time 0, linear", found.run.gamma(1, -1, 1, 0, 0.0, 1.0) / found.chi[1], 1e-8, None,
+                   _integral(drift, 0, 1))
+
+
+def drift_witness() -> Witness:
+    """What h_1 owes to the read-out w, which is g_0 at every layer time but for noise."""
+    found = case()
+    drift = C * found.kernels("H", "A")[:-1, 1, 0]
+    right = _integral(drift, 0, TAU)
+    return Witness(f"dh_1/dw at layer time {TAU}, linear", found.run.gamma(1, -1, 0, 1, TAU, 1.0), 1e-8,
+                   right * float(found.Delta[0]), right)
+
+
+def response_witness() -> Witness:
+    found = case()
+    printed = found.run.gamma(1, 0, 0, 1, TAU, TAU) * found.chi[0]
+    return Witness(f"A_10 at layer time {TAU}, linear, as (94) has it", _first_response(found), 1e-8, float(printed),
+                   float(printed / C))
+
+
+def _first_response(found: Case) -> float:
+    """(94) for this input: A_10 solves A' = A + H_10 Delta_0, A(0) = 0, and H_10 = x_1 x_0 e^tau."""
+    x0, x1 = TASK.inputs[0, 0, 0], TASK.inputs[1, 0, 0]
+    return float(x0 * x1 * found.Delta[0] * TAU * np.exp(TAU))
+
+
+def covariance_witness() -> Witness:
+    found = case()
+    truth = TASK.inputs[0, 0, 0] * TASK.inputs[1, 0, 0] * np.exp(TAU)
+    return Witness(f"H_10 at layer time {TAU}, linear", float(truth), 1e-9, float(found.H[1, 1]), float(found.H[1, 0]))
+
+
+@lru_cache(maxsize=None)
+def finite() -> tuple[tp.Run, tp.OrderParameters]:
+    task = tp.Task([1.0, 0.8, -0.6, 1.1], [0.9, -0.7, 0.5, 1.2])
+    raw = tp.raw_problem(tp.DepthwiseScaling(mu0=C / ETA0, eta0=ETA0), tp.ResNet(), task, DEPTH)
+    run = tp.train(raw.problem, keep_nodes="all")
+    return run, tp.order_parameters(run, raw)
+
+
+def last_layer_witness() -> Witness:
+    run, found = finite()
+    corrected = ETA0 * run.gamma(1, -1, 0, 1, 1.0, 1.0) / C  # of the field's derivative in w, over eta0 mu0
+    return Witness(f"f_1 at L = {DEPTH}, linear", float(found.f[1, 0]), 1e-10, float(np.sqrt(DEPTH) * corrected),
+                   corrected)
+
+
+def layer_witness() -> Witness:
+    """Which layer's source B asks for: that which is needed for the backward pass of (38)."""
+    run, found = finite()
+    layer, chi = 3, (run.outputs - run.task.targets).ravel()
+    corrected, printed = (run.gamma(3, 0, 1, 0, layer / DEPTH, m / DEPTH) / (chi[3] * C) for m in (layer, layer - 1))
+    return Witness(f"B_30 of block {layer} at L = {DEPTH}, linear", float(found.B[layer - 1, 3, 0, 0, 0]), 1e-10,
+                   printed, corrected)
+
+
+ENTRY = Entry(
+    key="depthwise_transfer/proposition_3",
+    kind="proposition",
+    title="infinite width and depth as stochastic integral equations",
+    source="Depthwise Hyperparameter Transfer, propositions 1 and 3, (5), (38), (39), (52), (58) to (73), (79), (82), "
+           "(88) to (91), (131) and (132)",
+    says="One input a step, in discrete time; $u$ and $r$ are Brownian in layer time with covariances $\\Phi$ and "
+         "$G$, and $c = \\eta_0 \\mu_0$. The fields are not adapted: what comes back from deeper layers at earlier "
+         "steps makes $h_t(\\tau)$ depend on noise beyond $\\tau$, and $g_t(\\tau)$ on noise before it. So the "
+         "slopes of kernels have Stein terms beside those of It\\^o's rule, with $J_{ts}$ and $R_{ts}$ the "
+         "derivatives of $h_t$ and $g_t$ in the noise that they anticipate. In linear networks they vanish at the "
+         "first two steps, and both sides are known exactly; responses and covariances are measured on real "
+         "networks.",
+    statement=lambda: EQUATIONS,
+    assumptions=("width to infinity, then depth", "frozen ends", "$\\alpha = 1/2$, rate 0", "plain gradient descent"),
+    uses=("depthwise_transfer/responses", "depthwise_transfer/parametrization"),
+    evidence=evidence,
+    errata=(
+        Erratum(Slip.INCOMPLETE, "(64): no terms from $h$ anticipating its noise",
+                r"\partial_\tau \Phi_{ts} &= \tfrac{1}{2} \sum_{t's'} \Phi_{t's'} \langle \partial_{h_{t'}} "
+                r"\partial_{h_{s'}} [\phi(h_t) \phi(h_s)] \rangle + c \sum_{t'} C_{h, tt'} \langle g_{t'} "
+                r"\dot\phi(h_t) \phi(h_s) \rangle + (t \leftrightarrow s)", lambda: line(*KERNEL_SLOPE),
+                lambda: slope_witness(True)),
+        Erratum(Slip.FALSE, "(65): factors swapped between the fields, and no terms from $g$ anticipating its noise",
+                r"\partial_\tau G_{ts} &= -\langle \dot\phi(h_t) \dot\phi(h_s) \rangle G_{ts} - c \sum_{t'} C_{g, tt'} "
+                r"\langle \dot\phi(h_t) \phi(h_s) g_{t'} \rangle - \ldots", lambda: line(*GRADIENT_SLOPE),
+                lambda: slope_witness(False)),
+        Erratum(Slip.MISPRINT, "(69): the last integral runs from 0 to $\\tau$; (60) has its limits right",
+                r"g(\tau) &= g(1) + \int_\tau^1 \dot\phi(h) dr + c \int_0^\tau d\tau' \dot\phi(h) \sum_s C_g "
+                r"\phi(h_s)",
+                lambda: line(*BACKWARD.as_pair()), limits_witness),
+        Erratum(Slip.MISPRINT, "(60): $g(\\tau)$ on both sides; (69) has $g(1)$",
+                r"g(\tau) &= g(\tau) + \int_\tau^1 dr\, \dot\phi(h) + \ldots",
+                lambda: line(*BACKWARD.as_pair()), start_witness),
+        Erratum(Slip.MISPRINT, "(52): $\\Delta$ a second time; it is in $C_h$ already",
+                r"h^\ell &\sim h^1 + \tfrac{1}{\sqrt{L}} \sum_k u^k + \tfrac{\eta_0 \mu_0}{L} \sum_k \sum_s C_h^k "
+                r"g^{k+1}_s \Delta_s", lambda: line(*DRIFT), drift_witness),
+        Erratum(Slip.MISPRINT, "(68) and (90): no $1 / (\\eta_0 \\mu_0)$; (66) and (72) have it",
+                r"A_{ts}(\tau) &= \left\langle \frac{\delta \phi(h_t)}{\delta dr_s} \right\rangle",
+                lambda: line(*RESPONSES), response_witness),
+        Erratum(Slip.MISPRINT, "(91): both fields at one time and one input",
+                r"H_{ts}(\tau) &= \langle h_t h_t \rangle",
+                lambda: line(*H_KERNEL), covariance_witness),
+        Erratum(Slip.MISPRINT, "(37): $u^\\ell$ for $u^{\\ell+1}$, as (39) has it",
+                r"B^\ell_{ts} &= \left\langle \frac{\delta g^{\ell+1}_t}{\delta u^\ell_s} \right\rangle",
+                lambda: line(*FINITE_RESPONSE), layer_witness),
+        Erratum(Slip.FALSE, "(131): $\\sqrt{L}$ in the last layer's response",
+                r"A^L_{ts} &= \frac{\sqrt{L}}{\eta_0 \mu_0} \left\langle \frac{\delta \phi(h^L_t)}{\delta r^L_s} "
+                r"\right\rangle",
+                lambda: line(*LAST_OUTPUT), last_layer_witness),
+    ),
+)

@@ -1,0 +1,68 @@
+"""Response functions: what Gaussian sources of one matrix make of chi = W phi and xi = W^T g."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import sympy as sp
+
+import tpcalc as tp
+from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number
+
+from ._fields import Slope, fields, mean_of
+
+t, s, ell = sp.symbols("t s ell", integer=True)
+chi, xi, u, r, A, B, phi, g, Phi, G = fields("chi xi u r A B phi g Phi G")
+TASK, DEPTH, SAMPLES, BATCHES = tp.Task([1.0, 0.8, -0.6], [0.9, -0.7, 0.5]), 5, 4096, 16
+
+
+def statement() -> Equations:
+    earlier, all_steps = (s, 0, t - 1), (s, 0, t)
+    overlap = sp.Sum(A(t, s, ell) * G(s, t, ell + 1), earlier) + sp.Sum(Phi(t, s, ell) * B(t, s, ell), all_steps)
+    return Equations((
+        Equation(chi(t, ell + 1), u(t, ell + 1) + sp.Sum(A(t, s, ell) * g(s, ell + 1), earlier)),
+        Equation(xi(t, ell), r(t, ell) + sp.Sum(B(t, s, ell) * phi(s, ell), all_steps)),
+        Equation(A(t, s, ell), mean_of(Slope(phi(t, ell), r(s, ell)))),
+        Equation(B(t, s, ell), mean_of(Slope(g(t, ell + 1), u(s, ell + 1)))),
+        Equation(mean_of(chi(t, ell + 1) * g(t, ell + 1)), overlap)))
+
+
+@lru_cache(maxsize=None)
+def numbers() -> tuple[Number, ...]:
+    """Linear networks: particles, whose responses are found by causality, against reflections, which know them."""
+    raw = tp.raw_problem(tp.DepthwiseScaling(mu0=0.7, eta0=0.8), tp.ResNet(), TASK, DEPTH)
+    exact = tp.dmft(raw)
+    sampled = tp.dmft(raw, tp.methods.Particles(samples=SAMPLES, batches=BATCHES, seed=2))
+    found, layer = [], DEPTH // 2
+    for name in "AB":
+        for later, earlier in ((1, 0), (2, 1)):
+            place = (layer, later, 0, earlier, 0)
+            what = f"{name}_{later}{earlier} of block {layer + 1} of {DEPTH}, {BATCHES} batches of particles"
+            error = float(sampled.standard_errors[name][place]) + 1e-3
+            found.append(Number(what, float(getattr(sampled, name)[place]), error, float(getattr(exact, name)[place])))
+    assert sampled.fields is not None
+    sources = sampled.fields.u[layer, :, 0]
+    parts = np.array([part @ part.T / SAMPLES for part in np.split(sources, BATCHES, axis=1)])
+    for later, earlier in ((1, 1), (2, 0)):
+        values = parts[:, later, earlier]
+        found.append(Number(f"<u_{later} u_{earlier}>, the same", float(np.mean(values)),
+                            float(np.std(values, ddof=1) / np.sqrt(BATCHES)) + 1e-3,
+                            float(exact.Phi[layer, later, 0, earlier, 0])))
+    return tuple(found)
+
+
+ENTRY = Entry(
+    key="depthwise_transfer/responses",
+    kind="proposition",
+    title="sources and responses of one matrix",
+    source="Depthwise Hyperparameter Transfer, (22), (25), (26), (33) to (39), (47) to (49)",
+    says="Width to infinity at finite depth: $u$ and $r$ are Gaussian with covariances $\\Phi$ and $G$, and "
+         "independent of each other. By Stein's lemma one overlap of samples holds both responses, and causality "
+         "parts them: $A$ is of earlier steps, $B$ of the same step too. Divided by $\\eta_0 \\mu_0 / \\sqrt L$ they "
+         "are the rescaled ones.",
+    statement=statement,
+    assumptions=("width to infinity at fixed depth",),
+    uses=("gaussian/stein", "gaussian/conditioning"),
+    evidence=lambda: Evidence(numbers()),
+)

@@ -1,0 +1,60 @@
+"""Statements of Depthwise Hyperparameter Transfer: their checks have teeth, and real networks decide."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tpcalc.ledger.catalogue import package as _package
+
+
+def module(name: str) -> Any:
+    return importlib.import_module(f"{_package().__name__}.depthwise_transfer.{name}")
+
+
+def test_stein_terms_are_all_that_the_printed_slopes_lack_where_factors_are_right() -> None:
+    """Without them, and with them of the other sign, the slope of H is off; at the first two steps nothing is."""
+    third, found = module("proposition_3"), module("_linear_case").case()
+    right, _, printed, _ = third.slopes(found)
+    slope = found.slope("H")
+    np.testing.assert_allclose(right, slope, rtol=0, atol=1e-7)
+    assert np.max(np.abs(printed - slope)[:2, :2]) < 1e-7 < 1e-2 < np.max(np.abs(printed - slope)[2])
+    assert np.max(np.abs(2 * printed - right - slope)) > 1e-2
+
+
+def test_an_identity_spoiled_is_caught() -> None:
+    """Of a finite network: sources of another block, or weights that remember one step more, leave residuals."""
+    network = module("finite_network")
+    net = network.train()
+    step = network.STEPS - 1
+    good = network.forward(net, step, 1, network.EARLIER)
+    np.testing.assert_allclose(good, net.h[step, 2], rtol=0, atol=1e-12)
+    for options in ({"of": 1}, {"weight": 0.9 * network.EARLIER}, {"shrunk": 1.1}):
+        wrong = network.forward(net, step, 1, **{"weight": network.EARLIER, **options})
+        assert np.max(np.abs(wrong - net.h[step, 2])) > 1e-3
+
+
+@pytest.mark.parametrize("name", ["finite_network", "finite_size", "parametrization"])
+def test_cheap_entries_hold(name: str) -> None:
+    entry = module(name).ENTRY
+    assert all(found.holds for found in entry.evidence().measurements)
+    for erratum in entry.errata:
+        witness = erratum.witness()
+        assert witness.printed_fails and witness.corrected_holds, str(witness)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["proposition_3", "responses", "field_derivatives", "several_matrices"])
+def test_sampled_entries_hold(name: str) -> None:
+    test_cheap_entries_hold(name)
+
+
+def test_every_numbered_equation_of_the_paper_is_counted() -> None:
+    """Those that have no entry yet are counted as missing."""
+    numbered = importlib.import_module(f"{_package().__name__}._numbered")
+    counted = numbered.NUMBERED["Depthwise Hyperparameter Transfer in Residual Networks"]
+    assert {f"({number})" for number in range(1, 142)} <= set(counted)
+    assert counted["(67)"] == ("depthwise_transfer/field_derivatives",) and counted["(24)"] == ()

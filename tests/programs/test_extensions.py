@@ -1,0 +1,98 @@
+"""Extensions of Depthwise Hyperparameter Transfer, appendices K to M: against real networks, or an exact solution."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tpcalc as tp
+from tpcalc.interpreters import run_dense
+from tpcalc.interpreters.lowered_particles import particles
+from tpcalc.programs.blocks import preactivated
+from tpcalc.programs.from_zero import from_zero
+
+X, Y = [1.0, 0.8, -0.6], [1.0, -0.7, 0.5]
+TASK = tp.Task(X, Y)
+LAYERS, WIDTH = 3, 384
+
+
+def agree(net: tp.ResNet, seeds: int = 6, **options: Any) -> np.ndarray:
+    """Outputs at infinite width, which real networks have on average, n^-1/2 apart; returns them."""
+    scaling = tp.DepthwiseScaling(options.pop("alpha", 0.5), mu0=0.8, eta0=1.5)
+    raw = tp.raw_problem(scaling, net, TASK, LAYERS, **options)
+    wide = tp.train(raw.problem, method=tp.methods.Particles(samples=2048, batches=4))
+    finite = tp.raw_problem(scaling, net, TASK, LAYERS, WIDTH, **options)
+    found = np.array([tp.train(finite.problem, method=tp.methods.Conditioned(seed=seed)).outputs.ravel()
+                      for seed in range(seeds)])
+    error = found.std(axis=0, ddof=1) / math.sqrt(seeds) + wide.error_estimate + 4.0 / WIDTH
+    assert np.all(np.abs(found.mean(axis=0) - wide.outputs.ravel()) < 4 * error)
+    return wide.outputs.ravel()
+
+
+@pytest.mark.parametrize("net, options", [
+    (tp.ResNet("tanh", preactivated(2)), {}), (tp.ResNet("tanh", "pre", train_ends=True), {}),
+    (tp.ResNet("tanh", "pre"), {"momentum": 0.5, "weight_decay": 0.3}), (tp.ResNet("tanh", "pre"), {"alpha": 0.75})])
+def test_extensions_agree_with_real_networks(net: tp.ResNet, options: dict[str, Any]) -> None:
+    plain = tp.train(tp.raw_problem(tp.DepthwiseScaling(mu0=0.8, eta0=1.5), tp.ResNet("tanh", "pre"), TASK,
+                                    LAYERS).problem, method=tp.methods.Particles(samples=2048, batches=4))
+    assert np.max(np.abs(agree(net, **options) - plain.outputs.ravel())) > 0.02  # the extension is seen
+
+
+@pytest.mark.parametrize("matrices", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
+def test_every_matrix_of_a_block_learns(matrices: int) -> None:
+    """K.2: one step moves the output of a linear network by K e, not by e: inner matrices are not static."""
+    task = tp.Task([1.0, 1.0], [1.0, 0.0])
+    run = tp.train(tp.ResNet("linear", preactivated(matrices)), task, tp.SGD(1.0), tp.DepthScaling(), tp.oo)
+    assert run.outputs[1, 0, 0] == pytest.approx(matrices * math.e, abs=1e-7)
+
+
+def zero_start(seed: int = 0, n: int = 64) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    draws = {name: rng.normal(size=(LAYERS, n, n)) / math.sqrt(n) for name in ("W1", "W2")}
+    return {"U": rng.normal(size=n), "nV": rng.normal(size=n), **draws}
+
+
+@pytest.mark.parametrize("opt", [tp.SGD(0.7), tp.SGD(0.5, momentum=0.4)])
+@pytest.mark.parametrize("alpha", [0.5, 1])
+def test_read_outs_of_branches_start_at_zero(opt: tp.SGD, alpha: float) -> None:
+    """M: exactly the network whose last matrices are zeros; and its limit of infinite width."""
+    net, scale = tp.ResNet("tanh", preactivated(2)), tp.DepthScaling(alpha, 1 - alpha)
+    program = from_zero(tp.program(net, opt, scale), "W2")
+    sizes, data = {"T": 3, "L": LAYERS}, {"xi": X, "y": Y}
+    weights = zero_start()
+    real = tp.train(net, TASK, opt, scale, LAYERS, 64, method=tp.methods.Dense(
+        weights={**weights, "W2": np.zeros_like(weights["W2"])}))
+    ours = run_dense(program, sizes, data, 64, weights=weights).series("f")
+    np.testing.assert_allclose(ours, real.outputs.ravel(), rtol=0, atol=1e-12)
+    if alpha == 0.5 and opt.momentum == 0:
+        limit = particles(program, sizes, data, 2048).series("f")
+        found = []
+        for seed in range(8):
+            start = zero_start(seed, 256)
+            found.append(tp.train(net, TASK, opt, scale, LAYERS, 256, method=tp.methods.Dense(
+                weights={**start, "W2": np.zeros_like(start["W2"])})).outputs.ravel())
+        error = np.std(found, axis=0, ddof=1) / math.sqrt(8) + 0.01
+        assert np.all(np.abs(np.mean(found, axis=0) - limit) < 4 * error) and abs(limit[1]) > 0.1
+
+
+def test_what_cannot_start_at_zero_is_refused() -> None:
+    decaying = tp.program(tp.ResNet("tanh", "mlp"), tp.SGD(1.0, weight_decay=0.1), tp.DepthScaling())
+    with pytest.raises(ValueError, match="allowed are matrices to which updates are added"):
+        from_zero(decaying, "W2")
+    with pytest.raises(ValueError, match="allowed are one or more of 'W1', 'W2'"):
+        from_zero(decaying, "W3")
+    from_zero(tp.program(tp.ResNet("tanh", "mlp"), tp.Adam(0.1), tp.DepthScaling()), "W2")
+
+
+def test_gradient_flow_is_the_limit_of_small_steps_in_the_sources_units() -> None:
+    """(88): eta0 t is the time; and 60 steps of eta0 / 60 are there but for 1 / 60."""
+    scaling, one = tp.DepthwiseScaling(mu0=0.7, eta0=0.5), tp.Task([1.0], [0.9])
+    raw = tp.raw_problem(scaling, tp.ResNet(), one, tp.oo)
+    flow = tp.gradient_flow(raw.problem.net, raw.problem.task, 0.5, raw.problem.scale, tp.oo)
+    slow, often = tp.DepthwiseScaling(mu0=0.7, eta0=0.5 / 60), tp.Task([1.0] * 61, [0.9] * 61)
+    small = tp.raw_problem(slow, tp.ResNet(), often, 64)
+    found = small.output_scale * tp.train(small.problem).outputs[-1, 0, 0]
+    assert raw.output_scale * flow.outputs[-1, 0, 0] == pytest.approx(found, abs=0.02)
