@@ -65,8 +65,8 @@ def outcome(call: Call, parameter: str, value: Any) -> str:
 
 def test_every_wrong_value_is_refused_by_name_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
     cases = list(bad_values.cases())
-    for kind in (methods.Reflection, methods.Collocation, methods.CommonDraws, methods.Coefficients, methods.Dense,
-                 methods.Conditioned, methods.Particles):
+    for kind in (methods.Reflection, methods.Collocation, methods.LongCollocation, methods.CommonDraws,
+                 methods.Coefficients, methods.Dense, methods.Conditioned, methods.Particles):
         monkeypatch.setattr(kind, "solve", begun)
     monkeypatch.setattr(cauchy, "read_coefficients", begun)
     with warnings.catch_warnings():

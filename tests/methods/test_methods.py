@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import tpcalc as tp
-from tpcalc.methods import (Coefficients, Collocation, CommonDraws, Conditioned, Dense, Particles, Reflection,
-                            outputs_alone)
+from tpcalc.methods import (Coefficients, Collocation, CommonDraws, Conditioned, Dense, LongCollocation, Particles,
+                            Reflection, outputs_alone)
 
 TASK = tp.Task([1.0, 0.5, -0.3], [1.0, -1.0, 0.2])
 TANH = tp.Problem(tp.ResNet("tanh"), TASK, tp.SGD(0.5), tp.DepthScaling(), 3)
@@ -65,8 +65,8 @@ def test_what_is_no_method_is_refused(method: Any) -> None:
         tp.train(TANH, method=method)
 
 
-@pytest.mark.parametrize("kind", [Coefficients, Reflection, Collocation, CommonDraws, Dense, Conditioned,
-                                  Particles])
+@pytest.mark.parametrize("kind", [Coefficients, Reflection, Collocation, LongCollocation, CommonDraws, Dense,
+                                  Conditioned, Particles])
 def test_methods_are_frozen_values(kind: Any) -> None:
     assert kind() == kind() and hash(kind()) == hash(kind()) and pickle.loads(pickle.dumps(kind())) == kind()
     with pytest.raises(FrozenInstanceError):

@@ -128,6 +128,7 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "transfer": {"scalings": "scale", "learning_rates": "rising", "probe_targets": "optional matrix"},
     "WidthOrDepth.best": {"budget": "positive"},
     "tasks.digits": {"batch": "whole"},
+    "methods.LongCollocation": {"tolerance": "positive", "rows": "whole"},
     "methods.CommonDraws": {"tolerance": "positive", "batches": "nothing", "coarsest": "whole"},
     "methods.Coefficients": {"generated": "flag"},
     **dict.fromkeys(("methods.Conditioned", "methods.Particles"), {"namespace": "array namespace", "device": "device"}),

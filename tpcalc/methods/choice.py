@@ -14,12 +14,13 @@ from .collocation import Collocation
 from .common_draws import CommonDraws
 from .conditioned import Conditioned
 from .dense import Dense
+from .long_collocation import LongCollocation, prefers
 from .method import Method, Misplaced, require
 from .particles import Particles
 from .reflection import Reflection
 
-ALIASES: Fields = {kind.name: kind for kind in (Coefficients, Reflection, Collocation, CommonDraws, Dense,
-                                                Conditioned, Particles)}
+ALIASES: Fields = {kind.name: kind for kind in (Coefficients, Reflection, Collocation, LongCollocation, CommonDraws,
+                                                Dense, Conditioned, Particles)}
 
 
 class Row(dict[str, Any]):
@@ -63,10 +64,12 @@ def in_order(problem: Problem) -> tuple[Method, ...]:
     """All methods of the package with their own defaults, those first that "auto" prefers.
 
     Exact ones come before sampled ones and before the slow oracle. Real networks of linear blocks and tp.SGD are
-    cheapest with their matrices, all others by conditioning.
+    cheapest with their matrices, all others by conditioning. At infinite depth thousands of steps on one batch are for
+    the method that keeps few of them.
     """
     real = (Dense(), Conditioned()) if problem.is_linear else (Conditioned(), Dense())
-    return (Reflection(), Collocation(), CommonDraws(), *real, Particles(), Coefficients())
+    limit = (LongCollocation(), Collocation()) if prefers(problem) else (Collocation(), LongCollocation())
+    return (Reflection(), *limit, CommonDraws(), *real, Particles(), Coefficients())
 
 
 def table(problem: Problem, methods: Sequence[Method] | None = None) -> Table:

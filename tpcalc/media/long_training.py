@@ -1,0 +1,212 @@
+"""Long training on one batch, at infinite width and depth: the loop over steps between kept rows, and its error.
+
+A linear network's backward rows know nothing of its input: they come first in a step, and where they arrive they are
+the gradient of the outputs in the input, f = delta^0 . xi. So a step is d_out backward rows and d_out forward ones,
+those of the batch's inputs weighed by the loss derivative.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Callable
+
+import numpy as np
+
+from ..errors import Divergence
+from ..programs import SGD, Task
+from ..programs.losses import derivative
+from .mesh import Mesh, reference
+from .spanned import Row, SpannedMedium, Unresolved
+from .training import Trace, require_known
+
+NODES = 18
+MOST_ELEMENTS = 64
+NEGLIGIBLE = 1e-3   # of the tolerance: updates that add up to no more are left out
+EPS = np.finfo(np.float64).eps
+SHARPEST = 1e-12    # relative size of the last Chebyshev coefficients that round-off leaves
+
+
+class TooMany(ArithmeticError):
+    """More rows would have to be kept than allowed. Attribute: step."""
+
+    def __init__(self, step: int) -> None:
+        super().__init__(f"step {step}")
+        self.step = step
+
+
+@dataclass
+class Ledger:
+    """What rows that are not kept may cost. path: the size of all updates so far; lost: what was left out of them;
+    forward, backward: the largest growth of a row's norm between its feature and any layer time."""
+
+    tolerance: float
+    path: float = 0.0
+    lost: float = 0.0
+    forward: float = 1.0
+    backward: float = 1.0
+    inputs: float = field(default=0.0)
+
+    @property
+    def error(self) -> float:
+        """Of outputs, to first order: an error D of the weights moves f by <delta| D |x>, at most |delta| |x| |D|."""
+        return self.lost * self.forward * self.backward * self.inputs
+
+
+def train_spanned(task: Task, optimizer: SGD, noise: float, drift: float, tolerance: float, most: int,
+                  after_step: Callable[[int], None]) -> tuple[Trace, float, int]:
+    """Train on the batch of the task's first step at all steps: (trace, error of outputs, rows kept of a direction).
+
+    tolerance: what may be left out of updates, relative to their size; most: rows kept of a direction. Elements of
+    layer time are halved until they resolve all rows. Raises ``TooMany``, and ``Divergence`` where values are not
+    finite or MOST_ELEMENTS elements do not resolve them, or where the error is more than a tenth of the scale of f.
+    """
+    elements = 1
+    while True:
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                found = _Training(task, optimizer, noise, drift, tolerance, most, elements).run(after_step)
+            break
+        except Unresolved as cause:
+            elements *= 2
+            if elements > MOST_ELEMENTS:
+                raise Divergence(f"the infinite-depth limit is not resolved by {MOST_ELEMENTS} elements of layer time "
+                                 f"({cause}); a smaller learning rate may help") from None
+    trace, error, kept = found
+    require_known(error, trace.scale, "long training", "a smaller tolerance or a smaller learning rate may help")
+    return found
+
+
+class _Training:
+    """One attempt, on elements of one length."""
+
+    def __init__(self, task: Task, optimizer: SGD, noise: float, drift: float, tolerance: float, most: int,
+                 elements: int) -> None:
+        self.task, self.optimizer, self.most = task, optimizer, most
+        self.medium = SpannedMedium(Mesh.uniform(elements, NODES), noise, drift, task.d_in, task.d_out)
+        every = [task.inputs[0]] + ([] if task.probes is None else [task.probes])
+        self.ledger = Ledger(tolerance, inputs=max(float(np.max(np.linalg.norm(x, axis=1))) for x in every))
+        self.rates = np.abs(optimizer.schedule(task.steps)) * drift
+        if optimizer.momentum:  # a gradient enters all later updates
+            self.rates = np.full(task.steps, np.max(self.rates) / max(1.0 - optimizer.momentum, 1e-3))
+        self.norms = 1.0, 1.0  # of a forward and a backward row, over those of their features, in the last step
+        self.buffer = np.zeros((0, 0))
+        self.tail = max(SHARPEST, 0.1 * tolerance**2)
+        self.mismatch = 0.0
+
+    def run(self, after_step: Callable[[int], None]) -> tuple[Trace, float, int]:
+        """Train: (trace, error, rows kept)."""
+        task, medium = self.task, self.medium
+        xi, y, read_out = task.inputs[0], task.targets[0], np.eye(task.d_out)
+        outputs = np.zeros_like(task.targets)
+        probes = None if task.probes is None else np.zeros((task.steps, len(task.probes), task.d_out))
+        for t in range(task.steps):
+            returned = [medium.sweep(False, k, feature) for k, feature in enumerate(read_out)]
+            gradient = np.stack([row.y[0, :len(medium.forward)] @ medium.forward.features for row in returned])
+            outputs[t] = xi @ gradient.T
+            if probes is not None and task.probes is not None:
+                probes[t] = task.probes @ gradient.T
+            chi = derivative(task.loss, outputs[t], y)
+            if not np.all(np.isfinite(chi)):
+                raise Divergence(f"training step {t}: the loss derivative is not finite", step=t)
+            features = chi.T @ xi / task.batch
+            if self._rest_is_negligible(t, features):
+                outputs[t:] = outputs[t]
+                if probes is not None:
+                    probes[t:] = probes[t]
+                for later in range(t, task.steps):
+                    after_step(later)
+                break
+            self._update(t, returned, features, gradient)
+            after_step(t)
+        found = [outputs] if probes is None else [outputs, probes]
+        scale = max(1e-300, *(float(np.max(np.abs(f))) for f in found))
+        unit = float(np.max(self.rates)) * self.ledger.inputs**2
+        scale = max(scale, min(1.0, unit * float(np.max(np.abs(y)))))
+        kept = max(len(medium.forward), len(medium.backward))
+        return Trace(outputs, probes, self.mismatch, scale), self.ledger.error + self._round_off(scale), kept
+
+    def _round_off(self, scale: float) -> float:
+        """What elements of layer time leave of outputs, and sums of weights that nearly cancel."""
+        medium, ledger = self.medium, self.ledger
+        if not ledger.path:
+            return 2 * self.mismatch
+        forward, backward = (np.sqrt(np.diagonal(kept.gram)) for kept in (medium.forward, medium.backward))
+        cancelled = float(backward @ np.abs(medium.M) @ forward) * medium.drift
+        return (2 * self.mismatch + self.tail * scale * (1 + ledger.path)
+                + 16 * EPS * cancelled * ledger.forward * ledger.backward * ledger.inputs)
+
+    def _rest_is_negligible(self, t: int, features: np.ndarray) -> bool:
+        """Would all updates that are left, were they as large as this one, be nothing?"""
+        if self.optimizer.momentum:
+            return False
+        rest = float(np.sum(self.rates[t:])) * float(np.sum(np.linalg.norm(features, axis=1)))
+        rest *= self.ledger.forward * self.ledger.backward
+        if rest > NEGLIGIBLE * self.ledger.tolerance * self.ledger.path:
+            return False
+        self.ledger.lost += rest
+        return True
+
+    def _update(self, t: int, returned: list[Row], features: np.ndarray, gradient: np.ndarray) -> None:
+        """The update of step t: its rows as coordinates in kept ones, with what these leave out in the ledger."""
+        medium, ledger, rate = self.medium, self.ledger, self.rates[t]
+        sizes = np.linalg.norm(features, axis=1)
+        if rate == 0.0:
+            return
+        # no more than the tolerance's part of this update, or of an average one
+        moved = float(np.sum(sizes)) * rate * self.norms[0] * self.norms[1]
+        budget = ledger.tolerance * max(moved, ledger.path / (t + 1)) / (2 * len(features))
+        pairs, stale = [], False
+        for k, (row, size) in enumerate(zip(returned, sizes)):
+            if size == 0.0:
+                continue
+            if stale:
+                row = medium.sweep(False, k, row.feature)
+            psi, left, norm, stale_now = self._coordinates(False, row, budget / (rate * size * self.norms[0]), t)
+            stale = stale or stale_now
+            x = medium.sweep(True, k, features[k])
+            arrived = x.y[-1, :len(medium.backward)] @ medium.backward.features
+            self.mismatch = max(self.mismatch, float(np.max(np.abs(arrived - gradient @ features[k]))) / size
+                                * ledger.inputs)
+            phi, gone, own, stale_now = self._coordinates(True, x, budget / (rate * norm), t)
+            stale = stale or stale_now
+            ledger.path += rate * own * norm
+            ledger.lost += rate * (left * own + gone * norm)
+            self.norms = own / size, norm
+            pairs.append((psi, phi))
+        step = np.zeros_like(medium.M)
+        for psi, phi in pairs:
+            step[:len(psi), :len(phi)] += np.outer(psi, phi)
+        grown = [(0, new - old) for new, old in zip(step.shape, self.buffer.shape)]
+        moved_to, self.buffer = self.optimizer.step(min(t, 1), self.optimizer.schedule(self.task.steps)[t],
+                                                    -medium.M, step, np.pad(self.buffer, grown))
+        medium.M = -moved_to
+
+    def _coordinates(self, forward: bool, row: Row, allowed: float, t: int) -> tuple[np.ndarray, float, float, bool]:
+        """(coordinates, residual, norm, whether the row is kept now): kept where others leave more than ``allowed``."""
+        medium, ledger = self.medium, self.ledger
+        mine = medium.forward if forward else medium.backward
+        own_s, own_c = medium.own(forward, row)
+        norm = float(np.sqrt(max(medium.mesh.weights @ own_c, 0.0)))
+        if not np.isfinite(norm):
+            raise Unresolved("values that are not finite")
+        growth = float(np.sqrt(np.max(np.abs(own_c)))) / float(np.linalg.norm(row.feature))
+        if forward:
+            ledger.forward = max(ledger.forward, growth)
+        else:
+            ledger.backward = max(ledger.backward, growth)
+        coordinates, residual = medium.coordinates(forward, row, norm)
+        if residual <= allowed:
+            return coordinates, residual, norm, False
+        if len(mine) == self.most:
+            raise TooMany(t)
+        self._require_resolved(row)
+        medium.keep(forward, row, own_s, own_c)
+        return np.append(np.zeros(len(mine) - 1), 1.0), 0.0, norm, True
+
+    def _require_resolved(self, row: Row) -> None:
+        """Raise ``Unresolved`` where the last Chebyshev coefficients of a row are larger than the tolerance allows."""
+        mesh, size = self.medium.mesh, float(np.max(np.abs(row.y), initial=0.0))
+        last = reference(mesh.nodes)[1][-2:]
+        for e in range(mesh.elements):
+            if np.max(np.abs(last @ row.y[mesh.element(e)]), initial=0.0) > self.tail * size:
+                raise Unresolved(f"layer time {mesh.ends[e]:.3g} to {mesh.ends[e + 1]:.3g}")
