@@ -1,0 +1,8 @@
+"""Plans, audits and depth checks of the PyTorch models that people train; the extra "torch"."""
+
+from ..errors import MissingExtra
+
+try:
+    import torch as _torch  # noqa: F401
+except ImportError:
+    raise MissingExtra("torch", "torch", "tpcalc.torch") from None
