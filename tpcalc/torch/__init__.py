@@ -6,3 +6,5 @@ try:
     import torch as _torch  # noqa: F401
 except ImportError:
     raise MissingExtra("torch", "torch", "tpcalc.torch") from None
+
+from .planning import ModelPlan as ModelPlan, plan as plan  # noqa: E402
