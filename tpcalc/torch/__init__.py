@@ -8,3 +8,4 @@ except ImportError:
     raise MissingExtra("torch", "torch", "tpcalc.torch") from None
 
 from .planning import ModelPlan as ModelPlan, plan as plan  # noqa: E402
+from .auditing import ModelAudit as ModelAudit, audit as audit  # noqa: E402

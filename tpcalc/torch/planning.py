@@ -75,8 +75,8 @@ def plan(make: Make, base: Config, target: Config, recipe: str = "depth-mup", op
     recipe, optimizer, forward, width:
         as in ``tpcalc.groups.plan_shapes``. "gauge" makes the branch multiplier a part of the last matrix of a branch:
         exact for SGD (learning rate times m^2), Adam and AdamW (rate times m, eps and decay over m), not where
-        gradients are clipped by their global norm. Where something normalises behind that matrix, ``multipliers()`` says which
-        module's output to multiply.
+        gradients are clipped by their global norm. Where something normalises behind that matrix, ``multipliers()``
+        says which module's output to multiply.
     batch:
         what the model takes; None draws one. The base is run on it, to see that layers pass the stream on as it is when
         the matrices taken to be last are zero, and where something normalises.

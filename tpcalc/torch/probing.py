@@ -64,8 +64,8 @@ def normalised_ends(model: Model, roles: Roles, batch: object) -> dict[str, str]
     if not rest <= 1e-5 * whole:
         names = ", ".join(ends)
         raise ValueError(f"{names}: taken to be the last matrices of all branches; with them at zero, layers "
-                         f"still change the stream, by {rest / whole:.2g} of what they did; allowed are layers that add "
-                         "branches to a stream that nothing normalises or multiplies")
+                         f"still change the stream, by {rest / whole:.2g} of what they did; allowed are layers that "
+                         "add branches to a stream that nothing normalises or multiplies")
     found = {}
     for module in ends:
         if _halved(*(_alone(model, roles, batch, ends, module, s) for s in (1.0, HALF))):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Callable, Iterator, Mapping
 
 import torch
@@ -92,6 +92,26 @@ def recorded(model: Model, layers: Layers) -> Iterator[dict[int, Tensor]]:
 
     handles = [module.register_forward_pre_hook(keep(index), with_kwargs=True)
                for index, module in layer_modules(model, layers).items()]
+    try:
+        yield found
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def outputs_outside(model: Model, layers: Layers) -> Iterator[dict[str, Tensor]]:
+    """Name -> what it returns, for every module outside of layers that has parameters of its own."""
+    found: dict[str, Tensor] = {}
+
+    def keep(name: str) -> Callable[..., None]:
+        def hook(module: Model, args: object, output: object) -> None:
+            with suppress(ValueError):
+                found[name] = output_of(output)
+        return hook
+
+    handles = [module.register_forward_hook(keep(name)) for name, module in model.named_modules()
+               if layers.index(name) < 0 and list(module.parameters(recurse=False))]
     try:
         yield found
     finally:
