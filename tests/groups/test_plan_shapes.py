@@ -128,6 +128,17 @@ def test_what_is_not_understood_is_refused_by_name(name: str, shape: Shape) -> N
         plan_shapes(*shapes)
 
 
+def test_a_head_in_front_of_layers_is_a_head() -> None:
+    """Modules are not always made in the order in which they are used."""
+    def shapes(n: int, head: str) -> Shapes:
+        return {"emb.weight": (9, n), head: (9, n), "h.0.weight": (n, n), "h.1.weight": (n, n)}
+
+    found = {p.pattern: p.role for p in find_roles(shapes(8, "out.weight"), shapes(16, "out.weight")).parameters}
+    assert found["out.weight"] == "output" and found["emb.weight"] == "input"
+    with pytest.raises(ValueError, match="^z.weight: of shape .*, an embedding or a head by its shape"):
+        find_roles(shapes(8, "z.weight"), shapes(16, "z.weight"))
+
+
 def test_widths_that_differ_and_layers_that_differ_are_refused() -> None:
     odd = gpt(2, 64) | {f"transformer.h.{i}.mlp.c_fc.weight": (512, 64) for i in range(2)}
     with pytest.raises(ValueError, match=r"^transformer.h.\*.mlp.c_fc.weight: dimensions grow by 4 and 2"):

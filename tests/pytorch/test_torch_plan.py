@@ -67,10 +67,10 @@ def test_tied_embeddings_and_width_and_depth_together() -> None:
     assert plan.entry("wte.weight").parameter.role == "tied" and plan.multipliers() == {"lm_head": 0.5}
     model = plan.init_(make(8, 64))
     base = make(2, 32)
-    ratio = model.h[0].attn.qkv.weight.std() / base.h[0].attn.qkv.weight.std()
-    assert float(ratio) == pytest.approx(2**-0.5, rel=0.05)
-    ratio = model.h[3].mlp[2].weight.std() / base.h[0].mlp[2].weight.std()
-    assert float(ratio) == pytest.approx(2**-0.5 / 2, rel=0.05)
+    ratio = model.h[0].attn.qkv.weight.std().item() / base.h[0].attn.qkv.weight.std().item()
+    assert ratio == pytest.approx(2**-0.5, rel=0.05)
+    ratio = model.h[3].mlp[2].weight.std().item() / base.h[0].mlp[2].weight.std().item()
+    assert ratio == pytest.approx(2**-0.5 / 2, rel=0.05)
 
 
 def test_an_initialisation_that_has_the_depth_in_it_is_not_counted_twice() -> None:
@@ -84,8 +84,8 @@ def test_an_initialisation_that_has_the_depth_in_it_is_not_counted_twice() -> No
 
     plan = tpt.plan(make, dict(n_layer=2), dict(n_layer=8))
     model = plan.init_(make(8))
-    assert float(model.h[1].mlp[2].weight.std()) == pytest.approx(0.02 / 4**0.5 / 2, rel=0.05)
-    assert float(model.h[1].mlp[0].weight.std()) == pytest.approx(0.02, rel=0.05)
+    assert model.h[1].mlp[2].weight.std().item() == pytest.approx(0.02 / 4**0.5 / 2, rel=0.05)
+    assert model.h[1].mlp[0].weight.std().item() == pytest.approx(0.02, rel=0.05)
 
 
 def test_where_something_normalises_behind_a_branch_the_plan_says_what_to_multiply() -> None:

@@ -14,7 +14,7 @@ ROLES = ("input", "hidden", "branch output", "gain", "bias", "output", "tied")
 ENDS = set("c_proj o_proj out_proj proj_out proj wo w_o down_proj down fc2 linear2 lin2 fc_out dense_4h_to_h to_out "
            "w_out out_lin".split())  # what the last matrix of a branch is called
 NORMS = re.compile(r"(norm|^ln|_ln|ln_|^bn|^n\d+$)", re.I)
-INPUTS = re.compile(r"(emb|wte|wpe|tok|pos|patch|cls|read_?in|input|stem)", re.I)
+INPUTS = re.compile(r"(emb|wte|wpe|tok|pos|patch|cls|read_?in|input|stem|^in$)", re.I)
 OUTPUTS = re.compile(r"(head|unemb|read_?out|output|classif|logits|decoder|^out$|^fc$)", re.I)
 MATRICES = re.compile(r"(weight|kernel|^w[a-z0-9_]{0,4}$)", re.I)
 STRANGE = re.compile(r"(router|expert|moe|switch|lora|layer_?scale|^ls\d*$|rezero|(resid|skip)\w*(lambda|scale|alpha))",
@@ -164,7 +164,8 @@ def _outside(pattern: str, shape: Shape, ratios: tuple[float, ...], first: bool,
         module = _part(pattern, -2)
         is_input = INPUTS.search(_part(pattern, -1)) and not _part(pattern, -1).endswith("bias")
         return "input" if is_input and not NORMS.search(module) else _vector(pattern, _part(pattern, -1))
-    named = [bool(words.search(pattern)) for words in (INPUTS, OUTPUTS)]
+    parts = pattern.split(".") if len(pattern.split(".")) < 2 else pattern.split(".")[:-1]
+    named = [any(words.search(part) for part in parts) for words in (INPUTS, OUTPUTS)]
     if len(ties) > 1:
         return "tied"
     grown = [ratio != 1 for ratio in ratios]
@@ -172,7 +173,10 @@ def _outside(pattern: str, shape: Shape, ratios: tuple[float, ...], first: bool,
         return "hidden"
     if width != 1 and grown[0] and len(ratios) >= 2 and not any(grown[1:]):
         return "input"  # a matrix from inputs of a fixed size
-    return "input" if named == [True, False] or named[0] == named[1] and first else "output"
+    if width != 1 and named[0] == named[1]:
+        raise ValueError(f"{pattern}: of shape {shape}, an embedding or a head by its shape, which its name does not "
+                         "tell; allowed are names with emb, in or head, out in them")
+    return "input" if named[0] and not named[1] or named[0] == named[1] and first else "output"
 
 
 def _understood(pattern: str, role: str, inside: bool, ratios: tuple[float, ...], width: float) -> None:

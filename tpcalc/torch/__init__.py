@@ -9,3 +9,4 @@ except ImportError:
 
 from .planning import ModelPlan as ModelPlan, plan as plan  # noqa: E402
 from .auditing import ModelAudit as ModelAudit, audit as audit  # noqa: E402
+from .depth_check import DepthCheck as DepthCheck, depth_check as depth_check  # noqa: E402

@@ -81,8 +81,6 @@ def _step(make: Make, config: Mapping[str, object], optimizer: MakeOptimizer, lo
         places = Places(stream, layers)
         local = places.local_gradients(parameters, returned)
         trainer.zero_grad()
-        for x in stream.values():
-            x.grad = None  # of the drawn directions
         (factor * value).backward()
     pushes = {name: p.grad.detach() / factor for name, p in parameters.items() if p.grad is not None}
     trainer.step()
@@ -97,7 +95,7 @@ def _step(make: Make, config: Mapping[str, object], optimizer: MakeOptimizer, lo
                  "branch": slope * size / (min(weight.shape) if weight.dim() > 1 else 1)**0.5 / scale,
                  "invariance": abs(float((weight * gradient).sum())) / max(size * slope, TINY),
                  "along": abs(float((change * push).sum())) / max(float(push.norm()), TINY),
-                 "push": float(push.norm()), "moved": float(change.norm()),
+                 "dimensions": weight.dim(), "push": float(push.norm()), "moved": float(change.norm()),
                  "entry": float(push.norm()) / weight.numel()**0.5,
                  **({"signal": places.signals[name]} if name in places.signals else {}),
                  **{key: group[name_there] for key, name_there in SETTINGS

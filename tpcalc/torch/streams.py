@@ -120,10 +120,10 @@ def outputs_outside(model: Model, layers: Layers) -> Iterator[dict[str, Tensor]]
 
 
 def watched(value: Tensor) -> Tensor:
-    """A copy that in-place operations on the stream do not touch, and that keeps its gradient."""
+    """A copy that in-place operations do not touch; its ``grad`` is that of the stream, past the layer and through."""
     copy = value.clone()
-    if copy.requires_grad:
-        copy.retain_grad()
+    if value.requires_grad:
+        value.register_hook(lambda gradient: setattr(copy, "grad", gradient.detach().clone()))
     return copy
 
 
