@@ -11,7 +11,7 @@ import pytest
 
 import tpcalc as tp
 
-HEAVY = ("numpy", "scipy", "sympy", "numba", "matplotlib")
+HEAVY = ("numpy", "scipy", "sympy", "numba", "matplotlib", "torch")
 STUB = Path(tp.__file__).with_name("__init__.pyi")
 
 

@@ -36,8 +36,8 @@ HOMES = {
         "dmft GradientFlow gradient_flow KernelFunction kernel_fn Transfer transfer WidthOrDepth width_or_depth",
     ".width": "aspect meta_principled ntk_exponent web",
 }
-PACKAGES = ("calculus", "classification", "codegen", "interpreters", "kernels", "ledger", "limits", "lowering", "media",
-            "methods", "parametrizations", "programs", "results", "studies",
+PACKAGES = ("calculus", "classification", "codegen", "groups", "interpreters", "kernels", "ledger", "limits",
+            "lowering", "media", "methods", "parametrizations", "programs", "results", "studies",
             "width")
 MODULE_OF = {name: home for home, names in HOMES.items() for name in names.split()}
 

@@ -1,0 +1,123 @@
+"""Powers of width and depth for every role: initial size, learning rate, eps and weight decay, from recipes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import sympy as sp
+
+from .._checks import choice
+from ..classification.faithful import direction_power, faithful_rate
+from ..classification.recipe import named, recipe
+from ..parametrizations import DepthChoices, width_recipe
+from .roles import Parameter
+
+ADAMS = ("adam", "adamw")
+OPTIMIZERS = ("sgd", *ADAMS, "muon")
+SIGN = "signsgd"  # whose directions have a fixed size, as Muon's have
+ZERO = sp.Integer(0)
+DEPTH = "tensor_programs_vi/definition_41"
+WIDTH = "meta_principled/translation"
+
+
+@dataclass(frozen=True)
+class Powers:
+    """Powers of one growing variable: of the initial size, the learning rate, eps and the weight decay of a parameter,
+    and of a multiplier in the forward pass."""
+
+    init: sp.Expr = ZERO
+    lr: sp.Expr = ZERO
+    eps: sp.Expr = ZERO
+    weight_decay: sp.Expr = ZERO
+    forward: sp.Expr = ZERO
+
+    def folded(self, optimizer: str) -> "Powers":
+        """The same training with the multiplier as a part of the parameter, which is then that much larger.
+
+        Its gradient is that much smaller, and so is a direction of the optimizer as far as it is linear in gradients;
+        eps goes with gradients, and a step's decay takes the share that it took.
+        """
+        rate = self.forward * (1 + _degree(optimizer))
+        return Powers(self.init + self.forward, self.lr + rate, self.eps - self.forward, self.weight_decay - rate)
+
+
+@lru_cache(maxsize=None)
+def _degree(optimizer: str) -> sp.Expr:
+    """The degree of an optimizer's direction in gradients and eps together."""
+    return direction_power(optimizer, sp.Integer(1), sp.Integer(1))
+
+
+def optimizer_of(parameter: Parameter, optimizer: str) -> str:
+    """Whose directions move this parameter: Muon takes the matrices of layers, and AdamW all others."""
+    if optimizer != "muon":
+        return optimizer
+    return SIGN if parameter.in_layers and parameter.is_matrix else "adamw"
+
+
+@lru_cache(maxsize=None)
+def depth_choices(name: str, optimizer: str) -> DepthChoices:
+    """What a named recipe sets for the parameters of a layer, for the direction of ``optimizer``; with the weight decay
+    that stays visible where the recipe does not say it."""
+    found = recipe(name, optimizer)
+    decay = found.choices.weight_decay
+    if decay is None:
+        kind = "coupled" if optimizer == "sgd" else "decoupled"
+        decay = found.decays.get(kind, ZERO)
+    return DepthChoices(found.choices.branch, found.choices.lr, found.choices.optimizer, found.choices.eps,
+                        found.choices.init, decay, gradient=found.choices.gradient)
+
+
+def depth_powers(parameter: Parameter, name: str, optimizer: str) -> Powers:
+    """Powers of the depth: those of the recipe in layers, none outside of them.
+
+    A recipe that is published with one eps for all parameters has it outside of layers too.
+    """
+    own = optimizer_of(parameter, optimizer)
+    choices = depth_choices(name, own)
+    eps = choices.gradient_power if choices.eps is None else choices.eps
+    if not parameter.in_layers:
+        return Powers(eps=eps if named(name).target is None and own in ADAMS else ZERO)
+    last = parameter.role == "branch output" or parameter.role == "bias" and parameter.of_output
+    return Powers(choices.init if parameter.is_matrix else ZERO, choices.lr, eps if own in ADAMS else ZERO,
+                  choices.weight_decay or ZERO, choices.branch if last else ZERO)
+
+
+def width_powers(parameter: Parameter, optimizer: str) -> Powers:
+    """Powers of the width that make a perceptron's maximal-update parametrization, for this optimizer."""
+    own = optimizer_of(parameter, optimizer)
+    if own == SIGN:  # matrices whose direction is orthogonal move by their own size at any width
+        return Powers(init=_width_powers(1, False, SIGN).init)
+    fixed = parameter.role in ("gain", "bias") and not any(parameter.grows)
+    if fixed:
+        return _width_powers(2, True, own)
+    layer = {"hidden": 1, "branch output": 1, "output": 2}.get(parameter.role, 0)
+    found = _width_powers(layer, parameter.role in ("gain", "bias"), own)
+    if parameter.role == "tied":  # the head reads it with the multiplier that an output matrix carries in its entries
+        found = Powers(found.init, found.lr, found.eps, found.weight_decay, _width_powers(2, False, own).init)
+    return found
+
+
+@lru_cache(maxsize=None)
+def _width_powers(layer: int, vector: bool, optimizer: str) -> Powers:
+    """Of layer 0, 1 or 2 of a perceptron: its matrix, or a vector beside it.
+
+    Rates are those of gradient descent; other optimizers move weights by as much. What an output is made of is of order
+    one, and all gradients behind the output matrix have its size.
+    """
+    scaling = width_recipe("muP", 3).canonical()
+    fan_in = (0, 1, 1)
+
+    def init(i: int) -> sp.Expr:
+        return -(scaling.p[i] + fan_in[i]) / 2
+
+    rate = scaling.r - scaling.q[layer] - (0 if vector else fan_in[layer])
+    gradient = ZERO if layer == 2 else init(2)
+    lr = -faithful_rate(optimizer, -(rate + gradient), -gradient, -gradient)
+    start = (ZERO if layer == 2 else -scaling.p[layer] / 2) if vector else init(layer)
+    return Powers(start, lr, gradient if optimizer in ADAMS else ZERO, -lr)
+
+
+def checked_optimizer(value: object) -> str:
+    """One of ``OPTIMIZERS``; ``ValueError`` for any other."""
+    return choice("optimizer", value, OPTIMIZERS)

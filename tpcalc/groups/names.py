@@ -1,0 +1,108 @@
+"""Names of parameters: the number in them that counts layers, and the pattern that is left without it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Iterable, Mapping
+
+from .._checks import short
+
+Shape = tuple[int, ...]
+DIGITS = re.compile(r"\d+")
+
+
+@dataclass(frozen=True)
+class Layers:
+    """What counts layers: names that begin with ``stem``, a number behind it; base, target: how many there are."""
+
+    stem: str
+    base: int
+    target: int
+
+    @property
+    def multiplier(self) -> float:
+        """The depth of the target over that of the base."""
+        return self.target / self.base
+
+    def pattern(self, name: str) -> str:
+        """The name with a star for its layer."""
+        return DIGITS.sub("*", name[len(self.stem):], count=1).join((self.stem, "")) if self.index(name) >= 0 else name
+
+    def index(self, name: str) -> int:
+        """The layer that a name has in it; -1 outside of layers."""
+        found = DIGITS.match(name, len(self.stem)) if self.stem and name.startswith(self.stem) else None
+        return -1 if found is None else int(found[0])
+
+
+def find_layers(base: Mapping[str, Shape], target: Mapping[str, Shape]) -> Layers:
+    """The numbers of which the target has more, or fewer, than the base; without any, those that repeat in both.
+
+    Raises ``ValueError`` where two lists of layers differ in how much they grow, where layers of one list are not of
+    one kind, and where names differ that no number explains.
+    """
+    grown = {stem: Layers(stem, *counts) for stem, counts in _counts(base, target).items()
+             if counts[0] != counts[1] and 0 not in counts}
+    first = {stem: one for stem, one in grown.items()
+             if not any(stem != other and stem.startswith(other) for other in grown)}
+    if len(first) > 1:
+        raise ValueError(f"base, target: lists of layers {', '.join(map(repr, first))} given, which all grow; allowed "
+                         "is one list of layers")
+    layers = next(iter(first.values())) if first else _repeated(base)
+    _one_kind(layers, target)
+    patterns = [{layers.pattern(name) for name in shapes} for shapes in (base, target)]
+    if odd := sorted(patterns[0] ^ patterns[1]):
+        raise ValueError(f"{odd[0]}: in one of base and target alone; allowed are models that differ in how many "
+                         "layers they have and in how wide they are")
+    return layers
+
+
+def _counts(*models: Mapping[str, Shape]) -> dict[str, tuple[int, int]]:
+    """Stem -> how many numbers stand behind it in each model."""
+    found: dict[str, list[set[str]]] = {}
+    for i, shapes in enumerate(models):
+        for name in shapes:
+            for digits in DIGITS.finditer(name):
+                found.setdefault(name[:digits.start()], [set(), set()])[i].add(digits[0])
+    return {stem: (len(one), len(other)) for stem, (one, other) in found.items()}
+
+
+def _repeated(shapes: Mapping[str, Shape]) -> Layers:
+    """Layers of a model that does not grow in depth: the first numbers behind which the most names are repeated."""
+    candidates = []
+    for stem, (count, _) in _counts(shapes, shapes).items():
+        layers = Layers(stem, count, count)
+        try:
+            _one_kind(layers, shapes)
+        except ValueError:
+            continue
+        if count > 1 and stem.endswith("."):
+            candidates.append(layers)
+    return max(candidates, key=lambda one: sum(one.index(name) >= 0 for name in shapes), default=Layers("", 1, 1))
+
+
+def _one_kind(layers: Layers, shapes: Mapping[str, Shape]) -> None:
+    """Raise ``ValueError`` unless all layers have the parameters of the first."""
+    kinds: dict[int, dict[str, Shape]] = {}
+    for name, shape in shapes.items():
+        if (index := layers.index(name)) >= 0:
+            kinds.setdefault(index, {})[layers.pattern(name)] = shape
+    for index, kind in kinds.items():
+        if odd := sorted(set(kind.items()) ^ set(kinds[min(kinds)].items())):
+            name = odd[0][0].replace("*", str(index), 1)
+            raise ValueError(f"{name}: layers of one list that differ given ({layers.stem}{min(kinds)} and "
+                             f"{layers.stem}{index}); allowed are layers with parameters of the same names and shapes")
+
+
+def shapes_of(name: str, value: object) -> dict[str, Shape]:
+    """``value`` as a dictionary from names of parameters to shapes; ``ValueError`` for anything else."""
+    if not isinstance(value, Mapping) or not value:
+        raise ValueError(f"{name}: {short(value)} given; allowed is a mapping from names of parameters to shapes")
+    found: dict[str, Shape] = {}
+    for key, shape in value.items():
+        sizes = tuple(shape) if isinstance(shape, Iterable) and not isinstance(shape, str) else None
+        if not isinstance(key, str) or sizes is None or not all(isinstance(n, int) and n > 0 for n in sizes):
+            raise ValueError(f"{name}: {short(key)}: {short(shape)} given; allowed are names and tuples of whole "
+                             "numbers of at least 1")
+        found[key] = sizes
+    return found

@@ -1,0 +1,200 @@
+"""A plan: the powers and factors of every parameter of a model, and the groups that optimizers take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Iterable, Mapping
+
+
+from .. import _checks
+from .._shown import TableRows, Tabled, text_table
+from .exports import FORMATS
+from .factors import ADAMS, DEPTH, SIGN, WIDTH, Powers, checked_optimizer, depth_powers, optimizer_of, width_powers
+from .names import Shape
+from .roles import Parameter, Roles, find_roles
+
+CLIPPING = ("a multiplier that is part of a matrix trains as one in the forward pass does, but not where gradients are "
+            "clipped by their global norm: the matrix's gradient has another share in it")
+HEADS = ("where heads grow with the width, attention logits are to be divided by a head's size over that of the base,"
+         " to the power 1/2, besides its square root; shapes do not say so")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One pattern of parameters. depth, width: powers; factors: what to multiply the base's settings with; forward: the
+    factor that is left for the forward pass, 1 where it is part of the parameter."""
+
+    parameter: Parameter
+    optimizer: str
+    depth: Powers
+    width: Powers
+    depth_multiplier: float
+
+    def factor(self, name: str) -> float:
+        """What to multiply the base's setting with; name: "init", "lr", "eps", "weight_decay" or "forward"."""
+        depth, width = float(getattr(self.depth, name)), float(getattr(self.width, name))
+        return float(self.depth_multiplier**depth * self.parameter.width**width)
+
+    def power(self, name: str) -> str:
+        """The powers of the depth L and of the width n, as text."""
+        parts = [f"{base}^{power}" if power.is_Integer and power >= 0 else f"{base}^({power})" for base, power in (
+            ("L", getattr(self.depth, name)), ("n", getattr(self.width, name))) if power != 0]
+        return " ".join(parts) or "1"
+
+    @property
+    def why(self) -> str:
+        """Keys of the ledger that the powers rest on."""
+        keys = [key for key, powers in ((DEPTH, self.depth), (WIDTH, self.width)) if powers != Powers()]
+        return ", ".join(keys) or "as in the base"
+
+
+@dataclass(frozen=True)
+class Plan(Tabled):
+    """What to set for the target so that it trains as the base does. See ``plan_shapes`` and ``tpcalc.torch.plan``.
+
+    recipe: the depth recipe's name; optimizer: whose; forward: "gauge" or "multiplier"; entries: one a pattern;
+    unfolded: modules that cannot carry a multiplier, with those whose output can be multiplied; notes: what the plan
+    cannot do, or does not know.
+    """
+
+    recipe: str
+    optimizer: str
+    forward: str
+    roles: Roles
+    entries: tuple[Entry, ...]
+    unfolded: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> TableRows:
+        """One dictionary a pattern: role, power and factor of each setting, and the ledger's keys."""
+        return TableRows(
+            {"pattern": e.parameter.pattern, "role": e.parameter.role,
+             **{name: f"{e.power(name)} = {e.factor(name):.4g}" for name in ("init", "lr", "eps", "weight_decay")
+                if (name != "eps" or e.optimizer in ADAMS) and (name != "weight_decay" or e.parameter.is_matrix)},
+             "why": e.why} for e in self.entries)
+
+    def __str__(self) -> str:
+        layers = self.roles.layers
+        head = (f"{self.recipe}, {self.optimizer}: depth {layers.base} -> {layers.target}, width times "
+                f"{self.roles.width:g}")
+        lines = [f"in forward: multiply what {module} returns by {factor:.6g}"
+                 for module, factor in self.multipliers().items()]
+        return "\n".join([head, text_table(self.rows), *lines, *(f"note: {note}" for note in self.notes)])
+
+    def entry(self, name: str) -> Entry:
+        """The entry of the parameter of this name; ``ValueError`` where the plan has none."""
+        name = name.removeprefix("_orig_mod.").removeprefix("module.")
+        pattern = self.roles.layers.pattern(name)
+        for entry in self.entries:
+            if entry.parameter.pattern == pattern:
+                return entry
+        raise ValueError(f"{name}: a parameter that the plan does not know given; allowed are models as make(**target) "
+                         "returns them")
+
+    def groups(self, model: Any, lr: float, weight_decay: float = 0.0,
+               eps: float | None = None) -> list[dict[str, Any]]:
+        """Parameter groups for an optimizer of ``torch.optim``: every parameter that is trained is in exactly one.
+
+        Parameters
+        ----------
+        model:
+            a module with ``named_parameters()``, as make(**target) returns it.
+        lr, weight_decay, eps:
+            what is right for the base. Vectors (gains, biases) do not decay. eps: None is 1e-8, PyTorch's.
+
+        Returns a list of dictionaries with "params", "lr", "weight_decay", "role", and "eps" for Adam; with Muon there
+        is "use_muon" besides. Raises ``ValueError`` for a parameter that the plan does not know, and for settings that
+        the optimizer does not have.
+        """
+        rate, decay = _checks.positive_number("lr", lr), _checks.nonnegative_number("weight_decay", weight_decay)
+        if decay and self.optimizer == "adam":
+            raise ValueError(f"weight_decay: {weight_decay} given with adam, whose steps do not keep it visible at any "
+                             "power of the depth; allowed is 0, or optimizer='adamw'")
+        if eps is not None and self.optimizer == "sgd":
+            raise ValueError(f"eps: {eps!r} given; sgd has none, allowed is None")
+        base_eps = 1e-8 if eps is None else _checks.positive_number("eps", eps)
+        groups: dict[tuple[Any, ...], dict[str, Any]] = {}
+        for name, parameter in model.named_parameters():
+            entry = self.entry(name)
+            if not getattr(parameter, "requires_grad", True):
+                continue
+            settings: dict[str, Any] = {
+                "lr": rate * entry.factor("lr"),
+                "weight_decay": decay * entry.factor("weight_decay") if entry.parameter.is_matrix else 0.0}
+            if entry.optimizer in ADAMS:
+                settings["eps"] = base_eps * entry.factor("eps")
+            if self.optimizer == "muon":
+                settings["use_muon"] = entry.optimizer == SIGN
+            settings["role"] = entry.parameter.role
+            groups.setdefault(tuple(settings.items()), {"params": [], **settings})["params"].append(parameter)
+        return list(groups.values())
+
+    def multipliers(self) -> dict[str, float]:
+        """{pattern of a module: the factor that what it returns has to be multiplied with, in the forward pass}."""
+        behind = dict(self.unfolded)
+        return {behind.get(entry.parameter.module, entry.parameter.head or entry.parameter.module):
+                entry.factor("forward") for entry in self.entries
+                if entry.parameter.is_matrix and entry.factor("forward") != 1}
+
+    def to(self, form: str) -> Any:
+        """Overrides as other trainers take them, factors relative to the base's settings.
+
+        form: "json" text of everything; "hf" a list of dictionaries (regular expression ``params``, ``lr_scale``,
+        ``weight_decay_scale``, ``eps_scale``) to make groups of; "nemo" NeMo Automodel's ``param_group_overrides``;
+        "megatron" {name pattern of a ParamKey: factors}. NeMo's has no eps: raises ``ValueError`` where parameters need
+        different ones.
+        """
+        return FORMATS[_checks.choice("form", form, FORMATS)](self)
+
+
+def plan_shapes(base: Mapping[str, Shape], target: Mapping[str, Shape], recipe: str = "depth-mup",
+                optimizer: str = "adamw", forward: str = "gauge", width: str = "muP",
+                ties: Iterable[tuple[str, ...]] = (), unfolded: Mapping[str, str] = MappingProxyType({})) -> Plan:
+    """A plan from names and shapes of a model at two sizes; needs no torch.
+
+    Parameters
+    ----------
+    base, target, ties:
+        as in ``find_roles``.
+    recipe:
+        a name of ``tp.named_recipes()`` for the depth.
+    optimizer:
+        "sgd", "adam", "adamw", or "muon" for the matrices of layers with AdamW for the rest.
+    forward:
+        "gauge" makes the branch multiplier a part of the last matrix of a branch; "multiplier" leaves it to the forward
+        pass.
+    width:
+        "muP".
+    unfolded:
+        {pattern of a module behind which something normalises, so that it cannot carry the multiplier: pattern of the
+        module whose output can be multiplied}.
+
+    Raises ``ValueError`` for what is not understood, naming the parameter. Source: Tensor Programs VI, Definition 4.1
+    [tensor_programs_vi/definition_41]; Meta-Principled Family, (2.4) to (2.8) [meta_principled/translation].
+
+    >>> small = {"emb.weight": (65, 8), "h.0.fc.weight": (32, 8), "h.0.proj.weight": (8, 32), "head.weight": (65, 8)}
+    >>> large = {"emb.weight": (65, 8), **{f"h.{l}.{k}": s for l in range(4) for k, s in (
+    ...     ("fc.weight", (32, 8)), ("proj.weight", (8, 32)))}, "head.weight": (65, 8)}
+    >>> found = plan_shapes(small, large)
+    >>> found.entry("h.3.proj.weight").factor("lr"), found.entry("h.3.fc.weight").factor("lr"), found.multipliers()
+    (0.25, 0.5, {})
+    """
+    optimizer = checked_optimizer(optimizer)
+    forward = _checks.choice("forward", forward, ("gauge", "multiplier"))
+    _checks.choice("width", width, ("muP",))
+    found = find_roles(base, target, ties)
+    entries = []
+    for parameter in found.parameters:
+        own = optimizer_of(parameter, optimizer)
+        depth = depth_powers(parameter, recipe, optimizer)
+        if depth.forward != 0 and forward == "gauge" and parameter.module not in unfolded:
+            depth = depth.folded(own)
+        entries.append(Entry(parameter, own, depth, width_powers(parameter, optimizer), found.layers.multiplier))
+    notes = []
+    if forward == "gauge" and any(e.depth != depth_powers(e.parameter, recipe, optimizer) for e in entries):
+        notes.append(CLIPPING)
+    if found.width != 1:
+        notes.append(HEADS)
+    return Plan(recipe, optimizer, forward, found, tuple(entries), tuple(unfolded.items()), tuple(notes))

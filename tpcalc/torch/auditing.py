@@ -1,0 +1,123 @@
+"""``audit``: does a training script realise a depth recipe? Exponents measured on the models that it builds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Sequence
+
+
+from .. import _checks
+from .._shown import TableRows, Tabled
+from ..classification.recipe import named
+from ..groups.names import find_layers
+from .findings import Finding, Power
+from .judging import Measure
+from .measuring import Make, MakeOptimizer
+from .streams import MAKE, Loss, build, drawn_batch, layer_modules, mean_square
+
+SHOWN = ("branch", "update", "skip", "growth")
+
+
+@dataclass(frozen=True)
+class ModelAudit(Tabled):
+    """What an audit measured.
+
+    findings: what is not as it should be, empty where ``ok``; powers: (quantity, pattern) -> measured power, of the
+    depth or the width as the quantity begins with; not_checked: sentences on what was not; recipe: the name, or None.
+    """
+
+    recipe: str | None
+    depths: tuple[int, ...]
+    findings: tuple[Finding, ...]
+    powers: dict[tuple[str, str], Power]
+    not_checked: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """With a recipe: are all exponents its exponents? Without: is training stable and nontrivial in depth?"""
+        return not self.findings
+
+    @property
+    def rows(self) -> TableRows:
+        """One dictionary a measured power."""
+        return TableRows({"quantity": quantity, "pattern": pattern, "power": power.value, "error": power.error}
+                         for (quantity, pattern), power in self.powers.items()
+                         if power.is_known and quantity.split()[-1] in SHOWN)
+
+    def __str__(self) -> str:
+        asked = "stable and nontrivial in depth" if self.recipe is None else self.recipe
+        verdict = f"{asked}: " + ("yes" if self.ok else f"no, {len(self.findings)} findings")
+        return "\n".join([verdict, *map(str, self.findings), *(f"not checked: {one}" for one in self.not_checked)])
+
+
+def audit(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (4, 16),
+          widths: Sequence[int] | None = None, recipe: str | None = None, depth_key: str = "n_layer",
+          width_key: str | None = None, loss: Loss | None = None, batch: object = None) -> ModelAudit:
+    """Measure powers of the depth on live models: of initial branches, of first updates, of eps and decay in groups.
+
+    Parameters
+    ----------
+    make:
+        called as make(**{depth_key: depth}), and with {width_key: width} for widths; returns a ``torch.nn.Module``.
+    optimizer:
+        a function of the model that returns a ``torch.optim.Optimizer``, as the script makes it.
+    depths, widths:
+        two sizes or more. Without widths nothing that needs them is checked, which ``not_checked`` says.
+    recipe:
+        a name of ``tp.named_recipes()``; None asks whether training is stable and nontrivial in depth.
+    loss:
+        a function of model and batch that returns a tensor of one number; None is the mean squared output.
+    batch:
+        what the model takes; None draws one for its first embedding, linear layer or convolution.
+
+    The verdict is made of measurements alone, not of names: names say only which number counts layers. Raises
+    ``ValueError`` where layers are no modules of one list, and for depths that are no growing whole numbers. Source:
+    Tensor Programs VI, Definition 4.1 and section 5 [tensor_programs_vi/definition_41].
+
+    >>> from torch import nn
+    >>> class Net(nn.Module):
+    ...     def __init__(self, n_layer, n=32):
+    ...         super().__init__()
+    ...         self.emb, self.head, self.m = nn.Linear(3, n), nn.Linear(n, 1), n_layer**-0.5
+    ...         self.h = nn.ModuleList(
+    ...             nn.Sequential(nn.Linear(n, n), nn.ReLU(), nn.Linear(n, n)) for _ in range(n_layer))
+    ...     def forward(self, x):
+    ...         x = self.emb(x)
+    ...         for block in self.h:
+    ...             x = x + self.m * block(x)
+    ...         return self.head(x)
+    >>> audit(Net, lambda model: torch.optim.SGD(model.parameters(), lr=0.1), recipe="depth-mup").ok
+    True
+    >>> found = audit(Net, lambda model: torch.optim.Adam(model.parameters(), eps=1e-12), recipe="depth-mup")
+    >>> sorted({finding.quantity for finding in found.findings})
+    ['eps over gradients, power of the depth', 'update, power of the depth']
+    """
+    _checks.function("make", make, MAKE, optional=False)
+    _checks.function("optimizer", optimizer, "a function of the model that returns a torch.optim.Optimizer",
+                     optional=False)
+    _checks.function("loss", loss, "a function of model and batch")
+    if recipe is not None:
+        named(recipe)
+    sizes = _checks.sizes("depths", depths, least=2, growing=True)
+    across = None if widths is None else _checks.sizes("widths", widths, least=2, growing=True)
+    if across is not None and not isinstance(width_key, str):
+        raise ValueError(f"width_key: {_checks.short(width_key)} given with widths; allowed is the argument of make "
+                         "that is the width")
+    fixed = {} if across is None else {str(width_key): across[0]}
+    configs = [{depth_key: depth, **fixed} for depth in sizes]
+    small, large = (build(make, config, seed=0) for config in (configs[0], configs[-1]))
+    layers = find_layers(*({name: tuple(p.shape) for name, p in model.named_parameters()} for model in (small, large)))
+    layer_modules(large, layers)
+    if layers.base == layers.target:
+        raise ValueError(f"depth_key: {depth_key!r} given, with which no list of layers grows; allowed is the argument "
+                         "of make that is the depth")
+    taken = drawn_batch(small) if batch is None else batch
+    measure = Measure(make, optimizer, mean_square if loss is None else loss, taken, layers)
+    own = type(optimizer(small)).__name__
+    found, powers, left = measure.of_depth(sizes, configs, recipe, own)
+    if across is None:
+        left.append("powers of the width: give widths= and width_key=")
+    else:
+        more = measure.of_width(across, [{depth_key: sizes[0], str(width_key): n} for n in across])
+        found, powers, left = [*found, *more[0]], {**powers, **more[1]}, [*left, *more[2]]
+    return ModelAudit(recipe, tuple(sizes), tuple(found), powers, tuple(left))

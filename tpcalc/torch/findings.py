@@ -1,0 +1,84 @@
+"""What an audit finds: a measured power beside the one that is expected, and what usually causes the difference."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Power:
+    """A measured power of the depth or of the width. error: the standard error over initialisations."""
+
+    value: float
+    error: float
+
+    def differs(self, expected: float, tolerance: float) -> bool:
+        """Is it further off than the tolerance, and than three errors?"""
+        return not abs(self.value - expected) <= max(tolerance, 3 * self.error)
+
+    @property
+    def is_known(self) -> bool:
+        return math.isfinite(self.value)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One quantity whose power is not the expected one.
+
+    pattern: of the parameter, or "stream"; quantity: in words; measured, error: its power and the error of that;
+    expected: the power, None where there is none; cause: what usually causes it.
+    """
+
+    pattern: str
+    quantity: str
+    measured: float
+    error: float
+    expected: float | None
+    cause: str
+
+    def __str__(self) -> str:
+        expected = "" if self.expected is None else f", expected {self.expected:+.2g}"
+        return f"{self.pattern}: {self.quantity} {self.measured:+.2f} +- {self.error:.2f}{expected}: {self.cause}"
+
+
+def fitted(sizes: list[int], values: list[list[float]]) -> Power:
+    """The slope of logarithms against that of the size, a list of values a seed; not known where some value is no
+    positive number."""
+    rows = np.array(values, dtype=float)
+    if not (np.isfinite(rows).all() and (rows > 0).all()):
+        return Power(math.nan, math.nan)
+    x = np.log(np.array(sizes, dtype=float))
+    x = x - x.mean()
+    slopes = np.log(rows) @ x / (x @ x)
+    error = float(slopes.std(ddof=1) / math.sqrt(len(slopes))) if len(slopes) > 1 else 0.0
+    return Power(float(slopes.mean()), error)
+
+
+def branch_cause(measured: float, expected: float, normalised: bool, skipped: bool) -> str:
+    """Why a branch adds more, or less, to the stream than it should."""
+    if skipped:
+        return "the multiplier is on the skip connection, not on the branch"
+    if normalised and measured > expected:
+        return ("a norm behind the matrix cancels its initial size, and with it a multiplier that was made a part of "
+                "it: multiply behind the norm")
+    if abs(measured + expected) < 0.2 < abs(expected):
+        return "the multiplier is upside down: n^1/2 for n^-1/2, base depth over depth for depth over base depth"
+    if measured > expected:
+        return ("the branch multiplier is missing or too large: never applied, or a buffer that held it was lost, as "
+                "behind to_empty")
+    return "the branch shrinks twice, by its multiplier and by its initialisation, or its multiplier is too small"
+
+
+def update_cause(inside: bool, measured: float, expected: float, whole: bool) -> str:
+    """Why updates are larger, or smaller; whole: all parameters of layers are off alike."""
+    if not inside:
+        return ("its learning rate goes with the depth as that of a matrix in layers; outside of layers it should not"
+                if measured < expected else "its learning rate grows with the depth")
+    if whole:
+        return ("the learning rate of layers lacks a factor, or their branches are larger than they should be"
+                if measured > expected else
+                "the learning rate of layers, or their branches, are smaller than they should be")
+    return "the parameter is in another group than those beside it, with the wrong learning rate"

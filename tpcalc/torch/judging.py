@@ -1,0 +1,215 @@
+"""Measured powers held against those of a recipe, or against a verdict: what differs is a finding."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from ..classification import classify
+from ..classification.advice import moved_by
+from ..classification.recipe import named, recipe as recipe_of
+from ..groups.names import Layers
+from ..parametrizations import DepthChoices
+from .findings import Finding, Power, branch_cause, fitted, update_cause
+from .measuring import EVERYWHERE, Make, MakeOptimizer, Sizes, first_update
+from .streams import Loss
+
+TOLERANCE = 0.2   # of measured powers; exponents that people set differ by 1/2
+EXACTLY = 0.02    # of powers that are read from groups
+FELT = 0.03       # eps beside the root mean square of a gradient, from which on it is felt
+STEPS = 2         # measured exponents are read as multiples of 1/2 where a verdict is asked for
+SEEDS = 3
+NAMES = {"SGD": "sgd", "Adam": "adam", "AdamW": "adamw", "NAdam": "adam", "RAdam": "adam", "Adamax": "adam"}
+Found = tuple[list[Finding], dict[tuple[str, str], Power], list[str]]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A script to measure: what it builds, trains with, on what."""
+
+    make: Make
+    optimizer: MakeOptimizer
+    loss: Loss
+    batch: object
+    layers: Layers
+
+    def powers(self, sizes: list[int], configs: list[dict[str, object]]) -> tuple[dict[tuple[str, str], Power],
+                                                                                  list[list[Sizes]]]:
+        """The power of every quantity, and the sizes, a list a seed."""
+        runs = [[first_update(self.make, config, self.optimizer, self.loss, self.batch, self.layers, seed)
+                 for config in configs] for seed in range(SEEDS)]
+        keys = {key: None for run in runs for one in run for key in one}
+        return {key: fitted(sizes, [[one.get(key, math.nan) for one in run] for run in runs]) for key in keys}, runs
+
+    def of_depth(self, sizes: list[int], configs: list[dict[str, object]], recipe: str | None, own: str) -> Found:
+        powers, runs = self.powers(sizes, configs)
+        patterns = dict.fromkeys(pattern for _, pattern in powers if pattern != EVERYWHERE)
+        deepest = [run[-1] for run in runs]
+        degree = {p: _average(deepest, "degree", p) for p in patterns}
+        name = NAMES.get(own) or ("sgd" if _middle(list(degree.values())) > 0.5 else "signsgd")
+        choices = None if recipe is None else choices_of(recipe, name)
+        found, left = list(self._blown_up(runs, sizes)), []
+        skip = powers["skip", EVERYWHERE]
+        skipped = skip.is_known and skip.differs(0, TOLERANCE)
+        if skipped:
+            found.append(Finding(EVERYWHERE, "share of the stream behind a layer, power of the depth", skip.value,
+                                 skip.error, 0.0, "the multiplier is on the skip connection, not on the branch"))
+        inside = {p: "*" in p and p.startswith(self.layers.stem) for p in patterns}
+        off = {p: powers["update", p].value - self._expected_update(inside[p], choices) for p in patterns
+               if ("update", p) in powers and powers["update", p].is_known}
+        whole = all(abs(one) > TOLERANCE for p, one in off.items() if inside[p])
+        for p in patterns:
+            branch, update = (powers.get((q, p), Power(math.nan, math.nan)) for q in ("branch", "update"))
+            if _average(deepest, "dimensions", p) < 2:  # a vector behind the stream does not grow with it
+                update = _of_outputs(p, update, powers, deepest)
+            if not update.is_known:
+                left.append(f"{p}: no update at the first step, or a gradient of zero")
+            if inside[p] and not branch.is_known:
+                left.append(f"{p}: what it adds at initialisation, since it, or what is behind it, starts at zero")
+            if choices is None:
+                found += self._against_verdict(p, inside[p], branch, update, whole, skipped)
+                found += self._eps(p, powers, deepest, None)
+            else:
+                found += self._against(p, inside[p], branch, update, choices, whole, skipped, deepest)
+                found += self._eps(p, powers, deepest, choices)
+                found += self._decay(p, powers, deepest, inside[p], choices)
+        if not any(powers.get(("update", p), Power(math.nan, 0)).is_known for p in patterns if inside[p]) and not found:
+            found.append(Finding(self.layers.stem + "*", "update of layers", math.nan, math.nan, None, "no gradient "
+                                 "reaches any layer, or no update: is the multiplier zero, or not initialised?"))
+        if choices is None:
+            kept = [powers["update", p] for p in patterns if inside[p] and ("update", p) in powers]
+            if kept and all(one.is_known and one.value < -1 - TOLERANCE for one in kept):
+                best = max(kept, key=lambda one: one.value)
+                found.append(Finding(self.layers.stem + "*", "update, power of the depth", best.value, best.error, -1.0,
+                                     "updates of all layers together vanish with the depth: layers stay as they began"))
+        return found, {(f"depth {q}", p): one for (q, p), one in powers.items()}, left
+
+    def _expected_update(self, inside: bool, choices: DepthChoices | None) -> float:
+        if not inside:
+            return 0.0
+        if choices is None:
+            return -1.0
+        return effect_power(choices)
+
+    def _against(self, p: str, inside: bool, branch: Power, update: Power, choices: DepthChoices, whole: bool,
+                 skipped: bool, deepest: list[Sizes]) -> list[Finding]:
+        found = []
+        expected = float(choices.branch + choices.init)
+        if inside and branch.is_known and branch.differs(expected, TOLERANCE):
+            normalised = _average(deepest, "invariance", p) < 1e-3
+            found.append(Finding(p, "branch, power of the depth", branch.value, branch.error, expected,
+                                 branch_cause(branch.value, expected, normalised, skipped)))
+        expected = self._expected_update(inside, choices)
+        tolerance = TOLERANCE * (1 + _average(deepest, "degree", p) / 2)  # gradients enter twice where updates grow so
+        if _average(deepest, "dimensions", p) < 2:
+            tolerance *= 1.25  # of vectors there are fewer entries to measure
+        if update.is_known and update.differs(expected, tolerance):
+            found.append(Finding(p, "update, power of the depth", update.value, update.error, expected,
+                                 update_cause(inside, update.value, expected, whole)))
+        return found
+
+    def _against_verdict(self, p: str, inside: bool, branch: Power, update: Power, whole: bool,
+                         skipped: bool) -> list[Finding]:
+        """What ``classify`` says about the measured pair of exponents, read as multiples of 1/2."""
+        if not update.is_known:
+            return []
+        if not inside:
+            return [] if update.value <= TOLERANCE else [Finding(
+                p, "update, power of the depth", update.value, update.error, 0.0,
+                update_cause(False, update.value, 0.0, whole))]
+        together = Fraction(round(-STEPS * update.value), STEPS)
+        alpha = Fraction(round(-STEPS * branch.value), STEPS) if branch.is_known else Fraction(1)
+        verdict = classify(alpha, together - alpha)
+        if not verdict.stable_at_init:
+            return [Finding(p, "branch, power of the depth", branch.value, branch.error, -0.5,
+                            branch_cause(branch.value, -0.5, False, skipped))]
+        if verdict.output_stable is False:
+            return [Finding(p, "update, power of the depth", update.value, update.error, -1.0,
+                            update_cause(True, update.value, -1.0, whole))]
+        return []
+
+    def _eps(self, p: str, powers: dict[tuple[str, str], Power], deepest: list[Sizes],
+             choices: DepthChoices | None) -> list[Finding]:
+        eps, gradient = powers.get(("eps", p)), powers.get(("gradient", p))
+        if eps is None or gradient is None or not eps.is_known or not gradient.is_known:
+            return []
+        if choices is not None and choices.eps is None:
+            return []
+        felt = _average(deepest, "eps", p) > FELT * _average(deepest, "entry", p)
+        allowed = max(0.0, float(choices.eps - choices.gradient_power)) if choices and choices.eps is not None else 0.0
+        over = Power(eps.value - gradient.value, gradient.error)
+        if over.value <= allowed or not over.differs(allowed, TOLERANCE) or choices is None and not felt:
+            return []
+        return [Finding(p, "eps over gradients, power of the depth", over.value, over.error, allowed,
+                        "eps is left as it is, or scaled less than gradients are: in deep models it takes over")]
+
+    def _decay(self, p: str, powers: dict[tuple[str, str], Power], deepest: list[Sizes], inside: bool,
+               choices: DepthChoices) -> list[Finding]:
+        """The share of a weight that one step's decay takes: learning rate times decay."""
+        rate, decay = powers.get(("lr", p)), powers.get(("decay", p))
+        if rate is None or decay is None or not decay.is_known or choices.optimizer == "adam":
+            return []
+        share = Power(rate.value + decay.value, 0.0)
+        expected = float(choices.lr + choices.weight_decay) if inside and choices.weight_decay is not None else 0.0
+        if not inside and choices.weight_decay is None or not share.differs(expected, EXACTLY):
+            return []
+        return [Finding(p, "decay a step, power of the depth", share.value, 0.0, expected,
+                        "weight decay is left as it is while the learning rate goes with the depth, or the other way")]
+
+    def of_width(self, sizes: list[int], configs: list[dict[str, object]]) -> Found:
+        """Of the width: updates are to change the loss by as much at any width, and eps to go with gradients."""
+        powers, runs = self.powers(sizes, configs)
+        found, left = list(self._blown_up(runs, sizes)), []
+        for (quantity, p), power in list(powers.items()):
+            if quantity == "update":  # outputs may begin small, but not move so; their number does not grow
+                power = _of_outputs(p, power, powers, [run[-1] for run in runs])
+            if quantity == "update" and power.is_known and power.differs(0.0, TOLERANCE):
+                found.append(Finding(p, "update, power of the width", power.value, power.error, 0.0,
+                                     "its learning rate or initial size does not go with the width as muP's does"))
+            elif quantity == "update" and not power.is_known:
+                left.append(f"{p}: no update at the first step of some width")
+        return found, {(f"width {q}", p): one for (q, p), one in powers.items()}, left
+
+    def _blown_up(self, runs: list[list[Sizes]], sizes: list[int]) -> list[Finding]:
+        for run in runs:
+            for size, one in zip(sizes, run):
+                if not all(math.isfinite(value) for (q, _), value in one.items() if q in ("loss", "growth")):
+                    return [Finding(EVERYWHERE, f"loss at size {size}", math.nan, math.nan, None,
+                                    "values are not finite: something is not initialised, or branches are too large")]
+        return []
+
+
+def effect_power(choices: DepthChoices) -> float:
+    """The power of the depth of what one update of a layer changes in the stream, while eps is not felt."""
+    return float(choices.branch - moved_by(replace(choices, eps=None, weight_decay=None)))
+
+
+def choices_of(name: str, optimizer: str) -> DepthChoices:
+    """The powers of a recipe, those of published ones read with the optimizer that is there; a weight decay that stays
+    visible where the recipe says none."""
+    entry = named(name)
+    found = recipe_of(name, optimizer if entry.target is not None else None)
+    decay = found.choices.weight_decay
+    if decay is None and entry.target is not None:
+        decay = found.decays.get("coupled" if optimizer == "sgd" else "decoupled")
+    return replace(found.choices, optimizer=optimizer, weight_decay=decay)
+
+
+def _of_outputs(pattern: str, update: Power, powers: dict[tuple[str, str], Power], runs: list[Sizes]) -> Power:
+    """The power of a change of outputs that is not measured relative to the outputs."""
+    signal = powers.get(("signal", pattern))
+    if signal is None:
+        return update
+    times = 1 + _average(runs, "degree", pattern)
+    return Power(update.value + times * signal.value, update.error)
+
+
+def _average(runs: list[Sizes], quantity: str, pattern: str) -> float:
+    values = [one[quantity, pattern] for one in runs if (quantity, pattern) in one]
+    return sum(values) / len(values) if values else math.nan
+
+
+def _middle(values: list[float]) -> float:
+    known = sorted(v for v in values if math.isfinite(v))
+    return known[len(known) // 2] if known else 0.0

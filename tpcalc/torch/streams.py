@@ -1,0 +1,137 @@
+"""What layers of a live model pass on: batches to run it on, and the input of every layer with its gradient."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from typing import Callable, Iterator, Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.nn import Module as Model
+
+from .._checks import short
+from ..groups.names import Layers
+
+Loss = Callable[[Model, object], Tensor]
+MAKE = "a function that returns a torch.nn.Module for the arguments of base and target"
+
+
+def build(make: Callable[..., Model], config: Mapping[str, object], seed: int | None = None) -> Model:
+    """A model with its values, its draws from ``seed``; torch's generator is left as it was."""
+    with torch.random.fork_rng(devices=[], enabled=seed is not None):
+        if seed is not None:
+            torch.manual_seed(seed)
+        model = make(**config)
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"make: it returned {short(model)} for {dict(config)}; allowed is {MAKE}")
+    if any(p.is_meta for p in model.parameters()):
+        raise ValueError(f"make: parameters on the meta device given for {dict(config)}; allowed are models with "
+                         "values")
+    return model
+
+
+def drawn_batch(model: Model, seed: int = 0) -> Tensor:
+    """A batch for the first module that has parameters: tokens for an embedding, else normal numbers; on its device.
+
+    Raises ``ValueError`` where that module is neither an embedding, nor linear, nor a convolution of images.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    modules = [m for m in model.modules() if list(m.parameters(recurse=False))]
+    embeddings = [m for m in modules if isinstance(m, nn.Embedding)]
+    first = embeddings[0] if embeddings else next((m for m in modules if isinstance(m, (nn.Linear, nn.Conv2d))), None)
+    if isinstance(first, nn.Embedding):
+        positions = min([8, *(m.num_embeddings for m in embeddings)])
+        batch = torch.randint(min(m.num_embeddings for m in embeddings[:1]), (4, positions), generator=generator)
+    elif isinstance(first, nn.Linear):
+        batch = torch.randn(16, first.in_features, generator=generator).to(first.weight.dtype)
+    elif isinstance(first, nn.Conv2d):
+        side = 4 * max(first.kernel_size)
+        batch = torch.randn(4, first.in_channels, side, side, generator=generator).to(first.weight.dtype)
+    else:
+        raise ValueError("batch: None given, and the model has no embedding, linear layer or convolution to draw one "
+                         "for; allowed is batch= what the model, or loss, takes")
+    return batch.to(next(model.parameters()).device)
+
+
+def output_of(value: object) -> Tensor:
+    """The tensor that a model returns: itself, its ``logits``, or the first of several."""
+    found = getattr(value, "logits", value)
+    while isinstance(found, (tuple, list)) and found:
+        found = found[0]
+    if not isinstance(found, Tensor):
+        raise ValueError(f"make: the model returned {short(value)}; allowed are a tensor, a tuple of one and more, or "
+                         "an object with logits; else give loss=")
+    return found
+
+
+def mean_square(model: Model, batch: object) -> Tensor:
+    """The mean squared output, a loss where none is given."""
+    return output_of(model(batch)).square().mean()
+
+
+@contextmanager
+def recorded(model: Model, layers: Layers) -> Iterator[dict[int, Tensor]]:
+    """Layer -> what enters it, in the order of layers, with its gradient after a backward pass.
+
+    Raises ``ValueError`` where layers are no modules; a layer that is run twice in one pass keeps its last input.
+    """
+    found: dict[int, Tensor] = {}
+
+    def keep(index: int) -> Callable[..., object]:
+        def hook(module: Model, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+            for i, value in enumerate(args):
+                if isinstance(value, Tensor) and value.is_floating_point():
+                    found[index] = watched(value)
+                    return (*args[:i], found[index].clone(), *args[i + 1:]), kwargs
+            for key, value in kwargs.items():
+                if isinstance(value, Tensor) and value.is_floating_point():
+                    found[index] = watched(value)
+                    return args, {**kwargs, key: found[index].clone()}
+            return None
+        return hook
+
+    handles = [module.register_forward_pre_hook(keep(index), with_kwargs=True)
+               for index, module in layer_modules(model, layers).items()]
+    try:
+        yield found
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def outputs_outside(model: Model, layers: Layers) -> Iterator[dict[str, Tensor]]:
+    """Name -> what it returns, for every module outside of layers that has parameters of its own."""
+    found: dict[str, Tensor] = {}
+
+    def keep(name: str) -> Callable[..., None]:
+        def hook(module: Model, args: object, output: object) -> None:
+            with suppress(ValueError):
+                found[name] = output_of(output)
+        return hook
+
+    handles = [module.register_forward_hook(keep(name)) for name, module in model.named_modules()
+               if layers.index(name) < 0 and list(module.parameters(recurse=False))]
+    try:
+        yield found
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def watched(value: Tensor) -> Tensor:
+    """A copy that in-place operations do not touch; its ``grad`` is that of the stream, past the layer and through."""
+    copy = value.clone()
+    if value.requires_grad:
+        value.register_hook(lambda gradient: setattr(copy, "grad", gradient.detach().clone()))
+    return copy
+
+
+def layer_modules(model: Model, layers: Layers) -> dict[int, Model]:
+    """Layer -> its module; ``ValueError`` where layers of the model are no modules."""
+    named = {name: module for name, module in model.named_modules() if layers.index(name) >= 0
+             and layers.pattern(name) == layers.stem + "*"}
+    if not named:
+        raise ValueError(f"make: layers {layers.stem}* given that are no modules; allowed are lists of modules, whose "
+                         "inputs are the stream")
+    return {layers.index(name): module for name, module in sorted(named.items(), key=lambda one: layers.index(one[0]))}
