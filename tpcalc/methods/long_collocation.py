@@ -83,7 +83,7 @@ class LongCollocation:
         if keep_nodes is not None:
             raise ValueError(f"keep_nodes: {_checks.short(keep_nodes)} given; method={self.name!r} knows outputs "
                              "alone, allowed is None, or method='collocation'")
-        cell, task, opt = limit_cell(problem.scale), problem.task, problem.opt
+        cell, task, opt = limit_cell(problem.depth_scaling), problem.task, problem.opt
         assert isinstance(opt, SGD)
         try:
             trace, error, _ = train_spanned(task, opt, cell.noise, cell.drift, self.tolerance, self.rows,

@@ -200,7 +200,7 @@ def _sampled(run: Run, known: DenseDetails, units: _Units) -> OrderParameters:
     """From vectors at all nodes, by what blocks add to the stream and what W forgot of its start."""
     x, delta = known.solution.x, known.solution.delta
     assert x is not None and delta is not None and run.depth is not None and isinstance(run.problem.opt, SGD)
-    task, n, scale, chi = run.task, x.shape[-1], run.problem.scale, units.chi
+    task, n, scale, chi = run.task, x.shape[-1], run.problem.depth_scaling, units.chi
     if np.any(chi == 0):
         step, sample = divmod(int(np.argmin(np.abs(chi))), task.batch)
         raise ValueError(f"run: the loss derivative of step {step}, input {sample} vanishes, so that its gradient is "
