@@ -10,13 +10,13 @@ import tpcalc as tp
 
 MU0, ETA0, TAU, DEPTH = 0.7, 0.8, 0.4, 6
 C = MU0 * ETA0
-TASK = tp.Task([1.0, 0.8, -0.6], [0.9, -0.7, 0.5])
-STEPS, NODES, STEP = 3, 17, 1e-9
+TASK = tp.Task([1.0, 0.8, -0.6, 1.1], [0.9, -0.7, 0.5, 1.2])
+STEPS, NODES, STEP = 4, 17, 1e-9
 TIMES = (1 - np.cos(np.pi * (np.arange(NODES) + 0.5) / NODES)) / 2
 
 
 class Case:
-    """One input a step, three steps; kernels (t, s) at layer time TAU, slopes by interpolation, derivatives of fields.
+    """One input a step, four steps; kernels (t, s) at layer time TAU, slopes by interpolation, derivatives of fields.
 
     gh: <g_t h_s>; before: dh_t(TAU) / du_s a little later, h anticipating its noise; behind: dg_t(TAU) / dr_s a little
     earlier.

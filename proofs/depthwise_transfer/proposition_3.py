@@ -14,7 +14,7 @@ from ._linear_case import C, DEPTH, ETA0, STEPS, TASK, TAU, Case, case, curve
 from ._stochastic_equations import (BACKWARD, DRIFT, EQUATIONS, FINITE_RESPONSE, GRADIENT_SLOPE, H_KERNEL,
                                     KERNEL_SLOPE, LAST_OUTPUT, RESPONSES)
 
-WIDTH, LAYERS, SEEDS, RATE = 512, 6, 16, 2.0
+WIDTH, LAYERS, SEEDS, RATE = 256, 6, 24, 2.0
 
 
 def slopes(found: Case) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -41,7 +41,7 @@ def measured() -> tuple[Number, ...]:
     """Real tanh networks of finite depth, their own matrices, with responses and kernels of particles."""
     scaling, net = tp.DepthwiseScaling(eta0=RATE), tp.ResNet("tanh", "pre")
     task = tp.Task([1.0, 1.0, 1.0], [2.0, -1.5, 1.0])
-    limit = tp.dmft(tp.raw_problem(scaling, net, task, LAYERS), tp.methods.Particles(samples=8192, batches=8, seed=3))
+    limit = tp.dmft(tp.raw_problem(scaling, net, task, LAYERS), tp.methods.Particles(samples=4096, batches=8, seed=3))
     raw, layer, rows = tp.raw_problem(scaling, net, task, LAYERS, WIDTH), LAYERS // 2, []
     response = (RATE / np.sqrt(LAYERS)) * limit.A[layer, :, 0, :, 0]
     for seed in range(SEEDS):
@@ -125,8 +125,7 @@ def covariance_witness() -> Witness:
 
 @lru_cache(maxsize=None)
 def finite() -> tuple[tp.Run, tp.OrderParameters]:
-    task = tp.Task([1.0, 0.8, -0.6, 1.1], [0.9, -0.7, 0.5, 1.2])
-    raw = tp.raw_problem(tp.DepthwiseScaling(mu0=C / ETA0, eta0=ETA0), tp.ResNet(), task, DEPTH)
+    raw = tp.raw_problem(tp.DepthwiseScaling(mu0=C / ETA0, eta0=ETA0), tp.ResNet(), TASK, DEPTH)
     run = tp.train(raw.problem, keep_nodes="all")
     return run, tp.order_parameters(run, raw)
 

@@ -47,7 +47,8 @@ def test_cheap_entries_hold(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["proposition_3", "responses", "field_derivatives", "several_matrices"])
+@pytest.mark.parametrize("name", ["proposition_3", "responses", "field_derivatives", "several_matrices",
+                                  "written_forms"])
 def test_sampled_entries_hold(name: str) -> None:
     test_cheap_entries_hold(name)
 

@@ -151,6 +151,7 @@ def depthwise_recipe(name: str, mu0: float = 1.0, eta0: float = 1.0) -> Depthwis
     "SP" prints an output scale of 1, so that mu0 must be 1 there. Raises ``ValueError`` for other names and numbers.
     Source: Depthwise Hyperparameter Transfer, table 1 [depthwise_transfer/parametrization].
 
+    >>> import tpcalc as tp
     >>> tp.depthwise_recipe("SP").width_scaling(3) == tp.width_recipe("SP", 3)
     True
     """

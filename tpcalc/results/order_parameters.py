@@ -57,6 +57,12 @@ class OrderParameters:
 
     A block adds eps u + (eta0 mu0 / L) sum over earlier (s, j) of (Phi Delta branch^2 / batch + A) g to h. Where some g
     are combinations of others, as at the end of the network, only these sums mean anything, not A itself; so B.
+
+    >>> import tpcalc as tp
+    >>> raw = tp.raw_problem(tp.DepthwiseScaling(mu0=0.5), tp.ResNet(), tp.Task([1, 1], [1, 0]), depth=4)
+    >>> found = tp.dmft(raw)
+    >>> found.layer_times.tolist(), found.G[:, 0, 0, 0, 0].round(4).tolist()
+    ([0.0, 0.25, 0.5, 0.75, 1.0], [2.4414, 1.9531, 1.5625, 1.25, 1.0])
     """
 
     run: Run
@@ -102,13 +108,14 @@ def order_parameters(run: Run, raw: RawProblem | None = None, layer_times: np.nd
     Raises ``ValueError`` for several outputs, other blocks, schedules without ``raw``, runs that know outputs alone,
     and inputs whose loss derivative vanishes, whose gradient is not known then (in a linear network: all of a step).
     Source: Depthwise Hyperparameter Transfer, (4), (25), (39), (49) and (72) [depthwise_transfer/responses], whose
-    responses are means of derivatives of fields [depthwise_transfer/field_derivatives].
+    responses are means of derivatives of fields [depthwise_transfer/field_derivatives], as they are to be read
+    [depthwise_transfer/written_forms].
 
     >>> import tpcalc as tp
     >>> run = tp.train(tp.ResNet(), tp.Task([1, 1], [1, 0]), tp.SGD(1.0), tp.DepthScaling(), depth=tp.oo)
     >>> dmft = tp.order_parameters(run, layer_times=[0, 0.5, 1])
-    >>> dmft.H[:, 0, 0, 0, 0].round(4).tolist(), dmft.A[:, 1, 0, 0, 0].round(4).tolist()  # e^tau, tau e^tau
-    ([1.0, 1.6487, 2.7183], [0.0, 0.8244, 2.7183])
+    >>> dmft.H[:, 0, 0, 0, 0].round(4).tolist(), dmft.A[1:, 1, 0, 0, 0].round(4).tolist()  # e^tau, tau e^tau
+    ([1.0, 1.6487, 2.7183], [0.8244, 2.7183])
     """
     _checks.instance("run", run, Run)
     if raw is not None:
@@ -121,7 +128,8 @@ def order_parameters(run: Run, raw: RawProblem | None = None, layer_times: np.nd
         raise ValueError(f"run: one of {_checks.short(run.problem.net)} given; allowed are blocks W phi(h), which are "
                          "'pre', or linear ones of one matrix")
     if layer_times is not None and run.depth is not None:
-        raise ValueError(f"layer_times: given at depth {run.depth}, where all nodes are; allowed is None")
+        raise ValueError(f"layer_times: {_checks.short(layer_times)} given at depth {run.depth}, where all nodes are; "
+                         "allowed is None")
     known = run.solved if run.depth is None or len(run.layer_times) == run.depth + 1 else run.details()
     if isinstance(known, MediumDetails):
         return _exact(run, known, _units(run, raw, run.outputs), layer_times)

@@ -44,7 +44,8 @@ def dmft(raw: RawProblem, method: Value = "auto", layer_times: Value = None) -> 
     problem, sampled = raw.problem, method
     if problem.layers is not None or problem.is_linear:
         if problem.layers is not None and layer_times is not None:
-            raise ValueError(f"layer_times: given at depth {problem.layers}, where all nodes are; allowed is None")
+            raise ValueError(f"layer_times: {_checks.short(layer_times)} given at depth {problem.layers}, where all "
+                             "nodes are; allowed is None")
         solver = chosen(problem, method, {})
         return order_parameters(solver.solve(problem, "all"), raw, layer_times)
     if isinstance(method, str) and method.lower() == "auto":

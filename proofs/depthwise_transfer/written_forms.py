@@ -1,0 +1,142 @@
+"""Slips of index, argument and measure in equations whose content is elsewhere, each with a number that it misses."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import sympy as sp
+
+import tpcalc as tp
+from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Number, Slip, Witness
+from tpcalc.ledger.entry import line
+
+from ._fields import Slope, fields, mean_of
+from ._linear_case import C, TASK, TAU, case, curve
+
+DEPTH = 6
+tau, sigma, c = sp.symbols("tau sigma c")
+t, s, v, ell, k, L = sp.symbols("t s v ell k L", integer=True)
+h, g, u, r, phi, dphi, A, B, Cg, Ch, G = fields("h g u r phi dphi A B Cg Ch G")
+Delta = sp.IndexedBase(r"\Delta")
+
+UNFOLDED = Equation(h(t, ell), h(t, 1) + sp.Sum(u(t, k), (k, 2, ell)) / sp.sqrt(L) + c / L * sp.Sum(
+    Ch(t, s, k) * g(s, k + 1), (k, 1, ell - 1), (s, 0, t - 1)))
+_noise = sp.Sum(dphi(t, k) * r(t, k), (k, ell, L - 1)) / sp.sqrt(L)
+UNFOLDED_BACK = Equation(g(t, ell), g(t, L) + _noise + c / L * sp.Sum(
+    Cg(t, s, k) * dphi(t, k) * phi(s, k), (k, ell, L - 1), (s, 0, t)))
+RESPONSE = Equation(A(t, s, tau), sp.Integral(sp.Sum(Ch(t, v, sigma) * mean_of(dphi(t, tau) * Slope(
+    g(v, sigma), r(s, tau))), (v, s, t - 1)), (sigma, 0, tau)))
+_f = sp.Function("F")
+SUMS = Equation(sp.Limit(sp.Sum(_f(k / L), (k, 1, tau * L)) / L, L, sp.oo), sp.Integral(_f(sigma), (sigma, 0, tau)))
+_drift = c * sp.Sum(Ch(t, s, tau) * g(s, tau), (s, 0, t - 1))
+INCREMENT = Equation(sp.Symbol("dh_t"), sp.Symbol("du_t") + _drift * sp.Symbol(r"d\tau"))
+BACK_KERNEL = Equation(Cg(t, s, tau), G(t, s, tau) * Delta[s] + B(t, s, tau))
+
+
+@lru_cache(maxsize=None)
+def layers() -> tuple[tp.Run, tp.OrderParameters]:
+    raw = tp.raw_problem(tp.DepthwiseScaling(mu0=C / 0.8, eta0=0.8), tp.ResNet(), TASK, DEPTH)
+    run = tp.train(raw.problem, keep_nodes="all")
+    return run, tp.order_parameters(run, raw)
+
+
+def sources_witness() -> Witness:
+    """Before training: the paper's h^4 is our node 3, behind the sources u^2, u^3 and u^4."""
+    found = layers()[1]
+    H = found.H[:, 0, 0, 0, 0]
+    return Witness(f"H^4 at L = {DEPTH} before training, linear", float((1 + 1 / DEPTH)**3), 1e-12, None,
+                   float(H[0] + np.sum(found.Phi[:3, 0, 0, 0, 0]) / DEPTH))
+
+
+def layered_witness() -> Witness:
+    """dg_1/dU at the first node, as a sum over blocks; the printed sum over k again has no value."""
+    run, found = layers()
+    chi = (run.outputs - run.task.targets).ravel()
+    drift = C / DEPTH * sum(found.G[k + 1, 1, 0, 0, 0] * found.Delta[0, 0] + found.B[k, 1, 0, 0, 0]
+                            for k in range(DEPTH))
+    return Witness(f"dg_1/dU at L = {DEPTH}, linear", run.gamma(1, -1, 1, 0, 0.0, 1.0) / float(chi[1]), 1e-10, None,
+                   float(drift * TASK.inputs[0, 0, 0]))
+
+
+def _response(swapped: bool) -> float:
+    """A_30 from the derivatives of g_0, g_1 and g_2 in the noise r_0 at TAU."""
+    found, (points, weights) = case(), np.polynomial.legendre.leggauss(12)
+    kernels = found.kernels("H", "A")[:-1]
+    response, product = found.curves["A"][:-1], (found.curves["H"] * found.Delta)[:-1]
+    total = 0.0
+    for at, weight in zip((points + 1) * TAU / 2, weights * TAU / 2):
+        for step in (0, 1, 2):
+            derivative = found.run.gamma(step, 0, 1, 1, float(at), TAU) * found.chi[0] / found.chi[step]
+            kernel = curve(response[:, 3, step])(at) + curve(product[:, 3, 0])(at) if swapped else curve(
+                kernels[:, 3, step])(at)
+            total += float(weight * kernel * derivative)
+    return total
+
+
+def response_witness() -> Witness:
+    return Witness(f"A_30 at layer time {TAU}, linear", float(case().A[3, 0]), 1e-8, _response(True), _response(False))
+
+
+def sums_witness() -> Witness:
+    many = 10**6
+    truth = np.sum(np.arange(1, int(TAU * many) + 1) / many) / many
+    return Witness(f"the mean over layers of F = tau, until {TAU}", float(truth), 1e-6, TAU * TAU, TAU**2 / 2)
+
+
+def increment_witness() -> Witness:
+    """Increments over 1000 layers, added up."""
+    found, many = case(), 1000
+    drift = C * curve(found.kernels("H", "A")[:-1, 1, 0])((np.arange(many) + 0.5) * TAU / many)
+    truth = found.run.gamma(1, -1, 0, 1, TAU, 1.0)
+    return Witness(f"dh_1/dw at layer time {TAU}, linear, of 1000 increments", truth, 1e-6, float(np.sum(drift)),
+                   float(np.sum(drift) * TAU / many))
+
+
+def kernel_witness() -> Witness:
+    found = case()
+    drift = C * found.kernels("G", "B")[:-1, 1, 0] * TASK.inputs[0, 0, 0]
+    primitive = curve(drift).integ()
+    return Witness("dg_1/dU at layer time 0, linear", found.run.gamma(1, -1, 1, 0, 0.0, 1.0) / found.chi[1], 1e-8, None,
+                   float(primitive(1) - primitive(0)))
+
+
+def evidence() -> Evidence:
+    """(93) to (97): the printed integral, and A + H_0 Delta in it."""
+    found = case()
+    A, H = (found.curves[name][:-1, 1, 0] for name in "AH")
+    slope = curve(A).deriv()(TAU) - curve(A)(TAU) - curve(H)(TAU) * found.Delta[0]
+    whole = sp.integrate(sp.exp(sigma) * (sigma + 1), (sigma, 0, tau)) - tau * sp.exp(tau)
+    return Evidence((Number("(94), left less right, linear", float(slope), 1e-8, 0.0),
+                     Number("(97), left less right", float(sp.simplify(whole)), 0.0, 0.0)))
+
+
+ENTRY = Entry(
+    key="depthwise_transfer/written_forms",
+    kind="remark",
+    title="forms of equations",
+    source="Depthwise Hyperparameter Transfer, (40), (41), (44), (51), (56), (82), (94) and (97)",
+    says="Equations that repeat others in another form, as they have to be read.",
+    statement=lambda: Equations((UNFOLDED, UNFOLDED_BACK, RESPONSE, SUMS, INCREMENT, BACK_KERNEL)),
+    uses=("depthwise_transfer/proposition_3",),
+    evidence=evidence,
+    errata=(
+        Erratum(Slip.MISPRINT, "(40): sources $u^0$ and $u^1$, which there are none of", r"h^\ell &= h^1 + "
+                r"\tfrac{1}{\sqrt{L}} \sum_{k=0}^{\ell} u^k + \ldots", lambda: line(UNFOLDED.target, UNFOLDED.value),
+                sources_witness),
+        Erratum(Slip.MISPRINT, "(41): a sum over $k$ within that over $k$", r"g^\ell &= \ldots + \tfrac{c}{L} "
+                r"\sum_{k=\ell}^L \dot\phi(h^k) \sum_s \Delta_s \sum_{k=1}^{\ell-1} G^k \phi(h^k)",
+                lambda: line(UNFOLDED_BACK.target, UNFOLDED_BACK.value), layered_witness),
+        Erratum(Slip.MISPRINT, "(44): $\\Delta$ and $\\Phi$ at $s$, not at the time that is summed over",
+                r"A^\ell_{ts} &= \ldots + \tfrac{c}{L} \sum_k \sum_{t'} \Delta_s \Phi^k_{ts} \left\langle "
+                r"\dot\phi(h^\ell_t) \frac{\delta g^k_{t'}}{\delta r^\ell_s} \right\rangle",
+                lambda: line(RESPONSE.target, RESPONSE.value), response_witness),
+        Erratum(Slip.MISPRINT, "(51): the second kernel is called $C_h$ too", r"C_{h, ts} &= B_{ts} + G_{ts} \Delta_s",
+                lambda: line(BACK_KERNEL.target, BACK_KERNEL.value), kernel_witness),
+        Erratum(Slip.MISPRINT, "(56): the integrand at $\\tau$ for $\\tau'$",
+                r"\lim \tfrac{1}{L} \sum F^\ell &= \int_0^\tau d\tau' F(\tau)",
+                lambda: line(SUMS.target, SUMS.value), sums_witness),
+        Erratum(Slip.MISPRINT, "(82): no $d\\tau$ in the drift", r"dh &= du + c\, C_h g",
+                lambda: line(INCREMENT.target, INCREMENT.value), increment_witness),
+    ),
+)
