@@ -10,7 +10,8 @@ from typing import Any, Iterable, Mapping
 from .. import _checks
 from .._shown import TableRows, Tabled, text_table
 from .exports import FORMATS
-from .factors import ADAMS, DEPTH, SIGN, WIDTH, Powers, checked_optimizer, depth_powers, optimizer_of, width_powers
+from .factors import (
+    ADAMS, DEPTH, SIGN, WIDTH, Powers, checked_optimizer, depth_powers, one_eps, optimizer_of, width_powers)
 from .names import Shape
 from .roles import Parameter, Roles, find_roles
 
@@ -30,11 +31,12 @@ class Entry:
     depth: Powers
     width: Powers
     depth_multiplier: float
+    width_multiplier: float
 
     def factor(self, name: str) -> float:
         """What to multiply the base's setting with; name: "init", "lr", "eps", "weight_decay" or "forward"."""
         depth, width = float(getattr(self.depth, name)), float(getattr(self.width, name))
-        return float(self.depth_multiplier**depth * self.parameter.width**width)
+        return float(self.depth_multiplier**depth * self.width_multiplier**width)
 
     def power(self, name: str) -> str:
         """The powers of the depth L and of the width n, as text."""
@@ -191,7 +193,8 @@ def plan_shapes(base: Mapping[str, Shape], target: Mapping[str, Shape], recipe: 
         depth = depth_powers(parameter, recipe, optimizer)
         if depth.forward != 0 and forward == "gauge" and parameter.module not in unfolded:
             depth = depth.folded(own)
-        entries.append(Entry(parameter, own, depth, width_powers(parameter, optimizer), found.layers.multiplier))
+        across = Powers() if found.width == 1 else width_powers(parameter, optimizer, one_eps(recipe))
+        entries.append(Entry(parameter, own, depth, across, found.layers.multiplier, found.width))
     notes = []
     if forward == "gauge" and any(e.depth != depth_powers(e.parameter, recipe, optimizer) for e in entries):
         notes.append(CLIPPING)
