@@ -5,15 +5,22 @@ from __future__ import annotations
 import subprocess
 import sys
 
+WITHOUT = """
+import sys, tpcalc.groups
+sys.modules["torch"] = None
+try:
+    import tpcalc.torch
+except tpcalc.MissingExtra as error:
+    print(error)
+"""
+
 
 def said(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def test_the_room_names_its_extra() -> None:
-    code = ("import sys; sys.modules['torch'] = None\nimport tpcalc, tpcalc.groups\ntry:\n    import tpcalc.torch\n"
-            "except tpcalc.MissingExtra as error: print(error)")
-    assert said(code) == "tpcalc.torch needs torch; install it with: pip install 'tpcalc[torch]'"
+    assert said(WITHOUT) == "tpcalc.torch needs torch; install it with: pip install 'tpcalc[torch]'"
 
 
 def test_groups_need_no_torch() -> None:

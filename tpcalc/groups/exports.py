@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Callable
 
+from .._types import Fields, Value
 from .factors import ADAMS
 
 if TYPE_CHECKING:
@@ -35,13 +36,13 @@ def to_json(plan: Plan) -> str:
                        for e in plan.entries], "multipliers": plan.multipliers(), "notes": list(plan.notes)}, indent=2)
 
 
-def to_hugging_face(plan: Plan) -> list[dict[str, Any]]:
+def to_hugging_face(plan: Plan) -> list[Fields]:
     """One dictionary a pattern: groups are made of them in a trainer's ``create_optimizer``."""
     names = {"lr": "lr_scale", "weight_decay": "weight_decay_scale", "eps": "eps_scale"}
     return [{"params": regular_expression(e.parameter.pattern), **_factors(e, names)} for e in plan.entries]
 
 
-def to_nemo(plan: Plan) -> dict[str, Any]:
+def to_nemo(plan: Plan) -> Fields:
     """NeMo Automodel's ``param_group_overrides``, a factor of the optimizer's eps beside them."""
     eps = {e.factor("eps") for e in plan.entries if e.optimizer in ADAMS}
     if len({round(one, 12) for one in eps}) > 1:
@@ -61,5 +62,5 @@ def to_megatron(plan: Plan) -> dict[str, dict[str, float]]:
     return {e.parameter.pattern: _factors(e, names) for e in plan.entries}
 
 
-FORMATS: dict[str, Callable[[Any], Any]] = {
+FORMATS: dict[str, Callable[[Value], object]] = {
     "hf": to_hugging_face, "nemo": to_nemo, "megatron": to_megatron, "json": to_json}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import sympy as sp
@@ -68,6 +68,11 @@ def depth_choices(name: str, optimizer: str) -> DepthChoices:
                         found.choices.init, decay, gradient=found.choices.gradient)
 
 
+def one_eps(name: str) -> bool:
+    """Is the recipe published with one eps for all parameters? In those that are derived it goes with gradients."""
+    return named(name).target is None
+
+
 def depth_powers(parameter: Parameter, name: str, optimizer: str) -> Powers:
     """Powers of the depth: those of the recipe in layers, none outside of them.
 
@@ -77,14 +82,22 @@ def depth_powers(parameter: Parameter, name: str, optimizer: str) -> Powers:
     choices = depth_choices(name, own)
     eps = choices.gradient_power if choices.eps is None else choices.eps
     if not parameter.in_layers:
-        return Powers(eps=eps if named(name).target is None and own in ADAMS else ZERO)
+        return Powers(eps=eps if one_eps(name) and own in ADAMS else ZERO)
     last = parameter.role == "branch output" or parameter.role == "bias" and parameter.of_output
     return Powers(choices.init if parameter.is_matrix else ZERO, choices.lr, eps if own in ADAMS else ZERO,
                   choices.weight_decay or ZERO, choices.branch if last else ZERO)
 
 
-def width_powers(parameter: Parameter, optimizer: str) -> Powers:
-    """Powers of the width that make a perceptron's maximal-update parametrization, for this optimizer."""
+def width_powers(parameter: Parameter, optimizer: str, shared_eps: bool = False) -> Powers:
+    """Powers of the width that make a perceptron's maximal-update parametrization, for this optimizer; with
+    ``shared_eps``, the eps of matrices in layers for all, the smallest one."""
+    found = _own_width_powers(parameter, optimizer)
+    if shared_eps and optimizer_of(parameter, optimizer) in ADAMS:
+        return replace(found, eps=_width_powers(1, False, optimizer_of(parameter, optimizer)).eps)
+    return found
+
+
+def _own_width_powers(parameter: Parameter, optimizer: str) -> Powers:
     own = optimizer_of(parameter, optimizer)
     if own == SIGN:  # matrices whose direction is orthogonal move by their own size at any width
         return Powers(init=_width_powers(1, False, SIGN).init)

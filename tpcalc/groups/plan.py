@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Iterable, Mapping
+from typing import Iterable, Mapping
 
 
 from .. import _checks
+from .._types import Fields, Value
 from .._shown import TableRows, Tabled, text_table
 from .exports import FORMATS
-from .factors import ADAMS, DEPTH, SIGN, WIDTH, Powers, checked_optimizer, depth_powers, optimizer_of, width_powers
+from .factors import (
+    ADAMS, DEPTH, SIGN, WIDTH, Powers, checked_optimizer, depth_powers, one_eps, optimizer_of, width_powers)
 from .names import Shape
 from .roles import Parameter, Roles, find_roles
 
@@ -30,11 +32,12 @@ class Entry:
     depth: Powers
     width: Powers
     depth_multiplier: float
+    width_multiplier: float
 
     def factor(self, name: str) -> float:
         """What to multiply the base's setting with; name: "init", "lr", "eps", "weight_decay" or "forward"."""
         depth, width = float(getattr(self.depth, name)), float(getattr(self.width, name))
-        return float(self.depth_multiplier**depth * self.parameter.width**width)
+        return float(self.depth_multiplier**depth * self.width_multiplier**width)
 
     def power(self, name: str) -> str:
         """The powers of the depth L and of the width n, as text."""
@@ -93,8 +96,8 @@ class Plan(Tabled):
         raise ValueError(f"{name}: a parameter that the plan does not know given; allowed are models as make(**target) "
                          "returns them")
 
-    def groups(self, model: Any, lr: float, weight_decay: float = 0.0,
-               eps: float | None = None) -> list[dict[str, Any]]:
+    def groups(self, model: Value, lr: float, weight_decay: float = 0.0,
+               eps: float | None = None) -> list[Fields]:
         """Parameter groups for an optimizer of ``torch.optim``: every parameter that is trained is in exactly one.
 
         Parameters
@@ -115,12 +118,12 @@ class Plan(Tabled):
         if eps is not None and self.optimizer == "sgd":
             raise ValueError(f"eps: {eps!r} given; sgd has none, allowed is None")
         base_eps = 1e-8 if eps is None else _checks.positive_number("eps", eps)
-        groups: dict[tuple[Any, ...], dict[str, Any]] = {}
+        groups: dict[tuple[tuple[str, object], ...], Fields] = {}
         for name, parameter in model.named_parameters():
             entry = self.entry(name)
             if not getattr(parameter, "requires_grad", True):
                 continue
-            settings: dict[str, Any] = {
+            settings: Fields = {
                 "lr": rate * entry.factor("lr"),
                 "weight_decay": decay * entry.factor("weight_decay") if entry.parameter.is_matrix else 0.0}
             if entry.optimizer in ADAMS:
@@ -138,7 +141,7 @@ class Plan(Tabled):
                 entry.factor("forward") for entry in self.entries
                 if entry.parameter.is_matrix and entry.factor("forward") != 1}
 
-    def to(self, form: str) -> Any:
+    def to(self, form: str) -> Value:
         """Overrides as other trainers take them, factors relative to the base's settings.
 
         form: "json" text of everything; "hf" a list of dictionaries (regular expression ``params``, ``lr_scale``,
@@ -191,7 +194,8 @@ def plan_shapes(base: Mapping[str, Shape], target: Mapping[str, Shape], recipe: 
         depth = depth_powers(parameter, recipe, optimizer)
         if depth.forward != 0 and forward == "gauge" and parameter.module not in unfolded:
             depth = depth.folded(own)
-        entries.append(Entry(parameter, own, depth, width_powers(parameter, optimizer), found.layers.multiplier))
+        across = Powers() if found.width == 1 else width_powers(parameter, optimizer, one_eps(recipe))
+        entries.append(Entry(parameter, own, depth, across, found.layers.multiplier, found.width))
     notes = []
     if forward == "gauge" and any(e.depth != depth_powers(e.parameter, recipe, optimizer) for e in entries):
         notes.append(CLIPPING)

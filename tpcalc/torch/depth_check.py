@@ -222,11 +222,11 @@ def _effect(change: Tensor, gradient: Tensor | None, x: Tensor | None) -> float:
 
 def _derived(recipe: str | None, optimizer: str) -> dict[str, float | None]:
     """Powers of the depth: those of stable, nontrivial training; of branches and updates those of the recipe."""
-    stable: dict[str, float | None] = {q: 0.0 for q in QUANTITIES} | {"branch": None, "update": None, "effect": -1.0}
+    stable: dict[str, float | None] = {**{q: 0.0 for q in QUANTITIES}, "branch": None, "update": None, "effect": -1.0}
     if recipe is None:
         return stable
     choices = choices_of(recipe, NAMES.get(optimizer, "signsgd"))
-    return stable | {"branch": float(choices.branch + choices.init), "effect": effect_power(choices)}
+    return {**stable, "branch": float(choices.branch + choices.init), "effect": effect_power(choices)}
 
 
 def _cause(quantity: str, measured: float, expected: float) -> str:

@@ -30,27 +30,36 @@ def build(make: Callable[..., Model], config: Mapping[str, object], seed: int | 
     return model
 
 
-def drawn_batch(model: Model, seed: int = 0) -> Tensor:
-    """A batch for the first module that has parameters: tokens for an embedding, else normal numbers; on its device.
+def _tokens(module: Model, embeddings: list[Model], generator: torch.Generator) -> Tensor:
+    positions = min([8, *(one.num_embeddings for one in embeddings)])  # of which one may be of positions
+    return torch.randint(module.num_embeddings, (4, positions), generator=generator)
 
-    Raises ``ValueError`` where that module is neither an embedding, nor linear, nor a convolution of images.
+
+def _vectors(module: Model, embeddings: list[Model], generator: torch.Generator) -> Tensor:
+    return torch.randn(16, module.in_features, generator=generator).to(module.weight.dtype)
+
+
+def _images(module: Model, embeddings: list[Model], generator: torch.Generator) -> Tensor:
+    side = 4 * max(module.kernel_size)
+    return torch.randn(4, module.in_channels, side, side, generator=generator).to(module.weight.dtype)
+
+
+INPUTS = {nn.Embedding: _tokens, nn.Linear: _vectors, nn.Conv2d: _images}  # what a module that comes first takes
+
+
+def drawn_batch(model: Model, seed: int = 0) -> Tensor:
+    """A batch for the first module that takes inputs: tokens for an embedding, else normal numbers; on its device.
+
+    Raises ``ValueError`` where there is no embedding, linear layer or convolution of images.
     """
     generator = torch.Generator().manual_seed(seed)
-    modules = [m for m in model.modules() if list(m.parameters(recurse=False))]
-    embeddings = [m for m in modules if isinstance(m, nn.Embedding)]
-    first = embeddings[0] if embeddings else next((m for m in modules if isinstance(m, (nn.Linear, nn.Conv2d))), None)
-    if isinstance(first, nn.Embedding):
-        positions = min([8, *(m.num_embeddings for m in embeddings)])
-        batch = torch.randint(min(m.num_embeddings for m in embeddings[:1]), (4, positions), generator=generator)
-    elif isinstance(first, nn.Linear):
-        batch = torch.randn(16, first.in_features, generator=generator).to(first.weight.dtype)
-    elif isinstance(first, nn.Conv2d):
-        side = 4 * max(first.kernel_size)
-        batch = torch.randn(4, first.in_channels, side, side, generator=generator).to(first.weight.dtype)
-    else:
-        raise ValueError("batch: None given, and the model has no embedding, linear layer or convolution to draw one "
-                         "for; allowed is batch= what the model, or loss, takes")
-    return batch.to(next(model.parameters()).device)
+    known = [module for module in model.modules() if isinstance(module, tuple(INPUTS))]
+    embeddings = [module for module in known if isinstance(module, nn.Embedding)]
+    for first in (embeddings or known)[:1]:
+        draw = next(draw for kind, draw in INPUTS.items() if isinstance(first, kind))
+        return draw(first, embeddings, generator).to(next(model.parameters()).device)
+    raise ValueError("batch: None given, and the model has no embedding, linear layer or convolution to draw one for; "
+                     "allowed is batch= what the model, or loss, takes")
 
 
 def output_of(value: object) -> Tensor:
