@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections.abc
 import json
 import zipfile
 from dataclasses import fields
@@ -67,7 +68,7 @@ def _of_sequence(value: tuple, name: str) -> Any:
     return {"each": [_number(one, name) for one in value]}
 
 
-@_number.register(Mapping)
+@_number.register(collections.abc.Mapping)
 def _of_mapping(value: Mapping[str, object], name: str) -> Any:
     return {"by name": {key: _number(one, f"{name}[{key!r}]") for key, one in value.items()}}
 
