@@ -159,3 +159,34 @@ def test_second_order_parts_of_two_matrices_at_a_kink(powers):
     jet = block_jet(tp.ResNet("relu", "mlp", matrices=3))
     assert jet.second[("W1", "W2")] == "kink"
     assert abs(measured - (max(powers) + min(powers) / 2)) < 0.12
+
+
+@pytest.mark.slow
+@given(st.sampled_from(["1/2", "5/8", "3/4", 1, "5/4"]), st.fractions(0, 1, max_denominator=4),
+       st.fractions(0, 1, max_denominator=4))
+@settings(deadline=None, max_examples=15)
+def test_no_diverse_parametrization_of_two_matrices_is_complete(alpha, first, second):
+    """Tensor Programs VI, K.3: stable, faithful, nontrivial and diverse, a block becomes linear in its updates."""
+    found = tp.classify(by_matrix(alpha, first, second), net=LINEAR)
+    if found.stable_in_training and found.faithful_in_training and found.nontrivial and found.redundant is False:
+        assert not any(one.complete for one in found.matrices.values())
+
+
+@pytest.mark.slow
+def test_complete_parametrizations_are_redundant():
+    """The other side of it: with an update as large as the weights, drift is all there is."""
+    for point in ((1, 0, 0), (1, 0, "1/2")):
+        found = tp.classify(by_matrix(*point), net=LINEAR)
+        assert found.redundant and any(one.complete for one in found.matrices.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name, others", [("W1", ("1/2", NEVER)), ("W2", (NEVER, 1))])
+def test_outputs_of_networks_in_which_one_matrix_is_trained_have_its_power(name, others):
+    """f of the second step over depth, of infinitely wide networks, at (1/2; 1/2, 1)."""
+    derived = tp.classify(by_matrix("1/2", "1/2", 1), net=LINEAR).matrices[name].output
+    depths, task = (8, 32, 128), tp.Task([1.0, 1.0], [1.0, 1.0])
+    method = tp.methods.Particles(samples=2048, batches=4)
+    runs = [tp.train(LINEAR, task, tp.SGD(0.3), by_matrix("1/2", *others), depth, method=method) for depth in depths]
+    moved = [float(run.outputs.ravel()[1]) for run in runs]
+    assert abs(np.polyfit(np.log(depths), np.log(moved), 1)[0] - float(derived)) < 0.1

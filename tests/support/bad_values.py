@@ -95,7 +95,8 @@ RIGHT: dict[str, Any] = {
     "problem": PROBLEM, "lr": 0.5, "p": 0.5, "q": 0.5, "a": 0, "b": 0, "t": 0, "s": 0, "n": 64, "k": 2, "steps": 3}
 
 OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says something else
-    "classify": {"alpha": "real or scale", "net": "optional net", "opt": "optional opt"}, "interactions": {"net": "optional net"},
+    "classify": {"alpha": "real or scale", "net": "optional net",
+                 "opt": "optional opt"}, "interactions": {"net": "optional net"},
     "measure_exponents": {"net": "optional net", "depths": "growing"}, "phase_diagram": {"net": "optional net"},
     "measure_diversity": {"net": "optional net", "task": "optional task", "opt": "optional opt", "t": "optional step",
                           "depths": "depths or none"},
@@ -120,7 +121,7 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "cite": {"what": "result"}, "tangent_kernel": {"run": "result"},
     "audit": {"branch": "whole power", "lr": "optional any power", "eps": "optional any power",
               "init": "optional any power", "weight_decay": "optional any power", "gradient": "optional any power",
-              "optimizer": "optimizer name", "decoupled": "flag", "independent": "flag"},
+              "optimizer": "optimizer name", "decoupled": "flag", "independent": "flag", "net": "nothing"},
     "recipe": {"name": "word", "optimizer": "optional optimizer name", "depth": "optional whole"},
     "gradient_correlation": {"variance": "positive"},
     "gradient_flow": {"time": "positive", "points": "whole", "tolerance": "positive", "most_steps": "nothing"},

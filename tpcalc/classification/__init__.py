@@ -6,6 +6,8 @@ from .diversity import Differences as Differences, Diversity as Diversity, measu
 from .evidence import Measured as Measured, measure_exponents as measure_exponents
 from .interactions import Interaction as Interaction, interactions as interactions
 from .phase_diagram import PhaseDiagram as PhaseDiagram, PhaseRegion as PhaseRegion, phase_diagram as phase_diagram
+from .matrices import MatrixVerdict as MatrixVerdict
 from .recipe import Recipe as Recipe, recipe as recipe
+from .role_table import RoleTable as RoleTable, recipe_table as recipe_table
 from .table import NamedRecipes as NamedRecipes, named_recipes as named_recipes
 from .verdict import Verdict as Verdict

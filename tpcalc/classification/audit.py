@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import overload
 
 import numpy as np
 import sympy as sp
@@ -12,8 +13,10 @@ from .._checks import exponent
 from .._shown import Short
 from .._text import Aligned
 from ..derivations.printing import latex
-from ..parametrizations import DepthChoices, DepthScaling
+from ..parametrizations import DepthChoices, DepthScaling, Parametrization
+from ..programs import ResNet
 from .advice import BEST, moved_by, power, warnings
+from .by_matrix import MatrixAudit, audit_parametrization
 from .classify import classify
 from .faithful import decay_power, optimizer_name
 from .recipe import MEANING, Recipe, realise, visible_decay
@@ -69,9 +72,19 @@ class Audit(Short, Aligned):
         return "\n".join([*lines, *([f"but: {self.caveat}"] if self.caveat else [])])
 
 
+@overload
+def audit(branch: Parametrization, *, net: ResNet | None = None) -> MatrixAudit: ...
+
+
+@overload
 def audit(branch: Number, lr: Number, optimizer: object = "adam", eps: Number = 0, init: Number = 0,
           weight_decay: Number | None = None, decoupled: bool = True, independent: bool = False,
-          gradient: Number | None = None, base_depth: float = 1) -> Audit:
+          gradient: Number | None = None, base_depth: float = 1, net: None = None) -> Audit: ...
+
+
+def audit(branch: Number | Parametrization, lr: Number | None = None, optimizer: object = "adam", eps: Number = 0,
+          init: Number = 0, weight_decay: Number | None = None, decoupled: bool = True, independent: bool = False,
+          gradient: Number | None = None, base_depth: float = 1, net: ResNet | None = None) -> Audit | MatrixAudit:
     """What a recipe does whose settings go like powers of the depth: ``branch=-1`` is a multiplier like L^-1.
 
     Parameters
@@ -90,6 +103,9 @@ def audit(branch: Number, lr: Number, optimizer: object = "adam", eps: Number = 
         of the raw gradient, where it is not that of the branch multiplier (backward passes of their own scale).
     base_depth:
         the depth at which all factors are one: the settings are those values there, times powers of L / base_depth.
+    net:
+        beside a ``tp.Parametrization`` of raw powers, {matrix: tpcalc.parametrizations.DepthChoices}, in the place of
+        all the others: the network whose matrices they are for.
 
     Raises ``ValueError`` for powers that are not real numbers, for floats that look like values (a denominator above
     64, such as 1e-3, or a branch above 0, such as 0.7; exact numbers pass), unknown optimizers, and a base depth that
@@ -100,6 +116,16 @@ def audit(branch: Number, lr: Number, optimizer: object = "adam", eps: Number = 
     >>> tp.audit(branch="-1/2", lr="-1/2", optimizer="sgd").verdict.name
     'trivial'
     """
+    if isinstance(branch, Parametrization):
+        beside = {"lr": (lr, None), "optimizer": (optimizer, "adam"), "eps": (eps, 0), "init": (init, 0),
+                  "weight_decay": (weight_decay, None), "gradient": (gradient, None), "base_depth": (base_depth, 1)}
+        for name, (value, default) in beside.items():
+            if value != default:
+                raise ValueError(f"{name}: {value!r} given beside a tp.Parametrization, which has its own; allowed is "
+                                 "net alone")
+        return audit_parametrization(branch, net)
+    if net is not None:
+        raise ValueError(f"net: {net!r} given without a tp.Parametrization; allowed is None, of a block of one matrix")
     for flag, value in (("decoupled", decoupled), ("independent", independent)):
         if not isinstance(value, bool):
             raise ValueError(f"{flag}: {value!r} given; allowed are False and True")
@@ -109,6 +135,8 @@ def audit(branch: Number, lr: Number, optimizer: object = "adam", eps: Number = 
     powers = {"branch": branch, "lr": lr, "eps": eps, "init": init, "weight_decay": weight_decay, "gradient": gradient}
     for name, given in powers.items():
         _require_power(name, given)
+    if lr is None:
+        raise ValueError("lr: None given; allowed is a real number, as a power of L")
     kind = "independent" if independent else "decoupled" if decoupled else "coupled"
     return judge_choices(DepthChoices(branch, lr, optimizer_name(optimizer), eps, init, weight_decay, kind, gradient),
                          base_depth)

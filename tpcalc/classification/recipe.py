@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Mapping, overload
 
 import sympy as sp
 
@@ -10,9 +11,10 @@ from .. import _checks
 from .._shown import Short
 from .._text import Aligned
 from ..derivations.printing import latex
-from ..parametrizations import DepthChoices, DepthScaling
+from ..parametrizations import DepthChoices, DepthScaling, Parametrization
 from ..parametrizations.choices import DECAYS
 from ..parametrizations.recipes import NAMED, NamedRecipe
+from .advice import power as written
 from .faithful import decay_power, faithful_rate, optimizer_name
 
 MEANING = {
@@ -75,12 +77,51 @@ class Recipe(Short, Aligned):
         return "\n".join([*lines, *self.changes, *([f"but: {self.caveat}"] if self.caveat else [])])
 
 
-def recipe(name: str = "depth-mup", optimizer: object = None, depth: int | None = None,
-           base_depth: float = 1) -> Recipe:
+@dataclass(frozen=True, repr=False)
+class MatrixRecipe(Short):
+    """The powers of L to set for every matrix of a block, for one optimizer; ``factors``: as numbers at ``depth``.
+
+    >>> import tpcalc as tp
+    >>> print(tp.recipe(tp.Parametrization(depth={"alpha": 1, "W1": 0, "W2": 1}), optimizer="sgd"))
+    W1: branch multiplier L^(-1), initial standard deviation 1, learning rate of the block's matrix L
+    W2: branch multiplier L^(-1), initial standard deviation 1, learning rate of the block's matrix 1
+    """
+
+    choices: Mapping[str, DepthChoices]
+    depth: int | None = None
+    base_depth: float = 1
+
+    @property
+    def factors(self) -> dict[str, dict[str, float]]:
+        """What to multiply the settings of a network of depth ``base_depth`` with, by matrix and setting."""
+        if self.depth is None:
+            raise ValueError("depth: None given; allowed is a whole number of at least 1, as in tp.recipe(depth=96)")
+        ratio = self.depth / self.base_depth
+        return {name: {key: ratio ** float(size) for key, size in one.powers.items()}
+                for name, one in self.choices.items()}
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name}: " + ", ".join(f"{MEANING[key]} {written(size)}" for key, size in one.powers.items())
+                         for name, one in self.choices.items())
+
+
+@overload
+def recipe(name: Parametrization, optimizer: object = None, depth: int | None = None, base_depth: float = 1
+           ) -> MatrixRecipe: ...
+
+
+@overload
+def recipe(name: str = "depth-mup", optimizer: object = None, depth: int | None = None, base_depth: float = 1
+           ) -> Recipe: ...
+
+
+def recipe(name: str | Parametrization = "depth-mup", optimizer: object = None, depth: int | None = None,
+           base_depth: float = 1) -> Recipe | MatrixRecipe:
     """The multipliers that a named recipe sets at ``depth``, relative to a network of depth ``base_depth``.
 
     "depth-mup" and "ode" are solved for ``optimizer`` ("adam" where none is given), with the matrices' initialisation
-    left as it is; of the others, taken as published, ``optimizer`` must be that of the source. Raises ``ValueError``
+    left as it is, as are a ``tp.Parametrization``'s exponents, matrix by matrix; of the others, taken as
+    published, ``optimizer`` must be that of the source. Raises ``ValueError``
     for unknown names and optimizers, a depth that is not a whole number, and recipes that no power of L for one
     matrix can say. Source: Tensor Programs VI, Definition 4.1 and Claim 5.5; for the others ``.source``.
 
@@ -88,10 +129,12 @@ def recipe(name: str = "depth-mup", optimizer: object = None, depth: int | None 
     >>> tp.recipe("depth-mup", optimizer="sgd", depth=64).factors["branch"]
     0.125
     """
-    entry = named(name)
     if depth is not None:
         depth = _checks.positive_integer("depth", depth)
     base_depth = DepthScaling(base_depth=base_depth).base_depth  # refused where it is not positive
+    if isinstance(name, Parametrization):
+        return recipe_of(name, "adam" if optimizer is None else optimizer_name(optimizer), depth, base_depth)
+    entry = named(name)
     if entry.outside:
         raise ValueError(f"name: {name!r} given, {entry.outside}")
     asked = None if optimizer is None else optimizer_name(optimizer)
@@ -138,3 +181,16 @@ def visible_decay(choices: DepthChoices, kind: str) -> sp.Expr | None:
     comparable = a - b  # from here on a coupled decay is smaller than the gradient, and what is lost grows like w
     w = comparable - lost(comparable)
     return -w if lost(w) == 0 else None
+
+
+def recipe_of(one: Parametrization, optimizer: str, depth: int | None, base_depth: float) -> MatrixRecipe:
+    """The powers that realise a parametrization: every matrix has the gradient of a block, L^-alpha, and its own rate.
+
+    Raises ``ValueError`` for raw powers, and for one gamma without names: ``tp.recipe(name)`` has these.
+    """
+    own = {name: one.update_exponent(name) for name in one.own if name not in ("U", "nV")}
+    if not own:
+        raise ValueError(f"name: {one!r} given, which names no matrix; allowed is an exponent for every matrix of a "
+                         "block, {'alpha': ..., 'W1': ...}")
+    found = {name: realise(DepthScaling(one.alpha, gamma), optimizer) for name, gamma in own.items()}
+    return MatrixRecipe(found, depth, base_depth)

@@ -40,7 +40,7 @@ def block_jet(net: ResNet) -> Jet:
 
 
 def _jet(value: sp.Expr, known: Mapping[sp.Expr, Jet]) -> Jet:
-    """Of an expression in vectors, products and averages: the chain rule to second order."""
+    """The jet of an expression in vectors, products and averages: the chain rule to second order."""
     leaves = _outermost(value)
     symbols = {leaf: sp.Symbol(f"leaf{i}", real=True) for i, leaf in enumerate(leaves)}
     outside = value.xreplace(symbols)

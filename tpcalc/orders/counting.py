@@ -89,7 +89,7 @@ class Hypotheses:
         return present([one for step in steps[:t + 1] for one in step if self.keep(one)])
 
     def only(self, keep: Callable[[Contribution], bool]) -> Hypotheses:
-        """The same program, of which other terms are counted."""
+        """Another count, of other terms of this program."""
         return replace(self, keep=keep)
 
     def after(self, steps: int) -> list[Cell]:

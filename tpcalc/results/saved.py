@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import collections.abc
 import json
 import zipfile
 from dataclasses import fields
 from fractions import Fraction
+from functools import singledispatch
 from pathlib import Path
 from typing import Any, Mapping
 
@@ -40,24 +42,35 @@ def described(problem: Problem) -> Json:
 def _written(name: str, value: Any) -> Json:
     if KINDS.get(type(value).__name__) is not type(value):
         raise NoWords(f"{name}: {_checks.short(value)} is none of {', '.join(KINDS)}")
-    return {"kind": type(value).__name__, **{f.name: _number(f"{name}.{f.name}", getattr(value, f.name))
+    return {"kind": type(value).__name__, **{f.name: _number(getattr(value, f.name), f"{name}.{f.name}")
                                              for f in fields(value)}}
 
 
-def _number(name: str, value: object) -> Any:
+@singledispatch
+def _number(value: object, name: str) -> Any:
     """Text, flags, floats and whole numbers as they are; exact fractions as ["p/q"]; sequences, mappings and parts of
     parts by what is in them."""
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
-    if isinstance(value, (sp.Rational, Fraction)):
-        return [str(value)]
-    if isinstance(value, tuple):
-        return {"each": [_number(name, one) for one in value]}
-    if isinstance(value, Mapping):
-        return {"by name": {key: _number(f"{name}[{key!r}]", one) for key, one in value.items()}}
     if KINDS.get(type(value).__name__) is type(value):
         return _written(name, value)
     raise NoWords(f"{name}: {_checks.short(value)} is neither text nor a number")
+
+
+@_number.register(sp.Rational)
+@_number.register(Fraction)
+def _of_fraction(value: object, name: str) -> Any:
+    return [str(value)]
+
+
+@_number.register(tuple)
+def _of_sequence(value: tuple, name: str) -> Any:
+    return {"each": [_number(one, name) for one in value]}
+
+
+@_number.register(collections.abc.Mapping)
+def _of_mapping(value: Mapping[str, object], name: str) -> Any:
+    return {"by name": {key: _number(one, f"{name}[{key!r}]") for key, one in value.items()}}
 
 
 def _read_number(value: object) -> Any:
