@@ -6,6 +6,7 @@ from .differentials import Term as Term, differential_exponent as differential_e
 from .family import AnyDepth as AnyDepth, meta_principled as meta_principled, solve_any_depth as solve_any_depth
 from .features import feature_exponent as feature_exponent
 from .forward_equations import Differentials as Differentials, forward_equations as forward_equations
+from .hidden_width import BlockLimit as BlockLimit, block_limit as block_limit
 from .hierarchy import ntk_exponent as ntk_exponent
 from .measured import MeasuredDifferential as MeasuredDifferential
 from .measured import measure_differentials as measure_differentials, measure_type_two as measure_type_two

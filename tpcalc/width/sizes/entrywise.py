@@ -95,20 +95,27 @@ def _leaves(e: sp.Expr, body: sp.Expr, of: type) -> tuple[list[tuple[sp.Expr, sp
     leaves = sorted(body.atoms(of), key=sp.default_sort_key)
     slots = tuple(slot(k) for k in range(len(leaves)))
     body = body.xreplace(dict(zip(leaves, slots)))
-    under = [f.base ** -f.exp for f in sp.Mul.make_args(body) if f.is_Pow and f.exp.is_negative and f.has(*slots)]
-    fronts = []
+    factors = sp.Mul.make_args(body)
+    roots = [f for f in factors if f.is_Pow and f.exp.is_negative and f.has(*slots)]
+    # under roots and in denominators only the size of numbers of the program counts
+    sizes = {m: sp.Dummy(positive=True) for f in roots for m in f.atoms(Member)}
+    back = {dummy: m for m, dummy in sizes.items()}
+    under, fronts = [(f.base ** -f.exp).xreplace(sizes) for f in roots], []
     for one in slots:
         alone = [(d - d.as_independent(*slots, as_Add=True)[0]).subs({s: 0 for s in slots if s != one}) for d in under]
         front = alone[0].subs(one, 1) if len(alone) == 1 else sp.Integer(1)
-        fronts.append(front.as_independent(*front.free_symbols, *front.atoms(Member))[1].replace(sp.Abs, lambda x: x))
-    body = body.xreplace({s: s / front for s, front in zip(slots, fronts)})
+        fronts.append(front.as_independent(*sizes.values(), WIDTH, as_Add=False)[1])
+    inside = {s: s / front for s, front in zip(slots, fronts)}
+    fronts = [front.xreplace(back) for front in fronts]
+    body = sp.Mul(*(sp.expand_power_base(f.xreplace(sizes).xreplace(inside), force=True).xreplace(back) if f in roots
+                    else f.xreplace({s: s / front for s, front in zip(slots, fronts)}) for f in factors))
     front, body = body.as_independent(*slots, as_Add=False)
     front = front.replace(sp.Abs, lambda x: x * sp.sign(x)).replace(
         lambda f: f.is_Pow and isinstance(f.base, sp.sign) and f.exp == -1, lambda f: f.base)
-    direction = direction_of(body, slots)
+    direction = None if body.atoms(Member) else direction_of(body, slots)
     if direction is None:
         raise ValueError(f"{e}: no rule for this function of {len(slots)} gradients{ALLOWED}")
-    if any(part.atoms(Member) or WIDTH in part.free_symbols for part in (direction.numerator, direction.denominator)):
+    if any(WIDTH in part.free_symbols for part in (direction.numerator, direction.denominator)):
         raise ValueError(f"{e}: no rule where gradients are multiplied by several numbers of the program{ALLOWED}")
     return list(zip(leaves, fronts)), front, body
 

@@ -14,13 +14,14 @@ import numpy as np
 import sympy as sp
 
 from ...programs.activations import H
-from .atoms import Atom, Expected, Function, Given, Hat, Monomial, Noise, Number, Total
+from .atoms import Atom, Averaged, Expected, Function, Given, Hat, Joint, Monomial, Noise, Number, Terms, Total, slot
 
 if TYPE_CHECKING:
     from .algebra import Algebra
 
 SAMPLES = 1 << 16
 BATCHES = 16
+UNKNOWN = np.full((BATCHES, SAMPLES // BATCHES), np.nan)  # what is not evaluated cannot be told from zero
 
 
 def is_certainly_nonzero(algebra: "Algebra", total: Total) -> bool:
@@ -79,6 +80,8 @@ class _Sampler:
         limits, atoms = self.algebra.limits, self.algebra.atoms
         sources = sorted(frozenset().union(*(limits.sources(number) for number, _ in body)))
         covariance = np.array([[self.total(limits.covariance(a, b)).mean() for b in sources] for a in sources])
+        if not np.isfinite(covariance).all():  # averages of matrices' entries are in it, which are not evaluated
+            return np.full(BATCHES, np.nan)
         values, vectors = np.linalg.eigh(covariance)
         root = vectors * np.sqrt(np.clip(values, 0, None))
         rng = np.random.default_rng([7, *sources])
@@ -93,18 +96,33 @@ class _Sampler:
 
     def _vector(self, number: int, at: dict[int, np.ndarray]) -> np.ndarray:
         atom = self.algebra.atoms[number]
+        if isinstance(atom, (Joint, Averaged)):
+            return self._joint(atom, at) if isinstance(atom, Joint) else UNKNOWN
         if not isinstance(atom, Function):
             return at[number]
+        argument = self._sum(atom.argument, at)
+        if atom.body.has(sp.DiracDelta):  # as narrow as the samples resolve
+            return np.exp(-(argument / 0.05) ** 2 / 2) / (0.05 * np.sqrt(2 * np.pi))
+        return compiled(atom.body)(argument)
+
+    def _joint(self, atom: Joint, at: dict[int, np.ndarray]) -> np.ndarray:
+        """A function of several vectors; not known with deltas in it, and with numbers that nothing is known of."""
+        slots = [slot(k) for k in range(len(atom.arguments))]
+        if atom.body.has(sp.DiracDelta) or not atom.body.free_symbols <= set(slots):
+            return UNKNOWN
+        values = [self._sum(of, at) for of in atom.arguments]
+        return np.broadcast_to(sp.lambdify(slots, atom.body, ["scipy", "numpy"])(*values), values[0].shape)
+
+    def _sum(self, terms: Terms, at: dict[int, np.ndarray]) -> np.ndarray:
+        """A sum of products of vectors and numbers."""
         argument = np.zeros((BATCHES, SAMPLES // BATCHES))
-        for (_, monomial), value in atom.argument:
+        for (_, monomial), value in terms:
             term = np.full((BATCHES, 1), float(value))
             for inner, power in monomial:
                 factor = self._vector(inner, at) if self.algebra.atoms.is_vector(inner) else self.number(inner)[:, None]
                 term = term * (factor ** int(power) if power.denominator == 1 else np.abs(factor) ** float(power))
             argument = argument + term
-        if atom.body.has(sp.DiracDelta):  # as narrow as the samples resolve
-            return np.exp(-(argument / 0.05) ** 2 / 2) / (0.05 * np.sqrt(2 * np.pi))
-        return compiled(atom.body)(argument)
+        return argument
 
 
 @lru_cache(maxsize=256)
