@@ -41,7 +41,7 @@ def test_extensions_agree_with_real_networks(net: tp.ResNet, options: dict[str, 
     assert np.max(np.abs(agree(net, **options) - plain.outputs.ravel())) > 0.02  # the extension is seen
 
 
-@pytest.mark.parametrize("matrices", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("matrices", [1, *(pytest.param(k, marks=pytest.mark.slow) for k in (2, 3))])
 def test_every_matrix_of_a_block_learns(matrices: int) -> None:
     """K.2: one step moves the output of a linear network by K e, not by e: inner matrices are not static."""
     task = tp.Task([1.0, 1.0], [1.0, 0.0])

@@ -59,7 +59,6 @@ def dmft(raw: RawProblem, method: Value = "auto", layer_times: Value = None) -> 
 def _extrapolated(raw: RawProblem, method: Particles, layer_times: Value) -> OrderParameters:
     """Every number at three depths, batch by batch; responses are those of the block behind (A), before (B) a node."""
     coarsest = method.coarsest or CommonDraws.coarsest
-    orders = depth_orders(raw.problem.net, raw.problem.scale)
     steps = np.arange(coarsest + 1)
     if layer_times is not None:
         times = _checks.finite_array("layer_times", layer_times)
@@ -68,6 +67,7 @@ def _extrapolated(raw: RawProblem, method: Particles, layer_times: Value) -> Ord
                 (steps < 0) | (steps > coarsest)):
             raise ValueError(f"layer_times: {_checks.short(layer_times)} given; allowed are multiples of 1 / "
                              f"{coarsest} from 0 to 1, at which all depths have nodes")
+    orders = depth_orders(raw.problem.net, raw.problem.scale)
     levels, last = [], None
     for level in range(DEPTHS):
         depth = coarsest * 2**level
