@@ -132,8 +132,8 @@ def test_auto_takes_it_where_the_exact_one_would_take_an_hour() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed, rate, scale", [(0, 0.05, SDE), (1, 0.6, SDE), (2, 0.3, ODE)])
+@pytest.mark.parametrize("seed, rate, scale", [(0, 0.05, SDE), (2, 0.3, ODE)])
 def test_the_bound_holds_after_500_steps(seed: int, rate: float, scale: tp.DepthScaling) -> None:
-    task = random_task(seed, 500, 8, 10, 1)
+    task = random_task(seed, 500, 4, 2, 1)
     error, said, _ = compared(tp.Problem(tp.ResNet(), task, tp.SGD(rate), scale, depth=tp.oo), 1e-5)
     assert error <= said < 1e-2

@@ -48,7 +48,7 @@ class Ledger:
 
     @property
     def error(self) -> float:
-        """Of outputs, to first order: an error D of the weights moves f by <delta| D |x>, at most |delta| |x| |D|."""
+        """The bound of outputs, to first order: an error D of weights moves f by <delta| D |x> <= |delta| |x| |D|."""
         return self.lost * self.forward * self.backward * self.inputs
 
 
