@@ -33,7 +33,7 @@ class Powers:
     forward: sp.Expr = ZERO
 
     def folded(self, optimizer: str) -> "Powers":
-        """The same training with the multiplier as a part of the parameter, which is then that much larger.
+        """Powers of that training with the multiplier as a part of the parameter, which is then that much larger.
 
         Its gradient is that much smaller, and so is a direction of the optimizer as far as it is linear in gradients;
         eps goes with gradients, and a step's decay takes the share that it took.
@@ -113,7 +113,7 @@ def _own_width_powers(parameter: Parameter, optimizer: str) -> Powers:
 
 @lru_cache(maxsize=None)
 def _width_powers(layer: int, vector: bool, optimizer: str) -> Powers:
-    """Of layer 0, 1 or 2 of a perceptron: its matrix, or a vector beside it.
+    """Powers for layer 0, 1 or 2 of a perceptron: its matrix, or a vector beside it.
 
     Rates are those of gradient descent; other optimizers move weights by as much. What an output is made of is of order
     one, and all gradients behind the output matrix have its size.

@@ -157,7 +157,7 @@ def _vector(pattern: str, leaf: str) -> str:
 
 def _outside(pattern: str, shape: Shape, ratios: tuple[float, ...], first: bool, ties: tuple[str, ...],
              width: float) -> str:
-    sizes = _squeezed(shape)
+    sizes = shape if shape == (1,) and _part(pattern, -1) == "bias" else _squeezed(shape)  # of a head of one output
     if any(STRANGE.search(part) for part in pattern.split(".")) or not sizes:
         raise ValueError(f"{pattern}: of shape {shape}, not understood; {NOT_UNDERSTOOD}")
     if len(sizes) == 1:

@@ -74,6 +74,7 @@ def audit(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (4, 16),
     ``ValueError`` where layers are no modules of one list, and for depths that are no growing whole numbers. Source:
     Tensor Programs VI, Definition 4.1 and section 5 [tensor_programs_vi/definition_41].
 
+    >>> import torch
     >>> from torch import nn
     >>> class Net(nn.Module):
     ...     def __init__(self, n_layer, n=32):

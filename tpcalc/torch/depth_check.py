@@ -129,6 +129,7 @@ def depth_check(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (2
     Raises ``ValueError`` as ``audit`` does. Source: Tensor Programs VI, section 5
     [tensor_programs_vi/definitions_5].
 
+    >>> import torch
     >>> from torch import nn
     >>> class Net(nn.Module):
     ...     def __init__(self, n_layer, n=32):

@@ -158,7 +158,7 @@ class Measure:
                         "weight decay is left as it is while the learning rate goes with the depth, or the other way")]
 
     def of_width(self, sizes: list[int], configs: list[dict[str, object]]) -> Found:
-        """Of the width: updates are to change the loss by as much at any width, and eps to go with gradients."""
+        """Findings about the width: updates are to change outputs by as much at any width."""
         powers, runs = self.powers(sizes, configs)
         found, left = list(self._blown_up(runs, sizes)), []
         for (quantity, p), power in list(powers.items()):

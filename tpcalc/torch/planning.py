@@ -86,6 +86,7 @@ def plan(make: Make, base: Config, target: Config, recipe: str = "depth-mup", op
     Definition 4.1 [tensor_programs_vi/definition_41]; Meta-Principled Family, (2.4) to (2.8)
     [meta_principled/translation].
 
+    >>> import torch
     >>> from torch import nn
     >>> class Net(nn.Module):
     ...     def __init__(self, n_layer, n=16):
