@@ -95,7 +95,7 @@ def test_what_cannot_be_counted_is_refused_by_name():
     with pytest.raises(ValueError, match="tp.Program"):
         symbols = tp.DepthScaling(*sp.symbols("alpha gamma", real=True))
         tp.classify(1, 0, tp.program(tp.ResNet(), tp.SGD(), symbols), "sgd")
-    with pytest.raises(ValueError, match="optimizer: 'lion'"):
+    with pytest.raises(ValueError, match="opt: 'lion'"):
         tp.classify(1, 0, opt="lion")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sympy as sp
 
+from .._checks import choice
 from ..parametrizations import Parametrization, Scaling
 from ..programs import SGD, Adam, AdamW, ResNet, SignSGD
 from ..programs.builders import program
@@ -20,7 +21,7 @@ def optimizer_of(opt: object) -> Optimizer:
     if opt is None:
         return SGD()
     if isinstance(opt, str):
-        return BY_NAME[optimizer_name(opt)]
+        return BY_NAME[choice("opt", opt, BY_NAME)]
     require_optimizer(opt)
     optimizer_name(opt)  # of others the direction's size is not known
     return opt  # type: ignore[return-value]

@@ -95,7 +95,7 @@ def recipe_table(optimizer: str = "adam", s: Number = sp.Rational(1, 2)) -> Role
     Raises ``ValueError`` for other optimizers and an s that is not real. Source: ``.sources``, by column; in depth
     Definition 4.1 [tensor_programs_vi/definition_41].
 
-    >>> print(recipe_table("sgd").rows[4]["CompleteP"], recipe_table("adam").rows[6]["muP"])
+    >>> print(recipe_table("sgd").rows[5]["CompleteP"], recipe_table("adam").rows[6]["muP"])
     L n^(-1)
     """
     optimizer, metaparameter = choice("optimizer", optimizer, ("sgd", "adam")), exponent("s", s)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, Iterator, Mapping, TypeVar
+from typing import Iterator, Mapping, TypeVar
 
 import sympy as sp
 
+from .._types import Value
 from .._checks import exponent, short
 
 V = TypeVar("V")
@@ -60,7 +61,7 @@ class MatrixPowers:
                 object.__setattr__(self, one.name, exponent(one.name, value))
 
     @classmethod
-    def of(cls, name: str, given: Any) -> "MatrixPowers":
+    def of(cls, name: str, given: Value) -> "MatrixPowers":
         """Powers from a mapping of the names above; ``ValueError`` for other names and other things."""
         if isinstance(given, cls):
             return given
@@ -70,7 +71,7 @@ class MatrixPowers:
         return cls(**given)
 
 
-def roles(name: str, given: Mapping[str, Any]) -> Frozen[MatrixPowers]:
+def roles(name: str, given: Mapping[str, Value]) -> Frozen[MatrixPowers]:
     """Powers of n of all three roles; ``ValueError`` where one is missing or there is another."""
     if set(given) != set(ROLES):
         raise ValueError(f"{name}: {short(dict(given))} given; allowed are powers of n for each of {', '.join(ROLES)}")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Iterable, Mapping
+from typing import Iterable, Mapping
 
 import sympy as sp
 
+from .._types import Value
 from .._checks import choice, exact, exponent, short, whole_number
 from .choices import DepthChoices
 from .depth import ENDS, DepthScaling
@@ -51,8 +52,8 @@ class Parametrization:
     WidthScaling(p=(0, 0, 0), q=(0, -1, -1), r=0)
     """
 
-    width: str | WidthScaling | Mapping[str, Any] = "muP"
-    depth: DepthScaling | Mapping[str, Any] = field(default_factory=DepthScaling)
+    width: str | WidthScaling | Mapping[str, Value] = "muP"
+    depth: DepthScaling | Mapping[str, Value] = field(default_factory=DepthScaling)
 
     def __post_init__(self) -> None:
         if isinstance(self.width, str):
@@ -72,7 +73,7 @@ class Parametrization:
     @property
     def choices(self) -> Mapping[str, DepthChoices] | None:
         """The raw powers of L that were given, or None where exponents were."""
-        found: Any = self.depth
+        found: Value = self.depth
         return found if isinstance(found, Frozen) and "alpha" not in found else None
 
     @property
@@ -219,7 +220,7 @@ def _role(matrix: str) -> str:
 Scaling = DepthScaling | Parametrization
 
 
-def _by_matrix(given: Mapping[Any, Any]) -> Frozen[Any]:
+def _by_matrix(given: Mapping[Value, Value]) -> Frozen[Value]:
     """Exponents or choices by name, read strictly."""
     for name in given:
         if not isinstance(name, str) or not name.isidentifier():
@@ -236,7 +237,7 @@ def _by_matrix(given: Mapping[Any, Any]) -> Frozen[Any]:
     return Frozen(read)
 
 
-def _chosen(given: Mapping[str, Any]) -> Frozen[DepthChoices]:
+def _chosen(given: Mapping[str, Value]) -> Frozen[DepthChoices]:
     found = {(one.branch, one.optimizer) if isinstance(one, DepthChoices) else None for one in given.values()}
     if None in found or len(found) > 1 or set(given) & {*SCALED, *ENDS}:
         raise ValueError(f"depth: {short(dict(given))} given; allowed are DepthChoices of one branch and one optimizer "

@@ -14,7 +14,7 @@ from typing import Any, Mapping
 import numpy as np
 import sympy as sp
 
-from .._types import Fields, Json
+from .._types import Fields, Json, Value
 from .. import _checks
 from ..parametrizations import DepthScaling, MatrixPowers, Parametrization, WidthScaling
 from ..programs import SGD, Adam, AdamW, ResNet, SignSGD, Task
@@ -47,7 +47,7 @@ def _written(name: str, value: Any) -> Json:
 
 
 @singledispatch
-def _number(value: object, name: str) -> Any:
+def _number(value: object, name: str) -> Value:
     """Text, flags, floats and whole numbers as they are; exact fractions as ["p/q"]; sequences, mappings and parts of
     parts by what is in them."""
     if value is None or isinstance(value, (str, bool, int, float)):
@@ -59,17 +59,17 @@ def _number(value: object, name: str) -> Any:
 
 @_number.register(sp.Rational)
 @_number.register(Fraction)
-def _of_fraction(value: object, name: str) -> Any:
+def _of_fraction(value: object, name: str) -> Value:
     return [str(value)]
 
 
 @_number.register(tuple)
-def _of_sequence(value: tuple, name: str) -> Any:
+def _of_sequence(value: tuple, name: str) -> Value:
     return {"each": [_number(one, name) for one in value]}
 
 
 @_number.register(collections.abc.Mapping)
-def _of_mapping(value: Mapping[str, object], name: str) -> Any:
+def _of_mapping(value: Mapping[str, object], name: str) -> Value:
     return {"by name": {key: _number(one, f"{name}[{key!r}]") for key, one in value.items()}}
 
 
