@@ -24,7 +24,7 @@ def classify(alpha: Any, gamma: Any = None, net: ResNet | Program | None = None,
     """The verdict on branch multipliers L^-alpha and updates L^-gamma, from the derived recursion's exponents.
 
     alpha, gamma: real numbers (0.1 means 1/10), or a ``tp.DepthScaling`` or a ``tp.Parametrization`` in the place of
-    both. net: default the linear residual network; a tp.ResNet is trained by ``opt``, a tp.Program by what it says,
+    both, so that net and opt come next. net: default the linear residual network; a tp.ResNet is trained by ``opt``, a tp.Program by what it says,
     with its symbols alpha and gamma as the depth scaling. opt: an optimizer or its name, default plain SGD: its memory
     and its decay are counted, and sizes of directions that are no linear functions of gradients; a schedule is of order
     one.
@@ -40,11 +40,13 @@ def classify(alpha: Any, gamma: Any = None, net: ResNet | Program | None = None,
     'ODE limit'
     >>> tp.classify(tp.DepthScaling(1, 0), opt=tp.Adam()).name
     'ODE limit'
-    >>> found = tp.classify(tp.Parametrization(depth={"alpha": 1, "W1": 0, "W2": 1}), net=tp.ResNet("linear", "mlp"))
+    >>> found = tp.classify(tp.Parametrization(depth={"alpha": 1, "W1": 0, "W2": 1}), tp.ResNet("linear", "mlp"))
     >>> found.name, found.matrices["W1"].name, found.matrices["W2"].name
     ('ODE limit', 'learns', 'lazy')
     """
     if isinstance(alpha, (DepthScaling, Parametrization)):
+        if isinstance(gamma, (ResNet, Program)) and (net is None or opt is None):  # classify(scale, net, opt)
+            gamma, net, opt = None, gamma, opt if net is None else net
         if gamma is not None:
             raise ValueError(f"alpha, gamma: {short(alpha)}, {short(gamma)} given; a {type(alpha).__name__} has both, "
                              "allowed is nothing beside it")

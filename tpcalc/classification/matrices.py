@@ -159,8 +159,10 @@ class MatrixTerms:
         setting, target = self.equations.setting, self.equations.equations[one.equation].target
         assert isinstance(target, Ket)
         averaged = {setting.family_number(v) for mean in one.term.atoms(Bracket) for v in mean.atoms(Vec)}
-        found = {p.matrix.name for p in setting.products if p.place.statement.target.same_family(target.vector)
-                 and setting.family_number(p.matvec.vector) in averaged}
+        acting = [p for p in setting.products if setting.family_number(p.matvec.vector) in averaged]
+        named = [p for p in acting if p.place.statement.target.same_family(target.vector)]
+        # a product that has a name of its own stands in the equations of others, too, written out
+        found = {p.matrix.name for p in named or acting}
         if len(found) != 1:
             raise ValueError(f"{one.term}: of one of the matrices {', '.join(sorted(found))}; products that act on one "
                              "vector in one statement need names of their own, to be told apart")
