@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sympy as sp
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
 
 from tpcalc.testing import rationals
 from tpcalc.width import block_limit

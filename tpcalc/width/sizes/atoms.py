@@ -94,7 +94,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Joint:
-    """A function of several vectors of order one, entry by entry: body in ``slot(0)``, ...; arguments: terms of each."""
+    """A function of several vectors of order one, by entries: body in ``slot(0)``, ...; arguments: terms of each."""
 
     body: sp.Expr
     arguments: tuple[Terms, ...]

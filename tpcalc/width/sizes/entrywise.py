@@ -1,7 +1,7 @@
 """What optimizers make of gradients entry by entry: signs, and what is homogeneous above a number and linear below.
 
 Gradients are outer products, or vectors at the ends. Adam's direction is N / (D + eps), with N linear in the gradients
-of all steps and D homogeneous of degree one: where gradients are larger than eps by a power of n it is N / D, where they
+of all steps and D homogeneous of degree one: where they are larger than eps by a power of n it is N / D, where they
 are smaller N / eps, and where both are of one size all of it. Of several gradients those of the largest power count.
 """
 
@@ -26,8 +26,8 @@ from .powers import WIDTH
 if TYPE_CHECKING:
     from .reading import SizeReading
 
-ALLOWED = ("; allowed are functions that are homogeneous of degree 0, such as signs, and a linear one over the sum of a "
-           "homogeneous one and a number, such as Adam's")
+ALLOWED = ("; allowed are functions that are homogeneous of degree 0, such as signs, and a linear one over the sum of "
+           "a homogeneous one and a number, such as Adam's")
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ def _gradient(reading: "SizeReading", e: sp.Expr, factors: list[Total]) -> Gradi
         bound = size(algebra, total).power
         if bound is None:
             return None
-        first = {key: value for key, value in total.terms.items() if not algebra.powers.sign(algebra.bound(key) - bound)}
+        first = {key: v for key, v in total.terms.items() if not algebra.powers.sign(algebra.bound(key) - bound)}
         if algebra.powers.sign(bound - (algebra.bounds(total) or bound)) or not any(
                 algebra.atoms.split(monomial)[1] for _, monomial in first):
             raise ValueError(f"{e}: no rule where the leading terms of a gradient cancel, or are numbers")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
+from typing import Callable
 
 import numpy as np
 import sympy as sp
@@ -57,18 +58,19 @@ class Limits:
     def _ket(self, number: int) -> Total:
         if number not in self._kets:
             atom = self.atoms[number]
-            if isinstance(atom, MatrixProduct):
-                hat = self.algebra.of(Hat(atom.matrix, atom.turned, atom.vector))
-                self._kets[number] = hat + self._dot(atom)
-            elif isinstance(atom, Function):
-                self._kets[number] = self.functions.named(atom.body, self.ket(Total(dict(atom.argument))))
-            elif isinstance(atom, Joint):
-                self._kets[number] = self.algebra.of(Joint(atom.body, self._of_kets(atom.arguments)))
-            elif isinstance(atom, Averaged):
-                self._kets[number] = self._averaged_kets(atom)
-            else:
-                self._kets[number] = self.algebra.monomial(((number, Fraction(1)),))
+            rule = KETS.get(type(atom))
+            itself = self.algebra.monomial(((number, Fraction(1)),))
+            self._kets[number] = itself if rule is None else rule(self, atom)
         return self._kets[number]
+
+    def _ket_of_product(self, atom: MatrixProduct) -> Total:
+        return self.algebra.of(Hat(atom.matrix, atom.turned, atom.vector)) + self._dot(atom)
+
+    def _ket_of_function(self, atom: Function) -> Total:
+        return self.functions.named(atom.body, self.ket(Total(dict(atom.argument))))
+
+    def _ket_of_joint(self, atom: Joint) -> Total:
+        return self.algebra.of(Joint(atom.body, self._of_kets(atom.arguments)))
 
     def _dot(self, product: MatrixProduct) -> Total:
         """What a product has besides its Gaussian part, from what was made with the transpose."""
@@ -277,6 +279,10 @@ def parity(body: sp.Expr) -> int:
     if isinstance(body, KINKED):
         return -1 if isinstance(body, sp.sign) else 0
     return scalar_function(body, H).parity
+
+
+KETS: dict[type, Callable[..., Total]] = {MatrixProduct: Limits._ket_of_product, Function: Limits._ket_of_function,
+                                          Joint: Limits._ket_of_joint, Averaged: Limits._averaged_kets}
 
 
 def arguments(atom: Atom) -> tuple[Terms, ...]:
