@@ -13,8 +13,9 @@ from .._checks import exponent
 from .._shown import Short
 from .._text import Aligned
 from ..derivations.printing import latex
-from ..parametrizations import DepthChoices, DepthScaling, Parametrization
+from ..parametrizations import DepthChoices, DepthScaling, Parametrization, WidthScaling
 from ..programs import ResNet
+from ..width.audit import WidthAudit, audit as audit_width
 from .advice import BEST, moved_by, power, warnings
 from .by_matrix import MatrixAudit, audit_parametrization
 from .classify import classify
@@ -82,9 +83,14 @@ def audit(branch: Number, lr: Number, optimizer: object = "adam", eps: Number = 
           gradient: Number | None = None, base_depth: float = 1, net: None = None) -> Audit: ...
 
 
-def audit(branch: Number | Parametrization, lr: Number | None = None, optimizer: object = "adam", eps: Number = 0,
-          init: Number = 0, weight_decay: Number | None = None, decoupled: bool = True, independent: bool = False,
-          gradient: Number | None = None, base_depth: float = 1, net: ResNet | None = None) -> Audit | MatrixAudit:
+@overload
+def audit(branch: WidthScaling) -> WidthAudit: ...
+
+
+def audit(branch: Number | Parametrization | WidthScaling, lr: Number | None = None, optimizer: object = "adam",
+          eps: Number = 0, init: Number = 0, weight_decay: Number | None = None, decoupled: bool = True, independent: bool = False,
+          gradient: Number | None = None, base_depth: float = 1, net: ResNet | None = None
+          ) -> Audit | MatrixAudit | WidthAudit:
     """What a recipe does whose settings go like powers of the depth: ``branch=-1`` is a multiplier like L^-1.
 
     Parameters
@@ -115,15 +121,20 @@ def audit(branch: Number | Parametrization, lr: Number | None = None, optimizer:
     >>> import tpcalc as tp
     >>> tp.audit(branch="-1/2", lr="-1/2", optimizer="sgd").verdict.name
     'trivial'
+    >>> tp.audit(tp.width_recipe("SP", layers=3)).principles
+    ('learning-rate equivalence', 'nontrivial learning')
     """
-    if isinstance(branch, Parametrization):
+    if isinstance(branch, (Parametrization, WidthScaling)):
         beside = {"lr": (lr, None), "optimizer": (optimizer, "adam"), "eps": (eps, 0), "init": (init, 0),
                   "weight_decay": (weight_decay, None), "gradient": (gradient, None), "base_depth": (base_depth, 1)}
         for name, (value, default) in beside.items():
             if value != default:
-                raise ValueError(f"{name}: {value!r} given beside a tp.Parametrization, which has its own; allowed is "
-                                 "net alone")
-        return audit_parametrization(branch, net)
+                raise ValueError(f"{name}: {value!r} given beside a tp.{type(branch).__name__}, which has its own; "
+                                 "allowed is nothing, or net beside a tp.Parametrization")
+        if isinstance(branch, Parametrization):
+            return audit_parametrization(branch, net)
+    if isinstance(branch, WidthScaling) and net is None:
+        return audit_width(branch)
     if net is not None:
         raise ValueError(f"net: {net!r} given without a tp.Parametrization; allowed is None, of a block of one matrix")
     for flag, value in (("decoupled", decoupled), ("independent", independent)):
