@@ -88,8 +88,8 @@ def audit(branch: WidthScaling) -> WidthAudit: ...
 
 
 def audit(branch: Number | Parametrization | WidthScaling, lr: Number | None = None, optimizer: object = "adam",
-          eps: Number = 0, init: Number = 0, weight_decay: Number | None = None, decoupled: bool = True, independent: bool = False,
-          gradient: Number | None = None, base_depth: float = 1, net: ResNet | None = None
+          eps: Number = 0, init: Number = 0, weight_decay: Number | None = None, decoupled: bool = True,
+          independent: bool = False, gradient: Number | None = None, base_depth: float = 1, net: ResNet | None = None
           ) -> Audit | MatrixAudit | WidthAudit:
     """What a recipe does whose settings go like powers of the depth: ``branch=-1`` is a multiplier like L^-1.
 

@@ -25,9 +25,9 @@ def classify(alpha: Any, gamma: Any = None, net: ResNet | Program | None = None,
 
     alpha, gamma: real numbers (0.1 means 1/10), or a ``tp.DepthScaling`` or a ``tp.Parametrization`` in the place of
     both, so that net and opt come next. net: default the linear residual network; a tp.ResNet is trained by ``opt``,
-    a tp.Program by what it says, with its symbols alpha and gamma as the depth scaling. opt: an optimizer or its name, default plain SGD: its memory
-    and its decay are counted, and sizes of directions that are no linear functions of gradients; a schedule is of order
-    one.
+    a tp.Program by what it says, with its symbols alpha and gamma as the depth scaling. opt: an optimizer or its name,
+    default plain SGD: its memory and its decay are counted, and sizes of directions that are no linear functions of
+    gradients; a schedule is of order one.
 
     ``verdict.matrices`` has what the updates of each matrix of a block do by themselves.
 
