@@ -12,7 +12,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tests.support.width_programs import DATA, drawn, drawn_perceptron, slopes
+from support.width_programs import DATA, drawn, drawn_perceptron, slopes
 from tpcalc.programs.language import Family, Mat, MatVec, Member, Moment, NonlinearOuter, Outer, Transpose, Vec, kind
 from tpcalc.programs.program import Assign, Program
 from tpcalc.width.features import feature_exponent

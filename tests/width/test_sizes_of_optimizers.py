@@ -8,7 +8,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tests.support.width_programs import slopes
+from support.width_programs import slopes
 from tpcalc.programs.language import Family, Mat, MatVec, Moment, NonlinearOuter, Outer, Vec, kind
 from tpcalc.programs.program import Assign, Program
 from tpcalc.width.sizes import WIDTH as n
@@ -83,10 +83,18 @@ def test_signs_of_batches(asked: sp.Expr, expected: sp.Expr) -> None:
 
 def test_what_averages_out_is_bounded_and_not_claimed() -> None:
     """The average over a vector that is independent of the right-hand sides is smaller, and nothing more is said."""
-    made = small((X, A + B), (W[1], NonlinearOuter(sp.sign(Outer(B, A) + Outer(X, A) / 2))))
+    made = small((X, A + B), (Y, sp.tanh(A)), (W[1], NonlinearOuter(sp.sign(Outer(B, A) + Outer(X, Y) / 2))))
     asked = MatVec(W[1], B)
     at = measure(made, {}, asked=[asked])
     assert asked in at.refused and at.bound(asked) == -HALF
+
+
+@pytest.mark.parametrize("one, other", [(Outer(B, A), Outer(X, A)), (Outer(B, A), Outer(B, X)),
+                                        (Outer(X, A), Outer(3 * A + 3 * B, Y))])
+def test_gradients_along_one_vector_are_refused(one: sp.Expr, other: sp.Expr) -> None:
+    """sign((b + x / 2) a^T) is sign(b + x / 2) sign(a)^T: products with it are all along one vector."""
+    made = small((X, A + B), (Y, A - B), (W[1], NonlinearOuter(sp.sign(one + other / 2))))
+    assert "multiples of one another" in measure(made, {}).refused[W[1]]
 
 
 @pytest.mark.parametrize("body", [Outer(A, B) / (sp.Abs(Outer(A, B)) + 1)**2, sp.tanh(Outer(A, B) + Outer(B, A)),

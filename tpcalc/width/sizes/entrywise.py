@@ -8,6 +8,7 @@ are smaller N / eps, and where both are of one size all of it. Of several gradie
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from ...orders.affine import Affine
 from ...programs.activations import H
 from ...programs.language import Member, NonlinearOuter, Outer, Vec, kind
 from .algebra import HALF
-from .atoms import Joint, Total, slot
+from .atoms import Joint, Monomial, Total, slot
 from .leading import size
 from .operators import Entries, Operator
 from .powers import WIDTH
@@ -62,6 +63,10 @@ def entrywise_matrix(reading: "SizeReading", e: NonlinearOuter) -> Operator:
         u, v = (reading.functions.value(sp.sign(H), side) for side in totals[found.kept[0]])
         outers = ((reading.algebra.product(found.factor, u), v),)
         return Operator(outers=outers, rest=found.rest).times(reading.algebra, common)
+    for side in range(2):
+        if any(_are_parallel(reading, found.leading[0].factors[side], g.factors[side]) for g in found.leading[1:]):
+            raise ValueError(f"{e}: no rule where leading vectors of several gradients are multiples of one another: "
+                             "so are products with the matrix, which would be taken for independent ones")
     lefts, rights = (tuple(g.factors[side].key for g in found.leading) for side in range(2))
     entries = Entries(reading.algebra.number(1), found.body, lefts, rights)
     return Operator(entries=(entries,), rest=found.rest).times(reading.algebra, common)
@@ -191,6 +196,30 @@ def _gradient(reading: "SizeReading", e: sp.Expr, factors: list[Total]) -> Gradi
         leading.append(Total({(p - bound, monomial): value for (p, monomial), value in first.items()}))
         power = power + bound
     return Gradient(power, tuple(leading), tuple(smaller))
+
+
+def _are_parallel(reading: "SizeReading", one: Total, other: Total) -> bool:
+    """Is one vector a number times the other, whatever their random numbers are?"""
+    found = []
+    for total in (one, other):
+        parts: dict[Monomial, dict[Monomial, Fraction]] = {}
+        for (_, monomial), value in total.terms.items():
+            numbers, vectors = reading.algebra.atoms.split(monomial)
+            parts.setdefault(vectors, {})[numbers] = value
+        found.append(parts)
+    if found[0].keys() != found[1].keys():
+        return False
+    first = next(iter(found[0]))
+
+    def product(left: dict[Monomial, Fraction], right: dict[Monomial, Fraction]) -> dict[Monomial, Fraction]:
+        total: dict[Monomial, Fraction] = {}
+        for a, x in left.items():
+            for b, y in right.items():
+                key = reading.algebra.atoms.joined(a, b)
+                total[key] = total.get(key, Fraction(0)) + x * y
+        return {key: value for key, value in total.items() if value}
+
+    return all(product(found[0][v], found[1][first]) == product(found[1][v], found[0][first]) for v in found[0])
 
 
 @lru_cache(maxsize=256)
