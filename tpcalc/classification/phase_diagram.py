@@ -31,7 +31,8 @@ from .verdict import Verdict, judge
 PARAMETERS = (ALPHA, GAMMA)
 MARGIN = Fraction(3, 4)  # of the box around the corners
 ANSWERS = {True: "yes", False: "no", None: "-"}
-SAID = tuple(f.name for f in fields(Verdict) if f.name not in ("alpha", "gamma", "exponents", "bounds", "reasons"))
+UNSAID = ("alpha", "gamma", "exponents", "bounds", "reasons", "matrices")
+SAID = tuple(f.name for f in fields(Verdict) if f.name not in UNSAID)
 FLAGS = tuple(name for name in SAID if name not in ("name", "diversity_exponent"))
 
 
