@@ -8,8 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import sympy as sp
 from hypothesis import given, settings, strategies as st
 
+import tpcalc as tp
 from tpcalc.groups import find_roles, plan_shapes
 from tpcalc.groups.factors import Powers, width_powers
 from tpcalc.groups.names import Shape
@@ -218,3 +220,24 @@ def test_forms_of_other_trainers() -> None:
 def test_folding_twice_is_not_asked_for() -> None:
     powers = Powers(forward=-1)
     assert powers.folded("sgd").forward == 0 and powers.folded("sgd").lr == -2 and powers.folded("adam").eps == 1
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw", "muon"])
+def test_a_scaling_is_a_recipe(optimizer: str) -> None:
+    """Depth-muP by its exponents is Depth-muP by its name; another point has the powers of its own."""
+    small, large = gpt(4, 32), gpt(16, 64)
+    named = plan_shapes(small, large, "depth-mup", optimizer)
+    for scale in (tp.DepthScaling(), tp.Parametrization()):
+        found = plan_shapes(small, large, scale, optimizer)
+        assert found.entries == named.entries and found.recipe == "alpha = 1/2, gamma = 1/2"
+    own = plan_shapes(small, large, tp.DepthScaling("3/4", "1/4"), optimizer, forward="multiplier")
+    assert own.multipliers()["transformer.h.*.mlp.c_proj"] == pytest.approx(4**-0.75)
+
+
+@pytest.mark.parametrize("scale, said", [
+    (tp.Parametrization(depth={"alpha": 1, "W1": 0, "W2": 1}), "one exponent for all matrices"),
+    (tp.Parametrization("SP"), "muP in width"), (tp.DepthScaling(branch=2.0), "branch=1"),
+    (tp.DepthScaling(*sp.symbols("a g", real=True)), "numbers are needed")])
+def test_scalings_that_one_power_cannot_say_are_refused(scale: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        plan_shapes(gpt(4, 32), gpt(8, 32), scale)

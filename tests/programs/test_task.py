@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from pydoc_data.topics import topics
 from typing import Any
 
 import numpy as np
@@ -194,3 +195,17 @@ def test_columns_of_a_table() -> None:
     assert tp.Task([1.0, 2.0, 3.0], table).targets.tolist() == [[[1.0, 4.0]], [[2.0, 5.0]], [[3.0, 6.0]]]
     with pytest.raises(ValueError, match=r"inputs.reshape\(steps, batch, 2\)"):
         tp.Task(table, table["y"])
+
+
+def test_text_is_cut_from_one_place_at_a_time() -> None:
+    """Targets follow inputs in the text itself, whatever the seed; the same seed draws the same."""
+    found, again = tp.tasks.text(4, 3, 20), tp.tasks.text(4, 3, 20)
+    assert np.array_equal(found.inputs, again.inputs) and not np.array_equal(
+        found.inputs, tp.tasks.text(4, 3, 20, seed=1).inputs)
+    written = "".join(topics[name] for name in sorted(topics))
+    for one, other in zip(found.inputs.reshape(-1, 20), found.targets.reshape(-1, 20)):
+        words, following = ("".join(found.alphabet[number] for number in row) for row in (one, other))
+        assert words + following[-1] in written and words[1:] == following[:-1]
+    for bad in (dict(steps=0), dict(batch=1.5), dict(positions=10**9)):
+        with pytest.raises(ValueError, match=next(iter(bad))):
+            tp.tasks.text(**{"steps": 1, "batch": 1, "positions": 1, **bad})  # type: ignore[arg-type]

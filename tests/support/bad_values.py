@@ -46,6 +46,7 @@ ARRAYS = {"falling numbers", "halves", "a pair", "a far pair", "range"}
 FUNCTIONS = {"a function", "a class", "networks"}
 ANY = "optional "  # and None
 KINDS: dict[str, set[str]] = {  # what is right, or not wrong by itself
+    "word or scale": {"a scaling", "a parametrization"},
     "nothing": set(), "word": set(), "growing": set(), "mapping": set(), "loss": set(), "outputs": set(),
     "result": set(), "matrix": set(), "axes": {"None"}, "executor": {"None"}, "methods": {"None"},
     "real": REALS, "exponent": REALS | {"a symbol"}, "power": POWERS, "whole power": POWERS | {"7"},
@@ -123,13 +124,13 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "audit": {"branch": "power or parametrization", "lr": "optional any power", "eps": "optional any power",
               "init": "optional any power", "weight_decay": "optional any power", "gradient": "optional any power",
               "optimizer": "optimizer name", "decoupled": "flag", "independent": "flag", "net": "optional nothing"},
-    "recipe": {"name": "word", "optimizer": "optional optimizer name", "depth": "optional whole"},
+    "recipe": {"name": "word or scale", "optimizer": "optional optimizer name", "depth": "optional whole"},
     "gradient_correlation": {"variance": "positive"},
     "gradient_flow": {"time": "positive", "points": "whole", "tolerance": "positive", "most_steps": "nothing"},
     "cauchy_differences": {"depths": "growing"}, "convergence": {"depths": "growing"},
     "transfer": {"scalings": "scale", "learning_rates": "rising", "probe_targets": "optional matrix"},
     "WidthOrDepth.best": {"budget": "positive"},
-    "tasks.digits": {"batch": "whole"},
+    "tasks.digits": {"batch": "whole"}, "tasks.text": {"batch": "whole", "positions": "whole"},
     "methods.LongCollocation": {"tolerance": "positive", "rows": "whole"},
     "methods.CommonDraws": {"tolerance": "positive", "batches": "nothing", "coarsest": "whole"},
     "methods.Coefficients": {"generated": "flag"},

@@ -111,19 +111,19 @@ def recipe(name: Parametrization, optimizer: object = None, depth: int | None = 
 
 
 @overload
-def recipe(name: str = "depth-mup", optimizer: object = None, depth: int | None = None, base_depth: float = 1
-           ) -> Recipe: ...
+def recipe(name: str | DepthScaling = "depth-mup", optimizer: object = None, depth: int | None = None,
+           base_depth: float = 1) -> Recipe: ...
 
 
-def recipe(name: str | Parametrization = "depth-mup", optimizer: object = None, depth: int | None = None,
-           base_depth: float = 1) -> Recipe | MatrixRecipe:
+def recipe(name: str | DepthScaling | Parametrization = "depth-mup", optimizer: object = None,
+           depth: int | None = None, base_depth: float = 1) -> Recipe | MatrixRecipe:
     """The multipliers that a named recipe sets at ``depth``, relative to a network of depth ``base_depth``.
 
     "depth-mup" and "ode" are solved for ``optimizer`` ("adam" where none is given), with the matrices' initialisation
-    left as it is, as are a ``tp.Parametrization``'s exponents, matrix by matrix; of the others, taken as
-    published, ``optimizer`` must be that of the source. Raises ``ValueError``
-    for unknown names and optimizers, a depth that is not a whole number, and recipes that no power of L for one
-    matrix can say. Source: Tensor Programs VI, Definition 4.1 and Claim 5.5; for the others ``.source``.
+    left as it is, as is a ``tp.DepthScaling``, and a ``tp.Parametrization``'s exponents, matrix by matrix; of the
+    others, taken as published, ``optimizer`` must be that of the source. Raises ``ValueError`` for unknown names and
+    optimizers, a depth that is not a whole number, and recipes that no power of L for one matrix can say. Source:
+    Tensor Programs VI, Definition 4.1 and Claim 5.5; for the others ``.source``.
 
     >>> import tpcalc as tp
     >>> tp.recipe("depth-mup", optimizer="sgd", depth=64).factors["branch"]
@@ -132,7 +132,7 @@ def recipe(name: str | Parametrization = "depth-mup", optimizer: object = None, 
     if depth is not None:
         depth = _checks.positive_integer("depth", depth)
     base_depth = DepthScaling(base_depth=base_depth).base_depth  # refused where it is not positive
-    if isinstance(name, Parametrization):
+    if isinstance(name, Parametrization) and name.own:
         return recipe_of(name, "adam" if optimizer is None else optimizer_name(optimizer), depth, base_depth)
     entry = named(name)
     if entry.outside:
@@ -150,8 +150,23 @@ def recipe(name: str | Parametrization = "depth-mup", optimizer: object = None, 
                   caveat=entry.caveat)
 
 
-def named(name: str) -> NamedRecipe:
-    """The data of a named recipe; ``ValueError`` with the names there are."""
+def named(name: str | DepthScaling | Parametrization) -> NamedRecipe:
+    """The data of a named recipe, or of a depth scaling that stands for one.
+
+    Raises ``ValueError`` with the names there are, and for scalings whose constants are not 1, whose matrices have
+    exponents of their own, or which are not muP in width.
+    """
+    if isinstance(name, Parametrization):
+        if name.own or name.choices is not None or not name.is_mup(ends=False):
+            raise ValueError(f"name: {_checks.short(name)} given; allowed is one exponent for all matrices, and muP in "
+                             "width")
+        name = name.scaling
+    if isinstance(name, DepthScaling):
+        name.require_numbers()
+        if name.branch != 1 or name.base_depth != 1:
+            raise ValueError(f"name: {name!r} given; allowed are powers alone, with the constants branch=1 and "
+                             "base_depth=1")
+        return NamedRecipe(f"alpha = {name.alpha}, gamma = {name.gamma}", "a depth scaling", "as given", target=name)
     name = _checks.choice("name", name, (one.name for one in NAMED))
     return next(one for one in NAMED if one.name == name)
 

@@ -9,8 +9,8 @@ import sympy as sp
 
 from .._checks import choice
 from ..classification.faithful import direction_power, faithful_rate
-from ..classification.recipe import named, recipe
-from ..parametrizations import DepthChoices, width_recipe
+from ..classification.recipe import Recipe, named, recipe
+from ..parametrizations import DepthChoices, Scaling, width_recipe
 from .roles import Parameter
 
 ADAMS = ("adam", "adamw")
@@ -56,10 +56,12 @@ def optimizer_of(parameter: Parameter, optimizer: str) -> str:
 
 
 @lru_cache(maxsize=None)
-def depth_choices(name: str, optimizer: str) -> DepthChoices:
+def depth_choices(name: str | Scaling, optimizer: str) -> DepthChoices:
     """What a named recipe sets for the parameters of a layer, for the direction of ``optimizer``; with the weight decay
     that stays visible where the recipe does not say it."""
+    named(name)  # one power of L for all matrices of a layer, or refused
     found = recipe(name, optimizer)
+    assert isinstance(found, Recipe)
     decay = found.choices.weight_decay
     if decay is None:
         kind = "coupled" if optimizer == "sgd" else "decoupled"
@@ -68,12 +70,12 @@ def depth_choices(name: str, optimizer: str) -> DepthChoices:
                         found.choices.init, decay, gradient=found.choices.gradient)
 
 
-def one_eps(name: str) -> bool:
+def one_eps(name: str | Scaling) -> bool:
     """Is the recipe published with one eps for all parameters? In those that are derived it goes with gradients."""
     return named(name).target is None
 
 
-def depth_powers(parameter: Parameter, name: str, optimizer: str) -> Powers:
+def depth_powers(parameter: Parameter, name: str | Scaling, optimizer: str) -> Powers:
     """Powers of the depth: those of the recipe in layers, none outside of them.
 
     A recipe that is published with one eps for all parameters has it outside of layers too.

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Iterable, Mapping
 
-
 from .. import _checks
 from .._types import Fields, Value
 from .._shown import TableRows, Tabled, text_table
+from ..classification.recipe import named
+from ..parametrizations import Scaling
 from .exports import FORMATS
 from .factors import (
     ADAMS, DEPTH, SIGN, WIDTH, Powers, checked_optimizer, depth_powers, one_eps, optimizer_of, width_powers)
@@ -152,7 +153,7 @@ class Plan(Tabled):
         return FORMATS[_checks.choice("form", form, FORMATS)](self)
 
 
-def plan_shapes(base: Mapping[str, Shape], target: Mapping[str, Shape], recipe: str = "depth-mup",
+def plan_shapes(base: Mapping[str, Shape], target: Mapping[str, Shape], recipe: str | Scaling = "depth-mup",
                 optimizer: str = "adamw", forward: str = "gauge", width: str = "muP",
                 ties: Iterable[tuple[str, ...]] = (), unfolded: Mapping[str, str] = MappingProxyType({})) -> Plan:
     """A plan from names and shapes of a model at two sizes; needs no torch.
@@ -162,7 +163,8 @@ def plan_shapes(base: Mapping[str, Shape], target: Mapping[str, Shape], recipe: 
     base, target, ties:
         as in ``find_roles``.
     recipe:
-        a name of ``tp.named_recipes()`` for the depth.
+        a name of ``tp.named_recipes()`` for the depth, or a ``tp.DepthScaling``, or a ``tp.Parametrization`` that is
+        muP in width and has one exponent for all matrices.
     optimizer:
         "sgd", "adam", "adamw", or "muon" for the matrices of layers with AdamW for the rest.
     forward:
@@ -201,4 +203,4 @@ def plan_shapes(base: Mapping[str, Shape], target: Mapping[str, Shape], recipe: 
         notes.append(CLIPPING)
     if found.width != 1:
         notes.append(HEADS)
-    return Plan(recipe, optimizer, forward, found, tuple(entries), tuple(unfolded.items()), tuple(notes))
+    return Plan(named(recipe).name, optimizer, forward, found, tuple(entries), tuple(unfolded.items()), tuple(notes))

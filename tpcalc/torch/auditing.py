@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Sequence
 
-
 from .. import _checks
 from .._shown import TableRows, Tabled
 from ..classification.recipe import named
 from ..groups.names import find_layers
+from ..parametrizations import Scaling
 from .findings import Finding, Power
 from .judging import Measure
 from .measuring import Make, MakeOptimizer
@@ -51,7 +51,7 @@ class ModelAudit(Tabled):
 
 
 def audit(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (4, 16),
-          widths: Sequence[int] | None = None, recipe: str | None = None, depth_key: str = "n_layer",
+          widths: Sequence[int] | None = None, recipe: str | Scaling | None = None, depth_key: str = "n_layer",
           width_key: str | None = None, loss: Loss | None = None, batch: object = None) -> ModelAudit:
     """Measure powers of the depth on live models: of initial branches, of first updates, of eps and decay in groups.
 
@@ -64,7 +64,8 @@ def audit(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (4, 16),
     depths, widths:
         two sizes or more. Without widths nothing that needs them is checked, which ``not_checked`` says.
     recipe:
-        a name of ``tp.named_recipes()``; None asks whether training is stable and nontrivial in depth.
+        as in ``plan``: a name of ``tp.named_recipes()``, or a scaling; None asks whether training is stable and
+        nontrivial in depth.
     loss:
         a function of model and batch that returns a tensor of one number; None is the mean squared output.
     batch:
@@ -98,7 +99,7 @@ def audit(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (4, 16),
                      optional=False)
     _checks.function("loss", loss, "a function of model and batch")
     if recipe is not None:
-        named(recipe)
+        named(recipe)  # refused before any work
     sizes = _checks.sizes("depths", depths, least=2, growing=True)
     across = None if widths is None else _checks.sizes("widths", widths, least=2, growing=True)
     if across is not None and not isinstance(width_key, str):
@@ -121,4 +122,4 @@ def audit(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (4, 16),
     else:
         more = measure.of_width(across, [{depth_key: sizes[0], str(width_key): n} for n in across])
         found, powers, left = [*found, *more[0]], {**powers, **more[1]}, [*left, *more[2]]
-    return ModelAudit(recipe, tuple(sizes), tuple(found), powers, tuple(left))
+    return ModelAudit(None if recipe is None else named(recipe).name, tuple(sizes), tuple(found), powers, tuple(left))

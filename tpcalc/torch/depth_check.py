@@ -12,8 +12,10 @@ from torch import Tensor
 from .. import _checks
 from .._shown import TableRows, Tabled, text_table
 from .._types import Value
+from ..classification.recipe import named
 from ..errors import MissingExtra
 from ..groups.names import Layers, find_layers
+from ..parametrizations import Scaling
 from ..results import Run
 from .findings import Power, branch_cause, fitted, update_cause
 from .judging import NAMES, choices_of, effect_power
@@ -110,7 +112,8 @@ class DepthCheck(Tabled):
 
 def depth_check(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (2, 4, 8, 16, 32),
                 loss: Loss | None = None, batch: object = None, steps: int = 10, seeds: int = 3,
-                depth_key: str = "n_layer", recipe: str | None = None, limit: Run | None = None) -> DepthCheck:
+                depth_key: str = "n_layer", recipe: str | Scaling | None = None,
+                limit: Run | None = None) -> DepthCheck:
     """Train at several depths, a few steps each on one batch, and fit how sizes go with the depth, step by step.
 
     Parameters
@@ -120,7 +123,8 @@ def depth_check(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (2
     steps, seeds:
         how many updates, and from how many initialisations.
     recipe:
-        a name of ``tp.named_recipes()``, whose powers are then the derived ones; None asks for what is stable and
+        as in ``plan``, a name of ``tp.named_recipes()`` or a scaling, whose powers are then the derived ones; None asks
+        for what is stable and
         nontrivial: a stream, its change, outputs and gradients of order one, effects of a layer of order 1/L.
     limit:
         of a residual MLP: the same training at infinite width and depth, as ``tp.train(..., depth=tp.oo)`` returns it;
@@ -149,6 +153,7 @@ def depth_check(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (2
     _checks.function("optimizer", optimizer, "a function of the model", optional=False)
     if limit is not None:
         _checks.instance("limit", limit, Run)
+    title = None if recipe is None else named(recipe).name
     sizes = _checks.sizes("depths", depths, least=2, growing=True)
     count, starts = _checks.whole_number("steps", steps, 1), _checks.whole_number("seeds", seeds, 1)
     small, large = (build(make, {depth_key: depth}, seed=0) for depth in (sizes[0], sizes[-1]))
@@ -167,7 +172,7 @@ def depth_check(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (2
     derived = _derived(recipe, type(optimizer(small)).__name__)
     width = max(p.shape[-1] for name, p in small.named_parameters() if layers.index(name) >= 0 and p.dim() > 1)
     curve = None if limit is None else stream_of(limit)
-    return DepthCheck(tuple(sizes), found, slopes, derived, int(width), recipe, curve)
+    return DepthCheck(tuple(sizes), found, slopes, derived, int(width), title, curve)
 
 
 def stream_of(run: Run) -> np.ndarray:
@@ -221,7 +226,7 @@ def _effect(change: Tensor, gradient: Tensor | None, x: Tensor | None) -> float:
     return abs(float((change * gradient).sum())) / max(scale, LEAST)
 
 
-def _derived(recipe: str | None, optimizer: str) -> dict[str, float | None]:
+def _derived(recipe: str | Scaling | None, optimizer: str) -> dict[str, float | None]:
     """Powers of the depth: those of stable, nontrivial training; of branches and updates those of the recipe."""
     stable: dict[str, float | None] = {**{q: 0.0 for q in QUANTITIES}, "branch": None, "update": None, "effect": -1.0}
     if recipe is None:

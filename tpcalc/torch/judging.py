@@ -8,9 +8,9 @@ from fractions import Fraction
 
 from ..classification import classify
 from ..classification.advice import moved_by
-from ..classification.recipe import named, recipe as recipe_of
+from ..classification.recipe import Recipe, named, recipe as recipe_of
 from ..groups.names import Layers
-from ..parametrizations import DepthChoices
+from ..parametrizations import DepthChoices, Scaling
 from .findings import Finding, Power, branch_cause, fitted, update_cause
 from .measuring import EVERYWHERE, Make, MakeOptimizer, Sizes, first_update
 from .streams import Loss
@@ -42,7 +42,8 @@ class Measure:
         keys = {key: None for run in runs for one in run for key in one}
         return {key: fitted(sizes, [[one.get(key, math.nan) for one in run] for run in runs]) for key in keys}, runs
 
-    def of_depth(self, sizes: list[int], configs: list[dict[str, object]], recipe: str | None, own: str) -> Found:
+    def of_depth(self, sizes: list[int], configs: list[dict[str, object]], recipe: str | Scaling | None, own: str
+                 ) -> Found:
         powers, runs = self.powers(sizes, configs)
         patterns = dict.fromkeys(pattern for _, pattern in powers if pattern != EVERYWHERE)
         deepest = [run[-1] for run in runs]
@@ -185,11 +186,12 @@ def effect_power(choices: DepthChoices) -> float:
     return float(choices.branch - moved_by(replace(choices, eps=None, weight_decay=None)))
 
 
-def choices_of(name: str, optimizer: str) -> DepthChoices:
+def choices_of(name: str | Scaling, optimizer: str) -> DepthChoices:
     """The powers of a recipe, those of published ones read with the optimizer that is there; a weight decay that stays
     visible where the recipe says none."""
     entry = named(name)
     found = recipe_of(name, optimizer if entry.target is not None else None)
+    assert isinstance(found, Recipe)
     decay = found.choices.weight_decay
     if decay is None and entry.target is not None:
         decay = found.decays.get("coupled" if optimizer == "sgd" else "decoupled")

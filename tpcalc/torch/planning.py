@@ -11,6 +11,7 @@ from .. import _checks
 from ..groups import Plan, plan_shapes
 from ..groups.names import Shape
 from ..groups.factors import depth_choices, optimizer_of
+from ..parametrizations import Scaling
 from .probing import normalised_ends
 from .streams import MAKE, Model, build, drawn_batch
 
@@ -62,7 +63,7 @@ class ModelPlan(Plan):
         return {pattern: (total / count)**0.5 for pattern, (total, count) in sums.items()}
 
 
-def plan(make: Make, base: Config, target: Config, recipe: str = "depth-mup", optimizer: str = "adamw",
+def plan(make: Make, base: Config, target: Config, recipe: str | Scaling = "depth-mup", optimizer: str = "adamw",
          forward: str = "gauge", batch: object = None, width: str = "muP") -> ModelPlan:
     """What to set for ``make(**target)`` so that it trains as ``make(**base)`` does.
 
