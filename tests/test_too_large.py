@@ -45,6 +45,7 @@ def test_numbers_beyond_counting_are_refused(call: Callable[[], Any], name: str)
 
 
 LONG = tp.Task(np.ones(10**5), np.ones(10**5))
+FRESH = tp.Task(np.linspace(0.1, 1, 10**5), np.ones(10**5))  # of one batch at every step few rows are kept
 WIDE = tp.Task(np.ones((2, 10**5, 1)), np.ones((2, 10**5, 1)))
 
 
@@ -57,7 +58,7 @@ WIDE = tp.Task(np.ones((2, 10**5, 1)), np.ones((2, 10**5, 1)))
     lambda: tp.train(tp.ResNet("tanh"), TASK, OPT, SCALE, 10**12, progress=begun),
     lambda: tp.train(tp.ResNet("tanh"), TASK, OPT, SCALE, 2, 10**12, progress=begun),
     lambda: tp.train(NET, LONG, OPT, SCALE, 2, progress=begun),
-    lambda: tp.train(NET, LONG, OPT, SCALE, tp.oo, progress=begun),
+    lambda: tp.train(NET, FRESH, OPT, SCALE, tp.oo, progress=begun),
     lambda: tp.train(tp.ResNet("tanh"), LONG, OPT, SCALE, tp.oo, progress=begun),
     lambda: tp.train(tp.ResNet("tanh"), WIDE, OPT, SCALE, tp.oo, progress=begun),
     lambda: tp.train(NET, WIDE, OPT, SCALE, tp.oo, keep_nodes="all", progress=begun),

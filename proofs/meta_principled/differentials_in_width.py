@@ -48,7 +48,7 @@ def two_layers(order: int, inserted: int, weights: int, rates: int) -> sp.Expr:
 
 
 def derive() -> Proof:
-    """Of type I the terms with weights and a rate, or weights alone; of type II also the one with two rates."""
+    """Type I has the terms with weights and a rate, or weights alone; type II also the one with two rates."""
     steps = [Identity(i, target, two_layers(order, inserted, weights, rates), value) for i, (
         target, order, inserted, weights, rates, value) in enumerate((
             (FIRST, 2, 1, 1, 1, sp.Integer(-1)), (ONE, 3, 0, 2, 1, S - 1), (TWO, 3, 0, 0, 2, S - 1)), 1)]

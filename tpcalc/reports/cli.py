@@ -106,8 +106,9 @@ def _train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--depth", type=size, metavar="L", help="a whole number, or oo (which it is if not given)")
     parser.add_argument("--width", type=size, metavar="N", help="a whole number, or oo (which it is if not given)")
     parser.add_argument("--method", default="auto",
-                        help="auto, coefficients, reflection (finite depth), collocation or common_draws (depth oo), "
-                             "particles (finite depth, width oo), conditioned or dense (finite depth and width)")
+                        help="auto, coefficients, reflection (finite depth), collocation, long_collocation or "
+                             "common_draws (depth oo), particles (finite depth, width oo), conditioned or dense "
+                             "(finite depth and width)")
     _network(parser)
     parser.add_argument("--optimizer", default="sgd", metavar="NAME", help="sgd, signsgd, adam or adamw")
     parser.add_argument("--samples", type=positive, metavar="N", help="particles in a batch")

@@ -65,7 +65,7 @@ class SizeReading:
                 return RULES[kind_of](self, e)
         if not e.atoms(Member) and not e.has(Moment):
             return self.number(e)
-        if e.func in (sp.Mul, sp.Pow) and kind(e) == "vector" and is_direction(e):
+        if e.func == sp.Mul and kind(e) == "vector" and is_direction(e):
             return entrywise_vector(self, e)
         return {sp.Add: self._sum, sp.Mul: self._product}.get(e.func, self._function)(e)
 
