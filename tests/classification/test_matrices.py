@@ -190,3 +190,11 @@ def test_outputs_of_networks_in_which_one_matrix_is_trained_have_its_power(name,
     runs = [tp.train(LINEAR, task, tp.SGD(0.3), by_matrix("1/2", *others), depth, method=method) for depth in depths]
     moved = [float(run.outputs.ravel()[1]) for run in runs]
     assert abs(np.polyfit(np.log(depths), np.log(moved), 1)[0] - float(derived)) < 0.1
+
+
+def test_smooth_activations_are_counted_as_kinks_are():
+    """Gradients of a smooth activation are multiplied out, so that products stand in equations of other vectors too."""
+    for scale in (tp.DepthScaling(), by_matrix(1, 0, "1/2")):
+        smooth, kinked = (tp.classify(scale, net).matrices for net in (tp.ResNet("tanh", "mlp"), RELU))
+        assert [(one.name, one.update, one.effect) for one in smooth.values()] == [
+            (one.name, one.update, one.effect) for one in kinked.values()]
