@@ -34,6 +34,7 @@ def test_for_nonlinear_activations_the_backward_response_survives_above_one_half
     assert sizes(tp.ResNet(phi), 3 * Q, Q, "|h[t, l]>", Response) == {-3 * Q}
 
 
+@pytest.mark.slow
 def test_in_blocks_of_two_matrices_both_updates_and_both_responses_survive() -> None:
     """Tensor Programs VI, appendix K, and MATH of the two-matrix block: W2's response carries W1's update."""
     for net in (tp.ResNet("tanh", "mlp"), tp.ResNet("linear", "mlp")):

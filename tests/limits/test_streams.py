@@ -98,7 +98,7 @@ def test_what_a_layer_adds_to_a_mean_of_two_layers_counts_two_thirds() -> None:
     assert mean == pytest.approx(weighed.outputs.ravel(), abs=1e-10)
 
 
-@pytest.mark.parametrize("seed", [pytest.param(50, marks=pytest.mark.slow), 231])
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=pytest.mark.slow) for seed in (50, 231)])
 def test_streams_that_alternate_keep_their_layered_decay(seed: int) -> None:
     """1 - l/(2L) is 1 - l/(2L) + 1/(4L) in pairs; trivial limits are in powers of the depth, not of pairs."""
     assert_limit_agrees(deep_program(seed))
