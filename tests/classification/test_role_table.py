@@ -90,7 +90,8 @@ def test_audits_and_recipes_refuse_by_name():
         tp.audit(raw, 0)
     with pytest.raises(ValueError, match="net: .* without"):
         tp.audit(-1, 0, net=tp.ResNet())
-    with pytest.raises(ValueError, match="names no matrix"):
-        tp.recipe(tp.Parametrization())
+    with pytest.raises(ValueError, match="muP in width"):
+        tp.recipe(tp.Parametrization("SP"))
+    assert tp.recipe(tp.Parametrization(), "sgd").powers == tp.recipe("depth-mup", "sgd").powers
     assert tp.audit(raw).scaling == tp.audit(-1, 0).scaling
     assert tp.recipe(exponents, "sgd", depth=64).factors["W1"] == {"branch": 1 / 64, "init": 1.0, "lr": 64.0}
