@@ -66,8 +66,7 @@ def depth_choices(name: str | Scaling, optimizer: str) -> DepthChoices:
     if decay is None:
         kind = "coupled" if optimizer == "sgd" else "decoupled"
         decay = found.decays.get(kind, ZERO)
-    return DepthChoices(found.choices.branch, found.choices.lr, found.choices.optimizer, found.choices.eps,
-                        found.choices.init, decay, gradient=found.choices.gradient)
+    return replace(found.choices, weight_decay=decay)
 
 
 def one_eps(name: str | Scaling) -> bool:

@@ -35,7 +35,7 @@ class TooMany(ArithmeticError):
 
 
 @dataclass
-class Ledger:
+class LeftOut:
     """What rows that are not kept may cost. path: the size of all updates so far; lost: what was left out of them;
     forward, backward: the largest growth of a row's norm between its feature and any layer time."""
 
@@ -84,7 +84,7 @@ class _Training:
         self.task, self.optimizer, self.most = task, optimizer, most
         self.medium = SpannedMedium(Mesh.uniform(elements, NODES), noise, drift, task.d_in, task.d_out)
         every = [task.inputs[0]] + ([] if task.probes is None else [task.probes])
-        self.ledger = Ledger(tolerance, inputs=max(float(np.max(np.linalg.norm(x, axis=1))) for x in every))
+        self.left_out = LeftOut(tolerance, inputs=max(float(np.max(np.linalg.norm(x, axis=1))) for x in every))
         self.rates = np.abs(optimizer.schedule(task.steps)) * drift
         if optimizer.momentum:  # a gradient enters all later updates
             self.rates = np.full(task.steps, np.max(self.rates) / max(1.0 - optimizer.momentum, 1e-3))
@@ -120,41 +120,41 @@ class _Training:
             after_step(t)
         found = [outputs] if probes is None else [outputs, probes]
         scale = max(1e-300, *(float(np.max(np.abs(f))) for f in found))
-        unit = float(np.max(self.rates)) * self.ledger.inputs**2
+        unit = float(np.max(self.rates)) * self.left_out.inputs**2
         scale = max(scale, min(1.0, unit * float(np.max(np.abs(y)))))
         kept = max(len(medium.forward), len(medium.backward))
-        return Trace(outputs, probes, self.mismatch, scale), self.ledger.error + self._round_off(scale), kept
+        return Trace(outputs, probes, self.mismatch, scale), self.left_out.error + self._round_off(scale), kept
 
     def _round_off(self, scale: float) -> float:
         """What elements of layer time leave of outputs, and sums of weights that nearly cancel."""
-        medium, ledger = self.medium, self.ledger
-        if not ledger.path:
+        medium, left_out = self.medium, self.left_out
+        if not left_out.path:
             return 2 * self.mismatch
         forward, backward = (np.sqrt(np.diagonal(kept.gram)) for kept in (medium.forward, medium.backward))
         cancelled = float(backward @ np.abs(medium.M) @ forward) * medium.drift
-        return (2 * self.mismatch + self.tail * scale * (1 + ledger.path)
-                + 16 * EPS * cancelled * ledger.forward * ledger.backward * ledger.inputs)
+        return (2 * self.mismatch + self.tail * scale * (1 + left_out.path)
+                + 16 * EPS * cancelled * left_out.forward * left_out.backward * left_out.inputs)
 
     def _rest_is_negligible(self, t: int, features: np.ndarray) -> bool:
         """Would all updates that are left, were they as large as this one, be nothing?"""
         if self.optimizer.momentum:
             return False
         rest = float(np.sum(self.rates[t:])) * float(np.sum(np.linalg.norm(features, axis=1)))
-        rest *= self.ledger.forward * self.ledger.backward
-        if rest > NEGLIGIBLE * self.ledger.tolerance * self.ledger.path:
+        rest *= self.left_out.forward * self.left_out.backward
+        if rest > NEGLIGIBLE * self.left_out.tolerance * self.left_out.path:
             return False
-        self.ledger.lost += rest
+        self.left_out.lost += rest
         return True
 
     def _update(self, t: int, returned: list[Row], features: np.ndarray, gradient: np.ndarray) -> None:
-        """The update of step t: its rows as coordinates in kept ones, with what these leave out in the ledger."""
-        medium, ledger, rate = self.medium, self.ledger, self.rates[t]
+        """The update of step t: its rows as coordinates in kept ones, with what these leave out counted."""
+        medium, left_out, rate = self.medium, self.left_out, self.rates[t]
         sizes = np.linalg.norm(features, axis=1)
         if rate == 0.0:
             return
         # no more than the tolerance's part of this update, or of an average one
         moved = float(np.sum(sizes)) * rate * self.norms[0] * self.norms[1]
-        budget = ledger.tolerance * max(moved, ledger.path / (t + 1)) / (2 * len(features))
+        budget = left_out.tolerance * max(moved, left_out.path / (t + 1)) / (2 * len(features))
         pairs, stale = [], False
         for k, (row, size) in enumerate(zip(returned, sizes)):
             if size == 0.0:
@@ -166,11 +166,11 @@ class _Training:
             x = medium.sweep(True, k, features[k])
             arrived = x.y[-1, :len(medium.backward)] @ medium.backward.features
             self.mismatch = max(self.mismatch, float(np.max(np.abs(arrived - gradient @ features[k]))) / size
-                                * ledger.inputs)
+                                * left_out.inputs)
             phi, gone, own, stale_now = self._coordinates(True, x, budget / (rate * norm), t)
             stale = stale or stale_now
-            ledger.path += rate * own * norm
-            ledger.lost += rate * (left * own + gone * norm)
+            left_out.path += rate * own * norm
+            left_out.lost += rate * (left * own + gone * norm)
             self.norms = own / size, norm
             pairs.append((psi, phi))
         step = np.zeros_like(medium.M)
@@ -183,7 +183,7 @@ class _Training:
 
     def _coordinates(self, forward: bool, row: Row, allowed: float, t: int) -> tuple[np.ndarray, float, float, bool]:
         """(coordinates, residual, norm, whether the row is kept now): kept where others leave more than ``allowed``."""
-        medium, ledger = self.medium, self.ledger
+        medium, left_out = self.medium, self.left_out
         mine = medium.forward if forward else medium.backward
         own_s, own_c = medium.own(forward, row)
         norm = float(np.sqrt(max(medium.mesh.weights @ own_c, 0.0)))
@@ -191,9 +191,9 @@ class _Training:
             raise Unresolved("values that are not finite")
         growth = float(np.sqrt(np.max(np.abs(own_c)))) / float(np.linalg.norm(row.feature))
         if forward:
-            ledger.forward = max(ledger.forward, growth)
+            left_out.forward = max(left_out.forward, growth)
         else:
-            ledger.backward = max(ledger.backward, growth)
+            left_out.backward = max(left_out.backward, growth)
         coordinates, residual = medium.coordinates(forward, row, norm)
         if residual <= allowed:
             return coordinates, residual, norm, False
