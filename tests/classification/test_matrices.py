@@ -6,8 +6,12 @@ import sympy as sp
 from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
+from tpcalc.classification.exponents import exponents_of
 from tpcalc.classification.optimized import as_gradient_descent
+from tpcalc.classification.phase_diagram import decisive
 from tpcalc.classification.second_order import block_jet, second_order
+from tpcalc.classification.verdict import judge
+from tpcalc.orders import Affine
 from tpcalc.parametrizations import DepthChoices
 from tpcalc.programs.indices import L
 from tpcalc.programs.language import MatVec
@@ -170,6 +174,31 @@ def test_no_diverse_parametrization_of_two_matrices_is_complete(alpha, first, se
     found = tp.classify(by_matrix(alpha, first, second), net=LINEAR)
     if found.stable_in_training and found.faithful_in_training and found.nontrivial and found.redundant is False:
         assert not any(one.complete for one in found.matrices.values())
+
+
+@pytest.mark.slow
+def test_all_parametrizations_of_two_matrices_at_once():
+    """K.3 on the whole space of three exponents, exactly: diverse at alpha = 1/2 and the smaller gamma 1/2 alone."""
+    space = sp.symbols("alpha gamma_1 gamma_2", real=True)
+    program = tp.program(LINEAR, tp.SGD(), by_matrix(*space))
+    found = []
+    for region, sizes in exponents_of(program):
+        parts = [region]
+        for form in dict.fromkeys(decisive(region, sizes)):
+            parts = [piece for part in parts for _, piece in part.split(form)]
+        for part in parts:
+            point = part.point()
+            at = {s: sp.Rational(x.numerator, x.denominator) for s, x in zip(space, point)}
+            verdict = judge(at[space[0]], None, part, sizes, {}, point)
+            if verdict.stable_in_training and verdict.faithful_at_init and verdict.faithful_in_training:
+                best = (at[space[0]] == sp.Rational(1, 2), min(at[s] for s in space[1:]) + at[space[0]] == 1)
+                assert verdict.nontrivial == best[1]
+                if verdict.nontrivial:
+                    found.append(part)
+                    assert (verdict.redundant is False) == best[0]
+                    for gamma in space[1:] if best[0] else ():  # second over first order is L^-gamma of the other
+                        assert part.sign(Affine.of(gamma - sp.Rational(1, 2), space)) in ("=", ">", ">=")
+    assert len(found) > 5
 
 
 @pytest.mark.slow

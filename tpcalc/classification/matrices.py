@@ -14,7 +14,7 @@ from ..calculus.kets import Bracket, Ket
 from ..calculus.setting import Setting
 from ..errors import Divergence
 from ..limits.slow_streams import normal_form
-from ..orders import Contribution, Hypotheses, Sort, join
+from ..orders import Cell, Contribution, Hypotheses, Sort, join
 from ..parametrizations import Scaling
 from ..programs import SGD, ResNet
 from ..programs.builders import program
@@ -171,11 +171,19 @@ class MatrixTerms:
     def alone(self, matrix: str) -> Exponents:
         """The exponents of a first update where no other matrix is trained. Raises ``Divergence`` for networks that
         explode at initialisation, from which no update starts."""
-        cell, = self.counted.only(lambda one: self.matrix_of(one) in (None, matrix)).after(2)
+        cell, = self._cells(matrix)
         if cell.explosions and cell.explosions[0][0].step == 0:
             raise Divergence("the network explodes at initialisation, so that updates have nothing to start from")
         found: Exponents = read_exponents(self.equations, cell)
         return found
+
+    def alone_by_regions(self, matrix: str) -> tuple[Exponents, ...]:
+        """Those exponents on all regions of the scaling's symbols, wherever the network does not explode at first."""
+        return tuple(read_exponents(self.equations, cell) for cell in self._cells(matrix)
+                     if not (cell.explosions and cell.explosions[0][0].step == 0))
+
+    def _cells(self, matrix: str) -> list[Cell]:
+        return self.counted.only(lambda one: self.matrix_of(one) in (None, matrix)).after(2)
 
     def _number(self, matrix: str) -> sp.Expr:
         """The power of L of the number in front of a matrix's outer products, the largest of them."""

@@ -215,7 +215,7 @@ def phase_diagram(net: ResNet | None = None, scale: DepthScaling | Parametrizati
         raise ValueError(f"scale: {short(scale)} given; allowed is a tp.DepthScaling, a tp.Parametrization or None")
     plane = Plane.of(net, scale)
     cells = plane.cells
-    lines = lines_of(form for region, found in cells for form in _decisive(region, found))
+    lines = lines_of(form for region, found in cells for form in decisive(region, found))
     verdicts = {signs: _judged(face, plane) for signs, face in faces(lines).items()}
     kinds = {signs: tuple(getattr(verdict, name) for name in SAID) for signs, verdict in verdicts.items()}
     parts = [region for region, _ in joined(lines, kinds)]
@@ -225,7 +225,7 @@ def phase_diagram(net: ResNet | None = None, scale: DepthScaling | Parametrizati
     return PhaseDiagram(net, tuple(sorted(found, key=lambda r: (-r.dimension, -area(r.vertices)))), box, plane)
 
 
-def _decisive(region: Region, found: Exponents) -> Iterator[Affine]:
+def decisive(region: Region, found: Exponents) -> Iterator[Affine]:
     """Forms whose signs say where a point lies and what its verdict is."""
     yield from (condition.form for condition in region.conditions)
     for field in Exponents.sizes():
