@@ -109,8 +109,8 @@ ENTRY = Entry(
     says="The updates of a block's two matrices interact with each other, as their product, and with nothing else in "
          "the block. Stable, faithful and nontrivial scalings with $\\alpha = 1/2$ are diverse, and have an update "
          "exponent of at least $1/2$ for both matrices, so that the interaction vanishes with depth, like $L^{-1/2}$ "
-         "at $(1/2, 1/2)$. At $\\alpha = 1$ one update at least is as large as its matrix, and the other's effect keeps a "
-         "second-order part, at $(1, 0)$ both; these scalings are redundant.",
+         "at $(1/2, 1/2)$. At $\\alpha = 1$ one update at least is as large as its matrix, and the other's effect "
+         "keeps a second-order part, at $(1, 0)$ both; these scalings are redundant.",
     statement=lambda: Equations(tuple(Interaction(name) for name in NAMES)),
     assumptions=("a linear network, plain gradient descent", "width to infinity, then depth",
                  "update exponents of both matrices apart"),

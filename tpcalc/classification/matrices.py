@@ -153,19 +153,31 @@ class MatrixTerms:
         return cls(one, equations, Hypotheses(equations))
 
     def matrix_of(self, one: Contribution) -> str | None:
-        """The matrix whose update brings a term, None where none does."""
-        if one.equation < 0 or not one.update or not one.term.has(Bracket):
+        """The matrix whose update brings a term, None where none does.
+
+        An update is a sum over steps of averages of a vector of these steps with one of now. The dots of initial
+        matrices are sums, too, and what normalises a vector is an average; neither is both.
+        """
+        if one.equation < 0 or not isinstance(one.term, sp.Sum):
             return None
-        setting, target = self.equations.setting, self.equations.equations[one.equation].target
+        steps = {limit[0] for limit in one.term.limits}
+        setting = self.equations.setting
+        means = {mean for mean in one.term.atoms(Bracket)
+                 if mean.free_symbols & steps and setting.time in mean.free_symbols}
+        if not means:
+            return None
+        target = self.equations.equations[one.equation].target
         assert isinstance(target, Ket)
-        averaged = {setting.family_number(v) for mean in one.term.atoms(Bracket) for v in mean.atoms(Vec)}
+        averaged = {setting.family_number(v) for mean in means for v in mean.atoms(Vec)}
         acting = [p for p in setting.products if setting.family_number(p.matvec.vector) in averaged]
         named = [p for p in acting if p.place.statement.target.same_family(target.vector)]
         # a product that has a name of its own stands in the equations of others, too, written out
         found = {p.matrix.name for p in named or acting}
         if len(found) != 1:
-            raise ValueError(f"{one.term}: of one of the matrices {', '.join(sorted(found))}; products that act on one "
-                             "vector in one statement need names of their own, to be told apart")
+            known = sorted(found) or sorted({p.matrix.name for p in setting.products})
+            raise ValueError(f"program {self.source.name}: the term {one.term} of the equation of {target} is an "
+                             f"update of one of the matrices {', '.join(known)}, and which one is not known; allowed "
+                             "are blocks that name (branch.let) products of two matrices with one vector")
         return found.pop()
 
     def alone(self, matrix: str) -> Exponents:
