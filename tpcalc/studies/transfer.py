@@ -21,7 +21,7 @@ from .._files import code_digest
 from .._shown import TableRows, Short, Tabled
 from .._spread import require_executor
 from ..errors import Divergence, MissingExtra
-from ..media.block_limit import block_limit
+from ..media.infinite_depth import infinite_depth_problem
 from ..methods.choice import chosen
 from ..methods.collocation import Collocation
 from ..methods.method import Method
@@ -302,7 +302,7 @@ def _reason(problem: Problem) -> str:
     if Collocation().refuses(limit) is not None:
         return ""
     try:
-        block_limit(limit.net, limit.task, limit.opt, limit.scale)  # type: ignore[arg-type]  # a tp.SGD
+        infinite_depth_problem(limit.net, limit.task, limit.opt, limit.scale)  # type: ignore[arg-type]  # a tp.SGD
     except Divergence as divergence:
         return str(divergence)
     return ""
