@@ -41,7 +41,7 @@ def ratios() -> dict[str, sp.Expr]:
 
 @dataclass(frozen=True)
 class Interaction:
-    """Of two updates of a block, the power of L of what they do together, over what that of ``matrix`` does alone."""
+    """What two updates of a block do together, over what that of ``matrix`` does alone, as a power of L."""
 
     matrix: str
 
