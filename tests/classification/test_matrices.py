@@ -6,11 +6,15 @@ import sympy as sp
 from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
+from tpcalc.classification.exponents import exponents_of
 from tpcalc.classification.optimized import as_gradient_descent
+from tpcalc.classification.phase_diagram import decisive
 from tpcalc.classification.second_order import block_jet, second_order
+from tpcalc.classification.verdict import judge
+from tpcalc.orders import Affine
 from tpcalc.parametrizations import DepthChoices
 from tpcalc.programs.indices import L
-from tpcalc.programs.language import MatVec
+from tpcalc.programs.language import MatVec, Moment
 
 LINEAR, RELU = tp.ResNet("linear", "mlp"), tp.ResNet("relu", "mlp")
 NEVER = 40  # an exponent of updates that are nothing
@@ -173,6 +177,31 @@ def test_no_diverse_parametrization_of_two_matrices_is_complete(alpha, first, se
 
 
 @pytest.mark.slow
+def test_all_parametrizations_of_two_matrices_at_once():
+    """K.3 on the whole space of three exponents, exactly: diverse at alpha = 1/2 and the smaller gamma 1/2 alone."""
+    space = sp.symbols("alpha gamma_1 gamma_2", real=True)
+    program = tp.program(LINEAR, tp.SGD(), by_matrix(*space))
+    found = []
+    for region, sizes in exponents_of(program):
+        parts = [region]
+        for form in dict.fromkeys(decisive(region, sizes)):
+            parts = [piece for part in parts for _, piece in part.split(form)]
+        for part in parts:
+            point = part.point()
+            at = {s: sp.Rational(x.numerator, x.denominator) for s, x in zip(space, point)}
+            verdict = judge(at[space[0]], None, part, sizes, {}, point)
+            if verdict.stable_in_training and verdict.faithful_at_init and verdict.faithful_in_training:
+                best = (at[space[0]] == sp.Rational(1, 2), min(at[s] for s in space[1:]) + at[space[0]] == 1)
+                assert verdict.nontrivial == best[1]
+                if verdict.nontrivial:
+                    found.append(part)
+                    assert (verdict.redundant is False) == best[0]
+                    for gamma in space[1:] if best[0] else ():  # second over first order is L^-gamma of the other
+                        assert part.sign(Affine.of(gamma - sp.Rational(1, 2), space)) in ("=", ">", ">=")
+    assert len(found) > 5
+
+
+@pytest.mark.slow
 def test_complete_parametrizations_are_redundant():
     """The other side of it: with an update as large as the weights, drift is all there is."""
     for point in ((1, 0, 0), (1, 0, "1/2")):
@@ -190,6 +219,54 @@ def test_outputs_of_networks_in_which_one_matrix_is_trained_have_its_power(name,
     runs = [tp.train(LINEAR, task, tp.SGD(0.3), by_matrix("1/2", *others), depth, method=method) for depth in depths]
     moved = [float(run.outputs.ravel()[1]) for run in runs]
     assert abs(np.polyfit(np.log(depths), np.log(moved), 1)[0] - float(derived)) < 0.1
+
+
+def scaled(branch, named=False):
+    """Normalised by an average that stands in the vector, or has a name."""
+    size = branch.let("s", Moment(branch.x**2)) if named else Moment(branch.x**2)
+    v = branch.let("v", branch.x / sp.sqrt(size))
+    return MatVec(branch.weights("W2"), branch.let("z", MatVec(branch.weights("W1"), v)))
+
+
+def named(branch):
+    return scaled(branch, True)
+
+
+def summed(branch):
+    return MatVec(branch.weights("W1"), branch.x) + MatVec(branch.weights("W2"), branch.x)
+
+
+NORMALISED = [tp.ResNet("linear", "mlp", norm="rms"), tp.ResNet("linear", scaled)]
+
+
+@pytest.mark.parametrize("net", [NORMALISED[0], pytest.param(NORMALISED[1], marks=pytest.mark.slow)], ids=str)
+def test_normalised_blocks_are_judged_matrix_by_matrix(net):
+    """What normalises the stream is of order one, and no update."""
+    scale = by_matrix(1, 0, "1/2")
+    found, plain = (tp.classify(scale, one).matrices for one in (net, LINEAR))
+    assert [(one.name, one.update, one.effect, one.output, one.second_order) for one in found.values()] == [
+        (one.name, one.update, one.effect, one.output, one.second_order) for one in plain.values()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("net", NORMALISED, ids=("rms", "written"))
+@pytest.mark.parametrize("point", [("1/2", "1/2", "1/2"), ("1/2", "1/2", 1), (1, 0, "1/4"), ("1/2", "1/4", "1/2")])
+def test_a_matrix_of_a_normalised_block_alone(net, point):
+    alpha, first, second = point
+    matrices = tp.classify(by_matrix(*point), net=net).matrices
+    for name, others in (("W1", (first, NEVER)), ("W2", (NEVER, second))):
+        alone, found = tp.classify(by_matrix(alpha, *others), net=net), matrices[name]
+        if alone.output_stable:
+            assert (found.effect, found.output) == (alone.exponents["change of x"], alone.exponents["change of f"])
+        else:
+            assert found.name in ("unstable", "undecided")
+
+
+def test_updates_that_cannot_be_told_apart_are_refused_by_name():
+    with pytest.raises(ValueError, match="summed blocks.* update of one of the matrices W1, W2.*branch.let"):
+        tp.classify(1, 0, tp.ResNet("linear", summed)).matrices["W1"]
+    with pytest.raises(ValueError, match=r"named blocks.* the scalar s\[t, l\] .* every layer"):
+        tp.classify(1, 0, tp.ResNet("linear", named))
 
 
 def test_smooth_activations_are_counted_as_kinks_are():

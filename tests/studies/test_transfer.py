@@ -57,6 +57,18 @@ def test_losses_are_those_of_single_trainings(problem: testing.Problem, data: st
             assert found.losses[0, j, k] == run.losses[-1]
 
 
+def test_matrices_may_have_exponents_of_their_own() -> None:
+    """A parametrization that is a depth scaling is one; of others the table says whose exponents are whose."""
+    net, task = tp.ResNet("linear", "mlp"), tp.Task([1, 0.8], [1, -0.7])
+    one, own = (tp.Parametrization(depth={"alpha": "1/2", "W1": "1/2", "W2": second}) for second in ("1/2", 1))
+    method = tp.methods.Particles(samples=64, batches=2)
+    found = tp.transfer(net, task, tp.SGD(1.0), [tp.DepthScaling(), one, own], [2, 4], [0.25, 0.5], method=method)
+    assert np.array_equal(found.losses[0], found.losses[1]) and not np.allclose(found.losses[0], found.losses[2])
+    problem = tp.Problem(net, task, tp.SGD(0.5), own, 4)
+    assert found.losses[2, 1, 1] == pytest.approx(tp.train(problem, method=method).losses[-1], rel=1e-12)
+    assert found.rows[4]["gamma"] == "1/2 of W1, 1 of W2" and "gamma = 1/2 of W1, 1 of W2" in found.table()
+
+
 def test_the_limit_stands_beside_finite_depths() -> None:
     found = sweep()
     for i in (0, 2):

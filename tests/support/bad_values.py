@@ -99,7 +99,8 @@ RIGHT: dict[str, Any] = {
 OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says something else
     "classify": {"alpha": "real or scale", "net": "optional net",
                  "opt": "optional opt"}, "interactions": {"net": "optional net"},
-    "measure_exponents": {"net": "optional net", "depths": "growing"}, "phase_diagram": {"net": "optional net"},
+    "measure_exponents": {"net": "optional net", "depths": "growing"}, "phase_diagram": {
+        "net": "optional net", "scale": "optional nothing"},
     "measure_diversity": {"net": "optional net", "task": "optional task", "opt": "optional opt", "t": "optional step",
                           "depths": "depths or none"},
     "train": {"net": "net or problem", "seed": "optional whole or 0", "batches": "optional whole",

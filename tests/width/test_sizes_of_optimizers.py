@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import sympy as sp
 
 import tpcalc as tp
 from support.width_programs import slopes
+from tpcalc.interpreters.vectors import run_program
 from tpcalc.programs.language import Family, Mat, MatVec, Moment, NonlinearOuter, Outer, Vec, kind
 from tpcalc.programs.program import Assign, Program
 from tpcalc.width.sizes import WIDTH as n
@@ -102,6 +104,22 @@ def test_gradients_along_one_vector_are_refused(one: sp.Expr, other: sp.Expr) ->
 def test_other_functions_are_refused_by_name(body: sp.Expr) -> None:
     at = measure(small((W[1], NonlinearOuter(body))), {})
     assert "no rule for this function" in at.refused[W[1]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layers, samples", [(2, {64: 400, 1024: 400}), (3, {64: 400, 512: 100})])
+def test_outputs_of_large_eps_by_their_root_mean_square(layers: int, samples: dict[int, int]) -> None:
+    """f[1] is a Gaussian plus what was learned, of one size, so that logarithms of |f| converge slowly; squares do."""
+    table = tp.WidthScaling.from_abc([0] + [HALF] * (layers - 1), [0] * (layers - 1) + [HALF], HALF)
+    made = perceptron(table, "tanh", tp.AdamW((0.5, 0.25), beta1=HALF, beta2=sp.Rational(3, 4), eps=sp.Integer(1),
+                                              weight_decay=sp.Rational(1, 5)))
+    f = next(s.target for s in made.unroll({"T": 2}) if str(s.target) == "f[1]")
+    data = {"xi": 0.8, "y": [2.0, 0.7], "eta": [0.5, 0.25]}
+    sizes = [np.sqrt(np.mean([float(run_program(made, {"T": 2}, {"n": float(width), **data}, width=width, seed=seed
+                                                ).execution.value(f))**2 for seed in range(count)]))
+             for width, count in samples.items()]
+    slope = np.log(sizes[1] / sizes[0]) / np.diff(np.log(list(samples)))[0]
+    assert abs(slope - float(measure(made, {"T": 2}, asked=[f]).power(f))) < 0.08
 
 
 @pytest.mark.slow

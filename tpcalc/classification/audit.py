@@ -172,6 +172,7 @@ def judge_choices(choices: DepthChoices, base_depth: float = 1, caveat: str = ""
     The matrix is L^init times one of the usual size, so that a one-homogeneous block carries branch + init, and its
     updates, relative to it, are L^-init as large as those of the raw matrix.
     """
+    choices.require_numbers()
     a, c, b = -choices.gradient_power, -choices.lr, -choices.init
     e = None if choices.eps is None else -choices.eps
     moved = moved_by(choices)

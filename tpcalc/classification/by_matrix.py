@@ -44,5 +44,7 @@ def audit_parametrization(one: Parametrization, net: ResNet | None = None) -> Ma
     if one.choices is None:
         raise ValueError(f"branch: {one!r} given, which has exponents; tp.classify judges these, allowed are raw "
                          "powers of L, tpcalc.parametrizations.DepthChoices for every matrix")
+    for choices in one.choices.values():
+        choices.require_numbers()
     net = ResNet() if net is None else net
     return MatrixAudit(one.choices, resolved(one).over(net.matrices_of_block, ends=False), classify(one, net=net))

@@ -15,7 +15,7 @@ from ..orders import Affine, Cell, Contribution, Exponent, KetTerms, Quantity, S
 from ..gaussian.scalar_functions import H, scalar_function
 from ..orders.ket_factors import argument_of, factors_of
 from ..orders.terms import split
-from ..programs.language import Scal, Vec
+from ..programs.language import Scal, Vec, kind
 from ..limits.outputs import outputs_of
 from .sizes import Exponents
 
@@ -57,6 +57,12 @@ class _KetReader:
             for one in self._to_stream(0):
                 if one.rule == rule and not one.update:
                     return one.weight - Affine.number(gain, self.size)
+        named = [str(p.statement.target) for p in self.setting.program.places()
+                 if kind(p.statement.value) == "scalar" and p.loops[1:]]
+        if named:
+            raise ValueError(f"program {self.setting.program.name}: the scalar {named[0]} is computed in every layer, "
+                             "and no rule counts what it multiplies; allowed are averages that stand where they are "
+                             "used, as in branch.x / sqrt(Moment(branch.x**2))")
         raise ValueError(f"program {self.setting.program.name}: no layer adds anything to the stream at the first "
                          "step; no rule for its exponents")
 

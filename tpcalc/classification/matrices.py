@@ -14,7 +14,7 @@ from ..calculus.kets import Bracket, Ket
 from ..calculus.setting import Setting
 from ..errors import Divergence
 from ..limits.slow_streams import normal_form
-from ..orders import Contribution, Hypotheses, Sort, join
+from ..orders import Cell, Contribution, Hypotheses, Sort, join
 from ..parametrizations import Scaling
 from ..programs import SGD, ResNet
 from ..programs.builders import program
@@ -153,29 +153,49 @@ class MatrixTerms:
         return cls(one, equations, Hypotheses(equations))
 
     def matrix_of(self, one: Contribution) -> str | None:
-        """The matrix whose update brings a term, None where none does."""
-        if one.equation < 0 or not one.update or not one.term.has(Bracket):
+        """The matrix whose update brings a term, None where none does.
+
+        An update is a sum over steps of averages of a vector of these steps with one of now. The dots of initial
+        matrices are sums, too, and what normalises a vector is an average; neither is both.
+        """
+        if one.equation < 0 or not isinstance(one.term, sp.Sum):
             return None
-        setting, target = self.equations.setting, self.equations.equations[one.equation].target
+        steps = {limit[0] for limit in one.term.limits}
+        setting = self.equations.setting
+        means = {mean for mean in one.term.atoms(Bracket)
+                 if mean.free_symbols & steps and setting.time in mean.free_symbols}
+        if not means:
+            return None
+        target = self.equations.equations[one.equation].target
         assert isinstance(target, Ket)
-        averaged = {setting.family_number(v) for mean in one.term.atoms(Bracket) for v in mean.atoms(Vec)}
+        averaged = {setting.family_number(v) for mean in means for v in mean.atoms(Vec)}
         acting = [p for p in setting.products if setting.family_number(p.matvec.vector) in averaged]
         named = [p for p in acting if p.place.statement.target.same_family(target.vector)]
         # a product that has a name of its own stands in the equations of others, too, written out
         found = {p.matrix.name for p in named or acting}
         if len(found) != 1:
-            raise ValueError(f"{one.term}: of one of the matrices {', '.join(sorted(found))}; products that act on one "
-                             "vector in one statement need names of their own, to be told apart")
+            known = sorted(found) or sorted({p.matrix.name for p in setting.products})
+            raise ValueError(f"program {self.source.name}: the term {one.term} of the equation of {target} is an "
+                             f"update of one of the matrices {', '.join(known)}, and which one is not known; allowed "
+                             "are blocks that name (branch.let) products of two matrices with one vector")
         return found.pop()
 
     def alone(self, matrix: str) -> Exponents:
         """The exponents of a first update where no other matrix is trained. Raises ``Divergence`` for networks that
         explode at initialisation, from which no update starts."""
-        cell, = self.counted.only(lambda one: self.matrix_of(one) in (None, matrix)).after(2)
+        cell, = self._cells(matrix)
         if cell.explosions and cell.explosions[0][0].step == 0:
             raise Divergence("the network explodes at initialisation, so that updates have nothing to start from")
         found: Exponents = read_exponents(self.equations, cell)
         return found
+
+    def alone_by_regions(self, matrix: str) -> tuple[Exponents, ...]:
+        """Those exponents on all regions of the scaling's symbols, wherever the network does not explode at first."""
+        return tuple(read_exponents(self.equations, cell) for cell in self._cells(matrix)
+                     if not (cell.explosions and cell.explosions[0][0].step == 0))
+
+    def _cells(self, matrix: str) -> list[Cell]:
+        return self.counted.only(lambda one: self.matrix_of(one) in (None, matrix)).after(2)
 
     def _number(self, matrix: str) -> sp.Expr:
         """The power of L of the number in front of a matrix's outer products, the largest of them."""

@@ -1,8 +1,8 @@
-"""``phase_diagram``: the (alpha, gamma) plane, divided exactly by what verdicts say."""
+"""``phase_diagram``: the plane of two exponents, (alpha, gamma) or others, divided exactly by what verdicts say."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Iterator
@@ -10,25 +10,25 @@ from typing import Iterator
 import sympy as sp
 
 from .._types import Number, PlotAxes
-from .._checks import axes, exponent, instance, symbolic
+from .._checks import axes, exponent, instance, short, symbolic
 from .._shown import Short
 from ..calculus import kets
 from ..derivations.printing import latex
 from ..lowering.recursions import recursion
 from ..orders import Affine, Exponent, Region, point_of
 from ..limits import LimitRegion, depth_limit
-from ..parametrizations import DepthScaling
+from ..parametrizations import DepthScaling, Parametrization
 from ..programs import SGD, ResNet
 from ..programs.builders import program
-from .exponents import ALPHA, GAMMA, exponents_of
+from .matrices import MatrixVerdicts
 from .phase_drawing import plot
 from .phase_html import html
 from .phase_picture import Picture, picture
+from .phase_plane import COORDINATES, Plane
 from .phase_regions import Point, area, corners, crossing, dimension, faces, joined, lines_of
 from .sizes import Exponents
 from .verdict import Verdict, judge
 
-PARAMETERS = (ALPHA, GAMMA)
 MARGIN = Fraction(3, 4)  # of the box around the corners
 ANSWERS = {True: "yes", False: "no", None: "-"}
 UNSAID = ("alpha", "gamma", "exponents", "bounds", "reasons", "matrices")
@@ -41,7 +41,7 @@ class PhaseRegion(Short):
     """A polyhedron of the plane, perhaps a segment or a point, on which all verdicts have the same name and flags.
 
     verdict: at a point inside it; vertices: (k, 2) exact, of its closure's part in the diagram's box, in order around
-    it; dimension: 2, 1 or 0.
+    it; dimension: 2, 1 or 0; symbols: the plane's.
 
     >>> import tpcalc as tp
     >>> region = tp.phase_diagram().at(1, 0)
@@ -53,11 +53,12 @@ class PhaseRegion(Short):
     verdict: Verdict
     vertices: tuple[Point, ...]
     dimension: int
+    symbols: tuple[sp.Symbol, ...] = COORDINATES
 
     @cached_property
     def conditions(self) -> tuple[sp.Expr, ...]:
-        """Equations and inequalities in alpha and gamma, none of which follows from the others."""
-        return self.region.expressions(PARAMETERS)
+        """Equations and inequalities in the plane's symbols, none of which follows from the others."""
+        return self.region.expressions(self.symbols)
 
     @property
     def name(self) -> str:
@@ -79,10 +80,10 @@ class PhaseRegion(Short):
 
 @dataclass(frozen=True, repr=False)
 class PhaseDiagram(Short):
-    """The (alpha, gamma) plane of a network, divided into the fewest polyhedra found on which verdicts agree.
+    """A plane of a network's exponents, divided into the fewest polyhedra found on which verdicts agree.
 
     regions: they share no point and cover the plane; the largest first. box: lowest and highest (alpha, gamma) of a
-    drawing, around all corners.
+    drawing, around all corners. plane: the scaling that was given, with its two symbols; (alpha, gamma) by default.
 
     Source: Tensor Programs VI, section 5 and Figure 1, here from the exponents of the network at hand.
 
@@ -95,10 +96,19 @@ class PhaseDiagram(Short):
     net: ResNet
     regions: tuple[PhaseRegion, ...]
     box: tuple[Point, Point]
+    plane: Plane
+
+    @property
+    def symbols(self) -> tuple[sp.Symbol, ...]:
+        """What the plane is of: the one to the right, and the one upwards."""
+        return self.plane.symbols
 
     def at(self, alpha: Number, gamma: Number) -> PhaseRegion:
-        """The region of a point; numbers, 0.1 meaning 1/10. Raises ``ValueError`` for what is not a real number."""
-        point = _point(alpha, gamma)
+        """The region of a point; numbers, 0.1 meaning 1/10, of the first and of the second symbol.
+
+        Raises ``ValueError`` for what is not a real number.
+        """
+        point = self._point(alpha, gamma)
         return next(one for one in self.regions if one.region.contains(point))
 
     @cached_property
@@ -106,14 +116,15 @@ class PhaseDiagram(Short):
         """The limits of infinite depth by regions; () for networks whose training is no recursion of numbers."""
         if not self.net.is_linear:
             return ()
-        scale = DepthScaling(ALPHA, GAMMA)
-        return depth_limit(recursion(kets(program(self.net, SGD(), scale)))).regions
+        return tuple(replace(one, region=Region(2, (*piece.conditions, *one.region.conditions)))
+                     for piece, scale in self.plane.pieces
+                     for one in depth_limit(recursion(kets(program(self.net, SGD(), scale)))).regions)
 
     def rate(self, alpha: Number, gamma: Number) -> sp.Expr | None:
         """r with |outputs at depth L - limit| ~ L^-r, exact; None where there is no limit or none is derived."""
-        point = _point(alpha, gamma)
+        point = self._point(alpha, gamma)
         one = next((one for one in self.limits if one.has_limit and one.region.contains(point)), None)
-        return None if one is None else one.rate.subs(dict(zip(PARAMETERS, map(symbolic, point))))
+        return None if one is None else one.rate.subs(dict(zip(COORDINATES, map(symbolic, point))))
 
     def rates(self, phase: PhaseRegion) -> tuple[tuple[tuple[sp.Expr, ...], sp.Expr], ...]:
         """The rate on a region of the diagram, as pairs of conditions and expression."""
@@ -122,8 +133,16 @@ class PhaseDiagram(Short):
         for one in self.limits:
             common = Region(2, (*phase.region.conditions, *one.region.conditions))
             if one.has_limit and not common.is_empty:
-                found.append((common.expressions(PARAMETERS), one.rate))
+                rate = one.rate.xreplace(dict(zip(COORDINATES, self.symbols)))
+                found.append((common.expressions(self.symbols), rate))
         return tuple(found)
+
+    def _point(self, *given: Number) -> tuple[sp.Expr, ...]:
+        numbers = {s: exponent(s.name, value) for s, value in zip(self.symbols, given)}
+        for s, number in numbers.items():
+            if not number.is_number:
+                raise ValueError(f"{s}: {number} given; allowed is a real number")
+        return point_of(numbers, self.symbols)
 
     def table(self) -> str:
         """A line a region: name, where it is, flags, diversity exponent."""
@@ -168,33 +187,45 @@ class PhaseDiagram(Short):
         return html(self.picture)
 
 
-def phase_diagram(net: ResNet | None = None) -> PhaseDiagram:
-    """Divide the (alpha, gamma) plane by verdicts: faces of all lines on which an exponent changes, joined again.
+def phase_diagram(net: ResNet | None = None, scale: DepthScaling | Parametrization | None = None) -> PhaseDiagram:
+    """Divide a plane of exponents by verdicts: faces of all lines on which an exponent changes, joined again.
 
-    net: default the linear residual network. Nothing is sampled: every face is judged at a point inside it, and
-    between its lines no flag can change. Raises ``ValueError`` for anything but a ``tp.ResNet``, and for a network
-    with a statement that no rule covers, naming it. Source: Tensor Programs VI, section 5, Definitions 5.1 to 5.6 and
-    G.1.
+    net: default the linear residual network. scale: default the plane of (alpha, gamma); else a scaling with two
+    symbols, which it is the plane of: alpha and the update exponents of matrices are numbers or affine forms in them.
+    The raw powers of a ``tp.Parametrization`` may have the symbols, too: a matrix's init against its learning rate.
+    Nothing is sampled: every face is judged at a point inside it, and between its lines no flag can change. The verdict
+    at a point is that of ``tp.classify`` for the scaling there. Raises ``ValueError`` for anything but a ``tp.ResNet``,
+    for a network with a statement that no rule covers, naming it, and for scalings with other numbers of symbols, or
+    which are not muP in width. Source: Tensor Programs VI, section 5, Definitions 5.1 to 5.6 and G.1, and for planes of
+    other exponents K.3.
 
-    >>> import tpcalc as tp
+    >>> import sympy as sp, tpcalc as tp
     >>> diagram = tp.phase_diagram()
     >>> diagram.at(1, 0).name
     'ODE limit'
+    >>> p, q = sp.symbols("p q", real=True)
+    >>> found = tp.phase_diagram(scale=tp.DepthScaling(p, q - p))
+    >>> found.symbols, found.at(1, 1).name, found.at(1, 2).name
+    ((p, q), 'ODE limit', 'trivial')
     """
     net = ResNet() if net is None else net
     if not isinstance(net, ResNet):
         raise ValueError(f"net: {net!r} given; allowed is a tp.ResNet or None")
-    cells = exponents_of(net)
-    lines = lines_of(form for region, found in cells for form in _decisive(region, found))
-    verdicts = {signs: _judged(face, cells) for signs, face in faces(lines).items()}
+    if scale is not None and not isinstance(scale, (DepthScaling, Parametrization)):
+        raise ValueError(f"scale: {short(scale)} given; allowed is a tp.DepthScaling, a tp.Parametrization or None")
+    plane = Plane.of(net, scale)
+    cells = plane.cells
+    lines = lines_of(form for region, found in cells for form in decisive(region, found))
+    verdicts = {signs: _judged(face, plane) for signs, face in faces(lines).items()}
     kinds = {signs: tuple(getattr(verdict, name) for name in SAID) for signs, verdict in verdicts.items()}
     parts = [region for region, _ in joined(lines, kinds)]
     box = _box(parts)
-    found = [PhaseRegion(region, _judged(region, cells), corners(region, box), dimension(region)) for region in parts]
-    return PhaseDiagram(net, tuple(sorted(found, key=lambda r: (-r.dimension, -area(r.vertices)))), box)
+    found = [PhaseRegion(region, _judged(region, plane), corners(region, box), dimension(region), plane.symbols)
+             for region in parts]
+    return PhaseDiagram(net, tuple(sorted(found, key=lambda r: (-r.dimension, -area(r.vertices)))), box, plane)
 
 
-def _decisive(region: Region, found: Exponents) -> Iterator[Affine]:
+def decisive(region: Region, found: Exponents) -> Iterator[Affine]:
     """Forms whose signs say where a point lies and what its verdict is."""
     yield from (condition.form for condition in region.conditions)
     for field in Exponents.sizes():
@@ -203,12 +234,13 @@ def _decisive(region: Region, found: Exponents) -> Iterator[Affine]:
         yield from (form + Affine.number(least, region.size) for form in exponent.forms)
 
 
-def _judged(face: Region, cells: tuple[tuple[Region, Exponents], ...]) -> Verdict:
+def _judged(face: Region, plane: Plane) -> Verdict:
     point = face.point()
     assert point is not None
-    region, found = next((region, found) for region, found in cells if region.contains(point))
-    alpha, gamma = map(symbolic, point)
-    return judge(alpha, gamma, region, found)
+    region, found = next((region, found) for region, found in plane.cells if region.contains(point))
+    scale = plane.at(tuple(map(symbolic, point)))
+    gamma = scale.gamma if isinstance(scale, DepthScaling) else None
+    return judge(scale.alpha, gamma, region, found, MatrixVerdicts(plane.net, scale), point)
 
 
 def _box(parts: list[Region]) -> tuple[Point, Point]:
@@ -221,11 +253,3 @@ def _box(parts: list[Region]) -> tuple[Point, Point]:
 
 def _closure_has(region: Region, point: Point) -> bool:
     return all(condition.form.at(point) >= 0 for condition in region.conditions)
-
-
-def _point(alpha: Number, gamma: Number) -> tuple[sp.Expr, ...]:
-    numbers = {ALPHA: exponent("alpha", alpha), GAMMA: exponent("gamma", gamma)}
-    for name, number in zip(("alpha", "gamma"), numbers.values()):
-        if not number.is_number:
-            raise ValueError(f"{name}: {number} given; allowed is a real number")
-    return point_of(numbers, PARAMETERS)

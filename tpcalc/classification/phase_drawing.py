@@ -41,8 +41,7 @@ def draw(picture: Picture, ax: PlotAxes, here: tuple[float, float] | None = None
         ax.plot(*here, "o", markersize=16, markerfacecolor="none", markeredgecolor="black", zorder=6)
     if picture.has_rates:
         _color_bar(ax)
-    ax.set(xlim=(a0, a1), ylim=(g0, g1), aspect="equal", xlabel=r"$\alpha$: branches are multiplied by $L^{-\alpha}$",
-           ylabel=r"$\gamma$: updates are multiplied by $L^{-\gamma}$")
+    ax.set(xlim=(a0, a1), ylim=(g0, g1), aspect="equal", xlabel=picture.labels[0], ylabel=picture.labels[1])
     return ax
 
 

@@ -90,8 +90,9 @@ class _Sheet:
                   for x, tick in across),
                 *(f'<text x="{left - 6:g}" y="{y + 4:.1f}" text-anchor="end">{tick:g}</text>' for y, tick in upwards),
                 f'<text x="{(left + right) / 2:g}" y="{bottom + 2.6 * LINE:g}" text-anchor="middle" '
-                f'style="{LOOK[1]}">\N{GREEK SMALL LETTER ALPHA}</text>',
-                f'<text x="{LINE:g}" y="{(top + bottom) / 2:g}" style="{LOOK[1]}">\N{GREEK SMALL LETTER GAMMA}</text>']
+                f'style="{LOOK[1]}">{escape(self.picture.axes[0])}</text>',
+                f'<text x="{LINE:g}" y="{(top + bottom) / 2:g}" style="{LOOK[1]}">'
+                f'{escape(self.picture.axes[1])}</text>']
 
     def color_bar(self) -> list[str]:
         """Rates from 0 to 1."""

@@ -14,6 +14,7 @@ from scipy.optimize import linprog
 from scipy.spatial import ConvexHull
 
 from .._shown import Short
+from ..derivations.printing import latex
 from .verdict import Verdict
 
 if TYPE_CHECKING:
@@ -70,10 +71,14 @@ class Shape:
 
 @dataclass(frozen=True, repr=False)
 class Picture(Short):
-    """Shapes, polygons first; box: lowest and highest (alpha, gamma)."""
+    """Shapes, polygons first; box: lowest and highest (alpha, gamma); axes: what is to the right, and what upwards;
+    labels: of the axes, in LaTeX."""
 
     shapes: list[Shape]
     box: tuple[tuple[float, float], tuple[float, float]]
+    axes: tuple[str, ...] = ("\N{GREEK SMALL LETTER ALPHA}", "\N{GREEK SMALL LETTER GAMMA}")
+    labels: tuple[str, ...] = (r"$\alpha$: branches are multiplied by $L^{-\alpha}$",
+                               r"$\gamma$: updates are multiplied by $L^{-\gamma}$")
 
     @property
     def has_rates(self) -> bool:
@@ -132,7 +137,10 @@ def picture(diagram: "PhaseDiagram") -> Picture:
         shapes.append(Shape(label, vertices, mixed("#ffffff", color, 0.22) if one.dimension == 2 else color,
                             said(diagram, one), _rates(diagram, one), _together(diagram, one) if label else []))
     (a0, g0), (a1, g1) = diagram.box
-    return Picture(shapes, ((float(a0), float(g0)), (float(a1), float(g1))))
+    box = ((float(a0), float(g0)), (float(a1), float(g1)))
+    if diagram.plane.of_depth_scalings:
+        return Picture(shapes, box)
+    return Picture(shapes, box, tuple(s.name for s in diagram.symbols), tuple(f"${latex(s)}$" for s in diagram.symbols))
 
 
 def said(diagram: "PhaseDiagram", one: "PhaseRegion") -> str:
@@ -142,7 +150,7 @@ def said(diagram: "PhaseDiagram", one: "PhaseRegion") -> str:
     return "\n".join([
         one.name, f"where {row['where']}",
         *(f"{key.replace('_', ' ')}: {row[key]}" for key in row if key not in ("name", "where", "dimension")),
-        f"powers of L at ({v.alpha}, {v.gamma}):", *_powers(v),
+        f"powers of L at {v.where if v.gamma is None else f'({v.alpha}, {v.gamma})'}:", *_powers(v),
         *(f"rate of convergence L^-r, r = {rate}" for rate in rates if rate is not None)])
 
 

@@ -106,7 +106,8 @@ def second_order(net: ResNet, updates: Mapping[str, sp.Expr]) -> dict[str, tuple
     """For every matrix the power of L of the ratio of the second-order to the first-order part of its effect on the
     block, -oo where there is none, and the matrices with whose updates it has it.
 
-    updates: powers of L of what updates do to what their matrix acts on.
+    updates: powers of L of what updates do to what their matrix acts on. Source: Tensor Programs VI, appendix K
+    [tensor_programs_vi/appendix_k].
     """
     jet, found = block_jet(net), {}
     for name in net.matrices_of_block:

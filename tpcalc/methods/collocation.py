@@ -9,7 +9,7 @@ import numpy as np
 
 from .._types import KeptNodes, Value
 from ..errors import Divergence
-from ..media.block_limit import block_limit
+from ..media.infinite_depth import infinite_depth_problem
 from ..media.collocation import solve_limit
 from ..media.training import fewer_rows
 from ..programs import SGD
@@ -68,7 +68,7 @@ class Collocation:
 
 def _limit(problem: Problem) -> Value:
     assert isinstance(problem.opt, SGD)
-    return block_limit(problem.net, problem.task, problem.opt, problem.depth_scaling)
+    return infinite_depth_problem(problem.net, problem.task, problem.opt, problem.depth_scaling)
 
 
 def _train(problem: Problem, samples: str, progress: Progress | None) -> Value:

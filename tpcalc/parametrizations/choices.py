@@ -32,8 +32,9 @@ class DepthChoices:
     gradient:
         of the gradient of the matrix; None: that of the branch multiplier, which backpropagation brings in.
 
-    Raises ``ValueError`` for exponents that are not real numbers (floats are read as in tp.DepthScaling), and for
-    unknown optimizers and kinds of decay.
+    Powers are numbers, floats being read as in tp.DepthScaling, or real symbols and affine forms in them, for
+    ``tp.phase_diagram``. Raises ``ValueError`` for exponents that are not real, and for unknown optimizers and kinds of
+    decay.
     """
 
     branch: sp.Expr
@@ -51,7 +52,14 @@ class DepthChoices:
         for name in ("branch", "lr", "init", "eps", "weight_decay", "gradient"):
             value = getattr(self, name)
             if value is not None or name in ("branch", "lr", "init"):
-                object.__setattr__(self, name, _number(name, value))
+                object.__setattr__(self, name, exponent(name, value))
+
+    def require_numbers(self) -> None:
+        """Raise ``ValueError`` for symbols among the powers."""
+        for name in ("branch", "lr", "init", "eps", "weight_decay", "gradient"):
+            value = getattr(self, name)
+            if value is not None and not value.is_number:
+                raise ValueError(f"{name}: {value} given; allowed is a real number, as a power of L")
 
     @property
     def gradient_power(self) -> sp.Expr:
@@ -67,10 +75,3 @@ class DepthChoices:
         if self.weight_decay is not None:
             found["weight_decay"] = self.weight_decay
         return found
-
-
-def _number(name: str, value: object) -> sp.Expr:
-    power = exponent(name, value)
-    if not power.is_number:
-        raise ValueError(f"{name}: {value} given; allowed is a real number, as a power of L")
-    return power

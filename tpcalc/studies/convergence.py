@@ -17,7 +17,7 @@ from ..errors import Divergence, MissingExtra
 from ..methods.choice import chosen
 from ..methods.method import Method, reason_of
 from ..methods.train import train
-from ..parametrizations import DepthScaling
+from ..parametrizations import Scaling
 from ..programs import ResNet, Task
 from ..programs.problem import Problem
 from ..programs.updates import Optimizer
@@ -120,15 +120,16 @@ class Convergence(Tabled, Short):
         return ax
 
 
-def convergence(net: ResNet, task: Task, opt: Optimizer, scale: DepthScaling, depths: Sequence[int],
+def convergence(net: ResNet, task: Task, opt: Optimizer, scale: Scaling, depths: Sequence[int],
                 executor: Executor | None = None, progress: Callable[[int, int], None] | None = None,
                 method: str | Method = "auto", width: Number = sp.oo) -> Convergence:
     """Train at every depth and, independently, at infinite depth; measure Cauchy differences and orders.
 
-    Every network and optimizer. method, width: as in ``tp.train``, for the finite depths; the limit is found by
-    "auto", and where all methods refuse depth=tp.oo ``reason`` says so. What is sampled has errors of the size of
-    ``run.error_estimate``; where a method is named or found by "auto", depths that are doublings of the first share
-    their draws (``coarsest`` of ``tp.methods.Particles`` and ``Conditioned``), so that errors cancel in changes.
+    Every network and optimizer; scale: a ``tp.DepthScaling`` or a ``tp.Parametrization``. method, width: as in
+    ``tp.train``, for the finite depths; the limit is found by "auto", and where all methods refuse depth=tp.oo
+    ``reason`` says so. What is sampled has errors of the size of ``run.error_estimate``; where a method is named or
+    found by "auto", depths that are doublings of the first share their draws (``coarsest`` of ``tp.methods.Particles``
+    and ``Conditioned``), so that errors cancel in changes.
 
     depths: at least two, growing; doubling depths (2^k) make the changes a Cauchy sequence with a clean
     order. executor: any ``concurrent.futures`` executor; the depths are independent. progress: called

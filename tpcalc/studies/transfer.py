@@ -21,12 +21,12 @@ from .._files import code_digest
 from .._shown import TableRows, Short, Tabled
 from .._spread import require_executor
 from ..errors import Divergence, MissingExtra
-from ..media.block_limit import block_limit
+from ..media.infinite_depth import infinite_depth_problem
 from ..methods.choice import chosen
 from ..methods.collocation import Collocation
 from ..methods.method import Method
 from ..methods.train import train
-from ..parametrizations import DepthScaling
+from ..parametrizations import DepthScaling, Scaling
 from ..programs import ResNet, Task
 from ..programs.losses import require, values
 from ..programs.problem import Problem
@@ -54,7 +54,7 @@ class Transfer(Tabled, Short):
     ((1, 2, 3), [0.25, 0.5, 1.0])
     """
 
-    scalings: tuple[DepthScaling, ...]
+    scalings: tuple[Scaling, ...]
     depths: tuple[Value, ...]
     learning_rates: np.ndarray
     losses: np.ndarray
@@ -105,7 +105,7 @@ class Transfer(Tabled, Short):
     @property
     def rows(self) -> TableRows:
         """One dictionary a scaling and depth: alpha, gamma, branch, depth, optimum, loss, bracketed."""
-        return TableRows({"alpha": str(scale.alpha), "gamma": str(scale.gamma), "branch": float(scale.branch),
+        return TableRows({"alpha": str(scale.alpha), "gamma": _gammas(scale), "branch": _branch(scale),
                           "depth": str(depth), "optimum": found.value, "loss": found.loss, "bracketed": found.bracketed}
                          for scale, row in zip(self.scalings, self._optima) for depth, found in zip(self.depths, row))
 
@@ -113,7 +113,7 @@ class Transfer(Tabled, Short):
         """The optima as text, a block a scaling; < and > mark optima at an end of the grid."""
         lines = []
         for i, scale in enumerate(self.scalings):
-            lines += [f"alpha = {scale.alpha}, gamma = {scale.gamma}, branch = {float(scale.branch):g}",
+            lines += [f"alpha = {scale.alpha}, gamma = {_gammas(scale)}, branch = {_branch(scale):g}",
                       f"{'L':>8} {'optimum':>12} {'least loss':>12}"]
             for depth, found in zip(self.depths, self._optima[i]):
                 if depth is sp.oo and self.reasons[i]:
@@ -155,13 +155,13 @@ class Transfer(Tabled, Short):
                 axis.plot(self.learning_rates, curve, **style)
                 if self.bracketed[i, j]:
                     axis.plot(self.optimum[i, j], self.best_loss[i, j], "x", color=style["color"])
-            axis.set(xscale="log", xlabel="learning rate", title=f"alpha = {scale.alpha}, gamma = {scale.gamma}")
+            axis.set(xscale="log", xlabel="learning rate", title=f"alpha = {scale.alpha}, gamma = {_gammas(scale)}")
         np.atleast_1d(axes)[0].set_ylabel("loss")
         np.atleast_1d(axes)[0].legend(frameon=False, fontsize=8)
         return axes
 
 
-def transfer(net: ResNet, task: Task, opt: Optimizer, scalings: Sequence[DepthScaling] | DepthScaling,
+def transfer(net: ResNet, task: Task, opt: Optimizer, scalings: Sequence[Scaling] | Scaling,
              depths: Sequence[Value], learning_rates: ArrayLike, executor: Executor | None = None, resume: Value = None,
              progress: Progress | None = None, probe_targets: ArrayLike | None = None, method: str | Method = "auto",
              width: Number = sp.oo) -> Transfer:
@@ -172,7 +172,7 @@ def transfer(net: ResNet, task: Task, opt: Optimizer, scalings: Sequence[DepthSc
     Parameters
     ----------
     scalings:
-        one ``DepthScaling`` or more.
+        one ``DepthScaling`` or ``Parametrization``, or more.
     depths:
         whole numbers or ``tp.oo``, each once.
     learning_rates:
@@ -207,10 +207,11 @@ def transfer(net: ResNet, task: Task, opt: Optimizer, scalings: Sequence[DepthSc
     >>> found.best_loss.shape
     (1, 2)
     """
-    scales = (scalings,) if isinstance(scalings, DepthScaling) else tuple(scalings) if isinstance(
+    scales = (scalings,) if isinstance(scalings, Scaling) else tuple(scalings) if isinstance(
         scalings, (list, tuple)) else ()
-    if not scales or not all(isinstance(scale, DepthScaling) for scale in scales):
-        raise ValueError(f"scalings: {_checks.short(scalings)} given; allowed is a tp.DepthScaling, or a list of them")
+    if not scales or not all(isinstance(scale, Scaling) for scale in scales):
+        raise ValueError(f"scalings: {_checks.short(scalings)} given; allowed is a tp.DepthScaling, a "
+                         "tp.Parametrization, or a list of them")
     require_executor(executor)
     _checks.progress(progress)
     sizes = _checks.sizes("depths", depths, infinite=True)
@@ -261,6 +262,20 @@ def last_loss(probe_targets: np.ndarray | None, job: tuple[Problem, Method]) -> 
     return (float(loss), "") if np.isfinite(loss) else (None, "the loss of the last step is not finite")
 
 
+def _gammas(scale: Scaling) -> str:
+    """The update exponent, or those of the matrices that have their own."""
+    own = {} if isinstance(scale, DepthScaling) else {**scale.own}
+    return ", ".join(f"{value} of {name}" for name, value in own.items()) or str(_whole(scale).gamma)
+
+
+def _branch(scale: Scaling) -> float:
+    return float(_whole(scale).branch)
+
+
+def _whole(scale: Scaling) -> DepthScaling:
+    return scale if isinstance(scale, DepthScaling) else scale.scaling
+
+
 def _is_loss(result: Value) -> bool:
     """Is this what ``last_loss`` returns, as JSON gives it back?"""
     if not isinstance(result, list) or len(result) != 2 or not isinstance(result[1], str):
@@ -287,7 +302,7 @@ def _reason(problem: Problem) -> str:
     if Collocation().refuses(limit) is not None:
         return ""
     try:
-        block_limit(limit.net, limit.task, limit.opt, limit.scale)  # type: ignore[arg-type]  # a tp.SGD
+        infinite_depth_problem(limit.net, limit.task, limit.opt, limit.scale)  # type: ignore[arg-type]  # a tp.SGD
     except Divergence as divergence:
         return str(divergence)
     return ""

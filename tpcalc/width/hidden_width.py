@@ -64,8 +64,8 @@ def block_limit(branch: Number | str, depth: Number = 1, hidden: Number = 0, wid
     With "1/(L M)" the noise has variance N / (L M): an ODE where that vanishes, an SDE where it stays. With "1/sqrt(L)"
     it is an SDE always, in which units may move by sqrt(N / (L M)); both are one where N / (L M) is fixed. The count is
     that of the first steps from a random start, for inputs and signals that are not of one sign. Raises
-    ``ValueError`` for other words, and for what is no number. Source: measured, and counted as here; the scale
-    sqrt(N) / (L M) is that of arXiv:2509.10167.
+    ``ValueError`` for other words, and for what is no number. Source: measured, and counted as here; arXiv:2509.10167
+    has the scale sqrt(N) / (L M), beside entries of V of order one, and an error of the size of this noise.
 
     >>> print(block_limit("1/(L M)", depth=1, hidden=1, width=1))
     ODE: noise of power -1/2, units move by power 0

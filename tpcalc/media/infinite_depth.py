@@ -12,7 +12,7 @@ from .blocks import BlockKernels, Pairs
 from .limit_cell import LimitCell, limit_cell
 
 
-def block_limit(net: ResNet, task: Task, opt: SGD, scale: DepthScaling) -> tuple[LimitCell, BlockKernels]:
+def infinite_depth_problem(net: ResNet, task: Task, opt: SGD, scale: DepthScaling) -> tuple[LimitCell, BlockKernels]:
     """Which densities survive at ``scale``, and the kernels through which the block enters them.
 
     What survives is read off the powers of L in the net's own program (``limit_cell``). Below alpha = 1 the stream

@@ -1,0 +1,119 @@
+"""The plane of two exponents of a scaling: which symbols they are, and the network's exponents of L on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Iterator, Mapping
+
+import sympy as sp
+
+from .._checks import short
+from ..orders import Affine, Region
+from ..parametrizations import DepthScaling, Parametrization, Scaling
+from ..programs import SGD, ResNet
+from ..programs.builders import program
+from .exponents import ALPHA, GAMMA, exponents_of, require_frozen_ends
+from .phase_regions import Point, faces, lines_of
+from .resolved import resolved
+from .sizes import Exponents
+
+COORDINATES = (ALPHA, GAMMA)
+Cells = tuple[tuple[Region, Exponents], ...]
+
+
+@dataclass(frozen=True)
+class Plane:
+    """A network, and a scaling that has two symbols, which stand here as ``COORDINATES``.
+
+    symbols: theirs, in the order in which the scaling names them. Raises ``ValueError`` for scalings of other numbers
+    of symbols, which are not affine in them, or which have no powers of L that could be counted.
+    """
+
+    net: ResNet
+    scale: Scaling
+    symbols: tuple[sp.Symbol, ...] = COORDINATES
+
+    @classmethod
+    def of(cls, net: ResNet, scale: Scaling | None) -> Plane:
+        if scale is None:
+            return cls(net, DepthScaling(ALPHA, GAMMA))
+        require_frozen_ends(net)
+        names = net.matrices_of_block
+        whole = scale
+        if isinstance(scale, Parametrization):
+            scale.require_mup(ends=False)
+            scale = resolved(scale).over(names, ends=False)
+        found = tuple(dict.fromkeys(s for e in exponents(scale, names) for s in sorted(e.free_symbols, key=str)))
+        if len(found) != 2:
+            raise ValueError(f"scale: {short(whole)} given, with {len(found)} symbols ({', '.join(map(str, found))}) "
+                             f"in the exponents of a block with frozen ends, alpha and those of {', '.join(names)}; "
+                             "allowed are two, of which the plane is")
+        plane = cls(net, substituted(scale, dict(zip(found, COORDINATES)), names), found)
+        try:
+            plane.pieces
+        except ValueError:
+            raise ValueError(f"scale: {short(whole)} given; allowed are exponents that are affine forms in "
+                             f"{', '.join(map(str, found))} with rational coefficients") from None
+        return plane
+
+    @property
+    def of_depth_scalings(self) -> bool:
+        """Is it the plane of (alpha, gamma)?"""
+        return self.scale == DepthScaling(ALPHA, GAMMA)
+
+    def at(self, point: tuple[sp.Expr, ...]) -> Scaling:
+        """The scaling at a point, with numbers."""
+        names = self.net.matrices_of_block
+        there = substituted(self.scale, dict(zip(COORDINATES, point)), names)
+        return there if isinstance(there, DepthScaling) else there.over(names, ends=False)
+
+    @cached_property
+    def pieces(self) -> tuple[tuple[Region, Scaling], ...]:
+        """Parts of the plane on which the scaling's exponents are affine forms, with these."""
+        names = self.net.matrices_of_block
+        extrema = sorted({e for one in exponents(self.scale, names) for e in one.atoms(sp.Max, sp.Min)}, key=str)
+        lines = lines_of(Affine.of(a - b, COORDINATES) for e in extrema for a in e.args for b in e.args if a != b)
+        found = tuple((face, substituted(self.scale, dict(_chosen(extrema, face)), names))
+                      for face in faces(lines).values())
+        for e in (e for _, scale in found for e in exponents(scale, names)):
+            Affine.of(e, COORDINATES)  # refused where it is not
+        return found
+
+    @cached_property
+    def cells(self) -> Cells:
+        """Exponents of L on regions that cover the plane."""
+        if self.of_depth_scalings:
+            return exponents_of(self.net)
+        found = []
+        for piece, scale in self.pieces:
+            for region, sizes in exponents_of(program(self.net, SGD(), scale)):
+                if region.size != 2:
+                    raise ValueError(f"scale: {short(scale)} given, of whose exponents one enters nothing that is "
+                                     "counted; allowed are two that do")
+                common = Region(2, tuple(dict.fromkeys((*piece.conditions, *region.conditions))))
+                if not common.is_empty:
+                    found.append((common, sizes))
+        return tuple(found)
+
+
+def exponents(scale: Scaling, names: tuple[str, ...]) -> list[sp.Expr]:
+    """alpha, and the update exponents of a block's matrices."""
+    return [scale.alpha, *(scale.update_exponent(name) for name in names)]
+
+
+def substituted(scale: Scaling, values: Mapping[sp.Expr, sp.Expr], names: tuple[str, ...]) -> Scaling:
+    """A scaling with other expressions in the places of these."""
+    alpha, *gammas = (sp.sympify(e).xreplace(values) for e in exponents(scale, names))
+    if isinstance(scale, DepthScaling):
+        return DepthScaling(alpha, gammas[0], scale.branch, scale.base_depth)
+    return scale.with_exponents(alpha, dict(zip(names, gammas)))
+
+
+def _chosen(extrema: list[sp.Expr], face: Region) -> Iterator[tuple[sp.Expr, sp.Expr]]:
+    """Minima and maxima, each with the argument that it is all over a face."""
+    point: Point | None = face.point()  # type: ignore[assignment]
+    assert point is not None
+    values = {s: sp.Rational(x.numerator, x.denominator) for s, x in zip(COORDINATES, point)}
+    for e in extrema:
+        yield e, next(arg for arg in e.args if arg.xreplace(values) == e.xreplace(values))
