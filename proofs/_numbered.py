@@ -13,6 +13,7 @@ SETTLED: dict[str, tuple[int, ...]] = {
     "proposition_2": (6, *range(83, 88)),
     "one_step": (7, 92, 94, 98, 99),
     "finite_network": (*range(11, 20), 22, 128, 129, 130, *range(134, 138), 139, 140),
+    "path_integral": (20, 21, 23, 24, *range(27, 36)),
     "responses": (25, 26, 36, 38, 39, 49),
     "field_derivatives": (50, 67),
     "proposition_3": (5, 37, 52, *range(58, 63), 64, 65, 66, *range(68, 74), 88, 90, 91, 131, 132),

@@ -53,9 +53,24 @@ def test_sampled_entries_hold(name: str) -> None:
     test_cheap_entries_hold(name)
 
 
+@pytest.mark.parametrize("spoiled", ["kernels", "responses", "transposed"])
+def test_a_spoiled_action_has_no_saddle_at_the_solution(monkeypatch: pytest.MonkeyPatch, spoiled: str) -> None:
+    """Signs of conjugate kernels and of responses, and which step a response is of, are all seen."""
+    action, path = module("_action"), module("path_integral")
+    sites, t, s = path.solved(), path.t, path.s
+    wrong = {"kernels": action.ACTION.value.replace(lambda e: type(e).__name__ == "Phih", lambda e: -e),
+             "responses": action.ACTION.value.replace(lambda e: type(e).__name__ == "A", lambda e: -e),
+             "transposed": action.ACTION.value.replace(lambda e: type(e).__name__ == "B",
+                                                       lambda e: e.func(t, s, e.args[2]))}[spoiled]
+    monkeypatch.setattr(action, "ACTION", type(action.ACTION)(action.ACTION.target, wrong))
+    slopes = [path.slope(sites, *where) for where in (("Phih", (1, 1, 0)), ("B", (1, 0, 1)), ("A", (0, 1, 0)))]
+    assert max(map(abs, slopes)) > 1e-2
+
+
 def test_every_numbered_equation_of_the_paper_is_counted() -> None:
     """Those that have no entry yet are counted as missing."""
     numbered = importlib.import_module(f"{_package().__name__}._numbered")
     counted = numbered.NUMBERED["Depthwise Hyperparameter Transfer in Residual Networks"]
     assert {f"({number})" for number in range(1, 142)} <= set(counted)
-    assert counted["(67)"] == ("depthwise_transfer/field_derivatives",) and counted["(24)"] == ()
+    assert counted["(67)"] == ("depthwise_transfer/field_derivatives",)
+    assert counted["(24)"] == ("depthwise_transfer/path_integral",)
