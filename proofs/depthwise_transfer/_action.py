@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import product
-from typing import Mapping
+from typing import Iterator, Mapping, Sequence
 
 import numpy as np
 import sympy as sp
@@ -48,15 +47,25 @@ def place(name: str, node: int) -> int:
 
 
 @lru_cache(maxsize=None)
-def terms(hamiltonian: sp.Expr) -> tuple[tuple[sp.Expr, tuple[Field, ...], tuple[sp.Symbol, ...]], ...]:
-    """The terms of a sum of sums: coefficient, one or two fields of sites, and what is summed over, besides blocks."""
+def terms(energy: sp.Expr) -> tuple[tuple[sp.Expr, tuple[Field, ...], sp.Tuple], ...]:
+    """The terms of a sum of sums: coefficient, one or two fields of sites, and what is summed over."""
     found = []
-    for part in sp.Add.make_args(hamiltonian):
-        sign, total = part.as_coeff_Mul()
-        for term in sp.Add.make_args(sp.expand(sign * total.function)):
+    for part in sp.Add.make_args(energy):
+        total, = part.atoms(sp.Sum)
+        for term in sp.Add.make_args(sp.expand(part / total * total.function)):
             sites = tuple(one for one in sp.Mul.make_args(term) if type(one).__name__ in Sites.LETTERS)
-            found.append((term / sp.Mul(*sites), sites, tuple(limit[0] for limit in total.limits)))
+            found.append((term / sp.Mul(*sites), sites, total.limits))
     return tuple(found)
+
+
+def summands(reading: Reading, limits: Sequence[sp.Tuple]) -> Iterator[Reading]:
+    """A reading for every value of what is summed over."""
+    if not limits:
+        yield reading
+        return
+    *inner, (index, first, last) = limits
+    for k in range(reading.of(first), reading.of(last) + 1):
+        yield from summands(reading.at({index: k}), inner)
 
 
 @dataclass(frozen=True)
@@ -72,8 +81,9 @@ class Sites:
     c: float
     jh: np.ndarray
     jg: np.ndarray
-    hamiltonian: sp.Expr = HAMILTONIAN.value
-    LETTERS = ("h", "g", "phi", "chi", "xi", "chih", "xih")
+    energy: sp.Expr = HAMILTONIAN.value
+    LETTERS = ("h", "g", "phi", "chi", "xi", "chih", "xih", "hh", "gh", "u", "r")
+    NORMAL: tuple[str, ...] = ("U", "w")   # rows that are normal variables
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -86,7 +96,7 @@ class Sites:
         tables: dict[str, Value] = {name: lambda t_, s_, node, name=name: self.parameters[name][
             place(name, node), t_, s_] for name in self.parameters}
         tables["jh"], tables["jg"] = (lambda t_, node: self.jh[node - 2, t_]), (lambda t_, node: self.jg[node - 1, t_])
-        tables[r"\Delta"] = lambda s_: self.Delta[s_]
+        tables[r"\Delta"], tables["dphi"] = (lambda s_: self.Delta[s_]), (lambda t_, node: 1.0)
         return Reading(tables, {depth: L, T: steps, c: self.c})
 
     @cached_property
@@ -99,7 +109,7 @@ class Sites:
         found: dict[tuple[str, int, int], np.ndarray] = dict(unit)
         tables: dict[str, Value] = {name: lambda *key, name=name: found[name, key[0], key[1]]
                                     for name in ("h", "g", "chi")}
-        tables.update(phi=tables["h"], dphi=lambda *key: 1.0, r=lambda *key: found["xi", key[0], key[1]])
+        tables.update(phi=tables["h"], r=lambda *key: found["xi", key[0], key[1]])
         reading = Reading({**self.reading.fields, **tables}, self.reading.symbols)
         for t_ in range(steps):
             found["h", t_, 1], found["g", t_, L + 1] = self.inputs[t_] * unit["U", 0, 0], unit["w", 0, 0]
@@ -118,12 +128,10 @@ class Sites:
         """M and J of exp(-z M z / 2 + J z)."""
         size = len(self.rows["U", 0, 0])
         M, J = np.zeros((size, size), dtype=complex), np.zeros(size, dtype=complex)
-        for letter in "Uw":
-            M += np.outer(*[self.rows[letter, 0, 0]] * 2)
-        L, steps = self.shape
-        for coefficient, sites, indices in terms(self.hamiltonian):
-            for node, *times in product(range(1, L + 1), *[range(steps)] * (len(indices) - 1)):
-                here = self.reading.at({ell: node, **dict(zip((i for i in indices if i != ell), times))})
+        for key, row in self.rows.items():
+            M += (key[0] in self.NORMAL) * np.outer(row, row)
+        for coefficient, sites, limits in terms(self.energy):
+            for here in summands(self.reading, limits):
                 value, rows = here.of(coefficient), [self.row(here, one) for one in sites]
                 if len(rows) == 1:
                     J -= value * rows[0]
@@ -145,10 +153,19 @@ class Sites:
         found: np.ndarray = inverse + np.outer(inverse @ J, inverse @ J)
         return found
 
+    def residual(self, equation: Equation) -> np.ndarray:
+        """Left side less right side at all blocks and pairs of steps, (L, T, T)."""
+        L, steps = self.shape
+        reading = Reading(self.reading.fields, self.reading.symbols, self.mean)
+        difference = equation.target - equation.value
+        return np.array([[[reading.at({t: a, s: b, ell: node}).of(difference) for b in range(steps)]
+                          for a in range(steps)] for node in range(1, L + 1)])
+
     def mean(self, reading: Reading, body: sp.Expr) -> complex:
-        """The mean of a product of two fields."""
-        first, second = (self.row(reading, one) for one in body.args)
-        return complex(first @ self.moments @ second)
+        """The mean of a product of two fields of sites and numbers."""
+        sites = [one for one in body.args if type(one).__name__ in self.LETTERS]
+        first, second = (self.row(reading, one) for one in sites)
+        return complex(first @ self.moments @ second) * reading.of(body / sp.Mul(*sites))
 
     @property
     def action(self) -> complex:

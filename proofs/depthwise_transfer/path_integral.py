@@ -44,15 +44,6 @@ def solved() -> Sites:
                   "Phih": nothing, "Gh": nothing}, found.Delta[:, 0], TASK.inputs[:, 0, 0], c, none, none)
 
 
-def residual(sites: Sites, equation: Equation) -> np.ndarray:
-    """Left side less right side at all blocks and pairs of steps, (L, T, T)."""
-    L, steps = sites.shape
-    reading = Reading(sites.reading.fields, sites.reading.symbols, sites.mean)
-    difference = equation.target - equation.value
-    return np.array([[[reading.at({t: a, s: b, ell: node}).of(difference) for b in range(steps)]
-                      for a in range(steps)] for node in range(1, L + 1)])
-
-
 def slope(sites: Sites, letter: str, where: tuple[int, int, int], step: float = 1e-5) -> complex:
     """The derivative of the action in one order parameter, by differences."""
     def at(change: float) -> complex:
@@ -81,7 +72,7 @@ def slopes() -> float:
     sites, worst = untrained(), 0.0
     for letter, equation, sign in (("Phih", SADDLE[0], 1), ("Gh", SADDLE[1], 1), ("B", SADDLE[2], -1),
                                    ("A", SADDLE[3], -1), ("Phi", SADDLE[4], 1), ("G", SADDLE[5], 1)):
-        found = residual(sites, equation)
+        found = sites.residual(equation)
         turned = found.transpose(0, 2, 1) if letter in "AB" else found   # A of (t, s) goes with B of (s, t)
         for where in ((0, 1, 0), (1, 1, 1)):
             worst = max(worst, abs(slope(sites, letter, where) - sign * turned[where]))
@@ -101,7 +92,7 @@ def saddle_with_source(turned: bool = False) -> Sites:
     """By iteration of (33), or of (33) with the printed sign of the conjugate kernel."""
     sites = one_block(START, 0.0)
     for _ in range(4):   # the slopes are linear here: it ends after two
-        gone = [residual(sites, SADDLE[k])[0, 0, 0] for k in (0, 4)]
+        gone = [sites.residual(SADDLE[k])[0, 0, 0] for k in (0, 4)]
         Phi_, Phih_ = (sites.parameters[name][0, 0, 0] - one for name, one in zip(("Phi", "Phih"), gone))
         sites = one_block(Phi_, -Phih_ if turned else Phih_)
     return sites
@@ -127,7 +118,7 @@ def second_moment(step: float = 1e-3) -> float:
 
 def evidence() -> Evidence:
     sites, where = solved(), f"linear, L = {DEPTH}, {TASK.steps} steps"
-    kernels = [float(np.max(np.abs(residual(sites, equation)))) for equation in SADDLE]
+    kernels = [float(np.max(np.abs(sites.residual(equation)))) for equation in SADDLE]
     flat = [abs(slope(sites, letter, (1, 2, 1))) for letter in ("Phih", "A", "B")]
     order = tp.dmft(tp.raw_problem(SCALING, tp.ResNet(), TASK, DEPTH)).H[-1, 1, 0, 0, 0]
     return Evidence((
@@ -210,7 +201,7 @@ ENTRY = Entry(
     key="depthwise_transfer/path_integral",
     kind="proposition",
     title="the action of the order parameters",
-    source="Depthwise Hyperparameter Transfer, appendix D.3, (20), (21), (23), (24), (27) to (35)",
+    source="Depthwise Hyperparameter Transfer, appendix D.3, (20), (21), (23), (24), (27) to (35), (74)",
     says="$L$ blocks between nodes $1$ and $L + 1$, one input a step. $\\hat\\chi$ and $\\hat\\xi$ enforce what "
          "$\\chi$ and $\\xi$ are; $E_W$ is the average over one block's weights of their phases, with means over "
          "$N$ neurons; $H$ is the energy of one site, $Z$ its partition function, $S$ the action of order "
@@ -229,8 +220,8 @@ ENTRY = Entry(
                 r"\exp\left(-\tfrac{1}{2} \sum_{ts} \hat\chi_t \hat\chi_{t'} \Phi_{ts}\right) &= \left\langle "
                 r"e^{-i \sum_t \hat\chi_t u_t} \right\rangle", lambda: line(SOURCES.target, SOURCES.value),
                 sources_witness),
-        Erratum(Slip.MISPRINT, "(30): $Z_i$ for $\\ln Z_i$; (77) has the logarithm", r"S &= \ldots + \tfrac{1}{N} "
-                r"\sum_i Z_i", lambda: line(ACTION.target, ACTION.value), action_witness),
+        Erratum(Slip.MISPRINT, "(30) and (74): $Z_i$ for $\\ln Z_i$; (77) has the logarithm",
+                r"S &= \ldots + \tfrac{1}{N} \sum_i Z_i", lambda: line(ACTION.target, ACTION.value), action_witness),
         Erratum(Slip.MISPRINT, "(31): the measure of one field four times", r"Z_i &= \int \prod d\hat\chi\, "
                 r"d\hat\chi\, d\hat\chi\, d\hat\chi\, e^{-H}", lambda: line(HAMILTONIAN.target, HAMILTONIAN.value),
                 measure_witness),
