@@ -15,6 +15,7 @@ SETTLED: dict[str, tuple[int, ...]] = {
     "finite_network": (*range(11, 20), 22, 128, 129, 130, *range(134, 138), 139, 140),
     "path_integral": (20, 21, 23, 24, *range(27, 36), 74),
     "infinite_depth_action": tuple(range(75, 82)),
+    "linear_equations": (89, 93, 95, 96),
     "responses": (25, 26, 36, 38, 39, 49),
     "field_derivatives": (50, 67),
     "proposition_3": (5, 37, 52, *range(58, 63), 64, 65, 66, *range(68, 74), 88, 90, 91, 131, 132),

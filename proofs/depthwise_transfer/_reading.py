@@ -14,7 +14,7 @@ from tpcalc._types import Value
 
 from ._fields import Average, Field, Slope
 
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
 @dataclass(frozen=True)
