@@ -122,9 +122,9 @@ ENTRY = Entry(
     uses=("depthwise_transfer/proposition_3",),
     evidence=evidence,
     errata=(
-        Erratum(Slip.MISPRINT, "(89), second to fourth line: kernels with the source's input, for the one "
-                "that is summed over", r"\frac{\delta g(\tau, x, t)}{\delta dr(\tau', x', s)} &= \ldots + c \int_\tau^1 "
-                r"d\tau'' \int dx'' \int dt'\, C_g(\tau'', x, x', t, t') \frac{\delta h(\tau'', x'', t')}{\delta dr(\tau', x', "
-                r"s)}", lambda: line(SLOPES[3].target, SLOPES[3].value), argument_witness),
+        Erratum(Slip.MISPRINT, "(89), second to fourth line: kernels with the source's input, for that of the sum",
+                r"\frac{\delta g(\tau, x, t)}{\delta dr(\tau', x', s)} &= \ldots + c \int_\tau^1 d\tau'' \int dx'' "
+                r"\int dt'\, C_g(\tau'', x, x', t, t') \frac{\delta h(\tau'', x'', t')}{\delta dr(\tau', x', s)}",
+                lambda: line(SLOPES[3].target, SLOPES[3].value), argument_witness),
     ),
 )
