@@ -17,6 +17,7 @@ SETTLED: dict[str, tuple[int, ...]] = {
     "infinite_depth_action": tuple(range(75, 82)),
     "linear_equations": (89, 93, 95, 96),
     "continuum": (53, 54, 55, 57, 63, 132),
+    "response_sizes": (42, 43, *range(45, 49)),
     "responses": (25, 26, 36, 38, 39, 49),
     "field_derivatives": (50, 67),
     "proposition_3": (5, 37, 52, *range(58, 63), 64, 65, 66, *range(68, 74), 88, 90, 91, 131),

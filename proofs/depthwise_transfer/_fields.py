@@ -8,7 +8,8 @@ import sympy as sp
 
 
 NAMES = {"phi": r"\phi", "dphi": r"\dot\phi", "Phi": r"\Phi", "Theta": r"\Theta", "chi": r"\chi", "xi": r"\xi",
-         "Ch": "{C_h}", "Cg": "{C_g}", "Kx": "{K_x}", "jh": "{j_h}", "jg": "{j_g}", "chih": r"\hat\chi",
+         "Ch": "{C_h}", "Cg": "{C_g}", "Kx": "{K_x}", "An": r"\mathcal{A}", "Bn": r"\mathcal{B}",
+         "jh": "{j_h}", "jg": "{j_g}", "chih": r"\hat\chi",
          "xih": r"\hat\xi", "Phih": r"\hat\Phi", "Gh": r"\hat{G}", "hh": r"\hat{h}", "gh": r"\hat{g}"}
 
 
