@@ -23,6 +23,7 @@ SETTLED: dict[str, tuple[int, ...]] = {
     "proposition_3": (5, 37, 52, *range(58, 63), 64, 65, 66, *range(68, 74), 88, 90, 91, 131),
     "written_forms": (40, 41, 44, 51, 56, 82, 97),
     "several_matrices": (120, 121, 125, 126, 127),
+    "kernel_fluctuations": (100, 102, 104, 105, 106, 108, 111),
     "finite_size": (103, 107, 109, 110, 117),
 }
 

@@ -9,6 +9,7 @@ from typing import Callable, Mapping
 
 import numpy as np
 import sympy as sp
+from sympy.core.numbers import ImaginaryUnit
 
 from tpcalc._types import Value
 
@@ -59,6 +60,16 @@ def _(node: sp.Symbol, reading: Reading) -> Value:
 @_value.register
 def _(node: sp.Integer, reading: Reading) -> Value:
     return int(node)
+
+
+@_value.register
+def _(node: sp.Rational, reading: Reading) -> Value:
+    return node.p / node.q
+
+
+@_value.register
+def _(node: ImaginaryUnit, reading: Reading) -> Value:
+    return 1j
 
 
 @_value.register
