@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Iterator, Mapping, Sequence
+from typing import ClassVar, Iterator, Mapping, Sequence
 
 import numpy as np
 import sympy as sp
@@ -83,7 +83,7 @@ class Sites:
     jg: np.ndarray
     energy: sp.Expr = HAMILTONIAN.value
     LETTERS = ("h", "g", "phi", "chi", "xi", "chih", "xih", "hh", "gh", "u", "r")
-    NORMAL: tuple[str, ...] = ("U", "w")   # rows that are normal variables
+    NORMAL: ClassVar[tuple[str, ...]] = ("U", "w")   # rows that are normal variables
 
     @property
     def shape(self) -> tuple[int, int]:

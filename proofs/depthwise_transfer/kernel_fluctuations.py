@@ -186,7 +186,7 @@ ENTRY = Entry(
     source="Depthwise Hyperparameter Transfer, appendix H, (100), (102), (104) to (106), (108) and (111)",
     says="One input, before training: $\\phi_\\ell$ and $g_\\ell$ are fields of one site at a node, with nothing else "
          "counted. Second derivatives of the action vanish in two kernels, are $1 - D / L$ in a conjugate kernel and a "
-         "kernel, and $\\kappa$ in two conjugate ones; responses do not mix with kernels there, because the signs of all "
+         "kernel, and $\\kappa$ in two conjugate ones; responses do not mix with kernels there, as the signs of all "
          "gradients may be turned. $\\Sigma = (1 - D / L)^{-1} \\kappa (1 - D / L)^{-\\top}$ is then $N$ times the "
          "covariance of kernels over initialisations.",
     statement=lambda: Equations((COVARIANCE, *KAPPAS, *SENSITIVITIES, *BLOCKS, VARIANCE)),
