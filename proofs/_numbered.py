@@ -1,6 +1,6 @@
-"""The numbered statements of the three papers, and the entries that settle each; () where there is none yet.
+"""The numbered statements of the three papers, and the entries or tests that settle each; () where there is none yet.
 
-A numbered equation is listed where it states a result. Source: the papers themselves, in their order.
+A numbered equation is listed where it states a result; a test is given by its file and name. Source: the papers themselves, in their order.
 """
 
 from __future__ import annotations
@@ -26,6 +26,11 @@ SETTLED: dict[str, tuple[int, ...]] = {
     "kernel_fluctuations": (100, 102, 104, 105, 106, 108, 111),
     "finite_size": (103, 107, 109, 110, 117),
 }
+
+SIZES = "tests/studies/test_finite_size.py::test_the_decomposition_112_to_116"
+ELSEWHERE: dict[int, tuple[str, ...]] = {
+    101: ("tpcalc/finite_width",), **{number: ("tpcalc/finite_width", SIZES) for number in (113, 114)},
+    **{number: (SIZES,) for number in (112, 115, 116)}}
 
 NUMBERED: dict[str, dict[str, tuple[str, ...]]] = {
     "Tensor Programs VI": {
@@ -54,6 +59,7 @@ NUMBERED: dict[str, dict[str, tuple[str, ...]]] = {
         "table 1": (f"{DEPTHWISE}/parametrization",),
         **{f"({number})": () for number in range(1, 142)},
         **{f"({number})": (f"{DEPTHWISE}/{slug}",) for slug, numbers in SETTLED.items() for number in numbers},
+        **{f"({number})": settled for number, settled in ELSEWHERE.items()},
     },
     "Meta-Principled Family of Hyperparameter Scaling Strategies": {
         **{f"({number})": (f"{FAMILY}/translation",) for number in ("2.4", "2.6", "2.7", "2.8")},
