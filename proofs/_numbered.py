@@ -1,6 +1,7 @@
-"""The numbered statements of the three papers, and the entries or tests that settle each; () where there is none yet.
+"""The numbered statements of the three papers, and the entries or tests that settle each; () where there is none.
 
-A numbered equation is listed where it states a result; a test is given by its file and name. Source: the papers themselves, in their order.
+A numbered equation is listed where it states a result; a test is given by its file and name. Source: the papers
+themselves, in their order.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ SETTLED: dict[str, tuple[int, ...]] = {
     "parametrization": (1, 2, 3, 8, 133, 138, 141),
     "proposition_2": (6, *range(83, 88)),
     "one_step": (7, 92, 94, 98, 99),
-    "finite_network": (*range(11, 20), 22, 128, 129, 130, *range(134, 138), 139, 140),
+    "finite_network": (4, *range(11, 20), 22, 128, 129, 130, *range(134, 138), 139, 140),
     "path_integral": (20, 21, 23, 24, *range(27, 36), 74),
     "infinite_depth_action": tuple(range(75, 82)),
     "linear_equations": (89, 93, 95, 96),
@@ -22,7 +23,10 @@ SETTLED: dict[str, tuple[int, ...]] = {
     "field_derivatives": (50, 67),
     "proposition_3": (5, 37, 52, *range(58, 63), 64, 65, 66, *range(68, 74), 88, 90, 91, 131),
     "written_forms": (40, 41, 44, 51, 56, 82, 97),
+    "width_scales": (9, 10),
+    "convolutions": (118, 119),
     "several_matrices": (120, 121, 125, 126, 127),
+    "within_blocks": (122, 123, 124),
     "kernel_fluctuations": (100, 102, 104, 105, 106, 108, 111),
     "finite_size": (103, 107, 109, 110, 117),
 }
