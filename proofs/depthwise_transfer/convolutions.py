@@ -128,10 +128,10 @@ ENTRY = Entry(
     kind="proposition",
     title="convolutional residual networks",
     source="Depthwise Hyperparameter Transfer, appendix K.1, (118) and (119)",
-    says="On a ring of $P$ positions with filters that reach $R$ far, $\\chi_a = N^{-1/2} \\sum_d W_d(0) \\phi_{a + d}$ "
-         "and kernels have positions besides steps. What a block learned at position $e$ acts at $a$ where one entry of "
-         "the filter sees both; the last line is the kernel of streams before training, at infinite width, where "
-         "entries of the filter are independent.",
+    says="On a ring of $P$ positions with filters that reach $R$ far, $\\chi_a = N^{-1/2} \\sum_d W_d(0) \\phi_{a + "
+         "d}$ and kernels have positions besides steps. What a block learned at position $e$ acts at $a$ where one "
+         "entry of the filter sees both; the last line is the kernel of streams before training, at infinite width, "
+         "where entries of the filter are independent.",
     statement=lambda: Equations((KERNEL, FORWARD, START)),
     assumptions=("$\\alpha = 1/2$, rate 0", "plain gradient descent", "one input a step", "a ring of positions"),
     uses=("depthwise_transfer/finite_network",),

@@ -71,11 +71,11 @@ ENTRY = Entry(
     kind="proposition",
     title="how far features move with the width",
     source="Depthwise Hyperparameter Transfer, appendix C, (9) and (10)",
-    says="Gradient flow of the rate $\\eta_0 \\gamma^2$ on networks whose output is divided by $\\sqrt N \\gamma$, with "
-         "one input of error $\\Delta$; $g$ is $\\sqrt N \\gamma$ times the gradient of the output, of order one. What a "
-         "block learns, and so every stream, moves by $\\gamma N^{-1/2}$: as $N^{-1/2}$ for a fixed multiplier, and at "
-         "order one in the mean field parametrization of the last line. Powers of $N$ that are measured are those of "
-         "the first line.",
+    says="Gradient flow of the rate $\\eta_0 \\gamma^2$ on networks whose output is divided by $\\sqrt N \\gamma$, "
+         "with one input of error $\\Delta$; $g$ is $\\sqrt N \\gamma$ times the gradient of the output, of order "
+         "one. What a block learns, and so every stream, moves by $\\gamma N^{-1/2}$: as $N^{-1/2}$ for a fixed "
+         "multiplier, and at order one in the mean field parametrization of the last line. Powers of $N$ that are "
+         "measured are those of the first line.",
     statement=lambda: Equations((LEARNT, MUP)),
     assumptions=("$\\alpha = 1/2$, rate 0", "the start of training"),
     uses=("depthwise_transfer/parametrization",),

@@ -137,19 +137,20 @@ ENTRY = Entry(
     kind="proposition",
     title="fields within blocks of several matrices",
     source="Depthwise Hyperparameter Transfer, appendix K.2, (122) to (124)",
-    says="Identities of one real network whose blocks have $K$ matrices, numbered from 0. Of block $\\ell$, "
-         "$\\tilde h^{\\ell, k}$ are the fields within, $\\tilde h^{\\ell, 0} = h^\\ell$, and $\\tilde g^{\\ell, k} = N "
-         "\\mu_0 \\sqrt{L} \\, \\partial f / \\partial \\tilde h^{\\ell, k}$ their gradients, of order one. $\\tilde\\chi$ is "
-         "what the initial matrix makes of features, $\\tilde\\xi$ what the present one makes of gradients. Within "
+    says="Identities of one real network whose blocks have $K$ matrices, numbered from 0. Of block $\\ell$, $\\tilde "
+         "h^{\\ell, k}$ are the fields within, $\\tilde h^{\\ell, 0} = h^\\ell$, and $\\tilde g^{\\ell, k} = N \\mu_0 "
+         "\\sqrt{L} \\, \\partial f / \\partial \\tilde h^{\\ell, k}$ their gradients, of order one. $\\tilde\\chi$ "
+         "is what the initial matrix makes of features, $\\tilde\\xi$ what the present one makes of gradients. Within "
          "a block fields learn as $L^{-1/2}$, and every block does.",
     statement=lambda: Equations((INNER, OUTER, INNER_GRADIENT, OUTER_GRADIENT, LAST)),
     assumptions=("$\\alpha = 1/2$, rate 0", "plain gradient descent", "one input a step"),
     uses=("depthwise_transfer/parametrization",),
     evidence=evidence,
     errata=(
-        Erratum(Slip.MISPRINT, "(123), second line: $W^{\\ell,K}$ and $\\Phi^{\\ell,K}$, for those of $K - 1$, the "
-                "last of (120)", r"h^{\ell+1} &= h^\ell + \tfrac{1}{\sqrt{L N}} W^{\ell,K}(0) \phi(\tilde h^{\ell,K-1}) "
-                r"+ \tfrac{c}{L} \sum_s \Delta_s \Phi^{\ell,K}_{ts} g^{\ell+1}_s",
+        Erratum(Slip.MISPRINT, "(123), second line: $W^{\\ell,K}$ and $\\Phi^{\\ell,K}$, for those of $K - 1$, "
+                "the last of (120)",
+                r"h^{\ell+1} &= h^\ell + \tfrac{1}{\sqrt{L N}} W^{\ell,K}(0) \phi(\tilde h^{\ell,K-1}) + "
+                r"\tfrac{c}{L} \sum_s \Delta_s \Phi^{\ell,K}_{ts} g^{\ell+1}_s",
                 lambda: line(OUTER.target, OUTER.value), last_witness),
     ),
 )
