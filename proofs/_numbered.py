@@ -1,6 +1,7 @@
-"""The numbered statements of the three papers, and the entries that settle each; () where there is none yet.
+"""The numbered statements of the three papers, and the entries or tests that settle each; () where there is none.
 
-A numbered equation is listed where it states a result. Source: the papers themselves, in their order.
+A numbered equation is listed where it states a result; a test is given by its file and name. Source: the papers
+themselves, in their order.
 """
 
 from __future__ import annotations
@@ -12,14 +13,28 @@ SETTLED: dict[str, tuple[int, ...]] = {
     "parametrization": (1, 2, 3, 8, 133, 138, 141),
     "proposition_2": (6, *range(83, 88)),
     "one_step": (7, 92, 94, 98, 99),
-    "finite_network": (*range(11, 20), 22, 128, 129, 130, *range(134, 138), 139, 140),
+    "finite_network": (4, *range(11, 20), 22, 128, 129, 130, *range(134, 138), 139, 140),
+    "path_integral": (20, 21, 23, 24, *range(27, 36), 74),
+    "infinite_depth_action": tuple(range(75, 82)),
+    "linear_equations": (89, 93, 95, 96),
+    "continuum": (53, 54, 55, 57, 63, 132),
+    "response_sizes": (42, 43, *range(45, 49)),
     "responses": (25, 26, 36, 38, 39, 49),
     "field_derivatives": (50, 67),
-    "proposition_3": (5, 37, 52, *range(58, 63), 64, 65, 66, *range(68, 74), 88, 90, 91, 131, 132),
+    "proposition_3": (5, 37, 52, *range(58, 63), 64, 65, 66, *range(68, 74), 88, 90, 91, 131),
     "written_forms": (40, 41, 44, 51, 56, 82, 97),
+    "width_scales": (9, 10),
+    "convolutions": (118, 119),
     "several_matrices": (120, 121, 125, 126, 127),
+    "within_blocks": (122, 123, 124),
+    "kernel_fluctuations": (100, 102, 104, 105, 106, 108, 111),
     "finite_size": (103, 107, 109, 110, 117),
 }
+
+SIZES = "tests/studies/test_finite_size.py::test_the_decomposition_112_to_116"
+ELSEWHERE: dict[int, tuple[str, ...]] = {
+    101: ("tpcalc/finite_width",), **{number: ("tpcalc/finite_width", SIZES) for number in (113, 114)},
+    **{number: (SIZES,) for number in (112, 115, 116)}}
 
 NUMBERED: dict[str, dict[str, tuple[str, ...]]] = {
     "Tensor Programs VI": {
@@ -48,6 +63,7 @@ NUMBERED: dict[str, dict[str, tuple[str, ...]]] = {
         "table 1": (f"{DEPTHWISE}/parametrization",),
         **{f"({number})": () for number in range(1, 142)},
         **{f"({number})": (f"{DEPTHWISE}/{slug}",) for slug, numbers in SETTLED.items() for number in numbers},
+        **{f"({number})": settled for number, settled in ELSEWHERE.items()},
     },
     "Meta-Principled Family of Hyperparameter Scaling Strategies": {
         **{f"({number})": (f"{FAMILY}/translation",) for number in ("2.4", "2.6", "2.7", "2.8")},

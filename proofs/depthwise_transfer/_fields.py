@@ -8,7 +8,13 @@ import sympy as sp
 
 
 NAMES = {"phi": r"\phi", "dphi": r"\dot\phi", "Phi": r"\Phi", "Theta": r"\Theta", "chi": r"\chi", "xi": r"\xi",
-         "Ch": "{C_h}", "Cg": "{C_g}", "Kx": "{K_x}"}
+         "Ch": "{C_h}", "Cg": "{C_g}", "Kx": "{K_x}", "An": r"\mathcal{A}", "Bn": r"\mathcal{B}", "jh": "{j_h}",
+         "jg": "{j_g}", "chih": r"\hat\chi", "xih": r"\hat\xi", "Phih": r"\hat\Phi", "Gh": r"\hat{G}",
+         "hh": r"\hat{h}", "gh": r"\hat{g}", "hk": r"\tilde{h}", "gk": r"\tilde{g}", "chik": r"\tilde\chi",
+         "xik": r"\tilde\xi", "dphik": r"\dot\phi", "Phik": r"\Phi", "kPhi": r"{\kappa^{\Phi}}",
+         "kG": r"{\kappa^{G}}", "kPG": r"{\kappa^{\Phi G}}", "DPhi": r"{D^{\Phi}}", "DG": "{D^{G}}",
+         "DPG": r"{D^{\Phi G}}", "DGP": r"{D^{G \Phi}}", "SPhi": r"{\Sigma^{\Phi}}", "SG": r"{\Sigma^{G}}",
+         "SPG": r"{\Sigma^{\Phi G}}", "dW": r"\dot{W}"}
 
 
 class Average(sp.Expr):
@@ -38,7 +44,8 @@ class Field(sp.Function):
     def _latex(self, printer: Any, exp: Any = None) -> str:
         *steps, place = self.args
         name = NAMES.get(self.func.__name__, self.func.__name__)
-        text = f"{name}_{{{' '.join(map(printer.doprint, steps))}}}({printer.doprint(place)})"
+        below = f"_{{{' '.join(map(printer.doprint, steps))}}}" if steps else ""
+        text = f"{name}{below}({printer.doprint(place)})"
         return text if exp is None else f"{text}^{{{exp}}}"
 
 

@@ -34,7 +34,7 @@ _noise = sp.Integral(dphi(t, sigma) * r(t, sigma).diff(sigma), (sigma, tau, 1))
 BACKWARD = Pair(g(t, tau), g(t, 1) + _noise + c * sp.Integral(
     dphi(t, sigma) * _sum(Cg(t, s, sigma) * phi(s, sigma), s, t), (sigma, tau, 1)))
 DRIFTS = (Pair(Ch(t, s, tau), Phi(t, s, tau) * Delta[s] + A(t, s, tau)),
-          Pair(Cg(t, s, tau), G(t, s, tau) * Delta[s] + B(t, s, tau)))
+          Pair(Cg(t, s, tau), (1 - sp.KroneckerDelta(t, s)) * G(t, s, tau) * Delta[s] + B(t, s, tau)))
 KERNELS = (Pair(Phi(t, s, tau), Average(phi(t, tau) * phi(s, tau))), Pair(G(t, s, tau), Average(g(t, tau) * g(s, tau))))
 RESPONSES = (A(t, s, tau), Average(Slope(phi(t, tau), r(s, tau))) / c)
 OUTPUT = Pair(f(t, 1), sp.Symbol("eta_0") * _sum(A(t, s, 1)))

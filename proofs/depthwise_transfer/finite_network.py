@@ -78,8 +78,21 @@ def residuals() -> dict[str, float]:
     shrunk, weight = decays(shrinking)
     found["(139), (140)"] = np.max(np.abs(forward(shrinking, step, 1, weight, shrunk) - shrinking.h[step, 2]))
     found["(129), (130), corrected"] = float(abs(last_gradient(ends)[0] - ends.g[step, L, 0, 0]))
+    found["(4), (13)"] = by_difference(plain)
     found["(12) to (15), (128), corrected"] = float(abs(tangent(True) - slope_of_output()))
     return {name: float(value) for name, value in found.items()}
+
+
+def by_difference(net: Trained, step: float = 1e-6) -> float:
+    """N mu0 df/dh of the first input and a neuron at node 2 before training, from outputs, less its g."""
+    found = 0.0
+    for sign in (1, -1):
+        field = net.h[0, 1, :, 0].copy()
+        field[4] += sign * step
+        for matrix in net.W[0, 1:]:
+            field = field + matrix @ np.tanh(field) / np.sqrt(L * N)
+        found += sign * float(net.w[0] @ field) / (2 * step)
+    return abs(found - float(net.g[0, 1, 4, 0]))
 
 
 def decays(net: Trained) -> tuple[float, np.ndarray]:
@@ -124,7 +137,7 @@ def _gradient(net: Trained, sample: int) -> np.ndarray:
 
 
 def evidence() -> Evidence:
-    tolerance = {"(12) to (15), (128), corrected": 1e-7}
+    tolerance = {"(4), (13)": 1e-7, "(12) to (15), (128), corrected": 1e-7}
     where = f"left side less right side, one tanh network of width {N} and depth {L}"
     return Evidence(tuple(Number(f"{name}, {where}", value, tolerance.get(name, ROUND_OFF), 0.0)
                           for name, value in residuals().items()))
@@ -175,7 +188,7 @@ ENTRY = Entry(
     key="depthwise_transfer/finite_network",
     kind="proposition",
     title="fields and updates of a finite network",
-    source="Depthwise Hyperparameter Transfer, (11) to (19), (22), (128) to (130), (133) to (140)",
+    source="Depthwise Hyperparameter Transfer, (4), (11) to (19), (22), (128) to (130), (133) to (140)",
     says="Identities of one real network, for each neuron and at every step, of weights that are written out as what "
          "they started from and what they learned; $c = \\eta_0 \\mu_0$, $\\chi^{\\ell+1} = N^{-1/2} W^\\ell(0) "
          "\\phi(h^\\ell)$, $r$ its mirror, $\\lambda$ the decay of a step. The last four lines are for trained ends "

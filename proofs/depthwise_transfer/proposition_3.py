@@ -151,7 +151,7 @@ ENTRY = Entry(
     kind="proposition",
     title="infinite width and depth as stochastic integral equations",
     source="Depthwise Hyperparameter Transfer, propositions 1 and 3, (5), (38), (39), (52), (58) to (73), (79), (82), "
-           "(88) to (91), (131) and (132)",
+           "(88), (90), (91) and (131)",
     says="One input a step, in discrete time; $u$ and $r$ are Brownian in layer time with covariances $\\Phi$ and "
          "$G$, and $c = \\eta_0 \\mu_0$. The fields are not adapted: what comes back from deeper layers at earlier "
          "steps makes $h_t(\\tau)$ depend on noise beyond $\\tau$, and $g_t(\\tau)$ on noise before it. So the "

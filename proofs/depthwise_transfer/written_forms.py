@@ -31,7 +31,7 @@ _f = sp.Function("F")
 SUMS = Equation(sp.Limit(sp.Sum(_f(k / L), (k, 1, tau * L)) / L, L, sp.oo), sp.Integral(_f(sigma), (sigma, 0, tau)))
 _drift = c * sp.Sum(Ch(t, s, tau) * g(s, tau), (s, 0, t - 1))
 INCREMENT = Equation(sp.Symbol("dh_t"), sp.Symbol("du_t") + _drift * sp.Symbol(r"d\tau"))
-BACK_KERNEL = Equation(Cg(t, s, tau), G(t, s, tau) * Delta[s] + B(t, s, tau))
+BACK_KERNEL = Equation(Cg(t, s, tau), (1 - sp.KroneckerDelta(t, s)) * G(t, s, tau) * Delta[s] + B(t, s, tau))
 
 
 @lru_cache(maxsize=None)

@@ -37,7 +37,7 @@ def test_an_identity_spoiled_is_caught() -> None:
         assert np.max(np.abs(wrong - net.h[step, 2])) > 1e-3
 
 
-@pytest.mark.parametrize("name", ["finite_network", "finite_size", "parametrization"])
+@pytest.mark.parametrize("name", ["finite_network", "finite_size", "parametrization", "within_blocks"])
 def test_cheap_entries_hold(name: str) -> None:
     entry = module(name).ENTRY
     assert all(found.holds for found in entry.evidence().measurements)
@@ -48,9 +48,36 @@ def test_cheap_entries_hold(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["proposition_3", "responses", "field_derivatives", "several_matrices",
-                                  "written_forms"])
+                                  "written_forms", "path_integral", "infinite_depth_action", "linear_equations",
+                                  "continuum", "response_sizes", "kernel_fluctuations", "convolutions",
+                                  "width_scales"])
 def test_sampled_entries_hold(name: str) -> None:
     test_cheap_entries_hold(name)
+
+
+@pytest.mark.parametrize("spoiled", ["kernels", "responses", "transposed"])
+def test_a_spoiled_action_has_no_saddle_at_the_solution(monkeypatch: pytest.MonkeyPatch, spoiled: str) -> None:
+    """Signs of conjugate kernels and of responses, and which step a response is of, are all seen."""
+    action, path = module("_action"), module("path_integral")
+    sites, t, s = path.solved(), path.t, path.s
+    wrong = {"kernels": action.ACTION.value.replace(lambda e: type(e).__name__ == "Phih", lambda e: -e),
+             "responses": action.ACTION.value.replace(lambda e: type(e).__name__ == "A", lambda e: -e),
+             "transposed": action.ACTION.value.replace(lambda e: type(e).__name__ == "B",
+                                                       lambda e: e.func(t, s, e.args[2]))}[spoiled]
+    monkeypatch.setattr(action, "ACTION", type(action.ACTION)(action.ACTION.target, wrong))
+    slopes = [path.slope(sites, *where) for where in (("Phih", (1, 1, 0)), ("B", (1, 0, 1)), ("A", (0, 1, 0)))]
+    assert max(map(abs, slopes)) > 1e-2
+
+
+def test_printed_objects_are_what_is_read() -> None:
+    """Identities within blocks with a sign turned, or learned steps twice as large, have residuals."""
+    within = module("within_blocks")
+    assert within.residual(within.OUTER, 1) < 1e-12
+    for equation in (within.INNER, within.OUTER, within.INNER_GRADIENT, within.OUTER_GRADIENT):
+        letters = {type(one).__name__ for one in equation.value.atoms(within.gk.mro()[1])}
+        for letter in letters - {"dphi", "dphik"}:
+            wrong = equation.value.replace(lambda e: type(e).__name__ == letter, lambda e: -e)
+            assert within.residual(type(equation)(equation.target, wrong), 1) > 1e-3, letter
 
 
 def test_every_numbered_equation_of_the_paper_is_counted() -> None:
@@ -58,4 +85,5 @@ def test_every_numbered_equation_of_the_paper_is_counted() -> None:
     numbered = importlib.import_module(f"{_package().__name__}._numbered")
     counted = numbered.NUMBERED["Depthwise Hyperparameter Transfer in Residual Networks"]
     assert {f"({number})" for number in range(1, 142)} <= set(counted)
-    assert counted["(67)"] == ("depthwise_transfer/field_derivatives",) and counted["(24)"] == ()
+    assert counted["(67)"] == ("depthwise_transfer/field_derivatives",)
+    assert counted["(24)"] == ("depthwise_transfer/path_integral",)

@@ -35,6 +35,8 @@ def test_statuses(ledger: Ledger) -> None:
                      "several_matrices": {"false", "misprinted"},
                      "finite_network": {"false", "incomplete", "misprinted"}, "finite_size": {"misprinted"},
                      "field_derivatives": {"false"}, "written_forms": {"misprinted"},
+                     "path_integral": {"false", "misprinted"}, "infinite_depth_action": {"misprinted"},
+                     "linear_equations": {"misprinted"}, "continuum": {"misprinted"}, "within_blocks": {"misprinted"},
                      "translation": {"incomplete"}, "feature_learning": {"false"}, "dimensionless": {"false"},
                      "differentials_in_depth": {"incomplete"}}
     derived = {key.split("/")[1] for key, status in found.items() if status.startswith("derived")}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 from support.entries import entry, measured, proof
 
@@ -15,8 +18,19 @@ def test_every_key_is_an_entry_and_tensor_programs_vi_is_complete() -> None:
     known = set(keys())
     assert len(statements) == 3
     for paper, found in statements.items():
-        assert all(known.issuperset(settled) for settled in found.values()), paper
+        named = {key for settled in found.values() for key in settled if not key.startswith(numbered.TESTS)}
+        assert named <= known, paper
     assert all(statements["Tensor Programs VI"].values())
+
+
+def test_every_test_that_is_named_is_there() -> None:
+    named = {key for found in numbered.numbered().values() for settled in found.values() for key in settled
+             if key.startswith(numbered.TESTS)}
+    assert named
+    for name in named:
+        file, function = name.removeprefix(numbered.TESTS).split("::")
+        tree = ast.parse((Path(__file__).parents[1] / file).read_text(encoding="utf-8"))
+        assert function in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, name
 
 
 def test_a_statement_stands_as_its_weakest_entry_does(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,9 +39,9 @@ def test_a_statement_stands_as_its_weakest_entry_does(monkeypatch: pytest.Monkey
     entries["p/above"] = entry("p/above", derive=proof, uses=("p/bad",))
     monkeypatch.setattr(numbered, "numbered", lambda: {"P": {
         "1": ("p/derived",), "2": ("p/derived", "p/measured"), "3": (), "4": ("p/bad",), "5": ("p/above",),
-        "6": ("p/elsewhere",)}})
+        "6": ("p/elsewhere",), "7": ("tests/test_a.py::test_b",), "8": ("p/bad", "tests/test_a.py::test_b")}})
     ledger = check(entries)
-    assert counts(ledger)["P"] == {"derived throughout": 1, "evidenced": 1, "missing": 2, "fails": 1,
-                                   "rests on what fails": 1}
-    assert table_of_counts(ledger) == ("P: 6 numbered statements: 1 derived throughout, 1 evidenced, "
-                                       "1 rests on what fails, 1 fails, 2 missing")
+    assert counts(ledger)["P"] == {"derived throughout": 1, "evidenced": 1, "missing": 2, "fails": 2,
+                                   "tested": 1, "rests on what fails": 1}
+    assert table_of_counts(ledger) == ("P: 8 numbered statements: 1 derived throughout, 1 evidenced, "
+                                       "1 rests on what fails, 2 fails, 1 tested, 2 missing")

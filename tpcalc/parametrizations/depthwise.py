@@ -53,7 +53,8 @@ class DepthwiseScaling:
         ``eta0 (output scale)^2 L^rate``, and that of the branch multiplier; mu0 and eta0 positive, branch not 0.
 
     Raises ``ValueError`` for numbers that are not allowed. Source: Depthwise Hyperparameter Transfer, table 1, (1) to
-    (3), appendix C and (141) [depthwise_transfer/parametrization].
+    (3), appendix C and (141) [depthwise_transfer/parametrization]; ``output_power`` decides how far features move
+    [depthwise_transfer/width_scales].
 
     >>> import tpcalc as tp
     >>> tp.depthwise_recipe("muP + 1/sqrt(L)", mu0=0.5).depth_scaling()

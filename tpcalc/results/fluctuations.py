@@ -59,7 +59,7 @@ class Fluctuations(Short):
     >>> run.fluctuations.bias.ravel().round(6).tolist()[1:]
     [-0.828165]
 
-    Source: [tpcalc/finite_width].
+    Source: [tpcalc/finite_width]; kernels before training fluctuate too [depthwise_transfer/kernel_fluctuations].
     """
 
     task: Task

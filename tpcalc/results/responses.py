@@ -6,7 +6,8 @@ With chi = W phi and xi = W^T g for one Gaussian matrix W of entries N(0, 1/n), 
 
 so that the one overlap M_ts = <chi_t g_s> = <phi_t xi_s> is A G + Phi B^T: A has entries of earlier steps alone, B
 those of the same step too; triangular factors of Phi and G part the two. No derivative is taken, no W is needed.
-Source: Depthwise Hyperparameter Transfer, (36) and (37) [depthwise_transfer/responses].
+Source: Depthwise Hyperparameter Transfer, (36) and (37) [depthwise_transfer/responses]. They fall like the root of
+the depth [depthwise_transfer/response_sizes].
 """
 
 from __future__ import annotations
