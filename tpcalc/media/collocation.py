@@ -274,12 +274,13 @@ class Limit(NamedTuple):
 
 def solve_limit(task: Task, optimizer: SGD | Muon, noise: float, drift: float, samples: str, tolerance: float = 1e-12,
                 after_step: Callable[[int], None] = lambda t: None, block: AnyKernels | None = None,
-                train_ends: bool = False, learnt: int | None = None, updates: UpdateKernels | None = None) -> Limit:
+                train_ends: bool = False, learnt: int | None = None, updates: UpdateKernels | None = None,
+                ends: tuple[float, ...] = (0.0, 1.0)) -> Limit:
     """Train at infinite width and depth until the outputs are known to ``tolerance`` times the scale of f.
 
     noise, drift: the constants of ``CollocationMedium``; samples: "plain" or "effective"; after_step is
     called after every training step of every attempt; learnt: as in ``train_on``; updates: those of
-    ``CollocationMedium``, in place of the optimizer's w. Two resolutions of one mesh are
+    ``CollocationMedium``, in place of the optimizer's w; ends: of the elements that are tried first. Two resolutions of one mesh are
     compared; twice their difference and the mismatch between outputs and backward sweep, with the round-off of sums,
     is the error estimate of the finer. It exceeds the tolerance only where round-off forbids better. Elements are cut
     where the rows of a step are not resolved: at large learning rates toward the ends of the network, where layers are
@@ -291,7 +292,7 @@ def solve_limit(task: Task, optimizer: SGD | Muon, noise: float, drift: float, s
     """
     b, fewer = rows_per_step(task, samples), "fewer steps, a smaller batch or a smaller learning rate fit"
     body = linear_block() if block is None else block
-    mesh = Mesh.uniform(1, COARSE)
+    mesh = Mesh(ends, COARSE)
     _checks.memory(8 * 12.0 * len(mesh.times) * (b * task.steps)**2, "one element of layer time", fewer)
 
     def attempt(mesh: Mesh, guess: CollocationMedium | None) -> tuple[Trace, CollocationMedium]:
