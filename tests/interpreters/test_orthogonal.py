@@ -34,9 +34,10 @@ def svd_factor(matrix: np.ndarray, steps: int = 0) -> np.ndarray:
 @settings(deadline=None, max_examples=30)
 @given(seed=st.integers(0, 10**6), rows=st.integers(1, 5), rank=st.integers(1, 5), other=st.integers(1, 5),
        steps=st.sampled_from([0, 0, 1, 5]), scale=st.sampled_from([1e-6, 1.0, 1e6]))
-def test_the_factor_is_that_of_the_matrix(seed: int, rows: int, rank: int, other: int, steps: int, scale: float) -> None:
+def test_factors_are_those_of_the_matrix(seed: int, rows: int, rank: int, other: int, steps: int, scale: float) -> None:
     """Rows that depend on each other, on either side, coefficients of both signs, blocks of any size."""
     rng, n = np.random.default_rng(seed), 12
+
     def drawn(r: int) -> np.ndarray:
         return rng.normal(size=(rows, min(r, rows))) @ rng.normal(size=(min(r, rows), n))
     u, v = scale * drawn(rank), drawn(other)

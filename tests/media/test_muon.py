@@ -23,7 +23,8 @@ def outputs(task: tp.Task, opt: tp.Muon, depth: Any, net: tp.ResNet = LINEAR, sc
 
 # from MATH.md 10, by a solver that shares no code with this one
 @pytest.mark.parametrize("task, opt, step, depth, expected", [
-    (REF, PLAIN, 1, 4, [-.209631372891]), (REF, PLAIN, 1, 8, [-.226529667547]), (REF, PLAIN, 1, tp.oo, [-.247308190605]),
+    (REF, PLAIN, 1, 4, [-.209631372891]), (REF, PLAIN, 1, 8, [-.226529667547]),
+    (REF, PLAIN, 1, tp.oo, [-.247308190605]),
     (REF, PLAIN, 2, 4, [.005006981293]), (REF, PLAIN, 2, 8, [.008145763168]), (REF, PLAIN, 2, tp.oo, [.013415633906]),
     (REF, HEAVY, 2, 4, [.567996641839]), (REF, HEAVY, 2, 8, [.596580766325]),
     (B77, PLAIN, 1, 4, [.266841088889, .117800606599]), (B77, PLAIN, 1, 8, [.288351034106, .127296462746]),
@@ -131,6 +132,34 @@ def test_runs_say_what_was_set_to_one_and_know_no_fluctuations() -> None:
     assert "singular values that Muon sets to 1 are at least 0.0" in run.notes[0]
     with pytest.raises(ValueError, match="fluctuations: Muon"):
         run.fluctuations
+
+
+PLACES = [(.5, .5), (1, 0), (.5, .25), (.75, .5), (.5, .75), (1, .25)]
+
+
+def slope(alpha: float, gamma: float, depths: tuple[int, int], **width: int) -> float:
+    task, (few, many) = tp.Task([1.0, .5], [9.0, 9.0]), depths
+    moved = [np.ptp(outputs(task, PLAIN, depth, scale=tp.DepthScaling(alpha, gamma), **width)) for depth in depths]
+    return float(np.log(moved[1] / moved[0]) / np.log(many / few))
+
+
+@pytest.mark.parametrize("alpha, gamma", PLACES[1:4])
+def test_verdicts_are_slopes(alpha: float, gamma: float) -> None:
+    """The change of f in a step, between depths, against the power that is derived."""
+    derived = float(tp.classify(alpha, gamma, opt=PLAIN).exponents["change of f"])
+    assert abs(slope(alpha, gamma, (512, 1024)) - derived) < .02
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("alpha, gamma", PLACES)
+def test_verdicts_are_slopes_of_real_networks(alpha: float, gamma: float) -> None:
+    derived = float(tp.classify(alpha, gamma, opt=PLAIN).exponents["change of f"])
+    assert abs(slope(alpha, gamma, (16, 128), width=400) - derived) < .15
+
+
+def test_kets_have_no_rule_for_it() -> None:
+    with pytest.raises(ValueError, match="orthogonal factor are functions of Gram matrices of all its rows"):
+        tp.kets(tp.program(LINEAR, PLAIN, SCALE))
 
 
 @pytest.mark.parametrize("bad, said", [

@@ -280,7 +280,8 @@ def solve_limit(task: Task, optimizer: SGD | Muon, noise: float, drift: float, s
 
     noise, drift: the constants of ``CollocationMedium``; samples: "plain" or "effective"; after_step is
     called after every training step of every attempt; learnt: as in ``train_on``; updates: those of
-    ``CollocationMedium``, in place of the optimizer's w; ends: of the elements that are tried first. Two resolutions of one mesh are
+    ``CollocationMedium``, in place of the optimizer's w; ends: of the elements that are tried first.
+    Two resolutions of one mesh are
     compared; twice their difference and the mismatch between outputs and backward sweep, with the round-off of sums,
     is the error estimate of the finer. It exceeds the tolerance only where round-off forbids better. Elements are cut
     where the rows of a step are not resolved: at large learning rates toward the ends of the network, where layers are

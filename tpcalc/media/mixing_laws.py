@@ -1,7 +1,7 @@
 """Densities of blocks phi(W x) where an update mixes rows: a matrix for every layer and step, as Muon's.
 
-The update of W is a sum over rows a, b of w_ab dh_a x_b^T / n with dh = phi'(W x) delta. The input is the stream, so that
-what the update adds to an argument u of phi is linear in C0: it stands beside the response r, and everything that phi
+The update of W is a sum over rows a, b of w_ab dh_a x_b^T / n with dh = phi'(W x) delta. The input is the stream, so
+that what the update adds to an argument u of phi is linear in C0: it stands beside the response r, and what phi
 does to it is what phi does to r. Back through W^T it mixes the overlaps of dh, phi' phi' C1.
 """
 

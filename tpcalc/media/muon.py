@@ -21,9 +21,9 @@ CERTAIN = 4.0   # errors that a loss derivative must differ from 0 by
 class MuonUpdates:
     """What Muon's updates are made of: (places, m, m) weights of gradients and inputs, for any medium.
 
-    rho: (steps,), shares of the initial matrix; slopes: (C0, rho rho) -> E phi'(u) phi'(u) of a block phi(W x), None for
-    linear ones. ``spreads``: by step, the smallest over the largest singular value of what an update is the factor of,
-    in the middle of the network. Source: [tpcalc/muon_on_gram_matrices].
+    rho: (steps,), shares of the initial matrix; slopes: (C0, rho rho) -> E phi'(u) phi'(u) of a block phi(W x), None
+    for linear ones. ``spreads``: by step, the smallest over the largest singular value of what an update is
+    the factor of, in the middle of the network. Source: [tpcalc/muon_on_gram_matrices].
     """
 
     def __init__(self, opt: Muon, steps: int, slopes: Slopes | None = None) -> None:
@@ -32,9 +32,9 @@ class MuonUpdates:
         self.rates = opt.schedule(steps)
         self.spreads: dict[int, float] = {}
         self._medium: Gradients | None = None
+        self._done, self._known = 0, np.zeros((0, 0, 0))
 
     def weights(self, medium: Gradients, step: int) -> np.ndarray:
-        b = medium.rows
         if self._medium is not medium or self._done > step:
             self._medium, self._done, self._known = medium, 0, np.zeros((len(medium.C0), 0, 0))
         while self._done < step:
@@ -67,8 +67,8 @@ class MuonUpdates:
         if not self.spreads:
             return "no update acts on a later step"
         step = min(self.spreads, key=lambda s: self.spreads[s])
-        said = (f"singular values that Muon sets to 1 are at least {self.spreads[step]:.2g} of the largest (step {step}, "
-                "the middle of the network)")
+        said = (f"singular values that Muon sets to 1 are at least {self.spreads[step]:.2g} of the largest (step "
+                f"{step}, the middle of the network)")
         narrow = self.spreads[step] < 1 / 2
         return said + (f"; widths must be well above {self.spreads[step]**-2:.2g} to see them apart" if narrow else "")
 
@@ -87,8 +87,8 @@ def slopes_of(block: BlockKernels) -> Slopes:
 def require_mixing_block(net: ResNet, opt: SGD | Muon) -> None:
     """Raise ``ValueError`` for blocks of which it is not known, at infinite depth, what rows that Muon mixes do."""
     if isinstance(opt, Muon) and not net.is_plain and (net.block != "post" or net.norm is not None):
-        raise ValueError(f"net: {net!r} given with {opt!r}; at infinite depth its updates are known in linear blocks and "
-                         "in phi(W x) without a norm, allowed are these, or 'particles' at finite depth")
+        raise ValueError(f"net: {net!r} given with {opt!r}; at infinite depth its updates are known in linear blocks "
+                         "and in phi(W x) without a norm, allowed are these, or 'particles' at finite depth")
 
 
 def muon_updates(opt: SGD | Muon, net: ResNet, steps: int, block: BlockKernels | None = None) -> MuonUpdates | None:
@@ -106,9 +106,9 @@ def require_directions(net: ResNet, task: Task, opt: Muon, outputs: np.ndarray,
     """Raise ``ValueError`` where a direction of a gradient vanishes at infinite width alone, naming the step.
 
     There a network of width n has a fluctuation, which Muon blows up to order one: what the limit says is of no width.
-    outputs: (steps, batch, d_out), known to ``error``, one or of their shape. Directions of a step are counted in the loss derivatives: of a
-    linear network sum_i chi_i xi_i, whose rank is that of min(d_out, rank of the inputs) unless something vanishes; of
-    others every input that is not repeated has its own.
+    outputs: (steps, batch, d_out), known to ``error``, one or of their shape. Directions of a step are counted in the
+    loss derivatives: of a linear network sum_i chi_i xi_i, whose rank is that of min(d_out, rank of the inputs) unless
+    something vanishes; of others every input that is not repeated has its own.
     """
     found = [derivative(task.loss, f, y) for f, y in zip(outputs, task.targets)][:-1]
     largest = max((float(np.max(np.abs(chi), initial=0.0)) for chi in found), default=0.0)
@@ -125,8 +125,8 @@ def require_directions(net: ResNet, task: Task, opt: Muon, outputs: np.ndarray,
             together = np.array([np.sum(chi[which.ravel() == k], axis=0) for k in range(np.max(which) + 1)])
             smallest = np.min(np.linalg.norm(together, axis=1))
         if not smallest > max(NOTHING * largest, CERTAIN * known):
-            raise ValueError(f"opt: {opt!r} given; at step {step} a direction of the gradient vanishes at infinite width "
-                             f"(a singular value of {smallest:.1e} of its loss derivatives, the largest of all steps "
-                             f"{largest:.1e}, known to {known:.1e}), and networks of finite width move along a "
+            raise ValueError(f"opt: {opt!r} given; at step {step} a direction of the gradient vanishes at infinite "
+                             f"width (a singular value of {smallest:.1e} of its loss derivatives, the largest of all "
+                             f"steps {largest:.1e}, known to {known:.1e}), and networks of finite width move along a "
                              "fluctuation there, by as much as elsewhere; allowed are losses whose derivatives differ "
                              "from 0 in every direction, such as targets other than 0 at the first step")

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from .._types import KeptNodes, Value
+from .._types import KeptNodes
 from ..errors import Divergence
 from ..media.block_limit import block_limit
 from ..media.blocks import BlockKernels
@@ -92,8 +92,8 @@ def _train(problem: Problem, samples: str, progress: Progress | None) -> tuple[L
     if isinstance(opt, Muon):
         graded = opt.momentum != 0
     tolerance = TOLERANCE if block.is_linear and not graded else BLOCK_TOLERANCE
-    found = solve_limit(problem.task, opt, cell.noise, cell.drift, samples, tolerance, each_step(progress, problem), block,
-                        problem.net.train_ends, updates=updates, ends=GRADED if graded else (0.0, 1.0))
+    found = solve_limit(problem.task, opt, cell.noise, cell.drift, samples, tolerance, each_step(progress, problem),
+                        block, problem.net.train_ends, updates=updates, ends=GRADED if graded else (0.0, 1.0))
     if updates is None:
         return found, ()
     require_directions(problem.net, problem.task, updates.opt, found.trace.outputs, found.error)

@@ -97,11 +97,12 @@ def not_sums_of_outer_products(name: str, problem: Problem, muon: bool = False) 
     if isinstance(problem.opt, (SGD, Muon) if muon else SGD):
         return None
     if isinstance(problem.opt, Muon):
-        return (f"opt: {problem.opt!r} given; method={name!r} takes a tp.SGD, whose outer products weigh the same in all "
-                "layers; allowed are 'reflection', 'collocation' for linear blocks and phi(W x), 'particles', "
+        return (f"opt: {problem.opt!r} given; method={name!r} takes a tp.SGD, whose outer products weigh the same in "
+                "all layers; allowed are 'reflection', 'collocation' for linear blocks and phi(W x), 'particles', "
                 "'common_draws', and 'conditioned' and 'dense' at finite width")
-    return (f"opt: {problem.opt!r} given; method={name!r} takes a tp.SGD{' or a tp.Muon' if muon else ''}, whose updates "
-            "are sums of outer products; allowed for functions of their entries (tp.SignSGD, tp.Adam) are 'particles' at finite depth, "
+    taken = "a tp.SGD or a tp.Muon" if muon else "a tp.SGD"
+    return (f"opt: {problem.opt!r} given; method={name!r} takes {taken}, whose updates are sums of outer products; "
+            "allowed for functions of their entries (tp.SignSGD, tp.Adam) are 'particles' at finite depth, "
             "'common_draws' at infinite depth, and 'conditioned' and 'dense' at finite width")
 
 

@@ -28,7 +28,7 @@ class Reflection:
     name: ClassVar[str] = "reflection"
 
     def refuses(self, problem: Problem) -> str | None:
-        """Anything but linear blocks of one matrix, trained by tp.SGD or tp.Muon, at finite depth and infinite width."""
+        """Anything but linear blocks of one matrix, by tp.SGD or tp.Muon, at finite depth and infinite width."""
         return not_linear(self.name, problem, muon=True)
 
     def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
@@ -53,7 +53,8 @@ def _train(problem: Problem, samples: str, progress: Progress | None) -> tuple[T
     task, opt, depth = problem.task, problem.opt, problem.layers
     assert depth is not None and isinstance(opt, (SGD, Muon))
     b = rows_per_step(task, samples)
-    stacks = 5.0 if b == 1 and isinstance(opt, SGD) else 12.0 if isinstance(opt, Muon) else 10.0  # ten of triangles, or of matrices
+    linear = isinstance(opt, SGD)
+    stacks = 12.0 if not linear else 5.0 if b == 1 else 10.0  # ten of triangles, or of matrices, and of weights
     _checks.memory(stacks * 8 * (depth + 1) * (b * task.steps) ** 2, f"method='reflection' at depth {depth}",
                    "fewer steps, a smaller batch or a smaller depth fit")
     rho, w = opt.memory(task.steps)

@@ -86,9 +86,9 @@ class Muon:
         return self.momentum * past + (np.arange(steps) == steps - 1) if self.nesterov else past
 
     def memory(self, steps: int) -> tuple[np.ndarray, np.ndarray]:
-        """(rho, w) of W_t = rho_t W_0 - g sum_(s < t) w_ts U_s, U_s the factor of step s, shapes (steps,), (steps, steps).
+        """(rho, w) of W_t = rho_t W_0 - g sum_(s < t) w_ts U_s, U_s the factor of step s.
 
-        Raises ``MemoryError`` where steps^2 numbers cannot fit.
+        Shapes (steps,) and (steps, steps). Raises ``MemoryError`` where steps^2 numbers cannot fit.
         """
         steps = whole_number("steps", steps, 1)
         memory(16.0 * steps**2, f"what {steps} steps remember of each other", "take fewer steps")

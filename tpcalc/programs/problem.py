@@ -68,8 +68,8 @@ class Problem:
             raise ValueError(f"opt: {self.opt!r} given; training takes numbers for {', '.join(symbols)}")
         self.scale.require_numbers()
         if isinstance(self.opt, Muon) and self.net.train_ends:
-            raise ValueError(f"opt: {self.opt!r} given with train_ends=True; Muon moves matrices, read-in and read-out are "
-                             "vectors; allowed are frozen ends")
+            raise ValueError(f"opt: {self.opt!r} given with train_ends=True; Muon moves matrices, read-in and read-out "
+                             "are vectors; allowed are frozen ends")
         if self.net.norm is not None:
             _require_directions(self.task)
 

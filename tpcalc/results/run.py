@@ -285,8 +285,8 @@ class Run:
                              "width=tp.oo, 'reflection', 'coefficients' and 'collocation'")
         net, optimizer, scale = self.problem.net, self.problem.opt, self.problem.depth_scaling
         if not isinstance(optimizer, SGD):
-            raise ValueError(f"fluctuations: {optimizer!r} given; updates that are no linear functions of gradients answer "
-                             "the tilt in ways that are not known, allowed is a tp.SGD")
+            raise ValueError(f"fluctuations: {optimizer!r} given; updates that are no linear functions of gradients "
+                             "answer the tilt in ways that are not known, allowed is a tp.SGD")
         if self.depth is None:
             cell = limit_cell(scale, net)
             noise, drift = cell.noise, cell.drift
