@@ -22,8 +22,8 @@ class Muon:
     ----------
     lr:
         a number, or one number a step: the singular values of an update, in units in which those of the initial
-        matrices go up to 2. At width n it is the same number: the factor of width of other conventions is 1 here
-        (``tpcalc.classification.muon_factors`` has theirs).
+        matrices go up to 2. At width n it is the same number: sqrt(outputs / inputs) and sqrt(max(1, outputs /
+        inputs)), factors of other conventions, are 1 for the square matrices of layers.
     momentum, nesterov:
         the factor is that of sum_s momentum^(t - s) gradient_s, or, with ``nesterov``, of gradient_t + momentum times
         that sum. A dampening would change nothing: only directions count.
