@@ -11,7 +11,7 @@ from tpcalc.classification.own_block import MLP, audit_on_mlp
 pytestmark = pytest.mark.slow
 
 # alpha, gamma of W1 and of W2, by hand from the sources: Adam's update is the rate where its gradient, L^-alpha over
-# the matrix's own initial size, is above eps, and the rate times gradient over eps below; gamma is relative to that size
+# the matrix's own initial size, is above eps, else the rate times gradient over eps; gamma is relative to that size
 BY_HAND = {"gpt-2": (.5, .5, -.5, "unstable in training"), "gpt-2-smaller-lr": (.5, 1.5, .5, "Depth-muP"),
            "completep": (1, 0, 0, "ODE limit"), "branch-only": (.5, 0, 0, "unstable in training"),
            "depth-mup-fixed-eps": (.5, 1, 1, "trivial"), "unit-scaling": (.5, .5, .5, "Depth-muP"),
