@@ -144,7 +144,7 @@ def test_powers_that_are_not_numbers_are_refused(name: str, bad: Any) -> None:
 
 
 @pytest.mark.parametrize("given, said", [
-    (dict(optimizer="muon"), "optimizer: 'muon' given; allowed are 'sgd'"), (dict(base_depth=0), "base_depth: 0"),
+    (dict(optimizer="shampoo"), "optimizer: 'shampoo' given; allowed are 'sgd'"), (dict(base_depth=0), "base_depth: 0"),
     (dict(decoupled="yes"), "decoupled: 'yes' given"), (dict(independent=None), "independent: None given"),
     (dict(independent=True, decoupled=False), "independent: True given with decoupled False"),
     (dict(branch=None), "branch: None given"), (dict(optimizer=tp.ResNet()), "optimizer: ResNet")])

@@ -64,51 +64,6 @@ def test_a_term_of_another_form_is_refused() -> None:
     assert Term(1, Derivative("kappa")) == derive_laws().N0[0]
 
 
-class Muon:
-    """Updates by the polar factor of the gradient, (D M X^T) of gradients D and inputs X with
-    M = (C0 C1)^(-1/2), of whatever rank: MATH.md 10, without momentum."""
-
-    def __init__(self, rate: float) -> None:
-        self.rate = rate
-
-    def weights(self, medium: CollocationMedium, step: int) -> np.ndarray:
-        b, nodes = medium.rows, len(medium.layer_times)
-        found = np.zeros((nodes, step * b, step * b))
-        for s in range(step):
-            here = slice(s * b, (s + 1) * b)
-            for node in range(nodes):
-                found[node, here, here] = self.rate * self.polar(medium.C0[node, here, here],
-                                                                 medium.C1[node, here, here])
-        return found
-
-    @staticmethod
-    def polar(inputs: np.ndarray, gradients: np.ndarray) -> np.ndarray:
-        def root(gram: np.ndarray) -> np.ndarray:
-            """U with U^T U the Gram matrix, its rows independent."""
-            values, vectors = np.linalg.eigh(gram)
-            kept = values > 1e-12 * values[-1]
-            return np.sqrt(values[kept])[:, None] * vectors[:, kept].T
-        u0, u1 = root(inputs), root(gradients)
-        u, _, v = np.linalg.svd(u1 @ u0.T, full_matrices=False)
-        return np.asarray(np.linalg.pinv(u1) @ u @ v @ np.linalg.pinv(u0).T)
-
-
-SEVENTY_SEVEN = np.random.default_rng(77)
-REPEATABLE = tp.Task(SEVENTY_SEVEN.normal(size=(3, 2, 3)) / np.sqrt(3), SEVENTY_SEVEN.normal(size=(3, 2, 1)))
-
-
-@pytest.mark.parametrize("task, samples, expected", [
-    (tp.Task((.9, -.5, .7), (1, .3, -.8)), "plain", {1: [-.247308190605], 2: [.013415633906]}),
-    (REPEATABLE, "plain", {1: [.314800146382, .138972780974]}),
-    (REPEATABLE, "effective", {1: [.314800146382, .138972780974]})])
-def test_muon_from_an_independent_solver(task: tp.Task, samples: str, expected: dict[int, list[float]]) -> None:
-    """Reference numbers of MATH.md 10 at learning rate 0.3. Plain rows of a batch are mixed by a matrix that is not
-    symmetric; their gradients have rank one."""
-    found = solve_limit(task, tp.SGD(0.3), 1.0, 1.0, samples, updates=Muon(0.3)).trace.outputs
-    for step, f in expected.items():
-        np.testing.assert_allclose(found[step].ravel(), f, rtol=0, atol=5e-12)
-
-
 def test_matrices_of_weights_are_the_weights() -> None:
     """An optimizer that does not mix rows, given as diagonal matrices: rows solved directly, too."""
     rng = np.random.default_rng(3)

@@ -111,6 +111,7 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "Parametrization": {"width": "width scaling", "depth": "depth scaling"}, "Parametrization.at_width": {"n": "whole"},
     "SGD": {"momentum": "nonnegative", "dampening": "real", "nesterov": "flag", "decoupled": "flag"},
     "SignSGD": {"lr": "symbolic rates"},
+    "Muon": {"momentum": "nonnegative", "nesterov": "flag", "steps": "optional whole"},
     **dict.fromkeys(("Adam", "AdamW"), {
         "lr": "symbolic rates", "beta1": "symbolic share", "beta2": "symbolic share", "betas": "shares",
         "eps": "symbolic nonnegative", "weight_decay": "symbolic nonnegative"}),
@@ -193,7 +194,8 @@ INNER = {  # called by the package, on values of its own
                                                             "with_exponents")), "asked by the package, of a network"),
     "SGD.step": "arithmetic on anything that adds", "ResNet.branch": "writes statements of a builder",
     "ResNet.require_plain": "words for messages", "Adam.direction": "builds an expression for a builder",
-    "AdamW.direction": "builds an expression for a builder", "SignSGD.direction": "builds an expression for a builder",
+    "AdamW.direction": "builds an expression for a builder", "Muon.direction": "builds an expression for a builder",
+    "SignSGD.direction": "builds an expression for a builder",
     "Run.row": "an index by the name it is refused by"}
 
 
@@ -211,7 +213,7 @@ def instances() -> dict[str, Any]:
     diagram = tp.phase_diagram()
     run.save(SAVED)
     return {
-        "Adam": tp.Adam(), "AdamW": tp.AdamW(), "SGD": OPT, "SignSGD": tp.SignSGD(),
+        "Adam": tp.Adam(), "AdamW": tp.AdamW(), "Muon": tp.Muon(), "SGD": OPT, "SignSGD": tp.SignSGD(),
         "DepthScaling": SCALE, "ResNet": NET, "Task": TASK,
         "Problem": PROBLEM, "Audit": tp.audit(-1, 0), "Citation": tp.cite(run), "DepthLimit": limit, "LimitRegion":
         limit.regions[0], "KetEquations": equations(), "Recursion": recursion, "NamedRecipes": None, "PhaseDiagram":
@@ -227,7 +229,7 @@ def instances() -> dict[str, Any]:
         "Parametrization": tp.Parametrization()}
 
 
-MADE = {"Adam", "AdamW", "SGD", "SignSGD", "DepthScaling", "ResNet", "Task", "Problem", "DepthwiseScaling",
+MADE = {"Adam", "AdamW", "Muon", "SGD", "SignSGD", "DepthScaling", "ResNet", "Task", "Problem", "DepthwiseScaling",
         "Parametrization", "WidthScaling"}  # by users, others by calls
 
 

@@ -10,6 +10,7 @@ from .._shown import Short
 from .._text import Aligned
 from ..programs.algebra import multiplied_out
 from ..programs.language import Mat, MatVec, Vec
+from ..programs.polar import Polar
 from ..programs.program import Place, Program
 from ..derivations.derivation import Derivation
 from .kets import Ket
@@ -75,6 +76,11 @@ def kets(program: Program) -> KetEquations:
     """
     if not isinstance(program, Program):
         raise ValueError(f"program: {program!r} given; allowed is a tp.program(...)")
+    for place in program.places():
+        if place.statement.value.has(Polar):
+            raise ValueError(f"program {program.name}: {place.statement} given; the weights of an orthogonal factor "
+                             "are functions of Gram matrices of all its rows, for which kets have no rule; allowed are "
+                             "updates that are functions of entries, or tp.train")
     setting = Setting.of(program)
     derivation = Derivation()
     found: list[KetEquation] = []

@@ -40,7 +40,7 @@ def direction(name: str) -> sp.Expr:
     if name in ("adam", "adamw"):
         beta1, beta2 = sp.symbols("beta1 beta2", positive=True)
         return _written(Adam(1, beta1, beta2, EPS))
-    if name == "signsgd":
+    if name in ("signsgd", "muon"):  # of a single weight the orthogonal factor is the sign: both have degree 0
         return _written(SignSGD())
     return _written(SGD(momentum=0.9 if name == "momentum" else 0.0))
 

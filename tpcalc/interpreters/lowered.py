@@ -24,6 +24,7 @@ from ..programs.losses import derivative
 from ..programs.program import Program
 from .execution import ProgramDivergence
 from .given import Data, Numbers, sizes_of
+from .orthogonal import orthogonal_factor
 
 PART = 2**15  # entries at a time: what is computed from them stays in a processor's cache
 PLANNED = 200  # bytes of a plan for a statement, at least
@@ -193,6 +194,10 @@ class ArrayExecution(ABC):
     def combine(self, members: list, outers: list, functions: list, ended: tuple[Place, ...]) -> Value:
         """The sum of c M (or its transpose) over (c, M, turned), of c sum_k u_k v_k^T / n over (c, u, v), of c phi / n
         over (c, phi); ended: places of matrices that nothing reads again."""
+
+    def polar(self, outers: list, steps: int) -> tuple[Value, Value]:
+        """Blocks u and v of the orthogonal factor sum_k u_k v_k^T / n of a sum of c u v^T / n over (c, u, v)."""
+        return orthogonal_factor(self.arrays, outers, steps)
 
     @abstractmethod
     def entry_product(self, function: Value, vectors: Value) -> Value:

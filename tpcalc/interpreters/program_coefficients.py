@@ -18,6 +18,7 @@ from .. import _checks
 from .._checks import symbolic
 from ..calculus.kets import Dot, Hat
 from ..programs.language import Mat, MatVec, Moment, NonlinearOuter, Transpose, Vec, kind
+from ..programs.polar import Polar
 from ..programs.program import Program
 from .execution import RULES, Execution, Operator, ProgramReading, is_number
 from .given import Number
@@ -76,6 +77,8 @@ class _Kets(Execution):
 
 KETS.refuse("its update is a matrix of full rank, and coefficients are those of linear programs; run_program takes it",
             NonlinearOuter)
+KETS.refuse("its weights are functions of whole Gram matrices, and coefficients are those of linear programs; "
+            "run_program takes it", Polar)
 
 
 @KETS.rule(Moment)

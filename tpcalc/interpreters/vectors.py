@@ -16,10 +16,13 @@ from ..programs.losses import AnyLoss
 from .. import _checks
 from .._checks import symbolic
 from ..errors import Divergence
+from ..lowering.array_backends import Arrays
 from ..programs.language import Mat, Member, Moment, NonlinearOuter, Outer, Scal, Vec
+from ..programs.polar import Polar
 from ..programs.program import Program
 from .execution import RULES, Execution, Operator, ProgramReading, is_number, with_leaves
 from .given import Number
+from .orthogonal import orthogonal_factor
 from .registry import Registry
 
 VECTORS = Registry("run_program", RULES)
@@ -109,6 +112,13 @@ def _nonlinear_outer(run: VectorExecution, node: NonlinearOuter) -> Operator:
         assert run.statement is not None
         raise Divergence(f"program {run.program.name} diverges: {run.statement.target} is not finite")
     return Operator(full=((1.0, entries / run.width),))
+
+
+@VECTORS.rule(Polar)
+def _polar(run: VectorExecution, node: Polar) -> Operator:
+    """Outer products of the same vectors, whose weights are functions of their overlaps."""
+    blocks = orthogonal_factor(Arrays("numpy", run.dtype), run.value(node.body).outers, node.steps)
+    return Operator({}, tuple((run.numbers.of(1), u, v) for u, v in zip(*blocks)))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,10 @@ TILE = 128
 def sweep(forward: bool, m: int, eps: float, g: float, rho: np.ndarray, rho_row: float, w: np.ndarray, p: np.ndarray,
           s: np.ndarray, diagonal: np.ndarray, keep: bool, P: np.ndarray, S: np.ndarray, G: np.ndarray, A: np.ndarray,
           C: np.ndarray, Q: np.ndarray, R: np.ndarray, B: np.ndarray, D: np.ndarray) -> int:
-    """Carry the rows of one step through all layers; arguments and result as in ``reflection.sweep``."""
+    """Carry the rows of one step through all layers; arguments and result as in ``reflection.sweep``.
+
+    w: (m,), or (L, m, m) weights w[a, b] of gradients a and inputs b in every layer, where an update mixes rows.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         return _sweep(forward, m, eps, g, rho, rho_row, w, p, s, diagonal, keep, P, S, G, A, C, Q, R, B, D)
 
@@ -42,7 +45,8 @@ def _sweep(forward: bool, m: int, eps: float, g: float, rho: np.ndarray, rho_row
         yr = y @ R_old
         c = _lower_transposed(gs + _lower_transposed(yr, P_old), G_old)
         # A = eps [eps rho rho (G P) - g w C]
-        a = eps * (eps * rho_row * known * y - g * w * c)
+        weighed = c * w if w.ndim == 1 else c @ (w[layer].T if forward else w[layer])
+        a = eps * (eps * rho_row * known * y - g * weighed)
         # M = eps^2 P (rho rho D) P^T + S, row: v
         pn = (noise * p) @ D_here * known
         v = s + _lower_transposed(pn, P_old)

@@ -8,6 +8,7 @@ import sympy as sp
 
 from ..programs.algebra import multiplied_out, replaced
 from ..programs.language import Mat, MatVec, Moment, NonlinearOuter, Outer, Transpose, kind
+from ..programs.polar import Polar
 
 Term = tuple[sp.Expr, sp.Expr]  # a scalar and what it multiplies
 
@@ -58,5 +59,6 @@ def _transposed(one: sp.Expr) -> sp.Expr:
 TRANSPOSED: dict[type, Callable[[sp.Expr], sp.Expr]] = {
     Outer: lambda one: Outer(one.right, one.left),
     NonlinearOuter: NonlinearOuter.transposed,
+    Polar: Polar.transposed,
     sp.Sum: lambda one: sp.Sum(sp.Add(*(c * inner for c, inner in matrix_terms(one.function, True))), *one.limits),
 }

@@ -11,6 +11,7 @@ import sympy as sp
 
 from .._types import Array, Fields
 from ..programs.language import Mat, Member, NonlinearOuter, Outer, Transpose, Vec
+from ..programs.polar import Polar
 from ..programs.program import Assign, Program
 from .arithmetic import NONREAL
 from .code_lines import Value
@@ -22,7 +23,7 @@ from .products import matrix_terms, simple_products
 
 OPERATIONS = ("asarray", "broadcast", "dot", "inner", "mean", "total", "permuted", "reshaped", "stacked",
               "finite")
-READING = ("matvec", "combine", "advanced", "entry_product", "entry_function", "chi", "chis",
+READING = ("matvec", "combine", "polar", "advanced", "entry_product", "entry_function", "chi", "chis",
            "not_finite", "parts")
 REPORTS = ("begin", "need", "data", "multiplied", "made", "holds", "parts")
 
@@ -228,7 +229,8 @@ class _Program:
         return w.kept(f"combine(*{name}, ends.get({at}, ()))", (), "scalar").code
 
     def _term(self, name: str, number: sp.Expr, one: sp.Expr) -> None:
-        rule = {Outer: self._outer_term, sp.Sum: self._sum_term, NonlinearOuter: self._entry_term}
+        rule = {Outer: self._outer_term, sp.Sum: self._sum_term, NonlinearOuter: self._entry_term,
+                Polar: self._polar_term}
         rule.get(type(one), self._member_term)(name, number, one)
 
     def _sum_term(self, name: str, number: sp.Expr, one: sp.Sum) -> None:
@@ -256,6 +258,13 @@ class _Program:
         with w.in_parts():
             w.line(f"{parts}.append((rows, {w.value(one.body).code}))")
         w.line(f"{name}[2].append(({factor}, {parts}))")
+
+    def _polar_term(self, name: str, number: sp.Expr, one: Polar) -> None:
+        w, inside = self.writer, self.writer.fresh("m")
+        w.line(f"{inside} = [], [], []")
+        for factor, part in matrix_terms(one.body):
+            self._term(inside, factor, part)
+        w.line(f"{name}[1].append(({self._scalar(number)}, *polar({inside}[1], {one.steps})))")
 
     def _member_term(self, name: str, number: sp.Expr, one: Mat | Transpose) -> None:
         code = self.writer.matrix(one.member)

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Callable, NamedTuple, Protocol, Union, cast
+from typing import Callable, NamedTuple, Union, cast
 
 import numpy as np
 
 from .. import _checks
 from ..errors import Divergence
-from ..programs import SGD, Task
+from ..programs import SGD, Muon, Task
 from ..programs.optimizers import rows_per_step, update_kernel
 from .pair_kernels import linear_block
 from .blocks import AnyKernels, BlockKernels, GroupKernels, Law, Linear
@@ -30,7 +30,8 @@ from .collocation_row import Near, PackedSide, carry, spanned
 from .group_laws import GroupBackwardLaw, GroupForwardLaw, grouped, within
 from .element import LARGEST, Element, Side, Solved
 from .laws import BackwardLaw, ForwardLaw
-from .medium import Rows
+from .mixing_laws import MixingBackwardLaw, MixingForwardLaw
+from .medium import Rows, UpdateKernels
 from .mesh import Mesh, halving, reference
 from .training import Trace, ends_memory, moved_by_update, require_known, train_rows
 
@@ -51,18 +52,6 @@ class TooCoarse(ArithmeticError):
         self.cuts, self.step, self.layer = cuts, step, layer
 
 
-class UpdateKernels(Protocol):
-    """What updates are made of where that depends on the layer: Muon's, of which the Gram matrices of its inputs and
-    gradients decide how a step's rows are mixed."""
-
-    def weights(self, medium: CollocationMedium, step: int) -> np.ndarray:
-        """w of the updates before ``step``, at the nodes of the medium, which has trained up to there: (nodes, m, m).
-
-        The matrices of a layer are rho W_0 - g sum over rows a, b of w[a, b] times the outer product of gradient a and
-        input b.
-        """
-
-
 @dataclass
 class CollocationMedium:
     """The body of a residual network of infinite depth on a mesh of layer time; ``rho.size`` rows at most.
@@ -72,7 +61,7 @@ class CollocationMedium:
     alone. Nodal arrays P, Q, S, R, A, B, C0, C1 have shape (nodes, N, N), at layer times ``mesh.times``.
     packed: hold triangles, and carry rows by a compiled kernel; one row a step of a linear block. Nodal arrays are then
     unpacked when they are first asked for, which should be after training.
-    updates: where updates mix rows, of linear blocks; None for those that ``w`` weighs.
+    updates: where updates mix rows, of linear blocks and phi(W x); None for those that ``w`` weighs.
 
     ``forward``, ``backward`` and ``probe`` raise ``TooCoarse`` where the mesh is too coarse.
 
@@ -252,8 +241,12 @@ class CollocationMedium:
         return np.sum([self.mesh.tails(a) for side in self.halves for a in (side.P, side.S)], axis=0)
 
     def _forward_law(self, variances: np.ndarray, m: int, drift: np.ndarray) -> ForwardLaw:
-        return ForwardLaw(cast(BlockKernels, self.block), self.noise, drift, variances, self.rho[m] * self.rho[:m],
-                          float(self.rho[m]**2))
+        return ForwardLaw(cast(BlockKernels, self.block), *self._constants(variances, m, drift))
+
+    def _constants(self, variances: np.ndarray, m: int, drift: np.ndarray
+                   ) -> tuple[float, np.ndarray, np.ndarray, np.ndarray, float]:
+        """What a law is given besides the block."""
+        return self.noise, drift, variances, self.rho[m] * self.rho[:m], float(self.rho[m]**2)
 
     def _law(self, forward: bool, left: Side, m: int, drift: np.ndarray) -> Law:
         r, c, own = left.r[:, m:, :m], left.C[:, m:, :m], left.C[:, m:, m:]
@@ -263,7 +256,11 @@ class CollocationMedium:
                                        within(grouped(left.C[:, :m, :m], size)), self.rho[m] * self.rho[:m:size],
                                        float(self.rho[m]**2))
             return together if forward else GroupBackwardLaw(together, r, c, own)
-        law = self._forward_law(np.diagonal(left.C[:, :m, :m], axis1=1, axis2=2), m, drift)
+        variances = np.diagonal(left.C[:, :m, :m], axis1=1, axis2=2)
+        if drift.ndim > 1 and not self.block.is_linear:
+            mixing = MixingForwardLaw(cast(BlockKernels, self.block), *self._constants(variances, m, drift))
+            return mixing if forward else MixingBackwardLaw(mixing, r, c, own)
+        law = self._forward_law(variances, m, drift)
         return law if forward else BackwardLaw(law, r, c, own)
 
 
@@ -275,14 +272,16 @@ class Limit(NamedTuple):
     error: float
 
 
-def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples: str, tolerance: float = 1e-12,
+def solve_limit(task: Task, optimizer: SGD | Muon, noise: float, drift: float, samples: str, tolerance: float = 1e-12,
                 after_step: Callable[[int], None] = lambda t: None, block: AnyKernels | None = None,
-                train_ends: bool = False, learnt: int | None = None, updates: UpdateKernels | None = None) -> Limit:
+                train_ends: bool = False, learnt: int | None = None, updates: UpdateKernels | None = None,
+                ends: tuple[float, ...] = (0.0, 1.0)) -> Limit:
     """Train at infinite width and depth until the outputs are known to ``tolerance`` times the scale of f.
 
     noise, drift: the constants of ``CollocationMedium``; samples: "plain" or "effective"; after_step is
     called after every training step of every attempt; learnt: as in ``train_on``; updates: those of
-    ``CollocationMedium``, in place of the optimizer's w. Two resolutions of one mesh are
+    ``CollocationMedium``, in place of the optimizer's w; ends: of the elements that are tried first.
+    Two resolutions of one mesh are
     compared; twice their difference and the mismatch between outputs and backward sweep, with the round-off of sums,
     is the error estimate of the finer. It exceeds the tolerance only where round-off forbids better. Elements are cut
     where the rows of a step are not resolved: at large learning rates toward the ends of the network, where layers are
@@ -294,7 +293,7 @@ def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples:
     """
     b, fewer = rows_per_step(task, samples), "fewer steps, a smaller batch or a smaller learning rate fit"
     body = linear_block() if block is None else block
-    mesh = Mesh.uniform(1, COARSE)
+    mesh = Mesh(ends, COARSE)
     _checks.memory(8 * 12.0 * len(mesh.times) * (b * task.steps)**2, "one element of layer time", fewer)
 
     def attempt(mesh: Mesh, guess: CollocationMedium | None) -> tuple[Trace, CollocationMedium]:
@@ -335,7 +334,7 @@ def solve_limit(task: Task, optimizer: SGD, noise: float, drift: float, samples:
                              f"({cause}); a smaller learning rate may help", step=step, layer=layer)
 
 
-def train_on(mesh: Mesh, task: Task, optimizer: SGD, noise: float, drift: float, samples: str,
+def train_on(mesh: Mesh, task: Task, optimizer: SGD | Muon, noise: float, drift: float, samples: str,
              after_step: Callable[[int], None], block: AnyKernels, train_ends: bool, learnt: int | None = None,
              guess: CollocationMedium | None = None, updates: UpdateKernels | None = None
              ) -> tuple[Trace, CollocationMedium]:

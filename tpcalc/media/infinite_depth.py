@@ -6,13 +6,14 @@ import numpy as np
 
 from ..action.laws import KAPPA, Derivative
 from ..parametrizations import DepthScaling
-from ..programs import SGD, ResNet, Task
+from ..programs import SGD, Muon, ResNet, Task
 from .pair_kernels import kernels_of
 from .blocks import BlockKernels, Pairs
 from .limit_cell import LimitCell, limit_cell
 
 
-def infinite_depth_problem(net: ResNet, task: Task, opt: SGD, scale: DepthScaling) -> tuple[LimitCell, BlockKernels]:
+def infinite_depth_problem(net: ResNet, task: Task, opt: SGD | Muon, scale: DepthScaling
+                           ) -> tuple[LimitCell, BlockKernels]:
     """Which densities survive at ``scale``, and the kernels through which the block enters them.
 
     What survives is read off the powers of L in the net's own program (``limit_cell``). Below alpha = 1 the stream

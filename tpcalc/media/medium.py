@@ -24,6 +24,32 @@ class Rows(NamedTuple):
     own: np.ndarray | None = None
 
 
+class Gradients(Protocol):
+    """What a medium has learned of rows up to a step: C0 and C1 at every place (layers, or layer times), (places, N, N)
+    covariances of the stream and of its gradients; rows: of a step."""
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def C0(self) -> np.ndarray: ...  # noqa: N802
+
+    @property
+    def C1(self) -> np.ndarray: ...  # noqa: N802
+
+
+class UpdateKernels(Protocol):
+    """What updates are made of where that depends on the layer: Muon's, of which the Gram matrices of its inputs and
+    gradients decide how a step's rows are mixed."""
+
+    def weights(self, medium: Gradients, step: int) -> np.ndarray:
+        """w of the updates before ``step``, at the places of the medium, which has trained up to there: (places, m, m).
+
+        The matrices of a layer are rho W_0 - g sum over rows a, b of w[a, b] times the outer product of gradient a and
+        input b.
+        """
+
+
 class Medium(Protocol):
     """Rows a = (step, sample) are appended step by step; every call says how rows start and returns how they end."""
 

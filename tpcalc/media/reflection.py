@@ -13,7 +13,7 @@ from ..errors import Divergence
 from ..kernels import reflection as kernel
 from ..kernels import reflection_block as block_kernel
 from ..kernels import reflection_row as row_kernel
-from .medium import Rows
+from .medium import Rows, UpdateKernels
 from .packed import PackedSolution, Triangles
 
 LARGE = 256  # rows in all, from where on products with large matrices outweigh calls from Python
@@ -34,6 +34,7 @@ class ReflectionMedium:
     g: float
     rho: np.ndarray      # (N,)
     w: np.ndarray        # (N, N)
+    updates: UpdateKernels | None = None  # where updates mix rows, as Muon's; None for those that w weighs
 
     def __post_init__(self) -> None:
         n = len(self.rho)
@@ -58,9 +59,9 @@ class ReflectionMedium:
         if not forward:
             mine, others = others, mine
         Q, R, _, B, D = others
-        sweep = block_kernel.sweep if len(self.rho) >= LARGE else kernel.sweep
-        passed = sweep(forward, m, self.eps, self.g, self.rho, self.rho[m], self.w[m, :m].copy(), p, s, own, keep,
-                       *mine, Q, R, B, D)
+        sweep = block_kernel.sweep if len(self.rho) >= LARGE or self.updates is not None else kernel.sweep
+        w = self.w[m, :m].copy() if self.updates is None else self.updates.weights(self, step)
+        passed = sweep(forward, m, self.eps, self.g, self.rho, self.rho[m], w, p, s, own, keep, *mine, Q, R, B, D)
         raise_where_stopped(passed, forward, step, self.depth)
         return Rows(p, s, own if keep else None)
 

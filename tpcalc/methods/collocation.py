@@ -7,12 +7,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from .._types import KeptNodes, Value
+from .._types import KeptNodes
 from ..errors import Divergence
+from ..media.blocks import BlockKernels
+from ..media.collocation import Limit, solve_limit
 from ..media.infinite_depth import infinite_depth_problem
-from ..media.collocation import solve_limit
+from ..media.limit_cell import LimitCell
+from ..media.muon import MuonUpdates, muon_updates, require_directions, require_mixing_block
 from ..media.training import fewer_rows
-from ..programs import SGD
+from ..programs import SGD, Muon
 from ..programs.problem import Problem
 from ..results.run import Details, Run
 from .method import (Progress, each_step, misplaced, not_sums_of_outer_products, one_exponent, reason_of, require,
@@ -21,6 +24,9 @@ from .solution import Solution, medium_details
 
 TOLERANCE = 1e-12        # of outputs
 BLOCK_TOLERANCE = 1e-9   # a kink is singular where inputs are collinear: digits cost elements there
+# where Gram matrices of several steps lose their rank, at both ends, what a layer adds goes like one over the distance
+SHRINKING = tuple(2.0**-k for k in range(10, 0, -1))
+GRADED = (0.0, *SHRINKING, *(1 - x for x in reversed(SHRINKING[:-1])), 1.0)
 ONLY_ENDS = ("the blocks' updates of size L^-gamma add up to nothing: read-in and read-out learn, between blocks that "
              "stay at initialisation")
 
@@ -29,15 +35,17 @@ ONLY_ENDS = ("the blocks' updates of size L^-gamma add up to nothing: read-in an
 class Collocation:
     """Infinite width and depth, without sampling: linear blocks, and every block that closes on kernels.
 
+    With tp.Muon linear blocks and phi(W x): weights of a layer's outer products are functions of its Gram matrices.
+
     Where there is no limit the problem is taken, and ``solve`` says so by ``Divergence``: that is an answer.
     """
 
     name: ClassVar[str] = "collocation"
 
     def refuses(self, problem: Problem) -> str | None:
-        """Finite depth or width, optimizers other than tp.SGD, and blocks that do not close on kernels."""
+        """Finite depth or width, optimizers other than tp.SGD and tp.Muon, and blocks that do not close on kernels."""
         reason = (misplaced(self.name, problem, infinite_depth=True) or one_exponent(self.name, problem)
-                  or not_sums_of_outer_products(self.name, problem))
+                  or not_sums_of_outer_products(self.name, problem, muon=True))
         if reason is not None:
             return reason
         try:
@@ -49,13 +57,14 @@ class Collocation:
         """Train; the error estimate is that of the discretisation. Raises ``Divergence`` where there is no limit."""
         require(self, problem)
         times = wanted_times(keep_nodes, problem)
-        cell, block = _limit(problem)
+        cell, block, _ = _limit(problem)
         linear, task = block.is_linear, problem.task
         # rows for every output stand for batches through linearity
-        trace, medium, error = _train(problem, fewer_rows(task) if keep_nodes is None and linear else "plain", progress)
+        samples = fewer_rows(task) if keep_nodes is None and linear else "plain"
+        (trace, medium, error), said = _train(problem, samples, progress)
         times = medium.layer_times if times is None else times
         kept = None if keep_nodes is None else medium_details(problem, trace.outputs, medium, linear)
-        notes = (ONLY_ENDS,) if problem.net.train_ends and cell.drift == 0 else cell.notes
+        notes = ((ONLY_ENDS,) if problem.net.train_ends and cell.drift == 0 else cell.notes) + said
         return Run(task, trace.outputs, trace.probe_outputs, times, self.name, None, None, float(error), notes,
                    linear=linear, exact=True, details=Solution(self, problem, trace.outputs, times, kept),
                    problem=problem)
@@ -63,18 +72,29 @@ class Collocation:
     def details(self, problem: Problem, outputs: np.ndarray, layer_times: np.ndarray) -> Details:
         """The medium of all nodes, by training once more."""
         linear = _limit(problem)[1].is_linear
-        return medium_details(problem, outputs, _train(problem, "plain", None)[1], linear)
+        return medium_details(problem, outputs, _train(problem, "plain", None)[0][1], linear)
 
 
-def _limit(problem: Problem) -> Value:
-    assert isinstance(problem.opt, SGD)
-    return infinite_depth_problem(problem.net, problem.task, problem.opt, problem.depth_scaling)
+def _limit(problem: Problem) -> tuple[LimitCell, BlockKernels, MuonUpdates | None]:
+    """What survives, the block's kernels, and what Muon's updates are made of."""
+    opt = problem.opt
+    assert isinstance(opt, (SGD, Muon))
+    require_mixing_block(problem.net, opt)
+    cell, block = infinite_depth_problem(problem.net, problem.task, opt, problem.depth_scaling)
+    return cell, block, muon_updates(opt, problem.net, problem.task.steps, block)
 
 
-def _train(problem: Problem, samples: str, progress: Progress | None) -> Value:
-    """(trace, medium, error); samples: how rows stand for inputs."""
-    cell, block = _limit(problem)
-    tolerance = TOLERANCE if block.is_linear else BLOCK_TOLERANCE
-    assert isinstance(problem.opt, SGD)
-    return solve_limit(problem.task, problem.opt, cell.noise, cell.drift, samples, tolerance,
-                       each_step(progress, problem), block, problem.net.train_ends)
+def _train(problem: Problem, samples: str, progress: Progress | None) -> tuple[Limit, tuple[str, ...]]:
+    """The trained network, and notes; samples: how rows stand for inputs."""
+    cell, block, updates = _limit(problem)
+    opt, graded = problem.opt, False
+    assert isinstance(opt, (SGD, Muon))
+    if isinstance(opt, Muon):
+        graded = opt.momentum != 0
+    tolerance = TOLERANCE if block.is_linear and not graded else BLOCK_TOLERANCE
+    found = solve_limit(problem.task, opt, cell.noise, cell.drift, samples, tolerance, each_step(progress, problem),
+                        block, problem.net.train_ends, updates=updates, ends=GRADED if graded else (0.0, 1.0))
+    if updates is None:
+        return found, ()
+    require_directions(problem.net, problem.task, updates.opt, found.trace.outputs, found.error)
+    return found, (updates.note(),)

@@ -17,7 +17,8 @@ from ..interpreters.lowered_particles import least_samples
 from ..interpreters.particles import PAIRED_SAMPLES, default_samples
 from ..interpreters.refined import at_depths
 from ..interpreters.training import placed
-from ..programs import SGD
+from ..media.muon import require_directions
+from ..programs import SGD, Muon
 from ..programs.activations import require_finite
 from ..programs.problem import Problem
 from ..results.run import Run
@@ -117,6 +118,8 @@ class CommonDraws:
         job = training(replace(problem, depth=self.coarsest))
         outputs, standard_error, bias_bound = (
             job.outputs(values) for values in (estimate.limit, estimate.standard_error, estimate.bias_bound))
+        if isinstance(problem.opt, Muon):
+            require_directions(problem.net, problem.task, problem.opt, outputs[0], standard_error[0])
         run = outputs_alone(problem, self.name, outputs[0], estimate.error, outputs[1], (*found.said, *orders.notes))
         return replace(run, standard_error=standard_error[0], bias_bound=bias_bound[0])
 

@@ -11,7 +11,7 @@ import sympy as sp
 from .._types import KeptNodes, Value
 from .. import _checks
 from ..parametrizations import DepthScaling, Parametrization, WidthScaling
-from ..programs import SGD
+from ..programs import SGD, Muon
 from ..programs.problem import Problem
 from ..results.details import nearest_nodes
 from ..results.run import Run
@@ -89,18 +89,26 @@ def one_exponent(name: str, problem: Problem) -> str | None:
             "'particles' at finite depth, 'common_draws' at infinite depth")
 
 
-def not_sums_of_outer_products(name: str, problem: Problem) -> str | None:
-    """Why a method that knows updates as sums of outer products does not take the optimizer, or None."""
-    if isinstance(problem.opt, SGD):
+def not_sums_of_outer_products(name: str, problem: Problem, muon: bool = False) -> str | None:
+    """Why a method that knows updates as sums of outer products does not take the optimizer, or None.
+
+    muon: whether the method takes weights of outer products that differ from layer to layer, which are tp.Muon's.
+    """
+    if isinstance(problem.opt, (SGD, Muon) if muon else SGD):
         return None
-    return (f"opt: {problem.opt!r} given; method={name!r} takes a tp.SGD, whose updates are sums of outer products; "
+    if isinstance(problem.opt, Muon):
+        return (f"opt: {problem.opt!r} given; method={name!r} takes a tp.SGD, whose outer products weigh the same in "
+                "all layers; allowed are 'reflection', 'collocation' for linear blocks and phi(W x), 'particles', "
+                "'common_draws', and 'conditioned' and 'dense' at finite width")
+    taken = "a tp.SGD or a tp.Muon" if muon else "a tp.SGD"
+    return (f"opt: {problem.opt!r} given; method={name!r} takes {taken}, whose updates are sums of outer products; "
             "allowed for functions of their entries (tp.SignSGD, tp.Adam) are 'particles' at finite depth, "
             "'common_draws' at infinite depth, and 'conditioned' and 'dense' at finite width")
 
 
-def not_linear(name: str, problem: Problem) -> str | None:
+def not_linear(name: str, problem: Problem, muon: bool = False) -> str | None:
     """Why a method of the linear network with one matrix a block, at finite depth and infinite width, refuses."""
-    return (misplaced(name, problem) or one_exponent(name, problem) or not_sums_of_outer_products(name, problem)
+    return (misplaced(name, problem) or one_exponent(name, problem) or not_sums_of_outer_products(name, problem, muon)
             or reason_of(lambda: problem.net.require_plain(f"method={name!r}", trained_ends=True)))
 
 

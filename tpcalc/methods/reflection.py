@@ -9,9 +9,10 @@ import numpy as np
 
 from .._types import KeptNodes, Value
 from .. import _checks
+from ..media.muon import muon_updates, require_directions
 from ..media.reflection import PackedReflectionMedium, ReflectionMedium
 from ..media.training import Trace, ends_memory, fewer_rows, train_rows
-from ..programs import SGD
+from ..programs import SGD, Muon
 from ..programs.optimizers import rows_per_step, update_kernel
 from ..programs.problem import Problem
 from ..results.details import or_all_layers
@@ -27,8 +28,8 @@ class Reflection:
     name: ClassVar[str] = "reflection"
 
     def refuses(self, problem: Problem) -> str | None:
-        """Anything but linear blocks of one matrix, trained by tp.SGD, at finite depth and infinite width."""
-        return not_linear(self.name, problem)
+        """Anything but linear blocks of one matrix, by tp.SGD or tp.Muon, at finite depth and infinite width."""
+        return not_linear(self.name, problem, muon=True)
 
     def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
         """Train; the error estimate is round-off. Raises ``MemoryError`` before the work."""
@@ -36,30 +37,36 @@ class Reflection:
         depth = problem.layers
         assert depth is not None
         times = or_all_layers(wanted_times(keep_nodes, problem), depth)
-        trace, medium = _train(problem, fewer_rows(problem.task) if keep_nodes is None else "plain", progress)
+        trace, medium, notes = _train(problem, fewer_rows(problem.task) if keep_nodes is None else "plain", progress)
         round_off = max(trace.mismatch, np.finfo(float).eps * float(np.max(np.abs(trace.outputs))))
         kept = None if keep_nodes is None else medium_details(problem, trace.outputs, medium)
         return Run(problem.task, trace.outputs, trace.probe_outputs, times, self.name, depth, None, round_off,
-                   exact=True, details=Solution(self, problem, trace.outputs, times, kept), problem=problem)
+                   notes, exact=True, details=Solution(self, problem, trace.outputs, times, kept), problem=problem)
 
     def details(self, problem: Problem, outputs: np.ndarray, layer_times: np.ndarray) -> Details:
         """The medium of all nodes, by training once more."""
         return medium_details(problem, outputs, _train(problem, "plain", None)[1])
 
 
-def _train(problem: Problem, samples: str, progress: Progress | None) -> tuple[Trace, Value]:
-    """What came out, and the medium with what it learned; samples: how rows stand for inputs."""
+def _train(problem: Problem, samples: str, progress: Progress | None) -> tuple[Trace, Value, tuple[str, ...]]:
+    """What came out, the medium with what it learned, and notes; samples: how rows stand for inputs."""
     task, opt, depth = problem.task, problem.opt, problem.layers
-    assert depth is not None and isinstance(opt, SGD)
+    assert depth is not None and isinstance(opt, (SGD, Muon))
     b = rows_per_step(task, samples)
-    stacks = 5.0 if b == 1 else 10.0  # ten of triangles, or of matrices
+    linear = isinstance(opt, SGD)
+    stacks = 12.0 if not linear else 5.0 if b == 1 else 10.0  # ten of triangles, or of matrices, and of weights
     _checks.memory(stacks * 8 * (depth + 1) * (b * task.steps) ** 2, f"method='reflection' at depth {depth}",
                    "fewer steps, a smaller batch or a smaller depth fit")
     rho, w = opt.memory(task.steps)
     between = np.repeat(rho, b), update_kernel(w, task, samples)
     physics = problem.depth_scaling.multiplier(depth), problem.depth_scaling.update_factor(depth), *between
-    medium = PackedReflectionMedium(depth, *physics) if b == 1 else ReflectionMedium(depth, b, *physics)
+    updates = muon_updates(opt, problem.net, task.steps)
+    packed = b == 1 and updates is None
+    medium = PackedReflectionMedium(depth, *physics) if packed else ReflectionMedium(depth, b, *physics, updates)
     ends = ends_memory(problem.net.train_ends, *between)
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is a Divergence
         trace = train_rows(task, medium, samples, each_step(progress, problem), ends)
-    return trace, medium.solution() if isinstance(medium, PackedReflectionMedium) else medium
+    if updates is not None:
+        require_directions(problem.net, task, updates.opt, trace.outputs)
+    notes = () if updates is None else (updates.note(),)
+    return trace, medium.solution() if isinstance(medium, PackedReflectionMedium) else medium, notes

@@ -11,7 +11,9 @@ import numpy as np
 from .._types import KeptNodes, Value
 from ..interpreters.common_draws import Refinement
 from ..interpreters.training import Training, dense_record
+from ..media.muon import require_directions
 from ..parametrizations import Parametrization
+from ..programs import Muon
 from ..programs.activations import require_finite
 from ..programs.problem import Problem
 from ..results.details import DenseDetails, nearest_nodes, or_all_layers
@@ -63,6 +65,9 @@ class ReadsProgram(ABC):
         times = or_all_layers(wanted, job.depth)
         kept = None if keep_nodes is None else self.known(problem, found, times)
         outputs = job.outputs(found.series("f"))
+        if isinstance(problem.opt, Muon) and problem.neurons is None:
+            require_directions(problem.net, problem.task, problem.opt, outputs[0],
+                               job.outputs(found.error_series("f"))[0])
         return Run(problem.task, *outputs, times, self.name, job.depth, problem.neurons, self.error(found),
                    self.notes(found), linear=job.net.is_plain, start=getattr(found, "start", None),
                    details=Solution(self, problem, outputs[0], times, kept), problem=problem)

@@ -2,6 +2,7 @@
 
 from .entrywise import Adam as Adam, AdamW as AdamW, SignSGD as SignSGD
 from .losses import Loss as Loss
+from .muon import Muon as Muon
 from .networks import ResNet as ResNet
 from .optimizers import SGD as SGD
 from . import tasks as tasks

@@ -11,6 +11,7 @@ from .._types import Number
 from .. import _checks
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from .networks import ResNet
+from .muon import Muon
 from .optimizers import SGD
 from .task import Task
 from .updates import Optimizer, require_optimizer
@@ -23,7 +24,7 @@ class Problem:
     Parameters
     ----------
     net, task, opt, scale:
-        a tp.ResNet, a tp.Task, an optimizer (a tp.SGD, tp.SignSGD or tp.Adam, or one written elsewhere), and a
+        a tp.ResNet, a tp.Task, an optimizer (a tp.SGD, tp.SignSGD, tp.Adam or tp.Muon, or one written elsewhere), and a
         tp.DepthScaling or tp.Parametrization, all of them with numbers. A parametrization that is a tp.DepthScaling for
         this network, one gamma for all its matrices and muP in width, is kept as that.
     depth, width:
@@ -66,6 +67,9 @@ class Problem:
         if symbols:
             raise ValueError(f"opt: {self.opt!r} given; training takes numbers for {', '.join(symbols)}")
         self.scale.require_numbers()
+        if isinstance(self.opt, Muon) and self.net.train_ends:
+            raise ValueError(f"opt: {self.opt!r} given with train_ends=True; Muon moves matrices, read-in and read-out "
+                             "are vectors; allowed are frozen ends")
         if self.net.norm is not None:
             _require_directions(self.task)
 

@@ -12,10 +12,12 @@ from .algebra import multiplied_out
 from .entrywise import Entrywise
 from .indices import t
 from .language import Family, NonlinearOuter, Outer, Scal
+from .muon import Muon
 from .optimizers import SGD
+from .polar import Polar
 from .program import Assign
 
-Optimizer = Union[SGD, Entrywise]
+Optimizer = Union[SGD, Muon, Entrywise]
 ETA = Family(Scal, "eta", r"\eta")
 
 
@@ -38,8 +40,8 @@ def require_optimizer(opt: object) -> None:
     entrywise = not isinstance(opt, type) and all(hasattr(opt, name) for name in ("lr", "weight_decay")) and all(
         callable(getattr(opt, name, None)) for name in ("schedule", "direction"))
     if not isinstance(opt, SGD) and not entrywise:
-        raise ValueError(f"opt: {short(opt)} given; allowed is a tp.SGD or tp.SignSGD or tp.Adam, or what has an lr, a "
-                         "weight_decay, a schedule and a direction as they do")
+        raise ValueError(f"opt: {short(opt)} given; allowed is a tp.SGD, tp.SignSGD, tp.Adam or tp.Muon, or what has "
+                         "an lr, a weight_decay, a schedule and a direction as they do")
 
 
 def rates(opt: Optimizer) -> tuple[Scal, ...]:
@@ -56,13 +58,13 @@ def start(opt: Optimizer, one: Trainable) -> list[Assign]:
 def update(opt: Optimizer, one: Trainable) -> list[Assign]:
     """The statements of one optimizer step for a family."""
     rate = one.rate * (ETA[t] if isinstance(opt.lr, tuple) else exact("lr", opt.lr))
-    return _linear_update(opt, rate, one) if isinstance(opt, SGD) else [_entrywise_update(opt, rate, one)]
+    return _linear_update(opt, rate, one) if isinstance(opt, SGD) else [_directed_update(opt, rate, one)]
 
 
-def _entrywise_update(opt: Entrywise, rate: sp.Expr, one: Trainable) -> Assign:
-    """W_{t+1} = (1 - lr decay) W_t - lr g direction, entry by entry."""
+def _directed_update(opt: Muon | Entrywise, rate: sp.Expr, one: Trainable) -> Assign:
+    """W_{t+1} = (1 - lr decay) W_t - lr g direction, entry by entry, or of whole matrices."""
     direction = opt.direction(lambda k: one.gradient.subs(t, k), t)
-    moved = NonlinearOuter(direction) if direction.has(Outer) else direction
+    moved = NonlinearOuter(direction) if direction.has(Outer) and not direction.has(Polar) else direction
     kept = multiplied_out((1 - rate * exact("weight_decay", opt.weight_decay)) * one.family[(t, *one.at)])
     return Assign(one.family[(t + 1, *one.at)], kept - rate * one.size * moved)
 

@@ -284,7 +284,9 @@ class Run:
             raise ValueError(f"fluctuations: a run by method={self.method!r} given; allowed are the exact methods at "
                              "width=tp.oo, 'reflection', 'coefficients' and 'collocation'")
         net, optimizer, scale = self.problem.net, self.problem.opt, self.problem.depth_scaling
-        assert isinstance(optimizer, SGD)
+        if not isinstance(optimizer, SGD):
+            raise ValueError(f"fluctuations: {optimizer!r} given; updates that are no linear functions of gradients "
+                             "answer the tilt in ways that are not known, allowed is a tp.SGD")
         if self.depth is None:
             cell = limit_cell(scale, net)
             noise, drift = cell.noise, cell.drift

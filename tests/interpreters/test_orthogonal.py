@@ -1,0 +1,89 @@
+"""Orthogonal factors from Gram matrices are those of n x n matrices, whatever their rank."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import tpcalc as tp
+from tpcalc.interpreters.dense import run_dense
+from tpcalc.interpreters.orthogonal import orthogonal_factor
+from tpcalc.interpreters.vectors import run_program
+from tpcalc.kernels.polar_factor import QUINTIC
+from tpcalc.lowering.array_backends import Arrays
+from tpcalc.programs.indices import l, t
+from tpcalc.programs.language import Outer
+from tpcalc.programs.polar import Polar
+from tpcalc.programs.blocks import vector
+
+
+def svd_factor(matrix: np.ndarray, steps: int = 0) -> np.ndarray:
+    if not steps:
+        u, s, v = np.linalg.svd(matrix)
+        kept = s > 1e-7 * s[0]
+        return u[:, kept] @ v[kept]
+    a, b, c = QUINTIC
+    found = matrix / np.linalg.norm(matrix)
+    for _ in range(steps):
+        square = found @ found.T
+        found = a * found + (b * square + c * square @ square) @ found
+    return found
+
+
+@settings(deadline=None, max_examples=30)
+@given(seed=st.integers(0, 10**6), rows=st.integers(1, 5), rank=st.integers(1, 5), other=st.integers(1, 5),
+       steps=st.sampled_from([0, 0, 1, 5]), scale=st.sampled_from([1e-6, 1.0, 1e6]))
+def test_factors_are_those_of_the_matrix(seed: int, rows: int, rank: int, other: int, steps: int, scale: float) -> None:
+    """Rows that depend on each other, on either side, coefficients of both signs, blocks of any size."""
+    rng, n = np.random.default_rng(seed), 12
+
+    def drawn(r: int) -> np.ndarray:
+        return rng.normal(size=(rows, min(r, rows))) @ rng.normal(size=(min(r, rows), n))
+    u, v = scale * drawn(rank), drawn(other)
+    c = rng.choice([-1.0, .5, 3.0], size=rows)
+    cut = rng.integers(0, rows)
+    outers = [(1.0, c[:cut, None] * u[:cut], v[:cut])] + [(c[k], u[k], v[k]) for k in range(cut, rows)]
+    left, right = orthogonal_factor(Arrays(), outers, steps)
+    np.testing.assert_allclose(left.T @ right / n, svd_factor((c[:, None] * u).T @ v / n, steps), atol=1e-6)
+
+
+@pytest.mark.parametrize("opt", [tp.Muon(.3, weight_decay=.4), tp.Muon(.3, momentum=.8), tp.Muon(.3, .8, nesterov=True),
+                                 tp.Muon(.3, .8, steps=3)])
+def test_a_network_moves_by_the_factor_of_its_gradient(opt: tp.Muon) -> None:
+    """Both readings with vectors, against numpy's SVD of buffers that are n x n arrays."""
+    program = tp.program(tp.ResNet("tanh"), opt, tp.DepthScaling(), batch=True, d_in=3)
+    rng, n, steps, depth = np.random.default_rng(2), 24, 4, 2
+    sizes, data = {"T": steps, "L": depth, "B": 2}, dict(xi=rng.normal(size=(4, 2, 3)), y=rng.normal(size=(4, 2)))
+    run = run_program(program, sizes, data, width=n)
+    dense = run_dense(program, sizes, data, width=n, keep=("x", "h", "dh"))
+    weights = dense.initial_weights()["W"]
+    for layer in range(depth):
+        W, buffer = weights[layer], np.zeros((n, n))
+        for step in range(steps):
+            x, dh = (dense.stack(name, step, at) for name, at in (("x", layer), ("dh", layer + 1)))
+            np.testing.assert_allclose(dense.stack("h", step, layer + 1), x @ W.T, atol=1e-9)
+            gradient = dh.T @ x / n
+            buffer = opt.momentum * buffer + gradient
+            moved = svd_factor(gradient + opt.momentum * buffer if opt.nesterov else buffer, opt.steps or 0)
+            W = (1 - .3 * opt.weight_decay) * W - .3 * depth**-.5 * moved
+    for step in range(1, steps):  # and statement by statement, with draws of its own
+        x, h, before = (run.vectors[vector(name)[s, 0, node]] for name, s, node in
+                        (("x", step, 0), ("h", step, 1), ("h", step, 1)))
+        assert np.all(np.isfinite(x)) and np.all(np.isfinite(h - before))
+
+
+def test_only_sums_of_outer_products_have_one() -> None:
+    u, v = vector("u")[t, l], vector("v")[t, l]
+    assert str(Polar(2 * Outer(u, v), 3)) == "polar(2*outer(u[t, l], v[t, l])/n, 3 steps)"
+    assert Polar(Outer(u, v)).transposed() == Polar(Outer(v, u))
+    with pytest.raises(TypeError, match="an orthogonal factor is that of a sum of outer products"):
+        Polar(u)
+
+
+def test_single_precision_is_that_of_double() -> None:
+    rng = np.random.default_rng(3)
+    u, v = rng.normal(size=(2, 3, 50))
+    one, two = (orthogonal_factor(Arrays("numpy", dtype), [(1.0, u.astype(dtype), v.astype(dtype))], 0)[0]
+                for dtype in ("float32", "float64"))
+    np.testing.assert_allclose(one, two, atol=1e-5)

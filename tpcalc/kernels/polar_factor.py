@@ -1,0 +1,53 @@
+"""The orthogonal factor of a sum of outer products, from Gram matrices of what is multiplied; no n x n matrix.
+
+G = sum_a d_a x_a^T / n has the orthogonal factor msign(G) = sum_ab M_ab d_a x_b^T / n (its singular values set to 1,
+what is 0 left 0), with M = (C0 C1)^(-1/2) of C0 = <x_a x_b> and C1 = <d_a d_b>, of whatever rank.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+CUT = 1e-12         # eigenvalues of correlations below: rows that depend on the others
+VANISHES = 1e-10    # singular values relative to the largest below: they are 0
+QUINTIC = (3.4445, -4.7750, 2.0315)  # the coefficients that Muon was published with (Jordan et al. 2024)
+
+
+def orthogonal_weights(inputs: np.ndarray, gradients: np.ndarray, steps: int = 0,
+                       rounding: float = 0.0) -> tuple[np.ndarray, float]:
+    """M (N, N) from C0 and C1 (N, N), and the smallest singular value of G over its largest (1 where G is 0).
+
+    steps: 0 for the factor itself, else so many Newton-Schulz steps towards it; rounding: of the products in the Gram
+    matrices, where they were not taken in float64.
+    """
+    if not (np.all(np.isfinite(inputs)) and np.all(np.isfinite(gradients))):
+        return np.full(inputs.shape, np.nan), np.nan
+    cut = max(CUT, 64 * rounding)
+    (u0, back0), (u1, back1) = _root(inputs, cut), _root(gradients, cut)
+    left, s, right = np.linalg.svd(u1 @ u0.T, full_matrices=False)
+    kept = s > max(VANISHES, 64 * rounding) * np.max(s, initial=0.0)
+    spread = float(s[kept][-1] / s[0]) if np.any(kept) else 1.0
+    if steps:
+        return _newton_schulz(inputs, gradients, steps), spread
+    return back1 @ (left[:, kept] @ right[kept]) @ back0.T, spread
+
+
+def _root(gram: np.ndarray, cut: float) -> tuple[np.ndarray, np.ndarray]:
+    """U (k, N) with U^T U the Gram matrix, its k rows independent, and a right inverse (N, k)."""
+    sizes = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
+    scale = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
+    values, vectors = np.linalg.eigh(gram * np.outer(scale, scale))
+    kept = values > cut
+    roots, vectors = np.sqrt(values[kept]), vectors[:, kept]
+    return (vectors * roots).T * sizes, scale[:, None] * vectors / roots
+
+
+def _newton_schulz(inputs: np.ndarray, gradients: np.ndarray, steps: int) -> np.ndarray:
+    """The weights of a X + b (X X^T) X + c (X X^T)^2 X, step by step, from G over its Frobenius norm."""
+    a, b, c = QUINTIC
+    square = float(np.sum(inputs * gradients))
+    found = np.eye(len(inputs)) / np.sqrt(square) if square > 0 else np.zeros(inputs.shape)
+    for _ in range(steps):
+        turned = found @ inputs @ found.T @ gradients
+        found = a * found + (b * turned + c * turned @ turned) @ found
+    return found

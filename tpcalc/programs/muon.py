@@ -1,0 +1,101 @@
+"""Muon as data: every matrix moves along the orthogonal factor of its gradient, or of its momentum buffer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Sequence
+
+import numpy as np
+import sympy as sp
+
+from .._checks import exact, flag, learning_rate, memory, nonnegative_number, schedule, whole_number
+from .entrywise import Gradient
+from .language import Outer
+from .polar import Polar
+
+
+@dataclass(frozen=True)
+class Muon:
+    """Muon: a matrix W moves by ``-lr g`` times U V^T of the singular vectors of its gradient, g = L^-gamma.
+
+    Parameters
+    ----------
+    lr:
+        a number, or one number a step: the singular values of an update, in units in which those of the initial
+        matrices go up to 2. At width n it is the same number: sqrt(outputs / inputs) and sqrt(max(1, outputs /
+        inputs)), factors of other conventions, are 1 for the square matrices of layers.
+    momentum, nesterov:
+        the factor is that of sum_s momentum^(t - s) gradient_s, or, with ``nesterov``, of gradient_t + momentum times
+        that sum. A dampening would change nothing: only directions count.
+    steps:
+        None for the factor itself; k for k Newton-Schulz steps a X + b (X X^T) X + c (X X^T)^2 X from the gradient over
+        its Frobenius norm, with a, b, c = 3.4445, -4.7750, 2.0315, as Muon was published (Jordan et al. 2024,
+        https://kellerjordan.github.io/posts/muon). Singular values then end near 1, and not at it.
+    weight_decay:
+        decoupled, W <- (1 - lr weight_decay) W before the update.
+
+    It moves matrices; read-in and read-out are vectors, and stay frozen. Singular values that are 0 are left 0: a
+    direction in which the gradient of an infinitely wide network vanishes is refused by name, since at every finite
+    width a fluctuation would be blown up to order one there. Raises ``ValueError`` for numbers that are not real and
+    finite, a negative momentum or decay, nesterov without momentum, and steps that are no whole number of at least 1.
+    Source: [tpcalc/muon_on_gram_matrices].
+
+    >>> import tpcalc as tp
+    >>> task, scale = tp.Task([0.9, -0.5, 0.7], [1, 0.3, -0.8]), tp.DepthScaling()
+    >>> print([round(float(f), 6) for f in tp.train(tp.ResNet(), task, tp.Muon(0.3), scale, tp.oo).outputs.ravel()])
+    [0.0, -0.247308, 0.013416]
+    """
+
+    lr: float | Sequence[float] = 1.0
+    momentum: float = 0.0
+    nesterov: bool = False
+    steps: int | None = None
+    weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lr", learning_rate("lr", self.lr))
+        for name in ("momentum", "weight_decay"):
+            object.__setattr__(self, name, nonnegative_number(name, getattr(self, name)))
+        object.__setattr__(self, "nesterov", flag("nesterov", self.nesterov))
+        if self.steps is not None:
+            object.__setattr__(self, "steps", whole_number("steps", self.steps, 1, ", or None for the factor itself"))
+        if self.nesterov and self.momentum == 0:
+            raise ValueError("nesterov: True given with momentum 0; it needs a momentum")
+
+    def schedule(self, steps: int) -> np.ndarray:
+        """The learning rate of every step, shape (steps,)."""
+        return schedule(self.lr, steps)
+
+    def direction(self, gradient: Gradient, step: sp.Symbol) -> sp.Expr:
+        """What a matrix moves along at ``step``; ``gradient(k)`` is that of step k, a sum of outer products."""
+        now = gradient(step)
+        if not now.has(Outer):
+            raise ValueError(f"opt: {self!r} given for {now}, the gradient of a vector; it moves matrices, allowed are "
+                             "frozen ends")
+        beta = exact("momentum", self.momentum)
+        if beta:
+            k = sp.Symbol("k", integer=True, nonnegative=True)
+            buffer = sp.Sum(beta ** (step - k) * gradient(k), (k, 0, step))
+            now = now + beta * buffer if self.nesterov else buffer
+        return Polar(now, self.steps or 0)
+
+    def weights(self, steps: int) -> np.ndarray:
+        """What the gradients of ``steps`` steps weigh in the update of the last one, oldest first, shape (steps,)."""
+        steps = whole_number("steps", steps, 1)
+        past = self.momentum ** np.arange(steps - 1.0, -1.0, -1.0)
+        return self.momentum * past + (np.arange(steps) == steps - 1) if self.nesterov else past
+
+    def memory(self, steps: int) -> tuple[np.ndarray, np.ndarray]:
+        """(rho, w) of W_t = rho_t W_0 - g sum_(s < t) w_ts U_s, U_s the factor of step s.
+
+        Shapes (steps,) and (steps, steps). Raises ``MemoryError`` where steps^2 numbers cannot fit.
+        """
+        steps = whole_number("steps", steps, 1)
+        memory(16.0 * steps**2, f"what {steps} steps remember of each other", "take fewer steps")
+        rates = self.schedule(steps)
+        rho, w = np.ones(steps), np.zeros((steps, steps))
+        for t, rate in enumerate(rates[:-1]):
+            kept = 1 - rate * self.weight_decay
+            rho[t + 1], w[t + 1] = kept * rho[t], kept * w[t]
+            w[t + 1, t] = rate
+        return rho, w
