@@ -1,6 +1,6 @@
 """Limits and verdicts of programs of any shape are right or refused: laws on one draw of programs.
 
-A seed that breaks a law is shown with its program and both numbers. 20 seeds here, 300 in parts of ten with
+A seed that breaks a law is shown with its program and both numbers. 8 seeds here, 300 in parts of ten with
 ``-m slow``, each of which can be run by itself: ``-k "limit and 120-129"``.
 """
 
@@ -18,8 +18,8 @@ from tpcalc.testing.deep_blocks import block_recipe, drawn_net
 from tpcalc.testing.drawn_programs import POINTS
 from tpcalc.testing.verdict_laws import is_clear, walls
 
-FAST, SLOW, PART = 20, 300, 10
-BLOCKS = 10
+FAST, SLOW, PART = 8, 300, 10
+BLOCKS = 4
 SHARE = 1 / 3  # of programs that have a limit, refused
 
 SEEDS = [*range(FAST)]

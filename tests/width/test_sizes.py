@@ -177,7 +177,7 @@ def drawn_abc(rng: np.random.Generator, layers: int) -> tuple[list, list, sp.Exp
     return a, b, c
 
 
-@pytest.mark.parametrize("layers, phi, count", [(2, "tanh", 24), (2, "relu", 12), (3, "relu", 12),
+@pytest.mark.parametrize("layers, phi, count", [(2, "tanh", 12), (2, "relu", 12), (3, "relu", 12),
                                                 pytest.param(2, "tanh", 200, marks=slow),
                                                 pytest.param(3, "relu", 100, marks=slow),
                                                 pytest.param(4, "relu", 20, marks=slow)])
@@ -211,12 +211,12 @@ def test_exponents_may_be_symbols() -> None:
     assert (found.power(start), found.power(moved), sp.expand(found.power(learned))) == (-s / 2, 0, s / 2 - HALF)
     assert found.region.contains((point,)) and found.region.contains((point + sp.Rational(1, 100),))
     assert not found.region.contains((sp.Rational(3, 2),))
-    for other in (sp.Rational(41, 100), sp.Rational(9, 10)):
+    for other in (sp.Rational(41, 100),):
         again = measure(perceptron(tp.meta_principled(other, 3)), {"T": 2}, asked=[learned])
         assert again.power(learned) == (other - 1) / 2
 
 
-@pytest.mark.parametrize("scaling", [tp.width_recipe("muP", 3), tp.width_recipe("NTP", 3)])
+@pytest.mark.parametrize("scaling", [tp.width_recipe("muP", 2), pytest.param(tp.width_recipe("NTP", 3), marks=slow)])
 def test_two_networks_are_one_up_to_the_gauge(scaling: tp.WidthScaling) -> None:
     one, other = (width_verdict(x, "relu") for x in (scaling, scaling.shifted(sp.Rational(1, 3))))
     assert one.name == other.name and one.powers == other.powers
@@ -268,7 +268,7 @@ def agreement(seed: int, samples: dict[int, int]) -> tuple[bool, list]:
                                if not measured[e].agrees(found.power(e))]
 
 
-@pytest.mark.parametrize("seed", [1, 3, 6, 10, 14, 16, 23])
+@pytest.mark.parametrize("seed", [3, 6, 10, 23, *(pytest.param(seed, marks=slow) for seed in (1, 14, 16))])
 def test_sizes_agree_with_slopes_of_real_networks(seed: int) -> None:
     decided, wrong = agreement(seed, FAST)
     assert decided and wrong == []
