@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +48,18 @@ def test_pages_show_tables() -> None:
         rows = value.rows
         assert isinstance(rows, list) and all(isinstance(row, dict) for row in rows), name
         assert value._repr_html_().count("<tr>") == len(rows) + 1, name
+
+
+def test_notebooks_show_formulas_that_are_closed() -> None:
+    """Environments and braces are closed, and what stands between them is the value's own LaTeX."""
+    shown = {name: value for name, value in instances().items() if hasattr(value, "_repr_latex_")}
+    assert {"Program", "Recursion", "DepthLimit"} <= set(shown)
+    for name, value in shown.items():
+        text = value._repr_latex_()
+        begun, ended = ([m[1] for m in re.finditer(rf"\\{word}{{(\w+\*?)}}", text)] for word in ("begin", "end"))
+        assert begun[0] == ended[-1] == "aligned" and sorted(begun) == sorted(ended), name
+        assert text.count("{") - text.count(r"\{") == text.count("}") - text.count(r"\}"), name
+        assert text[0] == text[-1] == "$" and value.latex() in text, name
 
 
 def test_rows_that_were_called_are_rows_with_a_warning() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,7 @@ import tpcalc as tp
 from tpcalc.orders import Affine, Sort
 from tpcalc.limits.functions import Coefficient, CovarianceFunction
 from tpcalc.limits.survival import Kind
+from tpcalc.limits.writing import definitions
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
 H = sp.Rational(1, 2)
@@ -160,6 +162,16 @@ def test_latex_names_every_region(limit: tp.DepthLimit) -> None:
     text = limit.latex()
     assert text.count(r"\textbf{where }") == 6 and text.count("no limit") == 2
     assert limit._repr_latex_().startswith("$") and limit.regions[-1].latex() in text
+
+
+def test_texts_say_the_rate_and_the_exponents(limit: tp.DepthLimit) -> None:
+    """What is printed of a region, read again."""
+    names = {"alpha": ALPHA, "gamma": GAMMA}
+    for region in (r for r in limit.regions if r.has_limit):
+        said = re.search(r"rate: L\^\(-r\), r = (.*)$", str(region))
+        assert said is not None and sp.sympify(said[1], names) == region.rate
+        scaled = re.findall(r"divided by L\^\((.*)\)", str(region))
+        assert [sp.sympify(one, names) for one in scaled] == [exponent for _, exponent in definitions(region)]
 
 
 def test_kinds_without_one_scale_are_refused(limit: tp.DepthLimit) -> None:
