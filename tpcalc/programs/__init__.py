@@ -5,4 +5,6 @@ from .losses import Loss as Loss
 from .networks import ResNet as ResNet
 from .optimizers import SGD as SGD
 from . import tasks as tasks
+from .sequences import Sequences as Sequences
 from .task import Task as Task
+from .transformer import Transformer as Transformer

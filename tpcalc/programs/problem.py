@@ -10,9 +10,11 @@ import sympy as sp
 from .._types import Number
 from .. import _checks
 from ..parametrizations import DepthScaling, Parametrization, Scaling
-from .networks import ResNet
+from .networks import NETWORKS, Network
 from .optimizers import SGD
+from .sequences import Sequences
 from .task import Task
+from .text import Text
 from .updates import Optimizer, require_optimizer
 
 
@@ -23,7 +25,7 @@ class Problem:
     Parameters
     ----------
     net, task, opt, scale:
-        a tp.ResNet, a tp.Task, an optimizer (a tp.SGD, tp.SignSGD or tp.Adam, or one written elsewhere), and a
+        a tp.ResNet with a tp.Task, or a tp.Transformer with a tp.Sequences or text of ``tp.tasks.text``, an optimizer (a tp.SGD, tp.SignSGD or tp.Adam, or one written elsewhere), and a
         tp.DepthScaling or tp.Parametrization, all of them with numbers. A parametrization that is a tp.DepthScaling for
         this network, one gamma for all its matrices and muP in width, is kept as that.
     depth, width:
@@ -41,16 +43,20 @@ class Problem:
     (64, oo, True)
     """
 
-    net: ResNet
-    task: Task
+    net: Network
+    task: Task | Sequences
     opt: Optimizer
     scale: Scaling
     depth: Number
     width: Number = sp.oo
 
     def __post_init__(self) -> None:
-        _checks.instance("net", self.net, ResNet)
-        _checks.instance("task", self.task, Task)
+        _checks.instance("net", self.net, Network, NETWORKS)
+        if isinstance(self.task, Text) and self.net.positions:
+            object.__setattr__(self, "task", self.task.sequences())
+        _checks.instance("task", self.task, self.net.takes)
+        if isinstance(self.task, Sequences) and self.task.positions != self.net.positions:
+            raise ValueError(f"task: {self.task} given for {self.net.positions} positions; allowed is as many of them")
         require_optimizer(self.opt)
         if isinstance(self.scale, Parametrization):
             linear, ends = isinstance(self.opt, SGD), self.net.train_ends
@@ -60,6 +66,8 @@ class Problem:
         for name in ("depth", "width"):
             size = _checks.positive_integer(name, getattr(self, name), infinite=True)
             object.__setattr__(self, name, sp.oo if size is None else size)
+        if self.neurons is not None:
+            self.net.require_width(self.neurons)
         self.opt.schedule(self.task.steps)
         options = getattr(self.opt, "__dict__", {}).values()
         symbols = [str(value) for value in options if isinstance(value, sp.Expr) and value.free_symbols]
@@ -98,7 +106,7 @@ class Problem:
         return self.net.is_plain and isinstance(self.opt, SGD)
 
 
-def _require_directions(task: Task) -> None:
+def _require_directions(task: Task | Sequences) -> None:
     """Raise ``ValueError`` for an input of norm 0, which has no direction to be normalised to."""
     for name, values in (("inputs", task.inputs), ("probes", task.probes)):
         if values is not None and not np.all(np.any(values, axis=-1)):

@@ -120,8 +120,8 @@ class Run:
     @property
     def rows(self) -> TableRows:
         """One dictionary a step: step, loss, and where outputs are single numbers output and target."""
-        scalar = self.task.batch == 1 and self.task.d_out == 1
-        return TableRows({"step": t, "loss": float(loss), **({"output": float(f[0, 0]), "target": float(y[0, 0])}
+        scalar = self.task.targets[0].size == 1
+        return TableRows({"step": t, "loss": float(loss), **({"output": f.item(), "target": y.item()}
                                                              if scalar else {})}
                          for t, (loss, f, y) in enumerate(zip(self.losses, self.outputs, self.task.targets)))
 
