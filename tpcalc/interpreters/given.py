@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from math import lcm
 from typing import Any, Callable, Mapping, Union
 
 import numpy as np
@@ -68,6 +69,12 @@ def require_heads(program: Program, width: int) -> None:
         if width % size:
             raise ValueError(f"width: {width} coordinates given; program {program.name} has heads of {size} of them, "
                              f"allowed are multiples of {size}")
+
+
+def whole_heads(program: Program, least: int) -> int:
+    """The fewest particles from ``least`` on that are whole heads."""
+    size = lcm(*head_sizes(program))
+    return -(-least // size) * size
 
 
 def head_sizes(program: Program) -> set[int]:

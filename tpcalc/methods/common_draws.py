@@ -14,7 +14,8 @@ from .._spread import in_order, require_executor
 from ..errors import Divergence
 from ..interpreters.common_draws import Refinement
 from ..interpreters.lowered_particles import least_samples
-from ..interpreters.particles import PAIRED_SAMPLES, default_samples
+from ..interpreters.given import whole_heads
+from ..interpreters.particles import PAIRED_SAMPLES, averages_over_pairs
 from ..interpreters.refined import at_depths
 from ..interpreters.training import placed
 from ..programs import SGD
@@ -134,11 +135,11 @@ class _Plan:
     def of(cls, method: CommonDraws, problem: Problem) -> "_Plan":
         job = training(replace(problem, depth=method.coarsest))
         what = job.program(), job.sizes(), job.data(), job.task.loss
-        pairs = default_samples(what[0]) == PAIRED_SAMPLES
+        pairs = averages_over_pairs(what[0])
         samples = method.samples
         if samples is None:
             wanted = max(PAIRED_SAMPLES if pairs else SAMPLES, 10 * BIAS / method.tolerance, least_samples(*what))
-            samples = 2 ** int(np.ceil(np.log2(wanted)))
+            samples = whole_heads(what[0], 2 ** int(np.ceil(np.log2(wanted))))
         return cls(samples, method.budget or (PAIRED_BUDGET if pairs else BUDGET),
                    () if isinstance(problem.opt, SGD) else ("nV",))
 

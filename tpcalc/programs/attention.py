@@ -27,7 +27,8 @@ def softmax_attention(head_dim: int, scale_power: sp.Expr, causal: bool = True, 
     read = sp.Piecewise((1, m <= p), (0, True)) if causal else sp.Integer(1)
 
     def attention(b: Branch) -> sp.Expr:
-        q, k, v = (b.let(name, MatVec(b.weights(f"W{name}"), b.x)) for name in ("q", "k", "v"))
+        q, k, v = (b.let(name, MatVec(b.weights(matrix), b.x))
+                   for name, matrix in (("q", "Wq"), ("k", "Wk"), ("value", "Wv")))
         if qk_norm:
             q, k = (b.let(f"n{name}", one * (HeadSum(one**2, head_dim) / head_dim) ** -sp.Rational(1, 2))
                     for name, one in (("q", q), ("k", k)))

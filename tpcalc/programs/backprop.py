@@ -17,7 +17,8 @@ import sympy as sp
 
 from .indices import POSITIONS, at_other, m, p
 from .language import HeadSum, Mat, MatVec, Member, Moment, Outer, Scal, Transpose, Vec, kind
-from .program import Assign, write_out
+from .program import Assign
+from .read_members import write_out
 
 Node = Union[Vec, Scal]
 EVERY_POSITION = (m, sp.Integer(0), POSITIONS - 1)

@@ -116,6 +116,11 @@ class Transformer(Network):
                              "multiples")
 
     @property
+    def is_built_in(self) -> bool:
+        """Are its sublayers those of the package?"""
+        return isinstance(self.attention, str) and not callable(self.mlp)
+
+    @property
     def sublayers(self) -> tuple[Block, ...]:
         """The blocks of a layer, in order."""
         first = self.attention if callable(self.attention) else softmax_attention(
