@@ -9,7 +9,7 @@ import sympy as sp
 from .._shown import Short
 from .._text import Aligned
 from ..programs.algebra import multiplied_out
-from ..programs.language import Mat, MatVec, Vec
+from ..programs.language import HeadSum, Mat, MatVec, Vec
 from ..programs.program import Place, Program
 from ..derivations.derivation import Derivation
 from .kets import Ket
@@ -75,6 +75,10 @@ def kets(program: Program) -> KetEquations:
     """
     if not isinstance(program, Program):
         raise ValueError(f"program: {program!r} given; allowed is a tp.program(...)")
+    for place in program.places():
+        for node in place.statement.value.atoms(HeadSum):
+            raise ValueError(f"program {program.name}: {place.statement} sums over the coordinates of heads, {node}; "
+                             "kets are of one coordinate, allowed are heads of 1")
     setting = Setting.of(program)
     derivation = Derivation()
     found: list[KetEquation] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import sympy as sp
@@ -83,9 +83,9 @@ def regime_by_matrix(net: Network, scale: Parametrization) -> Regime:
             raise ValueError(f"depth: {end} = {scale.update_exponent(end)} given; at infinite depth allowed is 0 for a "
                              "trained end")
     if net.positions:
-        raise ValueError(f"scale: {short(scale)} given with update exponents matrix by matrix for {net.title}; allowed is "
-                         "a tp.DepthScaling")
-    frozen = replace(net, train_ends=False)
+        raise ValueError(f"scale: {short(scale)} given with update exponents matrix by matrix for {net.title}; allowed "
+                         "is a tp.DepthScaling")
+    frozen = net.frozen()
     equations, everywhere, cell = counted(frozen, scale)
     return everywhere or _of_kets(equations, cell)
 
@@ -98,7 +98,7 @@ def regime(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
     that do not close on kernels and for streams that forget what they are given.
     """
     if net.train_ends:
-        return regime(replace(net, train_ends=False), alpha, gamma)
+        return regime(net.frozen(), alpha, gamma)
     if net.is_plain:
         return _of_recursion(alpha, gamma)
     if net.positions:
@@ -153,15 +153,20 @@ def _of_recursion(alpha: sp.Expr, gamma: sp.Expr) -> Regime:
 
 def _of_sublayers(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
     """The regime of a transformer: each of its sublayers meets the stream with fresh matrices and enters through kernels
-    of order one, now of all positions. So powers of L are those of the plain linear network
-    [tpcalc/action_principle]. Raises ``ValueError`` for sublayers that users wrote, and for updates that grow inside.
+    of order one, now of all positions. So powers of L are those of the plain linear network [tpcalc/action_principle];
+    where the stream grows sublayers that are normalised do not grow with it. Raises ``ValueError`` for sublayers that
+    users wrote, and for updates that grow inside.
     """
     if not isinstance(net, Transformer) or not net.is_built_in:
-        raise ValueError(f"net: {short(net)} given, with sublayers of its own; allowed are attention='softmax' and mlp="
-                         "'mlp', 'glu' or None")
+        raise ValueError(f"net: {short(net)} given, with sublayers of its own; allowed are attention='softmax' and "
+                         "mlp='mlp', 'glu' or None")
     if not (gamma.is_number and gamma >= 0):
-        raise ValueError(f"gamma = {gamma} given for {net.title}; allowed are numbers of at least 0, as scores that grow "
-                         "with the depth have no limit")
+        raise ValueError(f"gamma = {gamma} given for {net.title}; allowed are numbers of at least 0, as scores that "
+                         "grow with the depth have no limit")
+    for what, power in (("the stream grows at initialisation", sp.Rational(1, 2) - alpha),
+                        ("training moves the stream", 1 - alpha - gamma)):
+        if net.norm is not None and power > 0:
+            return Regime(obstacle=f"{what} like L^({power})")
     return _of_recursion(alpha, gamma)
 
 

@@ -50,7 +50,7 @@ class Collocation:
         require(self, problem)
         times = wanted_times(keep_nodes, problem)
         cell, block = _limit(problem)
-        linear, task = block.is_linear, problem.task
+        linear, task = block.is_linear, problem.of_vectors
         # rows for every output stand for batches through linearity
         trace, medium, error = _train(problem, fewer_rows(task) if keep_nodes is None and linear else "plain", progress)
         times = medium.layer_times if times is None else times
@@ -68,7 +68,7 @@ class Collocation:
 
 def _limit(problem: Problem) -> Value:
     assert isinstance(problem.opt, SGD)
-    return block_limit(problem.net, problem.task, problem.opt, problem.depth_scaling)
+    return block_limit(problem.resnet, problem.of_vectors, problem.opt, problem.depth_scaling)
 
 
 def _train(problem: Problem, samples: str, progress: Progress | None) -> Value:
@@ -76,5 +76,5 @@ def _train(problem: Problem, samples: str, progress: Progress | None) -> Value:
     cell, block = _limit(problem)
     tolerance = TOLERANCE if block.is_linear else BLOCK_TOLERANCE
     assert isinstance(problem.opt, SGD)
-    return solve_limit(problem.task, problem.opt, cell.noise, cell.drift, samples, tolerance,
+    return solve_limit(problem.of_vectors, problem.opt, cell.noise, cell.drift, samples, tolerance,
                        each_step(progress, problem), block, problem.net.train_ends)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from heapq import heappop, heappush
@@ -57,7 +57,7 @@ def depth_orders(net: Network, scale: Scaling) -> DepthOrders:
         if isinstance(scale, Parametrization):
             return _by_matrix(net, scale)
         cell = limit_cell(scale, net)
-        powers = corrections(replace(net, train_ends=False), scale.alpha, scale.gamma)
+        powers = corrections(net.frozen(), scale.alpha, scale.gamma)
     except ValueError as error:
         raise ValueError(f"depth: tp.oo given; no rule says whether there is a limit: {error}") from None
     return DepthOrders(powers, cell.notes)
@@ -69,7 +69,7 @@ def _by_matrix(net: Network, scale: Parametrization) -> DepthOrders:
     if found.obstacle:
         raise Divergence(f"{_checks.short(scale)} given with depth=tp.oo: {found.obstacle}")
     notes = () if found.drift else ("trivial limit: updates add up to nothing, f stays f_0",)
-    return DepthOrders(_with_sums(_of_kets(replace(net, train_ends=False), scale)), notes)
+    return DepthOrders(_with_sums(_of_kets(net.frozen(), scale)), notes)
 
 
 @lru_cache(maxsize=256)
@@ -79,8 +79,8 @@ def corrections(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Powers:
 
     A term that all layers add coherently is a correction as large as itself; one that every layer draws anew has no
     mean, and what it leaves in averages is its square. Where the net's own terms are not counted, because there are too
-    many or they are of several positions, they are those of a block of one matrix with an activation. Raises ``ValueError`` for exponents of nonlinear
-    blocks that are no fractions.
+    many or they are of several positions, they are those of a block of one matrix with an activation. Raises
+    ``ValueError`` for exponents of nonlinear blocks that are no fractions.
     """
     if net.is_plain:
         return _with_sums(_of_recursion(alpha, gamma))

@@ -36,10 +36,10 @@ class Reflection:
         depth = problem.layers
         assert depth is not None
         times = or_all_layers(wanted_times(keep_nodes, problem), depth)
-        trace, medium = _train(problem, fewer_rows(problem.task) if keep_nodes is None else "plain", progress)
+        trace, medium = _train(problem, fewer_rows(problem.of_vectors) if keep_nodes is None else "plain", progress)
         round_off = max(trace.mismatch, np.finfo(float).eps * float(np.max(np.abs(trace.outputs))))
         kept = None if keep_nodes is None else medium_details(problem, trace.outputs, medium)
-        return Run(problem.task, trace.outputs, trace.probe_outputs, times, self.name, depth, None, round_off,
+        return Run(problem.of_vectors, trace.outputs, trace.probe_outputs, times, self.name, depth, None, round_off,
                    exact=True, details=Solution(self, problem, trace.outputs, times, kept), problem=problem)
 
     def details(self, problem: Problem, outputs: np.ndarray, layer_times: np.ndarray) -> Details:
@@ -49,7 +49,7 @@ class Reflection:
 
 def _train(problem: Problem, samples: str, progress: Progress | None) -> tuple[Trace, Value]:
     """What came out, and the medium with what it learned; samples: how rows stand for inputs."""
-    task, opt, depth = problem.task, problem.opt, problem.layers
+    task, opt, depth = problem.of_vectors, problem.opt, problem.layers
     assert depth is not None and isinstance(opt, SGD)
     b = rows_per_step(task, samples)
     stacks = 5.0 if b == 1 else 10.0  # ten of triangles, or of matrices

@@ -138,9 +138,9 @@ def mlp(matrices: int) -> Block:
     """W_k phi(W_(k-1) ... phi(W_1 x)): k matrices."""
     def block(branch: Branch) -> sp.Expr:
         z = branch.x
-        for m in range(1, matrices):
-            number = str(m) if matrices > 2 else ""
-            product = MatVec(branch.weights(f"W{m}"), z)
+        for k in range(1, matrices):
+            number = str(k) if matrices > 2 else ""
+            product = MatVec(branch.weights(f"W{k}"), z)
             z = branch.let("z" + number, product if branch.is_linear else branch.phi(branch.let("h" + number, product)))
         return MatVec(branch.weights(f"W{matrices}" if matrices > 1 else "W"), z)
     return block
@@ -162,9 +162,9 @@ def preactivated(matrices: int) -> Block:
 
     def block(branch: Branch) -> sp.Expr:
         z = branch.x if branch.is_linear else branch.let("z0", branch.phi(branch.x))
-        for m in range(1, count):
-            product = MatVec(branch.weights(f"W{m}"), z)
-            z = branch.let(f"z{m}", product if branch.is_linear else branch.phi(branch.let(f"h{m}", product)))
+        for k in range(1, count):
+            product = MatVec(branch.weights(f"W{k}"), z)
+            z = branch.let(f"z{k}", product if branch.is_linear else branch.phi(branch.let(f"h{k}", product)))
         return MatVec(branch.weights(f"W{count}"), z)
     return block
 

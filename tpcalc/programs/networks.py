@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -67,6 +67,10 @@ class Network(ABC):
         """The names of a layer's trained matrices, in the order in which they are met."""
         met = [sorted(s.value.atoms(Mat), key=sp.default_sort_key) for s in self.layer((t,), sp.Integer(1))]
         return tuple(dict.fromkeys(matrix.name for row in met for matrix in row))
+
+    @abstractmethod
+    def frozen(self) -> Network:
+        """The network with ends that are not trained."""
 
     def require_width(self, width: int) -> None:
         """Raise ``ValueError`` for a width that real networks of this kind cannot have."""
@@ -148,6 +152,9 @@ class ResNet(Network):
         x = vector("x")
         statements, value = self.branch(x[(*sample, l - 1)], sample)
         return [*statements, Assign(x[(*sample, l)], x[(*sample, l - 1)] + multiplied_out(eps * value))]
+
+    def frozen(self) -> ResNet:
+        return replace(self, train_ends=False)
 
     def written(self) -> tuple[list[Assign], sp.Expr]:
         """The statements of the block on the stream of one sample, and the vector it returns."""

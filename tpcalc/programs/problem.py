@@ -10,7 +10,7 @@ import sympy as sp
 from .._types import Number
 from .. import _checks
 from ..parametrizations import DepthScaling, Parametrization, Scaling
-from .networks import NETWORKS, Network
+from .networks import NETWORKS, Network, ResNet
 from .optimizers import SGD
 from .sequences import Sequences
 from .task import Task
@@ -86,6 +86,20 @@ class Problem:
     def neurons(self) -> int | None:
         """The width; None stands for infinity."""
         return None if self.width is sp.oo else int(self.width)
+
+    @property
+    def of_vectors(self) -> Task:
+        """The task, where samples are no sequences; raises ``ValueError`` where they are."""
+        if not isinstance(self.task, Task):
+            raise ValueError(f"task: {self.task} given; allowed here is a tp.Task, for a tp.ResNet")
+        return self.task
+
+    @property
+    def resnet(self) -> ResNet:
+        """The network, where it is a tp.ResNet; raises ``ValueError`` where it is not."""
+        if not isinstance(self.net, ResNet):
+            raise ValueError(f"net: {_checks.short(self.net)} given; allowed here is a tp.ResNet")
+        return self.net
 
     @property
     def depth_scaling(self) -> DepthScaling:

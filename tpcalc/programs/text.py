@@ -23,15 +23,16 @@ class Text:
     def sequences(self) -> Sequences:
         """One-hot inputs and targets, with the cross-entropy of the next character at every position.
 
-        Inputs have a dimension for every character that occurs among them: the embeddings of others, which nothing
-        reads or trains, are left out. Targets have one for every character of the alphabet.
+        The vocabulary is that of the task: characters that occur in it, in the order of the alphabet. Inputs have a
+        dimension for those that are read: nothing reads or trains the embeddings of others.
 
         >>> import tpcalc as tp
         >>> text = tp.tasks.text(steps=1, batch=2, positions=4)
         >>> task = text.sequences()
-        >>> task.d_in == len(set(text.inputs.ravel())), task.d_out == len(text.alphabet)
+        >>> task.d_in == len(set(text.inputs.ravel())), task.d_out == len(set(text.inputs.ravel()) | set(
+        ...     text.targets.ravel()))
         (True, True)
         """
-        _, used = np.unique(self.inputs, return_inverse=True)
-        used = used.reshape(self.inputs.shape)
-        return Sequences(np.eye(used.max() + 1)[used], np.eye(len(self.alphabet))[self.targets], "softmax")
+        read = np.unique(self.inputs)
+        vocabulary = np.union1d(read, self.targets)
+        return Sequences(np.equal.outer(self.inputs, read), np.equal.outer(self.targets, vocabulary), "softmax")

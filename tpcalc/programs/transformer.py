@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sympy as sp
 
@@ -130,7 +130,8 @@ class Transformer(Network):
 
     def layer(self, sample: tuple[sp.Expr, ...], eps: sp.Expr) -> list[Assign]:
         sample = sample if p in sample else (*sample, p)
-        stream, statements = named(Vec, "x")[(*sample, l - 1)], []
+        statements: list[Assign] = []
+        stream = named(Vec, "x")[(*sample, l - 1)]
         for number, block in enumerate(self.sublayers, 1):
             branch = Branch(stream, activation(self.phi), is_linear(self.phi), sample, statements)
             value = written(block, branch, self.norm, f"n{number}")
@@ -140,6 +141,9 @@ class Transformer(Network):
             statements.append(Assign(target, stream + multiplied_out(eps * value)))
             stream = target
         return statements
+
+    def frozen(self) -> Transformer:
+        return replace(self, train_ends=False)
 
     @property
     def title(self) -> str:
