@@ -9,7 +9,7 @@ import tpcalc as tp
 
 X = np.array([(1, 0), (.5, .8), (-.6, .7), (1.1, -.4), (.3, -.9), (.8, .5), (-.2, 1), (.9, .1), (-.7, -.6)])
 Y = np.array([1, -.7, .5, 1.2, -.4, .8, -.5, .6, .9])
-# by quasi-Monte Carlo of the kernels of one head and collocation in layer time: rate 1 on q, k, v, o, ends frozen, no MLP
+# by quasi-Monte Carlo of one head's kernels and collocation in layer time: rate 1 on q, k, v, o, ends frozen, no MLP
 REFERENCES = {"two positions, no mask": (2, 1, False, 6, [[0, 0], [.08582, .35964], [.71487, .69714]]),
               "three positions, causal": (3, 2, True, 9, [[0, 0, 0], [1.32192, 1.05400, 1.06474],
                                                           [.79873, .10910, -.02683]])}

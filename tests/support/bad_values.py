@@ -120,7 +120,8 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "Transformer": {"heads": "optional whole", "head_dim": "whole", "positions": "whole", "norm": "optional word",
                     "mlp": "optional block", "causal": "flag", "scale_power": "nothing", "qk_norm": "nothing",
                     "phi": "activation", "train_ends": "flag", "attention": "block"},
-    "Sequences": {"inputs": "nothing", "targets": "nothing", "loss": "loss"}, "Sequences.losses": {"outputs": "outputs"},
+    "Sequences": {"inputs": "nothing", "targets": "nothing", "loss": "loss"},
+    "Sequences.losses": {"outputs": "outputs"},
     "program": {"batch": "flag", "d_in": "whole", "d_out": "whole", "probes": "none yet"},
     "kets": {"program": "result"}, "recursion": {"equations": "result"}, "depth_limit": {"recursion": "result"},
     "check_steps": {"derived": "result", "data": "mapping", "loss": "loss", "exact": "flag"},
@@ -234,8 +235,8 @@ def instances() -> dict[str, Any]:
         "Parametrization": tp.Parametrization()}
 
 
-MADE = {"Adam", "AdamW", "SGD", "SignSGD", "DepthScaling", "ResNet", "Sequences", "Task", "Transformer", "Problem", "DepthwiseScaling",
-        "Parametrization", "WidthScaling"}  # by users, others by calls
+MADE = {"Adam", "AdamW", "SGD", "SignSGD", "DepthScaling", "ResNet", "Sequences", "Task", "Transformer", "Problem",
+        "DepthwiseScaling", "Parametrization", "WidthScaling"}  # by users, others by calls
 
 
 def public_calls() -> Iterator[Call]:

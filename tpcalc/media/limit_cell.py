@@ -152,8 +152,8 @@ def _of_recursion(alpha: sp.Expr, gamma: sp.Expr) -> Regime:
 
 
 def _of_sublayers(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
-    """The regime of a transformer: each of its sublayers meets the stream with fresh matrices and enters through kernels
-    of order one, now of all positions. So powers of L are those of the plain linear network [tpcalc/action_principle];
+    """The regime of a transformer: each sublayer meets the stream with fresh matrices and enters through kernels of
+    order one, now of all positions. So powers of L are those of the plain linear network [tpcalc/action_principle];
     where the stream grows sublayers that are normalised do not grow with it. Raises ``ValueError`` for sublayers that
     users wrote, and for updates that grow inside.
     """

@@ -66,7 +66,8 @@ class Coefficients:
         if not self.generated:
             return read_coefficients(problem.of_vectors, problem.opt, problem.depth_scaling, problem.layers, progress,
                                      problem.net.train_ends)
-        found = read_generated(problem.of_vectors, problem.opt, problem.depth_scaling, problem.layers, problem.net.train_ends)
+        found = read_generated(problem.of_vectors, problem.opt, problem.depth_scaling, problem.layers,
+                               problem.net.train_ends)
         if progress is not None:
             progress(problem.of_vectors.steps, problem.of_vectors.steps)
         return found

@@ -56,7 +56,7 @@ class Branch:
         return self._write(Vec, name, value)
 
     def other(self, value: sp.Expr) -> sp.Expr:
-        """The same of another position m of the sequence: of vectors of p alone, and of numbers such as masks.
+        """What ``value`` is at another position m of the sequence: vectors of p, and numbers such as masks.
 
         Raises ``ValueError`` in networks whose samples have no positions.
         """

@@ -25,7 +25,8 @@ class Problem:
     Parameters
     ----------
     net, task, opt, scale:
-        a tp.ResNet with a tp.Task, or a tp.Transformer with a tp.Sequences or text of ``tp.tasks.text``, an optimizer (a tp.SGD, tp.SignSGD or tp.Adam, or one written elsewhere), and a
+        a tp.ResNet with a tp.Task, or a tp.Transformer with a tp.Sequences or text of ``tp.tasks.text``; an
+        optimizer (a tp.SGD, tp.SignSGD or tp.Adam, or one written elsewhere), and a
         tp.DepthScaling or tp.Parametrization, all of them with numbers. A parametrization that is a tp.DepthScaling for
         this network, one gamma for all its matrices and muP in width, is kept as that.
     depth, width:

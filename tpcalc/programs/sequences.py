@@ -35,8 +35,8 @@ class Sequences:
     def __init__(self, inputs: ArrayLike, targets: ArrayLike, loss: AnyLoss = "mse") -> None:
         self.inputs, self.targets = finite_array("inputs", inputs), finite_array("targets", targets)
         if self.inputs.ndim != 4 or 0 in self.inputs.shape:
-            raise ValueError(f"inputs: shape {self.inputs.shape} given; allowed is (steps, batch, positions, d_in), none "
-                             "of them 0")
+            raise ValueError(f"inputs: shape {self.inputs.shape} given; allowed is (steps, batch, positions, d_in), "
+                             "none of them 0")
         if self.targets.ndim == 3:
             self.targets = self.targets[..., None]
         if self.targets.ndim != 4 or self.targets.shape[:3] != self.inputs.shape[:3] or 0 in self.targets.shape:
