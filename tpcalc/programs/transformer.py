@@ -96,7 +96,8 @@ class Transformer(Network):
         object.__setattr__(self, "scale_power", power)
         if self.qk_norm and self.head_dim < LEAST_NORMED:
             raise ValueError(f"qk_norm: True given with head_dim={self.head_dim}; gradients through the root mean "
-                             f"square of so few coordinates have no variance, allowed is head_dim of at least {LEAST_NORMED}")
+                             "square of so few coordinates have no variance, allowed is head_dim of at least "
+                             f"{LEAST_NORMED}")
         if not callable(self.attention):
             object.__setattr__(self, "attention", choice("attention", self.attention, ("softmax",)))
         if not (self.mlp is None or callable(self.mlp)):
