@@ -66,7 +66,7 @@ KINDS: dict[str, set[str]] = {  # what is right, or not wrong by itself
     "times": SHARES | {"a pair", "an empty list"}, "nodes": SHARES | {"None", "a pair"}, "step": {"0", "a pair"},
     "step or start": {"0", "-1", "a pair"}, "inputs": REALS | ARRAYS | {"a matrix"}, "probes": {"None"} | ARRAYS,
     "exponents": {"falling numbers", "halves", "a pair", "a far pair"}, "symbolic real": REALS | {"a symbol"},
-    "layers": {"7"}, "schedule": {"range"},
+    "half or one": {"a number as text"}, "layers": {"7"}, "schedule": {"range"},
     "weights": {"None", "a dict"}, "array namespace": {"a module"}, "device": set(VALUES),
     "texts": {"an empty list", "a list of words"}, "rows": {"a matrix"},
     "targets": {"falling numbers", "halves", "a pair", "a far pair", "a matrix"},
@@ -119,6 +119,11 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
                "matrices": "nothing"},
     "Task": {"inputs": "inputs", "targets": "inputs", "loss": "loss", "probes": "probes"},
     "Task.losses": {"outputs": "outputs"},
+    "Transformer": {"heads": "optional whole", "head_dim": "whole", "positions": "whole", "norm": "optional word",
+                    "mlp": "optional block", "causal": "flag", "scale_power": "half or one", "qk_norm": "nothing",
+                    "phi": "activation", "train_ends": "flag", "attention": "block"},
+    "Sequences": {"inputs": "nothing", "targets": "nothing", "loss": "loss"},
+    "Sequences.losses": {"outputs": "outputs"},
     "program": {"batch": "flag", "d_in": "whole", "d_out": "whole", "probes": "none yet"},
     "kets": {"program": "result"}, "recursion": {"equations": "result"}, "depth_limit": {"recursion": "result"},
     "check_steps": {"derived": "result", "data": "mapping", "loss": "loss", "exact": "flag"},
@@ -181,6 +186,7 @@ MORE: dict[str, dict[str, Any]] = {  # right arguments of single calls
     "audit": {"branch": -1, "lr": 0}, "transfer": {"scalings": SCALE, "learning_rates": [0.5, 1.0]},
     "gradient_flow": {"time": 1.0, "task": tp.Task([1.0], [1.0])},
     "Task": {"inputs": [1.0, 2.0], "targets": [1.0, 2.0]},
+    "Sequences": {"inputs": np.ones((1, 1, 2, 1)), "targets": np.ones((1, 1, 2))},
     "classify": {"gamma": 0}, "DepthScaling": {"alpha": 0, "gamma": 0}, "Run.feature_difference": {"eps": 0.25},
     "Run.gradient_difference": {"eps": 0.25}, "methods.outputs_alone": {
         "name": "mine", "outputs": TASK.targets, "error_estimate": 0.0, "probe_outputs": np.zeros((3, 1, 1))},
@@ -193,7 +199,9 @@ INNER = {  # called by the package, on values of its own
     **dict.fromkeys((f"Parametrization.{name}" for name in ("over", "is_mup", "require_mup", "beyond_mup",
                                                             "with_exponents")), "asked by the package, of a network"),
     "SGD.step": "arithmetic on anything that adds", "ResNet.branch": "writes statements of a builder",
-    "ResNet.require_plain": "words for messages", "Adam.direction": "builds an expression for a builder",
+    **dict.fromkeys((f"{owner}.{name}" for owner in ("ResNet", "Transformer") for name in (
+        "layer", "require_plain", "require_width")), "asked by builders and problems"),
+    "Adam.direction": "builds an expression for a builder",
     "AdamW.direction": "builds an expression for a builder", "Muon.direction": "builds an expression for a builder",
     "SignSGD.direction": "builds an expression for a builder",
     "Run.row": "an index by the name it is refused by"}
@@ -214,7 +222,8 @@ def instances() -> dict[str, Any]:
     run.save(SAVED)
     return {
         "Adam": tp.Adam(), "AdamW": tp.AdamW(), "Muon": tp.Muon(), "SGD": OPT, "SignSGD": tp.SignSGD(),
-        "DepthScaling": SCALE, "ResNet": NET, "Task": TASK,
+        "DepthScaling": SCALE, "ResNet": NET, "Task": TASK, "Transformer": tp.Transformer(),
+        "Sequences": tp.Sequences(np.ones((1, 1, 2, 1)), np.ones((1, 1, 2))),
         "Problem": PROBLEM, "Audit": tp.audit(-1, 0), "Citation": tp.cite(run), "DepthLimit": limit, "LimitRegion":
         limit.regions[0], "KetEquations": equations(), "Recursion": recursion, "NamedRecipes": None, "PhaseDiagram":
         diagram, "PhaseRegion": diagram.regions[0], "Program": tp.program(NET, OPT, SCALE), "Recipe": tp.recipe(),
@@ -229,8 +238,8 @@ def instances() -> dict[str, Any]:
         "Parametrization": tp.Parametrization()}
 
 
-MADE = {"Adam", "AdamW", "Muon", "SGD", "SignSGD", "DepthScaling", "ResNet", "Task", "Problem", "DepthwiseScaling",
-        "Parametrization", "WidthScaling"}  # by users, others by calls
+MADE = {"Adam", "AdamW", "Muon", "SGD", "SignSGD", "DepthScaling", "ResNet", "Sequences", "Task", "Transformer",
+        "Problem", "DepthwiseScaling", "Parametrization", "WidthScaling"}  # by users, others by calls
 
 
 def public_calls() -> Iterator[Call]:

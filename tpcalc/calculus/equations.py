@@ -9,7 +9,7 @@ import sympy as sp
 from .._shown import Short
 from .._text import Aligned
 from ..programs.algebra import multiplied_out
-from ..programs.language import Mat, MatVec, Vec
+from ..programs.language import HeadSum, Mat, MatVec, Vec
 from ..programs.polar import Polar
 from ..programs.program import Place, Program
 from ..derivations.derivation import Derivation
@@ -81,6 +81,9 @@ def kets(program: Program) -> KetEquations:
             raise ValueError(f"program {program.name}: {place.statement} given; the weights of an orthogonal factor "
                              "are functions of Gram matrices of all its rows, for which kets have no rule; allowed are "
                              "updates that are functions of entries, or tp.train")
+        for node in place.statement.value.atoms(HeadSum):
+            raise ValueError(f"program {program.name}: {place.statement} sums over the coordinates of heads, {node}; "
+                             "kets are of one coordinate, allowed are heads of 1")
     setting = Setting.of(program)
     derivation = Derivation()
     found: list[KetEquation] = []

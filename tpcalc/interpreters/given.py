@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from math import lcm
 from typing import Any, Callable, Mapping, Union
 
 import numpy as np
@@ -14,7 +15,7 @@ from .._types import ProgramData, Sizes, Value
 from ..programs.losses import AnyLoss
 from .. import _checks
 from .._numbers import from_text
-from ..programs.language import LossDerivative, Scal
+from ..programs.language import HeadSum, LossDerivative, Scal
 from ..programs.losses import LogisticLoss, Loss, SoftmaxLoss, resolve
 from ..programs.program import Assign, Program
 
@@ -60,6 +61,25 @@ def sizes_of(program: Program, sizes: Sizes) -> dict[sp.Symbol, int]:
     """Sizes by symbol, from sizes by symbol or name; each a whole number of at least 1."""
     checked = {size: _checks.positive_integer(str(size), value) for size, value in program.numeric_sizes(sizes).items()}
     return {size: value for size, value in checked.items() if value is not None}
+
+
+def require_heads(program: Program, width: int) -> None:
+    """Raise ``ValueError`` unless coordinates, or particles, so many of them, are whole heads."""
+    for size in sorted(head_sizes(program)):
+        if width % size:
+            raise ValueError(f"width: {width} coordinates given; program {program.name} has heads of {size} of them, "
+                             f"allowed are multiples of {size}")
+
+
+def whole_heads(program: Program, least: int) -> int:
+    """The fewest particles from ``least`` on that are whole heads."""
+    size = lcm(*head_sizes(program))
+    return -(-least // size) * size
+
+
+def head_sizes(program: Program) -> set[int]:
+    """How many coordinates heads have."""
+    return {node.size for place in program.places() for node in place.statement.value.atoms(HeadSum)}
 
 
 class Data:

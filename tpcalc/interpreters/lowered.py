@@ -23,7 +23,7 @@ from ..programs.language import Mat, Member, Scal, Vec
 from ..programs.losses import derivative
 from ..programs.program import Program
 from .execution import ProgramDivergence
-from .given import Data, Numbers, sizes_of
+from .given import Data, Numbers, require_heads, sizes_of
 from .orthogonal import orthogonal_factor
 
 PART = 2**15  # entries at a time: what is computed from them stays in a processor's cache
@@ -109,6 +109,7 @@ class ArrayExecution(ABC):
 
         progress: called with (iterations done, iterations) of the longest outer loop, that over training steps.
         """
+        require_heads(self.program, self.width)
         self.progress = progress
         for place, ends in self.plan.given.items():
             self.F[place[0]][place[1]] = self._given(place, ends)

@@ -28,6 +28,7 @@ from .conditioned import ADVICE, CONDITIONED, Conditioned
 from .conditioned_blocks import BlockMatrix, BlockSide, OrthonormalBlock, of_variance_one
 from .entry_functions import separated
 from .execution import ProgramReading
+from .given import whole_heads
 from .registry import Registry
 from .vectors import ProgramRun
 
@@ -135,10 +136,15 @@ def mean_and_error(values: Sequence[Value]) -> tuple[float, float]:
 
 
 def default_samples(program: Program) -> int:
-    """Fewer where a product takes M^2."""
-    pairs = isinstance(program, Program) and any(
-        separated(place.statement.value).has(NonlinearOuter) for place in program.places())
-    return PAIRED_SAMPLES if pairs else SAMPLES
+    """Fewer where a product takes M^2; whole heads."""
+    if not isinstance(program, Program):
+        return SAMPLES
+    return whole_heads(program, PAIRED_SAMPLES if averages_over_pairs(program) else SAMPLES)
+
+
+def averages_over_pairs(program: Program) -> bool:
+    """Does a product take M^2?"""
+    return any(separated(place.statement.value).has(NonlinearOuter) for place in program.places())
 
 
 def run_particles(program: Program, sizes: Sizes, data: ProgramData = {}, samples: int | None = None,

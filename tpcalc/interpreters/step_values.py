@@ -18,7 +18,8 @@ from ..calculus.rules import bounds
 from ..calculus.setting import Product, Setting
 from ..gaussian import Expectation
 from ..programs.language import Moment, Scal, Vec
-from ..programs.program import Loop, Place, at_numbers
+from ..programs.program import Loop, Place
+from ..programs.read_members import at_numbers
 from .execution import Operator, is_number
 from .kets import Ket as Coefficients
 from .program_coefficients import ONE, ProgramCoefficients

@@ -14,11 +14,12 @@ from ..errors import Divergence
 from ..parametrizations import DepthScaling, Scaling
 from ..parametrizations.depth import ENDS
 from ..parametrizations.parametrization import AtWidth
-from ..programs import SGD, ResNet, Task
+from ..programs import SGD, ResNet, Sequences, Task
 from ..programs.activations import require_finite
-from ..programs.builders import BATCH, L, T, program, vector
-from ..programs.indices import i
+from ..programs.builders import program, vector
+from ..programs.indices import BATCH, POSITIONS, L, T, i, p
 from ..programs.language import Family, Moment, Scal, Vec
+from ..programs.networks import Network
 from ..programs.program import Assign, Loop, Program, Statement
 from ..programs.updates import Optimizer
 from .dense import DenseRun, Weights, run_dense
@@ -34,8 +35,8 @@ SQUARE = Family(Scal, "square")  # of the features of the first step at the read
 class Training:
     """A training as a program with its sizes and data."""
 
-    net: ResNet
-    task: Task
+    net: Network
+    task: Task | Sequences
     opt: Optimizer
     scale: Scaling
     depth: int
@@ -56,7 +57,8 @@ class Training:
         return _program(self.net, self.opt, self.scale, self.batched, self.task.d_in, self.task.d_out, self.probes)
 
     def sizes(self) -> dict[sp.Symbol, int]:
-        return {T: self.task.steps, L: self.depth, **({BATCH: self.task.batch} if self.batched else {})}
+        return {T: self.task.steps, L: self.depth, **({BATCH: self.task.batch} if self.batched else {}),
+                **({POSITIONS: self.net.positions} if self.net.positions else {})}
 
     def data(self) -> dict[str, np.ndarray]:
         """Probes are the last samples of every step."""
@@ -74,8 +76,8 @@ class Training:
         return {name: self.scale.initial_factor(name) for name in (*ENDS, *self.net.matrices_of_block)}
 
     def _without_ones(self, values: np.ndarray) -> np.ndarray:
-        """Inputs of shape (steps, samples, dimension), as the program reads it."""
-        values = values[:, :, 0] if values.shape[2] == 1 else values
+        """Inputs of shape (steps, samples, [positions,] dimension), as the program reads it."""
+        values = values[..., 0] if values.shape[-1] == 1 else values
         return values if self.batched else values[:, 0]
 
     def vectors(self, run: LoweredRun | ProgramRun, name: str, nodes: np.ndarray) -> np.ndarray:
@@ -91,18 +93,20 @@ class Training:
         return vector(name)[(step, sample, node) if self.batched else (step, node)]
 
     def outputs(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """f as outputs of the batch and of the probes, shapes (steps, batch or probes, d_out)."""
-        every = values.reshape(self.task.steps, self.task.batch + self.probes, self.task.d_out)
+        """f as outputs of the batch and of the probes, shapes (steps, batch or probes, [positions,] d_out)."""
+        every = values.reshape(self.task.steps, self.task.batch + self.probes, *self.task.targets.shape[2:])
         return every[:, :self.task.batch], every[:, self.task.batch:] if self.probes else None
 
 
 @lru_cache(maxsize=32)
-def _program(net: ResNet, opt: Optimizer, scale: Scaling, batched: bool, d_in: int, d_out: int,
+def _program(net: Network, opt: Optimizer, scale: Scaling, batched: bool, d_in: int, d_out: int,
              probes: int) -> Program:
     """Written once, so that it is lowered once."""
     written = program(net, opt, scale, batched, d_in, d_out, probes)
-    first = (sp.Integer(0), i) if batched else (sp.Integer(0),)
+    first = (sp.Integer(0), *([i] if batched else []), *([p] if net.positions else []))
     square: Statement = Assign(SQUARE[first], Moment(vector("x")[(*first, L)] ** 2))
+    if net.positions:
+        square = Loop(p, sp.Integer(0), POSITIONS - 1, (square,))
     if batched:
         square = Loop(i, sp.Integer(0), BATCH - 1, (square,))
     return replace(written, body=(*written.body, square))

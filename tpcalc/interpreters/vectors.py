@@ -17,11 +17,11 @@ from .. import _checks
 from .._checks import symbolic
 from ..errors import Divergence
 from ..lowering.array_backends import Arrays
-from ..programs.language import Mat, Member, Moment, NonlinearOuter, Outer, Scal, Vec
+from ..programs.language import HeadSum, Mat, Member, Moment, NonlinearOuter, Outer, Scal, Vec
 from ..programs.polar import Polar
 from ..programs.program import Program
 from .execution import RULES, Execution, Operator, ProgramReading, is_number, with_leaves
-from .given import Number
+from .given import Number, require_heads
 from .orthogonal import orthogonal_factor
 from .registry import Registry
 
@@ -37,6 +37,7 @@ class VectorExecution(Execution):
     def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, width: int,
                  seed: int) -> None:
         super().__init__(program, sizes, data, loss)
+        require_heads(program, width)
         self.width, self.seed = width, seed
         self.matrices: dict[Mat, Value] = {}
         self.require_memory()
@@ -95,6 +96,13 @@ def numpy_function(expression: sp.Expr, names: tuple[sp.Symbol, ...]) -> Callabl
 def _moment(run: VectorExecution, node: Moment) -> Number:
     value = run.value(node.args[0])
     return value if is_number(value) else float(np.mean(value))
+
+
+@VECTORS.rule(HeadSum)
+def _head_sum(run: VectorExecution, node: HeadSum) -> np.ndarray:
+    """The sums over heads, at all their coordinates."""
+    heads = run.lifted(run.value(node.body), "vector").reshape(-1, node.size)
+    return np.repeat(heads.sum(axis=1), node.size)
 
 
 @VECTORS.rule(NonlinearOuter)

@@ -119,6 +119,12 @@ class Arrays:
         value = np.add.reduce(u, axis=axis) if self.is_numpy else self.xp.sum(u, axis=axis)
         return float(value) if value.ndim == 0 else value
 
+    def head_sum(self, u: Array, size: int) -> Array:
+        """The sums over so many neighbours of the last axis, at every one of them."""
+        heads = self.reshaped(u, (*u.shape[:-1], u.shape[-1] // size, size))
+        total = heads.sum(axis=-1, keepdims=True) if self.is_numpy else self.xp.sum(heads, axis=-1, keepdims=True)
+        return self.reshaped(self.xp.broadcast_to(total, heads.shape), tuple(u.shape))
+
     def permuted(self, u: Array, order: tuple[int, ...]) -> Array:
         return u.transpose(order) if self.is_numpy else self.xp.permute_dims(u, order)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from ..programs.language import LossDerivative, Mat, MatVec, Moment, NonlinearOuter, kind
+from ..programs.language import HeadSum, LossDerivative, Mat, MatVec, Moment, NonlinearOuter, kind
 from .arithmetic import Arithmetic
 from .code_lines import Value
 
@@ -52,6 +52,10 @@ class Averages(Arithmetic):
             first = vectors[0] if len(vectors) == 2 else sp.Mul(*vectors[:-1])
             found = self.inner(self.vector(first), self.vector(vectors[-1]))
         return self.times([found, *numbers]) if numbers else found
+
+    def head_sum(self, node: HeadSum) -> Value:
+        one = self.vector(node.body)
+        return self.kept(f"head_sum({one.code}, {node.size})", one.axes, "vector")
 
     def inner(self, u: Value, v: Value) -> Value:
         """The average of u v over coordinates: a product of matrices where no axis is shared."""

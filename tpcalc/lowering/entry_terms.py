@@ -10,7 +10,7 @@ from sympy.core.sorting import default_sort_key
 
 from .._types import Array
 from ..programs.language import Moment, NonlinearOuter, Scal
-from ..programs.program import write_out
+from ..programs.read_members import write_out
 from .rank_one import separated, split
 
 Terms = tuple[tuple[sp.Expr, sp.Expr], ...]

@@ -7,7 +7,7 @@ from functools import singledispatchmethod
 import sympy as sp
 from sympy.core.function import Application
 
-from ..programs.language import LossDerivative, MatVec, Moment, Outer, Scal, Vec
+from ..programs.language import HeadSum, LossDerivative, MatVec, Moment, Outer, Scal, Vec
 from .code_lines import Value
 from .totals import Totals
 
@@ -56,6 +56,7 @@ class Writer(Totals):
     _written.register(sp.Mul)(Totals.product)
     _written.register(sp.Sum)(Totals.total)
     _written.register(Moment)(Totals.moment)
+    _written.register(HeadSum)(Totals.head_sum)
     _written.register(MatVec)(Totals.matvec)
     _written.register(LossDerivative)(Totals.loss)
     _written.register(sp.Pow)(Totals.power)

@@ -21,7 +21,7 @@ from .names import Names
 from .nest import Axes, Leaf, Lines, Nest, distributed, find_axes
 from .products import matrix_terms, simple_products
 
-OPERATIONS = ("asarray", "broadcast", "dot", "inner", "mean", "total", "permuted", "reshaped", "stacked",
+OPERATIONS = ("asarray", "broadcast", "dot", "head_sum", "inner", "mean", "total", "permuted", "reshaped", "stacked",
               "finite")
 READING = ("matvec", "combine", "polar", "advanced", "entry_product", "entry_function", "chi", "chis",
            "not_finite", "parts")

@@ -34,7 +34,7 @@ class Totals(Averages):
             numbers = [f for f in sp.Mul.make_args(term) if kind(f) != "vector"]
             if len(vectors) == 1 and vectors[0].axes == (index,) and numbers:
                 factor = self.named(self.product(sp.Mul(*numbers)))
-                if index in factor.axes and len(factor.axes) <= 2:
+                if index in factor.axes:
                     found.append(self.kept(f"{factor.code} @ {vectors[0].code}", factor.axes[:-1], "vector"))
                     continue
             whole = self.product(term)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import sympy as sp
@@ -17,8 +17,10 @@ from ..limits.obstacle import Obstacle, obstacle
 from ..limits.slow_streams import normal_form
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from ..parametrizations.depth import ENDS
-from ..programs import SGD, ResNet
+from .._checks import short
+from ..programs import SGD, ResNet, Transformer
 from ..programs.builders import program
+from ..programs.networks import Network
 from ..programs.language import LossDerivative, Scal
 from ..programs.program import Program
 from .pair_kernels import kernels_of
@@ -50,7 +52,7 @@ class Regime:
     grows_inside: bool = False
 
 
-def limit_cell(scale: DepthScaling, net: ResNet = PLAIN) -> LimitCell:
+def limit_cell(scale: DepthScaling, net: Network = PLAIN) -> LimitCell:
     """The infinite-depth problem of a residual network at ``scale``, as the powers of L in its own program have it.
 
     Noise survives where the stream keeps what independent layers add to it, drift where it keeps what updates add.
@@ -71,7 +73,7 @@ def limit_cell(scale: DepthScaling, net: ResNet = PLAIN) -> LimitCell:
                      tuple(notes))
 
 
-def regime_by_matrix(net: ResNet, scale: Parametrization) -> Regime:
+def regime_by_matrix(net: Network, scale: Parametrization) -> Regime:
     """What survives where matrices have update exponents of their own, from the ket equations alone.
 
     Raises ``ValueError`` where powers of L are not counted, and for trained ends with exponents of their own.
@@ -80,22 +82,27 @@ def regime_by_matrix(net: ResNet, scale: Parametrization) -> Regime:
         if scale.update_exponent(end):
             raise ValueError(f"depth: {end} = {scale.update_exponent(end)} given; at infinite depth allowed is 0 for a "
                              "trained end")
-    frozen = replace(net, train_ends=False)
+    if net.positions:
+        raise ValueError(f"scale: {short(scale)} given with update exponents matrix by matrix for {net.title}; allowed "
+                         "is a tp.DepthScaling")
+    frozen = net.frozen()
     equations, everywhere, cell = counted(frozen, scale)
     return everywhere or _of_kets(equations, cell)
 
 
 @lru_cache(maxsize=256)
-def regime(net: ResNet, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
+def regime(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
     """Which terms of the stream survive: in the recursion of a plain linear network, in the ket equations of others.
 
     Trained ends change no power of L in the layers. Raises ``ValueError`` where powers of L are not counted, for blocks
     that do not close on kernels and for streams that forget what they are given.
     """
     if net.train_ends:
-        return regime(replace(net, train_ends=False), alpha, gamma)
+        return regime(net.frozen(), alpha, gamma)
     if net.is_plain:
         return _of_recursion(alpha, gamma)
+    if net.positions:
+        return _of_sublayers(net, alpha, gamma)
     try:
         equations, everywhere, cell = counted(net, DepthScaling(alpha, gamma))
     except ValueError:
@@ -110,7 +117,7 @@ def regime(net: ResNet, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
 
 
 @lru_cache(maxsize=64)
-def counted(net: ResNet, scale: Scaling) -> tuple[KetEquations, Regime | None, Cell]:
+def counted(net: Network, scale: Scaling) -> tuple[KetEquations, Regime | None, Cell]:
     """The ket equations of a net's program with their powers of L, and what its layers do of themselves where they keep
     no stream. Raises ``ValueError`` where they are not counted."""
     names = net.matrices_of_block
@@ -142,6 +149,25 @@ def _of_recursion(alpha: sp.Expr, gamma: sp.Expr) -> Regime:
         return Regime(obstacle=region.obstacle.words({ALPHA: alpha, GAMMA: gamma}))
     noise = any(term.rule == "base layers" for term in region.kept)
     return Regime(noise, not region.is_trivial, grows_inside=not region.is_trivial and bool(gamma < 0))
+
+
+def _of_sublayers(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
+    """The regime of a transformer: each sublayer meets the stream with fresh matrices and enters through kernels of
+    order one, now of all positions. So powers of L are those of the plain linear network [tpcalc/action_principle];
+    where the stream grows sublayers that are normalised do not grow with it. Raises ``ValueError`` for sublayers that
+    users wrote, and for updates that grow inside.
+    """
+    if not isinstance(net, Transformer) or not net.is_built_in:
+        raise ValueError(f"net: {short(net)} given, with sublayers of its own; allowed are attention='softmax' and "
+                         "mlp='mlp', 'glu' or None")
+    if not (gamma.is_number and gamma >= 0):
+        raise ValueError(f"gamma = {gamma} given for {net.title}; allowed are numbers of at least 0, as scores that "
+                         "grow with the depth have no limit")
+    for what, power in (("the stream grows at initialisation", sp.Rational(1, 2) - alpha),
+                        ("training moves the stream", 1 - alpha - gamma)):
+        if net.norm is not None and power > 0:
+            return Regime(obstacle=f"{what} like L^({power})")
+    return _of_recursion(alpha, gamma)
 
 
 def _equations(one: Program) -> tuple[KetEquations, Regime | None]:

@@ -43,12 +43,12 @@ class Coefficients:
     def refuses(self, problem: Problem) -> str | None:
         """Anything but linear blocks of one matrix, trained by tp.SGD, at finite depth and infinite width; generated,
         also losses that have no expression."""
-        return not_linear(self.name, problem) or (not_generated(problem.task) if self.generated else None)
+        return not_linear(self.name, problem) or (not_generated(problem.of_vectors) if self.generated else None)
 
     def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
         """Train; the error estimate is round-off."""
         require(self, problem)
-        task, depth = problem.task, problem.layers
+        task, depth = problem.of_vectors, problem.layers
         assert depth is not None
         times = or_all_layers(wanted_times(keep_nodes, problem), depth)
         found = self._read(problem, progress)
@@ -64,9 +64,10 @@ class Coefficients:
     def _read(self, problem: Problem, progress: Progress | None) -> Record:
         assert problem.layers is not None and isinstance(problem.opt, SGD)
         if not self.generated:
-            return read_coefficients(problem.task, problem.opt, problem.depth_scaling, problem.layers, progress,
+            return read_coefficients(problem.of_vectors, problem.opt, problem.depth_scaling, problem.layers, progress,
                                      problem.net.train_ends)
-        found = read_generated(problem.task, problem.opt, problem.depth_scaling, problem.layers, problem.net.train_ends)
+        found = read_generated(problem.of_vectors, problem.opt, problem.depth_scaling, problem.layers,
+                               problem.net.train_ends)
         if progress is not None:
-            progress(problem.task.steps, problem.task.steps)
+            progress(problem.of_vectors.steps, problem.of_vectors.steps)
         return found

@@ -58,7 +58,7 @@ class Collocation:
         require(self, problem)
         times = wanted_times(keep_nodes, problem)
         cell, block, _ = _limit(problem)
-        linear, task = block.is_linear, problem.task
+        linear, task = block.is_linear, problem.of_vectors
         # rows for every output stand for batches through linearity
         samples = fewer_rows(task) if keep_nodes is None and linear else "plain"
         (trace, medium, error), said = _train(problem, samples, progress)
@@ -79,9 +79,9 @@ def _limit(problem: Problem) -> tuple[LimitCell, BlockKernels, MuonUpdates | Non
     """What survives, the block's kernels, and what Muon's updates are made of."""
     opt = problem.opt
     assert isinstance(opt, (SGD, Muon))
-    require_mixing_block(problem.net, opt)
-    cell, block = infinite_depth_problem(problem.net, problem.task, opt, problem.depth_scaling)
-    return cell, block, muon_updates(opt, problem.net, problem.task.steps, block)
+    require_mixing_block(problem.resnet, opt)
+    cell, block = infinite_depth_problem(problem.resnet, problem.of_vectors, opt, problem.depth_scaling)
+    return cell, block, muon_updates(opt, problem.resnet, problem.of_vectors.steps, block)
 
 
 def _train(problem: Problem, samples: str, progress: Progress | None) -> tuple[Limit, tuple[str, ...]]:
@@ -92,9 +92,10 @@ def _train(problem: Problem, samples: str, progress: Progress | None) -> tuple[L
     if isinstance(opt, Muon):
         graded = opt.momentum != 0
     tolerance = TOLERANCE if block.is_linear and not graded else BLOCK_TOLERANCE
-    found = solve_limit(problem.task, opt, cell.noise, cell.drift, samples, tolerance, each_step(progress, problem),
-                        block, problem.net.train_ends, updates=updates, ends=GRADED if graded else (0.0, 1.0))
+    found = solve_limit(problem.of_vectors, opt, cell.noise, cell.drift, samples, tolerance,
+                        each_step(progress, problem), block, problem.net.train_ends, updates=updates,
+                        ends=GRADED if graded else (0.0, 1.0))
     if updates is None:
         return found, ()
-    require_directions(problem.net, problem.task, updates.opt, found.trace.outputs, found.error)
+    require_directions(problem.resnet, problem.of_vectors, updates.opt, found.trace.outputs, found.error)
     return found, (updates.note(),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from typing import ClassVar, Sequence
+from typing import ClassVar, Iterable, Sequence
 
 import numpy as np
 
@@ -14,7 +14,8 @@ from .._spread import in_order, require_executor
 from ..errors import Divergence
 from ..interpreters.common_draws import Refinement
 from ..interpreters.lowered_particles import least_samples
-from ..interpreters.particles import PAIRED_SAMPLES, default_samples
+from ..interpreters.given import whole_heads
+from ..interpreters.particles import PAIRED_SAMPLES, averages_over_pairs
 from ..interpreters.refined import at_depths
 from ..interpreters.training import placed
 from ..media.muon import require_directions
@@ -30,6 +31,7 @@ from .solution import outputs_alone
 
 BATCHES, DEPTHS, SAMPLES = 16, 3, 2048  # at least
 BUDGET, PAIRED_BUDGET = 3e7, 4e6  # a minute or two of four steps; products that average over pairs take longer
+FEWEST = 512  # particles, where every one costs much
 GROWTH = 4  # times as many batches at once, at most
 BIAS = 0.4  # of particles, times 1 / samples
 
@@ -43,12 +45,13 @@ class CommonDraws:
     times ``run.standard_error``, plus ``run.bias_bound``. Batches and depths are added until it is reached, or until
     the budget is spent: then the run is what was reached, and its notes say so.
 
-    budget: particles times layers, of all batches and depths together; None stands for 3e7, or 4e6 for updates that
-    average over pairs of particles (tp.Adam, and tp.SignSGD on batches). The first batches at three depths are run
-    whatever it is. samples: particles of a batch; None stands for 2048, or 1024 with pairs, or more where the
-    tolerance or the number of products asks for it; a bias of about 0.4 / samples stays. batches: those of the first
-    round, at least 16. coarsest: L_0. seed: of all that is drawn. executor: any ``concurrent.futures`` executor, for
-    the batches; it decides nothing.
+    budget: particles times layers, of all batches and depths together, times the matrices of a layer of a
+    tp.Transformer; None stands for 3e7, or 4e6 for updates that average over pairs of particles (tp.Adam, and
+    tp.SignSGD on batches). The first batches at three depths are run whatever it is; those of a tp.Transformer with
+    such updates, where they are more than that, with the fewest particles that its products take. samples: particles of
+    a batch; None stands for 2048, or 1024 with pairs, or more where the tolerance or the number of products asks for
+    it; a bias of about 0.4 / samples stays. batches: those of the first round, at least 16. coarsest: L_0. seed: of all
+    that is drawn. executor: any ``concurrent.futures`` executor, for the batches; it decides nothing.
 
     Raises ``ValueError`` for anything else.
 
@@ -119,7 +122,7 @@ class CommonDraws:
         outputs, standard_error, bias_bound = (
             job.outputs(values) for values in (estimate.limit, estimate.standard_error, estimate.bias_bound))
         if isinstance(problem.opt, Muon):
-            require_directions(problem.net, problem.task, problem.opt, outputs[0], standard_error[0])
+            require_directions(problem.resnet, problem.of_vectors, problem.opt, outputs[0], standard_error[0])
         run = outputs_alone(problem, self.name, outputs[0], estimate.error, outputs[1], (*found.said, *orders.notes))
         return replace(run, standard_error=standard_error[0], bias_bound=bias_bound[0])
 
@@ -127,27 +130,33 @@ class CommonDraws:
 @dataclass(frozen=True)
 class _Plan:
     """What all batches of a problem share. mirror: initial vectors that a second run takes with the other sign, where
-    updates are odd functions of the gradient's entries."""
+    updates are odd functions of the gradient's entries; matrices: of a layer, where they count in what it costs."""
 
     samples: int
     budget: float
     mirror: tuple[str, ...]
+    matrices: int = 1
 
     @classmethod
     def of(cls, method: CommonDraws, problem: Problem) -> "_Plan":
         job = training(replace(problem, depth=method.coarsest))
         what = job.program(), job.sizes(), job.data(), job.task.loss
-        pairs = default_samples(what[0]) == PAIRED_SAMPLES
-        samples = method.samples
+        pairs = averages_over_pairs(what[0])
+        least, samples = least_samples(*what), method.samples
         if samples is None:
-            wanted = max(PAIRED_SAMPLES if pairs else SAMPLES, 10 * BIAS / method.tolerance, least_samples(*what))
-            samples = 2 ** int(np.ceil(np.log2(wanted)))
-        return cls(samples, method.budget or (PAIRED_BUDGET if pairs else BUDGET),
-                   () if isinstance(problem.opt, SGD) else ("nV",))
+            wanted = max(PAIRED_SAMPLES if pairs else SAMPLES, 10 * BIAS / method.tolerance, least)
+            samples = whole_heads(what[0], 2 ** int(np.ceil(np.log2(wanted))))
+        matrices = len(problem.net.matrices_of_block) if problem.net.positions else 1
+        plan = cls(samples, method.budget or (PAIRED_BUDGET if pairs else BUDGET),
+                   () if isinstance(problem.opt, SGD) else ("nV",), matrices)
+        first = method.batches * plan.cost(method.coarsest * 2**level for level in range(DEPTHS))
+        if pairs and matrices > 1 and method.samples is None and first > plan.budget:
+            return replace(plan, samples=whole_heads(what[0], max(least, FEWEST)), mirror=())
+        return plan
 
-    @property
-    def runs(self) -> int:
-        return 2 if self.mirror else 1
+    def cost(self, depths: Iterable[int]) -> float:
+        """A batch at these depths, in particles times layers, of one matrix each."""
+        return float(self.samples * sum(depths) * self.matrices * (2 if self.mirror else 1))
 
 
 class _Sampled:
@@ -196,9 +205,7 @@ class _Sampled:
         return (done,) if self.estimate.error <= self.method.tolerance else (done, missed)
 
     def _cost(self, levels: Sequence[int]) -> float:
-        """A batch at these depths, in particles times layers."""
-        layers = sum(self.method.coarsest * 2**level for level in levels)
-        return float(self.plan.samples * layers * self.plan.runs)
+        return self.plan.cost(self.method.coarsest * 2**level for level in levels)
 
     def _run(self, batches: Sequence[int], levels: Sequence[int]) -> np.ndarray:
         """Outputs, shape (batches, levels, ...)."""

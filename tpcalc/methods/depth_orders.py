@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from heapq import heappop, heappush
@@ -14,6 +14,7 @@ from ..errors import Divergence
 from ..orders import Cell, Contribution, KetTerms, Sort
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from ..programs import ResNet
+from ..programs.networks import Network
 from ..media.limit_cell import ALPHA, GAMMA, counted, limit_cell, linear_region, regime_by_matrix
 
 Powers = tuple[Fraction | float, ...]
@@ -43,7 +44,7 @@ class DepthOrders:
         return found
 
 
-def depth_orders(net: ResNet, scale: Scaling) -> DepthOrders:
+def depth_orders(net: Network, scale: Scaling) -> DepthOrders:
     """The orders of the net's own program, trained by plain SGD; other optimizers move weights alike.
 
     (alpha, gamma) fix the size of an update, L^-gamma times a direction of order one, so that an optimizer whose
@@ -56,33 +57,34 @@ def depth_orders(net: ResNet, scale: Scaling) -> DepthOrders:
         if isinstance(scale, Parametrization):
             return _by_matrix(net, scale)
         cell = limit_cell(scale, net)
-        powers = corrections(replace(net, train_ends=False), scale.alpha, scale.gamma)
+        powers = corrections(net.frozen(), scale.alpha, scale.gamma)
     except ValueError as error:
         raise ValueError(f"depth: tp.oo given; no rule says whether there is a limit: {error}") from None
     return DepthOrders(powers, cell.notes)
 
 
-def _by_matrix(net: ResNet, scale: Parametrization) -> DepthOrders:
+def _by_matrix(net: Network, scale: Parametrization) -> DepthOrders:
     """The orders where matrices have update exponents of their own."""
     found = regime_by_matrix(net, scale)
     if found.obstacle:
         raise Divergence(f"{_checks.short(scale)} given with depth=tp.oo: {found.obstacle}")
     notes = () if found.drift else ("trivial limit: updates add up to nothing, f stays f_0",)
-    return DepthOrders(_with_sums(_of_kets(replace(net, train_ends=False), scale)), notes)
+    return DepthOrders(_with_sums(_of_kets(net.frozen(), scale)), notes)
 
 
 @lru_cache(maxsize=256)
-def corrections(net: ResNet, alpha: sp.Expr, gamma: sp.Expr) -> Powers:
+def corrections(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Powers:
     """The powers p of the corrections L^-p that terms of the stream are, and 1, of sums over layers that become
     integrals.
 
     A term that all layers add coherently is a correction as large as itself; one that every layer draws anew has no
     mean, and what it leaves in averages is its square. Where the net's own terms are not counted, because there are too
-    many, they are those of a block of one matrix with an activation. Raises ``ValueError`` for exponents of nonlinear
-    blocks that are no fractions.
+    many or they are of several positions, they are those of a block of one matrix with an activation. Raises
+    ``ValueError`` for exponents of nonlinear blocks that are no fractions.
     """
     if net.is_plain:
         return _with_sums(_of_recursion(alpha, gamma))
+    net = ONE_MATRIX if net.positions else net
     if not (alpha.is_Rational and gamma.is_Rational):
         raise ValueError(f"alpha = {alpha}, gamma = {gamma} given; corrections of nonlinear networks are counted at "
                          "fractions")
@@ -96,7 +98,7 @@ def _with_sums(powers: list[Fraction | float]) -> Powers:
     return tuple(sorted({Fraction(1), *powers}))
 
 
-def _of_kets(net: ResNet, scale: Scaling) -> list[Fraction | float]:
+def _of_kets(net: Network, scale: Scaling) -> list[Fraction | float]:
     equations, _, cell = counted(net, scale)
     streams = KetTerms(equations).accumulating
     return [-power for one in cell.contributions

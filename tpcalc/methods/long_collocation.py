@@ -74,7 +74,7 @@ class LongCollocation:
         if problem.opt.weight_decay:
             return (f"opt: {problem.opt!r} given; method={self.name!r} takes a tp.SGD without weight decay: with it, "
                     "what kept rows know of the initial matrices fades")
-        return _changes(self.name, problem.task)
+        return _changes(self.name, problem.of_vectors)
 
     def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
         """Train. Raises ``Divergence`` where there is no limit, where values are not finite, and where the estimate of
@@ -83,7 +83,7 @@ class LongCollocation:
         if keep_nodes is not None:
             raise ValueError(f"keep_nodes: {_checks.short(keep_nodes)} given; method={self.name!r} knows outputs "
                              "alone, allowed is None, or method='collocation'")
-        cell, task, opt = limit_cell(problem.depth_scaling), problem.task, problem.opt
+        cell, task, opt = limit_cell(problem.depth_scaling), problem.of_vectors, problem.opt
         assert isinstance(opt, SGD)
         try:
             trace, error, _ = train_spanned(task, opt, cell.noise, cell.drift, self.tolerance, self.rows,
@@ -97,7 +97,8 @@ class LongCollocation:
 
 def prefers(problem: Problem) -> bool:
     """Is a training of infinite depth so long that "auto" asks this method before the exact one?"""
-    return problem.layers is None and problem.task.steps * _rows(problem.task) > MANY
+    task = problem.task
+    return problem.layers is None and isinstance(task, Task) and task.steps * _rows(task) > MANY
 
 
 def _rows(task: Task) -> int:

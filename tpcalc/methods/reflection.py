@@ -37,10 +37,11 @@ class Reflection:
         depth = problem.layers
         assert depth is not None
         times = or_all_layers(wanted_times(keep_nodes, problem), depth)
-        trace, medium, notes = _train(problem, fewer_rows(problem.task) if keep_nodes is None else "plain", progress)
+        samples = fewer_rows(problem.of_vectors) if keep_nodes is None else "plain"
+        trace, medium, notes = _train(problem, samples, progress)
         round_off = max(trace.mismatch, np.finfo(float).eps * float(np.max(np.abs(trace.outputs))))
         kept = None if keep_nodes is None else medium_details(problem, trace.outputs, medium)
-        return Run(problem.task, trace.outputs, trace.probe_outputs, times, self.name, depth, None, round_off,
+        return Run(problem.of_vectors, trace.outputs, trace.probe_outputs, times, self.name, depth, None, round_off,
                    notes, exact=True, details=Solution(self, problem, trace.outputs, times, kept), problem=problem)
 
     def details(self, problem: Problem, outputs: np.ndarray, layer_times: np.ndarray) -> Details:
@@ -50,7 +51,7 @@ class Reflection:
 
 def _train(problem: Problem, samples: str, progress: Progress | None) -> tuple[Trace, Value, tuple[str, ...]]:
     """What came out, the medium with what it learned, and notes; samples: how rows stand for inputs."""
-    task, opt, depth = problem.task, problem.opt, problem.layers
+    task, opt, depth = problem.of_vectors, problem.opt, problem.layers
     assert depth is not None and isinstance(opt, (SGD, Muon))
     b = rows_per_step(task, samples)
     linear = isinstance(opt, SGD)
@@ -60,13 +61,13 @@ def _train(problem: Problem, samples: str, progress: Progress | None) -> tuple[T
     rho, w = opt.memory(task.steps)
     between = np.repeat(rho, b), update_kernel(w, task, samples)
     physics = problem.depth_scaling.multiplier(depth), problem.depth_scaling.update_factor(depth), *between
-    updates = muon_updates(opt, problem.net, task.steps)
+    updates = muon_updates(opt, problem.resnet, task.steps)
     packed = b == 1 and updates is None
     medium = PackedReflectionMedium(depth, *physics) if packed else ReflectionMedium(depth, b, *physics, updates)
     ends = ends_memory(problem.net.train_ends, *between)
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is a Divergence
         trace = train_rows(task, medium, samples, each_step(progress, problem), ends)
     if updates is not None:
-        require_directions(problem.net, task, updates.opt, trace.outputs)
+        require_directions(problem.resnet, task, updates.opt, trace.outputs)
     notes = () if updates is None else (updates.note(),)
     return trace, medium.solution() if isinstance(medium, PackedReflectionMedium) else medium, notes

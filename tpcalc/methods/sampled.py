@@ -17,9 +17,13 @@ from ..programs import Muon
 from ..programs.activations import require_finite
 from ..programs.problem import Problem
 from ..results.details import DenseDetails, nearest_nodes, or_all_layers
+from ..results.outputs_alone import OutputsAlone
 from ..results.run import Details, Run
 from .method import Progress, misplaced, reason_of, require, wanted_times
 from .solution import Solution
+
+
+NO_POSITIONS = "runs of a tp.ResNet"
 
 
 class ReadsProgram(ABC):
@@ -59,6 +63,8 @@ class ReadsProgram(ABC):
     def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
         """Train, with the error estimate that the method has; raises ``MemoryError`` before the work."""
         require(self, problem)
+        if keep_nodes is not None:
+            require_no_positions(problem, "keep_nodes")
         job = training(problem)
         wanted = wanted_times(keep_nodes, problem)
         found = self.read(problem, keep_nodes is not None, progress)
@@ -66,15 +72,23 @@ class ReadsProgram(ABC):
         kept = None if keep_nodes is None else self.known(problem, found, times)
         outputs = job.outputs(found.series("f"))
         if isinstance(problem.opt, Muon) and problem.neurons is None:
-            require_directions(problem.net, problem.task, problem.opt, outputs[0],
+            require_directions(problem.resnet, problem.of_vectors, problem.opt, outputs[0],
                                job.outputs(found.error_series("f"))[0])
         return Run(problem.task, *outputs, times, self.name, job.depth, problem.neurons, self.error(found),
                    self.notes(found), linear=job.net.is_plain, start=getattr(found, "start", None),
-                   details=Solution(self, problem, outputs[0], times, kept), problem=problem)
+                   details=OutputsAlone(self.name, NO_POSITIONS) if job.net.positions else
+                   Solution(self, problem, outputs[0], times, kept), problem=problem)
 
     def details(self, problem: Problem, outputs: np.ndarray, layer_times: np.ndarray) -> Details:
         """What is known at the nodes, by running the same reading once more."""
         return self.known(problem, self.read(problem, True, None), layer_times)
+
+
+def require_no_positions(problem: Problem, what: str) -> None:
+    """Raise ``ValueError`` for sequences: of these outputs alone are known."""
+    if problem.net.positions:
+        raise ValueError(f"{what}: given for {problem.task}, of which outputs are known and nothing else; allowed is "
+                         "None, or a tp.ResNet")
 
 
 def training(problem: Problem) -> Training:

@@ -8,11 +8,15 @@ from .._types import KeptNodes, Number
 from .. import _checks
 from .._spread import require_executor
 from ..parametrizations import DepthScaling
-from ..programs import ResNet, Task
+from ..programs import Sequences, Task
+from ..programs.networks import Network
 from ..programs.problem import Problem
+from ..programs.text import Text
 from ..programs.updates import Optimizer
 from ..results.run import Run
 from .choice import chosen
+from .conditioned import Conditioned
+from .dense import Dense
 from .method import Method, Progress, wanted_times
 
 
@@ -24,9 +28,10 @@ class _Infinite:
 
 
 INFINITE = _Infinite()
+REAL = (Dense.name, Conditioned.name)
 
 
-def train(net: ResNet | Problem, task: Task | None = None, opt: Optimizer | None = None,
+def train(net: Network | Problem, task: Task | Sequences | Text | None = None, opt: Optimizer | None = None,
           scale: DepthScaling | None = None, depth: Number | None = None, width: Number = INFINITE,
           method: str | Method = "auto", seed: int | None = None, keep_nodes: KeptNodes = None,
           executor: Executor | None = None, progress: Progress | None = None, samples: int | None = None,
@@ -41,7 +46,8 @@ def train(net: ResNet | Problem, task: Task | None = None, opt: Optimizer | None
         a tp.SGD; or a tp.SignSGD or tp.Adam, by ``"particles"``, ``"common_draws"``, ``"conditioned"`` and ``"dense"``:
         the blocks' weights then move by ``lr L^-gamma`` times a direction of order one, over n.
     depth, width:
-        whole numbers or ``tp.oo``.
+        whole numbers or ``tp.oo``. Where no width is said, ``"dense"`` and ``"conditioned"`` take that of a
+        tp.Transformer with a number of heads.
     method:
         a method with its options, such as ``tp.methods.Particles(samples=1024)``, its name, or ``"auto"``: the first
         that does not refuse, which is exact where an exact one takes the problem. ``tp.methods.table`` prints all of
@@ -91,8 +97,10 @@ def train(net: ResNet | Problem, task: Task | None = None, opt: Optimizer | None
                 raise ValueError(f"{name}: {_checks.short(value)} given beside a tp.Problem, which has its own; "
                                  f"allowed is dataclasses.replace(problem, {name}=...)")
     else:
+        real = isinstance(method, (Dense, Conditioned)) or isinstance(method, str) and method.lower() in REAL
+        own = getattr(net, "width", None) if real and width is INFINITE else None
         problem = Problem(net, task, opt, scale, depth,  # type: ignore[arg-type]  # None is refused by name
-                          *(() if width is INFINITE else (width,)))
+                          *(() if width is INFINITE and own is None else (own or width,)))
     options = {"seed": seed, "executor": executor, "samples": samples, "batches": batches, "dtype": dtype}
     require_executor(executor)
     _checks.with_methods("progress", progress, ("__call__",), "a function")

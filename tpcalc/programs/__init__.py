@@ -6,4 +6,6 @@ from .muon import Muon as Muon
 from .networks import ResNet as ResNet
 from .optimizers import SGD as SGD
 from . import tasks as tasks
+from .sequences import Sequences as Sequences
 from .task import Task as Task
+from .transformer import Transformer as Transformer

@@ -3,6 +3,9 @@
 Gradients are normalised: that of a vector is n times the derivative, that of a scalar the derivative itself, so that
 both are of order one in the width. A scalar factor (a branch multiplier) is kept apart from what it multiplies, so that
 the outer products of an update are made of vectors of order one, whatever the multiplier.
+
+Vectors of a position p may be read at another one, m, and summed over it: what is sent back is then summed over the
+positions that read it.
 """
 
 from __future__ import annotations
@@ -12,10 +15,13 @@ from typing import Callable, Collection, Sequence, Union
 
 import sympy as sp
 
-from .language import Mat, MatVec, Member, Moment, Outer, Scal, Transpose, Vec, kind
-from .program import Assign, write_out
+from .indices import POSITIONS, at_other, m, p
+from .language import HeadSum, Mat, MatVec, Member, Moment, Outer, Scal, Transpose, Vec, kind
+from .program import Assign
+from .read_members import write_out
 
 Node = Union[Vec, Scal]
+EVERY_POSITION = (m, sp.Integer(0), POSITIONS - 1)
 
 
 @dataclass
@@ -33,11 +39,12 @@ def backpropagate(forward: Sequence[Assign], output: Vec, signal: Vec, inputs: S
     forward: statements of vectors and scalars, each assigned once; a product of a matrix with a vector that has a name
     stands alone, or times a number in a sum. Members without an index, such as a read-in that is not trained, are
     constants; so are scalars that no statement assigns. name: what holds the gradient of a vector or scalar. unit: the
-    branch multiplier, whose powers are kept out of gradients. Raises ``ValueError`` for statements that it cannot go
-    back through, and for vectors and scalars of other layers, naming them.
+    branch multiplier, whose powers are kept out of gradients. A sum over positions stands alone. Raises ``ValueError``
+    for statements that it cannot go back through, and for vectors and scalars of other layers, naming them.
     """
     found = Backward()
     made = [statement.target for statement in forward]
+    known = {*made, *inputs}
     parts: dict[Node, list[tuple[sp.Expr, sp.Expr]]] = {output: [(sp.Integer(1), signal)]}
     for statement in map(_without_sums, reversed(forward)):
         _require_own(statement, made, inputs)
@@ -45,20 +52,34 @@ def backpropagate(forward: Sequence[Assign], output: Vec, signal: Vec, inputs: S
         if d is None:
             continue
         for argument, factor, change in _pull_back(found, statement, d, made, unit):
-            parts.setdefault(argument, []).append((scale * factor, change))
+            home, gathered = _at_home(statement.target, argument, change, known)
+            parts.setdefault(home, []).append((scale * factor, gathered))
     for v in inputs:
         total = sp.Add(*(c * e for c, e in parts.get(v, [])))
         found.statements.append(Assign(name(v), total))
     return found
 
 
+def _at_home(target: Node, argument: Node, change: sp.Expr, known: Collection[Node]) -> tuple[Node, sp.Expr]:
+    """What is sent to an argument: summed over positions that it has not, and at the position where it was assigned."""
+    read = target.free_symbols | change.free_symbols
+    for index in sorted({p, m} & read - argument.free_symbols, key=str):
+        change = sp.Sum(change, (index, *EVERY_POSITION[1:]))
+    return (argument, change) if argument in known or at_other(argument) not in known else (
+        at_other(argument), at_other(change))
+
+
 def _without_sums(statement: Assign) -> Assign:
-    """The statement with sums over numbers written out; raises ``ValueError`` for other sums of vectors and scalars."""
+    """The statement with sums over numbers written out; raises ``ValueError`` for other sums of vectors and scalars,
+    but for one over all positions that is all of the statement."""
+    if isinstance(statement.value, sp.Sum) and statement.value.limits == (sp.Tuple(*EVERY_POSITION),) and (
+            not statement.value.function.has(sp.Sum, MatVec) and m not in statement.target.free_symbols):
+        return statement
     value = statement.value.replace(
         lambda e: isinstance(e, sp.Sum) and all(end.is_Integer for _, *ends in e.limits for end in ends), write_out)
     for total in value.atoms(sp.Sum):
         bound = {limit[0] for limit in total.limits}
-        over = sorted((m for m in total.atoms(Member) if m.free_symbols & bound), key=sp.default_sort_key)
+        over = sorted((one for one in total.atoms(Member) if one.free_symbols & bound), key=sp.default_sort_key)
         if over:
             raise ValueError(f"{statement}: a sum over {over[0]} for symbolic ends; "
                              "allowed are sums between numbers, of vectors and scalars that the statements assign")
@@ -69,7 +90,7 @@ def _require_own(statement: Assign, made: Collection[Node], inputs: Collection[V
     """Raise ``ValueError`` for what is read of other layers or steps: its gradient would be lost."""
     for read in sorted(statement.value.atoms(Vec, Scal), key=sp.default_sort_key):
         followed = isinstance(read, Vec) or any(read.same_family(one) for one in made)
-        if read.indices and followed and read not in made and read not in inputs:
+        if read.indices and followed and not {read, at_other(read)} & {*made, *inputs}:
             raise ValueError(f"{statement}: {read} is neither "
                              f"{', '.join(map(str, inputs))} nor assigned by these statements, so that its gradient "
                              "cannot be followed")
@@ -104,6 +125,8 @@ def _pull_back(found: Backward, statement: Assign, d: Node, made: Collection[Nod
             raise ValueError(f"{said}: {product.vector} must be named before a matrix acts on it")
         if factor.has(Vec) or factor.atoms(Scal) & set(made):  # the factor's gradient contains the product
             raise ValueError(f"{said}: {product} must be named before {factor} multiplies it")
+        if {p, m} & (d.free_symbols ^ product.vector.free_symbols):
+            raise ValueError(f"{said}: {product} must be named at its own position before another one reads it")
         front, number = _apart(factor, unit)
         outer = Outer(product.vector, d) if _transposed(product) else Outer(d, product.vector)
         found.gradients.append((_matrix(product), number * outer))
@@ -117,8 +140,11 @@ def _pull_back(found: Backward, statement: Assign, d: Node, made: Collection[Nod
 
 
 def _derivative(value: sp.Expr, argument: Node, d: sp.Expr) -> sp.Expr:
-    """d times the derivative in a vector, entrywise, or in a scalar, averaged; through averages in the value too."""
-    averages = sorted(value.atoms(Moment), key=sp.default_sort_key)
+    """d times the derivative in a vector, entrywise, or in a scalar, averaged; through averages, sums over heads and a
+    sum over positions in the value too."""
+    if isinstance(value, sp.Sum):
+        return _derivative(value.function, argument, d)
+    averages = sorted(value.atoms(Moment, HeadSum), key=sp.default_sort_key)
     hidden = {m: sp.Dummy(real=True) for m in averages}
     outside, x = value.xreplace(hidden), sp.Dummy(real=True)
     total = d * sp.diff(outside.xreplace({argument: x}), x).xreplace({x: argument})
@@ -127,7 +153,7 @@ def _derivative(value: sp.Expr, argument: Node, d: sp.Expr) -> sp.Expr:
     for average, symbol in hidden.items():
         slope = sp.diff(outside, symbol)
         if slope != 0 and average.has(argument):
-            total += _derivative(average.args[0], argument, Moment(d * slope))
+            total += _derivative(average.args[0], argument, average.adjoint(d * slope))
     return total.xreplace({symbol: m for m, symbol in hidden.items()})
 
 

@@ -16,7 +16,7 @@ import sympy as sp
 
 from .._checks import whole_number
 from .algebra import multiplied_out
-from .indices import l, t
+from .indices import POSITIONS, at_other, l, m, p, t
 from .language import Family, Mat, MatVec, Member, Moment, Scal, Vec, kind
 from .norms import NORMS
 from .program import Assign
@@ -30,7 +30,8 @@ class Branch:
     """One residual branch at step t and layer l, while it is being written.
 
     x: the vector it acts on: the stream, or the stream normalised; phi: the activation, a function of expressions;
-    is_linear: is phi the identity?; sample: the indices (t) or (t, i) of its vectors; statements: what was written.
+    is_linear: is phi the identity?; sample: the indices (t) or (t, i) of its vectors, with p where a sample is a
+    sequence of positions; statements: what was written.
     """
 
     x: Vec
@@ -53,6 +54,32 @@ class Branch:
         if isinstance(value, Vec):
             return value
         return self._write(Vec, name, value)
+
+    def other(self, value: sp.Expr) -> sp.Expr:
+        """What ``value`` is at another position m of the sequence: vectors of p, and numbers such as masks.
+
+        Raises ``ValueError`` in networks whose samples have no positions.
+        """
+        if p not in self.sample:
+            raise ValueError(f"other: {value} given in a network without positions; allowed in a tp.Transformer")
+        return at_other(value)
+
+    def let_total(self, name: str, value: sp.Expr) -> Vec:
+        """Write ``name :=`` the sum of ``value`` over all other positions m, and give the vector of p back.
+
+        >>> import tpcalc as tp
+        >>> from tpcalc.programs.language import MatVec
+        >>> def smoothed(b):
+        ...     v = b.let("v", MatVec(b.weights("V"), b.x))
+        ...     return b.let_total("total", b.other(v))
+        >>> net = tp.Transformer(head_dim=1, positions=3, attention=smoothed, mlp=None, norm=None)
+        >>> text = str(tp.program(net, tp.SGD(), tp.DepthScaling()))
+        >>> print(*(line.strip() for line in text.splitlines() if "Sum" in line and "v[" in line), sep=chr(10))
+        total[t, p, l] := Sum(v[t, m, l], (m, 0, P - 1))
+        dv[t, p, l] := Sum(dx[t, m, l], (m, 0, P - 1))
+        """
+        self.other(value)
+        return self._write(Vec, name, sp.Sum(value, (m, 0, POSITIONS - 1)))
 
     def let_scalar(self, name: str, value: sp.Expr) -> Scal:
         """Write ``name := value``, a number of this sample and layer such as ``Moment(h**2)``, and give it back.
@@ -79,7 +106,8 @@ class Branch:
         return self._write(Scal, name, value)
 
     def _write(self, kind_of: type[Member], name: str, value: sp.Expr) -> sp.Expr:
-        member = named(kind_of, _checked(name))[(*self.sample, l)]
+        looks = (m,) if p in self.sample and m in value.free_symbols else ()
+        member = named(kind_of, _checked(name))[(*self.sample, *looks, l)]
         taken = {statement.target.name for statement in self.statements}
         if name in taken or name.startswith("d") or kind_of is Scal and (name in TAKEN_SCALARS or iskeyword(name)):
             raise ValueError(f"name: {name!r} given; allowed is one that the block has not used, and that does not "
@@ -110,9 +138,9 @@ def mlp(matrices: int) -> Block:
     """W_k phi(W_(k-1) ... phi(W_1 x)): k matrices."""
     def block(branch: Branch) -> sp.Expr:
         z = branch.x
-        for m in range(1, matrices):
-            number = str(m) if matrices > 2 else ""
-            product = MatVec(branch.weights(f"W{m}"), z)
+        for k in range(1, matrices):
+            number = str(k) if matrices > 2 else ""
+            product = MatVec(branch.weights(f"W{k}"), z)
             z = branch.let("z" + number, product if branch.is_linear else branch.phi(branch.let("h" + number, product)))
         return MatVec(branch.weights(f"W{matrices}" if matrices > 1 else "W"), z)
     return block
@@ -135,9 +163,9 @@ def preactivated(matrices: int) -> Block:
 
     def block(branch: Branch) -> sp.Expr:
         z = branch.x if branch.is_linear else branch.let("z0", branch.phi(branch.x))
-        for m in range(1, count):
-            product = MatVec(branch.weights(f"W{m}"), z)
-            z = branch.let(f"z{m}", product if branch.is_linear else branch.phi(branch.let(f"h{m}", product)))
+        for k in range(1, count):
+            product = MatVec(branch.weights(f"W{k}"), z)
+            z = branch.let(f"z{k}", product if branch.is_linear else branch.phi(branch.let(f"h{k}", product)))
         return MatVec(branch.weights(f"W{count}"), z)
     return block
 
@@ -151,11 +179,11 @@ def glu(branch: Branch) -> sp.Expr:
 BLOCKS: dict[str, Block] = {"post": post, "pre": pre, "mlp": mlp(2), "glu": glu}
 
 
-def written(block: Block, branch: Branch, norm: str | None) -> sp.Expr:
+def written(block: Block, branch: Branch, norm: str | None, normalised: str = "n") -> sp.Expr:
     """What a block returns, its statements being in ``branch``; raises ``ValueError`` unless it is a vector with a
-    matrix in it."""
+    matrix in it. normalised: what the block's input is called where there is a norm."""
     if norm is not None:
-        branch.x = branch.let("n", NORMS[norm](branch.x))
+        branch.x = branch.let(normalised, NORMS[norm](branch.x))
     value = block(branch)
     values = [value, *(statement.value for statement in branch.statements)]
     if not isinstance(value, sp.Expr) or kind(value) != "vector" or not any(v.has(Mat) for v in values):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sympy as sp
 
-from .._checks import exact, flag, instance, short
+from .._checks import exact, flag, instance, short, symbolic
 from ..parametrizations import DepthScaling, Parametrization, Scaling
-from .algebra import multiplied_out
 from .backprop import backpropagate
-from .blocks import block_name, named, vector
-from .indices import BATCH, L, T, i, j, l, o, t
+from .blocks import named, vector
+from .indices import BATCH, POSITIONS, L, T, i, j, l, m, o, p, t
 from .language import Family, LossDerivative, Mat, Moment, Scal, Vec
-from .networks import ResNet
+from .networks import NETWORKS, Network
 from .optimizers import SGD
+from .positions import at_positions
 from .program import Assign, Loop, Program, Statement
 from .updates import Optimizer, Trainable, rates, require_optimizer, start, title, update
 
@@ -20,13 +20,15 @@ MOST = 10**5   # outputs of a program that is written out
 UNIT = sp.Symbol("eps", positive=True)  # the branch multiplier, while the backward pass is derived
 
 
-def program(net: ResNet, opt: Optimizer, scale: Scaling, batch: bool = False, d_in: int = 1, d_out: int = 1,
+def program(net: Network, opt: Optimizer, scale: Scaling, batch: bool = False, d_in: int = 1, d_out: int = 1,
             probes: int = 0) -> Program:
     """The training of ``net`` by ``opt`` at ``scale``, on one sample a step, or a batch of B.
 
     d_in, d_out: dimensions of a sample's input and output. Several add an index to what is given and read: the stream
     starts as sum_j xi[t, i, j] U[j], outputs are f[t, i, o] = mean(nV[o] x) and targets y[t, i, o]. probes: how many
     samples are carried forward at every step and never trained on, as samples B, B + 1, ... of it; with ``batch``.
+    The samples of a tp.Transformer are sequences of P positions p, each with a stream, an output and a target of its
+    own; the loss of a sample is the sum over them.
 
     scale: with a ``tp.Parametrization`` every matrix, and the ends where they are trained, may have an update exponent
     of its own; powers of the width must be muP's, in which the language writes them.
@@ -42,13 +44,13 @@ def program(net: ResNet, opt: Optimizer, scale: Scaling, batch: bool = False, d_
     >>> [v.name for v in program.matrices]
     ['W']
     """
-    instance("net", net, ResNet)
+    instance("net", net, Network, NETWORKS)
     whole = branch_scaling(net, opt, scale)
     require_optimizer(opt)
     batch = flag("batch", batch)
     _require_sizes(batch, d_in, d_out, probes)
     eps = exact("branch", whole.branch) * (L / exact("base_depth", whole.base_depth)) ** -whole.alpha
-    sample: tuple[sp.Expr, ...] = (t, i) if batch else (t,)
+    sample: tuple[sp.Expr, ...] = (t, *([i] if batch else []), *([p] if net.positions else []))
     x, dx = vector("x"), vector("dx")
     U, nV = Family(Vec, "U"), Family(Vec, "nV")
     xi, f, chi = Family(Scal, "xi", r"\xi"), Family(Scal, "f"), Family(Scal, "chi", r"\chi")
@@ -59,21 +61,24 @@ def program(net: ResNet, opt: Optimizer, scale: Scaling, batch: bool = False, d_
     given, answer, signal = xi[(*sample, *into)], f[(*sample, *out)], chi[(*sample, *out)]
     answers = sp.Tuple(*(answer.subs(o, number) for number in range(d_out))) if out else answer
 
-    blocks = branch(net, x[(*sample, l - 1)], x[(*sample, l)], sample, UNIT)
+    blocks = net.layer(sample, UNIT)
     back = backpropagate(blocks, x[(*sample, l)], dx[(*sample, l)], [x[(*sample, l - 1)]], gradient_name, UNIT)
-    ahead, behind = (tuple(Assign(a.target, a.value.subs(UNIT, eps)) for a in part)
+    ahead, behind = (tuple(at_positions(Assign(a.target, a.value.subs(UNIT, eps)) for a in part))
                      for part in (blocks, back.statements))
+    every = net.positions and POSITIONS  # as many as the size says, where there are any
     forward: list[Statement] = [
-        Assign(x[(*sample, 0)], _total(given * read_in, j, d_in)),
+        *_each(p, every, Assign(x[(*sample, 0)], _total(given * read_in, j, d_in))),
         Loop(l, sp.Integer(1), L, ahead),
-        *_each(o, d_out, Assign(answer, Moment(read_out * x[(*sample, L)])))]
+        *_each(p, every, *_each(o, d_out, Assign(answer, Moment(read_out * x[(*sample, L)]))))]
     backward: list[Statement] = [
-        *_each(o, d_out, Assign(signal, LossDerivative(answers, *sample, *out))),
-        Assign(dx[(*sample, L)], _total(signal * read_out, o, d_out)),
+        *_each(p, every, *_each(o, d_out, Assign(signal, LossDerivative(answers, *sample, *out)))),
+        *_each(p, every, Assign(dx[(*sample, L)], _total(signal * read_out, o, d_out))),
         Loop(l, L, sp.Integer(1), behind, descending=True)]
 
     def mean(expression: sp.Expr) -> sp.Expr:
-        """Over the batch."""
+        """Over the batch, of sums over positions."""
+        for index in sorted({p, m} & expression.free_symbols, key=str, reverse=True):
+            expression = sp.Sum(expression, (index, 0, POSITIONS - 1))
         return sp.Sum(expression, (i, 0, BATCH - 1)) / BATCH if batch else expression
 
     gradients = _per_matrix(back.gradients)
@@ -95,15 +100,19 @@ def program(net: ResNet, opt: Optimizer, scale: Scaling, batch: bool = False, d_
                 Loop(i, sp.Integer(0), BATCH - 1, tuple(backward)), *updates)
     elif batch:
         body = (Loop(i, sp.Integer(0), BATCH - 1, (*forward, *backward)), *updates)
+    looked_at = {index for s in (*blocks, *back.statements) for index in (*s.target.free_symbols, *s.bound)}
     roles = {t: "clock", l: "layer", **({i: "sample"} if batch else {}),
-             **dict.fromkeys([*([j] if into else []), *([o] if out else [])], "width")}
-    meaning = {L: "is the depth", T: "is the number of steps", **({BATCH: "is the batch"} if batch else {})}
+             **dict.fromkeys([*([j] if into else []), *([o] if out else [])], "width"),
+             **dict.fromkeys([*([p] if every else []), *({m} & looked_at)], "position")}
+    meaning = {L: "is the depth", T: "is the number of steps", **({BATCH: "is the batch"} if batch else {}),
+               **({POSITIONS: "is the number of positions"} if every else {})}
     return Program(_title(net, opt), (read_in.subs(t, 0), read_out.subs(t, 0)),
                    tuple(one.family[(0, l)] for one in matrices), (given, *rates(opt)),
-                   (*before, Loop(t, sp.Integer(0), T - 1, body)), (T, L, BATCH) if batch else (T, L), meaning, roles)
+                   (*before, Loop(t, sp.Integer(0), T - 1, body)),
+                   (T, L, *([BATCH] if batch else []), *([POSITIONS] if every else [])), meaning, roles)
 
 
-def branch_scaling(net: ResNet, opt: object, scale: Scaling) -> DepthScaling:
+def branch_scaling(net: Network, opt: object, scale: Scaling) -> DepthScaling:
     """The scaling of a network's branches; raises ``ValueError`` for what is none, for names of matrices that are not
     the network's, and for powers of the width other than muP's."""
     if isinstance(scale, DepthScaling):
@@ -130,20 +139,15 @@ def gradient_name(v: Vec | Scal) -> sp.Expr:
     return named(type(v), "d" + v.name)[v.indices]
 
 
-def branch(net: ResNet, x: Vec, new: Vec, sample: tuple[sp.Expr, ...], eps: sp.Expr) -> list[Assign]:
-    """The statements of one residual branch, from x^(l-1) to x^l."""
-    statements, value = net.branch(x, sample)
-    return [*statements, Assign(new, x + multiplied_out(eps * value))]
-
-
 def _total(value: sp.Expr, index: sp.Symbol, size: int) -> sp.Expr:
     """The sum over inputs or outputs, where there are several."""
     return sp.Sum(value, (index, 0, size - 1)) if size > 1 else value
 
 
-def _each(index: sp.Symbol, size: int, *statements: Assign) -> list[Statement]:
-    """The statements for all inputs or outputs, where there are several."""
-    return [Loop(index, sp.Integer(0), sp.Integer(size - 1), statements)] if size > 1 and statements else [*statements]
+def _each(index: sp.Symbol, size: int | sp.Symbol | None, *statements: Statement) -> list[Statement]:
+    """The statements for all inputs, outputs or positions, where there are several."""
+    return [Loop(index, sp.Integer(0), symbolic(size) - 1, statements)] if size not in (None, 1) and statements else [
+        *statements]
 
 
 def _per_matrix(gradients: list[tuple[Mat, sp.Expr]]) -> dict[Mat, sp.Expr]:
@@ -158,9 +162,5 @@ def _family(matrix: Mat) -> Family:
     return Family(Mat, matrix.name, str(matrix.args[1]), layered=bool(int(matrix.args[2])))
 
 
-def _title(net: ResNet, opt: Optimizer) -> str:
-    name = net.phi if isinstance(net.phi, str) else "nonlinear"
-    depth = "" if net.block == "post" else f" with {block_name(net.block)} blocks"
-    if net.matrices != 2:
-        depth += f" of {net.matrices} {'matrices' if net.matrices > 1 else 'matrix'}"
-    return f"{name} residual network{depth}, {title(opt)}"
+def _title(net: Network, opt: Optimizer) -> str:
+    return f"{net.title}, {title(opt)}"

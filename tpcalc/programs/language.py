@@ -1,8 +1,9 @@
 """The Tensor Program language: what may stand in a program, as sympy expressions.
 
 A vector expression is read entrywise: sums, products, scalar factors and functions of vectors act on
-every coordinate. Only four things are not entrywise: a matrix times a vector (``MatVec``), the average
-over coordinates (``Moment``), a matrix made of two vectors (``Outer``, u v^T / n), and transposition.
+every coordinate. Only five things are not entrywise: a matrix times a vector (``MatVec``), the average
+over coordinates (``Moment``), the sum over the few coordinates of a head (``HeadSum``), a matrix made of two vectors
+(``Outer``, u v^T / n), and transposition.
 Indices (training step, layer) are integer sympy expressions; families are written ``x[t, l]``.
 """
 
@@ -14,7 +15,7 @@ import sympy as sp
 from sympy.core.symbol import Str
 from sympy.printing.printer import Printer
 
-from .._checks import symbolic
+from .._checks import symbolic, whole_number
 from .._text import ProductText
 from .algebra import multiplied_out
 
@@ -245,6 +246,10 @@ class Moment(Real):
             return body  # the average of a number is itself
         return sp.Mul(*numbers, super().__new__(cls, sp.Mul(*vectors)))
 
+    def adjoint(self, signal: sp.Expr) -> sp.Expr:
+        """What a gradient of the average sends to what it averages."""
+        return Moment(signal)
+
     def _sympystr(self, printer: Printer) -> str:
         return f"mean({printer.doprint(self.args[0])})"
 
@@ -254,6 +259,42 @@ class Moment(Real):
             u, v = body.args
             return rf"\tfrac{{1}}{{n}}\, {printer.doprint(u)} \cdot {printer.doprint(v)}"
         return rf"\tfrac{{1}}{{n}}\textstyle\sum_i \left({printer.doprint(body)}\right)_i"
+
+
+class HeadSum(Real):
+    """The sum over the d coordinates of a head, given back to each of them: a vector; for d = 1 the vector itself.
+
+    Coordinates 0 ... d - 1 are the first head, and so on: d stays as the width grows, the number of heads n / d grows
+    with it. A symmetric matrix of d x d blocks, so that it is its own adjoint.
+
+    >>> from tpcalc.programs.language import Family, Vec
+    >>> q, k = (Family(Vec, name)() for name in "qk")
+    >>> HeadSum(q * k, 4), HeadSum(q * k, 1)
+    (headsum_4(k*q), k*q)
+    """
+
+    own_kind = "vector"
+
+    def __new__(cls, body: sp.Basic, size: int) -> sp.Expr:
+        body, size = symbolic(body), whole_number("size", size, 1)
+        if kind(body) == "matrix":
+            raise TypeError(f"headsum({body}): a matrix has no heads")
+        if size == 1 or body == 0:
+            return body
+        return size * body if kind(body) == "scalar" else super().__new__(cls, body, sp.Integer(size))
+
+    body = property(lambda self: self.args[0])
+    size = property(lambda self: int(self.args[1]))
+
+    def adjoint(self, signal: sp.Expr) -> sp.Expr:
+        """What a gradient of the sums sends to what they sum."""
+        return HeadSum(signal, self.size)
+
+    def _sympystr(self, printer: Printer) -> str:
+        return f"headsum_{self.size}({printer.doprint(self.body)})"
+
+    def _latex(self, printer: Printer) -> str:
+        return rf"\textstyle\sum_{{\mathrm{{head}}\,({self.size})}} \left({printer.doprint(self.body)}\right)"
 
 
 class LossDerivative(Real):

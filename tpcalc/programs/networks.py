@@ -2,25 +2,89 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import sympy as sp
 
 from .._checks import choice, positive_integer, short
 from .activations import activation, is_linear
-from .blocks import BLOCKS, Block, Branch, is_linear_in_vectors, mlp, vector, written
+from .algebra import multiplied_out
+from .blocks import BLOCKS, Block, Branch, block_name, is_linear_in_vectors, mlp, vector, written
 from .indices import l, t
 from .language import Mat, MatVec, Vec
 from .norms import NORMS
 from .program import Assign
+from .task import Task
 
 MOST = 256  # matrices of a block
 STREAM = vector("x")[t, l - 1]  # what a block acts on
 
 
+NETWORKS = "a tp.ResNet or a tp.Transformer"
+
+
+class Network(ABC):
+    """What a program of a training needs to know of a network whose layers add to a stream.
+
+    takes: the class of its tasks; positions: how many a sample has, None where it is no sequence.
+    """
+
+    takes: ClassVar[type]
+    phi: sp.Expr | str
+    norm: str | None
+    train_ends: bool
+    positions: int | None
+
+    @property
+    def width(self) -> int | None:
+        """The width of real networks where none is said, or None."""
+        return None
+
+    @abstractmethod
+    def layer(self, sample: tuple[sp.Expr, ...], eps: sp.Expr) -> list[Assign]:
+        """The statements of a layer, from the stream x^(l-1) to x^l; eps: the branch multiplier."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """The network in words."""
+
+    @property
+    @abstractmethod
+    def is_linear(self) -> bool:
+        """Are all vectors linear in the matrices met last?"""
+
+    @property
+    @abstractmethod
+    def is_plain(self) -> bool:
+        """Is a block nothing but one matrix, on the stream as it is?"""
+
+    @cached_property
+    def matrices_of_block(self) -> tuple[str, ...]:
+        """The names of a layer's trained matrices, in the order in which they are met."""
+        met = [sorted(s.value.atoms(Mat), key=sp.default_sort_key) for s in self.layer((t,), sp.Integer(1))]
+        return tuple(dict.fromkeys(matrix.name for row in met for matrix in row))
+
+    @abstractmethod
+    def frozen(self) -> Network:
+        """The network with ends that are not trained."""
+
+    def require_width(self, width: int) -> None:
+        """Raise ``ValueError`` for a width that real networks of this kind cannot have."""
+
+    def require_plain(self, what: str, trained_ends: bool = False) -> None:
+        """Raise ``ValueError`` unless this is the linear network with one matrix a block and, but for
+        ``trained_ends``, frozen ends."""
+        if not self.is_plain or (self.train_ends and not trained_ends):
+            raise ValueError(f"net: {self!r} given; {what} takes phi='linear', one matrix a block ('post' or 'pre'), "
+                             + ("norm=None" if trained_ends else "norm=None and frozen ends"))
+
+
 @dataclass(frozen=True)
-class ResNet:
+class ResNet(Network):
     """A residual network x^l = x^(l-1) + eps block(x^(l-1)), x^0 = U xi, f = V^T x^L.
 
     Parameters
@@ -49,6 +113,9 @@ class ResNet:
     >>> tp.ResNet("relu", "mlp", norm="rms").is_linear, tp.ResNet().is_linear
     (False, True)
     """
+
+    takes = Task
+    positions = None
 
     phi: sp.Expr | str = "linear"
     block: str | Block = "post"
@@ -81,33 +148,33 @@ class ResNet:
         branch = Branch(x, activation(self.phi), is_linear(self.phi), sample)
         return branch.statements, written(block, branch, self.norm)
 
+    def layer(self, sample: tuple[sp.Expr, ...], eps: sp.Expr) -> list[Assign]:
+        x = vector("x")
+        statements, value = self.branch(x[(*sample, l - 1)], sample)
+        return [*statements, Assign(x[(*sample, l)], x[(*sample, l - 1)] + multiplied_out(eps * value))]
+
+    def frozen(self) -> ResNet:
+        return replace(self, train_ends=False)
+
     def written(self) -> tuple[list[Assign], sp.Expr]:
         """The statements of the block on the stream of one sample, and the vector it returns."""
         return self.branch(STREAM, (t,))
 
-    @cached_property
-    def matrices_of_block(self) -> tuple[str, ...]:
-        """The names of a block's trained matrices, in the order in which they are met."""
-        statements, value = self.written()
-        met = [sorted(v.atoms(Mat), key=sp.default_sort_key) for v in (*(s.value for s in statements), value)]
-        return tuple(dict.fromkeys(matrix.name for row in met for matrix in row))
+    @property
+    def title(self) -> str:
+        name = self.phi if isinstance(self.phi, str) else "nonlinear"
+        depth = "" if self.block == "post" else f" with {block_name(self.block)} blocks"
+        if self.matrices != 2:
+            depth += f" of {self.matrices} {'matrices' if self.matrices > 1 else 'matrix'}"
+        return f"{name} residual network{depth}"
 
     @cached_property
     def is_linear(self) -> bool:
-        """Are all vectors linear in the matrices met last?"""
         statements, value = self.written()
         return all(map(is_linear_in_vectors, (*(s.value for s in statements), value)))
 
     @cached_property
     def is_plain(self) -> bool:
-        """Is a block nothing but one matrix, on the stream as it is?"""
         statements, value = self.written()
         return (not statements and isinstance(value, MatVec) and isinstance(value.matrix, Mat)
                 and value.vector == STREAM)
-
-    def require_plain(self, what: str, trained_ends: bool = False) -> None:
-        """Raise ``ValueError`` unless this is the linear network with one matrix a block and, but for
-        ``trained_ends``, frozen ends."""
-        if not self.is_plain or (self.train_ends and not trained_ends):
-            raise ValueError(f"net: {self!r} given; {what} takes phi='linear', one matrix a block ('post' or 'pre'), "
-                             + ("norm=None" if trained_ends else "norm=None and frozen ends"))

@@ -10,10 +10,12 @@ import sympy as sp
 from .._types import Number
 from .. import _checks
 from ..parametrizations import DepthScaling, Parametrization, Scaling
-from .networks import ResNet
 from .muon import Muon
+from .networks import NETWORKS, Network, ResNet
 from .optimizers import SGD
+from .sequences import Sequences
 from .task import Task
+from .text import Text
 from .updates import Optimizer, require_optimizer
 
 
@@ -24,7 +26,8 @@ class Problem:
     Parameters
     ----------
     net, task, opt, scale:
-        a tp.ResNet, a tp.Task, an optimizer (a tp.SGD, tp.SignSGD, tp.Adam or tp.Muon, or one written elsewhere), and a
+        a tp.ResNet with a tp.Task, or a tp.Transformer with a tp.Sequences or text of ``tp.tasks.text``; an
+        optimizer (a tp.SGD, tp.SignSGD, tp.Adam or tp.Muon, or one written elsewhere), and a
         tp.DepthScaling or tp.Parametrization, all of them with numbers. A parametrization that is a tp.DepthScaling for
         this network, one gamma for all its matrices and muP in width, is kept as that.
     depth, width:
@@ -42,16 +45,20 @@ class Problem:
     (64, oo, True)
     """
 
-    net: ResNet
-    task: Task
+    net: Network
+    task: Task | Sequences
     opt: Optimizer
     scale: Scaling
     depth: Number
     width: Number = sp.oo
 
     def __post_init__(self) -> None:
-        _checks.instance("net", self.net, ResNet)
-        _checks.instance("task", self.task, Task)
+        _checks.instance("net", self.net, Network, NETWORKS)
+        if isinstance(self.task, Text) and self.net.positions:
+            object.__setattr__(self, "task", self.task.sequences())
+        _checks.instance("task", self.task, self.net.takes)
+        if isinstance(self.task, Sequences) and self.task.positions != self.net.positions:
+            raise ValueError(f"task: {self.task} given for {self.net.positions} positions; allowed is as many of them")
         require_optimizer(self.opt)
         if isinstance(self.scale, Parametrization):
             linear, ends = isinstance(self.opt, SGD), self.net.train_ends
@@ -61,6 +68,8 @@ class Problem:
         for name in ("depth", "width"):
             size = _checks.positive_integer(name, getattr(self, name), infinite=True)
             object.__setattr__(self, name, sp.oo if size is None else size)
+        if self.neurons is not None:
+            self.net.require_width(self.neurons)
         self.opt.schedule(self.task.steps)
         options = getattr(self.opt, "__dict__", {}).values()
         symbols = [str(value) for value in options if isinstance(value, sp.Expr) and value.free_symbols]
@@ -70,6 +79,9 @@ class Problem:
         if isinstance(self.opt, Muon) and self.net.train_ends:
             raise ValueError(f"opt: {self.opt!r} given with train_ends=True; Muon moves matrices, read-in and read-out "
                              "are vectors; allowed are frozen ends")
+        if isinstance(self.opt, Muon) and self.net.positions:
+            raise ValueError(f"opt: {self.opt!r} given for {_checks.short(self.net)}; where directions of gradients "
+                             "vanish is known of a tp.ResNet alone, allowed here are tp.SGD, tp.SignSGD and tp.Adam")
         if self.net.norm is not None:
             _require_directions(self.task)
 
@@ -82,6 +94,20 @@ class Problem:
     def neurons(self) -> int | None:
         """The width; None stands for infinity."""
         return None if self.width is sp.oo else int(self.width)
+
+    @property
+    def of_vectors(self) -> Task:
+        """The task, where samples are no sequences; raises ``ValueError`` where they are."""
+        if not isinstance(self.task, Task):
+            raise ValueError(f"task: {self.task} given; allowed here is a tp.Task, for a tp.ResNet")
+        return self.task
+
+    @property
+    def resnet(self) -> ResNet:
+        """The network, where it is a tp.ResNet; raises ``ValueError`` where it is not."""
+        if not isinstance(self.net, ResNet):
+            raise ValueError(f"net: {_checks.short(self.net)} given; allowed here is a tp.ResNet")
+        return self.net
 
     @property
     def depth_scaling(self) -> DepthScaling:
@@ -102,7 +128,7 @@ class Problem:
         return self.net.is_plain and isinstance(self.opt, SGD)
 
 
-def _require_directions(task: Task) -> None:
+def _require_directions(task: Task | Sequences) -> None:
     """Raise ``ValueError`` for an input of norm 0, which has no direction to be normalised to."""
     for name, values in (("inputs", task.inputs), ("probes", task.probes)):
         if values is not None and not np.all(np.any(values, axis=-1)):

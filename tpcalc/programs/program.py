@@ -11,9 +11,9 @@ from .._types import Sizes
 from .._checks import short, symbolic
 from .._shown import Short
 from .._text import Aligned
-from .algebra import replaced
 from .language import Mat, Member, Scal, Vec, kind
 from .index_roles import read_roles
+from .read_members import ReadMembers, Values, at_numbers, write_out
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,10 @@ class Assign:
 
     def unrolled(self, values: Mapping[sp.Symbol, sp.Integer]) -> Iterator["Assign"]:
         yield Assign(at_numbers(self.target, values), write_out(at_numbers(self.value, values)))
+
+    def visited(self, values: Values) -> Iterator[tuple["Assign", Values]]:
+        """This statement with the numbers of its indices, in the order in which they are executed."""
+        yield self, values
 
     def count(self, values: Mapping[sp.Symbol, sp.Integer]) -> int:
         return 1
@@ -109,6 +113,11 @@ class Loop:
     def unrolled(self, values: Mapping[sp.Symbol, sp.Integer]) -> Iterator[Assign]:
         return (one for k in self.steps(values) for statement in self.body
                 for one in statement.unrolled({**values, self.index: sp.Integer(k)}))
+
+    def visited(self, values: Values) -> Iterator[tuple[Assign, Values]]:
+        """The statements inside with the numbers of their indices, in the order in which they are executed."""
+        return (one for k in self.steps(values) for statement in self.body
+                for one in statement.visited({**values, self.index: sp.Integer(k)}))
 
     def count(self, values: Mapping[sp.Symbol, sp.Integer]) -> int:
         steps = self.steps(values)
@@ -291,21 +300,6 @@ def _integers(sizes: Mapping[sp.Symbol, int]) -> dict[sp.Symbol, sp.Integer]:
     return {size: sp.Integer(value) for size, value in sizes.items()}
 
 
-def at_numbers(expression: sp.Expr, values: Mapping[sp.Symbol, sp.Integer]) -> sp.Expr:
-    """Numbers for indices; ``xreplace`` is much faster than ``subs``, but would rename a sum's own index."""
-    return expression.subs(values) if expression.has(sp.Sum) else expression.xreplace(values)
-
-
-def write_out(expression: sp.Expr) -> sp.Expr:
-    """Sums over ranges of numbers, term by term."""
-    def terms(total: sp.Sum) -> sp.Expr:
-        (index, first, last), *outer = total.limits
-        body = sp.Add(*(at_numbers(total.function, {index: sp.Integer(k)}) for k in range(int(first), int(last) + 1)))
-        return write_out(sp.Sum(body, *outer)) if outer else body
-
-    return replaced(expression, sp.Sum, terms)
-
-
 def _check_symbols(program: Program) -> None:
     """Two symbols of one name, such as L and an L that is positive, are two things: one of them is a mistake."""
     known = {str(symbol): symbol for symbol in (*program._indices(), *program.sizes)}
@@ -320,14 +314,22 @@ def _check_symbols(program: Program) -> None:
 def _check_order(program: Program) -> None:
     """Run the program at small sizes: every member that is read must be given or assigned before, once."""
     assigned: set[sp.Expr] = set()
-    for statement in program.unroll({size: 2 for size in program.sizes}):
-        place = f"program {program.name}: {statement}"
-        for read in statement.value.atoms(Member):
+    sizes = _integers({size: 2 for size in program.sizes})
+    visits = (visit for statement in program.body for visit in statement.visited(sizes))
+    ways = {id(place.statement): ReadMembers.of(place.statement.value) for place in program.places()}
+    for statement, values in visits:
+        target = at_numbers(statement.target, values)
+        for read in ways[id(statement)].at(values):
             if read not in assigned and not _is_given(program, read):
-                raise ValueError(f"{place} reads {read}, which is neither given nor assigned before")
-        if statement.target in assigned or _is_given(program, statement.target):
-            raise ValueError(f"{place} assigns {statement.target} a second time")
-        assigned.add(statement.target)
+                raise ValueError(f"{_place(program, statement, values)} reads {read}, which is neither given nor "
+                                 "assigned before")
+        if target in assigned or _is_given(program, target):
+            raise ValueError(f"{_place(program, statement, values)} assigns {target} a second time")
+        assigned.add(target)
+
+
+def _place(program: Program, statement: Assign, values: Values) -> str:
+    return f"program {program.name}: {next(statement.unrolled(values))}"
 
 
 def _is_given(program: Program, member: Member) -> bool:

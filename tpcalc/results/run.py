@@ -15,7 +15,7 @@ from .. import _checks
 from .._shown import TableRows, brief, html_table, text_table
 from ..errors import MissingExtra
 from ..media.limit_cell import limit_cell
-from ..programs import SGD, Task
+from ..programs import SGD, Sequences, Task
 from ..programs.problem import Problem
 from .fluctuations import AtWidth, Fluctuations, at_width
 
@@ -73,7 +73,7 @@ class Run:
     ('collocation', [0.0, 2.1746], True)
     """
 
-    task: Task
+    task: Task | Sequences
     outputs: np.ndarray
     probe_outputs: np.ndarray | None
     layer_times: np.ndarray
@@ -120,8 +120,8 @@ class Run:
     @property
     def rows(self) -> TableRows:
         """One dictionary a step: step, loss, and where outputs are single numbers output and target."""
-        scalar = self.task.batch == 1 and self.task.d_out == 1
-        return TableRows({"step": t, "loss": float(loss), **({"output": float(f[0, 0]), "target": float(y[0, 0])}
+        scalar = self.task.targets[0].size == 1
+        return TableRows({"step": t, "loss": float(loss), **({"output": f.item(), "target": y.item()}
                                                              if scalar else {})}
                          for t, (loss, f, y) in enumerate(zip(self.losses, self.outputs, self.task.targets)))
 
@@ -283,7 +283,7 @@ class Run:
         if not self.exact:
             raise ValueError(f"fluctuations: a run by method={self.method!r} given; allowed are the exact methods at "
                              "width=tp.oo, 'reflection', 'coefficients' and 'collocation'")
-        net, optimizer, scale = self.problem.net, self.problem.opt, self.problem.depth_scaling
+        net, optimizer, scale = self.problem.resnet, self.problem.opt, self.problem.depth_scaling
         if not isinstance(optimizer, SGD):
             raise ValueError(f"fluctuations: {optimizer!r} given; updates that are no linear functions of gradients "
                              "answer the tilt in ways that are not known, allowed is a tp.SGD")
@@ -293,7 +293,7 @@ class Run:
         else:
             eps = scale.multiplier(self.depth)
             noise, drift = eps**2, eps * scale.update_factor(self.depth)
-        return Fluctuations(self.task, optimizer, self.depth, noise, drift, net.train_ends,
+        return Fluctuations(self.problem.of_vectors, optimizer, self.depth, noise, drift, net.train_ends,
                             None if net.is_plain else net)
 
     def at_width(self, n: int, probes: bool = False) -> AtWidth:
@@ -344,7 +344,7 @@ class Run:
 
     def row(self, name: str, index: Index) -> int:
         """The row of a step, or of (step, input); name: what it is called where it is refused."""
-        return row_of(self.task, name, index)
+        return row_of(self.problem.of_vectors, name, index)
 
 
 def row_of(task: Task, name: str, index: Index) -> int:

@@ -90,6 +90,6 @@ def test_loops_and_sums_over_inputs_and_outputs_are_written_out() -> None:
 
 
 def _statements(program: Any, sizes: Any) -> list[tuple[Any, Any]]:
-    from tpcalc.programs.program import write_out
+    from tpcalc.programs.read_members import write_out
 
     return [(s.target, write_out(s.value)) for s in program.unroll(sizes)]

@@ -1,0 +1,42 @@
+"""Transformers of infinite width, heads and depth against the integral equations of attention, solved elsewhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tpcalc as tp
+
+X = np.array([(1, 0), (.5, .8), (-.6, .7), (1.1, -.4), (.3, -.9), (.8, .5), (-.2, 1), (.9, .1), (-.7, -.6)])
+Y = np.array([1, -.7, .5, 1.2, -.4, .8, -.5, .6, .9])
+# by quasi-Monte Carlo of one head's kernels and collocation in layer time: rate 1 on q, k, v, o, ends frozen, no MLP
+REFERENCES = {"two positions, no mask": (2, 1, False, 6, [[0, 0], [.08582, .35964], [.71487, .69714]]),
+              "three positions, causal": (3, 2, True, 9, [[0, 0, 0], [1.32192, 1.05400, 1.06474],
+                                                          [.79873, .10910, -.02683]])}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REFERENCES)
+def test_common_draws_meet_the_references(name: str) -> None:
+    positions, head_dim, causal, rows, wanted = REFERENCES[name]
+    task = tp.Sequences(X[:rows].reshape(3, 1, positions, 2), Y[:rows].reshape(3, 1, positions))
+    net = tp.Transformer(head_dim=head_dim, positions=positions, mlp=None, causal=causal)
+    run = tp.train(net, task, tp.SGD(1.0), tp.DepthScaling(), tp.oo,
+                   method=tp.methods.CommonDraws(tolerance=0.02, budget=2e7))
+    error = np.abs(run.outputs[..., 0].squeeze() - wanted)
+    assert run.error_estimate < 0.02
+    assert np.all(error < 4 * run.standard_error.squeeze() + run.bias_bound.squeeze() + 1e-4)
+    assert np.all(run.standard_error < 0.01)  # so that it says something
+
+
+@pytest.mark.slow
+def test_real_networks_approach_particles() -> None:
+    positions, head_dim, causal, rows, _ = REFERENCES["three positions, causal"]
+    task = tp.Sequences(X[:rows].reshape(3, 1, positions, 2), Y[:rows].reshape(3, 1, positions))
+    net = tp.Transformer(head_dim=head_dim, positions=positions, causal=causal)
+    wide = tp.train(net, task, tp.SGD(0.5), tp.DepthScaling(), 8)
+    outputs = [tp.train(net, task, tp.SGD(0.5), tp.DepthScaling(), 8, 512, method="dense", seed=seed).outputs
+               for seed in range(24)]
+    error = np.std(outputs, axis=0, ddof=1) / np.sqrt(len(outputs))
+    z = (np.mean(outputs, axis=0) - wide.outputs) / np.hypot(error, wide.error_estimate / 3)
+    assert wide.method == "particles" and np.abs(z).max() < 4

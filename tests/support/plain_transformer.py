@@ -1,0 +1,129 @@
+"""A transformer as anyone would write it: plain arrays, head by head, with its gradients by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import erf
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class PlainTransformer:
+    """head_dim and the other options as tp.Transformer has them, with gelu; weights: layer matrices (L, n, n), U (n,
+    d_in), nV (n, d_out)."""
+
+    head_dim: int
+    eps: float
+    norm: bool = True
+    mlp: str | None = "mlp"
+    causal: bool = True
+    scale_power: float = 0.5
+    qk_norm: bool = False
+
+    def forward(self, w: Arrays, xi: np.ndarray) -> tuple[np.ndarray, list]:
+        """Outputs (P, d_out) of one sequence (P, d_in), and what the way back needs."""
+        x, kept = xi @ w["U"].T, []
+        for layer in range(len(w["Wq"])):
+            own = {name: value[layer] for name, value in w.items() if name.startswith("W")}
+            out, back = self.attention(own, x)
+            y, back_mlp = x + self.eps * out, None
+            if self.mlp:
+                out, back_mlp = self.feedforward(own, y)
+            x = y + self.eps * out * bool(self.mlp)
+            kept.append((back, back_mlp))
+        return x @ w["nV"] / x.shape[1], [*kept, x]
+
+    def gradients(self, w: Arrays, xi: np.ndarray, chi: np.ndarray) -> Arrays:
+        """Derivatives in all weights of sum chi . f."""
+        *kept, x = self.forward(w, xi)[1]
+        n = x.shape[1]
+        found = {name: np.zeros_like(value) for name, value in w.items()}
+        found["nV"] = x.T @ chi / n
+        d = chi @ w["nV"].T / n
+        for layer in reversed(range(len(w["Wq"]))):
+            for back in reversed(kept[layer]):
+                if back is not None:
+                    change, own = back(self.eps * d)
+                    d = d + change
+                    for name, value in own.items():
+                        found[name][layer] += value
+        found["U"] = d.T @ xi
+        return found
+
+    def normed(self, x: np.ndarray) -> tuple[np.ndarray, object]:
+        if not self.norm:
+            return x, lambda d: d
+        return divided(x)
+
+    def attention(self, w: Arrays, x: np.ndarray) -> tuple[np.ndarray, object]:
+        n, back_norm = self.normed(x)
+        heads = (len(x), -1, self.head_dim)
+        q, k, v = (np.reshape(n @ w[f"W{name}"].T, heads) for name in "qkv")
+        back_q = back_k = lambda d: d  # noqa: E731
+        if self.qk_norm:
+            (q, back_q), (k, back_k) = divided(q), divided(k)
+        score = np.einsum("phd,mhd->hpm", q, k) / self.head_dim**self.scale_power
+        if self.causal:
+            score = np.where(np.tri(len(x), dtype=bool), score, -np.inf)
+        share = np.exp(score - score.max(axis=2, keepdims=True))
+        share /= share.sum(axis=2, keepdims=True)
+        mixed = np.einsum("hpm,mhd->phd", share, v).reshape(len(x), -1)
+
+        def back(d: np.ndarray) -> tuple[np.ndarray, Arrays]:
+            found = {"Wo": d.T @ mixed}
+            dmixed = (d @ w["Wo"]).reshape(heads)
+            dshare = np.einsum("phd,mhd->hpm", dmixed, v)
+            dscore = share * (dshare - (dshare * share).sum(axis=2, keepdims=True)) / self.head_dim**self.scale_power
+            into = {"q": back_q(np.einsum("hpm,mhd->phd", dscore, k)),
+                    "k": back_k(np.einsum("hpm,phd->mhd", dscore, q)), "v": np.einsum("hpm,phd->mhd", share, dmixed)}
+            total = np.zeros_like(n)
+            for name, value in into.items():
+                flat = value.reshape(len(x), -1)
+                found[f"W{name}"] = flat.T @ n
+                total += flat @ w[f"W{name}"]
+            return back_norm(total), found
+        return mixed @ w["Wo"].T, back
+
+    def feedforward(self, w: Arrays, x: np.ndarray) -> tuple[np.ndarray, object]:
+        n, back_norm = self.normed(x)
+        h = n @ w["W1"].T
+        gate = (1 + erf(h / np.sqrt(2))) / 2
+        slope = gate + h * np.exp(-h**2 / 2) / np.sqrt(2 * np.pi)
+        side = n @ w["W2"].T if self.mlp == "glu" else np.ones_like(h)
+        last = "W3" if self.mlp == "glu" else "W2"
+        z = h * gate * side
+
+        def back(d: np.ndarray) -> tuple[np.ndarray, Arrays]:
+            dz = d @ w[last]
+            dh = dz * side * slope
+            found, total = {last: d.T @ z, "W1": dh.T @ n}, dh @ w["W1"]
+            if self.mlp == "glu":
+                dside = dz * h * gate
+                found["W2"], total = dside.T @ n, total + dside @ w["W2"]
+            return back_norm(total), found
+        return z @ w[last].T, back
+
+    def trained(self, w: Arrays, inputs: np.ndarray, targets: np.ndarray, chi_of: object, rate: float,
+                ends: bool) -> np.ndarray:
+        """Outputs at every step, shape of targets, of gradient descent on the mean over the batch; rate: of layer
+        matrices; n times 1 for the ends where ``ends``."""
+        w, outputs = {name: value.copy() for name, value in w.items()}, []
+        n = len(w["U"])
+        for xi, y in zip(inputs, targets):
+            f = [self.forward(w, one)[0] for one in xi]
+            outputs.append(f)
+            each = [self.gradients(w, one, chi_of(a, b)) for one, a, b in zip(xi, f, y)]
+            for name in w:
+                if name.startswith("W") or ends:
+                    size = rate if name.startswith("W") else n * ends
+                    w[name] -= size * np.mean([g[name] for g in each], axis=0)
+        return np.array(outputs)
+
+
+def divided(x: np.ndarray) -> tuple[np.ndarray, object]:
+    """Rows over their root mean square along the last axis."""
+    r = np.sqrt(np.mean(x**2, axis=-1, keepdims=True))
+    return x / r, lambda d: d / r - x * np.mean(d * x, axis=-1, keepdims=True) / r**3

@@ -1,0 +1,39 @@
+"""Attention as a block: every position reads the others, weighed head by head."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from .blocks import Block, Branch
+from .indices import m, p
+from .language import HeadSum, MatVec
+
+
+def softmax_attention(head_dim: int, scale_power: sp.Expr, causal: bool = True, qk_norm: bool = False) -> Block:
+    """W_o sum_m a_pm v_m, a = softmax over m of the head's q_p . k_m / d^scale_power, (q, k, v) = (W_q, W_k, W_v) x.
+
+    All is entrywise but the products with matrices and the sums over a head's d coordinates; every coordinate of a head
+    has that head's weights. causal: m <= p alone is read. qk_norm: q and k are divided by their root mean squares
+    over the head.
+
+    >>> import tpcalc as tp
+    >>> net = tp.Transformer(head_dim=2, positions=3, mlp=None, norm=None)
+    >>> text = str(tp.program(net, tp.SGD(), tp.DepthScaling()))
+    >>> print(*(line.strip() for line in text.splitlines() if "headsum" in line), sep=chr(10))
+    score[t, p, m, l] := sqrt(2)*headsum_2(k[t, m, l]*q[t, p, l])/2
+    dq[t, p, l] := Sum(sqrt(2)*headsum_2(dscore[t, p, m, l])*k[t, m, l]/2, (m, 0, P - 1))
+    dk[t, p, l] := Sum(sqrt(2)*headsum_2(dscore[t, m, p, l])*q[t, m, l]/2, (m, 0, P - 1))
+    """
+    read = sp.Piecewise((1, m <= p), (0, True)) if causal else sp.Integer(1)
+
+    def attention(b: Branch) -> sp.Expr:
+        q, k, v = (b.let(name, MatVec(b.weights(matrix), b.x))
+                   for name, matrix in (("q", "Wq"), ("k", "Wk"), ("value", "Wv")))
+        if qk_norm:
+            q, k = (b.let(f"n{name}", one * (HeadSum(one**2, head_dim) / head_dim) ** -sp.Rational(1, 2))
+                    for name, one in (("q", q), ("k", k)))
+        score = b.let("score", HeadSum(q * b.other(k), head_dim) / head_dim**scale_power)
+        weight = b.let("weight", read * sp.exp(score))
+        share = b.let("share", weight / b.let_total("total", weight))
+        return MatVec(b.weights("Wo"), b.let_total("mixed", share * b.other(v)))
+    return attention

@@ -1,0 +1,65 @@
+"""Numbers for indices, and what is read there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Iterator, Mapping
+
+import sympy as sp
+
+from .algebra import replaced
+from .language import Member
+
+Values = Mapping[sp.Symbol, sp.Integer]
+
+
+def at_numbers(expression: sp.Expr, values: Mapping[sp.Symbol, sp.Integer]) -> sp.Expr:
+    """Numbers for indices; ``xreplace`` is much faster than ``subs``, but would rename a sum's own index."""
+    return expression.subs(values) if expression.has(sp.Sum) else expression.xreplace(values)
+
+
+def write_out(expression: sp.Expr) -> sp.Expr:
+    """Sums over ranges of numbers, term by term."""
+    def terms(total: sp.Sum) -> sp.Expr:
+        (index, first, last), *outer = total.limits
+        body = sp.Add(*(at_numbers(total.function, {index: sp.Integer(k)}) for k in range(int(first), int(last) + 1)))
+        return write_out(sp.Sum(body, *outer)) if outer else body
+
+    return replaced(expression, sp.Sum, terms)
+
+
+@dataclass(frozen=True)
+class ReadMembers:
+    """Which members a value reads, found without the value where its indices stand in members alone.
+
+    members: each with the limits of the sums over indices of it; value: where numbers for indices may remove terms, so
+    that all of it is asked.
+    """
+
+    value: sp.Expr
+    members: tuple[tuple[Member, tuple[tuple[sp.Expr, ...], ...]], ...] | None
+
+    @classmethod
+    def of(cls, value: sp.Expr) -> "ReadMembers":
+        members = value.atoms(Member)
+        limits = {limit for total in value.atoms(sp.Sum) for limit in map(tuple, total.limits)}
+        bound = {limit[0] for limit in limits}
+        hidden = {member: sp.Dummy() for member in members}
+        outside = [value.xreplace(hidden), *(total.function.xreplace(hidden) for total in value.atoms(sp.Sum))]
+        indices = {s for member in members for s in member.free_symbols} | bound
+        within = any(indices & end.free_symbols for limit in limits for end in limit[1:])
+        if len(bound) < len(limits) or within or any(indices & one.free_symbols for one in outside):
+            return cls(value, None)
+        return cls(value, tuple((member, tuple(limit for limit in limits if limit[0] in member.free_symbols))
+                                for member in members))
+
+    def at(self, values: Values) -> Iterator[Member]:
+        """The members that are read at these values of indices and sizes."""
+        if self.members is None:
+            yield from write_out(at_numbers(self.value, values)).atoms(Member)
+            return
+        for member, limits in self.members:
+            ranges = (range(int(low.xreplace(values)), int(high.xreplace(values)) + 1) for _, low, high in limits)
+            for numbers in product(*ranges):
+                yield member.xreplace({**values, **{limit[0]: sp.Integer(k) for limit, k in zip(limits, numbers)}})

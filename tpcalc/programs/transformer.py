@@ -1,0 +1,161 @@
+"""The transformer: attention, and what acts on positions one by one, in every layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import sympy as sp
+
+from .._checks import choice, exponent, flag, positive_integer, short
+from .activations import activation, is_linear
+from .algebra import multiplied_out
+from .attention import softmax_attention
+from .blocks import BLOCKS, Block, Branch, block_name, named, written
+from .indices import l, p, t
+from .language import Vec
+from .networks import Network
+from .norms import NORMS
+from .program import Assign
+from .sequences import Sequences
+
+SCALES = (sp.Rational(1, 2), sp.Integer(1))
+LEAST_NORMED = 3  # coordinates of a head over which gradients through its root mean square have a variance
+
+
+@dataclass(frozen=True)
+class Transformer(Network):
+    """A transformer: x^l = y + eps mlp(norm(y)), y = x + eps attention(norm(x)) with x = x^(l-1), at P positions.
+
+    Every position has a stream, which starts as U xi, and an output f = V^T x^L; matrices are shared by positions.
+
+    Parameters
+    ----------
+    heads:
+        how many real networks have: their width is heads * head_dim where none is said. None leaves it to the width.
+        Infinite width is infinitely many heads of the same ``head_dim``, whatever ``heads`` is.
+    head_dim:
+        coordinates of a head, d.
+    positions:
+        tokens of a sequence, P.
+    norm:
+        "rms" divides what a sublayer acts on by its root mean square; None does not.
+    mlp:
+        the second sublayer: "mlp" W2 phi(W1 x), "glu" W3 (phi(W1 x) * W2 x), None, or a function of a Branch.
+    causal:
+        whether a position reads itself and earlier ones alone.
+    scale_power:
+        q . k is divided by d to this power: 1/2 or 1.
+    qk_norm:
+        whether q and k are divided by their root mean squares over the head, for heads of at least 3 coordinates.
+    phi:
+        the activation, as in ``tp.ResNet``.
+    train_ends:
+        whether read-in and read-out are trained.
+    attention:
+        "softmax", or a function of a Branch that is put in its place.
+
+    Normalisation (muP) as in ``tp.ResNet``: q, k, v and what is mixed have coordinates of order one. The hidden layer
+    of an MLP is as wide as the stream.
+
+    Raises ``ValueError`` for anything else, naming what is allowed.
+
+    >>> import tpcalc as tp
+    >>> net = tp.Transformer(heads=4, head_dim=2, positions=4)
+    >>> net.width, net.matrices_of_block
+    (8, ('Wq', 'Wk', 'Wv', 'Wo', 'W1', 'W2'))
+    """
+
+    takes = Sequences
+
+    heads: int | None = None
+    head_dim: int = 1
+    positions: int = 2
+    norm: str | None = "rms"
+    mlp: str | Block | None = "mlp"
+    causal: bool = True
+    scale_power: sp.Expr | float = SCALES[0]
+    qk_norm: bool = False
+    phi: sp.Expr | str = "gelu"
+    train_ends: bool = False
+    attention: str | Block = "softmax"
+
+    def __post_init__(self) -> None:
+        activation(self.phi)
+        if isinstance(self.phi, str):
+            object.__setattr__(self, "phi", self.phi.lower())
+        for name in ("heads", "head_dim", "positions"):
+            if name != "heads" or self.heads is not None:
+                object.__setattr__(self, name, positive_integer(name, getattr(self, name)))
+        if not (self.norm is None or isinstance(self.norm, str) and self.norm in NORMS):
+            raise ValueError(f"norm: {short(self.norm)} given; allowed are None and {', '.join(map(repr, NORMS))}")
+        for name in ("causal", "qk_norm", "train_ends"):
+            object.__setattr__(self, name, flag(name, getattr(self, name)))
+        power = exponent("scale_power", self.scale_power)
+        if power not in SCALES:
+            raise ValueError(f"scale_power: {short(self.scale_power)} given; allowed are 1/2 and 1")
+        object.__setattr__(self, "scale_power", power)
+        if self.qk_norm and self.head_dim < LEAST_NORMED:
+            raise ValueError(f"qk_norm: True given with head_dim={self.head_dim}; gradients through the root mean "
+                             "square of so few coordinates have no variance, allowed is head_dim of at least "
+                             f"{LEAST_NORMED}")
+        if not callable(self.attention):
+            object.__setattr__(self, "attention", choice("attention", self.attention, ("softmax",)))
+        if not (self.mlp is None or callable(self.mlp)):
+            object.__setattr__(self, "mlp", choice("mlp", self.mlp, ("mlp", "glu")))
+        self.layer((t,), sp.Integer(1))
+
+    @property
+    def width(self) -> int | None:
+        return None if self.heads is None else self.heads * self.head_dim
+
+    def require_width(self, width: int) -> None:
+        if self.heads is not None and width != self.width:
+            raise ValueError(f"width: {width} given for {self.heads} heads of {self.head_dim} coordinates; allowed is "
+                             f"{self.width}, or heads=None with any multiple of {self.head_dim}")
+        if width % self.head_dim:
+            raise ValueError(f"width: {width} given for heads of {self.head_dim} coordinates; allowed are its "
+                             "multiples")
+
+    @property
+    def is_built_in(self) -> bool:
+        """Are its sublayers those of the package?"""
+        return isinstance(self.attention, str) and not callable(self.mlp)
+
+    @property
+    def sublayers(self) -> tuple[Block, ...]:
+        """The blocks of a layer, in order."""
+        first = self.attention if callable(self.attention) else softmax_attention(
+            self.head_dim, self.scale_power, self.causal, self.qk_norm)
+        second = BLOCKS[self.mlp] if isinstance(self.mlp, str) else self.mlp
+        return (first,) if second is None else (first, second)
+
+    def layer(self, sample: tuple[sp.Expr, ...], eps: sp.Expr) -> list[Assign]:
+        sample = sample if p in sample else (*sample, p)
+        statements: list[Assign] = []
+        stream = named(Vec, "x")[(*sample, l - 1)]
+        for number, block in enumerate(self.sublayers, 1):
+            branch = Branch(stream, activation(self.phi), is_linear(self.phi), sample, statements)
+            value = written(block, branch, self.norm, f"n{number}")
+            target = named(Vec, "x" if number == len(self.sublayers) else "y")[(*sample, l)]
+            if any(one.target.name == target.name for one in statements):
+                raise ValueError(f"name: {target.name!r} given; the stream between sublayers is called that")
+            statements.append(Assign(target, stream + multiplied_out(eps * value)))
+            stream = target
+        return statements
+
+    def frozen(self) -> Transformer:
+        return replace(self, train_ends=False)
+
+    @property
+    def title(self) -> str:
+        kind = "causal transformer" if self.causal else "transformer"
+        second = "" if self.mlp is None else f" and {block_name(self.mlp)}"
+        return f"{kind} of {block_name(self.attention)} attention{second}"
+
+    @property
+    def is_linear(self) -> bool:
+        return False
+
+    @property
+    def is_plain(self) -> bool:
+        return False
