@@ -74,7 +74,7 @@ def test_kinks_in_tables_are_the_rules_closed_forms(f: sp.Expr, j: int, k: int) 
     assert float(overlap_function(f, f, j, k)(*map(np.array, VALUES.values()))) == pytest.approx(number, rel=1e-13)
 
 
-@pytest.mark.parametrize("j, k", [(3, 3), (4, 2), (1, 0), (2, 3)])
+@pytest.mark.parametrize("j, k", [(3, 3), (4, 2), (4, 4), (5, 3), (1, 0), (2, 3)])
 def test_kinks_too_sharp_or_odd_are_refused(j: int, k: int) -> None:
     with pytest.raises(ValueError, match=f"{j} and {k} given"):
         overlap_function(sp.Max(H, 0), sp.Max(H, 0), j, k)

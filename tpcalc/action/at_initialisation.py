@@ -66,6 +66,7 @@ def derive_initial_kernels(net: ResNet) -> tuple[DerivedKernels, bool]:
         name: tangent.xreplace(UNTRAINED) for name, tangent in reading.tangents(output).items()}), is_gaussian
 
 
+@lru_cache(maxsize=64)
 def acts_on_stream_first(net: ResNet) -> bool:
     """Does the block need means of functions of the stream, which are known where it is Gaussian?"""
     try:

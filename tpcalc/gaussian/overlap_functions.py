@@ -70,31 +70,50 @@ def mean_function(f: sp.Expr, j: int) -> MeanFunction:
 
 def _kinked(first: tuple[float, float], second: tuple[float, float], j: int, k: int) -> OverlapFunction:
     """Means of functions s h + b |h|. Terms of s and b do not mix, because one of the functions is odd."""
-    straight, bent, compiled = first[0] * second[0] * (j == k <= 1), first[1] * second[1], _arc_cosine(j, k)
+    straight, bent = first[0] * second[0] * (j == k <= 1), first[1] * second[1]
+    compiled, a, b = _arc_cosine(j, k)
 
     def means(c: Array, p: Array, q: Array) -> Array:
         p, q = np.maximum(p, TINY), np.maximum(q, TINY)
         r = np.clip(c / (np.sqrt(p) * np.sqrt(q)), -1.0, 1.0)
         r = np.where((p == q) & (np.abs(c) == p), np.sign(c), r)  # not a rounding less
         rest = (1 - r) * (1 + r)
-        return straight * (1.0 if j else c) + bent * compiled(r, p, q, rest, np.maximum(rest, FLOOR))
+        found = compiled(r, np.arcsin(r), np.sqrt(rest), np.sqrt(np.maximum(rest, FLOOR)))
+        return straight * (1.0 if j else c) + bent * p**a * q**b * found
     return means
 
 
 @lru_cache(maxsize=None)
-def _arc_cosine(j: int, k: int) -> Callable[..., Array]:
-    """Means of derivatives of |h|, as functions of the correlation r, both variances, 1 - r^2, and this once more, away
-    from 0, for where it divides."""
-    r = sp.Symbol("r", real=True)
-    rest, floored = sp.symbols("rest floored", positive=True)
-    form = _differentiated(closed(overlaps.overlap(sp.Abs(H), sp.Abs(H), 0, 0, COVARIANCE, *VARIANCES)), j, k)
-    form = sp.factor(sp.simplify(form.subs(COVARIANCE, r * sp.sqrt(VARIANCES[0] * VARIANCES[1]))))
-    form = form.replace(lambda e: e.is_Pow and sp.expand(e.base - 1 + r**2) == 0,
-                        lambda e: (rest if e.exp > 0 else floored) ** e.exp)
-    if (j - k) % 2 or any(e.base == floored and e.exp < -sp.Rational(1, 2) for e in form.atoms(sp.Pow)):
+def _arc_cosine(j: int, k: int) -> tuple[Callable[..., Array], float, float]:
+    """Means of derivatives of |h| are G p^a q^b: G, a and b. G is a function of the correlation r, its arc sine,
+    sqrt(1 - r^2), and this once more, away from 0, for where it divides. Price's theorem is the chain rule for
+    r = c / sqrt(p q). |h| is h times its slope, and so is its mean with anything: of unit variances,
+    E |u| |v| = r E sign(u) sign(v) + (1 - r^2) d/dr E sign(u) sign(v), by Stein's lemma for u and for v."""
+    r, s, angle, apart = sp.symbols("r s angle apart", real=True)
+
+    def slope(e: sp.Expr) -> sp.Expr:
+        return e.diff(r) + (e.diff(angle) - r * e.diff(s)) / s
+
+    signs = _signs(r).xreplace({sp.asin(r): angle})
+    form, powers = sp.expand(r * signs + s**2 * slope(signs)), [sp.Rational(1, 2)] * 2  # of a homogeneous function
+    for _ in range(min(j, k)):
+        form, powers = slope(form), [power - sp.Rational(1, 2) for power in powers]
+    for _ in range(abs(j - k) // 2):
+        form = 2 * powers[j < k] * form - r * slope(form)
+        powers[j < k] -= 1
+    divisions = 2 * (j + k)  # more than there are
+    whole = sp.Poly(sp.expand(form * s**divisions), r).rem(sp.Poly(r**2 + s**2 - 1, r))
+    form = sp.expand(whole.as_expr() / s**divisions)
+    if (j - k) % 2 or any(e.base == s and e.exp < -1 for e in form.atoms(sp.Pow)):
         raise ValueError(f"derivatives: {j} and {k} given; of functions with a kink allowed are those of an even sum "
                          "whose means can be integrated where two arguments meet")
-    return sp.lambdify((r, *VARIANCES, rest, floored), form)
+    return sp.lambdify((r, angle, s, apart), form.xreplace({1 / s: 1 / apart})), *map(float, powers)
+
+
+@lru_cache(maxsize=None)
+def _signs(r: sp.Symbol) -> sp.Expr:
+    """E sign(u) sign(v), of correlation r."""
+    return closed(overlaps.overlap(sp.Abs(H), sp.Abs(H), 1, 1, r, sp.Integer(1), sp.Integer(1)))
 
 
 def _closed(f: sp.Expr, g: sp.Expr, j: int, k: int) -> OverlapFunction | None:

@@ -64,6 +64,12 @@ def block_functions(net: ResNet) -> PairFunctions:
 
 
 @lru_cache(maxsize=16)
+def covariance_functions(net: ResNet) -> PairFunctions:
+    """kappa alone, which is all that streams need on their way."""
+    return PairFunctions(derive_initial_kernels(net)[0].forward[:1])
+
+
+@lru_cache(maxsize=16)
 def readout_functions(phi: sp.Expr | str) -> PairFunctions:
     """<phi phi'> and the overlap of the slopes, of a stream with these overlaps."""
     f = activation(phi)(H)
@@ -179,7 +185,7 @@ class InitialLayers:
 
         guess: <x|x'> at other nodes.
         """
-        functions, (noise, drift) = block_functions(self.net), self.rates
+        covariances, functions, (noise, drift) = covariance_functions(self.net), block_functions(self.net), self.rates
         points, _, integral = reference(nodes)
         up = integral * (points + 1) / 2  # d tau = 2 root d root, on an interval half as long
 
@@ -197,13 +203,11 @@ class InitialLayers:
             growth = np.exp(noise * up @ kernels[1])
             return growth[-1] * (value + drift * up[-1] @ (kernels[2] / growth))
 
-        def across(c: np.ndarray) -> list[np.ndarray]:
-            return functions.pair(c, own[:, first], own[:, second])
-
-        own = moved(0, start.own, functions.own)
-        pair = moved(1, start.pair, across)
+        own = moved(0, start.own, covariances.own)
+        others = own[:, first], own[:, second]
+        pair = moved(1, start.pair, lambda c: covariances.pair(c, *others))
         return Overlaps(own[-1].copy(), gathered(start.own_tangent, functions.own(own)), pair[-1].copy(),
-                        gathered(start.pair_tangent, across(pair))), (own, pair)
+                        gathered(start.pair_tangent, functions.pair(pair, *others))), (own, pair)
 
     def _stepped(self, start: Overlaps, first: np.ndarray, second: np.ndarray) -> Overlaps:
         """At the end of layer time, by steps of a Runge-Kutta method of order 8."""

@@ -37,8 +37,14 @@ def activation(phi: sp.Expr | str, name: str = "phi") -> Callable[[sp.Expr], sp.
                          "have")
     if expression.has(*UNREAL):
         raise ValueError(f"{name}: {expression} given; allowed are functions with real values")
+    return lambda h: _at(expression, h)
+
+
+@lru_cache(maxsize=1024)
+def _at(expression: sp.Expr, h: sp.Expr) -> sp.Expr:
+    """Networks are built often, and a maximum takes sympy a millisecond to build."""
     symbol, = expression.free_symbols
-    return lambda h: expression.xreplace({symbol: h})
+    return expression.xreplace({symbol: h})
 
 
 @lru_cache(maxsize=64)
