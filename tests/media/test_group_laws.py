@@ -24,7 +24,7 @@ SINE = sp.sin(h + sp.Rational(1, 2))
 class Entrywise:
     """Entrywise kernels as maps of Gram matrices of groups."""
 
-    has_diagonal, is_linear = True, False
+    has_diagonal, is_linear, resolution = True, False, 0.0
 
     def __init__(self, block: BlockKernels, size: int) -> None:
         self.block, self.size = block, size
@@ -63,7 +63,7 @@ class EntrywiseMaps:
 class Mixing:
     """x_i + eps W sum_j T_ij x_j: one matrix for all positions, which T mixes within a group."""
 
-    has_diagonal, is_linear = True, False
+    has_diagonal, is_linear, resolution = True, False, 0.0
 
     def __init__(self, T: Any) -> None:
         self.T = np.array(T)

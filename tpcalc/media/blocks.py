@@ -87,7 +87,11 @@ class GroupKernels(Protocol):
 
     has_diagonal: bool
     is_linear: bool
-    size: int
+    resolution: float  # of kernels that are sampled: changes of rows, relative to them, that need not be followed; else 0
+
+    @property
+    def size(self) -> int:
+        """The rows of a group."""
 
     def at(self, grams: Grams) -> LinearMaps:
         """The kernels and their derivatives at these Gram matrices."""
@@ -115,6 +119,10 @@ class Law(Protocol):
     with earlier rows c (..., b, m) and with each other own (..., b, b); of passengers variances (..., b, 1) or None."""
 
     def __call__(self, r: np.ndarray, c: np.ndarray, own: np.ndarray | None) -> Rates: ...
+
+    @property
+    def resolution(self) -> float:
+        """Relative changes of rows that are none; 0 where round-off decides."""
 
     @property
     def linear(self) -> Linear | None:
