@@ -1,16 +1,16 @@
-"""Means over one attention head with Gaussian queries and keys: what softmax weights two slots' values, and derivatives.
+"""Means over an attention head with Gaussian queries and keys, of two slots' softmax weights, and their derivatives.
 
-A slot is a group of positions with one setting of the weights. For query i of one slot and k of the other, weights A_j and
-A'_l are a product measure on pairs of keys. The derivative of a mean of T under it in two logits is A_j A'_l times
+A slot is a group of positions with one setting of the weights. For query i of one slot and k of the other, weights A_j
+and A'_l are a product measure on pairs of keys. The derivative of a mean of T under it in two logits is A_j A'_l times
 T, centred in both indices, and each further derivative multiplies centred matrices: they are cumulants. By Price's
 theorem derivatives in overlaps of queries or keys are means of such derivatives in logits, so that nothing is divided
 by what vanishes where slots coincide.
 
 Arrays: ``points`` (M, 1 + w + 2 w (S - 1)) are |g|, the w = min(d, 2) components of h in the plane, and normals for
-differences of keys to the first, by component; queries are a g + b h and a g - b h, a^2, b^2 = (1 +- c) / 2 for overlap c. ``root``
-(pairs, 2 (S - 1), 2 (S - 1)): lower triangle, of the covariance of both slots' differences. N: (pairs, S, S) overlaps of
-the rows of one slot with those of the other, ``left``, ``right`` among themselves; ``scales``: (pairs, 2), what q . k is
-multiplied by to be a logit. Rows are of unit variance, averages are over points and four signs.
+differences of keys to the first, by component; queries are a g + b h and a g - b h, a^2, b^2 = (1 +- c) / 2 for overlap
+c. ``root`` (pairs, 2 (S - 1), 2 (S - 1)): lower triangle, of the covariance of both slots' differences. N: (pairs, S,
+S) overlaps of the rows of one slot with those of the other, ``left``, ``right`` among themselves; ``scales``: (pairs,
+2), what q . k is multiplied by to be a logit. Rows are of unit variance, averages are over points and four signs.
 
 Source: Price's theorem [tpcalc/price].
 """
@@ -102,9 +102,10 @@ def overlaps_of_keys(keys, N, rest, n, m, Z):
 
 
 @njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
-def first(points, head_dim, causal, N, root, scales, value, slope):
-    """value: (pairs, S, S), mean of sum_jl N_jl A_j A'_l for queries i, k; slope: (pairs, S, S, S, S), its derivative in N_jl
-    where queries, keys and values all have these overlaps."""
+def first(points, head_dim, causal, N, root, scales, value, slope, by_query):
+    """value: (pairs, S, S), mean of sum_jl N_jl A_j A'_l for queries i, k; slope: (pairs, S, S, S, S), its derivative
+    in N_jl where queries, keys and values all have these overlaps; by_query: (pairs, S, S), in those of queries alone.
+    All are added to."""
     pairs, S = N.shape[:2]
     width = min(head_dim, 2)
     rest = head_dim - width
@@ -132,13 +133,14 @@ def first(points, head_dim, causal, N, root, scales, value, slope):
                             for axis in range(width):
                                 g += queries[0, axis] * queries[1, axis]
                             g *= tau
-                            by_query = 0.0
+                            total = 0.0
                             for j in range(n):
                                 for l in range(m):
                                     p = A[j] * B[l] * share
                                     slope[pair, i, k, j, l] += p * (1 + g * T[j, l])
-                                    by_query += p * Z[j, l] * T[j, l]
-                            slope[pair, i, k, i, k] += tau * by_query
+                                    total += p * Z[j, l] * T[j, l]
+                            slope[pair, i, k, i, k] += tau * total
+                            by_query[pair, i, k] += tau * total
                             value[pair, i, k] += mean * share
 
 

@@ -1,8 +1,8 @@
 """Softmax attention at infinitely many heads, as maps of the Gram matrices of the positions of sequences.
 
-Per head queries, keys and values are q, k, v = W x / |x|, weights softmax_j(q_i . k_j / d^s), and W_o adds z_i = sum_j A_ij
-v_j of all heads to the stream. Heads of fixed dimension are independent, so that kappa is a mean over one of them of
-<N, A_i A'_k>, N the overlaps of normalised rows, and every tangent kernel a derivative of it.
+Per head queries, keys and values are q, k, v = W x / |x|, weights softmax_j(q_i . k_j / d^s), and W_o adds z_i =
+sum_j A_ij v_j of all heads to the stream. Heads of fixed dimension are independent, so that kappa is a mean over one of
+them of <N, A_i A'_k>, N the overlaps of normalised rows, and every tangent kernel a derivative of it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from functools import cached_property
 import numpy as np
 
 from .. import _checks
-from .._types import Count, Number
 from ..action.laws import KAPPA
 from ..kernels import attention as means
 from .attention_points import head_points, root_of_differences
@@ -85,7 +84,7 @@ class AttentionMaps:
         self._found: dict[bytes, tuple[np.ndarray, ...]] = {}
 
     def value(self, kernel: str) -> np.ndarray:
-        value, slope = self._first
+        value, slope, _ = self._first
         if kernel == KAPPA:
             return self._shaped(self.decay**2 * value)
         return self._shaped(self.decay * (value + _times(slope, self.N)))
@@ -95,12 +94,15 @@ class AttentionMaps:
         return self._shaped(self.decay**2 * _times(self._first[1], self._flat(moved / self.units)))
 
     def tangents(self) -> dict[str, np.ndarray]:
-        """theta, matrix by matrix."""
-        ...
+        """theta of every matrix: N times the derivative in the overlaps that go through it."""
+        value, slope, by_query = self._first
+        of_query = self.N * by_query
+        found = {"q": of_query, "k": _times(slope, self.N) - value - of_query, "v": value, "o": value}
+        return {name: self._shaped(self.decay * theta) for name, theta in found.items()}
 
     def pull(self, kernel: str, weights: np.ndarray, moved: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         w = self._flat(weights) * (self.decay**2 if kernel == KAPPA else self.decay)
-        value, slope = self._first
+        slope = self._first[1]
         direction = self.N if moved is None else self._flat(moved / self.units)
         cross, own, own_value = self._second(direction)
         by_rows = np.zeros(w.shape[:2])
@@ -117,12 +119,13 @@ class AttentionMaps:
         return self._shaped(between / self._flat(self.units)), self._shaped(left / self.left_units).sum(axis=-3)
 
     @cached_property
-    def _first(self) -> tuple[np.ndarray, np.ndarray]:
+    def _first(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         pairs, S = self.N.shape[:2]
-        value, slope = np.zeros(self.N.shape), np.zeros((pairs, S, S, S, S))
+        value, slope, by_query = np.zeros(self.N.shape), np.zeros((pairs, S, S, S, S)), np.zeros(self.N.shape)
         kernels = self.kernels
-        means.first(kernels.points, kernels.head_dim, kernels.causal, self.N, self.root, self.scales, value, slope)
-        return self._symmetric(value), self._symmetric(slope)
+        means.first(kernels.points, kernels.head_dim, kernels.causal, self.N, self.root, self.scales, value, slope,
+                    by_query)
+        return self._symmetric(value), self._symmetric(slope), self._symmetric(by_query)
 
     def _second(self, direction: np.ndarray) -> tuple[np.ndarray, ...]:
         key = direction.tobytes()

@@ -71,6 +71,9 @@ class LinearMaps(Protocol):
     def value(self, kernel: str) -> np.ndarray:
         """kappa or theta between the groups."""
 
+    def tangents(self) -> dict[str, np.ndarray]:
+        """theta, matrix by matrix."""
+
     def push(self, kernel: str, moved: np.ndarray) -> np.ndarray:
         """How the kernel answers a change of the Gram matrices between groups."""
 
@@ -87,7 +90,10 @@ class GroupKernels(Protocol):
 
     has_diagonal: bool
     is_linear: bool
-    resolution: float  # of kernels that are sampled: changes of rows, relative to them, that need not be followed; else 0
+
+    @property
+    def resolution(self) -> float:
+        """Relative changes of rows that need not be followed, of kernels that are sampled; else 0."""
 
     @property
     def size(self) -> int:
