@@ -51,11 +51,14 @@ def test_layers_come_to_the_limit_like_one_over_their_number() -> None:
 
 
 def test_first_position_of_a_causal_layer_sees_itself_alone() -> None:
-    """Softmax over one position is 1: queries and keys do not learn there, and N is 1 along the diagonal."""
+    """Softmax over one position is 1: queries and keys do not learn there, and layer time is a line."""
     kernel = tp.attention_kernel(small(causal=True), TWO[0], depth=1)
+    limit = tp.attention_kernel(small(causal=True), TWO[0])
     at = {name: float(one[0, 0, 0, 0]) for name, one in kernel.by_matrix.items()}
     assert at == pytest.approx({"q": 0.0, "k": 0.0, "v": 1.0, "o": 1.0})
     assert kernel.nngp[0, 0, 0, 0] == pytest.approx(2.0)
+    # C = 1 + tau, and Theta' = Theta / C + 2
+    assert limit.nngp[0, 0, 0, 0] == pytest.approx(2.0) and limit.ntk[0, 0, 0, 0] == pytest.approx(4 * np.log(2))
 
 
 @pytest.mark.parametrize("change, words", [
@@ -123,3 +126,22 @@ def test_kernels_of_real_networks_at_initialisation(head_dim: int, causal: bool,
         error = np.hypot(2 * errors[128][name], errors[64][name])
         z = (found - one.reshape(4, 4)) / np.hypot(error, kernel.error)
         assert np.max(np.abs(z)) < 4.5 and np.sqrt(np.mean(z**2)) < 2, (name, z)
+
+
+@pytest.mark.slow
+def test_real_networks_that_learn() -> None:
+    """Attention and perceptrons, decay, two sequences a step, extrapolated in depth and width; about three minutes."""
+    orders = [(0, 1), (2, 0), (1, 2)]
+    inputs, targets = (np.array([[x[a, 0], x[b, 0]] for a, b in orders]) for x in (TWO, TARGETS))
+    opt = tp.SGD(1.0, weight_decay=.3, decoupled=True)
+    limit = tp.attention_limit(tp.AttentionLayer(2, 2, True, mlp=MLP, points=256, scrambles=4), inputs, targets, opt)
+    without = tp.attention_limit(small(head_dim=2, causal=True, mlp=MLP), inputs, targets).outputs
+    rng, factors, networks = np.random.default_rng(5), {(8, 64): -3, (16, 64): 2, (8, 128): 2}, 200
+    found, variance = np.zeros((2, *limit.outputs.shape[:3]))
+    for (depth, n), factor in factors.items():
+        f = np.array([RealTransformer(n, depth, 2, 2, True, .5, True, rng).train(inputs, targets[..., 0], 1.0, .3)
+                      for _ in range(networks)])
+        found, variance = found + factor * f.mean(0), variance + factor**2 * f.var(0) / networks
+    z = (found - limit.outputs[..., 0])[1:] / np.sqrt(variance[1:])
+    assert np.max(np.abs(z)) < 4 and np.sqrt(np.mean(z**2)) < 2, z
+    assert np.max(np.abs((found - without[..., 0])[1:] / np.sqrt(variance[1:]))) > 8

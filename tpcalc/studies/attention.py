@@ -85,7 +85,13 @@ class AttentionLayer:
 
 class AttentionKernel(NamedTuple):
     """Kernels (G, S, G, S) between positions of G sequences: ``nngp``, the covariance of outputs, and tangent kernels
-    ``ntk`` and ``by_matrix``; ``error``: the largest standard error of nngp and of ntk over scrambles."""
+    ``ntk`` and ``by_matrix``; ``error``: the largest standard error of nngp and of ntk over scrambles.
+
+    >>> import tpcalc as tp
+    >>> found = tp.attention_kernel(tp.AttentionLayer(2, points=64), [[[1, 0], [0.5, 0.8]]], depth=1)
+    >>> found.ntk.shape, bool(abs(found.ntk - sum(found.by_matrix.values())).max() < 1e-12)
+    ((1, 2, 1, 2), True)
+    """
 
     nngp: np.ndarray
     ntk: np.ndarray
@@ -133,6 +139,12 @@ class AttentionLimit(Short):
 
     outputs: (steps, batch, positions, d_out), before every update; standard_error: of the same shape, over scrambles;
     discretisation: by how much outputs differ between two resolutions of layer time.
+
+    >>> import tpcalc as tp
+    >>> layer = tp.AttentionLayer(positions=2, points=16, scrambles=2)
+    >>> found = tp.attention_limit(layer, [[[[1, 0], [0.5, 0.8]]]], [[[[1], [-0.7]]]])
+    >>> found.standard_error.shape, found.error
+    ((1, 1, 2, 1), 0.0)
     """
 
     outputs: np.ndarray
