@@ -12,7 +12,7 @@ c. ``root`` (pairs, 2 (S - 1), 2 (S - 1)): lower triangle, of the covariance of 
 S) overlaps of the rows of one slot with those of the other, ``left``, ``right`` among themselves; ``scales``: (pairs,
 2), what q . k is multiplied by to be a logit. Rows are of unit variance, averages are over points and four signs.
 
-Source: Price's theorem [tpcalc/price].
+Source: the action's kernels [tpcalc/action_principle].
 """
 
 from __future__ import annotations

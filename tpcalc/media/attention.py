@@ -146,7 +146,7 @@ class AttentionMaps:
         return x.reshape(self.shape)
 
     def _symmetric(self, x: np.ndarray) -> np.ndarray:
-        """Of groups with themselves: no group comes first."""
+        """The mean with its mirror image, of groups with themselves: neither comes first."""
         if not self.same:
             return x
         whole = x.reshape(*self.shape[:-2], *x.shape[1:])

@@ -202,7 +202,7 @@ def attention_limit(layer: AttentionLayer, inputs: Value, targets: Value, opt: S
 
 
 def _standard_error(samples: np.ndarray) -> np.ndarray:
-    """Of the mean over the first axis."""
+    """The standard error of the mean over the first axis."""
     return np.asarray(samples.std(axis=0, ddof=1) / math.sqrt(len(samples)))
 
 
