@@ -32,6 +32,7 @@ HOMES = {
     ".programs.program": "Program",
     ".results": "OrderParameters Run order_parameters tangent_kernel",
     ".studies":
+        "AttentionKernel AttentionLayer AttentionLimit attention_kernel attention_limit "
         "CauchyDifferences cauchy_differences Convergence convergence GradientCorrelation gradient_correlation "
         "dmft GradientFlow gradient_flow KernelFunction kernel_fn Transfer transfer WidthOrDepth width_or_depth",
     ".width": "aspect meta_principled ntk_exponent web",

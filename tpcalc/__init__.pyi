@@ -32,6 +32,9 @@ from .studies import Convergence as Convergence, convergence as convergence
 from .studies import dmft as dmft
 from .studies import GradientCorrelation as GradientCorrelation, gradient_correlation as gradient_correlation
 from .studies import GradientFlow as GradientFlow, gradient_flow as gradient_flow
+from .studies import AttentionKernel as AttentionKernel, AttentionLayer as AttentionLayer
+from .studies import AttentionLimit as AttentionLimit
+from .studies import attention_kernel as attention_kernel, attention_limit as attention_limit
 from .studies import KernelFunction as KernelFunction, kernel_fn as kernel_fn
 from .studies import Transfer as Transfer, transfer as transfer
 from .studies import WidthOrDepth as WidthOrDepth, width_or_depth as width_or_depth

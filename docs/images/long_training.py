@@ -1,9 +1,9 @@
-"""Draw docs/images/long_training.svg: the best learning rate and the best weight decay against the number of steps, at
-several depths and widths; print them.
+"""Draw docs/images/long_training.svg: the best learning rate and the best weight decay against the number of steps,
+at several depths and widths; print them.
 
 Left, the rate with the least loss on a batch that is repeated. Right, the decay with the least loss of the linear
-function that a batch with noisy labels teaches, in the mean over inputs: probes along the axes read the function off. Losses
-at finite width are means over real networks.
+function that a batch with noisy labels teaches, in the mean over inputs: probes along the axes read the function off.
+Losses at finite width are means over real networks.
 
 Takes some minutes. With a file as argument the numbers are kept there, and read from there.
 """

@@ -24,9 +24,9 @@ def program_outputs(steps: int, n: float = 1.0) -> np.ndarray:
 
 
 def mean_field(steps: int, rounds: int) -> np.ndarray:
-    """The same from kernels: in each layer h = u + (A - rate H chi) g and g = r + (B - rate G chi) h, with u of covariance
-    H below, r of covariance G above, A and B the responses of h below and of g above, and chi = f - target. What a
-    round says of late steps is used when what it rests on has settled."""
+    """The same from kernels: in each layer h = u + (A - rate H chi) g and g = r + (B - rate G chi) h, with u of
+    covariance H below, r of covariance G above, A and B the responses of h below and of g above, and chi = f - target.
+    What a round says of late steps is used when what it rests on has settled."""
     constant, none, past = np.ones((steps, steps)), np.zeros((steps, steps)), np.tri(steps, k=-1)
     H, G = [constant] * (HIDDEN + 1), [constant] * (HIDDEN + 2)
     A, B = [none] * (HIDDEN + 1), [none] * (HIDDEN + 1)

@@ -10,60 +10,21 @@ import sympy as sp
 from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
-from tpcalc.action.laws import Derivative
 from tpcalc.media.pair_kernels import kernels_of
-from tpcalc.media.blocks import BlockKernels, Grams, Pairs
+from tpcalc.media.blocks import Grams
 from tpcalc.media.collocation import CollocationMedium, solve_limit
 from tpcalc.media.group_laws import GroupForwardLaw, grouped, joined, within
+from tpcalc.media.group_sums import LiftedKernels
 from tpcalc.media.mesh import Mesh
 
 h = sp.Symbol("h", real=True)
 SINE = sp.sin(h + sp.Rational(1, 2))
 
 
-class Entrywise:
-    """Entrywise kernels as maps of Gram matrices of groups."""
-
-    has_diagonal, is_linear = True, False
-
-    def __init__(self, block: BlockKernels, size: int) -> None:
-        self.block, self.size = block, size
-
-    def at(self, grams: Grams) -> "EntrywiseMaps":
-        return EntrywiseMaps(self.block, self.size, grams)
-
-
-class EntrywiseMaps:
-    """Multiplication by derivatives, which is its own transpose."""
-
-    def __init__(self, block: BlockKernels, size: int, grams: Grams) -> None:
-        self.block, self.size = block, size
-        left, right = (np.diagonal(g, axis1=-2, axis2=-1) for g in (grams.left, grams.right))
-        decay = np.repeat(np.repeat(grams.decay, size, axis=0), size, axis=1)
-        self.pairs = Pairs(joined(grams.between), left.reshape(*left.shape[:-2], -1),
-                           right.reshape(*right.shape[:-2], -1), decay, np.repeat(grams.left_decay, size)[:, None],
-                           np.repeat(grams.right_decay, size))
-
-    def _of(self, kernel: str, *orders: int) -> np.ndarray:
-        value, = self.block.derivatives(self.pairs, (Derivative(kernel, *orders),))
-        return grouped(np.broadcast_to(value, self.pairs.c.shape), self.size)
-
-    def value(self, kernel: str) -> np.ndarray:
-        return self._of(kernel)
-
-    def push(self, kernel: str, moved: np.ndarray) -> np.ndarray:
-        return self._of(kernel, 1) * moved
-
-    def pull(self, kernel: str, weights: np.ndarray, moved: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        order, also = (0, 1.0) if moved is None else (1, moved)
-        of_first = np.sum(weights * self._of(kernel, order, 1) * also, axis=(-3, -1))
-        return weights * self._of(kernel, order + 1) * also, of_first[..., None] * np.eye(self.size)
-
-
 class Mixing:
     """x_i + eps W sum_j T_ij x_j: one matrix for all positions, which T mixes within a group."""
 
-    has_diagonal, is_linear = True, False
+    has_diagonal, is_linear, resolution = True, False, 0.0
 
     def __init__(self, T: Any) -> None:
         self.T = np.array(T)
@@ -104,7 +65,7 @@ def outputs(block: Any, task: tp.Task, noise: float = 1.0, drift: float = 1.0, o
 def test_groups_of_rows_that_do_not_meet_are_pairs(net: tp.ResNet) -> None:
     """Two groups of two rows a step, with decay: all of the action's terms, B_aa among them."""
     block, task, opt = kernels_of(net), batches(3, 4), tp.SGD(0.7, weight_decay=0.2)
-    f, g = outputs(block, task, opt=opt), outputs(Entrywise(block, 2), task, opt=opt)
+    f, g = outputs(block, task, opt=opt), outputs(LiftedKernels(block, 2), task, opt=opt)
     assert np.max(np.abs(f[2])) > 0.01
     np.testing.assert_allclose(g, f, rtol=0, atol=1e-10)
 

@@ -24,6 +24,7 @@ import tpcalc as tp
 NET, OPT, SCALE = tp.ResNet(), tp.SGD(0.5), tp.DepthScaling()
 TASK = tp.Task([1.0, 0.8, -0.6], [1.0, -0.7, 0.5], probes=[[0.5]])
 PROBLEM = tp.Problem(NET, TASK, OPT, SCALE, depth=4)
+ATTENTION = tp.AttentionLayer(2, points=2, scrambles=2)
 
 SAVED = Path(mkdtemp()) / "run.npz"
 
@@ -170,6 +171,11 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "aspect": {**dict.fromkeys(("n", "L", "target"), "optional positive"), "s": "optional real"},
     "Program.unroll": {"sizes": "mapping"},
     "kernel_fn": {"train_ends": "optional flag", "readout": "activation"},
+    "AttentionLayer": {"positions": "whole", "head_dim": "whole", "causal": "flag", "power": "real",
+                       "mlp": "optional net", "points": "nothing", "scrambles": "whole"},
+    "attention_kernel": {"layer": "result", "inputs": "nothing", "scale": "depth scaling"},
+    "attention_limit": {"layer": "result", "inputs": "nothing", "targets": "nothing", "scale": "depth scaling",
+                        "loss": "loss"},
     "KernelFunction.predict": {"x1": "rows", "x2": "rows", "y1": "targets", "time": "nonnegative time",
                                "get": "word", "ridge": "nonnegative"},
 }
@@ -190,7 +196,9 @@ MORE: dict[str, dict[str, Any]] = {  # right arguments of single calls
     "classify": {"gamma": 0}, "DepthScaling": {"alpha": 0, "gamma": 0}, "Run.feature_difference": {"eps": 0.25},
     "Run.gradient_difference": {"eps": 0.25}, "methods.outputs_alone": {
         "name": "mine", "outputs": TASK.targets, "error_estimate": 0.0, "probe_outputs": np.zeros((3, 1, 1))},
-    "WidthOrDepth.best": {"budget": 1e4},
+    "WidthOrDepth.best": {"budget": 1e4}, "AttentionLayer": {"positions": 2},
+    "attention_kernel": {"layer": ATTENTION, "inputs": np.ones((1, 2, 1)), "depth": 1},
+    "attention_limit": {"layer": ATTENTION, "inputs": np.ones((1, 1, 2, 1)), "targets": np.ones((1, 1, 2, 1))},
     "KernelFunction.predict": {"x1": np.eye(2), "y1": [1.0, -1.0], "x2": np.ones((1, 2))},
 }
 INNER = {  # called by the package, on values of its own
@@ -204,6 +212,7 @@ INNER = {  # called by the package, on values of its own
     "Adam.direction": "builds an expression for a builder",
     "AdamW.direction": "builds an expression for a builder", "Muon.direction": "builds an expression for a builder",
     "SignSGD.direction": "builds an expression for a builder",
+    "AttentionLayer.sublayers": "asked by the calls that take a layer",
     "Run.row": "an index by the name it is refused by"}
 
 
@@ -230,6 +239,7 @@ def instances() -> dict[str, Any]:
         "Run": run, "Verdict": diagram.regions[0].verdict, "Interaction": tp.interactions(1, 0)[0],
         "CauchyDifferences": tp.cauchy_differences(NET, TASK, OPT, SCALE, (2, 4, 8, 16)),
         "Convergence": tp.convergence(NET, TASK, OPT, SCALE, (2, 4)), "Diversity": None, "GradientCorrelation": None,
+        "AttentionKernel": None, "AttentionLayer": ATTENTION, "AttentionLimit": None,
         "GradientFlow": None, "KernelFunction": tp.kernel_fn(NET), "StepCheck": None,
         "Transfer": tp.transfer(NET, TASK, OPT, SCALE, (2, 4), [0.5, 1.0]),
         "WidthOrDepth": tp.width_or_depth(NET, tp.Task([1.0], [1.0]), OPT, SCALE, (2, 4)), "Divergence": None,
@@ -239,7 +249,7 @@ def instances() -> dict[str, Any]:
 
 
 MADE = {"Adam", "AdamW", "Muon", "SGD", "SignSGD", "DepthScaling", "ResNet", "Sequences", "Task", "Transformer",
-        "Problem", "DepthwiseScaling", "Parametrization", "WidthScaling"}  # by users, others by calls
+        "Problem", "DepthwiseScaling", "Parametrization", "WidthScaling", "AttentionLayer"}  # by users, others by calls
 
 
 def public_calls() -> Iterator[Call]:

@@ -71,6 +71,9 @@ class LinearMaps(Protocol):
     def value(self, kernel: str) -> np.ndarray:
         """kappa or theta between the groups."""
 
+    def tangents(self) -> dict[str, np.ndarray]:
+        """theta, matrix by matrix."""
+
     def push(self, kernel: str, moved: np.ndarray) -> np.ndarray:
         """How the kernel answers a change of the Gram matrices between groups."""
 
@@ -87,7 +90,14 @@ class GroupKernels(Protocol):
 
     has_diagonal: bool
     is_linear: bool
-    size: int
+
+    @property
+    def resolution(self) -> float:
+        """Relative changes of rows that need not be followed, of kernels that are sampled; else 0."""
+
+    @property
+    def size(self) -> int:
+        """The rows of a group."""
 
     def at(self, grams: Grams) -> LinearMaps:
         """The kernels and their derivatives at these Gram matrices."""
@@ -115,6 +125,10 @@ class Law(Protocol):
     with earlier rows c (..., b, m) and with each other own (..., b, b); of passengers variances (..., b, 1) or None."""
 
     def __call__(self, r: np.ndarray, c: np.ndarray, own: np.ndarray | None) -> Rates: ...
+
+    @property
+    def resolution(self) -> float:
+        """Relative changes of rows that are none; 0 where round-off decides."""
 
     @property
     def linear(self) -> Linear | None:

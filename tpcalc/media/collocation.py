@@ -38,6 +38,7 @@ from .training import Trace, ends_memory, moved_by_update, require_known, train_
 ROUND_OFF = 4 * np.finfo(np.float64).eps
 COARSE, FINE = 18, 20  # nodes of an element in the two resolutions that are compared
 MOST_ELEMENTS = 1024
+SAMPLED_ELEMENTS = 32   # of kernels that are sampled, where one costs seconds
 SMOOTH = 1e-8          # tails so small that an error which shorter elements leave is round-off
 SHORTEST = 2.0**-40    # a piece of layer time that is not worth halving
 AnySide = Union[Side, PackedSide]
@@ -94,6 +95,7 @@ class CollocationMedium:
 
     left = cached_property(lambda self: self.halves[0].whole())
     right = cached_property(lambda self: self.halves[1].whole())
+    most_elements = property(lambda self: SAMPLED_ELEMENTS if getattr(self.block, "resolution", 0.0) else MOST_ELEMENTS)
     layer_times = property(lambda self: self.mesh.times)
     P = property(lambda self: self.left.P)
     S = property(lambda self: self.left.S)
@@ -214,7 +216,7 @@ class CollocationMedium:
         """Carry a state through an element that is too long for it, in pieces; adds where they meet to ``cuts``."""
         middle = sum(ends) / 2
         cuts.append(middle)
-        if ends[1] - ends[0] < SHORTEST or len(cuts) + self.mesh.elements > MOST_ELEMENTS:
+        if ends[1] - ends[0] < SHORTEST or len(cuts) + self.mesh.elements > self.most_elements:
             raise TooCoarse(cuts, step, middle, float(np.max(np.abs(state))))
         for first in (True, False) if forward else (False, True):
             piece = (ends[0], middle) if first else (middle, ends[1])

@@ -180,6 +180,7 @@ class Element:
         state = np.repeat(start[None], len(self.integral), axis=0) if near is None else near
         slope = np.zeros_like(state)
         own = None
+        settled = max(SETTLED, self.law.resolution)
         stagnant = KINKED if self.law.linear is None else STAGNANT
         before = np.inf
         for iteration in range(ITERATIONS):
@@ -201,7 +202,7 @@ class Element:
             if self.keep:
                 slope[..., width:] = rates.own_noise + _symmetric(y[..., 4 * m + wide:], p, total - width)
             new = start + self._integrated(slope)
-            if iteration < (UNCHECKED if near is None else 1):
+            if iteration < (UNCHECKED if near is None and not self.law.resolution else 1):
                 state = new
                 continue
             changes = np.concatenate([new, new - state], axis=1)
@@ -211,7 +212,7 @@ class Element:
             state = new
             if not np.isfinite(now) or (iteration > UNCHECKED + 1 and now > before > stagnant):
                 return None
-            if now <= SETTLED or (now <= stagnant and now > before / 2):
+            if now <= settled or (now <= stagnant and now > before / 2):
                 return Solved(state, r, c, own, rates)
             before = now
         return None

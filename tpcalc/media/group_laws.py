@@ -54,6 +54,10 @@ class GroupForwardLaw:
             raise ValueError(f"drift: matrices of shape {self.drift.shape} given with {self.block!r}; allowed are "
                              "weights of rows")
 
+    @property
+    def resolution(self) -> float:
+        return self.block.resolution
+
     def maps(self, c: np.ndarray, own: np.ndarray) -> LinearMaps:
         """The block's kernels between the groups of the step and earlier ones."""
         here = np.full(own.shape[-1] // self.block.size, self.own_decay)
@@ -105,7 +109,7 @@ class GroupBackwardLaw:
     linear: Linear | None = None
 
     def __init__(self, forward: GroupForwardLaw, r: np.ndarray, c0: np.ndarray, own: np.ndarray) -> None:
-        self.forward, self.r = forward, grouped(r, forward.block.size)
+        self.forward, self.resolution, self.r = forward, forward.resolution, grouped(r, forward.block.size)
         self.maps, self.own_maps = forward.maps(c0, own), forward.own_maps(own)
 
     def __call__(self, r: np.ndarray, c: np.ndarray, own: np.ndarray | None) -> Rates:

@@ -98,6 +98,7 @@ class ForwardLaw:
     right: np.ndarray
     decay: Kernel
     own_decay: float
+    resolution: float = 0.0
 
     def __post_init__(self) -> None:
         if self.drift.ndim > 1 and not self.block.is_linear:
@@ -142,6 +143,8 @@ class BackwardLaw:
 
     forward: the law of the same step; r, c0, own: what its sweep has found.
     """
+
+    resolution = 0.0
 
     def __init__(self, forward: ForwardLaw, r: np.ndarray, c0: np.ndarray, own: np.ndarray) -> None:
         laws, self.forward, self.has_diagonal = compiled_laws(), forward, forward.block.has_diagonal

@@ -45,6 +45,7 @@ class MixingBackwardLaw:
     """B, its diagonal, and N1 as ``BackwardLaw``, of phi(W x)."""
 
     linear: Linear | None = None
+    resolution = 0.0
 
     def __init__(self, forward: MixingForwardLaw, r: np.ndarray, c0: np.ndarray, own: np.ndarray) -> None:
         laws, self.forward = compiled_laws(), forward

@@ -9,7 +9,8 @@ from typing import Any, Callable
 import numpy as np
 import sympy as sp
 
-from .. import SGD, DepthScaling, Problem, ResNet, Task, kets, program, recursion, train
+from .. import (SGD, AttentionLayer, DepthScaling, Problem, ResNet, Task, attention_limit, kets, program, recursion,
+                train)
 from ..methods import Coefficients
 from .progress import bar
 
@@ -37,6 +38,8 @@ def tasks() -> dict[str, Callable[[], Any]]:
             "batches at infinite depth": lambda: train(problem(linear, batch, sp.oo)),
             "activations at infinite depth": lambda: train(problem(ResNet("tanh", "mlp"), one, sp.oo)),
             "finite width": lambda: fluctuations(3), "finite width at infinite depth": lambda: fluctuations(sp.oo),
+            "attention": lambda: attention_limit(AttentionLayer(2, points=2, scrambles=2), np.ones((1, 1, 2, 1)),
+                                                 np.zeros((1, 1, 2, 1))),
             "derived recursions": compiled}
 
 

@@ -1,5 +1,8 @@
 """Questions that take more than one training: convergence in depth, learning rates that transfer, gradient flow."""
 
+from .attention import AttentionKernel as AttentionKernel, AttentionLayer as AttentionLayer
+from .attention import AttentionLimit as AttentionLimit
+from .attention import attention_kernel as attention_kernel, attention_limit as attention_limit
 from .between_layers import GradientCorrelation as GradientCorrelation
 from .between_layers import gradient_correlation as gradient_correlation
 from .cauchy import CauchyDifferences as CauchyDifferences, Suprema as Suprema, cauchy_differences as cauchy_differences
