@@ -30,6 +30,23 @@ def test_common_draws_meet_the_references(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("mlp", [None, "mlp"])
+def test_kernels_and_common_draws_are_two_readings_of_one_limit(mlp: str | None) -> None:
+    """One sequence of two positions a step, heads of two coordinates, with perceptrons after attention or without."""
+    inputs, targets = X[:6].reshape(3, 1, 2, 2), Y[:6].reshape(3, 1, 2)
+    net = tp.Transformer(head_dim=2, positions=2, mlp=mlp, phi="tanh")
+    behind = None if mlp is None else tp.ResNet("tanh", mlp, "rms")
+    layer = tp.AttentionLayer(2, 2, causal=True, points=1024, mlp=behind)
+    sampled = tp.train(net, tp.Sequences(inputs, targets), tp.SGD(0.7), tp.DepthScaling(), tp.oo,
+                       method=tp.methods.CommonDraws(tolerance=0.02, budget=2e7))
+    solved = tp.attention_limit(layer, inputs, targets[..., None], tp.SGD(0.7))
+    apart = np.abs(sampled.outputs - solved.outputs)
+    assert np.all(apart < 4 * np.hypot(sampled.standard_error, solved.standard_error) + sampled.bias_bound
+                  + solved.discretisation + 1e-9)
+    assert np.abs(solved.outputs).max() > 0.3 > 10 * np.max(sampled.standard_error)
+
+
+@pytest.mark.slow
 def test_real_networks_approach_particles() -> None:
     positions, head_dim, causal, rows, _ = REFERENCES["three positions, causal"]
     task = tp.Sequences(X[:rows].reshape(3, 1, positions, 2), Y[:rows].reshape(3, 1, positions))
