@@ -8,7 +8,7 @@ from typing import Iterator, Mapping
 
 import sympy as sp
 
-from .._checks import short
+from .._checks import short, symbolic
 from ..orders import Affine, Region
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from ..programs import SGD, ResNet
@@ -104,7 +104,7 @@ def exponents(scale: Scaling, names: tuple[str, ...]) -> list[sp.Expr]:
 
 def substituted(scale: Scaling, values: Mapping[sp.Expr, sp.Expr], names: tuple[str, ...]) -> Scaling:
     """A scaling with other expressions in the places of these."""
-    alpha, *gammas = (sp.sympify(e).xreplace(values) for e in exponents(scale, names))
+    alpha, *gammas = (symbolic(e).xreplace(values) for e in exponents(scale, names))
     if isinstance(scale, DepthScaling):
         return DepthScaling(alpha, gammas[0], scale.branch, scale.base_depth)
     return scale.with_exponents(alpha, dict(zip(names, gammas)))

@@ -7,6 +7,7 @@ from itertools import product
 from typing import Iterator, Mapping
 
 import sympy as sp
+from sympy.core.symbol import Str
 
 from .algebra import replaced
 from .language import Member
@@ -45,7 +46,8 @@ class ReadMembers:
         members = value.atoms(Member)
         limits = {limit for total in value.atoms(sp.Sum) for limit in map(tuple, total.limits)}
         bound = {limit[0] for limit in limits}
-        hidden = {member: sp.Dummy() for member in members}
+        # of their own kind, or what is rebuilt around them would be refused
+        hidden = {member: member.func(Str(f"{member.name}_{k}"), *member.args[1:3]) for k, member in enumerate(members)}
         outside = [value.xreplace(hidden), *(total.function.xreplace(hidden) for total in value.atoms(sp.Sum))]
         indices = {s for member in members for s in member.free_symbols} | bound
         within = any(indices & end.free_symbols for limit in limits for end in limit[1:])
