@@ -17,7 +17,7 @@ from ..programs.losses import AnyLoss
 from .. import _checks
 from .._checks import symbolic
 from ..calculus.kets import Dot, Hat
-from ..programs.language import Mat, MatVec, Moment, NonlinearOuter, Transpose, Vec, kind
+from ..programs.language import HeadSum, Mat, MatVec, Moment, NonlinearOuter, Transpose, Vec, kind
 from ..programs.polar import Polar
 from ..programs.program import Program
 from .execution import RULES, Execution, Operator, ProgramReading, is_number
@@ -79,6 +79,7 @@ KETS.refuse("its update is a matrix of full rank, and coefficients are those of 
             NonlinearOuter)
 KETS.refuse("its weights are functions of whole Gram matrices, and coefficients are those of linear programs; "
             "run_program takes it", Polar)
+KETS.refuse("it sums over the coordinates of a head, of which coefficients know one; run_program takes it", HeadSum)
 
 
 @KETS.rule(Moment)
