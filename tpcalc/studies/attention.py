@@ -115,7 +115,7 @@ def attention_kernel(layer: AttentionLayer, inputs: Value, depth: Count = sp.oo,
     >>> found.nngp.reshape(2, 2).round(2).tolist()
     [[1.8, 1.3], [1.3, 1.69]]
     >>> {name: float(kernel[0, 0, 0, 0].round(1)) for name, kernel in found.by_matrix.items()}
-    {'q': 0.0, 'k': 0.1, 'v': 1.1, 'o': 1.1}
+    {'q': 0.0, 'k': 0.0, 'v': 1.2, 'o': 1.2}
     """
     _checks.instance("layer", layer, AttentionLayer)
     x = _sequences("inputs", inputs, layer, ("sequences", "positions", "numbers an input"))
