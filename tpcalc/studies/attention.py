@@ -113,7 +113,7 @@ def attention_kernel(layer: AttentionLayer, inputs: Value, depth: Count = sp.oo,
     >>> import tpcalc as tp
     >>> found = tp.attention_kernel(tp.AttentionLayer(2, points=256), [[[1, 0], [0.5, 0.8]]])
     >>> found.nngp.reshape(2, 2).round(2).tolist()
-    [[1.8, 1.3], [1.3, 1.69]]
+    [[1.85, 1.34], [1.34, 1.74]]
     >>> {name: float(kernel[0, 0, 0, 0].round(1)) for name, kernel in found.by_matrix.items()}
     {'q': 0.0, 'k': 0.0, 'v': 1.2, 'o': 1.2}
     """
