@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tpcalc as tp
-from tests.support.attention_networks import RealTransformer
+from support.attention_networks import RealTransformer
 
 TWO = np.array([[(1, 0), (.5, .8)], [(-.6, .7), (1.1, -.4)], [(.3, -.9), (.8, .5)]])[:, None]
 TARGETS = np.array([[1, -.7], [.5, 1.2], [-.4, .8]])[:, None, :, None]
