@@ -72,6 +72,19 @@ def weigh(query, keys, scale, seen, u, A):
 
 
 @njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def attend(point, c, sign, scales, keys, n, m, queries, u, v, A, B):
+    """Queries with overlap c, weights A, B and logits u, v of both slots; returns the queries' scaled product."""
+    width = queries.shape[1]
+    queries_of(point, width, c, sign, queries)
+    weigh(queries[0], keys[0], scales[0], n, u, A)
+    weigh(queries[1], keys[1], scales[1], m, v, B)
+    total = 0.0
+    for axis in range(width):
+        total += queries[0, axis] * queries[1, axis]
+    return total * scales[0] * scales[1]
+
+
+@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def centred(T, A, B, n, m, out):
     """T (n, m) less its means over either index, under weights A and B; returns its mean."""
     mean = 0.0
@@ -114,8 +127,7 @@ def first(points, head_dim, causal, N, root, scales, value, slope, by_query):
     T, Z = np.zeros((S, S)), np.zeros((S, S))
     share = 1.0 / (4 * len(points))
     for pair in range(pairs):
-        one, other = scales[pair, 0], scales[pair, 1]
-        tau = one * other
+        tau = scales[pair, 0] * scales[pair, 1]
         for number in range(len(points)):
             for key_sign in (1.0, -1.0):
                 keys_of(points[number], width, root[pair], key_sign, keys)
@@ -125,14 +137,8 @@ def first(points, head_dim, causal, N, root, scales, value, slope, by_query):
                         n, m = (i + 1, k + 1) if causal else (S, S)
                         c = N[pair, i, k]
                         for sign in (1.0, -1.0):
-                            queries_of(points[number], width, c, sign, queries)
-                            weigh(queries[0], keys[0], one, n, u, A)
-                            weigh(queries[1], keys[1], other, m, v, B)
+                            g = attend(points[number], c, sign, scales[pair], keys, n, m, queries, u, v, A, B)
                             mean = centred(N[pair], A, B, n, m, T)
-                            g = 0.0
-                            for axis in range(width):
-                                g += queries[0, axis] * queries[1, axis]
-                            g *= tau
                             total = 0.0
                             for j in range(n):
                                 for l in range(m):
@@ -159,8 +165,8 @@ def second(points, head_dim, causal, N, root, scales, left, right, R, cross, own
     y, by_value, by_R, by_key = np.zeros(S), np.zeros(S), np.zeros(S), np.zeros(S)
     share = 1.0 / (4 * len(points))
     for pair in range(pairs):
-        one, other = scales[pair, 0], scales[pair, 1]
-        tau = one * other
+        one = scales[pair, 0]
+        tau = one * scales[pair, 1]
         for number in range(len(points)):
             for key_sign in (1.0, -1.0):
                 keys_of(points[number], width, root[pair], key_sign, keys)
@@ -170,14 +176,11 @@ def second(points, head_dim, causal, N, root, scales, left, right, R, cross, own
                         n, m = (i + 1, k + 1) if causal else (S, S)
                         c, r = N[pair, i, k], R[pair, i, k]
                         for sign in (1.0, -1.0):
-                            queries_of(points[number], width, c, sign, queries)
-                            weigh(queries[0], keys[0], one, n, u, A)
-                            weigh(queries[1], keys[1], other, m, v, B)
-                            g, h = 0.0, 0.0
+                            g = attend(points[number], c, sign, scales[pair], keys, n, m, queries, u, v, A, B)
+                            h = 0.0
                             for axis in range(width):
-                                g += queries[0, axis] * queries[1, axis]
                                 h += queries[0, axis]**2
-                            g, h = g * tau, h * one**2 / 2
+                            h *= one**2 / 2
                             centred(N[pair], A, B, n, m, T)
                             centred(R[pair], A, B, n, m, Q)
                             centred(Z0, A, B, n, m, Z)

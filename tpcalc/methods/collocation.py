@@ -13,13 +13,13 @@ from ..media.blocks import BlockKernels
 from ..media.collocation import Limit, solve_limit
 from ..media.infinite_depth import infinite_depth_problem
 from ..media.limit_cell import LimitCell
-from ..media.muon import MuonUpdates, muon_updates, require_directions, require_mixing_block
+from ..media.muon import MuonUpdates, muon_updates, require_mixing_block
 from ..media.training import fewer_rows
 from ..programs import SGD, Muon
 from ..programs.problem import Problem
 from ..results.run import Details, Run
 from .method import (Progress, each_step, misplaced, not_sums_of_outer_products, one_exponent, reason_of, require,
-                     wanted_times)
+                     require_known_directions, wanted_times)
 from .solution import Solution, medium_details
 
 TOLERANCE = 1e-12        # of outputs
@@ -87,15 +87,14 @@ def _limit(problem: Problem) -> tuple[LimitCell, BlockKernels, MuonUpdates | Non
 def _train(problem: Problem, samples: str, progress: Progress | None) -> tuple[Limit, tuple[str, ...]]:
     """The trained network, and notes; samples: how rows stand for inputs."""
     cell, block, updates = _limit(problem)
-    opt, graded = problem.opt, False
+    opt = problem.opt
     assert isinstance(opt, (SGD, Muon))
-    if isinstance(opt, Muon):
-        graded = opt.momentum != 0
+    graded = isinstance(opt, Muon) and opt.momentum != 0
     tolerance = TOLERANCE if block.is_linear and not graded else BLOCK_TOLERANCE
     found = solve_limit(problem.of_vectors, opt, cell.noise, cell.drift, samples, tolerance,
                         each_step(progress, problem), block, problem.net.train_ends, updates=updates,
                         ends=GRADED if graded else (0.0, 1.0))
     if updates is None:
         return found, ()
-    require_directions(problem.resnet, problem.of_vectors, updates.opt, found.trace.outputs, found.error)
+    require_known_directions(problem, found.trace.outputs, found.error)
     return found, (updates.note(),)

@@ -18,14 +18,13 @@ from ..interpreters.given import whole_heads
 from ..interpreters.particles import PAIRED_SAMPLES, averages_over_pairs
 from ..interpreters.refined import at_depths
 from ..interpreters.training import placed
-from ..media.muon import require_directions
-from ..programs import SGD, Muon
+from ..programs import SGD
 from ..programs.activations import require_finite
 from ..programs.problem import Problem
 from ..results.run import Run
 from .depth_orders import DepthOrders, depth_orders
 from .extrapolation import CONFIDENCE, Extrapolation
-from .method import Progress, misplaced, reason_of, require
+from .method import Progress, misplaced, reason_of, require, require_known_directions
 from .sampled import training
 from .solution import outputs_alone
 
@@ -121,8 +120,7 @@ class CommonDraws:
         job = training(replace(problem, depth=self.coarsest))
         outputs, standard_error, bias_bound = (
             job.outputs(values) for values in (estimate.limit, estimate.standard_error, estimate.bias_bound))
-        if isinstance(problem.opt, Muon):
-            require_directions(problem.resnet, problem.of_vectors, problem.opt, outputs[0], standard_error[0])
+        require_known_directions(problem, outputs[0], standard_error[0])
         run = outputs_alone(problem, self.name, outputs[0], estimate.error, outputs[1], (*found.said, *orders.notes))
         return replace(run, standard_error=standard_error[0], bias_bound=bias_bound[0])
 

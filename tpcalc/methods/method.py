@@ -10,6 +10,7 @@ import sympy as sp
 
 from .._types import KeptNodes, Value
 from .. import _checks
+from ..media.muon import require_directions
 from ..parametrizations import DepthScaling, Parametrization, WidthScaling
 from ..programs import SGD, Muon
 from ..programs.problem import Problem
@@ -146,3 +147,12 @@ def wanted_times(keep_nodes: KeptNodes, problem: Problem) -> np.ndarray | None:
 def each_step(progress: Progress | None, problem: Problem) -> Callable[[int], None]:
     """Tell (steps done, steps) after step t."""
     return (lambda t: None) if progress is None else (lambda t: progress(t + 1, problem.task.steps))
+
+
+def require_known_directions(problem: Problem, outputs: np.ndarray, error: np.ndarray | float = 0.0) -> None:
+    """Raise ``ValueError`` where Muon moves along a direction that vanishes at infinite width; other optimizers do not.
+
+    outputs: (steps, batch, d_out), known to ``error``.
+    """
+    if isinstance(problem.opt, Muon):
+        require_directions(problem.resnet, problem.of_vectors, problem.opt, outputs, error)

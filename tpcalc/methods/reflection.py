@@ -9,7 +9,7 @@ import numpy as np
 
 from .._types import KeptNodes, Value
 from .. import _checks
-from ..media.muon import muon_updates, require_directions
+from ..media.muon import muon_updates
 from ..media.reflection import PackedReflectionMedium, ReflectionMedium
 from ..media.training import Trace, ends_memory, fewer_rows, train_rows
 from ..programs import SGD, Muon
@@ -17,7 +17,7 @@ from ..programs.optimizers import rows_per_step, update_kernel
 from ..programs.problem import Problem
 from ..results.details import or_all_layers
 from ..results.run import Details, Run
-from .method import Progress, each_step, not_linear, require, wanted_times
+from .method import Progress, each_step, not_linear, require, require_known_directions, wanted_times
 from .solution import Solution, medium_details
 
 
@@ -67,7 +67,6 @@ def _train(problem: Problem, samples: str, progress: Progress | None) -> tuple[T
     ends = ends_memory(problem.net.train_ends, *between)
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is a Divergence
         trace = train_rows(task, medium, samples, each_step(progress, problem), ends)
-    if updates is not None:
-        require_directions(problem.resnet, task, updates.opt, trace.outputs)
+    require_known_directions(problem, trace.outputs)
     notes = () if updates is None else (updates.note(),)
     return trace, medium.solution() if isinstance(medium, PackedReflectionMedium) else medium, notes

@@ -11,7 +11,6 @@ import numpy as np
 from .._types import KeptNodes, Value
 from ..interpreters.common_draws import Refinement
 from ..interpreters.training import Training, dense_record
-from ..media.muon import require_directions
 from ..parametrizations import Parametrization
 from ..programs import Muon
 from ..programs.activations import require_finite
@@ -19,7 +18,7 @@ from ..programs.problem import Problem
 from ..results.details import DenseDetails, nearest_nodes, or_all_layers
 from ..results.outputs_alone import OutputsAlone
 from ..results.run import Details, Run
-from .method import Progress, misplaced, reason_of, require, wanted_times
+from .method import Progress, misplaced, reason_of, require, require_known_directions, wanted_times
 from .solution import Solution
 
 
@@ -72,8 +71,7 @@ class ReadsProgram(ABC):
         kept = None if keep_nodes is None else self.known(problem, found, times)
         outputs = job.outputs(found.series("f"))
         if isinstance(problem.opt, Muon) and problem.neurons is None:
-            require_directions(problem.resnet, problem.of_vectors, problem.opt, outputs[0],
-                               job.outputs(found.error_series("f"))[0])
+            require_known_directions(problem, outputs[0], job.outputs(found.error_series("f"))[0])
         return Run(problem.task, *outputs, times, self.name, job.depth, problem.neurons, self.error(found),
                    self.notes(found), linear=job.net.is_plain, start=getattr(found, "start", None),
                    details=OutputsAlone(self.name, NO_POSITIONS) if job.net.positions else
