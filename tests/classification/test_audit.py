@@ -35,11 +35,6 @@ TABLE = {
     "GPT-2, lr 1/L": (dict(branch=0, lr=-1, init=-H), (H, H), "Depth-muP"),
     "SGD scaled twice": (dict(branch=-H, lr=-H, optimizer="sgd"), (H, 1), "trivial"),
 }
-NAMES = {"sp": "SP", "mup": "SP", "depth-mup": "Depth-muP, Adam", "ode": "ODE, Adam",
-         "branch-only": "branch alone, Adam", "depth-mup-fixed-eps": "Depth-muP, Adam, eps fixed",
-         "completep": "CompleteP",
-         "megatron-depth-mup": "Megatron-style", "megatron-depth-mup-uncompensated": "Megatron-style, init",
-         "gpt-2": "GPT-2", "gpt-2-smaller-lr": "GPT-2, lr 1/L", "unit-scaling": "Depth-muP, Adam"}
 
 
 @pytest.mark.parametrize("given, exponents, name", TABLE.values(), ids=TABLE.keys())
@@ -48,25 +43,6 @@ def test_known_recipes(given: dict[str, Any], exponents: tuple, name: str) -> No
     assert (found.alpha, found.gamma) == exponents and found.verdict.name == name
     assert found.verdict == tp.classify(*exponents)
     assert found.faithful_at_init == (found.verdict.faithful_at_init and "init" not in given)
-
-
-def test_named_recipes_are_those_of_the_table() -> None:
-    named = tp.named_recipes()
-    assert set(named) == set(NAMES) and set(named.outside) == {"fixup"}
-    for name, row in NAMES.items():
-        _, exponents, verdict = TABLE[row]
-        assert (named[name].alpha, named[name].gamma, named[name].verdict.name) == (*exponents, verdict), name
-        assert f"\n{name} " in str(named) and verdict in str(named)
-    assert {name for name in named if not named[name].caveat} == {"depth-mup", "ode"}
-    assert "verdict" in named["completep"].caveat and named["completep"].caveat in str(named["completep"])
-
-
-def test_decay_of_named_recipes() -> None:
-    """CompleteP's stays visible; Depth-muP's with a fixed decoupled decay dies out."""
-    named = tp.named_recipes()
-    assert named["completep"].decay == 0 and named["unit-scaling"].decay == 0
-    assert named["depth-mup-fixed-eps"].decay == H
-    assert [one for one in named["depth-mup-fixed-eps"].warnings if one.startswith("weight decay dies out")]
 
 
 @settings(max_examples=60, deadline=None)

@@ -241,3 +241,16 @@ def test_a_scaling_is_a_recipe(optimizer: str) -> None:
 def test_scalings_that_one_power_cannot_say_are_refused(scale: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         plan_shapes(gpt(4, 32), gpt(8, 32), scale)
+
+
+def test_an_initialisation_that_shrinks_with_depth_is_that_of_the_last_matrix_of_a_branch() -> None:
+    """GPT-2 initialises what its branches end with by 1/sqrt(2 L), and nothing else in its layers."""
+    found = plan_shapes(gpt(4, 32), gpt(16, 32), "gpt-2", forward="multiplier", ties=TIES)
+    starts = {entry.parameter.role: entry.factor("init") for entry in found.entries if entry.parameter.is_matrix}
+    assert starts["branch output"] == pytest.approx(0.5) and starts["hidden"] == 1
+
+
+@pytest.mark.parametrize("name, said", [("deepnorm", "multiplies the stream"), ("rezero", "starts at zero")])
+def test_recipes_that_are_no_settings_of_parameters_are_refused(name: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        plan_shapes(gpt(4, 32), gpt(16, 32), name, "sgd", ties=TIES)

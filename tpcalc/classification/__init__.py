@@ -9,5 +9,6 @@ from .phase_diagram import PhaseDiagram as PhaseDiagram, PhaseRegion as PhaseReg
 from .matrices import MatrixVerdict as MatrixVerdict
 from .recipe import Recipe as Recipe, recipe as recipe
 from .role_table import RoleTable as RoleTable, recipe_table as recipe_table
+from .own_block import RecipeAudit as RecipeAudit
 from .table import NamedRecipes as NamedRecipes, named_recipes as named_recipes
 from .verdict import Verdict as Verdict

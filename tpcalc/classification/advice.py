@@ -28,7 +28,12 @@ def moved_by(choices: DepthChoices) -> sp.Expr:
 
 def warnings(choices: DepthChoices, alpha: sp.Expr, gamma: sp.Expr, lost: sp.Expr | None) -> Iterator[str]:
     """A sentence for everything in which (alpha, gamma), the optimizer's input and the decay fall short."""
-    yield from _noise(choices, alpha)
+    yield from of_block(choices.branch, choices.init, alpha)
+    yield from of_matrix(choices, alpha, gamma, lost)
+
+
+def of_matrix(choices: DepthChoices, alpha: sp.Expr, gamma: sp.Expr, lost: sp.Expr | None) -> Iterator[str]:
+    """What falls short in the updates of one matrix of a block, and in what enters its optimizer."""
     yield from _updates(alpha, gamma)
     yield from _input(choices)
     yield from _raw(choices)
@@ -36,10 +41,11 @@ def warnings(choices: DepthChoices, alpha: sp.Expr, gamma: sp.Expr, lost: sp.Exp
         yield from _decay(choices, lost)
 
 
-def _noise(choices: DepthChoices, alpha: sp.Expr) -> Iterator[str]:
+def of_block(branch: sp.Expr, init: sp.Expr, alpha: sp.Expr) -> Iterator[str]:
+    """What falls short in the size of a block at initialisation; init: of all its matrices together."""
     excess = alpha - BEST.alpha
-    sizes = f"branch {power(choices.branch)} times init {power(choices.init)} is {power(-alpha)}"
-    if excess > 0 and choices.branch < 0 and choices.init < 0:
+    sizes = f"branch {power(branch)} times init {power(init)} is {power(-alpha)}"
+    if excess > 0 and branch < 0 and init < 0:
         yield (f"double counting: {sizes}, both shrink with depth, and {power(-BEST.alpha)} in all is enough: the "
                f"initial matrices add up to {power(-excess)} and vanish, layers become redundant")
     elif excess > 0:

@@ -34,7 +34,7 @@ class Audit(Short, Aligned):
     alpha, gamma: the depth scaling (tp.DepthScaling) they realise; decay: one step of weight decay takes a share
     L^-decay of a weight, None without one; verdict: of (alpha, gamma); warnings: what falls short of Depth-muP;
     reasons: how alpha and gamma come about; recipe: Depth-muP with this optimizer, ``recipe.changes`` what to change;
-    faithful_at_init: is the raw h = W x of order one; caveat: what of a named recipe the verdict is not about.
+    faithful_at_init: is the raw h = W x of order one.
 
     >>> import tpcalc as tp
     >>> found = tp.audit(branch=-1, lr=0, optimizer="adam", eps=-1)
@@ -52,7 +52,6 @@ class Audit(Short, Aligned):
     recipe: Recipe
     faithful_at_init: bool
     base_depth: float = 1
-    caveat: str = ""
 
     @property
     def scaling(self) -> DepthScaling:
@@ -70,7 +69,7 @@ class Audit(Short, Aligned):
         lines = [f"{self.choices.optimizer}: {given}", *self.reasons,
                  f"alpha = {self.alpha}, gamma = {self.gamma}: {self.verdict.name}",
                  *(f"warning: {one}" for one in self.warnings), *self.recipe.changes, f"covered: {COVERED}"]
-        return "\n".join([*lines, *([f"but: {self.caveat}"] if self.caveat else [])])
+        return "\n".join(lines)
 
 
 @overload
@@ -166,7 +165,7 @@ def _require_power(name: str, given: object) -> None:
                          "for here")
 
 
-def judge_choices(choices: DepthChoices, base_depth: float = 1, caveat: str = "") -> Audit:
+def judge_choices(choices: DepthChoices, base_depth: float = 1) -> Audit:
     """From powers of L to (alpha, gamma) and all that follows.
 
     The matrix is L^init times one of the usual size, so that a one-homogeneous block carries branch + init, and its
@@ -189,7 +188,7 @@ def judge_choices(choices: DepthChoices, base_depth: float = 1, caveat: str = ""
     if w is not None and lost is not None:
         reasons.append(f"{choices.decay} weight decay {power(-w)}: a share of order {power(-lost)} of a weight a step")
     return Audit(choices, alpha, gamma, lost, verdict, tuple(warnings(choices, alpha, gamma, lost)), tuple(reasons),
-                 _towards_best(choices), bool(verdict.faithful_at_init and b == 0), base_depth, caveat)
+                 _towards_best(choices), bool(verdict.faithful_at_init and b == 0), base_depth)
 
 
 def _towards_best(choices: DepthChoices) -> Recipe:

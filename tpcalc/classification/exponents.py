@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Union
+from typing import Mapping, Union
 
 import sympy as sp
 
@@ -13,10 +13,10 @@ from ..calculus import KetEquations, RecursionEquations, kets
 from ..calculus.recursion import derive_recursion
 from ..calculus.memory import decays
 from ..calculus.setting import Setting
-from ..orders import EXPLODES, Affine, Exponent, Region, Values, point_of, settled_orders
+from ..orders import EXPLODES, Affine, Exponent, Hypotheses, Region, Values, point_of, settled_orders
 from ..limits.eigenspaces import NoStreams
 from ..limits.slow_streams import normal_form
-from ..parametrizations import DepthScaling
+from ..parametrizations import DepthScaling, Parametrization
 from ..programs import SGD, ResNet
 from ..programs.blocks import is_linear_in_vectors
 from ..programs.builders import program
@@ -131,3 +131,24 @@ def region_of(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> tuple[Region, Exp
         return only
     point = point_of({ALPHA: alpha, GAMMA: gamma}, (ALPHA, GAMMA))
     return next((region, found) for region, found in regions if region.contains(point))
+
+
+def exponents_by_matrix(net: ResNet, alpha: sp.Expr, gammas: Mapping[str, sp.Expr]) -> Exponents:
+    """The exponents of a nonlinear network whose matrices have rational update exponents of their own.
+
+    Terms are counted once, in symbols, for all exponents that are asked for. Raises ``ValueError`` as ``exponents_of``.
+    """
+    counted, names = _in_symbols(net)
+    cell, = settled_orders(counted.there({names["alpha"]: alpha, **{names[m]: g for m, g in gammas.items()}})).cells
+    cell.require_forgotten(())
+    assert isinstance(counted.program, KetEquations)
+    return ket_exponents.read_exponents(counted.program, cell)
+
+
+@lru_cache(maxsize=8)
+def _in_symbols(net: ResNet) -> tuple[Hypotheses, dict[str, sp.Symbol]]:
+    names = {"alpha": ALPHA, **{m: sp.Symbol(f"gamma_{m}", real=True) for m in net.matrices_of_block}}
+    equations = general_equations(program(net, SGD(), Parametrization(depth=names)))
+    if not isinstance(equations, KetEquations):
+        raise ValueError(f"net: {net!r} given; allowed are nonlinear ones, whose layers do not explode by themselves")
+    return Hypotheses(equations), names

@@ -28,8 +28,8 @@ class Recipe(Short, Aligned):
     """What to multiply the settings of a network of depth ``base_depth`` with at ``depth``.
 
     choices: the powers of the depth multiplier, depth / base_depth; decays: those of the weight decay, for every kind
-    that then stays visible; changes: what is different from what was audited, a sentence each; caveat: how the
-    source's blocks differ from the block of one matrix without normalisation that verdicts are about.
+    that then stays visible; changes: what is different from what was audited, a sentence each; caveat: what
+    of the source's blocks verdicts are not about.
 
     >>> import tpcalc as tp
     >>> tp.recipe("depth-mup", optimizer="adam", depth=96, base_depth=12).factors["branch"]

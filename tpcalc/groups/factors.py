@@ -11,6 +11,7 @@ from .._checks import choice
 from ..classification.faithful import direction_power, faithful_rate
 from ..classification.recipe import Recipe, named, recipe
 from ..parametrizations import DepthChoices, Scaling, width_recipe
+from ..parametrizations.recipes import POST_NORM
 from .roles import Parameter
 
 ADAMS = ("adam", "adamw")
@@ -59,7 +60,10 @@ def optimizer_of(parameter: Parameter, optimizer: str) -> str:
 def depth_choices(name: str | Scaling, optimizer: str) -> DepthChoices:
     """What a named recipe sets for the parameters of a layer, for the direction of ``optimizer``; with the weight decay
     that stays visible where the recipe does not say it."""
-    named(name)  # one power of L for all matrices of a layer, or refused
+    entry = named(name)  # one power of L for all matrices of a layer, or refused
+    if entry.block == POST_NORM:
+        raise ValueError(f"recipe: {entry.name!r} given, which multiplies the stream in front of norms; allowed are "
+                         "recipes that are settings of parameters")
     found = recipe(name, optimizer)
     assert isinstance(found, Recipe)
     decay = found.choices.weight_decay
@@ -85,7 +89,7 @@ def depth_powers(parameter: Parameter, name: str | Scaling, optimizer: str) -> P
     if not parameter.in_layers:
         return Powers(eps=eps if one_eps(name) and own in ADAMS else ZERO)
     last = parameter.role == "branch output" or parameter.role == "bias" and parameter.of_output
-    return Powers(choices.init if parameter.is_matrix else ZERO, choices.lr, eps if own in ADAMS else ZERO,
+    return Powers(choices.init if parameter.is_matrix and last else ZERO, choices.lr, eps if own in ADAMS else ZERO,
                   choices.weight_decay or ZERO, choices.branch if last else ZERO)
 
 

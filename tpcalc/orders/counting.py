@@ -69,32 +69,52 @@ class Counted(Protocol):
 class Hypotheses:
     """The terms of a program's equations, under hypotheses on which bounded functions are saturated.
 
-    keep: which terms are counted; ``only`` shares what was found of them with another choice.
+    keep: which terms are counted; ``only`` shares what was found of them with another choice; point: values of all
+    parameters, where the terms are counted in symbols and shared with other points, ``there``; here: the terms there.
     """
 
     program: RecursionEquations | KetEquations
     at: Values = ()
     keep: Callable[[Contribution], bool] = lambda one: True
     counted: dict[frozenset[Quantity], tuple[Counted, list[tuple[Contribution, ...]]]] = field(default_factory=dict)
+    point: tuple[sp.Expr, ...] | None = None
+    here: dict[tuple[frozenset[Quantity], int], tuple[Contribution, ...]] = field(default_factory=dict)
 
     @property
     def plain(self) -> Counted:
         return self._terms(frozenset())[0]
 
+    @property
+    def parameters(self) -> tuple[sp.Symbol, ...]:
+        """The symbols in the exponents that have no value."""
+        return self.plain.parameters if self.point is None else ()
+
     def upto(self, saturated: frozenset[Quantity], t: int) -> tuple[Contribution, ...]:
         """All terms of the steps up to t that do not vanish."""
+        return present([one for step in range(t + 1) for one in self._of_step(saturated, step) if self.keep(one)])
+
+    def _of_step(self, saturated: frozenset[Quantity], t: int) -> tuple[Contribution, ...]:
         terms, steps = self._terms(saturated)
         while len(steps) <= t:
             steps.append(terms.of_step(len(steps)))
-        return present([one for step in steps[:t + 1] for one in step if self.keep(one)])
+        if self.point is None:
+            return steps[t]
+        if (saturated, t) not in self.here:
+            self.here[saturated, t] = tuple(
+                replace(one, weight=Affine((), one.weight.at(self.point))) for one in steps[t])
+        return self.here[saturated, t]
 
     def only(self, keep: Callable[[Contribution], bool]) -> Hypotheses:
         """Another count, of other terms of this program."""
         return replace(self, keep=keep)
 
+    def there(self, values: dict[sp.Symbol, sp.Expr]) -> Hypotheses:
+        """The count at rational values of all parameters; ``ValueError`` where one is missing."""
+        return replace(self, point=point_of(values, self.plain.parameters), here={})
+
     def after(self, steps: int) -> list[Cell]:
         """The exponents of the first so many training steps, whether or not they decide those of all."""
-        cells = [Cell(Region(len(self.plain.parameters)), {})]
+        cells = [Cell(Region(len(self.parameters)), {})]
         for t in range(steps):
             cells = [part for cell in cells for part in ([cell] if cell.explosions else self.step(cell, t))]
         return cells
@@ -134,7 +154,7 @@ class Hypotheses:
         return self.step(replace(before.on(cell.region), saturated=saturated), t, tried)
 
 
-def settled_orders(program: RecursionEquations | KetEquations, most: int = 6, at: Values = ()) -> Orders:
+def settled_orders(program: RecursionEquations | KetEquations | Hypotheses, most: int = 6, at: Values = ()) -> Orders:
     """The exponents of so many training steps as decide those of all, perhaps with values for some parameters.
 
     A part of the parameters' space is done where something explodes or an output grows with depth, where a quantity's
@@ -142,11 +162,11 @@ def settled_orders(program: RecursionEquations | KetEquations, most: int = 6, at
     step repeats the exponents of the one before: the maximum being idempotent, they then hold for all later steps.
     Raises ``ValueError`` where some still change after ``most`` steps.
     """
-    hypotheses = Hypotheses(program, at)
-    terms = hypotheses.plain
+    hypotheses = program if isinstance(program, Hypotheses) else Hypotheses(program, at)
+    terms, parameters = hypotheses.plain, hypotheses.parameters
     streams = max(1, len(terms.accumulating) // 2)  # a step's effect on one may reach another with the next step
     done: list[Cell] = []
-    active = [Cell(Region(len(terms.parameters)), {})]
+    active = [Cell(Region(len(parameters)), {})]
     for t in range(most):
         solved = [cell for before in active for cell in hypotheses.step(before, t)]
         active = []
@@ -163,7 +183,7 @@ def settled_orders(program: RecursionEquations | KetEquations, most: int = 6, at
                     finished = one.grows or t > 1 and _classes(one, t) == _classes(one, t - 1)
                     (done if finished else active).append(one)
         if not active:
-            return Orders(terms.parameters, tuple(done), hypotheses.upto(frozenset(), t))
+            return Orders(parameters, tuple(done), hypotheses.upto(frozenset(), t))
     raise ValueError(f"the exponents of program {terms.name} still change at step {most}")
 
 

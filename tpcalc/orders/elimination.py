@@ -40,11 +40,16 @@ def in_order(found: Sequence[Contribution]) -> tuple[list[list[Quantity]], dict[
 def present(found: list[Contribution]) -> tuple[Contribution, ...]:
     """The terms none of whose factors vanishes: least fixed point, starting from the terms without factors."""
     present: set[Quantity] = set()
-    while True:
-        more = {one.target for one in found if present.issuperset(one.factors)} - present
-        if not more:
-            return tuple(one for one in found if present.issuperset(one.factors))
-        present |= more
+    waiting, before = found, -1
+    while len(waiting) != before:
+        before, late = len(waiting), []
+        for one in waiting:
+            if present.issuperset(one.factors):
+                present.add(one.target)
+            else:
+                late.append(one)
+        waiting = late
+    return tuple(one for one in found if present.issuperset(one.factors))
 
 
 def solve(cell: Cell, sweeps: Sequence[list[Quantity]], by_target: dict[Quantity, list[Contribution]]) -> list[Cell]:

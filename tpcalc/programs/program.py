@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Callable, Iterable, Iterator, Mapping, Union
 
 import sympy as sp
@@ -257,8 +258,12 @@ class Program(Short, Aligned):
 
     def places(self) -> list[Place]:
         """All assignments with their loops, in program order."""
+        return list(self._places)
+
+    @cached_property
+    def _places(self) -> tuple[Place, ...]:
         found = ((s, loops) for s, loops in walked(self.body) if isinstance(s, Assign))
-        return [Place(statement, loops, position) for position, (statement, loops) in enumerate(found)]
+        return tuple(Place(statement, loops, position) for position, (statement, loops) in enumerate(found))
 
     @property
     def _outermost(self) -> list[Loop]:

@@ -7,23 +7,23 @@ import json
 
 from .._types import Json
 from .. import Audit, audit as audit_powers, named_recipes, recipe
-from ..classification.audit import judge_choices
+from ..classification.own_block import RecipeAudit
 
 
 def audit(args: argparse.Namespace) -> int:
-    """Print one audit, or the table of named recipes."""
+    """Print one audit, of a named recipe on its own block, or the table of named recipes."""
+    result: Audit | RecipeAudit
     if args.list:
         table = named_recipes()
         print(json.dumps(table.rows, indent=1) if args.json else table)
         return 0
     if args.recipe is not None:
-        found = recipe(args.recipe)
-        result = judge_choices(found.choices, caveat=found.caveat)
+        result = named_recipes()[recipe(args.recipe).name]  # refuses what there is none of
     else:
         result = audit_powers(args.branch, args.lr, args.optimizer, None if args.no_eps else args.eps, args.init,
                               args.weight_decay, not args.coupled, args.independent, args.gradient)
     if args.json:
-        print(json.dumps(as_data(result), indent=1))
+        print(json.dumps(recipe_as_data(result) if isinstance(result, RecipeAudit) else as_data(result), indent=1))
     elif args.latex:
         print(f"\\begin{{aligned}}\n{result.latex()}\n\\end{{aligned}}")
     else:
@@ -39,4 +39,15 @@ def as_data(found: Audit) -> Json:
         "decay": None if found.decay is None else str(found.decay), "verdict": found.verdict.name,
         "faithful_at_init": found.faithful_at_init, "warnings": list(found.warnings),
         "reasons": [*found.reasons, *found.verdict.reasons], "changes": list(found.recipe.changes),
-        "depth_mup": {key: str(p) for key, p in found.recipe.choices.powers.items()}, "caveat": found.caveat}
+        "depth_mup": {key: str(p) for key, p in found.recipe.choices.powers.items()}}
+
+
+def recipe_as_data(found: RecipeAudit) -> Json:
+    """An audit of a named recipe as what JSON can hold; powers as exact strings, by matrix."""
+    return {
+        "recipe": found.name, "block": found.block, "optimizer": found.optimizer,
+        "powers": {name: {key: str(p) for key, p in one.powers.items()} for name, one in found.choices.items()},
+        "alpha": str(found.alpha), "gammas": {name: str(gamma) for name, gamma in found.gammas.items()},
+        "decays": {name: None if decay is None else str(decay) for name, decay in found.decays.items()},
+        "verdict": found.verdict.name, "warnings": list(found.warnings), "reasons": list(found.verdict.reasons),
+        "changes": list(found.changes), "caveat": found.caveat}
