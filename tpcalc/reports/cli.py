@@ -61,7 +61,7 @@ def _training(parser: argparse.ArgumentParser) -> None:
     _learning_rate(parser)
     parser.add_argument("--task", default="digits", metavar="DATA",
                         help="digits, a .npz file with arrays inputs and targets, or a .csv file whose header's "
-                        "names start with x (inputs) and y (targets)")
+                        "names start with x (inputs) and y (targets); a transformer's is text")
     parser.add_argument("--steps", type=positive, metavar="N", help="training steps (10 of the digits)")
     parser.add_argument("--batch", type=positive, metavar="N", help="inputs a step (64 of the digits)")
     parser.add_argument("--data-seed", type=nonnegative, default=0, metavar="N", help="order in which the digits are "
@@ -70,7 +70,7 @@ def _training(parser: argparse.ArgumentParser) -> None:
 
 def _network(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--phi", default="linear", metavar="NAME", help="the activation: linear, relu, abs, tanh, erf, "
-                                                                        "gelu or silu")
+                                                                        "gelu (a transformer's) or silu")
     parser.add_argument("--block", default="post", metavar="NAME",
                         help="what a branch computes: post, phi(W x); pre, W phi(x); mlp, W2 phi(W1 x); glu, "
                              "W3 (phi(W1 x) * W2 x)")
@@ -78,14 +78,22 @@ def _network(parser: argparse.ArgumentParser) -> None:
 
 
 def _report(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--net", default="resnet", choices=("resnet", "transformer"),
+                        help="what is trained; a transformer reads text")
     _training(parser)
     _network(parser)
+    parser.set_defaults(task=None, phi=None, block=None)
+    parser.add_argument("--positions", type=positive, metavar="P", help="characters of a sequence of a transformer, at "
+                                                                        "least 2 (4 if not given)")
+    parser.add_argument("--head-dim", type=positive, metavar="D", help="coordinates of a head of a transformer (2 if "
+                                                                       "not given)")
     parser.add_argument("--depths", type=growing, metavar="LIST",
                         help="depths such as 16,32,64, or a doubling range such as 16:1024, which it is for the linear "
-                             "network if not given; 4:32 for others, with 3 steps of 4 digits")
-    parser.add_argument("--widths", type=growing, default=(128, 256, 512), metavar="LIST", help="widths of real "
-                                                                                                "networks")
-    parser.add_argument("--network-depth", type=positive, default=16, metavar="L", help="depth of real networks")
+                             "network if not given; 4:32 for others, with 3 steps of 4 digits, or of 2 sequences")
+    parser.add_argument("--widths", type=growing, metavar="LIST",
+                        help="widths of real networks; 128,256,512 if not given, 32:256 for transformers")
+    parser.add_argument("--network-depth", type=positive, metavar="L", help="depth of real networks (16 if not given; "
+                                                                            "transformers have --depths)")
     parser.add_argument("--seeds", type=positive, default=8, metavar="N", help="real networks of each width, at "
                                                                                "least 2")
     parser.add_argument("--seed", type=nonnegative, default=0, metavar="N", help="seed of the first of them")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
@@ -19,30 +19,64 @@ from .options import ReportOptions, Setup
 from .progress import bar
 from .stages import DEEP, SHALLOW, SYMBOLS, accuracy, derive as derive_equations, judge
 from .store import as_json
+from .transformer_options import TransformerOptions
+
+if TYPE_CHECKING:
+    from .results import Results
+    from .transformer_page import TransformerResults
 
 OPTIMIZERS: Fields = {"sgd": SGD, "signsgd": SignSGD, "adam": Adam, "adamw": AdamW, "muon": Muon}
-DEPTHS = tuple(2**k for k in range(4, 11))
+DEPTHS, WIDTHS = tuple(2**k for k in range(4, 11)), (128, 256, 512)
 SAMPLED = tuple(2**k for k in range(2, 6)), {"steps": 3, "batch": 4}  # what particles do in minutes
 
 
 def report(args: argparse.Namespace) -> int:
     """Write the report; 2 where a part of it has no result, which is then said."""
-    from .report import write_report
-
-    net = ResNet(args.phi, args.block, args.norm)
-    depths, digits = (DEPTHS, {}) if net.is_plain else SAMPLED
-    if args.task == "digits":
-        args.steps, args.batch = (getattr(args, name) or digits.get(name) for name in ("steps", "batch"))
-    _checks.folder("--output", args.output)
-    options = ReportOptions(_setup(args, net), args.depths or depths, args.widths, args.network_depth, args.seeds,
-                            args.seed)
-    results = write_report(options, Path(args.output), args.fresh, not args.no_pdf,
-                           say=lambda text: print(text, flush=True))
+    results = _report_transformer(args) if args.net == "transformer" else _report_resnet(args)
     if results.failures:
         stage, message = next(iter(results.failures.items()))
         raise NoResult(f"no result for {', '.join(results.failures)} ({stage}: {message}); the rest is in "
                        f"{args.output}")
     return 0
+
+
+def _report_resnet(args: argparse.Namespace) -> Results:
+    from .report import write_report
+
+    _require_unasked(args, ("positions", "head_dim"))
+    net = ResNet(args.phi or "linear", args.block or "post", args.norm)
+    depths, digits = (DEPTHS, {}) if net.is_plain else SAMPLED
+    args.task = args.task or "digits"
+    if args.task == "digits":
+        args.steps, args.batch = (getattr(args, name) or digits.get(name) for name in ("steps", "batch"))
+    _checks.folder("--output", args.output)
+    options = ReportOptions(_setup(args, net), args.depths or depths, args.widths or WIDTHS,
+                            args.network_depth or ReportOptions.network_depth, args.seeds, args.seed)
+    return write_report(options, Path(args.output), args.fresh, not args.no_pdf,
+                        say=lambda text: print(text, flush=True))
+
+
+def _report_transformer(args: argparse.Namespace) -> TransformerResults:
+    from .transformer import write_transformer_report
+
+    _require_unasked(args, ("block", "norm", "network_depth"))
+    if args.task not in (None, "text"):
+        raise ValueError(f"--task: {args.task!r} given with --net transformer; allowed is text, or nothing")
+    given = {name: getattr(args, name) for name in ("steps", "batch", "positions", "head_dim", "phi", "depths",
+                                                    "widths")}
+    options = TransformerOptions(args.alpha, args.gamma, args.lr, data_seed=args.data_seed, seeds=args.seeds,
+                                 seed=args.seed, **{name: value for name, value in given.items() if value is not None})
+    _checks.folder("--output", args.output)
+    return write_transformer_report(options, Path(args.output), args.fresh, not args.no_pdf,
+                                    say=lambda text: print(text, flush=True))
+
+
+def _require_unasked(args: argparse.Namespace, names: tuple[str, ...]) -> None:
+    """Raise ``ValueError`` for options that a report on this kind of network does not have."""
+    for name in names:
+        if getattr(args, name) is not None:
+            raise ValueError(f"--{name.replace('_', '-')}: {getattr(args, name)} given with --net {args.net}; allowed "
+                             "is nothing")
 
 
 def derive(args: argparse.Namespace) -> int:

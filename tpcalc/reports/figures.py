@@ -17,7 +17,7 @@ BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#666666"  # told a
 FORMATS = ("svg", "pdf", "png")
 
 
-def _axes(figure: Figure, *grid: int) -> list[Any]:
+def bare_axes(figure: Figure, *grid: int) -> list[Any]:
     axes = np.atleast_1d(figure.subplots(*(grid or (1, 1)))).ravel().tolist()
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)
@@ -26,7 +26,7 @@ def _axes(figure: Figure, *grid: int) -> list[Any]:
     return axes
 
 
-def _power_of_two_ticks(ax: Any, values: Any, label: str) -> None:
+def power_of_two_ticks(ax: Any, values: Any, label: str) -> None:
     ax.set_xscale("log", base=2)
     ax.set_xticks(list(values), [str(v) for v in values])
     ax.xaxis.set_minor_locator(NullLocator())
@@ -42,7 +42,7 @@ def _line(ax: Any, x: np.ndarray, y: np.ndarray, order: float, color: str) -> No
 
 def convergence_figure(found: Converged) -> Figure:
     figure = Figure(figsize=(6.2, 3.8), layout="constrained")
-    ax, = _axes(figure)
+    ax, = bare_axes(figure)
     depths = np.array(found.depths, dtype=float)
     open_circle = {"markersize": 10, "markerfacecolor": "none"}  # both are seen where they agree
     for key, order, color, marker, look, label in (
@@ -55,7 +55,7 @@ def convergence_figure(found: Converged) -> Figure:
         ax.plot(depths[good], values[good], marker, color=color, label=f"{label} (order {order:.2f})", **look)
         _line(ax, depths[good], values[good], order, color)
     ax.set_yscale("log")
-    _power_of_two_ticks(ax, found.depths, "depth $L$")
+    power_of_two_ticks(ax, found.depths, "depth $L$")
     ax.set_ylabel("largest difference of an output")
     if ax.get_legend_handles_labels()[0]:
         ax.legend(frameon=False)
@@ -64,7 +64,7 @@ def convergence_figure(found: Converged) -> Figure:
 
 def training_figure(found: Converged) -> Figure:
     figure = Figure(figsize=(7.6, 3.4), layout="constrained")
-    left, right = _axes(figure, 1, 2)
+    left, right = bare_axes(figure, 1, 2)
     shown = sorted({0, len(found.depths) // 2, len(found.depths) - 1})
     shades = [("#9ecae1", "o"), ("#4292c6", "s"), ("#08306b", "^")]
     for i, (color, marker) in zip(shown, shades):
@@ -89,7 +89,7 @@ def networks_figure(found: Networks) -> Figure:
     """Differences of real networks from infinite width; beside it, where it is known, what theory says of them."""
     panels = 1 if found.band is None else 2
     figure = Figure(figsize=(6.2 if panels == 1 else 9.6, 3.8), layout="constrained")
-    ax, *rest = _axes(figure, 1, panels)
+    ax, *rest = bare_axes(figure, 1, panels)
     widths = np.array([row["width"] for row in found.rows], dtype=float)
     _dots(ax, widths, found.errors)
     error = np.array([row["error"] for row in found.rows])
@@ -101,7 +101,7 @@ def networks_figure(found: Networks) -> Figure:
         _band(rest[0], found.band)
     for panel in (ax, *rest):
         panel.set_yscale("log")
-        _power_of_two_ticks(panel, [row["width"] for row in found.rows], "width $n$")
+        power_of_two_ticks(panel, [row["width"] for row in found.rows], "width $n$")
         panel.legend(frameon=False, fontsize=8)
     return figure
 
@@ -124,7 +124,7 @@ def _band(ax: Any, band: Json) -> None:
 def exponents_figure(found: Classified) -> Figure:
     rows = [row for row in found.rows if row["measured"] is not None][::-1]
     figure = Figure(figsize=(6.2, 0.9 + 0.42 * max(1, len(rows))), layout="constrained")
-    ax, = _axes(figure)
+    ax, = bare_axes(figure)
     for i, row in enumerate(rows):
         first = i == 0
         if row["derived_value"] is not None:

@@ -1,0 +1,242 @@
+"""A report on transformers as a document: sections, tables and figures, from the numbers of its stages."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from matplotlib.figure import Figure
+
+from .._types import Json
+from ..ledger.bibliography import bibtex
+from ..ledger.citations import NONLINEAR
+from .document import Block, Code, Column, Document, Formula, Paragraph, Picture, Plain, Section, Table
+from .figures import BLUE, GREEN, GREY, ORANGE, bare_axes, power_of_two_ticks
+from .numbers import math_number, with_uncertainty
+from .results import versions
+from .tables import flag
+from .transformer_options import TransformerOptions
+from .transformer_stages import BestRates, Limit, RealTransformers, Written
+
+RESTS_ON = (NONLINEAR["dense"], NONLINEAR["collocation"])
+COLOURS = (BLUE, ORANGE, GREEN, GREY, "#cc79a7")
+
+
+@dataclass
+class TransformerResults:
+    """What the stages found; None where a stage has not run, with the reason in ``failures`` where it failed and in
+    ``left_out`` where it refuses these exponents."""
+
+    options: TransformerOptions
+    pdf: str
+    written: Written | None = None
+    limit: Limit | None = None
+    real: RealTransformers | None = None
+    rates: BestRates | None = None
+    failures: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=versions)
+
+    def numbers(self) -> Json:
+        """For report.json: all but the outputs, which are in outputs.csv."""
+        o = self.options
+        found: Json = {"command": o.command(), "setup": o.numbers, "depths": o.depths, "widths": o.widths,
+                       "seeds": o.seeds, "seed": o.seed, "versions": self.versions, "seconds": self.seconds,
+                       "failures": self.failures, "left_out": self.left_out}
+        for name in ("written", "limit", "real", "rates"):
+            stage = getattr(self, name)
+            found[name] = None if stage is None else {
+                key: value for key, value in asdict(stage).items() if key not in ("outputs", "standard_error")}
+        return found
+
+
+def document(results: TransformerResults) -> Document:
+    """The report, with as many parts as there are."""
+    scale = results.options.scale
+    subtitle = (f"SGD at $({sp.latex(sp.Symbol('alpha'))}, {sp.latex(sp.Symbol('gamma'))}) = "
+                f"({sp.latex(scale.alpha)}, {sp.latex(scale.gamma)})$, on text")
+    return Document(f"A {results.options.net.title}, wide and deep", subtitle, [
+        Section("summary", "Summary", _summary(results)), Section("program", "The program", _program(results)),
+        Section("limit", "The limit of infinite width, heads and depth", _limit(results)),
+        Section("networks", "Real transformers", _real(results)),
+        Section("rates", "The best learning rate against depth", _rates(results)),
+        Section("reproduce", "How to reproduce this", _reproduce(results)),
+        Section("references", "References", [
+            Paragraph("This report rests on these statements of the ledger, which `tpcalc prove` checks: "
+                      + ", ".join(f"`{key}`" for key in RESTS_ON) + ". Their papers, also in [[file:references.bib]]:"),
+            Code(bibtex(RESTS_ON).rstrip())])])
+
+
+def _missing(results: TransformerResults, stage: str) -> list[Block]:
+    if stage in results.left_out:
+        return [Paragraph("This part is left out for these exponents:"), Plain([results.left_out[stage]])]
+    return [Paragraph("This part was not computed:"), Plain([results.failures.get(stage, "interrupted before it")])]
+
+
+def _summary(results: TransformerResults) -> list[Block]:
+    options, task = results.options, results.options.task
+    blocks: list[Block] = [Paragraph(
+        f"A transformer with heads of ${options.head_dim}$ coordinates reads English that ships with Python: "
+        f"{task.steps} steps of {task.batch} sequences of ${task.positions}$ characters, each position's target being "
+        f"the next character, of ${task.d_out}$, and the loss its cross-entropy. Attention and a {options.phi} MLP, "
+        "each behind an RMSNorm, are trained by gradient descent; read-in and read-out are not. Losses are those of a "
+        "position.")]
+    limit, real, rates = results.limit, results.real, results.rates
+    if limit is not None:
+        blocks.append(Paragraph(
+            f"**The limit.** At infinite width, number of heads and depth the loss goes from "
+            f"{math_number(limit.losses[0], 4)}, that of a uniform guess, to {math_number(limit.losses[-1], 4)}; "
+            f"outputs are known within {math_number(limit.error, 1)}."))
+    if real is not None and limit is not None:
+        last = real.rows[-1]
+        blocks.append(Paragraph(
+            f"**Real transformers** of width ${last['width']}$ and depth ${last['depth']}$ differ from it by "
+            f"{math_number(last['error'])}" + (
+                "" if real.order is None else ", and at that depth the difference falls with the width like $n^{-r}$, "
+                f"{with_uncertainty(real.order, real.uncertainty, 2, 'r')}; theory says $r = 1/2$")
+            + " ([[figure:networks]])."))
+    if rates is not None:
+        own = f"{options.alpha}, {options.gamma}"
+        fitted = rates.measured[own]
+        blocks.append(Paragraph(
+            f"**The best learning rate** goes like $L^p$ with $p$ {math_number(rates.predicted[own], 2)} by theory and "
+            f"{math_number(fitted, 2)} as measured ([[figure:rates]])."))
+    if results.failures:
+        blocks += [Paragraph("Parts of this report are missing:"),
+                   Plain([f"{stage}: {message}" for stage, message in results.failures.items()])]
+    return [*blocks, Paragraph(results.pdf)]
+
+
+def _program(results: TransformerResults) -> list[Block]:
+    if results.written is None:
+        return _missing(results, "program")
+    refused = [f"{name}: {why}" for name, why in results.written.refused.items() if why]
+    beside: list[Block] = [Paragraph("What does not take this program yet, in its own words:"), Plain(refused)]
+    return [Paragraph("What is computed, as a Tensor Program: vectors have $n$ coordinates, and $n$ goes to infinity. "
+                      "The forward statements are those of the network; the backward pass and the updates are derived. "
+                      "A sum over the coordinates of a head is given back to each of them."),
+            Formula(results.written.latex), Paragraph("The same as text:"), Code(results.written.text),
+            *(beside if refused else [])]
+
+
+def limit_table(results: TransformerResults) -> Table:
+    """Step by step: the limit's loss, and that of the deepest and widest real networks."""
+    limit, real = results.limit, results.real
+    rows = [{"step": t, "limit": None if limit is None else limit.losses[t],
+             "real": None if real is None else real.losses[t]} for t in range(results.options.steps)]
+    o = results.options
+    return Table("training", "The loss of a position at every step, before the step is taken: in the limit, and the "
+                 f"mean of real transformers of width ${o.widths[-1]}$ and depth ${o.depths[-1]}$.",
+                 [Column("step", "step", "int"), Column("limit", r"loss, limit", "fixed", 4),
+                  Column("real", "loss, real", "fixed", 4)], rows)
+
+
+def _limit(results: TransformerResults) -> list[Block]:
+    if results.limit is None:
+        return [*_missing(results, "limit"), limit_table(results)]
+    return [Paragraph(
+        "A layer enters training through kernels, which map Gram matrices of the positions of sequences to Gram "
+        "matrices. Means over one head are taken by scrambled Sobol points, several times: how the answers differ says "
+        "how well they are known. The largest standard error is "
+        f"{math_number(float(np.max(results.limit.standard_error)), 2)}; two resolutions of layer time differ by "
+        f"{math_number(results.limit.discretisation, 2)}."), limit_table(results)]
+
+
+def networks_table(found: RealTransformers) -> Table:
+    known = any(row["error"] is not None for row in found.rows)
+    columns = [Column("width", "width $n$", "int"), Column("depth", "depth $L$", "int"),
+               Column("last_loss", "loss of the last step", "fixed", 4)]
+    if known:
+        columns += [Column("error", "difference", "sci"), Column("spread", "its spread", "sci"),
+                    Column("z", "$z$", "fixed", 2)]
+    beside = (", the root mean square difference of all outputs from the limit, its standard deviation from one "
+              "network to the next, and the root mean square of $z$, the mean difference over its standard error, "
+              "which has the biases of a finite width and depth in it") if known else ""
+    return Table("networks", f"{found.seeds} real transformers of each width and depth: the mean loss of the last "
+                 f"step{beside}.", columns, found.rows)
+
+
+def _real(results: TransformerResults) -> list[Block]:
+    if results.real is None:
+        return _missing(results, "networks")
+    drawn = [Picture("networks", "Root mean square difference of the outputs of real transformers from the limit of "
+                     "infinite width and depth, against width, a line a depth; the dashed one falls like $n^{-1/2}$.")]
+    return [Paragraph("Transformers with real matrices, trained on the same text, at several widths and depths."),
+            *(drawn if results.limit is not None else []), networks_table(results.real)]
+
+
+def rates_table(found: BestRates) -> Table:
+    rows = [{**row, "inside": flag(row["bracketed"])} for row in found.rows]
+    return Table("rates", f"Real transformers of width ${found.width}$ that see one batch again, {found.updates} "
+                 "updates: the best learning rate by depth and exponents, and the least loss of a position; the last "
+                 "column says whether the best one is inside the grid.",
+                 [Column("alpha", r"$\alpha$"), Column("gamma", r"$\gamma$"), Column("depth", "depth $L$", "int"),
+                  Column("optimum", "best rate", "fixed", 3), Column("loss", "least loss", "fixed", 4),
+                  Column("inside", "inside")], rows)
+
+
+def _rates(results: TransformerResults) -> list[Block]:
+    found = results.rates
+    if found is None:
+        return _missing(results, "rates")
+    said = [f"({key}): {power:+.2f} by theory, " + ("not measured" if found.measured[key] is None else
+                                                    f"{found.measured[key]:+.2f} measured")
+            for key, power in found.predicted.items()]
+    return [Paragraph("Updates of all layers add up to $L^{1 - \\alpha - \\gamma}$ times the learning rate, so that "
+                      "the best one goes like $L^{\\alpha + \\gamma - 1}$ and stays where that is 0. Powers of $L$, by "
+                      "$(\\alpha, \\gamma)$:"),
+            Plain(said), Picture("rates", "The best learning rate of real transformers against depth; dashed lines "
+                                 "have the slopes of theory."), rates_table(found)]
+
+
+def _reproduce(results: TransformerResults) -> list[Block]:
+    return [Paragraph("The command of this report:"), Code(results.options.command()),
+            Paragraph("All numbers are in [[file:report.json]], those of the tables in one `.csv` file each. Time of "
+                      "each part:"), Plain([f"{stage}: {seconds:.1f} s" for stage, seconds in results.seconds.items()]),
+            Paragraph("Versions:"), Plain([", ".join(f"{name} {number}" for name, number in results.versions.items())])]
+
+
+def networks_figure(found: RealTransformers) -> Figure:
+    figure = Figure(figsize=(6.2, 3.8), layout="constrained")
+    ax, = bare_axes(figure)
+    widths = sorted({row["width"] for row in found.rows})
+    for colour, depth in zip(COLOURS * len(found.rows), sorted({row["depth"] for row in found.rows})):
+        errors = [row["error"] for row in found.rows if row["depth"] == depth]
+        ax.plot(widths, errors, "o-", color=colour, markersize=4, linewidth=0.8, label=f"$L$ = {depth}")
+    reference = np.exp(np.mean(np.log(errors) + 0.5 * np.log(widths)))
+    ax.plot(widths, reference / np.sqrt(widths), "--", color="black", linewidth=1, label="order 1/2")
+    ax.set_yscale("log")
+    power_of_two_ticks(ax, widths, "width $n$")
+    ax.set_ylabel("difference from the limit")
+    ax.legend(frameon=False, fontsize=8)
+    return figure
+
+
+def rates_figure(found: BestRates) -> Figure:
+    figure = Figure(figsize=(6.2, 3.8), layout="constrained")
+    ax, = bare_axes(figure)
+    depths = np.array(sorted({row["depth"] for row in found.rows}), dtype=float)
+    for colour, (key, power) in zip(COLOURS * len(found.predicted), found.predicted.items()):
+        own = [row for row in found.rows if f"{row['alpha']}, {row['gamma']}" == key and row["bracketed"]]
+        if not own:
+            continue
+        at, best = np.array([[row["depth"], row["optimum"]] for row in own], dtype=float).T
+        ax.plot(at, best, "o", color=colour, label=f"({key})")
+        height = np.exp(np.mean(np.log(best) - power * np.log(at)))
+        ax.plot(depths, height * depths**power, "--", color=colour, linewidth=1)
+    ax.set_yscale("log")
+    power_of_two_ticks(ax, [int(depth) for depth in depths], "depth $L$")
+    ax.set_ylabel("best learning rate")
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend(frameon=False, fontsize=8, title=r"$(\alpha, \gamma)$")
+    return figure
+
+
+def figures_of(stage: Any, has_limit: bool) -> list[tuple[str, Figure]]:
+    """The figures that one stage's numbers are drawn in."""
+    if isinstance(stage, RealTransformers):
+        return [("networks", networks_figure(stage))] if has_limit else []
+    return [("rates", rates_figure(stage))] if isinstance(stage, BestRates) else []
