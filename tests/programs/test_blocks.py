@@ -66,7 +66,7 @@ def body(net: tp.ResNet) -> Any:
     return tp.program(net, tp.SGD(0.5, momentum=0.9), SCALE).body
 
 
-@pytest.mark.parametrize("norm", [None, "rms"])
+@pytest.mark.parametrize("norm", [None, "rms", "layer"])
 @pytest.mark.parametrize("name, block", [("glu", gated), ("post", centred)])
 def test_a_block_of_ones_own_is_as_good_as_a_built_in_one(name: str, block: Callable, norm: str | None) -> None:
     assert body(tp.ResNet("tanh", block, norm)) == body(tp.ResNet("tanh", name, norm))

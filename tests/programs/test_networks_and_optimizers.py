@@ -20,7 +20,7 @@ ACTIVATIONS = "allowed are 'linear', 'relu', 'abs', 'tanh', 'erf', 'gelu', 'silu
     ({"phi": "sine"}, f"phi: 'sine' given; {ACTIVATIONS}"),
     ({"phi": None}, f"phi: None given; {ACTIVATIONS}"),
     ({"block": "attention"}, "block: 'attention' given; allowed are 'post', 'pre', 'mlp', 'glu'"),
-    ({"norm": "layer"}, "norm: 'layer' given; allowed are None and 'rms'"),
+    ({"norm": "batch"}, "norm: 'batch' given; allowed are None and 'rms', 'layer'"),
     ({"train_ends": 1}, "train_ends: 1 given; allowed are False and True"),
 ])
 def test_unknown_networks_are_refused(given: dict, said: str) -> None:

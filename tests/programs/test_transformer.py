@@ -34,7 +34,7 @@ def weights_of(run: tp.Run) -> dict[str, np.ndarray]:
     return {**{name: value for name, value in given.items() if name.startswith("W")}, **ends}
 
 
-nets = st.builds(dict, head_dim=st.sampled_from([1, 2, 4]), norm=st.sampled_from([None, "rms"]),
+nets = st.builds(dict, head_dim=st.sampled_from([1, 2, 4]), norm=st.sampled_from([None, "rms", "layer"]),
                  mlp=st.sampled_from([None, "mlp", "glu"]), causal=st.booleans(), scale_power=st.sampled_from([0.5, 1]),
                  qk_norm=st.booleans(), train_ends=st.booleans()).filter(
                      lambda options: not options["qk_norm"] or options["head_dim"] > 2)
@@ -45,7 +45,7 @@ def held_against_plain_arrays(options: dict, batch: int, positions: int, what: t
     net = tp.Transformer(positions=positions, **options)
     rate = 0.5 if options["norm"] else 0.05  # a small network without a norm blows up at once
     run = tp.train(net, data, tp.SGD(rate), scale, depth, width=8, method="dense", seed=2)
-    plain = {**options, "norm": options["norm"] is not None}
+    plain = dict(options)
     ends = plain.pop("train_ends")
     found = PlainTransformer(eps=depth**-0.7, **plain).trained(
         weights_of(run), data.inputs, data.targets, lambda f, y: data.loss.derivative(f, y),
@@ -62,12 +62,14 @@ def test_dense_training_is_that_of_plain_arrays(options: dict, batch: int, posit
     held_against_plain_arrays(options, batch, positions, what)
 
 
-def test_dense_training_is_that_of_plain_arrays_with_all_there_is() -> None:
-    held_against_plain_arrays(dict(head_dim=4, norm="rms", mlp="glu", causal=True, scale_power=0.5, qk_norm=True,
+@pytest.mark.parametrize("norm", ["rms", "layer"])
+def test_dense_training_is_that_of_plain_arrays_with_all_there_is(norm: str) -> None:
+    held_against_plain_arrays(dict(head_dim=4, norm=norm, mlp="glu", causal=True, scale_power=0.5, qk_norm=True,
                                    train_ends=True), 2, 3, (3, "softmax"))
 
 
-@pytest.mark.parametrize("options", [{}, {"mlp": "glu", "causal": False}, {"qk_norm": True, "head_dim": 4}])
+@pytest.mark.parametrize("options", [{}, {"mlp": "glu", "causal": False}, {"qk_norm": True, "head_dim": 4},
+                                     {"norm": "layer"}])
 def test_plain_gradients_are_finite_differences(options: dict) -> None:
     """The reference itself."""
     plain = PlainTransformer(**{"head_dim": 2, "eps": 0.6, **options})

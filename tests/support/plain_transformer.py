@@ -17,7 +17,7 @@ class PlainTransformer:
 
     head_dim: int
     eps: float
-    norm: bool = True
+    norm: str | None = "rms"
     mlp: str | None = "mlp"
     causal: bool = True
     scale_power: float = 0.5
@@ -54,9 +54,12 @@ class PlainTransformer:
         return found
 
     def normed(self, x: np.ndarray) -> tuple[np.ndarray, object]:
-        if not self.norm:
+        if self.norm is None:
             return x, lambda d: d
-        return divided(x)
+        if self.norm == "rms":
+            return divided(x)
+        unit, back = divided(less_mean(x))
+        return unit, lambda d: less_mean(back(d))
 
     def attention(self, w: Arrays, x: np.ndarray) -> tuple[np.ndarray, object]:
         n, back_norm = self.normed(x)
@@ -121,6 +124,11 @@ class PlainTransformer:
                     size = rate if name.startswith("W") else n * ends
                     w[name] -= size * np.mean([g[name] for g in each], axis=0)
         return np.array(outputs)
+
+
+def less_mean(x: np.ndarray) -> np.ndarray:
+    """Rows less their mean along the last axis, a projection that is its own adjoint."""
+    return x - np.mean(x, axis=-1, keepdims=True)
 
 
 def divided(x: np.ndarray) -> tuple[np.ndarray, object]:

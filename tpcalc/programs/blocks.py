@@ -181,9 +181,11 @@ BLOCKS: dict[str, Block] = {"post": post, "pre": pre, "mlp": mlp(2), "glu": glu}
 
 def written(block: Block, branch: Branch, norm: str | None, normalised: str = "n") -> sp.Expr:
     """What a block returns, its statements being in ``branch``; raises ``ValueError`` unless it is a vector with a
-    matrix in it. normalised: what the block's input is called where there is a norm."""
-    if norm is not None:
-        branch.x = branch.let(normalised, NORMS[norm](branch.x))
+    matrix in it. normalised: what the block's input is called where there is a norm; what that is made of before has
+    a c in front."""
+    steps = NORMS[norm] if norm is not None else ()
+    for number, step in enumerate(steps, 1):
+        branch.x = branch.let(normalised if number == len(steps) else f"c{normalised}", step(branch.x))
     value = block(branch)
     values = [value, *(statement.value for statement in branch.statements)]
     if not isinstance(value, sp.Expr) or kind(value) != "vector" or not any(v.has(Mat) for v in values):

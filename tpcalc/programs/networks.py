@@ -97,7 +97,8 @@ class ResNet(Network):
         a ``tpcalc.programs.blocks.Branch``, writes its statements on it and returns a vector. The mean over
         coordinates is subtracted from nonlinear "post" blocks.
     norm:
-        None, or "rms": the block's input is divided by its root mean square.
+        None, "rms": the block's input is divided by its root mean square, or "layer": its mean over coordinates is
+        subtracted before that, as LayerNorm does; neither has gains.
     train_ends:
         whether read-in and read-out are trained, by the same optimizer.
     matrices:

@@ -1,4 +1,4 @@
-"""What a block's input is divided by, before the block."""
+"""What a block's input goes through before the block: norms without gains."""
 
 from __future__ import annotations
 
@@ -14,4 +14,9 @@ def rms(x: Vec) -> sp.Expr:
     return x * Moment(x**2) ** sp.Rational(-1, 2)
 
 
-NORMS: dict[str, Callable[[Vec], sp.Expr]] = {"rms": rms}
+def centred(x: Vec) -> sp.Expr:
+    """The vector less its mean over coordinates."""
+    return x - Moment(x)
+
+
+NORMS: dict[str, tuple[Callable[[Vec], sp.Expr], ...]] = {"rms": (rms,), "layer": (centred, rms)}  # one after the other

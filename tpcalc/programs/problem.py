@@ -37,7 +37,8 @@ class Problem:
     are, tasks where they are the same object. What a method cannot do is no matter of the problem: ``tp.methods``.
 
     Raises ``ValueError`` for parts of other types, symbols, schedules of another length than the task, depths and
-    widths that are neither whole numbers nor tp.oo, and inputs of norm 0 in networks with norm="rms".
+    widths that are neither whole numbers nor tp.oo, and inputs of norm 0, or a width of 1, in networks with norms that
+    these leave nothing of.
 
     >>> import tpcalc as tp
     >>> problem = tp.Problem(tp.ResNet(), tp.Task([1, 0.5], [1, -1]), tp.SGD(0.5), tp.DepthScaling(), depth=64)
@@ -83,7 +84,10 @@ class Problem:
             raise ValueError(f"opt: {self.opt!r} given for {_checks.short(self.net)}; where directions of gradients "
                              "vanish is known of a tp.ResNet alone, allowed here are tp.SGD, tp.SignSGD and tp.Adam")
         if self.net.norm is not None:
-            _require_directions(self.task)
+            _require_directions(self.task, self.net.norm)
+        if self.net.norm == "layer" and self.width == 1:
+            raise ValueError("width: 1 given with norm='layer', which subtracts the mean of the only coordinate; "
+                             "allowed are at least 2")
 
     @property
     def layers(self) -> int | None:
@@ -128,10 +132,10 @@ class Problem:
         return self.net.is_plain and isinstance(self.opt, SGD)
 
 
-def _require_directions(task: Task | Sequences) -> None:
+def _require_directions(task: Task | Sequences, norm: str) -> None:
     """Raise ``ValueError`` for an input of norm 0, which has no direction to be normalised to."""
     for name, values in (("inputs", task.inputs), ("probes", task.probes)):
         if values is not None and not np.all(np.any(values, axis=-1)):
             place = tuple(int(i) for i in np.argwhere(~np.any(values, axis=-1))[0])
-            raise ValueError(f"{name}: an input of norm 0 given, at {place}, with norm='rms', which divides by the "
+            raise ValueError(f"{name}: an input of norm 0 given, at {place}, with norm={norm!r}, which divides by the "
                              "root mean square of the stream; allowed are inputs other than 0")

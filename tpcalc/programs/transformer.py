@@ -38,7 +38,8 @@ class Transformer(Network):
     positions:
         tokens of a sequence, P.
     norm:
-        "rms" divides what a sublayer acts on by its root mean square; None does not.
+        "rms" divides what a sublayer acts on by its root mean square, "layer" subtracts its mean over coordinates
+        before; neither has gains. None does nothing.
     mlp:
         the second sublayer: "mlp" W2 phi(W1 x), "glu" W3 (phi(W1 x) * W2 x), None, or a function of a Branch.
     causal:

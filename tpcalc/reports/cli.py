@@ -74,7 +74,8 @@ def _network(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--block", default="post", metavar="NAME",
                         help="what a branch computes: post, phi(W x); pre, W phi(x); mlp, W2 phi(W1 x); glu, "
                              "W3 (phi(W1 x) * W2 x)")
-    parser.add_argument("--norm", metavar="NAME", help="rms: the block's input is divided by its root mean square")
+    parser.add_argument("--norm", metavar="NAME", help="rms: the block's input is divided by its root mean square; "
+                                                       "layer: its mean is subtracted before")
 
 
 def _report(parser: argparse.ArgumentParser) -> None:
