@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 import tpcalc as tp
 from tpcalc.classification.exponents import exponents_of
 from tpcalc.classification.optimized import as_gradient_descent
-from tpcalc.classification.phase_diagram import decisive
+from tpcalc.classification.phase_plane import decisive
 from tpcalc.classification.second_order import block_jet, second_order
 from tpcalc.classification.verdict import judge
 from tpcalc.orders import Affine
