@@ -25,16 +25,26 @@ def test_stein_terms_are_all_that_the_printed_slopes_lack_where_factors_are_righ
     assert np.max(np.abs(2 * printed - right - slope)) > 1e-2
 
 
-def test_an_identity_spoiled_is_caught() -> None:
-    """Of a finite network: sources of another block, or weights that remember one step more, leave residuals."""
-    network = module("finite_network")
-    net = network.train()
-    step = network.STEPS - 1
-    good = network.forward(net, step, 1, network.EARLIER)
-    np.testing.assert_allclose(good, net.h[step, 2], rtol=0, atol=1e-12)
-    for options in ({"of": 1}, {"weight": 0.9 * network.EARLIER}, {"shrunk": 1.1}):
-        wrong = network.forward(net, step, 1, **{"weight": network.EARLIER, **options})
-        assert np.max(np.abs(wrong - net.h[step, 2])) > 1e-3
+def spoiled(equation: Any, letter: str) -> Any:
+    """The equation with another sign of a letter on its right side."""
+    wrong = equation.value.replace(lambda e: type(e).__name__ == letter, lambda e: -e)
+    assert wrong != equation.value, letter
+    return type(equation)(equation.target, wrong)
+
+
+def test_identities_of_a_finite_network_are_read_as_they_are_printed() -> None:
+    """The sign of any letter is seen, and so is a step or a block of another number."""
+    network, field = module("finite_network"), module("_fields").Field
+    for equation, options in network.NETWORKS.items():
+        net = network.train(inputs=1, **options)
+        assert network.residual(equation, net, 2) < 1e-12
+        for letter in {type(one).__name__ for one in equation.value.atoms(field)}:
+            assert network.residual(spoiled(equation, letter), net, 2) > 1e-5, (str(equation), letter)
+        for index in (network.t, network.ell):
+            moved = type(equation)(equation.target, equation.value.xreplace({index: index - 1}))
+            assert network.residual(moved, net, 2) > 1e-5 or not equation.value.has(index)
+    for letter in ("G", "Phi", "Kx"):
+        assert abs(network.tangent(spoiled(network.TANGENT, letter)) - network.tangent(network.TANGENT)) > 1e-3
 
 
 @pytest.mark.parametrize("name", ["finite_network", "finite_size", "parametrization", "within_blocks"])
