@@ -11,28 +11,20 @@ from tpcalc.ledger import Entry, Erratum, Evidence, Number, Slip, Witness
 from tpcalc.ledger.entry import line
 
 from ._linear_case import C, DEPTH, ETA0, STEPS, TASK, TAU, Case, case, curve
-from ._stochastic_equations import (BACKWARD, DRIFT, EQUATIONS, FINITE_RESPONSE, GRADIENT_SLOPE, H_KERNEL,
-                                    KERNEL_SLOPE, LAST_OUTPUT, RESPONSES)
+from ._stochastic_equations import (ADAPTED, BACKWARD, DRIFT, EQUATIONS, FINITE_RESPONSE, GRADIENT_SLOPE, H_KERNEL,
+                                    KERNEL_SLOPE, LAST_OUTPUT, RESPONSES, SWAPPED, Mirrored)
 
 WIDTH, LAYERS, SEEDS, RATE = 256, 6, 24, 2.0
 
 
-def slopes(found: Case) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """H' and G' by (64) and (65) of a linear network: as corrected, and what the printed forms give."""
-    learnt, back = C * found.Ch @ found.gh, C * found.Cg @ found.gh.T
-    swapped = C * found.Cg @ found.gh
-    forward = found.H + learnt + learnt.T
-    backward = -found.G - back - back.T
-    early, late = found.before @ found.H, found.behind @ found.G
-    return (forward + early + early.T, backward - late - late.T, forward, -found.G - swapped - swapped.T)
+SLOPES = {"H": KERNEL_SLOPE, "G": GRADIENT_SLOPE}   # those of Phi, where phi is linear
 
 
 def evidence() -> Evidence:
     found = case()
-    forward, backward, _, _ = slopes(found)
-    exact = (("H'", found.slope("H"), forward), ("G'", found.slope("G"), backward))
-    residuals = tuple(Number(f"{name} of a linear network less the right side, the largest of {STEPS} steps",
-                             float(np.max(np.abs(left - right))), 1e-7, 0.0) for name, left, right in exact)
+    residuals = tuple(Number(f"{name}' of a linear network less the right side, the largest of {STEPS} steps",
+                             float(np.max(np.abs(found.slope(name) - found.slope_by(equation)))), 1e-7, 0.0)
+                      for name, equation in SLOPES.items())
     return Evidence((*residuals, *measured()))
 
 
@@ -66,12 +58,10 @@ def measured() -> tuple[Number, ...]:
                    float(anticipated)))
 
 
-def slope_witness(forward: bool) -> Witness:
-    found, t, s = case(), 2, 1
-    right, printed = slopes(found)[0 if forward else 1][t, s], slopes(found)[2 if forward else 3][t, s]
-    name = "H" if forward else "G"
-    return Witness(f"{name}'_21 at layer time {TAU}, linear", float(found.slope(name)[t, s]), 1e-7, float(printed),
-                   float(right))
+def slope_witness(name: str, printed: Mirrored) -> Witness:
+    found, place = case(), (2, 1)
+    right, wrong = (float(found.slope_by(one)[place]) for one in (SLOPES[name], printed))
+    return Witness(f"{name}'_21 at layer time {TAU}, linear", float(found.slope(name)[place]), 1e-7, wrong, right)
 
 
 def _integral(values: np.ndarray, start: float, end: float) -> float:
@@ -167,12 +157,12 @@ ENTRY = Entry(
         Erratum(Slip.INCOMPLETE, "(64): no terms from $h$ anticipating its noise",
                 r"\partial_\tau \Phi_{ts} &= \tfrac{1}{2} \sum_{t's'} \Phi_{t's'} \langle \partial_{h_{t'}} "
                 r"\partial_{h_{s'}} [\phi(h_t) \phi(h_s)] \rangle + c \sum_{t'} C_{h, tt'} \langle g_{t'} "
-                r"\dot\phi(h_t) \phi(h_s) \rangle + (t \leftrightarrow s)", lambda: line(*KERNEL_SLOPE),
-                lambda: slope_witness(True)),
+                r"\dot\phi(h_t) \phi(h_s) \rangle + (t \leftrightarrow s)",
+                lambda: line(KERNEL_SLOPE.target, KERNEL_SLOPE.value), lambda: slope_witness("H", ADAPTED)),
         Erratum(Slip.FALSE, "(65): factors swapped between the fields, and no terms from $g$ anticipating its noise",
                 r"\partial_\tau G_{ts} &= -\langle \dot\phi(h_t) \dot\phi(h_s) \rangle G_{ts} - c \sum_{t'} C_{g, tt'} "
-                r"\langle \dot\phi(h_t) \phi(h_s) g_{t'} \rangle - \ldots", lambda: line(*GRADIENT_SLOPE),
-                lambda: slope_witness(False)),
+                r"\langle \dot\phi(h_t) \phi(h_s) g_{t'} \rangle - \ldots",
+                lambda: line(GRADIENT_SLOPE.target, GRADIENT_SLOPE.value), lambda: slope_witness("G", SWAPPED)),
         Erratum(Slip.MISPRINT, "(69): the last integral runs from 0 to $\\tau$; (60) has its limits right",
                 r"g(\tau) &= g(1) + \int_\tau^1 \dot\phi(h) dr + c \int_0^\tau d\tau' \dot\phi(h) \sum_s C_g "
                 r"\phi(h_s)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,16 +15,6 @@ from tpcalc.ledger.catalogue import package as _package
 
 def module(name: str) -> Any:
     return importlib.import_module(f"{_package().__name__}.depthwise_transfer.{name}")
-
-
-def test_stein_terms_are_all_that_the_printed_slopes_lack_where_factors_are_right() -> None:
-    """Without them, and with them of the other sign, the slope of H is off; at the first two steps nothing is."""
-    third, found = module("proposition_3"), module("_linear_case").case()
-    right, _, printed, _ = third.slopes(found)
-    slope = found.slope("H")
-    np.testing.assert_allclose(right, slope, rtol=0, atol=1e-7)
-    assert np.max(np.abs(printed - slope)[:2, :2]) < 1e-7 < 1e-2 < np.max(np.abs(printed - slope)[2])
-    assert np.max(np.abs(2 * printed - right - slope)) > 1e-2
 
 
 def letter_of(one: Any) -> str | None:
@@ -42,31 +33,39 @@ def letters(value: Any) -> set[str]:
     return {own} if own else set().union(*map(letters, value.args))
 
 
-def spoiled(equation: Any, letter: str) -> Any:
-    """The equation with another sign of a letter on its right side."""
+def spoiled(value: Any, letter: str) -> Any:
+    """The expression with another sign of a letter."""
     def turned(one: sp.Basic) -> sp.Basic:
         if letter_of(one) == letter:
             return -one
         whole = not one.args or letter_of(one) is not None
         return one if whole else one.func(*map(turned, one.args))
-    wrong = turned(equation.value)
-    assert wrong != equation.value, letter
-    return type(equation)(equation.target, wrong)
+    assert letter in letters(value)
+    return turned(value)
 
 
-def test_identities_of_a_finite_network_are_read_as_they_are_printed() -> None:
-    """The sign of any letter is seen, and so is a step or a block of another number."""
-    network = module("finite_network")
-    for equation, options in network.NETWORKS.items():
-        net = network.train(inputs=1, **options)
-        assert network.residual(equation, net, 2) < 1e-12
-        for letter in letters(equation.value):
-            assert network.residual(spoiled(equation, letter), net, 2) > 1e-5, (str(equation), letter)
-        for index in (network.t, network.ell):
-            moved = type(equation)(equation.target, equation.value.xreplace({index: index - 1}))
-            assert network.residual(moved, net, 2) > 1e-5 or not equation.value.has(index)
-    for letter in ("G", "Phi", "Kx"):
-        assert abs(network.tangent(spoiled(network.TANGENT, letter)) - network.tangent(network.TANGENT)) > 1e-3
+def test_stein_terms_are_all_that_the_printed_slope_lacks() -> None:
+    """Without them the slope of H is off; at the first two steps nothing is."""
+    equations, found = module("_stochastic_equations"), module("_linear_case").case()
+    slope, printed = found.slope("H"), found.slope_by(equations.ADAPTED)
+    np.testing.assert_allclose(found.slope_by(equations.KERNEL_SLOPE), slope, rtol=0, atol=1e-7)
+    assert np.max(np.abs(printed - slope)[:2, :2]) < 1e-7 < 1e-2 < np.max(np.abs(printed - slope)[2])
+
+
+@pytest.mark.parametrize("name", ["H", "G"])
+def test_slopes_of_kernels_are_read_as_they_are_printed(name: str) -> None:
+    """The sign of any letter is seen, and so are sums that end at one of the two steps."""
+    equation, found = module("proposition_3").SLOPES[name], module("_linear_case").case()
+    slope, squared = found.slope(name), {"own": {"dphi"}, "twice": set()}
+    for part in ("own", "twice"):
+        value = getattr(equation, part)
+        for letter in letters(value) - squared[part]:
+            wrong = replace(equation, **{part: spoiled(value, letter)})
+            assert np.max(np.abs(found.slope_by(wrong) - slope)) > 1e-3, letter
+    for end in equation.own.atoms(sp.Max):
+        for other in end.args:
+            wrong = replace(equation, own=equation.own.xreplace({end: other}))
+            assert np.max(np.abs(found.slope_by(wrong) - slope)) > 1e-3, other
 
 
 @pytest.mark.parametrize("name", ["FORWARD", "BACKWARD"])
@@ -75,7 +74,7 @@ def test_derivatives_of_fields_are_read_as_they_are_printed(monkeypatch: pytest.
     assert not entry.evidence().failures
     equation = getattr(entry, name)
     for letter in letters(equation.value):
-        monkeypatch.setattr(entry, name, spoiled(equation, letter))
+        monkeypatch.setattr(entry, name, type(equation)(equation.target, spoiled(equation.value, letter)))
         assert entry.evidence().failures, letter
 
 
