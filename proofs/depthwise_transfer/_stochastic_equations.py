@@ -79,8 +79,8 @@ GRADIENT_SLOPE = Mirrored(G(t, s, tau).diff(tau), -Average(dphi(t, tau) * dphi(s
 ADAPTED = KERNEL_SLOPE.without(_early)   # as (64) and (65) are printed, the latter with fields in each other's places
 SWAPPED = replace(GRADIENT_SLOPE.without(_late), twice=GRADIENT_SLOPE.without(_late).twice.xreplace(
     {phi(v, tau): phi(s, tau), g(s, tau): g(v, tau)}))
-DRIFT = (h(t, ell), h(t, 1) + _sum(u(t, k), k, ell) / sp.sqrt(L) + c / L * _sum(_sum(
-    Ch(t, s, k) * g(s, k + 1)), k, ell - 1))
+DRIFT = (h(t, ell), h(t, 1) + sp.Sum(u(t, k), (k, 2, ell)) / sp.sqrt(L) + c / L * sp.Sum(_sum(
+    Ch(t, s, k) * g(s, k + 1)), (k, 1, ell - 1)))
 H_KERNEL = (H(t, s, tau), Average(h(t, tau) * h(s, tau)))
 FINITE_RESPONSE = (B(t, s, ell), Average(Slope(g(t, ell + 1), u(s, ell + 1))))
 LAST_OUTPUT = (A(t, s, L), Average(Slope(phi(t, L), r(s, L))) / c)
