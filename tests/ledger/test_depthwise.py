@@ -78,8 +78,30 @@ def test_derivatives_of_fields_are_read_as_they_are_printed(monkeypatch: pytest.
         assert entry.evidence().failures, letter
 
 
+FORMS = {"UNFOLDED": ("sources_witness", set()), "UNFOLDED_BACK": ("layered_witness", {"g", "r"}),
+         "RESPONSE": ("response_witness", set()), "INCREMENT": ("increment_witness", set()),
+         "BACK_KERNEL": ("kernel_witness", {"B"})}  # letters that the witness leaves out, or that are 0 in it
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_written_forms_are_read_as_they_are_printed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """The sign of any letter that a witness of one step knows; of sources there, the number."""
+    forms, (witness, unseen) = module("written_forms"), FORMS[name]
+    equation = getattr(forms, name)
+    assert getattr(forms, witness)().corrected_holds
+    if name == "UNFOLDED":
+        wrongs = [equation.value.replace(lambda e: e == sp.Tuple(forms.k, 2, forms.ell),
+                                         lambda e: sp.Tuple(forms.k, 2, forms.ell - 1))]
+    else:
+        wrongs = [spoiled(equation.value, letter) for letter in letters(equation.value) - unseen]
+    assert wrongs
+    for wrong in wrongs:
+        monkeypatch.setattr(forms, name, type(equation)(equation.target, wrong))
+        assert not getattr(forms, witness)().corrected_holds, wrong
+
+
 @pytest.mark.parametrize("name", ["finite_network", "field_derivatives", "finite_size", "parametrization",
-                                  "within_blocks"])
+                                  "written_forms", "within_blocks"])
 def test_cheap_entries_hold(name: str) -> None:
     entry = module(name).ENTRY
     assert all(found.holds for found in entry.evidence().measurements)
@@ -90,7 +112,7 @@ def test_cheap_entries_hold(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["proposition_3", "responses", "several_matrices",
-                                  "written_forms", "path_integral", "infinite_depth_action", "linear_equations",
+                                  "path_integral", "infinite_depth_action", "linear_equations",
                                   "continuum", "response_sizes", "kernel_fluctuations", "convolutions",
                                   "width_scales"])
 def test_sampled_entries_hold(name: str) -> None:
