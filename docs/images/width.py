@@ -1,4 +1,5 @@
-"""Draw docs/images/width.svg: the plane of strategies in the width, and the web of limits in width and depth."""
+"""Draw docs/images/width.svg, the plane of strategies in the width and the web of limits in width and depth, and
+docs/images/width_phases.svg, phase diagrams of powers of the width."""
 
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from tpcalc.width.counting import own_gradients
 from tpcalc.width.principles import learning
 
 matplotlib.rcParams["svg.hashsalt"] = "tpcalc"  # the same numbers give the same file
+HALF = sp.Rational(1, 2)
 LOW, HIGH = sp.Rational(-1, 2), sp.Rational(3, 2)
 P, R = sp.symbols("p r", real=True)
 
@@ -59,5 +61,16 @@ def draw(path: Path) -> None:
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
+def draw_phases(path: Path) -> None:
+    """The same plane as a phase diagram, and that of two exponents of an abc-parametrization."""
+    s, a, c = sp.symbols("s a_L c", real=True)
+    figure = Figure(figsize=(11.6, 4.8), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    tp.phase_diagram(scale=strategy(s, R)).plot(left)
+    tp.phase_diagram(scale=tp.WidthScaling.from_abc((0, HALF, a), (0, 0, 0), c)).plot(right)
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
 if __name__ == "__main__":
     draw(Path(__file__).with_name("width.svg"))
+    draw_phases(Path(__file__).with_name("width_phases.svg"))

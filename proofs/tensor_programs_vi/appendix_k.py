@@ -93,9 +93,9 @@ def measured(scale: tp.DepthScaling, expected: sp.Expr) -> Rate:
 def evidence() -> Evidence:
     diverse, drifting = admissible(HALF), admissible(sp.Integer(1))
     return Evidence((
-        counted(HALF, "redundant", sum(bool(one.verdict.redundant) for one in diverse), 0),
+        counted(HALF, "redundant", sum(bool(one.flags["redundant"]) for one in diverse), 0),
         counted(HALF, "with a second-order part that stays", sum(map(keeps, diverse)), 0),
-        counted(sp.Integer(1), "not redundant", sum(not one.verdict.redundant for one in drifting), 0),
+        counted(sp.Integer(1), "not redundant", sum(not one.flags["redundant"] for one in drifting), 0),
         counted(sp.Integer(1), "without a second-order part that stays", sum(not keeps(one) for one in drifting), 0),
         Number("regions at both", float(len(diverse) * len(drifting) > 0), 0.0, 1.0)),
         (measured(tp.DepthScaling(HALF, HALF), HALF), measured(tp.DepthScaling(1, 0), sp.Integer(0))))

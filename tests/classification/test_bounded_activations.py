@@ -52,6 +52,7 @@ def test_below_one_half_tanh_grows_like_a_power_and_its_gradient_like_an_exponen
     assert quarter.exponents["x at initialisation"] == QUARTER and "exp(L^(1/4))" in quarter.reasons[0]
 
 
+@pytest.mark.slow
 def test_with_a_norm_the_stream_grows_like_a_power_below_one_half() -> None:
     """What a block adds is of order one however large the stream is."""
     v = tp.classify(QUARTER, 3 * QUARTER, tp.ResNet("relu", norm="rms"))
@@ -146,6 +147,7 @@ def test_a_square_is_counted_as_one_and_a_norm_as_a_number() -> None:
         assert tp.classify(HALF, HALF, net).name == "Depth-muP"
 
 
+@pytest.mark.slow
 def test_gates_with_too_many_terms_are_refused_by_name() -> None:
     with pytest.raises(ValueError, match="glu blocks, SGD: training step 2 has more than 30000 terms"):
         tp.classify(HALF, HALF, tp.ResNet("tanh", block="glu"))

@@ -27,7 +27,7 @@ def test_noise_response_and_update_at_one_half_and_the_update_alone_above() -> N
         assert sizes(net, H, 1, target, Bracket) == {-H}
 
 
-@pytest.mark.parametrize("phi", ["tanh", "relu"])
+@pytest.mark.parametrize("phi", [pytest.param("tanh", marks=pytest.mark.slow), "relu"])
 def test_for_nonlinear_activations_the_backward_response_survives_above_one_half(phi: str) -> None:
     """The slip of Tensor Programs VI's appendix G.1: d|dh> / d hat|W x> does not vanish; linear nets do not show it."""
     assert sizes(tp.ResNet(phi), 3 * Q, Q, "|dx[t, l - 1]>", Response) == {0}

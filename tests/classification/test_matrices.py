@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 import tpcalc as tp
 from tpcalc.classification.exponents import exponents_of
 from tpcalc.classification.optimized import as_gradient_descent
-from tpcalc.classification.phase_diagram import decisive
+from tpcalc.classification.phase_plane import decisive
 from tpcalc.classification.second_order import block_jet, second_order
 from tpcalc.classification.verdict import judge
 from tpcalc.orders import Affine
@@ -51,6 +51,7 @@ def check_alone(alpha, first, second):
             assert found.name == "unstable"
 
 
+@pytest.mark.slow
 @given(ALPHAS, GAMMAS)
 @settings(deadline=None, max_examples=2)
 def test_one_gamma_for_all_is_classified_as_the_depth_scaling(alpha, gamma):
@@ -269,6 +270,7 @@ def test_updates_that_cannot_be_told_apart_are_refused_by_name():
         tp.classify(1, 0, tp.ResNet("linear", named))
 
 
+@pytest.mark.slow
 def test_smooth_activations_are_counted_as_kinks_are():
     """Gradients of a smooth activation are multiplied out, so that products stand in equations of other vectors too."""
     for scale in (tp.DepthScaling(), by_matrix(1, 0, "1/2")):

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 import tpcalc as tp
 from tpcalc.classification.exponents import ALPHA, GAMMA
-from tpcalc.classification.phase_diagram import FLAGS
 from tpcalc.classification.phase_regions import area, corners, dimension, faces, joined, lines_of
 from tpcalc.orders import Affine, Region
 
@@ -37,7 +36,7 @@ def assert_a_point_has_one_region_and_its_verdict(net: tp.ResNet, point: tuple[F
     verdict = tp.classify(*map(sp.sympify, point), net)
     assert diagram.at(*point) is own
     assert (own.name, own.verdict.diversity_exponent) == (verdict.name, verdict.diversity_exponent)
-    assert own.flags == {flag: getattr(verdict, flag) for flag in FLAGS}
+    assert own.flags == {flag: getattr(verdict, flag) for flag in own.flags}
     written = sp.And(*own.conditions).subs({ALPHA: sp.sympify(point[0]), GAMMA: sp.sympify(point[1])})
     assert written == True  # noqa: E712 (sympy's)
 

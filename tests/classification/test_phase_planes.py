@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tpcalc as tp
-from tpcalc.classification.phase_diagram import FLAGS
 from tpcalc.parametrizations import DepthChoices
 
 X, Y = sp.symbols("x y", real=True)
@@ -60,7 +59,7 @@ def assert_a_point_has_the_verdict_of_its_scaling(name: str, point: tuple[Fracti
     assert diagram.at(*(at[s] for s in diagram.symbols)) is own
     verdict = tp.classify(made(x, y), net=net)
     assert (own.name, own.verdict.diversity_exponent) == (verdict.name, verdict.diversity_exponent), (name, point)
-    assert own.flags == {flag: getattr(verdict, flag) for flag in FLAGS}
+    assert own.flags == {flag: getattr(verdict, flag) for flag in own.flags}
 
 
 @settings(max_examples=3, deadline=None)

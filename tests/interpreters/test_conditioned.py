@@ -106,7 +106,8 @@ NETWORKS = {"linear": tp.ResNet(), "post": tp.ResNet("tanh"), "pre": tp.ResNet("
             "mlp, rms": tp.ResNet("erf", block="mlp", norm="rms"), "glu": tp.ResNet("tanh", block="glu")}
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", [
+    "linear", "pre", *(pytest.param(name, marks=pytest.mark.slow) for name in ("post", "mlp, rms", "glu"))])
 def test_outputs_have_the_law_of_dense_networks(name: str) -> None:
     """Kolmogorov-Smirnov at n = 64, for the outputs of every step and for what memory of an optimizer makes of them."""
     opt = tp.SGD(0.3, momentum=0.5, weight_decay=0.1)

@@ -215,6 +215,7 @@ def test_drawn_programs_are_what_they_say(example: ProgramExample) -> None:
     assert all(size in (1, 4, 9) for symbol, size in example.sizes.items() if symbol == L)
 
 
+@pytest.mark.slow
 def test_a_failing_program_shrinks_to_a_small_one() -> None:
     def has_dot(example: ProgramExample) -> bool:
         reading = read_program_coefficients(*example)

@@ -18,7 +18,7 @@ from tpcalc.testing.deep_blocks import block_recipe, drawn_net
 from tpcalc.testing.drawn_programs import POINTS
 from tpcalc.testing.verdict_laws import is_clear, walls
 
-FAST, SLOW, PART = 8, 300, 10
+FAST, SLOW, PART = 5, 300, 10
 BLOCKS = 4
 SHARE = 1 / 3  # of programs that have a limit, refused
 

@@ -70,6 +70,7 @@ def test_random_programs(example: ProgramExample) -> None:
                 assert_close(value, expected[member], 1e-10, 1.0)
 
 
+@pytest.mark.slow
 def test_batches_have_the_law_of_samples_one_by_one() -> None:
     """Kolmogorov-Smirnov at n = 12: products with blocks are made in another order than the program says."""
     program, sizes, data = training("mlp", "SGD", 3)

@@ -62,8 +62,9 @@ def outputs(net: tp.ResNet, task: tp.Task = TASK, opt: tp.SGD = OPT, scale: tp.D
     (tp.ResNet("abs"), TASK, (.813409, .111616, -.048224)),
     (tp.ResNet("tanh"), TASK, (.53060, -.01838, -.10760)),
     (tp.ResNet("tanh", "mlp"), TASK, (.894931, .033056, -.142587)),
-    (tp.ResNet(SINE, "mlp", matrices=3), PLANE, (.54425, -.37818, .53000)),
-    (tp.ResNet(SINE, "mlp", norm="rms"), PLANE, (.50355, -.50988, .35698)),
+    *(pytest.param(*case, marks=pytest.mark.slow) for case in (
+        (tp.ResNet(SINE, "mlp", matrices=3), PLANE, (.54425, -.37818, .53000)),
+        (tp.ResNet(SINE, "mlp", norm="rms"), PLANE, (.50355, -.50988, .35698)))),
     (tp.ResNet(SINE, "glu"), PLANE, (.38751, .04522, 1.05995))])
 def test_independent_numbers(net: tp.ResNet, task: tp.Task, expected: tuple[float, ...]) -> None:
     """From another solver of the closure, with kernels typed by hand: five digits, of which its quadrature and mesh are
@@ -89,6 +90,7 @@ def test_large_learning_rates(net: str, rate: float) -> None:
     np.testing.assert_allclose(outputs(tp.ResNet(net), opt=tp.SGD((rate, rate, rate, 0.1))), every, rtol=0, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_two_matrices_are_the_hand_formulas() -> None:
     by_hand = solve_limit(TASK, OPT, 1.0, 1.0, "plain", block=SineMlp()).trace.outputs.ravel()
     np.testing.assert_allclose(outputs(tp.ResNet(SINE, "mlp")), by_hand[1:], rtol=0, atol=1e-11)

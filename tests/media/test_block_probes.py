@@ -34,7 +34,8 @@ NETS = [tp.ResNet(SINE), tp.ResNet(SINE, "glu"), tp.ResNet("relu"),
 
 
 @pytest.mark.parametrize("net", NETS)
-@pytest.mark.parametrize("opt, scale", [(PLAIN, HALF), (HEAVY, HALF), (HEAVY, DRIFT)])
+@pytest.mark.parametrize("opt, scale", [pytest.param(PLAIN, HALF, marks=pytest.mark.slow), (HEAVY, HALF),
+                                        pytest.param(HEAVY, DRIFT, marks=pytest.mark.slow)])
 def test_probes(net: tp.ResNet, opt: tp.SGD, scale: tp.DepthScaling) -> None:
     """They leave no trace, have the outputs of an equal input of the step, and those of a sample that is not trained:
     its backward row vanishes, and the mean over a batch of two halves the learning rate."""

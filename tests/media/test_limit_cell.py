@@ -32,10 +32,10 @@ def unnamed_mean(b: Branch) -> sp.Expr:
     return z - Moment(z)
 
 
-FAST = [tp.ResNet(), tp.ResNet("tanh"), tp.ResNet("relu"), tp.ResNet("linear", "mlp"), tp.ResNet(block=named),
-        tp.ResNet("tanh", train_ends=True), tp.ResNet("linear", "mlp", matrices=9)]
-SLOW = [tp.ResNet("tanh", "mlp"), tp.ResNet("linear", "mlp", matrices=3), tp.ResNet("tanh", norm="rms"),
-        tp.ResNet(sp.sin(h + H)), tp.ResNet("relu", block=unnamed_mean)]
+FAST = [tp.ResNet(), tp.ResNet("relu"), tp.ResNet(block=named), tp.ResNet("tanh", train_ends=True),
+        tp.ResNet("linear", "mlp", matrices=9)]
+SLOW = [tp.ResNet("tanh"), tp.ResNet("linear", "mlp"), tp.ResNet("tanh", "mlp"), tp.ResNet("linear", "mlp", matrices=3),
+        tp.ResNet("tanh", norm="rms"), tp.ResNet(sp.sin(h + H)), tp.ResNet("relu", block=unnamed_mean)]
 
 
 @pytest.mark.parametrize("net", [*FAST, *(pytest.param(net, marks=pytest.mark.slow) for net in SLOW)],

@@ -1,6 +1,6 @@
 """Seeded faults against the tests that cover their lines: what the tests would miss. ``tox -e mutants``, by hand.
 
-    tox -e mutants -- [--minutes 55] [--each 25] [--map-only] [folders of tpcalc, or proofs]
+    tox -e mutants -- [--minutes 55] [--each 25] [--map-only] [--tests NAME] [folders of tpcalc, or proofs]
 
 First each test file is run once under coverage, so that it is known which lines it runs and how long it takes (those of
 kernels as plain Python, for compiled lines are not seen); then, folder by folder, faults are put in a copy of the tree,
@@ -39,8 +39,10 @@ class OutOfTime(Exception):
     pass
 
 
-def test_files() -> list[Path]:
-    return sorted(p for p in (ROOT / "tests").rglob("test_*.py") if not set(LEFT_OUT) & set(p.relative_to(ROOT).parts))
+def test_files(names: list[str]) -> list[Path]:
+    """All, or those with one of some names in their path."""
+    found = sorted(p for p in (ROOT / "tests").rglob("test_*.py") if not set(LEFT_OUT) & set(p.relative_to(ROOT).parts))
+    return [p for p in found if not names or any(name in str(p.relative_to(ROOT)) for name in names)]
 
 
 def pytest(tree: Path, files: list[Path], seconds: float, *before: str) -> subprocess.CompletedProcess[bytes]:
@@ -66,17 +68,17 @@ def copied() -> Path:
     return tree
 
 
-def covered(end: float) -> dict[str, dict[str, Any]]:
+def covered(tests: list[Path], end: float) -> dict[str, dict[str, Any]]:
     """By test file: how long it takes, and the lines of the package that it runs."""
     found: dict[str, dict[str, Any]] = {}
     (KEPT / "map").mkdir(parents=True, exist_ok=True)
     tree: Path | None = None
-    for test in test_files():
+    for test in tests:
         name = str(test.relative_to(ROOT))
         kept = KEPT / "map" / (name.replace("/", "-") + ".json")
         if not kept.exists():
             if time.monotonic() > end:
-                raise OutOfTime(f"{len(found)} of {len(test_files())} test files are mapped")
+                raise OutOfTime(f"{len(found)} of {len(tests)} test files are mapped")
             tree = tree or copied()
             began, data = time.monotonic(), KEPT / "coverage"
             done = pytest(tree, [test], 1200, "-m", "coverage", "run", f"--data-file={data}",
@@ -137,6 +139,7 @@ def main() -> None:
     ask.add_argument("--minutes", type=float, default=55)
     ask.add_argument("--each", type=int, default=25)
     ask.add_argument("--map-only", action="store_true")
+    ask.add_argument("--tests", action="append", default=[], metavar="NAME")
     ask.add_argument("folders", nargs="*", default=FOLDERS)
     asked = ask.parse_args()
     unknown = set(asked.folders) - set(FOLDERS)
@@ -148,7 +151,7 @@ def main() -> None:
     done: dict[str, Any] = json.loads(results.read_text()) if results.exists() else {}
     wanted: dict[str, list[str]] = {}
     try:
-        known = covered(end)
+        known = covered(test_files(asked.tests), end)
         tree = copied()
         for folder in () if asked.map_only else asked.folders:
             wanted[folder] = []
@@ -159,9 +162,10 @@ def main() -> None:
                     continue
                 if time.monotonic() > end:
                     raise OutOfTime(f"{len(done)} faults are judged")
-                done[name] = judge(tree, file, fault, known)
-                results.write_text(json.dumps(done, indent=1))
-                one = done[name]
+                one = judge(tree, file, fault, known)
+                if one["killed"] or not asked.tests:
+                    done[name] = one
+                    results.write_text(json.dumps(done, indent=1))
                 print(f"{'killed' if one['killed'] else 'SURVIVED'}  {one['file']}:{one['line']}  {one['was']}  ->  "
                       f"{one['is']}  {one['by']}", flush=True)
     except OutOfTime as reason:

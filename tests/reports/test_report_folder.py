@@ -176,6 +176,7 @@ def test_other_options_compute_again(written: Written, tmp_path: Path, capsys: p
     assert "as computed before" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_damaged_stage_is_computed_again(written: Written, tmp_path: Path,
                                            capsys: pytest.CaptureFixture[str]) -> None:
     arguments = copy(written, tmp_path / "copy")
@@ -207,6 +208,7 @@ def test_a_stage_that_diverges_leaves_the_rest(tmp_path: Path, capsys: pytest.Ca
     assert "convergence" in json.loads((tmp_path / "report.json").read_text())["failures"]
 
 
+@pytest.mark.slow
 def test_a_scaling_without_a_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", *SMALL, "--alpha", "1/2", "--gamma", "0.25", "--no-pdf", "-o", str(tmp_path)]) == 0
     text = (tmp_path / "index.html").read_text()
@@ -223,6 +225,7 @@ def test_without_tex(tmp_path: Path, written: Written, monkeypatch: pytest.Monke
     assert "No TeX was found" in (tmp_path / "copy" / "index.html").read_text()
 
 
+@pytest.mark.slow
 def test_tex_that_fails(tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch,
                         capsys: pytest.CaptureFixture[str]) -> None:
     """A stand-in for a TeX that stops at an error: its first error line is said, and nothing else is lost."""

@@ -30,7 +30,7 @@ def test_at_initialisation_it_is_the_product_of_both_kernels(xi: np.ndarray, y: 
     assert_close(limit, (np.e if alpha == 0.5 else 1.0) * xi @ xi.T, 1e-11)
 
 
-@settings(deadline=None, max_examples=8)
+@settings(deadline=None, max_examples=4)
 @given(testing.problems(max_outputs=1, max_depth=6))
 def test_readings_agree(problem: testing.Problem) -> None:
     runs = [tp.train(NET, *problem, method=method) for method in ("reflection", "coefficients")]
@@ -73,7 +73,7 @@ def test_of_a_real_network(alpha: float, gamma: float) -> None:
 
 
 @pytest.mark.parametrize("net", [tp.ResNet("tanh", "mlp"), tp.ResNet("erf", "glu", norm="rms"), tp.ResNet("relu")])
-@pytest.mark.parametrize("alpha", [0.5, 0.75])
+@pytest.mark.parametrize("alpha", [pytest.param(0.5, marks=pytest.mark.slow), 0.75])
 def test_of_nonlinear_blocks(net: tp.ResNet, alpha: float) -> None:
     """Gradients differ within a batch. A kink is no smooth function of the rate where probes equal inputs."""
     scale = tp.DepthScaling(alpha, 1 - alpha, branch=0.7)

@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Iterator
 
 import sympy as sp
 
 from .._types import Number, PlotAxes
 from .._checks import axes, exponent, instance, short, symbolic
 from .._shown import Short
-from ..calculus import kets
 from ..derivations.printing import latex
-from ..lowering.recursions import recursion
-from ..orders import Affine, Exponent, Region, point_of
-from ..limits import LimitRegion, depth_limit
-from ..parametrizations import DepthScaling, Parametrization
-from ..programs import SGD, ResNet
-from ..programs.builders import program
-from .matrices import MatrixVerdicts
+from ..orders import Region, point_of
+from ..limits import LimitRegion
+from ..parametrizations import DepthScaling, Parametrization, WidthScaling
+from ..programs import ResNet
+from ..width.regimes import WidthRegime
 from .phase_drawing import plot
 from .phase_html import html
 from .phase_picture import Picture, picture
 from .phase_plane import COORDINATES, Plane
 from .phase_regions import Point, area, corners, crossing, dimension, faces, joined, lines_of
-from .sizes import Exponents
-from .verdict import Verdict, judge
+from .verdict import Verdict
+from .width_plane import WidthPlane
 
 MARGIN = Fraction(3, 4)  # of the box around the corners
 ANSWERS = {True: "yes", False: "no", None: "-"}
-UNSAID = ("alpha", "gamma", "exponents", "bounds", "reasons", "matrices")
-SAID = tuple(f.name for f in fields(Verdict) if f.name not in UNSAID)
-FLAGS = tuple(name for name in SAID if name not in ("name", "diversity_exponent"))
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,7 +43,7 @@ class PhaseRegion(Short):
     """
 
     region: Region
-    verdict: Verdict
+    verdict: Verdict | WidthRegime
     vertices: tuple[Point, ...]
     dimension: int
     symbols: tuple[sp.Symbol, ...] = COORDINATES
@@ -66,24 +59,23 @@ class PhaseRegion(Short):
 
     @property
     def flags(self) -> dict[str, bool | None]:
-        return {flag: getattr(self.verdict, flag) for flag in FLAGS}
+        return {name: value for name, value in self.verdict.said.items() if name != "diversity_exponent"}
 
     @property
     def row(self) -> dict[str, str]:
         """What a table says of it, as text."""
         where = ", ".join(f"{c.lhs} = {c.rhs}" if isinstance(c, sp.Eq) else str(c) for c in self.conditions)
-        diversity = self.verdict.diversity_exponent
         return {"name": self.name, "where": where or "everywhere", "dimension": str(self.dimension),
-                **{flag: ANSWERS[value] for flag, value in self.flags.items()},
-                "diversity_exponent": "-" if diversity is None else str(diversity)}
+                **{name: _answer(value) for name, value in self.verdict.said.items()}}
 
 
 @dataclass(frozen=True, repr=False)
 class PhaseDiagram(Short):
     """A plane of a network's exponents, divided into the fewest polyhedra found on which verdicts agree.
 
-    regions: they share no point and cover the plane; the largest first. box: lowest and highest (alpha, gamma) of a
-    drawing, around all corners. plane: the scaling that was given, with its two symbols; (alpha, gamma) by default.
+    net: None for powers of the width, which are a perceptron's. regions: they share no point and cover the plane; the
+    largest first. box: lowest and highest (alpha, gamma) of a drawing, around all corners. plane: the scaling that was
+    given, with its two symbols; (alpha, gamma) by default.
 
     Source: Tensor Programs VI, section 5 and Figure 1, here from the exponents of the network at hand.
 
@@ -93,10 +85,10 @@ class PhaseDiagram(Short):
     ('Depth-muP', 11)
     """
 
-    net: ResNet
+    net: ResNet | None
     regions: tuple[PhaseRegion, ...]
     box: tuple[Point, Point]
-    plane: Plane
+    plane: Plane | WidthPlane
 
     @property
     def symbols(self) -> tuple[sp.Symbol, ...]:
@@ -111,14 +103,10 @@ class PhaseDiagram(Short):
         point = self._point(alpha, gamma)
         return next(one for one in self.regions if one.region.contains(point))
 
-    @cached_property
+    @property
     def limits(self) -> tuple[LimitRegion, ...]:
         """The limits of infinite depth by regions; () for networks whose training is no recursion of numbers."""
-        if not self.net.is_linear:
-            return ()
-        return tuple(replace(one, region=Region(2, (*piece.conditions, *one.region.conditions)))
-                     for piece, scale in self.plane.pieces
-                     for one in depth_limit(recursion(kets(program(self.net, SGD(), scale)))).regions)
+        return self.plane.limits
 
     def rate(self, alpha: Number, gamma: Number) -> sp.Expr | None:
         """r with |outputs at depth L - limit| ~ L^-r, exact; None where there is no limit or none is derived."""
@@ -155,16 +143,15 @@ class PhaseDiagram(Short):
 
     def latex(self) -> str:
         """A ``tabular`` with the same lines."""
-        head = ["region", "where", *(flag.replace("_", " ") for flag in FLAGS), "diversity exponent"]
-        lines = [" & ".join(head)]
+        names = list(self.regions[0].verdict.said)
+        lines = [" & ".join(["region", "where", *(name.replace("_", " ") for name in names)])]
         for one in self.regions:
             where = ",\\; ".join(map(latex, one.conditions))
-            row = one.row
-            diversity = one.verdict.diversity_exponent
-            lines.append(" & ".join([one.name, f"${where}$", *(row[flag].replace("-", "--") for flag in FLAGS),
-                                     "--" if diversity is None else f"${latex(diversity)}$"]))
+            said = (f"${latex(value)}$" if isinstance(value, sp.Expr) else _answer(value).replace("-", "--")
+                    for value in one.verdict.said.values())
+            lines.append(" & ".join([one.name, f"${where}$", *said]))
         body = " \\\\\n".join(lines)
-        return f"\\begin{{tabular}}{{ll{'l' * len(FLAGS)}l}}\n{body}\n\\end{{tabular}}"
+        return f"\\begin{{tabular}}{{ll{'l' * len(names)}}}\n{body}\n\\end{{tabular}}"
 
     def _repr_html_(self) -> str:
         return self.html()
@@ -187,17 +174,20 @@ class PhaseDiagram(Short):
         return html(self.picture)
 
 
-def phase_diagram(net: ResNet | None = None, scale: DepthScaling | Parametrization | None = None) -> PhaseDiagram:
+def phase_diagram(net: ResNet | None = None, scale: DepthScaling | Parametrization | WidthScaling | None = None
+                  ) -> PhaseDiagram:
     """Divide a plane of exponents by verdicts: faces of all lines on which an exponent changes, joined again.
 
     net: default the linear residual network. scale: default the plane of (alpha, gamma); else a scaling with two
     symbols, which it is the plane of: alpha and the update exponents of matrices are numbers or affine forms in them.
     The raw powers of a ``tp.Parametrization`` may have the symbols, too: a matrix's init against its learning rate.
+    A ``tp.WidthScaling`` with two symbols is a plane of powers of n, of a perceptron of its layers and without a net;
+    its regions are named as ``tpcalc.width.width_regime`` names them.
     Nothing is sampled: every face is judged at a point inside it, and between its lines no flag can change. The verdict
     at a point is that of ``tp.classify`` for the scaling there. Raises ``ValueError`` for anything but a ``tp.ResNet``,
     for a network with a statement that no rule covers, naming it, and for scalings with other numbers of symbols, or
-    which are not muP in width. Source: Tensor Programs VI, section 5, Definitions 5.1 to 5.6 and G.1, and for planes of
-    other exponents K.3.
+    which are not muP in width. Source: Tensor Programs VI, section 5, Definitions 5.1 to 5.6 and G.1, for planes of
+    other exponents K.3, and for powers of n Tensor Programs IV, section 3.
 
     >>> import sympy as sp, tpcalc as tp
     >>> diagram = tp.phase_diagram()
@@ -207,40 +197,33 @@ def phase_diagram(net: ResNet | None = None, scale: DepthScaling | Parametrizati
     >>> found = tp.phase_diagram(scale=tp.DepthScaling(p, q - p))
     >>> found.symbols, found.at(1, 1).name, found.at(1, 2).name
     ((p, q), 'ODE limit', 'trivial')
+    >>> s, r = sp.symbols("s r", real=True)
+    >>> wide = tp.phase_diagram(scale=tp.WidthScaling([0, 0, s], [0, 0, s], r))
+    >>> [wide.at(*point).name for point in ((0, 0), (1, 1), (1, 0), (0, 1))]
+    ['kernel regime', 'feature learning', 'trivial', 'unstable']
     """
-    net = ResNet() if net is None else net
-    if not isinstance(net, ResNet):
+    if not isinstance(net, (ResNet, type(None))):
         raise ValueError(f"net: {net!r} given; allowed is a tp.ResNet or None")
-    if scale is not None and not isinstance(scale, (DepthScaling, Parametrization)):
-        raise ValueError(f"scale: {short(scale)} given; allowed is a tp.DepthScaling, a tp.Parametrization or None")
-    plane = Plane.of(net, scale)
-    cells = plane.cells
-    lines = lines_of(form for region, found in cells for form in decisive(region, found))
-    verdicts = {signs: _judged(face, plane) for signs, face in faces(lines).items()}
-    kinds = {signs: tuple(getattr(verdict, name) for name in SAID) for signs, verdict in verdicts.items()}
+    if not isinstance(scale, (DepthScaling, Parametrization, WidthScaling, type(None))):
+        raise ValueError(f"scale: {short(scale)} given; allowed is a tp.DepthScaling, a tp.Parametrization, "
+                         "a tp.WidthScaling or None")
+    wide = isinstance(scale, WidthScaling)
+    if wide and net is not None:
+        raise ValueError(f"net: {net!r} given with a tp.WidthScaling, which is of a perceptron; allowed is None")
+    net = None if wide else net or ResNet()
+    plane = WidthPlane.of(scale) if isinstance(scale, WidthScaling) else Plane.of(net or ResNet(), scale)
+    lines = lines_of(plane.decisive())
+    verdicts = {signs: plane.judged(face) for signs, face in faces(lines).items()}
+    kinds = {signs: (verdict.name, *verdict.said.values()) for signs, verdict in verdicts.items()}
     parts = [region for region, _ in joined(lines, kinds)]
     box = _box(parts)
-    found = [PhaseRegion(region, _judged(region, plane), corners(region, box), dimension(region), plane.symbols)
+    found = [PhaseRegion(region, plane.judged(region), corners(region, box), dimension(region), plane.symbols)
              for region in parts]
     return PhaseDiagram(net, tuple(sorted(found, key=lambda r: (-r.dimension, -area(r.vertices)))), box, plane)
 
 
-def decisive(region: Region, found: Exponents) -> Iterator[Affine]:
-    """Forms whose signs say where a point lies and what its verdict is."""
-    yield from (condition.form for condition in region.conditions)
-    for field in Exponents.sizes():
-        exponent: Exponent = getattr(found, field.name)
-        least = 1 if field.name == "linearisation" else 0  # an error of order 1/L a layer adds up to one of order one
-        yield from (form + Affine.number(least, region.size) for form in exponent.forms)
-
-
-def _judged(face: Region, plane: Plane) -> Verdict:
-    point = face.point()
-    assert point is not None
-    region, found = next((region, found) for region, found in plane.cells if region.contains(point))
-    scale = plane.at(tuple(map(symbolic, point)))
-    gamma = scale.gamma if isinstance(scale, DepthScaling) else None
-    return judge(scale.alpha, gamma, region, found, MatrixVerdicts(plane.net, scale), point)
+def _answer(value: bool | sp.Expr | None) -> str:
+    return str(value) if isinstance(value, sp.Expr) else ANSWERS[value]
 
 
 def _box(parts: list[Region]) -> tuple[Point, Point]:

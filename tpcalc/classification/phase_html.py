@@ -40,7 +40,7 @@ class _Sheet:
         return (f'<div class="tpcalc-phase"><style>{LOOK[2]}</style>\n'
                 f'<svg viewBox="0 0 {self.width:g} {self.height:g}" '
                 f'width="{self.width:g}" height="{self.height:g}" role="img" '
-                f'aria-label="phase diagram of depth scalings" style="{LOOK[0]}">\n{body}\n</svg></div>')
+                f'aria-label="phase diagram" style="{LOOK[0]}">\n{body}\n</svg></div>')
 
     def shape(self, shape: Shape) -> str:
         if shape.dimension == 0:

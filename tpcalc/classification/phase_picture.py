@@ -15,6 +15,7 @@ from scipy.spatial import ConvexHull
 
 from .._shown import Short
 from ..derivations.printing import latex
+from ..width.regimes import WidthRegime
 from .verdict import Verdict
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def said(diagram: "PhaseDiagram", one: "PhaseRegion") -> str:
     return "\n".join([
         one.name, f"where {row['where']}",
         *(f"{key.replace('_', ' ')}: {row[key]}" for key in row if key not in ("name", "where", "dimension")),
-        f"powers of L at {v.where if v.gamma is None else f'({v.alpha}, {v.gamma})'}:", *_powers(v),
+        f"powers of {v.grows} at {v.where}:", *_powers(v),
         *(f"rate of convergence L^-r, r = {rate}" for rate in rates if rate is not None)])
 
 
@@ -160,14 +161,14 @@ def mixed(first: str, second: str, share: float) -> str:
     return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in pairs)
 
 
-def _powers(verdict: Verdict) -> list[str]:
+def _powers(verdict: Verdict | WidthRegime) -> list[str]:
     words = {sp.oo: "exponential", -sp.oo: "nothing"}
     return [f"  {name}: {words.get(power, power)}" for name, power in verdict.exponents.items()]
 
 
 def _rates(diagram: "PhaseDiagram", one: "PhaseRegion") -> list[tuple[list[list[float]], float, str]]:
     """Where training converges to something that it changes."""
-    if one.dimension == 2 or not (one.verdict.output_stable and one.verdict.nontrivial):
+    if one.dimension == 2 or not (one.verdict.said.get("output_stable") and one.verdict.said["nontrivial"]):
         return []
     ends = [*one.vertices, *one.vertices][:2]
     found = []

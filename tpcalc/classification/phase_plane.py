@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Iterator, Mapping
 
 import sympy as sp
 
 from .._checks import short, symbolic
-from ..orders import Affine, Region
+from ..calculus import kets
+from ..limits import LimitRegion, depth_limit
+from ..lowering.recursions import recursion
+from ..orders import Affine, Exponent, Region
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from ..programs import SGD, ResNet
 from ..programs.builders import program
 from .exponents import ALPHA, GAMMA, exponents_of, require_frozen_ends
+from .matrices import MatrixVerdicts
 from .phase_regions import Point, faces, lines_of
 from .resolved import resolved
 from .sizes import Exponents
+from .verdict import Verdict, judge
 
 COORDINATES = (ALPHA, GAMMA)
 Cells = tuple[tuple[Region, Exponents], ...]
@@ -95,6 +100,38 @@ class Plane:
                 if not common.is_empty:
                     found.append((common, sizes))
         return tuple(found)
+
+    @cached_property
+    def limits(self) -> tuple[LimitRegion, ...]:
+        """The limits of infinite depth by regions; () for networks whose training is no recursion of numbers."""
+        if not self.net.is_linear:
+            return ()
+        return tuple(replace(one, region=Region(2, (*piece.conditions, *one.region.conditions)))
+                     for piece, scale in self.pieces
+                     for one in depth_limit(recursion(kets(program(self.net, SGD(), scale)))).regions)
+
+    def decisive(self) -> Iterator[Affine]:
+        """Forms whose signs say where a point lies and what its verdict is."""
+        for region, found in self.cells:
+            yield from decisive(region, found)
+
+    def judged(self, face: Region) -> Verdict:
+        """The verdict at a point inside a face."""
+        point = face.point()
+        assert point is not None
+        region, found = next((region, found) for region, found in self.cells if region.contains(point))
+        scale = self.at(tuple(map(symbolic, point)))
+        gamma = scale.gamma if isinstance(scale, DepthScaling) else None
+        return judge(scale.alpha, gamma, region, found, MatrixVerdicts(self.net, scale), point)
+
+
+def decisive(region: Region, found: Exponents) -> Iterator[Affine]:
+    """Forms whose signs tell the parts of a region apart on which verdicts differ."""
+    yield from (condition.form for condition in region.conditions)
+    for field in Exponents.sizes():
+        exponent: Exponent = getattr(found, field.name)
+        least = 1 if field.name == "linearisation" else 0  # an error of order 1/L a layer adds up to one of order one
+        yield from (form + Affine.number(least, region.size) for form in exponent.forms)
 
 
 def exponents(scale: Scaling, names: tuple[str, ...]) -> list[sp.Expr]:

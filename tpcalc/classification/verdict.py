@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from types import SimpleNamespace
-from typing import Mapping
+from typing import ClassVar, Mapping
 
 import sympy as sp
 
@@ -15,6 +15,8 @@ from ..orders import Region, point_of
 from .exponents import ALPHA, GAMMA
 from .matrices import MatrixVerdict, gammas_of
 from .sizes import Exponents
+
+UNSAID = ("alpha", "gamma", "name", "exponents", "bounds", "reasons", "matrices")
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,6 +40,8 @@ class Verdict(Short, Aligned):
     ('Depth-muP', True, True)
     """
 
+    grows: ClassVar[str] = "L"
+
     alpha: sp.Expr
     gamma: sp.Expr | None
     name: str
@@ -55,6 +59,11 @@ class Verdict(Short, Aligned):
     reasons: tuple[str, ...]
     bounds: frozenset[str] = frozenset()
     matrices: Mapping[str, MatrixVerdict] = field(default_factory=dict, compare=False)
+
+    @property
+    def said(self) -> dict[str, bool | sp.Expr | None]:
+        """All flags, and the diversity exponent, by name: what a region of a phase diagram has in common."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in UNSAID}
 
     @property
     def complete_in_feature_learning(self) -> bool:

@@ -84,7 +84,7 @@ class Region:
 
     def reduced(self) -> "Region":
         """The region without conditions that follow from the others."""
-        kept = list(dict.fromkeys(Condition(c.form.scaled(), c.strict) for c in self.conditions))
+        kept = _tightest(self.conditions)
         for condition in sorted(kept, key=lambda c: c.strict):
             others = Region(self.size, tuple(c for c in kept if c != condition))
             if others.where(condition.form, "<=" if condition.strict else "<").is_empty:
@@ -113,6 +113,20 @@ class Region:
         return (*(sp.Eq(Affine(f.slopes, Fraction(0)).expression(parameters), -Affine((), f.constant).expression(()))
                   for f in equal),
                 *(c.expression(parameters) for c in rest if known.sign(c.form) != "="))
+
+
+def _tightest(conditions: Sequence[Condition]) -> list[Condition]:
+    """One condition for each direction, so that far fewer have to be compared with each other."""
+    found: dict[tuple[Fraction, ...], Condition] = {}
+    for c in conditions:
+        form = Affine(c.form.slopes, Fraction(0)).scaled()
+        first = next((i for i, slope in enumerate(form.slopes) if slope), None)
+        scale = Fraction(1) if first is None else form.slopes[first] / c.form.slopes[first]
+        one = Condition(c.form * scale, c.strict)
+        other = found.setdefault(form.slopes, one)
+        if (one.form.constant, not one.strict) < (other.form.constant, not other.strict):
+            found[form.slopes] = one
+    return [Condition(c.form.scaled(), c.strict) for c in found.values()]
 
 
 def _interior_point(conditions: Sequence[Condition], size: int) -> tuple[Fraction, ...] | None:

@@ -43,7 +43,7 @@ def divide(setup: Setup) -> Plane:
     """The diagram of the report's network."""
     found = phase_diagram(setup.net)
     rows = [{**one.row, "conditions": ",\\; ".join(map(latex, one.conditions)),
-             "diversity": _formula(one.verdict.diversity_exponent)} for one in found.regions]
+             "diversity": _formula(one.verdict.said["diversity_exponent"])} for one in found.regions]
     return Plane(rows, asdict(found.picture), [float(setup.alpha), float(setup.gamma)])
 
 
@@ -85,5 +85,5 @@ def plane_blocks(found: Plane) -> list[Block]:
         plane_table(found)]
 
 
-def _formula(exponent: sp.Expr | None) -> str:
-    return "-" if exponent is None else f"${latex(exponent)}$"
+def _formula(exponent: bool | sp.Expr | None) -> str:
+    return f"${latex(exponent)}$" if isinstance(exponent, sp.Expr) else "-"

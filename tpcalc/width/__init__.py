@@ -11,4 +11,5 @@ from .hierarchy import ntk_exponent as ntk_exponent
 from .measured import MeasuredDifferential as MeasuredDifferential
 from .measured import measure_differentials as measure_differentials, measure_type_two as measure_type_two
 from .principles import Principles as Principles, Requirement as Requirement, principles as principles
+from .regimes import WidthRegime as WidthRegime, counted_powers as counted_powers, width_regime as width_regime
 from .web import EffectiveTheory as EffectiveTheory, Web as Web, web as web

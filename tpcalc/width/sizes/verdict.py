@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Mapping
+from fractions import Fraction
+from typing import Mapping, Sequence
 
 import sympy as sp
 
 from ...parametrizations import WidthScaling
 from ...programs.language import Member
 from ...programs.optimizers import SGD
+from ...programs.program import Program
 from ...programs.updates import Optimizer
 from .leading import Size
 from .measure import WINDOWS, Found, measure
@@ -25,8 +27,8 @@ class WidthVerdict:
 
     name: "unstable", "trivial", "kernel regime" or "feature learning". reason: the term that decides, with its power of
     n. kets: do ket equations describe the limit? no_kets: if not, why. powers: the power of n of every quantity that
-    was looked at: preactivations h, outputs f, loss derivatives chi, and changes since the first step. refused: those
-    whose power is not known, with the reason.
+    was looked at until the name was certain: preactivations h, outputs f, loss derivatives chi, and changes since the
+    first step. refused: those of them whose power is not known, with the reason.
     """
 
     scaling: WidthScaling
@@ -75,64 +77,120 @@ def width_verdict(scaling: WidthScaling, phi: sp.Expr | str = "tanh", opt: Optim
     program = perceptron(scaling, phi, opt, independent)
     if not all(power.is_number for power in (*scaling.p, *scaling.q, scaling.r)):
         raise ValueError(f"scaling: {scaling!r} given; numbers are needed to tell what grows")
-    members = {str(s.target): s.target for s in program.unroll({"T": STEPS})}
-    hidden = [[members[f"h{layer}[{step}]"] for layer in range(1, scaling.layers)] for step in range(STEPS)]
-    outputs = [members[f"f[{step}]"] for step in range(STEPS - 1)]
-    changes = [now - start for row in hidden[1:] for now, start in zip(row, hidden[0])]
-    moved = [outputs[1] - outputs[0]]
-    sizes = [*hidden[0], outputs[0], members["chi[0]"], *hidden[1], outputs[1], *hidden[2]]
-    asked = [*sizes, *changes, *moved]
-    try:  # changes need not be known where it is known that they vanish
-        found = measure(program, {"T": STEPS}, asked=asked, windows=WINDOWS[:3])
-        name, reason = _named(found, sizes, hidden[0], changes, moved)
-    except ValueError:
-        found = measure(program, {"T": STEPS}, asked=asked)
-        name, reason = _named(found, sizes, hidden[0], changes, moved)
-    powers = {e: found.power(e) for e in found.sizes}
-    return WidthVerdict(scaling, name, reason, _no_kets(found, name, reason, members["chi[0]"]), powers, found.refused)
+    reading = _Reading(program)
+    looked = _Looked.of(program, scaling.layers)
+    name, reason = _named(reading, looked)
+    no_kets = _no_kets(reading, name, reason, looked.signal)
+    return WidthVerdict(scaling, name, reason, no_kets, reading.powers, reading.refused)
 
 
-def _named(found: Found, sizes: list[Member], start: list[Member], changes: list[sp.Expr], moved: list[sp.Expr]
-           ) -> tuple[str, str]:
-    """The name and the term that decides, or ``ValueError`` for what was refused."""
-    for e in sizes:
-        if e in found.sizes and found.power(e) > 0:
-            return UNSTABLE, f"{e} goes like {_power(found, e)}"
-        if found.bound(e) > 0:
-            raise ValueError(f"scaling: whether {e} grows is not known: {found.refused[e]}")
-    for e in start:
-        if found.power(e) < 0:
-            return TRIVIAL, f"{e} goes like {_power(found, e)}, it vanishes at the start"
-    learned = [e for e in changes if e in found.sizes and found.power(e) >= 0]
-    if not learned:
-        unknown = next((e for e in (*changes, *moved) if found.bound(e) >= 0 and e in found.refused), None)
+class _Reading:
+    """Powers of n in a program's members, found as they are asked for.
+
+    sizes: by expression; refused: reasons, for what is not known yet; at_most: powers that some of these do not exceed.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.found = Found((), {})
+
+    def ask(self, asked: Sequence[sp.Expr], windows: Sequence[Fraction] = WINDOWS) -> None:
+        """Find what is not known yet."""
+        old = self.found
+        new = measure(self.program, {"T": STEPS}, asked=[e for e in asked if e not in old.sizes], windows=windows)
+        sizes = {**old.sizes, **new.sizes}
+        refused = {e: why for e, why in {**old.refused, **new.refused}.items() if e not in sizes}
+        self.found = Found((), sizes, refused, {**old.at_most, **new.at_most})
+
+    @property
+    def powers(self) -> dict[sp.Expr, sp.Expr]:
+        return {e: self.found.power(e) for e in self.found.sizes}
+
+    @property
+    def refused(self) -> Mapping[sp.Expr, str]:
+        return self.found.refused
+
+
+@dataclass(frozen=True)
+class _Looked:
+    """What a verdict looks at.
+
+    sizes: of hidden layers and the output, by steps; signal: the first loss derivative; changes: of hidden layers since
+    the start, the later step first; moved: the change of the output in the first step.
+    """
+
+    sizes: tuple[tuple[Member, ...], ...]
+    signal: Member
+    changes: tuple[sp.Expr, ...]
+    moved: sp.Expr
+
+    @classmethod
+    def of(cls, program: Program, layers: int) -> _Looked:
+        members = {str(s.target): s.target for s in program.unroll({"T": STEPS})}
+        hidden = [[members[f"h{layer}[{step}]"] for layer in range(1, layers)] for step in range(STEPS)]
+        outputs = [members[f"f[{step}]"] for step in range(STEPS - 1)]
+        signal = members["chi[0]"]
+        changes = [now - start for row in hidden[1:] for now, start in zip(row, hidden[0])]
+        sizes = ((*hidden[0], outputs[0], signal), (*hidden[1], outputs[1]), tuple(hidden[2]))
+        return cls(sizes, signal, tuple(changes), outputs[1] - outputs[0])
+
+    @property
+    def start(self) -> tuple[Member, ...]:
+        """Hidden layers before training."""
+        return self.sizes[0][:-2]
+
+
+def _named(reading: _Reading, looked: _Looked) -> tuple[str, str]:
+    """The name, and the term that decides; what grows ends the matter, then what vanishes does."""
+    for sizes in looked.sizes:
+        for window in WINDOWS:  # wider ones cost more, and one member that grows is enough
+            reading.ask(sizes, [window])
+            grown = [e for e in sizes if e in reading.powers and reading.powers[e] > 0]
+            if grown:
+                return UNSTABLE, f"{grown[0]} goes like {_power(reading, grown[0])}"
+            if all(reading.found.bound(e) <= 0 for e in sizes):
+                break
+        unknown = next((e for e in sizes if reading.found.bound(e) > 0), None)
         if unknown is not None:
-            raise ValueError(f"scaling: how {_change(unknown)} goes with n is not known: {found.refused[unknown]}")
-    if found.bound(moved[0]) < 0:
-        return TRIVIAL, f"{_change(moved[0])} goes {_like(found, moved[0])}"
-    if learned:
-        now, before = _change(learned[0]).split(" - ")
-        return FEATURES, f"{now} - {before} goes like {_power(found, learned[0])}, and {before} like n^0"
-    first = [f"{_change(e)} {_like(found, e)}" for e in changes[:len(start)]]
-    return KERNEL, (f"{_change(moved[0])} goes like {_power(found, moved[0])}, "
+            raise ValueError(f"scaling: whether {unknown} grows is not known: {reading.refused[unknown]}")
+    for e in looked.start:
+        if reading.found.bound(e) < 0:
+            return TRIVIAL, f"{e} goes {_like(reading, e)}, it vanishes at the start"
+    changes, moved = looked.changes, looked.moved
+    reading.ask([moved])
+    if reading.found.bound(moved) < 0:
+        return TRIVIAL, f"{_change(moved)} goes {_like(reading, moved)}"
+    for window in WINDOWS:
+        reading.ask(changes, [window])
+        learned = [e for e in changes if e in reading.powers and reading.powers[e] >= 0]
+        if learned:
+            now, before = _change(learned[0]).split(" - ")
+            return FEATURES, f"{now} - {before} goes like {_power(reading, learned[0])}, and {before} like n^0"
+        if all(reading.found.bound(e) < 0 for e in changes) and window >= 1:
+            break  # what vanishes is said with its power where that is not far to seek
+    unknown = next((e for e in (*changes, moved) if reading.found.bound(e) >= 0 and e in reading.refused), None)
+    if unknown is not None:
+        raise ValueError(f"scaling: how {_change(unknown)} goes with n is not known: {reading.refused[unknown]}")
+    first = [f"{_change(e)} {_like(reading, e)}" for e in changes[:len(looked.start)]]
+    return KERNEL, (f"{_change(moved)} goes like {_power(reading, moved)}, "
                     + ", ".join(first[:-1]) + " and " * (len(first) > 1) + first[-1])
 
 
-def _no_kets(found: Found, name: str, reason: str, signal: Member) -> str:
+def _no_kets(reading: _Reading, name: str, reason: str, signal: Member) -> str:
     if name == UNSTABLE:
         return f"no kets: {reason}"
-    size: Size | None = found.sizes.get(signal)
+    size: Size | None = reading.found.sizes.get(signal)
     if size is not None and size.random:
         return f"no kets: {signal} keeps a fluctuation at infinite width"
     return ""
 
 
-def _like(found: Found, e: sp.Expr) -> str:
-    return ("like " if e in found.sizes else "at most like ") + _power(found, e)
+def _like(reading: _Reading, e: sp.Expr) -> str:
+    return ("like " if e in reading.powers else "at most like ") + _power(reading, e)
 
 
-def _power(found: Found, e: sp.Expr) -> str:
-    power = found.bound(e)
+def _power(reading: _Reading, e: sp.Expr) -> str:
+    power = reading.found.bound(e)
     return f"n^{power}" if power.is_Integer and power >= 0 else f"n^({power})"
 
 

@@ -1,0 +1,90 @@
+"""What a width scaling does to a perceptron, from powers of n that are counted layer by layer, symbols allowed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Mapping
+
+import sympy as sp
+
+from .._checks import instance
+from .._shown import Short
+from ..parametrizations import WidthScaling
+from .counting import contraction, own_gradients, preactivations
+from .features import feature_power
+from .sizes.verdict import FEATURES, KERNEL, TRIVIAL, UNSTABLE
+
+VANISHING = "vanishing at the start"
+HALF = sp.Rational(1, 2)
+
+
+@dataclass(frozen=True, repr=False)
+class WidthRegime(Short):
+    """What becomes of a perceptron at infinite width, from counted powers.
+
+    name: "unstable", "trivial", "kernel regime", "feature learning", or "vanishing at the start" where a hidden layer
+    does, on which what training does was not counted. said: stable, nontrivial, feature learning: True, False, or None
+    where that is so. exponents: the counted powers of n, by what they are of. where: the point, in words.
+    """
+
+    grows: ClassVar[str] = "n"
+
+    name: str
+    said: Mapping[str, bool | None]
+    exponents: Mapping[str, sp.Expr]
+    where: str = ""
+
+
+def counted_powers(scaling: WidthScaling) -> dict[str, sp.Expr]:
+    """Powers of n of a perceptron's layers at the start, and of what a few steps change, by what they are of.
+
+    The output changes by what its own weights learn, and by what the last hidden layer learns, seen through these
+    weights as they start. Powers of changes suppose that hidden layers start at order one, and derivatives of the loss
+    in the outputs are of order one. They are maxima of affine forms in the exponents of ``scaling``.
+    Source: Tensor Programs IV, section 3, counted as (3.2) and (3.7) of the Meta-Principled Family.
+
+    >>> from tpcalc.parametrizations import width_recipe
+    >>> for what, power in counted_powers(width_recipe("NTP", 2)).items():
+    ...     print(what, power)
+    layer 1 0
+    output 0
+    the output, by its own weights 0
+    the output, by hidden layers 0
+    hidden layers -1/2
+    """
+    instance("scaling", scaling, WidthScaling)
+    *hidden, p = scaling.p
+    *rates, q = scaling.q
+    features = feature_power(p, rates, q, scaling.r)
+    return {**{f"layer {i}": HALF * preactivations(one) for i, one in enumerate(hidden, 1)},
+            "output": HALF * preactivations(p),
+            "the output, by its own weights": sp.expand(scaling.r + own_gradients(q)),
+            "the output, by hidden layers": features + contraction(p, q, weights=1, sums=1),
+            "hidden layers": features}
+
+
+def width_regime(scaling: WidthScaling, where: str = "") -> WidthRegime:
+    """Name what a width scaling does, from ``counted_powers``; ``width_verdict`` reads a program for the same answer.
+
+    Raises ``ValueError`` for what is no tp.WidthScaling, and where a sign depends on symbols in the exponents.
+
+    >>> from tpcalc.parametrizations import width_recipe
+    >>> [width_regime(width_recipe(name, 3)).name for name in ("SP", "NTP", "muP")]
+    ['unstable', 'kernel regime', 'feature learning']
+    """
+    powers = counted_powers(scaling)
+    if not all(power.is_number for power in powers.values()):
+        raise ValueError(f"scaling: {scaling!r} given; numbers are needed to tell what grows")
+    output, own, passed, features = list(powers.values())[-4:]
+    start = next((power for power in list(powers.values())[:-4] if power != 0), None)
+    if start is not None and start < 0:
+        return WidthRegime(VANISHING, _said(None, None, None), powers, where)
+    if start is not None or max(output, own, passed, features) > 0:
+        return WidthRegime(UNSTABLE, _said(False, None, None), powers, where)
+    if max(own, passed) < 0:
+        return WidthRegime(TRIVIAL, _said(True, False, bool(features == 0)), powers, where)
+    return WidthRegime(KERNEL if features < 0 else FEATURES, _said(True, True, bool(features == 0)), powers, where)
+
+
+def _said(stable: bool | None, nontrivial: bool | None, learning: bool | None) -> dict[str, bool | None]:
+    return {"stable": stable, "nontrivial": nontrivial, "feature_learning": learning}
