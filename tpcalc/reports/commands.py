@@ -11,7 +11,7 @@ import numpy as np
 import sympy as sp
 
 from .._types import Fields
-from .. import SGD, Adam, AdamW, Muon, DepthScaling, Divergence, ResNet, SignSGD, _checks, phase_diagram
+from .. import SGD, Adam, AdamW, Lion, Muon, DepthScaling, Divergence, ResNet, SignSGD, _checks, phase_diagram
 from .. import train as train_network
 from . import breaking
 from .failures import NoResult
@@ -20,7 +20,7 @@ from .progress import bar
 from .stages import DEEP, SHALLOW, SYMBOLS, accuracy, derive as derive_equations, judge
 from .store import as_json
 
-OPTIMIZERS: Fields = {"sgd": SGD, "signsgd": SignSGD, "adam": Adam, "adamw": AdamW, "muon": Muon}
+OPTIMIZERS: Fields = {"sgd": SGD, "signsgd": SignSGD, "lion": Lion, "adam": Adam, "adamw": AdamW, "muon": Muon}
 DEPTHS = tuple(2**k for k in range(4, 11))
 SAMPLED = tuple(2**k for k in range(2, 6)), {"steps": 3, "batch": 4}  # what particles do in minutes
 
