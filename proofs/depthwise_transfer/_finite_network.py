@@ -38,10 +38,10 @@ class Trained:
 
 
 def train(readout_of_phi: bool = False, ends: bool = False, beta: float = 0.0, decay: float = 0.0, mu0: float = 0.8,
-          eta0: float = 0.5) -> Trained:
-    """Plain descent on |f - y|^2 / 2, mean over B = 2 inputs, or with momentum (133), or decay (138), step by step."""
+          eta0: float = 0.5, inputs: int = 2) -> Trained:
+    """Plain descent on |f - y|^2 / 2, mean over B inputs, 1 or 2, or with momentum (133), or decay (138), by steps."""
     rng = np.random.default_rng(RNG_SEED)
-    x, y = rng.normal(size=(D, 2)), rng.normal(size=2)
+    x, y = rng.normal(size=(D, 2))[:, :inputs], rng.normal(size=2)[:inputs]
     W0, W, w = rng.normal(size=(N, D)), rng.normal(size=(L, N, N)), rng.normal(size=N)
     fields: dict[str, list[np.ndarray]] = {name: [] for name in ("h", "g", "W0", "W", "w", "f", "Delta")}
     velocity = [np.zeros_like(W0), np.zeros_like(W), np.zeros_like(w)]
@@ -57,7 +57,7 @@ def train(readout_of_phi: bool = False, ends: bool = False, beta: float = 0.0, d
         g = g[::-1]
         for name, value in (("h", h), ("g", g), ("W0", W0), ("W", W), ("w", w), ("f", f), ("Delta", y - f)):
             fields[name].append(np.array(value))
-        error = (y - f) / 2
+        error = (y - f) / inputs
         # N mu0 times minus the gradient of the loss
         push = [(g[0] * error) @ x.T / np.sqrt(D), np.array([(g[k + 1] * error) @ np.tanh(h[k]).T / np.sqrt(L * N)
                                                             for k in range(L)]), read(h[-1]) @ error]

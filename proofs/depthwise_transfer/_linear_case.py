@@ -5,8 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
+import sympy as sp
 
 import tpcalc as tp
+from tpcalc._types import Value
+
+from ._fields import Slope
+from ._reading import Reading
+from ._stochastic_equations import Mirrored, c, ddphi, dphi, g, h, phi, s, t, tau
 
 MU0, ETA0, TAU, DEPTH = 0.7, 0.8, 0.4, 6
 C = MU0 * ETA0
@@ -48,6 +54,50 @@ class Case:
     def slope(self, name: str) -> np.ndarray:
         """The derivative in layer time, by Chebyshev interpolation."""
         return self.table(lambda t, s: curve(self.curves[name][:-1, t, s]).deriv()(TAU))
+
+    @property
+    def reading(self) -> Reading:
+        """Letters at layer time TAU: averages are those of two fields, whose activation is linear."""
+        numbers = {"Phi": self.H, "H": self.H, "G": self.G, "A": self.A, "B": self.B, "Ch": self.Ch, "Cg": self.Cg,
+                   "J": self.before, "R": self.behind}
+        tables: dict[str, Value] = {name: lambda a, b, _, table=table: table[a, b] for name, table in numbers.items()}
+        slopes: dict[str, Value] = {"dphi": lambda *_: 1.0, "ddphi": lambda *_: 0.0,
+                                    r"\Delta": lambda a: self.Delta[a]}
+        return Reading({**tables, **slopes}, {c: C, tau: TAU}, self.mean)
+
+    def mean(self, reading: Reading, body: sp.Expr) -> Value:
+        return sum(self._mean_of_product(reading, term) for term in products(body))
+
+    def _mean_of_product(self, reading: Reading, term: sp.Expr) -> Value:
+        powers = term.as_powers_dict()
+        of = [one for one, power in powers.items() if isinstance(one, (phi, g, h)) for _ in range(int(power))]
+        rest = reading.of(sp.Mul(*(one**power for one, power in powers.items() if one not in of)))
+        if rest == 0 or not of:
+            return rest
+        first, second = sorted(of, key=lambda one: not isinstance(one, g))  # gradients first
+        table = self.H if not isinstance(first, g) else self.G if isinstance(second, g) else self.gh
+        return rest * table[reading.of(first.args[0]), reading.of(second.args[0])]
+
+    def slope_by(self, equation: Mirrored) -> np.ndarray:
+        """The right side of an equation of kernels, (t, s)."""
+        whole, here = equation.own + equation.twice + equation.mirror, self.reading
+        return self.table(lambda a, b: here.at({t: a, s: b}).of(whole))
+
+
+@lru_cache(maxsize=None)
+def products(value: sp.Expr) -> tuple[sp.Expr, ...]:
+    """The terms of an average, derivatives of products of phi(h) and of its slope in h written out."""
+    behind = {phi: dphi, dphi: ddphi}
+
+    def derivative(product: sp.Expr, by: sp.Expr) -> sp.Expr:
+        of = {one: sp.Dummy() for one in product.atoms(phi, dphi)}
+        return sp.Add(*(product.xreplace(of).diff(x).xreplace({y: other for other, y in of.items()})
+                        * behind[type(one)](*one.args) * sp.KroneckerDelta(one.args[0], by.args[0])
+                        for one, x in of.items()))
+
+    def written(of: sp.Expr, *by: sp.Expr) -> sp.Expr:
+        return written(derivative(of, by[0]), *by[1:]) if by else of
+    return sp.Add.make_args(sp.expand(value.replace(Slope, written)))
 
 
 def curve(values: np.ndarray) -> np.polynomial.Chebyshev:

@@ -98,6 +98,11 @@ def _(node: sp.log, reading: Reading) -> Value:
 
 
 @_value.register
+def _(node: sp.Max, reading: Reading) -> Value:
+    return max(map(reading.of, node.args))
+
+
+@_value.register
 def _(node: sp.KroneckerDelta, reading: Reading) -> Value:
     first, second = map(reading.of, node.args)
     return float(first == second)

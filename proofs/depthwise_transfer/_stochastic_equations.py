@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import sympy as sp
 
 from tpcalc.ledger import Equation, Equations
@@ -41,17 +43,44 @@ OUTPUT = Pair(f(t, 1), sp.Symbol("eta_0") * _sum(A(t, s, 1)))
 EQUATIONS = Equations((FORWARD, BACKWARD, *DRIFTS, *KERNELS, Pair(*RESPONSES), Pair(
     B(t, s, tau), Average(Slope(g(t, tau), u(s, tau))) / c), OUTPUT))
 
-_mirror = sp.Function("mirror")(t, s)
-_ito = _sum(_sum(Phi(r_, v, tau) * Average(Slope(phi(t, tau) * phi(s, tau), h(r_, tau), h(v, tau))), r_, s), v, t) / 2
+MIRROR = sp.Function("mirror")(t, s)
+
+
+@dataclass(frozen=True)
+class Mirrored:
+    """An equation of a kernel (t, s): terms of their own, and others that come again with t and s exchanged."""
+
+    target: sp.Expr
+    own: sp.Expr
+    twice: sp.Expr
+
+    @property
+    def value(self) -> sp.Expr:
+        return self.own + self.twice + MIRROR
+
+    @property
+    def mirror(self) -> sp.Expr:
+        return self.twice.xreplace({t: s, s: t})
+
+    def without(self, *terms: sp.Expr) -> "Mirrored":
+        return replace(self, twice=self.twice.xreplace(dict.fromkeys(terms, sp.Integer(0))))
+
+
+_last = sp.Max(t, s)   # sums over all steps that are there
+_ito = _sum(_sum(Phi(r_, v, tau) * Average(Slope(phi(t, tau) * phi(s, tau), h(r_, tau), h(v, tau))), r_, _last), v,
+            _last) / 2
 _bent = Slope(dphi(t, tau) * phi(s, tau), h(r_, tau))
-_early = _sum(_sum(Phi(t, v, tau) * Average(_bent * J(r_, v, tau)), r_, t), v, t)
-KERNEL_SLOPE = (Phi(t, s, tau).diff(tau), _ito + c * _sum(Ch(t, v, tau) * Average(
-    g(v, tau) * dphi(t, tau) * phi(s, tau)), v) + _early + _mirror)
+_early = _sum(_sum(Phi(t, v, tau) * Average(_bent * J(r_, v, tau)), r_, _last), v, _last)
+KERNEL_SLOPE = Mirrored(Phi(t, s, tau).diff(tau), _ito, c * _sum(Ch(t, v, tau) * Average(
+    g(v, tau) * dphi(t, tau) * phi(s, tau)), v) + _early)
 _late = _sum(G(t, v, tau) * Average(dphi(t, tau) * R(s, v, tau)), v, s)
-GRADIENT_SLOPE = (G(t, s, tau).diff(tau), -Average(dphi(t, tau) * dphi(s, tau)) * G(t, s, tau) - c * _sum(
-    Cg(t, v, tau) * Average(dphi(t, tau) * phi(v, tau) * g(s, tau)), v, t) - _late - _mirror)
-DRIFT = (h(t, ell), h(t, 1) + _sum(u(t, k), k, ell) / sp.sqrt(L) + c / L * _sum(_sum(
-    Ch(t, s, k) * g(s, k + 1)), k, ell - 1))
+GRADIENT_SLOPE = Mirrored(G(t, s, tau).diff(tau), -Average(dphi(t, tau) * dphi(s, tau)) * G(t, s, tau), -c * _sum(
+    Cg(t, v, tau) * Average(dphi(t, tau) * phi(v, tau) * g(s, tau)), v, t) - _late)
+ADAPTED = KERNEL_SLOPE.without(_early)   # as (64) and (65) are printed, the latter with fields in each other's places
+SWAPPED = replace(GRADIENT_SLOPE.without(_late), twice=GRADIENT_SLOPE.without(_late).twice.xreplace(
+    {phi(v, tau): phi(s, tau), g(s, tau): g(v, tau)}))
+DRIFT = (h(t, ell), h(t, 1) + sp.Sum(u(t, k), (k, 2, ell)) / sp.sqrt(L) + c / L * sp.Sum(_sum(
+    Ch(t, s, k) * g(s, k + 1)), (k, 1, ell - 1)))
 H_KERNEL = (H(t, s, tau), Average(h(t, tau) * h(s, tau)))
 FINITE_RESPONSE = (B(t, s, ell), Average(Slope(g(t, ell + 1), u(s, ell + 1))))
 LAST_OUTPUT = (A(t, s, L), Average(Slope(phi(t, L), r(s, L))) / c)

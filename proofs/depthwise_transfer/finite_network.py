@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import sympy as sp
 
 import tpcalc as tp
+from tpcalc._types import Value
 from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Number, Slip, Witness
 from tpcalc.ledger.entry import line
 
 from ._finite_network import D, L, N, STEPS, Trained, train
 from ._fields import fields, mean_of
+from ._reading import Reading
 
-ROUND_OFF = 1e-12
+ROUND_OFF, BETA, DECAYED = 1e-12, 0.6, 0.3
 t, s, v, ell = sp.symbols("t s v ell", integer=True)
 c, beta, decay, depth = sp.symbols("c beta lambda L")
 h, g, phi, dphi, chi, Phi, G, w, K, Kx, r = fields("h g phi dphi chi Phi G w K Kx r")
@@ -35,52 +38,56 @@ DECAY = Equation(h(t, ell + 1), h(t, ell) + (1 - decay)**t * chi(t, ell + 1) / s
 START = Equation(G(t, t, depth + 1), mean_of(dphi(t, depth + 1)**2))
 
 
-def chi_of(net: Trained, step: int, block: int) -> np.ndarray:
-    found: np.ndarray = net.W[0, block] @ net.phi[step, block] / np.sqrt(N)
-    return found
+# as they are printed: a gradient a step late, the field of another block, an average for each neuron, no read-out
+LATE = Equation(MOMENTUM.target, MOMENTUM.value.xreplace({sp.Tuple(s, 0, v): sp.Tuple(s, 0, v - 1)}))
+OTHER_BLOCK = Equation(DECAY.target, DECAY.value.xreplace({chi(t, ell + 1): chi(t, ell)}))
+AVERAGED = Equation(LAST.target, LAST.value.xreplace({phi(s, depth + 1): Phi(t, s, depth + 1)}))
+WITHOUT_READ_OUT = Equation(TANGENT.target, TANGENT.value - Phi(t, t, depth + 1))
 
 
-def forward(net: Trained, step: int, block: int, weight: np.ndarray, shrunk: float = 1.0, of: int = 0) -> np.ndarray:
-    """h behind a block by its fields; weight: (t, s) of what step s left; of: the block whose chi is taken, besides."""
-    learnt = sum(weight[step, s] * net.g[s, block + 1] @ (
-        net.Delta[s][:, None] / 2 * net.kernel(net.phi, s, block, step)) for s in range(STEPS))
-    result: np.ndarray = (net.h[step, block] + shrunk * chi_of(net, step, block - of) / np.sqrt(L)
-                          + net.eta0 * net.mu0 / L * learnt)
-    return result
+def reading(net: Trained, step: int, block: int) -> Reading:
+    """Letters of a network, nodes and blocks from 1: of one input, or of pairs of inputs before training."""
+    one = net.x.shape[1] == 1
+
+    def over(values: np.ndarray) -> Value:
+        return values[..., 0] if one else values
+
+    def kernel(of: np.ndarray) -> Value:
+        return lambda a, b, node: np.squeeze(net.kernel(of, a, node - 1, b))
+    tables: dict[str, Value] = {
+        "h": lambda a, node: over(net.h[a, node - 1]), "g": lambda a, node: over(net.g[a, node - 1]),
+        "phi": lambda a, node: over(net.phi[a, node - 1]),
+        "dphi": lambda a, node: over(np.cosh(net.h[a, node - 1])**-2.0),
+        "chi": lambda a, node: over(net.W[0, node - 2] @ net.phi[a, node - 2]) / np.sqrt(N),
+        "r": lambda a, node: over(net.W[0, node - 1].T @ net.g[a, node]) / np.sqrt(N),
+        "Phi": kernel(net.phi), "G": kernel(net.g), "Kx": lambda *_: net.x.T @ net.x / D, "w": lambda *_: net.w[0],
+        r"\Delta": lambda a: over(net.Delta[a])}
+    return Reading(tables, {c: net.eta0 * net.mu0, depth: L, beta: BETA, decay: net.eta0 * DECAYED, t: step,
+                            ell: block})
 
 
-EARLIER = np.tril(np.ones((STEPS, STEPS)), -1)
+def residual(equation: Equation, net: Trained, block: int = 1) -> float:
+    """Left less right, the largest over neurons, at the last step."""
+    here = reading(net, STEPS - 1, block)
+    return float(np.max(np.abs(here.of(equation.target) - here.of(equation.value))))
 
 
-def by_momentum(share: float, own: bool) -> np.ndarray:
-    """(t, s): what a gradient of step s counts in the weights of step t; own: v(t') has the gradient of t' in it."""
-    last = 0 if own else 1
-    return np.array([[sum((1 - share) * share**(k - s) for k in range(s + last, t)) for s in range(STEPS)]
-                     for t in range(STEPS)])
+# of what networks, of one input, identities are
+NETWORKS: dict[Equation, dict[str, Any]] = {
+    FORWARD: {}, BACKWARD: {}, MOMENTUM: {"beta": BETA}, DECAY: {"decay": DECAYED},
+    LAST: {"readout_of_phi": True, "ends": True}}
 
 
 @lru_cache(maxsize=None)
 def residuals() -> dict[str, float]:
-    plain, ends = train(), train(readout_of_phi=True, ends=True)
-    step, found = STEPS - 1, {}
-    found["(18)"] = max(np.max(np.abs(forward(plain, step, k, EARLIER) - plain.h[step, k + 1])) for k in range(L))
-    worst = 0.0
-    for k in range(L):
-        back = plain.W[0, k].T @ plain.g[step, k + 1] / np.sqrt(N) / np.sqrt(L)
-        back += plain.eta0 * plain.mu0 / L * sum(plain.phi[s, k] @ (
-            plain.Delta[s][:, None] / 2 * plain.kernel(plain.g, s, k + 1, step)) for s in range(step))
-        worst = max(worst, np.max(np.abs(plain.g[step, k + 1] + np.cosh(plain.h[step, k])**-2.0 * back
-                                         - plain.g[step, k])))
-    found["(19)"] = worst
-    momentum, shrinking = train(beta=0.6), train(decay=0.3)
-    found["(137), corrected"] = np.max(np.abs(
-        forward(momentum, step, 1, by_momentum(0.6, True)) - momentum.h[step, 2]))
-    shrunk, weight = decays(shrinking)
-    found["(139), (140)"] = np.max(np.abs(forward(shrinking, step, 1, weight, shrunk) - shrinking.h[step, 2]))
-    found["(129), (130), corrected"] = float(abs(last_gradient(ends)[0] - ends.g[step, L, 0, 0]))
-    found["(4), (13)"] = by_difference(plain)
-    found["(12) to (15), (128), corrected"] = float(abs(tangent(True) - slope_of_output()))
-    return {name: float(value) for name, value in found.items()}
+    found = {}
+    for name, equation in (("(18)", FORWARD), ("(19)", BACKWARD), ("(137), corrected", MOMENTUM),
+                           ("(139), (140)", DECAY), ("(129), (130), corrected", LAST)):
+        net = train(inputs=1, **NETWORKS[equation])
+        found[name] = max(residual(equation, net, block) for block in range(1, L + 1))
+    found["(4), (13)"] = by_difference(train())
+    found["(12) to (15), (128), corrected"] = abs(tangent(TANGENT) - slope_of_output())
+    return found
 
 
 def by_difference(net: Trained, step: float = 1e-6) -> float:
@@ -95,28 +102,9 @@ def by_difference(net: Trained, step: float = 1e-6) -> float:
     return abs(found - float(net.g[0, 1, 4, 0]))
 
 
-def decays(net: Trained) -> tuple[float, np.ndarray]:
-    rate = net.eta0 * 0.3
-    weight = np.array([[(1 - rate)**(t - 1 - s) if s < t else 0.0 for s in range(STEPS)] for t in range(STEPS)])
-    return (1 - rate)**(STEPS - 1), weight
-
-
-def last_gradient(net: Trained) -> tuple[float, float]:
-    """g of the first neuron at the last node, read-out trained: by (130) as corrected and as printed."""
-    step, slope = STEPS - 1, float(np.cosh(net.h[STEPS - 1, L, 0, 0])**-2.0)
-    rate = net.eta0 * net.mu0
-    right = net.w[0, 0] + rate * sum(float(net.Delta[s] / 2 @ net.phi[s, L, 0]) for s in range(step))
-    average = sum(float(net.Delta[s] / 2 @ net.kernel(net.phi, step, L, s)[0]) for s in range(step))
-    printed = net.w[0, 0] + rate * average
-    return slope * right, slope * printed
-
-
-def tangent(read_out: bool) -> float:
-    """K of the first two inputs at the start by (128), with the read-out's term or without."""
-    net = train(readout_of_phi=True)
-    body = np.mean([net.kernel(net.g, 0, k + 1, 0) * net.kernel(net.phi, 0, k, 0) for k in range(L)], axis=0)
-    total = body + net.kernel(net.g, 0, 0, 0) * (net.x.T @ net.x / D) + read_out * net.kernel(net.phi, 0, L, 0)
-    return float(total[0, 1])
+def tangent(equation: Equation) -> float:
+    """K of the first two inputs at the start."""
+    return float(reading(train(readout_of_phi=True), 0, 1).of(equation.value)[0, 1])
 
 
 def slope_of_output(rate: float = 1e-6) -> float:
@@ -143,29 +131,28 @@ def evidence() -> Evidence:
                           for name, value in residuals().items()))
 
 
+def of_a_neuron(what: str, equation: Equation, printed: Equation, **options: Any) -> Witness:
+    """The first neuron behind the second block after the last step."""
+    here = reading(train(inputs=1, **options), STEPS - 1, 2)
+    truth, right, wrong = (float(here.of(one)[0]) for one in (equation.target, equation.value, printed.value))
+    return Witness(what, truth, ROUND_OFF, wrong, right)
+
+
 def momentum_witness() -> Witness:
-    net = train(beta=0.0)
-    truth, step = net.h[1, 2, 0, 0] - net.h[0, 2, 0, 0], 1
-    right, printed = (forward(net, step, 1, by_momentum(0.0, own))[0, 0] - net.h[0, 2, 0, 0] for own in (True, False))
-    return Witness("motion of a neuron in a step at momentum 0", float(truth), ROUND_OFF, float(printed), float(right))
+    return of_a_neuron("a neuron behind the second block", MOMENTUM, LATE, beta=BETA)
 
 
 def decay_witness() -> Witness:
-    net = train(decay=0.3)
-    shrunk, weight = decays(net)
-    right, printed = (forward(net, STEPS - 1, 1, weight, shrunk, of)[0, 0] for of in (0, 1))
-    return Witness("a neuron behind the second block", float(net.h[STEPS - 1, 2, 0, 0]), ROUND_OFF, float(printed),
-                   float(right))
+    return of_a_neuron("a neuron behind the second block", DECAY, OTHER_BLOCK, decay=DECAYED)
 
 
 def last_witness() -> Witness:
-    net = train(readout_of_phi=True, ends=True)
-    right, printed = last_gradient(net)
-    return Witness("g of a neuron at the last node", float(net.g[STEPS - 1, L, 0, 0]), ROUND_OFF, printed, right)
+    return of_a_neuron("g of a neuron at the last node", LAST, AVERAGED, readout_of_phi=True, ends=True)
 
 
 def tangent_witness() -> Witness:
-    return Witness("K of two inputs, all weights trained", slope_of_output(), 1e-7, tangent(False), tangent(True))
+    return Witness("K of two inputs, all weights trained", slope_of_output(), 1e-7, tangent(WITHOUT_READ_OUT),
+                   tangent(TANGENT))
 
 
 def start_witness() -> Witness:
@@ -179,7 +166,9 @@ def start_witness() -> Witness:
         found.append(np.mean((rng.normal(size=width) * np.cosh(h)**-2.0)**2))
     variance = float(tp.kernel_fn(tp.ResNet("tanh", "pre"), L)([[xi]], get="nngp")[0, 0])
     points, weights = np.polynomial.hermite_e.hermegauss(120)
-    corrected = weights @ np.cosh(np.sqrt(variance) * points)**-4.0 / np.sqrt(2 * np.pi)
+    gaussian = Reading({"dphi": lambda *_: np.cosh(np.sqrt(variance) * points)**-2.0}, {t: 0, depth: L},
+                       lambda here, body: weights @ here.of(body) / np.sqrt(2 * np.pi))
+    corrected = gaussian.of(START.value)
     return Witness("G at the last node, for a read-out of phi(h)", float(np.mean(found)),
                    float(np.std(found, ddof=1) / np.sqrt(many)) + 1e-3, 1.0, float(corrected))
 

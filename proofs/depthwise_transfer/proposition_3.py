@@ -5,34 +5,30 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
+import sympy as sp
 
 import tpcalc as tp
+from tpcalc._types import Value
 from tpcalc.ledger import Entry, Erratum, Evidence, Number, Slip, Witness
 from tpcalc.ledger.entry import line
 
 from ._linear_case import C, DEPTH, ETA0, STEPS, TASK, TAU, Case, case, curve
-from ._stochastic_equations import (BACKWARD, DRIFT, EQUATIONS, FINITE_RESPONSE, GRADIENT_SLOPE, H_KERNEL,
-                                    KERNEL_SLOPE, LAST_OUTPUT, RESPONSES)
+from ._reading import Reading
+from ._stochastic_equations import (ADAPTED, BACKWARD, DRIFT, EQUATIONS, FINITE_RESPONSE, GRADIENT_SLOPE, H_KERNEL,
+                                    KERNEL_SLOPE, LAST_OUTPUT, RESPONSES, SWAPPED, Ch, Delta, Mirrored, c, ell, s,
+                                    sigma, t, tau, u)
 
 WIDTH, LAYERS, SEEDS, RATE = 256, 6, 24, 2.0
 
 
-def slopes(found: Case) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """H' and G' by (64) and (65) of a linear network: as corrected, and what the printed forms give."""
-    learnt, back = C * found.Ch @ found.gh, C * found.Cg @ found.gh.T
-    swapped = C * found.Cg @ found.gh
-    forward = found.H + learnt + learnt.T
-    backward = -found.G - back - back.T
-    early, late = found.before @ found.H, found.behind @ found.G
-    return (forward + early + early.T, backward - late - late.T, forward, -found.G - swapped - swapped.T)
+SLOPES = {"H": KERNEL_SLOPE, "G": GRADIENT_SLOPE}   # those of Phi, where phi is linear
 
 
 def evidence() -> Evidence:
     found = case()
-    forward, backward, _, _ = slopes(found)
-    exact = (("H'", found.slope("H"), forward), ("G'", found.slope("G"), backward))
-    residuals = tuple(Number(f"{name} of a linear network less the right side, the largest of {STEPS} steps",
-                             float(np.max(np.abs(left - right))), 1e-7, 0.0) for name, left, right in exact)
+    residuals = tuple(Number(f"{name}' of a linear network less the right side, the largest of {STEPS} steps",
+                             float(np.max(np.abs(found.slope(name) - found.slope_by(equation)))), 1e-7, 0.0)
+                      for name, equation in SLOPES.items())
     return Evidence((*residuals, *measured()))
 
 
@@ -66,49 +62,62 @@ def measured() -> tuple[Number, ...]:
                    float(anticipated)))
 
 
-def slope_witness(forward: bool) -> Witness:
-    found, t, s = case(), 2, 1
-    right, printed = slopes(found)[0 if forward else 1][t, s], slopes(found)[2 if forward else 3][t, s]
-    name = "H" if forward else "G"
-    return Witness(f"{name}'_21 at layer time {TAU}, linear", float(found.slope(name)[t, s]), 1e-7, float(printed),
-                   float(right))
+def slope_witness(name: str, printed: Mirrored) -> Witness:
+    found, place = case(), (2, 1)
+    right, wrong = (float(found.slope_by(one)[place]) for one in (SLOPES[name], printed))
+    return Witness(f"{name}'_21 at layer time {TAU}, linear", float(found.slope(name)[place]), 1e-7, wrong, right)
 
 
-def _integral(values: np.ndarray, start: float, end: float) -> float:
-    primitive = curve(values).integ()
-    return float(primitive(end) - primitive(start))
+def pushed(value: sp.Expr, at: float, first: dict[str, Value]) -> float:
+    """What a drift adds at a layer time, noise and the other end left out; first: letters that are what is pushed."""
+    found = case()
+    kernels = {name: found.kernels(*of)[:-1] for name, of in (("Ch", ("H", "A")), ("Cg", ("G", "B")))}
+    tables: dict[str, Value] = {
+        **{name: lambda a, b, place, table=table: curve(table[:, a, b])(place) for name, table in kernels.items()},
+        "g": lambda *_: 0.0, "h": lambda *_: 0.0, "phi": lambda *_: 0.0, "dphi": lambda *_: 1.0, **first}
+    without_noise = value.replace(sp.Derivative, lambda *_: sp.Integer(0))
+    return float(Reading(tables, {c: C, t: 1, tau: at}).of(without_noise))
+
+
+def by_read_in(step: int, place: float) -> float:
+    """dh_0/dU, at every layer time."""
+    return float(TASK.inputs[0, 0, 0]) if step == 0 else 0.0
 
 
 def limits_witness() -> Witness:
     """What g_1 owes to the read-in U: nothing but the drift, whose h_0 is U at every layer time."""
-    found = case()
-    drift = C * found.kernels("G", "B")[:-1, 1, 0] * TASK.inputs[0, 0, 0]
+    found, to_there = case(), {sp.Tuple(sigma, tau, 1): sp.Tuple(sigma, 0, tau)}
+    right, printed = (pushed(value, TAU, {"phi": by_read_in}) for value in (
+        BACKWARD.value, BACKWARD.value.xreplace(to_there)))
     truth = found.run.gamma(1, -1, 1, 0, TAU, 1.0) / found.chi[1]
-    return Witness(f"dg_1/dU at layer time {TAU}, linear", truth, 1e-8, _integral(drift, 0, TAU),
-                   _integral(drift, TAU, 1))
+    return Witness(f"dg_1/dU at layer time {TAU}, linear", truth, 1e-8, printed, right)
 
 
 def start_witness() -> Witness:
     found = case()
-    drift = C * found.kernels("G", "B")[:-1, 1, 0]
     return Witness("dg_1/dU at layer time 0, linear", found.run.gamma(1, -1, 1, 0, 0.0, 1.0) / found.chi[1], 1e-8, None,
-                   _integral(drift, 0, 1))
+                   pushed(BACKWARD.value, 0.0, {"phi": by_read_in}))
 
 
 def drift_witness() -> Witness:
-    """What h_1 owes to the read-out w, which is g_0 at every layer time but for noise."""
-    found = case()
-    drift = C * found.kernels("H", "A")[:-1, 1, 0]
-    right = _integral(drift, 0, TAU)
-    return Witness(f"dh_1/dw at layer time {TAU}, linear", found.run.gamma(1, -1, 0, 1, TAU, 1.0), 1e-8,
-                   right * float(found.Delta[0]), right)
+    """What h_1 owes to the read-out w, which is g_0 at every node but for noise."""
+    run, found = finite()
+    Phi, A = found.Phi[:, :, 0, :, 0], found.A[:, :, 0, :, 0]
+    here = Reading({
+        "Ch": lambda a, b, node: Phi[node - 1, a, b] * found.Delta[b, 0] + A[node - 1, a, b],
+        r"\Delta": lambda a: found.Delta[a, 0], "g": lambda *_: 1.0, "h": lambda *_: 0.0, "u": lambda *_: 0.0},
+        {c: C, t: 1, ell: DEPTH + 1, sp.Symbol("L"): DEPTH})
+    again = DRIFT[1].replace(Ch, lambda *of: Ch(*of) * Delta[of[1]])
+    right, printed = (float(here.of(value)) for value in (DRIFT[1], again))
+    return Witness(f"dh_1/dw behind {DEPTH} blocks, linear", run.gamma(1, -1, 0, 1, 1.0, 1.0), 1e-8, printed, right)
 
 
 def response_witness() -> Witness:
     found = case()
-    printed = found.run.gamma(1, 0, 0, 1, TAU, TAU) * found.chi[0]
-    return Witness(f"A_10 at layer time {TAU}, linear, as (94) has it", _first_response(found), 1e-8, float(printed),
-                   float(printed / C))
+    here = Reading({"phi/r": lambda a, p, b, q: found.run.gamma(a, b, 0, 1, p, q) * found.chi[b]},
+                   {c: C, t: 1, s: 0, tau: TAU}, mean=lambda reading, body: reading.of(body))
+    right, printed = (float(here.of(value)) for value in (RESPONSES[1], c * RESPONSES[1]))
+    return Witness(f"A_10 at layer time {TAU}, linear, as (94) has it", _first_response(found), 1e-8, printed, right)
 
 
 def _first_response(found: Case) -> float:
@@ -118,9 +127,10 @@ def _first_response(found: Case) -> float:
 
 
 def covariance_witness() -> Witness:
-    found = case()
     truth = TASK.inputs[0, 0, 0] * TASK.inputs[1, 0, 0] * np.exp(TAU)
-    return Witness(f"H_10 at layer time {TAU}, linear", float(truth), 1e-9, float(found.H[1, 1]), float(found.H[1, 0]))
+    here = case().reading.at({t: 1, s: 0})
+    right, printed = (float(here.of(value)) for value in (H_KERNEL[1], H_KERNEL[1].xreplace({s: t})))
+    return Witness(f"H_10 at layer time {TAU}, linear", float(truth), 1e-9, printed, right)
 
 
 @lru_cache(maxsize=None)
@@ -131,19 +141,27 @@ def finite() -> tuple[tp.Run, tp.OrderParameters]:
 
 
 def last_layer_witness() -> Witness:
+    """The derivative of the last field in the read-out, over eta0 mu0, gives the output."""
     run, found = finite()
-    corrected = ETA0 * run.gamma(1, -1, 0, 1, 1.0, 1.0) / C  # of the field's derivative in w, over eta0 mu0
-    return Witness(f"f_1 at L = {DEPTH}, linear", float(found.f[1, 0]), 1e-10, float(np.sqrt(DEPTH) * corrected),
-                   corrected)
+    L = sp.Symbol("L")
+    here = Reading({"phi/r": lambda a, node, *_: run.gamma(a, -1, 0, 1, node / DEPTH, 1.0)},
+                   {c: C, t: 1, s: 0, L: DEPTH}, mean=lambda reading, body: reading.of(body))
+    right, printed = (ETA0 * float(here.of(value)) for value in (LAST_OUTPUT[1], sp.sqrt(L) * LAST_OUTPUT[1]))
+    return Witness(f"f_1 at L = {DEPTH}, linear", float(found.f[1, 0]), 1e-10, printed, right)
 
 
 def layer_witness() -> Witness:
     """Which layer's source B asks for: that which is needed for the backward pass of (38)."""
     run, found = finite()
-    layer, chi = 3, (run.outputs - run.task.targets).ravel()
-    corrected, printed = (run.gamma(3, 0, 1, 0, layer / DEPTH, m / DEPTH) / (chi[3] * C) for m in (layer, layer - 1))
-    return Witness(f"B_30 of block {layer} at L = {DEPTH}, linear", float(found.B[layer - 1, 3, 0, 0, 0]), 1e-10,
-                   printed, corrected)
+    chi = (run.outputs - run.task.targets).ravel()
+    here = Reading({"g/u": lambda a, node, b, source: run.gamma(
+        a, b, 1, 0, (node - 1) / DEPTH, (source - 1) / DEPTH) / (chi[a] * np.sqrt(DEPTH))},
+        {t: 3, s: 0, ell: 3}, mean=lambda reading, body: reading.of(body))
+    right, printed = (float(here.of(value)) for value in (
+        FINITE_RESPONSE[1], FINITE_RESPONSE[1].xreplace({u(s, ell + 1): u(s, ell)})))
+    scaled = C / np.sqrt(DEPTH)  # found.B is what it becomes at infinite depth: sqrt(L) / c of it
+    return Witness(f"dg_3/du_0 of block 3 at L = {DEPTH}, linear", float(found.B[2, 3, 0, 0, 0] * scaled), 1e-10,
+                   printed, right)
 
 
 ENTRY = Entry(
@@ -167,12 +185,12 @@ ENTRY = Entry(
         Erratum(Slip.INCOMPLETE, "(64): no terms from $h$ anticipating its noise",
                 r"\partial_\tau \Phi_{ts} &= \tfrac{1}{2} \sum_{t's'} \Phi_{t's'} \langle \partial_{h_{t'}} "
                 r"\partial_{h_{s'}} [\phi(h_t) \phi(h_s)] \rangle + c \sum_{t'} C_{h, tt'} \langle g_{t'} "
-                r"\dot\phi(h_t) \phi(h_s) \rangle + (t \leftrightarrow s)", lambda: line(*KERNEL_SLOPE),
-                lambda: slope_witness(True)),
+                r"\dot\phi(h_t) \phi(h_s) \rangle + (t \leftrightarrow s)",
+                lambda: line(KERNEL_SLOPE.target, KERNEL_SLOPE.value), lambda: slope_witness("H", ADAPTED)),
         Erratum(Slip.FALSE, "(65): factors swapped between the fields, and no terms from $g$ anticipating its noise",
                 r"\partial_\tau G_{ts} &= -\langle \dot\phi(h_t) \dot\phi(h_s) \rangle G_{ts} - c \sum_{t'} C_{g, tt'} "
-                r"\langle \dot\phi(h_t) \phi(h_s) g_{t'} \rangle - \ldots", lambda: line(*GRADIENT_SLOPE),
-                lambda: slope_witness(False)),
+                r"\langle \dot\phi(h_t) \phi(h_s) g_{t'} \rangle - \ldots",
+                lambda: line(GRADIENT_SLOPE.target, GRADIENT_SLOPE.value), lambda: slope_witness("G", SWAPPED)),
         Erratum(Slip.MISPRINT, "(69): the last integral runs from 0 to $\\tau$; (60) has its limits right",
                 r"g(\tau) &= g(1) + \int_\tau^1 \dot\phi(h) dr + c \int_0^\tau d\tau' \dot\phi(h) \sum_s C_g "
                 r"\phi(h_s)",

@@ -8,23 +8,27 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
+from tpcalc._types import Value
 from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Number, Slip, Witness
 from tpcalc.ledger.entry import line
 
 from ._fields import Slope, fields, mean_of
 from ._linear_case import C, TASK, TAU, case, curve
+from ._reading import Reading
+from ._stochastic_equations import BACKWARD
+from .proposition_3 import by_read_in, pushed
 
 DEPTH = 6
 tau, sigma, c = sp.symbols("tau sigma c")
 t, s, v, ell, k, L = sp.symbols("t s v ell k L", integer=True)
-h, g, u, r, phi, dphi, A, B, Cg, Ch, G = fields("h g u r phi dphi A B Cg Ch G")
+h, g, u, r, phi, dphi, A, B, Cg, Ch, G, Phi = fields("h g u r phi dphi A B Cg Ch G Phi")
 Delta = sp.IndexedBase(r"\Delta")
 
 UNFOLDED = Equation(h(t, ell), h(t, 1) + sp.Sum(u(t, k), (k, 2, ell)) / sp.sqrt(L) + c / L * sp.Sum(
     Ch(t, s, k) * g(s, k + 1), (k, 1, ell - 1), (s, 0, t - 1)))
-_noise = sp.Sum(dphi(t, k) * r(t, k), (k, ell, L - 1)) / sp.sqrt(L)
-UNFOLDED_BACK = Equation(g(t, ell), g(t, L) + _noise + c / L * sp.Sum(
-    Cg(t, s, k) * dphi(t, k) * phi(s, k), (k, ell, L - 1), (s, 0, t)))
+_noise = sp.Sum(dphi(t, k) * r(t, k), (k, ell, L)) / sp.sqrt(L)
+UNFOLDED_BACK = Equation(g(t, ell), g(t, L + 1) + _noise + c / L * sp.Sum(
+    Cg(t, s, k) * dphi(t, k) * phi(s, k), (k, ell, L), (s, 0, t)))
 RESPONSE = Equation(A(t, s, tau), sp.Integral(sp.Sum(Ch(t, v, sigma) * mean_of(dphi(t, tau) * Slope(
     g(v, sigma), r(s, tau))), (v, s, t - 1)), (sigma, 0, tau)))
 _f = sp.Function("F")
@@ -41,64 +45,80 @@ def layers() -> tuple[tp.Run, tp.OrderParameters]:
     return run, tp.order_parameters(run, raw)
 
 
-def sources_witness() -> Witness:
-    """Before training: the paper's h^4 is our node 3, behind the sources u^2, u^3 and u^4."""
+def at_nodes(**first: Value) -> Reading:
+    """Letters of the linear network of finite depth, after a step; first: what is pushed by what is asked about."""
     found = layers()[1]
-    H = found.H[:, 0, 0, 0, 0]
+    H, G, A, B = (getattr(found, name)[:, :, 0, :, 0] for name in ("Phi", "G", "A", "B"))
+    tables: dict[str, Value] = {
+        "Ch": lambda a, b, node: H[node - 1, a, b] * found.Delta[b, 0] + A[node - 1, a, b],
+        "Cg": lambda a, b, node: (a > b) * G[node, a, b] * found.Delta[b, 0] + B[node - 1, a, b],
+        "dphi": lambda *_: 1.0, **dict.fromkeys(("h", "g", "u", "r", "phi"), lambda *_: 0.0), **first}
+    return Reading(tables, {c: C, L: DEPTH, t: 1})
+
+
+def sources_witness() -> Witness:
+    """Before training: independent sources are orthogonal, and h^4 has those of the blocks before it."""
+    kernels, axes = layers()[1], np.eye(DEPTH + 2)
+    here = at_nodes(h=lambda a, node: np.sqrt(kernels.H[0, 0, 0, 0, 0]) * axes[0],
+                    u=lambda a, k: np.sqrt(kernels.Phi[k - 2, 0, 0, 0, 0]) * axes[k])
     return Witness(f"H^4 at L = {DEPTH} before training, linear", float((1 + 1 / DEPTH)**3), 1e-12, None,
-                   float(H[0] + np.sum(found.Phi[:3, 0, 0, 0, 0]) / DEPTH))
+                   float(np.sum(here.at({t: 0, ell: 4}).of(UNFOLDED.value)**2)))
 
 
 def layered_witness() -> Witness:
     """dg_1/dU at the first node, as a sum over blocks; the printed sum over k again has no value."""
-    run, found = layers()
+    run = layers()[0]
     chi = (run.outputs - run.task.targets).ravel()
-    drift = C / DEPTH * sum(found.G[k + 1, 1, 0, 0, 0] * found.Delta[0, 0] + found.B[k, 1, 0, 0, 0]
-                            for k in range(DEPTH))
+    here = at_nodes(phi=lambda a, node: TASK.inputs[0, 0, 0] if a == 0 else 0.0)
     return Witness(f"dg_1/dU at L = {DEPTH}, linear", run.gamma(1, -1, 1, 0, 0.0, 1.0) / float(chi[1]), 1e-10, None,
-                   float(drift * TASK.inputs[0, 0, 0]))
+                   float(here.at({ell: 1}).of(UNFOLDED_BACK.value)))
 
 
-def _response(swapped: bool) -> float:
-    """A_30 from the derivatives of g_0, g_1 and g_2 in the noise r_0 at TAU."""
-    found, (points, weights) = case(), np.polynomial.legendre.leggauss(12)
-    kernels = found.kernels("H", "A")[:-1]
-    response, product = found.curves["A"][:-1], (found.curves["H"] * found.Delta)[:-1]
-    total = 0.0
-    for at, weight in zip((points + 1) * TAU / 2, weights * TAU / 2):
-        for step in (0, 1, 2):
-            derivative = found.run.gamma(step, 0, 1, 1, float(at), TAU) * found.chi[0] / found.chi[step]
-            kernel = curve(response[:, 3, step])(at) + curve(product[:, 3, 0])(at) if swapped else curve(
-                kernels[:, 3, step])(at)
-            total += float(weight * kernel * derivative)
-    return total
+def in_layer_time(**first: Value) -> Reading:
+    """Letters of the linear network of infinite depth."""
+    found = case()
+    curves: dict[str, np.ndarray] = {**found.curves, "Phi": found.curves["H"], "Ch": found.kernels("H", "A"),
+                                     "Cg": found.kernels("G", "B")}
+    tables: dict[str, Value] = {name: lambda a, b, place, table=table: curve(table[:-1, a, b])(place)
+                                for name, table in curves.items()}
+    return Reading({**tables, "dphi": lambda *_: 1.0, r"\Delta": lambda a: found.Delta[a], **first}, {c: C, tau: TAU},
+                   mean=lambda reading, body: reading.of(body))
 
 
 def response_witness() -> Witness:
-    return Witness(f"A_30 at layer time {TAU}, linear", float(case().A[3, 0]), 1e-8, _response(True), _response(False))
+    """A_30 from the derivatives of g_0, g_1 and g_2 in the noise r_0 at TAU."""
+    found = case()
+    here = in_layer_time(**{"g/r": lambda a, p, b, q: found.run.gamma(a, b, 1, 1, p, q) * found.chi[b] / found.chi[a]})
+    swapped = RESPONSE.value.replace(Ch, lambda *of: A(*of) + Phi(t, s, sigma) * Delta[s])
+    right, printed = (float(here.at({t: 3, s: 0}).of(value)) for value in (RESPONSE.value, swapped))
+    return Witness(f"A_30 at layer time {TAU}, linear", float(found.A[3, 0]), 1e-8, printed, right)
 
 
 def sums_witness() -> Witness:
     many = 10**6
     truth = np.sum(np.arange(1, int(TAU * many) + 1) / many) / many
-    return Witness(f"the mean over layers of F = tau, until {TAU}", float(truth), 1e-6, TAU * TAU, TAU**2 / 2)
+    right, printed = (float(SUMS.value.replace(_f, of).doit().subs(tau, TAU)) for of in (lambda x: x, lambda x: tau))
+    return Witness(f"the mean over layers of F = tau, until {TAU}", float(truth), 1e-6, printed, right)
 
 
 def increment_witness() -> Witness:
-    """Increments over 1000 layers, added up."""
-    found, many = case(), 1000
-    drift = C * curve(found.kernels("H", "A")[:-1, 1, 0])((np.arange(many) + 0.5) * TAU / many)
-    truth = found.run.gamma(1, -1, 0, 1, TAU, 1.0)
-    return Witness(f"dh_1/dw at layer time {TAU}, linear, of 1000 increments", truth, 1e-6, float(np.sum(drift)),
-                   float(np.sum(drift) * TAU / many))
+    """Increments over 1000 layers, added up: what h_1 owes to the read-out, which g_0 is but for noise."""
+    many, step = 1000, sp.Symbol(r"d\tau")
+    here = in_layer_time(g=lambda *_: 1.0).at({t: 1, sp.Symbol("du_t"): 0.0})
+    right, printed = (float(sum(here.at({tau: place, step: size}).of(INCREMENT.value)
+                                for place in (np.arange(many) + 0.5) * TAU / many)) for size in (TAU / many, 1.0))
+    return Witness(f"dh_1/dw at layer time {TAU}, linear, of 1000 increments",
+                   case().run.gamma(1, -1, 0, 1, TAU, 1.0), 1e-6, printed, right)
 
 
 def kernel_witness() -> Witness:
-    found = case()
-    drift = C * found.kernels("G", "B")[:-1, 1, 0] * TASK.inputs[0, 0, 0]
-    primitive = curve(drift).integ()
+    """dg_1/dU, with the kernel of the drift as the equation has it."""
+    found, here = case(), in_layer_time()
+
+    def kernel(step: int, other: int, place: float) -> Value:
+        return here.at({t: step, s: other, tau: place}).of(BACK_KERNEL.value)
     return Witness("dg_1/dU at layer time 0, linear", found.run.gamma(1, -1, 1, 0, 0.0, 1.0) / found.chi[1], 1e-8, None,
-                   float(primitive(1) - primitive(0)))
+                   pushed(BACKWARD.value, 0.0, {"phi": by_read_in, "Cg": kernel}))
 
 
 def evidence() -> Evidence:

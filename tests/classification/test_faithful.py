@@ -23,8 +23,8 @@ POWERS = rationals(-1, 2)
 
 
 @pytest.mark.parametrize("name, eps, expected", [
-    ("sgd", e, c + a), ("momentum", e, c + a), ("signsgd", e, c), ("adam", e, c + sp.Max(0, a - e)), ("adam", None, c),
-    ("adamw", e, c + sp.Max(0, a - e))])
+    ("sgd", e, c + a), ("momentum", e, c + a), ("signsgd", e, c), ("lion", e, c),
+    ("adam", e, c + sp.Max(0, a - e)), ("adam", None, c), ("adamw", e, c + sp.Max(0, a - e))])
 def test_sizes_of_updates_are_exact_for_symbols(name: str, eps: Any, expected: sp.Expr) -> None:
     """Reference forms: the leading terms worked out by hand."""
     assert sp.simplify(update_power(name, a, c, eps) - expected) == 0

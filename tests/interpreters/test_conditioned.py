@@ -66,6 +66,42 @@ def test_a_matrix_read_out_whole_after_products_is_gaussian() -> None:
     assert np.max(np.abs(correlations)) < stats.norm.isf(FALSE_ALARM / len(correlations)) / np.sqrt(300)
 
 
+def nearly_dependent(generator: np.random.Generator, n: int, distance: float) -> np.ndarray:
+    """Four vectors at distances from one another that fall from ``distance`` to its cube."""
+    first = generator.standard_normal(n)
+    return np.stack([first] + [first + distance**k * generator.standard_normal(n) for k in (1, 2, 3)])
+
+
+@pytest.mark.parametrize("dtype, distance", [(np.float64, 1.0), (np.float64, 1e-2), (np.float64, 1e-4),
+                                             (np.float64, 1e-5), (np.float32, 1e-1), (np.float32, 1e-2)])
+def test_blocks_of_nearly_dependent_vectors_meet_one_matrix(dtype: type, distance: float) -> None:
+    """Bases stay orthonormal, and what was met before and after fits <u|W v> = <W^T u|v>, to rounding."""
+    n, rounds, generator = 100, 8, np.random.default_rng(5)
+    matrix = Conditioned(statements(A), {}, {}, "mse", n, 0, dtype).unmet(W[0])
+    met: list[list[tuple[np.ndarray, np.ndarray]]] = [[], []]
+    for _ in range(rounds):
+        for turned in (False, True):
+            rows = nearly_dependent(generator, n, distance).astype(dtype)
+            met[turned].append((rows, matrix.product(turned, rows)))
+    small = 100 * np.finfo(dtype).eps
+    for side in matrix.sides:
+        gram = side.basis.filled @ side.basis.filled.T / n
+        assert_close(gram, np.eye(len(gram)), small, 1.0)
+    (v, Wv), (u, Wu) = ([np.concatenate(parts) for parts in zip(*pairs)] for pairs in met)
+    assert_close(u @ Wv.T / n, Wu @ v.T / n, small, 1.0, np.max(np.abs(u @ Wv.T)) / n)
+
+
+@pytest.mark.parametrize("distance", [1e-1, 1e-3, 1e-9])
+def test_nearly_equal_inputs_are_learned(distance: float) -> None:
+    """Four inputs of one target, forty steps: outputs end there, up to what tells the inputs apart."""
+    inputs = 1.0 + distance * np.random.default_rng(1).standard_normal((4, 2))
+    task = tp.Task(np.broadcast_to(inputs, (40, 4, 2)), np.full((40, 4), 0.5))
+    problem = tp.Problem(tp.ResNet("linear"), task, tp.SGD(0.1), tp.DepthScaling(), depth=6, width=200)
+    for method in ("dense", "conditioned"):
+        outputs = tp.train(problem, method=method).outputs
+        assert_close(outputs[-1, :, 0], np.full(4, 0.5), 0.5 * distance + 1e-3, 1.0)
+
+
 NETWORKS = {"linear": tp.ResNet(), "post": tp.ResNet("tanh"), "pre": tp.ResNet("relu", block="pre"),
             "mlp, rms": tp.ResNet("erf", block="mlp", norm="rms"), "glu": tp.ResNet("tanh", block="glu")}
 

@@ -95,7 +95,8 @@ def test_particles_average_over_an_independent_copy() -> None:
 
 TRAINED: dict[str, tuple[Any, bool]] = {
     "SignSGD": (tp.SignSGD(0.5), False), "SignSGD, batches": (tp.SignSGD(0.5), True),
-    "Adam": (tp.Adam(0.5), False), "AdamW, batches": (tp.Adam([0.5, 0.3, 0.2], 0.8, 0.9, 0.1, weight_decay=0.2), True)}
+    "Adam": (tp.Adam(0.5), False), "Lion": (tp.Lion(0.5, 0.6, 0.8, weight_decay=0.2), False),
+    "AdamW, batches": (tp.Adam([0.5, 0.3, 0.2], 0.8, 0.9, 0.1, weight_decay=0.2), True)}
 
 
 def training(name: str, depth: int = 2) -> tuple[Program, dict[str, int], dict[str, np.ndarray]]:

@@ -13,6 +13,7 @@ from tpcalc.interpreters import run_dense
 from tpcalc.interpreters.lowered_particles import particles
 from tpcalc.programs.blocks import preactivated
 from tpcalc.programs.from_zero import from_zero
+from tpcalc.programs.read_through import read_through
 
 X, Y = [1.0, 0.8, -0.6], [1.0, -0.7, 0.5]
 TASK = tp.Task(X, Y)
@@ -85,6 +86,63 @@ def test_what_cannot_start_at_zero_is_refused() -> None:
     with pytest.raises(ValueError, match="allowed are one or more of 'W1', 'W2'"):
         from_zero(decaying, "W3")
     from_zero(tp.program(tp.ResNet("tanh", "mlp"), tp.Adam(0.1), tp.DepthScaling()), "W2")
+
+
+def by_hand(weights: dict[str, np.ndarray], inputs: np.ndarray, targets: np.ndarray, rate: float, steps: int
+            ) -> np.ndarray:
+    """Outputs of V^T tanh(x^L) / n, blocks W tanh(x), all trained by gradient descent on the mean of (f - y)^2 / 2."""
+    U, V, W = weights["U"], weights["nV"], weights["W"].copy()
+    n, eps, found = len(V), LAYERS ** -0.5, []
+    for _ in range(steps):
+        x = [np.outer(inputs, U)]
+        for matrix in W:
+            x.append(x[-1] + eps * np.tanh(x[-1]) @ matrix.T)
+        found.append(np.tanh(x[-1]) @ V / n)
+        chi = (found[-1] - targets) / len(targets)
+        back = np.outer(chi, V) * (1 - np.tanh(x[-1]) ** 2)
+        V = V - rate * chi @ np.tanh(x[-1])
+        for number in reversed(range(LAYERS)):
+            update = back.T @ np.tanh(x[number]) / n
+            back = back + eps * (back @ W[number]) * (1 - np.tanh(x[number]) ** 2)
+            W[number] -= rate * eps * update
+        U = U - rate * inputs @ back
+    return np.array(found)
+
+
+def test_a_read_out_acts_on_an_activation() -> None:
+    """(1), trained ends as well: exactly the network that anyone would write."""
+    net, n, steps = tp.ResNet("tanh", "pre", train_ends=True), 48, 4
+    program = read_through(tp.program(net, tp.SGD(0.7), tp.DepthScaling(), batch=True), "tanh")
+    inputs, targets = np.array(X), np.array(Y)
+    weights = {"U": zero_start(1, n)["U"], "nV": zero_start(1, n)["nV"], "W": zero_start(1, n)["W1"]}
+    data = {"xi": np.broadcast_to(inputs, (steps, 3)), "y": np.broadcast_to(targets, (steps, 3))}
+    found = run_dense(program, {"T": steps, "L": LAYERS, "B": 3}, data, n, weights=weights).series("f")
+    np.testing.assert_allclose(found, by_hand(weights, inputs, targets, 0.7, steps), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("phi", ["relu", "tanh"])
+def test_the_first_step_is_the_tangent_kernel_of_that_read_out(phi: str) -> None:
+    """A small step moves outputs by the rate times K (y - f) / B, where K is ``tp.kernel_fn``'s."""
+    inputs, y, rate = np.array([[1.0, 0.0], [0.5, 0.8], [-0.6, 0.7]]), np.array([1.0, -0.7, 0.5]), 1e-3
+    net, depth = tp.ResNet(phi, "pre"), 4
+    kernel = tp.kernel_fn(net, depth=depth, readout=phi)(inputs, get="ntk")
+    program = read_through(tp.program(net, tp.SGD(rate), tp.DepthScaling(), batch=True, d_in=2), phi)
+    data = {"xi": np.broadcast_to(inputs, (2, 3, 2)), "y": np.broadcast_to(y, (2, 3))}
+    runs = particles(program, {"T": 2, "L": depth, "B": 3}, data, 2048, batches=8).batches
+    before, after = np.array([run.series("f") for run in runs]).swapaxes(0, 1)
+    found, size = (after - before) / rate - (y - before) @ kernel / 3, np.max(np.abs(kernel @ y / 3))
+    error = np.std(found, axis=0, ddof=1) / np.sqrt(len(runs))
+    assert np.all(error < 0.03 * size) and np.all(np.abs(found.mean(axis=0)) < 4 * error + 3e-3 * size)
+
+
+def test_what_has_no_read_out_on_the_stream_is_refused() -> None:
+    program = tp.program(tp.ResNet("tanh", "pre"), tp.SGD(1.0), tp.DepthScaling())
+    for other in (read_through(program, "tanh"),
+                  tp.program(tp.Transformer(heads=1, head_dim=1, positions=2), tp.SGD(1.0), tp.DepthScaling())):
+        with pytest.raises(ValueError, match="allowed are those that tp.program writes of a tp.ResNet"):
+            read_through(other, "tanh")
+    with pytest.raises(ValueError, match="phi: "):
+        read_through(program, "nothing")
 
 
 def test_gradient_flow_is_the_limit_of_small_steps_in_the_sources_units() -> None:

@@ -112,6 +112,8 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "Parametrization": {"width": "width scaling", "depth": "depth scaling"}, "Parametrization.at_width": {"n": "whole"},
     "SGD": {"momentum": "nonnegative", "dampening": "real", "nesterov": "flag", "decoupled": "flag"},
     "SignSGD": {"lr": "symbolic rates"},
+    "Lion": {"lr": "symbolic rates", "beta1": "symbolic share", "beta2": "symbolic share", "betas": "shares",
+             "weight_decay": "symbolic nonnegative"},
     "Muon": {"momentum": "nonnegative", "nesterov": "flag", "steps": "optional whole"},
     **dict.fromkeys(("Adam", "AdamW"), {
         "lr": "symbolic rates", "beta1": "symbolic share", "beta2": "symbolic share", "betas": "shares",
@@ -211,6 +213,7 @@ INNER = {  # called by the package, on values of its own
         "layer", "require_plain", "require_width")), "asked by builders and problems"),
     "Adam.direction": "builds an expression for a builder",
     "AdamW.direction": "builds an expression for a builder", "Muon.direction": "builds an expression for a builder",
+    "Lion.direction": "builds an expression for a builder",
     "SignSGD.direction": "builds an expression for a builder",
     "AttentionLayer.sublayers": "asked by the calls that take a layer",
     "Run.row": "an index by the name it is refused by"}
@@ -230,7 +233,8 @@ def instances() -> dict[str, Any]:
     diagram = tp.phase_diagram()
     run.save(SAVED)
     return {
-        "Adam": tp.Adam(), "AdamW": tp.AdamW(), "Muon": tp.Muon(), "SGD": OPT, "SignSGD": tp.SignSGD(),
+        "Adam": tp.Adam(), "AdamW": tp.AdamW(), "Lion": tp.Lion(), "Muon": tp.Muon(), "SGD": OPT,
+        "SignSGD": tp.SignSGD(),
         "DepthScaling": SCALE, "ResNet": NET, "Task": TASK, "Transformer": tp.Transformer(),
         "Sequences": tp.Sequences(np.ones((1, 1, 2, 1)), np.ones((1, 1, 2))),
         "Problem": PROBLEM, "Audit": tp.audit(-1, 0), "Citation": tp.cite(run), "DepthLimit": limit, "LimitRegion":
@@ -248,7 +252,7 @@ def instances() -> dict[str, Any]:
         "Parametrization": tp.Parametrization()}
 
 
-MADE = {"Adam", "AdamW", "Muon", "SGD", "SignSGD", "DepthScaling", "ResNet", "Sequences", "Task", "Transformer",
+MADE = {"Adam", "AdamW", "Lion", "Muon", "SGD", "SignSGD", "DepthScaling", "ResNet", "Sequences", "Task", "Transformer",
         "Problem", "DepthwiseScaling", "Parametrization", "WidthScaling", "AttentionLayer"}  # by users, others by calls
 
 

@@ -16,7 +16,8 @@ def drawn(seed: int, name: str, *shape: int) -> np.ndarray:
 
 
 class Weight:
-    """One array with its optimizer state; ``torch.optim``'s documentation of SGD and AdamW, or the sign."""
+    """One array with its optimizer state; ``torch.optim``'s documentation of SGD and AdamW, Lion's
+    algorithm 2, or the sign."""
 
     def __init__(self, value: np.ndarray) -> None:
         self.value, self.m, self.v, self.steps = value, np.zeros_like(value), np.zeros_like(value), 0
@@ -28,6 +29,10 @@ class Weight:
         elif isinstance(opt, tp.SGD):
             self.m = opt.momentum * self.m + size * gradient + opt.weight_decay * self.value
             self.value = self.value - rate * self.m
+        elif isinstance(opt, tp.Lion):
+            self.value = self.value * (1 - rate * opt.weight_decay)
+            self.value = self.value - rate * size * np.sign(opt.beta1 * self.m + (1 - opt.beta1) * gradient)
+            self.m = opt.beta2 * self.m + (1 - opt.beta2) * gradient
         else:
             self.value = self.value * (1 - rate * opt.weight_decay)
             self.m = opt.beta1 * self.m + (1 - opt.beta1) * gradient

@@ -12,7 +12,7 @@ import sympy as sp
 
 from .._checks import short, symbolic
 from ..parametrizations.choices import OPTIMIZERS
-from ..programs import SGD, Adam, SignSGD
+from ..programs import SGD, Adam, Lion, SignSGD
 from ..programs.algebra import multiplied_out
 from ..programs.indices import t
 from ..programs.language import Family, Scal
@@ -40,12 +40,14 @@ def direction(name: str) -> sp.Expr:
     if name in ("adam", "adamw"):
         beta1, beta2 = sp.symbols("beta1 beta2", positive=True)
         return _written(Adam(1, beta1, beta2, EPS))
+    if name == "lion":
+        return _written(Lion())
     if name in ("signsgd", "muon"):  # of a single weight the orthogonal factor is the sign: both have degree 0
         return _written(SignSGD())
     return _written(SGD(momentum=0.9 if name == "momentum" else 0.0))
 
 
-def _written(opt: SGD | SignSGD | Adam) -> sp.Expr:
+def _written(opt: SGD | SignSGD | Lion | Adam) -> sp.Expr:
     """The step that the builder writes for a single weight."""
     weight, gradient = Family(Scal, "W"), Family(Scal, "g")
     known = {buffer_of(weight)[0]: sp.Integer(0), **{gradient[k]: g for k, g in enumerate(GRADIENTS)}}

@@ -6,14 +6,14 @@ import sympy as sp
 
 from .._checks import choice
 from ..parametrizations import Parametrization, Scaling
-from ..programs import SGD, Adam, AdamW, Muon, ResNet, SignSGD
+from ..programs import SGD, Adam, AdamW, Lion, Muon, ResNet, SignSGD
 from ..programs.builders import program
 from ..programs.updates import Optimizer, require_optimizer
 from .faithful import direction_power, optimizer_name
 from .matrices import MatrixTerms
 
-BY_NAME: dict[str, Optimizer] = {"sgd": SGD(), "momentum": SGD(momentum=0.9), "signsgd": SignSGD(), "adam": Adam(),
-                                 "adamw": AdamW(), "muon": Muon()}
+BY_NAME: dict[str, Optimizer] = {"sgd": SGD(), "momentum": SGD(momentum=0.9), "signsgd": SignSGD(), "lion": Lion(),
+                                 "adam": Adam(), "adamw": AdamW(), "muon": Muon()}
 
 
 def optimizer_of(opt: object) -> Optimizer:

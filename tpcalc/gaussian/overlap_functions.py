@@ -102,8 +102,9 @@ def _arc_cosine(j: int, k: int) -> tuple[Callable[..., Array], float, float]:
         form = 2 * powers[j < k] * form - r * slope(form)
         powers[j < k] -= 1
     divisions = 2 * (j + k)  # more than there are
-    whole = sp.Poly(sp.expand(form * s**divisions), r).rem(sp.Poly(r**2 + s**2 - 1, r))
-    form = sp.expand(whole.as_expr() / s**divisions)
+    form = sp.expand(form * s**divisions).replace(
+        lambda e: e.is_Pow and e.base == r, lambda e: (1 - s**2)**(e.exp // 2) * r**(e.exp % 2))
+    form = sp.expand(form / s**divisions)
     if (j - k) % 2 or any(e.base == s and e.exp < -1 for e in form.atoms(sp.Pow)):
         raise ValueError(f"derivatives: {j} and {k} given; of functions with a kink allowed are those of an even sum "
                          "whose means can be integrated where two arguments meet")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Callable
+from typing import Callable, Sequence
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from .._types import Array
 from ..lowering.array_backends import Arrays
 
 ROUNDINGS = 64  # a vector whose new part is below so many roundings of itself is a combination of known ones
+SHORT = 0.1  # of a row: a shorter new part has lost a digit of its right angles with what was known
 
 
 class Block:
@@ -87,25 +88,42 @@ class OrthonormalBlock(Block):
             rest /= size
             self.add(rest)
             return arrays.joined([old, arrays.asarray([[size]])], 1), rest
-        added, inner = OrthonormalBlock(self.width, arrays, number), []
-        for j in range(number):
-            coefficients, part = added.split(rest[j:j + 1, :])
-            size = norm(arrays, part[0, :])
-            if size > least * norm(arrays, rows[j, :]):
-                part /= size
-                added.add(part)
-                coefficients = arrays.joined([coefficients, arrays.asarray([[size]])], 1)
-            inner.append(coefficients)
+        added, inner, short = gram_schmidt(arrays, rest, [least * norm(arrays, rows[j, :]) for j in range(number)])
+        if short:  # without this, products with one matrix cease to fit each other, and long training blows up
+            again, rest = self.split(added.filled)
+            old = old + inner @ again
+            added, turned, _ = gram_schmidt(arrays, rest, [0.0] * added.count)
+            inner = inner @ turned
         self.add(added.filled)
-        missing = (np.zeros((1, added.count - one.shape[1])) for one in inner)
-        whole = arrays.joined([arrays.joined([one, arrays.asarray(zeros)], 1) for one, zeros in zip(inner, missing)], 0)
-        return arrays.joined([old, whole], 1), added.filled
+        return arrays.joined([old, inner], 1), added.filled
 
     def copy(self, expected: int) -> "OrthonormalBlock":
         """A block of the same rows, with room for so many in all."""
         other = OrthonormalBlock(self.width, self.arrays, max(expected, self.count))
         other.add(self.filled)
         return other
+
+
+def gram_schmidt(arrays: Arrays, rows: Array, least: Sequence[float]) -> tuple[OrthonormalBlock, Array, bool]:
+    """Orthonormal vectors that rows span, coefficients of the rows in them, and whether a new part was short.
+
+    least: what is new in a row adds nothing unless it is longer than this. Where a row is close to those before it, its
+    new part is short and is stretched to length one, and so is what rounding left in the row of other vectors, to which
+    rows had been made orthogonal: it is to be removed again.
+    """
+    added, inner, short = OrthonormalBlock(rows.shape[1], arrays, rows.shape[0]), [], False
+    for j in range(rows.shape[0]):
+        coefficients, part = added.split(rows[j:j + 1, :])
+        size = norm(arrays, part[0, :])
+        if size > least[j]:
+            short = short or size < SHORT * norm(arrays, rows[j, :])
+            part /= size
+            added.add(part)
+            coefficients = arrays.joined([coefficients, arrays.asarray([[size]])], 1)
+        inner.append(coefficients)
+    missing = (np.zeros((1, added.count - one.shape[1])) for one in inner)
+    return added, arrays.joined([arrays.joined([one, arrays.asarray(zeros)], 1)
+                                 for one, zeros in zip(inner, missing)], 0), short
 
 
 @lru_cache(maxsize=None)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Callable, NamedTuple
+from typing import Callable, Iterable, NamedTuple
 
 import numpy as np
 import sympy as sp
 from scipy.integrate import solve_ivp
 
 from .._chebyshev import reference
+from .._types import Value
 from ..action.at_initialisation import acts_on_stream_first, derive_initial_kernels
 from ..action.block_kernels import C, P, Q
 from ..errors import Divergence
@@ -51,10 +52,15 @@ class PairFunctions:
         self._own = compiled(tuple(e.xreplace(OWN) for e in expressions))
 
     def pair(self, c: np.ndarray, p: np.ndarray, q: np.ndarray) -> list[np.ndarray]:
-        return [np.broadcast_to(value, c.shape) for value in self._pair(c, p, q, 1.0, 1.0, 1.0)]
+        return _of_shape(c, self._pair(c, p, q, 1.0, 1.0, 1.0))
 
     def own(self, p: np.ndarray) -> list[np.ndarray]:
-        return [np.broadcast_to(value, p.shape) for value in self._own(p, p, p, 1.0, 1.0, 1.0)]
+        return _of_shape(p, self._own(p, p, p, 1.0, 1.0, 1.0))
+
+
+def _of_shape(like: np.ndarray, values: Iterable[Value]) -> list[np.ndarray]:
+    """Constants as arrays; arrays as they are, since making views of them takes as long as a sweep of small ones."""
+    return [value if np.shape(value) == like.shape else np.broadcast_to(value, like.shape) for value in values]
 
 
 @lru_cache(maxsize=16)
@@ -189,8 +195,7 @@ class InitialLayers:
         points, _, integral = reference(nodes)
         up = integral * (points + 1) / 2  # d tau = 2 root d root, on an interval half as long
 
-        def moved(number: int, value: np.ndarray, kernels: Callable[[np.ndarray], list[np.ndarray]]) -> np.ndarray:
-            path = between(len(guess[number]), nodes) @ guess[number] if guess else np.tile(value, (nodes, 1))
+        def moved(path: np.ndarray, value: np.ndarray, kernels: Callable[[np.ndarray], list[np.ndarray]]) -> np.ndarray:
             for _ in range(MOST):
                 ahead = value + noise * up @ kernels(path)[0]
                 far = np.abs(ahead - path) > ROUNDING * np.max(np.abs(ahead), axis=0)
@@ -203,9 +208,15 @@ class InitialLayers:
             growth = np.exp(noise * up @ kernels[1])
             return growth[-1] * (value + drift * up[-1] @ (kernels[2] / growth))
 
-        own = moved(0, start.own, covariances.own)
+        if guess:
+            begun = tuple(between(len(one), nodes) @ one for one in guess)
+        else:  # variances grow exponentially in homogeneous blocks, and not much otherwise in others
+            rate = noise * covariances.own(start.own)[0] / start.own
+            growth = np.exp(np.outer((points + 1)**2 / 4, np.where(np.abs(rate) <= 1, rate, 0.0)))
+            begun = start.own * growth, np.tile(start.pair, (nodes, 1))
+        own = moved(begun[0], start.own, covariances.own)
         others = own[:, first], own[:, second]
-        pair = moved(1, start.pair, lambda c: covariances.pair(c, *others))
+        pair = moved(begun[1], start.pair, lambda c: covariances.pair(c, *others))
         return Overlaps(own[-1].copy(), gathered(start.own_tangent, functions.own(own)), pair[-1].copy(),
                         gathered(start.pair_tangent, functions.pair(pair, *others))), (own, pair)
 

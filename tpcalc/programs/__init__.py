@@ -1,6 +1,6 @@
 """Tensor Programs as data: the language, and the networks, optimizers and tasks that build programs."""
 
-from .entrywise import Adam as Adam, AdamW as AdamW, SignSGD as SignSGD
+from .entrywise import Adam as Adam, AdamW as AdamW, Lion as Lion, SignSGD as SignSGD
 from .losses import Loss as Loss
 from .muon import Muon as Muon
 from .networks import ResNet as ResNet

@@ -13,6 +13,7 @@ from .._types import Number
 from .._checks import exact, learning_rate, schedule, short
 
 BETAS = (0.9, 0.999)  # PyTorch's
+LION_BETAS = (0.9, 0.99)  # its authors'
 Gradient = Callable[[sp.Expr], sp.Expr]
 
 
@@ -100,23 +101,7 @@ class Adam:
     betas: InitVar[Any] = None
 
     def __post_init__(self, betas: Any) -> None:
-        if betas is not None:
-            given = (self.beta1, self.beta2)
-            if not isinstance(betas, (tuple, list)) or len(betas) != 2 or given != BETAS:
-                beside = f" with beta1, beta2 = {given}" if given != BETAS else ""
-                raise ValueError(f"betas: {short(betas)} given{beside}; allowed are two numbers in the place of beta1 "
-                                 "and beta2, such as (0.9, 0.999)")
-            for name, beta in zip(("beta1", "beta2"), betas):
-                object.__setattr__(self, name, beta)
-        object.__setattr__(self, "lr", learning_rate("lr", self.lr, symbols=True))
-        for key, below_one in (("beta1", True), ("beta2", True), ("eps", False), ("weight_decay", False)):
-            given, name = getattr(self, key), key if betas is None or not below_one else "betas"
-            value = exact(name, given)
-            if isinstance(given, str):
-                object.__setattr__(self, key, value)
-            if value.is_number and not 0 <= value <= sys.float_info.max or below_one and value.is_number and value >= 1:
-                raise ValueError(f"{name}: {short(given)} given; allowed is a number of at least 0"
-                                 + (" and less than 1" if below_one else " that a float can hold"))
+        _require_settings(self, betas, BETAS, ("eps", "weight_decay"))
 
     def schedule(self, steps: int) -> np.ndarray:
         """The learning rate of every step, shape (steps,); raises ``ValueError`` for a symbol."""
@@ -144,9 +129,79 @@ class AdamW(Adam):
     weight_decay: Any = 0.01
 
 
+@dataclass(frozen=True)
+class Lion:
+    """Lion: the weights move by ``-lr g`` times the sign of a mean of the gradient and its moving average.
+
+    Parameters
+    ----------
+    lr:
+        a number, or one number a step.
+    beta1, beta2:
+        m_t = beta2 m_(t-1) + (1 - beta2) G_t from m_(-1) = 0, and the direction is the sign of
+        beta1 m_(t-1) + (1 - beta1) G_t; at least 0 and less than 1, beta2 above 0.
+    betas:
+        both as a pair.
+    weight_decay:
+        decoupled: W <- (1 - lr weight_decay) W before the update.
+
+    All may be numbers or symbols; an entry without a gradient so far has direction 0. Source: arXiv:2302.06675,
+    algorithm 2. Raises ``ValueError`` for numbers out of these ranges.
+
+    >>> import tpcalc as tp
+    >>> tp.Lion(lr=0.1, betas=(0.9, 0.98))
+    Lion(lr=0.1, beta1=0.9, beta2=0.98, weight_decay=0.0)
+    """
+
+    lr: Any = 1.0
+    beta1: Any = LION_BETAS[0]
+    beta2: Any = LION_BETAS[1]
+    weight_decay: Any = 0.0
+    betas: InitVar[Any] = None
+
+    def __post_init__(self, betas: Any) -> None:
+        _require_settings(self, betas, LION_BETAS, ("weight_decay",))
+        if exact("beta2", self.beta2) == 0:
+            raise ValueError(f"beta2: {short(self.beta2)} given; allowed is a number above 0 and less than 1")
+
+    def schedule(self, steps: int) -> np.ndarray:
+        """The learning rate of every step, shape (steps,); raises ``ValueError`` for a symbol."""
+        return schedule(self.lr, steps)
+
+    def direction(self, gradient: Gradient, step: sp.Symbol) -> sp.Expr:
+        """What the weights move along at ``step``; ``gradient(k)`` is that of step k."""
+        beta1, beta2 = exact("beta1", self.beta1), exact("beta2", self.beta2)
+        now = 1 - beta1 / beta2  # of G_t, beside what the average over all steps up to t has of it
+        return sp.sign(beta1 * (1 - beta2) / beta2 * _decaying(beta2, gradient, step) + now * gradient(step))
+
+
+def _require_settings(opt: Any, betas: Any, usual: tuple[float, float], positive: tuple[str, ...]) -> None:
+    """Check rate and betas, given one by one or as a pair, and settings of at least 0; texts become numbers."""
+    if betas is not None:
+        given = (opt.beta1, opt.beta2)
+        if not isinstance(betas, (tuple, list)) or len(betas) != 2 or given != usual:
+            beside = f" with beta1, beta2 = {given}" if given != usual else ""
+            raise ValueError(f"betas: {short(betas)} given{beside}; allowed are two numbers in the place of beta1 "
+                             f"and beta2, such as {usual}")
+        for name, beta in zip(("beta1", "beta2"), betas):
+            object.__setattr__(opt, name, beta)
+    object.__setattr__(opt, "lr", learning_rate("lr", opt.lr, symbols=True))
+    for key, below_one in (("beta1", True), ("beta2", True), *((name, False) for name in positive)):
+        given, name = getattr(opt, key), key if betas is None or not below_one else "betas"
+        value = exact(name, given)
+        if isinstance(given, str):
+            object.__setattr__(opt, key, value)
+        if value.is_number and not 0 <= value <= sys.float_info.max or below_one and value.is_number and value >= 1:
+            raise ValueError(f"{name}: {short(given)} given; allowed is a number of at least 0"
+                             + (" and less than 1" if below_one else " that a float can hold"))
+
+
 def _moving_average(beta: sp.Expr, of: Gradient, step: sp.Symbol) -> sp.Expr:
     """Exponential weights that add to one over the steps so far: the bias-corrected moving average."""
-    if beta == 0:
-        return of(step)
+    return of(step) if beta == 0 else (1 - beta) / (1 - beta ** (step + 1)) * _decaying(beta, of, step)
+
+
+def _decaying(beta: sp.Expr, of: Gradient, step: sp.Symbol) -> sp.Expr:
+    """The sum over the steps so far, older ones with powers of beta."""
     k = sp.Symbol("k", integer=True, nonnegative=True)
-    return (1 - beta) / (1 - beta ** (step + 1)) * sp.Sum(beta ** (step - k) * of(k), (k, 0, step))
+    return sp.Sum(beta ** (step - k) * of(k), (k, 0, step))

@@ -1,0 +1,82 @@
+"""Read-outs that act on an activation of the last layer: the program of such a training, from that of another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Iterable
+
+import sympy as sp
+
+from .._checks import instance, short
+from .activations import activation, require_finite
+from .backprop import backpropagate
+from .blocks import vector
+from .builders import UNIT, gradient_name
+from .indices import POSITIONS, L, l
+from .language import Family, Vec
+from .program import Assign, Loop, Program, Statement, assignments, mapped
+
+STREAM, GRADIENT = vector("x"), vector("dx")
+READ, SIGNAL = Family(Vec, "r"), Family(Vec, "dr", r"\delta r")
+
+
+def read_through(program: Program, phi: sp.Expr | str) -> Program:
+    """The training of a tp.ResNet with the read-out f = V^T phi(x^L) in the place of V^T x^L.
+
+    The backward pass through phi is derived, and a read-out that is trained moves by phi(x^L). Any reading of programs
+    takes the result; ``tp.kernel_fn`` has its lazy limit as ``readout``.
+
+    phi: as in ``tp.ResNet``. Raises ``ValueError`` for functions that are not finite, and for programs that are not
+    those of ``tp.program`` of a tp.ResNet, or have such a read-out. Source: Depthwise Hyperparameter Transfer, (1)
+    [depthwise_transfer/parametrization].
+
+    >>> import tpcalc as tp
+    >>> from tpcalc.programs.read_through import read_through
+    >>> program = tp.program(tp.ResNet("relu", "pre"), tp.SGD(1.0), tp.DepthScaling())
+    >>> lines = [line.strip() for line in str(read_through(program, "relu")).splitlines()]
+    >>> print(*(line for line in lines if line.startswith(("r[t] :=", "f[t]", "dx[t, L]"))), sep="\\n")
+    r[t] := Max(0, x[t, L])
+    f[t] := mean(nV*r[t])
+    dx[t, L] := Heaviside(x[t, L])*dr[t]
+    """
+    instance("program", program, Program)
+    require_finite(phi)
+    function, found = activation(phi), {READ: 0, SIGNAL: 0}
+
+    def change(one: Assign) -> Iterable[Statement]:
+        if not _is_last(one.target, GRADIENT):
+            return [replace(one, value=one.value.replace(lambda e: _is_last(e, STREAM), _read))]
+        found[SIGNAL] += 1
+        end, sample = STREAM[one.target.indices], one.target.indices[:-1]
+        read, signal = READ[sample], SIGNAL[sample]
+        back = backpropagate([Assign(read, function(end))], read, signal, [end], gradient_name, UNIT)
+        return [Assign(signal, one.value), *back.statements]
+
+    def around(loop: Loop, body: tuple[Statement, ...]) -> Iterable[Statement]:
+        yield replace(loop, body=body)
+        for one in body if loop.last == L else ():
+            if isinstance(one, Assign) and one.target.same_family(STREAM[loop.index]):
+                found[READ] += 1
+                end = one.target.xreplace({loop.index: L})
+                yield Assign(_read(end), function(end))
+
+    body = tuple(mapped(program.body, change, around))
+    if POSITIONS in program.sizes or any(number != 1 for number in found.values()) or _reads(program):
+        raise ValueError(f"program: {short(program.name)} given; allowed are those that tp.program writes of a "
+                         "tp.ResNet, whose read-out acts on the stream")
+    return replace(program, name=f"{program.name}, read through {short(phi)}", body=body)
+
+
+def _is_last(one: sp.Basic, family: Family) -> bool:
+    """Is it a member of the family at the last layer?"""
+    return isinstance(one, Vec) and one.same_family(family[l]) and one.indices[-1:] == (L,)
+
+
+def _read(end: Vec) -> Vec:
+    found: Vec = READ[end.indices[:-1]]
+    return found
+
+
+def _reads(program: Program) -> bool:
+    """Has the program such a read-out already?"""
+    return any(one.target.same_family(READ[l]) for one in assignments(program.body))
