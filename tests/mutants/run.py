@@ -2,9 +2,10 @@
 
     tox -e mutants -- [--minutes 55] [--each 25] [--map-only] [--tests NAME] [folders of tpcalc, or proofs]
 
-First each test file is run once under coverage, so that it is known which lines it runs and how long it takes (those of
-kernels as plain Python, for compiled lines are not seen); then, folder by folder, faults are put in a copy of the tree,
-one at a time, and the files that run the line are run, the quickest first, until one fails. What is finished is kept
+First each test file is run once under coverage, so that it is known which lines each of its tests runs and how long it
+takes (those of kernels as plain Python, for compiled lines are not seen; what fixtures run counts for the whole file);
+then, folder by folder, faults are put in a copy of the tree, one at a time, and the tests that run the line are run,
+the quickest first, until one fails. What is finished is kept
 in .mutants and not done again; a run ends by itself after ``--minutes``. Survivors are printed; those that change
 nothing are declared in equivalent.json, each with its reason.
 """
@@ -22,7 +23,9 @@ import sys
 import time
 from pathlib import Path
 from typing import Any, Iterator
+from xml.etree import ElementTree
 
+from coverage import CoverageData
 from operators import Fault, faults
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,8 +33,9 @@ KEPT = ROOT / ".mutants"
 FOLDERS = ("calculus", "orders", "limits", "classification", "media", "methods", "kernels", "interpreters", "lowering",
            "programs", "proofs")
 MARKS = "not slow and not bench"
-PATIENCE = 240     # seconds for a test file; what takes three times as long as without a fault is endless
-FILES_OF_A_FAULT = 12
+PATIENCE = 240     # seconds; what takes three times as long as without a fault is endless
+LONGEST = 600      # seconds of tests for a fault, at least one
+TOGETHER = 15      # seconds of tests that are run in one process
 LEFT_OUT = ("latex", "benchmarks", "mutants", "support", "references", "golden")
 
 
@@ -45,13 +49,14 @@ def test_files(names: list[str]) -> list[Path]:
     return [p for p in found if not names or any(name in str(p.relative_to(ROOT)) for name in names)]
 
 
-def pytest(tree: Path, files: list[Path], seconds: float, *before: str) -> subprocess.CompletedProcess[bytes]:
-    """The fast tests of some files, on the package that lies in ``tree``."""
-    command = [sys.executable, *before, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", MARKS,
-               *(str(tree / f.relative_to(ROOT)) for f in files)]
+def pytest(tree: Path, tests: list[str], seconds: float, *before: str, options: tuple[str, ...] = ()
+           ) -> subprocess.CompletedProcess[bytes]:
+    """The fast tests among some, files or functions in them, on the package that lies in ``tree``."""
+    command = [sys.executable, *before, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", MARKS, *options,
+               *tests]
     settings = {"PYTHONPATH": str(tree), "MPLBACKEND": "Agg", "PYTHONDONTWRITEBYTECODE": "1",
                 "NUMBA_CACHE_DIR": str(KEPT / "numba"), "TPCALC_CACHE_DIR": str(KEPT / "cache")}
-    if before and "kernels" in files[0].parts:
+    if before and "tests/kernels/" in tests[0]:
         settings["NUMBA_DISABLE_JIT"] = "1"
     return subprocess.run(command, cwd=tree, env={**os.environ, **settings}, timeout=seconds, capture_output=True)
 
@@ -69,7 +74,7 @@ def copied() -> Path:
 
 
 def covered(tests: list[Path], end: float) -> dict[str, dict[str, Any]]:
-    """By test file: how long it takes, and the lines of the package that it runs."""
+    """By test file: how long each of its tests takes, and by file and line of the package the tests that run it."""
     found: dict[str, dict[str, Any]] = {}
     (KEPT / "map").mkdir(parents=True, exist_ok=True)
     tree: Path | None = None
@@ -80,20 +85,30 @@ def covered(tests: list[Path], end: float) -> dict[str, dict[str, Any]]:
             if time.monotonic() > end:
                 raise OutOfTime(f"{len(found)} of {len(tests)} test files are mapped")
             tree = tree or copied()
-            began, data = time.monotonic(), KEPT / "coverage"
-            done = pytest(tree, [test], 1200, "-m", "coverage", "run", f"--data-file={data}",
-                          f"--source={tree / 'tpcalc'}")
-            if done.returncode not in (0, 5):  # 5: no fast test in it
-                raise SystemExit(f"{name} fails without a fault:\n{done.stdout.decode()[-2000:]}")
-            taken = time.monotonic() - began
-            shown = subprocess.run([sys.executable, "-m", "coverage", "json", f"--data-file={data}", "-q", "-o", "-"],
-                                   cwd=tree, capture_output=True)
-            files = json.loads(shown.stdout)["files"] if done.returncode == 0 else {}
-            kept.write_text(json.dumps({"seconds": taken, "lines": {
-                file: one["executed_lines"] for file, one in files.items() if one["executed_lines"]}}))
-            print(f"mapped {name}: {taken:.0f} s", flush=True)
+            kept.write_text(json.dumps(mapped(tree, name)))
+            print(f"mapped {name}: {sum(json.loads(kept.read_text())['seconds'].values()):.0f} s", flush=True)
         found[name] = json.loads(kept.read_text())
     return found
+
+
+def mapped(tree: Path, name: str) -> dict[str, Any]:
+    """seconds: by function of a test file, "" for all; lines: by file of the package and line, such functions."""
+    data, settings, times = KEPT / "coverage", KEPT / "coveragerc", KEPT / "times.xml"
+    settings.write_text(f"[run]\ndynamic_context = test_function\ndata_file = {data}\nsource = {tree / 'tpcalc'}\n")
+    data.unlink(missing_ok=True)
+    done = pytest(tree, [name], 1800, "-m", "coverage", "run", f"--rcfile={settings}", options=(f"--junitxml={times}",))
+    if done.returncode not in (0, 5):  # 5: no fast test in it
+        raise SystemExit(f"{name} fails without a fault:\n{done.stdout.decode()[-2000:]}")
+    seconds: dict[str, float] = {"": 0.0}
+    for case in ElementTree.parse(times).iter("testcase"):
+        for function in ("", case.attrib["name"].split("[")[0]):
+            seconds[function] = seconds.get(function, 0.0) + float(case.attrib["time"])
+    found = CoverageData(str(data))
+    found.read()
+    return {"seconds": seconds, "lines": {
+        str(Path(file).relative_to(tree)): {line: sorted({context.rsplit(".", 1)[-1] for context in contexts})
+                                            for line, contexts in found.contexts_by_lineno(file).items()}
+        for file in found.measured_files()}}
 
 
 def drawn(folder: str, each: int) -> Iterator[tuple[Path, Fault]]:
@@ -111,27 +126,42 @@ def name_of(file: Path, fault: Fault) -> str:
 
 
 def judge(tree: Path, file: Path, fault: Fault, known: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """What becomes of one fault: killed by a test file, or survived all that run its line."""
+    """What becomes of one fault: killed by a test, or survived all that run its line."""
     inside = file.relative_to(ROOT)
     inside = Path("tpcalc") / inside if inside.parts[0] == "proofs" else inside
     source = file.read_text()
-    tests = sorted((n for n, one in known.items() if fault.line in one["lines"].get(str(inside), ())),
-                   key=lambda n: known[n]["seconds"])
+    tests = sorted((one["seconds"].get(function, 0.0), f"{name}::{function}" if function in one["seconds"] and function
+                    else name) for name, one in known.items()
+                   for function in one["lines"].get(str(inside), {}).get(str(fault.line), ()))
     result: dict[str, Any] = {
         "file": str(file.relative_to(ROOT)), "line": fault.line, "was": source.splitlines()[fault.line - 1].strip(),
         "is": fault.apply(source).splitlines()[fault.line - 1].strip(), "tests": len(tests)}
     (tree / inside).write_text(fault.apply(source))
     try:
-        for test in tests[:FILES_OF_A_FAULT]:
+        for seconds, some in together(tests):
             try:
-                done = pytest(tree, [ROOT / test], max(PATIENCE, 3 * known[test]["seconds"]))
+                done = pytest(tree, some, max(PATIENCE, 3 * seconds))
             except subprocess.TimeoutExpired:
-                return {**result, "killed": True, "by": f"{test}: endless"}
+                return {**result, "killed": True, "by": f"{', '.join(some)}: endless"}
             if done.returncode not in (0, 5):
-                return {**result, "killed": True, "by": test}
+                return {**result, "killed": True, "by": ", ".join(some)}
     finally:
         (tree / inside).write_text(source)
     return {**result, "killed": False, "by": "no test runs the line" if not tests else ""}
+
+
+def together(tests: list[tuple[float, str]]) -> Iterator[tuple[float, list[str]]]:
+    """Tests that are run in one process, with their time: quick ones share one, and in all they are not endless."""
+    total, some, taken = 0.0, [], 0.0
+    for seconds, name in tests:
+        if some and taken + seconds > TOGETHER:
+            yield taken, some
+            some, taken = [], 0.0
+        if total and total + seconds > LONGEST:
+            break
+        some, taken, total = [*some, name], taken + seconds, total + seconds
+    if some:
+        yield taken, some
 
 
 def main() -> None:
