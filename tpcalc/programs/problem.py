@@ -82,7 +82,8 @@ class Problem:
                              "are vectors; allowed are frozen ends")
         if isinstance(self.opt, Muon) and self.net.positions:
             raise ValueError(f"opt: {self.opt!r} given for {_checks.short(self.net)}; where directions of gradients "
-                             "vanish is known of a tp.ResNet alone, allowed here are tp.SGD, tp.SignSGD and tp.Adam")
+                             "vanish is known of a tp.ResNet alone, allowed here are tp.SGD, tp.SignSGD, "
+                             "tp.Lion and tp.Adam")
         if self.net.norm is not None:
             _require_directions(self.task, self.net.norm)
         if self.net.norm == "layer" and self.width == 1:
