@@ -23,7 +23,8 @@ XI, Y = RNG.normal(size=(2, STEPS, BATCH))
 
 @pytest.mark.parametrize("opt", [tp.SignSGD(0.3), tp.SignSGD([0.3, 0.1, 0.2, 0.5]), tp.Adam(0.3),
                                  tp.Adam([0.3, 0.1, 0.2, 0.5], 0.8, 0.9, 0.01, weight_decay=0.2),
-                                 tp.Lion([0.3, 0.1, 0.2, 0.5], 0.6, 0.9, weight_decay=0.2)], ids=str)
+                                 tp.Lion([0.3, 0.1, 0.2, 0.5], 0.6, 0.9, weight_decay=0.2),
+                                 tp.Lion(0.3, 0.9, 1e-17), tp.Lion(0.3, 0.6, 0)], ids=str)
 def test_training_is_what_a_plain_loop_does(opt: Any) -> None:
     net = tp.ResNet("tanh", block="mlp", train_ends=True)
     rates = np.broadcast_to(opt.lr, STEPS)

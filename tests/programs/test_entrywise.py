@@ -54,7 +54,7 @@ def test_the_first_step_of_adam_is_the_sign(beta1: sp.Rational, beta2: sp.Ration
     assert directions(tp.Adam(1.0, beta1, beta2), gradients[:1]) == [np.sign(gradients[0])]
 
 
-@given(betas, betas.filter(bool), gradients)
+@given(betas, betas, gradients)
 def test_lion_is_its_algorithm(beta1: sp.Rational, beta2: sp.Rational, gradients: np.ndarray) -> None:
     """The sign is taken of one mean, the average kept is another; arXiv:2302.06675, algorithm 2, line by line."""
     average, found = sp.Integer(0), []
@@ -66,8 +66,6 @@ def test_lion_is_its_algorithm(beta1: sp.Rational, beta2: sp.Rational, gradients
 
 def test_lion_without_the_first_average_is_the_sign() -> None:
     assert directions(tp.Lion(1.0, 0, 0.5), np.array([1.0, -0.75])) == [1.0, -1.0]
-    with pytest.raises(ValueError, match="beta2: 0 given; allowed is a number above 0"):
-        tp.Lion(1.0, 0.5, 0)
 
 
 @pytest.mark.parametrize("given, said", [

@@ -129,6 +129,18 @@ def test_names_of_symbols_and_the_gauge_change_nothing(plane) -> None:
         assert other.at(*point).name == one.name
 
 
+@pytest.mark.parametrize("assumed", [dict(positive=True), dict(nonnegative=True), dict(negative=True)], ids=str)
+def test_a_plane_has_both_signs_of_its_symbols(assumed: dict) -> None:
+    """What is supposed of a symbol would hide lines, and turn conditions into True."""
+    s, r = sp.symbols("s r", **assumed)
+    supposed, plain = (tp.phase_diagram(scale=tp.WidthScaling([0, 0, 1], [0, a, 1], b)) for a, b in ((s, r), (S, R)))
+    assert str(supposed) == str(plain) and "True" not in str(plain) and supposed.symbols == (S, R)
+    assert supposed.at(-1, 0).name == width_regime(tp.WidthScaling([0, 0, 1], [0, -1, 1], 0)).name
+    a, g = sp.symbols("a g", **assumed)
+    deep = [str(tp.phase_diagram(scale=tp.DepthScaling(x, y))) for x, y in ((a, g), sp.symbols("a g", real=True))]
+    assert deep[0] == deep[1] and "False" not in deep[0]
+
+
 def test_layers_that_do_not_start_at_order_one() -> None:
     """What grows at the start is unstable, whatever comes later; what vanishes is not judged further."""
     diagram = tp.phase_diagram(scale=tp.WidthScaling([0, S, 1], [0, 0, 1], R))
@@ -142,7 +154,8 @@ def test_layers_that_do_not_start_at_order_one() -> None:
 @pytest.mark.parametrize("scale, said", [
     (tp.WidthScaling([0, 0], [0, S], 0), "with 1 symbols"), (tp.WidthScaling([0, 0], [0, 1], 0), "with 0 symbols"),
     (tp.WidthScaling([0, S], [0, R], sp.Symbol("g", real=True)), "with 3 symbols"),
-    (tp.WidthScaling([0, S], [0, R], S * R), "affine forms in s, r")], ids=str)
+    (tp.WidthScaling([0, S], [0, R], S * R), "affine forms in s, r"),
+    (tp.WidthScaling([0, S], [0, sp.Symbol("s", positive=True)], 0), "two symbols of the name 's'")], ids=str)
 def test_what_is_no_plane_is_refused(scale: tp.WidthScaling, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         tp.phase_diagram(scale=scale)

@@ -183,11 +183,13 @@ def phase_diagram(net: ResNet | None = None, scale: DepthScaling | Parametrizati
     The raw powers of a ``tp.Parametrization`` may have the symbols, too: a matrix's init against its learning rate.
     A ``tp.WidthScaling`` with two symbols is a plane of powers of n, of a perceptron of its layers and without a net;
     its regions are named as ``tpcalc.width.width_regime`` names them.
-    Nothing is sampled: every face is judged at a point inside it, and between its lines no flag can change. The verdict
-    at a point is that of ``tp.classify`` for the scaling there. Raises ``ValueError`` for anything but a ``tp.ResNet``,
-    for a network with a statement that no rule covers, naming it, and for scalings with other numbers of symbols, or
-    which are not muP in width. Source: Tensor Programs VI, section 5, Definitions 5.1 to 5.6 and G.1, for planes of
-    other exponents K.3, and for powers of n Tensor Programs IV, section 3.
+    Nothing is sampled: every face is judged at a point inside it, and between its lines no flag can change. The
+    verdict at a point is that of ``tp.classify`` for the scaling there. The two symbols stand for any real numbers,
+    whatever is supposed of them. Raises ``ValueError`` for anything but a ``tp.ResNet``, or None with a
+    ``tp.WidthScaling``, for a network with a statement that no rule covers, naming it, for scalings with other
+    numbers of symbols, and for a ``tp.Parametrization`` that is not muP in width. Source: Tensor Programs VI,
+    section 5, Definitions 5.1 to 5.6 and G.1, for planes of other exponents K.3, and for powers of n Tensor
+    Programs IV, section 3.
 
     >>> import sympy as sp, tpcalc as tp
     >>> diagram = tp.phase_diagram()
@@ -207,11 +209,13 @@ def phase_diagram(net: ResNet | None = None, scale: DepthScaling | Parametrizati
     if not isinstance(scale, (DepthScaling, Parametrization, WidthScaling, type(None))):
         raise ValueError(f"scale: {short(scale)} given; allowed is a tp.DepthScaling, a tp.Parametrization, "
                          "a tp.WidthScaling or None")
-    wide = isinstance(scale, WidthScaling)
-    if wide and net is not None:
+    if not isinstance(scale, WidthScaling):
+        net = ResNet() if net is None else net
+        plane: Plane | WidthPlane = Plane.of(net, scale)
+    elif net is None:
+        plane = WidthPlane.of(scale)
+    else:
         raise ValueError(f"net: {net!r} given with a tp.WidthScaling, which is of a perceptron; allowed is None")
-    net = None if wide else net or ResNet()
-    plane = WidthPlane.of(scale) if isinstance(scale, WidthScaling) else Plane.of(net or ResNet(), scale)
     lines = lines_of(plane.decisive())
     verdicts = {signs: plane.judged(face) for signs, face in faces(lines).items()}
     kinds = {signs: (verdict.name, *verdict.said.values()) for signs, verdict in verdicts.items()}

@@ -54,7 +54,7 @@ class Plane:
             raise ValueError(f"scale: {short(whole)} given, with {len(found)} symbols ({', '.join(map(str, found))}) "
                              f"in the exponents of a block with frozen ends, alpha and those of {', '.join(names)}; "
                              "allowed are two, of which the plane is")
-        plane = cls(net, substituted(scale, dict(zip(found, COORDINATES)), names), found)
+        plane = cls(net, substituted(scale, dict(zip(found, COORDINATES)), names), plain(found))
         try:
             plane.pieces
         except ValueError:
@@ -132,6 +132,14 @@ def decisive(region: Region, found: Exponents) -> Iterator[Affine]:
         exponent: Exponent = getattr(found, field.name)
         least = 1 if field.name == "linearisation" else 0  # an error of order 1/L a layer adds up to one of order one
         yield from (form + Affine.number(least, region.size) for form in exponent.forms)
+
+
+def plain(symbols: tuple[sp.Symbol, ...]) -> tuple[sp.Symbol, ...]:
+    """Real symbols of these names, of which nothing else is supposed: a plane has both signs of either."""
+    names = [symbol.name for symbol in symbols]
+    if len(set(names)) < len(names):
+        raise ValueError(f"scale: two symbols of the name {names[0]!r} given; allowed are two names")
+    return tuple(sp.Symbol(name, real=True) for name in names)
 
 
 def exponents(scale: Scaling, names: tuple[str, ...]) -> list[sp.Expr]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Iterator
+from dataclasses import dataclass, replace
+from typing import Iterator, Mapping
 
 import sympy as sp
 
@@ -11,6 +11,7 @@ from .._checks import short, symbolic
 from ..orders import Affine, Region
 from ..parametrizations import WidthScaling
 from ..width.regimes import WidthRegime, counted_powers, width_regime
+from .phase_plane import plain
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class WidthPlane:
         if len(found) != 2:
             raise ValueError(f"scale: {short(scale)} given, with {len(found)} symbols ({', '.join(map(str, found))}); "
                              "allowed are two, of which the plane is")
-        plane = cls(scale, found)
+        plane = cls(_substituted(scale, dict(zip(found, plain(found)))), plain(found))
         try:
             tuple(plane.decisive())
         except ValueError:
@@ -49,9 +50,8 @@ class WidthPlane:
         point = face.point()
         assert point is not None
         values = dict(zip(self.symbols, map(symbolic, point)))
-        p, q = ([symbolic(e).xreplace(values) for e in row] for row in (self.scale.p, self.scale.q))
         where = ", ".join(f"{symbol} = {value}" for symbol, value in values.items())
-        return width_regime(WidthScaling(p, q, symbolic(self.scale.r).xreplace(values)), where)
+        return replace(width_regime(_substituted(self.scale, values)), where=where)
 
 
 def _choices(power: sp.Expr) -> set[sp.Expr]:
@@ -61,6 +61,11 @@ def _choices(power: sp.Expr) -> set[sp.Expr]:
         return {sp.expand(power)}
     one = min(extrema, key=sp.default_sort_key)
     return set().union(*(_choices(power.xreplace({one: choice})) for choice in one.args))
+
+
+def _substituted(scale: WidthScaling, values: Mapping[sp.Expr, sp.Expr]) -> WidthScaling:
+    p, q = ([symbolic(e).xreplace(values) for e in row] for row in (scale.p, scale.q))
+    return WidthScaling(p, q, symbolic(scale.r).xreplace(values))
 
 
 def _exponents(scale: WidthScaling) -> tuple[sp.Expr, ...]:

@@ -132,7 +132,7 @@ def run_conditioned(program: Program, sizes: Sizes, data: ProgramData = {}, widt
     An initial matrix W with entries N(0, 1/n) is met only through its products. Given those made so far, W p for a new
     direction p is known on what the transpose has met, <q|W p> = <W^T q|p>, and N(0, 1) beyond: exact at every n. Time
     and memory O(n K) a product, K the products with one matrix; trained matrices are the initial one and a list of
-    outer products. A ``NonlinearOuter``, the update of SignSGD and Adam, is evaluated again for every product, in
+    outer products. A ``NonlinearOuter``, the update of SignSGD, Lion and Adam, is evaluated again for every product, in
     blocks of rows: O(n^2) a product and step before it, O(n) where it is of rank one (SignSGD on one sample).
 
     sizes, data, loss: as in ``read_program_coefficients``. dtype: "float32" or "float64". keep: names of the families

@@ -210,7 +210,7 @@ class InitialLayers:
 
         if guess:
             begun = tuple(between(len(one), nodes) @ one for one in guess)
-        else:  # variances grow exponentially in homogeneous blocks, and not much otherwise in others
+        else:  # of homogeneous blocks variances grow exponentially, at a rate that others begin with
             rate = noise * covariances.own(start.own)[0] / start.own
             growth = np.exp(np.outer((points + 1)**2 / 4, np.where(np.abs(rate) <= 1, rate, 0.0)))
             begun = start.own * growth, np.tile(start.pair, (nodes, 1))

@@ -45,8 +45,8 @@ class CommonDraws:
     the budget is spent: then the run is what was reached, and its notes say so.
 
     budget: particles times layers, of all batches and depths together, times the matrices of a layer of a
-    tp.Transformer; None stands for 3e7, or 4e6 for updates that average over pairs of particles (tp.Adam, and
-    tp.SignSGD on batches). The first batches at three depths are run whatever it is; those of a tp.Transformer with
+    tp.Transformer; None stands for 3e7, or 4e6 for updates that average over pairs of particles (tp.Adam, tp.Lion,
+    and tp.SignSGD on batches). The first batches at three depths are run whatever it is; those of a tp.Transformer with
     such updates, where they are more than that, with the fewest particles that its products take. samples: particles of
     a batch; None stands for 2048, or 1024 with pairs, or more where the tolerance or the number of products asks for
     it; a bias of about 0.4 / samples stays. batches: those of the first round, at least 16. coarsest: L_0. seed: of all

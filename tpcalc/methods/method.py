@@ -103,8 +103,8 @@ def not_sums_of_outer_products(name: str, problem: Problem, muon: bool = False) 
                 "'common_draws', and 'conditioned' and 'dense' at finite width")
     taken = "a tp.SGD or a tp.Muon" if muon else "a tp.SGD"
     return (f"opt: {problem.opt!r} given; method={name!r} takes {taken}, whose updates are sums of outer products; "
-            "allowed for functions of their entries (tp.SignSGD, tp.Adam) are 'particles' at finite depth, "
-            "'common_draws' at infinite depth, and 'conditioned' and 'dense' at finite width")
+            "allowed for functions of their entries (tp.SignSGD, tp.Lion, tp.Adam) are 'particles' at finite "
+            "depth, 'common_draws' at infinite depth, and 'conditioned' and 'dense' at finite width")
 
 
 def not_linear(name: str, problem: Problem, muon: bool = False) -> str | None:

@@ -26,10 +26,11 @@ class Particles(ReadsProgram):
     """Any block and optimizer at infinite width and finite depth, sampled: the mean over batches of particles.
 
     samples: particles in a batch; None stands for 4096, or 1024 for updates that average over pairs of particles
-    (tp.Adam, and tp.SignSGD on batches). batches: independent ones, at least 2. seed: of all that is drawn. executor:
-    any ``concurrent.futures`` executor, for the batches; it decides nothing, and stays where it is when the method is
-    pickled. ``progress`` is called with (batches done, batches). coarsest: a depth whose doublings share their draws,
-    so that runs at them differ by the depth and little else; None draws anew at every depth.
+    (tp.Adam, tp.Lion, and tp.SignSGD on batches). batches: independent ones, at least 2. seed: of all that is
+    drawn. executor: any ``concurrent.futures`` executor, for the batches; it decides nothing, and stays where it is
+    when the method is pickled. ``progress`` is called with (batches done, batches). coarsest: a depth whose
+    doublings share their draws, so that runs at them differ by the depth and little else; None draws anew at every
+    depth.
 
     namespace, dtype, device: of the arrays, as in ``tpcalc.lowering.Arrays``: "numpy", "torch", "cupy" or "jax", or an
     array-API namespace itself. Draws are NumPy's, the same in all of them.

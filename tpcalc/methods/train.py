@@ -43,8 +43,8 @@ def train(net: Network | Problem, task: Task | Sequences | Text | None = None, o
     net:
         a ``tp.Problem``, which has the next five in it, or a network.
     opt:
-        a tp.SGD; or a tp.SignSGD or tp.Adam, by ``"particles"``, ``"common_draws"``, ``"conditioned"`` and ``"dense"``:
-        the blocks' weights then move by ``lr L^-gamma`` times a direction of order one, over n.
+        a tp.SGD; or a tp.SignSGD, tp.Lion or tp.Adam, by ``"particles"``, ``"common_draws"``, ``"conditioned"`` and
+        ``"dense"``: the blocks' weights then move by ``lr L^-gamma`` times a direction of order one, over n.
     depth, width:
         whole numbers or ``tp.oo``. Where no width is said, ``"dense"`` and ``"conditioned"`` take that of a
         tp.Transformer with a number of heads.

@@ -139,7 +139,7 @@ class Lion:
         a number, or one number a step.
     beta1, beta2:
         m_t = beta2 m_(t-1) + (1 - beta2) G_t from m_(-1) = 0, and the direction is the sign of
-        beta1 m_(t-1) + (1 - beta1) G_t; at least 0 and less than 1, beta2 above 0.
+        beta1 m_(t-1) + (1 - beta1) G_t; at least 0 and less than 1.
     betas:
         both as a pair.
     weight_decay:
@@ -161,8 +161,6 @@ class Lion:
 
     def __post_init__(self, betas: Any) -> None:
         _require_settings(self, betas, LION_BETAS, ("weight_decay",))
-        if exact("beta2", self.beta2) == 0:
-            raise ValueError(f"beta2: {short(self.beta2)} given; allowed is a number above 0 and less than 1")
 
     def schedule(self, steps: int) -> np.ndarray:
         """The learning rate of every step, shape (steps,); raises ``ValueError`` for a symbol."""
@@ -171,11 +169,11 @@ class Lion:
     def direction(self, gradient: Gradient, step: sp.Symbol) -> sp.Expr:
         """What the weights move along at ``step``; ``gradient(k)`` is that of step k."""
         beta1, beta2 = exact("beta1", self.beta1), exact("beta2", self.beta2)
-        now = 1 - beta1 / beta2  # of G_t, beside what the average over all steps up to t has of it
-        return sp.sign(beta1 * (1 - beta2) / beta2 * _decaying(beta2, gradient, step) + now * gradient(step))
+        before = (1 - beta2) * _decaying(beta2, gradient, step - 1)
+        return sp.sign(beta1 * before + (1 - beta1) * gradient(step))
 
 
-def _require_settings(opt: Any, betas: Any, usual: tuple[float, float], positive: tuple[str, ...]) -> None:
+def _require_settings(opt: Any, betas: Any, usual: tuple[float, float], nonnegative: tuple[str, ...]) -> None:
     """Check rate and betas, given one by one or as a pair, and settings of at least 0; texts become numbers."""
     if betas is not None:
         given = (opt.beta1, opt.beta2)
@@ -186,7 +184,7 @@ def _require_settings(opt: Any, betas: Any, usual: tuple[float, float], positive
         for name, beta in zip(("beta1", "beta2"), betas):
             object.__setattr__(opt, name, beta)
     object.__setattr__(opt, "lr", learning_rate("lr", opt.lr, symbols=True))
-    for key, below_one in (("beta1", True), ("beta2", True), *((name, False) for name in positive)):
+    for key, below_one in (("beta1", True), ("beta2", True), *((name, False) for name in nonnegative)):
         given, name = getattr(opt, key), key if betas is None or not below_one else "betas"
         value = exact(name, given)
         if isinstance(given, str):
@@ -201,7 +199,7 @@ def _moving_average(beta: sp.Expr, of: Gradient, step: sp.Symbol) -> sp.Expr:
     return of(step) if beta == 0 else (1 - beta) / (1 - beta ** (step + 1)) * _decaying(beta, of, step)
 
 
-def _decaying(beta: sp.Expr, of: Gradient, step: sp.Symbol) -> sp.Expr:
-    """The sum over the steps so far, older ones with powers of beta."""
+def _decaying(beta: sp.Expr, of: Gradient, last: sp.Expr) -> sp.Expr:
+    """The sum over steps up to the last, older ones with powers of beta."""
     k = sp.Symbol("k", integer=True, nonnegative=True)
-    return sp.Sum(beta ** (step - k) * of(k), (k, 0, step))
+    return sp.Sum(beta ** (last - k) * of(k), (k, 0, last))

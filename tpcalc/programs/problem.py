@@ -27,7 +27,7 @@ class Problem:
     ----------
     net, task, opt, scale:
         a tp.ResNet with a tp.Task, or a tp.Transformer with a tp.Sequences or text of ``tp.tasks.text``; an
-        optimizer (a tp.SGD, tp.SignSGD, tp.Adam or tp.Muon, or one written elsewhere), and a
+        optimizer (a tp.SGD, tp.SignSGD, tp.Lion, tp.Adam or tp.Muon, or one written elsewhere), and a
         tp.DepthScaling or tp.Parametrization, all of them with numbers. A parametrization that is a tp.DepthScaling for
         this network, one gamma for all its matrices and muP in width, is kept as that.
     depth, width:

@@ -23,8 +23,8 @@ READ, SIGNAL = Family(Vec, "r"), Family(Vec, "dr", r"\delta r")
 def read_through(program: Program, phi: sp.Expr | str) -> Program:
     """The training of a tp.ResNet with the read-out f = V^T phi(x^L) in the place of V^T x^L.
 
-    The backward pass through phi is derived, and a read-out that is trained moves by phi(x^L). Any reading of programs
-    takes the result; ``tp.kernel_fn`` has its lazy limit as ``readout``.
+    The backward pass through phi is derived, and a read-out that is trained moves by phi(x^L). Real networks, particles
+    and common draws take the result; ``tp.kernel_fn`` has its lazy limit as ``readout``.
 
     phi: as in ``tp.ResNet``. Raises ``ValueError`` for functions that are not finite, and for programs that are not
     those of ``tp.program`` of a tp.ResNet, or have such a read-out. Source: Depthwise Hyperparameter Transfer, (1)

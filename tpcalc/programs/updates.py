@@ -40,8 +40,8 @@ def require_optimizer(opt: object) -> None:
     entrywise = not isinstance(opt, type) and all(hasattr(opt, name) for name in ("lr", "weight_decay")) and all(
         callable(getattr(opt, name, None)) for name in ("schedule", "direction"))
     if not isinstance(opt, SGD) and not entrywise:
-        raise ValueError(f"opt: {short(opt)} given; allowed is a tp.SGD, tp.SignSGD, tp.Adam or tp.Muon, or what has "
-                         "an lr, a weight_decay, a schedule and a direction as they do")
+        raise ValueError(f"opt: {short(opt)} given; allowed is a tp.SGD, tp.SignSGD, tp.Lion, tp.Adam or tp.Muon, or "
+                         "what has an lr, a weight_decay, a schedule and a direction as they do")
 
 
 def rates(opt: Optimizer) -> tuple[Scal, ...]:

@@ -15,6 +15,8 @@ from .features import feature_power
 from .sizes.verdict import FEATURES, KERNEL, TRIVIAL, UNSTABLE
 
 VANISHING = "vanishing at the start"
+OUTPUT, OWN, PASSED, HIDDEN = ("output", "the output, by its own weights", "the output, by hidden layers",
+                               "hidden layers")
 HALF = sp.Rational(1, 2)
 
 
@@ -23,8 +25,9 @@ class WidthRegime(Short):
     """What becomes of a perceptron at infinite width, from counted powers.
 
     name: "unstable", "trivial", "kernel regime", "feature learning", or "vanishing at the start" where a hidden layer
-    does, on which what training does was not counted. said: stable, nontrivial, feature learning: True, False, or None
-    where that is so. exponents: the counted powers of n, by what they are of. where: the point, in words.
+    does, in which case what training does was not counted. said: is it stable, nontrivial, feature learning? None
+    where that was not counted or, of what is unstable, means nothing. exponents: the counted powers of n, by what they
+    are of. where: the point of a plane, in words, empty without one.
     """
 
     grows: ClassVar[str] = "n"
@@ -57,16 +60,15 @@ def counted_powers(scaling: WidthScaling) -> dict[str, sp.Expr]:
     *rates, q = scaling.q
     features = feature_power(p, rates, q, scaling.r)
     return {**{f"layer {i}": HALF * preactivations(one) for i, one in enumerate(hidden, 1)},
-            "output": HALF * preactivations(p),
-            "the output, by its own weights": sp.expand(scaling.r + own_gradients(q)),
-            "the output, by hidden layers": features + contraction(p, q, weights=1, sums=1),
-            "hidden layers": features}
+            OUTPUT: HALF * preactivations(p), OWN: sp.expand(scaling.r + own_gradients(q)),
+            PASSED: features + contraction(p, q, weights=1, sums=1), HIDDEN: features}
 
 
-def width_regime(scaling: WidthScaling, where: str = "") -> WidthRegime:
-    """Name what a width scaling does, from ``counted_powers``; ``width_verdict`` reads a program for the same answer.
+def width_regime(scaling: WidthScaling) -> WidthRegime:
+    """Name what a width scaling does, from ``counted_powers``.
 
-    Raises ``ValueError`` for what is no tp.WidthScaling, and where a sign depends on symbols in the exponents.
+    Where hidden layers start at order one ``width_verdict`` reads a program for the same answer. Raises ``ValueError``
+    for what is no tp.WidthScaling, and for symbols in the counted powers.
 
     >>> from tpcalc.parametrizations import width_recipe
     >>> [width_regime(width_recipe(name, 3)).name for name in ("SP", "NTP", "muP")]
@@ -75,15 +77,16 @@ def width_regime(scaling: WidthScaling, where: str = "") -> WidthRegime:
     powers = counted_powers(scaling)
     if not all(power.is_number for power in powers.values()):
         raise ValueError(f"scaling: {scaling!r} given; numbers are needed to tell what grows")
-    output, own, passed, features = list(powers.values())[-4:]
-    start = next((power for power in list(powers.values())[:-4] if power != 0), None)
-    if start is not None and start < 0:
-        return WidthRegime(VANISHING, _said(None, None, None), powers, where)
-    if start is not None or max(output, own, passed, features) > 0:
-        return WidthRegime(UNSTABLE, _said(False, None, None), powers, where)
-    if max(own, passed) < 0:
-        return WidthRegime(TRIVIAL, _said(True, False, bool(features == 0)), powers, where)
-    return WidthRegime(KERNEL if features < 0 else FEATURES, _said(True, True, bool(features == 0)), powers, where)
+    starts = [power for what, power in powers.items() if what.startswith("layer")]
+    start = next((power for power in starts if power != 0), sp.Integer(0))
+    changes, features = max(powers[OWN], powers[PASSED]), powers[HIDDEN]
+    if start < 0:
+        return WidthRegime(VANISHING, _said(None, None, None), powers)
+    if max(start, powers[OUTPUT], changes, features) > 0:
+        return WidthRegime(UNSTABLE, _said(False, None, None), powers)
+    learns = bool(features == 0)
+    name = TRIVIAL if changes < 0 else FEATURES if learns else KERNEL
+    return WidthRegime(name, _said(True, bool(changes == 0), learns), powers)
 
 
 def _said(stable: bool | None, nontrivial: bool | None, learning: bool | None) -> dict[str, bool | None]:

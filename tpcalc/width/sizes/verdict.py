@@ -85,10 +85,7 @@ def width_verdict(scaling: WidthScaling, phi: sp.Expr | str = "tanh", opt: Optim
 
 
 class _Reading:
-    """Powers of n in a program's members, found as they are asked for.
-
-    sizes: by expression; refused: reasons, for what is not known yet; at_most: powers that some of these do not exceed.
-    """
+    """Powers of n in a program's members, found as they are asked for: ``powers``, and ``refused`` with reasons."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -156,10 +153,14 @@ def _named(reading: _Reading, looked: _Looked) -> tuple[str, str]:
     for e in looked.start:
         if reading.found.bound(e) < 0:
             return TRIVIAL, f"{e} goes {_like(reading, e)}, it vanishes at the start"
+        if e in reading.refused:
+            raise ValueError(f"scaling: whether {e} vanishes is not known: {reading.refused[e]}")
     changes, moved = looked.changes, looked.moved
     reading.ask([moved])
     if reading.found.bound(moved) < 0:
         return TRIVIAL, f"{_change(moved)} goes {_like(reading, moved)}"
+    if moved in reading.refused:
+        raise ValueError(f"scaling: how {_change(moved)} goes with n is not known: {reading.refused[moved]}")
     for window in WINDOWS:
         reading.ask(changes, [window])
         learned = [e for e in changes if e in reading.powers and reading.powers[e] >= 0]
@@ -168,7 +169,7 @@ def _named(reading: _Reading, looked: _Looked) -> tuple[str, str]:
             return FEATURES, f"{now} - {before} goes like {_power(reading, learned[0])}, and {before} like n^0"
         if all(reading.found.bound(e) < 0 for e in changes) and window >= 1:
             break  # what vanishes is said with its power where that is not far to seek
-    unknown = next((e for e in (*changes, moved) if reading.found.bound(e) >= 0 and e in reading.refused), None)
+    unknown = next((e for e in changes if reading.found.bound(e) >= 0 and e in reading.refused), None)
     if unknown is not None:
         raise ValueError(f"scaling: how {_change(unknown)} goes with n is not known: {reading.refused[unknown]}")
     first = [f"{_change(e)} {_like(reading, e)}" for e in changes[:len(looked.start)]]
