@@ -5,9 +5,10 @@
 First each test file is run once under coverage, so that it is known which lines each of its tests runs and how long it
 takes (those of kernels as plain Python, for compiled lines are not seen; what fixtures run counts for the whole file);
 then, folder by folder, faults are put in a copy of the tree, one at a time, and the tests that run the line are run,
-the quickest first, until one fails. What is finished is kept
-in .mutants and not done again; a run ends by itself after ``--minutes``. Survivors are printed; those that change
-nothing are declared in equivalent.json, each with its reason.
+the quickest first, until one fails. What is finished is kept in .mutants and not done again, but that maps are made
+anew when sources move, and survivors meet new tests; a run ends by itself after ``--minutes``. Survivors are printed;
+those that change nothing are declared in equivalent.json, each with its reason. ``--tests`` takes the test files with a
+name in their path alone: what these kill is killed, what they do not is judged again by the others.
 """
 
 from __future__ import annotations
@@ -78,9 +79,10 @@ def covered(tests: list[Path], end: float) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     (KEPT / "map").mkdir(parents=True, exist_ok=True)
     tree: Path | None = None
+    package = digest(*sorted((ROOT / "tpcalc").rglob("*.py")), *sorted((ROOT / "proofs").rglob("*.py")))
     for test in tests:
         name = str(test.relative_to(ROOT))
-        kept = KEPT / "map" / (name.replace("/", "-") + ".json")
+        kept = KEPT / "map" / f"{name.replace('/', '-')}-{digest(test)}-{package}.json"  # lines move with the sources
         if not kept.exists():
             if time.monotonic() > end:
                 raise OutOfTime(f"{len(found)} of {len(tests)} test files are mapped")
@@ -89,6 +91,10 @@ def covered(tests: list[Path], end: float) -> dict[str, dict[str, Any]]:
             print(f"mapped {name}: {sum(json.loads(kept.read_text())['seconds'].values()):.0f} s", flush=True)
         found[name] = json.loads(kept.read_text())
     return found
+
+
+def digest(*files: Path) -> str:
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
 def mapped(tree: Path, name: str) -> dict[str, Any]:
@@ -105,8 +111,14 @@ def mapped(tree: Path, name: str) -> dict[str, Any]:
             seconds[function] = seconds.get(function, 0.0) + float(case.attrib["time"])
     found = CoverageData(str(data))
     found.read()
+
+    def functions(contexts: list[str]) -> list[str]:
+        """Of fixtures, and of what hypothesis runs under a name of its own, the whole file is meant."""
+        names = {context.rsplit(".", 1)[-1] for context in contexts}
+        return sorted({name if name in seconds else "" for name in names})
+
     return {"seconds": seconds, "lines": {
-        str(Path(file).relative_to(tree)): {line: sorted({context.rsplit(".", 1)[-1] for context in contexts})
+        str(Path(file).relative_to(tree)): {line: functions(contexts)
                                             for line, contexts in found.contexts_by_lineno(file).items()}
         for file in found.measured_files()}}
 
@@ -126,28 +138,32 @@ def name_of(file: Path, fault: Fault) -> str:
 
 
 def judge(tree: Path, file: Path, fault: Fault, known: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """What becomes of one fault: killed by a test, or survived all that run its line."""
+    """What becomes of one fault: killed by a test, or survived those that run its line, in so far as there is time."""
     inside = file.relative_to(ROOT)
     inside = Path("tpcalc") / inside if inside.parts[0] == "proofs" else inside
     source = file.read_text()
-    tests = sorted((one["seconds"].get(function, 0.0), f"{name}::{function}" if function in one["seconds"] and function
-                    else name) for name, one in known.items()
+    tests = sorted((one["seconds"][function], f"{name}::{function}" if function else name)
+                   for name, one in known.items()
                    for function in one["lines"].get(str(inside), {}).get(str(fault.line), ()))
     result: dict[str, Any] = {
         "file": str(file.relative_to(ROOT)), "line": fault.line, "was": source.splitlines()[fault.line - 1].strip(),
         "is": fault.apply(source).splitlines()[fault.line - 1].strip(), "tests": len(tests)}
     (tree / inside).write_text(fault.apply(source))
+    met = 0
     try:
         for seconds, some in together(tests):
             try:
                 done = pytest(tree, some, max(PATIENCE, 3 * seconds))
             except subprocess.TimeoutExpired:
                 return {**result, "killed": True, "by": f"{', '.join(some)}: endless"}
-            if done.returncode not in (0, 5):
+            met += len(some)
+            if done.returncode in (1, 2):  # a test that fails, or a file that cannot be read any more
                 return {**result, "killed": True, "by": ", ".join(some)}
+            if done.returncode not in (0, 5):
+                raise SystemExit(f"{', '.join(some)} cannot be run:\n{done.stdout.decode()[-2000:]}")
     finally:
         (tree / inside).write_text(source)
-    return {**result, "killed": False, "by": "no test runs the line" if not tests else ""}
+    return {**result, "killed": False, "by": f"{met} of {len(tests)} tests that run the line"}
 
 
 def together(tests: list[tuple[float, str]]) -> Iterator[tuple[float, list[str]]]:
@@ -180,22 +196,22 @@ def main() -> None:
     results = KEPT / "results.json"
     done: dict[str, Any] = json.loads(results.read_text()) if results.exists() else {}
     wanted: dict[str, list[str]] = {}
+    tests = test_files(asked.tests)
+    seen = digest(*tests)
     try:
-        known = covered(test_files(asked.tests), end)
+        known = covered(tests, end)
         tree = copied()
         for folder in () if asked.map_only else asked.folders:
             wanted[folder] = []
             for file, fault in drawn(folder, asked.each):
                 name = name_of(file, fault)
                 wanted[folder].append(name)
-                if name in done:
-                    continue
+                if name in done and (done[name]["killed"] or done[name]["seen"] == seen):
+                    continue  # killed once is killed; what survived meets tests that it has not met
                 if time.monotonic() > end:
                     raise OutOfTime(f"{len(done)} faults are judged")
-                one = judge(tree, file, fault, known)
-                if one["killed"] or not asked.tests:
-                    done[name] = one
-                    results.write_text(json.dumps(done, indent=1))
+                one = done[name] = {**judge(tree, file, fault, known), "seen": seen}
+                results.write_text(json.dumps(done, indent=1))
                 print(f"{'killed' if one['killed'] else 'SURVIVED'}  {one['file']}:{one['line']}  {one['was']}  ->  "
                       f"{one['is']}  {one['by']}", flush=True)
     except OutOfTime as reason:
@@ -217,7 +233,7 @@ def report(done: dict[str, Any], wanted: dict[str, list[str]]) -> None:
         for name in judged:
             if not done[name]["killed"]:
                 one = done[name]
-                print(f"  {name} {one['file']}:{one['line']}  {one['was']}  ->  {one['is']}")
+                print(f"  {name} {one['file']}:{one['line']}  {one['was']}  ->  {one['is']}  {one['by']}")
     sys.exit(int(left))
 
 
