@@ -100,8 +100,8 @@ def test_what_cannot_be_counted_is_refused_by_name():
     with pytest.raises(ValueError, match="tp.Program"):
         symbols = tp.DepthScaling(*sp.symbols("alpha gamma", real=True))
         tp.classify(1, 0, tp.program(tp.ResNet(), tp.SGD(), symbols), "sgd")
-    with pytest.raises(ValueError, match="opt: 'lion'"):
-        tp.classify(1, 0, opt="lion")
+    with pytest.raises(ValueError, match="opt: 'lamb'"):
+        tp.classify(1, 0, opt="lamb")
 
 
 @pytest.mark.parametrize("opt", ["momentum", "signsgd", tp.SGD([1.0, 0.5]), tp.Adam(0.1, eps=1e-3)], ids=str)
