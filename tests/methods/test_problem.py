@@ -46,7 +46,7 @@ def test_linear_is_one_matrix_a_block_and_linear_updates(change: dict, linear: b
 
 BAD: list[tuple[dict, str]] = [
     ({"net": "tanh"}, "net: 'tanh' given; allowed is a tp.ResNet"), ({"task": None}, "task: None given"),
-    ({"opt": 0.5}, "opt: 0.5 given; allowed is a tp.SGD, tp.SignSGD, tp.Adam or tp.Muon"),
+    ({"opt": 0.5}, "opt: 0.5 given; allowed is a tp.SGD, tp.SignSGD, tp.Lion, tp.Adam or tp.Muon"),
     ({"scale": "mup"}, "scale: 'mup'"),
     ({"depth": 0}, "depth: 0 given"), ({"depth": None}, "depth: None given"), ({"depth": 2.0}, "depth: 2.0 given"),
     ({"width": None}, "width: None given"), ({"width": True}, "width: True given"), ({"width": -1}, "width: -1 given"),

@@ -12,8 +12,19 @@ SPECIAL = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r
            ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}"}
 
 
-class KetPrinter(LatexPrinter):
-    """sympy's LaTeX printer, but for the order of terms and factors.
+class PowerPrinter(LatexPrinter):
+    """sympy's LaTeX printer, but for powers of nodes of ours that have an index above, or several parts."""
+
+    def _helper_print_standard_power(self, expr: sp.Pow, template: str) -> str:
+        text = self._print(expr.base)
+        closed = text.endswith((r"\rangle", ")"))
+        if hasattr(expr.base, "_latex") and not closed and any(part in text for part in ("^", r"\tfrac", r"\sum")):
+            return str(template % (rf"\left({text}\right)", self._print(expr.exp)))
+        return str(super()._helper_print_standard_power(expr, template))
+
+
+class KetPrinter(PowerPrinter):
+    """sympy's LaTeX printer, but for the order of terms and factors, and powers.
 
     Nodes say by ``is_random`` that they stand behind numbers, and by ``is_part`` that their terms stand behind others.
     """
@@ -40,6 +51,11 @@ class KetPrinter(LatexPrinter):
         elif front.is_Add:
             text = rf"\left({text}\right)"
         return " ".join([text] + [self._print(f) for f in sorted(late, key=lambda f: f.func == sp.Sum)])
+
+
+def statement_latex(expression: sp.Expr) -> str:
+    """LaTeX of a side of a statement, in sympy's order."""
+    return str(PowerPrinter().doprint(expression))
 
 
 def latex(expression: sp.Expr) -> str:

@@ -12,6 +12,7 @@ from .._types import Sizes
 from .._checks import short, symbolic
 from .._shown import Short
 from .._text import Aligned
+from ..derivations.printing import statement_latex
 from .language import Mat, Member, Scal, Vec, kind
 from .index_roles import read_roles
 from .read_members import ReadMembers, Values, at_numbers, write_out
@@ -35,7 +36,7 @@ class Assign:
         return f"{self.target} := {self.value}"
 
     def latex(self) -> str:
-        return f"{sp.latex(self.target)} := {sp.latex(self.value)}"
+        return f"{statement_latex(self.target)} := {statement_latex(self.value)}"
 
     @property
     def expressions(self) -> tuple[sp.Expr, ...]:
