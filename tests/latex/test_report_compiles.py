@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import tpcalc as tp
+from tpcalc.reports import transformer_stages
 from tpcalc.reports.cli import main
 from tpcalc.reports.derivations import derivation
 from tpcalc.reports.document import Code, Document, Formula, Paragraph, Plain, Section
@@ -40,6 +41,16 @@ def complaints(log: str) -> list[str]:
 def test_a_report_compiles(scaling: list[str], tmp_path: Path) -> None:
     status = main(["report", "--steps", "2", "--batch", "3", "--depths", "4:16", "--widths", "16,32",
                    "--network-depth", "4", "--seeds", "2", "-o", str(tmp_path), *scaling])
+    assert status == 0
+    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
+    assert not complaints((tmp_path / "report.log").read_text(encoding="latin-1"))
+
+
+def test_a_report_on_a_transformer_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transformer_stages, "GRID", transformer_stages.GRID[2:6])  # the numbers are not looked at
+    monkeypatch.setattr(transformer_stages, "SEEDS", 1)
+    status = main(["report", "--net", "transformer", "--steps", "2", "--batch", "1", "--positions", "2", "--depths",
+                   "2,4", "--widths", "8,16,32", "--seeds", "2", "-o", str(tmp_path)])
     assert status == 0
     assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
     assert not complaints((tmp_path / "report.log").read_text(encoding="latin-1"))
