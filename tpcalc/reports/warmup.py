@@ -11,7 +11,7 @@ import sympy as sp
 
 from .. import (SGD, AttentionLayer, DepthScaling, Problem, ResNet, Task, attention_limit, kets, program, recursion,
                 train)
-from ..methods import Coefficients
+from ..methods import Coefficients, LongCollocation
 from .progress import bar
 
 
@@ -35,6 +35,8 @@ def tasks() -> dict[str, Callable[[], Any]]:
             "batches": lambda: train(problem(linear, batch, 4), keep_nodes="all"),
             "the oracle": lambda: train(problem(linear, batch, 3), method=Coefficients()),
             "infinite depth": lambda: train(problem(linear, one, sp.oo)),
+            "long training at infinite depth": lambda: train(problem(linear, Task(np.ones(4), -np.ones(4)), sp.oo),
+                                                             method=LongCollocation()),
             "batches at infinite depth": lambda: train(problem(linear, batch, sp.oo)),
             "activations at infinite depth": lambda: train(problem(ResNet("tanh", "mlp"), one, sp.oo)),
             "finite width": lambda: fluctuations(3), "finite width at infinite depth": lambda: fluctuations(sp.oo),
