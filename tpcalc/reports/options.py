@@ -19,13 +19,32 @@ def depth_scaling(alpha: Fraction, gamma: Fraction) -> DepthScaling:
     return DepthScaling(*(sp.Rational(e.numerator, e.denominator) for e in (alpha, gamma)))
 
 
+def require_seeds(seeds: int) -> None:
+    if seeds < 2:
+        raise ValueError(f"seeds: {seeds} given; allowed is a whole number of at least 2, to measure a spread")
+
+
 @dataclass(frozen=True)
-class Setup:
-    """One training: scaling, learning rates and data; all checks of them are made when it is built."""
+class Descent:
+    """Plain gradient descent at a depth scaling; lr: one learning rate, or one a step."""
 
     alpha: Fraction = Fraction(1, 2)
     gamma: Fraction = Fraction(1, 2)
     lr: tuple[float, ...] = (1.0,)
+
+    @property
+    def opt(self) -> SGD:
+        return SGD(lr=self.lr[0] if len(self.lr) == 1 else self.lr)
+
+    @property
+    def scale(self) -> DepthScaling:
+        return depth_scaling(self.alpha, self.gamma)
+
+
+@dataclass(frozen=True)
+class Setup(Descent):
+    """One training: scaling, learning rates and data; all checks of them are made when it is built."""
+
     source: str = "digits"
     steps: int | None = None
     batch: int | None = None
@@ -45,14 +64,6 @@ class Setup:
         block = "" if net.is_plain or net.block == "post" else f" with {net.block} blocks"
         norm = "" if net.norm is None else f"{' and' if block else ' with'} inputs of blocks divided by their norms"
         return f"{article} {net.phi} residual network{block}{norm}"
-
-    @property
-    def opt(self) -> SGD:
-        return SGD(lr=self.lr[0] if len(self.lr) == 1 else self.lr)
-
-    @property
-    def scale(self) -> DepthScaling:
-        return depth_scaling(self.alpha, self.gamma)
 
     @cached_property
     def numbers(self) -> Json:
@@ -84,8 +95,7 @@ class ReportOptions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.seeds < 2:
-            raise ValueError(f"seeds: {self.seeds} given; allowed is a whole number of at least 2, to measure a spread")
+        require_seeds(self.seeds)
 
     def command(self) -> str:
         """The command line of this report."""

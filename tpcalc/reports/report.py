@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Iterable, TypeVar
 
 import numpy as np
 
@@ -12,17 +13,18 @@ from .._types import Json
 from .._files import write_text
 from ..errors import Divergence, MissingExtra
 from ..ledger.bibliography import bibtex
-from .document import Table
+from .document import Document, Table
 from .latex import compile_pdf, find_tex
 from .options import ReportOptions
 from .phase import Plane, divide, plane_figure, plane_table, write_regions
 from .progress import bar
-from .results import Results
+from .results import Finished, Results
 from .stages import Classified, Converged, Derived, Networks, compare_networks, converge, derive, judge_network
 from .store import Store, write_json
 from .tables import write_csv, write_table
 
 Say = Callable[[str], None]
+Found = TypeVar("Found", bound=Finished)
 NO_TEX = "No TeX was found: [[file:report.tex]] is there, `report.pdf` is not."
 
 
@@ -47,13 +49,24 @@ def write_report(options: ReportOptions, folder: Path, fresh: bool = False, pdf:
     """
     require_extra()
     store = Store(folder / "stages", fresh)
+    return publish(folder, pdf, say, lambda pdf_said: Results(options, pdf_said),
+                   lambda results: _stages(options, results, store, folder, say),
+                   lambda results: write_documents(results, folder))
+
+
+def publish(folder: Path, pdf: bool, say: Say, begin: Callable[[str], Found], run: Callable[[Found], None],
+            write: Callable[[Found], None]) -> Found:
+    """Run the stages of a report, write its documents, and compile report.tex where a TeX is found.
+
+    begin: results without stages, from the sentence on report.pdf; write: documents of what there is.
+    """
     tex = find_tex() if pdf else None
-    results = Results(options, "This report is also a paper: [[file:report.pdf]]." if tex else
-                      NO_TEX if pdf else "This report is also a paper, not compiled: [[file:report.tex]].")
+    results = begin("This report is also a paper: [[file:report.pdf]]." if tex else
+                    NO_TEX if pdf else "This report is also a paper, not compiled: [[file:report.tex]].")
     try:
-        _stages(options, results, store, folder, say)
+        run(results)
     finally:  # an interruption loses nothing that was finished
-        write_documents(results, folder)
+        write(results)
     say(f"written: {folder / 'index.html'}, report.tex, report.json and tables")
     if tex:
         compile_pdf(folder, tex)
@@ -63,6 +76,29 @@ def write_report(options: ReportOptions, folder: Path, fresh: bool = False, pdf:
     return results
 
 
+def run_stage(results: Finished, store: Store, say: Say, name: str, depends: Json, kind: Callable[..., Any], total: int,
+              compute: Callable[[Callable[[int, int], None]], Any], finish: Callable[[Any], None],
+              refuses: bool = True) -> Any:
+    """A stage's result, computed or as it was; None where it failed, or refuses, with the reason in ``results``.
+
+    refuses: may it raise ``ValueError``? Where it may not, that is raised.
+    """
+    try:
+        with bar(name, total) as progress:
+            found = store.run(name, depends, kind, lambda: compute(progress))
+    except (Divergence, MemoryError, ValueError) as error:
+        refused = isinstance(error, ValueError)
+        if refused and not refuses:
+            raise
+        (results.left_out if refused else results.failures)[name] = str(error)
+        say(f"{name}: {error}")
+        return None
+    results.seconds[name] = found.seconds
+    finish(found.result)
+    say(f"{name}: " + ("as computed before" if found.reused else f"{found.seconds:.1f} s"))
+    return found.result
+
+
 def _stages(options: ReportOptions, results: Results, store: Store, folder: Path, say: Say) -> None:
     from . import results_tables as content
 
@@ -70,24 +106,7 @@ def _stages(options: ReportOptions, results: Results, store: Store, folder: Path
     net = repr(setup.net)
     learning = {"lr": list(setup.lr), "net": net}
 
-    def stage(name: str, depends: Json, kind: Callable[..., Any], total: int,
-              compute: Callable[[Callable[[int, int], None]], Any], finish: Callable[[Any], None]) -> Any:
-        try:
-            with bar(name, total) as progress:
-                found = store.run(name, depends, kind, lambda: compute(progress))
-        except (Divergence, MemoryError, ValueError) as error:
-            if not isinstance(error, ValueError):
-                results.failures[name] = str(error)
-            elif setup.net.is_plain:
-                raise
-            else:
-                results.left_out[name] = str(error)
-            say(f"{name}: {error}")
-            return None
-        results.seconds[name] = found.seconds
-        finish(found.result)
-        say(f"{name}: " + ("as computed before" if found.reused else f"{found.seconds:.1f} s"))
-        return found.result
+    stage = partial(run_stage, results, store, say, refuses=not setup.net.is_plain)
 
     def tables(*makers: Callable[[Any], Table]) -> Callable[[Any], None]:
         def finish(result: Any) -> None:
@@ -155,11 +174,16 @@ def write_outputs(path: Path, options: ReportOptions, found: Converged) -> None:
 
 def write_documents(results: Results, folder: Path) -> None:
     """index.html, report.tex and report.json of what there is."""
-    from . import html, latex
     from .sections import document, rests_on
 
-    page = document(results)
-    write_text(folder / "references.bib", bibtex(rests_on(results)))
-    write_json(folder / "report.json", results.numbers())
+    write_pages(folder, document(results), rests_on(results), results.numbers())
+
+
+def write_pages(folder: Path, page: Document, rests_on: Iterable[str], numbers: Json) -> None:
+    """The page and the paper of a document, its references, and its numbers."""
+    from . import html, latex
+
+    write_text(folder / "references.bib", bibtex(rests_on))
+    write_json(folder / "report.json", numbers)
     write_text(folder / "report.tex", latex.render(page))
     write_text(folder / "index.html", html.render(page, folder))

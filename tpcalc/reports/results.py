@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
+from typing import Any
 
 from .._types import Json
 from .. import __version__
@@ -12,6 +13,7 @@ from .options import ReportOptions
 from .phase import Plane
 from .stages import Classified, Converged, Derived, Networks
 
+ELSEWHERE = ("outputs", "limit_outputs", "standard_error", "picture")
 PACKAGES = ("numpy", "scipy", "sympy", "numba", "scikit-learn", "matplotlib", "jinja2", "latex2mathml")
 
 
@@ -26,10 +28,28 @@ def versions() -> dict[str, str]:
     return found
 
 
+@dataclass(kw_only=True)
+class Finished:
+    """How the stages of a report went, by name: seconds of those that ran; why in ``failures`` for those that failed,
+    and in ``left_out`` for those that refuse the network or its exponents."""
+
+    failures: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=versions)
+
+    def said(self, **stages: Any) -> Json:
+        """For report.json: how it went, and the stages by name but for what has a file of its own."""
+        found: Json = {"versions": self.versions, "seconds": self.seconds, "failures": self.failures,
+                       "left_out": self.left_out}
+        for name, stage in stages.items():
+            found[name] = None if stage is None else {k: v for k, v in asdict(stage).items() if k not in ELSEWHERE}
+        return found
+
+
 @dataclass
-class Results:
-    """What the stages found; None where a stage has not run, with the reason in ``failures`` where it failed and
-    in ``left_out`` where the network is none that it can be said of."""
+class Results(Finished):
+    """What the stages found, None where a stage has not run."""
 
     options: ReportOptions
     pdf: str
@@ -38,21 +58,12 @@ class Results:
     networks: Networks | None = None
     classified: Classified | None = None
     plane: Plane | None = None
-    failures: dict[str, str] = field(default_factory=dict)
-    left_out: dict[str, str] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-    versions: dict[str, str] = field(default_factory=versions)
 
     def numbers(self) -> Json:
         """For report.json: all but the outputs of every sample, which are in outputs.csv."""
         options = self.options
-        found: Json = {
-            "command": options.command(), "setup": options.setup.numbers, "depths": options.depths,
-            "widths": options.widths, "network_depth": options.network_depth, "seeds": options.seeds,
-            "seed": options.seed, "versions": self.versions, "seconds": self.seconds, "failures": self.failures,
-            "left_out": self.left_out}
-        for name in ("derived", "converged", "networks", "classified", "plane"):
-            stage = getattr(self, name)
-            found[name] = None if stage is None else {
-                k: v for k, v in asdict(stage).items() if k not in ("outputs", "limit_outputs", "picture")}
-        return found
+        return {"command": options.command(), "setup": options.setup.numbers, "depths": options.depths,
+                "widths": options.widths, "network_depth": options.network_depth, "seeds": options.seeds,
+                "seed": options.seed, **self.said(
+                    derived=self.derived, converged=self.converged, networks=self.networks, classified=self.classified,
+                    plane=self.plane)}

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 import numpy as np
 
-from .._files import write_text
-from ..errors import Divergence
-from ..ledger.bibliography import bibtex
-from . import html, latex
 from .figures import save
-from .latex import compile_pdf, find_tex
-from .progress import bar
-from .report import NO_TEX, Say, require_extra
-from .store import Store, write_json
+from .report import Say, publish, require_extra, run_stage, write_pages
+from .store import Store
 from .tables import write_csv, write_table
 from .transformer_options import TransformerOptions
 from .transformer_page import (RESTS_ON, TransformerResults, document, figures_of, limit_table, networks_table,
@@ -34,45 +29,20 @@ def write_transformer_report(options: TransformerOptions, folder: Path, fresh: b
     ``MissingExtra`` before the work, ``CompileError`` where TeX fails (all other files are there then).
     """
     require_extra()
-    store, tex = Store(folder / "stages", fresh), find_tex() if pdf else None
-    results = TransformerResults(options, "This report is also a paper: [[file:report.pdf]]." if tex else
-                                 NO_TEX if pdf else "This report is also a paper, not compiled: [[file:report.tex]].")
-    try:
-        _stages(options, results, store, folder, say)
-    finally:  # an interruption loses nothing that was finished
-        page = document(results)
-        write_text(folder / "references.bib", bibtex(RESTS_ON))
-        write_json(folder / "report.json", results.numbers())
-        write_text(folder / "report.tex", latex.render(page))
-        write_text(folder / "index.html", html.render(page, folder))
-    say(f"written: {folder / 'index.html'}, report.tex, report.json and tables")
-    if tex:
-        compile_pdf(folder, tex)
-        say(f"written: {folder / 'report.pdf'}")
-    elif pdf:
-        say("no TeX was found: report.tex is there, report.pdf is not")
-    return results
+    store = Store(folder / "stages", fresh)
+    return publish(folder, pdf, say, lambda pdf_said: TransformerResults(options, pdf_said),
+                   lambda results: _stages(options, results, store, folder, say),
+                   lambda results: write_pages(folder, document(results), RESTS_ON, results.numbers()))
 
 
 def _stages(options: TransformerOptions, results: TransformerResults, store: Store, folder: Path, say: Say) -> None:
     numbers, real = options.numbers, {"depths": options.depths, "widths": options.widths, "seed": options.seed}
 
-    def stage(name: str, depends: Any, kind: Callable[..., Any], total: int,
-              compute: Callable[[Callable[[int, int], None]], Any]) -> Any:
-        try:
-            with bar(name, total) as progress:
-                found = store.run(name, depends, kind, lambda: compute(progress))
-        except (Divergence, MemoryError, ValueError) as error:
-            refused = isinstance(error, ValueError) and not isinstance(error, Divergence)
-            (results.left_out if refused else results.failures)[name] = str(error)
-            say(f"{name}: {error}")
-            return None
-        results.seconds[name] = found.seconds
-        for key, figure in figures_of(found.result, results.limit is not None):
+    def draw(found: Any) -> None:
+        for key, figure in figures_of(found, results.limit is not None):
             save(figure, folder / "figures", key)
-        say(f"{name}: " + ("as computed before" if found.reused else f"{found.seconds:.1f} s"))
-        return found.result
 
+    stage = partial(run_stage, results, store, say, finish=draw)
     results.written = stage("program", numbers, Written, 1, lambda p: write_program(options))
     results.limit = stage("limit", numbers, Limit, 1, lambda p: solve_limit(options))
     if results.limit is not None:

@@ -8,15 +8,15 @@ from fractions import Fraction
 from functools import cached_property
 
 from .._types import Json
-from .. import SGD, DepthScaling, Sequences, Transformer, tasks
-from .options import depth_scaling
+from .. import Sequences, Transformer, tasks
+from .options import Descent, require_seeds
 
 CONTRASTS = ((Fraction(1, 2), Fraction(1, 2)), (Fraction(1), Fraction(0)), (Fraction(1, 2), Fraction(0)),
              (Fraction(1), Fraction(1, 2)))  # alpha + gamma = 1, twice, below and above
 
 
 @dataclass(frozen=True)
-class TransformerOptions:
+class TransformerOptions(Descent):
     """A transformer on text, its depth scaling and learning rates, and the real networks to train; all checks are made
     when it is built.
 
@@ -24,9 +24,6 @@ class TransformerOptions:
     networks, each with ``seeds`` seeds from ``seed`` on.
     """
 
-    alpha: Fraction = Fraction(1, 2)
-    gamma: Fraction = Fraction(1, 2)
-    lr: tuple[float, ...] = (1.0,)
     steps: int = 3
     batch: int = 2
     positions: int = 4
@@ -39,8 +36,7 @@ class TransformerOptions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.seeds < 2:
-            raise ValueError(f"seeds: {self.seeds} given; allowed is a whole number of at least 2, to measure a spread")
+        require_seeds(self.seeds)
         if self.positions < 2:
             raise ValueError(f"positions: {self.positions} given; allowed is a whole number of at least 2, to attend")
         for width in self.widths:
@@ -55,14 +51,6 @@ class TransformerOptions:
     @cached_property
     def task(self) -> Sequences:
         return tasks.text(self.steps, self.batch, self.positions, self.data_seed).sequences()
-
-    @property
-    def opt(self) -> SGD:
-        return SGD(lr=self.lr[0] if len(self.lr) == 1 else self.lr)
-
-    @property
-    def scale(self) -> DepthScaling:
-        return depth_scaling(self.alpha, self.gamma)
 
     @property
     def scalings(self) -> tuple[tuple[Fraction, Fraction], ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from ..ledger.citations import NONLINEAR
 from .document import Block, Code, Column, Document, Formula, Paragraph, Picture, Plain, Section, Table
 from .figures import BLUE, GREEN, GREY, ORANGE, bare_axes, power_of_two_ticks
 from .numbers import math_number, with_uncertainty
-from .results import versions
+from .results import Finished
 from .tables import flag
 from .transformer_options import TransformerOptions
 from .transformer_stages import BestRates, Limit, RealTransformers, Written
@@ -25,9 +25,8 @@ COLOURS = (BLUE, ORANGE, GREEN, GREY, "#cc79a7")
 
 
 @dataclass
-class TransformerResults:
-    """What the stages found; None where a stage has not run, with the reason in ``failures`` where it failed and in
-    ``left_out`` where it refuses these exponents."""
+class TransformerResults(Finished):
+    """What the stages found, None where a stage has not run."""
 
     options: TransformerOptions
     pdf: str
@@ -35,22 +34,12 @@ class TransformerResults:
     limit: Limit | None = None
     real: RealTransformers | None = None
     rates: BestRates | None = None
-    failures: dict[str, str] = field(default_factory=dict)
-    left_out: dict[str, str] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-    versions: dict[str, str] = field(default_factory=versions)
 
     def numbers(self) -> Json:
         """For report.json: all but the outputs, which are in outputs.csv."""
         o = self.options
-        found: Json = {"command": o.command(), "setup": o.numbers, "depths": o.depths, "widths": o.widths,
-                       "seeds": o.seeds, "seed": o.seed, "versions": self.versions, "seconds": self.seconds,
-                       "failures": self.failures, "left_out": self.left_out}
-        for name in ("written", "limit", "real", "rates"):
-            stage = getattr(self, name)
-            found[name] = None if stage is None else {
-                key: value for key, value in asdict(stage).items() if key not in ("outputs", "standard_error")}
-        return found
+        return {"command": o.command(), "setup": o.numbers, "depths": o.depths, "widths": o.widths, "seeds": o.seeds,
+                "seed": o.seed, **self.said(written=self.written, limit=self.limit, real=self.real, rates=self.rates)}
 
 
 def document(results: TransformerResults) -> Document:
