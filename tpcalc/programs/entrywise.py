@@ -39,8 +39,18 @@ class Entrywise(Protocol):
         """What the weights move along at ``step``; ``gradient(k)`` is that of step k, of order one."""
 
 
+class _Scheduled:
+    """What has a learning rate, one or one a step."""
+
+    lr: Any
+
+    def schedule(self, steps: int) -> np.ndarray:
+        """The learning rate of every step, shape (steps,); raises ``ValueError`` for a symbol."""
+        return schedule(self.lr, steps)
+
+
 @dataclass(frozen=True)
-class SignSGD:
+class SignSGD(_Scheduled):
     """The weights move by ``-lr g`` times the sign of the gradient, entry by entry.
 
     lr: that of the limit, a number (or symbol), or one number a step. Raises ``ValueError`` for what is not finite.
@@ -57,17 +67,13 @@ class SignSGD:
     def __post_init__(self) -> None:
         object.__setattr__(self, "lr", learning_rate("lr", self.lr, symbols=True))
 
-    def schedule(self, steps: int) -> np.ndarray:
-        """The learning rate of every step, shape (steps,); raises ``ValueError`` for a symbol."""
-        return schedule(self.lr, steps)
-
     def direction(self, gradient: Gradient, step: sp.Symbol) -> sp.Expr:
         """What the weights move along at ``step``; ``gradient(k)`` is that of step k."""
         return sp.sign(gradient(step))
 
 
 @dataclass(frozen=True)
-class Adam:
+class Adam(_Scheduled):
     """Adam with bias correction, and AdamW, in PyTorch's conventions; the weights move by ``-lr g`` times this.
 
     Parameters
@@ -103,10 +109,6 @@ class Adam:
     def __post_init__(self, betas: Any) -> None:
         _require_settings(self, betas, BETAS, ("eps", "weight_decay"))
 
-    def schedule(self, steps: int) -> np.ndarray:
-        """The learning rate of every step, shape (steps,); raises ``ValueError`` for a symbol."""
-        return schedule(self.lr, steps)
-
     def direction(self, gradient: Gradient, step: sp.Symbol) -> sp.Expr:
         """What the weights move along at ``step``; ``gradient(k)`` is that of step k."""
         first = _moving_average(exact("beta1", self.beta1), gradient, step)
@@ -130,7 +132,7 @@ class AdamW(Adam):
 
 
 @dataclass(frozen=True)
-class Lion:
+class Lion(_Scheduled):
     """Lion: the weights move by ``-lr g`` times the sign of a mean of the gradient and its moving average.
 
     Parameters
@@ -161,10 +163,6 @@ class Lion:
 
     def __post_init__(self, betas: Any) -> None:
         _require_settings(self, betas, LION_BETAS, ("weight_decay",))
-
-    def schedule(self, steps: int) -> np.ndarray:
-        """The learning rate of every step, shape (steps,); raises ``ValueError`` for a symbol."""
-        return schedule(self.lr, steps)
 
     def direction(self, gradient: Gradient, step: sp.Symbol) -> sp.Expr:
         """What the weights move along at ``step``; ``gradient(k)`` is that of step k."""

@@ -90,6 +90,7 @@ class _Reading:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.found = Found((), {})
+        self.powers: dict[sp.Expr, sp.Expr] = {}
 
     def ask(self, asked: Sequence[sp.Expr], windows: Sequence[Fraction] = WINDOWS) -> None:
         """Find what is not known yet."""
@@ -98,10 +99,7 @@ class _Reading:
         sizes = {**old.sizes, **new.sizes}
         refused = {e: why for e, why in {**old.refused, **new.refused}.items() if e not in sizes}
         self.found = Found((), sizes, refused, {**old.at_most, **new.at_most})
-
-    @property
-    def powers(self) -> dict[sp.Expr, sp.Expr]:
-        return {e: self.found.power(e) for e in self.found.sizes}
+        self.powers |= {e: new.power(e) for e in new.sizes}
 
     @property
     def refused(self) -> Mapping[sp.Expr, str]:
