@@ -7,8 +7,9 @@ from typing import Any, Mapping
 import numpy as np
 import sympy as sp
 
-from tpcalc.calculus.kets import Bracket, Ket
-from tpcalc.programs.language import MatVec, Member, Moment, Outer, Transpose
+from tpcalc.calculus.kets import Averaged, Bracket, Ket
+from tpcalc.gaussian.variables import Expectation
+from tpcalc.programs.language import MatVec, Member, Moment, NonlinearOuter, Outer, Transpose
 
 Values = Mapping[sp.Expr, Any]
 
@@ -17,13 +18,21 @@ def at_width(expression: sp.Expr, values: Values) -> Any:
     """The array or number that an expression is, given arrays for its vectors and matrices, numbers for its symbols."""
     if expression in values:
         return values[expression]
-    parts = [at_width(part, values) for part in expression.args] if not isinstance(expression, (Member, sp.Sum)) else []
+    bound = Averaged, Expectation, Member, NonlinearOuter, sp.Sum
+    parts = [] if isinstance(expression, bound) else [at_width(part, values) for part in expression.args]
     if isinstance(expression, Ket):
         return parts[0]
     if isinstance(expression, Bracket):
         return np.mean(parts[0] * parts[1])
     if isinstance(expression, Moment):
         return np.mean(parts[0])
+    if isinstance(expression, Expectation) and not expression.has_law:
+        return np.mean(at_width(expression.body, values))  # a coordinate drawn at random is what a ket is
+    if isinstance(expression, NonlinearOuter):
+        matrix = entrywise(expression.body, values)
+        return matrix / len(matrix)
+    if isinstance(expression, Averaged):
+        return np.mean(entrywise(expression.body, values) * at_width(expression.args[1], values), axis=1)
     if isinstance(expression, Outer):
         return np.outer(parts[0], parts[1]) / len(parts[0])
     if isinstance(expression, Transpose):
@@ -44,3 +53,11 @@ def at_width(expression: sp.Expr, values: Values) -> Any:
     if expression.is_number:
         return float(expression)
     raise TypeError(f"{expression}: no value given")
+
+
+def entrywise(body: sp.Expr, values: Values) -> Any:
+    """A function of outer products u v^T, entry by entry: a row for every coordinate of u, a column for those of v."""
+    outers = sorted(body.atoms(Outer), key=sp.default_sort_key)
+    matrices = [np.outer(at_width(outer.left, values), at_width(outer.right, values)) for outer in outers]
+    names = [sp.Dummy() for _ in outers]
+    return sp.lambdify(names, body.xreplace(dict(zip(outers, names))), "numpy")(*matrices)

@@ -8,8 +8,7 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.ledger import Entry, Erratum, Evidence, Number, Slip, Witness
-from tpcalc.ledger.entry import Formula
+from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Number, Slip, Witness
 from tpcalc.studies.convergence import fit_order
 from tpcalc.width.counting import contraction, preactivations
 from tpcalc.width.jets import draw, kernel_series, output_series
@@ -17,8 +16,11 @@ from tpcalc.width.measured import measure_differentials
 
 WIDTH, DEPTHS, SAMPLES, INPUT = 48, (4, 8, 16), 400, np.array([1.0, -0.5])
 BEND = 0.1  # what the next power of L / n does to a slope at these sizes
-CLAIM = r"""E[z \eta^2 dH] / (E[\eta H])^2 &\sim L / n, \\
-E[z^2] E[\eta^3 dd_I H] / (E[\eta H])^3 &\sim L / n, \quad E[z^2] E[\eta^3 dd_{II} H] / (E[\eta H])^3 \sim L / n"""
+N, L = sp.symbols("n L", positive=True)
+AVERAGES = Z_DH, Z_SQUARED, ONE, TWO, H = tuple(sp.Symbol(rf"{{E\left[{name}\right]}}") for name in (
+    r"z \eta^2 dH", "z^2", r"\eta^3 dd_I H", r"\eta^3 dd_{II} H", r"\eta H"))
+COMBINATIONS = (Z_DH / H**2, Z_SQUARED * ONE / H**3, Z_SQUARED * TWO / H**3)
+CLAIM = Equations(tuple(Equation(combination, L / N, relation=r"\sim") for combination in COMBINATIONS))
 
 
 def ratios(layers: int) -> tuple[np.ndarray, np.ndarray]:
@@ -29,11 +31,10 @@ def ratios(layers: int) -> tuple[np.ndarray, np.ndarray]:
     for _ in range(10):
         drawn = draw(sizes, widths, SAMPLES // 10, rng)
         f, kernel = output_series(drawn, INPUT, sizes, "tanh", 3), kernel_series(drawn, INPUT, sizes, "tanh", 2)
-        z, H, dH, one = f[0], f[1], 2 * f[2], 6 * f[3]
+        z, rate, dH, one = f[0], f[1], 2 * f[2], 6 * f[3]
         two = kernel[2] - one
-        batches.append([np.mean(x) for x in (z * dH, z**2, one, two, H)])
-    first, square, one, two, H = np.array(batches).T
-    found = np.stack([first / H**2, square * one / H**3, square * two / H**3])
+        batches.append([np.mean(x) for x in (z * dH, z**2, one, two, rate)])
+    found = np.stack([sp.lambdify(AVERAGES, one.target)(*np.array(batches).T) for one in CLAIM.equations])
     return found.mean(axis=1), found.std(axis=1, ddof=1) / math.sqrt(len(batches))
 
 
@@ -41,11 +42,12 @@ def evidence() -> Evidence:
     """Powers of L at one width."""
     values, errors = zip(*map(ratios, DEPTHS))
     found = []
-    for name, value, error in zip(("dH", "dd_I H", "dd_II H"), np.abs(values).T, np.array(errors).T):
+    lines = zip(("dH", "dd_I H", "dd_II H"), CLAIM.equations, np.abs(values).T, np.array(errors).T)
+    for name, claimed, value, error in lines:
         fitted = fit_order(np.array(DEPTHS, dtype=float), value)
         spread = math.hypot(error[0] / value[0], error[-1] / value[-1]) / math.log(DEPTHS[-1] / DEPTHS[0])
         found.append(Number(f"power of L in the combination with {name}, tanh, L = {DEPTHS[0]} to {DEPTHS[-1]}",
-                            -fitted.order, max(spread, BEND), 1.0))
+                            -fitted.order, max(spread, BEND), float(sp.degree(claimed.value, L))))
     return Evidence(tuple(found))
 
 
@@ -71,7 +73,7 @@ ENTRY = Entry(
     source="Meta-Principled Family, (4.3), (4.6), (4.9), footnote 16, after The Principles of Deep Learning Theory",
     says="At critical initialisation and $s = 0$. Measured here for tanh; what a proof lacks is the solution of the "
          "forward equations at large depth for each class of activations.",
-    statement=lambda: Formula(CLAIM),
+    statement=lambda: CLAIM,
     assumptions=("activations that are not linear", "critical initialisation", "depth small against the width"),
     uses=("meta_principled/differentials_in_width", "meta_principled/dimensionless"),
     evidence=evidence,

@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Callable
 
-from tpcalc.ledger import Entry, Evidence, Formula, Number
+import numpy as np
+import sympy as sp
+
+from tpcalc.calculus.kets import Ket
+from tpcalc.calculus.rules import UpdateActs
+from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number
+from tpcalc.programs.language import Family, MatVec, NonlinearOuter, Outer, Transpose, Vec
+
+from .._finite_width import at_width
+from .._line import kets, relative
 
 WIDTH = 200
+PHI = sp.Function("phi")
+U, V, Z = (Family(Vec, name)() for name in "uvz")
+OUTER = Outer(U, V)
+
+
+def statement() -> Equations:
+    """What the rule makes of a product, and of one with the transpose."""
+    rule, matrix = UpdateActs(kets().setting), NonlinearOuter(PHI(OUTER))
+    products = Ket(MatVec(matrix, Z)), Ket(MatVec(Transpose(matrix), Z))
+    return Equations(tuple(Equation(product, rule.apply(product)) for product in products))
 
 
 def evidence() -> Evidence:
     """The averages over an independent copy, taken over the n coordinates, are exact at finite n."""
-    u, v, z = np.random.default_rng(0).standard_normal((3, WIDTH))
-    outer = np.outer(u, v)
-    linear = np.abs(outer @ z / WIDTH - u * np.mean(v * z)).max()
-    square = np.abs(outer**2 @ z / WIDTH - u**2 * np.mean(v**2 * z)).max()
-    twice = np.abs(outer**2 @ z / WIDTH - outer @ (outer @ z / WIDTH) / WIDTH).max()
-    return Evidence((Number("phi(t) = t: difference from the outer product", float(linear), 1e-12, 0.0),
-                     Number("phi(t) = t^2: difference from |u^2><v^2|", float(square), 1e-12, 0.0),
-                     Number("phi(t) = t^2: is it far from the operator applied twice? (1: yes)", float(twice > 0.1),
-                            1e-12, 1.0)))
+    values = dict(zip((U, V, Z), np.random.default_rng(0).standard_normal((3, WIDTH))))
+
+    def difference(phi: Callable[[sp.Expr], sp.Expr]) -> float:
+        sides = [[at_width(side.replace(PHI, phi), values) for side in (one.target, one.value)]
+                 for one in statement().equations]
+        return max(relative(before, after) for before, after in sides)
+
+    square = at_width(MatVec(NonlinearOuter(OUTER**2), Z), values)
+    twice = relative(square, at_width(MatVec(OUTER, MatVec(OUTER, Z)), values))
+    return Evidence((
+        *(Number(f"phi(t) = {name}: matrix times vector and average over a copy, relative difference",
+                 difference(phi), 1e-12, 0.0) for name, phi in (("t^2", lambda t: t**2), ("tanh t", sp.tanh))),
+        Number("phi(t) = t^2: is it far from the operator applied twice? (1: yes)", float(twice > 0.1), 1e-12, 1.0)))
 
 
 ENTRY = Entry(
@@ -27,10 +50,9 @@ ENTRY = Entry(
     kind="definition",
     title="nonlinear outer product",
     source="Tensor Programs VI, appendix E.1.3 and remark E.2",
-    says="Marked kets are independent copies, and $E$ is over them alone. $\\phi$ acts on coordinates: it is not the "
-         "function of an operator.",
-    statement=lambda: Formula(r"\phi\left(| u \rangle\langle v |\right) | z \rangle &:= \mathbb{E}_{1}\, "
-                              r"\phi\left(| u \rangle\, | v \rangle_{1}\right) | z \rangle_{1}"),
+    says="Kets with a prime are independent copies, and $E'$ is over them alone. $\\phi$ acts on coordinates: it is "
+         "not the function of an operator. Where $\\phi$ is the identity this is the outer product itself.",
+    statement=statement,
     uses=("tensor_programs_vi/outer_product",),
     evidence=evidence,
 )

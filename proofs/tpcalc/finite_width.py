@@ -3,25 +3,49 @@
 from __future__ import annotations
 
 import numpy as np
+import sympy as sp
 
 import tpcalc as tp
-from tpcalc.ledger import Entry, Evidence, Number, Rate
-from tpcalc.ledger.entry import Formula
+from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number, Rate
+from tpcalc.results.fluctuations import Fluctuations
+from tpcalc.results.tilted import tilted_network
 
 from .._line import NET
+from ._tilted_reading import AtZero, Made, Reading, Stacked, matrix
+from .reflection_form import Transposed
 
 TASK, OPT, DEPTH = tp.Task((1.0, 0.8), (1.0, -0.7)), tp.SGD(0.3), 4
 WIDTHS, NETWORKS, TOGETHER = (24, 48), (40000, 20000), 250
 DEPTHS = (16, 32, 64, 128)
 
-STATEMENT = r"""\Pi^l &= \Theta^l + (1 - \Pi^{l-1} \Omega^l)^{-1} \Pi^{l-1}, \quad
-\Theta^l = \Theta\left[(1 - \Pi^{l-1} R^{l-1})^{-1} \Pi^{l-1}\right] \\
-R^{l-1} &= \Omega^l + (1 - R^l \Theta^l)^{-1} R^l, \quad \Omega^l = \Omega\left[(1 - R^l \Pi^l)^{-1} R^l\right] \\
-R^L &= u u^\top, \quad u = (z + j, \chi), \quad (f, v) = (1 - \Pi^L R^L)^{-1} \Pi^L u, \quad
-z_t = v_t \, \partial \chi_t / \partial f_t \\
-n \, \mathrm{Cov}(f_t, f_s) &\to \Sigma_{ts} = \left.\partial f_t / \partial j_s\right|_{j=0}, \quad
-n^{k-1} \kappa_k(f_t) \to \left.\partial^{k-1} f_t / \partial j_t^{k-1}\right|_{j=0} \\
-n \left(\mathrm{E} f_t - f_t\right) &\to b_t = -\tfrac{1}{2} \left.\partial_{j_t} \log \det M(j)\right|_{j=0}"""
+PI, PI_BEFORE, R, R_BEFORE = map(matrix, (r"\Pi^l", r"\Pi^{l-1}", "R^l", "R^{l-1}"))
+THETA, OMEGA = map(sp.Symbol, (r"\Theta", r"\Omega"))
+ADDED, SENT = map(matrix, (r"\Theta^l", r"\Omega^l"))
+PI_LAST, R_LAST, LOOKED, ANSWER = map(matrix, (r"\Pi^L", "R^L", "u", r"\left(f, v\right)"))
+Z, V, J, CHI, SLOPE = sp.symbols(r"z v j \chi \chi'")
+F_T, J_T, J_S, K = sp.symbols("f_t j_t j_s k")
+LAYER = (Equation(ADDED, Made(THETA, (1 - PI_BEFORE * R_BEFORE) ** -1 * PI_BEFORE)),
+         Equation(SENT, Made(OMEGA, (1 - R * PI) ** -1 * R)),
+         Equation(PI, ADDED + (1 - PI_BEFORE * SENT) ** -1 * PI_BEFORE),
+         Equation(R_BEFORE, SENT + (1 - R * ADDED) ** -1 * R))
+END = (Equation(Z, V * SLOPE), Equation(LOOKED, Stacked(Z + J, CHI)),
+       Equation(ANSWER, (1 - PI_LAST * R_LAST) ** -1 * PI_LAST * LOOKED), Equation(R_LAST, LOOKED * Transposed(LOOKED)))
+NAMES = {"Pi": PI, "Pi before": PI_BEFORE, "R": R, "R before": R_BEFORE, "Theta": THETA, "Omega": OMEGA, "v": V, "j": J,
+         "Pi last": PI_LAST, "R last": R_LAST, "chi": CHI, "slope": SLOPE, "f and v": ANSWER, "f_t": F_T}
+COVARIANCE = AtZero(F_T, J_S, sp.Integer(1))
+BIAS = AtZero(sp.Symbol(r"\log \det M(j)"), J_T, sp.Integer(1))
+
+
+def cumulant(k: sp.Expr) -> AtZero:
+    return AtZero(F_T, J_T, k - 1)
+
+
+def statement() -> Equations:
+    to = r"\to"
+    return Equations((*LAYER, *END,
+                      Equation(sp.Symbol(r"n \, \mathrm{Cov}(f_t, f_s)"), COVARIANCE, relation=to),
+                      Equation(sp.Symbol(r"n^{k-1} \, \kappa_k(f_t)"), cumulant(K), relation=to),
+                      Equation(sp.Symbol(r"n \left(\mathrm{E} f_t - f_t\right)"), -BIAS / 2, relation=to)))
 
 
 def measured(width: int, networks: int) -> np.ndarray:
@@ -59,13 +83,28 @@ def extrapolated() -> tuple[np.ndarray, np.ndarray]:
     return 2 * values[1] - values[0], np.sqrt(4 * errors[1] ** 2 + errors[0] ** 2)
 
 
+def reading(found: Fluctuations) -> Reading:
+    """The printed equations, about a run's network."""
+    network = tilted_network(TASK, OPT, found.depth or 1, found.noise, found.drift, found.train_ends)
+    return Reading(network, TASK.targets.reshape(-1, 1), NAMES, LAYER, END)
+
+
 def evidence() -> Evidence:
+    """The equations hold for what is solved; their derivatives are what real networks show."""
     found = tp.train(NET, TASK, OPT, tp.DepthScaling(), DEPTH).fluctuations
-    covariance = found.covariance.reshape(2, 2)
-    expected = [*covariance[np.triu_indices(2)], found.bias.ravel()[1]]
+    read = reading(found)
+    expected = [read.at_zero(COVARIANCE, s, t) for t, s in ((0, 0), (0, 1), (1, 1))]
+    expected.append(-read.at_zero(BIAS, 1, 1) / 2)
     names = ("Sigma_00", "Sigma_01", "Sigma_11", "b_1")
-    numbers = tuple(Number(f"{name} of real networks, L = {DEPTH}, n = {WIDTHS[0]} and {WIDTHS[1]} extrapolated",
-                           *map(float, row)) for name, *row in zip(names, *extrapolated(), expected))
+    third = cumulant(sp.Integer(3))
+    numbers = (
+        Number("the equations at a solution, with and without a tilt, largest difference", read.residual(), 1e-10, 0.0),
+        Number("b_1 by the determinant of the equations, linearised by differentiation", expected[-1], 1e-6,
+               float(found.bias.ravel()[1])),
+        Number("third cumulant of f_1, n^2 times it, as found for runs", float(found.cumulant(3).ravel()[1]), 1e-10,
+               read.at_zero(third, 1, 1)),
+        *(Number(f"{name} of real networks, L = {DEPTH}, n = {WIDTHS[0]} and {WIDTHS[1]} extrapolated",
+                 *map(float, row)) for name, *row in zip(names, *extrapolated(), expected)))
     rates = []
     for alpha, rate in ((0.5, 1.0), (0.75, 0.5)):
         scale = tp.DepthScaling(alpha, 1 - alpha)
@@ -86,13 +125,13 @@ ENTRY = Entry(
          "e^{n j \\cdot f}$ is its saddle and $\\partial E / \\partial j$ the output $f(j)$, so that derivatives of "
          "$f(j)$ are the leading cumulants. At the saddle a node splits the network into Gaussian laws, $\\Pi$ of "
          "$(x, \\tilde{\\delta})$ to its left and $R$ of $(\\tilde{x}, \\delta)$ to its right; $\\Theta[\\cdot]$, "
-         "$\\Omega[\\cdot]$ are what a layer makes of overlaps; at $j = 0$, $\\Pi = ((S, P), (P^\\top, 0))$ and this "
-         "is the reflection form. $M$ is the linearised system, whose determinant is that of the fluctuations of the "
-         "action; eliminated layer by layer, it gives the bias in time linear in $L$. A trained read-in or read-out "
-         "is one more layer.",
-    statement=lambda: Formula(STATEMENT),
+         "$\\Omega[\\cdot]$ are what a layer makes of overlaps; $\\chi'$ is the slope of $\\chi$ in $f$, row by row. "
+         "At $j = 0$, $\\Pi = ((S, P), (P^\\top, 0))$ and this is the reflection form. $M$ is the linearised system, "
+         "whose determinant is that of the fluctuations of the action; eliminated layer by layer, it gives the bias in "
+         "time linear in $L$. A trained read-in or read-out is one more layer.",
+    statement=statement,
     assumptions=("linear blocks of one matrix, updates linear in gradients",
-                 "frozen ends in the last line but three; several outputs: $u u^\\top$ is summed over them",
+                 "frozen ends in the equations of $(f, v)$ and $R^L$; several outputs: $u u^\\top$ is summed over them",
                  "the series in $1/n$ is asymptotic"),
     uses=("tpcalc/overlap_action", "tpcalc/reflection_form"),
     evidence=evidence,

@@ -24,6 +24,10 @@ def test_all_entries_hold(ledger: Ledger) -> None:
     assert ledger.failures == {}
 
 
+def test_every_statement_is_an_object_that_checks_read(ledger: Ledger) -> None:
+    assert not [key for key, account in ledger.accounts.items() if account.is_unread]
+
+
 def test_statuses(ledger: Ledger) -> None:
     found = {key: str(status) for key, status in ledger.statuses.items()}
     slips = {key.split("/")[1]: {slip.value for slip in status.slips} for key, status in ledger.statuses.items()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import sympy as sp
 
+import tpcalc as tp
 from tpcalc.ledger import check_entry, entry
 from tpcalc.ledger.catalogue import package as _package
 
@@ -53,3 +55,28 @@ def test_a_wrong_sign_of_what_learning_does_to_partners_changes_the_closed_form(
         assert proof.Solution(1, 1).f[1][1] != proof.solution(1, 1).f[1][1]
     finally:
         proof.density = right
+
+
+def test_a_flipped_sign_in_a_printed_equation_is_found() -> None:
+    """In every equation that has a sum; the printed equations are what is read."""
+    proof = module("finite_width")
+    found = tp.train(proof.NET, proof.TASK, proof.OPT, tp.DepthScaling(), 2).fluctuations
+    reading = proof.reading(found)
+    assert reading.residual() < 1e-12
+    for part in ("layer", "end"):
+        right = getattr(reading, part)
+        for place, one in enumerate(right):
+            wrong = one.value.replace(lambda e: e.is_Add, lambda e: e.args[0] - sp.Add(*e.args[1:]))
+            if wrong != one.value:
+                setattr(reading, part, (*right[:place], replace(one, value=wrong), *right[place + 1:]))
+                assert reading.residual() > 1e-4, one
+        setattr(reading, part, right)
+
+
+def test_the_determinant_of_the_printed_equations_gives_the_bias() -> None:
+    """At two depths, of which the ledger has neither."""
+    proof = module("finite_width")
+    for depth in (1, 3):
+        found = tp.train(proof.NET, proof.TASK, proof.OPT, tp.DepthScaling(), depth).fluctuations
+        bias = -proof.reading(found).at_zero(proof.BIAS, 1, 1) / 2
+        assert abs(bias - found.bias.ravel()[1]) < 1e-6 * max(1, abs(bias))

@@ -24,15 +24,16 @@ class Statement(Protocol):
 
 @dataclass(frozen=True)
 class Equation:
-    """``target = value``; condition: in LaTeX, printed behind."""
+    """``target = value``, or another relation; relation, condition: in LaTeX, the latter printed behind."""
 
     target: sp.Expr
     value: sp.Expr
     condition: str = ""
+    relation: str = "="
 
     def latex(self) -> str:
         behind = rf", \quad {self.condition}" if self.condition else ""
-        return rf"{latex(self.target)} &= {latex(self.value)}{behind}"
+        return rf"{latex(self.target)} &{self.relation} {latex(self.value)}{behind}"
 
 
 @dataclass(frozen=True)
