@@ -95,7 +95,7 @@ NAMED = {  # parameters that mean one thing wherever they stand
     "problem": "problem", "coarsest": "optional whole", "sizes": "mapping", "weight_decay": "nonnegative"}
 RIGHT: dict[str, Any] = {
     "net": NET, "task": TASK, "opt": OPT, "scale": SCALE, "depth": 4, "alpha": 1, "gamma": 0, "depths": (2, 4, 8, 16),
-    "problem": PROBLEM, "lr": 0.5, "p": 0.5, "q": 0.5, "a": 0, "b": 0, "t": 0, "s": 0, "n": 64, "k": 2, "steps": 3}
+    "problem": PROBLEM, "lr": 0.5, "p": 0.5, "q": 0.5, "a": 0, "b": 0, "t": 0, "s": 0, "n": 64, "k": 2, "steps": 3, "peak": 0.5}
 
 OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says something else
     "classify": {"alpha": "real or scale", "net": "optional net",
@@ -110,14 +110,16 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "DepthScaling.multiplier": {"depth": "whole"}, "DepthScaling.update_size": {"depth": "whole"},
     "DepthScaling.update_factor": {"depth": "whole"},
     "Parametrization": {"width": "width scaling", "depth": "depth scaling"}, "Parametrization.at_width": {"n": "whole"},
-    "SGD": {"momentum": "nonnegative", "dampening": "real", "nesterov": "flag", "decoupled": "flag"},
+    "SGD": {"momentum": "nonnegative", "dampening": "real", "nesterov": "flag", "decoupled": "flag",
+            "independent": "flag"},
     "SignSGD": {"lr": "symbolic rates"},
     "Lion": {"lr": "symbolic rates", "beta1": "symbolic share", "beta2": "symbolic share", "betas": "shares",
-             "weight_decay": "symbolic nonnegative"},
-    "Muon": {"momentum": "nonnegative", "nesterov": "flag", "steps": "optional whole"},
+             "weight_decay": "symbolic nonnegative", "independent": "flag"},
+    "Muon": {"momentum": "nonnegative", "nesterov": "flag", "steps": "optional whole", "independent": "flag"},
+    "schedule": {"steps": "whole", "peak": "positive", "warmup": "whole or 0", "fall": "word", "floor": "nonnegative"},
     **dict.fromkeys(("Adam", "AdamW"), {
         "lr": "symbolic rates", "beta1": "symbolic share", "beta2": "symbolic share", "betas": "shares",
-        "eps": "symbolic nonnegative", "weight_decay": "symbolic nonnegative"}),
+        "eps": "symbolic nonnegative", "weight_decay": "symbolic nonnegative", "independent": "flag"}),
     "ResNet": {"phi": "activation", "block": "block", "norm": "optional word", "train_ends": "flag",
                "matrices": "nothing"},
     "Task": {"inputs": "inputs", "targets": "inputs", "loss": "loss", "probes": "probes"},

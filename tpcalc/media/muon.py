@@ -10,6 +10,7 @@ from ..action.laws import KAPPA, Derivative
 from ..kernels.polar_factor import orthogonal_weights
 from ..programs import SGD, Muon, ResNet, Task
 from ..programs.losses import derivative
+from ..programs.optimizers import kept
 from .blocks import BlockKernels, Pairs
 from .medium import Gradients
 
@@ -39,7 +40,7 @@ class MuonUpdates:
             self._medium, self._done, self._known = medium, 0, np.zeros((len(medium.C0), 0, 0))
         while self._done < step:
             factors = self._factors(medium, self._done)
-            before = (1 - self.rates[self._done] * self.opt.weight_decay) * self._known
+            before = kept(self.opt, self.rates[self._done], self.opt.weight_decay) * self._known
             self._known = self.rates[self._done] * factors
             self._known[:, :before.shape[1], :before.shape[2]] += before
             self._done += 1

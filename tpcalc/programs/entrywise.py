@@ -10,7 +10,7 @@ import numpy as np
 import sympy as sp
 
 from .._types import Number
-from .._checks import exact, learning_rate, schedule, short
+from .._checks import exact, flag, learning_rate, schedule, short
 
 BETAS = (0.9, 0.999)  # PyTorch's
 LION_BETAS = (0.9, 0.99)  # its authors'
@@ -88,8 +88,9 @@ class Adam(_Scheduled):
         added to the root of the second average. It is measured in gradients of order one: with widths and depths
         taken out, which a physical gradient of a hidden weight has as L^-alpha / n. With eps = 0 an entry whose
         gradients have all been zero has no direction, 0/0: PyTorch's NaN (with relu it happens).
-    weight_decay:
-        decoupled, as AdamW's: W <- (1 - lr weight_decay) W before the update.
+    weight_decay, independent:
+        decoupled, as AdamW's: W <- (1 - lr weight_decay) W before the update; independent of the rate and its schedule,
+        W <- (1 - weight_decay) W.
 
     All may be numbers or symbols. Learning rate and decay are those of the limit, per step. Source: Tensor Programs VI,
     Definition 4.1. Raises ``ValueError`` for numbers out of these ranges.
@@ -104,6 +105,7 @@ class Adam(_Scheduled):
     beta2: Any = BETAS[1]
     eps: Any = 0.0
     weight_decay: Any = 0.0
+    independent: bool = False
     betas: InitVar[Any] = None
 
     def __post_init__(self, betas: Any) -> None:
@@ -125,7 +127,7 @@ class AdamW(Adam):
 
     >>> import tpcalc as tp
     >>> tp.AdamW(lr=0.1, betas=(0.9, 0.95))
-    AdamW(lr=0.1, beta1=0.9, beta2=0.95, eps=0.0, weight_decay=0.01)
+    AdamW(lr=0.1, beta1=0.9, beta2=0.95, eps=0.0, weight_decay=0.01, independent=False)
     """
 
     weight_decay: Any = 0.01
@@ -144,21 +146,22 @@ class Lion(_Scheduled):
         beta1 m_(t-1) + (1 - beta1) G_t; at least 0 and less than 1.
     betas:
         both as a pair.
-    weight_decay:
-        decoupled: W <- (1 - lr weight_decay) W before the update.
+    weight_decay, independent:
+        decoupled: W <- (1 - lr weight_decay) W before the update; independent of the rate, W <- (1 - weight_decay) W.
 
     All may be numbers or symbols; an entry without a gradient so far has direction 0. Source: arXiv:2302.06675,
     algorithm 2. Raises ``ValueError`` for numbers out of these ranges.
 
     >>> import tpcalc as tp
     >>> tp.Lion(lr=0.1, betas=(0.9, 0.98))
-    Lion(lr=0.1, beta1=0.9, beta2=0.98, weight_decay=0.0)
+    Lion(lr=0.1, beta1=0.9, beta2=0.98, weight_decay=0.0, independent=False)
     """
 
     lr: Any = 1.0
     beta1: Any = LION_BETAS[0]
     beta2: Any = LION_BETAS[1]
     weight_decay: Any = 0.0
+    independent: bool = False
     betas: InitVar[Any] = None
 
     def __post_init__(self, betas: Any) -> None:
@@ -182,6 +185,7 @@ def _require_settings(opt: Any, betas: Any, usual: tuple[float, float], nonnegat
         for name, beta in zip(("beta1", "beta2"), betas):
             object.__setattr__(opt, name, beta)
     object.__setattr__(opt, "lr", learning_rate("lr", opt.lr, symbols=True))
+    object.__setattr__(opt, "independent", flag("independent", opt.independent))
     for key, below_one in (("beta1", True), ("beta2", True), *((name, False) for name in nonnegative)):
         given, name = getattr(opt, key), key if betas is None or not below_one else "betas"
         value = exact(name, given)

@@ -11,6 +11,7 @@ import sympy as sp
 from .._checks import exact, flag, learning_rate, memory, nonnegative_number, schedule, whole_number
 from .entrywise import Gradient
 from .language import Outer
+from .optimizers import kept
 from .polar import Polar
 
 
@@ -31,8 +32,8 @@ class Muon:
         None for the factor itself; k for k Newton-Schulz steps a X + b (X X^T) X + c (X X^T)^2 X from the gradient over
         its Frobenius norm, with a, b, c = 3.4445, -4.7750, 2.0315, as Muon was published (Jordan et al. 2024,
         https://kellerjordan.github.io/posts/muon). Singular values then end near 1, and not at it.
-    weight_decay:
-        decoupled, W <- (1 - lr weight_decay) W before the update.
+    weight_decay, independent:
+        decoupled, W <- (1 - lr weight_decay) W before the update; independent of the rate, W <- (1 - weight_decay) W.
 
     It moves matrices; read-in and read-out are vectors, and stay frozen. Singular values that are 0 are left 0: a
     direction in which the gradient of an infinitely wide network vanishes is refused by name, since at every finite
@@ -51,12 +52,14 @@ class Muon:
     nesterov: bool = False
     steps: int | None = None
     weight_decay: float = 0.0
+    independent: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lr", learning_rate("lr", self.lr))
         for name in ("momentum", "weight_decay"):
             object.__setattr__(self, name, nonnegative_number(name, getattr(self, name)))
-        object.__setattr__(self, "nesterov", flag("nesterov", self.nesterov))
+        for name in ("nesterov", "independent"):
+            object.__setattr__(self, name, flag(name, getattr(self, name)))
         if self.steps is not None:
             object.__setattr__(self, "steps", whole_number("steps", self.steps, 1, ", or None for the factor itself"))
         if self.nesterov and self.momentum == 0:
@@ -95,7 +98,7 @@ class Muon:
         rates = self.schedule(steps)
         rho, w = np.ones(steps), np.zeros((steps, steps))
         for t, rate in enumerate(rates[:-1]):
-            kept = 1 - rate * self.weight_decay
-            rho[t + 1], w[t + 1] = kept * rho[t], kept * w[t]
+            left = kept(self, rate, self.weight_decay)
+            rho[t + 1], w[t + 1] = left * rho[t], left * w[t]
             w[t + 1, t] = rate
         return rho, w

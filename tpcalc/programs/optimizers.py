@@ -25,8 +25,9 @@ class SGD:
         heavy ball: buf = momentum buf + (1 - dampening) gradient (the first step without dampening), the
         weights move by -lr buf, or by -lr (gradient + momentum buf) with ``nesterov``, which needs a momentum
         and no dampening.
-    weight_decay, decoupled:
-        added to the gradient, or, decoupled, W <- (1 - lr weight_decay) W.
+    weight_decay, decoupled, independent:
+        added to the gradient, or, decoupled, W <- (1 - lr weight_decay) W before the update, or, decoupled and
+        independent of the rate and its schedule, W <- (1 - weight_decay) W.
 
     The learning rate and the decay are those of the limit, per step. A physical learning rate of hidden weights
     in width muP is ``lr L^(alpha - gamma)``, a physical decay ``weight_decay L^(gamma - alpha)``. Source:
@@ -47,17 +48,21 @@ class SGD:
     nesterov: bool = False
     weight_decay: float = 0.0
     decoupled: bool = False
+    independent: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lr", learning_rate("lr", self.lr))
         for name in ("momentum", "weight_decay"):
             object.__setattr__(self, name, nonnegative_number(name, getattr(self, name)))
         object.__setattr__(self, "dampening", real_number("dampening", self.dampening))
-        for name in ("nesterov", "decoupled"):
+        for name in ("nesterov", "decoupled", "independent"):
             object.__setattr__(self, name, flag(name, getattr(self, name)))
         if self.nesterov and (self.momentum == 0 or self.dampening != 0):
             raise ValueError(f"nesterov: given with momentum {self.momentum} and dampening {self.dampening}; it needs "
                              "a momentum and no dampening")
+        if self.independent and not self.decoupled:
+            raise ValueError("independent: True given with decoupled=False; a decay inside the gradient takes part in "
+                             "the rate, allowed is decoupled=True")
 
     def schedule(self, steps: int) -> np.ndarray:
         """The learning rate of every step, shape (steps,)."""
@@ -96,8 +101,13 @@ class SGD:
             buffer = named(momentum * buffer + (1 - dampening * later) * gradient)
             gradient = gradient + momentum * buffer if self.nesterov else buffer
         if decay and self.decoupled:
-            weights = (1 - rate * decay) * weights
+            weights = kept(self, rate, decay) * weights
         return weights - rate * gradient, buffer
+
+
+def kept(opt: object, rate: Quantity, decay: Quantity) -> Quantity:
+    """What a step with decoupled decay leaves of the weights."""
+    return 1 - (decay if getattr(opt, "independent", False) else rate * decay)
 
 
 def rows_per_step(task: Task, samples: str) -> int:

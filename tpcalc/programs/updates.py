@@ -13,7 +13,7 @@ from .entrywise import Entrywise
 from .indices import t
 from .language import Family, NonlinearOuter, Outer, Scal
 from .muon import Muon
-from .optimizers import SGD
+from .optimizers import SGD, kept
 from .polar import Polar
 from .program import Assign
 
@@ -62,11 +62,11 @@ def update(opt: Optimizer, one: Trainable) -> list[Assign]:
 
 
 def _directed_update(opt: Muon | Entrywise, rate: sp.Expr, one: Trainable) -> Assign:
-    """W_{t+1} = (1 - lr decay) W_t - lr g direction, entry by entry, or of whole matrices."""
+    """W_{t+1} = (1 - lr decay) W_t - lr g direction, or 1 - decay in front, entry by entry, or of whole matrices."""
     direction = opt.direction(lambda k: one.gradient.subs(t, k), t)
     moved = NonlinearOuter(direction) if direction.has(Outer) and not direction.has(Polar) else direction
-    kept = multiplied_out((1 - rate * exact("weight_decay", opt.weight_decay)) * one.family[(t, *one.at)])
-    return Assign(one.family[(t + 1, *one.at)], kept - rate * one.size * moved)
+    left = multiplied_out(kept(opt, rate, exact("weight_decay", opt.weight_decay)) * one.family[(t, *one.at)])
+    return Assign(one.family[(t + 1, *one.at)], left - rate * one.size * moved)
 
 
 def _linear_update(opt: SGD, rate: sp.Expr, one: Trainable) -> list[Assign]:

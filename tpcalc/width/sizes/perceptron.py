@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import sympy as sp
 
-from ..._checks import exact, flag, instance
+from ..._checks import instance
 from ...parametrizations import WidthScaling
 from ...programs.activations import activation
 from ...programs.backprop import backpropagate
@@ -37,8 +37,7 @@ class _Layer:
         return WIDTH ** (HALF - self.b)
 
 
-def perceptron(scaling: WidthScaling, phi: sp.Expr | str = "tanh", opt: Optimizer = SGD(1.0),
-               independent: bool = False) -> Program:
+def perceptron(scaling: WidthScaling, phi: sp.Expr | str = "tanh", opt: Optimizer = SGD(1.0)) -> Program:
     """The program of a perceptron that is trained on one sample, with every power of n written by the parametrization.
 
     Parameters
@@ -50,10 +49,8 @@ def perceptron(scaling: WidthScaling, phi: sp.Expr | str = "tanh", opt: Optimize
     phi:
         the activation.
     opt:
-        a tp.SGD, tp.SignSGD or tp.Adam, with a schedule, momentum and decay as they have them.
-    independent:
-        take ``opt.weight_decay`` as the share of a weight that a step takes away, whatever the rate, instead of n^-c
-        times rate and decay. It needs a decay, decoupled.
+        a tp.SGD, tp.SignSGD or tp.Adam, with a schedule, momentum and decay as they have them. A decay that is
+        ``independent`` has no power of n; others have that of the rate, n^-c.
 
     Its vectors are h1, x1, ... of hidden layers, their gradients (dh1, ..., n times derivatives), input weights w1 and
     output weights wL, its matrices W2, ..., its scalars the output f and the loss derivative chi, all over steps t.
@@ -77,7 +74,6 @@ def perceptron(scaling: WidthScaling, phi: sp.Expr | str = "tanh", opt: Optimize
     """
     instance("scaling", scaling, WidthScaling)
     require_optimizer(opt)
-    _require_decay(opt, flag("independent", independent))
     function = activation(phi)
     a, b, c = scaling.abc()
     layers = [_Layer(i + 1, a[i], b[i]) for i in range(scaling.layers)]
@@ -111,20 +107,9 @@ def perceptron(scaling: WidthScaling, phi: sp.Expr | str = "tanh", opt: Optimize
     trained.append(Trainable(ends[last.number], (), WIDTH**-last.a * chi * end, sp.Integer(1), WIDTH**-c))
     for trainable in trained:
         before += start(opt, trainable)
-        body += _decayed(opt, trainable) if independent else update(opt, trainable)
+        body += update(opt, trainable)
     given = (xi, *rates(opt))
     return Program(f"perceptron of {scaling.layers} layers", (Family(Vec, "U")(), Family(Vec, "V")()),
                    tuple(family[0] for family in matrices.values()), given,
                    (*before, Loop(t, sp.Integer(0), T - 1, tuple(body))), (T,), {T: "is the number of steps"},
                    {t: "clock"})
-
-
-def _require_decay(opt: Optimizer, independent: bool) -> None:
-    if independent and (not opt.weight_decay or not getattr(opt, "decoupled", True)):
-        raise ValueError(f"independent: True given with {opt!r}; it needs a weight_decay that is not in the gradient")
-
-
-def _decayed(opt: Optimizer, one: Trainable) -> list[Assign]:
-    """An update whose decay is independent of the rate: w <- (1 - decay) w."""
-    *before, last = update(replace(opt, weight_decay=0.0), one)  # type: ignore[type-var]
-    return [*before, Assign(last.target, last.value - exact("weight_decay", opt.weight_decay) * one.family[t])]

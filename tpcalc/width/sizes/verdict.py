@@ -46,15 +46,14 @@ class WidthVerdict:
         return f"{self.name}: {self.reason}"
 
 
-def width_verdict(scaling: WidthScaling, phi: sp.Expr | str = "tanh", opt: Optimizer = SGD(1.0),
-                  independent: bool = False) -> WidthVerdict:
+def width_verdict(scaling: WidthScaling, phi: sp.Expr | str = "tanh", opt: Optimizer = SGD(1.0)) -> WidthVerdict:
     """Find what becomes of a perceptron at infinite width, from powers of n that the rules for programs derive.
 
     Parameters
     ----------
     scaling:
         a tp.WidthScaling of numbers.
-    phi, opt, independent:
+    phi, opt:
         as in ``perceptron``.
 
     Unstable: a preactivation or the output grows with n, at the start or in two updates. Trivial: the output does not
@@ -74,7 +73,7 @@ def width_verdict(scaling: WidthScaling, phi: sp.Expr | str = "tanh", opt: Optim
     >>> print(width_verdict(width_recipe("SP", 3)))
     unstable: h2[1] goes like n^(1/2)
     """
-    program = perceptron(scaling, phi, opt, independent)
+    program = perceptron(scaling, phi, opt)
     if not all(power.is_number for power in (*scaling.p, *scaling.q, scaling.r)):
         raise ValueError(f"scaling: {scaling!r} given; numbers are needed to tell what grows")
     reading = _Reading(program)
