@@ -8,8 +8,8 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.calculus.coefficients import Independence
 from tpcalc.calculus.kets import Base, Bracket, Covariance, Dot, Gamma, Hat, Ket, Response, ket
-from tpcalc.calculus.rules import HatDot, UpdateActs
-from tpcalc.calculus.setting import Setting
+from tpcalc.calculus.rules import DotSum, HatDot, UpdateActs
+from tpcalc.calculus.setting import Setting, solve_indices
 from tpcalc.programs.language import Family, Mat, MatVec, Moment, Outer, Transpose, Vec, kind
 from tpcalc.programs.program import Assign, Loop, Program
 
@@ -178,3 +178,21 @@ def test_a_program_says_where_it_is_wrong() -> None:
             wrong()
     assert str(Transpose(W[0] + W[1])) == "(W[0] + W[1]).T" and Moment(5) == 5
     assert t not in Moment(5).free_symbols
+
+
+def test_a_product_that_comes_later_is_in_no_dot_of_an_earlier_one() -> None:
+    """Without training steps: W a comes first and knows nothing of W^T b, which knows W a."""
+    A, B, x, y = (Family(Vec, name)() for name in "abxy")
+    W = Family(Mat, "W")()
+    first, second = MatVec(W, A), MatVec(Transpose(W), B)
+    setting = Setting.of(Program("p", (A, B), (W,), (), (Assign(x, first), Assign(y, second)), ()))
+    places = [product.place.position for product in setting.products]
+    assert DotSum(setting, places[0]).apply(Dot(first)) == 0
+    assert DotSum(setting, places[1]).apply(Dot(second)) == Ket(A) * Response(B, Hat(first))
+
+
+def test_indices_are_solved_for_and_fixed_ones_compared() -> None:
+    t = sp.Symbol("t", integer=True)
+    two, three = sp.Integer(2), sp.Integer(3)
+    assert solve_indices((two, t + 1), (two, three), {t}) == {t: 2} and solve_indices((two,), (-two,), {t}) is None
+    assert solve_indices((t + 1, t), (three, three), {t}) is None

@@ -52,3 +52,11 @@ def test_notebooks_show_mathml_where_there_is_some(derivation: Derivation, monke
 def test_text_names_the_reason(derivation: Derivation) -> None:
     first, step = str(derivation).splitlines()[0], derivation.steps[0]
     assert first == f"(1) {step.left} = {step.after}    [{step.rule}: {step.reason}]"
+
+
+def test_steps_with_samples_are_kept_together_in_text() -> None:
+    """A step alone needs no parentheses, a step with a sample does, and so do those of LaTeX."""
+    written = [str(tp.recursion(tp.kets(tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling(), batch=batch))))
+               for batch in (False, True)]
+    assert "Gamma[t,r,0,b]" in written[0] and "(t" not in written[0]
+    assert "Gamma[(t,i),(r,j),0,b]" in written[1] and "C[(t,i),(s,i'),0](l)" in written[1]

@@ -78,13 +78,22 @@ def test_entrywise_functions_pieces_and_parameters() -> None:
         Assign(F[0], Moment(A**2 * B + sp.exp(A)) / c), Assign(F[1], sp.cos(F[0]) * sp.Max(F[0], 0) ** c),
         Assign(X, sp.tanh(MatVec(W[0], A) + F[0]) * B / 2 + 1),
         Assign(Y, sp.Piecewise((X, (X > A) & (B < 1)), (G[1] * A, A >= 0), (3, True)) + sp.Max(X, B, 0) ** 2
-               + sp.sqrt(sp.Abs(B)) + sp.asinh(A) + sp.sinc(B) / (2 + X**2)),
+               + sp.sqrt(sp.Abs(B)) + sp.asinh(A) + sp.sinc(B) / (2 + X**2) + A**3 - B**4 / 3),
         Assign(W[1], W[0] / 2 - G[0] * Outer(sp.sign(X), Y) + 3 * Transpose(W[0])),
         Assign(W[2], Transpose(W[1] + W[0]) + NonlinearOuter(sp.tanh(Outer(X, B) + c * Outer(A, Y)))),
         Assign(Z, MatVec(Transpose(W[2]) + 2 * Outer(A, X), Y) + sp.Sum(G[k] * X * A, (k, 0, 1)) - Moment(Y)),
         Assign(F[2], Moment(X * Y * Z) * Moment(Z)), Assign(Family(Vec, "zero")(), sp.Integer(0))), ())
     values = assert_same(program, {}, {"g": [2.0, -1.0], "c": 0.7})
     assert np.array_equal(values[Family(Vec, "zero")()], np.zeros(WIDTH))
+
+
+def test_a_number_over_zero_is_no_number() -> None:
+    """Named as what it is, whether the zero is one number or a coordinate's."""
+    for value in (1 / G[0], G[0] ** -2, 1 / sp.sqrt(G[0])):
+        program = Program("over", (A, B), (W[0],), (G[k],), (Assign(F[0], value), Assign(X, F[0] * A)), ())
+        with pytest.raises(tp.Divergence, match=r"f\[0\] is not finite"):
+            run_dense(program, {}, {"g": [0.0]}, WIDTH)
+        assert_same(program, {}, {"g": [2.0]})
 
 
 def looped(*body: Any, vectors: tuple = (A, B), matrices: tuple = (W[0],), data: tuple = (), sizes: tuple = (T,)
@@ -138,6 +147,10 @@ def test_what_is_not_there_is_named_before_the_work() -> None:
     program = looped(Loop(t, sp.Integer(0), T - 1, (Assign(x[t], G[t] * A + MatVec(W[0], B)),)), data=(G[t],))
     with pytest.raises(ValueError, match=r"g: data of shape \(2,\) given; the program reads g\[2\]"):
         run_dense(program, {"T": 3}, {"g": [1.0, 2.0]}, WIDTH)
+    program = looped(Loop(t, sp.Integer(0), T - 1, (Assign(x[t], G[t - 1] * A),)), data=(G[t],))
+    for steps in (1, 2, 3):
+        with pytest.raises(ValueError, match=rf"g: data of shape \({steps},\) given; the program reads g\[-1\]"):
+            run_dense(program, {"T": steps}, {"g": [1.0] * steps}, WIDTH)
     late = looped(Assign(x[0], A), Assign(x[1], A), Loop(t, sp.Integer(2), T, (Assign(x[t], x[2 * t - 3]),)))
     with pytest.raises(ValueError, match=r"x\[3\] := x\[3\] reads x\[3\], which is neither given nor assigned"):
         run_dense(late, {"T": 4}, {}, WIDTH)

@@ -1,6 +1,6 @@
 """Seeded faults against the tests that cover their lines: what the tests would miss. ``tox -e mutants``, by hand.
 
-    tox -e mutants -- [--minutes 55] [--each 25] [--map-only] [--tests NAME] [folders of tpcalc, or proofs]
+    tox -e mutants -- [--minutes 55] [--each 25] [--longest 600] [--map-only] [--tests NAME] [folders]
 
 First each test file is run once under coverage, so that it is known which lines each of its tests runs and how long it
 takes (those of kernels as plain Python, for compiled lines are not seen; what fixtures run counts for the whole file);
@@ -8,7 +8,8 @@ then, folder by folder, faults are put in a copy of the tree, one at a time, and
 the quickest first, until one fails. What is finished is kept in .mutants and not done again, but that maps are made
 anew when sources move, and survivors meet new tests; a run ends by itself after ``--minutes``. Survivors are printed;
 those that change nothing are declared in equivalent.json, each with its reason. ``--tests`` takes the test files with a
-name in their path alone: what these kill is killed, what they do not is judged again by the others.
+name in their path alone, ``--longest`` so many seconds of them for a fault: what these kill is killed, what they do not
+is judged again by others, or by more of them.
 """
 
 from __future__ import annotations
@@ -35,7 +36,6 @@ FOLDERS = ("calculus", "orders", "limits", "classification", "media", "methods",
            "programs", "proofs")
 MARKS = "not slow and not bench"
 PATIENCE = 240     # seconds; what takes three times as long as without a fault is endless
-LONGEST = 600      # seconds of tests for a fault, at least one
 TOGETHER = 15      # seconds of tests that are run in one process
 LEFT_OUT = ("latex", "benchmarks", "mutants", "support", "references", "golden",
             "test_installed.py")  # which installs the package from a tree that is not laid out like the copy
@@ -138,7 +138,7 @@ def name_of(file: Path, fault: Fault) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def judge(tree: Path, file: Path, fault: Fault, known: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def judge(tree: Path, file: Path, fault: Fault, known: dict[str, dict[str, Any]], longest: float) -> dict[str, Any]:
     """What becomes of one fault: killed by a test, or survived those that run its line, in so far as there is time."""
     inside = file.relative_to(ROOT)
     inside = Path("tpcalc") / inside if inside.parts[0] == "proofs" else inside
@@ -152,7 +152,7 @@ def judge(tree: Path, file: Path, fault: Fault, known: dict[str, dict[str, Any]]
     (tree / inside).write_text(fault.apply(source))
     met = 0
     try:
-        for seconds, some in together(tests):
+        for seconds, some in together(tests, longest):
             try:
                 done = pytest(tree, some, max(PATIENCE, 3 * seconds))
             except subprocess.TimeoutExpired:
@@ -167,14 +167,14 @@ def judge(tree: Path, file: Path, fault: Fault, known: dict[str, dict[str, Any]]
     return {**result, "killed": False, "by": f"{met} of {len(tests)} tests that run the line"}
 
 
-def together(tests: list[tuple[float, str]]) -> Iterator[tuple[float, list[str]]]:
-    """Tests that are run in one process, with their time: quick ones share one, and in all they are not endless."""
+def together(tests: list[tuple[float, str]], longest: float) -> Iterator[tuple[float, list[str]]]:
+    """Tests that are run in one process, with their time: quick ones share one; in all ``longest`` or one test."""
     total, some, taken = 0.0, [], 0.0
     for seconds, name in tests:
         if some and taken + seconds > TOGETHER:
             yield taken, some
             some, taken = [], 0.0
-        if total and total + seconds > LONGEST:
+        if total and total + seconds > longest:
             break
         some, taken, total = [*some, name], taken + seconds, total + seconds
     if some:
@@ -185,6 +185,7 @@ def main() -> None:
     ask = argparse.ArgumentParser(description="faults that the tests would miss")
     ask.add_argument("--minutes", type=float, default=55)
     ask.add_argument("--each", type=int, default=25)
+    ask.add_argument("--longest", type=float, default=600)
     ask.add_argument("--map-only", action="store_true")
     ask.add_argument("--tests", action="append", default=[], metavar="NAME")
     ask.add_argument("folders", nargs="*", default=FOLDERS)
@@ -207,11 +208,11 @@ def main() -> None:
             for file, fault in drawn(folder, asked.each):
                 name = name_of(file, fault)
                 wanted[folder].append(name)
-                if name in done and (done[name]["killed"] or done[name]["seen"] == seen):
+                if name in done and (done[name]["killed"] or done[name]["met"] == [seen, asked.longest]):
                     continue  # killed once is killed; what survived meets tests that it has not met
                 if time.monotonic() > end:
                     raise OutOfTime(f"{len(done)} faults are judged")
-                one = done[name] = {**judge(tree, file, fault, known), "seen": seen}
+                one = done[name] = {**judge(tree, file, fault, known, asked.longest), "met": [seen, asked.longest]}
                 results.write_text(json.dumps(done, indent=1))
                 print(f"{'killed' if one['killed'] else 'SURVIVED'}  {one['file']}:{one['line']}  {one['was']}  ->  "
                       f"{one['is']}  {one['by']}", flush=True)
