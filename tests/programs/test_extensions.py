@@ -81,11 +81,11 @@ def test_read_outs_of_branches_start_at_zero(opt: tp.SGD, alpha: float) -> None:
 
 def test_all_matrices_may_start_at_zero() -> None:
     net, opt, scale = tp.ResNet("tanh", preactivated(1)), tp.SGD(0.7), tp.DepthScaling(1, 0)
-    weights = {**zero_start(), "W": np.zeros((LAYERS, 64, 64))}
-    del weights["W1"], weights["W2"]
+    weights = {**zero_start(), "W1": np.zeros((LAYERS, 64, 64))}
+    del weights["W2"]
     real = tp.train(net, TASK, opt, scale, LAYERS, 64, method=tp.methods.Dense(weights=weights)).outputs.ravel()
-    drawn = {**weights, "W": np.random.default_rng(1).normal(size=(LAYERS, 64, 64)) / 8}
-    ours = run_dense(from_zero(tp.program(net, opt, scale), "W"), {"T": 3, "L": LAYERS}, {"xi": X, "y": Y}, 64,
+    drawn = {**weights, "W1": np.random.default_rng(1).normal(size=(LAYERS, 64, 64)) / 8}
+    ours = run_dense(from_zero(tp.program(net, opt, scale), "W1"), {"T": 3, "L": LAYERS}, {"xi": X, "y": Y}, 64,
                      weights=drawn).series("f")
     np.testing.assert_allclose(ours, real, rtol=0, atol=1e-12)
     assert abs(real[1] - real[0]) > 1e-3
