@@ -6,6 +6,7 @@ from .muon import Muon as Muon
 from .networks import ResNet as ResNet
 from .optimizers import SGD as SGD
 from . import tasks as tasks
+from .skips import HyperConnections as HyperConnections, Skip as Skip
 from .sequences import Sequences as Sequences
 from .task import Task as Task
 from .transformer import Transformer as Transformer
