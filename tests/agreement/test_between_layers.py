@@ -8,7 +8,7 @@ import pytest
 import tpcalc as tp
 from tpcalc.interpreters import ParticleRun, run_particles
 from tpcalc.interpreters.training import Training as Job
-from tpcalc.programs.builders import vector
+from tpcalc.programs.blocks import vector
 from tpcalc.studies.between_layers import measured_correlation
 
 TASK, DEPTHS = tp.Task([1, 0.8, -0.6], [1, -0.7, 0.5]), (16, 32, 64)

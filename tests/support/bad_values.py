@@ -67,7 +67,7 @@ KINDS: dict[str, set[str]] = {  # what is right, or not wrong by itself
     "times": SHARES | {"a pair", "an empty list"}, "nodes": SHARES | {"None", "a pair"}, "step": {"0", "a pair"},
     "step or start": {"0", "-1", "a pair"}, "inputs": REALS | ARRAYS | {"a matrix"}, "probes": {"None"} | ARRAYS,
     "exponents": {"falling numbers", "halves", "a pair", "a far pair"}, "symbolic real": REALS | {"a symbol"},
-    "half or one": {"a number as text"}, "layers": {"7"}, "schedule": {"range"},
+    "half or one": {"a number as text"}, "pair of reals": {"falling numbers", "halves", "a far pair"}, "layers": {"7"}, "schedule": {"range"},
     "weights": {"None", "a dict"}, "array namespace": {"a module"}, "device": set(VALUES),
     "texts": {"an empty list", "a list of words"}, "rows": {"a matrix"},
     "targets": {"falling numbers", "halves", "a pair", "a far pair", "a matrix"},
@@ -97,6 +97,7 @@ RIGHT: dict[str, Any] = {
     "net": NET, "task": TASK, "opt": OPT, "scale": SCALE, "depth": 4, "alpha": 1, "gamma": 0, "depths": (2, 4, 8, 16),
     "problem": PROBLEM, "lr": 0.5, "p": 0.5, "q": 0.5, "a": 0, "b": 0, "t": 0, "s": 0, "n": 64, "k": 2, "steps": 3, "peak": 0.5}
 
+OPTIONS = {"norm_place": "nothing", "norm_scale": "nothing", "gains": "nothing", "skip": "optional nothing"}
 OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says something else
     "classify": {"alpha": "real or scale", "net": "optional net",
                  "opt": "optional opt"}, "interactions": {"net": "optional net"},
@@ -121,12 +122,14 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
         "lr": "symbolic rates", "beta1": "symbolic share", "beta2": "symbolic share", "betas": "shares",
         "eps": "symbolic nonnegative", "weight_decay": "symbolic nonnegative", "independent": "flag"}),
     "ResNet": {"phi": "activation", "block": "block", "norm": "optional word", "train_ends": "flag",
-               "matrices": "nothing"},
+               "matrices": "nothing", **OPTIONS},
+    "Skip": {"keep": "nonzero", "inject": "real", "learned": "flag"},
+    "HyperConnections": {"reads": "pair of reals", "mixes": "nothing", "writes": "pair of reals"},
     "Task": {"inputs": "inputs", "targets": "inputs", "loss": "loss", "probes": "probes"},
     "Task.losses": {"outputs": "outputs"},
     "Transformer": {"heads": "optional whole", "head_dim": "whole", "positions": "whole", "norm": "optional word",
                     "mlp": "optional block", "causal": "flag", "scale_power": "half or one", "qk_norm": "nothing",
-                    "phi": "activation", "train_ends": "flag", "attention": "block"},
+                    "phi": "activation", "train_ends": "flag", "attention": "block", **OPTIONS},
     "Sequences": {"inputs": "nothing", "targets": "nothing", "loss": "loss"},
     "Sequences.losses": {"outputs": "outputs"},
     "program": {"batch": "flag", "d_in": "whole", "d_out": "whole", "probes": "none yet"},
@@ -210,9 +213,10 @@ INNER = {  # called by the package, on values of its own
         "update_exponent", "step_size")), "matrices by name, asked by a builder"),
     **dict.fromkeys((f"Parametrization.{name}" for name in ("over", "is_mup", "require_mup", "beyond_mup",
                                                             "with_exponents")), "asked by the package, of a network"),
-    "SGD.step": "arithmetic on anything that adds", "ResNet.branch": "writes statements of a builder",
+    "SGD.step": "arithmetic on anything that adds",
     **dict.fromkeys((f"{owner}.{name}" for owner in ("ResNet", "Transformer") for name in (
-        "layer", "require_plain", "require_width")), "asked by builders and problems"),
+        "layer", "read", "sublayer", "entered", "require_plain", "require_width", "require_sizes", "require_options",
+        "require_no_vectors", "require_added", "require_counted")), "asked by builders and problems"),
     "Adam.direction": "builds an expression for a builder",
     "AdamW.direction": "builds an expression for a builder", "Muon.direction": "builds an expression for a builder",
     "Lion.direction": "builds an expression for a builder",
@@ -237,7 +241,8 @@ def instances() -> dict[str, Any]:
     return {
         "Adam": tp.Adam(), "AdamW": tp.AdamW(), "Lion": tp.Lion(), "Muon": tp.Muon(), "SGD": OPT,
         "SignSGD": tp.SignSGD(),
-        "DepthScaling": SCALE, "ResNet": NET, "Task": TASK, "Transformer": tp.Transformer(),
+        "DepthScaling": SCALE, "ResNet": NET, "Task": TASK, "Transformer": tp.Transformer(), "Skip": tp.Skip(),
+        "HyperConnections": tp.HyperConnections(),
         "Sequences": tp.Sequences(np.ones((1, 1, 2, 1)), np.ones((1, 1, 2))),
         "Problem": PROBLEM, "Audit": tp.audit(-1, 0), "Citation": tp.cite(run), "DepthLimit": limit, "LimitRegion":
         limit.regions[0], "KetEquations": equations(), "Recursion": recursion, "NamedRecipes": None, "PhaseDiagram":
@@ -255,7 +260,7 @@ def instances() -> dict[str, Any]:
 
 
 MADE = {"Adam", "AdamW", "Lion", "Muon", "SGD", "SignSGD", "DepthScaling", "ResNet", "Sequences", "Task", "Transformer",
-        "Problem", "DepthwiseScaling", "Parametrization", "WidthScaling", "AttentionLayer"}  # by users, others by calls
+        "Skip", "HyperConnections", "Problem", "DepthwiseScaling", "Parametrization", "WidthScaling", "AttentionLayer"}  # by users, others by calls
 
 
 def public_calls() -> Iterator[Call]:

@@ -65,7 +65,12 @@ def classify(alpha: Any, gamma: Any = None, net: ResNet | Program | None = None,
             raise ValueError(f"{name}: {value} given; allowed is a real number")
     if isinstance(net, Program):
         return _of_program(net, scale, opt)
-    return _of_network(net, scale, optimizer)
+    try:
+        return _of_network(net, scale, optimizer)
+    except ValueError as error:
+        if net.is_usual or repr(net) in str(error):
+            raise
+        raise ValueError(f"net: {net!r} given; {error}") from None
 
 
 def _of_program(net: Program, scale: Scaling, opt: object) -> Verdict:

@@ -16,6 +16,7 @@ from ..calculus.setting import Setting
 from ..orders import EXPLODES, Affine, Exponent, Hypotheses, Region, Values, point_of, settled_orders
 from ..limits.eigenspaces import NoStreams
 from ..limits.slow_streams import normal_form
+from ..limits.uncounted import require_no_explosion, require_no_trained_vectors
 from ..parametrizations import DepthScaling, Parametrization
 from ..programs import SGD, ResNet
 from ..programs.blocks import is_linear_in_vectors
@@ -51,15 +52,21 @@ def _exponents_of(net: Network, at: Values) -> tuple[tuple[Region, Exponents], .
     if isinstance(equations, RecursionEquations):
         return tuple((cell.region, coefficient_exponents.read_exponents(equations, found, cell))
                      for cell in found.cells)
+    require_no_explosion(_program(net), found.cells)
     return tuple((cell.region, ket_exponents.read_exponents(equations, cell)) for cell in found.cells)
 
 
 def require_frozen_ends(net: Network) -> None:
-    """Raise ``ValueError`` for trained ends: no depth scaling touches their updates, f moves whatever it is."""
+    """Raise ``ValueError`` for trained ends: no depth scaling touches their updates, f moves whatever it is. For
+    trained vectors of layers too, whose products with kets no rule counts."""
     trained = [v for v in net.vectors if any(v.same_family(p.statement.target) for p in net.places())] if isinstance(
         net, Program) else net.train_ends
     if trained:
         raise ValueError(f"net: {net!r} given; allowed is a net with frozen ends")
+    if isinstance(net, ResNet):
+        net.require_counted()
+    else:
+        require_no_trained_vectors(net)
 
 
 @dataclass(frozen=True)
@@ -82,8 +89,7 @@ def general_equations(net: Network, at: Values = ()) -> KetEquations | Recursion
     A ResNet is trained by plain SGD. at: values of alpha and gamma, which some layers need to be judged at all.
     """
     require_frozen_ends(net)
-    one = net if isinstance(net, Program) else program(net, SGD(), DepthScaling(ALPHA, GAMMA))
-    one = _with_numbers(one, at)
+    one = _with_numbers(_program(net), at)
     depth = Setting.of(one).depth
     if depth is None:
         raise ValueError(f"program {one.name} has no layers, so that nothing depends on the depth")
@@ -98,6 +104,11 @@ def general_equations(net: Network, at: Values = ()) -> KetEquations | Recursion
             raise ValueError(f"program {one.name}: updates scale {matrix}, as weight decay does, and with it what an "
                              "activation acts on; sizes of nonlinear networks are counted without decay")
     return equations
+
+
+def _program(net: Network) -> Program:
+    """A ResNet is trained by plain SGD."""
+    return net if isinstance(net, Program) else program(net, SGD(), DepthScaling(ALPHA, GAMMA))
 
 
 def is_linear(one: Program) -> bool:

@@ -16,7 +16,8 @@ from ..parametrizations.depth import ENDS
 from ..parametrizations.parametrization import AtWidth
 from ..programs import SGD, ResNet, Sequences, Task
 from ..programs.activations import require_finite
-from ..programs.builders import program, vector
+from ..programs.blocks import vector
+from ..programs.builders import program
 from ..programs.indices import BATCH, POSITIONS, L, T, i, p
 from ..programs.language import Family, Moment, Scal, Vec
 from ..programs.networks import Network
@@ -104,7 +105,7 @@ def _program(net: Network, opt: Optimizer, scale: Scaling, batched: bool, d_in: 
     """Written once, so that it is lowered once."""
     written = program(net, opt, scale, batched, d_in, d_out, probes)
     first = (sp.Integer(0), *([i] if batched else []), *([p] if net.positions else []))
-    square: Statement = Assign(SQUARE[first], Moment(vector("x")[(*first, L)] ** 2))
+    square: Statement = Assign(SQUARE[first], Moment(net.read((*first, L)) ** 2))
     if net.positions:
         square = Loop(p, sp.Integer(0), POSITIONS - 1, (square,))
     if batched:

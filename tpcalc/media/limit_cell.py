@@ -15,6 +15,7 @@ from ..orders import Cell, KetTerms, Sort, join, settled_orders
 from ..limits import DepthLimit, LimitRegion, depth_limit
 from ..limits.obstacle import Obstacle, obstacle
 from ..limits.slow_streams import normal_form
+from ..limits.uncounted import require_no_explosion
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from ..parametrizations.depth import ENDS
 from .._checks import short
@@ -126,8 +127,11 @@ def counted(net: Network, scale: Scaling) -> tuple[KetEquations, Regime | None, 
         given = ", ".join(f"{name} = {power}" for name, power in powers.items())
         raise ValueError(f"{given} given for {net!r}; powers of L of nonlinear blocks are counted at fractions, for at "
                          f"most {MOST_MATRICES} matrices")
-    equations, everywhere = _equations(program(net, SGD(), scale))
+    net.require_counted()
+    one = program(net, SGD(), scale)
+    equations, everywhere = _equations(one)
     cell, = settled_orders(equations).cells
+    require_no_explosion(one, [cell])
     return equations, everywhere, cell
 
 
@@ -155,8 +159,10 @@ def _of_sublayers(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
     """The regime of a transformer: each sublayer meets the stream with fresh matrices and enters through kernels of
     order one, now of all positions. So powers of L are those of the plain linear network [tpcalc/action_principle];
     where the stream grows sublayers that are normalised do not grow with it. Raises ``ValueError`` for sublayers that
-    users wrote, and for updates that grow inside.
+    users wrote, for streams that sublayers do not just add to, and for updates that grow inside.
     """
+    if isinstance(net, Transformer):
+        net.require_added()
     if not isinstance(net, Transformer) or not net.is_built_in:
         raise ValueError(f"net: {short(net)} given, with sublayers of its own; allowed are attention='softmax' and "
                          "mlp='mlp', 'glu' or None")

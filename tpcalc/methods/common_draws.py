@@ -24,7 +24,7 @@ from ..programs.problem import Problem
 from ..results.run import Run
 from .depth_orders import DepthOrders, depth_orders
 from .extrapolation import CONFIDENCE, Extrapolation
-from .method import Progress, misplaced, reason_of, require, require_known_directions
+from .method import Progress, misplaced, reason_of, require, require_known_directions, unknown_directions
 from .sampled import training
 from .solution import outputs_alone
 
@@ -87,7 +87,7 @@ class CommonDraws:
     def refuses(self, problem: Problem) -> str | None:
         """Finite depth or width, activations that are not finite, and networks of which no rule says whether there is
         a limit."""
-        reason = misplaced(self.name, problem, infinite_depth=True) or reason_of(
+        reason = misplaced(self.name, problem, infinite_depth=True) or unknown_directions(problem) or reason_of(
             lambda: require_finite(problem.net.phi))
         if reason is not None:
             return reason

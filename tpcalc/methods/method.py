@@ -113,6 +113,15 @@ def not_linear(name: str, problem: Problem, muon: bool = False) -> str | None:
             or reason_of(lambda: problem.net.require_plain(f"method={name!r}", trained_ends=True)))
 
 
+def unknown_directions(problem: Problem) -> str | None:
+    """Why Muon is not taken at infinite width where it is not known which directions of gradients vanish, or None."""
+    if isinstance(problem.opt, Muon) and problem.neurons is None and not problem.net.is_usual:
+        return (f"net: {problem.net!r} given with {problem.opt!r}; where directions of gradients vanish at infinite "
+                "width is known with norm_place='before', norm_scale=1 and skip=None, allowed are these, or a finite "
+                "width")
+    return None
+
+
 def reason_of(check: Callable[[], Value]) -> str | None:
     """What a check says that raises ``ValueError``, or None."""
     try:

@@ -18,7 +18,8 @@ from ..programs.problem import Problem
 from ..results.details import DenseDetails, nearest_nodes, or_all_layers
 from ..results.outputs_alone import OutputsAlone
 from ..results.run import Details, Run
-from .method import Progress, misplaced, reason_of, require, require_known_directions, wanted_times
+from .method import (Progress, misplaced, reason_of, require, require_known_directions, unknown_directions,
+                     wanted_times)
 from .solution import Solution
 
 
@@ -56,7 +57,7 @@ class ReadsProgram(ABC):
         """Widths and depths that are not the method's, activations that are not finite, and depths that are no
         doublings of ``coarsest``, where depths share draws."""
         return (misplaced(self.name, problem, real=self.real, powers_of_n=self.powers_of_n)
-                or reason_of(lambda: require_finite(problem.net.phi))
+                or unknown_directions(problem) or reason_of(lambda: require_finite(problem.net.phi))
                 or reason_of(lambda: refinement(problem, getattr(self, "coarsest", None))))
 
     def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
@@ -64,6 +65,7 @@ class ReadsProgram(ABC):
         require(self, problem)
         if keep_nodes is not None:
             require_no_positions(problem, "keep_nodes")
+            require_one_stream(problem, "keep_nodes")
         job = training(problem)
         wanted = wanted_times(keep_nodes, problem)
         found = self.read(problem, keep_nodes is not None, progress)
@@ -79,6 +81,7 @@ class ReadsProgram(ABC):
 
     def details(self, problem: Problem, outputs: np.ndarray, layer_times: np.ndarray) -> Details:
         """What is known at the nodes, by running the same reading once more."""
+        require_one_stream(problem, "run")
         return self.known(problem, self.read(problem, True, None), layer_times)
 
 
@@ -87,6 +90,13 @@ def require_no_positions(problem: Problem, what: str) -> None:
     if problem.net.positions:
         raise ValueError(f"{what}: given for {problem.task}, of which outputs are known and nothing else; allowed is "
                          "None, or a tp.ResNet")
+
+
+def require_one_stream(problem: Problem, what: str) -> None:
+    """Raise ``ValueError`` where outputs are not read from one stream: covariances are those of one."""
+    if not problem.net.reads_one_stream:
+        raise ValueError(f"{what}: {problem.net!r} given, of which outputs are known and nothing else, since the "
+                         f"read-out reads {len(problem.net.streams)} streams; allowed is a skip with one")
 
 
 def training(problem: Problem) -> Training:

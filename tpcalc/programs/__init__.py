@@ -7,6 +7,7 @@ from .networks import ResNet as ResNet
 from .optimizers import SGD as SGD
 from . import tasks as tasks
 from .schedules import schedule as schedule
+from .skips import HyperConnections as HyperConnections, Skip as Skip
 from .sequences import Sequences as Sequences
 from .task import Task as Task
 from .transformer import Transformer as Transformer

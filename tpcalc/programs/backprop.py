@@ -11,7 +11,7 @@ positions that read it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Callable, Collection, Sequence, Union
+from typing import Callable, Collection, Mapping, NamedTuple, Sequence, Union
 
 import sympy as sp
 
@@ -24,18 +24,29 @@ Node = Union[Vec, Scal]
 EVERY_POSITION = (m, sp.Integer(0), POSITIONS - 1)
 
 
+class Gradient(NamedTuple):
+    """The normalised gradient in a matrix, an outer product, or in a trained vector: ``factor``, a power of the branch
+    multiplier, times ``value``."""
+
+    of: Mat | Vec
+    factor: sp.Expr
+    value: sp.Expr
+
+
 @dataclass
 class Backward:
-    """statements: in execution order; gradients: for every matrix the outer product of its normalised gradient."""
+    """statements: in execution order; gradients: those of matrices and trained vectors, one for every place."""
 
     statements: list[Assign] = field(default_factory=list)
-    gradients: list[tuple[Mat, sp.Expr]] = field(default_factory=list)
+    gradients: list[Gradient] = field(default_factory=list)
 
 
-def backpropagate(forward: Sequence[Assign], output: Vec, signal: Vec, inputs: Sequence[Vec],
-                  name: Callable[[sp.Expr], sp.Expr], unit: sp.Symbol) -> Backward:
-    """From d output = ``signal`` to ``name(v)`` for the inputs and every vector and scalar in between that needs one.
+def backpropagate(forward: Sequence[Assign], signals: Mapping[Vec, Vec], inputs: Sequence[Vec],
+                  name: Callable[[sp.Expr], sp.Expr], unit: sp.Symbol, trained: Collection[Vec] = ()) -> Backward:
+    """From d output = its signal to ``name(v)`` for the inputs and every vector and scalar in between that needs one.
 
+    signals: of every output, which no statement reads, what holds its gradient; trained: vectors that are given for all
+    samples and positions alike, whose gradients are asked for.
     forward: statements of vectors and scalars, each assigned once; a product of a matrix with a vector that has a name
     stands alone, or times a number in a sum. Members without an index, such as a read-in that is not trained, are
     constants; so are scalars that no statement assigns. name: what holds the gradient of a vector or scalar. unit: the
@@ -45,13 +56,16 @@ def backpropagate(forward: Sequence[Assign], output: Vec, signal: Vec, inputs: S
     found = Backward()
     made = [statement.target for statement in forward]
     known = {*made, *inputs}
-    parts: dict[Node, list[tuple[sp.Expr, sp.Expr]]] = {output: [(sp.Integer(1), signal)]}
+    parts: dict[Node, list[tuple[sp.Expr, sp.Expr]]] = {v: [(sp.Integer(1), signal)] for v, signal in signals.items()}
     for statement in map(_without_sums, reversed(forward)):
-        _require_own(statement, made, inputs)
-        scale, d = _settle(found, parts, statement.target, signal if statement.target == output else None, name, unit)
+        _require_own(statement, made, (*inputs, *trained))
+        scale, d = _settle(found, parts, statement.target, signals.get(statement.target), name, unit)
         if d is None:
             continue
-        for argument, factor, change in _pull_back(found, statement, d, made, unit):
+        for argument, factor, change in _pull_back(found, statement, scale, d, made, unit):
+            if argument in trained:
+                found.gradients.append(Gradient(argument, scale * factor, change))
+                continue
             home, gathered = _at_home(statement.target, argument, change, known)
             parts.setdefault(home, []).append((scale * factor, gathered))
     for v in inputs:
@@ -112,7 +126,7 @@ def _settle(found: Backward, parts: dict, v: Node, known: Vec | None, name: Call
     return scale, name(v)
 
 
-def _pull_back(found: Backward, statement: Assign, d: Node, made: Collection[Node], unit: sp.Symbol
+def _pull_back(found: Backward, statement: Assign, scale: sp.Expr, d: Node, made: Collection[Node], unit: sp.Symbol
                ) -> list[tuple[Node, sp.Expr, sp.Expr]]:
     """(argument, scalar, change): what a statement sends to the gradients of its arguments."""
     value, said = statement.value, str(statement)
@@ -129,7 +143,7 @@ def _pull_back(found: Backward, statement: Assign, d: Node, made: Collection[Nod
             raise ValueError(f"{said}: {product} must be named at its own position before another one reads it")
         front, number = _apart(factor, unit)
         outer = Outer(product.vector, d) if _transposed(product) else Outer(d, product.vector)
-        found.gradients.append((_matrix(product), number * outer))
+        found.gradients.append(Gradient(_matrix(product), scale * front, number * outer))
         sent.append((product.vector, front, number * MatVec(Transpose(product.matrix), d)))
     rest = sp.expand(value.subs({p: 0 for p in value.atoms(MatVec)})) if value.has(MatVec) else value
     for argument in sorted(rest.atoms(Vec) | rest.atoms(Scal) & set(made), key=sp.default_sort_key):

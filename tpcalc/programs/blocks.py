@@ -18,7 +18,6 @@ from .._checks import whole_number
 from .algebra import multiplied_out
 from .indices import POSITIONS, at_other, l, m, p, t
 from .language import Family, Mat, MatVec, Member, Moment, Scal, Vec, kind
-from .norms import NORMS
 from .program import Assign
 
 TAKEN = ("x", "U", "nV")  # what the program around the block calls its own
@@ -31,7 +30,7 @@ class Branch:
 
     x: the vector it acts on: the stream, or the stream normalised; phi: the activation, a function of expressions;
     is_linear: is phi the identity?; sample: the indices (t) or (t, i) of its vectors, with p where a sample is a
-    sequence of positions; statements: what was written.
+    sequence of positions; statements: what was written; vectors: what is trained, coordinatewise.
     """
 
     x: Vec
@@ -39,10 +38,39 @@ class Branch:
     is_linear: bool
     sample: tuple[sp.Expr, ...]
     statements: list[Assign] = field(default_factory=list)
+    vectors: list[Vec] = field(default_factory=list)
 
     def weights(self, name: str = "W") -> Mat:
         """A trained matrix of this layer, N(0, 1/n) at first; the same name is the same matrix."""
         return Family(Mat, _checked(name), latex_name(name), layered=True)[t, l]
+
+    def trained(self, name: str) -> Vec:
+        """A trained vector of this layer, 1 in all coordinates at first, that multiplies vectors coordinate by
+        coordinate; the same name is the same vector.
+
+        It is trained by the network's optimizer, entry by entry, along the mean over the batch of its gradient, with
+        the same learning rate. On a branch its updates are of the size g of those of matrices: both move what a layer
+        adds to the stream by eps g, in the same direction in all layers. What multiplies the stream itself, without
+        eps, moves by eps g. So what the vectors of all layers do is of the order of what the matrices do, at every
+        (alpha, gamma) and width. Weight decay acts on it as on matrices, towards 0. Raises ``ValueError`` for a name
+        that is taken.
+
+        >>> import tpcalc as tp
+        >>> from tpcalc.programs.language import MatVec
+        >>> def scaled(b):
+        ...     return b.trained("s") * b.let("h", MatVec(b.weights(), b.x))
+        >>> text = str(tp.program(tp.ResNet(block=scaled), tp.SGD(), tp.DepthScaling(1, 0)))
+        >>> print(*(line.strip() for line in text.splitlines() if line.strip().startswith("s[")), sep=chr(10))
+        s[0, l] := 1
+        s[t + 1, l] := -dx[t, l]*h[t, l] + s[t, l]
+        """
+        member: Vec = named(Vec, _checked(name))[t, l]
+        if any(name == statement.target.name for statement in self.statements) or name.startswith("d"):
+            raise ValueError(f"name: {name!r} given; allowed is one that the block has not used, and that does not "
+                             "start with d, which marks gradients")
+        if member not in self.vectors:
+            self.vectors.append(member)
+        return member
 
     def let(self, name: str, value: sp.Expr) -> Vec:
         """Write ``name := value`` and give the vector back; a vector that has a name keeps it.
@@ -109,7 +137,7 @@ class Branch:
     def _write(self, kind_of: type[Member], name: str, value: sp.Expr) -> sp.Expr:
         looks = (m,) if p in self.sample and m in value.free_symbols else ()
         member = named(kind_of, _checked(name))[(*self.sample, *looks, l)]
-        taken = {statement.target.name for statement in self.statements}
+        taken = {member.name for member in (*(one.target for one in self.statements), *self.vectors)}
         if name in taken or name.startswith("d") or kind_of is Scal and (name in TAKEN_SCALARS or iskeyword(name)):
             raise ValueError(f"name: {name!r} given; allowed is one that the block has not used, and that does not "
                              "start with d, which marks gradients" + (
@@ -180,19 +208,12 @@ def glu(branch: Branch) -> sp.Expr:
 BLOCKS: dict[str, Block] = {"post": post, "pre": pre, "mlp": mlp(2), "glu": glu}
 
 
-def written(block: Block, branch: Branch, norm: str | None, normalised: str = "n") -> sp.Expr:
-    """What a block returns, its statements being in ``branch``; raises ``ValueError`` unless it is a vector with a
-    matrix in it. normalised: what the block's input is called where there is a norm; what that is made of before has
-    a c in front."""
-    steps = NORMS[norm] if norm is not None else ()
-    for number, step in enumerate(steps, 1):
-        branch.x = branch.let(normalised if number == len(steps) else f"c{normalised}", step(branch.x))
-    value = block(branch)
+def require_block(block: Block, value: object, branch: Branch) -> None:
+    """Raise ``ValueError`` unless what a block returned is a vector with a matrix in it, or in what it is made of."""
     values = [value, *(statement.value for statement in branch.statements)]
     if not isinstance(value, sp.Expr) or kind(value) != "vector" or not any(v.has(Mat) for v in values):
         raise ValueError(f"block: {block_name(block)} wrote {value}; allowed is a vector of the language, with a "
                          "trained matrix in it or in what it is made of")
-    return value
 
 
 def is_linear_in_vectors(value: sp.Expr) -> bool:

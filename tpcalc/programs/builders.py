@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Callable
+
 import sympy as sp
 
 from .._checks import exact, flag, instance, short, symbolic
 from ..parametrizations import DepthScaling, Parametrization, Scaling
-from .backprop import backpropagate
-from .blocks import named, vector
+from .backprop import Backward, Gradient, backpropagate
+from .blocks import named
 from .indices import BATCH, POSITIONS, L, T, i, j, l, m, o, p, t
 from .language import Family, LossDerivative, Mat, Moment, Scal, Vec
-from .networks import NETWORKS, Network
+from .muon import Muon
+from .network import NETWORKS, Layer, Network
 from .optimizers import SGD
 from .positions import at_positions
 from .program import Assign, Loop, Program, Statement
@@ -51,7 +54,6 @@ def program(net: Network, opt: Optimizer, scale: Scaling, batch: bool = False, d
     _require_sizes(batch, d_in, d_out, probes)
     eps = exact("branch", whole.branch) * (L / exact("base_depth", whole.base_depth)) ** -whole.alpha
     sample: tuple[sp.Expr, ...] = (t, *([i] if batch else []), *([p] if net.positions else []))
-    x, dx = vector("x"), vector("dx")
     U, nV = Family(Vec, "U"), Family(Vec, "nV")
     xi, f, chi = Family(Scal, "xi", r"\xi"), Family(Scal, "f"), Family(Scal, "chi", r"\chi")
     trained = net.train_ends
@@ -61,18 +63,22 @@ def program(net: Network, opt: Optimizer, scale: Scaling, batch: bool = False, d
     given, answer, signal = xi[(*sample, *into)], f[(*sample, *out)], chi[(*sample, *out)]
     answers = sp.Tuple(*(answer.subs(o, number) for number in range(d_out))) if out else answer
 
-    blocks = net.layer(sample, UNIT)
-    back = backpropagate(blocks, x[(*sample, l)], dx[(*sample, l)], [x[(*sample, l - 1)]], gradient_name, UNIT)
+    layer, streams = net.layer(sample, UNIT), net.streams
+    _require_vectors_taken(net, opt, scale)
+    back = _went_back(layer, streams, sample, trained)
     ahead, behind = (tuple(at_positions(Assign(a.target, a.value.subs(UNIT, eps)) for a in part))
-                     for part in (blocks, back.statements))
+                     for part in (layer.statements, back.statements))
     every = net.positions and POSITIONS  # as many as the size says, where there are any
+    read, known = net.read((*sample, L)), {s.target for s in back.statements}
+    asked = [(s, weight) for s, weight in zip(streams, net.readout) if gradient_name(s[(*sample, l - 1)]) in known]
     forward: list[Statement] = [
-        *_each(p, every, Assign(x[(*sample, 0)], _total(given * read_in, j, d_in))),
+        *_each(p, every, *(Assign(stream[(*sample, 0)], _total(given * read_in, j, d_in)) for stream in streams)),
         Loop(l, sp.Integer(1), L, ahead),
-        *_each(p, every, *_each(o, d_out, Assign(answer, Moment(read_out * x[(*sample, L)]))))]
+        *_each(p, every, *_each(o, d_out, Assign(answer, Moment(read_out * read))))]
     backward: list[Statement] = [
         *_each(p, every, *_each(o, d_out, Assign(signal, LossDerivative(answers, *sample, *out)))),
-        *_each(p, every, Assign(dx[(*sample, L)], _total(signal * read_out, o, d_out))),
+        *_each(p, every, *(Assign(gradient_name(stream[(*sample, L)]), weight * _total(signal * read_out, o, d_out))
+                           for stream, weight in asked)),
         Loop(l, L, sp.Integer(1), behind, descending=True)]
 
     def mean(expression: sp.Expr) -> sp.Expr:
@@ -81,16 +87,20 @@ def program(net: Network, opt: Optimizer, scale: Scaling, batch: bool = False, d
             expression = sp.Sum(expression, (index, 0, POSITIONS - 1))
         return sp.Sum(expression, (i, 0, BATCH - 1)) / BATCH if batch else expression
 
-    gradients = _per_matrix(back.gradients)
-    # a block's output enters the stream times eps, once: that much of a gradient is kept out of it, but for its sign
-    matrices = [Trainable(_family(matrix), (l,), mean(whole.sign * outer), scale.step_size(matrix.name, L))
-                for matrix, outer in gradients.items()]
-    reading = Trainable(U, into, mean(given * dx[(*sample, 0)]), scale.step_size("U", L))
-    writing = Trainable(nV, out, mean(signal * x[(*sample, L)]), scale.step_size("nV", L))
+    def size_of(name: str, power: int) -> sp.Expr:
+        """Of one update. What enters the stream times eps, once, has that kept out of its gradient, and moves by g;
+        what does times another power moves so that it changes the stream by eps g as well."""
+        return scale.step_size(name, L) * (whole.sign * eps) ** (1 - power)
+
+    trainables = [_trainable(one, parts, lambda total: mean(total.subs(UNIT, eps)), size_of, whole.sign)
+                  for one, parts in _per_parameter(back.gradients).items()]
+    start_of_all = sp.Add(*(gradient_name(stream[(*sample, 0)]) for stream, _ in asked))
+    reading = Trainable(U, into, mean(given * start_of_all), scale.step_size("U", L))
+    writing = Trainable(nV, out, mean(signal * read), scale.step_size("nV", L))
     before: list[Statement] = []
     updates: list[Statement] = []
     for kept, of in ((before, start), (updates, update)):
-        statements = tuple(s for one in matrices for s in of(opt, one))
+        statements = tuple(s for one in trainables for s in of(opt, one))
         kept += [Loop(l, sp.Integer(1), L, statements)] if statements else []
         for index, size, one in ((j, d_in, reading), (o, d_out, writing)) if trained else ():
             kept += _each(index, size, *of(opt, one))
@@ -100,14 +110,14 @@ def program(net: Network, opt: Optimizer, scale: Scaling, batch: bool = False, d
                 Loop(i, sp.Integer(0), BATCH - 1, tuple(backward)), *updates)
     elif batch:
         body = (Loop(i, sp.Integer(0), BATCH - 1, (*forward, *backward)), *updates)
-    looked_at = {index for s in (*blocks, *back.statements) for index in (*s.target.free_symbols, *s.bound)}
+    looked_at = {index for s in (*layer.statements, *back.statements) for index in (*s.target.free_symbols, *s.bound)}
     roles = {t: "clock", l: "layer", **({i: "sample"} if batch else {}),
              **dict.fromkeys([*([j] if into else []), *([o] if out else [])], "width"),
              **dict.fromkeys([*([p] if every else []), *({m} & looked_at)], "position")}
     meaning = {L: "is the depth", T: "is the number of steps", **({BATCH: "is the batch"} if batch else {}),
                **({POSITIONS: "is the number of positions"} if every else {})}
     return Program(_title(net, opt), (read_in.subs(t, 0), read_out.subs(t, 0)),
-                   tuple(one.family[(0, l)] for one in matrices), (given, *rates(opt)),
+                   tuple(one.family[(0, l)] for one in trainables if one.initial is None), (given, *rates(opt)),
                    (*before, Loop(t, sp.Integer(0), T - 1, body)),
                    (T, L, *([BATCH] if batch else []), *([POSITIONS] if every else [])), meaning, roles)
 
@@ -122,6 +132,15 @@ def branch_scaling(net: Network, opt: object, scale: Scaling) -> DepthScaling:
     scale.over(net.matrices_of_block, *how)
     scale.require_mup(*how)
     return scale.scaling
+
+
+def _require_vectors_taken(net: Network, opt: Optimizer, scale: Scaling) -> None:
+    """Raise ``ValueError`` for trained vectors beside update exponents of each matrix, or an optimizer of matrices."""
+    if isinstance(opt, Muon):
+        net.require_no_vectors(f"{opt!r}, which moves matrices,")
+    if isinstance(scale, Parametrization) and not isinstance(
+            scale.over(net.matrices_of_block, isinstance(opt, SGD), net.train_ends), DepthScaling):
+        net.require_no_vectors(f"{short(scale)}, with exponents matrix by matrix or powers of n other than muP's,")
 
 
 def _require_sizes(batch: bool, d_in: int, d_out: int, probes: int) -> None:
@@ -150,16 +169,44 @@ def _each(index: sp.Symbol, size: int | sp.Symbol | None, *statements: Statement
         *statements]
 
 
-def _per_matrix(gradients: list[tuple[Mat, sp.Expr]]) -> dict[Mat, sp.Expr]:
-    """One gradient for every matrix, in forward order: the sum over its products."""
-    found: dict[Mat, sp.Expr] = {}
-    for matrix, outer in reversed(gradients):
-        found[matrix] = found.get(matrix, sp.Integer(0)) + outer
+def _went_back(layer: Layer, streams: tuple[Family, ...], sample: tuple[sp.Expr, ...], trained_ends: bool) -> Backward:
+    """The backward pass of a layer; without trained ends, of those streams alone whose gradients layers learn from."""
+    before, after = (tuple(stream[(*sample, at)] for stream in streams) for at in (l - 1, l))
+    back = backpropagate(layer.statements, {v: gradient_name(v) for v in after}, before, gradient_name, UNIT,
+                         layer.vectors)
+    if trained_ends or len(streams) == 1:
+        return back
+    makes = {s.target: s.value.atoms(Vec, Scal) for s in back.statements}
+    onwards = {gradient_name(new): gradient_name(old) for new, old in zip(after, before)}
+    wanted, open_ = set(), [v for one in back.gradients for v in one.value.atoms(Vec, Scal)]
+    while open_:
+        v = open_.pop()
+        if v not in wanted:
+            wanted.add(v)
+            open_ += [*makes.get(v, ()), *([onwards[v]] if v in onwards else [])]
+    return Backward([s for s in back.statements if s.target in wanted], back.gradients)
+
+
+def _per_parameter(gradients: list[Gradient]) -> dict[Mat | Vec, list[Gradient]]:
+    """The gradients of every matrix and trained vector, one for every place where it stands, in forward order."""
+    found: dict[Mat | Vec, list[Gradient]] = {}
+    for one in reversed(gradients):
+        found.setdefault(one.of, []).append(one)
     return found
 
 
-def _family(matrix: Mat) -> Family:
-    return Family(Mat, matrix.name, str(matrix.args[1]), layered=bool(int(matrix.args[2])))
+def _trainable(of: Mat | Vec, parts: list[Gradient], mean: Callable[[sp.Expr], sp.Expr],
+               size: Callable[[str, int], sp.Expr], sign: int) -> Trainable:
+    """A parameter under training: of its gradient the power of the branch multiplier that all parts share is kept out,
+    but for its sign."""
+    power = min(sp.degree(one.factor, UNIT) for one in parts)
+    total = sp.Add(*(one.factor / UNIT**power * one.value for one in parts))
+    initial = None if isinstance(of, Mat) else sp.Integer(1)
+    return Trainable(_family(of), (l,), mean(sign**power * total), size(of.name, int(power)), initial=initial)
+
+
+def _family(of: Mat | Vec) -> Family:
+    return Family(type(of), of.name, str(of.args[1]), layered=bool(int(of.args[2])))
 
 
 def _title(net: Network, opt: Optimizer) -> str:

@@ -44,8 +44,8 @@ def deep_linear(opt: SGD = SGD(1.0)) -> Program:
     U, nV, W = Family(Vec, "U"), Family(Vec, "nV"), Family(Mat, "W", layered=True)
     xi, f, chi = Family(Scal, "xi", r"\xi")[i], Family(Scal, "f")[t, i], Family(Scal, "chi", r"\chi")[t, i]
     forward = Assign(h[t, l], MatVec(W[t, l], h[t, l - 1]))
-    back = backpropagate([forward], h[t, l], dh[t, l], [h[t, l - 1]], gradient_name, UNIT)
-    (_, gradient), = back.gradients
+    back = backpropagate([forward], {h[t, l]: dh[t, l]}, [h[t, l - 1]], gradient_name, UNIT)
+    (_, _, gradient), = back.gradients
     one = sp.Integer(1)
     loops = ((i, sp.Integer(0), BATCH - 1), Trainable(U, (i,), chi * xi / BATCH * dh[t, 1], one)), (
         (l, sp.Integer(2), L), Trainable(W, (l,), gradient, one)), (None, Trainable(nV, (), h[t, L], one))

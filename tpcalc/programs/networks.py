@@ -2,89 +2,28 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
 
 import sympy as sp
 
-from .._checks import choice, positive_integer, short
+from .._checks import choice, positive_integer
 from .activations import activation, is_linear
-from .algebra import multiplied_out
-from .blocks import BLOCKS, Block, Branch, block_name, is_linear_in_vectors, mlp, vector, written
+from .blocks import BLOCKS, Block, Branch, block_name, is_linear_in_vectors, mlp, vector
 from .indices import l, t
-from .language import Mat, MatVec, Vec
-from .norms import NORMS
+from .language import Mat, MatVec
+from .network import NETWORKS, Layer, Network
 from .program import Assign
+from .residual import Residual
 from .task import Task
 
 MOST = 256  # matrices of a block
 STREAM = vector("x")[t, l - 1]  # what a block acts on
+__all__ = ["MOST", "NETWORKS", "STREAM", "Layer", "Network", "ResNet"]
 
 
-NETWORKS = "a tp.ResNet or a tp.Transformer"
-
-
-class Network(ABC):
-    """What a program of a training needs to know of a network whose layers add to a stream.
-
-    takes: the class of its tasks; positions: how many a sample has, None where it is no sequence.
-    """
-
-    takes: ClassVar[type]
-    phi: sp.Expr | str
-    norm: str | None
-    train_ends: bool
-    positions: int | None
-
-    @property
-    def width(self) -> int | None:
-        """The width of real networks where none is said, or None."""
-        return None
-
-    @abstractmethod
-    def layer(self, sample: tuple[sp.Expr, ...], eps: sp.Expr) -> list[Assign]:
-        """The statements of a layer, from the stream x^(l-1) to x^l; eps: the branch multiplier."""
-
-    @property
-    @abstractmethod
-    def title(self) -> str:
-        """The network in words."""
-
-    @property
-    @abstractmethod
-    def is_linear(self) -> bool:
-        """Are all vectors linear in the matrices met last?"""
-
-    @property
-    @abstractmethod
-    def is_plain(self) -> bool:
-        """Is a block nothing but one matrix, on the stream as it is?"""
-
-    @cached_property
-    def matrices_of_block(self) -> tuple[str, ...]:
-        """The names of a layer's trained matrices, in the order in which they are met."""
-        met = [sorted(s.value.atoms(Mat), key=sp.default_sort_key) for s in self.layer((t,), sp.Integer(1))]
-        return tuple(dict.fromkeys(matrix.name for row in met for matrix in row))
-
-    @abstractmethod
-    def frozen(self) -> Network:
-        """The network with ends that are not trained."""
-
-    def require_width(self, width: int) -> None:
-        """Raise ``ValueError`` for a width that real networks of this kind cannot have."""
-
-    def require_plain(self, what: str, trained_ends: bool = False) -> None:
-        """Raise ``ValueError`` unless this is the linear network with one matrix a block and, but for
-        ``trained_ends``, frozen ends."""
-        if not self.is_plain or (self.train_ends and not trained_ends):
-            raise ValueError(f"net: {self!r} given; {what} takes phi='linear', one matrix a block ('post' or 'pre'), "
-                             + ("norm=None" if trained_ends else "norm=None and frozen ends"))
-
-
-@dataclass(frozen=True)
-class ResNet(Network):
+@dataclass(frozen=True, repr=False)
+class ResNet(Residual):
     """A residual network x^l = x^(l-1) + eps block(x^(l-1)), x^0 = U xi, f = V^T x^L.
 
     Parameters
@@ -98,11 +37,23 @@ class ResNet(Network):
         coordinates is subtracted from nonlinear "post" blocks.
     norm:
         None, "rms": the block's input is divided by its root mean square, or "layer": its mean over coordinates is
-        subtracted before that, as LayerNorm does; neither has gains.
+        subtracted before that, as LayerNorm does.
     train_ends:
         whether read-in and read-out are trained, by the same optimizer.
     matrices:
         of an "mlp" block: W_k phi(W_(k-1) ... phi(W_1 x)) for k of them, at least 1.
+    norm_place:
+        "before": x + eps f(norm(x)); "after": x + eps norm(f(x)); "around": x + eps norm(f(norm(x))); "stream":
+        norm(x + eps f(x)), the post-norm of the first transformers, which every stream goes through that changes.
+    norm_scale:
+        what the norm of a block's input is multiplied by, a number or an expression in the layer and the depth,
+        ``sympy.symbols("l L")``: 1/sqrt(l) is LayerNorm scaling [Sun et al. 2025, arXiv:2502.05795].
+    gains:
+        whether each norm is followed by a coordinatewise product with a trained vector, which starts at 1:
+        ``tpcalc.programs.blocks.Branch.trained`` says how it moves.
+    skip:
+        None, for the stream as it is; a ``tp.Skip`` or ``tp.HyperConnections``; or a function that is given a
+        ``tpcalc.programs.skips.Junction`` and returns what the stream is behind the block.
 
     Normalisation (muP): U has entries N(0, 1), matrices N(0, 1/n), n V N(0, 1); source: Tensor Programs VI,
     section 4.2 and Program 1 [tensor_programs_vi/program_1]. Symbolic work takes all of these; so does ``tp.train``,
@@ -130,8 +81,7 @@ class ResNet(Network):
             object.__setattr__(self, "phi", self.phi.lower())
         if not callable(self.block):
             object.__setattr__(self, "block", choice("block", self.block, BLOCKS))
-        if not (self.norm is None or isinstance(self.norm, str) and self.norm in NORMS):
-            raise ValueError(f"norm: {short(self.norm)} given; allowed are None and {', '.join(map(repr, NORMS))}")
+        self.require_options()
         if not isinstance(self.train_ends, bool):
             raise ValueError(f"train_ends: {self.train_ends!r} given; allowed are False and True")
         positive_integer("matrices", self.matrices)
@@ -140,26 +90,33 @@ class ResNet(Network):
         if self.matrices != 2 and self.block != "mlp":
             raise ValueError(f"matrices: {self.matrices} given with block={self.block!r}; it belongs to block='mlp', "
                              "allowed is 2 elsewhere, which says nothing there")
-        self.written()
+        self._written
 
-    def branch(self, x: Vec, sample: tuple[sp.Expr, ...]) -> tuple[list[Assign], sp.Expr]:
-        """The statements of the block that acts on ``x`` at (sample, l), and the vector it returns."""
-        block = mlp(self.matrices) if self.block == "mlp" else BLOCKS[self.block] if isinstance(
+    @property
+    def _block(self) -> Block:
+        return mlp(self.matrices) if self.block == "mlp" else BLOCKS[self.block] if isinstance(
             self.block, str) else self.block
-        branch = Branch(x, activation(self.phi), is_linear(self.phi), sample)
-        return branch.statements, written(block, branch, self.norm)
 
-    def layer(self, sample: tuple[sp.Expr, ...], eps: sp.Expr) -> list[Assign]:
-        x = vector("x")
-        statements, value = self.branch(x[(*sample, l - 1)], sample)
-        return [*statements, Assign(x[(*sample, l)], x[(*sample, l - 1)] + multiplied_out(eps * value))]
+    def _branch(self, sample: tuple[sp.Expr, ...]) -> Branch:
+        return Branch(vector("x")[(*sample, l - 1)], activation(self.phi), is_linear(self.phi), sample)
+
+    def layer(self, sample: tuple[sp.Expr, ...], eps: sp.Expr) -> Layer:
+        branch = self._branch(sample)
+        before, after = (tuple(stream[(*sample, at)] for stream in self.streams) for at in (l - 1, l))
+        self.sublayer(self._block, branch, before, after, eps)
+        return Layer(tuple(branch.statements), tuple(branch.vectors))
 
     def frozen(self) -> ResNet:
         return replace(self, train_ends=False)
 
     def written(self) -> tuple[list[Assign], sp.Expr]:
-        """The statements of the block on the stream of one sample, and the vector it returns."""
-        return self.branch(STREAM, (t,))
+        """The statements of the block on the stream of one sample, norms included, and the vector that is added to it.
+
+        Raises ``ValueError`` where a layer is not x + eps block(x), naming the option.
+        """
+        self.require_added()
+        branch = self._branch((t,))
+        return branch.statements, self.entered(self._block, branch, sp.Integer(1), "", STREAM)
 
     @property
     def title(self) -> str:
@@ -171,11 +128,12 @@ class ResNet(Network):
 
     @cached_property
     def is_linear(self) -> bool:
-        statements, value = self.written()
-        return all(map(is_linear_in_vectors, (*(s.value for s in statements), value)))
+        return all(is_linear_in_vectors(s.value) for s in self._written.statements)
 
     @cached_property
     def is_plain(self) -> bool:
+        if self.skip is not None or len(self._written.statements) > 1:
+            return False
         statements, value = self.written()
         return (not statements and isinstance(value, MatVec) and isinstance(value.matrix, Mat)
                 and value.vector == STREAM)

@@ -1,4 +1,4 @@
-"""What a block's input goes through before the block: norms without gains."""
+"""Norms of vectors, and where they stand in a residual sublayer."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Callable
 import sympy as sp
 
 from .language import Moment, Vec
+
+PLACES = ("before", "after", "around", "stream")
 
 
 def rms(x: Vec) -> sp.Expr:

@@ -84,6 +84,9 @@ class Problem:
             raise ValueError(f"opt: {self.opt!r} given for {_checks.short(self.net)}; where directions of gradients "
                              "vanish is known of a tp.ResNet alone, allowed here are tp.SGD, tp.SignSGD, "
                              "tp.Lion and tp.Adam")
+        if isinstance(self.opt, Muon) or isinstance(self.scale, Parametrization):
+            self.net.require_no_vectors(f"{_checks.short(self.opt)} with {_checks.short(self.scale)}")
+        self.net.require_sizes(self.layers)
         if self.net.norm is not None:
             _require_directions(self.task, self.net.norm)
         if self.net.norm == "layer" and self.width == 1:

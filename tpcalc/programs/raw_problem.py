@@ -90,6 +90,9 @@ def raw_problem(scaling: DepthwiseScaling, net: ResNet, task: Task, depth: Numbe
     """
     for name, value, kind in (("scaling", scaling, DepthwiseScaling), ("net", net, ResNet), ("task", task, Task)):
         _checks.instance(name, value, kind)
+    if not net.is_usual:
+        raise ValueError(f"net: {net!r} given; the source's blocks act on the stream or its norm, and add to it; "
+                         "allowed are norm_place='before', norm_scale=1, gains=False and skip=None")
     blocks = _checks.positive_integer("depth", depth, infinite=True)
     neurons = _checks.positive_integer("width", width, infinite=True)
     if layers is not None and blocks is None:

@@ -49,7 +49,7 @@ def read_through(program: Program, phi: sp.Expr | str) -> Program:
         found[SIGNAL] += 1
         end, sample = STREAM[one.target.indices], one.target.indices[:-1]
         read, signal = READ[sample], SIGNAL[sample]
-        back = backpropagate([Assign(read, function(end))], read, signal, [end], gradient_name, UNIT)
+        back = backpropagate([Assign(read, function(end))], {read: signal}, [end], gradient_name, UNIT)
         return [Assign(signal, one.value), *back.statements]
 
     def around(loop: Loop, body: tuple[Statement, ...]) -> Iterable[Statement]:

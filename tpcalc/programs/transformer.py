@@ -8,22 +8,20 @@ import sympy as sp
 
 from .._checks import choice, exponent, flag, positive_integer, short
 from .activations import activation, is_linear
-from .algebra import multiplied_out
 from .attention import softmax_attention
-from .blocks import BLOCKS, Block, Branch, block_name, named, written
-from .indices import l, p, t
+from .blocks import BLOCKS, Block, Branch, block_name, named
+from .indices import l, p
 from .language import Vec
-from .networks import Network
-from .norms import NORMS
-from .program import Assign
+from .network import Layer
+from .residual import Residual
 from .sequences import Sequences
 
 SCALES = (sp.Rational(1, 2), sp.Integer(1))
 LEAST_NORMED = 3  # coordinates of a head over which gradients through its root mean square have a variance
 
 
-@dataclass(frozen=True)
-class Transformer(Network):
+@dataclass(frozen=True, repr=False)
+class Transformer(Residual):
     """A transformer: x^l = y + eps mlp(norm(y)), y = x + eps attention(norm(x)) with x = x^(l-1), at P positions.
 
     Every position has a stream, which starts as U xi, and an output f = V^T x^L; matrices are shared by positions.
@@ -39,7 +37,7 @@ class Transformer(Network):
         tokens of a sequence, P.
     norm:
         "rms" divides what a sublayer acts on by its root mean square, "layer" subtracts its mean over coordinates
-        before; neither has gains. None does nothing.
+        before. None does nothing.
     mlp:
         the second sublayer: "mlp" W2 phi(W1 x), "glu" W3 (phi(W1 x) * W2 x), None, or a function of a Branch.
     causal:
@@ -54,6 +52,8 @@ class Transformer(Network):
         whether read-in and read-out are trained.
     attention:
         "softmax", or a function of a Branch that is put in its place.
+    norm_place, norm_scale, gains, skip:
+        how every sublayer is put together, as in ``tp.ResNet``.
 
     Normalisation (muP) as in ``tp.ResNet``: q, k, v and what is mixed have coordinates of order one. The hidden layer
     of an MLP is as wide as the stream.
@@ -87,8 +87,7 @@ class Transformer(Network):
         for name in ("heads", "head_dim", "positions"):
             if name != "heads" or self.heads is not None:
                 object.__setattr__(self, name, positive_integer(name, getattr(self, name)))
-        if not (self.norm is None or isinstance(self.norm, str) and self.norm in NORMS):
-            raise ValueError(f"norm: {short(self.norm)} given; allowed are None and {', '.join(map(repr, NORMS))}")
+        self.require_options()
         for name in ("causal", "qk_norm", "train_ends"):
             object.__setattr__(self, name, flag(name, getattr(self, name)))
         power = exponent("scale_power", self.scale_power)
@@ -103,7 +102,7 @@ class Transformer(Network):
             object.__setattr__(self, "attention", choice("attention", self.attention, ("softmax",)))
         if not (self.mlp is None or callable(self.mlp)):
             object.__setattr__(self, "mlp", choice("mlp", self.mlp, ("mlp", "glu")))
-        self.layer((t,), sp.Integer(1))
+        self._written
 
     @property
     def width(self) -> int | None:
@@ -130,19 +129,17 @@ class Transformer(Network):
         second = BLOCKS[self.mlp] if isinstance(self.mlp, str) else self.mlp
         return (first,) if second is None else (first, second)
 
-    def layer(self, sample: tuple[sp.Expr, ...], eps: sp.Expr) -> list[Assign]:
+    def layer(self, sample: tuple[sp.Expr, ...], eps: sp.Expr) -> Layer:
         sample = sample if p in sample else (*sample, p)
-        statements: list[Assign] = []
-        stream = named(Vec, "x")[(*sample, l - 1)]
+        streams = tuple(stream[(*sample, l - 1)] for stream in self.streams)
+        branch = Branch(streams[0], activation(self.phi), is_linear(self.phi), sample)
         for number, block in enumerate(self.sublayers, 1):
-            branch = Branch(stream, activation(self.phi), is_linear(self.phi), sample, statements)
-            value = written(block, branch, self.norm, f"n{number}")
-            target = named(Vec, "x" if number == len(self.sublayers) else "y")[(*sample, l)]
-            if any(one.target.name == target.name for one in statements):
-                raise ValueError(f"name: {target.name!r} given; the stream between sublayers is called that")
-            statements.append(Assign(target, stream + multiplied_out(eps * value)))
-            stream = target
-        return statements
+            last = number == len(self.sublayers)
+            targets = tuple((one if last else named(Vec, one.name.replace("x", "y")))[(*sample, l)]
+                            for one in self.streams)
+            self.sublayer(block, branch, streams, targets, eps, str(number))
+            streams = targets
+        return Layer(tuple(branch.statements), tuple(branch.vectors))
 
     def frozen(self) -> Transformer:
         return replace(self, train_ends=False)

@@ -25,7 +25,8 @@ ETA = Family(Scal, "eta", r"\eta")
 class Trainable:
     """A family under training, a matrix or an end: its normalised gradient at step t and the size g of an update.
 
-    rate: what the optimizer's learning rate is multiplied by, in front of decoupled and coupled decay too.
+    rate: what the optimizer's learning rate is multiplied by, in front of decoupled and coupled decay too; initial:
+    what all its coordinates are at first, where they are not drawn.
     """
 
     family: Family
@@ -33,6 +34,7 @@ class Trainable:
     gradient: sp.Expr
     size: sp.Expr
     rate: sp.Expr = sp.Integer(1)
+    initial: sp.Expr | None = None
 
 
 def require_optimizer(opt: object) -> None:
@@ -50,9 +52,10 @@ def rates(opt: Optimizer) -> tuple[Scal, ...]:
 
 
 def start(opt: Optimizer, one: Trainable) -> list[Assign]:
-    """What an optimizer sets before the first step."""
+    """What is set before the first step."""
     has_buffer = isinstance(opt, SGD) and opt.momentum
-    return [Assign(buffer_of(one.family)[(0, *one.at)], sp.Integer(0))] if has_buffer else []
+    own = [] if one.initial is None else [Assign(one.family[(0, *one.at)], one.initial)]
+    return [*own, *([Assign(buffer_of(one.family)[(0, *one.at)], sp.Integer(0))] if has_buffer else [])]
 
 
 def update(opt: Optimizer, one: Trainable) -> list[Assign]:

@@ -126,9 +126,10 @@ def order_parameters(run: Run, raw: RawProblem | None = None, layer_times: np.nd
             raise ValueError("raw: the problem of another run given; allowed is that of this one, or None")
     if run.task.d_out != 1:
         raise ValueError(f"run: its task has {run.task.d_out} outputs; order parameters are found for one")
-    if not run.linear and run.problem.resnet.block != "pre" or run.problem.net.norm is not None:
-        raise ValueError(f"run: one of {_checks.short(run.problem.net)} given; allowed are blocks W phi(h), which are "
-                         "'pre', or linear ones of one matrix")
+    if not run.linear and run.problem.resnet.block != "pre" or run.problem.net.norm is not None or (
+            not run.problem.net.is_usual):
+        raise ValueError(f"run: one of {run.problem.net!r} given; allowed are blocks W phi(h), which are 'pre', or "
+                         "linear ones of one matrix, with skip=None")
     if layer_times is not None and run.depth is not None:
         raise ValueError(f"layer_times: {_checks.short(layer_times)} given at depth {run.depth}, where all nodes are; "
                          "allowed is None")

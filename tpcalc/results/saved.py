@@ -17,13 +17,14 @@ import sympy as sp
 from .._types import Fields, Json, Value
 from .. import _checks
 from ..parametrizations import DepthScaling, MatrixPowers, Parametrization, WidthScaling
-from ..programs import SGD, Adam, AdamW, Lion, Muon, ResNet, SignSGD, Task
+from ..programs import SGD, Adam, AdamW, HyperConnections, Lion, Muon, ResNet, SignSGD, Skip, Task
 from ..programs.losses import NAMED
 from ..programs.problem import Problem
 
 FORMAT = 1
 KINDS: Fields = {kind.__name__: kind for kind in (
-    ResNet, SGD, Muon, SignSGD, Lion, Adam, AdamW, DepthScaling, Parametrization, WidthScaling, MatrixPowers)}
+    ResNet, Skip, HyperConnections, SGD, Muon, SignSGD, Lion, Adam, AdamW, DepthScaling, Parametrization, WidthScaling,
+    MatrixPowers)}
 
 
 class NoWords(ValueError):

@@ -12,7 +12,7 @@ from ..action.between_layers import derive_gradient_correlation
 from ..interpreters import ParticleRun
 from ..media.pair_kernels import compiled
 from ..programs import ResNet
-from ..programs.builders import vector
+from ..programs.blocks import vector
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from ..methods.collocation import Collocation
 from ..methods.method import Method
 from ..methods.train import train
 from ..parametrizations import DepthScaling, Scaling
-from ..programs import ResNet, Task
+from ..programs import HyperConnections, ResNet, Skip, Task
 from ..programs.losses import require, values
 from ..programs.problem import Problem
 from ..programs.updates import Optimizer
@@ -319,6 +319,8 @@ class _Keys:
             digest.update(_content("task", "its loss", task.loss).encode())
             if callable(net.block):
                 digest.update(_content("net", "its block", net.block).encode())
+            if not isinstance(net.skip, (Skip, HyperConnections, type(None))):  # these are their repr
+                digest.update(_content("net", "its skip", net.skip).encode())
         self._common, self._stored = digest.hexdigest(), stored
 
     def key(self, problem: Problem, method: Method) -> str:

@@ -90,7 +90,7 @@ def perceptron(scaling: WidthScaling, phi: sp.Expr | str = "tanh", opt: Optimize
         weights = WIDTH**-one.a * one.unit * MatVec(matrices[one.number][t], x[one.number - 1])
         inner += [Assign(h[one.number], weights), Assign(x[one.number], function(h[one.number]))]
     end = x[last.number - 1]
-    back = backpropagate(inner, end, gradient_name(end), [h[1]], gradient_name, UNIT)
+    back = backpropagate(inner, {end: gradient_name(end)}, [h[1]], gradient_name, UNIT)
     body: list[Statement] = [
         Assign(h[1], WIDTH**-first.a * xi * ends[1][t]), *inner,
         Assign(f, WIDTH ** (1 - last.a) * Moment(ends[last.number][t] * end)),
@@ -98,7 +98,7 @@ def perceptron(scaling: WidthScaling, phi: sp.Expr | str = "tanh", opt: Optimize
         Assign(gradient_name(end), chi * WIDTH ** (1 - last.a) * ends[last.number][t]),
         *back.statements]
 
-    gradients = {matrix.name: outer for matrix, outer in back.gradients}
+    gradients = {one.of.name: one.value for one in back.gradients}
     linear = isinstance(opt, SGD)
     trained = [Trainable(ends[1], (), WIDTH**(-first.a - 1) * xi * gradient_name(h[1]), sp.Integer(1), WIDTH**-c)]
     for one in hidden:  # of a matrix over its unit; what is a function of entries is of u v^T, and over n

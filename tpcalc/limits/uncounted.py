@@ -1,0 +1,64 @@
+"""What a program may have of which powers of L are not counted, found in its statements."""
+
+from __future__ import annotations
+
+from typing import Iterable
+
+import sympy as sp
+
+from ..orders import Cell
+from ..programs.language import LossDerivative, MatVec, Moment, Vec
+from ..programs.program import Place, Program
+
+
+def trained_vectors(program: Program) -> tuple[str, ...]:
+    """The names of the vectors that a step of the clock makes for the next one."""
+    clock = program.clock()
+    if clock is None:
+        return ()
+    names = {p.statement.target.name for p in program.places() if isinstance(p.statement.target, Vec)
+             and clock in p.loops and any(index.has(clock.index) and index != clock.index
+                                          for index in p.statement.target.indices[:1])}
+    return tuple(sorted(names))
+
+
+def require_no_trained_vectors(program: Program) -> None:
+    """Raise ``ValueError`` for a program with trained vectors, naming them."""
+    found = trained_vectors(program)
+    if found:
+        raise ValueError(f"program {program.name}: the vectors {', '.join(found)} are trained, and no rule counts "
+                         "powers of L of what they multiply; allowed are trained matrices: gains=False, and no learned "
+                         "skip")
+
+
+def normed_products(program: Program) -> tuple[str, ...]:
+    """The names of vectors that a layer makes with a matrix and divides by a power of a mean of their coordinates.
+
+    The stream, read from the layer before, is none of them: what it is divided by grows as it does.
+    """
+    made: set[str] = set()
+    found: dict[str, None] = {}
+    for place in program.places():
+        if place.statement.value.has(LossDerivative):  # the way back divides by the same means
+            break
+        if place.statement.value.has(MatVec) or any(v.name in made for v in _of_own_layer(place)):
+            made.add(place.statement.target.name)
+        for power in place.statement.value.atoms(sp.Pow):
+            if power.base.has(Moment) and power.exp.is_negative:
+                inside = {v for v in power.base.atoms(Vec) if v.name in made and v in _of_own_layer(place)}
+                found.update(dict.fromkeys(sorted(v.name for v in inside)))
+    return tuple(found)
+
+
+def require_no_explosion(program: Program, cells: Iterable[Cell]) -> None:
+    """Raise ``ValueError`` where a program that divides what a matrix makes by its own size is said to explode."""
+    normed = normed_products(program)
+    if normed and any(cell.explosions for cell in cells):
+        raise ValueError(f"program {program.name}: {', '.join(normed)}, made by a matrix, is divided by its own size, "
+                         "and what is counted of the two apart explodes; whether they do together no rule says, allowed "
+                         "are norms of the stream (norm_place='before'), or other exponents")
+
+
+def _of_own_layer(place: Place) -> set[Vec]:
+    """The vectors that a statement reads with the indices of its target."""
+    return {v for v in place.statement.value.atoms(Vec) if v.indices == place.statement.target.indices}

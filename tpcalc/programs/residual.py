@@ -1,0 +1,156 @@
+"""How a residual sublayer is put together: where its norm stands, what is trained beside it, and what its skip does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any
+
+import sympy as sp
+
+from .._checks import choice, flag, function, short
+from .algebra import multiplied_out
+from .blocks import Block, Branch, require_block
+from .indices import L, l
+from .language import Vec, kind
+from .network import Network
+from .norms import NORMS, PLACES
+from .program import Assign
+from .skips import Junction, Skip, SkipConnection, of_depth
+
+INSIDE, BEHIND = ("before", "around"), ("after", "around")  # places of the norm of a block's input, and of its output
+CARRIED = 8  # streams, at most: every one is a vector of its own in every layer
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Residual(Network):
+    """A network of residual sublayers, with what is set for all of them; ``tp.ResNet`` says what the options are."""
+
+    norm_place: str = "before"
+    norm_scale: Any = sp.Integer(1)
+    gains: bool = False
+    skip: SkipConnection | None = None
+
+    def require_options(self) -> None:
+        """Check norm and skip; raise ``ValueError`` for what they cannot be, and for what says nothing without a
+        norm."""
+        if not (self.norm is None or isinstance(self.norm, str) and self.norm in NORMS):
+            raise ValueError(f"norm: {short(self.norm)} given; allowed are None and {', '.join(map(repr, NORMS))}")
+        object.__setattr__(self, "norm_place", choice("norm_place", self.norm_place, PLACES))
+        object.__setattr__(self, "gains", flag("gains", self.gains))
+        object.__setattr__(self, "norm_scale", of_depth("norm_scale", self.norm_scale, l))
+        for name, usual in (("norm_place", "before"), ("gains", False), ("norm_scale", 1)):
+            if self.norm is None and getattr(self, name) != usual:
+                raise ValueError(f"{name}: {getattr(self, name)!r} given with norm=None; allowed is {usual!r}, which "
+                                 "says nothing there")
+        if self.norm_scale != 1 and self.norm_place not in INSIDE:
+            raise ValueError(f"norm_scale: {self.norm_scale} given with norm_place={self.norm_place!r}; it multiplies "
+                             "the normed input of a block, allowed there is 1")
+        if self.norm_scale == 0:
+            raise ValueError("norm_scale: 0 given; allowed is a number other than 0, or an expression in l and L")
+        function("skip", self.skip, "a tp.Skip, tp.HyperConnections or a function of a Junction")
+        if isinstance(self.skip, type):
+            raise ValueError(f"skip: {short(self.skip)} given; allowed is an object of it, {self.skip.__name__}()")
+        if self.skip == Skip():
+            object.__setattr__(self, "skip", None)
+        if not 1 <= len(self.readout) <= CARRIED or not any(self.readout):
+            raise ValueError(f"skip: {short(self.skip)} given, with {len(self.readout)} streams; allowed are 1 to "
+                             f"{CARRIED}, of which the read-out reads one at least")
+
+    @property
+    def readout(self) -> tuple[sp.Expr, ...]:
+        """What the skip says, or else that the first stream alone is read."""
+        said = getattr(self.skip, "readout", None)
+        if said is not None:
+            return tuple(of_depth("readout", weight) for weight in said)
+        count = getattr(self.skip, "streams", 1)
+        if isinstance(count, bool) or not isinstance(count, int):
+            raise ValueError(f"skip: {short(self.skip)} given, with streams {short(count)}; allowed is a whole number")
+        return tuple(sp.Integer(int(number == 0)) for number in range(count))
+
+    @property
+    def is_usual(self) -> bool:
+        return (super().is_usual and self.norm_place == "before" and self.norm_scale == 1 and not self.gains
+                and self.skip is None)
+
+    def __repr__(self) -> str:
+        """As dataclasses are shown, without options of a sublayer that are as usual."""
+        own = {f.name: f.default for f in fields(Residual)}
+        shown = [f.name for f in fields(self) if f.name not in own] + [
+            name for name, usual in own.items() if getattr(self, name) != usual]
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+
+    def require_added(self) -> None:
+        """Raise ``ValueError`` unless a sublayer adds its block to the stream as that is, alike in all layers."""
+        for name, given, usual in (("skip", self.skip, None), ("gains", self.gains, False)):
+            if given is not usual:
+                raise ValueError(f"{name}: {short(given)} given; blocks by themselves are read where a layer is x + "
+                                 f"eps block(x), allowed is {name}={usual}")
+        if self.norm_place == "stream":
+            raise ValueError("norm_place: 'stream' given; blocks by themselves are read where a layer is x + eps "
+                             "block(x), allowed are 'before', 'after' and 'around'")
+
+        if self.norm_scale.free_symbols:
+            raise ValueError(f"norm_scale: {self.norm_scale} given; blocks by themselves are read where they are alike "
+                             "at all layers and depths, allowed is a number")
+
+    def require_counted(self) -> None:
+        super().require_counted()
+        if self.norm_scale.free_symbols:  # of functions of what shrinks bounds alone are counted
+            raise ValueError(f"norm_scale: {self.norm_scale} given; powers of L are counted where it is a number")
+
+    def require_sizes(self, depth: int | None) -> None:
+        """Every number that is an expression in the depth must have a value at it."""
+        parts = {"norm_scale": self.norm_scale, **({"keep": self.skip.keep, "inject": self.skip.inject}
+                                                   if isinstance(self.skip, Skip) else {})}
+        for name, value in parts.items():
+            for layer in range(1, depth + 1) if depth and value.free_symbols else ():
+                number = value.subs({L: depth, l: layer})
+                if not (number.is_finite and number.is_real):
+                    raise ValueError(f"{name}: {value} given at depth {depth}, where it is {number}; allowed is what "
+                                     "has a finite value at every layer")
+                if l not in value.free_symbols:
+                    break
+
+    def sublayer(self, block: Block, branch: Branch, streams: tuple[Vec, ...], targets: tuple[Vec, ...],
+                 eps: sp.Expr, number: str = "") -> None:
+        """Write a sublayer on ``branch``, whose x is nothing yet, from streams to targets."""
+        def let(name: str, value: sp.Expr) -> Vec:
+            return branch.let(name + number, value)
+
+        junction = Junction(streams, number, partial(self.entered, block, branch, eps, number), let,
+                            lambda name: branch.trained(name + number))
+        values = ((streams[0] + junction.branch(streams[0]),) if self.skip is None else tuple(self.skip(junction)))
+        if len(values) != len(streams) or not all(isinstance(v, sp.Expr) and kind(v) == "vector" for v in values):
+            raise ValueError(f"skip: {short(self.skip)} wrote {short(values)}; allowed are as many vectors of the "
+                             f"language as there are streams, {len(streams)}")
+        for stream, target, value in zip(streams, targets, values):
+            if any(one.target.name == target.name for one in branch.statements):
+                raise ValueError(f"name: {target.name!r} given; a stream of the network is called that")
+            if self.norm_place == "stream" and value != stream:
+                suffix = target.name.lstrip("xy") if len(streams) > 1 else ""
+                value = self._normed(branch, let("s" + suffix, value), "e" + suffix, number)
+            branch.statements.append(Assign(target, value))
+
+    def entered(self, block: Block, branch: Branch, eps: sp.Expr, number: str, x: Vec, named: bool = False
+                ) -> sp.Expr:
+        """The block on x, with the norms around it, times eps."""
+        if self.norm is not None and self.norm_place in INSIDE:
+            normed = self._normed(branch, x, "n", number, self.norm_scale)
+            x = branch.let(f"{'ng' if self.gains else 'n'}{number}", normed)
+        value = block(replace(branch, x=x))
+        require_block(block, value, branch)
+        if self.norm is not None and self.norm_place in BEHIND:
+            value = self._normed(branch, branch.let(f"r{number}", value), "o", number)
+        elif named:
+            value = branch.let(f"r{number}", value)
+        return multiplied_out(eps * value)
+
+    def _normed(self, branch: Branch, x: Vec, letter: str, number: str, scale: sp.Expr = sp.Integer(1)) -> sp.Expr:
+        """The vector behind its norm, times ``scale``, and times gains where there are."""
+        assert self.norm is not None
+        *first, last = NORMS[self.norm]
+        for step in first:
+            x = branch.let(f"c{letter}{number}", step(x))
+        value = scale * last(x)
+        return branch.trained(f"g{letter}{number}") * branch.let(f"{letter}{number}", value) if self.gains else value
