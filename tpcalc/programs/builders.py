@@ -49,6 +49,7 @@ def program(net: Network, opt: Optimizer, scale: Scaling, batch: bool = False, d
     require_optimizer(opt)
     batch = flag("batch", batch)
     _require_sizes(batch, d_in, d_out, probes)
+    require_ends(net, opt, scale, d_in, d_out)
     eps = exact("branch", whole.branch) * (L / exact("base_depth", whole.base_depth)) ** -whole.alpha
     sample: tuple[sp.Expr, ...] = (t, *([i] if batch else []), *([p] if net.positions else []))
     x, dx = vector("x"), vector("dx")
@@ -57,7 +58,8 @@ def program(net: Network, opt: Optimizer, scale: Scaling, batch: bool = False, d
     trained = net.train_ends
     into, out = (j,) if d_in > 1 else (), (o,) if d_out > 1 else ()
     when = (t,) if trained else ()
-    read_in, read_out = U[(*when, *into)], nV[(*when, *out)]
+    ties = net.ties_ends
+    read_in, read_out = U[(*when, *into)], (U if ties else nV)[(*when, *out)]
     given, answer, signal = xi[(*sample, *into)], f[(*sample, *out)], chi[(*sample, *out)]
     answers = sp.Tuple(*(answer.subs(o, number) for number in range(d_out))) if out else answer
 
@@ -85,14 +87,15 @@ def program(net: Network, opt: Optimizer, scale: Scaling, batch: bool = False, d
     # a block's output enters the stream times eps, once: that much of a gradient is kept out of it, but for its sign
     matrices = [Trainable(_family(matrix), (l,), mean(whole.sign * outer), scale.step_size(matrix.name, L))
                 for matrix, outer in gradients.items()]
-    reading = Trainable(U, into, mean(given * dx[(*sample, 0)]), scale.step_size("U", L))
-    writing = Trainable(nV, out, mean(signal * x[(*sample, L)]), scale.step_size("nV", L))
+    read, wrote = given * dx[(*sample, 0)], signal * x[(*sample, L)]
+    reading = Trainable(U, into, mean(read + wrote.subs(o, j) if ties else read), scale.step_size("U", L))
+    writing = Trainable(nV, out, mean(wrote), scale.step_size("nV", L))
     before: list[Statement] = []
     updates: list[Statement] = []
     for kept, of in ((before, start), (updates, update)):
         statements = tuple(s for one in matrices for s in of(opt, one))
         kept += [Loop(l, sp.Integer(1), L, statements)] if statements else []
-        for index, size, one in ((j, d_in, reading), (o, d_out, writing)) if trained else ():
+        for index, size, one in ((j, d_in, reading), *(() if ties else ((o, d_out, writing),))) if trained else ():
             kept += _each(index, size, *of(opt, one))
     body: tuple[Statement, ...] = (*forward, *backward, *updates)
     if probes:
@@ -106,7 +109,8 @@ def program(net: Network, opt: Optimizer, scale: Scaling, batch: bool = False, d
              **dict.fromkeys([*([p] if every else []), *({m} & looked_at)], "position")}
     meaning = {L: "is the depth", T: "is the number of steps", **({BATCH: "is the batch"} if batch else {}),
                **({POSITIONS: "is the number of positions"} if every else {})}
-    return Program(_title(net, opt), (read_in.subs(t, 0), read_out.subs(t, 0)),
+    ends = (read_in,) if ties else (read_in, read_out)
+    return Program(_title(net, opt), tuple(end.subs(t, 0) for end in ends),
                    tuple(one.family[(0, l)] for one in matrices), (given, *rates(opt)),
                    (*before, Loop(t, sp.Integer(0), T - 1, body)),
                    (T, L, *([BATCH] if batch else []), *([POSITIONS] if every else [])), meaning, roles)
@@ -122,6 +126,21 @@ def branch_scaling(net: Network, opt: object, scale: Scaling) -> DepthScaling:
     scale.over(net.matrices_of_block, *how)
     scale.require_mup(*how)
     return scale.scaling
+
+
+def require_ends(net: Network, opt: object, scale: Scaling, d_in: int, d_out: int) -> None:
+    """Raise ``ValueError`` for what read-in and read-out cannot differ in where they are one."""
+    if not net.ties_ends:
+        return
+    if d_in != d_out:
+        raise ValueError(f"tied: True given with {d_in} inputs and {d_out} outputs; the read-out is the read-in, "
+                         "allowed are as many of both")
+    if isinstance(scale, Parametrization) and not scale.is_mup(isinstance(opt, SGD), net.train_ends):
+        raise ValueError(f"scale: {short(scale)} given with tied=True; one array cannot have the powers of n of a "
+                         "read-in and of a read-out, allowed is 'muP' in width, where they are alike")
+    if scale.update_exponent("U") != scale.update_exponent("nV"):
+        raise ValueError(f"scale: {short(scale)} given with tied=True, and update exponents of read-in and read-out "
+                         "that differ; allowed is the same for both")
 
 
 def _require_sizes(batch: bool, d_in: int, d_out: int, probes: int) -> None:

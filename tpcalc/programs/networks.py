@@ -62,6 +62,11 @@ class Network(ABC):
     def is_plain(self) -> bool:
         """Is a block nothing but one matrix, on the stream as it is?"""
 
+    @property
+    def ties_ends(self) -> bool:
+        """Is the read-out the read-in, over n?"""
+        return False
+
     @cached_property
     def matrices_of_block(self) -> tuple[str, ...]:
         """The names of a layer's trained matrices, in the order in which they are met."""

@@ -10,6 +10,8 @@ import sympy as sp
 from .._types import Number
 from .. import _checks
 from ..parametrizations import DepthScaling, Parametrization, Scaling
+from .builders import require_ends
+from .entrywise import Adam
 from .muon import Muon
 from .networks import NETWORKS, Network, ResNet
 from .optimizers import SGD
@@ -56,7 +58,7 @@ class Problem:
     def __post_init__(self) -> None:
         _checks.instance("net", self.net, Network, NETWORKS)
         if isinstance(self.task, Text) and self.net.positions:
-            object.__setattr__(self, "task", self.task.sequences())
+            object.__setattr__(self, "task", self.task.sequences(self.net.ties_ends))
         _checks.instance("task", self.task, self.net.takes)
         if isinstance(self.task, Sequences) and self.task.positions != self.net.positions:
             raise ValueError(f"task: {self.task} given for {self.net.positions} positions; allowed is as many of them")
@@ -77,6 +79,7 @@ class Problem:
         if symbols:
             raise ValueError(f"opt: {self.opt!r} given; training takes numbers for {', '.join(symbols)}")
         self.scale.require_numbers()
+        require_ends(self.net, self.opt, self.scale, self.task.d_in, self.task.d_out)
         if isinstance(self.opt, Muon) and self.net.train_ends:
             raise ValueError(f"opt: {self.opt!r} given with train_ends=True; Muon moves matrices, read-in and read-out "
                              "are vectors; allowed are frozen ends")
@@ -84,6 +87,9 @@ class Problem:
             raise ValueError(f"opt: {self.opt!r} given for {_checks.short(self.net)}; where directions of gradients "
                              "vanish is known of a tp.ResNet alone, allowed here are tp.SGD, tp.SignSGD, "
                              "tp.Lion and tp.Adam")
+        if isinstance(self.opt, Adam) and self.opt.eps == 0 and getattr(self.net, "queries_per_key", 1) > 1:
+            raise ValueError(f"opt: {self.opt!r} given for heads that share keys; rows of the others' have no "
+                             "gradient, and with eps=0 no direction either (0/0), allowed is an eps of more than 0")
         if self.net.norm is not None:
             _require_directions(self.task, self.net.norm)
         if self.net.norm == "layer" and self.width == 1:

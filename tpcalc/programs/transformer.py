@@ -54,6 +54,13 @@ class Transformer(Network):
         whether read-in and read-out are trained.
     attention:
         "softmax", or a function of a Branch that is put in its place.
+    queries_per_key:
+        query heads that share one key and value head, G: 1 is attention of many heads. Of W_k and W_v the rows of every
+        G-th head alone are read; the limit has infinitely many groups of G heads.
+    tied:
+        whether the read-out is the read-in, f = U^T x^L / n, for as many outputs as inputs; trained by the sum of the
+        gradients of both. The first output is then not 0 at infinite width: x^0 overlaps U, so that it is the input
+        itself, plus what sublayers bring.
 
     Normalisation (muP) as in ``tp.ResNet``: q, k, v and what is mixed have coordinates of order one. The hidden layer
     of an MLP is as wide as the stream.
@@ -79,17 +86,19 @@ class Transformer(Network):
     phi: sp.Expr | str = "gelu"
     train_ends: bool = False
     attention: str | Block = "softmax"
+    queries_per_key: int = 1
+    tied: bool = False
 
     def __post_init__(self) -> None:
         activation(self.phi)
         if isinstance(self.phi, str):
             object.__setattr__(self, "phi", self.phi.lower())
-        for name in ("heads", "head_dim", "positions"):
+        for name in ("heads", "head_dim", "positions", "queries_per_key"):
             if name != "heads" or self.heads is not None:
                 object.__setattr__(self, name, positive_integer(name, getattr(self, name)))
         if not (self.norm is None or isinstance(self.norm, str) and self.norm in NORMS):
             raise ValueError(f"norm: {short(self.norm)} given; allowed are None and {', '.join(map(repr, NORMS))}")
-        for name in ("causal", "qk_norm", "train_ends"):
+        for name in ("causal", "qk_norm", "train_ends", "tied"):
             object.__setattr__(self, name, flag(name, getattr(self, name)))
         power = exponent("scale_power", self.scale_power)
         if power not in SCALES:
@@ -99,6 +108,12 @@ class Transformer(Network):
             raise ValueError(f"qk_norm: True given with head_dim={self.head_dim}; gradients through the root mean "
                              "square of so few coordinates have no variance, allowed is head_dim of at least "
                              f"{LEAST_NORMED}")
+        shared = self.queries_per_key
+        if self.heads is not None and self.heads % shared:
+            raise ValueError(f"queries_per_key: {shared} given for {self.heads} heads; allowed are divisors of them")
+        if shared > 1 and callable(self.attention):
+            raise ValueError(f"queries_per_key: {shared} given with an attention of your own, which says itself what "
+                             "heads share; allowed is 1")
         if not callable(self.attention):
             object.__setattr__(self, "attention", choice("attention", self.attention, ("softmax",)))
         if not (self.mlp is None or callable(self.mlp)):
@@ -113,9 +128,11 @@ class Transformer(Network):
         if self.heads is not None and width != self.width:
             raise ValueError(f"width: {width} given for {self.heads} heads of {self.head_dim} coordinates; allowed is "
                              f"{self.width}, or heads=None with any multiple of {self.head_dim}")
-        if width % self.head_dim:
-            raise ValueError(f"width: {width} given for heads of {self.head_dim} coordinates; allowed are its "
-                             "multiples")
+        group = self.head_dim * self.queries_per_key
+        if width % group:
+            shared = "" if self.queries_per_key == 1 else f", {self.queries_per_key} to a key"
+            raise ValueError(f"width: {width} given for heads of {self.head_dim} coordinates{shared}; allowed are "
+                             f"multiples of {group}")
 
     @property
     def is_built_in(self) -> bool:
@@ -126,7 +143,7 @@ class Transformer(Network):
     def sublayers(self) -> tuple[Block, ...]:
         """The blocks of a layer, in order."""
         first = self.attention if callable(self.attention) else softmax_attention(
-            self.head_dim, self.scale_power, self.causal, self.qk_norm)
+            self.head_dim, self.scale_power, self.causal, self.qk_norm, self.queries_per_key)
         second = BLOCKS[self.mlp] if isinstance(self.mlp, str) else self.mlp
         return (first,) if second is None else (first, second)
 
@@ -143,6 +160,10 @@ class Transformer(Network):
             statements.append(Assign(target, stream + multiplied_out(eps * value)))
             stream = target
         return statements
+
+    @property
+    def ties_ends(self) -> bool:
+        return self.tied
 
     def frozen(self) -> Transformer:
         return replace(self, train_ends=False)
