@@ -211,7 +211,7 @@ INNER = {  # called by the package, on values of its own
                                                             "with_exponents")), "asked by the package, of a network"),
     "SGD.step": "arithmetic on anything that adds", "ResNet.branch": "writes statements of a builder",
     **dict.fromkeys((f"{owner}.{name}" for owner in ("ResNet", "Transformer") for name in (
-        "layer", "require_plain", "require_width")), "asked by builders and problems"),
+        "layer", "require_plain", "require_width", "require_directions")), "asked by builders and problems"),
     "Adam.direction": "builds an expression for a builder",
     "AdamW.direction": "builds an expression for a builder", "Muon.direction": "builds an expression for a builder",
     "Lion.direction": "builds an expression for a builder",

@@ -80,6 +80,9 @@ class Network(ABC):
     def require_width(self, width: int) -> None:
         """Raise ``ValueError`` for a width that real networks of this kind cannot have."""
 
+    def require_directions(self, opt: object) -> None:
+        """Raise ``ValueError`` for an optimizer that has no direction for some weight of this network."""
+
     def require_plain(self, what: str, trained_ends: bool = False) -> None:
         """Raise ``ValueError`` unless this is the linear network with one matrix a block and, but for
         ``trained_ends``, frozen ends."""

@@ -11,7 +11,6 @@ from .._types import Number
 from .. import _checks
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from .builders import require_ends
-from .entrywise import Adam
 from .muon import Muon
 from .networks import NETWORKS, Network, ResNet
 from .optimizers import SGD
@@ -63,6 +62,7 @@ class Problem:
         if isinstance(self.task, Sequences) and self.task.positions != self.net.positions:
             raise ValueError(f"task: {self.task} given for {self.net.positions} positions; allowed is as many of them")
         require_optimizer(self.opt)
+        self.net.require_directions(self.opt)
         if isinstance(self.scale, Parametrization):
             linear, ends = isinstance(self.opt, SGD), self.net.train_ends
             object.__setattr__(self, "scale", self.scale.over(self.net.matrices_of_block, linear, ends))
@@ -87,9 +87,6 @@ class Problem:
             raise ValueError(f"opt: {self.opt!r} given for {_checks.short(self.net)}; where directions of gradients "
                              "vanish is known of a tp.ResNet alone, allowed here are tp.SGD, tp.SignSGD, "
                              "tp.Lion and tp.Adam")
-        if isinstance(self.opt, Adam) and self.opt.eps == 0 and getattr(self.net, "queries_per_key", 1) > 1:
-            raise ValueError(f"opt: {self.opt!r} given for heads that share keys; rows of the others' have no "
-                             "gradient, and with eps=0 no direction either (0/0), allowed is an eps of more than 0")
         if self.net.norm is not None:
             _require_directions(self.task, self.net.norm)
         if self.net.norm == "layer" and self.width == 1:

@@ -11,9 +11,11 @@ from .activations import activation, is_linear
 from .algebra import multiplied_out
 from .attention import softmax_attention
 from .blocks import BLOCKS, Block, Branch, block_name, named, written
+from .convolution import Convolution
+from .entrywise import Adam
 from .indices import l, p, t
 from .language import Vec
-from .networks import Network
+from .networks import Network, ResNet
 from .norms import NORMS
 from .program import Assign
 from .sequences import Sequences
@@ -116,6 +118,9 @@ class Transformer(Network):
                              "heads share; allowed is 1")
         if not callable(self.attention):
             object.__setattr__(self, "attention", choice("attention", self.attention, ("softmax",)))
+        if isinstance(self.attention, Convolution) and self.attention.positions != self.positions:
+            raise ValueError(f"positions: {self.positions} given with {self.attention!r}; allowed are those of its "
+                             f"grid, {self.attention.positions}")
         if not (self.mlp is None or callable(self.mlp)):
             object.__setattr__(self, "mlp", choice("mlp", self.mlp, ("mlp", "glu")))
         self.layer((t,), sp.Integer(1))
@@ -134,10 +139,22 @@ class Transformer(Network):
             raise ValueError(f"width: {width} given for heads of {self.head_dim} coordinates{shared}; allowed are "
                              f"multiples of {group}")
 
+    def require_directions(self, opt: object) -> None:
+        if isinstance(opt, Adam) and opt.eps == 0 and self.queries_per_key > 1:
+            raise ValueError(f"opt: {opt!r} given for heads that share keys; rows of the others' have no gradient, and "
+                             "with eps=0 no direction either (0/0), allowed is an eps of more than 0")
+
     @property
     def is_built_in(self) -> bool:
         """Are its sublayers those of the package?"""
         return isinstance(self.attention, str) and not callable(self.mlp)
+
+    @property
+    def at_one_position(self) -> ResNet | None:
+        """The residual network that a convolutional one is on a grid of one position, or None."""
+        if not isinstance(self.attention, Convolution) or self.mlp is not None:
+            return None
+        return ResNet(self.phi, self.attention.order, self.norm)
 
     @property
     def sublayers(self) -> tuple[Block, ...]:
@@ -170,6 +187,9 @@ class Transformer(Network):
 
     @property
     def title(self) -> str:
+        if isinstance(self.attention, Convolution):
+            second = "" if self.mlp is None else f" and {block_name(self.mlp)}"
+            return f"residual network of {block_name(self.attention)}{second}"
         kind = "causal transformer" if self.causal else "transformer"
         second = "" if self.mlp is None else f" and {block_name(self.mlp)}"
         return f"{kind} of {block_name(self.attention)} attention{second}"
