@@ -16,11 +16,12 @@ REFERENCES = {"two positions, no mask": (2, 1, False, 6, [[0, 0], [.08582, .3596
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", REFERENCES)
-def test_common_draws_meet_the_references(name: str) -> None:
+@pytest.mark.parametrize("name, shared", [*((name, 1) for name in REFERENCES), ("two positions, no mask", 2)])
+def test_common_draws_meet_the_references(name: str, shared: int) -> None:
+    """Kernels are means over heads, so that keys which heads share change nothing here, where kernels are all."""
     positions, head_dim, causal, rows, wanted = REFERENCES[name]
     task = tp.Sequences(X[:rows].reshape(3, 1, positions, 2), Y[:rows].reshape(3, 1, positions))
-    net = tp.Transformer(head_dim=head_dim, positions=positions, mlp=None, causal=causal)
+    net = tp.Transformer(head_dim=head_dim, positions=positions, mlp=None, causal=causal, queries_per_key=shared)
     run = tp.train(net, task, tp.SGD(1.0), tp.DepthScaling(), tp.oo,
                    method=tp.methods.CommonDraws(tolerance=0.02, budget=2e7))
     error = np.abs(run.outputs[..., 0].squeeze() - wanted)
@@ -57,3 +58,17 @@ def test_real_networks_approach_particles() -> None:
     error = np.std(outputs, axis=0, ddof=1) / np.sqrt(len(outputs))
     z = (np.mean(outputs, axis=0) - wide.outputs) / np.hypot(error, wide.error_estimate / 3)
     assert wide.method == "particles" and np.abs(z).max() < 4
+
+
+@pytest.mark.slow
+def test_shared_keys_have_a_limit_of_their_own_where_updates_are_signs() -> None:
+    """Particles in groups of heads against real networks; heads with keys of their own go elsewhere."""
+    task = tp.Sequences(X[:6].reshape(3, 1, 2, 2), Y[:6].reshape(3, 1, 2))
+    own, shared = (tp.Transformer(head_dim=2, positions=2, mlp=None, causal=False, queries_per_key=count)
+                   for count in (1, 4))
+    how = task, tp.SignSGD(0.4), tp.DepthScaling(), 2
+    wide, other = (tp.train(net, *how, method=tp.methods.Particles(samples=2048)) for net in (shared, own))
+    outputs = [tp.train(shared, *how, 512, method="dense", seed=seed).outputs for seed in range(32)]
+    error = np.hypot(np.std(outputs, axis=0, ddof=1) / np.sqrt(len(outputs)), wide.error_estimate / 3)
+    assert np.all(np.abs(np.mean(outputs, axis=0) - wide.outputs)[1:] < 4 * error[1:])
+    assert np.max(np.abs(other.outputs - wide.outputs) / error) > 5

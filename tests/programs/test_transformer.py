@@ -30,13 +30,20 @@ def task(steps: int = 3, batch: int = 2, positions: int = 3, d_out: int = 2, los
 def weights_of(run: tp.Run) -> dict[str, np.ndarray]:
     """As plain code holds them."""
     given = run.initial_weights()
-    ends = {name: given[name].reshape(-1, run.width).T for name in ("U", "nV")}
+    ends = {name: given[name].reshape(-1, run.width).T for name in ("U", "nV") if name in given}
     return {**{name: value for name, value in given.items() if name.startswith("W")}, **ends}
+
+
+def of_one_head_a_group(weights: dict[str, np.ndarray], shared: int, head_dim: int) -> dict[str, np.ndarray]:
+    """W_k and W_v with the rows of the first of every ``shared`` heads alone."""
+    rows = {name: value.reshape(len(value), -1, shared, head_dim, value.shape[-1])[:, :, 0]
+            for name, value in weights.items() if name in ("Wk", "Wv")}
+    return {**weights, **{name: value.reshape(len(value), -1, value.shape[-1]) for name, value in rows.items()}}
 
 
 nets = st.builds(dict, head_dim=st.sampled_from([1, 2, 4]), norm=st.sampled_from([None, "rms", "layer"]),
                  mlp=st.sampled_from([None, "mlp", "glu"]), causal=st.booleans(), scale_power=st.sampled_from([0.5, 1]),
-                 qk_norm=st.booleans(), train_ends=st.booleans()).filter(
+                 qk_norm=st.booleans(), train_ends=st.booleans(), queries_per_key=st.sampled_from([1, 2])).filter(
                      lambda options: not options["qk_norm"] or options["head_dim"] > 2)
 
 
@@ -47,9 +54,10 @@ def held_against_plain_arrays(options: dict, batch: int, positions: int, what: t
     run = tp.train(net, data, tp.SGD(rate), scale, depth, width=8, method="dense", seed=2)
     plain = dict(options)
     ends = plain.pop("train_ends")
+    group = plain.get("queries_per_key", 1), options["head_dim"]
     found = PlainTransformer(eps=depth**-0.7, **plain).trained(
-        weights_of(run), data.inputs, data.targets, lambda f, y: data.loss.derivative(f, y),
-        rate * depth**(0.7 - 0.4), rate * ends)
+        of_one_head_a_group(weights_of(run), *group), data.inputs, data.targets,
+        lambda f, y: data.loss.derivative(f, y), rate * depth**(0.7 - 0.4), rate * ends)
     assert np.abs(run.outputs - found).max() < 1e-10
     assert np.isclose(run.losses[0], np.mean([data.loss.value(f, y).sum() for f, y in zip(found[0], data.targets[0])]))
 
@@ -62,21 +70,22 @@ def test_dense_training_is_that_of_plain_arrays(options: dict, batch: int, posit
     held_against_plain_arrays(options, batch, positions, what)
 
 
-@pytest.mark.parametrize("norm", ["rms", "layer"])
-def test_dense_training_is_that_of_plain_arrays_with_all_there_is(norm: str) -> None:
-    held_against_plain_arrays(dict(head_dim=4, norm=norm, mlp="glu", causal=True, scale_power=0.5, qk_norm=True,
-                                   train_ends=True), 2, 3, (3, "softmax"))
+@pytest.mark.parametrize("norm, head_dim, shared", [("rms", 4, 1), ("layer", 4, 1), ("rms", 4, 2), ("rms", 2, 4)])
+def test_dense_training_is_that_of_plain_arrays_with_all_there_is(norm: str, head_dim: int, shared: int) -> None:
+    held_against_plain_arrays(dict(head_dim=head_dim, norm=norm, mlp="glu", causal=True, scale_power=0.5,
+                                   qk_norm=head_dim > 2, train_ends=True, queries_per_key=shared), 2, 3, (3, "softmax"))
 
 
 @pytest.mark.parametrize("options", [{}, {"mlp": "glu", "causal": False}, {"qk_norm": True, "head_dim": 4},
-                                     {"norm": "layer"}])
+                                     {"norm": "layer"}, {"queries_per_key": 2}, {"tied": True}])
 def test_plain_gradients_are_finite_differences(options: dict) -> None:
     """The reference itself."""
     plain = PlainTransformer(**{"head_dim": 2, "eps": 0.6, **options})
     rng = np.random.default_rng(0)
     names = ["Wq", "Wk", "Wv", "Wo", "W1", "W2", *(["W3"] if plain.mlp == "glu" else [])]
-    w = {**{name: rng.standard_normal((2, 8, 8)) / 3 for name in names}, "U": rng.standard_normal((8, 2)),
-         "nV": rng.standard_normal((8, 2))}
+    rows = dict.fromkeys(("Wk", "Wv"), 8 // plain.queries_per_key)
+    w = {**{name: rng.standard_normal((2, rows.get(name, 8), 8)) / 3 for name in names},
+         "U": rng.standard_normal((8, 2)), **({} if plain.tied else {"nV": rng.standard_normal((8, 2))})}
     xi, chi = rng.standard_normal((3, 2)), rng.standard_normal((3, 2))
     gradient = plain.gradients(w, xi, chi)
     for name in w:
@@ -111,7 +120,8 @@ def test_the_future_is_not_read() -> None:
 
 
 @pytest.mark.parametrize("options", [
-    {"head_dim": 2}, pytest.param({"head_dim": 4, "qk_norm": True, "mlp": "glu"}, marks=pytest.mark.slow),
+    {"head_dim": 2}, {"head_dim": 2, "queries_per_key": 2, "mlp": None},
+    pytest.param({"head_dim": 4, "qk_norm": True, "mlp": "glu"}, marks=pytest.mark.slow),
     pytest.param({"mlp": None, "causal": False}, marks=pytest.mark.slow)])
 def test_statement_by_statement_is_the_lowered_form(options: dict) -> None:
     """Also with a batch, several inputs and outputs."""
@@ -126,9 +136,10 @@ def test_statement_by_statement_is_the_lowered_form(options: dict) -> None:
     assert np.abs(slow.series("f") - fast.series("f")).max() < 1e-12
 
 
-def test_the_three_readings_that_condition_take_heads() -> None:
+@pytest.mark.parametrize("shared", [1, 2])
+def test_the_three_readings_that_condition_take_heads(shared: int) -> None:
     """Draw by draw."""
-    net, data = tp.Transformer(head_dim=2, positions=2, mlp=None), task(2, 1, 2, 1)
+    net, data = tp.Transformer(head_dim=2, positions=2, mlp=None, queries_per_key=shared), task(2, 1, 2, 1)
     program = tp.program(net, tp.SGD(0.5), tp.DepthScaling(), False, 2)
     what = {"T": 2, "L": 1, "P": 2}, {"xi": data.inputs[:, 0], "y": data.targets[:, 0, :, 0]}
     one = run_conditioned(in_order(program), *what, width=64)
@@ -140,6 +151,9 @@ def test_head_sums_are_blocks_of_ones() -> None:
     assert HeadSum(a, 1) == a and HeadSum(sp.Integer(3), 4) == 12 and HeadSum(sp.Integer(0), 4) == 0
     with pytest.raises(ValueError, match="heads"):
         tp.kets(tp.program(tp.Transformer(head_dim=2), tp.SGD(), tp.DepthScaling()))
+    shared = HeadSum(a, 2, 3, first_read=True)
+    assert shared.adjoint(a) == HeadSum(a, 2, 3, first_written=True) and shared.adjoint(a).adjoint(a) == shared
+    assert HeadSum(sp.Integer(3), 4, first_read=True) == 3 and shared.func(*shared.args) == shared
     for size in (0, 1.5, "2"):
         with pytest.raises(ValueError, match="size"):
             HeadSum(a, size)
@@ -149,6 +163,8 @@ def test_head_sums_are_blocks_of_ones() -> None:
     ({"heads": 0}, "heads"), ({"head_dim": 1.5}, "head_dim"), ({"positions": 0}, "positions"),
     ({"norm": "batch"}, "norm"), ({"mlp": "post"}, "mlp"), ({"scale_power": 0.25}, "scale_power"),
     ({"qk_norm": True, "head_dim": 2}, "qk_norm"), ({"causal": 1}, "causal"), ({"attention": "linear"}, "attention"),
+    ({"queries_per_key": 0}, "queries_per_key"), ({"queries_per_key": 3, "heads": 4}, "queries_per_key"),
+    ({"queries_per_key": 2, "attention": lambda b: b.x}, "queries_per_key"),
     ({"phi": "sign of life"}, "phi"), ({"train_ends": None}, "train_ends")])
 def test_what_is_no_transformer_is_refused(options: dict, word: str) -> None:
     with pytest.raises(ValueError, match=f"^{word}: .* allowed"):
@@ -167,6 +183,16 @@ def test_tasks_and_widths_fit_the_network() -> None:
         tp.Problem(net, data, tp.Muon(0.1), tp.DepthScaling(), 2)
     with pytest.raises(ValueError, match="multiples of 3"):
         tp.train(tp.Transformer(head_dim=3, positions=3), data, *how, 2, method=tp.methods.Particles(samples=1024))
+
+
+def test_adam_needs_an_eps_where_heads_share_keys() -> None:
+    net, data = tp.Transformer(head_dim=2, positions=3, queries_per_key=2, mlp=None), task(2)
+    run = tp.train(net, data, tp.Adam(0.1, eps=1e-6), tp.DepthScaling(), 1, width=8, method="dense")
+    assert np.all(np.isfinite(run.outputs))
+    with pytest.raises(ValueError, match="opt: .* share keys.* allowed is an eps"):
+        tp.Problem(net, data, tp.AdamW(0.1), tp.DepthScaling(), 1)
+    with pytest.raises(ValueError, match="width: 6 .* 2 to a key; allowed are multiples of 4"):
+        tp.Problem(net, data, tp.SGD(), tp.DepthScaling(), 1, 6)
 
 
 @pytest.mark.parametrize("inputs, targets", [((1, 2, 3), (1, 2, 3)), ((1, 2, 3, 2), (1, 2, 2)),

@@ -12,8 +12,8 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class PlainTransformer:
-    """head_dim and the other options as tp.Transformer has them, with gelu; weights: layer matrices (L, n, n), U (n,
-    d_in), nV (n, d_out)."""
+    """head_dim and the other options as tp.Transformer has them, with gelu; weights: layer matrices (L, n, n), of keys
+    and values (L, n / queries_per_key, n), U (n, d_in), nV (n, d_out) unless tied."""
 
     head_dim: int
     eps: float
@@ -22,6 +22,8 @@ class PlainTransformer:
     causal: bool = True
     scale_power: float = 0.5
     qk_norm: bool = False
+    queries_per_key: int = 1
+    tied: bool = False
 
     def forward(self, w: Arrays, xi: np.ndarray) -> tuple[np.ndarray, list]:
         """Outputs (P, d_out) of one sequence (P, d_in), and what the way back needs."""
@@ -34,15 +36,17 @@ class PlainTransformer:
                 out, back_mlp = self.feedforward(own, y)
             x = y + self.eps * out * bool(self.mlp)
             kept.append((back, back_mlp))
-        return x @ w["nV"] / x.shape[1], [*kept, x]
+        return x @ self.read_out(w) / x.shape[1], [*kept, x]
+
+    def read_out(self, w: Arrays) -> np.ndarray:
+        return w["U" if self.tied else "nV"]
 
     def gradients(self, w: Arrays, xi: np.ndarray, chi: np.ndarray) -> Arrays:
         """Derivatives in all weights of sum chi . f."""
         *kept, x = self.forward(w, xi)[1]
         n = x.shape[1]
         found = {name: np.zeros_like(value) for name, value in w.items()}
-        found["nV"] = x.T @ chi / n
-        d = chi @ w["nV"].T / n
+        d = chi @ self.read_out(w).T / n
         for layer in reversed(range(len(w["Wq"]))):
             for back in reversed(kept[layer]):
                 if back is not None:
@@ -51,6 +55,7 @@ class PlainTransformer:
                     for name, value in own.items():
                         found[name][layer] += value
         found["U"] = d.T @ xi
+        found["U" if self.tied else "nV"] += x.T @ chi / n
         return found
 
     def normed(self, x: np.ndarray) -> tuple[np.ndarray, object]:
@@ -65,6 +70,7 @@ class PlainTransformer:
         n, back_norm = self.normed(x)
         heads = (len(x), -1, self.head_dim)
         q, k, v = (np.reshape(n @ w[f"W{name}"].T, heads) for name in "qkv")
+        k, v = (np.repeat(one, self.queries_per_key, axis=1) for one in (k, v))
         back_q = back_k = lambda d: d  # noqa: E731
         if self.qk_norm:
             (q, back_q), (k, back_k) = divided(q), divided(k)
@@ -84,6 +90,8 @@ class PlainTransformer:
                     "k": back_k(np.einsum("hpm,phd->mhd", dscore, q)), "v": np.einsum("hpm,phd->mhd", share, dmixed)}
             total = np.zeros_like(n)
             for name, value in into.items():
+                if name != "q":
+                    value = value.reshape(len(x), -1, self.queries_per_key, self.head_dim).sum(axis=2)
                 flat = value.reshape(len(x), -1)
                 found[f"W{name}"] = flat.T @ n
                 total += flat @ w[f"W{name}"]

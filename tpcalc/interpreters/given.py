@@ -78,8 +78,8 @@ def whole_heads(program: Program, least: int) -> int:
 
 
 def head_sizes(program: Program) -> set[int]:
-    """How many coordinates heads have."""
-    return {node.size for place in program.places() for node in place.statement.value.atoms(HeadSum)}
+    """How many coordinates heads have, or groups of heads that share."""
+    return {node.coordinates for place in program.places() for node in place.statement.value.atoms(HeadSum)}
 
 
 class Data:

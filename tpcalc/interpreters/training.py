@@ -105,7 +105,8 @@ def _program(net: Network, opt: Optimizer, scale: Scaling, batched: bool, d_in: 
     """Written once, so that it is lowered once."""
     written = program(net, opt, scale, batched, d_in, d_out, probes)
     first = (sp.Integer(0), *([i] if batched else []), *([p] if net.positions else []))
-    square: Statement = Assign(SQUARE[first], Moment(net.read((*first, L)) ** 2))
+    twice = 2 if net.ties_ends else 1  # U . U has twice the variance of U . nV
+    square: Statement = Assign(SQUARE[first], twice * Moment(net.read((*first, L)) ** 2))
     if net.positions:
         square = Loop(p, sp.Integer(0), POSITIONS - 1, (square,))
     if batched:

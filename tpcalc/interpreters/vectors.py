@@ -100,9 +100,10 @@ def _moment(run: VectorExecution, node: Moment) -> Number:
 
 @VECTORS.rule(HeadSum)
 def _head_sum(run: VectorExecution, node: HeadSum) -> np.ndarray:
-    """The sums over heads, at all their coordinates."""
-    heads = run.lifted(run.value(node.body), "vector").reshape(-1, node.size)
-    return np.repeat(heads.sum(axis=1), node.size)
+    """The constant matrix of a group of coordinates, for every group."""
+    to, of = (np.arange(node.size) < (1 if first else node.size) for first in (node.first_written, node.first_read))
+    groups = run.lifted(run.value(node.body), "vector").reshape(-1, node.coordinates)
+    return (groups @ np.kron(np.outer(of, to), np.eye(node.apart))).ravel()
 
 
 @VECTORS.rule(NonlinearOuter)

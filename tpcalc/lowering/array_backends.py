@@ -119,11 +119,19 @@ class Arrays:
         value = np.add.reduce(u, axis=axis) if self.is_numpy else self.xp.sum(u, axis=axis)
         return float(value) if value.ndim == 0 else value
 
-    def head_sum(self, u: Array, size: int) -> Array:
-        """The sums over so many neighbours of the last axis, at every one of them."""
-        heads = self.reshaped(u, (*u.shape[:-1], u.shape[-1] // size, size))
-        total = heads.sum(axis=-1, keepdims=True) if self.is_numpy else self.xp.sum(heads, axis=-1, keepdims=True)
-        return self.reshaped(self.xp.broadcast_to(total, heads.shape), tuple(u.shape))
+    def head_sum(self, u: Array, size: int, apart: int, first_read: bool, first_written: bool) -> Array:
+        """The sums over ``size`` coordinates of the last axis so far apart, or the first of them; at every one of them,
+        or at the first, and 0 at the others."""
+        heads = self.reshaped(u, (*u.shape[:-1], u.shape[-1] // (size * apart), size, apart))
+        if first_read:
+            total = heads[..., :1, :]
+        else:
+            total = heads.sum(axis=-2, keepdims=True) if self.is_numpy else self.xp.sum(heads, axis=-2, keepdims=True)
+        if first_written:
+            whole = self.joined([total, self.full(tuple(heads[..., 1:, :].shape), 0.0)], -2)
+        else:
+            whole = self.xp.broadcast_to(total, heads.shape)
+        return self.reshaped(whole, tuple(u.shape))
 
     def permuted(self, u: Array, order: tuple[int, ...]) -> Array:
         return u.transpose(order) if self.is_numpy else self.xp.permute_dims(u, order)

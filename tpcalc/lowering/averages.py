@@ -55,7 +55,8 @@ class Averages(Arithmetic):
 
     def head_sum(self, node: HeadSum) -> Value:
         one = self.vector(node.body)
-        return self.kept(f"head_sum({one.code}, {node.size})", one.axes, "vector")
+        options = ", ".join(map(str, (node.size, node.apart, node.first_read, node.first_written)))
+        return self.kept(f"head_sum({one.code}, {options})", one.axes, "vector")
 
     def inner(self, u: Value, v: Value) -> Value:
         """The average of u v over coordinates: a product of matrices where no axis is shared."""

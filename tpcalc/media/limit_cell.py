@@ -158,14 +158,17 @@ def _of_recursion(alpha: sp.Expr, gamma: sp.Expr) -> Regime:
 def _of_sublayers(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
     """The regime of a transformer: each sublayer meets the stream with fresh matrices and enters through kernels of
     order one, now of all positions. So powers of L are those of the plain linear network [tpcalc/action_principle];
-    where the stream grows sublayers that are normalised do not grow with it. Raises ``ValueError`` for sublayers that
+    where the stream grows sublayers that are normalised do not grow with it. A convolution is a sum of finitely many
+    blocks of one matrix, whose powers of L are counted on one position. Raises ``ValueError`` for sublayers that
     users wrote, for streams that sublayers do not just add to, and for updates that grow inside.
     """
     if isinstance(net, Transformer):
         net.require_added()
+        if net.at_one_position is not None:
+            return regime(net.at_one_position, alpha, gamma)
     if not isinstance(net, Transformer) or not net.is_built_in:
         raise ValueError(f"net: {short(net)} given, with sublayers of its own; allowed are attention='softmax' and "
-                         "mlp='mlp', 'glu' or None")
+                         "mlp='mlp', 'glu' or None, or a convolution and mlp=None")
     if not (gamma.is_number and gamma >= 0):
         raise ValueError(f"gamma = {gamma} given for {net.title}; allowed are numbers of at least 0, as scores that "
                          "grow with the depth have no limit")

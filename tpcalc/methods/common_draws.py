@@ -146,7 +146,7 @@ class _Plan:
             samples = whole_heads(what[0], 2 ** int(np.ceil(np.log2(wanted))))
         matrices = len(problem.net.matrices_of_block) if problem.net.positions else 1
         plan = cls(samples, method.budget or (PAIRED_BUDGET if pairs else BUDGET),
-                   () if isinstance(problem.opt, SGD) else ("nV",), matrices)
+                   () if isinstance(problem.opt, SGD) or problem.net.ties_ends else ("nV",), matrices)
         first = method.batches * plan.cost(method.coarsest * 2**level for level in range(DEPTHS))
         if pairs and matrices > 1 and method.samples is None and first > plan.budget:
             return replace(plan, samples=whole_heads(what[0], max(least, FEWEST)), mirror=())

@@ -13,7 +13,7 @@ from .. import _checks
 from ..errors import Divergence
 from ..orders import Cell, Contribution, KetTerms, Sort
 from ..parametrizations import DepthScaling, Parametrization, Scaling
-from ..programs import ResNet
+from ..programs import ResNet, Transformer
 from ..programs.networks import Network
 from ..media.limit_cell import ALPHA, GAMMA, counted, limit_cell, linear_region, regime_by_matrix
 
@@ -82,9 +82,10 @@ def corrections(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Powers:
     many or they are of several positions, they are those of a block of one matrix with an activation. Raises
     ``ValueError`` for exponents of nonlinear blocks that are no fractions.
     """
+    if isinstance(net, Transformer):
+        net = net.at_one_position or ONE_MATRIX
     if net.is_plain:
         return _with_sums(_of_recursion(alpha, gamma))
-    net = ONE_MATRIX if net.positions else net
     if not (alpha.is_Rational and gamma.is_Rational):
         raise ValueError(f"alpha = {alpha}, gamma = {gamma} given; corrections of nonlinear networks are counted at "
                          "fractions")

@@ -52,6 +52,7 @@ def program(net: Network, opt: Optimizer, scale: Scaling, batch: bool = False, d
     require_optimizer(opt)
     batch = flag("batch", batch)
     _require_sizes(batch, d_in, d_out, probes)
+    require_ends(net, opt, scale, d_in, d_out)
     eps = exact("branch", whole.branch) * (L / exact("base_depth", whole.base_depth)) ** -whole.alpha
     sample: tuple[sp.Expr, ...] = (t, *([i] if batch else []), *([p] if net.positions else []))
     U, nV = Family(Vec, "U"), Family(Vec, "nV")
@@ -59,7 +60,8 @@ def program(net: Network, opt: Optimizer, scale: Scaling, batch: bool = False, d
     trained = net.train_ends
     into, out = (j,) if d_in > 1 else (), (o,) if d_out > 1 else ()
     when = (t,) if trained else ()
-    read_in, read_out = U[(*when, *into)], nV[(*when, *out)]
+    ties = net.ties_ends
+    read_in, read_out = U[(*when, *into)], (U if ties else nV)[(*when, *out)]
     given, answer, signal = xi[(*sample, *into)], f[(*sample, *out)], chi[(*sample, *out)]
     answers = sp.Tuple(*(answer.subs(o, number) for number in range(d_out))) if out else answer
 
@@ -95,14 +97,16 @@ def program(net: Network, opt: Optimizer, scale: Scaling, batch: bool = False, d
     trainables = [_trainable(one, parts, lambda total: mean(total.subs(UNIT, eps)), size_of, whole.sign)
                   for one, parts in _per_parameter(back.gradients).items()]
     start_of_all = sp.Add(*(gradient_name(stream[(*sample, 0)]) for stream, _ in asked))
-    reading = Trainable(U, into, mean(given * start_of_all), scale.step_size("U", L))
-    writing = Trainable(nV, out, mean(signal * read), scale.step_size("nV", L))
+    into_stream, out_of_it = given * start_of_all, signal * read
+    reading = Trainable(U, into, mean(into_stream + out_of_it.subs(o, j) if ties else into_stream),
+                        scale.step_size("U", L))
+    writing = Trainable(nV, out, mean(out_of_it), scale.step_size("nV", L))
     before: list[Statement] = []
     updates: list[Statement] = []
     for kept, of in ((before, start), (updates, update)):
         statements = tuple(s for one in trainables for s in of(opt, one))
         kept += [Loop(l, sp.Integer(1), L, statements)] if statements else []
-        for index, size, one in ((j, d_in, reading), (o, d_out, writing)) if trained else ():
+        for index, size, one in ((j, d_in, reading), *(() if ties else ((o, d_out, writing),))) if trained else ():
             kept += _each(index, size, *of(opt, one))
     body: tuple[Statement, ...] = (*forward, *backward, *updates)
     if probes:
@@ -116,7 +120,8 @@ def program(net: Network, opt: Optimizer, scale: Scaling, batch: bool = False, d
              **dict.fromkeys([*([p] if every else []), *({m} & looked_at)], "position")}
     meaning = {L: "is the depth", T: "is the number of steps", **({BATCH: "is the batch"} if batch else {}),
                **({POSITIONS: "is the number of positions"} if every else {})}
-    return Program(_title(net, opt), (read_in.subs(t, 0), read_out.subs(t, 0)),
+    ends = (read_in,) if ties else (read_in, read_out)
+    return Program(_title(net, opt), tuple(end.subs(t, 0) for end in ends),
                    tuple(one.family[(0, l)] for one in trainables if one.initial is None), (given, *rates(opt)),
                    (*before, Loop(t, sp.Integer(0), T - 1, body)),
                    (T, L, *([BATCH] if batch else []), *([POSITIONS] if every else [])), meaning, roles)
@@ -141,6 +146,21 @@ def _require_vectors_taken(net: Network, opt: Optimizer, scale: Scaling) -> None
     if isinstance(scale, Parametrization) and not isinstance(
             scale.over(net.matrices_of_block, isinstance(opt, SGD), net.train_ends), DepthScaling):
         net.require_no_vectors(f"{short(scale)}, with exponents matrix by matrix or powers of n other than muP's,")
+
+
+def require_ends(net: Network, opt: object, scale: Scaling, d_in: int, d_out: int) -> None:
+    """Raise ``ValueError`` for what read-in and read-out cannot differ in where they are one."""
+    if not net.ties_ends:
+        return
+    if d_in != d_out:
+        raise ValueError(f"tied: True given with {d_in} inputs and {d_out} outputs; the read-out is the read-in, "
+                         "allowed are as many of both")
+    if isinstance(scale, Parametrization) and not scale.is_mup(isinstance(opt, SGD), net.train_ends):
+        raise ValueError(f"scale: {short(scale)} given with tied=True; one array cannot have the powers of n of a "
+                         "read-in and of a read-out, allowed is 'muP' in width, where they are alike")
+    if scale.update_exponent("U") != scale.update_exponent("nV"):
+        raise ValueError(f"scale: {short(scale)} given with tied=True, and update exponents of read-in and read-out "
+                         "that differ; allowed is the same for both")
 
 
 def _require_sizes(batch: bool, d_in: int, d_out: int, probes: int) -> None:

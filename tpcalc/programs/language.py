@@ -265,36 +265,60 @@ class HeadSum(Real):
     """The sum over the d coordinates of a head, given back to each of them: a vector; for d = 1 the vector itself.
 
     Coordinates 0 ... d - 1 are the first head, and so on: d stays as the width grows, the number of heads n / d grows
-    with it. A symmetric matrix of d x d blocks, so that it is its own adjoint.
+    with it. It is a constant matrix of d x d blocks of ones.
+
+    With ``apart`` what is summed are ``size`` coordinates so far apart, which are those of ``size`` neighbouring heads
+    of ``apart`` coordinates each. first_read: the first of them is taken in the place of their sum, so that heads share
+    what one of them has; first_written: what is found goes to the first alone, the others get 0. The two are each
+    other's adjoint. Raises ``ValueError`` for sizes that are no whole numbers of at least 1, ``TypeError`` for a
+    matrix.
 
     >>> from tpcalc.programs.language import Family, Vec
     >>> q, k = (Family(Vec, name)() for name in "qk")
-    >>> HeadSum(q * k, 4), HeadSum(q * k, 1)
-    (headsum_4(k*q), k*q)
+    >>> HeadSum(q * k, 4), HeadSum(q * k, 1), HeadSum(k, 2, apart=4, first_read=True)
+    (headsum_4(k*q), k*q, shared_2x4(k))
     """
 
     own_kind = "vector"
 
-    def __new__(cls, body: sp.Basic, size: int) -> sp.Expr:
-        body, size = symbolic(body), whole_number("size", size, 1)
+    def __new__(cls, body: sp.Basic, size: int, apart: int = 1, first_read: bool = False,
+                first_written: bool = False) -> sp.Expr:
+        body, size, apart = symbolic(body), whole_number("size", size, 1), whole_number("apart", apart, 1)
         if kind(body) == "matrix":
             raise TypeError(f"headsum({body}): a matrix has no heads")
         if size == 1 or body == 0:
             return body
-        return size * body if kind(body) == "scalar" else super().__new__(cls, body, sp.Integer(size))
+        if kind(body) == "scalar" and not first_written:
+            return body if first_read else size * body
+        return super().__new__(cls, body, *map(sp.Integer, (size, apart, bool(first_read), bool(first_written))))
 
     body = property(lambda self: self.args[0])
     size = property(lambda self: int(self.args[1]))
+    apart = property(lambda self: int(self.args[2]))
+    first_read = property(lambda self: bool(self.args[3]))
+    first_written = property(lambda self: bool(self.args[4]))
+    coordinates = property(lambda self: self.size * self.apart)  # that it mixes
 
     def adjoint(self, signal: sp.Expr) -> sp.Expr:
-        """What a gradient of the sums sends to what they sum."""
-        return HeadSum(signal, self.size)
+        """What a gradient of the sums sends to what they sum: the transposed matrix times it."""
+        return HeadSum(signal, self.size, self.apart, self.first_written, self.first_read)
+
+    @property
+    def _said(self) -> tuple[str, str]:
+        """What it does and to how many coordinates, for printers."""
+        words = {(False, False): "headsum", (True, False): "shared", (False, True): "gathered", (True, True): "first"}
+        return words[self.first_read, self.first_written], f"{self.size}" + f"x{self.apart}" * (self.apart > 1)
 
     def _sympystr(self, printer: Printer) -> str:
-        return f"headsum_{self.size}({printer.doprint(self.body)})"
+        word, size = self._said
+        return f"{word}_{size}({printer.doprint(self.body)})"
 
     def _latex(self, printer: Printer) -> str:
-        return rf"\textstyle\sum_{{\mathrm{{head}}\,({self.size})}} \left({printer.doprint(self.body)}\right)"
+        word, size = self._said
+        body = rf"\left({printer.doprint(self.body)}\right)"
+        if word == "headsum":
+            return rf"\textstyle\sum_{{\mathrm{{head}}\,({size})}} {body}"
+        return rf"\mathrm{{{word}}}_{{{size.replace('x', chr(92) + 'times ')}}} {body}"
 
 
 class LossDerivative(Real):

@@ -62,6 +62,11 @@ class Network(ABC):
         """Is a layer nothing but one matrix, on the stream as it is, added to it?"""
 
     @property
+    def ties_ends(self) -> bool:
+        """Is the read-out the read-in, over n?"""
+        return False
+
+    @property
     def is_usual(self) -> bool:
         """Is a sublayer x + eps f(norm x), with nothing trained but matrices?"""
         return not self.vectors_of_block
@@ -116,6 +121,9 @@ class Network(ABC):
 
     def require_width(self, width: int) -> None:
         """Raise ``ValueError`` for a width that real networks of this kind cannot have."""
+
+    def require_directions(self, opt: object) -> None:
+        """Raise ``ValueError`` for an optimizer that has no direction for some weight of this network."""
 
     def require_sizes(self, depth: int | None) -> None:
         """Raise ``ValueError`` for a depth at which what is set as an expression in it has no value."""

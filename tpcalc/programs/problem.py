@@ -10,6 +10,7 @@ import sympy as sp
 from .._types import Number
 from .. import _checks
 from ..parametrizations import DepthScaling, Parametrization, Scaling
+from .builders import require_ends
 from .muon import Muon
 from .networks import NETWORKS, Network, ResNet
 from .optimizers import SGD
@@ -56,11 +57,12 @@ class Problem:
     def __post_init__(self) -> None:
         _checks.instance("net", self.net, Network, NETWORKS)
         if isinstance(self.task, Text) and self.net.positions:
-            object.__setattr__(self, "task", self.task.sequences())
+            object.__setattr__(self, "task", self.task.sequences(self.net.ties_ends))
         _checks.instance("task", self.task, self.net.takes)
         if isinstance(self.task, Sequences) and self.task.positions != self.net.positions:
             raise ValueError(f"task: {self.task} given for {self.net.positions} positions; allowed is as many of them")
         require_optimizer(self.opt)
+        self.net.require_directions(self.opt)
         if isinstance(self.scale, Parametrization):
             linear, ends = isinstance(self.opt, SGD), self.net.train_ends
             object.__setattr__(self, "scale", self.scale.over(self.net.matrices_of_block, linear, ends))
@@ -77,6 +79,7 @@ class Problem:
         if symbols:
             raise ValueError(f"opt: {self.opt!r} given; training takes numbers for {', '.join(symbols)}")
         self.scale.require_numbers()
+        require_ends(self.net, self.opt, self.scale, self.task.d_in, self.task.d_out)
         if isinstance(self.opt, Muon) and self.net.train_ends:
             raise ValueError(f"opt: {self.opt!r} given with train_ends=True; Muon moves matrices, read-in and read-out "
                              "are vectors; allowed are frozen ends")

@@ -20,11 +20,12 @@ class Text:
     targets: np.ndarray
     alphabet: str
 
-    def sequences(self) -> Sequences:
+    def sequences(self, whole: bool = False) -> Sequences:
         """One-hot inputs and targets, with the cross-entropy of the next character at every position.
 
         The vocabulary is that of the task: characters that occur in it, in the order of the alphabet. Inputs have a
-        dimension for those that are read: nothing reads or trains the embeddings of others.
+        dimension for those that are read: nothing reads or trains the embeddings of others; or, with ``whole``, for all
+        of the vocabulary, as where the read-out is the embedding.
 
         >>> import tpcalc as tp
         >>> text = tp.tasks.text(steps=1, batch=2, positions=4)
@@ -35,4 +36,5 @@ class Text:
         """
         read = np.unique(self.inputs)
         vocabulary = np.union1d(read, self.targets)
-        return Sequences(np.equal.outer(self.inputs, read), np.equal.outer(self.targets, vocabulary), "softmax")
+        embedded = vocabulary if whole else read
+        return Sequences(np.equal.outer(self.inputs, embedded), np.equal.outer(self.targets, vocabulary), "softmax")

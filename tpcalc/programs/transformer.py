@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import sympy as sp
 
@@ -10,9 +10,12 @@ from .._checks import choice, exponent, flag, positive_integer, short
 from .activations import activation, is_linear
 from .attention import softmax_attention
 from .blocks import BLOCKS, Block, Branch, block_name, named
+from .convolution import Convolution
+from .entrywise import Adam
 from .indices import l, p
 from .language import Vec
 from .network import Layer
+from .networks import ResNet
 from .residual import Residual
 from .sequences import Sequences
 
@@ -52,6 +55,13 @@ class Transformer(Residual):
         whether read-in and read-out are trained.
     attention:
         "softmax", or a function of a Branch that is put in its place.
+    queries_per_key:
+        query heads that share one key and value head, G: 1 is attention of many heads. Of W_k and W_v the rows of every
+        G-th head alone are read; the limit has infinitely many groups of G heads.
+    tied:
+        whether the read-out is the read-in, f = U^T x^L / n, for as many outputs as inputs; trained by the sum of the
+        gradients of both. The first output is then not 0 at infinite width: x^0 overlaps U, so that it is the input
+        itself, plus what sublayers bring.
     norm_place, norm_scale, gains, skip:
         how every sublayer is put together, as in ``tp.ResNet``.
 
@@ -79,16 +89,18 @@ class Transformer(Residual):
     phi: sp.Expr | str = "gelu"
     train_ends: bool = False
     attention: str | Block = "softmax"
+    queries_per_key: int = 1
+    tied: bool = False
 
     def __post_init__(self) -> None:
         activation(self.phi)
         if isinstance(self.phi, str):
             object.__setattr__(self, "phi", self.phi.lower())
-        for name in ("heads", "head_dim", "positions"):
+        for name in ("heads", "head_dim", "positions", "queries_per_key"):
             if name != "heads" or self.heads is not None:
                 object.__setattr__(self, name, positive_integer(name, getattr(self, name)))
         self.require_options()
-        for name in ("causal", "qk_norm", "train_ends"):
+        for name in ("causal", "qk_norm", "train_ends", "tied"):
             object.__setattr__(self, name, flag(name, getattr(self, name)))
         power = exponent("scale_power", self.scale_power)
         if power not in SCALES:
@@ -98,8 +110,17 @@ class Transformer(Residual):
             raise ValueError(f"qk_norm: True given with head_dim={self.head_dim}; gradients through the root mean "
                              "square of so few coordinates have no variance, allowed is head_dim of at least "
                              f"{LEAST_NORMED}")
+        shared = self.queries_per_key
+        if self.heads is not None and self.heads % shared:
+            raise ValueError(f"queries_per_key: {shared} given for {self.heads} heads; allowed are divisors of them")
+        if shared > 1 and callable(self.attention):
+            raise ValueError(f"queries_per_key: {shared} given with an attention of your own, which says itself what "
+                             "heads share; allowed is 1")
         if not callable(self.attention):
             object.__setattr__(self, "attention", choice("attention", self.attention, ("softmax",)))
+        if isinstance(self.attention, Convolution) and self.attention.positions != self.positions:
+            raise ValueError(f"positions: {self.positions} given with {self.attention!r}; allowed are those of its "
+                             f"grid, {self.attention.positions}")
         if not (self.mlp is None or callable(self.mlp)):
             object.__setattr__(self, "mlp", choice("mlp", self.mlp, ("mlp", "glu")))
         self._written
@@ -112,9 +133,16 @@ class Transformer(Residual):
         if self.heads is not None and width != self.width:
             raise ValueError(f"width: {width} given for {self.heads} heads of {self.head_dim} coordinates; allowed is "
                              f"{self.width}, or heads=None with any multiple of {self.head_dim}")
-        if width % self.head_dim:
-            raise ValueError(f"width: {width} given for heads of {self.head_dim} coordinates; allowed are its "
-                             "multiples")
+        group = self.head_dim * self.queries_per_key
+        if width % group:
+            shared = "" if self.queries_per_key == 1 else f", {self.queries_per_key} to a key"
+            raise ValueError(f"width: {width} given for heads of {self.head_dim} coordinates{shared}; allowed are "
+                             f"multiples of {group}")
+
+    def require_directions(self, opt: object) -> None:
+        if isinstance(opt, Adam) and opt.eps == 0 and self.queries_per_key > 1:
+            raise ValueError(f"opt: {opt!r} given for heads that share keys; rows of the others' have no gradient, and "
+                             "with eps=0 no direction either (0/0), allowed is an eps of more than 0")
 
     @property
     def is_built_in(self) -> bool:
@@ -122,10 +150,18 @@ class Transformer(Residual):
         return isinstance(self.attention, str) and not callable(self.mlp)
 
     @property
+    def at_one_position(self) -> ResNet | None:
+        """The residual network that a convolutional one is on a grid of one position, or None."""
+        if not isinstance(self.attention, Convolution) or self.mlp is not None:
+            return None
+        options = {f.name: getattr(self, f.name) for f in fields(Residual)}
+        return ResNet(self.phi, self.attention.order, self.norm, **options)
+
+    @property
     def sublayers(self) -> tuple[Block, ...]:
         """The blocks of a layer, in order."""
         first = self.attention if callable(self.attention) else softmax_attention(
-            self.head_dim, self.scale_power, self.causal, self.qk_norm)
+            self.head_dim, self.scale_power, self.causal, self.qk_norm, self.queries_per_key)
         second = BLOCKS[self.mlp] if isinstance(self.mlp, str) else self.mlp
         return (first,) if second is None else (first, second)
 
@@ -141,11 +177,18 @@ class Transformer(Residual):
             streams = targets
         return Layer(tuple(branch.statements), tuple(branch.vectors))
 
+    @property
+    def ties_ends(self) -> bool:
+        return self.tied
+
     def frozen(self) -> Transformer:
         return replace(self, train_ends=False)
 
     @property
     def title(self) -> str:
+        if isinstance(self.attention, Convolution):
+            second = "" if self.mlp is None else f" and {block_name(self.mlp)}"
+            return f"residual network of {block_name(self.attention)}{second}"
         kind = "causal transformer" if self.causal else "transformer"
         second = "" if self.mlp is None else f" and {block_name(self.mlp)}"
         return f"{kind} of {block_name(self.attention)} attention{second}"
