@@ -8,7 +8,7 @@ import sympy as sp
 
 from .._checks import exponent, short
 from ..parametrizations import DepthScaling, Parametrization, Scaling
-from ..programs import ResNet
+from ..programs import ResNet, Transformer
 from ..programs.builders import program
 from ..programs.program import Program
 from ..programs.updates import Optimizer
@@ -17,10 +17,11 @@ from .exponents import exponents_of, region_of, require_frozen_ends
 from .matrices import MatrixVerdicts
 from .optimized import as_gradient_descent, is_plain, optimizer_of
 from .resolved import resolved
+from .transformers import of_transformer
 from .verdict import Verdict, judge
 
 
-def classify(alpha: Any, gamma: Any = None, net: ResNet | Program | None = None, opt: Any = None) -> Verdict:
+def classify(alpha: Any, gamma: Any = None, net: ResNet | Transformer | Program | None = None, opt: Any = None) -> Verdict:
     """The verdict on branch multipliers L^-alpha and updates L^-gamma, from the derived recursion's exponents.
 
     alpha, gamma: real numbers (0.1 means 1/10), or a ``tp.DepthScaling`` or a ``tp.Parametrization`` in the place of
@@ -45,7 +46,7 @@ def classify(alpha: Any, gamma: Any = None, net: ResNet | Program | None = None,
     ('ODE limit', 'learns', 'lazy')
     """
     if isinstance(alpha, (DepthScaling, Parametrization)):
-        if isinstance(gamma, (ResNet, Program)) and (net is None or opt is None):  # classify(scale, net, opt)
+        if isinstance(gamma, (ResNet, Transformer, Program)) and (net is None or opt is None):  # classify(scale, net, opt)
             gamma, net, opt = None, gamma, opt if net is None else net
         if gamma is not None:
             raise ValueError(f"alpha, gamma: {short(alpha)}, {short(gamma)} given; a {type(alpha).__name__} has both, "
@@ -54,8 +55,8 @@ def classify(alpha: Any, gamma: Any = None, net: ResNet | Program | None = None,
     else:
         scale = DepthScaling(exponent("alpha", alpha), exponent("gamma", gamma))
     net = ResNet() if net is None else net
-    if not isinstance(net, (ResNet, Program)):
-        raise ValueError(f"net: {short(net)} given; allowed is a tp.ResNet, a tp.Program or None")
+    if not isinstance(net, (ResNet, Transformer, Program)):
+        raise ValueError(f"net: {short(net)} given; allowed is a tp.ResNet, a tp.Transformer, a tp.Program or None")
     optimizer = optimizer_of(opt)
     if isinstance(scale, Parametrization):
         scale = _reduced(scale, net, opt)
@@ -65,8 +66,9 @@ def classify(alpha: Any, gamma: Any = None, net: ResNet | Program | None = None,
             raise ValueError(f"{name}: {value} given; allowed is a real number")
     if isinstance(net, Program):
         return _of_program(net, scale, opt)
+    require_frozen_ends(net)
     try:
-        return _of_network(net, scale, optimizer)
+        return (of_transformer if isinstance(net, Transformer) else _of_resnet)(net, scale, optimizer)
     except ValueError as error:
         if net.is_usual or repr(net) in str(error):
             raise
@@ -82,9 +84,8 @@ def _of_program(net: Program, scale: Scaling, opt: object) -> Verdict:
     return judge(scale.alpha, scale.gamma, *region_of(net, scale.alpha, scale.gamma))
 
 
-def _of_network(net: ResNet, scale: Scaling, opt: Optimizer) -> Verdict:
+def _of_resnet(net: ResNet, scale: Scaling, opt: Optimizer) -> Verdict:
     """By regions of the plane where they were found, by the program at hand else."""
-    require_frozen_ends(net)
     alpha, gamma = scale.alpha, scale.gamma if isinstance(scale, DepthScaling) else None
     linear, counted = as_gradient_descent(net, opt, scale)
     if is_plain(linear) and isinstance(counted, DepthScaling):
@@ -101,9 +102,9 @@ def _of_network(net: ResNet, scale: Scaling, opt: Optimizer) -> Verdict:
     return judge(alpha, gamma, region, exponents, MatrixVerdicts(net, counted), point)
 
 
-def _reduced(scale: Parametrization, net: ResNet | Program, opt: object) -> Scaling:
+def _reduced(scale: Parametrization, net: ResNet | Transformer | Program, opt: object) -> Scaling:
     """Exponents in place of raw powers, a tp.DepthScaling where it is one; refused where it is not muP in width."""
-    names = net.matrices_of_block if isinstance(net, ResNet) else tuple(dict.fromkeys(m.name for m in net.matrices))
+    names = net.matrices_of_block if not isinstance(net, Program) else tuple(dict.fromkeys(m.name for m in net.matrices))
     scale = resolved(scale, opt)
     if not scale.is_mup(ends=False):
         try:

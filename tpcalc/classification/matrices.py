@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Iterator, Mapping
 
@@ -15,12 +15,12 @@ from ..calculus.setting import Setting
 from ..errors import Divergence
 from ..limits.slow_streams import normal_form
 from ..orders import Cell, Contribution, Hypotheses, Sort, join
-from ..parametrizations import Scaling
-from ..programs import SGD, ResNet
-from ..programs.builders import program
+from ..parametrizations import Parametrization, Scaling
+from ..programs import SGD, ResNet, Transformer
 from ..programs.language import Mat, Outer, Vec
 from ..programs.program import Program
-from .exponents import is_linear
+from .counted import UPDATES, Judged, counted_program
+from .exponents import ALPHA, is_linear
 from .ket_exponents import read_exponents
 from .second_order import second_order
 from .sizes import Exponents
@@ -84,7 +84,7 @@ class MatrixVerdict(Short):
 class MatrixVerdicts(Mapping[str, MatrixVerdict]):
     """The verdicts on all matrices of a network's blocks at a scaling, by name, counted when one is asked for."""
 
-    def __init__(self, net: ResNet, scale: Scaling) -> None:
+    def __init__(self, net: Judged, scale: Scaling) -> None:
         self.net, self.scale = net, scale
 
     def __iter__(self) -> Iterator[str]:
@@ -110,9 +110,9 @@ def gammas_of(matrices: Mapping[str, MatrixVerdict]) -> dict[str, sp.Expr]:
 
 
 @lru_cache(maxsize=128)
-def _verdicts(net: ResNet, scale: Scaling) -> tuple[tuple[str, MatrixVerdict], ...]:
-    one = program(net, SGD(), scale)
-    terms, exact = MatrixTerms.of(one), is_linear(one)
+def _verdicts(net: Judged, scale: Scaling) -> tuple[tuple[str, MatrixVerdict], ...]:
+    terms = terms_of(net, scale)
+    exact = is_linear(terms.source)
     found = {name: terms.alone(name) for name in net.matrices_of_block}
     together = second_order(net, {name: e.update.at(()) for name, e in found.items()})
     return tuple((name, _verdict(name, scale, e, exact, *together[name])) for name, e in found.items())
@@ -133,16 +133,38 @@ def _verdict(name: str, scale: Scaling, e: Exponents, exact: bool, ratio: sp.Exp
                          partners)
 
 
+def terms_of(net: Judged, scale: Scaling) -> MatrixTerms:
+    """The terms of a network's training by plain SGD at a scaling; those of a transformer are counted once for all."""
+    if isinstance(net, ResNet):
+        return MatrixTerms.of(counted_program(net, SGD(), scale))
+    names = _symbols(net)
+    return _in_symbols(net).there({names["alpha"]: scale.alpha, **{
+        names[name]: scale.update_exponent(name) for name in net.matrices_of_block}})
+
+
+def _symbols(net: Transformer) -> dict[str, sp.Symbol]:
+    return {"alpha": ALPHA, **{name: sp.Symbol(f"gamma_{name}", real=True) for name in net.matrices_of_block}}
+
+
+@lru_cache(maxsize=8)
+def _in_symbols(net: Transformer) -> MatrixTerms:
+    return MatrixTerms.of(counted_program(net, SGD(), Parametrization(depth=_symbols(net))), UPDATES)
+
+
 @dataclass(frozen=True)
 class MatrixTerms:
-    """The terms of a training's first steps, each update's with the matrix that it is of; source: the program."""
+    """The terms of a training's first steps, each update's with the matrix that it is of; source: the program.
+
+    values: of the symbols in the program, where it is counted in symbols.
+    """
 
     source: Program
     equations: KetEquations
     counted: Hypotheses
+    values: Mapping[sp.Symbol, sp.Expr] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, one: Program) -> MatrixTerms:
+    def of(cls, one: Program, last: int | None = None) -> MatrixTerms:
         """Raises ``Divergence`` for layers that explode or forget by themselves, ``ValueError`` where no rule is."""
         depth = Setting.of(one).depth
         assert depth is not None
@@ -150,7 +172,19 @@ class MatrixTerms:
         if found.explodes or found.forgets:
             raise Divergence(f"program {one.name}: its layers explode or forget by themselves, whatever is trained")
         equations = kets(found.program)
-        return cls(one, equations, Hypotheses(equations))
+        return cls(one, equations, Hypotheses(equations, last=last))
+
+    def there(self, values: Mapping[sp.Symbol, sp.Expr]) -> MatrixTerms:
+        """The terms at values of all symbols; ``ValueError`` where one is no rational number."""
+        for name, value in values.items():
+            if not value.is_Rational:
+                raise ValueError(f"{name}: {value} given; allowed are rational numbers")
+        return replace(self, counted=self.counted.there(dict(values)), values=values)
+
+    def together(self) -> tuple[Cell, Exponents]:
+        """The first update of all matrices together."""
+        cell, = self.counted.after(2)
+        return cell, read_exponents(self.equations, cell)
 
     def matrix_of(self, one: Contribution) -> str | None:
         """The matrix whose update brings a term, None where none does.
@@ -173,6 +207,10 @@ class MatrixTerms:
         named = [p for p in acting if p.place.statement.target.same_family(target.vector)]
         # a product that has a name of its own stands in the equations of others, too, written out
         found = {p.matrix.name for p in named or acting}
+        if len(found) > 1:  # of matrices that act on one vector each brings a gradient of its own
+            brought = {setting.family_number(one.vector) for one in one.term.atoms(Ket)}
+            found = {p.matrix.name for p in acting for q in setting.products if q.transposed != p.transposed
+                     and q.matrix.same_family(p.matrix) and setting.family_number(q.matvec.vector) in brought} or found
         if len(found) != 1:
             known = sorted(found) or sorted({p.matrix.name for p in setting.products})
             raise ValueError(f"program {self.source.name}: the term {one.term} of the equation of {target} is an "
@@ -203,7 +241,7 @@ class MatrixTerms:
         moves = [sp.expand(p.statement.value) for p in self.source.places()
                  if isinstance(p.statement.target, Mat) and p.statement.target.name == matrix]
         numbers = [value.coeff(outer) for value in moves for outer in value.atoms(Outer)]
-        return max(sp.simplify(depth * sp.diff(number, depth) / number) for number in numbers)
+        return max(sp.simplify(depth * sp.diff(number, depth) / number).subs(self.values) for number in numbers)
 
     def gradients(self, step: int) -> dict[str, sp.Expr]:
         """Powers of L of what moves all matrices at a step: of an outer product, both of its vectors, and the number in

@@ -6,11 +6,11 @@ import sympy as sp
 
 from .._checks import choice
 from ..parametrizations import Parametrization, Scaling
-from ..programs import SGD, Adam, AdamW, Lion, Muon, ResNet, SignSGD
-from ..programs.builders import program
+from ..programs import SGD, Adam, AdamW, Lion, Muon, SignSGD
 from ..programs.updates import Optimizer, require_optimizer
+from .counted import Judged
 from .faithful import direction_power, optimizer_name
-from .matrices import MatrixTerms
+from .matrices import terms_of
 
 BY_NAME: dict[str, Optimizer] = {"sgd": SGD(), "momentum": SGD(momentum=0.9), "signsgd": SignSGD(), "lion": Lion(),
                                  "adam": Adam(), "adamw": AdamW(), "muon": Muon()}
@@ -32,7 +32,7 @@ def is_plain(opt: Optimizer) -> bool:
     return isinstance(opt, SGD) and not opt.momentum and not opt.weight_decay
 
 
-def as_gradient_descent(net: ResNet, opt: Optimizer, scale: Scaling) -> tuple[SGD, Scaling]:
+def as_gradient_descent(net: Judged, opt: Optimizer, scale: Scaling) -> tuple[SGD, Scaling]:
     """A linear optimizer, and the scaling at which its updates have the powers of L that ``opt`` has at ``scale``.
 
     An optimizer that is no linear function of gradients moves weights by L^-gamma times its direction, whose size is
@@ -44,7 +44,7 @@ def as_gradient_descent(net: ResNet, opt: Optimizer, scale: Scaling) -> tuple[SG
     if isinstance(opt, SGD):
         return opt, scale
     linear = SGD(weight_decay=float(opt.weight_decay), decoupled=True) if opt.weight_decay else SGD()
-    terms = MatrixTerms.of(program(net, SGD(), scale))
+    terms = terms_of(net, scale)
     eps = getattr(opt, "eps", None)
     kept = None if eps is None or eps == 0 else sp.Integer(0)
     moved = {}
@@ -59,7 +59,7 @@ def as_gradient_descent(net: ResNet, opt: Optimizer, scale: Scaling) -> tuple[SG
     if any(moved[name] != scale.update_exponent(name) for name in moved):
         whole = scale if isinstance(scale, Parametrization) else Parametrization(depth=scale)
         scale = whole.with_exponents(scale.alpha, moved).over(net.matrices_of_block, ends=False)
-        terms = MatrixTerms.of(program(net, SGD(), scale))
+        terms = terms_of(net, scale)
     start, later = terms.gradients(0), terms.gradients(1)
     for name in start:
         if later[name] != start[name] and later[name] != sp.oo:

@@ -10,8 +10,10 @@ from typing import Iterable, Mapping
 import sympy as sp
 
 from ..gaussian.scalar_functions import H, scalar_function
-from ..programs import ResNet
-from ..programs.language import MatVec, Moment, Transpose, Vec
+from ..parametrizations import DepthScaling
+from ..programs import SGD, ResNet, Transformer
+from ..programs.language import LossDerivative, MatVec, Moment, Scal, Transpose, Vec
+from .counted import Judged, counted_program
 
 Pair = tuple[str, str]
 SMOOTH, KINK = "smooth", "kink"
@@ -30,13 +32,37 @@ def _pairs(one: Iterable[str], other: Iterable[str]) -> set[Pair]:
 
 
 @lru_cache(maxsize=64)
-def block_jet(net: ResNet) -> Jet:
-    """The expansion of a block's value, statement by statement, from the block's input that no update changes."""
+def block_jet(net: Judged) -> Jet:
+    """The expansion of a block's value, statement by statement, from the block's input that no update changes; of a
+    transformer's two blocks together, each from its own input."""
+    if isinstance(net, Transformer):
+        return _layer_jet(net)
     statements, value = net.written()
     known: dict[sp.Expr, Jet] = {}
     for one in statements:
         known[one.target] = _jet(one.value, known)
     return _jet(value, known)
+
+
+def _layer_jet(net: Transformer) -> Jet:
+    streams = ("y", "x") if len(net.sublayers) > 1 else ("x",)
+    known: dict[sp.Expr, Jet] = {}
+    added: list[Jet] = []
+    for place in counted_program(net, SGD(), DepthScaling()).places():
+        one = place.statement
+        if one.value.has(LossDerivative):
+            break
+        if isinstance(one.target, Scal) or len(place.loops) < 2:
+            continue
+        jet = _jet(one.value, known)
+        if one.target.name in streams:
+            added.append(jet)
+        else:
+            known[one.target] = jet
+    second: dict[Pair, str] = {}
+    for jet in added:
+        second |= {pair: how for pair, how in jet.second.items() if second.get(pair) != KINK}
+    return Jet(frozenset().union(*(jet.first for jet in added)), second)
 
 
 def _jet(value: sp.Expr, known: Mapping[sp.Expr, Jet]) -> Jet:
@@ -102,7 +128,7 @@ def pair_power(how: str, one: sp.Expr, other: sp.Expr) -> sp.Expr:
     return one + other if how == SMOOTH else sp.Min(one, other) + sp.Max(one, other) / 2
 
 
-def second_order(net: ResNet, updates: Mapping[str, sp.Expr]) -> dict[str, tuple[sp.Expr, tuple[str, ...]]]:
+def second_order(net: Judged, updates: Mapping[str, sp.Expr]) -> dict[str, tuple[sp.Expr, tuple[str, ...]]]:
     """For every matrix the power of L of the ratio of the second-order to the first-order part of its effect on the
     block, -oo where there is none, and the matrices with whose updates it has it.
 
@@ -116,3 +142,12 @@ def second_order(net: ResNet, updates: Mapping[str, sp.Expr]) -> dict[str, tuple
         most = max(ratios.values(), default=-sp.oo)
         found[name] = (most, tuple(sorted(w for w, ratio in ratios.items() if ratio == most)))
     return found
+
+
+def linearisation(net: Judged, branch: sp.Expr, updates: Mapping[str, sp.Expr]) -> sp.Expr:
+    """The power of L of what a layer is wrong by in which only the first order of its updates is kept.
+
+    branch: the power of L of the branch multiplier.
+    """
+    return max((branch + pair_power(how, *(updates[w] for w in pair)) for pair, how in block_jet(net).second.items()),
+               default=-sp.oo)

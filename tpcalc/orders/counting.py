@@ -69,6 +69,7 @@ class Counted(Protocol):
 class Hypotheses:
     """The terms of a program's equations, under hypotheses on which bounded functions are saturated.
 
+    last: the last training step that is asked for, None where that is not known;
     keep: which terms are counted; ``only`` shares what was found of them with another choice; point: values of all
     parameters, where the terms are counted in symbols and shared with other points, ``there``; here: the terms there.
     """
@@ -79,6 +80,7 @@ class Hypotheses:
     counted: dict[frozenset[Quantity], tuple[Counted, list[tuple[Contribution, ...]]]] = field(default_factory=dict)
     point: tuple[sp.Expr, ...] | None = None
     here: dict[tuple[frozenset[Quantity], int], tuple[Contribution, ...]] = field(default_factory=dict)
+    last: int | None = None
 
     @property
     def plain(self) -> Counted:
@@ -121,7 +123,7 @@ class Hypotheses:
 
     def _terms(self, saturated: frozenset[Quantity]) -> tuple[Counted, list[tuple[Contribution, ...]]]:
         if saturated not in self.counted:
-            terms = (KetTerms(self.program, self.at, saturated=saturated) if isinstance(self.program, KetEquations)
+            terms = (KetTerms(self.program, self.at, saturated=saturated, last=self.last) if isinstance(self.program, KetEquations)
                      else Terms(self.program, self.at))
             self.counted[saturated] = (terms, [])
         return self.counted[saturated]
@@ -222,8 +224,9 @@ def _classes(cell: Cell, t: int) -> dict[Quantity, Exponent]:
             base = key.base
             if base is not None and not base.is_initial:
                 base = replace(base, step=int(base.step == t))
-            kind = replace(key, step=0, base=base)
-            largest[kind] = largest.get(kind, Exponent()).plus(exponent).pruned(cell.region)
+            for label in key.label.each():
+                kind = replace(key, step=0, base=base, label=label)
+                largest[kind] = largest.get(kind, Exponent()).plus(exponent).pruned(cell.region)
     return largest
 
 

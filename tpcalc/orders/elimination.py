@@ -20,7 +20,8 @@ from .region import Region
 from .terms import Contribution
 
 FEW = 8  # quantities of a sweep that arrays do not pay for
-NOTHING = -2**40  # what vanishes, as a whole number
+MANY = 100  # of which walks are not followed: how fast they grow is left unsaid
+NOTHING, EVERYTHING = -2**40, 2**30  # what vanishes and what explodes, as whole numbers
 
 
 def lost(cell: Cell, quantities: set[Quantity]) -> Cell:
@@ -109,10 +110,13 @@ def _eliminate(cell: Cell, sweep: list[Quantity], by_target: dict[Quantity, list
     if terms and all(one.power < 0 for one in terms):
         return _shrunk(cell, sweep[0], terms)
     terms = [replace(one, weight=one.weight - one.weight, factors=()) if one.power < 0 else one for one in terms]
-    several = any(len([f for f in one.factors if f in set(sweep)]) > 1 for one in terms)
+    inner = set(sweep)
+    several = any(sum(f in inner for f in one.factors) > 1 for one in terms)
     current: dict[Quantity, Exponent] = {}
     for _ in range(rounds):
         solved = _eliminate_linear(cell, sweep, short, *_system(cell, sweep, terms, current))
+        if isinstance(solved, Loop) and len(sweep) > MANY:
+            return replace(solved, weight=EXPLODES)
         if isinstance(solved, Loop):
             by_layers = [_system(cell, sweep, [one for one in terms if passed(one) == number], current)[1]
                          for number in range(3)]
@@ -162,8 +166,7 @@ def _eliminate_linear(cell: Cell, sweep: list[Quantity], short: frozenset[Quanti
     A loop of weight 0 multiplies by a number over all layers, and stays bounded; through what forgets it does so every
     L^(1 - v) layers. Raises ``ValueError`` there.
     """
-    finite = not any(e.explodes for e in (*alone.values(), *loops.values()))
-    if finite and not cell.region.size and not short and len(sweep) > FEW:
+    if not cell.region.size and not short and len(sweep) > FEW:
         return _eliminate_numbers(cell, sweep, alone, loops)
     for pivot in sweep:
         guard = loops.pop((pivot, pivot), Exponent()).pruned(cell.region)
@@ -186,24 +189,62 @@ def _eliminate_numbers(cell: Cell, sweep: list[Quantity], alone: dict[Quantity, 
     """The elimination at a point, where every exponent is a number, in whole multiples of a common fraction."""
     place = {u: i for i, u in enumerate(sweep)}
     unit = math.lcm(*(form.constant.denominator for e in (*alone.values(), *loops.values()) for form in e.forms))
-    values, weights = np.full(len(sweep), NOTHING), np.full((len(sweep), len(sweep)), NOTHING)
-    for u, exponent in alone.items():
-        values[place[u]] = max((int(form.constant * unit) for form in exponent.forms), default=NOTHING)
-    for (row, column), exponent in loops.items():
-        weights[place[row], place[column]] = max((int(f.constant * unit) for f in exponent.forms), default=NOTHING)
+    values = np.array([_whole(alone[u], unit) for u in sweep], dtype=np.int64)
+    rows, columns = (np.array([place[pair[side]] for pair in loops], dtype=int) for side in (0, 1))
+    edges = np.array([_whole(one, unit) for one in loops.values()], dtype=np.int64)
+    if not _passed_on(values, rows, columns, edges):  # a loop that grows, or a long way round
+        weights = np.full((len(sweep), len(sweep)), NOTHING)
+        weights[rows, columns] = edges
+        grown = _pivoted(sweep, values, weights, unit)
+        if grown is not None:
+            return grown
+    found = {u: _exponent(int(values[i]), unit) for u, i in place.items()}
+    return replace(cell, exponents={**cell.exponents, **found})
+
+
+def _whole(exponent: Exponent, unit: int) -> int:
+    if exponent.explodes:
+        return EVERYTHING
+    return max((int(form.constant * unit) for form in exponent.forms), default=NOTHING)
+
+
+def _exponent(value: int, unit: int) -> Exponent:
+    if value > EVERYTHING // 2:
+        return EXPLODES
+    return Exponent() if value < NOTHING // 2 else Exponent.single(Affine((), Fraction(value, unit)))
+
+
+def _sums(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Exponents of products: what vanishes makes all vanish, what explodes all else explode."""
+    found = np.minimum(one + other, EVERYTHING)
+    return np.where(found < NOTHING // 2, NOTHING, np.where(found > EVERYTHING // 2, EVERYTHING, found))
+
+
+def _passed_on(values: np.ndarray, rows: np.ndarray, columns: np.ndarray, edges: np.ndarray, rounds: int = 64) -> bool:
+    """Let values pass along all loops at once, in place, until they stay; False where they do not."""
+    for _ in range(rounds):
+        before = values.copy()
+        np.maximum.at(values, rows, _sums(edges, before[columns]))
+        if np.array_equal(values, before):
+            return True
+    return False
+
+
+def _pivoted(sweep: list[Quantity], values: np.ndarray, weights: np.ndarray, unit: int) -> Loop | None:
+    """Eliminate one quantity after the other, in place; a loop that grows, where there is one."""
     for k, pivot in enumerate(sweep):
-        if weights[k, k] > 0:
+        if weights[k, k] > EVERYTHING // 2:
+            values[k] = EVERYTHING if values[k] > NOTHING // 2 else NOTHING
+        elif weights[k, k] > 0:
             form = Affine((), Fraction(int(weights[k, k]), unit))
             return Loop(pivot, Exponent.single(form), form)
         weights[k, k] = NOTHING
         rows = np.flatnonzero(weights[:, k] > NOTHING // 2)
         through, source = weights[rows, k], weights[k].copy()
-        values[rows] = np.maximum(values[rows], np.maximum(through + values[k], NOTHING))
+        values[rows] = np.maximum(values[rows], _sums(through, values[k]))
         weights[rows, k] = NOTHING
-        weights[rows] = np.maximum(weights[rows], np.maximum(through[:, None] + source, NOTHING))
-    found = {u: Exponent() if values[i] < NOTHING // 2 else Exponent.single(Affine((), Fraction(int(values[i]), unit)))
-             for u, i in place.items()}
-    return replace(cell, exponents={**cell.exponents, **found})
+        weights[rows] = np.maximum(weights[rows], _sums(through[:, None], source))
+    return None
 
 
 def _substitute(loops: Loops, pivot: Quantity, region: Region) -> list[tuple[Quantity, Exponent]]:

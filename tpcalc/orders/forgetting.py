@@ -31,8 +31,11 @@ class Forgetting:
         """
         rates: dict[Quantity, Exponent] = {}
         loops: set[Contribution] = set()
-        for target in dict.fromkeys(one.target for one in terms):
-            own = [(one, _weight(one, known)) for one in terms if one.target == target and _is_loop(one)]
+        by_target: dict[Quantity, list[tuple[Contribution, Exponent]]] = {}
+        for one in terms:
+            if _is_loop(one):
+                by_target.setdefault(one.target, []).append((one, _weight(one, known)))
+        for target, own in by_target.items():
             down = [(one, weight) for one, weight in own if _sign(one) < 0]
             for _, weight in down:
                 for form in weight.forms:

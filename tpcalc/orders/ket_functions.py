@@ -21,7 +21,7 @@ from ..calculus.kets import Hat, Ket, random_parts
 from ..programs.language import Vec
 from ..gaussian.scalar_functions import H, scalar_function
 from .ket_factors import argument_of, factors_of
-from .parts import Monomial, Monomials, Parts, multiply, subsets, total
+from .parts import Monomial, Monomials, Parts, multiply, total
 from .quantities import MEAN, STREAM, Base, Label, Quantity, Sort
 from .terms import split
 
@@ -44,14 +44,17 @@ class Argument:
 
     @property
     def leading(self) -> Monomials:
-        return frozenset().union(*(size for label, size in self.parts if self._leads(label)))
+        return frozenset().union(*(size for label, size in self.parts if self._leading(label)))
 
     @property
     def rest(self) -> Parts:
-        return Parts({label: size for label, size in self.parts if not self._leads(label)})
+        """All other parts: random in something else, or means."""
+        return total(Parts.single(part, size) for label, size in self.parts for part in (
+            *label.random(label.possible - self.sources), *([MEAN] if not (label.sources or self.shifted) else [])))
 
-    def _leads(self, label: Label) -> bool:
-        return label.sources <= self.sources and (self.shifted or label != MEAN)
+    def _leading(self, label: Label) -> list[Label]:
+        inside = label.within(self.sources)
+        return inside if self.shifted else [part for one in inside for part in one.random()]
 
 
 @dataclass(frozen=True)
@@ -117,9 +120,9 @@ class Functions:
         self.nodes[bend] = (linear.size(), Fraction(1))
         if bend not in self.reading.saturated:
             return linear
-        sources = argument.sources.union(*(label.sources for label, _ in (*argument.rest, *inner)))
+        sources = argument.sources.union(*(label.possible for label, _ in (*argument.rest, *inner)))
         unit = frozenset((Monomial(self.reading.form(0), (), scalar_function(form).vanishes),))
-        return Parts({label: unit for label in subsets(sources)})
+        return Parts.single(Label.of(frozenset(), sources), unit)
 
     def _on_leading(self, form: sp.Expr, argument: Argument) -> Parts:
         """A function of the leading part alone: random in all of its sources, or in some; a mean unless it is odd."""
@@ -136,9 +139,11 @@ class Functions:
             size = self.shrunk(leading, f"({name})**(-1/2)", Fraction(-1, 2), argument.step)
             mean = self.shrunk(leading, f"({name})**(-1)", Fraction(-1), argument.step)
         odd = scalar_function(form).parity == -1 and not argument.shifted
-        labels = subsets(argument.sources) if not form.is_number else [MEAN]
-        return total(Parts.single(label, mean if label == MEAN else size) for label in labels
-                     if label != MEAN or not odd)
+        some = Label.of(frozenset(), argument.sources if not form.is_number else frozenset())
+        if size == mean and not odd:
+            return Parts.single(some, size)
+        return total([*(Parts.single(label, size) for label in some.random()),
+                      *([] if odd else [Parts.single(MEAN, mean)])])
 
     def shrunk(self, size: Monomials, name: str, power: Fraction | int, step: int | None = None) -> Monomials:
         """A negative power of a size, of order one at most."""

@@ -27,7 +27,7 @@ from .monomials import counted_scalar
 from .quantities import MEAN, STREAM, Base, Label, Quantity, Sort
 from .terms import split
 
-MOST_PARTS = 16
+MOST_PARTS = 64
 
 
 @dataclass(frozen=True)
@@ -148,12 +148,12 @@ class KetParts:
                 return Parts.single(STREAM, self.unit)
             alike = base is not None and base.is_initial and base.number == initial
             return Parts.single(MEAN, self.unit if alike else frozenset())
-        t, family = self._step(vector), self.family(vector)
+        t, family = self.step(vector), self.family(vector)
         whole = self._whole(sort, t, family, base)
         return Parts({label: frozenset((Monomial(self.form(0), (replace(whole, label=label),)),))
                       for label in self.labels.get(whole, set())})
 
-    def _step(self, vector: Vec) -> int:
+    def step(self, vector: Vec) -> int:
         return int(self.equations.setting.step(vector))
 
     def fresh(self, hat: Hat) -> Label:
@@ -260,32 +260,35 @@ class KetParts:
         return reduce(multiply, [size] * int(twice), self.unit)
 
     def _expectation(self, mean: Expectation, t: int) -> Monomials:
-        return total(self.parts(term, t) for term in split(mean.body)).of(MEAN)
+        return total(self.parts(term, t) for term in split(mean.body)).mean()
 
     def _response(self, response: Response, t: int) -> Monomials:
         """The mean of a derivative."""
+        return self.of_ket(Sort.DERIVATIVE, response.vector, self.base_of(response)).mean()
+
+    def base_of(self, response: Response) -> Base:
+        """The base ket that the derivative is in."""
         product, values = self.equations.setting.product_like(response.base.vector)
         layers = tuple(i.subs(values) for i in product.above)
         family = self.family(response.vector)
         own = family not in self.accumulating and response.vector.indices[-len(layers):] == layers
-        base = Base(int(product.below[0].subs(values)), product.number, own)
-        return self.of_ket(Sort.DERIVATIVE, response.vector, base).of(MEAN)
+        return Base(int(product.below[0].subs(values)), product.number, own)
 
     def _is_held(self, vector: Vec) -> bool:
         """Is a function saturated at the step of a vector?"""
         if self.equations.setting.initial_number(vector) is not None:
             return False
-        return any(bend.step == self._step(vector) for bend in self.saturated)
+        return any(bend.step == self.step(vector) for bend in self.saturated)
 
     def _bracket(self, bracket: Bracket, t: int) -> Monomials:
         for initial, other in (bracket.args, bracket.args[::-1]):
             number = self.equations.setting.initial_number(initial)
             if number is not None and self._is_held(other):  # the derivative is no guide to what stays bounded
-                return self.of_ket(Sort.CHANGE, other).times(self.of_ket(Sort.KET, initial)).of(MEAN)
+                return self.of_ket(Sort.CHANGE, other).times(self.of_ket(Sort.KET, initial)).mean()
             if number is not None:  # Stein: <u|v> is the mean derivative of v in u
-                return self.of_ket(Sort.DERIVATIVE, other, Base(-1, number)).of(MEAN)
+                return self.of_ket(Sort.DERIVATIVE, other, Base(-1, number)).mean()
         u, v = (self.of_ket(Sort.KET, vector) for vector in bracket.args)
-        return u.times(v).of(MEAN)
+        return u.times(v).mean()
 
 
 NUMBERS: dict[type[sp.Expr], Callable[[KetParts, sp.Expr, int], Monomials]] = {

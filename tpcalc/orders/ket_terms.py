@@ -17,10 +17,11 @@ import sympy as sp
 from ..calculus.equations import KetEquation, KetEquations
 from ..programs.language import LossDerivative, Scal
 from .affine import Affine
+from .demand import Derivative, base_for, demanded
 from .ket_factors import centred_pairs, gathered
 from .ket_parts import KetParts
 from .parts import Parts, total
-from .quantities import MEAN, STREAM, Base, Label, Quantity, Sort
+from .quantities import STREAM, Base, Label, Quantity, Sort
 from .growing_variable import Values
 from .terms import Contribution, split
 
@@ -32,13 +33,19 @@ class KetTerms:
     """Ket equations whose terms are to be counted in powers of L, perhaps with values for some parameters.
 
     growing: the variable whose powers are counted, the depth where none is given; saturated: bounded functions, by
-    their BEND, that are taken to be saturated.
+    their BEND, that are taken to be saturated; last: the last training step that is counted, where there is one, so
+    that derivatives that later ones alone read are left out.
     """
 
     equations: KetEquations
     at: Values = ()
     growing: sp.Symbol | None = None
     saturated: frozenset[Quantity] = frozenset()
+    last: int | None = None
+
+    @cached_property
+    def _demanded(self) -> frozenset[Derivative] | None:
+        return None if self.last is None else demanded(self, self.last)
 
     @cached_property
     def reading(self) -> KetParts:
@@ -98,38 +105,41 @@ class KetTerms:
         terms = [term for term in split(e.value) if not self.reading.is_stream(e, term)]
         for term, centred in centred_pairs(gathered(terms)):
             update, sign = isinstance(term, sp.Sum), self.reading.sign(term)
-            for written in self._written(term, t):
-                for sort, base, parts in self._read(term, written, t, layers):
+            for written in self.written(term, t):
+                for sort, base, parts in self._read(stream, term, written, t, layers):
                     centred_here = base is None and (centred or self.reading.is_odd)
-                    for label, monomials in parts.without(*[MEAN] if centred_here else []):
-                        to, gain, rule = self._entering(label, stream, base, layers)
-                        target = self.reading.key(sort, to, t, stream, base)
-                        for one in monomials:
-                            yield Contribution(target, one.weight + gain, one.factors, number, term, update, rule,
-                                               one.bound, sign=sign)
+                    for label, monomials in parts.centred() if centred_here else parts:
+                        for to, gain, rule in self._entering(label, stream, base, layers):
+                            target = self.reading.key(sort, to, t, stream, base)
+                            for one in monomials:
+                                yield Contribution(target, one.weight + gain, one.factors, number, term, update, rule,
+                                                   one.bound, sign=sign)
 
-    def _read(self, term: sp.Expr, written: sp.Expr, t: int, layers: bool
+    def _read(self, family: int, term: sp.Expr, written: sp.Expr, t: int, layers: bool
               ) -> Iterator[tuple[Sort, Base | None, Parts]]:
         """A term's own parts, those of its change and of its derivatives."""
         yield Sort.KET, None, self.reading.parts(written, t)
         yield Sort.CHANGE, None, self.reading.change(term, written, t)
         slopes = self.reading.slopes(written, t)
         for base in self._bases(t, layers):
+            if self._demanded is not None and (family, t, base_for(self, family, base)) not in self._demanded:
+                continue
             yield Sort.DERIVATIVE, base, total(others.times(self.reading.derivative(factor, base))
                                                for others, factor in slopes)
 
-    def _entering(self, label: Label, family: int, base: Base | None, layers: bool) -> tuple[Label, Affine, str]:
-        """Which part of a vector a part of a term enters, with what gain and why."""
+    def _entering(self, label: Label, family: int, base: Base | None, layers: bool
+                  ) -> list[tuple[Label, Affine, str]]:
+        """Which parts of a vector a part of a term enters, with what gain and why; those of a stream one by one."""
         if family not in self.accumulating:
-            return label, self.reading.form(0), ""
-        to = STREAM if label.is_fresh else label
-        if not layers:
-            return to, self.reading.form(0), ""
-        if base is not None and base.own:
-            return to, self.reading.form(0), "born"
-        if label.is_fresh:
-            return to, self._all_layers * Fraction(1, 2), "independent layers"
-        return to, self._all_layers, "layers"
+            return [(label, self.reading.form(0), "")]
+        slow = [part for one in label.within(frozenset((-1,))) for part in {  # what it has that no layer draws
+            Label.of(one.sources), Label.of(one.possible)}]
+        fresh = label.possible - {-1}
+        if not layers or base is not None and base.own:
+            rule = "born" if layers else ""
+            return [(to, self.reading.form(0), rule) for to in sorted({*slow, *([STREAM] if fresh else [])})]
+        found = [(to, self._all_layers, "layers") for to in sorted(slow)]
+        return found + ([(STREAM, self._all_layers * Fraction(1, 2), "independent layers")] if fresh else [])
 
     def _of_scalar(self, number: int, e: KetEquation, t: int) -> Iterator[Contribution]:
         target = Quantity.scalar(e.target.name, t)
@@ -151,7 +161,7 @@ class KetTerms:
                 found += [Base(r, b, own) for own in ((False, True) if layers else (False,))]
         return found
 
-    def _written(self, term: sp.Expr, t: int) -> Iterator[sp.Expr]:
+    def written(self, term: sp.Expr, t: int) -> Iterator[sp.Expr]:
         """A term at step t, its sums over steps written out."""
         time = self._time
         if not isinstance(term, sp.Sum):

@@ -3,7 +3,8 @@
 A part is slow where it depends on the residual stream, which is common to many layers, and fresh in the hat-kets that
 its own layer draws, matrix by matrix; it has no mean in any of them. Over the layers parts that are fresh in something
 are independent and add up like the square root, others coherently. Different matrices' hat-kets are independent, so
-in a product only what both factors are random in can have a mean.
+in a product only what both factors are random in can have a mean. What may be averaged or not is kept as one part:
+there would be 2^k parts of k such sources, all of one size.
 
 A size is a sum of monomials: a power of L and quantities, whose exponents the order calculus finds.
 """
@@ -11,7 +12,6 @@ A size is a sum of monomials: a power of L and quantities, whose exponents the o
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import Iterable, Iterator, NamedTuple
 
 from .affine import Affine
@@ -42,38 +42,30 @@ class Parts:
     def __iter__(self) -> Iterator[tuple[Label, Monomials]]:
         return iter(self.by_label.items())
 
-    def of(self, label: Label) -> Monomials:
-        return self.by_label.get(label, frozenset())
+    def mean(self) -> Monomials:
+        """The monomials of parts that need not be random in anything."""
+        return frozenset().union(*(m for label, m in self if not label.sources))
 
     def times(self, other: "Parts") -> "Parts":
         found: dict[Label, Monomials] = {}
         for one, a in self:
             for two, b in other:
-                product, either = multiply(a, b), one.sources | two.sources
-                shared = sorted(one.sources & two.sources)
-                for size in range(len(shared) + 1):
-                    for averaged in combinations(shared, size):
-                        label = Label.of(either - frozenset(averaged))
-                        found[label] = found.get(label, frozenset()) | product
+                label = one.times(two)
+                found[label] = found.get(label, frozenset()) | multiply(a, b)
         return Parts(found)
 
     def size(self) -> Monomials:
         """The monomials of all parts."""
         return frozenset().union(*self.by_label.values())
 
-    def without(self, *labels: Label) -> "Parts":
-        return Parts({label: m for label, m in self if label not in labels})
+    def centred(self) -> "Parts":
+        """Without means."""
+        return total(Parts.single(part, m) for label, m in self for part in label.random())
 
 
 def multiply(a: Monomials, b: Monomials) -> Monomials:
     return frozenset(Monomial(one.weight + two.weight, tuple(sorted((*one.factors, *two.factors))),
                               one.bound or two.bound) for one in a for two in b)
-
-
-def subsets(sources: frozenset[int]) -> list[Label]:
-    """All labels of some of these sources, and the mean."""
-    return [Label.of(frozenset(some)) for size in range(len(sources) + 1)
-            for some in combinations(sorted(sources), size)]
 
 
 def total(parts: Iterable[Parts]) -> Parts:

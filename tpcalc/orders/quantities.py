@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
+from itertools import combinations
 
 
 class Sort(StrEnum):
@@ -44,29 +45,57 @@ class Base:
 class Label:
     """What a part of a ket is random in: the stream (slow), and the hat-kets of its own layer, by matrix (fresh).
 
-    A part with neither is a mean.
+    A part with neither is a mean. maybe: sources in any of which the part may be random besides or not, -1 for the
+    stream: as many parts of one size as these have subsets, in one.
     """
 
     slow: bool = False
     fresh: tuple[int, ...] = ()
+    maybe: tuple[int, ...] = ()
 
     @property
     def sources(self) -> frozenset[int]:
-        """The matrices' numbers, and -1 for the stream."""
+        """What all its parts are random in: the matrices' numbers, and -1 for the stream."""
         return frozenset((*self.fresh, *([-1] if self.slow else [])))
 
-    @classmethod
-    def of(cls, sources: frozenset[int]) -> "Label":
-        return cls(-1 in sources, tuple(sorted(sources - {-1})))
-
     @property
-    def is_fresh(self) -> bool:
-        """Is a part with this label drawn anew in every layer?"""
-        return bool(self.fresh)
+    def possible(self) -> frozenset[int]:
+        """What one of its parts is random in."""
+        return self.sources.union(self.maybe)
+
+    @classmethod
+    def of(cls, sources: frozenset[int], maybe: frozenset[int] = frozenset()) -> "Label":
+        return cls(-1 in sources, tuple(sorted(sources - {-1})), tuple(sorted(maybe - sources)))
+
+    def times(self, other: "Label") -> "Label":
+        """What a product is random in: a source that both factors may have can be averaged out, one of one cannot."""
+        sure = (self.sources - other.possible) | (other.sources - self.possible)
+        return Label.of(sure, self.possible | other.possible)
+
+    def random(self, among: frozenset[int] | None = None) -> "list[Label]":
+        """The parts that are random in one source at least, of some sources where these are given."""
+        among = self.possible if among is None else among
+        if self.sources & among:
+            return [self]
+        left, found = frozenset(self.maybe), []
+        for source in sorted(left & among):  # apart from each other by the first source that they have
+            left -= {source}
+            found.append(Label.of(self.sources | {source}, left))
+        return found
+
+    def each(self) -> "list[Label]":
+        """All its parts one by one."""
+        return [Label.of(self.sources.union(some)) for size in range(len(self.maybe) + 1)
+                for some in combinations(self.maybe, size)]
+
+    def within(self, sources: frozenset[int]) -> "list[Label]":
+        """The parts that are random in nothing else."""
+        return [Label.of(self.sources, sources.intersection(self.maybe))] if self.sources <= sources else []
 
     def __str__(self) -> str:
-        fresh = ", ".join(map(str, self.fresh))
-        return " ".join((["slow"] if self.slow else []) + ([f"fresh in {fresh}"] if fresh else [])) or "mean"
+        fresh, maybe = (", ".join(map(str, some)) for some in (self.fresh, self.maybe))
+        said = (["slow"] if self.slow else []) + ([f"fresh in {fresh}"] if fresh else [])
+        return " ".join(said or ["mean"]) + (f", perhaps in {maybe}" if maybe else "")
 
 
 MEAN = Label()
@@ -102,7 +131,8 @@ class Quantity:
     @cached_property
     def _order(self) -> tuple:
         base = None if self.base is None else (self.base.step, self.base.number, self.base.own)
-        return (self.sort.value, self.step, self.name, self.number, base or (), (self.label.slow, self.label.fresh))
+        return (self.sort.value, self.step, self.name, self.number, base or (), 
+                (self.label.slow, self.label.fresh, self.label.maybe))
 
     @classmethod
     def scalar(cls, name: str, step: int) -> "Quantity":

@@ -1,0 +1,65 @@
+"""The programs whose powers of L are counted: a training as it is, and of a transformer one that has its powers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Union
+
+import sympy as sp
+
+from ..parametrizations import Scaling
+from ..programs import ResNet, Transformer
+from ..programs.blocks import Block, Branch
+from ..programs.builders import program
+from ..programs.indices import m, p
+from ..programs.language import MatVec
+from ..programs.one_position import TWO, one_position
+from ..programs.program import Program
+from ..programs.updates import Optimizer
+
+Judged = Union[ResNet, Transformer]
+JUDGED = "a tp.ResNet or a tp.Transformer"
+UPDATES = 1  # of a transformer that are counted
+
+# What a verdict on a transformer takes for granted, in its own words.
+ASSUMED = (f"counted: with heads of one coordinate and {TWO} positions, which stand for all head_dim and positions that "
+           "stay as L grows, and over the first update; scale_power is a constant there")
+
+
+def counted_program(net: Judged, opt: Optimizer, scale: Scaling) -> Program:
+    """The training whose powers of L are those of ``net``'s, each matrix under its own name.
+
+    A transformer's is that of two positions and of heads of one coordinate, softmax being a logistic function of the
+    difference of two scores, and all positions joined into one. Raises ``ValueError`` for what has no such form.
+    """
+    return program(net, opt, scale) if isinstance(net, ResNet) else one_position(two_positions(net, opt, scale))
+
+
+def two_positions(net: Transformer, opt: Optimizer, scale: Scaling) -> Program:
+    """The training of two positions and heads of one coordinate, of symbolic P, without exponentials in softmax."""
+    if net.qk_norm:
+        raise ValueError("qk_norm: True given; verdicts count heads of one coordinate, over which q and k would be "
+                         "their signs, allowed is False")
+    if net.positions < TWO:
+        raise ValueError(f"positions: {net.positions} given; alone, a position reads itself whatever its scores, allowed "
+                         f"for a verdict is at least {TWO}")
+    attention = net.attention if callable(net.attention) else softmax_of_two(net.causal)
+    return program(replace(net, heads=None, head_dim=1, positions=TWO, attention=attention), opt, scale)
+
+
+def softmax_of_two(causal: bool) -> Block:
+    """Softmax attention of heads of one coordinate at two positions, the second of which reads both.
+
+    The share of one of two scores is (1 + tanh((score - other)/2))/2, and the difference of the scores of a row is
+    twice one of them less their sum.
+    """
+    def softmax(b: Branch) -> sp.Expr:
+        q, k, v = (b.let(name, MatVec(b.weights(matrix), b.x))
+                   for name, matrix in (("q", "Wq"), ("k", "Wk"), ("value", "Wv")))
+        score = b.let("score", q * b.other(k))
+        share = (1 + sp.tanh(score - b.let_total("row", score) / 2)) / 2
+        if causal:
+            share = sp.Piecewise((share, p >= 1), (1, m <= 0), (0, True))
+        return MatVec(b.weights("Wo"), b.let_total("mixed", b.let("share", share) * b.other(v)))
+    return softmax
+

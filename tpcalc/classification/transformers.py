@@ -1,0 +1,60 @@
+"""Verdicts on transformers: sizes of streams, scores and updates, matrix by matrix, over the first update."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Sequence
+
+import sympy as sp
+
+from ..calculus import KetEquations
+from ..orders import Affine, Cell, Exponent, Region, Sort, join
+from ..parametrizations import DepthScaling, Scaling
+from ..programs import Transformer
+from ..programs.updates import Optimizer
+from .counted import ASSUMED
+from .matrices import MatrixVerdicts, terms_of
+from .optimized import as_gradient_descent
+from .second_order import linearisation
+from .verdict import Verdict, judge
+
+SCORES = {"score at initialisation": (Sort.KET, 0), "change of score": (Sort.CHANGE, 1)}
+
+
+def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
+    """The verdict on a transformer whose ends are not trained, with a sentence a matrix and what it takes for granted.
+
+    Raises ``ValueError`` for what cannot be counted, naming it: exponents that are not rational, weight decay, norms of
+    q and k, one position alone, attention of a user's own with functions that have no rule.
+    """
+    alpha, gamma = scale.alpha, scale.gamma if isinstance(scale, DepthScaling) else None
+    linear, counted = as_gradient_descent(net, opt, scale)
+    if linear.weight_decay:
+        raise ValueError(f"weight_decay: {linear.weight_decay} given; updates scale matrices, and with them what "
+                         "softmax and activations act on, allowed for a transformer is 0")
+    terms, matrices = terms_of(net, counted), MatrixVerdicts(net, counted)
+    cell, exponents = terms.together()
+    grown = exponents.x_init.at(()) > 0 or bool(exponents.explosions)
+    if not grown:
+        error = linearisation(net, -alpha, {name: one.update for name, one in matrices.items()})
+        exponents = replace(exponents, linearisation=_exponent(error))
+    found = judge(alpha, gamma, Region(0), exponents, matrices, ())
+    scores = _scores(terms.equations, cell)
+    said = [f"{name}: {power}" for name, power in scores.items()]
+    return replace(found, exponents={**found.exponents, **scores},
+                   reasons=(*found.reasons, *said, *map(str, matrices.values()), ASSUMED))
+
+
+def _exponent(power: sp.Expr) -> Exponent:
+    return Exponent() if power == -sp.oo else Exponent.single(Affine.of(power, ()))
+
+
+def _scores(equations: KetEquations, cell: Cell) -> dict[str, sp.Expr]:
+    """Powers of L of the score that softmax acts on, where there is one."""
+    numbers = [number for number, v in enumerate(equations.setting.families) if v.name == "score"]
+    return {name: _size(cell, sort, step, numbers) for name, (sort, step) in SCORES.items()} if numbers else {}
+
+
+def _size(cell: Cell, sort: Sort, step: int, numbers: Sequence[int]) -> sp.Expr:
+    return join(e for key, e in cell.exponents.items() if (key.sort, key.step) == (sort, step)
+                and key.number in numbers).at(())

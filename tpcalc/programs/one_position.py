@@ -1,0 +1,188 @@
+"""A program of positions as one whose powers of the depth are the same: two positions written out, then joined.
+
+A count of powers of L knows a vector by its family, and by the matrices that it is random in. The positions of a
+sequence share their matrices, so that what one of them brings another brings, too: the last one, which reads itself and
+the others, has every term that there is. Joined, the families of all positions are one, with every term once. A sum over
+the d coordinates of a head, with d fixed, has no powers of L of its own, so that heads of one coordinate, where it is
+nothing, stand for all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Iterator
+
+import sympy as sp
+from sympy.core.symbol import Str
+
+from .algebra import multiplied_out
+from .indices import POSITIONS
+from .language import HeadSum, LossDerivative, MatVec, Member, Outer, Vec, kind
+from .program import Assign, Loop, Program, Statement, mapped
+
+TWO = 2  # positions: one that is read, and one that reads itself besides
+
+
+def one_position(program: Program) -> Program:
+    """The program of one position that stands for all. Raises ``ValueError`` where positions are not alike, naming why.
+
+    >>> import tpcalc as tp
+    >>> def smoothed(b):
+    ...     v = b.let("v", MatVec(b.weights("V"), b.x))
+    ...     return b.let_total("total", b.other(v))
+    >>> net = tp.Transformer(head_dim=1, positions=3, attention=smoothed, mlp=None, norm=None)
+    >>> print(*str(one_position(tp.program(net, tp.SGD(), tp.DepthScaling()))).splitlines()[7:12], sep=chr(10))
+      for t = 0, ..., T - 1:
+        x[t, 0] := U*xi[t, 0]
+        for l = 1, ..., L:
+          v[t, l] := V[t, l] @ x[t, l - 1]
+          total[t, l] := v[t, l]
+    """
+    out = _WrittenOut.of(program)
+    body = mapped(program.body, lambda s: [Assign(s.target, out.value(s.value))], out.around)
+    joined = _Joined(program, out, tuple(_members(body)))
+    sizes = tuple(size for size in program.sizes if size != POSITIONS)
+    return replace(program, body=tuple(joined.statements(body)), sizes=sizes,
+                   data=tuple(out.without(one) for one in program.data),
+                   roles={index: role for index, role in program.roles.items() if index not in out.indices},
+                   meaning={one: said for one, said in program.meaning.items() if one != POSITIONS})
+
+
+@dataclass(frozen=True)
+class _WrittenOut:
+    """Loops and sums over positions, for two of them, and sums over heads of one coordinate.
+
+    indices: those that run over positions; slots: the places of positions among the indices of every family that has
+    such places.
+    """
+
+    indices: frozenset[sp.Symbol]
+    slots: dict[tuple[type, str], tuple[int, ...]]
+
+    @classmethod
+    def of(cls, program: Program) -> _WrittenOut:
+        indices = frozenset(i for i, role in program.index_roles().items() if role == "position")
+        members = [*program.data, *(place.statement.target for place in program.places())]
+        slots = {(type(one), one.name): tuple(n for n, index in enumerate(one.indices) if index in indices)
+                 for one in members}
+        return cls(indices, {family: places for family, places in slots.items() if places})
+
+    def value(self, value: sp.Expr) -> sp.Expr:
+        return value.subs(POSITIONS, TWO).replace(HeadSum, lambda body, size: body).replace(
+            lambda e: isinstance(e, sp.Sum) and any(limit[0] in self.indices for limit in e.limits), self._terms)
+
+    def _terms(self, total: sp.Sum) -> sp.Expr:
+        terms = [total.function]
+        for index, first, last in total.limits:
+            terms = [term.subs(index, number) for term in terms for number in range(int(first), int(last) + 1)]
+        return sp.Add(*terms)
+
+    def around(self, loop: Loop, body: tuple[Statement, ...]) -> Iterator[Statement]:
+        if loop.index not in self.indices:
+            yield replace(loop, body=body)
+            return
+        for number in range(TWO):
+            yield from (statement.at({loop.index: sp.Integer(number)}) for statement in body)
+
+    def positions(self, one: Member) -> tuple[sp.Expr, ...]:
+        return tuple(one.indices[place] for place in self.slots.get((type(one), one.name), ()))
+
+    def without(self, one: Member) -> Member:
+        """The member without its positions."""
+        slots = self.slots.get((type(one), one.name), ())
+        return one.at(*(index for place, index in enumerate(one.indices) if place not in slots))
+
+
+@dataclass(frozen=True)
+class _Joined:
+    """The statements of all positions as one, where the last stands.
+
+    written: for every joined member the statements that it is made of, in order.
+    """
+
+    program: Program
+    out: _WrittenOut
+    all: tuple[Assign, ...]
+
+    def statements(self, body: tuple[Statement, ...]) -> Iterator[Statement]:
+        last = {self.out.without(one.target): number for number, one in enumerate(self.all)}
+        number = -1
+
+        def joined(s: Assign) -> Iterator[Statement]:
+            nonlocal number
+            number += 1
+            target = self.out.without(s.target)
+            if last[target] == number:
+                yield from self._named(Assign(target, self._value(target)))
+
+        return iter(mapped(body, joined))
+
+    def _value(self, target: Member) -> sp.Expr:
+        """Every term that a position has, once; each with the number that the last position has before it."""
+        same = [one for one in self.all if self.out.without(one.target) == target]
+        found: dict[sp.Expr, sp.Expr] = {}
+        own: set[sp.Expr] = set()
+        for one in reversed(same):
+            at_last = one is same[-1]
+            value = multiplied_out(one.value) if one.value.has(Outer, MatVec) else one.value
+            for term in sp.Add.make_args(value):
+                number, rest = self._joined(term).as_coeff_Mul()
+                if term == 0:
+                    continue
+                found.setdefault(rest, number)
+                if at_last and all(p == TWO - 1 for v in term.atoms(Member) for p in self.out.positions(v)):
+                    own.add(rest)
+        if not own.issuperset(found):
+            raise ValueError(f"program {self.program.name}: {target} has a term of one position, "
+                             f"{next(iter(set(found) - own))}, that the last one does not have of itself; powers of L "
+                             "are counted where a position reads itself as it reads others")
+        return sp.Add(*(number * rest for rest, number in found.items()))
+
+    def _joined(self, term: sp.Expr) -> sp.Expr:
+        """A term without positions; refused where these made a difference."""
+        members = {v: self.out.without(v) for v in term.atoms(Member)}
+        joined = term.xreplace(members).replace(LossDerivative, lambda output, t, *rest: LossDerivative(output, t))
+        if joined.atoms(Member) != set(members.values()) and not term.has(HeadSum):
+            raise ValueError(f"program {self.program.name}: {term} vanishes where positions are alike; powers of L are "
+                             "counted of terms that do not")
+        return joined
+
+    def _named(self, s: Assign) -> Iterator[Assign]:
+        """The statement, functions that stand in products under names of their own: parts of products are counted."""
+        if not isinstance(s.target, Vec) or s.value.has(Outer, MatVec):
+            yield s
+            return
+        named: dict[sp.Expr, Vec] = {}
+        value = sp.Integer(0)
+        for term in _terms(s.value):
+            factors = [f for f in sp.Mul.make_args(term) if kind(f) == "vector"]
+            inside = set().union(*(f.atoms(Vec) for f in factors if not isinstance(f, Vec)))
+            # h times a function of h is one function of h
+            function = sp.Mul(*(f for f in factors if not isinstance(f, Vec) or f in inside))
+            if inside and len(rest := [f for f in factors if isinstance(f, Vec) and f not in inside]):
+                name = f"{s.target.name}_{len(named)}"
+                named.setdefault(function, s.target.func(Str(name), Str(name), *s.target.args[2:]))
+                term = sp.Mul(named[function], *rest, *(f for f in sp.Mul.make_args(term) if f not in factors))
+            value += term
+        yield from (Assign(name, function) for function, name in named.items())
+        yield Assign(s.target, value)
+
+
+def _terms(value: sp.Expr) -> Iterator[sp.Expr]:
+    """Terms whose factors are functions of one vector each, as far as sums in products can be written out for that."""
+    for term in sp.Add.make_args(value):
+        factors = sp.Mul.make_args(term)
+        mixed = next((f for f in factors if isinstance(f, sp.Add) and len(f.atoms(Vec)) > 1), None)
+        if mixed is None or len(factors) == 1:
+            yield term
+        else:
+            for part in mixed.args:
+                yield from _terms(part * sp.Mul(*(f for f in factors if f != mixed)))
+
+
+def _members(body: tuple[Statement, ...]) -> Iterator[Assign]:
+    for s in body:
+        if isinstance(s, Loop):
+            yield from _members(s.body)
+        else:
+            yield s
