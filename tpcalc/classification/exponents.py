@@ -63,10 +63,10 @@ def require_frozen_ends(net: Network) -> None:
         net, Program) else net.train_ends
     if trained:
         raise ValueError(f"net: {net!r} given; allowed is a net with frozen ends")
-    if isinstance(net, ResNet):
-        net.require_counted()
-    else:
+    if isinstance(net, Program):
         require_no_trained_vectors(net)
+    else:
+        net.require_counted()
 
 
 @dataclass(frozen=True)
