@@ -158,7 +158,7 @@ def judge(tree: Path, file: Path, fault: Fault, known: dict[str, dict[str, Any]]
             except subprocess.TimeoutExpired:
                 return {**result, "killed": True, "by": f"{', '.join(some)}: endless"}
             met += len(some)
-            if done.returncode in (1, 2):  # a test that fails, or a file that cannot be read any more
+            if done.returncode in (1, 2) or b"ERROR collecting" in done.stdout:  # or a file is not read
                 return {**result, "killed": True, "by": ", ".join(some)}
             if done.returncode not in (0, 5):
                 raise SystemExit(f"{', '.join(some)} cannot be run:\n{done.stdout.decode()[-2000:]}")
