@@ -19,6 +19,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -143,9 +144,8 @@ def judge(tree: Path, file: Path, fault: Fault, known: dict[str, dict[str, Any]]
     inside = file.relative_to(ROOT)
     inside = Path("tpcalc") / inside if inside.parts[0] == "proofs" else inside
     source = file.read_text()
-    tests = sorted((one["seconds"][function], f"{name}::{function}" if function else name)
-                   for name, one in known.items()
-                   for function in one["lines"].get(str(inside), {}).get(str(fault.line), ()))
+    tests = sorted((known[name]["seconds"][function], f"{name}::{function}" if function else name)
+                   for name, function in running(str(inside), fault.line, known))
     result: dict[str, Any] = {
         "file": str(file.relative_to(ROOT)), "line": fault.line, "was": source.splitlines()[fault.line - 1].strip(),
         "is": fault.apply(source).splitlines()[fault.line - 1].strip(), "tests": len(tests)}
@@ -158,13 +158,25 @@ def judge(tree: Path, file: Path, fault: Fault, known: dict[str, dict[str, Any]]
             except subprocess.TimeoutExpired:
                 return {**result, "killed": True, "by": f"{', '.join(some)}: endless"}
             met += len(some)
-            if done.returncode in (1, 2) or b"ERROR collecting" in done.stdout:  # or a file is not read
+            if done.returncode in (1, 2) or done.returncode < 0 or b"ERROR collecting" in done.stdout:  # or a crash
                 return {**result, "killed": True, "by": ", ".join(some)}
             if done.returncode not in (0, 5):
                 raise SystemExit(f"{', '.join(some)} cannot be run:\n{done.stdout.decode()[-2000:]}")
     finally:
         (tree / inside).write_text(source)
     return {**result, "killed": False, "by": f"{met} of {len(tests)} tests that run the line"}
+
+
+def running(file: str, line: int, known: dict[str, dict[str, Any]]) -> set[tuple[str, str]]:
+    """The tests that run a line, by file and function: of a compiled line that none was seen to run, those that run
+    functions of a file that imports its own."""
+    seen = {(name, function) for name, one in known.items() for function in one["lines"].get(file, {}).get(str(line), ())}
+    if seen or "/kernels/" not in file:
+        return seen
+    own = re.compile(rf"^from [.\w]*kernels(\.{Path(file).stem} import| import .*\b{Path(file).stem}\b)", re.MULTILINE)
+    callers = {str(p.relative_to(ROOT)) for p in (ROOT / "tpcalc").rglob("*.py") if own.search(p.read_text())}
+    return {(name, function) for name, one in known.items() for caller in callers
+            for functions in one["lines"].get(caller, {}).values() for function in functions if function}
 
 
 def together(tests: list[tuple[float, str]], longest: float) -> Iterator[tuple[float, list[str]]]:
