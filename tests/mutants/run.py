@@ -170,7 +170,8 @@ def judge(tree: Path, file: Path, fault: Fault, known: dict[str, dict[str, Any]]
 def running(file: str, line: int, known: dict[str, dict[str, Any]]) -> set[tuple[str, str]]:
     """The tests that run a line, by file and function: of a compiled line that none was seen to run, those that run
     functions of a file that imports its own."""
-    seen = {(name, function) for name, one in known.items() for function in one["lines"].get(file, {}).get(str(line), ())}
+    seen = {(name, function) for name, one in known.items()
+            for function in one["lines"].get(file, {}).get(str(line), ())}
     if seen or "/kernels/" not in file:
         return seen
     own = re.compile(rf"^from [.\w]*kernels(\.{Path(file).stem} import| import .*\b{Path(file).stem}\b)", re.MULTILINE)
