@@ -112,6 +112,7 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "Parametrization": {"width": "width scaling", "depth": "depth scaling"}, "Parametrization.at_width": {"n": "whole"},
     "SGD": {"momentum": "nonnegative", "dampening": "real", "nesterov": "flag", "decoupled": "flag"},
     "SignSGD": {"lr": "symbolic rates"},
+    "Clipped": {"norm": "positive"},
     "Lion": {"lr": "symbolic rates", "beta1": "symbolic share", "beta2": "symbolic share", "betas": "shares",
              "weight_decay": "symbolic nonnegative"},
     "Muon": {"momentum": "nonnegative", "nesterov": "flag", "steps": "optional whole"},
@@ -214,6 +215,7 @@ INNER = {  # called by the package, on values of its own
         "layer", "require_plain", "require_width", "require_directions")), "asked by builders and problems"),
     "Adam.direction": "builds an expression for a builder",
     "AdamW.direction": "builds an expression for a builder", "Muon.direction": "builds an expression for a builder",
+    "Clipped.applied": "writes statements of a builder",
     "Lion.direction": "builds an expression for a builder",
     "SignSGD.direction": "builds an expression for a builder",
     "AttentionLayer.sublayers": "asked by the calls that take a layer",
@@ -235,6 +237,7 @@ def instances() -> dict[str, Any]:
     run.save(SAVED)
     return {
         "Adam": tp.Adam(), "AdamW": tp.AdamW(), "Lion": tp.Lion(), "Muon": tp.Muon(), "SGD": OPT,
+        "Clipped": tp.Clipped(OPT, 1.0),
         "SignSGD": tp.SignSGD(),
         "DepthScaling": SCALE, "ResNet": NET, "Task": TASK, "Transformer": tp.Transformer(),
         "Sequences": tp.Sequences(np.ones((1, 1, 2, 1)), np.ones((1, 1, 2))),
@@ -253,7 +256,8 @@ def instances() -> dict[str, Any]:
         "Parametrization": tp.Parametrization()}
 
 
-MADE = {"Adam", "AdamW", "Lion", "Muon", "SGD", "SignSGD", "DepthScaling", "ResNet", "Sequences", "Task", "Transformer",
+MADE = {"Adam", "AdamW", "Clipped", "Lion", "Muon", "SGD", "SignSGD", "DepthScaling", "ResNet", "Sequences", "Task",
+        "Transformer",
         "Problem", "DepthwiseScaling", "Parametrization", "WidthScaling", "AttentionLayer"}  # by users, others by calls
 
 
