@@ -1,4 +1,4 @@
-"""Clipping by the norm of all gradients: real networks against plain arrays, the limit against wide ones, and refusals."""
+"""Clipping by the norm of all gradients: real networks against plain arrays, limits against wide ones, refusals."""
 
 from __future__ import annotations
 
@@ -96,7 +96,8 @@ def test_only_readings_that_read_the_program_take_it() -> None:
             rows = tp.methods.table(problem).rows
             assert {row.name for row in rows if row.refusal is None} == taken[name], (name, net)
     run = tp.train(tp.ResNet(), task, opt, tp.DepthScaling(), 2, method=tp.methods.Particles(samples=256))
-    for refused in (lambda: tp.classify(0.5, 0.5, opt=opt), lambda: tp.audit(-0.5, 0, optimizer=opt),
+    for refused in (lambda: tp.classify(0.5, 0.5, opt=opt), lambda: tp.kets(tp.program(tp.ResNet(), opt, SCALE)),
+                    lambda: tp.audit(-0.5, 0, optimizer=opt),
                     lambda: run.fluctuations, lambda: run.at_width(64), lambda: run.gamma(1, 0, 0, 0, 0.5, 0.5),
                     lambda: tp.order_parameters(run),
                     lambda: tp.cauchy_differences(tp.ResNet(), task, opt, SCALE, (2, 4, 8, 16))):
@@ -116,7 +117,8 @@ def test_what_cannot_be_clipped_is_refused(opt: object, norm: float, word: str) 
 def test_limits_are_those_of_wide_networks(depth: object) -> None:
     data, opt, scale = drawn(3, 1, 2), tp.Clipped(tp.SGD(0.5), 1.5), tp.DepthScaling()
     net = tp.Transformer(head_dim=2, positions=2, mlp=None)
-    method = tp.methods.CommonDraws(tolerance=0.05, budget=1e7) if depth is tp.oo else tp.methods.Particles(samples=8192)
+    deep = tp.methods.CommonDraws(tolerance=0.05, budget=2e6, samples=1024, coarsest=4)
+    method = deep if depth is tp.oo else tp.methods.Particles(samples=8192)
     wide = tp.train(net, data, opt, scale, depth, method=method)
     outputs = {n: np.array([tp.train(net, data, opt, scale, 32 if depth is tp.oo else depth, n, method="dense",
                                      seed=seed).outputs for seed in range(32)]) for n in (128, 256)}
