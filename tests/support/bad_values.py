@@ -197,6 +197,7 @@ MORE: dict[str, dict[str, Any]] = {  # right arguments of single calls
     "gradient_flow": {"time": 1.0, "task": tp.Task([1.0], [1.0])},
     "Task": {"inputs": [1.0, 2.0], "targets": [1.0, 2.0]},
     "Sequences": {"inputs": np.ones((1, 1, 2, 1)), "targets": np.ones((1, 1, 2))},
+    "Clipped": {"norm": 1.0},
     "classify": {"gamma": 0}, "DepthScaling": {"alpha": 0, "gamma": 0}, "Run.feature_difference": {"eps": 0.25},
     "Run.gradient_difference": {"eps": 0.25}, "methods.outputs_alone": {
         "name": "mine", "outputs": TASK.targets, "error_estimate": 0.0, "probe_outputs": np.zeros((3, 1, 1))},

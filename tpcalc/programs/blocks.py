@@ -22,7 +22,7 @@ from .norms import NORMS
 from .program import Assign
 
 TAKEN = ("x", "U", "nV")  # what the program around the block calls its own
-TAKEN_SCALARS = ("xi", "f", "chi", "eta", "y", "clip", "squares")
+TAKEN_SCALARS = ("xi", "f", "chi", "eta", "y", "clip", "gradnorm", "squares")
 
 
 @dataclass

@@ -16,7 +16,7 @@ from .muon import Muon
 from .program import Assign, Loop, Statement
 from .updates import Optimizer, Trainable, require_optimizer
 
-SQUARES, CLIP = Family(Scal, "squares", layered=True), Family(Scal, "clip")
+SQUARES, SIZE, CLIP = Family(Scal, "squares", layered=True), Family(Scal, "gradnorm"), Family(Scal, "clip")
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Clipped:
         size = sp.sqrt(sp.Sum(SQUARES[t, l], (l, 1, L)) / L)
         limit, clip = exact("norm", self.norm), CLIP[t]
         found: list[Statement] = [Loop(l, sp.Integer(1), L, (Assign(SQUARES[t, l], squares),)),
-                                  Assign(clip, limit / sp.Max(limit, size))]
+                                  Assign(SIZE[t], size), Assign(clip, limit / sp.Max(limit, SIZE[t]))]
         return found, [one.scaled(clip) for one in matrices], [one.scaled(clip) for one in ends]
 
 
