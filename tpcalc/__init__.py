@@ -25,8 +25,8 @@ HOMES = {
     ".lowering.recursions": "Recursion recursion",
     ".methods.train": "train",
     ".parametrizations": "DepthScaling DepthwiseScaling Parametrization WidthScaling depthwise_recipe width_recipe",
-    ".programs": ("Adam AdamW Lion Muon SGD SignSGD HyperConnections ResNet Sequences Skip Task Transformer "
-                  "schedule tasks"),
+    ".programs": ("Adam AdamW Clipped Lion Muon SGD SignSGD HyperConnections ResNet Sequences Skip Task "
+                  "Transformer schedule tasks"),
     ".programs.builders": "program",
     ".programs.problem": "Problem",
     ".programs.raw_problem": "RawProblem raw_problem",

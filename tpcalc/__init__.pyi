@@ -19,7 +19,7 @@ from .parametrizations import DepthScaling as DepthScaling, Parametrization as P
 from .parametrizations import DepthwiseScaling as DepthwiseScaling, depthwise_recipe as depthwise_recipe
 from .parametrizations import WidthScaling as WidthScaling
 from .parametrizations import width_recipe as width_recipe
-from .programs import Adam as Adam, AdamW as AdamW, Lion as Lion
+from .programs import Adam as Adam, AdamW as AdamW, Clipped as Clipped, Lion as Lion
 from .programs import Muon as Muon, SGD as SGD, SignSGD as SignSGD, ResNet as ResNet, Sequences as Sequences, Skip as Skip, HyperConnections as HyperConnections, Task as Task, Transformer as Transformer, tasks as tasks
 from .programs import schedule as schedule
 from .programs.builders import program as program

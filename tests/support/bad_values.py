@@ -116,6 +116,7 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "SGD": {"momentum": "nonnegative", "dampening": "real", "nesterov": "flag", "decoupled": "flag",
             "independent": "flag"},
     "SignSGD": {"lr": "symbolic rates"},
+    "Clipped": {"norm": "positive"},
     "Lion": {"lr": "symbolic rates", "beta1": "symbolic share", "beta2": "symbolic share", "betas": "shares",
              "weight_decay": "symbolic nonnegative", "independent": "flag"},
     "Muon": {"momentum": "nonnegative", "nesterov": "flag", "steps": "optional whole", "independent": "flag"},
@@ -203,6 +204,7 @@ MORE: dict[str, dict[str, Any]] = {  # right arguments of single calls
     "gradient_flow": {"time": 1.0, "task": tp.Task([1.0], [1.0])},
     "Task": {"inputs": [1.0, 2.0], "targets": [1.0, 2.0]},
     "Sequences": {"inputs": np.ones((1, 1, 2, 1)), "targets": np.ones((1, 1, 2))},
+    "Clipped": {"norm": 1.0},
     "classify": {"gamma": 0}, "DepthScaling": {"alpha": 0, "gamma": 0}, "Run.feature_difference": {"eps": 0.25},
     "Run.gradient_difference": {"eps": 0.25}, "methods.outputs_alone": {
         "name": "mine", "outputs": TASK.targets, "error_estimate": 0.0, "probe_outputs": np.zeros((3, 1, 1))},
@@ -223,6 +225,7 @@ INNER = {  # called by the package, on values of its own
         "require_no_vectors", "require_added", "require_counted")), "asked by builders and problems"),
     "Adam.direction": "builds an expression for a builder",
     "AdamW.direction": "builds an expression for a builder", "Muon.direction": "builds an expression for a builder",
+    "Clipped.applied": "writes statements of a builder",
     "Lion.direction": "builds an expression for a builder",
     "SignSGD.direction": "builds an expression for a builder",
     "AttentionLayer.sublayers": "asked by the calls that take a layer",
@@ -244,6 +247,7 @@ def instances() -> dict[str, Any]:
     run.save(SAVED)
     return {
         "Adam": tp.Adam(), "AdamW": tp.AdamW(), "Lion": tp.Lion(), "Muon": tp.Muon(), "SGD": OPT,
+        "Clipped": tp.Clipped(OPT, 1.0),
         "SignSGD": tp.SignSGD(),
         "DepthScaling": SCALE, "ResNet": NET, "Task": TASK, "Transformer": tp.Transformer(), "Skip": tp.Skip(),
         "HyperConnections": tp.HyperConnections(),
@@ -263,8 +267,8 @@ def instances() -> dict[str, Any]:
         "Parametrization": tp.Parametrization()}
 
 
-MADE = {"Adam", "AdamW", "Lion", "Muon", "SGD", "SignSGD", "DepthScaling", "ResNet", "Sequences", "Task", "Transformer",
-        "Skip", "HyperConnections", "Problem", "DepthwiseScaling", "Parametrization", "WidthScaling",
+MADE = {"Adam", "AdamW", "Clipped", "Lion", "Muon", "SGD", "SignSGD", "DepthScaling", "ResNet", "Sequences", "Task",
+        "Transformer", "Skip", "HyperConnections", "Problem", "DepthwiseScaling", "Parametrization", "WidthScaling",
         "AttentionLayer"}  # by users, others by calls
 
 

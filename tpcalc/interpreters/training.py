@@ -14,7 +14,7 @@ from ..errors import Divergence
 from ..parametrizations import DepthScaling, Scaling
 from ..parametrizations.depth import ENDS
 from ..parametrizations.parametrization import AtWidth
-from ..programs import SGD, ResNet, Sequences, Task
+from ..programs import SGD, Clipped, ResNet, Sequences, Task
 from ..programs.activations import require_finite
 from ..programs.blocks import vector
 from ..programs.builders import program
@@ -38,7 +38,7 @@ class Training:
 
     net: Network
     task: Task | Sequences
-    opt: Optimizer
+    opt: Optimizer | Clipped
     scale: Scaling
     depth: int
 
@@ -100,7 +100,7 @@ class Training:
 
 
 @lru_cache(maxsize=32)
-def _program(net: Network, opt: Optimizer, scale: Scaling, batched: bool, d_in: int, d_out: int,
+def _program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batched: bool, d_in: int, d_out: int,
              probes: int) -> Program:
     """Written once, so that it is lowered once."""
     written = program(net, opt, scale, batched, d_in, d_out, probes)

@@ -8,7 +8,7 @@ from .._types import KeptNodes, Number
 from .. import _checks
 from .._spread import require_executor
 from ..parametrizations import DepthScaling
-from ..programs import Sequences, Task
+from ..programs import Clipped, Sequences, Task
 from ..programs.networks import Network
 from ..programs.problem import Problem
 from ..programs.text import Text
@@ -31,7 +31,7 @@ INFINITE = _Infinite()
 REAL = (Dense.name, Conditioned.name)
 
 
-def train(net: Network | Problem, task: Task | Sequences | Text | None = None, opt: Optimizer | None = None,
+def train(net: Network | Problem, task: Task | Sequences | Text | None = None, opt: Optimizer | Clipped | None = None,
           scale: DepthScaling | None = None, depth: Number | None = None, width: Number = INFINITE,
           method: str | Method = "auto", seed: int | None = None, keep_nodes: KeptNodes = None,
           executor: Executor | None = None, progress: Progress | None = None, samples: int | None = None,

@@ -1,5 +1,6 @@
 """Tensor Programs as data: the language, and the networks, optimizers and tasks that build programs."""
 
+from .clipped import Clipped as Clipped
 from .entrywise import Adam as Adam, AdamW as AdamW, Lion as Lion, SignSGD as SignSGD
 from .losses import Loss as Loss
 from .muon import Muon as Muon

@@ -21,7 +21,7 @@ from .language import Family, Mat, MatVec, Member, Moment, Scal, Vec, kind
 from .program import Assign
 
 TAKEN = ("x", "U", "nV")  # what the program around the block calls its own
-TAKEN_SCALARS = ("xi", "f", "chi", "eta", "y")
+TAKEN_SCALARS = ("xi", "f", "chi", "eta", "y", "clip", "gradnorm", "squares")
 
 
 @dataclass

@@ -10,6 +10,7 @@ from .._checks import exact, flag, instance, short, symbolic
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from .backprop import Backward, Gradient, backpropagate
 from .blocks import named
+from .clipped import Clipped
 from .indices import BATCH, POSITIONS, L, T, i, j, l, m, o, p, t
 from .language import Family, LossDerivative, Mat, Moment, Scal, Vec
 from .muon import Muon
@@ -23,7 +24,7 @@ MOST = 10**5   # outputs of a program that is written out
 UNIT = sp.Symbol("eps", positive=True)  # the branch multiplier, while the backward pass is derived
 
 
-def program(net: Network, opt: Optimizer, scale: Scaling, batch: bool = False, d_in: int = 1, d_out: int = 1,
+def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool = False, d_in: int = 1, d_out: int = 1,
             probes: int = 0) -> Program:
     """The training of ``net`` by ``opt`` at ``scale``, on one sample a step, or a batch of B.
 
@@ -49,6 +50,7 @@ def program(net: Network, opt: Optimizer, scale: Scaling, batch: bool = False, d
     """
     instance("net", net, Network, NETWORKS)
     whole = branch_scaling(net, opt, scale)
+    clipped, opt = (opt, opt.opt) if isinstance(opt, Clipped) else (None, opt)
     require_optimizer(opt)
     batch = flag("batch", batch)
     _require_sizes(batch, d_in, d_out, probes)
@@ -103,6 +105,8 @@ def program(net: Network, opt: Optimizer, scale: Scaling, batch: bool = False, d
     writing = Trainable(nV, out, mean(out_of_it), scale.step_size("nV", L))
     before: list[Statement] = []
     updates: list[Statement] = []
+    if clipped is not None:
+        updates, trainables, (reading, writing) = clipped.applied(trainables, (reading, writing))
     for kept, of in ((before, start), (updates, update)):
         statements = tuple(s for one in trainables for s in of(opt, one))
         kept += [Loop(l, sp.Integer(1), L, statements)] if statements else []
@@ -121,7 +125,7 @@ def program(net: Network, opt: Optimizer, scale: Scaling, batch: bool = False, d
     meaning = {L: "is the depth", T: "is the number of steps", **({BATCH: "is the batch"} if batch else {}),
                **({POSITIONS: "is the number of positions"} if every else {})}
     ends = (read_in,) if ties else (read_in, read_out)
-    return Program(_title(net, opt), tuple(end.subs(t, 0) for end in ends),
+    return Program(_title(net, opt) + (", clipped" if clipped else ""), tuple(end.subs(t, 0) for end in ends),
                    tuple(one.family[(0, l)] for one in trainables if one.initial is None), (given, *rates(opt)),
                    (*before, Loop(t, sp.Integer(0), T - 1, body)),
                    (T, L, *([BATCH] if batch else []), *([POSITIONS] if every else [])), meaning, roles)

@@ -97,7 +97,8 @@ class Convolution:
         return after - Moment(after)
 
     @property
-    def __name__(self) -> str:
+    def title(self) -> str:
+        """The block in words."""
         return f"convolution of {'x'.join(map(str, self.kernel))}"  # type: ignore[arg-type]
 
 

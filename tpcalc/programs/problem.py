@@ -11,6 +11,7 @@ from .._types import Number
 from .. import _checks
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from .builders import require_ends
+from .clipped import Clipped
 from .muon import Muon
 from .networks import NETWORKS, Network, ResNet
 from .optimizers import SGD
@@ -28,9 +29,9 @@ class Problem:
     ----------
     net, task, opt, scale:
         a tp.ResNet with a tp.Task, or a tp.Transformer with a tp.Sequences or text of ``tp.tasks.text``; an
-        optimizer (a tp.SGD, tp.SignSGD, tp.Lion, tp.Adam or tp.Muon, or one written elsewhere), and a
-        tp.DepthScaling or tp.Parametrization, all of them with numbers. A parametrization that is a tp.DepthScaling for
-        this network, one gamma for all its matrices and muP in width, is kept as that.
+        optimizer (a tp.SGD, tp.SignSGD, tp.Lion, tp.Adam or tp.Muon, one written elsewhere, or one of
+        them in a tp.Clipped), and a tp.DepthScaling or tp.Parametrization, all of them with numbers. A parametrization
+        that is a tp.DepthScaling for this network, one gamma for all its matrices and muP in width, is kept as that.
     depth, width:
         whole numbers or ``tp.oo``; kept as an int or as ``tp.oo``.
 
@@ -49,7 +50,7 @@ class Problem:
 
     net: Network
     task: Task | Sequences
-    opt: Optimizer
+    opt: Optimizer | Clipped
     scale: Scaling
     depth: Number
     width: Number = sp.oo
@@ -61,8 +62,9 @@ class Problem:
         _checks.instance("task", self.task, self.net.takes)
         if isinstance(self.task, Sequences) and self.task.positions != self.net.positions:
             raise ValueError(f"task: {self.task} given for {self.net.positions} positions; allowed is as many of them")
-        require_optimizer(self.opt)
-        self.net.require_directions(self.opt)
+        inner = self.opt.opt if isinstance(self.opt, Clipped) else self.opt
+        require_optimizer(inner)
+        self.net.require_directions(inner)
         if isinstance(self.scale, Parametrization):
             linear, ends = isinstance(self.opt, SGD), self.net.train_ends
             object.__setattr__(self, "scale", self.scale.over(self.net.matrices_of_block, linear, ends))
@@ -74,7 +76,7 @@ class Problem:
         if self.neurons is not None:
             self.net.require_width(self.neurons)
         self.opt.schedule(self.task.steps)
-        options = getattr(self.opt, "__dict__", {}).values()
+        options = getattr(inner, "__dict__", {}).values()
         symbols = [str(value) for value in options if isinstance(value, sp.Expr) and value.free_symbols]
         if symbols:
             raise ValueError(f"opt: {self.opt!r} given; training takes numbers for {', '.join(symbols)}")

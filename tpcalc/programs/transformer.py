@@ -188,7 +188,7 @@ class Transformer(Residual):
     def title(self) -> str:
         if isinstance(self.attention, Convolution):
             second = "" if self.mlp is None else f" and {block_name(self.mlp)}"
-            return f"residual network of {block_name(self.attention)}{second}"
+            return f"residual network of a {self.attention.title}{second}"
         kind = "causal transformer" if self.causal else "transformer"
         second = "" if self.mlp is None else f" and {block_name(self.mlp)}"
         return f"{kind} of {block_name(self.attention)} attention{second}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Union
 
 import sympy as sp
@@ -35,6 +35,11 @@ class Trainable:
     size: sp.Expr
     rate: sp.Expr = sp.Integer(1)
     initial: sp.Expr | None = None
+
+    def scaled(self, number: sp.Expr) -> Trainable:
+        """With gradients times a number of step t."""
+        outers = {one: Outer(number * one.left, one.right) for one in self.gradient.atoms(Outer)}
+        return replace(self, gradient=self.gradient.xreplace(outers) if outers else number * self.gradient)
 
 
 def require_optimizer(opt: object) -> None:

@@ -187,8 +187,7 @@ class Run:
             raise ValueError(f"problem: None given, and {_checks.short(path)} does not hold it ({words['problem']}); "
                              "allowed is the tp.Problem that was trained")
         else:
-            task = Task(arrays["inputs"], arrays["targets"], words["problem"]["loss"], arrays.get("probes"))
-            problem = saved.problem_of(words["problem"], task)
+            problem = saved.problem_of(words["problem"], arrays)
         run = cls(problem.task, arrays["outputs"], arrays.get("probe_outputs"), arrays["layer_times"], words["method"],
                   words["depth"], words["width"], words["error_estimate"], tuple(words["notes"]),
                   linear=words["linear"], exact=words["exact"], problem=problem,

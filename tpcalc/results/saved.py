@@ -17,14 +17,16 @@ import sympy as sp
 from .._types import Fields, Json, Value
 from .. import _checks
 from ..parametrizations import DepthScaling, MatrixPowers, Parametrization, WidthScaling
-from ..programs import SGD, Adam, AdamW, HyperConnections, Lion, Muon, ResNet, SignSGD, Skip, Task
+from ..programs import (
+    SGD, Adam, AdamW, Clipped, HyperConnections, Lion, Muon, ResNet, Sequences, SignSGD, Skip, Task, Transformer)
+from ..programs.convolution import Convolution
 from ..programs.losses import NAMED
 from ..programs.problem import Problem
 
 FORMAT = 1
 KINDS: Fields = {kind.__name__: kind for kind in (
-    ResNet, Skip, HyperConnections, SGD, Muon, SignSGD, Lion, Adam, AdamW, DepthScaling, Parametrization, WidthScaling,
-    MatrixPowers)}
+    ResNet, Transformer, Convolution, Skip, HyperConnections, SGD, Muon, SignSGD, Lion, Adam, AdamW, Clipped,
+    DepthScaling, Parametrization, WidthScaling, MatrixPowers)}
 
 
 class NoWords(ValueError):
@@ -90,8 +92,10 @@ def _read_part(written: Mapping[str, Any]) -> Any:
     return KINDS[written["kind"]](**{name: _read_number(value) for name, value in written.items() if name != "kind"})
 
 
-def problem_of(written: Mapping[str, Any], task: Task) -> Problem:
-    """The problem that ``described`` wrote."""
+def problem_of(written: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Problem:
+    """The problem that ``described`` wrote, of the task with these arrays: of sequences where they have positions."""
+    what, loss = (arrays["inputs"], arrays["targets"]), written["loss"]
+    task = Sequences(*what, loss) if what[0].ndim == 4 else Task(*what, loss, arrays.get("probes"))
     net, opt, scale = (_read_part(written[name]) for name in ("net", "opt", "scale"))
     depth, width = (sp.oo if written[name] == "oo" else int(written[name]) for name in ("depth", "width"))
     return Problem(net, task, opt, scale, depth, width)

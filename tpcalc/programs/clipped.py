@@ -1,0 +1,112 @@
+"""Gradients that are clipped by the norm of all of them together, before an optimizer sees them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Sequence
+
+import numpy as np
+import sympy as sp
+
+from .._checks import exact, positive_number, short
+from .algebra import multiplied_out
+from .indices import L, l, t
+from .language import Family, Mat, Moment, Outer, Scal
+from .muon import Muon
+from .program import Assign, Loop, Statement
+from .updates import Optimizer, Trainable, require_optimizer
+
+SQUARES, SIZE, CLIP = Family(Scal, "squares", layered=True), Family(Scal, "gradnorm"), Family(Scal, "clip")
+
+
+@dataclass(frozen=True)
+class Clipped:
+    """An optimizer that sees gradients times min(1, norm / |G|), |G| the norm of all matrices' gradients together.
+
+    Parameters
+    ----------
+    opt:
+        what sees them, and remembers them where it does: a tp.SGD, tp.SignSGD, tp.Lion or tp.Adam.
+    norm:
+        the largest |G| that passes, positive. |G|^2 is the mean over layers of the sum over a layer's matrices of
+        their gradients' squared Frobenius norms, gradients without the branch multiplier: at any width and depth of
+        order one, and clipped at one norm. ``torch.nn.utils.clip_grad_norm_`` over the layers' matrices, with
+        ``max_norm = norm * abs(branch) * (L / base_depth)**-alpha * L**(1/2)``, is the same: with alpha = 1/2 and
+        the other two 1 it is ``norm`` itself.
+
+    Read-in and read-out, where they are trained, and gains are multiplied by the same number and do not count: of
+    parameters of order one, as muP has them, the share in the squared norm falls like 1 / n. A step on a batch is clipped
+    after the mean over it, as PyTorch does.
+
+    It is its own kind of optimizer: real networks, particles and common draws take it, everything else refuses it by
+    name. Raises ``ValueError`` for other optimizers and norms.
+
+    >>> import tpcalc as tp
+    >>> task = tp.Task(inputs=[2, 1.5], targets=[3, -2])
+    >>> def second(opt):
+    ...     how = dict(depth=4, method=tp.methods.Particles(samples=1024))
+    ...     return float(tp.train(tp.ResNet(), task, opt, tp.DepthScaling(1, 0), **how).outputs[1, 0, 0])
+    >>> whole, clipped = second(tp.SGD(0.1)), second(tp.Clipped(tp.SGD(0.1), norm=1.5))
+    >>> round(whole, 4), round(clipped, 4)  # |G| is 6 at the first step, and a little more by layers that are few
+    (1.0802, 0.2465)
+    """
+
+    opt: Optimizer
+    norm: float
+
+    def __post_init__(self) -> None:
+        if isinstance(self.opt, (Clipped, Muon)):
+            raise ValueError(f"opt: {short(self.opt)} given; allowed here is a tp.SGD, tp.SignSGD, tp.Lion or tp.Adam")
+        require_optimizer(self.opt)
+        object.__setattr__(self, "norm", positive_number("norm", self.norm))
+
+    lr = property(lambda self: self.opt.lr)
+
+    def schedule(self, steps: int) -> np.ndarray:
+        """The learning rate of every step, shape (steps,)."""
+        return self.opt.schedule(steps)
+
+    def applied(self, layer: Sequence[Trainable], ends: Sequence[Trainable]
+                ) -> tuple[list[Statement], list[Trainable], list[Trainable]]:
+        """Statements that find the number at step t, and what is trained, in layers and at the ends, with gradients
+        times it."""
+        squares = sp.Add(*(square(one.gradient) for one in layer if one.family.kind is Mat))
+        size = sp.sqrt(sp.Sum(SQUARES[t, l], (l, 1, L)) / L)
+        limit, clip = exact("norm", self.norm), CLIP[t]
+        found: list[Statement] = [Loop(l, sp.Integer(1), L, (Assign(SQUARES[t, l], squares),)),
+                                  Assign(SIZE[t], size), Assign(clip, limit / sp.Max(limit, SIZE[t]))]
+        return found, [one.scaled(clip) for one in layer], [one.scaled(clip) for one in ends]
+
+
+def square(gradient: sp.Expr) -> sp.Expr:
+    """The squared Frobenius norm of a sum of outer products u v^T / n: the sum over pairs of <u, u'> <v, v'>.
+
+    >>> from tpcalc.programs.language import Family, Vec
+    >>> i, B = sp.Symbol("i", integer=True), sp.Symbol("B", integer=True)
+    >>> u, v = Family(Vec, "u"), Family(Vec, "v")
+    >>> square(sp.Sum(Outer(u[i], v[i]), (i, 0, B - 1)) / B)
+    Sum(mean(u[i]*u[i'])*mean(v[i]*v[i']), (i, 0, B - 1), (i', 0, B - 1))/B**2
+    """
+    terms = outer_terms(gradient)
+    total = sp.Integer(0)
+    for number, one, limits in terms:
+        for other_number, other, other_limits in terms:
+            again = {limit[0]: sp.Symbol(f"{limit[0]}'", integer=True, nonnegative=True) for limit in other_limits}
+            u, v = (part.xreplace(again) for part in other.args)
+            product = Moment(one.left * u) * Moment(one.right * v)
+            every = (*limits, *((again[index], low, high) for index, low, high in other_limits))
+            total += number * other_number * (sp.Sum(product, *every) if every else product)
+    return total
+
+
+def outer_terms(gradient: sp.Expr) -> list[tuple[sp.Expr, sp.Expr, tuple]]:
+    """(number, outer product, limits of the sums over it) of every term of a gradient."""
+    found: list[tuple[sp.Expr, sp.Expr, tuple]] = []
+    for term in sp.Add.make_args(multiplied_out(gradient)):
+        number, one = term.as_independent(Outer, as_Add=False)
+        if isinstance(one, sp.Sum):
+            found += [(number * inner, outer, (*limits, *one.limits))
+                      for inner, outer, limits in outer_terms(one.function)]
+        else:
+            found.append((number, one, ()))
+    return found
