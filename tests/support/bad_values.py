@@ -67,7 +67,8 @@ KINDS: dict[str, set[str]] = {  # what is right, or not wrong by itself
     "times": SHARES | {"a pair", "an empty list"}, "nodes": SHARES | {"None", "a pair"}, "step": {"0", "a pair"},
     "step or start": {"0", "-1", "a pair"}, "inputs": REALS | ARRAYS | {"a matrix"}, "probes": {"None"} | ARRAYS,
     "exponents": {"falling numbers", "halves", "a pair", "a far pair"}, "symbolic real": REALS | {"a symbol"},
-    "half or one": {"a number as text"}, "pair of reals": {"falling numbers", "halves", "a far pair"}, "layers": {"7"}, "schedule": {"range"},
+    "half or one": {"a number as text"},
+    "pair of reals": {"falling numbers", "halves", "a far pair"}, "layers": {"7"}, "schedule": {"range"},
     "weights": {"None", "a dict"}, "array namespace": {"a module"}, "device": set(VALUES),
     "texts": {"an empty list", "a list of words"}, "rows": {"a matrix"},
     "targets": {"falling numbers", "halves", "a pair", "a far pair", "a matrix"},
@@ -97,7 +98,7 @@ RIGHT: dict[str, Any] = {
     "net": NET, "task": TASK, "opt": OPT, "scale": SCALE, "depth": 4, "alpha": 1, "gamma": 0, "depths": (2, 4, 8, 16),
     "problem": PROBLEM, "lr": 0.5, "p": 0.5, "q": 0.5, "a": 0, "b": 0, "t": 0, "s": 0, "n": 64, "k": 2, "steps": 3}
 
-OPTIONS = {"norm_place": "nothing", "norm_scale": "nothing", "gains": "nothing", "skip": "optional nothing"}
+OPTIONS = {"norm_place": "nothing", "norm_scale": "nothing", "gains": "nothing", "skip": "optional block"}
 OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says something else
     "classify": {"alpha": "real or scale", "net": "optional net",
                  "opt": "optional opt"}, "interactions": {"net": "optional net"},
@@ -127,7 +128,8 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "Task.losses": {"outputs": "outputs"},
     "Transformer": {"heads": "optional whole", "head_dim": "whole", "positions": "whole", "norm": "optional word",
                     "mlp": "optional block", "causal": "flag", "scale_power": "half or one", "qk_norm": "nothing",
-                    "phi": "activation", "train_ends": "flag", "attention": "block", **OPTIONS},
+                    "phi": "activation", "train_ends": "flag", "attention": "block",
+                    **OPTIONS, "norm_scale": "nonzero", "gains": "flag"},
     "Sequences": {"inputs": "nothing", "targets": "nothing", "loss": "loss"},
     "Sequences.losses": {"outputs": "outputs"},
     "program": {"batch": "flag", "d_in": "whole", "d_out": "whole", "probes": "none yet"},
@@ -258,7 +260,8 @@ def instances() -> dict[str, Any]:
 
 
 MADE = {"Adam", "AdamW", "Lion", "Muon", "SGD", "SignSGD", "DepthScaling", "ResNet", "Sequences", "Task", "Transformer",
-        "Skip", "HyperConnections", "Problem", "DepthwiseScaling", "Parametrization", "WidthScaling", "AttentionLayer"}  # by users, others by calls
+        "Skip", "HyperConnections", "Problem", "DepthwiseScaling", "Parametrization", "WidthScaling",
+        "AttentionLayer"}  # by users, others by calls
 
 
 def public_calls() -> Iterator[Call]:
