@@ -27,7 +27,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 WORDS = {"gains": "gains", "stream": "norm_place", "norm_scale": "norm_scale", "keep": "Skip", "inject": "Skip",
          "learned": "learned", "hyper": "HyperConnections"}
 CLOSES = {"before", "after", "around"}  # what a layer adds to the stream closes on kernels, as the block does
-WIDE = tp.methods.Particles(samples=64, batches=2)
+WIDE = tp.methods.Particles(samples=128, batches=2)
 
 
 def net_of(name: str, phi: str = "tanh", block: str = "mlp", **more: Any) -> tp.ResNet:
@@ -46,8 +46,7 @@ NEVER: dict[str, Callable[[tp.ResNet], Any]] = {  # which take a layer of norms 
     "Muon": lambda net: tp.train(net, TASK, tp.Muon(0.1), SCALE, 2, method=WIDE),
     "reflection": lambda net: tp.train(net, TASK, OPT, SCALE, 4, method="reflection"),
     "coefficients": lambda net: tp.train(net, TASK, OPT, SCALE, 4, method="coefficients"),
-    "cauchy_differences": lambda net: tp.cauchy_differences(net, TASK, OPT, SCALE, (2, 4, 8, 16)),
-    "width_or_depth": lambda net: tp.width_or_depth(net, TASK, OPT, SCALE, (2, 4))}
+    "cauchy_differences": lambda net: tp.cauchy_differences(net, TASK, OPT, SCALE, (2, 4, 8, 16))}
 
 
 @pytest.mark.parametrize("reading", BLOCK_READINGS)
@@ -82,7 +81,7 @@ def test_trained_vectors_have_one_exponent_and_no_orthogonal_factor(name: str) -
                   lambda: tp.Problem(net, TASK, OPT, tp.Parametrization("SP"), 4, 16),
                   lambda: tp.Problem(net, TASK, tp.Muon(0.1), SCALE, 4, 16), lambda: tp.classify(0.5, 0.5, net),
                   lambda: tp.classify(0.5, 0.5, net, tp.Adam()), lambda: tp.interactions(1, 0, net),
-                  lambda: tp.phase_diagram(net), lambda: tp.measure_exponents(1, 0, (2, 4), net)):
+                  lambda: tp.phase_diagram(net), lambda: tp.measure_exponents(1, 0, (2, 4, 8, 16), net)):
         with pytest.raises(ValueError, match=word):
             asked()
     with pytest.raises(ValueError, match="are trained"):
@@ -137,9 +136,9 @@ def test_covariances_are_of_one_stream() -> None:
     assert inject.forward_covariance.shape == (3, 3, 3)
 
 
-@settings(deadline=None, max_examples=15)
-@given(name=st.sampled_from(sorted(OPTIONS)), other=st.sampled_from(sorted(OPTIONS)), saved=st.booleans())
-def test_networks_are_values(tmp_path_factory: pytest.TempPathFactory, name: str, other: str, saved: bool) -> None:
+@settings(deadline=None, max_examples=8)
+@given(name=st.sampled_from(sorted(OPTIONS)), other=st.sampled_from(sorted(OPTIONS)))
+def test_networks_are_values(tmp_path_factory: pytest.TempPathFactory, name: str, other: str) -> None:
     """Equality, hashes, representations and files tell networks apart by their options."""
     net, another = net_of(name), net_of(other)
     problem = tp.Problem(net, TASK, OPT, SCALE, 2, 8)
@@ -151,11 +150,12 @@ def test_networks_are_values(tmp_path_factory: pytest.TempPathFactory, name: str
     run = tp.train(problem)
     path = tmp_path_factory.mktemp("runs") / "run.npz"
     run.save(path)
-    again = tp.Run.load(path)
-    assert np.array_equal(again.outputs, run.outputs)
-    if not any(value.free_symbols for value in (net.norm_scale, getattr(net.skip, "keep", sp.S.One), getattr(
-            net.skip, "inject", sp.S.One))):
-        assert again.problem.net == net
+    if name in ("keep", "inject", "norm_scale"):  # expressions are no numbers
+        with pytest.raises(ValueError, match="does not hold it .*" + name):
+            tp.Run.load(path)
+        assert tp.Run.load(path, problem) == run
+    else:
+        assert tp.Run.load(path).problem.net == net
 
 
 def test_a_skip_of_ones_own_is_a_function_of_a_junction() -> None:
@@ -218,7 +218,7 @@ def test_the_lazy_limit_normalises_what_blocks_give(name: str) -> None:
 
 
 @pytest.mark.parametrize("name, opt", [("after", tp.SGD(0.3)), ("stream", tp.SGD(0.3)), ("gains", tp.SGD(0.3)),
-                                       ("inject", tp.SGD(0.3)), ("learned", tp.Adam(0.1, eps=1e-3)),
+                                       ("inject", tp.SGD(0.3)), ("learned", tp.SGD(0.3, momentum=0.5)),
                                        ("hyper", tp.SGD(0.3)), ("norm_scale", tp.SGD(0.3))])
 @pytest.mark.slow
 def test_real_networks_agree_with_particles(name: str, opt: Any) -> None:

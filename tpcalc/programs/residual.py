@@ -12,7 +12,7 @@ from .._checks import choice, flag, function, short
 from .algebra import multiplied_out
 from .blocks import Block, Branch, require_block
 from .indices import L, l
-from .language import Vec, kind
+from .language import Mat, Vec, kind
 from .network import Network
 from .norms import NORMS, PLACES
 from .program import Assign
@@ -128,12 +128,19 @@ class Residual(Network):
             raise ValueError(f"skip: {short(self.skip)} wrote {short(values)}; allowed are as many vectors of the "
                              f"language as there are streams, {len(streams)}")
         for stream, target, value in zip(streams, targets, values):
-            if any(one.target.name == target.name for one in branch.statements):
+            if target.name in {v.name for v in (*(one.target for one in branch.statements), *branch.vectors)}:
                 raise ValueError(f"name: {target.name!r} given; a stream of the network is called that")
             if self.norm_place == "stream" and value != stream:
                 suffix = target.name.lstrip("xy") if len(streams) > 1 else ""
                 value = self._normed(branch, let("s" + suffix, value), "e" + suffix, number)
             branch.statements.append(Assign(target, value))
+        matrices = {one.name for statement in branch.statements for one in statement.value.atoms(Mat)}
+        if not matrices:
+            raise ValueError(f"skip: {short(self.skip)} wrote {short(values)}; allowed is what has junction.branch(x) "
+                             "in it, and with it a trained matrix")
+        for one in branch.vectors:
+            if one.name in matrices:
+                raise ValueError(f"name: {one.name!r} given for a trained vector; a matrix of the layer is called so")
 
     def entered(self, block: Block, branch: Branch, eps: sp.Expr, number: str, x: Vec, named: bool = False
                 ) -> sp.Expr:
