@@ -99,7 +99,7 @@ RIGHT: dict[str, Any] = {
     "problem": PROBLEM, "lr": 0.5, "p": 0.5, "q": 0.5, "a": 0, "b": 0, "t": 0, "s": 0, "n": 64, "k": 2, "steps": 3,
     "peak": 0.5}
 
-OPTIONS = {"norm_place": "nothing", "norm_scale": "nothing", "gains": "nothing", "skip": "optional nothing"}
+OPTIONS = {"norm_place": "nothing", "norm_scale": "nothing", "gains": "nothing", "skip": "optional block"}
 OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says something else
     "classify": {"alpha": "real or scale", "net": "optional net",
                  "opt": "optional opt"}, "interactions": {"net": "optional net"},
@@ -133,7 +133,7 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "Transformer": {"heads": "optional whole", "head_dim": "whole", "positions": "whole", "norm": "optional word",
                     "mlp": "optional block", "causal": "flag", "scale_power": "half or one", "qk_norm": "nothing",
                     "phi": "activation", "train_ends": "flag", "attention": "block", "queries_per_key": "whole",
-                    "tied": "flag", **OPTIONS},
+                    "tied": "flag", **OPTIONS, "norm_scale": "nonzero", "gains": "flag"},
     "Sequences": {"inputs": "nothing", "targets": "nothing", "loss": "loss"},
     "Sequences.losses": {"outputs": "outputs"},
     "program": {"batch": "flag", "d_in": "whole", "d_out": "whole", "probes": "none yet"},

@@ -55,7 +55,7 @@ def require_no_explosion(program: Program, cells: Iterable[Cell]) -> None:
     normed = normed_products(program)
     if normed and any(cell.explosions for cell in cells):
         raise ValueError(f"program {program.name}: {', '.join(normed)}, made by a matrix, is divided by its own size, "
-                         "and what is counted of the two apart explodes; whether they do together no rule says, "
+                         "and what is counted of the two apart explodes; whether they do together no rule says; "
                          "allowed are norms of the stream (norm_place='before'), or other exponents")
 
 

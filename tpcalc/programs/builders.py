@@ -92,8 +92,8 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
         return sp.Sum(expression, (i, 0, BATCH - 1)) / BATCH if batch else expression
 
     def size_of(name: str, power: int) -> sp.Expr:
-        """Of one update. What enters the stream times eps, once, has that kept out of its gradient, and moves by g;
-        what does times another power moves so that it changes the stream by eps g as well."""
+        """The size of one update. What enters the stream times eps, once, has that kept out of its gradient, and moves
+        by g; what does times another power moves so that it changes the stream by eps g as well."""
         return scale.step_size(name, L) * (whole.sign * eps) ** (1 - power)
 
     trainables = [_trainable(one, parts, lambda total: mean(total.subs(UNIT, eps)), size_of, whole.sign)

@@ -13,7 +13,7 @@ from .backprop import backpropagate
 from .blocks import vector
 from .builders import UNIT, gradient_name
 from .indices import POSITIONS, L, l
-from .language import Family, Vec
+from .language import Family, Scal, Vec
 from .program import Assign, Loop, Program, Statement, assignments, mapped
 
 STREAM, GRADIENT = vector("x"), vector("dx")
@@ -61,7 +61,8 @@ def read_through(program: Program, phi: sp.Expr | str) -> Program:
                 yield Assign(_read(end), function(end))
 
     body = tuple(mapped(program.body, change, around))
-    if POSITIONS in program.sizes or any(number != 1 for number in found.values()) or _reads(program):
+    if POSITIONS in program.sizes or any(number != 1 for number in found.values()) or _reads(program) or (
+            _reads_several(program)):
         raise ValueError(f"program: {short(program.name)} given; allowed are those that tp.program writes of a "
                          "tp.ResNet, whose read-out acts on the stream")
     return replace(program, name=f"{program.name}, read through {short(phi)}", body=body)
@@ -75,6 +76,12 @@ def _is_last(one: sp.Basic, family: Family) -> bool:
 def _read(end: Vec) -> Vec:
     found: Vec = READ[end.indices[:-1]]
     return found
+
+
+def _reads_several(program: Program) -> bool:
+    """Do outputs read other streams of the last layer beside x?"""
+    return any(v.indices[-1:] == (L,) and not v.same_family(STREAM[l]) for one in assignments(program.body)
+               if isinstance(one.target, Scal) for v in one.value.atoms(Vec))
 
 
 def _reads(program: Program) -> bool:

@@ -12,11 +12,11 @@ from .._checks import choice, flag, function, short
 from .algebra import multiplied_out
 from .blocks import Block, Branch, require_block
 from .indices import L, l
-from .language import Vec, kind
+from .language import Mat, Vec, kind
 from .network import Network
 from .norms import NORMS, PLACES
 from .program import Assign
-from .skips import Junction, Skip, SkipConnection, of_depth
+from .skips import Junction, Skip, SkipConnection, by_name, of_depth
 
 INSIDE, BEHIND = ("before", "around"), ("after", "around")  # places of the norm of a block's input, and of its output
 CARRIED = 8  # streams, at most: every one is a vector of its own in every layer
@@ -38,16 +38,18 @@ class Residual(Network):
             raise ValueError(f"norm: {short(self.norm)} given; allowed are None and {', '.join(map(repr, NORMS))}")
         object.__setattr__(self, "norm_place", choice("norm_place", self.norm_place, PLACES))
         object.__setattr__(self, "gains", flag("gains", self.gains))
-        object.__setattr__(self, "norm_scale", of_depth("norm_scale", self.norm_scale, l))
+        given, scale = self.norm_scale, of_depth("norm_scale", self.norm_scale, l)
         for name, usual in (("norm_place", "before"), ("gains", False), ("norm_scale", 1)):
-            if self.norm is None and getattr(self, name) != usual:
-                raise ValueError(f"{name}: {getattr(self, name)!r} given with norm=None; allowed is {usual!r}, which "
-                                 "says nothing there")
+            if self.norm is None and (scale if name == "norm_scale" else getattr(self, name)) != usual:
+                raise ValueError(f"{name}: {short(getattr(self, name))} given with norm=None; allowed is {usual!r}, "
+                                 "which says nothing there")
+        object.__setattr__(self, "norm_scale", scale)
         if self.norm_scale != 1 and self.norm_place not in INSIDE:
-            raise ValueError(f"norm_scale: {self.norm_scale} given with norm_place={self.norm_place!r}; it multiplies "
+            raise ValueError(f"norm_scale: {short(given)} given with norm_place={self.norm_place!r}; it multiplies "
                              "the normed input of a block, allowed there is 1")
         if self.norm_scale == 0:
-            raise ValueError("norm_scale: 0 given; allowed is a number other than 0, or an expression in l and L")
+            raise ValueError(f"norm_scale: {short(given)} given; allowed is a number other than 0, or an expression in "
+                             "l and L")
         function("skip", self.skip, "a tp.Skip, tp.HyperConnections or a function of a Junction")
         if isinstance(self.skip, type):
             raise ValueError(f"skip: {short(self.skip)} given; allowed is an object of it, {self.skip.__name__}()")
@@ -116,21 +118,29 @@ class Residual(Network):
                  eps: sp.Expr, number: str = "") -> None:
         """Write a sublayer on ``branch``, whose x is nothing yet, from streams to targets."""
         def let(name: str, value: sp.Expr) -> Vec:
-            return branch.let(name + number, value)
+            return branch.let(name + number, by_name(value))
 
         junction = Junction(streams, number, partial(self.entered, block, branch, eps, number), let,
                             lambda name: branch.trained(name + number))
-        values = ((streams[0] + junction.branch(streams[0]),) if self.skip is None else tuple(self.skip(junction)))
+        values = ((streams[0] + junction.branch(streams[0]),) if self.skip is None else
+                  tuple(map(by_name, self.skip(junction))))
         if len(values) != len(streams) or not all(isinstance(v, sp.Expr) and kind(v) == "vector" for v in values):
             raise ValueError(f"skip: {short(self.skip)} wrote {short(values)}; allowed are as many vectors of the "
                              f"language as there are streams, {len(streams)}")
         for stream, target, value in zip(streams, targets, values):
-            if any(one.target.name == target.name for one in branch.statements):
+            if target.name in {v.name for v in (*(one.target for one in branch.statements), *branch.vectors)}:
                 raise ValueError(f"name: {target.name!r} given; a stream of the network is called that")
             if self.norm_place == "stream" and value != stream:
                 suffix = target.name.lstrip("xy") if len(streams) > 1 else ""
                 value = self._normed(branch, let("s" + suffix, value), "e" + suffix, number)
             branch.statements.append(Assign(target, value))
+        matrices = {one.name for statement in branch.statements for one in statement.value.atoms(Mat)}
+        if not matrices:
+            raise ValueError(f"skip: {short(self.skip)} wrote {short(values)}; allowed is what has junction.branch(x) "
+                             "in it, and with it a trained matrix")
+        for one in branch.vectors:
+            if one.name in matrices:
+                raise ValueError(f"name: {one.name!r} given for a trained vector; a matrix of the layer is called so")
 
     def entered(self, block: Block, branch: Branch, eps: sp.Expr, number: str, x: Vec, named: bool = False
                 ) -> sp.Expr:

@@ -6,13 +6,14 @@ built-in ones and a user's own use the same door; the backward pass and the upda
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any, Callable, Sequence
 
 import sympy as sp
 
 from .._checks import exact, flag, short
-from .indices import L
+from .indices import L, l
 from .language import Vec
 
 
@@ -109,8 +110,8 @@ class HyperConnections:
     >>> net = tp.ResNet(skip=tp.HyperConnections(reads=(1, 0), mixes=((1, 0), (0.5, 0.5)), writes=(1, 1)))
     >>> lines = str(tp.program(net, tp.SGD(), tp.DepthScaling(1, 0))).splitlines()
     >>> print(*(line.strip() for line in lines if line.strip().startswith(("x2[t, l]", "f["))), sep="\\n")
-    x2[t, l] := r[t, l]/L + x2[t, l - 1]/2 + x[t, l - 1]/2
-    f[t] := mean(nV*(x2[t, L] + x[t, L]))
+    x2[t, l] := x[t, l - 1]/2 + x2[t, l - 1]/2 + r[t, l]/L
+    f[t] := mean((x[t, L] + x2[t, L])*nV)
     """
 
     reads: Sequence[Any] = (1, 0)
@@ -149,7 +150,16 @@ def of_depth(name: str, value: object, *others: sp.Symbol) -> sp.Expr:
     if unknown:
         raise ValueError(f"{name}: {short(value)} given, with {', '.join(unknown)}; allowed are numbers and "
                          f"expressions in {' and '.join(ours)}")
-    return found.subs({s: ours[str(s)] for s in found.free_symbols})
+    if found.is_number and not abs(found) <= sys.float_info.max:
+        raise ValueError(f"{name}: {short(value)} given; allowed is a number that a float can hold")
+    return by_name(found)
+
+
+def by_name(value: Any) -> Any:
+    """An expression with the builders' layer and depth in the place of symbols of their names."""
+    if not isinstance(value, sp.Expr):
+        return value
+    return value.subs({s: ours for s in value.free_symbols for ours in (L, l) if str(s) == str(ours) and s != ours})
 
 
 def _pair(name: str, value: object) -> tuple[sp.Expr, sp.Expr]:
