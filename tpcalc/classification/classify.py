@@ -21,14 +21,16 @@ from .transformers import of_transformer
 from .verdict import Verdict, judge
 
 
-def classify(alpha: Any, gamma: Any = None, net: ResNet | Transformer | Program | None = None, opt: Any = None) -> Verdict:
+def classify(alpha: Any, gamma: Any = None, net: ResNet | Transformer | Program | None = None, opt: Any = None
+             ) -> Verdict:
     """The verdict on branch multipliers L^-alpha and updates L^-gamma, from the derived recursion's exponents.
 
     alpha, gamma: real numbers (0.1 means 1/10), or a ``tp.DepthScaling`` or a ``tp.Parametrization`` in the place of
-    both, so that net and opt come next. net: default the linear residual network; a tp.ResNet is trained by ``opt``,
-    a tp.Program by what it says, with its symbols alpha and gamma as the depth scaling. opt: an optimizer or its name,
-    default plain SGD: its memory and its decay are counted, and sizes of directions that are no linear functions of
-    gradients; a schedule is of order one.
+    both, so that net and opt come next. net: default the linear residual network; a tp.ResNet is trained by ``opt``, so
+    is a tp.Transformer, whose first update is counted, in a program that stands for all positions; a tp.Program by what
+    it says, with its symbols alpha and gamma as the depth scaling. opt: an optimizer or its name, default
+    plain SGD: its memory and its decay are counted, and sizes of directions that are no linear functions of gradients;
+    a schedule is of order one.
 
     ``verdict.matrices`` has what the updates of each matrix of a block do by themselves.
 
@@ -46,7 +48,8 @@ def classify(alpha: Any, gamma: Any = None, net: ResNet | Transformer | Program 
     ('ODE limit', 'learns', 'lazy')
     """
     if isinstance(alpha, (DepthScaling, Parametrization)):
-        if isinstance(gamma, (ResNet, Transformer, Program)) and (net is None or opt is None):  # classify(scale, net, opt)
+        if isinstance(gamma, (ResNet, Transformer, Program)) and (
+                net is None or opt is None):  # classify(scale, net, opt)
             gamma, net, opt = None, gamma, opt if net is None else net
         if gamma is not None:
             raise ValueError(f"alpha, gamma: {short(alpha)}, {short(gamma)} given; a {type(alpha).__name__} has both, "
@@ -68,7 +71,9 @@ def classify(alpha: Any, gamma: Any = None, net: ResNet | Transformer | Program 
         return _of_program(net, scale, opt)
     require_frozen_ends(net)
     try:
-        return (of_transformer if isinstance(net, Transformer) else _of_resnet)(net, scale, optimizer)
+        if isinstance(net, Transformer):
+            return of_transformer(net, scale, optimizer)
+        return _of_resnet(net, scale, optimizer)
     except ValueError as error:
         if net.is_usual or repr(net) in str(error):
             raise
@@ -104,7 +109,8 @@ def _of_resnet(net: ResNet, scale: Scaling, opt: Optimizer) -> Verdict:
 
 def _reduced(scale: Parametrization, net: ResNet | Transformer | Program, opt: object) -> Scaling:
     """Exponents in place of raw powers, a tp.DepthScaling where it is one; refused where it is not muP in width."""
-    names = net.matrices_of_block if not isinstance(net, Program) else tuple(dict.fromkeys(m.name for m in net.matrices))
+    names = tuple(dict.fromkeys(m.name for m in net.matrices)) if isinstance(
+        net, Program) else net.matrices_of_block
     scale = resolved(scale, opt)
     if not scale.is_mup(ends=False):
         try:

@@ -18,12 +18,11 @@ from ..programs.program import Program
 from ..programs.updates import Optimizer
 
 Judged = Union[ResNet, Transformer]
-JUDGED = "a tp.ResNet or a tp.Transformer"
 UPDATES = 1  # of a transformer that are counted
 
 # What a verdict on a transformer takes for granted, in its own words.
-ASSUMED = (f"counted: with heads of one coordinate and {TWO} positions, which stand for all head_dim and positions that "
-           "stay as L grows, and over the first update; scale_power is a constant there")
+ASSUMED = (f"counted: with heads of one coordinate and {TWO} positions, which stand for all head_dim, "
+           "queries_per_key and positions that stay as L grows, and over the first update; scale_power is a constant there")
 
 
 def counted_program(net: Judged, opt: Optimizer, scale: Scaling) -> Program:
@@ -41,10 +40,14 @@ def two_positions(net: Transformer, opt: Optimizer, scale: Scaling) -> Program:
         raise ValueError("qk_norm: True given; verdicts count heads of one coordinate, over which q and k would be "
                          "their signs, allowed is False")
     if net.positions < TWO:
-        raise ValueError(f"positions: {net.positions} given; alone, a position reads itself whatever its scores, allowed "
-                         f"for a verdict is at least {TWO}")
+        raise ValueError(f"positions: {net.positions} given; alone, a position reads itself whatever its scores, "
+                         f"allowed for a verdict is at least {TWO}")
+    if net.at_one_position is not None:
+        raise ValueError(f"attention: {net.attention!r} given; its powers of L are those of the block on one position, "
+                         f"allowed is {net.at_one_position!r}")
     attention = net.attention if callable(net.attention) else softmax_of_two(net.causal)
-    return program(replace(net, heads=None, head_dim=1, positions=TWO, attention=attention), opt, scale)
+    alike = replace(net, heads=None, head_dim=1, queries_per_key=1, positions=TWO, attention=attention)
+    return program(alike, opt, scale)
 
 
 def softmax_of_two(causal: bool) -> Block:
@@ -62,4 +65,3 @@ def softmax_of_two(causal: bool) -> Block:
             share = sp.Piecewise((share, p >= 1), (1, m <= 0), (0, True))
         return MatVec(b.weights("Wo"), b.let_total("mixed", b.let("share", share) * b.other(v)))
     return softmax
-

@@ -18,7 +18,7 @@ from ..limits.eigenspaces import NoStreams
 from ..limits.slow_streams import normal_form
 from ..limits.uncounted import require_no_explosion, require_no_trained_vectors
 from ..parametrizations import DepthScaling, Parametrization
-from ..programs import SGD, ResNet
+from ..programs import SGD, ResNet, Transformer
 from ..programs.blocks import is_linear_in_vectors
 from ..programs.builders import program
 from ..programs.language import NonlinearOuter, Vec
@@ -56,7 +56,7 @@ def _exponents_of(net: Network, at: Values) -> tuple[tuple[Region, Exponents], .
     return tuple((cell.region, ket_exponents.read_exponents(equations, cell)) for cell in found.cells)
 
 
-def require_frozen_ends(net: Network) -> None:
+def require_frozen_ends(net: Network | Transformer) -> None:
     """Raise ``ValueError`` for trained ends: no depth scaling touches their updates, f moves whatever it is. For
     trained vectors of layers too, whose products with kets no rule counts."""
     trained = [v for v in net.vectors if any(v.same_family(p.statement.target) for p in net.places())] if isinstance(

@@ -11,7 +11,7 @@ import sympy as sp
 
 from ..gaussian.scalar_functions import H, scalar_function
 from ..parametrizations import DepthScaling
-from ..programs import SGD, ResNet, Transformer
+from ..programs import SGD, Transformer
 from ..programs.language import LossDerivative, MatVec, Moment, Scal, Transpose, Vec
 from .counted import Judged, counted_program
 

@@ -123,8 +123,8 @@ class Hypotheses:
 
     def _terms(self, saturated: frozenset[Quantity]) -> tuple[Counted, list[tuple[Contribution, ...]]]:
         if saturated not in self.counted:
-            terms = (KetTerms(self.program, self.at, saturated=saturated, last=self.last) if isinstance(self.program, KetEquations)
-                     else Terms(self.program, self.at))
+            terms = (KetTerms(self.program, self.at, saturated=saturated, last=self.last)
+                     if isinstance(self.program, KetEquations) else Terms(self.program, self.at))
             self.counted[saturated] = (terms, [])
         return self.counted[saturated]
 

@@ -15,7 +15,7 @@ from .cell import Cell, product_of
 from .exponent import EXPLODES, Exponent, join
 from .forgetting import Forgetting
 from .cycles import Loops, growth, passed
-from .quantities import Quantity
+from .quantities import Quantity, Sort
 from .region import Region
 from .terms import Contribution
 
@@ -25,8 +25,10 @@ NOTHING, EVERYTHING = -2**40, 2**30  # what vanishes and what explodes, as whole
 
 
 def lost(cell: Cell, quantities: set[Quantity]) -> Cell:
-    """After an explosion all that follows counts as one."""
-    return replace(cell, exponents={**cell.exponents, **dict.fromkeys(quantities, EXPLODES)})
+    """After an explosion all that follows counts as one, but for negative powers, which are of order one at most."""
+    most = Exponent.single(cell.region.zero)
+    return replace(cell, exponents={**cell.exponents, **{
+        u: most if u.sort == Sort.SHRINK else EXPLODES for u in quantities}})
 
 
 def in_order(found: Sequence[Contribution]) -> tuple[list[list[Quantity]], dict[Quantity, list[Contribution]]]:

@@ -131,7 +131,7 @@ class Quantity:
     @cached_property
     def _order(self) -> tuple:
         base = None if self.base is None else (self.base.step, self.base.number, self.base.own)
-        return (self.sort.value, self.step, self.name, self.number, base or (), 
+        return (self.sort.value, self.step, self.name, self.number, base or (),
                 (self.label.slow, self.label.fresh, self.label.maybe))
 
     @classmethod

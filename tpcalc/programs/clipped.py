@@ -35,8 +35,8 @@ class Clipped:
         the other two 1 it is ``norm`` itself.
 
     Read-in and read-out, where they are trained, and gains are multiplied by the same number and do not count: of
-    parameters of order one, as muP has them, the share in the squared norm falls like 1 / n. A step on a batch is clipped
-    after the mean over it, as PyTorch does.
+    parameters of order one, as muP has them, the share in the squared norm falls like 1 / n. A step on a batch is
+    clipped after the mean over it, as PyTorch does.
 
     It is its own kind of optimizer: real networks, particles and common draws take it, everything else refuses it by
     name. Raises ``ValueError`` for other optimizers and norms.

@@ -2,9 +2,9 @@
 
 A count of powers of L knows a vector by its family, and by the matrices that it is random in. The positions of a
 sequence share their matrices, so that what one of them brings another brings, too: the last one, which reads itself and
-the others, has every term that there is. Joined, the families of all positions are one, with every term once. A sum over
-the d coordinates of a head, with d fixed, has no powers of L of its own, so that heads of one coordinate, where it is
-nothing, stand for all.
+the others, has every term that there is. Joined, the families of all positions are one, with every term once. A sum
+over the d coordinates of a head, with d fixed, has no powers of L of its own, so that heads of one coordinate, where it
+is nothing, stand for all.
 """
 
 from __future__ import annotations

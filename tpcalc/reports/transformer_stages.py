@@ -8,7 +8,7 @@ from typing import Any, Callable
 import numpy as np
 
 from .._types import Json
-from .. import SGD, AttentionLayer, Divergence, ResNet, Sequences, attention_limit, classify, kets, program, train
+from .. import SGD, AttentionLayer, Divergence, ResNet, Sequences, attention_limit, kets, program, train
 from ..studies.convergence import fit_order
 from ..studies.optimum import grid_optimum
 from .options import depth_scaling
@@ -30,11 +30,9 @@ class Written:
 
 
 def write_program(options: TransformerOptions) -> Written:
-    net: Any = options.net
-    found = program(net, options.opt, options.scale)
+    found = program(options.net, options.opt, options.scale)
     return Written(str(found), found.latex(), {
-        "ket equations": _reason(lambda: kets(found)),
-        "verdicts": _reason(lambda: classify(options.scale.alpha, options.scale.gamma, net))})
+        "ket equations": _reason(lambda: kets(found))})
 
 
 def _reason(ask: Callable[[], Any]) -> str:
