@@ -22,7 +22,8 @@ UPDATES = 1  # of a transformer that are counted
 
 # What a verdict on a transformer takes for granted, in its own words.
 ASSUMED = (f"counted: with heads of one coordinate and {TWO} positions, which stand for all head_dim, "
-           "queries_per_key and positions that stay as L grows, and over the first update; scale_power is a constant there")
+           "queries_per_key and positions that stay as L grows, and over the first update; scale_power is a constant "
+           "there")
 
 
 def counted_program(net: Judged, opt: Optimizer, scale: Scaling) -> Program:
