@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import sympy as sp
 
 from .._checks import choice, flag, function, short
@@ -16,7 +17,7 @@ from .language import Mat, Vec, kind
 from .network import Network
 from .norms import NORMS, PLACES
 from .program import Assign
-from .skips import Junction, Skip, SkipConnection, by_name, of_depth
+from .skips import HyperConnections, Junction, Skip, SkipConnection, by_name, of_depth
 
 INSIDE, BEHIND = ("before", "around"), ("after", "around")  # places of the norm of a block's input, and of its output
 CARRIED = 8  # streams, at most: every one is a vector of its own in every layer
@@ -103,16 +104,17 @@ class Residual(Network):
 
     def require_sizes(self, depth: int | None) -> None:
         """Every number that is an expression in the depth must have a value at it."""
-        parts = {"norm_scale": self.norm_scale, **({"keep": self.skip.keep, "inject": self.skip.inject}
-                                                   if isinstance(self.skip, Skip) else {})}
-        for name, value in parts.items():
-            for layer in range(1, depth + 1) if depth and value.free_symbols else ():
-                number = value.subs({L: depth, l: layer})
-                if not (number.is_finite and number.is_real):
-                    raise ValueError(f"{name}: {value} given at depth {depth}, where it is {number}; allowed is what "
-                                     "has a finite value at every layer")
-                if l not in value.free_symbols:
-                    break
+        skip = {f.name: getattr(self.skip, f.name) for f in fields(self.skip)} if isinstance(
+            self.skip, (Skip, HyperConnections)) else {}
+        for name, given in {"norm_scale": self.norm_scale, **skip}.items():
+            for value in sp.flatten([given]):
+                if depth is None or not getattr(value, "free_symbols", ()):
+                    continue
+                with np.errstate(all="ignore"):
+                    numbers = sp.lambdify((l, L), value, "numpy")(np.arange(1.0, depth + 1), np.float64(depth))
+                if not np.all(np.isfinite(numbers)):
+                    raise ValueError(f"{name}: {value} given at depth {depth}; allowed is what has a finite real value "
+                                     "there, at every layer")
 
     def sublayer(self, block: Block, branch: Branch, streams: tuple[Vec, ...], targets: tuple[Vec, ...],
                  eps: sp.Expr, number: str = "") -> None:
