@@ -188,3 +188,17 @@ def test_what_a_convolution_does_not_go_with_is_refused() -> None:
     net = tp.Transformer(positions=4, attention=Convolution(4), mlp="mlp")
     with pytest.raises(ValueError, match="a convolution and mlp=None"):
         tp.train(net, drawn(4), *HOW, tp.oo, method="common_draws")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", ["pre", "post"])
+def test_nonlinear_networks_of_infinite_depth_are_those_of_deep_wide_ones(order: str) -> None:
+    net = tp.Transformer(positions=3, attention=Convolution(3, 3, "zero", order), mlp=None, norm=None, phi="tanh")
+    how = net, drawn(3), tp.SGD(0.3), tp.DepthScaling()
+    run = tp.train(*how, tp.oo, method=tp.methods.CommonDraws(tolerance=0.05, budget=1e6, samples=1024, coarsest=4))
+    outputs = {n: np.array([tp.train(*how, 32, n, method="dense", seed=seed).outputs for seed in range(24)])
+               for n in (96, 192)}
+    mean = 2 * outputs[192].mean(axis=0) - outputs[96].mean(axis=0)  # extrapolated in 1/n
+    error = np.sqrt((4 * np.var(outputs[192], axis=0) + np.var(outputs[96], axis=0)) / 23)
+    assert np.all(np.abs(mean - run.outputs) < 4 * np.hypot(error, run.standard_error) + run.bias_bound + 1e-9)
+    assert 8 * np.max(run.standard_error) < np.max(np.abs(run.outputs))  # so that it says something
