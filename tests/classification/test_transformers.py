@@ -59,6 +59,7 @@ def assert_slopes(net: tp.Transformer, alpha: sp.Rational, gamma: sp.Rational, d
     return found
 
 
+@pytest.mark.slow
 def test_every_matrix_of_attention_learns_as_real_ones_do() -> None:
     """No power of L, over four times the depth; 1/4 would be seen."""
     shallow, deep = (changes(None, 0.5, 0.5, depth, seeds=8) for depth in (16, 64))

@@ -33,7 +33,7 @@ def one_position(program: Program) -> Program:
     >>> net = tp.Transformer(head_dim=1, positions=3, attention=smoothed, mlp=None, norm=None)
     >>> print(*str(one_position(tp.program(net, tp.SGD(), tp.DepthScaling()))).splitlines()[7:12], sep=chr(10))
       for t = 0, ..., T - 1:
-        x[t, 0] := U*xi[t, 0]
+        x[t, 0] := xi[t]*U
         for l = 1, ..., L:
           v[t, l] := V[t, l] @ x[t, l - 1]
           total[t, l] := v[t, l]
