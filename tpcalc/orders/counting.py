@@ -152,8 +152,19 @@ class Hypotheses:
         more = wrong - cell.saturated or wrong
         saturated = cell.saturated.symmetric_difference(more)
         if not wrong or saturated in tried:
+            _require_arguments(cell, t)
             return [cell]
         return self.step(replace(before.on(cell.region), saturated=saturated), t, tried)
+
+
+def _require_arguments(cell: Cell, t: int) -> None:
+    """Raise ``ValueError`` where a bounded function that is 0 at 0 acts on what falls with L: it is no more of order
+    one there, and what it is no rule counts."""
+    for one in sorted(q for q in cell.exponents if q.sort == Sort.ARGUMENT and q.step == t):
+        exponent = cell.of(one)
+        if not exponent.explodes and all(cell.region.sign(form) == "<" for form in exponent.forms):
+            raise ValueError(f"{one.name}: what a bounded function acts on falls with the depth, and the function with "
+                             "it; powers of L are counted where it is of order one at least")
 
 
 def settled_orders(program: RecursionEquations | KetEquations | Hypotheses, most: int = 6, at: Values = ()) -> Orders:
@@ -220,7 +231,7 @@ def _classes(cell: Cell, t: int) -> dict[Quantity, Exponent]:
     """Exponents of step t: of the coefficients of initial vectors, of the step's own and of earlier hat-kets."""
     largest: dict[Quantity, Exponent] = {}
     for key, exponent in cell.exponents.items():
-        if key.step == t and key.sort not in (Sort.BEND, Sort.SHRINK):
+        if key.step == t and key.sort not in (Sort.BEND, Sort.SHRINK, Sort.ARGUMENT):
             base = key.base
             if base is not None and not base.is_initial:
                 base = replace(base, step=int(base.step == t))

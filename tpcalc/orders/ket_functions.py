@@ -61,8 +61,8 @@ class Argument:
 class Functions:
     """The rules for entrywise functions, in the reading of one set of ket equations.
 
-    nodes: the BEND and SHRINK quantities met while expressions are read, with the monomials that they are made of and,
-    for a SHRINK, its power; known, arguments: what has been read already, the former as long as no part is new.
+    nodes: the BEND, SHRINK and ARGUMENT quantities met while expressions are read, with the monomials that they are
+    made of and, for a SHRINK, its power; known, arguments: what has been read already, the former as long as no part is new.
     """
 
     reading: "KetParts"
@@ -138,6 +138,9 @@ class Functions:
             name = str(argument.expression)
             size = self.shrunk(leading, f"({name})**(-1/2)", Fraction(-1, 2), argument.step)
             mean = self.shrunk(leading, f"({name})**(-1)", Fraction(-1), argument.step)
+        if not growth and function.flatness:
+            acted_on = Quantity(Sort.ARGUMENT, argument.step, name=str(argument.expression))
+            self.nodes[acted_on] = (leading, Fraction(1))
         odd = scalar_function(form).parity == -1 and not argument.shifted
         some = Label.of(frozenset(), argument.sources if not form.is_number else frozenset())
         if size == mean and not odd:
@@ -157,6 +160,10 @@ class Functions:
     def _argument(self, function: sp.Expr) -> tuple[Argument, sp.Expr]:
         if function not in self.arguments:
             expression, form = argument_of(function)
+            if form.free_symbols - {H}:
+                raise ValueError(f"{form.subs(H, expression)}: a function of {expression} and of "
+                                 f"{', '.join(sorted(map(str, form.free_symbols - {H})))}, of which no rule counts "
+                                 "powers of L; give what it acts on a name of its own")
             led = frozenset(label for term in split(expression) for label in self._leading(term))
             steps = [int(self.reading.equations.setting.step(k.vector)) for k in expression.atoms(Ket)
                      if self.reading.equations.setting.initial_number(k.vector) is None]

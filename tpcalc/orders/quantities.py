@@ -12,7 +12,8 @@ class Sort(StrEnum):
     """What a quantity is; the values are what it is printed as.
 
     BEND: what a bounded function would change by if it went on as it starts; SHRINK: a negative power of a size, at
-    most of order one: of how often a large argument passes where a function lives, or of a root mean square.
+    most of order one: of how often a large argument passes where a function lives, or of a root mean square; ARGUMENT:
+    what a bounded function that is 0 at 0 acts on.
     """
 
     COEFFICIENT = "Gamma"
@@ -23,6 +24,7 @@ class Sort(StrEnum):
     SCALAR = "scalar"
     BEND = "bend"
     SHRINK = "shrink"
+    ARGUMENT = "argument"
 
 
 @dataclass(frozen=True, order=True)
