@@ -182,6 +182,13 @@ def test_powers_of_the_depth_in_coefficients_of_the_layer() -> None:
     assert dict(in_powers(1 / (L + 3), None, L)) == {sp.Integer(-1): 1, sp.Integer(-2): -3}
 
 
+@pytest.mark.parametrize("end", [0, 1])
+def test_what_is_not_bounded_at_an_end_of_the_layers_has_no_powers(end: int) -> None:
+    with pytest.raises(ValueError, match="not bounded on"):
+        in_powers(1 / (sp.sqrt(l / L) - end), l, L)
+    assert in_powers(1 / (sp.sqrt(l / L) + 1 + end), l, L) == ((0, 1 / (sp.sqrt(P) + 1 + end)),)
+
+
 @pytest.mark.parametrize("opt", [tp.SGD(0.5, momentum=0.5), tp.SGD(0.5, weight_decay=0.2),
                                  tp.SGD(0.5, momentum=0.3, nesterov=True, weight_decay=0.2, decoupled=True)], ids=str)
 def test_limits_of_optimizers_with_memory_are_those_of_training(opt: tp.SGD) -> None:
