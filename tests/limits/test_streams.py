@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,11 +11,12 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.limits.eigenspaces import NoStreams, period, slow_subspace
-from tpcalc.orders.layer_functions import in_powers
+from tpcalc.limits.own_layers import at_own_layers
 from tpcalc.limits.slow_streams import normal_form
+from tpcalc.orders.layer_functions import in_powers
 from tpcalc.programs.indices import L, T, l, t
 from tpcalc.programs.language import Family, LossDerivative, Moment, Scal, Vec
-from tpcalc.programs.program import Assign, Loop, Program
+from tpcalc.programs.program import Assign, Loop, Program, mapped
 from tpcalc.testing import assert_limit_agrees, deep_program
 from tpcalc.testing.extrapolation import extrapolate
 from tpcalc.testing.layer_sweep import LayerSweep, Line, Term
@@ -187,8 +189,11 @@ def test_names_for_multiples_are_no_difference() -> None:
 def test_vectors_that_one_layer_makes_for_itself_are_at_its_own_layer() -> None:
     """What layer l makes and reads alone may be called a vector of layer l - 1."""
     h = Family(Vec, "h", layered=True)
+    def earlier(value: sp.Expr) -> sp.Expr:
+        return value.xreplace({v: v.at(t, l - 1) for v in value.atoms(Vec) if v.name == "h"})
+
     own = training(Line("h", (Term("x", 1, matrix="W"),)), x_of(Term("x", 1), Term("h", power=1)))
-    before = replace(own, body=mapped(own.body, lambda s: [s.subs_all(h)]))
+    before = replace(own, body=mapped(own.body, lambda s: [Assign(earlier(s.target), earlier(s.value))]))
     assert at_own_layers(before) == own != before
 
 
