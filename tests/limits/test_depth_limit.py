@@ -115,6 +115,12 @@ def test_equations_are_for_the_functions_that_are_defined(limit: tp.DepthLimit, 
     assert {f.args[-1] for f in solved} == ({f.args[-1] for f in defined} or {0})
 
 
+def test_a_coefficient_of_an_initial_vector_has_one_layer_time() -> None:
+    initial, hat = (Coefficient(0, 1, 2, r, *sp.symbols("p q"), 0, 0) for r in (-1, 0))
+    assert sp.latex(initial) == r"\Gamma_{2,-1,0,1}\left(p\right)" and str(initial) == "Gamma[2,-1,0,1](p)"
+    assert sp.latex(hat) == r"\Gamma_{2,0,0,1}\left(p,q\right)" and str(hat) == "Gamma[2,0,0,1](p, q)"
+
+
 def test_small_outputs_leave_the_loss_at_zero(limit: tp.DepthLimit) -> None:
     assert "chi[t] = loss'[t](0)" in str(limit.at(alpha=0.5, gamma=1))
     assert "chi[t] = loss'[t](f[t])" in str(limit.at(alpha=0.5, gamma=0.5))
