@@ -8,9 +8,11 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.classification.exponents import ALPHA, GAMMA
+from tpcalc.classification.exponents import ALPHA, GAMMA, exponents_of
+from tpcalc.classification.sizes import Exponents
 from tpcalc.gaussian.scalar_functions import H as Z, scalar_function
 from tpcalc.programs.blocks import Branch
+from tpcalc.programs.indices import L
 from tpcalc.programs.language import MatVec, Moment, Transpose
 from tpcalc.testing import assert_verdict_agrees, deep_program
 from tpcalc.testing.drawn_programs import Recipe, training_program, with_numbers
@@ -58,6 +60,19 @@ VERDICTS = {plain: ("Depth-muP", "ODE limit", "trivial"), named: ("Depth-muP", "
                                    for block in VERDICTS], ids=lambda block: block.__name__)
 def test_blocks(block: Callable[[Branch], sp.Expr]) -> None:
     assert tuple(tp.classify(*point, tp.ResNet(block=block)).name for point in POINTS) == VERDICTS[block]
+
+
+def test_layers_that_double_or_forget_what_they_find_do_so_whatever_is_trained() -> None:
+    """2 x + W x is larger by a factor in every layer, exp(L) after all; nothing is left of W x / sqrt(L)."""
+    def forgetting(b: Branch) -> sp.Expr:
+        return plain(b) / sp.sqrt(L) - b.x
+
+    at = ((ALPHA, sp.Integer(0)), (GAMMA, sp.Integer(0)))
+    ((_, grown),), ((_, lost),) = (exponents_of(tp.ResNet(block=block), at) for block in (amplified, forgetting))
+    sizes = [f.name for f in Exponents.sizes()]
+    assert all(getattr(grown, name).explodes and getattr(lost, name).vanishes for name in sizes)
+    ((step, rate),) = grown.explosions
+    assert (step, rate.at(())) == (0, 1) and not lost.explosions
 
 
 @pytest.mark.parametrize("block", [amplified, damped], ids=lambda block: block.__name__)

@@ -6,6 +6,7 @@ import sympy as sp
 from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
+from tpcalc.classification import optimized
 from tpcalc.classification.exponents import exponents_of
 from tpcalc.classification.optimized import as_gradient_descent
 from tpcalc.classification.phase_plane import decisive
@@ -123,6 +124,21 @@ def small_gate(branch):
     """A product of two vectors of which one is small: gradients of the other's matrix are L^(-1/2)."""
     z = branch.let("z", MatVec(branch.weights("W1"), branch.x))
     return MatVec(branch.weights("W2"), z) / sp.sqrt(L)
+
+
+@pytest.mark.parametrize("later, refused", [(sp.Rational(1, 2), True), (0, False), (sp.oo, False)])
+def test_gradients_that_change_their_power_are_refused(monkeypatch, later, refused):
+    """The size of Adam's direction would change with them; what explodes is said to explode."""
+    class Terms:
+        def gradients(self, step):
+            return {"W": (sp.Integer(0), sp.sympify(later))[step]}
+
+    monkeypatch.setattr(optimized, "terms_of", lambda net, scale: Terms())
+    if refused:
+        with pytest.raises(ValueError, match=r"gradients of W go from L\^\(0\) to L\^\(1/2\)"):
+            as_gradient_descent(tp.ResNet(), tp.Adam(), tp.DepthScaling())
+    else:
+        assert as_gradient_descent(tp.ResNet(), tp.Adam(), tp.DepthScaling())[0] == tp.SGD()
 
 
 def test_directions_of_degree_zero_do_not_shrink_with_gradients():

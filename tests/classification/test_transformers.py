@@ -38,7 +38,7 @@ def test_every_matrix_of_attention_moves_outputs_as_real_ones_do(alpha: sp.Ratio
     in all networks, so that means show what a width of 256 leaves of each."""
     for name, one in tp.classify(alpha, gamma, SMALL).matrices.items():
         sizes = [moved_alone(SMALL, name, alpha, gamma, depth) for depth in DEPTHS]
-        s, error = slope(DEPTHS, np.array(sizes), [1.0])
+        s, error = slope(DEPTHS, np.array(sizes))
         print(alpha, gamma, name, one.output, f"{s:.3f} +- {error:.3f}")
         assert abs(s - float(one.output)) <= 0.1 and error < 0.1, (name, s, error)
 

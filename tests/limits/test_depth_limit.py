@@ -106,6 +106,21 @@ def test_scaled_functions_are_the_papers_at_one_half_only(limit: tp.DepthLimit) 
     assert "Gamma~[t,r,0,b](p, q)" in str(nontrivial) and "f[t] = " in str(nontrivial)
 
 
+@pytest.mark.parametrize("alpha, gamma", [(1, 0), (1, 1), (0.5, 0.5)])
+def test_equations_are_for_the_functions_that_are_defined(limit: tp.DepthLimit, alpha: float, gamma: float) -> None:
+    """Coefficients are divided by powers of L in the equations where definitions say so, and nowhere else."""
+    region = limit.at(alpha=alpha, gamma=gamma)
+    defined = {f for functions, _ in definitions(region) for f in functions if isinstance(f, Coefficient)}
+    solved = {f for e in region.equations for f in (e.target, *e.value.atoms(Coefficient)) if isinstance(f, Coefficient)}
+    assert {f.args[-1] for f in solved} == ({f.args[-1] for f in defined} or {0})
+
+
+def test_a_coefficient_of_an_initial_vector_has_one_layer_time() -> None:
+    initial, hat = (Coefficient(0, 1, 2, r, *sp.symbols("p q"), 0, 0) for r in (-1, 0))
+    assert sp.latex(initial) == r"\Gamma_{2,-1,0,1}\left(p\right)" and str(initial) == "Gamma[2,-1,0,1](p)"
+    assert sp.latex(hat) == r"\Gamma_{2,0,0,1}\left(p,q\right)" and str(hat) == "Gamma[2,0,0,1](p, q)"
+
+
 def test_small_outputs_leave_the_loss_at_zero(limit: tp.DepthLimit) -> None:
     assert "chi[t] = loss'[t](0)" in str(limit.at(alpha=0.5, gamma=1))
     assert "chi[t] = loss'[t](f[t])" in str(limit.at(alpha=0.5, gamma=0.5))

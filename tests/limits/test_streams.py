@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,11 +11,12 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.limits.eigenspaces import NoStreams, period, slow_subspace
-from tpcalc.orders.layer_functions import in_powers
+from tpcalc.limits.own_layers import at_own_layers
 from tpcalc.limits.slow_streams import normal_form
+from tpcalc.orders.layer_functions import in_powers
 from tpcalc.programs.indices import L, T, l, t
 from tpcalc.programs.language import Family, LossDerivative, Moment, Scal, Vec
-from tpcalc.programs.program import Assign, Loop, Program
+from tpcalc.programs.program import Assign, Loop, Program, mapped
 from tpcalc.testing import assert_limit_agrees, deep_program
 from tpcalc.testing.extrapolation import extrapolate
 from tpcalc.testing.layer_sweep import LayerSweep, Line, Term
@@ -58,6 +60,10 @@ SWEEPS = {
         (Line("v", (Term("v", 1, H), Term("x", 1, H))), x_of(Term("x", 1), Term("v", power=1, matrix="W"))), H**2),
     "a second stream": ((Line("v", (Term("v", 1), Term("x", 1, power=1, matrix="R"))),
                          x_of(Term("x", 1), Term("v", power=1, matrix="W"))), H**2),
+    "three vectors of two streams": (
+        (Line("v", (Term("v", 1), Term("x", 1, power=1, matrix="R"))),
+         Line("z", (Term("v", 1, H**2), Term("x", 1, H**2), Term("z", 1, H))),
+         x_of(Term("x", 1), Term("z", 1, power=1, matrix="W"), Term("v", 1, power=1, matrix="S"))), H**4),
     "eigenvectors that turn with the layer": (
         (Line("z", (Term("x", 1, 1 / (2 * (1 + l / L))), Term("z", 1, H))),
          x_of(Term("x", 1, H), Term("z", 1, (1 + l / L) / 2), BRANCH)), H**3),
@@ -87,6 +93,20 @@ def test_the_limit_is_what_finite_depths_converge_to(name: str) -> None:
     found = region.compile()(INPUTS, TARGETS).outputs
     assert np.abs(found - outputs[-1]).max() > 1e-4  # finite depth alone would not do
     assert np.abs(found - expected).max() < 3 * error + 1e-9, (found, expected, error)
+
+
+def test_what_is_read_of_two_streams_has_one_name_in_all_loops() -> None:
+    """Three families of layers, two streams: the sum v of both is acted on in the sweep, and read by an update."""
+    lines, rate = SWEEPS["three vectors of two streams"]
+    program = training(*lines, rate=rate)
+    streams = normal_form(program, L).program
+    name = "v~1"
+    assert [p.statement.target.name for p in streams.places() if isinstance(p.statement.target, Vec)].count(name) == 1
+    assert sum(v.name == name for p in streams.places() for v in p.statement.value.atoms(Vec)) == 3  # u0, u1 and S
+    data = {"xi": INPUTS, "y": TARGETS}
+    errors = [max(abs(read_rolled(streams, {T: 3, L: depth}, data).series("f")
+                      - read_rolled(program, {T: 3, L: depth}, data).series("f"))) for depth in (16, 32)]
+    assert 1.5 < errors[0] / errors[1] < 2.5  # of relative order 1/L
 
 
 def test_what_a_layer_adds_to_a_mean_of_two_layers_counts_two_thirds() -> None:
@@ -160,6 +180,23 @@ def test_names_for_products_are_no_difference() -> None:
     assert plain != named and normal_form(plain, L) == normal_form(named, L)
 
 
+def test_names_for_multiples_are_no_difference() -> None:
+    plain = training(x_of(Term("x", 1), Term("x", 1, sp.Integer(2), power=1, matrix="W")))
+    named = training(Line("h", (Term("x", 1, sp.Integer(2)),)), x_of(Term("x", 1), Term("h", power=1, matrix="W")))
+    assert plain != named and normal_form(plain, L) == normal_form(named, L)
+
+
+def test_vectors_that_one_layer_makes_for_itself_are_at_its_own_layer() -> None:
+    """What layer l makes and reads alone may be called a vector of layer l - 1."""
+    h = Family(Vec, "h", layered=True)
+    def earlier(value: sp.Expr) -> sp.Expr:
+        return value.xreplace({v: v.at(t, l - 1) for v in value.atoms(Vec) if v.name == "h"})
+
+    own = training(Line("h", (Term("x", 1, matrix="W"),)), x_of(Term("x", 1), Term("h", power=1)))
+    before = replace(own, body=mapped(own.body, lambda s: [Assign(earlier(s.target), earlier(s.value))]))
+    assert at_own_layers(before) == own != before
+
+
 def test_the_slow_directions_of_a_companion_matrix() -> None:
     found = slow_subspace(sp.Matrix([[H, H], [1, 0]]), ("x", "x before"))
     assert (list(found.weigh), list(found.read)) == ([sp.Rational(2, 3), sp.Rational(1, 3)], [1, 1])
@@ -180,6 +217,13 @@ def test_powers_of_the_depth_in_coefficients_of_the_layer() -> None:
     assert power == -H and sp.simplify(function - 1 / (2 * (P + 1))) == 0
     assert dict(in_powers(1 + l / L**2, l, L)) == {sp.Integer(0): 1, sp.Integer(-1): P}
     assert dict(in_powers(1 / (L + 3), None, L)) == {sp.Integer(-1): 1, sp.Integer(-2): -3}
+
+
+@pytest.mark.parametrize("end", [0, 1])
+def test_what_is_not_bounded_at_an_end_of_the_layers_has_no_powers(end: int) -> None:
+    with pytest.raises(ValueError, match="not bounded on"):
+        in_powers(1 / (sp.sqrt(l / L) - end), l, L)
+    assert in_powers(1 / (sp.sqrt(l / L) + 1 + end), l, L) == ((0, 1 / (sp.sqrt(P) + 1 + end)),)
 
 
 @pytest.mark.parametrize("opt", [tp.SGD(0.5, momentum=0.5), tp.SGD(0.5, weight_decay=0.2),

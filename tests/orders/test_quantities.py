@@ -74,6 +74,17 @@ def test_a_recursion_counts_in_another_variable_too() -> None:
     assert any(one.weight.constant == 1 for one in Terms(recursion).of_step(1))
 
 
+def test_a_layer_known_to_differ_takes_away_what_compares_it_alone() -> None:
+    """Only a delta of the base layer itself vanishes, what has the base layer in it, and other deltas, stay."""
+    terms = Terms(tp.recursion(tp.kets(tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling()))))
+    equation = next(e for e in terms.recursion.equations if e.kind == "Gamma" and e.place.loops[1:])
+    (layer,), (base,) = equation.target.args[4:]
+    t, r = sp.symbols("t r", integer=True)
+    value = equation.target + sp.KroneckerDelta(t, r) + sp.KroneckerDelta(layer, base)
+    assert terms._placed(value, equation, False) == equation.target + sp.KroneckerDelta(t, r)
+    assert terms._placed(value, equation, True).has(base) is False and terms._placed(value, equation, None) == value
+
+
 def test_scalars_with_other_indices_are_refused() -> None:
     with pytest.raises(ValueError, match="one index, the training step"):
         counted_scalar(Family(Scal, "f")[sp.Integer(1), sp.Integer(0)])

@@ -211,17 +211,25 @@ class _Rewriting:
 
     def elsewhere(self, program: Program) -> Program:
         """The program with reads of the sweep's vectors behind it as reads of streams, too."""
-        def rebuilt(statements: Sequence[Statement], after: bool) -> tuple[Statement, ...]:
+        swept: list[Statement] = []
+        named: dict[object, list[Statement]] = {}  # by the layers of a loop: loops behind it over the same need no more
+
+        def rebuilt(statements: Sequence[Statement], after: bool, layers: object = None) -> tuple[Statement, ...]:
             found: list[Statement] = []
             for s in statements:
                 mine = isinstance(s, Loop) and s.index == self.sweep.layer and any(
                     isinstance(a, Assign) and a.target in self.sweep.carried for a in s.body)
                 if mine or not after and not isinstance(s, Loop):
                     found.append(s)
+                    swept.extend(s.body if isinstance(s, Loop) else ())
                 elif isinstance(s, Loop):
-                    found.append(replace(s, body=rebuilt(s.body, after)))
+                    found.append(replace(s, body=rebuilt(s.body, after, s.bounds)))
                 else:
-                    found.append(Assign(s.target, self._read_behind(s.value, found)))
+                    names = [*swept, *named.get(layers, ())]
+                    known = len(names)
+                    value = self._read_behind(s.value, names)
+                    named[layers] = [*named.get(layers, ()), *names[known:]]
+                    found += [*names[known:], Assign(s.target, value)]
                 after = after or mine
             return tuple(found)
 

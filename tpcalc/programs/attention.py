@@ -23,8 +23,8 @@ def softmax_attention(head_dim: int, scale_power: sp.Expr, causal: bool = True, 
     >>> text = str(tp.program(net, tp.SGD(), tp.DepthScaling()))
     >>> print(*(line.strip() for line in text.splitlines() if "headsum" in line), sep=chr(10))
     score[t, p, m, l] := sqrt(2)*headsum_2(k[t, m, l]*q[t, p, l])/2
-    dq[t, p, l] := Sum(sqrt(2)*headsum_2(dscore[t, p, m, l])*k[t, m, l]/2, (m, 0, P - 1))
-    dk[t, p, l] := Sum(sqrt(2)*headsum_2(dscore[t, m, p, l])*q[t, m, l]/2, (m, 0, P - 1))
+    dk[t, p, l] := Sum(headsum_2(sqrt(2)*dscore[t, m, p, l]/2)*q[t, m, l], (m, 0, P - 1))
+    dq[t, p, l] := Sum(headsum_2(sqrt(2)*dscore[t, p, m, l]/2)*k[t, m, l], (m, 0, P - 1))
     """
     read = sp.Piecewise((1, m <= p), (0, True)) if causal else sp.Integer(1)
 

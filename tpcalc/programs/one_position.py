@@ -68,7 +68,7 @@ class _WrittenOut:
         return cls(indices, {family: places for family, places in slots.items() if places})
 
     def value(self, value: sp.Expr) -> sp.Expr:
-        return value.subs(POSITIONS, TWO).replace(HeadSum, lambda body, size: body).replace(
+        return value.subs(POSITIONS, TWO).replace(HeadSum, lambda body, *heads: body).replace(
             lambda e: isinstance(e, sp.Sum) and any(limit[0] in self.indices for limit in e.limits), self._terms)
 
     def _terms(self, total: sp.Sum) -> sp.Expr:

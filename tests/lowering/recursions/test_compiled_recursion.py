@@ -45,6 +45,10 @@ def test_compiled_agrees_with_coefficients_and_reflection(kernel, steps, depth, 
         assert np.abs(ours - oracle.covariance[b]).max() < 1e-12 * scale_c
 
 
+def test_what_arrays_need_is_not_shown(kernel) -> None:
+    assert kernel.entries != 0 and "entries" not in repr(kernel)
+
+
 def test_numbers_and_schedules_compile_too() -> None:
     """Exponents as numbers leave no parameters; a schedule is one more array of data; branch and base depth enter."""
     scale = tp.DepthScaling(sp.Rational(3, 4), sp.Rational(1, 4), branch=0.5, base_depth=2)
