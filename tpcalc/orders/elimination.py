@@ -66,8 +66,8 @@ def solve(cell: Cell, sweeps: Sequence[list[Quantity]], by_target: dict[Quantity
         if isinstance(solved, Loop):
             _require_one_sign(sweep, by_target)
             broken = cell.on(cell.region.where(solved.form, ">"))
-            first = (solved.quantity, solved.weight.pruned(broken.region))
-            broken = replace(lost(broken, set(sweep)), explosions=(*broken.explosions, first))
+            rates = [] if _is_held(cell, sweep, by_target) else [(solved.quantity, solved.weight.pruned(broken.region))]
+            broken = replace(lost(broken, set(sweep)), explosions=(*broken.explosions, *rates))
             bounded = cell.region.where(solved.form, "<=")
             return [*solve(broken, sweeps[number + 1:], by_target),
                     *([] if bounded.is_empty else solve(cell.on(bounded), sweeps[number:], by_target))]
@@ -76,6 +76,12 @@ def solve(cell: Cell, sweeps: Sequence[list[Quantity]], by_target: dict[Quantity
             return [done for part in parts for done in solve(part, sweeps[number:], by_target)]
         cell = solved
     return [cell]
+
+
+def _is_held(cell: Cell, sweep: Sequence[Quantity], by_target: dict[Quantity, list[Contribution]]) -> bool:
+    """Does a sweep read a negative power of what explodes? Of order one is its bound, and no rate follows from it."""
+    read = {f for u in sweep for one in by_target.get(u, []) for f in one.factors if f.sort == Sort.SHRINK}
+    return any(cell.of(g).explodes for f in read for one in by_target.get(f, []) for g in one.factors)
 
 
 def _require_one_sign(sweep: Sequence[Quantity], by_target: dict[Quantity, list[Contribution]]) -> None:

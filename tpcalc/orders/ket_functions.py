@@ -62,7 +62,8 @@ class Functions:
     """The rules for entrywise functions, in the reading of one set of ket equations.
 
     nodes: the BEND, SHRINK and ARGUMENT quantities met while expressions are read, with the monomials that they are
-    made of and, for a SHRINK, its power; known, arguments: what has been read already, the former as long as no part is new.
+    made of and, for a SHRINK, its power; known, arguments: what has been read already, the former as long as no part is
+    new.
     """
 
     reading: "KetParts"

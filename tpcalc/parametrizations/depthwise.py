@@ -101,7 +101,8 @@ class DepthwiseScaling:
     def width_scaling(self, layers: int) -> WidthScaling:
         """Powers of N of all weights, as an abc-parametrization of ``layers`` layers of weights, both ends counted.
 
-        >>> DepthwiseScaling().width_scaling(3).canonical() == tp.width_recipe("muP", 3).canonical()
+        >>> import tpcalc as tp
+        >>> tp.DepthwiseScaling().width_scaling(3).canonical() == tp.width_recipe("muP", 3).canonical()
         True
         """
         many = whole_number("layers", layers, 2)

@@ -106,7 +106,7 @@ class KernelFunction:
         >>> kernel_fn.predict(x, y, x).round(4).tolist()
         [1.0, -0.7]
         >>> kernel_fn.predict(x, y, x, time=1.0).round(4).tolist()
-        [0.2514, -0.1179]
+        [0.2083, -0.043]
         """
         get, targets = _checks.choice("get", get, ("nngp", "ntk")), _checks.finite_array("y1", y1)
         x1, x2 = _inputs("x1", x1), _inputs("x2", x2)

@@ -55,7 +55,7 @@ def forward_equations(weights: Sequence[Any], biases: Sequence[Any], sizes: Para
     >>> sizes = tp.meta_principled(0, layers=2).sizes((1, 2, 1))
     >>> found = forward_equations([[[1], [-1]], [[1, 1]]], [[0, 0], [0]], sizes, [[0.5]])
     >>> found.H.shape, round(float(found.H.item()), 6)
-    ((1, 1, 1, 1), 2.760268)
+    ((1, 1, 1, 1), 2.759802)
     """
     x = finite_array("inputs", inputs)
     pairs = [(finite_array("weights", w), finite_array("biases", b)) for w, b in zip(weights, biases)]
