@@ -172,8 +172,10 @@ def test_seeds_executors_and_progress() -> None:
 
 def test_bad_calls_are_refused_before_the_work() -> None:
     program = statements(x=MatVec(W[0], A), y=MatVec(Transpose(W[0]), X), z=MatVec(V[0], B))
-    for balance, least in (("initial", 40), ("all", 72)):  # a, b and 1, two products with W; three with any, both ways
-        with pytest.raises(ValueError, match=f"samples: {least - 1} given; program p .* at least {least} are needed"):
+    # a, b and 1, two products with W; three with any, both ways
+    for balance, least, what in (("initial", 40, "one matrix"), ("all", 72, "all matrices")):
+        said = f"samples: {least - 1} given; program p .* products with {what} and .* at least {least} are needed"
+        with pytest.raises(ValueError, match=said):
             run_particles(program, {}, samples=least - 1, balance=balance)
         assert isinstance(run_particles(program, {}, samples=least, balance=balance), ParticleRun)
     with pytest.raises(ValueError, match="batches: 1 given; allowed is a whole number of at least 2"):

@@ -111,7 +111,7 @@ def test_equations_are_for_the_functions_that_are_defined(limit: tp.DepthLimit, 
     """Coefficients are divided by powers of L in the equations where definitions say so, and nowhere else."""
     region = limit.at(alpha=alpha, gamma=gamma)
     defined = {f for functions, _ in definitions(region) for f in functions if isinstance(f, Coefficient)}
-    solved = {f for e in region.equations for f in (e.target, *e.value.atoms(Coefficient)) if isinstance(f, Coefficient)}
+    solved = set().union(*(sp.Tuple(e.target, e.value).atoms(Coefficient) for e in region.equations))
     assert {f.args[-1] for f in solved} == ({f.args[-1] for f in defined} or {0})
 
 

@@ -188,7 +188,6 @@ def test_names_for_multiples_are_no_difference() -> None:
 
 def test_vectors_that_one_layer_makes_for_itself_are_at_its_own_layer() -> None:
     """What layer l makes and reads alone may be called a vector of layer l - 1."""
-    h = Family(Vec, "h", layered=True)
     def earlier(value: sp.Expr) -> sp.Expr:
         return value.xreplace({v: v.at(t, l - 1) for v in value.atoms(Vec) if v.name == "h"})
 

@@ -35,6 +35,16 @@ def test_expressions_are_the_values(name: str) -> None:
     assert abs(found - loss.value(f, y)[0]) < 1e-14
 
 
+@pytest.mark.parametrize("name", NAMED)
+def test_values_of_many_samples_are_those_of_each(name: str) -> None:
+    """Of shape (steps, batch, d_out), outputs are summed over, steps and samples are not."""
+    rng, loss = np.random.default_rng(6), NAMED[name]
+    f, y = rng.normal(size=(2, 3, 4)), rng.choice([-1.0, 1.0], size=(2, 3, 4))
+    if name == "softmax":
+        y = rng.dirichlet(np.ones(4), size=(2, 3))
+    assert np.array_equal(loss.value(f, y), [loss.value(*step) for step in zip(f, y)])
+
+
 @pytest.mark.parametrize("name", ["logistic", "softmax"])
 def test_large_outputs_do_not_overflow(name: str) -> None:
     f, y = np.array([[800.0, -800.0]]), np.array([[1.0, 0.0]]) if name == "softmax" else np.array([[1.0, 1.0]])

@@ -84,10 +84,8 @@ def _three_dimensional(name: str, value: Any, samples: tuple[int, ...] = ()) -> 
     array = finite_array(name, value)
     if array.ndim == 2 and array.shape == samples:
         array = array[..., None]
-    elif samples and array.ndim in (1, 2) and samples != (len(array), 1) and len(array) == samples[0] * samples[1]:
+    elif samples and array.ndim in (1, 2) and len(array) == samples[0] * samples[1]:
         array = array.reshape(*samples, -1)
-    elif array.ndim == 2 and samples == (len(array), 1):
-        array = array[:, None]
     elif array.ndim == 1:
         array = array[:, None, None]
     if array.ndim != 3 or 0 in array.shape:
