@@ -20,12 +20,13 @@ from .affine import Affine
 from .demand import Derivative, base_for, demanded
 from .ket_factors import centred_pairs, gathered
 from .ket_parts import KetParts
-from .parts import Parts, total
+from .parts import Monomials, Parts, total
 from .quantities import STREAM, Base, Label, Quantity, Sort
 from .growing_variable import Values
 from .terms import Contribution, split
 
 MOST_TERMS = 30_000  # of a training step; a tanh block of five matrices has a third of it
+FEW = 2  # matrices of a layer, of whose parts each is a quantity of its own
 
 
 @dataclass(frozen=True)
@@ -108,12 +109,18 @@ class KetTerms:
             for written in self.written(term, t):
                 for sort, base, parts in self._read(stream, term, written, t, layers):
                     centred_here = base is None and (centred or self.reading.is_odd)
-                    for label, monomials in parts.centred() if centred_here else parts:
+                    for label, monomials in self._told_apart(parts.centred() if centred_here else parts):
                         for to, gain, rule in self._entering(label, stream, base, layers):
                             target = self.reading.key(sort, to, t, stream, base)
                             for one in monomials:
                                 yield Contribution(target, one.weight + gain, one.factors, number, term, update, rule,
                                                    one.bound, sign=sign)
+
+    def _told_apart(self, parts: Parts) -> Iterator[tuple[Label, Monomials]]:
+        """Parts one by one where matrices are few: what another term adds to some of them may differ in size."""
+        few = len(self.equations.setting.program.matrices) <= FEW
+        for label, monomials in parts:
+            yield from ((one, monomials) for one in (label.each() if few else [label]))
 
     def _read(self, family: int, term: sp.Expr, written: sp.Expr, t: int, layers: bool
               ) -> Iterator[tuple[Sort, Base | None, Parts]]:
