@@ -9,8 +9,9 @@ import sympy as sp
 
 from ..parametrizations import Scaling
 from ..programs import ResNet, Transformer
-from ..programs.blocks import Block, Branch
+from ..programs.blocks import Block, Branch, block_name
 from ..programs.builders import program
+from ..programs.convolution import Convolution
 from ..programs.indices import m, p
 from ..programs.language import MatVec
 from ..programs.one_position import TWO, one_position
@@ -43,6 +44,8 @@ def two_positions(net: Transformer, opt: Optimizer, scale: Scaling) -> Program:
     if net.positions < TWO:
         raise ValueError(f"positions: {net.positions} given; alone, a position reads itself whatever its scores, "
                          f"allowed for a verdict is at least {TWO}")
+    if isinstance(net.attention, Convolution) and net.mlp is not None:
+        raise ValueError(f"mlp: {block_name(net.mlp)} given with a convolution; allowed for a verdict is None")
     if net.at_one_position is not None:
         raise ValueError(f"attention: {net.attention!r} given; its powers of L are those of the block on one position, "
                          f"allowed is {net.at_one_position!r}")

@@ -60,16 +60,33 @@ def normal_form(program: Program, depth: sp.Symbol | None = None) -> NormalForm:
         plain = without_names(interleaved(plain, depth, together))
     for number in range(len(list(sweeps(plain, depth)))):
         sweep = list(sweeps(plain, depth))[number]
-        slow = slow_subspace(sweep.matrix[sp.Integer(0)], sweep.states)
         carried = ", ".join(map(str, sweep.carried))
+        if _grows(sweep, carried):
+            return NormalForm(plain, together, explodes=carried)
+        slow = slow_subspace(sweep.matrix[sp.Integer(0)], sweep.states)
         written = _Rewriting(sweep, slow)
         if slow.explodes:
             return NormalForm(plain, together, explodes=carried)
         if not slow.streams:
             written.require_homogeneous()
+            if number:
+                raise NoStreams(f"program {program.name}: layers forget {carried} and keep what stands before it; no "
+                                "rule for a stream of order one that nothing far from its end changes")
             return NormalForm(plain, together, forgets=carried)
         plain = written.elsewhere(_with_loop(plain, sweep, written.before(), written.body()))
     return NormalForm(without_names(at_own_layers(plain)), together)
+
+
+def _grows(sweep: Sweep, carried: str) -> bool:
+    """Does a layer multiply what it carries by a positive power of the depth? Raises ``NoStreams`` where it does so to
+    what the layers behind do not carry on."""
+    powers = [e for e, matrix in sweep.matrix.items() if e.is_positive and not matrix.is_zero_matrix]
+    if not powers:
+        return False
+    largest = sweep.matrix[max(powers)]
+    if (largest ** len(sweep.states)).applyfunc(sp.simplify).is_zero_matrix:
+        raise NoStreams(f"the layers' map of {carried} grows with the depth, and its powers do not; no rule for that")
+    return True
 
 
 def _with_loop(program: Program, sweep: Sweep, before: Sequence[Statement], body: tuple[Statement, ...]) -> Program:

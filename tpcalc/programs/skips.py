@@ -104,7 +104,8 @@ class HyperConnections:
     writes:
         b, a pair of them.
 
-    Raises ``ValueError`` for anything else, and where a or b is 0 altogether.
+    Raises ``ValueError`` for anything else, where a or b is 0 altogether, and for reads that add up to 0: streams that
+    start alike are then read as nothing.
 
     >>> import tpcalc as tp
     >>> net = tp.ResNet(skip=tp.HyperConnections(reads=(1, 0), mixes=((1, 0), (0.5, 0.5)), writes=(1, 1)))
@@ -128,6 +129,9 @@ class HyperConnections:
             if not any(getattr(self, name)):
                 raise ValueError(f"{name}: {short(getattr(self, name))} given; allowed is a pair that is not 0, "
                                  "without which the sublayer is not connected")
+        if sp.simplify(sp.Add(*self.reads)) == 0:
+            raise ValueError(f"reads: {short(self.reads)} given; both streams start as the same vector, of which this "
+                             "reads nothing, allowed are pairs that do not add up to 0")
 
     streams = 2
     readout = (sp.Integer(1), sp.Integer(1))

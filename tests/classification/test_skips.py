@@ -1,0 +1,45 @@
+"""Verdicts on skips that grow, forget, inject or cancel."""
+
+from __future__ import annotations
+
+import pytest
+import sympy as sp
+
+import tpcalc as tp
+
+L, QUARTER = sp.Symbol("L"), sp.Rational(1, 4)
+
+
+@pytest.mark.parametrize("keep", [L**QUARTER, (2 * L) ** QUARTER, sp.sqrt(L), L, L / 2, -L, 1 + L, sp.Integer(2)],
+                         ids=str)
+def test_what_is_kept_more_than_once_explodes(keep: sp.Expr) -> None:
+    """Real networks grow by this factor in every layer."""
+    assert tp.classify(0.5, 0.5, tp.ResNet(skip=tp.Skip(keep=keep))).name == "explodes at initialisation"
+
+
+@pytest.mark.parametrize("keep, name", [(0.9, "decays"), (1 - 1 / L, "Depth-muP"), (1 - 2 / L, "Depth-muP")])
+def test_what_is_damped(keep: sp.Expr, name: str) -> None:
+    assert tp.classify(0.5, 0.5, tp.ResNet(skip=tp.Skip(keep=keep))).name == name
+
+
+def test_a_stream_that_is_injected_does_not_decay() -> None:
+    """It goes to x^0 / (1 - keep), and gradients alone are forgotten."""
+    net = tp.ResNet(skip=tp.Skip(keep=0.9, inject=1))
+    with pytest.raises(ValueError, match="layers forget"):
+        tp.classify(0.5, 0.5, net)
+    sizes = [float(tp.train(net, tp.Task([1.0], [1.0]), tp.SGD(1e-3), tp.DepthScaling(1, 0), depth, width=64,
+                            method="dense").forward_covariance[-1][0, 0]) for depth in (32, 64)]
+    assert 50 < sizes[0] < 150 and 50 < sizes[1] < 150
+
+
+def test_streams_that_cancel_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"reads: \(1, -1\) given"):
+        tp.HyperConnections(reads=(1, -1))
+
+
+def test_a_perceptron_behind_a_convolution_is_refused_by_name() -> None:
+    from tpcalc.programs.convolution import Convolution
+
+    net = tp.Transformer(positions=3, attention=Convolution(3, 3), mlp="mlp", norm=None, phi="tanh")
+    with pytest.raises(ValueError, match="mlp: mlp given with a convolution"):
+        tp.classify(0.5, 0.5, net)
