@@ -147,8 +147,9 @@ def test_what_is_not_there_is_named_before_the_work() -> None:
     program = looped(Loop(t, sp.Integer(0), T - 1, (Assign(x[t], G[t] * A + MatVec(W[0], B)),)), data=(G[t],))
     with pytest.raises(ValueError, match=r"g: data of shape \(2,\) given; the program reads g\[2\]"):
         run_dense(program, {"T": 3}, {"g": [1.0, 2.0]}, WIDTH)
-    program = looped(Loop(t, sp.Integer(0), T - 1, (Assign(x[t], G[t - 1] * A),)), data=(G[t],))
-    for steps in (1, 2, 3):
+    one_by_one = looped(Loop(t, sp.Integer(0), T - 1, (Assign(x[t], G[t - 1] * A),)), data=(G[t],))
+    at_once = looped(Assign(F[0], sp.Sum(G[k - 1] * Moment(A), (k, 0, T - 1))), data=(G[t],))
+    for program, steps in ((one, steps) for one in (one_by_one, at_once) for steps in (1, 2, 3)):
         with pytest.raises(ValueError, match=rf"g: data of shape \({steps},\) given; the program reads g\[-1\]"):
             run_dense(program, {"T": steps}, {"g": [1.0] * steps}, WIDTH)
     late = looped(Assign(x[0], A), Assign(x[1], A), Loop(t, sp.Integer(2), T, (Assign(x[t], x[2 * t - 3]),)))
