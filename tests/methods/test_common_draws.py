@@ -171,6 +171,18 @@ def test_corrections_are_taken_off_and_bounded() -> None:
     assert not found.grows(1e-9) and back.grows(1e-3) and not back.grows(1.0)
 
 
+def test_a_bias_that_is_the_smaller_part_of_the_error_asks_for_no_depth() -> None:
+    """More than chance, but less than half of the error: batches are what helps."""
+    depths, normal = np.array([8.0, 16, 32]), np.random.default_rng(0).normal(size=(400, 1, 1))
+    shares = {}
+    for noise in np.geomspace(1e-3, 1, 40):
+        found = Extrapolation((2 - 3 / depths + 5 / depths**2)[None, :, None] + noise * normal,
+                              np.array([1.0, 2.0, 3.0]), 8)
+        shares[float(found.bias_bound[0] / found.error)] = found.is_biased
+    assert any(1 / 3 < share < 1 / 2 for share in shares)
+    assert all(biased == (share > 1 / 2) for share, biased in shares.items())
+
+
 def test_corrections_that_cancel_do_not_make_the_bound_vanish() -> None:
     """2 - 3 / L - 2 / L^2 + c / L^3 with c such that no depth left out changes the limit: it is off all the same."""
     depths, powers = np.array([8.0, 16, 32]), np.array([1.0, 2.0, 3.0])

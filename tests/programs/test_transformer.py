@@ -62,6 +62,15 @@ def held_against_plain_arrays(options: dict, batch: int, positions: int, what: t
     assert np.isclose(run.losses[0], np.mean([data.loss.value(f, y).sum() for f, y in zip(found[0], data.targets[0])]))
 
 
+def test_heads_are_those_of_real_networks_alone() -> None:
+    """Particles are of infinite width, however many heads real networks have."""
+    net = tp.Transformer(heads=4, head_dim=2, positions=2, mlp=None)
+    task = tp.Sequences(np.ones((1, 1, 2, 1)), np.ones((1, 1, 2)))
+    how: dict = dict(task=task, opt=tp.SGD(0.5), scale=tp.DepthScaling(), depth=1)
+    assert tp.train(net, method=tp.methods.Particles(samples=64), **how).width is None
+    assert tp.train(net, method="dense", **how).width == 8
+
+
 @pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(options=nets, batch=st.sampled_from([1, 2]), positions=st.sampled_from([1, 3]),
