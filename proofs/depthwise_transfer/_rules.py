@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
-from operator import matmul
 from typing import Any, Mapping
 
 import sympy as sp
 from sympy.core.function import AppliedUndef
 
-from ..tpcalc.reflection_form import EPS, RHO, UPDATE, Transposed
+from .._matrices import value
+from ..tpcalc.reflection_form import EPS, RHO, UPDATE
 
 Q_, L_ = sp.symbols("q L", positive=True)  # q = 1 + 1/L
 LAYER = sp.Symbol("l", integer=True, positive=True)
@@ -46,19 +45,8 @@ class WriteOut:
 
 def matrix_value(node: sp.Expr, known: Mapping[sp.Expr, sp.Matrix]) -> Any:
     """An expression in non-commutative symbols as a 2 x 2 matrix; rho is the unit matrix."""
-    if node in known:
-        return known[node]
-    if node == RHO:
-        return sp.eye(2)
-    if isinstance(node, Transposed):
-        return matrix_value(node.args[0], known).T
-    if isinstance(node, sp.Add):
-        return reduce(lambda a, b: a + b, (matrix_value(part, known) for part in node.args))
-    if isinstance(node, sp.Mul):
-        scalars, matrices = node.args_cnc()
-        size = sp.Mul(*scalars).subs({EPS: sp.sqrt(Q_ - 1), UPDATE: sp.sqrt(Q_ - 1)})
-        return size * reduce(matmul, (matrix_value(part, known) for part in matrices))
-    raise ValueError(f"{node}: no value for it")
+    sizes = {RHO: sp.eye(2), EPS: sp.sqrt(Q_ - 1), UPDATE: sp.sqrt(Q_ - 1)}
+    return value(node, {**sizes, **known}, number=lambda exact: exact)
 
 
 def collected(expression: sp.Expr) -> sp.Expr:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import operator
-from functools import cached_property, reduce
-from typing import Any, Callable, Iterable, Mapping
+from functools import cached_property
+from typing import Any, Iterable, Mapping
 
 import numpy as np
 import sympy as sp
@@ -12,30 +11,21 @@ import sympy as sp
 from tpcalc.ledger import Equation
 from tpcalc.results.tilted import TiltedNetwork, TiltedSolution, along, layer_density
 
-from .reflection_form import Transposed
+from .._matrices import Known, Matrix, value
 
-Values = Mapping[sp.Basic, Any]
 ORDERS, STEP, TINY = 9, 0.002, 1e-20  # of series in the tilt; how far along it; of complex differentiation
 
 
-def matrix(name: str) -> sp.Symbol:
-    return sp.Symbol(name, commutative=False)
-
-
-class Made(sp.Expr):
+class Made(Matrix):
     """What a layer makes of overlaps. args: the name of the function, the overlaps."""
-
-    is_commutative = False
 
     def _latex(self, printer: Any) -> str:
         name, overlaps = map(printer.doprint, self.args)
         return rf"{name}\left[{overlaps}\right]"
 
 
-class Stacked(sp.Expr):
+class Stacked(Matrix):
     """One vector above another."""
-
-    is_commutative = False
 
     def _latex(self, printer: Any) -> str:
         return rf"\left({', '.join(map(printer.doprint, self.args))}\right)"
@@ -50,24 +40,10 @@ class AtZero(sp.Expr):
         return rf"\left.\partial{power} {of} / \partial {{{tilt}}}{power}\right|_{{j=0}}"
 
 
-def read(node: sp.Basic, known: Values) -> Any:
-    """The array that an expression is, given those for its symbols; products of what commutes are entrywise."""
-    if node in known:
-        return known[node]
-    parts = [read(part, known) for part in node.args]
-    if node.is_Add:
-        largest = max(parts, key=np.ndim)
-        return sum(part if np.ndim(part) else part * np.eye(len(largest)) for part in parts)
-    if node.is_Mul:
-        numbers, matrices = node.args_cnc()
-        front = reduce(operator.mul, [read(part, known) for part in numbers], 1.0)
-        return front * reduce(operator.matmul, [read(part, known) for part in matrices]) if matrices else front
-    if node.is_Pow:
-        return np.linalg.inv(parts[0])
-    known_classes: dict[type, Callable[..., Any]] = {
-        Transposed: np.transpose, Stacked: lambda *several: np.concatenate(several),
-        Made: lambda make, overlaps: make(overlaps)}
-    return known_classes[type(node)](*parts) if type(node) in known_classes else float(node)
+def read(node: sp.Basic, known: Known) -> Any:
+    """The array that an expression is, given those for its symbols."""
+    return value(node, known, {Made: lambda made, known: known[made.args[0]](read(made.args[1], known)),
+                               Stacked: lambda stacked, known: np.concatenate([read(v, known) for v in stacked.args])})
 
 
 class Reading:

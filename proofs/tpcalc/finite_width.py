@@ -11,8 +11,8 @@ from tpcalc.results.fluctuations import Fluctuations
 from tpcalc.results.tilted import tilted_network
 
 from .._line import NET
-from ._tilted_reading import AtZero, Made, Reading, Stacked, matrix
-from .reflection_form import Transposed
+from .._matrices import Transposed, matrix
+from ._tilted_reading import AtZero, Made, Reading, Stacked
 
 TASK, OPT, DEPTH = tp.Task((1.0, 0.8), (1.0, -0.7)), tp.SGD(0.3), 4
 WIDTHS, NETWORKS, TOGETHER = (24, 48), (40000, 20000), 250

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache, reduce
-from operator import matmul
-from typing import Any, Mapping
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -15,6 +14,7 @@ from tpcalc.calculus import Derivation
 from tpcalc.ledger import Entry, Equation, Equations, Proof
 
 from .._line import NET, OPT, random_task, relative
+from .._matrices import Known, Matrix, Transposed, matrix, value
 from ._symbols import same_polynomials
 
 SOURCE = "tpcalc"
@@ -22,35 +22,18 @@ ROWS = 4
 EPS, UPDATE = sp.symbols("epsilon g", positive=True)
 
 
-def _m(name: str) -> sp.Symbol:
-    return sp.Symbol(name, commutative=False)
+RHO = matrix(r"\rho")  # diagonal
 
 
-RHO = _m(r"\rho")  # diagonal
-
-
-class Cov(sp.Expr):
+class Cov(Matrix):
     """The covariance of a vector of random variables, one for every row (step, input)."""
-
-    is_commutative = False
 
     def _latex(self, printer: Any) -> str:
         return rf"\mathrm{{Cov}}\left({printer.doprint(self.args[0])}\right)"
 
 
-class Transposed(sp.Expr):
-    """The transpose of one matrix."""
-
-    is_commutative = False
-
-    def _latex(self, printer: Any) -> str:
-        return rf"{{{printer.doprint(self.args[0])}}}^{{\top}}"
-
-
-class Derivative(sp.Expr):
+class Derivative(Matrix):
     """The derivatives of a vector of random variables in another: args: the vector, the base."""
-
-    is_commutative = False
 
     def _latex(self, printer: Any) -> str:
         vector, base = map(printer.doprint, self.args)
@@ -158,13 +141,13 @@ class Side:
     H: sp.Symbol
 
 
-FORWARD = Side(*map(_m, (
+FORWARD = Side(*map(matrix, (
     "x^{l-1}", "x^{l}", r"x_{\leftarrow}^{l-1}", r"x_{\leftarrow}^{l}", "P^{l-1}", "P^{l}", "S^{l-1}", "S^{l}",
     "C_0^{l}", r"\hat{F}^{l}", "A^{l}", r"\left(w \circ C_0^{l}\right)", "G^{l-1}", "H^{l}")))
-BACKWARD = Side(*map(_m, (
+BACKWARD = Side(*map(matrix, (
     r"\delta^{l}", r"\delta^{l-1}", r"\delta_{\rightarrow}^{l}", r"\delta_{\rightarrow}^{l-1}", "Q^{l}", "Q^{l-1}",
     "R^{l}", "R^{l-1}", "C_1^{l}", r"\hat{B}^{l}", "B^{l}", r"\left(w \circ C_1^{l}\right)", "G'^{l}", "K^{l}")))
-BEFORE = _m("z")  # what the other side was before this layer's hat entered
+BEFORE = matrix("z")  # what the other side was before this layer's hat entered
 
 
 def _at_the_node(derivation: Derivation, mine: Side, other: Side) -> list[Equation]:
@@ -228,8 +211,8 @@ def _random_layer(rng: np.random.Generator) -> dict[sp.Expr, Any]:
         known[source][:, i * ROWS:(i + 1) * ROWS] = root
     sides = ((FORWARD, BACKWARD), (BACKWARD, FORWARD))
     for mine, _ in sides:
-        for matrix in (mine.P, mine.A, mine.wC):
-            known[matrix] = np.tril(rng.standard_normal((ROWS, ROWS)), -1)
+        for causal in (mine.P, mine.A, mine.wC):
+            known[causal] = np.tril(rng.standard_normal((ROWS, ROWS)), -1)
     drift = known[EPS] * known[RHO]
     for mine, other in sides:
         known[mine.H] = np.linalg.inv(one - known[mine.P] @ known[other.A])
@@ -244,28 +227,16 @@ def _random_layer(rng: np.random.Generator) -> dict[sp.Expr, Any]:
     return known
 
 
-def _value(node: sp.Expr, known: Mapping[sp.Expr, Any]) -> Any:
-    if node in known:
-        return known[node]
-    if isinstance(node, sp.Add):
-        return sum(_value(part, known) for part in node.args)
-    if isinstance(node, sp.Mul):
-        scalars, matrices = node.args_cnc()
-        factor = float(np.prod([_value(part, known) for part in scalars]))
-        return factor * (reduce(matmul, [_value(part, known) for part in matrices]) if matrices else 1.0)
-    if isinstance(node, sp.Pow):
-        return _value(node.base, known) ** int(node.exp)
-    if isinstance(node, Transposed):
-        return _value(node.args[0], known).T
-    if isinstance(node, Cov):
-        vector = _value(node.args[0], known)
-        return vector @ vector.T
-    if isinstance(node, Derivative):
-        return _slope(node, known)
-    return float(node)
+def _value(node: sp.Expr, known: Known) -> Any:
+    return value(node, known, {Cov: _covariance, Derivative: _slope})
 
 
-def _slope(node: Derivative, known: Mapping[sp.Expr, Any]) -> np.ndarray:
+def _covariance(node: Cov, known: Known) -> np.ndarray:
+    vector = _value(node.args[0], known)
+    return np.asarray(vector @ vector.T)
+
+
+def _slope(node: Derivative, known: Known) -> np.ndarray:
     """The coefficient of a hat, from the columns of its source; of the other signal, by moving that alone."""
     vector, base = node.args
     if base in (FORWARD.hat, BACKWARD.hat):
@@ -276,7 +247,7 @@ def _slope(node: Derivative, known: Mapping[sp.Expr, Any]) -> np.ndarray:
                             for move in np.eye(ROWS)[:, :, None]])[:, ::known[base].shape[1]]
 
 
-def _before(hat: sp.Expr, known: Mapping[sp.Expr, Any]) -> np.ndarray:
+def _before(hat: sp.Expr, known: Known) -> np.ndarray:
     side = FORWARD if hat == FORWARD.hat else BACKWARD
     return known[side.new_alone] - known[EPS] * known[RHO] @ known[hat]
 
