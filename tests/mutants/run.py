@@ -1,15 +1,13 @@
-"""Seeded faults against the tests that cover their lines: what the tests would miss. ``tox -e mutants``, by hand.
+"""Seeded faults against the tests that run their lines: what the tests would miss. ``tox -e mutants``, by hand.
 
-    tox -e mutants -- [--minutes 55] [--each 25] [--longest 600] [--map-only] [--tests NAME] [folders]
+    tox -e mutants -- [--minutes 55] [--each 25] [--longest 600] [--jobs 2] [folders]
 
-First each test file is run once under coverage, so that it is known which lines each of its tests runs and how long it
-takes (those of kernels as plain Python, for compiled lines are not seen; what fixtures run counts for the whole file);
-then, folder by folder, faults are put in a copy of the tree, one at a time, and the tests that run the line are run,
-the quickest first, until one fails. What is finished is kept in .mutants and not done again, but that maps are made
-anew when sources move, and survivors meet new tests; a run ends by itself after ``--minutes``. Survivors are printed;
-those that change nothing are declared in equivalent.json, each with its reason. ``--tests`` takes the test files with a
-name in their path alone, ``--longest`` so many seconds of them for a fault: what these kill is killed, what they do not
-is judged again by others, or by more of them.
+Faults are put in a copy of the tree, one at a time. One that a test noticed before, as killers.json tells, meets that
+test first. For those that are left, all fast tests are run once, on a copy with a probe in front of every such line, so
+that it is known which tests run it and how long they take; these are then run, the quickest first, until one fails.
+What is finished is kept in .mutants and not done again, but that survivors meet new tests; a run ends by itself after
+``--minutes``. Survivors are printed; those that change nothing are declared in equivalent.json, each with its reason.
+``--longest``: so many seconds of tests for a fault; what they do not kill is judged again by more of them.
 """
 
 from __future__ import annotations
@@ -18,166 +16,123 @@ import argparse
 import hashlib
 import json
 import os
-import random
+import queue
 import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Iterator
-from xml.etree import ElementTree
 
-from coverage import CoverageData
-from operators import Fault, faults
+from drawing import FOLDERS, ROOT, Drawn, drawn
+from probes import SITE, placed, probed
 
-ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
 KEPT = ROOT / ".mutants"
-FOLDERS = ("calculus", "orders", "limits", "classification", "media", "methods", "kernels", "interpreters", "lowering",
-           "programs", "proofs")
 MARKS = "not slow and not bench"
 PATIENCE = 240     # seconds; what takes three times as long as without a fault is endless
 TOGETHER = 15      # seconds of tests that are run in one process
-LEFT_OUT = ("latex", "benchmarks", "mutants", "support", "references", "golden",
-            "test_installed.py")  # which installs the package from a tree that is not laid out like the copy
+LEFT_OUT = ("latex", "benchmarks", "mutants", "pytorch")  # other installations' tests
+NOT_HERE = "tests/test_installed.py"  # installs the package from a tree that is not laid out like the copy
+FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/\S+\.py(?:::.*?)?)(?: - .*)?$", re.MULTILINE)
 
 
 class OutOfTime(Exception):
     pass
 
 
-def test_files(names: list[str]) -> list[Path]:
-    """All, or those with one of some names in their path."""
-    found = sorted(p for p in (ROOT / "tests").rglob("test_*.py") if not set(LEFT_OUT) & set(p.relative_to(ROOT).parts))
-    return [p for p in found if not names or any(name in str(p.relative_to(ROOT)) for name in names)]
+def pytest(tree: Path, tests: list[str], seconds: float, *options: str, **settings: str) -> tuple[int, str]:
+    """The exit status and what the fast tests among some print, on the package that lies in ``tree``."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", MARKS, *options, *tests]
+    own = {"PYTHONPATH": str(tree), "MPLBACKEND": "Agg", "PYTHONDONTWRITEBYTECODE": "1", "OPENBLAS_NUM_THREADS": "1",
+           "NUMBA_CACHE_DIR": str(KEPT / "numba"), "TPCALC_CACHE_DIR": str(KEPT / "cache")}
+    done = subprocess.run(command, cwd=tree, env={**os.environ, **own, **settings}, timeout=seconds,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return done.returncode, done.stdout.decode(errors="replace")
 
 
-def pytest(tree: Path, tests: list[str], seconds: float, *before: str, options: tuple[str, ...] = ()
-           ) -> subprocess.CompletedProcess[bytes]:
-    """The fast tests among some, files or functions in them, on the package that lies in ``tree``."""
-    command = [sys.executable, *before, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", MARKS, *options,
-               *tests]
-    settings = {"PYTHONPATH": str(tree), "MPLBACKEND": "Agg", "PYTHONDONTWRITEBYTECODE": "1",
-                "NUMBA_CACHE_DIR": str(KEPT / "numba"), "TPCALC_CACHE_DIR": str(KEPT / "cache")}
-    if before and "tests/kernels/" in tests[0]:
-        settings["NUMBA_DISABLE_JIT"] = "1"
-    return subprocess.run(command, cwd=tree, env={**os.environ, **settings}, timeout=seconds, capture_output=True)
-
-
-def copied() -> Path:
+def copied(name: str) -> Path:
     """A tree in which faults are put; proofs lie in the package, as where it is installed."""
-    tree = KEPT / "tree"
+    tree = KEPT / name
     shutil.rmtree(tree, ignore_errors=True)
-    for name in ("tpcalc", "tests", "docs"):
-        shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(ROOT / "proofs", tree / "tpcalc" / "proofs", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("README.md", "CHANGELOG.md", "setup.cfg", "tox.ini", "pyproject.toml"):
-        shutil.copy(ROOT / name, tree / name)
+    ignored = shutil.ignore_patterns("__pycache__")
+    for folder in ("tpcalc", "tests", "docs"):
+        shutil.copytree(ROOT / folder, tree / folder, ignore=ignored)
+    shutil.copytree(ROOT / "proofs", tree / "tpcalc" / "proofs", ignore=ignored)
+    for file in ("README.md", "CHANGELOG.md", "setup.cfg", "tox.ini", "pyproject.toml"):
+        shutil.copy(ROOT / file, tree / file)
     return tree
-
-
-def covered(tests: list[Path], end: float) -> dict[str, dict[str, Any]]:
-    """By test file: how long each of its tests takes, and by file and line of the package the tests that run it."""
-    found: dict[str, dict[str, Any]] = {}
-    (KEPT / "map").mkdir(parents=True, exist_ok=True)
-    tree: Path | None = None
-    package = digest(*sorted((ROOT / "tpcalc").rglob("*.py")), *sorted((ROOT / "proofs").rglob("*.py")))
-    for test in tests:
-        name = str(test.relative_to(ROOT))
-        kept = KEPT / "map" / f"{name.replace('/', '-')}-{digest(test)}-{package}.json"  # lines move with the sources
-        if not kept.exists():
-            if time.monotonic() > end:
-                raise OutOfTime(f"{len(found)} of {len(tests)} test files are mapped")
-            tree = tree or copied()
-            kept.write_text(json.dumps(mapped(tree, name)))
-            print(f"mapped {name}: {sum(json.loads(kept.read_text())['seconds'].values()):.0f} s", flush=True)
-        found[name] = json.loads(kept.read_text())
-    return found
 
 
 def digest(*files: Path) -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
-def mapped(tree: Path, name: str) -> dict[str, Any]:
-    """seconds: by function of a test file, "" for all; lines: by file of the package and line, such functions."""
-    data, settings, times = KEPT / "coverage", KEPT / "coveragerc", KEPT / "times.xml"
-    settings.write_text(f"[run]\ndynamic_context = test_function\ndata_file = {data}\nsource = {tree / 'tpcalc'}\n")
-    data.unlink(missing_ok=True)
-    done = pytest(tree, [name], 1800, "-m", "coverage", "run", f"--rcfile={settings}", options=(f"--junitxml={times}",))
-    if done.returncode not in (0, 5):  # 5: no fast test in it
-        raise SystemExit(f"{name} fails without a fault:\n{done.stdout.decode()[-2000:]}")
-    seconds: dict[str, float] = {"": 0.0}
-    for case in ElementTree.parse(times).iter("testcase"):
-        for function in ("", case.attrib["name"].split("[")[0]):
-            seconds[function] = seconds.get(function, 0.0) + float(case.attrib["time"])
-    found = CoverageData(str(data))
-    found.read()
+class Seen:
+    """Which tests run the lines of faults, by function of a test file, or by file, and how long each takes."""
 
-    def functions(contexts: list[str]) -> list[str]:
-        """Of fixtures, and of what hypothesis runs under a name of its own, the whole file is meant."""
-        names = {context.rsplit(".", 1)[-1] for context in contexts}
-        return sorted({name if name in seconds else "" for name in names})
+    def __init__(self, wanted: list[Drawn]) -> None:
+        sources = [p for folder in ("tpcalc", "proofs", "tests") for p in sorted((ROOT / folder).rglob("*.py"))]
+        names = hashlib.sha256("".join(sorted(one.name for one in wanted)).encode()).hexdigest()[:12]
+        home = KEPT / f"seen-{digest(*sources)}-{names}"
+        if not (home / "done").exists():
+            shutil.rmtree(home, ignore_errors=True)
+            home.mkdir(parents=True)
+            self._run(wanted, home, compiled=True)
+            self._run([one for one in wanted if "kernels" in one.inside.parts], home, compiled=False)
+            (home / "done").touch()
+        self.seconds: dict[str, float] = {}
+        self.tests: dict[str, set[str]] = {}
+        for file in home.glob("*.jsonl"):
+            for line in map(json.loads, file.read_text().splitlines()):
+                for test in {line["test"], line["test"].split("::")[0]}:
+                    self.seconds[test] = self.seconds.get(test, 0.0) + line["seconds"]
+                for name in line["seen"]:
+                    self.tests.setdefault(name, set()).add(line["test"])
 
-    return {"seconds": seconds, "lines": {
-        str(Path(file).relative_to(tree)): {line: functions(contexts)
-                                            for line, contexts in found.contexts_by_lineno(file).items()}
-        for file in found.measured_files()}}
+    def of(self, one: Drawn) -> list[tuple[float, str]]:
+        """The tests of a fault with their times, the quickest first."""
+        return sorted((self.seconds[test], test) for test in self.tests.get(one.name, ()))
+
+    @staticmethod
+    def _run(wanted: list[Drawn], home: Path, compiled: bool) -> None:
+        tree = copied("probed")
+        (tree / "sitecustomize.py").write_text(SITE)
+        for file, probes in placed(wanted, compiled).items():
+            (tree / file).write_text(probed((tree / file).read_text(), probes))
+        several = ["-n", str(os.cpu_count()), "--dist", "loadfile"]
+        print(f"which tests run the lines of {len(wanted)} faults{'' if compiled else ' in kernels'} ...", flush=True)
+        _, said = pytest(tree, ["tests" if compiled else "tests/kernels"], 7200, "-p", "recorder", *several,
+                         f"--ignore={NOT_HERE}", *(f"--ignore=tests/{name}" for name in LEFT_OUT),
+                         PYTHONPATH=f"{tree}{os.pathsep}{HERE}", MUTANTS_SEEN=str(home),
+                         NUMBA_DISABLE_JIT="0" if compiled else "1")
+        print(said.strip().splitlines()[-1], *FAILED.findall(said), sep="\n  ", flush=True)
 
 
-def drawn(folder: str, each: int) -> Iterator[tuple[Path, Fault]]:
-    """Faults of a folder, the same in every run on the same sources."""
-    home = ROOT / "proofs" if folder == "proofs" else ROOT / "tpcalc" / folder
-    places = [(file, fault) for file in sorted(home.rglob("*.py")) for fault in faults(file.read_text())]
-    yield from random.Random(folder).sample(places, min(each, len(places)))
-
-
-def name_of(file: Path, fault: Fault) -> str:
-    """A name that stays as long as the line does, wherever it moves."""
-    line = file.read_text().splitlines()[fault.line - 1]
-    text = f"{file.relative_to(ROOT)} {line} {fault.start} {fault.after}"
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def judge(tree: Path, file: Path, fault: Fault, known: dict[str, dict[str, Any]], longest: float) -> dict[str, Any]:
-    """What becomes of one fault: killed by a test, or survived those that run its line, in so far as there is time."""
-    inside = file.relative_to(ROOT)
-    inside = Path("tpcalc") / inside if inside.parts[0] == "proofs" else inside
-    source = file.read_text()
-    tests = sorted((known[name]["seconds"][function], f"{name}::{function}" if function else name)
-                   for name, function in running(str(inside), fault.line, known))
-    result: dict[str, Any] = {
-        "file": str(file.relative_to(ROOT)), "line": fault.line, "was": source.splitlines()[fault.line - 1].strip(),
-        "is": fault.apply(source).splitlines()[fault.line - 1].strip(), "tests": len(tests)}
-    (tree / inside).write_text(fault.apply(source))
+def judge(tree: Path, one: Drawn, tests: list[tuple[float, str]], longest: float) -> dict[str, Any]:
+    """What becomes of one fault: killed by a test, or survived those that are given, in so far as there is time."""
+    source = one.file.read_text()
+    was, is_ = one.lines()
+    result: dict[str, Any] = {"file": str(one.file.relative_to(ROOT)), "line": one.fault.line, "was": was, "is": is_}
+    (tree / one.inside).write_text(one.fault.apply(source))
     met = 0
     try:
         for seconds, some in together(tests, longest):
             try:
-                done = pytest(tree, some, max(PATIENCE, 3 * seconds))
+                status, said = pytest(tree, some, max(PATIENCE, 3 * seconds), "-x")
             except subprocess.TimeoutExpired:
-                return {**result, "killed": True, "by": f"{', '.join(some)}: endless"}
+                return {**result, "killed": True, "by": some[-1], "how": "endless"}
             met += len(some)
-            if done.returncode in (1, 2) or done.returncode < 0 or b"ERROR collecting" in done.stdout:  # or a crash
-                return {**result, "killed": True, "by": ", ".join(some)}
-            if done.returncode not in (0, 5):
-                raise SystemExit(f"{', '.join(some)} cannot be run:\n{done.stdout.decode()[-2000:]}")
+            if status in (1, 2) or status < 0 or "ERROR collecting" in said:
+                return {**result, "killed": True, "by": (FAILED.findall(said) or some)[0], "how": "fails"}
+            if status not in (0, 5):  # 5: there is no fast test among them
+                raise SystemExit(f"{', '.join(some)} cannot be run:\n{said[-2000:]}")
     finally:
-        (tree / inside).write_text(source)
+        (tree / one.inside).write_text(source)
     return {**result, "killed": False, "by": f"{met} of {len(tests)} tests that run the line"}
-
-
-def running(file: str, line: int, known: dict[str, dict[str, Any]]) -> set[tuple[str, str]]:
-    """The tests that run a line, by file and function: of a compiled line that none was seen to run, those that run
-    functions of a file that imports its own."""
-    seen = {(name, function) for name, one in known.items()
-            for function in one["lines"].get(file, {}).get(str(line), ())}
-    if seen or "/kernels/" not in file:
-        return seen
-    own = re.compile(rf"^from [.\w]*kernels(\.{Path(file).stem} import| import .*\b{Path(file).stem}\b)", re.MULTILINE)
-    callers = {str(p.relative_to(ROOT)) for p in (ROOT / "tpcalc").rglob("*.py") if own.search(p.read_text())}
-    return {(name, function) for name, one in known.items() for caller in callers
-            for functions in one["lines"].get(caller, {}).values() for function in functions if function}
 
 
 def together(tests: list[tuple[float, str]], longest: float) -> Iterator[tuple[float, list[str]]]:
@@ -194,13 +149,32 @@ def together(tests: list[tuple[float, str]], longest: float) -> Iterator[tuple[f
         yield taken, some
 
 
+class Judgements:
+    """What has become of faults, kept as it is found, and killers with it."""
+
+    def __init__(self) -> None:
+        self._file, self._lock = KEPT / "results.json", threading.Lock()
+        self.done: dict[str, Any] = json.loads(self._file.read_text()) if self._file.exists() else {}
+        self.killers: dict[str, str] = json.loads((HERE / "killers.json").read_text())
+
+    def add(self, one: Drawn, result: dict[str, Any]) -> None:
+        with self._lock:
+            self.done[one.name] = result
+            self._file.write_text(json.dumps(self.done, indent=1))
+            self.killers.pop(one.name, None)
+            if result["killed"]:
+                self.killers[one.name] = result["by"]
+            (HERE / "killers.json").write_text(json.dumps(dict(sorted(self.killers.items())), indent=0) + "\n")
+        fate = "killed" if result["killed"] else "SURVIVED"
+        print(f"{fate}  {result['file']}:{result['line']}  {result['was']}  ->  {result['is']}  {result['by']}", flush=True)
+
+
 def main() -> None:
     ask = argparse.ArgumentParser(description="faults that the tests would miss")
     ask.add_argument("--minutes", type=float, default=55)
     ask.add_argument("--each", type=int, default=25)
     ask.add_argument("--longest", type=float, default=600)
-    ask.add_argument("--map-only", action="store_true")
-    ask.add_argument("--tests", action="append", default=[], metavar="NAME")
+    ask.add_argument("--jobs", type=int, default=2)
     ask.add_argument("folders", nargs="*", default=FOLDERS)
     asked = ask.parse_args()
     unknown = set(asked.folders) - set(FOLDERS)
@@ -208,48 +182,61 @@ def main() -> None:
         raise SystemExit(f"folders: {', '.join(sorted(unknown))} given; allowed are {', '.join(FOLDERS)}")
     end = time.monotonic() + 60 * asked.minutes
     KEPT.mkdir(exist_ok=True)
-    results = KEPT / "results.json"
-    done: dict[str, Any] = json.loads(results.read_text()) if results.exists() else {}
-    wanted: dict[str, list[str]] = {}
-    tests = test_files(asked.tests)
-    seen = digest(*tests)
-    try:
-        known = covered(tests, end)
-        tree = copied()
-        for folder in () if asked.map_only else asked.folders:
-            wanted[folder] = []
-            for file, fault in drawn(folder, asked.each):
-                name = name_of(file, fault)
-                wanted[folder].append(name)
-                if name in done and (done[name]["killed"] or done[name]["met"] == [seen, asked.longest]):
-                    continue  # killed once is killed; what survived meets tests that it has not met
-                if time.monotonic() > end:
-                    raise OutOfTime(f"{len(done)} faults are judged")
-                one = done[name] = {**judge(tree, file, fault, known, asked.longest), "met": [seen, asked.longest]}
-                results.write_text(json.dumps(done, indent=1))
-                print(f"{'killed' if one['killed'] else 'SURVIVED'}  {one['file']}:{one['line']}  {one['was']}  ->  "
-                      f"{one['is']}  {one['by']}", flush=True)
-    except OutOfTime as reason:
-        print(f"out of time: {reason}; run it again, what is done is kept")
-    report(done, wanted)
+    declared = json.loads((HERE / "equivalent.json").read_text())
+    wanted = {folder: drawn(folder, asked.each) for folder in asked.folders}
+    every = [one for faults in wanted.values() for one in faults if one.name not in declared]
+    kept = Judgements()
+    met = [digest(*sorted((ROOT / "tests").rglob("*.py"))), asked.longest]
+    trees: queue.Queue[Path] = queue.Queue()
+    for job in range(asked.jobs):
+        trees.put(copied(f"tree-{job}"))
+
+    def on_a_tree(one: Drawn, tests: list[tuple[float, str]], final: bool) -> None:
+        if time.monotonic() > end:
+            return
+        tree = trees.get()
+        try:
+            result = judge(tree, one, tests, asked.longest)
+        finally:
+            trees.put(tree)
+        if result["killed"] or final:
+            kept.add(one, {**result, "met": met})
+
+    def left() -> list[Drawn]:
+        """Killed once is killed; what survived meets tests that it has not met."""
+        return [one for one in every if not (one.name in kept.done and (
+            kept.done[one.name]["killed"] or kept.done[one.name]["met"] == met))]
+
+    with ThreadPoolExecutor(asked.jobs) as several:
+        list(several.map(lambda one: on_a_tree(one, [(1.0, kept.killers[one.name])], False),
+                         [one for one in left() if one.name in kept.killers]))
+        if left() and time.monotonic() < end:
+            seen = Seen(every)
+            list(several.map(lambda one: on_a_tree(one, seen.of(one), True), left()))
+    if left():
+        print(f"out of time: {len(left())} faults are to do; run it again, what is done is kept")
+    report(kept.done, wanted, declared)
 
 
-def report(done: dict[str, Any], wanted: dict[str, list[str]]) -> None:
+def report(done: dict[str, Any], wanted: dict[str, list[Drawn]], declared: dict[str, str]) -> None:
     """Counts by folder; a fault that is declared equivalent is no survivor."""
-    declared = json.loads((Path(__file__).parent / "equivalent.json").read_text())
-    left = False
-    for folder, names in wanted.items():
+    few = False
+    total = [0, 0]
+    for folder, faults in wanted.items():
+        names = [one.name for one in faults]
         judged = [name for name in names if name in done and name not in declared]
         killed = sum(done[name]["killed"] for name in judged)
         same = sum(name in declared for name in names)
-        open_ = len(names) - len(judged) - same
-        print(f"{folder}: {killed} of {len(judged)} killed, {same} equivalent, {open_} to do")
-        left = left or killed < 0.9 * len(judged)
+        print(f"{folder}: {killed} of {len(judged)} killed, {same} equivalent, "
+              f"{len(names) - len(judged) - same} to do")
+        few = few or killed < 0.9 * len(judged)
+        total = [total[0] + killed, total[1] + len(judged)]
         for name in judged:
             if not done[name]["killed"]:
                 one = done[name]
                 print(f"  {name} {one['file']}:{one['line']}  {one['was']}  ->  {one['is']}  {one['by']}")
-    sys.exit(int(left))
+    print(f"all: {total[0]} of {total[1]} killed")
+    sys.exit(int(few))
 
 
 if __name__ == "__main__":
