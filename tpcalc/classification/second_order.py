@@ -45,7 +45,7 @@ def block_jet(net: Judged) -> Jet:
 
 
 def _layer_jet(net: Transformer) -> Jet:
-    streams = ("y", "x") if len(net.sublayers) > 1 else ("x",)
+    streams = {one.name for families in net.carried for one in families}
     known: dict[sp.Expr, Jet] = {}
     added: list[Jet] = []
     for place in counted_program(net, SGD(), DepthScaling()).places():
@@ -59,10 +59,12 @@ def _layer_jet(net: Transformer) -> Jet:
             added.append(jet)
         else:
             known[one.target] = jet
-    second: dict[Pair, str] = {}
-    for jet in added:
-        second |= {pair: how for pair, how in jet.second.items() if second.get(pair) != KINK}
-    return Jet(frozenset().union(*(jet.first for jet in added)), second)
+    return Jet(frozenset().union(*(jet.first for jet in added)), _joined(*(jet.second for jet in added)))
+
+
+def _joined(*several: Mapping[Pair, str]) -> dict[Pair, str]:
+    """Pairs that any of several has; one that has a kink in any has it."""
+    return {pair: KINK if KINK in (one.get(pair) for one in several) else SMOOTH for one in several for pair in one}
 
 
 def _jet(value: sp.Expr, known: Mapping[sp.Expr, Jet]) -> Jet:
@@ -72,17 +74,16 @@ def _jet(value: sp.Expr, known: Mapping[sp.Expr, Jet]) -> Jet:
     outside = value.xreplace(symbols)
     jets = {symbols[leaf]: _leaf(leaf, known) for leaf in leaves}
     first: set[str] = set()
-    second: dict[Pair, str] = {}
+    second: list[Mapping[Pair, str]] = []
     moving = {s: jet for s, jet in jets.items() if jet.first or jet.second}
     for s, jet in moving.items():
         if sp.diff(outside, s) != 0:
             first |= jet.first
-            second |= {pair: how for pair, how in jet.second.items() if second.get(pair) != KINK}
+            second.append(jet.second)
     for s, r in combinations_with_replacement(moving, 2):
         how = _bends(outside, s, r)
-        for pair in _pairs(moving[s].first, moving[r].first) if how else ():
-            second[pair] = KINK if KINK in (how, second.get(pair)) else SMOOTH
-    return Jet(frozenset(first), second)
+        second.append(dict.fromkeys(_pairs(moving[s].first, moving[r].first), how) if how else {})
+    return Jet(frozenset(first), _joined(*second))
 
 
 def _bends(outside: sp.Expr, s: sp.Symbol, r: sp.Symbol) -> str:
@@ -114,8 +115,8 @@ def _leaf(leaf: sp.Expr, known: Mapping[sp.Expr, Jet]) -> Jet:
     if isinstance(leaf, MatVec):
         matrix = leaf.matrix.args[0] if isinstance(leaf.matrix, Transpose) else leaf.matrix
         inner = _jet(leaf.vector, known)
-        return Jet(inner.first | {matrix.name}, {**inner.second, **dict.fromkeys(
-            _pairs([matrix.name], inner.first) - set(inner.second), SMOOTH)})
+        own = dict.fromkeys(_pairs([matrix.name], inner.first), SMOOTH)
+        return Jet(inner.first | {matrix.name}, _joined(inner.second, own))
     return known.get(leaf, Jet())
 
 

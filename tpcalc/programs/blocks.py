@@ -64,10 +64,7 @@ class Branch:
         s[0, l] := 1
         s[t + 1, l] := -dx[t, l]*h[t, l] + s[t, l]
         """
-        member: Vec = named(Vec, _checked(name))[t, l]
-        if any(name == statement.target.name for statement in self.statements) or name.startswith("d"):
-            raise ValueError(f"name: {name!r} given; allowed is one that the block has not used, and that does not "
-                             "start with d, which marks gradients")
+        member: Vec = named(Vec, self._free(name, {one.target.name for one in self.statements}))[t, l]
         if member not in self.vectors:
             self.vectors.append(member)
         return member
@@ -136,14 +133,20 @@ class Branch:
 
     def _write(self, kind_of: type[Member], name: str, value: sp.Expr) -> sp.Expr:
         looks = (m,) if p in self.sample and m in value.free_symbols else ()
-        member = named(kind_of, _checked(name))[(*self.sample, *looks, l)]
-        taken = {member.name for member in (*(one.target for one in self.statements), *self.vectors)}
-        if name in taken or name.startswith("d") or kind_of is Scal and (name in TAKEN_SCALARS or iskeyword(name)):
-            raise ValueError(f"name: {name!r} given; allowed is one that the block has not used, and that does not "
-                             "start with d, which marks gradients" + (
-                                 f", nor is one of {', '.join(TAKEN_SCALARS)}" if kind_of is Scal else ""))
+        used = {member.name for member in (*(one.target for one in self.statements), *self.vectors)}
+        member = named(kind_of, self._free(name, used, kind_of))[(*self.sample, *looks, l)]
         self.statements.append(Assign(member, value))
         return member
+
+    @staticmethod
+    def _free(name: object, used: set[str], kind_of: type[Member] = Vec) -> str:
+        """A name that something new may have."""
+        found, is_scalar = _checked(name), kind_of is Scal
+        if found in used or found.startswith("d") or is_scalar and (found in TAKEN_SCALARS or iskeyword(found)):
+            raise ValueError(f"name: {name!r} given; allowed is one that the block has not used, and that does not "
+                             "start with d, which marks gradients" + (
+                                 f", nor is one of {', '.join(TAKEN_SCALARS)}" if is_scalar else ""))
+        return found
 
 
 Block = Callable[[Branch], sp.Expr]

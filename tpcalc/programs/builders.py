@@ -68,7 +68,7 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
     answers = sp.Tuple(*(answer.subs(o, number) for number in range(d_out))) if out else answer
 
     layer, streams = net.layer(sample, UNIT), net.streams
-    _require_vectors_taken(net, opt, scale)
+    require_vectors_taken(net, opt, scale)
     back = _went_back(layer, streams, sample, trained)
     ahead, behind = (tuple(at_positions(Assign(a.target, a.value.subs(UNIT, eps)) for a in part))
                      for part in (layer.statements, back.statements))
@@ -143,7 +143,7 @@ def branch_scaling(net: Network, opt: object, scale: Scaling) -> DepthScaling:
     return scale.scaling
 
 
-def _require_vectors_taken(net: Network, opt: Optimizer, scale: Scaling) -> None:
+def require_vectors_taken(net: Network, opt: Optimizer, scale: Scaling) -> None:
     """Raise ``ValueError`` for trained vectors beside update exponents of each matrix, or an optimizer of matrices."""
     if isinstance(opt, Muon):
         net.require_no_vectors(f"{opt!r}, which moves matrices,")

@@ -10,7 +10,7 @@ import sympy as sp
 from .._types import Number
 from .. import _checks
 from ..parametrizations import DepthScaling, Parametrization, Scaling
-from .builders import require_ends
+from .builders import require_ends, require_vectors_taken
 from .clipped import Clipped
 from .muon import Muon
 from .networks import NETWORKS, Network, ResNet
@@ -89,8 +89,7 @@ class Problem:
             raise ValueError(f"opt: {self.opt!r} given for {_checks.short(self.net)}; where directions of gradients "
                              "vanish is known of a tp.ResNet alone, allowed here are tp.SGD, tp.SignSGD, "
                              "tp.Lion and tp.Adam")
-        if isinstance(self.opt, Muon) or isinstance(self.scale, Parametrization):
-            self.net.require_no_vectors(f"{_checks.short(self.opt)} with {_checks.short(self.scale)}")
+        require_vectors_taken(self.net, inner, self.scale)
         self.net.require_sizes(self.layers)
         if self.net.norm is not None:
             _require_directions(self.task, self.net.norm)

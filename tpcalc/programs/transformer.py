@@ -13,7 +13,7 @@ from .blocks import BLOCKS, Block, Branch, block_name, named
 from .convolution import Convolution
 from .entrywise import Adam
 from .indices import l, p
-from .language import Vec
+from .language import Family, Vec
 from .network import Layer
 from .networks import ResNet
 from .residual import Residual
@@ -165,14 +165,18 @@ class Transformer(Residual):
         second = BLOCKS[self.mlp] if isinstance(self.mlp, str) else self.mlp
         return (first,) if second is None else (first, second)
 
+    @property
+    def carried(self) -> tuple[tuple[Family, ...], ...]:
+        """The families of the streams behind each sublayer; behind the last, those of the network."""
+        within = tuple(named(Vec, one.name.replace("x", "y")) for one in self.streams)
+        return (*(within,) * (len(self.sublayers) - 1), self.streams)
+
     def layer(self, sample: tuple[sp.Expr, ...], eps: sp.Expr) -> Layer:
         sample = sample if p in sample else (*sample, p)
         streams = tuple(stream[(*sample, l - 1)] for stream in self.streams)
         branch = Branch(streams[0], activation(self.phi), is_linear(self.phi), sample)
-        for number, block in enumerate(self.sublayers, 1):
-            last = number == len(self.sublayers)
-            targets = tuple((one if last else named(Vec, one.name.replace("x", "y")))[(*sample, l)]
-                            for one in self.streams)
+        for number, (block, families) in enumerate(zip(self.sublayers, self.carried), 1):
+            targets = tuple(one[(*sample, l)] for one in families)
             self.sublayer(block, branch, streams, targets, eps, str(number))
             streams = targets
         return Layer(tuple(branch.statements), tuple(branch.vectors))
