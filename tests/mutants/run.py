@@ -4,9 +4,10 @@
 
 Faults are put in a copy of the tree, one at a time. One that a test noticed before, as killers.json tells, meets that
 test first. For those that are left, all fast tests are run once, on a copy with a probe in front of every such line, so
-that it is known which tests run it and how long they take; these are then run, the quickest first, until one fails.
-What is finished is kept in .mutants and not done again, but that survivors meet new tests; a run ends by itself after
-``--minutes``. Survivors are printed; those that change nothing are declared in equivalent.json, each with its reason.
+that it is known which tests run it and how long they take; these are then run, the quick and close ones first, until
+one fails. What is finished is kept in .mutants and not done again, but that survivors meet new tests; a run ends by
+itself after ``--minutes``. Survivors are printed; those that change nothing are declared in equivalent.json, each with
+its reason.
 ``--longest``: so many seconds of tests for a fault; what they do not kill is judged again by more of them.
 """
 
@@ -23,6 +24,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Iterator
@@ -35,6 +37,7 @@ KEPT = ROOT / ".mutants"
 MARKS = "not slow and not bench"
 PATIENCE = 240     # seconds; what takes three times as long as without a fault is endless
 TOGETHER = 15      # seconds of tests that are run in one process
+OWN = 10           # how much sooner a fault meets tests of its folder than others that cost as much
 LEFT_OUT = ("latex", "benchmarks", "mutants", "pytorch")  # other installations' tests
 NOT_HERE = "tests/test_installed.py"  # installs the package from a tree that is not laid out like the copy
 FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/\S+\.py(?:::.*?)?)(?: - .*)?$", re.MULTILINE)
@@ -67,7 +70,10 @@ def copied(name: str) -> Path:
     return tree
 
 
-def digest(*files: Path) -> str:
+def digest(*names: str) -> str:
+    """Of files, and of all sources in folders."""
+    files = [file for name in names for file in ([ROOT / name] if (ROOT / name).is_file() else
+                                                 sorted((ROOT / name).rglob("*.py")))]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
@@ -75,38 +81,53 @@ class Seen:
     """Which tests run the lines of faults, by function of a test file, or by file, and how long each takes."""
 
     def __init__(self, wanted: list[Drawn]) -> None:
-        sources = [p for folder in ("tpcalc", "proofs", "tests") for p in sorted((ROOT / folder).rglob("*.py"))]
         names = hashlib.sha256("".join(sorted(one.name for one in wanted)).encode()).hexdigest()[:12]
-        home = KEPT / f"seen-{digest(*sources)}-{names}"
-        if not (home / "done").exists():
-            shutil.rmtree(home, ignore_errors=True)
-            home.mkdir(parents=True)
-            self._run(wanted, home, compiled=True)
-            self._run([one for one in wanted if "kernels" in one.inside.parts], home, compiled=False)
-            (home / "done").touch()
+        home = KEPT / f"seen-{digest('tpcalc', 'proofs')}-{names}"
+        home.mkdir(parents=True, exist_ok=True)
+        files = [str(p.relative_to(ROOT)) for p in sorted((ROOT / "tests").rglob("test_*.py"))]
+        now = {file: digest(file) for file in files if file != NOT_HERE and file.split("/")[1] not in LEFT_OUT}
+        runs = [json.loads(one.read_text()) for one in home.glob("*/done.json")]
+        new = [file for file, text in now.items() if not any(run.get(file) == text for run in runs)]
+        if new:
+            run = home / digest(*new)
+            shutil.rmtree(run, ignore_errors=True)
+            run.mkdir()
+            kernels = [file for file in new if file.startswith("tests/kernels/")]
+            self._run(wanted, new, run, compiled=True)
+            if kernels:
+                self._run([one for one in wanted if "kernels" in one.inside.parts], kernels, run, compiled=False)
+            (run / "done.json").write_text(json.dumps({file: now[file] for file in new}))
         self.seconds: dict[str, float] = {}
         self.tests: dict[str, set[str]] = {}
-        for file in home.glob("*.jsonl"):
+        for file in home.glob("*/*.jsonl"):
+            of = json.loads((file.parent / "done.json").read_text())
             for line in map(json.loads, file.read_text().splitlines()):
-                for test in {line["test"], line["test"].split("::")[0]}:
+                at = line["test"].split("::")[0]
+                if at not in now or of.get(at) != now[at]:
+                    continue  # an earlier text of the file
+                for test in {line["test"], at}:
                     self.seconds[test] = self.seconds.get(test, 0.0) + line["seconds"]
                 for name in line["seen"]:
                     self.tests.setdefault(name, set()).add(line["test"])
+        self.wide = Counter(test for tests in self.tests.values() for test in tests)
 
     def of(self, one: Drawn) -> list[tuple[float, str]]:
-        """The tests of a fault with their times, the quickest first."""
-        return sorted((self.seconds[test], test) for test in self.tests.get(one.name, ()))
+        """The tests of a fault with their times, first those that are quick, see little else, and are the folder's."""
+        def late(test: str) -> float:
+            own = test.split("/")[1] in one.inside.parts
+            return self.seconds[test] * self.wide[test] / (OWN if own else 1)
+
+        return [(self.seconds[test], test) for test in sorted(self.tests.get(one.name, ()), key=late)]
 
     @staticmethod
-    def _run(wanted: list[Drawn], home: Path, compiled: bool) -> None:
+    def _run(wanted: list[Drawn], tests: list[str], home: Path, compiled: bool) -> None:
         tree = copied("probed")
         (tree / "sitecustomize.py").write_text(SITE)
         for file, probes in placed(wanted, compiled).items():
             (tree / file).write_text(probed((tree / file).read_text(), probes))
         several = ["-n", str(os.cpu_count()), "--dist", "loadfile"]
         print(f"which tests run the lines of {len(wanted)} faults{'' if compiled else ' in kernels'} ...", flush=True)
-        _, said = pytest(tree, ["tests" if compiled else "tests/kernels"], 7200, "-p", "recorder", *several,
-                         f"--ignore={NOT_HERE}", *(f"--ignore=tests/{name}" for name in LEFT_OUT),
+        _, said = pytest(tree, tests, 7200, "-p", "recorder", *several,
                          PYTHONPATH=f"{tree}{os.pathsep}{HERE}", MUTANTS_SEEN=str(home),
                          NUMBA_DISABLE_JIT="0" if compiled else "1")
         print(said.strip().splitlines()[-1], *FAILED.findall(said), sep="\n  ", flush=True)
@@ -187,7 +208,7 @@ def main() -> None:
     wanted = {folder: drawn(folder, asked.each) for folder in asked.folders}
     every = [one for faults in wanted.values() for one in faults if one.name not in declared]
     kept = Judgements()
-    met = [digest(*sorted((ROOT / "tests").rglob("*.py"))), asked.longest]
+    met = [digest("tests"), asked.longest]
     trees: queue.Queue[Path] = queue.Queue()
     for job in range(asked.jobs):
         trees.put(copied(f"tree-{job}"))
