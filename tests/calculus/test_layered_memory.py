@@ -10,6 +10,8 @@ from hypothesis import given, settings
 import tpcalc as tp
 from support.layered import (G, HALF, L, ONE, THIRD, TWO, U, W, ZERO, FORWARD, at, compiled_outputs, derive,
                              exact_outputs, f, l, layered_programs, layers, m, nV, t, trained, x)
+from tpcalc.calculus import kets
+from tpcalc.calculus.memory import decays
 from tpcalc.interpreters import steps as step_module, step_values
 from tpcalc.programs.language import Family, Mat, Moment, Outer
 from tpcalc.programs.program import Assign, Program
@@ -152,3 +154,10 @@ def test_depth_limits_take_a_memory_with_layers() -> None:
     """At infinite depth rho is a function of layer time, like the decay 1 - l / (2 L) that makes it."""
     region = tp.depth_limit(derive(PROGRAMS["decay by layer"])).at(alpha=0.5, gamma=0.5)
     assert region.has_limit and "rho_W[t + 1, p] = " in str(region)
+
+
+@pytest.mark.parametrize("momentum", [0, 0.9])
+@pytest.mark.parametrize("weight_decay", [0, 0.1])
+def test_initial_matrices_decay_by_weight_decay_alone(momentum: float, weight_decay: float) -> None:
+    setting = kets(tp.program(tp.ResNet(), tp.SGD(0.5, momentum, weight_decay=weight_decay), tp.DepthScaling())).setting
+    assert [decays(setting, matrix) for matrix in setting.trained()] == [weight_decay > 0]
