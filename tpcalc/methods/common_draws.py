@@ -110,8 +110,8 @@ class CommonDraws:
                              "None")
         orders = depth_orders(problem.net, problem.scale)
         plan = _Plan.of(self, problem)
-        if isinstance(problem.opt, NormalizedSGD):  # at the first depth, which the budget does not count
-            Particles(plan.samples, seed=self.seed).read(replace(problem, depth=self.coarsest), False, None)
+        if isinstance(problem.opt, NormalizedSGD):  # refuses what vanishes, at the first depth, beside the budget
+            Particles(plan.samples, seed=self.seed).solve(replace(problem, depth=self.coarsest))
         found = _Sampled(self, problem, plan, orders, progress)
         while found.estimate.error > self.tolerance and found.improve():
             pass
