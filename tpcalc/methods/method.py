@@ -164,8 +164,8 @@ def each_step(progress: Progress | None, problem: Problem) -> Callable[[int], No
 
 
 def require_known_directions(problem: Problem, outputs: np.ndarray, error: np.ndarray | float = 0.0) -> None:
-    """Raise ``ValueError`` where Muon moves along a direction that vanishes at infinite width, or tp.NormalizedSGD
-    along a gradient that does; other optimizers have none.
+    """Raise ``ValueError`` where Muon moves along a direction that vanishes at infinite width, ``Divergence`` where the
+    gradient of a tp.NormalizedSGD does; other optimizers have none.
 
     outputs: (steps, batch, d_out), known to ``error``.
     """

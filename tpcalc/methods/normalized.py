@@ -1,9 +1,10 @@
-"""Where gradients that are normalised vanish at infinite width alone: a limit that is of no width is refused."""
+"""Where gradients that are normalised vanish at infinite width alone: there is no limit that networks would have."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from ..errors import Divergence
 from ..interpreters.lowered_particles import LoweredParticles
 from ..media.muon import CERTAIN, NOTHING
 from ..programs import NormalizedSGD
@@ -19,7 +20,7 @@ ALLOWED = ("and networks of finite width move along a fluctuation there, by as m
 
 
 def require_gradients(problem: Problem, outputs: np.ndarray, error: np.ndarray | float) -> None:
-    """Raise ``ValueError`` where all loss derivatives of a step are 0 at infinite width, naming the step.
+    """Raise ``Divergence`` where all loss derivatives of a step are 0 at infinite width, naming the step.
 
     outputs: (steps, batch, [positions,] d_out), known to ``error``. Once a buffer remembers a gradient, later ones
     may vanish: what is normalised does not.
@@ -30,15 +31,15 @@ def require_gradients(problem: Problem, outputs: np.ndarray, error: np.ndarray |
     largest = max((float(np.max(chi)) for chi in found), default=0.0)
     for step, (chi, known) in enumerate(zip(found, np.broadcast_to(error, outputs.shape))):
         if np.all(chi <= np.maximum(NOTHING * largest, CERTAIN * known)):
-            raise ValueError(f"opt: {problem.opt!r} given; at step {step} all loss derivatives vanish at infinite "
+            raise Divergence(f"opt: {problem.opt!r} given; at step {step} all loss derivatives vanish at infinite "
                              f"width (the largest is {np.max(chi):.1e}, of all steps {largest:.1e}, known to "
-                             f"{np.max(known):.1e}), {ALLOWED}")
+                             f"{np.max(known):.1e}), {ALLOWED}", step)
         if problem.opt.momentum:
             return
 
 
 def require_norms(problem: Problem, found: LoweredParticles) -> None:
-    """Raise ``ValueError`` where batches of particles do not agree on a norm that a matrix's step is divided by."""
+    """Raise ``Divergence`` where batches of particles do not agree on a norm that a matrix's step is divided by."""
     for name in problem.net.matrices_of_block:
         family = norm_of(named(Mat, name)).name
         each = [{m: value for m, value in run.scalars.items() if m.name == family} for run in found.batches]
@@ -47,7 +48,7 @@ def require_norms(problem: Problem, found: LoweredParticles) -> None:
             values = [one[member] for one in each]
             mean, spread = float(np.mean(values)), float(np.std(values, ddof=1))
             if step < problem.task.steps - 1 and spread > SPREAD * mean:
-                raise ValueError(f"opt: {problem.opt!r} given; at step {step}, layer {layer} what {name} moves along "
+                raise Divergence(f"opt: {problem.opt!r} given; at step {step}, layer {layer} what {name} moves along "
                                  f"has the norm {mean:.2e} with a standard deviation of {spread:.1e} between batches "
                                  f"of {found.samples} particles: it vanishes at infinite width, {ALLOWED}, or more "
-                                 "samples")
+                                 "samples", step, layer)
