@@ -41,7 +41,8 @@ class Clipped:
     clipped after the mean over it, as PyTorch does.
 
     It is its own kind of optimizer: real networks, particles and common draws take it, everything else refuses it by
-    name. Raises ``ValueError`` for other optimizers and norms.
+    name; ``tp.kets`` reads its programs where updates are linear in gradients. Raises ``ValueError`` for other
+    optimizers and norms.
 
     >>> import tpcalc as tp
     >>> task = tp.Task(inputs=[2, 1.5], targets=[3, -2])
