@@ -295,6 +295,9 @@ def test_only_readings_that_read_the_program_take_it() -> None:
     (lambda: tp.Clipped(PLAIN, 1.0), "opt: NormalizedSGD.* allowed here is a tp.SGD"),
     (lambda: tp.train(tp.ResNet(), tp.Task([1], [1]), PLAIN, tp.Parametrization("ntp"), 2, 8, method="dense"), "muP"),
     (lambda: tp.train(tp.ResNet(), tp.Task([1], [1]), PLAIN, SCALE, 2, method="reflection"), "rates that depend on"),
+    (lambda: tp.train(tp.ResNet(), tp.Task([1], [1]), PLAIN, SCALE, 2, 8, dtype="float32"), "dtype: 'float32' given"),
+    (lambda: tp.train(tp.ResNet(), tp.Task([1], [1]), PLAIN, SCALE, 2, method=tp.methods.Particles(dtype="float32")),
+     "allowed is 'float64'"),
     (lambda: width_verdict(tp.WidthScaling((0, 0), (0, 1), 0), opt=PLAIN), "opt: NormalizedSGD.* allowed here is")])
 def test_what_does_not_take_it_says_so(refused: Callable, said: str) -> None:
     with pytest.raises(ValueError, match=said):
@@ -308,6 +311,13 @@ def test_what_does_not_take_it_says_so(refused: Callable, said: str) -> None:
 def test_numbers_that_mean_nothing_are_refused(bad: dict, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         tp.NormalizedSGD(**bad)
+
+
+def test_double_precision_by_any_name() -> None:
+    task = tp.Task([1.0, 0.5], [1.0, -0.5])
+    one, other = (tp.train(tp.ResNet(), task, PLAIN, SCALE, 2, 8, method=tp.methods.Dense(dtype=dtype)).outputs
+                  for dtype in ("float64", np.float64))
+    assert np.array_equal(one, other)
 
 
 def test_runs_are_saved(tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._types import DType
 from ..errors import Divergence
 from ..interpreters.lowered_particles import LoweredParticles
+from ..lowering.array_backends import precision
 from ..media.muon import CERTAIN, NOTHING
 from ..programs import NormalizedSGD
 from ..programs.blocks import named
@@ -17,6 +19,14 @@ from ..programs.problem import Problem
 SPREAD = 0.25  # standard deviation of a norm between batches, over its mean: of a fluctuation alone it is about 3/4
 ALLOWED = ("and networks of finite width move along a fluctuation there, by as much as elsewhere; allowed are losses "
            "whose derivatives differ from 0, such as targets other than 0 at the first step, or a finite width")
+
+
+def rounded(problem: Problem, dtype: DType) -> str | None:
+    """Why a precision is not taken in which rounding may pass for a gradient that vanishes, or None."""
+    if not isinstance(problem.opt, NormalizedSGD) or precision(dtype) is np.float64:
+        return None
+    return (f"dtype: {dtype!r} given with {problem.opt!r}; what rounding leaves of outer products that cancel is told "
+            "from a gradient in double precision, allowed is 'float64'")
 
 
 def require_gradients(problem: Problem, outputs: np.ndarray, error: np.ndarray | float) -> None:

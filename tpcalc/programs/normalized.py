@@ -43,7 +43,7 @@ class NormalizedSGD:
 
     It moves matrices; read-in and read-out are vectors, and stay frozen. Training raises ``Divergence``, naming step,
     layer and matrix, where a gradient is 0, or within rounding (10^-6 of what outer products in the layer sum up to
-    without their signs, in double precision), and where it vanishes at infinite width alone, as at the first step of
+    without their signs; float32 is refused), and where it vanishes at infinite width alone, as at the first step of
     targets 0: there is no limit, since networks move along a fluctuation there, by as much as elsewhere.
     Raises ``ValueError`` for numbers that are not real and finite, a negative momentum or decay, and nesterov without
     momentum.
