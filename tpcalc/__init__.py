@@ -25,7 +25,7 @@ HOMES = {
     ".lowering.recursions": "Recursion recursion",
     ".methods.train": "train",
     ".parametrizations": "DepthScaling DepthwiseScaling Parametrization WidthScaling depthwise_recipe width_recipe",
-    ".programs": ("Adam AdamW Clipped Lion Muon SGD SignSGD HyperConnections ResNet Sequences Skip Task "
+    ".programs": ("Adam AdamW Clipped Lion Muon NormalizedSGD SGD SignSGD HyperConnections ResNet Sequences Skip Task "
                   "Transformer schedule tasks"),
     ".programs.builders": "program",
     ".programs.problem": "Problem",

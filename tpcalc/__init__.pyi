@@ -20,7 +20,7 @@ from .parametrizations import DepthwiseScaling as DepthwiseScaling, depthwise_re
 from .parametrizations import WidthScaling as WidthScaling
 from .parametrizations import width_recipe as width_recipe
 from .programs import Adam as Adam, AdamW as AdamW, Clipped as Clipped, Lion as Lion
-from .programs import Muon as Muon, SGD as SGD, SignSGD as SignSGD, ResNet as ResNet, Sequences as Sequences, Skip as Skip, HyperConnections as HyperConnections, Task as Task, Transformer as Transformer, tasks as tasks
+from .programs import Muon as Muon, NormalizedSGD as NormalizedSGD, SGD as SGD, SignSGD as SignSGD, ResNet as ResNet, Sequences as Sequences, Skip as Skip, HyperConnections as HyperConnections, Task as Task, Transformer as Transformer, tasks as tasks
 from .programs import schedule as schedule
 from .programs.builders import program as program
 from .programs.problem import Problem as Problem

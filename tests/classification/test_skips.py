@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import sympy as sp
 
 import tpcalc as tp
+from tpcalc.interpreters.program_coefficients import read_program_coefficients
 
 L, QUARTER = sp.Symbol("L"), sp.Rational(1, 4)
 
@@ -20,6 +22,32 @@ def test_what_is_kept_more_than_once_explodes(keep: sp.Expr) -> None:
 @pytest.mark.parametrize("keep, name", [(0.9, "decays"), (1 - 1 / L, "Depth-muP"), (1 - 2 / L, "Depth-muP")])
 def test_what_is_damped(keep: sp.Expr, name: str) -> None:
     assert tp.classify(0.5, 0.5, tp.ResNet(skip=tp.Skip(keep=keep))).name == name
+
+
+PLACES = [(0.5, 0.5), (1, 0), (0.5, 0.25), (1, 0.25), (0.25, 0.75)]
+
+
+def test_a_linear_stream_that_alternates_in_sign_is_one_that_does_not() -> None:
+    """With (-1)^l x^l for x^l its layers are those with -W for W, which has the same law."""
+    turned, task, how = tp.ResNet(skip=tp.Skip(keep=-1)), tp.Task([1.0, 0.5], [1.0, -1.0]), dict(width=8)
+    plain = tp.train(tp.ResNet(), task, tp.SGD(0.5), tp.DepthScaling(), 4, method="dense", **how)
+    weights = plain.initial_weights()
+    method = tp.methods.Dense(weights={**weights, "W": -weights["W"]})
+    again = tp.train(turned, task, tp.SGD(0.5), tp.DepthScaling(), 4, method=method, **how)
+    assert np.abs(again.outputs - plain.outputs).max() < 1e-12
+    for alpha, gamma in PLACES:
+        ours, theirs = (tp.classify(alpha, gamma, net) for net in (turned, tp.ResNet()))
+        assert (ours.name, ours.exponents) == (theirs.name, theirs.exponents)
+
+
+@pytest.mark.parametrize("alpha, gamma", PLACES[:4])
+def test_verdicts_on_alternating_streams_are_slopes(alpha: float, gamma: float) -> None:
+    net = tp.ResNet(skip=tp.Skip(keep=-1))
+    program = tp.program(net, tp.SGD(1.0), tp.DepthScaling(alpha, gamma))
+    moved = [read_program_coefficients(program, {"T": 2, "L": depth}, {"xi": [1, 0.5], "y": [1, 1]}).series("f")[1]
+             for depth in (8, 16, 32)]
+    slopes = np.diff(np.log2(np.abs(moved)))
+    assert abs(2 * slopes[1] - slopes[0] - float(tp.classify(alpha, gamma, net).exponents["change of f"])) < 0.03
 
 
 def test_a_stream_that_is_injected_does_not_decay() -> None:

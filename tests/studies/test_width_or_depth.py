@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -55,3 +56,16 @@ def test_bad_questions_are_refused() -> None:
             tp.width_or_depth(tp.ResNet(), TASK, OPT, tp.DepthScaling(), depths)
     with pytest.raises(tp.Divergence):
         tp.width_or_depth(tp.ResNet(), TASK, OPT, tp.DepthScaling(0.25, 0.25), (4,))
+
+
+@pytest.mark.parametrize("net, opt, scale, said", [
+    (tp.ResNet("tanh", "mlp"), OPT, tp.DepthScaling(), "net: .* tp.width_or_depth takes phi='linear'"),
+    (tp.ResNet(norm="rms"), OPT, tp.DepthScaling(), "norm=None"),
+    (tp.ResNet(), tp.Adam(0.1), tp.DepthScaling(), "opt: Adam.* allowed is a tp.SGD"),
+    (tp.ResNet(), tp.NormalizedSGD(0.1), tp.DepthScaling(), "opt: NormalizedSGD.* allowed is a tp.SGD"),
+    (tp.ResNet(), OPT, tp.Parametrization("ntp"), "scale: .* allowed here is one update exponent")])
+def test_what_is_not_known_is_refused_before_the_work(net: tp.ResNet, opt: object, scale: object, said: str,
+                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[WidthOrDepth.__module__], "train", None)
+    with pytest.raises(ValueError, match=said):
+        tp.width_or_depth(net, TASK, opt, scale, (4, 8))  # type: ignore[arg-type]

@@ -119,6 +119,7 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "Clipped": {"norm": "positive"},
     "Lion": {"lr": "symbolic rates", "beta1": "symbolic share", "beta2": "symbolic share", "betas": "shares",
              "weight_decay": "symbolic nonnegative", "independent": "flag"},
+    "NormalizedSGD": {"momentum": "nonnegative", "nesterov": "flag", "independent": "flag"},
     "Muon": {"momentum": "nonnegative", "nesterov": "flag", "steps": "optional whole", "independent": "flag"},
     "schedule": {"steps": "whole", "peak": "positive", "warmup": "whole or 0", "fall": "word", "floor": "nonnegative"},
     **dict.fromkeys(("Adam", "AdamW"), {
@@ -225,7 +226,7 @@ INNER = {  # called by the package, on values of its own
         "require_no_vectors", "require_added", "require_counted")), "asked by builders and problems"),
     "Adam.direction": "builds an expression for a builder",
     "AdamW.direction": "builds an expression for a builder", "Muon.direction": "builds an expression for a builder",
-    "Clipped.applied": "writes statements of a builder",
+    "Clipped.applied": "writes statements of a builder", "NormalizedSGD.applied": "writes statements of a builder",
     "Lion.direction": "builds an expression for a builder",
     "SignSGD.direction": "builds an expression for a builder",
     "AttentionLayer.sublayers": "asked by the calls that take a layer",
@@ -247,7 +248,7 @@ def instances() -> dict[str, Any]:
     run.save(SAVED)
     return {
         "Adam": tp.Adam(), "AdamW": tp.AdamW(), "Lion": tp.Lion(), "Muon": tp.Muon(), "SGD": OPT,
-        "Clipped": tp.Clipped(OPT, 1.0),
+        "Clipped": tp.Clipped(OPT, 1.0), "NormalizedSGD": tp.NormalizedSGD(),
         "SignSGD": tp.SignSGD(),
         "DepthScaling": SCALE, "ResNet": NET, "Task": TASK, "Transformer": tp.Transformer(), "Skip": tp.Skip(),
         "HyperConnections": tp.HyperConnections(),
@@ -267,9 +268,9 @@ def instances() -> dict[str, Any]:
         "Parametrization": tp.Parametrization()}
 
 
-MADE = {"Adam", "AdamW", "Clipped", "Lion", "Muon", "SGD", "SignSGD", "DepthScaling", "ResNet", "Sequences", "Task",
-        "Transformer", "Skip", "HyperConnections", "Problem", "DepthwiseScaling", "Parametrization", "WidthScaling",
-        "AttentionLayer"}  # by users, others by calls
+MADE = {"Adam", "AdamW", "Clipped", "Lion", "Muon", "NormalizedSGD", "SGD", "SignSGD", "DepthScaling", "ResNet",
+        "Sequences", "Task", "Transformer", "Skip", "HyperConnections", "Problem", "DepthwiseScaling",
+        "Parametrization", "WidthScaling", "AttentionLayer"}  # by users, others by calls
 
 
 def public_calls() -> Iterator[Call]:

@@ -9,14 +9,13 @@ import sympy as sp
 from .._shown import Short
 from .._text import Aligned
 from ..programs.algebra import multiplied_out
-from ..programs.clipped import CLIP
-from ..programs.indices import t
 from ..programs.language import HeadSum, Mat, MatVec, Vec
 from ..programs.polar import Polar
 from ..programs.program import Place, Program
 from ..derivations.derivation import Derivation
 from .kets import Ket
 from ..derivations.printing import latex
+from .outer_products import of_named_vectors
 from .rules import Causality, Collect, DotSum, HatDot, Limit, Unroll, UpdateActs
 from .support import Support
 from .setting import Setting
@@ -79,9 +78,6 @@ def kets(program: Program) -> KetEquations:
     if not isinstance(program, Program):
         raise ValueError(f"program: {program!r} given; allowed is a tp.program(...)")
     for place in program.places():
-        if place.statement.target.same_family(CLIP[t]):
-            raise ValueError(f"program {program.name}: {place.statement} given; weights of rows that depend on the "
-                             "step have no rule, allowed are programs without clipping, or tp.train")
         if place.statement.value.has(Polar):
             raise ValueError(f"program {program.name}: {place.statement} given; the weights of an orthogonal factor "
                              "are functions of Gram matrices of all its rows, for which kets have no rule; allowed are "
@@ -89,6 +85,7 @@ def kets(program: Program) -> KetEquations:
         for node in place.statement.value.atoms(HeadSum):
             raise ValueError(f"program {program.name}: {place.statement} sums over the coordinates of heads, {node}; "
                              "kets are of one coordinate, allowed are heads of 1")
+    program = of_named_vectors(program)
     setting = Setting.of(program)
     derivation = Derivation()
     found: list[KetEquation] = []

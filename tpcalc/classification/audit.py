@@ -98,7 +98,7 @@ def audit(branch: Number | Parametrization | WidthScaling, lr: Number | None = N
         of the branch multiplier, the learning rate and the initial standard deviation of a block's matrix, relative to
         a recipe that is right in width.
     optimizer:
-        "sgd", "momentum", "signsgd", "lion", "adam", "adamw", "muon", or an object such as ``tp.SGD()``.
+        "sgd", "momentum", "signsgd", "lion", "adam", "adamw", "muon", "normalizedsgd", or an object as ``tp.SGD()``.
     eps:
         of Adam's eps: 0 is a fixed one, None one that is negligible. Others do not read it.
     weight_decay, decoupled, independent:

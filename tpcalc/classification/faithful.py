@@ -42,7 +42,7 @@ def direction(name: str) -> sp.Expr:
         return _written(Adam(1, beta1, beta2, EPS))
     if name == "lion":
         return _written(Lion())
-    if name in ("signsgd", "muon"):  # of a single weight the orthogonal factor is the sign: both have degree 0
+    if name in ("signsgd", "muon", "normalizedsgd"):  # of a single weight both are the sign, and all have degree 0
         return _written(SignSGD())
     return _written(SGD(momentum=0.9 if name == "momentum" else 0.0))
 

@@ -6,14 +6,14 @@ import sympy as sp
 
 from .._checks import choice
 from ..parametrizations import Parametrization, Scaling
-from ..programs import SGD, Adam, AdamW, Lion, Muon, SignSGD
+from ..programs import SGD, Adam, AdamW, Lion, Muon, NormalizedSGD, SignSGD
 from ..programs.updates import Optimizer, require_optimizer
 from .counted import Judged
 from .faithful import direction_power, optimizer_name
 from .matrices import terms_of
 
 BY_NAME: dict[str, Optimizer] = {"sgd": SGD(), "momentum": SGD(momentum=0.9), "signsgd": SignSGD(), "lion": Lion(),
-                                 "adam": Adam(), "adamw": AdamW(), "muon": Muon()}
+                                 "adam": Adam(), "adamw": AdamW(), "muon": Muon(), "normalizedsgd": NormalizedSGD()}
 
 
 def optimizer_of(opt: object) -> Optimizer:

@@ -21,6 +21,7 @@ from ..programs.builders import program
 from ..programs.indices import BATCH, POSITIONS, L, T, i, p
 from ..programs.language import Family, Moment, Scal, Vec
 from ..programs.networks import Network
+from ..programs.normalized import moved_by
 from ..programs.program import Assign, Loop, Program, Statement
 from ..programs.updates import Optimizer
 from .dense import DenseRun, Weights, run_dense
@@ -115,14 +116,18 @@ def _program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batched: bo
 
 
 def placed(work: Callable[[], Value], depth: int | None = None) -> Value:
-    """Name the training step, and the layer of a vector, of ``depth`` of them, where a program diverges."""
+    """Name the training step, and the layer, of ``depth`` of them, where a program diverges."""
     try:
         return work()
     except ProgramDivergence as problem:
         step, *inner = map(int, problem.target.indices)
-        layered = isinstance(problem.target, Vec) and bool(int(problem.target.args[2]))
+        layered = isinstance(problem.target, (Vec, Scal)) and bool(int(problem.target.args[2]))
         layer = inner[-1] if layered and inner else None
         place = "" if layer is None else f", layer {layer}" + (f" of {depth}" if depth else "")
+        moved = moved_by(problem.target)
+        if moved:
+            raise Divergence(f"training stops at step {step}{place}: what {moved} moves along is 0, or within "
+                             "rounding, and cannot be divided by its norm", step, layer) from None
         where = f"training diverges at step {step}{place}"
         raise Divergence(f"{where}: {problem.target} is not finite", step, layer) from None
 

@@ -12,11 +12,12 @@ from .._types import KeptNodes, Value
 from .. import _checks
 from ..media.muon import require_directions
 from ..parametrizations import DepthScaling, Parametrization, WidthScaling
-from ..programs import SGD, Muon
+from ..programs import SGD, Muon, NormalizedSGD
 from ..programs.problem import Problem
 from ..results.details import nearest_nodes
 from ..results.run import Run
 from ..width.sizes.verdict import width_verdict
+from .normalized import require_gradients
 
 Progress = Callable[[int, int], None]
 
@@ -102,6 +103,10 @@ def not_sums_of_outer_products(name: str, problem: Problem, muon: bool = False) 
                 "all layers; allowed are 'reflection', 'collocation' for linear blocks and phi(W x), 'particles', "
                 "'common_draws', and 'conditioned' and 'dense' at finite width")
     taken = "a tp.SGD or a tp.Muon" if muon else "a tp.SGD"
+    if isinstance(problem.opt, NormalizedSGD):
+        return (f"opt: {problem.opt!r} given; method={name!r} takes {taken}, and no rates that depend on norms; "
+                "allowed are 'particles' at finite depth, 'common_draws' at infinite depth, and 'conditioned' and "
+                "'dense' at finite width")
     return (f"opt: {problem.opt!r} given; method={name!r} takes {taken}, whose updates are sums of outer products; "
             "allowed for functions of their entries (tp.SignSGD, tp.Lion, tp.Adam) are 'particles' at finite "
             "depth, 'common_draws' at infinite depth, and 'conditioned' and 'dense' at finite width")
@@ -159,9 +164,12 @@ def each_step(progress: Progress | None, problem: Problem) -> Callable[[int], No
 
 
 def require_known_directions(problem: Problem, outputs: np.ndarray, error: np.ndarray | float = 0.0) -> None:
-    """Raise ``ValueError`` where Muon moves along a direction that vanishes at infinite width; other optimizers do not.
+    """Raise ``ValueError`` where Muon moves along a direction that vanishes at infinite width, ``Divergence`` where the
+    gradient of a tp.NormalizedSGD does; other optimizers have none.
 
     outputs: (steps, batch, d_out), known to ``error``.
     """
+    if isinstance(problem.opt, NormalizedSGD):
+        require_gradients(problem, outputs, error)
     if isinstance(problem.opt, Muon):
         require_directions(problem.resnet, problem.of_vectors, problem.opt, outputs, error)

@@ -15,9 +15,11 @@ from ..interpreters.lowered_particles import LoweredParticles, ParticleExecution
 from ..interpreters.refined import RefinedParticles
 from ..interpreters.training import placed
 from ..lowering import Arrays
+from ..programs import NormalizedSGD
 from ..programs.problem import Problem
 from ..results.sampled import CONFIDENCE, SampledDetails, joint_error
 from .method import Progress
+from .normalized import require_norms
 from .sampled import ReadsProgram, execution, node_details, refinement, training
 
 
@@ -67,6 +69,8 @@ class Particles(ReadsProgram):
             ("x", "dx") if keep else (), self.executor, progress,
             execution(ParticleExecution, RefinedParticles, refinement(problem, self.coarsest)),
             self.namespace, self.dtype, self.device))
+        if isinstance(problem.opt, NormalizedSGD):
+            require_norms(problem, found)
         return found
 
     def known(self, problem: Problem, found: LoweredParticles, layer_times: np.ndarray) -> SampledDetails:

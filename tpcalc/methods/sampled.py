@@ -12,7 +12,7 @@ from .._types import KeptNodes, Value
 from ..interpreters.common_draws import Refinement
 from ..interpreters.training import Training, dense_record
 from ..parametrizations import Parametrization
-from ..programs import Muon
+from ..programs import Muon, NormalizedSGD
 from ..programs.activations import require_finite
 from ..programs.problem import Problem
 from ..results.details import DenseDetails, nearest_nodes, or_all_layers
@@ -20,6 +20,7 @@ from ..results.outputs_alone import OutputsAlone
 from ..results.run import Details, Run
 from .method import (Progress, misplaced, reason_of, require, require_known_directions, unknown_directions,
                      wanted_times)
+from .normalized import rounded
 from .solution import Solution
 
 
@@ -57,7 +58,8 @@ class ReadsProgram(ABC):
         """Widths and depths that are not the method's, activations that are not finite, and depths that are no
         doublings of ``coarsest``, where depths share draws."""
         return (misplaced(self.name, problem, real=self.real, powers_of_n=self.powers_of_n)
-                or unknown_directions(problem) or reason_of(lambda: require_finite(problem.net.phi))
+                or unknown_directions(problem) or rounded(problem, getattr(self, "dtype", "float64"))
+                or reason_of(lambda: require_finite(problem.net.phi))
                 or reason_of(lambda: refinement(problem, getattr(self, "coarsest", None))))
 
     def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
@@ -72,7 +74,7 @@ class ReadsProgram(ABC):
         times = or_all_layers(wanted, job.depth)
         kept = None if keep_nodes is None else self.known(problem, found, times)
         outputs = job.outputs(found.series("f"))
-        if isinstance(problem.opt, Muon) and problem.neurons is None:
+        if isinstance(problem.opt, (Muon, NormalizedSGD)) and problem.neurons is None:
             require_known_directions(problem, outputs[0], job.outputs(found.error_series("f"))[0])
         return Run(problem.task, *outputs, times, self.name, job.depth, problem.neurons, self.error(found),
                    self.notes(found), linear=job.net.is_plain, start=getattr(found, "start", None),

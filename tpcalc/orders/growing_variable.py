@@ -20,6 +20,6 @@ def growing_variable(setting: Setting, growing: sp.Symbol | None) -> sp.Symbol:
 
 
 def free_parameters(values: Iterable[sp.Expr], growing: sp.Expr, at: Values) -> tuple[sp.Symbol, ...]:
-    """The symbols in the exponents of the growing variable that have no value."""
-    powers = {p.exp for value in values for p in value.atoms(sp.Pow) if p.base == growing}
+    """The symbols in the exponents of the growing variable, with numbers in front of it too, that have no value."""
+    powers = {p.exp for value in values for p in value.atoms(sp.Pow) if p.base.free_symbols == {growing}}
     return tuple(sorted(set().union(*(p.free_symbols for p in powers)) - {symbol for symbol, _ in at}, key=str))

@@ -8,7 +8,7 @@ import sympy as sp
 
 from .._checks import choice, exponent
 
-OPTIMIZERS = ("sgd", "momentum", "signsgd", "lion", "adam", "adamw", "muon")
+OPTIMIZERS = ("sgd", "momentum", "signsgd", "lion", "adam", "adamw", "muon", "normalizedsgd")
 DECAYS = ("decoupled", "coupled", "independent")
 
 
@@ -23,7 +23,7 @@ class DepthChoices:
     lr:
         of the learning rate of that matrix.
     optimizer:
-        "sgd", "momentum", "signsgd", "lion", "adam", "adamw" or "muon".
+        "sgd", "momentum", "signsgd", "lion", "adam", "adamw", "muon" or "normalizedsgd".
     eps:
         of Adam's eps: 0 a fixed one, None one that is negligible. Other optimizers have none.
     weight_decay, decay:

@@ -5,6 +5,7 @@ from .entrywise import Adam as Adam, AdamW as AdamW, Lion as Lion, SignSGD as Si
 from .losses import Loss as Loss
 from .muon import Muon as Muon
 from .networks import ResNet as ResNet
+from .normalized import NormalizedSGD as NormalizedSGD
 from .optimizers import SGD as SGD
 from . import tasks as tasks
 from .schedules import schedule as schedule

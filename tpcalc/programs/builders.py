@@ -15,10 +15,12 @@ from .indices import BATCH, POSITIONS, L, T, i, j, l, m, o, p, t
 from .language import Family, LossDerivative, Mat, Moment, Scal, Vec
 from .muon import Muon
 from .network import NETWORKS, Layer, Network
+from .normalized import NormalizedSGD
 from .optimizers import SGD
 from .positions import at_positions
 from .program import Assign, Loop, Program, Statement
-from .updates import Optimizer, Trainable, rates, require_optimizer, start, title, update
+from .trainable import Trainable
+from .updates import Optimizer, rates, require_optimizer, start, title, update
 
 MOST = 10**5   # outputs of a program that is written out
 UNIT = sp.Symbol("eps", positive=True)  # the branch multiplier, while the backward pass is derived
@@ -107,11 +109,14 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
     updates: list[Statement] = []
     if clipped is not None:
         updates, trainables, (reading, writing) = clipped.applied(trainables, (reading, writing))
+    if isinstance(opt, NormalizedSGD):
+        before, updates, trainables = opt.applied(trainables)
+    moving = opt.linear if isinstance(opt, NormalizedSGD) else opt
     for kept, of in ((before, start), (updates, update)):
-        statements = tuple(s for one in trainables for s in of(opt, one))
+        statements = tuple(s for one in trainables for s in of(moving, one))
         kept += [Loop(l, sp.Integer(1), L, statements)] if statements else []
         for index, size, one in ((j, d_in, reading), *(() if ties else ((o, d_out, writing),))) if trained else ():
-            kept += _each(index, size, *of(opt, one))
+            kept += _each(index, size, *of(moving, one))
     body: tuple[Statement, ...] = (*forward, *backward, *updates)
     if probes:
         body = (Loop(i, sp.Integer(0), BATCH + probes - 1, tuple(forward)),
@@ -144,9 +149,13 @@ def branch_scaling(net: Network, opt: object, scale: Scaling) -> DepthScaling:
 
 
 def require_vectors_taken(net: Network, opt: Optimizer, scale: Scaling) -> None:
-    """Raise ``ValueError`` for trained vectors beside update exponents of each matrix, or an optimizer of matrices."""
-    if isinstance(opt, Muon):
+    """Raise ``ValueError`` for trained vectors beside update exponents of each matrix, and for these and trained ends
+    with an optimizer of matrices."""
+    if isinstance(opt, (Muon, NormalizedSGD)):
         net.require_no_vectors(f"{opt!r}, which moves matrices,")
+        if net.train_ends:
+            raise ValueError(f"opt: {opt!r} given with train_ends=True; {type(opt).__name__} moves matrices, read-in "
+                             "and read-out are vectors; allowed are frozen ends")
     if isinstance(scale, Parametrization) and not isinstance(
             scale.over(net.matrices_of_block, isinstance(opt, SGD), net.train_ends), DepthScaling):
         net.require_no_vectors(f"{short(scale)}, with exponents matrix by matrix or powers of n other than muP's,")

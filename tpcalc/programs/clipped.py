@@ -9,12 +9,14 @@ import numpy as np
 import sympy as sp
 
 from .._checks import exact, positive_number, short
-from .algebra import multiplied_out
+from .frobenius import square
 from .indices import L, l, t
-from .language import Family, Mat, Moment, Outer, Scal
+from .language import Family, Mat, Scal
 from .muon import Muon
+from .normalized import NormalizedSGD
 from .program import Assign, Loop, Statement
-from .updates import Optimizer, Trainable, require_optimizer
+from .trainable import Trainable
+from .updates import Optimizer, require_optimizer
 
 SQUARES, SIZE, CLIP = Family(Scal, "squares", layered=True), Family(Scal, "gradnorm"), Family(Scal, "clip")
 
@@ -39,7 +41,8 @@ class Clipped:
     clipped after the mean over it, as PyTorch does.
 
     It is its own kind of optimizer: real networks, particles and common draws take it, everything else refuses it by
-    name. Raises ``ValueError`` for other optimizers and norms.
+    name; ``tp.kets`` reads its programs where updates are linear in gradients. Raises ``ValueError`` for other
+    optimizers and norms.
 
     >>> import tpcalc as tp
     >>> task = tp.Task(inputs=[2, 1.5], targets=[3, -2])
@@ -55,7 +58,7 @@ class Clipped:
     norm: float
 
     def __post_init__(self) -> None:
-        if isinstance(self.opt, (Clipped, Muon)):
+        if isinstance(self.opt, (Clipped, Muon, NormalizedSGD)):
             raise ValueError(f"opt: {short(self.opt)} given; allowed here is a tp.SGD, tp.SignSGD, tp.Lion or tp.Adam")
         require_optimizer(self.opt)
         object.__setattr__(self, "norm", positive_number("norm", self.norm))
@@ -76,37 +79,3 @@ class Clipped:
         found: list[Statement] = [Loop(l, sp.Integer(1), L, (Assign(SQUARES[t, l], squares),)),
                                   Assign(SIZE[t], size), Assign(clip, limit / sp.Max(limit, SIZE[t]))]
         return found, [one.scaled(clip) for one in layer], [one.scaled(clip) for one in ends]
-
-
-def square(gradient: sp.Expr) -> sp.Expr:
-    """The squared Frobenius norm of a sum of outer products u v^T / n: the sum over pairs of <u, u'> <v, v'>.
-
-    >>> from tpcalc.programs.language import Family, Vec
-    >>> i, B = sp.Symbol("i", integer=True), sp.Symbol("B", integer=True)
-    >>> u, v = Family(Vec, "u"), Family(Vec, "v")
-    >>> square(sp.Sum(Outer(u[i], v[i]), (i, 0, B - 1)) / B)
-    Sum(mean(u[i]*u[i'])*mean(v[i]*v[i']), (i, 0, B - 1), (i', 0, B - 1))/B**2
-    """
-    terms = outer_terms(gradient)
-    total = sp.Integer(0)
-    for number, one, limits in terms:
-        for other_number, other, other_limits in terms:
-            again = {limit[0]: sp.Symbol(f"{limit[0]}'", integer=True, nonnegative=True) for limit in other_limits}
-            u, v = (part.xreplace(again) for part in other.args)
-            product = Moment(one.left * u) * Moment(one.right * v)
-            every = (*limits, *((again[index], low, high) for index, low, high in other_limits))
-            total += number * other_number * (sp.Sum(product, *every) if every else product)
-    return total
-
-
-def outer_terms(gradient: sp.Expr) -> list[tuple[sp.Expr, sp.Expr, tuple]]:
-    """(number, outer product, limits of the sums over it) of every term of a gradient."""
-    found: list[tuple[sp.Expr, sp.Expr, tuple]] = []
-    for term in sp.Add.make_args(multiplied_out(gradient)):
-        number, one = term.as_independent(Outer, as_Add=False)
-        if isinstance(one, sp.Sum):
-            found += [(number * inner, outer, (*limits, *one.limits))
-                      for inner, outer, limits in outer_terms(one.function)]
-        else:
-            found.append((number, one, ()))
-    return found

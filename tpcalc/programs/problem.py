@@ -29,7 +29,7 @@ class Problem:
     ----------
     net, task, opt, scale:
         a tp.ResNet with a tp.Task, or a tp.Transformer with a tp.Sequences or text of ``tp.tasks.text``; an
-        optimizer (a tp.SGD, tp.SignSGD, tp.Lion, tp.Adam or tp.Muon, one written elsewhere, or one of
+        optimizer (a tp.SGD, tp.SignSGD, tp.Lion, tp.Adam, tp.Muon or tp.NormalizedSGD, one written elsewhere, or one of
         them in a tp.Clipped), and a tp.DepthScaling or tp.Parametrization, all of them with numbers. A parametrization
         that is a tp.DepthScaling for this network, one gamma for all its matrices and muP in width, is kept as that.
     depth, width:
@@ -82,13 +82,10 @@ class Problem:
             raise ValueError(f"opt: {self.opt!r} given; training takes numbers for {', '.join(symbols)}")
         self.scale.require_numbers()
         require_ends(self.net, self.opt, self.scale, self.task.d_in, self.task.d_out)
-        if isinstance(self.opt, Muon) and self.net.train_ends:
-            raise ValueError(f"opt: {self.opt!r} given with train_ends=True; Muon moves matrices, read-in and read-out "
-                             "are vectors; allowed are frozen ends")
         if isinstance(self.opt, Muon) and self.net.positions:
             raise ValueError(f"opt: {self.opt!r} given for {_checks.short(self.net)}; where directions of gradients "
                              "vanish is known of a tp.ResNet alone, allowed here are tp.SGD, tp.SignSGD, "
-                             "tp.Lion and tp.Adam")
+                             "tp.Lion, tp.Adam and tp.NormalizedSGD")
         require_vectors_taken(self.net, inner, self.scale)
         self.net.require_sizes(self.layers)
         if self.net.norm is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Union
 
 import sympy as sp
@@ -13,42 +12,23 @@ from .entrywise import Entrywise
 from .indices import t
 from .language import Family, NonlinearOuter, Outer, Scal
 from .muon import Muon
+from .normalized import NormalizedSGD
 from .optimizers import SGD, kept
 from .polar import Polar
 from .program import Assign
+from .trainable import Trainable, buffer_of
 
-Optimizer = Union[SGD, Muon, Entrywise]
+Optimizer = Union[SGD, NormalizedSGD, Muon, Entrywise]
 ETA = Family(Scal, "eta", r"\eta")
 
 
-@dataclass(frozen=True)
-class Trainable:
-    """A family under training, a matrix or an end: its normalised gradient at step t and the size g of an update.
-
-    rate: what the optimizer's learning rate is multiplied by, in front of decoupled and coupled decay too; initial:
-    what all its coordinates are at first, where they are not drawn.
-    """
-
-    family: Family
-    at: tuple[sp.Expr, ...]
-    gradient: sp.Expr
-    size: sp.Expr
-    rate: sp.Expr = sp.Integer(1)
-    initial: sp.Expr | None = None
-
-    def scaled(self, number: sp.Expr) -> Trainable:
-        """With gradients times a number of step t."""
-        outers = {one: Outer(number * one.left, one.right) for one in self.gradient.atoms(Outer)}
-        return replace(self, gradient=self.gradient.xreplace(outers) if outers else number * self.gradient)
-
-
 def require_optimizer(opt: object) -> None:
-    """Raise ``ValueError`` for what is neither a tp.SGD nor what ``Entrywise`` asks for."""
+    """Raise ``ValueError`` for what is neither a tp.SGD nor a tp.NormalizedSGD nor what ``Entrywise`` asks for."""
     entrywise = not isinstance(opt, type) and all(hasattr(opt, name) for name in ("lr", "weight_decay")) and all(
         callable(getattr(opt, name, None)) for name in ("schedule", "direction"))
-    if not isinstance(opt, SGD) and not entrywise:
-        raise ValueError(f"opt: {short(opt)} given; allowed is a tp.SGD, tp.SignSGD, tp.Lion, tp.Adam or tp.Muon, or "
-                         "what has an lr, a weight_decay, a schedule and a direction as they do")
+    if not isinstance(opt, (SGD, NormalizedSGD)) and not entrywise:
+        raise ValueError(f"opt: {short(opt)} given; allowed is a tp.SGD, tp.SignSGD, tp.Lion, tp.Adam or tp.Muon, a "
+                         "tp.NormalizedSGD, or what has an lr, a weight_decay, a schedule and a direction as they do")
 
 
 def rates(opt: Optimizer) -> tuple[Scal, ...]:
@@ -64,7 +44,11 @@ def start(opt: Optimizer, one: Trainable) -> list[Assign]:
 
 
 def update(opt: Optimizer, one: Trainable) -> list[Assign]:
-    """The statements of one optimizer step for a family."""
+    """The statements of one optimizer step for a family; raises ``ValueError`` for a tp.NormalizedSGD, whose numbers
+    ``NormalizedSGD.applied`` writes first."""
+    if isinstance(opt, NormalizedSGD):
+        raise ValueError(f"opt: {opt!r} given; norms of gradients are written for the matrices of a tp.ResNet or a "
+                         "tp.Transformer, allowed here is a tp.SGD, tp.SignSGD, tp.Lion or tp.Adam")
     rate = one.rate * (ETA[t] if isinstance(opt.lr, tuple) else exact("lr", opt.lr))
     return _linear_update(opt, rate, one) if isinstance(opt, SGD) else [_directed_update(opt, rate, one)]
 
@@ -88,11 +72,6 @@ def _linear_update(opt: SGD, rate: sp.Expr, one: Trainable) -> list[Assign]:
     new, _ = opt.step(1 - sp.KroneckerDelta(t, 0), rate, one.family[(t, *at)], one.size * one.gradient,
                       buffer[(t, *at)], lambda _, name: exact(name, getattr(opt, name)), named)
     return [*statements, Assign(one.family[(t + 1, *at)], sp.expand(new))]
-
-
-def buffer_of(family: Family) -> Family:
-    """The momentum buffer of a family."""
-    return Family(family.kind, f"m{family.name}", rf"\mathrm{{m}}{family.latex}", family.layered)
 
 
 def title(opt: Optimizer) -> str:

@@ -120,7 +120,7 @@ def _train(parser: argparse.ArgumentParser) -> None:
                              "(finite depth and width)")
     _network(parser)
     parser.add_argument("--optimizer", default="sgd", metavar="NAME",
-                        help="sgd, signsgd, lion, adam, adamw or muon")
+                        help="sgd, signsgd, lion, adam, adamw, muon or normalizedsgd")
     parser.add_argument("--samples", type=positive, metavar="N", help="particles in a batch")
     parser.add_argument("--seed", type=nonnegative, metavar="N", help="seed of what is drawn; 0 where not given")
     parser.add_argument("--save", metavar="FILE", help="write outputs and losses into a .npz file")
@@ -148,7 +148,7 @@ def _audit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lr", type=power, default=Fraction(0), metavar="P",
                         help="the learning rate of blocks goes like L^P")
     parser.add_argument("--optimizer", default="adam", metavar="NAME",
-                        help="sgd, momentum, signsgd, lion, adam, adamw or muon")
+                        help="sgd, momentum, signsgd, lion, adam, adamw, muon or normalizedsgd")
     eps = parser.add_mutually_exclusive_group()
     eps.add_argument("--eps", type=power, default=Fraction(0), metavar="P",
                      help="Adam's eps goes like L^P; 0 where it is not scaled")

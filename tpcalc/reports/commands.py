@@ -11,7 +11,8 @@ import numpy as np
 import sympy as sp
 
 from .._types import Fields
-from .. import SGD, Adam, AdamW, Lion, Muon, DepthScaling, Divergence, ResNet, SignSGD, _checks, phase_diagram
+from .. import SGD, Adam, AdamW, Lion, Muon, NormalizedSGD, DepthScaling, Divergence, ResNet, SignSGD, _checks
+from .. import phase_diagram
 from .. import train as train_network
 from . import breaking
 from .failures import NoResult
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from .results import Results
     from .transformer_page import TransformerResults
 
-OPTIMIZERS: Fields = {"sgd": SGD, "signsgd": SignSGD, "lion": Lion, "adam": Adam, "adamw": AdamW, "muon": Muon}
+OPTIMIZERS: Fields = {"sgd": SGD, "signsgd": SignSGD, "lion": Lion, "adam": Adam, "adamw": AdamW, "muon": Muon,
+                      "normalizedsgd": NormalizedSGD}
 DEPTHS, WIDTHS = tuple(2**k for k in range(4, 11)), (128, 256, 512)
 SAMPLED = tuple(2**k for k in range(2, 6)), {"steps": 3, "batch": 4}  # what particles do in minutes
 

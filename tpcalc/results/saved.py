@@ -18,15 +18,16 @@ from .._types import Fields, Json, Value
 from .. import _checks
 from ..parametrizations import DepthScaling, MatrixPowers, Parametrization, WidthScaling
 from ..programs import (
-    SGD, Adam, AdamW, Clipped, HyperConnections, Lion, Muon, ResNet, Sequences, SignSGD, Skip, Task, Transformer)
+    SGD, Adam, AdamW, Clipped, HyperConnections, Lion, Muon, NormalizedSGD, ResNet, Sequences, SignSGD, Skip, Task,
+    Transformer)
 from ..programs.convolution import Convolution
 from ..programs.losses import NAMED
 from ..programs.problem import Problem
 
 FORMAT = 1
 KINDS: Fields = {kind.__name__: kind for kind in (
-    ResNet, Transformer, Convolution, Skip, HyperConnections, SGD, Muon, SignSGD, Lion, Adam, AdamW, Clipped,
-    DepthScaling, Parametrization, WidthScaling, MatrixPowers)}
+    ResNet, Transformer, Convolution, Skip, HyperConnections, SGD, NormalizedSGD, Muon, SignSGD, Lion, Adam,
+    AdamW, Clipped, DepthScaling, Parametrization, WidthScaling, MatrixPowers)}
 
 
 class NoWords(ValueError):

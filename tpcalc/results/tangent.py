@@ -34,9 +34,9 @@ def tangent_kernel(run: Run) -> np.ndarray:
     tp.oo the integral is Gauss's, with ever more points until it stays the same to 1e-12.
 
     Raises ``ValueError`` for several outputs, for a step at which chi vanishes for every input (in nonlinear networks,
-    for any), for a real network that kept only some of its layers, and for nonlinear networks of finite depth. Source:
-    Depthwise Hyperparameter Transfer, (16) and (128), with frozen ends; at initialisation it is H_0 G_0
-    [depthwise_transfer/one_step_finite_depth].
+    for any), for a real network that kept only some of its layers, for nonlinear networks of finite depth, and for
+    sampled runs of infinite width. Source: Depthwise Hyperparameter Transfer, (16) and (128), with frozen ends; at
+    initialisation it is H_0 G_0 [depthwise_transfer/one_step_finite_depth].
 
     >>> import tpcalc as tp
     >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
@@ -54,6 +54,9 @@ def tangent_kernel(run: Run) -> np.ndarray:
     if run.width is not None and run.depth is not None and len(run.layer_times) != run.depth + 1:
         raise ValueError(f"run: {len(run.layer_times)} of {run.depth + 1} nodes kept; allowed are all of them, "
                          "keep_nodes='all'")
+    if run.width is None and not run.exact:
+        raise ValueError(f"run: one by method={run.method!r} given, whose gradients are sampled; allowed are the exact "
+                         "methods at width=tp.oo, and real networks")
     chi = np.array([task.loss.derivative(f, y)[:, 0] for f, y in zip(run.outputs, task.targets)])
     if not run.linear:
         return _of_blocks(run, chi.ravel())

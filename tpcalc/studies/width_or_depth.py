@@ -14,6 +14,7 @@ from .._shown import TableRows, Short, Tabled
 from ..methods.train import train
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
+from ..programs.problem import Problem
 
 
 class Best(NamedTuple):
@@ -73,8 +74,9 @@ class WidthOrDepth(Tabled, Short):
 def width_or_depth(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depths: Sequence[int]) -> WidthOrDepth:
     """What limits networks of these depths: their width, or their depth?
 
-    For networks whose ``run.fluctuations`` is known at finite depth. Raises as these do, and ``Divergence`` where there
-    is no limit of infinite depth. Source: [tpcalc/finite_width].
+    For networks whose ``run.fluctuations`` is known at finite depth: linear ones of one matrix a block, by a tp.SGD.
+    Raises ``ValueError`` for others, before the work, and ``Divergence`` where there is no limit of infinite depth.
+    Source: [tpcalc/finite_width].
 
     >>> import tpcalc as tp
     >>> task = tp.Task(inputs=[1, 0.8], targets=[1, -0.7])
@@ -86,6 +88,7 @@ def width_or_depth(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth
     """
     _checks.instance("net", net, ResNet)
     sizes = _checks.sizes("depths", depths)
+    _require_known(Problem(net, task, opt, scale, sizes[0]))
     limit = train(net, task, opt, scale, sp.oo).outputs
     change, spread = [], []
     for depth in sizes:
@@ -93,3 +96,12 @@ def width_or_depth(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth
         change.append(float(np.sqrt(np.mean((run.outputs - limit) ** 2))))
         spread.append(float(np.sqrt(np.mean(run.fluctuations.cumulant(2)))))
     return WidthOrDepth(np.array(sizes), np.array(change), np.array(spread))
+
+
+def _require_known(problem: Problem) -> None:
+    """Raise ``ValueError`` where fluctuations at finite depth are not known, whatever training gives."""
+    if not isinstance(problem.opt, SGD):
+        raise ValueError(f"opt: {problem.opt!r} given; what finite width does to updates that are no linear functions "
+                         "of gradients is not known, allowed is a tp.SGD")
+    problem.net.require_plain("tp.width_or_depth", trained_ends=True)
+    problem.depth_scaling

@@ -1,0 +1,64 @@
+"""Where gradients that are normalised vanish at infinite width alone: there is no limit that networks would have."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._types import DType
+from ..errors import Divergence
+from ..interpreters.lowered_particles import LoweredParticles
+from ..lowering.array_backends import precision
+from ..media.muon import CERTAIN, NOTHING
+from ..programs import NormalizedSGD
+from ..programs.blocks import named
+from ..programs.language import Mat
+from ..programs.losses import derivative
+from ..programs.normalized import norm_of
+from ..programs.problem import Problem
+
+SPREAD = 0.25  # standard deviation of a norm between batches, over its mean: of a fluctuation alone it is about 3/4
+ALLOWED = ("and networks of finite width move along a fluctuation there, by as much as elsewhere; allowed are losses "
+           "whose derivatives differ from 0, such as targets other than 0 at the first step, or a finite width")
+
+
+def rounded(problem: Problem, dtype: DType) -> str | None:
+    """Why a precision is not taken in which rounding may pass for a gradient that vanishes, or None."""
+    if not isinstance(problem.opt, NormalizedSGD) or precision(dtype) is np.float64:
+        return None
+    return (f"dtype: {dtype!r} given with {problem.opt!r}; what rounding leaves of outer products that cancel is told "
+            "from a gradient in double precision, allowed is 'float64'")
+
+
+def require_gradients(problem: Problem, outputs: np.ndarray, error: np.ndarray | float) -> None:
+    """Raise ``Divergence`` where all loss derivatives of a step are 0 at infinite width, naming the step.
+
+    outputs: (steps, batch, [positions,] d_out), known to ``error``. Once a buffer remembers a gradient, later ones
+    may vanish: what is normalised does not.
+    """
+    assert isinstance(problem.opt, NormalizedSGD)
+    task = problem.task
+    found = [np.abs(derivative(task.loss, f, y)) for f, y in zip(outputs, task.targets)][:-1]
+    largest = max((float(np.max(chi)) for chi in found), default=0.0)
+    for step, (chi, known) in enumerate(zip(found, np.broadcast_to(error, outputs.shape))):
+        if np.all(chi <= np.maximum(NOTHING * largest, CERTAIN * known)):
+            raise Divergence(f"opt: {problem.opt!r} given; at step {step} all loss derivatives vanish at infinite "
+                             f"width (the largest is {np.max(chi):.1e}, of all steps {largest:.1e}, known to "
+                             f"{np.max(known):.1e}), {ALLOWED}", step)
+        if problem.opt.momentum:
+            return
+
+
+def require_norms(problem: Problem, found: LoweredParticles) -> None:
+    """Raise ``Divergence`` where batches of particles do not agree on a norm that a matrix's step is divided by."""
+    for name in problem.net.matrices_of_block:
+        family = norm_of(named(Mat, name)).name
+        each = [{m: value for m, value in run.scalars.items() if m.name == family} for run in found.batches]
+        for member in each[0]:
+            step, layer = map(int, member.indices)
+            values = [one[member] for one in each]
+            mean, spread = float(np.mean(values)), float(np.std(values, ddof=1))
+            if step < problem.task.steps - 1 and spread > SPREAD * mean:
+                raise Divergence(f"opt: {problem.opt!r} given; at step {step}, layer {layer} what {name} moves along "
+                                 f"has the norm {mean:.2e} with a standard deviation of {spread:.1e} between batches "
+                                 f"of {found.samples} particles: it vanishes at infinite width, {ALLOWED}, or more "
+                                 "samples", step, layer)
