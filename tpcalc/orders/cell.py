@@ -53,8 +53,9 @@ class Cell:
 
     def is_bounded(self, keys: Sequence[Quantity]) -> bool:
         """Does none of the quantities grow with depth, anywhere on the cell?"""
-        return not any(self.of(key).explodes or self.region.sign(form) not in ("<", "=", "<=")
-                       for key in keys for form in self.of(key).forms)
+        each = [self.of(key) for key in keys]
+        return not any(one.explodes for one in each) and all(
+            self.region.sign(form) in ("<", "=", "<=") for one in each for form in one.forms)
 
     def of(self, quantity: Quantity | str, step: int = 0) -> Exponent:
         """The exponent of a quantity, or of the scalar of a name at a step; -oo where it vanishes."""

@@ -1,0 +1,57 @@
+"""Small rules of counting: signs of functions and of loops, what is bounded, which terms are means of others."""
+
+from __future__ import annotations
+
+import pytest
+import sympy as sp
+
+import tpcalc as tp
+from tpcalc.calculus.kets import Expectation, Ket
+from tpcalc.orders import EXPLODES, Affine, Base, Exponent, KetTerms, Quantity, Region
+from tpcalc.orders.cell import Cell
+from tpcalc.orders.demand import demanded
+from tpcalc.orders.forgetting import _sign
+from tpcalc.orders.ket_factors import centred_pairs
+from tpcalc.orders.layer_functions import LAYER_TIME, sign_of
+from tpcalc.orders.terms import Contribution
+from tpcalc.programs.language import Family, Vec
+
+p = LAYER_TIME
+X, Y = (Ket(Family(Vec, name)[0, 1]) for name in "xy")
+
+
+@pytest.mark.parametrize("function, sign", [(1 + p, 1), (-1 - p, -1), (p - sp.Rational(1, 2), 0), (1 - 2 * p, 0)])
+def test_a_function_has_a_sign_where_it_keeps_it(function: sp.Expr, sign: int) -> None:
+    assert sign_of(function) == sign
+
+
+@pytest.mark.parametrize("exponents, bounded", [
+    ((-1, 0), True), ((0, 0), True), ((-1, 1), False), ((0, EXPLODES), False), ((EXPLODES,), False)])
+def test_what_grows_or_explodes_is_not_bounded(exponents: tuple, bounded: bool) -> None:
+    known = {Quantity.scalar("f", step): one if isinstance(one, Exponent) else Exponent.single(Affine.of(one, ()))
+             for step, one in enumerate(exponents)}
+    assert Cell(Region(0), known).is_bounded(list(known)) is bounded
+
+
+def test_loops_through_variances_keep_their_sign_and_others_have_none() -> None:
+    target, form = Quantity.coefficient(0, 1, Base(0, 0)), Affine.of(0, ())
+
+    def loop(*others: Quantity) -> Contribution:
+        return Contribution(target, form, (target, *others), 0, sp.S.One, False, "layers", sign=-1)
+
+    variance, covariance = Quantity.covariance(0, 1, 0, 1), Quantity.covariance(0, 1, 1, 1)
+    assert _sign(loop()) == _sign(loop(variance)) == -1
+    assert _sign(loop(covariance)) == _sign(loop(variance, covariance)) == _sign(loop(Quantity.scalar("f", 0))) == 0
+
+
+def test_means_are_taken_from_the_terms_that_they_are_of() -> None:
+    two = 2 * X
+    assert list(centred_pairs([two, -2 * Expectation(X), Y])) == [(two, True), (Y, False)]
+    assert list(centred_pairs([two, 2 * Expectation(X)])) == [(two, False), (2 * Expectation(X), False)]
+    assert list(centred_pairs([X * Expectation(Y), Y])) == [(X * Expectation(Y), False), (Y, False)]
+
+
+def test_derivatives_in_initial_vectors_are_those_of_step_minus_one() -> None:
+    equations = tp.kets(tp.program(tp.ResNet("tanh"), tp.SGD(), tp.DepthScaling()))
+    initial = [base for _, _, base in demanded(KetTerms(equations), 1) if base.is_initial]
+    assert initial and {base.step for base in initial} == {-1}
