@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Callable
+from typing import Callable, Collection
 
 import numpy as np
 import torch
@@ -22,8 +22,9 @@ IN_A_ROUND = 1600  # networks times the root of their depth: of deeper ones fewe
 
 
 def logs_of_sizes(drawn: DrawnTransformer, depth: int, seed: int, width: int = WIDTH,
-                  networks: int | None = None) -> dict[str, np.ndarray]:
-    """By name of a size, of each network the logarithm of the root mean square, shape (networks,)."""
+                  networks: int | None = None, trained: Collection[str] | None = None) -> dict[str, np.ndarray]:
+    """By name of a size, of each network the logarithm of the root mean square, shape (networks,); trained: names of
+    matrices, all where none are said."""
     networks = round(IN_A_ROUND / math.sqrt(depth)) if networks is None else networks
     draw = torch.Generator().manual_seed(1000 * seed + depth)
 
@@ -33,16 +34,16 @@ def logs_of_sizes(drawn: DrawnTransformer, depth: int, seed: int, width: int = W
     ends = normal(len(drawn.inputs[0]), width), normal(width)
     layers = [{name: normal(width, width) / math.sqrt(width) for name in drawn.net.matrices_of_block}
               for _ in range(depth)]
-    changes = before_and_changes(drawn, *ends, layers)
+    changes = before_and_changes(drawn, *ends, layers, trained)
     return {name: torch.log((one.double()**2).flatten(1).mean(1)).numpy() / 2 for name, one in zip(NAMES, changes)}
 
 
-def before_and_changes(drawn: DrawnTransformer, read_in: Tensor, read_out: Tensor,
-                       layers: list[Layer]) -> tuple[Tensor, Tensor, Tensor]:
+def before_and_changes(drawn: DrawnTransformer, read_in: Tensor, read_out: Tensor, layers: list[Layer],
+                       trained: Collection[str] | None = None) -> tuple[Tensor, Tensor, Tensor]:
     """Streams at the end, and by how much a first update changes them and the outputs. Matrices are written over.
 
-    read_in: (networks, inputs, width), read_out: (networks, width). A matrix's gradient is divided by the branch
-    multiplier, and a direction that has signs alone by the width.
+    read_in: (networks, inputs, width), read_out: (networks, width); trained: names of matrices, all where none are
+    said. A matrix's gradient is divided by the branch multiplier, and a direction that has signs alone by the width.
     """
     alpha, gamma = map(float, drawn.point)
     branch, rate = len(layers)**-alpha, drawn.opt.lr * len(layers)**-gamma
@@ -56,18 +57,17 @@ def before_and_changes(drawn: DrawnTransformer, read_in: Tensor, read_out: Tenso
             x = x if drawn.mlp is None else x + branch * perceptron(drawn, normed(drawn, x), layer)
         return x, (x * read_out[:, None]).mean(-1)
 
-    for layer in layers:
-        for matrix in layer.values():
-            matrix.requires_grad_()
+    moved = [layer[name] for layer in layers for name in (layer if trained is None else trained)]
+    for matrix in moved:
+        matrix.requires_grad_()
     x, f = forward()
     (((f - targets)**2).sum() / 2).backward()
     with torch.no_grad():
-        for layer in layers:
-            for matrix in layer.values():
-                gradient = matrix.grad
-                assert gradient is not None
-                matrix -= rate * (gradient / branch if isinstance(drawn.opt, SGD) else gradient.sign() / x.shape[-1])
-                matrix.grad = None
+        for matrix in moved:
+            gradient = matrix.grad
+            assert gradient is not None
+            matrix -= rate * (gradient / branch if isinstance(drawn.opt, SGD) else gradient.sign() / x.shape[-1])
+            matrix.grad = None
         x_after, f_after = forward()
         return x.detach(), x_after - x, f_after - f
 
