@@ -19,6 +19,7 @@ from tpcalc.testing import Refused, position_blocks  # noqa: E402
 from tpcalc.testing.position_blocks import (  # noqa: E402
     OUTPUT,
     PLACES,
+    Compared,
     DrawnTransformer,
     assert_transformer_agrees,
     drawn_transformer,
@@ -74,10 +75,21 @@ def test_a_draw_without_a_verdict_is_refused() -> None:
         assert_transformer_agrees(alone, small)
 
 
+def summary(found: list[Compared], refused: int) -> str:
+    """How far measured powers are from derived ones."""
+    off = np.array([one.measured - float(one.derived) for one in found])
+    errors = np.array([one.error for one in found])
+    return (f"{BLOCKS} drawn, {refused} refused; of {len(found)} powers the furthest is off by "
+            f"{np.abs(off).max():.3f}, in root mean square {np.sqrt(np.mean(off**2)):.3f}, standard errors are "
+            f"{np.median(errors):.3f} in the median and at most {errors.max():.3f}, "
+            f"{np.mean(np.abs(off) <= errors):.0%} are within one")
+
+
 @pytest.mark.slow
 def test_random_transformers_agree() -> None:
     """``pytest -m slow -s tests/pytorch/test_random_transformers.py`` prints every draw."""
     refused: dict[int, str] = {}
+    every: list[Compared] = []
     for seed in range(BLOCKS):
         try:
             verdict, found = assert_transformer_agrees(drawn_transformer(seed), logs_of_sizes)
@@ -85,7 +97,8 @@ def test_random_transformers_agree() -> None:
             refused[seed] = refusal.reason
             print(seed, drawn_transformer(seed), "refused:", refusal)
             continue
-        print(seed, drawn_transformer(seed), verdict.name, *found, sep="\n  ")
+        print(seed, drawn_transformer(seed), verdict.name, *found, sep="\n  ", flush=True)
         assert all(one.tells for one in found), (seed, *map(str, found))
-    print(f"{BLOCKS - len(refused)} of {BLOCKS} agree, {len(refused)} are refused: {refused}")
+        every += found
+    print(summary(every, len(refused)))
     assert len(refused) <= REFUSED, refused

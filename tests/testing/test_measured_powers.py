@@ -66,7 +66,9 @@ def test_corrections_are_those_of_noise_layers_and_updates() -> None:
 
 
 def test_a_power_wrong_by_a_quarter_does_not_agree() -> None:
-    sharp = [Compared("f", sp.Integer(0) + by, 0.0, 0.05) for by in (0, STEP, -STEP)]
-    assert [one.agrees for one in sharp] == [True, False, False] and all(one.tells for one in sharp)
-    assert not Compared("f", STEP, 0.0, 0.09).tells
+    sharp = [Compared("f", by, 0.0, 0.05) for by in (sp.Integer(0), STEP, -STEP)]
+    assert [one.agrees for one in sharp] == [True, False, False] and sharp[0].tells
+    assert not Compared("f", sp.Integer(0), 0.0, 0.09).tells
+    assert Compared("f", sp.Integer(0), 0.12, 0.04).agrees and not Compared("f", sp.Integer(0), 0.14, 0.048).tells
     assert Compared("f", STEP, 0.0, 0.01, bound=True).agrees and not Compared("f", -STEP, 0.0, 0.01, bound=True).agrees
+    assert [Compared("f", by, 0.0, 0.01, bound=True).tells for by in (sp.Integer(0), STEP)] == [True, False]

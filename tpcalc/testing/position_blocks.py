@@ -27,7 +27,7 @@ SECOND = (None, "mlp", "glu")
 NORMS = (None, "rms", "layer")
 ACTIVATIONS = ("tanh", "relu", "gelu")
 OPTIMIZERS: tuple[Callable[[float], Optimizer], ...] = (SGD, partial(Adam, eps=0), SignSGD, Lion)
-RATE, SMALL = 0.05, 0.005  # small where changes outgrow the stream: their powers are those to first order in the rate
+RATE, SMALL = 0.05, 0.0005  # small where changes outgrow the stream: their powers are those to first order in the rate
 DEPTHS = (32, 64, 128, 256)
 NAMES = START, CHANGE, OUTPUT = ("x at initialisation", "change of x", "change of f")
 SLACK, ERRORS, STEP = 0.1, 3, sp.Rational(1, 4)
@@ -111,13 +111,20 @@ class Compared:
 
     @property
     def agrees(self) -> bool:
-        far = self.measured - float(self.derived)
-        return (far if self.bound else abs(far)) <= max(SLACK, ERRORS * self.error)
+        return self.takes(self.derived)
 
     @property
     def tells(self) -> bool:
-        """Would a power that is wrong by 1/4, the least by which verdicts at these points differ, be noticed?"""
-        return max(SLACK, ERRORS * self.error) < float(STEP)
+        """Would a power smaller or larger by 1/4, the least by which verdicts at these points differ, not agree?
+
+        Of a bound it is the smaller one alone.
+        """
+        return not any(self.takes(self.derived + by) for by in ([-STEP] if self.bound else [-STEP, STEP]))
+
+    def takes(self, power: sp.Expr) -> bool:
+        """Is that power within .1 or three standard errors of what is measured?"""
+        far = self.measured - float(power)
+        return (far if self.bound else abs(far)) <= max(SLACK, ERRORS * self.error)
 
     def __str__(self) -> str:
         return (f"{self.name} {'at most ' if self.bound else ''}{self.derived}, measured {self.measured:.3f} +- "
