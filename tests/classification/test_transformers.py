@@ -30,6 +30,18 @@ def test_one_matrix_may_be_lazy_alone() -> None:
         "Wq": "lazy", "Wk": "drifts", "Wv": "drifts", "Wo": "drifts"}
 
 
+@pytest.mark.parametrize("norm", [None, "layer"])
+def test_a_verdict_says_that_streams_without_a_norm_may_blow_up(norm: str | None) -> None:
+    """A product of two vectors is x' = x^2, which ends at a finite time."""
+    said = str(tp.classify(HALF, HALF, tp.Transformer(head_dim=2, positions=2, attention=squared, mlp=None, norm=norm)))
+    assert ("blow up at a finite layer time" in said) == (norm is None)
+
+
+def squared(b: Branch) -> sp.Expr:
+    u = b.let("u", MatVec(b.weights("Wu"), b.x))
+    return MatVec(b.weights("Wo"), b.let_total("mixed", b.let("s", u**2) + b.other(u)))
+
+
 def exponential(b: Branch) -> sp.Expr:
     v = b.let("v", MatVec(b.weights("V"), b.x))
     return MatVec(b.weights("Wo"), b.let_total("mixed", sp.exp(b.let("s", v * b.other(v))) * b.other(v)))

@@ -85,6 +85,15 @@ def summary(found: list[Compared], refused: int) -> str:
             f"{np.mean(np.abs(off) <= errors):.0%} are within one")
 
 
+def test_products_of_vectors_blow_up_without_a_norm_alone() -> None:
+    """From inputs four times as large as those that are drawn; no power of L is said of these."""
+    drawn = next(one for one in map(drawn_transformer, range(BLOCKS)) if one.attention == "linear" and one.norm is None)
+    large = replace(drawn, inputs=tuple(tuple(4 * value for value in row) for row in drawn.inputs))
+    for one, finite in ((drawn, True), (replace(large, norm="rms"), True), (large, False)):
+        sizes = logs_of_sizes(replace(one, point=(position_blocks.HALF, position_blocks.HALF)), 64, 0, networks=16)
+        assert all(np.all(np.isfinite(size)) == finite for size in sizes.values())
+
+
 @pytest.mark.slow
 def test_random_transformers_agree() -> None:
     """``pytest -m slow -s tests/pytorch/test_random_transformers.py`` prints every draw."""
