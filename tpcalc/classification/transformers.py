@@ -12,7 +12,7 @@ from ..orders import Affine, Cell, Exponent, Region, Sort, join
 from ..parametrizations import DepthScaling, Scaling
 from ..programs import Transformer
 from ..programs.updates import Optimizer
-from .counted import ASSUMED
+from .counted import ASSUMED, UNNORMED
 from .matrices import MatrixVerdicts, terms_of
 from .optimized import as_gradient_descent
 from .second_order import linearisation
@@ -41,8 +41,9 @@ def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
     found = judge(alpha, gamma, Region(0), exponents, matrices, ())
     scores = _scores(terms.equations, cell)
     said = [f"{name}: {power}" for name, power in scores.items()]
+    taken = [UNNORMED] * (net.norm is None) + [ASSUMED]
     return replace(found, exponents={**found.exponents, **scores},
-                   reasons=(*found.reasons, *said, *map(str, matrices.values()), ASSUMED))
+                   reasons=(*found.reasons, *said, *map(str, matrices.values()), *taken))
 
 
 def _exponent(power: sp.Expr) -> Exponent:

@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Callable, Mapping, Sequence
 
 import numpy as np
 import sympy as sp
 
 from .._types import Value
 from ..classification.classify import classify
-from ..errors import Divergence
-from ..interpreters.dense import run_dense
+from ..classification.verdict import Verdict
 from ..parametrizations import DepthScaling
 from ..programs import SGD, Adam, Lion, SignSGD, Transformer
 from ..programs.blocks import Block, Branch
-from ..programs.builders import program
 from ..programs.indices import POSITIONS, m, p
 from ..programs.language import HeadSum, MatVec
 from ..programs.updates import Optimizer
 from .drawn_programs import HALF, POINTS
-from .extrapolation import powers_of_corrections, slope
+from .measured_powers import measured_power
 from .refusals import refused_or
 
 ATTENTIONS = ("softmax", "linear", "mean", "gated")
 SECOND = (None, "mlp", "glu")
 NORMS = (None, "rms", "layer")
 ACTIVATIONS = ("tanh", "relu", "gelu")
-OPTIMIZERS: tuple[Optimizer, ...] = (SGD(0.05), Adam(0.05, eps=0), SignSGD(0.05), Lion(0.05))
-DEPTHS = (32, 48, 64, 96, 128, 192)
-NAMES = ("x at initialisation", "change of x", "change of f")
-SLACK, ERRORS = 0.1, 3
-PLACES, WIDTH, SEEDS = 3, 96, 4
+OPTIMIZERS: tuple[Callable[[float], Optimizer], ...] = (SGD, partial(Adam, eps=0), SignSGD, Lion)
+RATE, SMALL = 0.05, 0.0005  # small where changes outgrow the stream: their powers are those to first order in the rate
+DEPTHS = (32, 64, 128, 256)
+NAMES = START, CHANGE, OUTPUT = ("x at initialisation", "change of x", "change of f")
+SLACK, ERRORS, STEP = 0.1, 3, sp.Rational(1, 4)
+SHARP, ROUNDS = 0.05, 16
+PLACES = 3
+
+# Inputs that overlap and targets of one sign, so that what positions bring to each other adds up. Small ones where
+# products of vectors act on a stream without a norm: of larger ones some networks blow up at a finite layer time, which
+# verdicts say nothing of.
+INPUTS = ((0.7, 0.2, 0.2), (0.2, 0.7, 0.2), (0.2, 0.2, 0.7))
+SMALL_INPUTS = ((0.35, 0.1, 0.1), (0.1, 0.35, 0.1), (0.1, 0.1, 0.35))
+TARGETS = (1.0, 2.0, 1.5)
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,8 @@ class DrawnTransformer:
     head_dim: int
     opt: Optimizer
     point: tuple[sp.Rational, sp.Rational]
+    inputs: tuple[tuple[float, ...], ...] = INPUTS
+    targets: tuple[float, ...] = TARGETS
 
     @cached_property
     def net(self) -> Transformer:
@@ -64,8 +73,11 @@ def drawn_transformer(seed: int) -> DrawnTransformer:
     def one(values: Sequence[Value]) -> Value:
         return values[int(rng.integers(len(values)))]
 
-    return DrawnTransformer(one(ATTENTIONS), one(SECOND), one(NORMS), one(ACTIVATIONS), bool(rng.random() < 0.5),
-                            one((1, 2)), one(OPTIMIZERS), one([at for at in POINTS if at[0] >= HALF]))
+    made = (one(ATTENTIONS), one(SECOND), one(NORMS), one(ACTIVATIONS), bool(rng.random() < 0.5), one((1, 2)))
+    opt, point = one(OPTIMIZERS), one([at for at in POINTS if at[0] >= HALF])
+    drawn = DrawnTransformer(*made, opt(RATE if sum(point) >= 1 else SMALL), point)
+    multiplies = drawn.attention in ("linear", "gated") or drawn.mlp == "glu"
+    return replace(drawn, inputs=SMALL_INPUTS) if multiplies and drawn.norm is None else drawn
 
 
 def attention_of(name: str, head_dim: int, causal: bool) -> Block:
@@ -89,69 +101,88 @@ def attention_of(name: str, head_dim: int, causal: bool) -> Block:
     return block
 
 
-def measured(drawn: DrawnTransformer, depth: int, seeds: int = SEEDS, width: int = WIDTH) -> dict[str, float]:
-    """Root mean squares over coordinates, positions and seeds, before and after a first update on the same sequence."""
-    xi, y = [0.6, -0.4, 0.9], [-3, 4, 2]
-    training = program(drawn.net, drawn.opt, DepthScaling(*drawn.point))
-    squares: dict[str, list[float]] = {name: [] for name in NAMES}
-    for seed in range(seeds):
-        run = run_dense(training, {"T": 2, "L": depth, "P": PLACES}, {"xi": [xi, xi], "y": [y, y]}, width, seed,
-                        keep=("x",))
-        before, after = (run.stack("x", t, depth) for t in range(2))
-        f = run.series("f")
-        for name, change in zip(NAMES, (before, after - before, f[1] - f[0])):
-            squares[name].append(float(np.mean(change**2)))
-    return {name: float(np.sqrt(np.mean(values))) for name, values in squares.items()}
+Measure = Callable[[DrawnTransformer, int, int], Mapping[str, np.ndarray]]
 
 
 @dataclass(frozen=True)
 class Compared:
-    """A power of L as derived, and as the slope of sizes over depths with its standard error."""
+    """A power of L as derived, and as measured with its standard error; bound: is it one from above alone?"""
 
     name: str
     derived: sp.Expr
-    slope: float
+    measured: float
     error: float
+    bound: bool = False
 
     @property
     def agrees(self) -> bool:
-        return abs(self.slope - float(self.derived)) <= max(SLACK, ERRORS * self.error)
+        return self.takes(self.derived)
+
+    @property
+    def tells(self) -> bool:
+        """Would a power smaller or larger by 1/4, the least by which verdicts at these points differ, not agree?
+
+        Of a bound it is the smaller one alone.
+        """
+        return not any(self.takes(self.derived + by) for by in ([-STEP] if self.bound else [-STEP, STEP]))
+
+    def takes(self, power: sp.Expr) -> bool:
+        """Is that power within .1 or three standard errors of what is measured?"""
+        far = self.measured - float(power)
+        return (far if self.bound else abs(far)) <= max(SLACK, ERRORS * self.error)
+
+    def __str__(self) -> str:
+        return (f"{self.name} {'at most ' if self.bound else ''}{self.derived}, measured {self.measured:.3f} +- "
+                f"{self.error:.3f}")
 
 
-def assert_transformer_agrees(drawn: DrawnTransformer, depths: Sequence[int] = DEPTHS, seeds: int = SEEDS,
-                              width: int = WIDTH) -> tuple[Compared, ...]:
-    """Assert that a verdict's powers of L are the slopes of real networks over depths, within .1 or three standard
-    errors, with the first of the powers in the fit that noise and updates add up to.
+def assert_transformer_agrees(drawn: DrawnTransformer, measure: Measure, depths: Sequence[int] = DEPTHS,
+                              rounds: int = ROUNDS) -> tuple[Verdict, tuple[Compared, ...]]:
+    """Assert that a verdict's powers of L are those of real networks, within .1 or three standard errors, next to the
+    corrections of ``corrections_at``; return the verdict and what was compared.
 
-    Raises ``Refused`` where there is no verdict, and ``AssertionError`` with what was drawn and both numbers.
+    measure: of a draw, a depth and the number of a round, by name in ``NAMES`` the logarithms of sizes of networks that
+    no other depth and round has. Rounds go on until all errors are at most ``SHARP``. Raises ``Refused`` where there is
+    no verdict, and ``AssertionError`` with what was drawn and both numbers.
     """
     verdict = refused_or(classify, DepthScaling(*drawn.point), drawn.net, drawn.opt)
-    rows = []
-    for depth in depths:
-        try:
-            rows.append(measured(drawn, depth, seeds, width))
-        except Divergence:
-            rows.append(dict.fromkeys(NAMES, np.inf))
+    logs: dict[str, list[np.ndarray]] = {name: [np.zeros(0)] * len(depths) for name in NAMES}
+    found: tuple[Compared, ...] = ()
+    for number in range(rounds):
+        for at, depth in enumerate(depths):
+            for name, one in measure(drawn, depth, number).items():
+                logs[name][at] = np.concatenate([logs[name][at], one])
+        found = compared(drawn, verdict, depths, logs)
+        if all(one.error <= SHARP for one in found):
+            break
+    shown = "\n  ".join([f"{drawn}: {verdict.name}", *map(str, found)])
+    assert all(one.agrees for one in found), shown
+    return verdict, found
+
+
+def compared(drawn: DrawnTransformer, verdict: Verdict, depths: Sequence[int],
+             logs: Mapping[str, Sequence[np.ndarray]]) -> tuple[Compared, ...]:
+    """What a verdict counts, name by name, and what is measured of it."""
     found = []
     for name in NAMES:
-        derived = verdict.exponents.get(name)
-        if derived is None:
-            continue  # not counted, as the verdict says
-        sizes = np.array([row[name] for row in rows])
-        shown = f"{drawn}\n  {verdict.name}; {name}: derived L^({derived}), measured {dict(zip(depths, sizes))}"
-        if derived is sp.oo:
-            assert not np.isfinite(sizes[-1]) or sizes[-1] / sizes[0] > depths[-1] / depths[0], shown
-            continue
-        assert np.all(np.isfinite(sizes)) and np.all(sizes > 0), shown
-        one = Compared(name, derived, *slope(depths, sizes, corrections_at(drawn.point)))
-        below = name in verdict.bounds and one.slope < float(derived)
-        assert one.agrees or below, f"{shown}, slope {one.slope:.3f} +- {one.error:.3f}"
-        found.append(one)
+        power = verdict.exponents[name]
+        assert power.is_finite and all(np.all(np.isfinite(one)) for one in logs[name]), f"{drawn}: {name} {power}"
+        relative = float(np.exp(np.mean(logs[CHANGE][0]) - np.mean(logs[START][0])))
+        corrections = corrections_at(drawn.point, depths, 0 if name == START else relative)
+        found.append(Compared(name, power, *measured_power(depths, logs[name], corrections), name in verdict.bounds))
     return tuple(found)
 
 
-def corrections_at(point: tuple[sp.Rational, sp.Rational]) -> list[float]:
-    """The power of L that may correct squares of sizes."""
-    scale = DepthScaling(*point)
-    rates = {1.0, *(abs(float(power)) for power in (scale.noise_exponent, scale.drift_exponent))}
-    return powers_of_corrections(min(rate for rate in rates if 0 < rate <= 1), 1)
+def corrections_at(point: tuple[sp.Rational, sp.Rational], depths: Sequence[int], relative: float) -> list[np.ndarray]:
+    """What may correct sizes at each depth, each of the order that it may have at the first one.
+
+    Sizes are means over initial matrices and read-outs, whose signs are as likely as the opposite ones, so that they
+    contain squares: those of the noise that L initial matrices add to a stream, L^(1 - 2 alpha), and of what an update
+    brings to itself, which is what it changes relative to the stream, L^(1 - alpha - gamma), and ``relative`` at the
+    first depth. Sums over layers are integrals but for 1/L. Where a power is 0 it corrects nothing, and where the noise
+    does it is slower than 1/L.
+    """
+    scale, ratio = DepthScaling(*point), np.array(depths, dtype=float) / depths[0]
+    noise, drift = float(scale.noise_exponent), float(scale.drift_exponent)
+    found = [ratio**(noise if -1 < noise < 0 else -1)]
+    return found + [relative**2 * ratio**(2 * drift)] * bool(drift and relative)
