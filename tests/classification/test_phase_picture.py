@@ -9,6 +9,8 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
+from tpcalc.classification import phase_picture
+from tpcalc.classification.phase_html import _Sheet
 from tpcalc.classification.phase_picture import FAST, PIECES, SLOW, mixed
 
 
@@ -98,3 +100,44 @@ def test_networks_without_a_recursion_have_no_rates() -> None:
     relu = tp.phase_diagram(tp.ResNet("relu"))
     assert not relu.picture.has_rates and relu.rate(1, 0) is None
     assert {one.name for one in relu.regions} >= {"Depth-muP", "ODE limit", "undecided, with h growing"}
+
+
+def test_lines_of_a_label_are_centred_about_its_place(linear) -> None:
+    sheet = _Sheet(linear.picture)
+    areas = [shape for shape in linear.picture.shapes if shape.dimension == 2 and shape.label]
+    assert max(len(shape.lines) for shape in areas) > 1
+    for shape in areas:
+        text = ElementTree.fromstring(sheet.label(shape))
+        moves = [float(line.attrib["dy"]) for line in text]
+        heights = [float(text.attrib["y"]) + sum(moves[:i + 1]) for i in range(len(moves))]
+        assert sum(heights) / len(heights) == pytest.approx(sheet.at(*shape.middle)[1], abs=0.06)
+
+
+def test_rates_are_written_beside_the_ends_of_their_colors(linear) -> None:
+    bars = [ElementTree.fromstring(part) for part in _Sheet(linear.picture).color_bar()]
+    rows = [(float(one.attrib["y"]), one.attrib["fill"]) for one in bars if one.tag == "rect"]
+    words = {one.text: float(one.attrib["y"]) for one in bars if one.tag == "text"}
+    height = rows[0][0] - rows[1][0]
+    lowest, highest = max(rows), min(rows)
+    assert lowest[1] == mixed(SLOW, FAST, 0.5 / len(rows)) and highest[1] == mixed(SLOW, FAST, 1 - 0.5 / len(rows))
+    assert words["rate L^-r"] < highest[0] < words["r = 1"] <= highest[0] + height
+    assert words["r = 0"] == lowest[0] + height
+
+
+@pytest.mark.parametrize("label", ["x", "two words", "a label of an area that is broken into lines"])
+def test_a_label_asks_for_the_room_that_its_lines_take(label: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(phase_picture, "_with_room", lambda room, near, half: asked.append(half) or near)
+    shape = phase_picture.Shape(label, [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], "#000", "", [])
+    assert shape.middle == pytest.approx((1 / 3, 1 / 3))
+    assert asked == [(max(map(len, shape.lines)) * phase_picture.LETTER / 2, len(shape.lines) / 2)]
+
+
+def test_lines_lie_above_areas_and_points_above_lines(linear) -> None:
+    plt = pytest.importorskip("matplotlib.pyplot")
+    ax = linear.plot()
+    areas = {patch.get_zorder() for patch in ax.patches}
+    points = {one.get_zorder() for one in ax.lines if one.get_marker() != "None"}
+    lines = {one.get_zorder() for one in ax.lines if one.get_marker() == "None"}
+    plt.close("all")
+    assert max(areas) < min(lines) and max(lines) < min(points)

@@ -40,3 +40,13 @@ def test_functions_of_one_time_stay_so() -> None:
     assert SQUARE.over_q(np.exp(Q)[None]).ravel() == pytest.approx(np.e - 1, abs=1e-9)
     assert SQUARE.over_q(SQUARE.indicator(1)).ravel() == pytest.approx(SQUARE.times)
     assert SQUARE.over_q(SQUARE.indicator(-1)).ravel() == pytest.approx(1 - SQUARE.times)
+
+
+def test_nodes_know_the_piece_they_are_on() -> None:
+    pieces = Square(5, (0.25, 0.6))
+    assert pieces.times.shape == (15,) and np.all(np.diff(pieces.times) >= 0)
+    for number, ends in enumerate(zip(pieces.ends, pieces.ends[1:])):
+        there = pieces.within(*ends)
+        assert there.shape == (1, 15, 1)
+        assert there.ravel().tolist() == [5 * number <= node < 5 * (number + 1) for node in range(15)]
+    assert pieces.within(0.0, 0.6).sum() == 10

@@ -57,6 +57,12 @@ class Cell:
         return not any(one.explodes for one in each) and all(
             self.region.sign(form) in ("<", "=", "<=") for one in each for form in one.forms)
 
+    @property
+    def bends_alone(self) -> bool:
+        """Is what explodes first the derivative of a ket in a base ket, which bounds the ket and is none of its parts?
+        """
+        return bool(self.explosions) and self.explosions[0][0].sort == Sort.DERIVATIVE
+
     def of(self, quantity: Quantity | str, step: int = 0) -> Exponent:
         """The exponent of a quantity, or of the scalar of a name at a step; -oo where it vanishes."""
         key = Quantity.scalar(quantity, step) if isinstance(quantity, str) else quantity

@@ -185,7 +185,7 @@ def settled_orders(program: RecursionEquations | KetEquations | Hypotheses, most
         active = []
         for cell in solved:
             for part in [cell] if cell.explosions else _split(cell, terms.outputs(t)):
-                held = bool(t and part.saturated and part.is_bounded(terms.outputs(t)))
+                held = bool(t and part.saturated and (part.is_bounded(terms.outputs(t)) or part.bends_alone))
                 if part.explosions and held and t < 2:
                     active.append(part)  # what explodes is an upper bound, and reaches no output
                     continue

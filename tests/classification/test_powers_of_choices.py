@@ -1,0 +1,37 @@
+"""Powers of L in words, and weight decays that are seen whatever eps does."""
+
+from __future__ import annotations
+
+import pytest
+import sympy as sp
+
+from tpcalc.classification.advice import power
+from tpcalc.classification.faithful import decay_fate, decay_power
+from tpcalc.classification.recipe import visible_decay
+from tpcalc.parametrizations import DepthChoices
+
+HALF = sp.Rational(1, 2)
+
+
+def test_powers_are_written_as_people_do() -> None:
+    assert [power(sp.Rational(one)) for one in ("0", "1", "1/2", "-1", "2")] == ["1", "L", "L^(1/2)", "L^(-1)", "L^(2)"]
+    assert power(sp.Integer(1), "n") == "n"
+
+
+@pytest.mark.parametrize("kind", ["decoupled", "coupled"])
+@pytest.mark.parametrize("init", [-HALF, 0])
+@pytest.mark.parametrize("eps", [-2, -HALF, 0, HALF])
+@pytest.mark.parametrize("optimizer", ["adam", "signsgd", "sgd"])
+def test_a_visible_decay_takes_a_share_that_does_not_depend_on_the_depth(optimizer: str, eps: sp.Expr, init: sp.Expr,
+                                                                         kind: str) -> None:
+    choices = DepthChoices(-HALF, -HALF, optimizer, sp.sympify(eps), sp.sympify(init))
+    found = visible_decay(choices, kind)
+
+    def fate(w: sp.Expr) -> str:
+        return decay_fate(decay_power(optimizer, -choices.lr, w, -choices.gradient_power, -choices.eps, -choices.init,
+                                      kind))
+
+    if found is None:
+        assert "visible" not in {fate(sp.Rational(w, 4)) for w in range(-12, 13)}
+    else:
+        assert fate(-found) == "visible"
