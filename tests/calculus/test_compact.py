@@ -118,3 +118,15 @@ def test_terms_that_are_not_of_one_sum_stay() -> None:
             numbers.value(placed(None, other)), rel=1e-13)  # type: ignore[arg-type]
         assert len(sp.Add.make_args(one)) > 1
     assert conventions([sp.Add(*whole)], setting) == []
+
+
+def test_a_term_that_is_missing_of_several_keeps_the_rest_as_terms() -> None:
+    recursion = derived(NETS["two matrices"])
+    value = max((e.value for e in recursion.equations if e.kind == "C"), key=lambda v: len(v.args))
+    whole = sp.Add.make_args(value)
+    assert len(whole) > 3 > len(sp.Add.make_args(compact(value, recursion.setting)))
+    for number in range(len(whole)):
+        other: Any = sp.Add(*whole[:number], *whole[number + 1:])
+        numbers = Numbers(recursion, 1)
+        one, same = (placed(None, v) for v in (compact(other, recursion.setting), other))  # type: ignore[arg-type]
+        assert numbers.value(one) == pytest.approx(numbers.value(same), rel=1e-13)

@@ -11,7 +11,7 @@ import tpcalc as tp
 from support.layered import (G, HALF, L, ONE, THIRD, TWO, U, W, ZERO, FORWARD, at, compiled_outputs, derive,
                              exact_outputs, f, l, layered_programs, layers, m, nV, t, trained, x)
 from tpcalc.calculus import kets
-from tpcalc.calculus.memory import decays
+from tpcalc.calculus.memory import _what_may_vanish, decays, memory_of
 from tpcalc.interpreters import steps as step_module, step_values
 from tpcalc.programs.language import Family, Mat, Moment, Outer
 from tpcalc.programs.program import Assign, Program
@@ -19,6 +19,7 @@ from tpcalc.programs.program import Assign, Program
 SGD = Assign(W[t + 1, l], W[t, l] - G)
 HEAVY = (Assign(m[t + 1, l], m[t, l] / 2 + G), Assign(W[t + 1, l], W[t, l] - m[t + 1, l] / 3))
 EMPTY = Assign(m[0, l], ZERO)
+GAMMA = next(symbol for symbol in G.free_symbols if symbol.name == "gamma")
 CUT = sp.floor(L / 2)
 PROGRAMS = {
     "decay by layer": trained([layers(Assign(W[t + 1, l], (1 - l / (2 * L)) * W[t, l] - G))]),
@@ -161,3 +162,20 @@ def test_depth_limits_take_a_memory_with_layers() -> None:
 def test_initial_matrices_decay_by_weight_decay_alone(momentum: float, weight_decay: float) -> None:
     setting = kets(tp.program(tp.ResNet(), tp.SGD(0.5, momentum, weight_decay=weight_decay), tp.DepthScaling())).setting
     assert [decays(setting, matrix) for matrix in setting.trained()] == [weight_decay > 0]
+
+
+def test_what_may_vanish_times_the_rest_is_what_there_was() -> None:
+    one, other = Outer(x[t, l], x[t, l - 1]), Outer(x[t, l - 1], x[t, l])
+    for outers in (one, l * one, (l - 1) * one, t * one + 2 * t * other, (l - 1) * one + t * other, 3 * one - other):
+        front, rest = _what_may_vanish(outers)
+        assert sp.expand(front * rest - outers) == 0
+    assert _what_may_vanish((l - 1) * one)[0] == l - 1
+
+
+def test_matrices_that_see_no_gradient_have_none() -> None:
+    """Outputs stay what they were, 0, however layers decay."""
+    program = trained([layers(Assign(W[t + 1, l], L**-GAMMA * W[t, l] / 2))])
+    setting = kets(program).setting
+    found = memory_of(setting, setting.trained()[0])
+    assert found is not None and found.gradient_at((l,)) == 0
+    assert not np.any(compiled_outputs(derive(program), 3)) and not np.any(exact_outputs(program, 3))

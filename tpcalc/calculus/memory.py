@@ -90,7 +90,7 @@ def unrolled(setting: Setting, matrix: Mat) -> sp.Expr:
         return start + sp.Sum(gradient, (s, first, last))
     carried = memory.carried_of(others)
     rho, w = rho_of(matrix)[(step, *carried)], w_of(matrix)[(step, s, *carried)]
-    return rho * start + sp.Sum(w * gradient, (s, first, last))
+    return rho * start + (0 if gradient == 0 else sp.Sum(w * gradient, (s, first, last)))
 
 
 def _written_out(setting: Setting, matrix: sp.Expr) -> sp.Expr:
