@@ -79,6 +79,20 @@ def first_changes(net: tp.ResNet, alpha: sp.Expr, gamma: sp.Expr, depths: np.nda
                          .outputs.ravel()[1]) for n in depths])
 
 
+def beside(b: Branch) -> sp.Expr:
+    """A linear matrix beside a bounded function."""
+    return MatVec(b.weights("W1"), b.x) + b.let("z", b.phi(b.let("h", MatVec(b.weights("W2"), b.x))))
+
+
+def test_a_bounded_function_holds_no_linear_path_beside_it() -> None:
+    """The first update moves it by L^(1/2), and nothing explodes before the second."""
+    net, depths = tp.ResNet("tanh", beside), np.array([16, 32, 64, 128])
+    v = tp.classify(HALF, 0, net)
+    measured, _ = slope(depths, first_changes(net, HALF, sp.Integer(0), depths), [0.5])
+    assert v.name == "unstable in training" and v.exponents["change of f"] == HALF
+    assert measured == pytest.approx(0.5, abs=0.1)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("net, alpha, gamma", [
     (tp.ResNet("tanh"), 2, -1), (tp.ResNet("tanh"), 1, 0), (tp.ResNet("tanh"), 3 * HALF, -HALF),

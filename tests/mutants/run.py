@@ -133,8 +133,12 @@ class Seen:
         print(said.strip().splitlines()[-1], *FAILED.findall(said), sep="\n  ", flush=True)
 
 
-def judge(tree: Path, one: Drawn, tests: list[tuple[float, str]], longest: float) -> dict[str, Any]:
-    """What becomes of one fault: killed by a test, or survived those that are given, in so far as there is time."""
+def judge(tree: Path, one: Drawn, tests: list[tuple[float, str]], longest: float, given: bool = False
+          ) -> dict[str, Any]:
+    """What becomes of one fault: killed by a test, or survived those there are, in so far as there is time.
+
+    given: tests are not those of this tree, but a killer that one before it had.
+    """
     source = one.file.read_text()
     was, is_ = one.lines()
     result: dict[str, Any] = {"file": str(one.file.relative_to(ROOT)), "line": one.fault.line, "was": was, "is": is_}
@@ -149,6 +153,8 @@ def judge(tree: Path, one: Drawn, tests: list[tuple[float, str]], longest: float
             met += len(some)
             if status in (1, 2) or status < 0 or "ERROR collecting" in said:
                 return {**result, "killed": True, "by": (FAILED.findall(said) or some)[0], "how": "fails"}
+            if status == 4 and given:  # a killer that is no more
+                return {**result, "killed": False, "by": "nothing: it has another name"}
             if status not in (0, 5):  # 5: there is no fast test among them
                 raise SystemExit(f"{', '.join(some)} cannot be run:\n{said[-2000:]}")
     finally:
@@ -218,7 +224,7 @@ def main() -> None:
             return
         tree = trees.get()
         try:
-            result = judge(tree, one, tests, asked.longest)
+            result = judge(tree, one, tests, asked.longest, given=not final)
         finally:
             trees.put(tree)
         if result["killed"] or final:

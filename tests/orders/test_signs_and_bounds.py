@@ -7,7 +7,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.calculus.kets import Expectation, Ket
-from tpcalc.orders import EXPLODES, Affine, Base, Exponent, KetTerms, Quantity, Region
+from tpcalc.orders import EXPLODES, Affine, Base, Exponent, KetTerms, Quantity, Region, Sort
 from tpcalc.orders.cell import Cell
 from tpcalc.orders.demand import demanded
 from tpcalc.orders.forgetting import _sign
@@ -31,6 +31,13 @@ def test_what_grows_or_explodes_is_not_bounded(exponents: tuple, bounded: bool) 
     known = {Quantity.scalar("f", step): one if isinstance(one, Exponent) else Exponent.single(Affine.of(one, ()))
              for step, one in enumerate(exponents)}
     assert Cell(Region(0), known).is_bounded(list(known)) is bounded
+
+
+def test_derivatives_that_explode_are_no_parts_of_kets() -> None:
+    derivative, ket = Quantity(Sort.DERIVATIVE, 1, 0, Base(0, 1)), Quantity(Sort.KET, 1, 0)
+    assert Cell(Region(0), {}, ((derivative, EXPLODES),)).bends_alone
+    for keys in ((), (ket,), (derivative, ket), (ket, derivative)):
+        assert not Cell(Region(0), {}, tuple((key, EXPLODES) for key in keys)).bends_alone
 
 
 def test_loops_through_variances_keep_their_sign_and_others_have_none() -> None:

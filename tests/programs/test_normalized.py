@@ -8,6 +8,7 @@ from typing import Any, Callable
 
 import numpy as np
 import pytest
+import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +19,8 @@ from tpcalc.interpreters.lowered_conditioned import conditioned
 from tpcalc.interpreters.program_coefficients import read_program_coefficients
 from tpcalc.interpreters.vectors import run_program
 from tpcalc.lowering.nest import in_order
+from tpcalc.programs.blocks import Branch
+from tpcalc.programs.language import MatVec, Moment
 from tpcalc.width.sizes.verdict import width_verdict
 
 ALPHA, GAMMA = 0.7, 0.4
@@ -271,7 +274,37 @@ def test_a_gradient_that_vanishes_in_the_limit_alone_has_none(net: tp.ResNet, ta
     assert np.all(np.isfinite(real.outputs))
 
 
+@pytest.mark.parametrize("pairs", [2, 6, 12])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_many_fluctuations_are_no_norm(pairs: int, seed: int) -> None:
+    """Opposite inputs of an odd network with equal targets: losses' derivatives are 1, and gradients cancel. Batches
+    agree on what is left of many of them, and a quarter of the particles says that it is a fluctuation."""
+    inputs, targets = np.concatenate([np.eye(pairs), -np.eye(pairs)]), np.ones((2 * pairs, 1))
+    task = tp.Task([inputs, inputs], [targets, targets])
+    with pytest.raises(tp.Divergence, match="at step 0, layer 1 .* cannot be told from one that vanishes"):
+        tp.train(tp.ResNet("tanh"), task, PLAIN, tp.DepthScaling(), 2, method=tp.methods.Particles(seed=seed))
+
+
+@pytest.mark.parametrize("how, said", [
+    (dict(batches=2), "batches: 2 given .* allowed are at least 4"),
+    (dict(samples=64), "samples: 64 given .* held against those of a quarter of them: samples: 16 given")])
+def test_particles_that_are_too_few_to_tell_are_refused(how: dict, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        tp.train(tp.ResNet(), tp.Task([1.0, 0.5], [1.0, -0.5]), PLAIN, SCALE, 2, method=tp.methods.Particles(**how))
+
+
+@pytest.mark.parametrize("opt", [tp.SGD(0.1), tp.NormalizedSGD(0.1)], ids=lambda opt: type(opt).__name__)
+def test_scalars_of_blocks_are_not_taken_for_norms(opt: Any) -> None:
+    def block(b: Branch) -> sp.Expr:
+        h = b.let("h", MatVec(b.weights(), b.x))
+        return b.let_scalar("overlap", 1 / Moment(h**2)) * h
+
+    with pytest.raises(tp.Divergence, match=r"overlap\[0, 1\] is not finite"):
+        tp.train(tp.ResNet(block=block), tp.Task([0.0, 0.5], [1.0, 1.0]), opt, SCALE, 2, 16)
+
+
 def test_only_readings_that_read_the_program_take_it() -> None:
+    four = (2, 4, 8, 16)
     task = tp.Task([1.0, 0.5], [1.0, -0.5])
     taken = {"finite": {"particles"}, "deep": {"common_draws"}, "wide": {"dense", "conditioned"}}
     for name, depth, width in (("finite", 2, tp.oo), ("deep", tp.oo, tp.oo), ("wide", 2, 8)):
@@ -279,10 +312,12 @@ def test_only_readings_that_read_the_program_take_it() -> None:
             rows = tp.methods.table(tp.Problem(net, task, PLAIN, tp.DepthScaling(), depth, width)).rows
             assert {row.name for row in rows if row.refusal is None} == taken[name], (name, net)
     run = tp.train(tp.ResNet(), task, PLAIN, tp.DepthScaling(), 2, method=tp.methods.Particles(samples=256))
-    for refused in (lambda: run.fluctuations, lambda: run.at_width(64), lambda: run.gamma(1, 0, 0, 0, 0.5, 0.5),
-                    lambda: tp.order_parameters(run), lambda: tp.cauchy_differences(
-                        tp.ResNet(), task, PLAIN, SCALE, (2, 4, 8, 16))):
-        with pytest.raises(ValueError):
+    for refused, said in ((lambda: run.fluctuations, "'particles' given"),
+                          (lambda: run.at_width(64), "'particles' given"),
+                          (lambda: run.gamma(1, 0, 0, 0, 0.5, 0.5), "sampled kets"),
+                          (lambda: tp.order_parameters(run), "allowed is the tp.RawProblem"),
+                          (lambda: tp.cauchy_differences(tp.ResNet(), task, PLAIN, SCALE, four), "a tp.SGD")):
+        with pytest.raises(ValueError, match=said):
             refused()
 
 

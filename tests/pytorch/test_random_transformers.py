@@ -25,7 +25,7 @@ from tpcalc.testing.position_blocks import (  # noqa: E402
     drawn_transformer,
 )
 
-BLOCKS, REFUSED = 60, 12  # at most a fifth
+BLOCKS, REFUSED = 60, 0
 SOME, WIDE, LAYERS = 15, 12, 5
 
 

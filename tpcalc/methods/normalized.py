@@ -10,12 +10,13 @@ from ..interpreters.lowered_particles import LoweredParticles
 from ..lowering.array_backends import precision
 from ..media.muon import CERTAIN, NOTHING
 from ..programs import NormalizedSGD
-from ..programs.blocks import named
-from ..programs.language import Mat
+from ..programs.blocks import matrix
 from ..programs.losses import derivative
 from ..programs.normalized import norm_of
 from ..programs.problem import Problem
 
+BATCHES = 4
+FALLS = 1.5    # a norm with a quarter of the particles over that with all of them: of a fluctuation alone it is 2
 SPREAD = 0.25  # standard deviation of a norm between batches, over its mean: of a fluctuation alone it is about 3/4
 ALLOWED = ("and networks of finite width move along a fluctuation there, by as much as elsewhere; allowed are losses "
            "whose derivatives differ from 0, such as targets other than 0 at the first step, or a finite width")
@@ -48,17 +49,29 @@ def require_gradients(problem: Problem, outputs: np.ndarray, error: np.ndarray |
             return
 
 
-def require_norms(problem: Problem, found: LoweredParticles) -> None:
-    """Raise ``Divergence`` where batches of particles do not agree on a norm that a matrix's step is divided by."""
+def require_batches(problem: Problem, batches: int) -> None:
+    """Raise ``ValueError`` for batches that are too few to tell a norm from a fluctuation by."""
+    if batches < BATCHES:
+        raise ValueError(f"batches: {batches} given with {problem.opt!r}; allowed are at least {BATCHES}, which tell "
+                         "a norm from a fluctuation")
+
+
+def require_norms(problem: Problem, found: LoweredParticles, fewer: LoweredParticles) -> None:
+    """Raise ``Divergence`` where a norm that a matrix's step is divided by cannot be told from a fluctuation: where
+    batches of particles do not agree on it, or where it falls with their number.
+
+    fewer: the same with a quarter of the particles in a batch, of which fluctuations are twice as large.
+    """
     for name in problem.net.matrices_of_block:
-        family = norm_of(named(Mat, name)).name
-        each = [{m: value for m, value in run.scalars.items() if m.name == family} for run in found.batches]
-        for member in each[0]:
+        family = norm_of(matrix(name))
+        for member in [m for m in found.batches[0].scalars if m.name == family.name and m == family[m.indices]]:
             step, layer = map(int, member.indices)
-            values = [one[member] for one in each]
+            values, others = ([run.scalars[member] for run in one.batches] for one in (found, fewer))
             mean, spread = float(np.mean(values)), float(np.std(values, ddof=1))
-            if step < problem.task.steps - 1 and spread > SPREAD * mean:
+            before = float(np.mean(others))
+            if step < problem.task.steps - 1 and (spread > SPREAD * mean or before > FALLS * mean):
                 raise Divergence(f"opt: {problem.opt!r} given; at step {step}, layer {layer} what {name} moves along "
                                  f"has the norm {mean:.2e} with a standard deviation of {spread:.1e} between batches "
-                                 f"of {found.samples} particles: it vanishes at infinite width, {ALLOWED}, or more "
-                                 "samples", step, layer)
+                                 f"of {found.samples} particles, and {before:.2e} with {fewer.samples}: it cannot be "
+                                 f"told from one that vanishes at infinite width, {ALLOWED}, or more samples", step,
+                                 layer)

@@ -19,7 +19,7 @@ from ..programs import NormalizedSGD
 from ..programs.problem import Problem
 from ..results.sampled import CONFIDENCE, SampledDetails, joint_error
 from .method import Progress
-from .normalized import require_norms
+from .normalized import require_batches, require_norms
 from .sampled import ReadsProgram, execution, node_details, refinement, training
 
 
@@ -64,13 +64,25 @@ class Particles(ReadsProgram):
 
     def read(self, problem: Problem, keep: bool, progress: Progress | None) -> LoweredParticles:
         job = training(problem)
-        found: LoweredParticles = placed(lambda: particles(
-            job.program(), job.sizes(), job.data(), self.samples, self.seed, self.batches, job.task.loss,
-            ("x", "dx") if keep else (), self.executor, progress,
-            execution(ParticleExecution, RefinedParticles, refinement(problem, self.coarsest)),
-            self.namespace, self.dtype, self.device))
-        if isinstance(problem.opt, NormalizedSGD):
-            require_norms(problem, found)
+        normalized = isinstance(problem.opt, NormalizedSGD)
+        if normalized:
+            require_batches(problem, self.batches)
+
+        def of(samples: int | None, keep: bool, progress: Progress | None) -> LoweredParticles:
+            return placed(lambda: particles(
+                job.program(), job.sizes(), job.data(), samples, self.seed, self.batches, job.task.loss,
+                ("x", "dx") if keep else (), self.executor, progress,
+                execution(ParticleExecution, RefinedParticles, refinement(problem, self.coarsest)),
+                self.namespace, self.dtype, self.device))
+
+        found = of(self.samples, keep, progress)
+        if normalized:
+            try:
+                fewer = of(found.samples // 4, False, None)
+            except ValueError as problem_of_few:
+                raise ValueError(f"samples: {found.samples} given with {problem.opt!r}, whose norms are held against "
+                                 f"those of a quarter of them: {problem_of_few}") from None
+            require_norms(problem, found, fewer)
         return found
 
     def known(self, problem: Problem, found: LoweredParticles, layer_times: np.ndarray) -> SampledDetails:

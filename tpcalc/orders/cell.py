@@ -18,9 +18,9 @@ class Cell:
     """A region on which the same guards hold, and the exponents of all quantities there.
 
     explosions: (quantity, v) of sweeps that grow like exp(L^v), the first first; all that comes after counts as +oo.
-    grows: a positive exponent exceeds that of the training step before; held: the outputs stay bounded whatever
-    explodes, because bounded functions hold them; saturated: bounded functions, by their BEND,
-    that are so large there that they do not grow any more; contributions: the terms that were counted.
+    grows: a positive exponent exceeds that of the training step before; held: nothing but derivatives explodes, or the
+    outputs stay bounded whatever explodes, because bounded functions hold them; saturated: bounded functions, by their
+    BEND, that are so large there that they do not grow any more; contributions: the terms that were counted.
     forgotten: (quantity, v) of those that forget what is older than L^(1 - v) layers.
     """
 
@@ -53,15 +53,16 @@ class Cell:
 
     def is_bounded(self, keys: Sequence[Quantity]) -> bool:
         """Does none of the quantities grow with depth, anywhere on the cell?"""
-        each = [self.of(key) for key in keys]
-        return not any(one.explodes for one in each) and all(
-            self.region.sign(form) in ("<", "=", "<=") for one in each for form in one.forms)
+        return not any(self.of(key).explodes for key in keys) and not self.has_powers(keys)
+
+    def has_powers(self, keys: Sequence[Quantity]) -> bool:
+        """Does any of the quantities grow like a power of the depth, somewhere on the cell?"""
+        return any(self.region.sign(form) not in ("<", "=", "<=") for key in keys for form in self.of(key).forms)
 
     @property
     def bends_alone(self) -> bool:
-        """Is what explodes first the derivative of a ket in a base ket, which bounds the ket and is none of its parts?
-        """
-        return bool(self.explosions) and self.explosions[0][0].sort == Sort.DERIVATIVE
+        """Is all that explodes a derivative of a ket in a base ket, which bounds the ket and is none of its parts?"""
+        return bool(self.explosions) and all(key.sort == Sort.DERIVATIVE for key, _ in self.explosions)
 
     def of(self, quantity: Quantity | str, step: int = 0) -> Exponent:
         """The exponent of a quantity, or of the scalar of a name at a step; -oo where it vanishes."""

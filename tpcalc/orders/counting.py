@@ -185,11 +185,13 @@ def settled_orders(program: RecursionEquations | KetEquations | Hypotheses, most
         active = []
         for cell in solved:
             for part in [cell] if cell.explosions else _split(cell, terms.outputs(t)):
-                held = bool(t and part.saturated and (part.is_bounded(terms.outputs(t)) or part.bends_alone))
+                outputs = terms.outputs(t)
+                held = bool(t and part.saturated and (
+                    part.is_bounded(outputs) or part.bends_alone and not part.has_powers(outputs)))
                 if part.explosions and held and t < 2:
-                    active.append(part)  # what explodes is an upper bound, and reaches no output
+                    active.append(part)  # what explodes is an upper bound; the next step tells what it does
                     continue
-                if part.explosions or not part.is_bounded(terms.outputs(t)):
+                if part.explosions or not part.is_bounded(outputs):
                     done.append(replace(part, held=held))
                     continue
                 for one in _split_by_growth(part, t) if t > streams else [part]:

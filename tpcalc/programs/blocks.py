@@ -21,7 +21,7 @@ from .language import Family, Mat, MatVec, Member, Moment, Scal, Vec, kind
 from .program import Assign
 
 TAKEN = ("x", "U", "nV")  # what the program around the block calls its own
-TAKEN_SCALARS = ("xi", "f", "chi", "eta", "y", "clip", "gradnorm", "squares")
+TAKEN_SCALARS = ("xi", "f", "chi", "eta", "y", "clip", "gradnorm", "squares", "extent", "mextent")
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Branch:
 
     def weights(self, name: str = "W") -> Mat:
         """A trained matrix of this layer, N(0, 1/n) at first; the same name is the same matrix."""
-        return Family(Mat, _checked(name), latex_name(name), layered=True)[t, l]
+        return matrix(_checked(name))[t, l]
 
     def trained(self, name: str) -> Vec:
         """A trained vector of this layer, 1 in all coordinates at first, that multiplies vectors coordinate by
@@ -235,6 +235,11 @@ def block_name(block: object) -> str:
 def vector(name: str) -> Family:
     """A family of vectors over steps and layers; gradients are written with a delta."""
     return named(Vec, name)
+
+
+def matrix(name: str) -> Family:
+    """The family of a trained matrix over steps and layers."""
+    return Family(Mat, name, latex_name(name), layered=True)
 
 
 def named(kind_of: type[Member], name: str) -> Family:

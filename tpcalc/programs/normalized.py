@@ -9,6 +9,7 @@ import numpy as np
 import sympy as sp
 
 from .._checks import exact, flag, learning_rate, nonnegative_number, schedule
+from .blocks import matrix
 from .frobenius import along, extent, square
 from .indices import L, l, t
 from .language import Family, Member, Scal
@@ -42,9 +43,10 @@ class NormalizedSGD:
     VI for the outer products [tensor_programs_vi/outer_product].
 
     It moves matrices; read-in and read-out are vectors, and stay frozen. Training raises ``Divergence``, naming step,
-    layer and matrix, where a gradient is 0, or within rounding (10^-6 of what outer products in the layer sum up to
-    without their signs; float32 is refused), and where it vanishes at infinite width alone, as at the first step of
-    targets 0: there is no limit, since networks move along a fluctuation there, by as much as elsewhere.
+    layer and matrix, where a gradient is 0, at the last step too, or within rounding (10^-6 of what outer products in
+    the layer sum up to without their signs; float32 is refused), and where it vanishes at infinite width alone, as at
+    the first step of targets 0: there is no limit, since networks move along a fluctuation there, by as much as
+    elsewhere.
     Raises ``ValueError`` for numbers that are not real and finite, a negative momentum or decay, and nesterov without
     momentum.
 
@@ -141,5 +143,8 @@ def inverse_of(family: Family) -> Family:
 
 
 def moved_by(target: Member) -> str | None:
-    """The name of the matrix whose norm a number is one over, or None."""
-    return target.name[len(OVER):] if isinstance(target, Scal) and target.name.startswith(OVER) else None
+    """The name of the matrix whose norm a number is one over, or None; scalars of blocks may begin with that word."""
+    if not isinstance(target, Scal) or not target.name.startswith(OVER):
+        return None
+    name = target.name[len(OVER):]
+    return name if target == inverse_of(matrix(name))[target.indices] else None
