@@ -8,10 +8,10 @@ from typing import Sequence
 import numpy as np
 import sympy as sp
 
-from .._checks import exact, flag, learning_rate, memory, nonnegative_number, schedule, whole_number
+from .._checks import exact, memory, schedule, whole_number
 from .entrywise import Gradient
 from .language import Outer
-from .optimizers import kept
+from .optimizers import kept, settle
 from .polar import Polar
 
 
@@ -55,11 +55,7 @@ class Muon:
     independent: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lr", learning_rate("lr", self.lr))
-        for name in ("momentum", "weight_decay"):
-            object.__setattr__(self, name, nonnegative_number(name, getattr(self, name)))
-        for name in ("nesterov", "independent"):
-            object.__setattr__(self, name, flag(name, getattr(self, name)))
+        settle(self, "nesterov", "independent")
         if self.steps is not None:
             object.__setattr__(self, "steps", whole_number("steps", self.steps, 1, ", or None for the factor itself"))
         if self.nesterov and self.momentum == 0:

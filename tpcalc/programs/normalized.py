@@ -8,12 +8,12 @@ from typing import Sequence
 import numpy as np
 import sympy as sp
 
-from .._checks import exact, flag, learning_rate, nonnegative_number, schedule
+from .._checks import exact, schedule
 from .blocks import matrix
 from .frobenius import along, extent, square
 from .indices import L, l, t
 from .language import Family, Member, Scal
-from .optimizers import SGD
+from .optimizers import SGD, settle
 from .program import Assign, Loop, Statement
 from .trainable import Trainable, buffer_of
 
@@ -66,11 +66,7 @@ class NormalizedSGD:
     independent: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lr", learning_rate("lr", self.lr))
-        for name in ("momentum", "weight_decay"):
-            object.__setattr__(self, name, nonnegative_number(name, getattr(self, name)))
-        for name in ("nesterov", "independent"):
-            object.__setattr__(self, name, flag(name, getattr(self, name)))
+        settle(self, "nesterov", "independent")
         if self.nesterov and self.momentum == 0:
             raise ValueError("nesterov: True given with momentum 0; it needs a momentum")
 

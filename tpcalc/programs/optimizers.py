@@ -13,6 +13,16 @@ from .task import Task
 Quantity = Any  # an array, a number or an expression: what adds and scales
 
 
+def settle(opt: Any, *flags: str) -> None:
+    """Keep the rate, momentum, decay and flags of a new optimizer as numbers; raises ``ValueError`` for what is none.
+    """
+    object.__setattr__(opt, "lr", learning_rate("lr", opt.lr))
+    for name in ("momentum", "weight_decay"):
+        object.__setattr__(opt, name, nonnegative_number(name, getattr(opt, name)))
+    for name in flags:
+        object.__setattr__(opt, name, flag(name, getattr(opt, name)))
+
+
 @dataclass(frozen=True)
 class SGD:
     """Stochastic gradient descent, in PyTorch's conventions, on weights that move by g = L^-gamma times gradients.
@@ -51,12 +61,8 @@ class SGD:
     independent: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lr", learning_rate("lr", self.lr))
-        for name in ("momentum", "weight_decay"):
-            object.__setattr__(self, name, nonnegative_number(name, getattr(self, name)))
+        settle(self, "nesterov", "decoupled", "independent")
         object.__setattr__(self, "dampening", real_number("dampening", self.dampening))
-        for name in ("nesterov", "decoupled", "independent"):
-            object.__setattr__(self, name, flag(name, getattr(self, name)))
         if self.nesterov and (self.momentum == 0 or self.dampening != 0):
             raise ValueError(f"nesterov: given with momentum {self.momentum} and dampening {self.dampening}; it needs "
                              "a momentum and no dampening")
