@@ -255,7 +255,7 @@ def test_what_rounding_leaves_of_a_gradient_is_none() -> None:
     assert np.all(np.isfinite(tp.train(tp.ResNet("tanh"), wrong, PLAIN, SCALE, 2, width=16).outputs))
 
 
-FEW = tp.methods.Particles(samples=1024)
+FEW = tp.methods.Particles(samples=2048)
 
 
 @pytest.mark.parametrize("net, task", [
