@@ -32,7 +32,8 @@ class Particles(ReadsProgram):
     drawn. executor: any ``concurrent.futures`` executor, for the batches; it decides nothing, and stays where it is
     when the method is pickled. ``progress`` is called with (batches done, batches). coarsest: a depth whose
     doublings share their draws, so that runs at them differ by the depth and little else; None draws anew at every
-    depth.
+    depth. With a tp.NormalizedSGD a quarter of the samples is run beside, and at least 4 batches are needed: only so
+    is a norm told from a fluctuation.
 
     namespace, dtype, device: of the arrays, as in ``tpcalc.lowering.Arrays``: "numpy", "torch", "cupy" or "jax", or an
     array-API namespace itself. Draws are NumPy's, the same in all of them.
@@ -79,9 +80,9 @@ class Particles(ReadsProgram):
         if normalized:
             try:
                 fewer = of(found.samples // 4, False, None)
-            except ValueError as problem_of_few:
+            except ValueError as too_few:
                 raise ValueError(f"samples: {found.samples} given with {problem.opt!r}, whose norms are held against "
-                                 f"those of a quarter of them: {problem_of_few}") from None
+                                 f"those of a quarter of them: {too_few}") from None
             require_norms(problem, found, fewer)
         return found
 
