@@ -6,7 +6,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.calculus.coefficients import Independence
+from tpcalc.calculus.coefficients import Bases, Independence
 from tpcalc.calculus.kets import Base, Bracket, Covariance, Dot, Gamma, Hat, Ket, Response, ket
 from tpcalc.calculus.rules import DotSum, HatDot, UpdateActs
 from tpcalc.calculus.setting import Setting, solve_indices
@@ -196,3 +196,18 @@ def test_indices_are_solved_for_and_fixed_ones_compared() -> None:
     two, three = sp.Integer(2), sp.Integer(3)
     assert solve_indices((two, t + 1), (two, three), {t}) == {t: 2} and solve_indices((two,), (-two,), {t}) is None
     assert solve_indices((t + 1, t), (three, three), {t}) is None
+
+
+def test_products_outside_of_the_layers_stand_at_layer_zero() -> None:
+    """A U before the layers has a base ket of no layer, beside those of W in every layer."""
+    t, l = (sp.Symbol(name, integer=True, nonnegative=True) for name in "tl")
+    steps, depth = (sp.Symbol(name, integer=True, positive=True) for name in "TL")
+    U, x = Family(Vec, "U")(), Family(Vec, "x", layered=True)
+    A, W = Family(Mat, "A")(), Family(Mat, "W", layered=True)[l]
+    setting = Setting.of(Program("p", (U,), (A, W), (), (Loop(t, sp.Integer(0), steps - 1, (
+        Assign(x[t, 0], (t + 1) * MatVec(A, U)),
+        Loop(l, sp.Integer(1), depth, (Assign(x[t, l], x[t, l - 1] + MatVec(W, x[t, l - 1])),)))),), (steps, depth)))
+    outside, inside = setting.products
+    bases = Bases(setting)
+    assert bases.place(outside, {})[1] == sp.Tuple(0) and bases.place(inside, {})[1] == sp.Tuple(l)
+    assert bases.fixed(outside, bases.generic())[bases.generic().args[2][0]] == 0

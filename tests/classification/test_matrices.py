@@ -293,3 +293,11 @@ def test_smooth_activations_are_counted_as_kinks_are():
         smooth, kinked = (tp.classify(scale, net).matrices for net in (tp.ResNet("tanh", "mlp"), RELU))
         assert [(one.name, one.update, one.effect) for one in smooth.values()] == [
             (one.name, one.update, one.effect) for one in kinked.values()]
+
+
+def test_a_matrix_of_the_block_may_have_the_name_of_the_read_out():
+    """Ends are not trained here, so that an exponent of V is that of the block's V, whatever the optimizer."""
+    net = tp.ResNet("linear", lambda b: MatVec(b.weights("V"), b.let("h", MatVec(b.weights(), b.x))) / sp.sqrt(L))
+    scale = tp.Parametrization(depth={"alpha": "1/2", "W": "1/2", "V": 0})
+    _, moved = as_gradient_descent(net, tp.SignSGD(), scale)
+    assert {name: moved.update_exponent(name) for name in ("W", "V")} == {"W": 0, "V": sp.Rational(-1, 2)}

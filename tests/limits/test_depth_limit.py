@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tpcalc as tp
-from tpcalc.orders import Affine, Sort
+from tpcalc.orders import Affine, Exponent, Quantity, Region, Sort
+from tpcalc.orders.cell import Cell
 from tpcalc.limits.functions import Coefficient, CovarianceFunction
+from tpcalc.limits.obstacle import Obstacle, obstacle
 from tpcalc.limits.survival import Kind
 from tpcalc.limits.writing import definitions
 
@@ -196,3 +198,10 @@ def test_kinds_without_one_scale_are_refused(limit: tp.DepthLimit) -> None:
     larger = {**part.exponents, covariance: part.exponents[covariance] + Affine.number(1, 2)}
     with pytest.raises(ValueError, match="one power of L for each kind"):
         replace(part, exponents=larger).require_one_scale()
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_growth_that_no_output_shows_is_told_of_the_last_step(steps: int) -> None:
+    outputs = {Quantity.scalar("f", step): Exponent.single(Affine.number(0, 0)) for step in range(steps)}
+    found = obstacle(Cell(Region(0), outputs, grows=True), ["f"], ())
+    assert found == Obstacle("accelerates", "", max(steps - 1, 0), None)

@@ -233,3 +233,25 @@ def test_limits_of_optimizers_with_memory_are_those_of_training(opt: tp.SGD) -> 
     run = tp.train(net, tp.Task(INPUTS, TARGETS), opt, scale, depth=tp.oo)
     assert region.compile()(INPUTS, TARGETS).outputs == pytest.approx(run.outputs.ravel(), abs=1e-11)
     assert "rho_W[t + 1]" in str(region)
+
+
+def test_what_forgets_reads_the_stream_through_what_is_small_too() -> None:
+    """z = z / 2 + x / sqrt(L) settles at 2 x / sqrt(L), while x hardly moves."""
+    lines = (Line("z", (Term("z", 1, H), Term("x", 1, power=1))),
+             x_of(Term("x", 1), BRANCH, Term("z", matrix="W")))
+    found = {p.statement.target.name: p.statement for p in normal_form(training(*lines), L).program.places()}
+    assert found["z"].value == 2 * Family(Vec, "x", layered=True)[t, l - 1] / sp.sqrt(L)
+
+
+def test_a_loop_inside_of_the_layers_is_refused_by_name() -> None:
+    part, c = sp.Symbol("part", integer=True), Family(Scal, "c")
+
+    def around(loop: Loop, body: tuple) -> list[Loop]:
+        last = body[-1].target if isinstance(body[-1], Assign) else None
+        inner = Loop(part, sp.Integer(0), sp.Integer(1), (Assign(c[t, l, part], Moment(x[t, l] ** 2)),))
+        return [replace(loop, body=(*body, inner) if last == x[t, l] else body)]
+
+    x = Family(Vec, "x", layered=True)
+    program = training(x_of(Term("x", 1, H), Term("x", 2, H), BRANCH))
+    with pytest.raises(NoStreams, match="program sweep: a loop over part inside the layers"):
+        normal_form(replace(program, body=mapped(program.body, lambda s: (s,), around)), L)

@@ -15,6 +15,7 @@ from tpcalc.orders import Affine, Base, KetTerms, Label, Quantity, Sort, Terms
 from tpcalc.orders.parts import Monomial, Parts
 from tpcalc.limits.survival import Kind, kind_of
 from tpcalc.orders.monomials import counted_scalar
+from tpcalc.orders.terms import is_carried, split
 from tpcalc.programs.language import Family, Scal
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
@@ -88,3 +89,14 @@ def test_a_layer_known_to_differ_takes_away_what_compares_it_alone() -> None:
 def test_scalars_with_other_indices_are_refused() -> None:
     with pytest.raises(ValueError, match="one index, the training step"):
         counted_scalar(Family(Scal, "f")[sp.Integer(1), sp.Integer(0)])
+
+
+def test_what_the_layer_before_handed_on_is_told_in_both_directions_and_inside_of_samples() -> None:
+    """Of a batch, loops are those of steps, samples and layers; backwards the layer before is the one above."""
+    recursion = tp.recursion(tp.kets(tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling(), batch=True)))
+    sweeps = [e for e in recursion.equations if e.kind == "Gamma" and len(e.place.loops) == 3]
+    assert [e.place.loops[-1].descending for e in sweeps] == [False, True]
+    for e in sweeps:
+        (carried,) = [term for term in split(e.value) if is_carried(e, term)]
+        (layer,), (before,) = e.target.args[4], carried.args[4]
+        assert before - layer == (1 if e.place.loops[-1].descending else -1)
