@@ -13,7 +13,7 @@ from tpcalc.interpreters.vectors import run_program
 from tpcalc.kernels.polar_factor import QUINTIC
 from tpcalc.lowering.array_backends import Arrays
 from tpcalc.programs.indices import l, t
-from tpcalc.programs.language import Outer
+from tpcalc.programs.language import Family, Mat, MatVec, Outer
 from tpcalc.programs.polar import Polar
 from tpcalc.programs.blocks import vector
 
@@ -87,3 +87,15 @@ def test_single_precision_is_that_of_double() -> None:
     one, two = (orthogonal_factor(Arrays("numpy", dtype), [(1.0, u.astype(dtype), v.astype(dtype))], 0)[0]
                 for dtype in ("float32", "float64"))
     np.testing.assert_allclose(one, two, atol=1e-5)
+
+
+def test_statement_by_statement_a_matrix_moves_by_the_factor_of_its_gradient_too() -> None:
+    program = tp.program(tp.ResNet("tanh"), tp.Muon(.3), tp.DepthScaling(), batch=True, d_in=3)
+    rng, n = np.random.default_rng(2), 24
+    run = run_program(program, {"T": 2, "L": 2, "B": 2}, dict(xi=rng.normal(size=(2, 2, 3)), y=rng.normal(size=(2, 2))),
+                      width=n)
+    x, dh = (np.array([run.vectors[vector(name)[0, i, layer]] for i in range(2)]) for name, layer in
+             (("x", 0), ("dh", 1)))
+    W, read = Family(Mat, "W", layered=True), vector("x")[1, 0, 0]
+    moved = run.vector(MatVec(W[1, 1], read)) - run.vector(MatVec(W[0, 1], read))
+    np.testing.assert_allclose(moved, -.3 * 2**-.5 * svd_factor(dh.T @ x / n) @ run.vectors[read], atol=1e-9)

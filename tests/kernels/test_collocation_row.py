@@ -213,3 +213,13 @@ def test_it_stops_before_the_element_that_is_too_long() -> None:
     passed, again, _ = swept(known, True, between_elements, HALVES, NODES, passed=1)
     assert passed == 2
     np.testing.assert_array_equal(again, end)
+
+
+def test_as_many_iterations_are_made_as_are_allowed() -> None:
+    """Where slopes are 0 the first makes the row what has entered, and the second finds nothing to change."""
+    known = draw_known(0, 2, 2 * NODES - 1, 0.0)
+    known = Known(*(np.zeros_like(a) for a in known[:6]), 0.0, known.rho, 0 * known.drift)
+    row = np.array([0.3, -0.2, 0.5, 0.7, 1.1])
+    for most, passed in ((1, 0), (2, len(HALVES))):
+        end, carried, _ = swept(known, True, row, HALVES, NODES, (most, *RULES[1:]))
+        assert end == passed and np.array_equal(carried, row)

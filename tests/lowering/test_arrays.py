@@ -166,3 +166,26 @@ def test_what_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib, "import_module", missing)
     with pytest.raises(MissingExtra, match=r"namespace='jax' needs jax; install it with: pip install 'tpcalc\[back"):
         Arrays("jax")
+
+
+@pytest.mark.parametrize("axes", [(), (2,), (2, 3)])
+def test_overlaps_are_along_coordinates_whatever_axes_stand_before(strict: Any, axes: tuple[int, ...]) -> None:
+    u, v = (np.random.default_rng(seed).normal(size=(*axes, 5)) for seed in (0, 1))
+    space = Arrays(strict)
+    found = space.inner(space.asarray(u), space.asarray(v))
+    assert_close(space.numpy(found), np.sum(u * v, axis=-1), 1e-14, 1.0)
+
+
+def test_numbers_whose_sum_is_too_large_are_finite(strict: Any) -> None:
+    with np.errstate(over="ignore"):
+        for space in (Arrays(), Arrays(strict)):
+            assert space.finite(space.asarray([1e308, 1e308])) and space.finite(space.asarray([1.0, 2.0]))
+            assert not any(space.finite(space.asarray([1.0, bad])) for bad in (np.inf, np.nan))
+
+
+def test_an_arc_tangent_has_the_name_that_the_namespace_gives_it(strict: Any) -> None:
+    """The standard's is atan, and older namespaces have arctan alone."""
+    h, values = sp.Symbol("h", real=True), np.linspace(-2, 2, 5)
+    assert not hasattr(strict, "arctan")
+    space = Arrays(strict)
+    assert_close(space.numpy(space.compiled(sp.atan(h), (h,))(space.asarray(values))), np.arctan(values), 1e-14, 1.0)

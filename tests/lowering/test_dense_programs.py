@@ -191,3 +191,32 @@ def test_divergence_names_the_sample() -> None:
                      sizes=(N,))
     with pytest.raises(tp.Divergence, match=r"program looped diverges: y\[2\] is not finite"):
         run_dense(program, {"N": 3}, {"g": [0.0, 0.1, 1e3, 1e4]}, WIDTH)
+
+
+V, N0 = Family(Mat, "V"), sp.Integer(0)
+
+
+def test_indices_and_ends_of_loops_may_be_halves_that_are_whole() -> None:
+    """A triangle in one row, of which the diagonal is read, and the first half of the steps."""
+    program = looped(Loop(i, N0, T * (T + 1) / 2 - 1, (Assign(x[i], A / (i + 1)),)),
+                     Loop(t, N0, T - 1, (Assign(F[t], Moment(x[t * (t + 3) / 2] * B)),)),
+                     Loop(t, N0, sp.floor(T / 2), (Assign(G[t], F[t] + t),)))
+    values = assert_same(program, {"T": 5}, {})
+    assert {m.indices[0] for m in values if m.name == "g"} == {0, 1, 2}
+
+
+def test_a_diagonal_is_no_row() -> None:
+    """What stands in two indices of a member is one entry of it for every sample, not all pairs of them."""
+    program = looped(
+        Loop(i, N0, N - 1, (Assign(x[i], sp.tanh(A + i * B)),)),
+        Loop(i, N0, N - 1, (Loop(j, N0, N - 1, (Assign(G[i, j], Moment(x[i] * x[j]) + j),)),)),
+        Loop(i, N0, N - 1, (Assign(F[i], G[i, i]), Assign(y[i, i], G[i, i] * x[i]))), sizes=(N,))
+    assert_same(program, {"N": 3}, {})
+
+
+def test_matrices_that_a_loop_makes_of_vectors_alone_are_one_by_one() -> None:
+    program = looped(
+        Loop(i, N0, N - 1, (Assign(x[i], sp.tanh(A + i * B)),)),
+        Loop(i, N0, N - 1, (Assign(V[i], Outer(A, B) + 2 * Outer(x[0], B)),)),
+        Loop(i, N0, N - 1, (Assign(u[i], MatVec(V[i], x[i])),)), sizes=(N,))
+    assert_same(program, {"N": 3}, {})

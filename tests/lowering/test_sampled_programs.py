@@ -12,10 +12,11 @@ from scipy import stats
 
 import tpcalc as tp
 from support.closeness import assert_close
+from tpcalc import _checks
 from tpcalc.interpreters import run_conditioned, run_particles, run_program
 from tpcalc.interpreters.conditioned_blocks import OrthonormalBlock
 from tpcalc.interpreters.lowered_conditioned import ConditionedExecution, conditioned
-from tpcalc.interpreters.lowered_particles import particles
+from tpcalc.interpreters.lowered_particles import least_samples, particles
 from tpcalc.lowering import in_order
 from tpcalc.programs.language import Family, Mat, Vec
 from tpcalc.programs.program import Program
@@ -131,3 +132,29 @@ def test_in_order_means_the_same_program() -> None:
     program, sizes, data = training("mlp", "SGD", 2, 3, 2, 1)
     one, two = (run_program(p, sizes, data, 12).series("f") for p in (program, in_order(program)))
     assert_close(one, two, 1e-13, 1.0)
+
+
+@pytest.mark.parametrize("block, opt", [("post", "SGD"), ("mlp", "Adam")])
+def test_the_fewest_particles_are_enough_and_one_less_is_refused(block: str, opt: str) -> None:
+    program, sizes, data = training(block, opt, 2)
+    least = least_samples(program, sizes, data)
+    assert np.all(np.isfinite(particles(program, sizes, data, least, batches=2).series("f")))
+    with pytest.raises(ValueError, match=f"samples: {least - 1} given.* at least {least} are needed"):
+        particles(program, sizes, data, least - 1, batches=2)
+
+
+def test_memory_is_asked_for_what_every_batch_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, sizes, data = training("post", "SGD", 2)
+    asked: dict[str, float] = {}
+    monkeypatch.setattr(_checks, "memory", lambda needed, what, advice: asked.update({what: needed}))
+
+    def more(batches: int, keep: tuple[str, ...]) -> tuple[float, float]:
+        """Memory that is asked for beyond that of the first batch, and what one batch has kept."""
+        found = particles(program, sizes, data, 150, 1, batches, keep=keep)
+        (together, what), = ((one, one.partition(" batches of ")[2]) for one in asked if " batches of " in one)
+        difference = asked[together] - asked[what]
+        asked.clear()
+        return difference, sum(value.nbytes for value in found.batches[0].vectors.values())
+
+    (two, kept), (three, _) = more(2, ("x", "dx")), more(3, ("x", "dx"))
+    assert more(3, ()) == (0, 0) and three == 2 * two and two >= kept > 0

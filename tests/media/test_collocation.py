@@ -233,7 +233,8 @@ def test_outputs_of_a_thousand(rate: float, elements: int) -> None:
 
 
 @pytest.mark.parametrize("samples", ["plain", "effective"])
-@pytest.mark.parametrize("constants", [("ITERATIONS",), ("ITERATIONS", "LARGEST"), ("COMPOSED",)])
+@pytest.mark.parametrize("constants", [("ITERATIONS",), ("ITERATIONS", "LARGEST"), ("COMPOSED",),
+                                       ("COMPOSED", "ITERATIONS")])
 def test_rows_are_the_same_however_they_are_solved(constants: tuple[str, ...], samples: str,
                                                    monkeypatch: pytest.MonkeyPatch) -> None:
     """Picard's iteration, one factorisation, a Krylov space, operators never composed."""

@@ -11,7 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tpcalc as tp
+from tpcalc.kernels import collocation_span
 from tpcalc.media import long_training
+from tpcalc.media.element import ITERATIONS, SETTLED
+from tpcalc.media.mesh import reference
+from tpcalc.media.spanned import STAGNANT
 from tpcalc.methods import Collocation, LongCollocation
 from tpcalc.methods.long_collocation import MANY
 
@@ -137,3 +141,27 @@ def test_the_bound_holds_after_500_steps(seed: int, rate: float, scale: tp.Depth
     task = random_task(seed, 500, 4, 2, 1)
     error, said, _ = compared(tp.Problem(tp.ResNet(), task, tp.SGD(rate), scale, depth=tp.oo), 1e-5)
     assert error <= said < 1e-2
+
+
+def test_what_elements_leave_is_relative_to_the_outputs() -> None:
+    training = long_training._Training(random_task(1, 3, 2, 2, 1), tp.SGD(0.3), 1.0, 1.0, 1e-4, 9, 1)
+    training.left_out.path = 1.0
+    assert training._round_off(10.0) == pytest.approx(10 * training._round_off(1.0)) and training._round_off(1.0) > 0
+
+
+@pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
+def test_rows_are_settled_relative_to_their_size(size: float) -> None:
+    """y' = y W is linear in the row: a thousand million times as large, the row is solved as well."""
+    rng, m, k = np.random.default_rng(0), 3, 2
+    points, _, integral = reference(12)
+    along = 1 + points[:, None, None]
+    on_p, on_s = (rng.normal(size=shape) + along * rng.normal(size=shape) for shape in ((m, m + 2 * k), (k, 2 * k)))
+    updates, start = rng.normal(size=(k, m)), rng.normal(size=m + k)
+
+    def solved(size: float) -> np.ndarray:
+        y, c = np.repeat(size * start[None], 12, axis=0), np.empty((12, k))
+        assert collocation_span.element(size * start, y, m, on_p, on_s, updates, points, integral, 0.1, ITERATIONS,
+                                        SETTLED, STAGNANT, c)
+        return y
+
+    np.testing.assert_allclose(solved(size) / size, solved(1.0), rtol=0, atol=1e-13)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Callable
 
 import numpy as np
@@ -19,8 +20,10 @@ from tpcalc.interpreters.lowered_conditioned import conditioned
 from tpcalc.interpreters.program_coefficients import read_program_coefficients
 from tpcalc.interpreters.vectors import run_program
 from tpcalc.lowering.nest import in_order
-from tpcalc.programs.blocks import Branch
+from tpcalc.methods.normalized import require_gradients, require_norms
+from tpcalc.programs.blocks import Branch, matrix
 from tpcalc.programs.language import MatVec, Moment
+from tpcalc.programs.normalized import norm_of
 from tpcalc.width.sizes.verdict import width_verdict
 
 ALPHA, GAMMA = 0.7, 0.4
@@ -361,3 +364,41 @@ def test_runs_are_saved(tmp_path: Path) -> None:
     run.save(tmp_path / "run")
     loaded = tp.Run.load(tmp_path / "run")
     assert loaded.problem.opt == NESTEROV and np.array_equal(loaded.outputs, run.outputs)
+
+
+def outputs_of(problem: tp.Problem, away: tuple[float, ...]) -> np.ndarray:
+    return problem.task.targets + np.reshape(away, problem.task.targets.shape)
+
+
+@pytest.mark.parametrize("away, error, step", [
+    ((0.0, 0.0, 1.0), 0.0, 0), ((1e6, 1e-3, 1.0), 0.0, 1), ((1e-3, 1e-12, 1.0), 0.0, 1), ((1.0, 0.1, 1.0), 0.05, 1),
+    ((1.0, 0.1, 1.0), 0.02, None), ((1e-6, 1e-9, 1.0), 0.0, None), ((1.0, 1.0, 0.0), 0.0, None)])
+def test_loss_derivatives_vanish_relative_to_the_largest_and_to_their_error(away: tuple[float, ...], error: float,
+                                                                            step: int | None) -> None:
+    """Those of the last step move nothing."""
+    problem = tp.Problem(tp.ResNet(), tp.Task([1, 0.5, 1], [1, -1, 1]), PLAIN, tp.DepthScaling(), 3)
+    if step is None:
+        return require_gradients(problem, outputs_of(problem, away), error)
+    with pytest.raises(tp.Divergence, match=f"at step {step} all loss derivatives vanish") as caught:
+        require_gradients(problem, outputs_of(problem, away), error)
+    assert caught.value.step == step
+
+
+@pytest.mark.parametrize("values, fewer, step, refused", [
+    ((1.0, 2.0, 0.5, 1.5), (1.2,) * 4, 0, True), ((1.0, 2.0, 0.5, 1.5), (1.2,) * 4, 1, True),
+    ((1.0, 2.0, 0.5, 1.5), (1.2,) * 4, 2, False), ((1.0,) * 4, (1.6,) * 4, 1, True), ((1.0,) * 4, (1.4,) * 4, 1, False)])
+def test_norms_that_batches_or_fewer_particles_do_not_confirm_are_refused(
+        values: tuple[float, ...], fewer: tuple[float, ...], step: int, refused: bool) -> None:
+    """At all steps but the last, whose update nothing reads."""
+    problem = tp.Problem(tp.ResNet(), tp.Task([1, 0.5, 1], [1, -1, 1]), PLAIN, tp.DepthScaling(), 3)
+    norm = norm_of(matrix("W"))
+
+    def found(samples: int, at: tuple[float, ...]) -> Any:
+        runs = ({norm[0, 1]: 1.0, norm[1, 1]: 1.0, norm[2, 1]: 1.0, norm[step, 1]: value} for value in at)
+        return SimpleNamespace(samples=samples, batches=[SimpleNamespace(scalars=run) for run in runs])
+
+    if not refused:
+        return require_norms(problem, found(400, values), found(100, fewer))
+    with pytest.raises(tp.Divergence, match=f"at step {step}, layer 1 .* of 400 particles, and .* with 100") as caught:
+        require_norms(problem, found(400, values), found(100, fewer))
+    assert (caught.value.step, caught.value.layer) == (step, 1)

@@ -1,5 +1,7 @@
 """The derived recursion, compiled, against the hand-written kernels, on random data."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import sympy as sp
@@ -99,3 +101,13 @@ def test_sources_are_named_by_their_content(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("TPCALC_CACHE_DIR", str(tmp_path / "file"))
     (tmp_path / "file").write_text("in the way")
     assert load_source("VALUE = 3\n").VALUE == 3
+
+
+def test_sources_go_to_the_folder_that_the_user_has_for_such(tmp_path, monkeypatch) -> None:
+    monkeypatch.delenv("TPCALC_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "own"))
+    assert cache_folder() == tmp_path / "own" / "tpcalc"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.delenv("LOCALAPPDATA", raising=False)
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    assert cache_folder() == tmp_path / ".cache" / "tpcalc"
