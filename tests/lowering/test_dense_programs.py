@@ -210,7 +210,7 @@ def test_a_diagonal_is_no_row() -> None:
     program = looped(
         Loop(i, N0, N - 1, (Assign(x[i], sp.tanh(A + i * B)),)),
         Loop(i, N0, N - 1, (Loop(j, N0, N - 1, (Assign(G[i, j], Moment(x[i] * x[j]) + j),)),)),
-        Loop(i, N0, N - 1, (Assign(F[i], G[i, i]), Assign(y[i, i], G[i, i] * x[i]))), sizes=(N,))
+        Loop(i, N0, N - 1, (Assign(F[i], G[i, i]),)), Loop(i, N0, N - 1, (Assign(y[i, i], F[i] * x[i]),)), sizes=(N,))
     assert_same(program, {"N": 3}, {})
 
 
@@ -220,3 +220,10 @@ def test_matrices_that_a_loop_makes_of_vectors_alone_are_one_by_one() -> None:
         Loop(i, N0, N - 1, (Assign(V[i], Outer(A, B) + 2 * Outer(x[0], B)),)),
         Loop(i, N0, N - 1, (Assign(u[i], MatVec(V[i], x[i])),)), sizes=(N,))
     assert_same(program, {"N": 3}, {})
+
+
+def test_what_larger_sizes_assign_twice_is_refused_before_the_work() -> None:
+    program = looped(Assign(x[3], A), Loop(t, N0, T - 1, (Assign(x[t], B),)))
+    run_dense(program, {"T": 3}, {}, WIDTH)
+    with pytest.raises(ValueError, match=r"x\[3\].* is assigned a second time"):
+        run_dense(program, {"T": 4}, {}, WIDTH)
