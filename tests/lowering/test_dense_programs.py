@@ -222,6 +222,22 @@ def test_matrices_that_a_loop_makes_of_vectors_alone_are_one_by_one() -> None:
     assert_same(program, {"N": 3}, {})
 
 
+def test_sums_over_triangles() -> None:
+    """Of what is read there, and of what is known from before it; as one sum, and as a sum inside of another."""
+    overlap, of_x = Moment(A * B), Moment(x[k] * x[j])
+    program = looped(
+        Loop(t, N0, T - 1, (Assign(x[t], sp.tanh(A + t * B)),)),
+        Assign(F[0], overlap + sp.Sum(overlap * j * k, (k, 0, j), (j, 0, T - 1))),
+        Assign(F[1], sp.Sum(of_x, (k, 0, j), (j, 0, T - 1))),
+        Assign(F[2], sp.Sum(j * sp.Sum(of_x, (k, 0, j)), (j, 0, 1))),
+        Assign(Z, sp.Sum(j * x[k], (k, 0, j), (j, 0, T - 1))), Assign(G[0], overlap))
+    values = assert_same(program, {"T": 3}, {})
+    assert_close(values[F[0]], (1 + 1 + 2 * (1 + 2)) * values[G[0]], 1e-14)
+    first, second, third = (values[x[at]] for at in (0, 1, 2))
+    assert_close(values[Z], first + second + 2 * (first + second + third), 1e-14, 1.0)
+    assert_close(values[F[2]], np.mean(first * second + second**2), 1e-14)
+
+
 def test_what_larger_sizes_assign_twice_is_refused_before_the_work() -> None:
     program = looped(Assign(x[3], A), Loop(t, N0, T - 1, (Assign(x[t], B),)))
     run_dense(program, {"T": 3}, {}, WIDTH)

@@ -21,11 +21,13 @@ def at_numbers(expression: sp.Expr, values: Mapping[sp.Symbol, sp.Integer]) -> s
 
 
 def write_out(expression: sp.Expr) -> sp.Expr:
-    """Sums over ranges of numbers, term by term."""
+    """Sums over ranges of numbers, term by term; those whose ends are indices of sums around them, after these."""
     def terms(total: sp.Sum) -> sp.Expr:
-        (index, first, last), *outer = total.limits
-        body = sp.Add(*(at_numbers(total.function, {index: sp.Integer(k)}) for k in range(int(first), int(last) + 1)))
-        return write_out(sp.Sum(body, *outer)) if outer else body
+        *inner, (index, first, last) = total.limits
+        if not (first.is_number and last.is_number):
+            return total
+        body = sp.Sum(total.function, *inner) if inner else total.function
+        return write_out(sp.Add(*(at_numbers(body, {index: sp.Integer(k)}) for k in range(int(first), int(last) + 1))))
 
     return replaced(expression, sp.Sum, terms)
 
