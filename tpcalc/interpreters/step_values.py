@@ -237,9 +237,10 @@ class StepValues:
     def _run(self, equations: list[tuple[sp.Expr, sp.Expr, Place]], at: Indices) -> None:
         """Equations of the memory at a step, one after the other, for all layers and earlier steps."""
         setting = self.setting
+        assert setting.clock is not None
         for target, value, place in equations:
             loops = [loop for loop in place.loops if loop is not setting.clock]
-            if setting.clock is not None and target.has(setting.past):
+            if target.has(setting.past):
                 loops.append(Loop(setting.past, setting.clock.first, setting.time, ()))
             for here in indices(loops, {**self.sizes, **at}):
                 self._memory[at_numbers(target, here)] = self.value(value, here)
