@@ -301,3 +301,15 @@ def test_a_matrix_of_the_block_may_have_the_name_of_the_read_out():
     scale = tp.Parametrization(depth={"alpha": "1/2", "W": "1/2", "V": 0})
     _, moved = as_gradient_descent(net, tp.SignSGD(), scale)
     assert {name: moved.update_exponent(name) for name in ("W", "V")} == {"W": 0, "V": sp.Rational(-1, 2)}
+
+
+def test_a_vector_that_a_layer_amplifies_changes_by_as_much_more():
+    """h reads sqrt(L) (x + W x), of which x, changed by all layers below, changes by order one."""
+    def amplified(branch):
+        k = branch.let("k", MatVec(branch.weights("W1"), branch.x))
+        v = branch.let("v", sp.sqrt(L) * (k + branch.x))
+        return branch.let("h", MatVec(branch.weights("W2"), v)) / sp.sqrt(L)
+
+    net = tp.ResNet("linear", amplified)
+    (_, found), = exponents_of(tp.program(net, tp.SGD(), by_matrix("1/2", "1/2", NEVER)))
+    assert (found.dx.at(()), found.dh.at(())) == (0, sp.Rational(1, 2))
