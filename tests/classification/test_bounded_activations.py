@@ -108,6 +108,28 @@ def test_changes_of_the_output_go_like_the_derived_power(net, alpha, gamma) -> N
     assert measured == pytest.approx(float(v.exponents["change of f"]), abs=0.05)
 
 
+@pytest.mark.parametrize("net, alpha, gamma", [
+    (tp.ResNet("tanh"), HALF, QUARTER), *(pytest.param(*one, marks=pytest.mark.slow) for one in (
+        (tp.ResNet("tanh"), HALF, 0), (tp.ResNet("tanh"), HALF, -HALF), (tp.ResNet("relu", norm="rms"), HALF, QUARTER),
+        (tp.ResNet("relu", norm="rms"), HALF, -HALF), (tp.ResNet("tanh", "mlp"), HALF, QUARTER),
+        (tp.ResNet("linear", norm="rms"), 3 * QUARTER, 0)))], ids=str)
+def test_what_is_held_back_grows_by_less_than_the_bound_that_is_said(net, alpha, gamma) -> None:
+    """An update acts by the overlap of the stream that it was made for with the one that it has made grow, and these
+    point elsewhere: f grows, so that training is unstable, but not as it would if they were one direction."""
+    v = tp.classify(alpha, gamma, net)
+    assert v.name == "unstable in training" and v.output_stable is False
+    assert {"change of f", "change of x", "change of h"} <= v.bounds and "f at most L^" in v.reasons[1]
+    depths = np.array([32, 64, 128, 256])
+    growth = np.diff(np.log(first_changes(net, sp.sympify(alpha), sp.sympify(gamma), depths))) / np.log(2)
+    assert 0.1 < growth.min() and growth.max() < float(v.exponents["change of f"]) + 0.05
+
+
+def test_an_odd_function_of_a_large_hat_ket_has_a_mean_where_the_rest_of_its_argument_is_as_large() -> None:
+    """At (1, -1/4) updates outweigh what the initial matrix makes of a stream of order one."""
+    v = tp.classify(1, -QUARTER, tp.ResNet("tanh"))
+    assert v.exponents["change of f"] == 0 and not v.bounds
+
+
 FUNCTIONS = {"relu": (1, sp.Max(H, 0)), "gelu": (1, H * (1 + sp.erf(H / sp.sqrt(2))) / 2),
              "silu": (1, H / (1 + sp.exp(-H))), "square": (2, H**2), "softplus": (1, sp.log(1 + sp.exp(H))),
              "tanh": (0, sp.tanh(H)), "hard tanh": (0, sp.Min(sp.Max(H, -1), 1)), "shifted": (1, sp.Max(H + HALF, 0)),

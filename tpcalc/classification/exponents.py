@@ -53,7 +53,8 @@ def _exponents_of(net: Network, at: Values) -> tuple[tuple[Region, Exponents], .
         return tuple((cell.region, coefficient_exponents.read_exponents(equations, found, cell))
                      for cell in found.cells)
     require_no_explosion(_program(net), found.cells)
-    return tuple((cell.region, ket_exponents.read_exponents(equations, cell)) for cell in found.cells)
+    return tuple((cell.region, ket_exponents.read_exponents(equations, cell, found.contributions))
+                 for cell in found.cells)
 
 
 def require_frozen_ends(net: Network | Transformer) -> None:
@@ -150,10 +151,11 @@ def exponents_by_matrix(net: ResNet, alpha: sp.Expr, gammas: Mapping[str, sp.Exp
     Terms are counted once, in symbols, for all exponents that are asked for. Raises ``ValueError`` as ``exponents_of``.
     """
     counted, names = _in_symbols(net)
-    cell, = settled_orders(counted.there({names["alpha"]: alpha, **{names[m]: g for m, g in gammas.items()}})).cells
+    found = settled_orders(counted.there({names["alpha"]: alpha, **{names[m]: g for m, g in gammas.items()}}))
+    cell, = found.cells
     cell.require_forgotten(())
     assert isinstance(counted.program, KetEquations)
-    return ket_exponents.read_exponents(counted.program, cell)
+    return ket_exponents.read_exponents(counted.program, cell, found.contributions)
 
 
 @lru_cache(maxsize=8)

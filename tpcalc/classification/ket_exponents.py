@@ -13,24 +13,40 @@ from ..calculus.setting import Product
 from ..gaussian import Expectation
 from ..orders import Affine, Cell, Contribution, Exponent, KetTerms, Quantity, Sort, exact_part, join
 from ..gaussian.scalar_functions import H, scalar_function
-from ..orders.ket_factors import argument_of, factors_of
+from ..orders.ket_factors import argument_of, factors_of, squares
 from ..orders.terms import split
 from ..programs.language import Scal, Vec, kind
 from ..limits.outputs import outputs_of
 from .sizes import Exponents
 
+OF_UPDATES = ("dx", "df", "dh", "update", "noise", "drift", "linearisation")
 
-def read_exponents(equations: KetEquations, cell: Cell) -> Exponents:
+
+def read_exponents(equations: KetEquations, cell: Cell, unsaturated: tuple[Contribution, ...] = ()) -> Exponents:
     """Sizes of the stream, of what matrices make of it, and of their changes.
 
-    What comes out smaller when only terms that are no upper bounds are counted is an upper bound itself.
+    What comes out smaller when only terms that are no upper bounds are counted is an upper bound itself. So is all that
+    updates make where these outgrow the stream, and norms or bounded functions hold it back: an update acts by the
+    overlap of where the stream was with where it is, which is counted as if these were one direction.
+    unsaturated: all terms where no function is saturated, which tell whether x grows when only a bound of it is known.
     """
-    found = _KetReader(equations, cell).read()
-    if not any(one.bound for one in cell.contributions):
-        return found
+    reader = _KetReader(equations, cell)
+    found = reader.read()
     least = _KetReader(equations, exact_part(cell)).read()
-    return replace(found, bounds=found.bounds | {
-        field.name for field in Exponents.sizes() if getattr(found, field.name) != getattr(least, field.name)})
+    held = OF_UPDATES if reader.is_held_back() else ()
+    bounds = found.bounds.union(held, (
+        field.name for field in Exponents.sizes() if getattr(found, field.name) != getattr(least, field.name)))
+    if not (bounds and unsaturated):
+        return replace(found, bounds=bounds)
+    return replace(found, bounds=bounds, at_first=_at_first(equations, cell, unsaturated))
+
+
+def _at_first(equations: KetEquations, cell: Cell, unsaturated: tuple[Contribution, ...]) -> Exponent:
+    """The direct effect of the first updates on the stream, where nothing is saturated and all else is as it was."""
+    order_one = Exponent.single(Affine.number(0, cell.region.size))
+    exponents = {q: order_one if q.sort == Sort.SHRINK else e for q, e in cell.exponents.items()}
+    return _KetReader(equations, replace(cell, exponents=exponents, contributions=tuple(
+        one for one in unsaturated if not one.bound))).of_first_updates()
 
 
 class _KetReader:
@@ -69,7 +85,7 @@ class _KetReader:
     def read(self) -> Exponents:
         forward = [p for p in self.setting.products if not p.transposed]
         dx, df = self._of(Sort.CHANGE, 1, self.stream), self._output(1)
-        if self.exploded:  # what the first update does to features that were there before it
+        if dx.explodes:  # what the first update does to features that were there before it
             dx = df = self._moved_family(self.stream)
         hidden = join(self._of(Sort.KET, 0, self.setting.family_number(p.matvec.vector)) for p in forward)
         changes = join(self._change(p, False) for p in forward)
@@ -96,6 +112,21 @@ class _KetReader:
     def _is_change(key: Quantity, family: int) -> bool:
         """Is the quantity a change of the family in the second step?"""
         return (key.sort, key.step, key.number) == (Sort.CHANGE, 1, family)
+
+    def is_held_back(self) -> bool:
+        """Does the first update make the stream grow, and norms or bounded functions hold it back?"""
+        dx = self._of(Sort.CHANGE, 1, self.stream)
+        if not dx.explodes and all(self.cell.region.sign(form) in ("<", "=", "<=") for form in dx.forms):
+            return False
+        bounded = any(not scalar_function(f).growth for p in self.setting.products if not p.transposed
+                      for f in self._bent(p))
+        normed = any(factor.as_base_exp()[1] == -sp.Rational(1, 2) for e in self.equations.equations
+                     for factor in e.value.atoms(sp.Pow) if squares(factor.base))
+        return bounded or normed
+
+    def of_first_updates(self) -> Exponent:
+        """What these do to the stream, all else as it was."""
+        return self._moved_family(self.stream)
 
     def _moved_family(self, family: int) -> Exponent:
         return join(self._moved(key, frozenset()) for key in dict.fromkeys(

@@ -184,7 +184,7 @@ class MatrixTerms:
     def together(self) -> tuple[Cell, Exponents]:
         """The first update of all matrices together."""
         cell, = self.counted.after(2)
-        return cell, read_exponents(self.equations, cell)
+        return cell, read_exponents(self.equations, cell, self.counted.upto(frozenset(), 1))
 
     def matrix_of(self, one: Contribution) -> str | None:
         """The matrix whose update brings a term, None where none does.

@@ -20,7 +20,9 @@ class Exponents:
     length eps adds to x, the former times eps^(1/2), the latter times eps; linearisation: the error in x of
     one layer when a smooth activation is linearised in the update. explosions: training steps and v of what grows
     like exp(L^v), the first one first; grows: exponents grow from one training step to the next; exact: these two
-    are no upper bounds; bounds: the names of the exponents that are upper bounds.
+    are no upper bounds; bounds: the names of the exponents that are upper bounds. at_first: what updates do to x where
+    all else is as at initialisation, where that is asked for: if it grows, so does x, however bounded functions hold
+    back what has grown.
     """
 
     x_init: Exponent
@@ -37,6 +39,7 @@ class Exponents:
     grows: bool = False
     exact: bool = True
     bounds: frozenset[str] = frozenset()
+    at_first: Exponent = Exponent()
 
     def pruned(self, region: Region) -> "Exponents":
         """Without affine forms that are nowhere on the region the largest."""
@@ -60,4 +63,4 @@ class Exponents:
     @classmethod
     def sizes(cls) -> list[Field]:
         """The fields that are exponents."""
-        return [f for f in fields(cls) if f.name not in ("explosions", "grows", "exact", "bounds")]
+        return [f for f in fields(cls) if f.name not in ("explosions", "grows", "exact", "bounds", "at_first")]

@@ -39,21 +39,23 @@ def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
         error = linearisation(net, -alpha, {name: one.update for name, one in matrices.items()})
         exponents = replace(exponents, linearisation=_exponent(error))
     found = judge(alpha, gamma, Region(0), exponents, matrices, ())
-    scores = _scores(terms.equations, cell)
+    scores = _scores(terms.equations, cell, (0, 1) if found.stable_at_init else (0,))
     said = [f"{name}: {power}" for name, power in scores.items()]
+    of_matrices = [str(one) for one in matrices.values()] if found.stable_at_init else []  # updates start from nothing
     taken = [UNNORMED] * (net.norm is None) + [ASSUMED]
     return replace(found, exponents={**found.exponents, **scores},
-                   reasons=(*found.reasons, *said, *map(str, matrices.values()), *taken))
+                   reasons=(*found.reasons, *said, *of_matrices, *taken))
 
 
 def _exponent(power: sp.Expr) -> Exponent:
     return Exponent() if power == -sp.oo else Exponent.single(Affine.of(power, ()))
 
 
-def _scores(equations: KetEquations, cell: Cell) -> dict[str, sp.Expr]:
-    """Powers of L of the score that softmax acts on, where there is one."""
+def _scores(equations: KetEquations, cell: Cell, steps: Sequence[int]) -> dict[str, sp.Expr]:
+    """Powers of L of the score that softmax acts on, where there is one, and of its change, at some steps."""
     numbers = [number for number, v in enumerate(equations.setting.families) if v.name == "score"]
-    return {name: _size(cell, sort, step, numbers) for name, (sort, step) in SCORES.items()} if numbers else {}
+    return {name: _size(cell, sort, step, numbers) for name, (sort, step) in SCORES.items()
+            if step in steps} if numbers else {}
 
 
 def _size(cell: Cell, sort: Sort, step: int, numbers: Sequence[int]) -> sp.Expr:

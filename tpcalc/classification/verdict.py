@@ -125,6 +125,7 @@ def judge(alpha: sp.Expr, gamma: sp.Expr | None, region: Region, exponents: Expo
     at_most = {name for name in exponents.bounds if getattr(e, name) != -sp.oo}
     later = [(t, v.at(point)) for t, v in exponents.explosions]
     breaks = bool(later or exponents.grows)
+    bursts = bool(later) and later[0][0] == 0  # before any training
     undecided = starts and breaks and max(e.dx, e.df) <= 0 and not exponents.exact
 
     def least(name: str, size: sp.Expr) -> bool | None:
@@ -133,7 +134,7 @@ def judge(alpha: sp.Expr, gamma: sp.Expr | None, region: Region, exponents: Expo
 
     grown = [name for name in ("dx", "df") if getattr(e, name) > 0]
     outputs = None if undecided else bool(starts and not grown and not breaks)
-    if starts and grown and at_most.issuperset(grown):
+    if starts and grown and at_most.issuperset(grown) and exponents.at_first.at(point) <= 0:
         undecided, outputs = True, None
     grows = least("dh", sp.Rational(0)) if e.dh > 0 else False
     stable = None if undecided and grows is False else False if outputs is False or grows else None if (
@@ -149,7 +150,7 @@ def judge(alpha: sp.Expr, gamma: sp.Expr | None, region: Region, exponents: Expo
     redundant = None if diversity is None else bool(diversity == 0)
     if not starts:
         name = "explodes at initialisation" if sp.oo in (e.x_init, e.h_init, e.f_init) else (
-            "grows at initialisation" + (", and its gradient explodes" if breaks else ""))
+            "grows at initialisation" + (", and its gradient explodes" if bursts else ""))
     elif e.x_init is -sp.oo:
         name = "decays"
     elif undecided:
@@ -166,15 +167,16 @@ def judge(alpha: sp.Expr, gamma: sp.Expr | None, region: Region, exponents: Expo
         name = "Depth-muP" if faithful_init and faithful and learning and not redundant else "ODE limit"
     said = {name: _size(getattr(e, name)) if name not in at_most else f"at most {_size(getattr(e, name))}"
             for name in exponents.at(point)}
-    counted = starts or breaks  # a stream that grows at initialisation, layer by layer, is no place to start from
+    counted = starts or bursts  # a stream that grows at initialisation, layer by layer, is no place to start from
     named = {name: getattr(e, field) for name, field in NAMES.items() if counted or field.endswith("init")}
     reasons = (
         f"initialisation: x {said['x_init']}, h {said['h_init']}, f {said['f_init']}"
-        + (f"; a sweep multiplies by {_exponential(later[0][1])}" if later and not starts else "")
+        + (f"; a sweep multiplies by {_exponential(later[0][1])}" if bursts and not starts else "")
         + f", {_word(starts, 'stable', 'not stable')}",
         "training: not counted, for the stream grows with depth before it" if not counted else
         f"training: one step changes x {said['dx']}, h {said['dh']}, f {said['df']}"
-        + (f"; at step {later[0][0]} a sweep multiplies by {_exponential(later[0][1])}" if later and starts else "")
+        + (f"; at step {later[0][0]} a sweep multiplies by {'at most ' * ('dx' in at_most)}"
+           f"{_exponential(later[0][1])}" if later and starts else "")
         + ("; exponents grow with every step" if exponents.grows else "")
         + (", at most; the activation may hold it back, so that x and f are undecided" if undecided else
            f": x and f {_word(outputs, 'are', 'are not')} stable, with h {_word(stable, 'stable', 'not stable')}"),

@@ -2,21 +2,37 @@
 
 It is squares that are followed. A square of a stream passes two layers where a layer adds coherently (first one factor
 grows, then the other), one where it adds independently; a covariance is a square, and passes a layer where it is a sum
-over base layers. At a point of the parameters the largest mean weight is that of closed walks; its affine form is taken
-there, and then where each of the forms found is the largest, until no other comes up.
+over base layers. At a point of the parameters the heaviest cycle is found, as an affine form, and then at the corners of
+where each of the forms found is the largest, until no other comes up.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Sequence
+from functools import reduce
+from itertools import combinations
+from math import lcm
+from operator import add
+from typing import Iterator, NamedTuple, Sequence
 
 from .affine import Affine
 from .exponent import EXPLODES, Exponent
 from .quantities import Quantity, Sort
-from .region import Region
+from .region import Condition, Region
 from .terms import Contribution
 
+
+class Edge(NamedTuple):
+    """What a quantity's square is made of: another's, by a term that passes layers and others that pass none."""
+
+    start: Quantity
+    end: Quantity
+    layers: int
+    value: Fraction
+    form: Affine
+
+
+FAR = 1000  # exponents beyond are nobody's
 Pair = tuple[Quantity, Quantity]
 Loops = dict[Pair, Exponent]
 Weights = dict[Pair, tuple[Fraction, Affine]]  # value at a point, and as a form
@@ -47,37 +63,88 @@ def _is_square(quantity: Quantity) -> bool:
 
 def _largest(region: Region, by_layers: Sequence[Loops]) -> Exponent:
     forms: set[Affine] = set()
-    parts = [region]
-    while parts:
-        point = parts.pop().point()
-        found = None if point is None else _at(point, by_layers)
-        if found is not None and found not in forms:
-            forms.add(found)
-            parts = [_where_largest(region, form, forms) for form in sorted(forms)]
-    return Exponent(frozenset(forms)).pruned(region)
+    while True:
+        corners = {corner for cell in _where_largest(_within(region), forms) for corner in _corners(cell)}
+        found = {form for corner in corners if (form := _at(corner, by_layers)) is not None}
+        if found <= forms:
+            return Exponent(frozenset(forms)).pruned(region)
+        forms |= found
 
 
-def _where_largest(region: Region, form: Affine, forms: set[Affine]) -> Region:
-    for other in forms - {form}:
-        region = region.where(form - other, ">")
-    return region
+def _within(region: Region) -> Region:
+    """The region with its boundary, as far as powers of L are meant."""
+    closed = Region(region.size, tuple(Condition(one.form, False) for one in region.conditions))
+    for number in range(region.size):
+        coordinate = Affine(tuple(Fraction(i == number) for i in range(region.size)), Fraction(0))
+        for side in (coordinate, coordinate * -1):
+            closed = closed.where(side + Affine.number(FAR, region.size), ">=")
+    return closed
+
+
+def _where_largest(region: Region, forms: set[Affine]) -> list[Region]:
+    """The parts of a region on which each of the forms is the largest. The mean of every cycle being affine, one that
+    exceeds a form somewhere on its part does so at a corner of it."""
+    parts = []
+    for form in forms:
+        part = region
+        for other in forms - {form}:
+            part = part.where(form - other, ">=")
+        parts.append(part)
+    return parts or [region]
+
+
+def _corners(region: Region) -> Iterator[tuple[Fraction, ...]]:
+    for some in combinations(region.conditions, region.size):
+        corner = region
+        for one in some:
+            corner = corner.where(one.form, "=")
+        point = corner.point()
+        if point is not None:
+            yield point
 
 
 def _at(point: Sequence[Fraction], by_layers: Sequence[Loops]) -> Affine | None:
-    """The largest mean weight at a point, as a form; None where nothing comes round."""
-    inside, one, two = (_squared(loops, point) for loops in by_layers)
-    nodes = {u for u, _ in (*one, *two)}
+    """The largest mean weight at a point, as a form; None where nothing comes round.
+
+    A number is at least the largest mean if no cycle is positive once it is taken from every layer; one that is
+    positive has a larger mean, which is the next number.
+    """
+    inside, *passing = (_squared(loops, point) for loops in by_layers)
     inside = _within_a_layer(inside)
-    one, two = (_larger(edges, _after(edges, inside)) for edges in (one, two))
-    zero = Affine.number(0, len(point))
-    walks: list[Weights] = [{}, {(u, u): (Fraction(0), zero) for u in nodes}]
-    best: tuple[Fraction, Affine] | None = None
-    for layers in range(1, 2 * len(nodes) + 1):
-        walks = [walks[1], _larger(_after(one, walks[1]), _after(two, walks[0]))]
-        for (u, f), (value, form) in walks[1].items():
-            if u == f and (best is None or value / layers > best[0]):
-                best = value / layers, form * Fraction(1, layers)
-    return None if best is None else best[1]
+    edges = [Edge(f, u, layers, value, form) for layers, some in enumerate(passing, 1)
+             for (u, f), (value, form) in _larger(some, _after(some, inside)).items()]
+    least = -sum((abs(edge.value) for edge in edges), Fraction(1))
+    best = None
+    while cycle := _positive(edges, least):
+        layers = sum(edge.layers for edge in cycle)
+        least = sum((edge.value for edge in cycle), Fraction(0)) / layers
+        best = reduce(add, (edge.form for edge in cycle)) * Fraction(1, layers)
+    return best
+
+
+def _positive(edges: Sequence[Edge], mean: Fraction) -> list[Edge]:
+    """A cycle of more than so much a layer, or none: the walks of so many edges as there are nodes come round."""
+    heaviest = {node: 0 for edge in edges for node in (edge.start, edge.end)}
+    later: Quantity | None = None
+    last: dict[Quantity, Edge] = {}
+    over = [edge.value - mean * edge.layers for edge in edges]
+    unit = lcm(*(one.denominator for one in over))
+    weights = [(edge, int(one * unit)) for edge, one in zip(edges, over)]
+    for _ in heaviest:
+        later = None
+        for edge, weight in weights:
+            if heaviest[edge.start] + weight > heaviest[edge.end]:
+                heaviest[edge.end], last[edge.end], later = heaviest[edge.start] + weight, edge, edge.end
+        if later is None:
+            break
+    if later is None:
+        return []
+    for _ in heaviest:  # back to where the walk comes round
+        later = last[later].start
+    cycle = [last[later]]
+    while cycle[-1].start != later:
+        cycle.append(last[cycle[-1].start])
+    return cycle
 
 
 def _squared(loops: Loops, point: Sequence[Fraction]) -> Weights:

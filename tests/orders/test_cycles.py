@@ -1,0 +1,58 @@
+"""Growth of sweeps whose loops do not stay bounded, against all simple cycles one by one."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import permutations, product
+
+from hypothesis import given, settings, strategies as st
+
+from tpcalc.orders.affine import Affine
+from tpcalc.orders.cycles import growth
+from tpcalc.orders.exponent import Exponent
+from tpcalc.orders.quantities import Quantity, Sort
+from tpcalc.orders.region import Region
+
+NODES = [Quantity(Sort.KET, 0, number) for number in range(4)]
+Walks = list[dict[tuple[Quantity, Quantity], Fraction]]  # by layers that are passed
+
+
+@st.composite
+def sweeps(draw: st.DrawFn) -> Walks:
+    """Terms between four vectors that pass no layer, one or two; what passes none comes round nowhere."""
+    weights = st.integers(-3, 3).map(lambda number: Fraction(number, 2))
+    found: Walks = [{}, {}, {}]
+    for (i, u), (j, f) in product(enumerate(NODES), repeat=2):
+        for layers in (0, 1, 2):
+            if (layers or i > j) and draw(st.booleans()):
+                found[layers][u, f] = draw(weights)
+    return found
+
+
+def largest_mean(walks: Walks) -> Fraction | None:
+    """Over all simple cycles and all choices of terms: of squares, which are twice as heavy."""
+    means = []
+    for size in range(1, len(NODES) + 1):
+        for order in permutations(NODES, size):
+            pairs = list(zip((*order[1:], order[0]), order))
+            for layers in product(range(3), repeat=size):
+                if sum(layers) and all(pair in walks[n] for pair, n in zip(pairs, layers)):
+                    means.append(sum(2 * walks[n][pair] for pair, n in zip(pairs, layers)) / sum(layers))
+    return max(means, default=None)
+
+
+@settings(max_examples=150, deadline=None)
+@given(walks=sweeps())
+def test_a_sweep_grows_by_its_heaviest_cycle(walks: Walks) -> None:
+    by_layers = [{pair: Exponent.single(Affine((), weight)) for pair, weight in some.items()} for some in walks]
+    found = growth(Region(0), by_layers)
+    expected = largest_mean(walks)
+    assert {form.constant for form in found.forms} == (set() if expected is None else {expected})
+
+
+def test_where_cycles_change_places_all_their_forms_are_found() -> None:
+    """Of two loops of one vector with itself, by one layer and by two, each is the larger one somewhere."""
+    u, = NODES[:1]
+    one, two = Affine((Fraction(1),), Fraction(0)), Affine((Fraction(-1),), Fraction(1))
+    found = growth(Region(1), [{}, {(u, u): Exponent.single(one)}, {(u, u): Exponent.single(two)}])
+    assert found.forms == {one * 2, two}
