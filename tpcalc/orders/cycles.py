@@ -2,8 +2,8 @@
 
 It is squares that are followed. A square of a stream passes two layers where a layer adds coherently (first one factor
 grows, then the other), one where it adds independently; a covariance is a square, and passes a layer where it is a sum
-over base layers. At a point of the parameters the heaviest cycle is found, as an affine form, and then at the corners of
-where each of the forms found is the largest, until no other comes up.
+over base layers. At a point of the parameters the heaviest cycle is found, as an affine form, and then at the corners
+of where each of the forms found is the largest, until no other comes up.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ times the rest. A bounded function stays bounded whatever the rest does: where i
 than one (its BEND), it is saturated, of order one and random in all that its argument is random in. A function that
 goes to zero at both ends, like the slope of tanh, is small where its argument is large: the argument passes the place
 where the function lives with a probability like one over its size, which the mean is small by, and the root mean
-square by the square root (SHRINK). An odd function that hat-kets saturate is averaged out over these, but for as much as the
-rest of its argument weighs beside them (Swing): of that, order one is a bound.
+square by the square root (SHRINK). An odd function that hat-kets saturate is averaged out over these, but for as much
+as the rest of its argument weighs beside them (Swing): of that, order one is a bound.
 """
 
 from __future__ import annotations
