@@ -48,6 +48,22 @@ def test_factors_are_those_of_the_matrix(seed: int, rows: int, rank: int, other:
     np.testing.assert_allclose(left.T @ right / n, svd_factor((c[:, None] * u).T @ v / n, steps), atol=1e-6)
 
 
+@settings(deadline=None, max_examples=20)
+@given(seed=st.integers(0, 10**6), apart=st.sampled_from([1e-4, 1e-6, 1e-8]), side=st.booleans())
+def test_small_singular_values_are_as_well_known_as_of_the_matrix(seed: int, apart: float, side: bool) -> None:
+    """Two rows that differ by little: of overlaps, which know squares, 1e-8 is within rounding."""
+    rng, n = np.random.default_rng(seed), 12
+    u, v, moved = rng.normal(size=(3, 2, n))
+    near = np.array([u[0], u[0] + apart * moved[0]])
+    rows = (v, near) if side else (near, v)
+    left, right = orthogonal_factor(Arrays(), [(1.0, *rows)], 0)
+    gradient = rows[0].T @ rows[1]
+    one, sizes, other = np.linalg.svd(gradient)
+    spread = sizes[1] / sizes[0]
+    assert spread > 1e-10
+    np.testing.assert_allclose(left.T @ right / n, one[:, :2] @ other[:2], atol=1e-13 / spread)
+
+
 @pytest.mark.parametrize("opt", [tp.Muon(.3, weight_decay=.4), tp.Muon(.3, momentum=.8), tp.Muon(.3, .8, nesterov=True),
                                  tp.Muon(.3, .8, steps=3)])
 def test_a_network_moves_by_the_factor_of_its_gradient(opt: tp.Muon) -> None:

@@ -1,14 +1,17 @@
-"""The orthogonal factor of a sum of outer products, from overlaps of its vectors: no n x n array, no width's SVD.
+"""The orthogonal factor of a sum of outer products, from triangles of its vectors: no n x n array, no width's SVD.
 
-Overlaps are averages over coordinates, so that real networks and particles at infinite width are one function.
+Both sides are written as orthonormal vectors times triangles, whose product has the singular values of the sum;
+overlaps would know small ones half as well. Real networks and particles at infinite width are one function.
 """
 
 from __future__ import annotations
 
 from typing import Sequence
 
+import numpy as np
+
 from .._types import Array
-from ..kernels.polar_factor import orthogonal_weights
+from ..kernels.polar_factor import orthogonal_factor_of
 from ..lowering.array_backends import Arrays
 
 Outers = Sequence[tuple[float, Array, Array]]
@@ -20,12 +23,12 @@ def orthogonal_factor(arrays: Arrays, outers: Outers, steps: int) -> tuple[Array
     outers: (c, u, v), u and v one vector (n,) or blocks of them; steps: 0, or how many Newton-Schulz steps stand for
     it. Source: [tpcalc/muon_on_gram_matrices].
     """
-    left = arrays.joined([c * _rows(arrays, u) for c, u, _ in outers], 0)
-    right = arrays.joined([_rows(arrays, v) for _, _, v in outers], 0)
-    n = left.shape[1]
-    inputs, gradients = (arrays.numpy(rows @ rows.T).astype(float) / n for rows in (right, left))
-    weights, _ = orthogonal_weights(inputs, gradients, steps, arrays.rounding)
-    return arrays.asarray(weights.T) @ left, right
+    (one, left), (other, right) = (arrays.qr(arrays.joined(rows, 0).T) for rows in (
+        [c * _rows(arrays, u) for c, u, _ in outers], [_rows(arrays, v) for _, _, v in outers]))
+    core = arrays.numpy(left).astype(float) @ arrays.numpy(right).astype(float).T
+    turned = arrays.asarray(orthogonal_factor_of(core, steps, arrays.rounding))
+    root = float(np.sqrt(one.shape[0]))
+    return root * (one @ turned).T, root * other.T
 
 
 def _rows(arrays: Arrays, vectors: Array) -> Array:

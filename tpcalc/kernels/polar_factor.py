@@ -32,6 +32,17 @@ def orthogonal_weights(inputs: np.ndarray, gradients: np.ndarray, steps: int = 0
     return back1 @ (left[:, kept] @ right[kept]) @ back0.T, spread
 
 
+def orthogonal_factor_of(matrix: np.ndarray, steps: int = 0, rounding: float = 0.0) -> np.ndarray:
+    """The orthogonal factor of a small matrix, what is 0 within rounding left 0, or Newton-Schulz steps to it."""
+    if not np.all(np.isfinite(matrix)):
+        return np.full(matrix.shape, np.nan)
+    if steps:
+        return _turned(matrix, np.eye(matrix.shape[1]), np.eye(len(matrix)), steps)
+    left, s, right = np.linalg.svd(matrix, full_matrices=False)
+    kept = s > max(VANISHES, 64 * rounding) * np.max(s, initial=0.0)
+    return np.asarray(left[:, kept] @ right[kept])
+
+
 def _root(gram: np.ndarray, cut: float) -> tuple[np.ndarray, np.ndarray]:
     """U (k, N) with U^T U the Gram matrix, its k rows independent, and a right inverse (N, k)."""
     sizes = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
@@ -44,9 +55,14 @@ def _root(gram: np.ndarray, cut: float) -> tuple[np.ndarray, np.ndarray]:
 
 def _newton_schulz(inputs: np.ndarray, gradients: np.ndarray, steps: int) -> np.ndarray:
     """The weights of a X + b (X X^T) X + c (X X^T)^2 X, step by step, from G over its Frobenius norm."""
+    return _turned(np.eye(len(inputs)), inputs, gradients, steps)
+
+
+def _turned(found: np.ndarray, inputs: np.ndarray, gradients: np.ndarray, steps: int) -> np.ndarray:
+    """Newton-Schulz steps on d^T M x from M over the Frobenius norm of that, by Gram matrices of the x and the d."""
     a, b, c = QUINTIC
-    square = float(np.sum(inputs * gradients))
-    found = np.eye(len(inputs)) / np.sqrt(square) if square > 0 else np.zeros(inputs.shape)
+    square = float(np.sum((gradients @ found @ inputs) * found))
+    found = found / np.sqrt(square) if square > 0 else np.zeros(found.shape)
     for _ in range(steps):
         turned = found @ inputs @ found.T @ gradients
         found = a * found + (b * turned + c * turned @ turned) @ found

@@ -98,6 +98,11 @@ class Arrays:
         value = self.lifted(value)
         return value if tuple(value.shape) == shape else self.xp.broadcast_to(value, shape)
 
+    def qr(self, columns: Array) -> tuple[Array, Array]:
+        """Orthonormal columns and a triangle, whose product these are: as few of the former as there can be."""
+        q, r = (np if self.is_numpy else self.xp).linalg.qr(columns, mode="reduced")
+        return q, r
+
     def dot(self, u: Array, v: Array) -> float:
         """The sum over one axis of the product."""
         return float(u @ v)

@@ -120,7 +120,13 @@ def not_linear(name: str, problem: Problem, muon: bool = False) -> str | None:
 
 def unknown_directions(problem: Problem) -> str | None:
     """Why Muon is not taken at infinite width where it is not known which directions of gradients vanish, or None."""
-    if isinstance(problem.opt, Muon) and problem.neurons is None and not problem.net.is_usual:
+    if not isinstance(problem.opt, Muon) or problem.neurons is not None:
+        return None
+    if problem.net.positions:
+        return (f"opt: {problem.opt!r} given for {_checks.short(problem.net)}; where directions of gradients vanish at "
+                "infinite width is known of a tp.ResNet alone, allowed here are tp.SGD, tp.SignSGD, tp.Lion, tp.Adam "
+                "and tp.NormalizedSGD, or a finite width")
+    if not problem.net.is_usual:
         return (f"net: {problem.net!r} given with {problem.opt!r}; where directions of gradients vanish at infinite "
                 "width is known with norm_place='before', norm_scale=1 and skip=None, allowed are these, or a finite "
                 "width")

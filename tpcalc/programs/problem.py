@@ -12,7 +12,6 @@ from .. import _checks
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from .builders import require_ends, require_vectors_taken
 from .clipped import Clipped
-from .muon import Muon
 from .networks import NETWORKS, Network, ResNet
 from .optimizers import SGD
 from .sequences import Sequences
@@ -82,10 +81,6 @@ class Problem:
             raise ValueError(f"opt: {self.opt!r} given; training takes numbers for {', '.join(symbols)}")
         self.scale.require_numbers()
         require_ends(self.net, self.opt, self.scale, self.task.d_in, self.task.d_out)
-        if isinstance(self.opt, Muon) and self.net.positions:
-            raise ValueError(f"opt: {self.opt!r} given for {_checks.short(self.net)}; where directions of gradients "
-                             "vanish is known of a tp.ResNet alone, allowed here are tp.SGD, tp.SignSGD, "
-                             "tp.Lion, tp.Adam and tp.NormalizedSGD")
         require_vectors_taken(self.net, inner, self.scale)
         self.net.require_sizes(self.layers)
         if self.net.norm is not None:
