@@ -1,12 +1,17 @@
-"""Growth of sweeps whose loops do not stay bounded, against all simple cycles one by one."""
+"""Growth of sweeps whose loops do not stay bounded, against all simple cycles one by one, and where counts end."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 from itertools import permutations, product
 
+import pytest
+import sympy as sp
 from hypothesis import given, settings, strategies as st
 
+import tpcalc as tp
+from tpcalc.classification.exponents import ALPHA, GAMMA, general_equations
+from tpcalc.orders import settled_orders
 from tpcalc.orders.affine import Affine
 from tpcalc.orders.cycles import growth
 from tpcalc.orders.exponent import Exponent
@@ -56,3 +61,11 @@ def test_where_cycles_change_places_all_their_forms_are_found() -> None:
     one, two = Affine((Fraction(1),), Fraction(0)), Affine((Fraction(-1),), Fraction(1))
     found = growth(Region(1), [{}, {(u, u): Exponent.single(one)}, {(u, u): Exponent.single(two)}])
     assert found.forms == {one * 2, two}
+
+
+@pytest.mark.parametrize("phi, alpha, gamma, step", [("relu", 0, 1, 0), ("linear", 0, 1, 0), ("relu", 1, -1, 1)])
+def test_nothing_is_counted_after_what_explodes(phi: str, alpha: int, gamma: int, step: int) -> None:
+    at = ((ALPHA, sp.Integer(alpha)), (GAMMA, sp.Integer(gamma)))
+    cell, = settled_orders(general_equations(tp.ResNet(phi), at), at=at).cells
+    assert {quantity.step for quantity, _ in cell.explosions} == {step}
+    assert max(quantity.step for quantity in cell.exponents) == step
