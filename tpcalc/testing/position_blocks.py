@@ -164,12 +164,13 @@ def compared(drawn: DrawnTransformer, verdict: Verdict, depths: Sequence[int],
              logs: Mapping[str, Sequence[np.ndarray]]) -> tuple[Compared, ...]:
     """What a verdict counts, name by name, and what is measured of it."""
     found = []
+    bounds = verdict.bounds if sum(drawn.point) >= 1 else ()  # reached to first order: nothing is held back yet
     for name in NAMES:
         power = verdict.exponents[name]
         assert power.is_finite and all(np.all(np.isfinite(one)) for one in logs[name]), f"{drawn}: {name} {power}"
         relative = float(np.exp(np.mean(logs[CHANGE][0]) - np.mean(logs[START][0])))
         corrections = corrections_at(drawn.point, depths, 0 if name == START else relative)
-        found.append(Compared(name, power, *measured_power(depths, logs[name], corrections), name in verdict.bounds))
+        found.append(Compared(name, power, *measured_power(depths, logs[name], corrections), name in bounds))
     return tuple(found)
 
 
