@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import numpy as np
 import pytest
@@ -24,22 +24,6 @@ def plain_step(opt: tp.Muon, step: int, w: np.ndarray, seen: list, share: float)
     return (1 - rate * opt.weight_decay) * w - rate * share * left[:, :rank] @ right[:rank]
 
 
-def plain_run(task: tp.Sequences, opt: tp.Muon, w: dict, depth: int, **options: Any) -> np.ndarray:
-    plain, outputs, names = PlainTransformer(eps=depth**-ALPHA, **options), [], [m for m in w if m.startswith("W")]
-    seen: dict = {(name, layer): [] for name in names for layer in range(depth)}
-    for step, (xi, y) in enumerate(zip(task.inputs, task.targets)):
-        f = [plain.forward(w, one)[0] for one in xi]
-        outputs.append(f)
-        each = [plain.gradients(w, one, task.loss.derivative(a, b)) for one, a, b in zip(xi, f, y)]
-        for name in names:
-            moved = []
-            for layer in range(depth):
-                seen[name, layer].append(np.mean([g[name][layer] for g in each], axis=0))
-                moved.append(plain_step(opt, step, w[name][layer], seen[name, layer], depth**-GAMMA))
-            w = {**w, name: np.array(moved)}
-    return np.array(outputs)
-
-
 @pytest.mark.parametrize("opt", [tp.Muon(0.3), tp.Muon((0.3, 0.5, 0.2), momentum=0.8), NESTEROV])
 @pytest.mark.parametrize("options", [
     dict(head_dim=2), dict(head_dim=2, causal=False, mlp=None), dict(head_dim=4, qk_norm=True, norm=None, mlp=None)])
@@ -50,5 +34,5 @@ def test_real_transformers_are_plain_arrays(opt: tp.Muon, options: dict) -> None
     run = tp.train(tp.Transformer(positions=3, **options), task, opt, SCALE, depth, n, method="dense", seed=1)
     given = run.initial_weights()
     w = {**given, "U": given["U"].reshape(2, n).T, "nV": given["nV"].reshape(1, n).T}
-    found = plain_run(task, opt, w, depth, **options)
+    found = PlainTransformer(eps=depth**-ALPHA, **options).moved(w, task, partial(plain_step, opt, share=depth**-GAMMA))
     assert np.abs(found - run.outputs).max() < 1e-8 * np.abs(found).max()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Callable
@@ -117,20 +118,8 @@ def test_transformers_are_plain_arrays(opt: tp.NormalizedSGD) -> None:
     run = tp.train(tp.Transformer(positions=3, **options), data, opt, SCALE, depth, n, method="dense", seed=1)
     given = run.initial_weights()
     w = {**given, "U": given["U"].reshape(2, n).T, "nV": given["nV"].reshape(1, n).T}
-    plain, outputs, names = PlainTransformer(eps=depth**-ALPHA, **options), [], [m for m in w if m.startswith("W")]
-    seen: dict = {(name, layer): [] for name in names for layer in range(depth)}
-    for step, (xi, y) in enumerate(zip(data.inputs, data.targets)):
-        f = [plain.forward(w, one)[0] for one in xi]
-        outputs.append(f)
-        each = [plain.gradients(w, one, data.loss.derivative(a, b)) for one, a, b in zip(xi, f, y)]
-        for name in names:
-            moved = []
-            for layer in range(depth):
-                seen[name, layer].append(np.mean([g[name][layer] for g in each], axis=0))
-                moved.append(plain_step(opt, step, w[name][layer], seen[name, layer], depth**-GAMMA))
-            w = {**w, name: np.array(moved)}
-    assert len(names) == 6
-    assert np.abs(np.array(outputs) - run.outputs).max() < 1e-10 * np.abs(outputs).max()
+    found = PlainTransformer(eps=depth**-ALPHA, **options).moved(w, data, partial(plain_step, opt, size=depth**-GAMMA))
+    assert np.abs(found - run.outputs).max() < 1e-10 * np.abs(found).max()
 
 
 @pytest.mark.parametrize("opt", OPTIMIZERS)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Callable
 
 import numpy as np
 from scipy.special import erf
 
+import tpcalc as tp
+
 Arrays = dict[str, np.ndarray]
+Move = Callable[[int, np.ndarray, list], np.ndarray]  # step, a matrix, its gradients so far: the matrix after it
 
 
 @dataclass(frozen=True)
@@ -131,6 +135,20 @@ class PlainTransformer:
                 if name.startswith("W") or ends:
                     size = rate if name.startswith("W") else n * ends
                     w[name] -= size * np.mean([g[name] for g in each], axis=0)
+        return np.array(outputs)
+
+    def moved(self, w: Arrays, task: tp.Sequences, move: Move) -> np.ndarray:
+        """Outputs at every step where layer matrices move one by one, by the gradients that each has had so far."""
+        names, outputs = [name for name in w if name.startswith("W")], []
+        seen: dict = {(name, layer): [] for name in names for layer in range(len(w["Wq"]))}
+        for step, (xi, y) in enumerate(zip(task.inputs, task.targets)):
+            f = [self.forward(w, one)[0] for one in xi]
+            outputs.append(f)
+            each = [self.gradients(w, one, task.loss.derivative(a, b)) for one, a, b in zip(xi, f, y)]
+            for (name, layer), gradients in seen.items():
+                gradients.append(np.mean([g[name][layer] for g in each], axis=0))
+            w = {**w, **{name: np.array([move(step, one, seen[name, layer]) for layer, one in enumerate(w[name])])
+                         for name in names}}
         return np.array(outputs)
 
 
