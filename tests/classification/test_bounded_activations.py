@@ -124,10 +124,23 @@ def test_what_is_held_back_grows_by_less_than_the_bound_that_is_said(net, alpha,
     assert 0.1 < growth.min() and growth.max() < float(v.exponents["change of f"]) + 0.05
 
 
-def test_an_odd_function_of_a_large_hat_ket_has_a_mean_where_the_rest_of_its_argument_is_as_large() -> None:
-    """At (1, -1/4) updates outweigh what the initial matrix makes of a stream of order one."""
-    v = tp.classify(1, -QUARTER, tp.ResNet("tanh"))
-    assert v.exponents["change of f"] == 0 and not v.bounds
+def inside(b: Branch) -> sp.Expr:
+    """A bounded function of what a matrix makes of an unbounded one."""
+    first = b.let("z1", sp.Max(b.let("h1", MatVec(b.weights("W1"), b.x)), 0))
+    return b.let("z2", b.phi(b.let("h2", MatVec(b.weights("W2"), first))))
+
+
+@pytest.mark.parametrize("net, scale", [
+    (tp.ResNet("tanh"), tp.DepthScaling(1, -QUARTER)),
+    (tp.ResNet("tanh", inside), tp.Parametrization(depth={"alpha": 1, "W1": -QUARTER, "W2": HALF}))], ids=["one", "two"])
+def test_an_odd_function_of_large_hat_kets_has_a_mean_where_the_rest_is_as_large(net, scale) -> None:
+    """Updates outweigh what the initial matrix makes of the stream, or what the second one makes of z1 comes back
+    through the gradient that has moved z1: of order one is no bound, and f changes so."""
+    v = tp.classify(scale, net)
+    assert v.exponents["change of f"] == 0 and v.exponents["change of h"] == QUARTER and not v.bounds
+    changes = [tp.train(net, tp.Task([1.0, 1.0], [-1.0, -1.0]), tp.SGD(), scale, depth=depth, method="particles",
+                        samples=2048).outputs.ravel()[1] for depth in (32, 128)]
+    assert abs(np.log(changes[1] / changes[0]) / np.log(4)) < 0.1
 
 
 FUNCTIONS = {"relu": (1, sp.Max(H, 0)), "gelu": (1, H * (1 + sp.erf(H / sp.sqrt(2))) / 2),

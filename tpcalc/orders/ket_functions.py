@@ -6,7 +6,7 @@ than one (its BEND), it is saturated, of order one and random in all that its ar
 goes to zero at both ends, like the slope of tanh, is small where its argument is large: the argument passes the place
 where the function lives with a probability like one over its size, which the mean is small by, and the root mean
 square by the square root (SHRINK). An odd function that hat-kets saturate is averaged out over these, but for as much
-as the rest of its argument weighs beside them (Swing): of that, order one is a bound.
+as the rest of its argument weighs beside them (Swing): where that falls (SHARE), order one is a bound.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ class Swing(NamedTuple):
 class Functions:
     """The rules for entrywise functions, in the reading of one set of ket equations.
 
-    nodes: the BEND, SHRINK and ARGUMENT quantities met while expressions are read, with the monomials that they are
-    made of and, for a SHRINK, its power; known, arguments: what has been read already, the former as long as no part is
-    new.
+    nodes: the BEND, SHARE, SHRINK and ARGUMENT quantities met while expressions are read, with the monomials that
+    they are made of and, for a SHRINK, its power; known, arguments: what has been read already, the former as long as
+    no part is new.
     """
 
     reading: "KetParts"
@@ -136,7 +136,8 @@ class Functions:
         possible = argument.sources.union(*(label.possible for label, _ in (*argument.rest, *inner)))
         some = Label.of(frozenset(), possible)
         unit = frozenset((Monomial(self.reading.form(0), (), scalar_function(form).vanishes),))
-        swing = self._swing(argument.expression, since) if scalar_function(form).parity == -1 else None
+        is_odd = scalar_function(form - form.subs(H, 0)).parity == -1  # but for a constant
+        swing = self._swing(argument.expression, since) if is_odd else None
         if swing is None:
             return Parts.single(some, unit)
         return total([*(Parts.single(label, unit) for label in some.random(swing.sources)),
@@ -146,10 +147,10 @@ class Functions:
     def _one_sided(self, name: str, step: int, swing: Swing) -> Monomials:
         """The mean of an odd bounded function over the hat-kets in its argument: of order one at most, and so large
         only where what else there is in it does not vanish beside these."""
-        share = multiply(swing.rest, self.shrunk(swing.hats, f"1/({name})", Fraction(-1), step))
-        bend = Quantity(Sort.BEND, step, name=f"mean of {name}")
-        self.nodes[bend] = (frozenset(one for one in share if not one.bound), Fraction(1))
-        return frozenset((Monomial(self.reading.form(0), (), bend not in self.reading.saturated),))
+        beside = multiply(swing.rest, self.shrunk(swing.hats, f"1/({name})", Fraction(-1), step))
+        share = Quantity(Sort.SHARE, step, name=name)
+        self.nodes[share] = (frozenset(one for one in beside if not one.bound), Fraction(1))
+        return frozenset((Monomial(self.reading.form(0), (), share not in self.reading.saturated),))
 
     def _swing(self, argument: sp.Expr, since: bool) -> Swing | None:
         """An argument as hat-kets and all else; None where there are no hat-kets, and, with ``since``, where there is
