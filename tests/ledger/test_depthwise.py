@@ -54,8 +54,9 @@ def test_stein_terms_are_all_that_the_printed_slope_lacks() -> None:
 
 @pytest.mark.parametrize("name", ["H", "G"])
 def test_slopes_of_kernels_are_read_as_they_are_printed(name: str) -> None:
-    """The sign of any letter is seen, and so are sums that end at one of the two steps."""
+    """As printed both sides agree; the sign of any letter is seen, and so are sums that end at one of the two steps."""
     equation, found = module("proposition_3").SLOPES[name], module("_linear_case").case()
+    np.testing.assert_allclose(found.slope_by(equation), found.slope(name), rtol=0, atol=1e-7)
     slope, squared = found.slope(name), {"own": {"dphi"}, "twice": set()}
     for part in ("own", "twice"):
         value = getattr(equation, part)
@@ -66,6 +67,12 @@ def test_slopes_of_kernels_are_read_as_they_are_printed(name: str) -> None:
         for other in end.args:
             wrong = replace(equation, own=equation.own.xreplace({end: other}))
             assert np.max(np.abs(found.slope_by(wrong) - slope)) > 1e-3, other
+
+
+def test_real_networks_have_the_covariances_and_responses_of_the_limit() -> None:
+    """And tell the noise that h anticipates of one step from that of another."""
+    numbers = module("proposition_3").measured()
+    assert len(numbers) == 4 and all(found.holds for found in numbers), numbers
 
 
 @pytest.mark.parametrize("name", ["FORWARD", "BACKWARD"])
