@@ -140,6 +140,22 @@ def test_a_spoiled_action_has_no_saddle_at_the_solution(monkeypatch: pytest.Monk
     assert max(map(abs, slopes)) > 1e-2
 
 
+def test_conjugate_streams_are_slopes_in_their_sources() -> None:
+    """The weight of streams is e^-H: responses of the saddle are what its slopes in u and r make of their fields."""
+    limit = module("infinite_depth_action")
+    s, t, ell, c, response = limit.s, limit.t, limit.ell, limit.c, {one.target: one for one in limit.SADDLE}
+
+    def slope(source: sp.Expr) -> sp.Expr:
+        part, = (one for one in sp.Add.make_args(limit.ENERGY.value) if one.has(type(source)))
+        total, = part.atoms(sp.Sum)
+        return -sp.sqrt(limit.depth) * part / total * sp.expand(total.function).coeff(source)
+
+    for target, source, field in ((limit.B, limit.u(t, ell + 1), limit.g(s, ell + 1)),
+                                  (limit.A, limit.r(t, ell), limit.phi(s, ell))):
+        found = response[target(t, s, ell)].value.xreplace({s: t, t: s})
+        assert found == -sp.I * limit.mean_of(sp.I * slope(source) * field) / c, target
+
+
 def test_printed_objects_are_what_is_read() -> None:
     """Identities within blocks with a sign turned, or learned steps twice as large, have residuals."""
     within = module("within_blocks")
