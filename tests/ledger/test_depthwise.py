@@ -108,7 +108,9 @@ def test_written_forms_are_read_as_they_are_printed(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("name", ["finite_network", "field_derivatives", "finite_size", "parametrization",
-                                  "written_forms", "within_blocks"])
+                                  "written_forms", "within_blocks", "responses", "several_matrices", "path_integral",
+                                  "infinite_depth_action", "linear_equations", "continuum", "response_sizes",
+                                  "convolutions", "width_scales"])
 def test_cheap_entries_hold(name: str) -> None:
     entry = module(name).ENTRY
     assert all(found.holds for found in entry.evidence().measurements)
@@ -118,10 +120,7 @@ def test_cheap_entries_hold(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["proposition_3", "responses", "several_matrices",
-                                  "path_integral", "infinite_depth_action", "linear_equations",
-                                  "continuum", "response_sizes", "kernel_fluctuations", "convolutions",
-                                  "width_scales"])
+@pytest.mark.parametrize("name", ["proposition_3", "kernel_fluctuations"])
 def test_sampled_entries_hold(name: str) -> None:
     test_cheap_entries_hold(name)
 
@@ -165,6 +164,16 @@ def test_printed_objects_are_what_is_read() -> None:
         for letter in letters - {"dphi", "dphik"}:
             wrong = equation.value.replace(lambda e: type(e).__name__ == letter, lambda e: -e)
             assert within.residual(type(equation)(equation.target, wrong), 1) > 1e-3, letter
+
+
+def test_covariances_of_kernels_tell_nodes_apart() -> None:
+    """Those of real networks are not what the action gives for a pair of nodes that is one off."""
+    fluctuations = module("kernel_fluctuations")
+    found, = (one for one in fluctuations.evidence().numbers if "of other nodes" in one.what)
+    sigma, last = fluctuations.propagator(), fluctuations.DEPTH - 1
+    assert found.holds and found.expected == sigma[0, last]
+    for wrong in (sigma[1, last], sigma[last, last]):
+        assert not replace(found, expected=float(wrong)).holds, wrong
 
 
 def test_every_numbered_equation_of_the_paper_is_counted() -> None:
