@@ -39,7 +39,8 @@ def mean_derivative(found: tp.OrderParameters, source: tuple[int, int], forward:
     found: of a tanh network with its fields; source: (step, block), blocks counted from 1. Nodes are solved upward and
     then downward at every step, each from what the equations say of those before it.
     """
-    assert found.fields is not None and found.fields.r is not None
+    assert found.fields is not None
+    assert found.fields.r is not None
     step, block = source
     x, noise = found.fields.h[:, :, 0], found.fields.r[:, :, 0]
     Phi, G, A, B = (getattr(found, name)[:, :, 0, :, 0] for name in ("Phi", "G", "A", "B"))

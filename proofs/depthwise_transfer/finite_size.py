@@ -10,9 +10,9 @@ from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Number,
 from tpcalc.ledger.entry import line
 
 from ._fields import mean_of
+from .finite_network import depth as L
 
 DEPTH = 6
-L = sp.Symbol("L", positive=True)
 D, Sigma, kappa, F, u = sp.Function("D"), sp.Function("Sigma"), sp.Function("kappa"), sp.Function("F"), sp.Function("u")
 p, q, a, b = sp.symbols(r"tau {\tau'} sigma {\sigma'}")
 f = sp.Function("f")

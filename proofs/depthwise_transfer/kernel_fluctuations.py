@@ -15,7 +15,7 @@ from ._action import Sites
 from ._fields import fields, mean_of
 from ._reading import Reading
 
-DEPTH, WIDTH, NETWORKS, SAMPLES, START = 3, 64, 1000, 200_000, 1.4
+DEPTH, WIDTH, NETWORKS, SAMPLES, START = 3, 128, 3000, 200_000, 1.4
 ell, k, j, L = sp.symbols("ell k j L", integer=True)
 N = sp.Symbol("N")
 phi, g, Phi, G, kPhi, kG, kPG, DPhi, DG, DPG, DGP, SPhi, SG, SPG = fields(

@@ -18,7 +18,7 @@ from ._stochastic_equations import (ADAPTED, BACKWARD, DRIFT, EQUATIONS, FINITE_
                                     KERNEL_SLOPE, LAST_OUTPUT, RESPONSES, SWAPPED, Ch, Delta, Mirrored, c, ell, s,
                                     sigma, t, tau, u)
 
-WIDTH, LAYERS, SEEDS, RATE = 256, 6, 24, 2.0
+WIDTH, LAYERS, SEEDS, RATE = 512, 6, 48, 2.0
 
 
 SLOPES = {"H": KERNEL_SLOPE, "G": GRADIENT_SLOPE}   # those of Phi, where phi is linear

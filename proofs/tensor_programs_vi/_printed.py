@@ -5,6 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any, Sequence
 
+import sympy as sp
+
 Key = tuple[Any, ...]
 
 
@@ -82,4 +84,6 @@ def printed_output(step: int, xi: Sequence[Any], y: Sequence[Any], depth: int, *
 
 
 def _fraction(value: Any) -> Fraction:
-    return Fraction(str(value)) if not isinstance(value, float) else Fraction(value)
+    """Exactly what a number of Python or sympy is."""
+    exact = sp.Rational(value)
+    return Fraction(exact.p, exact.q)

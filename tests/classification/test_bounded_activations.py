@@ -132,7 +132,8 @@ def inside(b: Branch) -> sp.Expr:
 
 @pytest.mark.parametrize("net, scale", [
     (tp.ResNet("tanh"), tp.DepthScaling(1, -QUARTER)),
-    (tp.ResNet("tanh", inside), tp.Parametrization(depth={"alpha": 1, "W1": -QUARTER, "W2": HALF}))], ids=["one", "two"])
+    (tp.ResNet("tanh", inside), tp.Parametrization(depth={"alpha": 1, "W1": -QUARTER, "W2": HALF}))],
+    ids=["one", "two"])
 def test_an_odd_function_of_large_hat_kets_has_a_mean_where_the_rest_is_as_large(net, scale) -> None:
     """Updates outweigh what the initial matrix makes of the stream, or what the second one makes of z1 comes back
     through the gradient that has moved z1: of order one is no bound, and f changes so."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import sympy as sp
 
@@ -56,3 +58,14 @@ def test_what_is_not_covered_is_refused_for_its_reason(what: str, reason: str) -
     refusals = importlib.import_module(f"{_package().__name__}.tpcalc.action_principle").refusals()
     with pytest.raises(ValueError, match=reason):
         refusals[what]()
+
+
+def test_a_case_that_goes_through_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The evidence counts refusals: it fails where one of what is not covered is computed all the same."""
+    principle = importlib.import_module(f"{_package().__name__}.tpcalc.action_principle")
+    monkeypatch.setattr(principle, "simulated", lambda: (np.zeros(3), np.full(3, np.inf)))  # it takes long
+    cases = {"'pre' blocks": principle.refusals()["'pre' blocks"], "Adam": lambda: "a number"}
+    monkeypatch.setattr(principle, "refusals", lambda: cases)
+    monkeypatch.setattr(principle, "_limit", lambda: SimpleNamespace(outputs=np.zeros(4)))
+    failure, = principle.evidence().failures
+    assert failure.startswith("refused with the reason") and "1 +- 0, expected 2" in failure

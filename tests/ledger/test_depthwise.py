@@ -54,8 +54,9 @@ def test_stein_terms_are_all_that_the_printed_slope_lacks() -> None:
 
 @pytest.mark.parametrize("name", ["H", "G"])
 def test_slopes_of_kernels_are_read_as_they_are_printed(name: str) -> None:
-    """The sign of any letter is seen, and so are sums that end at one of the two steps."""
+    """As printed both sides agree; the sign of any letter is seen, and so are sums that end at one of the two steps."""
     equation, found = module("proposition_3").SLOPES[name], module("_linear_case").case()
+    np.testing.assert_allclose(found.slope_by(equation), found.slope(name), rtol=0, atol=1e-7)
     slope, squared = found.slope(name), {"own": {"dphi"}, "twice": set()}
     for part in ("own", "twice"):
         value = getattr(equation, part)
@@ -66,6 +67,12 @@ def test_slopes_of_kernels_are_read_as_they_are_printed(name: str) -> None:
         for other in end.args:
             wrong = replace(equation, own=equation.own.xreplace({end: other}))
             assert np.max(np.abs(found.slope_by(wrong) - slope)) > 1e-3, other
+
+
+def test_real_networks_have_the_covariances_and_responses_of_the_limit() -> None:
+    """And tell the noise that h anticipates of one step from that of another."""
+    numbers = module("proposition_3").measured()
+    assert len(numbers) == 4 and all(found.holds for found in numbers), numbers
 
 
 @pytest.mark.parametrize("name", ["FORWARD", "BACKWARD"])
@@ -101,7 +108,9 @@ def test_written_forms_are_read_as_they_are_printed(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("name", ["finite_network", "field_derivatives", "finite_size", "parametrization",
-                                  "written_forms", "within_blocks"])
+                                  "written_forms", "within_blocks", "responses", "several_matrices", "path_integral",
+                                  "infinite_depth_action", "linear_equations", "continuum", "response_sizes",
+                                  "convolutions", "width_scales"])
 def test_cheap_entries_hold(name: str) -> None:
     entry = module(name).ENTRY
     assert all(found.holds for found in entry.evidence().measurements)
@@ -111,10 +120,7 @@ def test_cheap_entries_hold(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["proposition_3", "responses", "several_matrices",
-                                  "path_integral", "infinite_depth_action", "linear_equations",
-                                  "continuum", "response_sizes", "kernel_fluctuations", "convolutions",
-                                  "width_scales"])
+@pytest.mark.parametrize("name", ["proposition_3", "kernel_fluctuations"])
 def test_sampled_entries_hold(name: str) -> None:
     test_cheap_entries_hold(name)
 
@@ -133,6 +139,22 @@ def test_a_spoiled_action_has_no_saddle_at_the_solution(monkeypatch: pytest.Monk
     assert max(map(abs, slopes)) > 1e-2
 
 
+def test_conjugate_streams_are_slopes_in_their_sources() -> None:
+    """The weight of streams is e^-H: responses of the saddle are what its slopes in u and r make of their fields."""
+    limit = module("infinite_depth_action")
+    s, t, ell, c, response = limit.s, limit.t, limit.ell, limit.c, {one.target: one for one in limit.SADDLE}
+
+    def slope(source: sp.Expr) -> sp.Expr:
+        part, = (one for one in sp.Add.make_args(limit.ENERGY.value) if one.has(type(source)))
+        total, = part.atoms(sp.Sum)
+        return -sp.sqrt(limit.depth) * part / total * sp.expand(total.function).coeff(source)
+
+    for target, source, field in ((limit.B, limit.u(t, ell + 1), limit.g(s, ell + 1)),
+                                  (limit.A, limit.r(t, ell), limit.phi(s, ell))):
+        found = response[target(t, s, ell)].value.xreplace({s: t, t: s})
+        assert found == -sp.I * limit.mean_of(sp.I * slope(source) * field) / c, target
+
+
 def test_printed_objects_are_what_is_read() -> None:
     """Identities within blocks with a sign turned, or learned steps twice as large, have residuals."""
     within = module("within_blocks")
@@ -142,6 +164,18 @@ def test_printed_objects_are_what_is_read() -> None:
         for letter in letters - {"dphi", "dphik"}:
             wrong = equation.value.replace(lambda e: type(e).__name__ == letter, lambda e: -e)
             assert within.residual(type(equation)(equation.target, wrong), 1) > 1e-3, letter
+
+
+def test_covariances_of_kernels_tell_nodes_apart() -> None:
+    """Those of real networks are not what the action gives for a pair of nodes that is one off."""
+    fluctuations = module("kernel_fluctuations")
+    evidence = fluctuations.evidence()
+    assert not evidence.failures
+    found, = (one for one in evidence.numbers if "of other nodes" in one.what)
+    sigma, last = fluctuations.propagator(), fluctuations.DEPTH - 1
+    assert found.expected == sigma[0, last]
+    for wrong in (sigma[1, last], sigma[last, last]):
+        assert not replace(found, expected=float(wrong)).holds, wrong
 
 
 def test_every_numbered_equation_of_the_paper_is_counted() -> None:

@@ -36,6 +36,15 @@ def test_the_limit_is_reached_like_one_over_l() -> None:
     assert np.all(np.abs(np.log2(np.array(distance[:-1]) / distance[1:]) - 1) < 0.04)
 
 
+def test_nothing_but_the_gradient_kernel_is_wrong_in_the_printed_slope(monkeypatch: pytest.MonkeyPatch) -> None:
+    """(98) with e^(1 - tau) for (92) has the slope that the solver's kernel has."""
+    limit = module("one_step")
+    assert limit.slope_witness().printed_fails
+    monkeypatch.setattr(limit, "printed_gradient_kernel", lambda tau: np.exp(1 - tau))
+    witness = limit.slope_witness()
+    assert not witness.printed_fails and witness.corrected_holds
+
+
 @pytest.mark.slow
 def test_real_networks_reject_what_is_printed() -> None:
     """Averages over seeds, at width 512 and 32 layers: the closed forms are there, (7) and (92) far off."""

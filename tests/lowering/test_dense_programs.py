@@ -122,6 +122,18 @@ def test_lags_backwards_loops_and_sums_over_the_past() -> None:
     assert_same(program, {"T": 4}, {"beta": 0.6})
 
 
+def test_sums_over_samples_have_numbers_of_each_or_of_all() -> None:
+    """A sum of vectors with numbers of the samples is a product; one with the same number is that of the vectors."""
+    samples = (i, 0, N - 1)
+    program = looped(
+        Assign(G[0], Moment(A * B)),
+        Loop(i, sp.Integer(0), N - 1, (Assign(x[i], sp.tanh(A * (i + 1)) + B), Assign(F[i], Moment(x[i] * A)))),
+        Assign(y[0], sp.Sum(F[i] * x[i], samples)), Assign(y[1], sp.Sum(G[0] * x[i], samples)),
+        Assign(y[2], sp.Sum(x[i] / 3, samples)), sizes=(N,))
+    values = assert_same(program, {"N": 3}, {})
+    np.testing.assert_allclose(values[y[1]], 3 * values[G[0]] * values[y[2]], rtol=1e-12)
+
+
 def test_loops_over_samples_that_read_each_other_stay_loops() -> None:
     """x of a sample reads the sample before; y does not; z goes through both in a triangle."""
     z = Family(Vec, "z")

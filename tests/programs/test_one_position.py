@@ -55,12 +55,18 @@ def apart(b: Branch) -> sp.Expr:
     return b.let_total("apart", v - b.other(v))
 
 
+def contrasted(b: Branch) -> sp.Expr:
+    v = b.let("v", MatVec(b.weights("V"), b.x))
+    return b.let_total("contrast", sp.tanh(v - b.other(v)))
+
+
 def shifted(b: Branch) -> sp.Expr:
     v = b.let("v", MatVec(b.weights("V"), b.x))
     return b.let_total("before", sp.Piecewise((1, m < p), (0, True)) * b.other(v))
 
 
-@pytest.mark.parametrize("attention, said", [(apart, "vanish|of itself"), (shifted, "of itself")])
+@pytest.mark.parametrize("attention, said", [
+    (apart, "vanish|of itself"), (contrasted, "vanishes where positions are alike"), (shifted, "of itself")])
 def test_positions_that_are_not_alike_are_refused(attention: object, said: str) -> None:
     net = tp.Transformer(head_dim=1, positions=2, attention=attention, mlp=None, norm=None)
     with pytest.raises(ValueError, match=said):

@@ -73,3 +73,10 @@ def test_residual_networks_train_as_plain_arrays_do(norm: dict, skip: dict, how:
 @given(norm=norms, skip=skips, how=trainings)
 def test_transformers_train_as_plain_arrays_do(norm: dict, skip: dict, how: dict) -> None:
     held(True, norm, skip, **how)
+
+
+def test_a_skip_that_adds_to_the_stream_is_none() -> None:
+    """So that networks that are the same are equal; any other skip is kept as it is given."""
+    assert tp.ResNet(skip=tp.Skip()) == tp.ResNet() and tp.Transformer(skip=tp.Skip()).skip is None
+    for skip in (tp.Skip(0.5), tp.HyperConnections((0.5, 0.5), ((1, 0), (0.2, 0.8)), (1, 0.5))):
+        assert tp.ResNet(skip=skip).skip == skip != tp.Skip()

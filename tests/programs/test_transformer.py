@@ -160,6 +160,7 @@ def test_head_sums_are_blocks_of_ones() -> None:
     assert HeadSum(a, 1) == a and HeadSum(sp.Integer(3), 4) == 12 and HeadSum(sp.Integer(0), 4) == 0
     with pytest.raises(ValueError, match="heads"):
         tp.kets(tp.program(tp.Transformer(head_dim=2), tp.SGD(), tp.DepthScaling()))
+    assert HeadSum(sp.Integer(1), 4) == 4 and HeadSum(sp.Integer(0), 4, first_written=True) == 0
     shared = HeadSum(a, 2, 3, first_read=True)
     assert shared.adjoint(a) == HeadSum(a, 2, 3, first_written=True) and shared.adjoint(a).adjoint(a) == shared
     assert HeadSum(sp.Integer(3), 4, first_read=True) == 3 and shared.func(*shared.args) == shared

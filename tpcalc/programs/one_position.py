@@ -142,14 +142,14 @@ class _Joined:
         """A term without positions; refused where these made a difference."""
         members = {v: self.out.without(v) for v in term.atoms(Member)}
         joined = term.xreplace(members).replace(LossDerivative, lambda output, t, *rest: LossDerivative(output, t))
-        if joined.atoms(Member) != set(members.values()) and not term.has(HeadSum):
+        if joined.atoms(Member) != set(members.values()):
             raise ValueError(f"program {self.program.name}: {term} vanishes where positions are alike; powers of L are "
                              "counted of terms that do not")
         return joined
 
     def _named(self, s: Assign) -> Iterator[Assign]:
         """The statement, functions that stand in products under names of their own: parts of products are counted."""
-        if not isinstance(s.target, Vec) or s.value.has(Outer, MatVec):
+        if not isinstance(s.target, Vec):
             yield s
             return
         named: dict[sp.Expr, Vec] = {}
