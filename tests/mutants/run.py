@@ -40,7 +40,7 @@ TOGETHER = 15      # seconds of tests that are run in one process
 OWN = 10           # how much sooner a fault meets tests of its folder than others that cost as much
 LEFT_OUT = ("latex", "benchmarks", "mutants", "pytorch")  # other installations' tests
 NOT_HERE = "tests/test_installed.py"  # installs the package from a tree that is not laid out like the copy
-FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/\S+\.py(?:::.*?)?)(?: - .*)?$", re.MULTILINE)
+FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/\S+?\.py(?:::\w+)*)", re.MULTILINE)  # parameters may be of any form
 
 
 class OutOfTime(Exception):

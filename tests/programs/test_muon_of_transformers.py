@@ -9,6 +9,8 @@ import pytest
 
 import tpcalc as tp
 from support.plain_transformer import PlainTransformer
+from tpcalc.interpreters.orthogonal import orthogonal_factor
+from tpcalc.lowering.array_backends import Arrays
 
 ALPHA, GAMMA = 0.7, 0.4
 SCALE = tp.DepthScaling(ALPHA, GAMMA)
@@ -36,3 +38,31 @@ def test_real_transformers_are_plain_arrays(opt: tp.Muon, options: dict) -> None
     w = {**given, "U": given["U"].reshape(2, n).T, "nV": given["nV"].reshape(1, n).T}
     found = PlainTransformer(eps=depth**-ALPHA, **options).moved(w, task, partial(plain_step, opt, share=depth**-GAMMA))
     assert np.abs(found - run.outputs).max() < 1e-8 * np.abs(found).max()
+
+
+@pytest.mark.parametrize("steps", [None, 5])
+@pytest.mark.parametrize("causal", [True, False])
+def test_rounding_is_no_direction(causal: bool, steps: int | None) -> None:
+    """Of one sequence of a batch whose positions are alike keys have no gradient; of all, nothing has."""
+    rng = np.random.default_rng(2)
+    x, y = rng.normal(size=(3, 2, 3, 2)), rng.normal(size=(3, 2, 3))
+    x[0, 0] = x[0, 0, 0]
+    net, opt = tp.Transformer(head_dim=2, positions=3, causal=causal), tp.Muon(0.3, steps=steps)
+
+    def outputs(inputs: np.ndarray) -> np.ndarray:
+        return tp.train(net, tp.Sequences(inputs, y), opt, SCALE, 2, 32, method="dense", seed=1).outputs
+    assert np.abs(outputs(x) - outputs(x * (1 + 1e-15))).max() < 1e-9
+    x[0, 1] = 2 * x[0, 1, 0] * np.array([[1.0], [2.0], [3.0]])  # alike behind the norm
+    with pytest.raises(ValueError, match="at step 0 all positions of every sequence are alike behind the norm"):
+        outputs(x)
+    later = tp.Transformer(head_dim=2, positions=3, norm=None)
+    tp.Problem(later, tp.Sequences(x, y), opt, SCALE, 2, 32)
+    tp.Problem(net, tp.Sequences(x[::-1], y), opt, SCALE, 2, 32)  # nothing is read of the last update
+
+
+def test_terms_that_cancel_leave_no_direction() -> None:
+    """A sum that vanishes exactly is 0 within the rounding of what it is a sum of."""
+    u, v = np.random.default_rng(0).normal(size=(2, 12))
+    for steps in (0, 5):
+        left, right = orthogonal_factor(Arrays(), [(1.0, u, v), (0.1, u, v), (-1.1, u, v)], steps)
+        assert np.abs(left.T @ right).max() < 1e-12

@@ -85,7 +85,7 @@ class _KetReader:
     def read(self) -> Exponents:
         forward = [p for p in self.setting.products if not p.transposed]
         dx, df = self._of(Sort.CHANGE, 1, self.stream), self._output(1)
-        if dx.explodes:  # what the first update does to features that were there before it
+        if self.exploded:  # what the first update does to features that were there before it
             dx = df = self._moved_family(self.stream)
         hidden = join(self._of(Sort.KET, 0, self.setting.family_number(p.matvec.vector)) for p in forward)
         changes = join(self._change(p, False) for p in forward)

@@ -26,7 +26,8 @@ def orthogonal_factor(arrays: Arrays, outers: Outers, steps: int) -> tuple[Array
     (one, left), (other, right) = (arrays.qr(arrays.joined(rows, 0).T) for rows in (
         [c * _rows(arrays, u) for c, u, _ in outers], [_rows(arrays, v) for _, _, v in outers]))
     core = arrays.numpy(left).astype(float) @ arrays.numpy(right).astype(float).T
-    turned = arrays.asarray(orthogonal_factor_of(core, steps, arrays.rounding))
+    lengths = [np.linalg.norm(arrays.numpy(triangle), axis=0).astype(float) for triangle in (left, right)]
+    turned = arrays.asarray(orthogonal_factor_of(core, steps, arrays.rounding, float(lengths[0] @ lengths[1])))
     root = float(np.sqrt(one.shape[0]))
     return root * (one @ turned).T, root * other.T
 

@@ -32,14 +32,18 @@ def orthogonal_weights(inputs: np.ndarray, gradients: np.ndarray, steps: int = 0
     return back1 @ (left[:, kept] @ right[kept]) @ back0.T, spread
 
 
-def orthogonal_factor_of(matrix: np.ndarray, steps: int = 0, rounding: float = 0.0) -> np.ndarray:
-    """The orthogonal factor of a small matrix, what is 0 within rounding left 0, or Newton-Schulz steps to it."""
+def orthogonal_factor_of(matrix: np.ndarray, steps: int = 0, rounding: float = 0.0, extent: float = 0.0) -> np.ndarray:
+    """The orthogonal factor of a small matrix, what is 0 within rounding left 0, or Newton-Schulz steps to it.
+
+    extent: what the matrix is a sum of, in length; where terms cancel, rounding is that of these.
+    """
     if not np.all(np.isfinite(matrix)):
         return np.full(matrix.shape, np.nan)
-    if steps:
-        return _turned(matrix, np.eye(matrix.shape[1]), np.eye(len(matrix)), steps)
     left, s, right = np.linalg.svd(matrix, full_matrices=False)
-    kept = s > max(VANISHES, 64 * rounding) * np.max(s, initial=0.0)
+    least = 64 * max(rounding, float(np.finfo(float).eps)) * extent
+    if steps:
+        return _turned(matrix if np.any(s > least) else 0 * matrix, np.eye(matrix.shape[1]), np.eye(len(matrix)), steps)
+    kept = s > max(least, max(VANISHES, 64 * rounding) * np.max(s, initial=0.0))
     return np.asarray(left[:, kept] @ right[kept])
 
 

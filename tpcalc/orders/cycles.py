@@ -62,13 +62,13 @@ def _is_square(quantity: Quantity) -> bool:
 
 
 def _largest(region: Region, by_layers: Sequence[Loops]) -> Exponent:
-    forms: set[Affine] = set()
+    heaviest: dict[tuple[Fraction, ...], Affine | None] = {}  # at corners
     while True:
+        forms = {form for form in heaviest.values() if form is not None}
         corners = {corner for cell in _where_largest(_within(region), forms) for corner in _corners(cell)}
-        found = {form for corner in corners if (form := _at(corner, by_layers)) is not None}
-        if found <= forms:
+        if corners <= heaviest.keys():
             return Exponent(frozenset(forms)).pruned(region)
-        forms |= found
+        heaviest |= {corner: _at(corner, by_layers) for corner in corners - heaviest.keys()}
 
 
 def _within(region: Region) -> Region:
