@@ -183,7 +183,7 @@ def judge(alpha: sp.Expr, gamma: sp.Expr | None, region: Region, exponents: Expo
         _undefined("nontrivial", nontrivial, outputs) or
         f"nontrivial: the change of f is {said['df']}: {_word(nontrivial, 'yes', 'no')}",
         f"faithful: h is {said['h_init']} at initialisation ({_word(faithful_init, 'yes', 'no')}) and "
-        f"{'at most ' * ('dh' in at_most and e.dh > e.h_init)}{_size(max(e.h_init, e.dh))} in training "
+        f"{'at most ' * ('dh' in at_most and bool(e.dh > e.h_init))}{_size(max(e.h_init, e.dh))} in training "
         f"({_word(faithful, 'yes', 'no')})",
         f"feature learning: the change of h is {said['dh']}: {_word(learning, 'yes', 'no')}",
         _undefined("diversity", diversity, outputs and at_most & {"noise", "drift"}) or
