@@ -19,8 +19,6 @@ from ..programs.language import Scal, Vec, kind
 from ..limits.outputs import outputs_of
 from .sizes import Exponents
 
-OF_UPDATES = ("dx", "df", "dh", "update", "noise", "drift", "linearisation")
-
 
 def read_exponents(equations: KetEquations, cell: Cell, unsaturated: tuple[Contribution, ...] = ()) -> Exponents:
     """Sizes of the stream, of what matrices make of it, and of their changes.
@@ -32,10 +30,10 @@ def read_exponents(equations: KetEquations, cell: Cell, unsaturated: tuple[Contr
     """
     reader = _KetReader(equations, cell)
     found = reader.read()
-    least = _KetReader(equations, exact_part(cell)).read()
-    held = OF_UPDATES if reader.is_held_back() else ()
-    bounds = found.bounds.union(held, (
-        field.name for field in Exponents.sizes() if getattr(found, field.name) != getattr(least, field.name)))
+    bounds = found.bounds | (Exponents.of_updates() if reader.is_held_back() else frozenset())
+    if any(one.bound for one in cell.contributions):
+        least = _KetReader(equations, exact_part(cell)).read()
+        bounds |= {one.name for one in Exponents.sizes() if getattr(found, one.name) != getattr(least, one.name)}
     if not (bounds and unsaturated):
         return replace(found, bounds=bounds)
     return replace(found, bounds=bounds, at_first=_at_first(equations, cell, unsaturated))
@@ -46,7 +44,7 @@ def _at_first(equations: KetEquations, cell: Cell, unsaturated: tuple[Contributi
     order_one = Exponent.single(Affine.number(0, cell.region.size))
     exponents = {q: order_one if q.sort == Sort.SHRINK else e for q, e in cell.exponents.items()}
     return _KetReader(equations, replace(cell, exponents=exponents, contributions=tuple(
-        one for one in unsaturated if not one.bound))).of_first_updates()
+        one for one in unsaturated if not one.bound))).direct_effect()
 
 
 class _KetReader:
@@ -85,8 +83,8 @@ class _KetReader:
     def read(self) -> Exponents:
         forward = [p for p in self.setting.products if not p.transposed]
         dx, df = self._of(Sort.CHANGE, 1, self.stream), self._output(1)
-        if self.exploded:  # what the first update does to features that were there before it
-            dx = df = self._moved_family(self.stream)
+        if self.exploded:
+            dx = df = self.direct_effect()
         hidden = join(self._of(Sort.KET, 0, self.setting.family_number(p.matvec.vector)) for p in forward)
         changes = join(self._change(p, False) for p in forward)
         updates = join(self._change(p, True) for p in forward)
@@ -105,8 +103,10 @@ class _KetReader:
 
     def _of(self, sort: Sort, t: int, family: int) -> Exponent:
         """The size of a ket, or of its change since the first step."""
-        return join(e for key, e in self.cell.exponents.items()
-                    if (key.sort, key.step, key.number) == (sort, t, family))
+        return join(self.cell.of(key) for key in self._parts(sort, t, family))
+
+    def _parts(self, sort: Sort, t: int, family: int) -> list[Quantity]:
+        return [key for key in self.cell.exponents if (key.sort, key.step, key.number) == (sort, t, family)]
 
     @staticmethod
     def _is_change(key: Quantity, family: int) -> bool:
@@ -115,22 +115,17 @@ class _KetReader:
 
     def is_held_back(self) -> bool:
         """Does the first update make the stream grow, and norms or bounded functions hold it back?"""
-        dx = self._of(Sort.CHANGE, 1, self.stream)
-        if not dx.explodes and all(self.cell.region.sign(form) in ("<", "=", "<=") for form in dx.forms):
+        if self.cell.is_bounded(self._parts(Sort.CHANGE, 1, self.stream)):
             return False
         bounded = any(not scalar_function(f).growth for p in self.setting.products if not p.transposed
                       for f in self._bent(p))
-        normed = any(factor.as_base_exp()[1] == -sp.Rational(1, 2) for e in self.equations.equations
-                     for factor in e.value.atoms(sp.Pow) if squares(factor.base))
-        return bounded or normed
+        return bounded or any(power.exp.is_negative and squares(power.base)
+                              for e in self.equations.equations for power in e.value.atoms(sp.Pow))
 
-    def of_first_updates(self) -> Exponent:
-        """What these do to the stream, all else as it was."""
-        return self._moved_family(self.stream)
-
-    def _moved_family(self, family: int) -> Exponent:
+    def direct_effect(self) -> Exponent:
+        """What the first updates do to the stream that was there before them."""
         return join(self._moved(key, frozenset()) for key in dict.fromkeys(
-            one.target for one in self.cell.contributions if self._is_change(one.target, family)))
+            one.target for one in self.cell.contributions if self._is_change(one.target, self.stream)))
 
     def _moved(self, key: Quantity, seen: frozenset[Quantity]) -> Exponent:
         """A change in the second step, all that does not change as it was at the first; no way round a loop."""

@@ -10,6 +10,8 @@ import sympy as sp
 from .._types import Fields
 from ..orders import EXPLODES, Exponent, Region
 
+AT_START = ("x_init", "h_init", "f_init")
+
 
 @dataclass(frozen=True)
 class Exponents:
@@ -51,14 +53,18 @@ class Exponents:
 
         Where its gradient alone does, bounded functions may hold what updates do: the exponents are upper bounds then.
         """
-        kept = ("x_init", "h_init", "f_init")
-        sizes: Fields = {f.name: EXPLODES for f in self.sizes() if f.name not in kept}
-        forward = any(getattr(self, name).explodes for name in kept)
-        return replace(self, **sizes, bounds=self.bounds if forward else self.bounds | sizes.keys())
+        forward = any(getattr(self, name).explodes for name in AT_START)
+        sizes: Fields = dict.fromkeys(self.of_updates(), EXPLODES)
+        return replace(self, **sizes, bounds=self.bounds if forward else self.bounds | self.of_updates())
 
     def at(self, point: Sequence[sp.Expr]) -> dict[str, sp.Expr]:
         """Values at (alpha, gamma), by name."""
         return {f.name: getattr(self, f.name).at(point) for f in self.sizes()}
+
+    @classmethod
+    def of_updates(cls) -> frozenset[str]:
+        """The names of the exponents that training has, not its start."""
+        return frozenset(f.name for f in cls.sizes() if f.name not in AT_START)
 
     @classmethod
     def sizes(cls) -> list[Field]:

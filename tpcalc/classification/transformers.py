@@ -28,20 +28,21 @@ def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
     q and k, one position alone, attention of a user's own with functions that have no rule.
     """
     alpha, gamma = scale.alpha, scale.gamma if isinstance(scale, DepthScaling) else None
-    linear, counted = as_gradient_descent(net, opt, scale)
+    linear, same = as_gradient_descent(net, opt, scale)
     if linear.weight_decay:
         raise ValueError(f"weight_decay: {linear.weight_decay} given; updates scale matrices, and with them what "
                          "softmax and activations act on, allowed for a transformer is 0")
-    terms, matrices = terms_of(net, counted), MatrixVerdicts(net, counted)
+    terms, matrices = terms_of(net, same), MatrixVerdicts(net, same)
     cell, exponents = terms.together()
     grown = exponents.x_init.at(()) > 0 or bool(exponents.explosions)
     if not grown:
         error = linearisation(net, -alpha, {name: one.update for name, one in matrices.items()})
         exponents = replace(exponents, linearisation=_exponent(error))
     found = judge(alpha, gamma, Region(0), exponents, matrices, ())
-    scores = _scores(terms.equations, cell, (0, 1) if found.stable_at_init else (0,))
+    counted = found.stable_at_init  # a stream that grows before training is no place for updates to start from
+    scores = _scores(terms.equations, cell, (0, 1) if counted else (0,))
     said = [f"{name}: {power}" for name, power in scores.items()]
-    of_matrices = [str(one) for one in matrices.values()] if found.stable_at_init else []  # updates start from nothing
+    of_matrices = map(str, matrices.values()) if counted else ()
     taken = [UNNORMED] * (net.norm is None) + [ASSUMED]
     return replace(found, exponents={**found.exponents, **scores},
                    reasons=(*found.reasons, *said, *of_matrices, *taken))

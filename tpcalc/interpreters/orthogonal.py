@@ -25,9 +25,10 @@ def orthogonal_factor(arrays: Arrays, outers: Outers, steps: int) -> tuple[Array
     """
     (one, left), (other, right) = (arrays.qr(arrays.joined(rows, 0).T) for rows in (
         [c * _rows(arrays, u) for c, u, _ in outers], [_rows(arrays, v) for _, _, v in outers]))
-    core = arrays.numpy(left).astype(float) @ arrays.numpy(right).astype(float).T
-    lengths = [np.linalg.norm(arrays.numpy(triangle), axis=0).astype(float) for triangle in (left, right)]
-    turned = arrays.asarray(orthogonal_factor_of(core, steps, arrays.rounding, float(lengths[0] @ lengths[1])))
+    triangles = [arrays.numpy(triangle).astype(float) for triangle in (left, right)]
+    lengths = [np.linalg.norm(triangle, axis=0) for triangle in triangles]
+    turned = arrays.asarray(orthogonal_factor_of(triangles[0] @ triangles[1].T, steps, arrays.rounding,
+                                                 float(lengths[0] @ lengths[1])))
     root = float(np.sqrt(one.shape[0]))
     return root * (one @ turned).T, root * other.T
 

@@ -1,4 +1,4 @@
-"""The orthogonal factor of a sum of outer products, from Gram matrices of what is multiplied; no n x n matrix.
+"""The orthogonal factor of a sum of outer products: from Gram matrices of what is multiplied, or of a small matrix.
 
 G = sum_a d_a x_a^T / n has the orthogonal factor msign(G) = sum_ab M_ab d_a x_b^T / n (its singular values set to 1,
 what is 0 left 0), with M = (C0 C1)^(-1/2) of C0 = <x_a x_b> and C1 = <d_a d_b>, of whatever rank.
@@ -13,57 +13,54 @@ VANISHES = 1e-10    # singular values relative to the largest below: they are 0
 QUINTIC = (3.4445, -4.7750, 2.0315)  # the coefficients that Muon was published with (Jordan et al. 2024)
 
 
-def orthogonal_weights(inputs: np.ndarray, gradients: np.ndarray, steps: int = 0,
-                       rounding: float = 0.0) -> tuple[np.ndarray, float]:
+def orthogonal_weights(inputs: np.ndarray, gradients: np.ndarray, steps: int = 0) -> tuple[np.ndarray, float]:
     """M (N, N) from C0 and C1 (N, N), and the smallest singular value of G over its largest (1 where G is 0).
 
-    steps: 0 for the factor itself, else so many Newton-Schulz steps towards it; rounding: of the products in the Gram
-    matrices, where they were not taken in float64.
+    steps: 0 for the factor itself, else so many Newton-Schulz steps towards it.
     """
     if not (np.all(np.isfinite(inputs)) and np.all(np.isfinite(gradients))):
         return np.full(inputs.shape, np.nan), np.nan
-    cut = max(CUT, 64 * rounding)
-    (u0, back0), (u1, back1) = _root(inputs, cut), _root(gradients, cut)
+    (u0, back0), (u1, back1) = _root(inputs), _root(gradients)
     left, s, right = np.linalg.svd(u1 @ u0.T, full_matrices=False)
-    kept = s > max(VANISHES, 64 * rounding) * np.max(s, initial=0.0)
+    kept = s > VANISHES * np.max(s, initial=0.0)
     spread = float(s[kept][-1] / s[0]) if np.any(kept) else 1.0
     if steps:
-        return _newton_schulz(inputs, gradients, steps), spread
+        return _newton_schulz(np.eye(len(inputs)), inputs, gradients, steps), spread
     return back1 @ (left[:, kept] @ right[kept]) @ back0.T, spread
 
 
-def orthogonal_factor_of(matrix: np.ndarray, steps: int = 0, rounding: float = 0.0, extent: float = 0.0) -> np.ndarray:
+def orthogonal_factor_of(matrix: np.ndarray, steps: int, rounding: float, extent: float) -> np.ndarray:
     """The orthogonal factor of a small matrix, what is 0 within rounding left 0, or Newton-Schulz steps to it.
 
-    extent: what the matrix is a sum of, in length; where terms cancel, rounding is that of these.
+    rounding: relative, of what the matrix was found from; extent: the length of what it is a sum of, since where terms
+    cancel rounding is that of these.
     """
     if not np.all(np.isfinite(matrix)):
         return np.full(matrix.shape, np.nan)
     left, s, right = np.linalg.svd(matrix, full_matrices=False)
-    least = 64 * max(rounding, float(np.finfo(float).eps)) * extent
+    least = 64 * rounding * extent
     if steps:
-        return _turned(matrix if np.any(s > least) else 0 * matrix, np.eye(matrix.shape[1]), np.eye(len(matrix)), steps)
+        inputs, gradients = np.eye(matrix.shape[1]), np.eye(len(matrix))
+        return _newton_schulz(matrix if np.any(s > least) else 0 * matrix, inputs, gradients, steps)
     kept = s > max(least, max(VANISHES, 64 * rounding) * np.max(s, initial=0.0))
     return np.asarray(left[:, kept] @ right[kept])
 
 
-def _root(gram: np.ndarray, cut: float) -> tuple[np.ndarray, np.ndarray]:
+def _root(gram: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """U (k, N) with U^T U the Gram matrix, its k rows independent, and a right inverse (N, k)."""
     sizes = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
     scale = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
     values, vectors = np.linalg.eigh(gram * np.outer(scale, scale))
-    kept = values > cut
+    kept = values > CUT
     roots, vectors = np.sqrt(values[kept]), vectors[:, kept]
     return (vectors * roots).T * sizes, scale[:, None] * vectors / roots
 
 
-def _newton_schulz(inputs: np.ndarray, gradients: np.ndarray, steps: int) -> np.ndarray:
-    """The weights of a X + b (X X^T) X + c (X X^T)^2 X, step by step, from G over its Frobenius norm."""
-    return _turned(np.eye(len(inputs)), inputs, gradients, steps)
+def _newton_schulz(found: np.ndarray, inputs: np.ndarray, gradients: np.ndarray, steps: int) -> np.ndarray:
+    """The weights of a X + b (X X^T) X + c (X X^T)^2 X, step by step, from X = d^T M x over its Frobenius norm.
 
-
-def _turned(found: np.ndarray, inputs: np.ndarray, gradients: np.ndarray, steps: int) -> np.ndarray:
-    """Newton-Schulz steps on d^T M x from M over the Frobenius norm of that, by Gram matrices of the x and the d."""
+    found: M; inputs, gradients: the Gram matrices of the x and of the d.
+    """
     a, b, c = QUINTIC
     square = float(np.sum((gradients @ found @ inputs) * found))
     found = found / np.sqrt(square) if square > 0 else np.zeros(found.shape)

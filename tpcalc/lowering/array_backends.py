@@ -100,7 +100,7 @@ class Arrays:
 
     def qr(self, columns: Array) -> tuple[Array, Array]:
         """Orthonormal columns and a triangle, whose product these are: as few of the former as there can be."""
-        q, r = (np if self.is_numpy else self.xp).linalg.qr(columns, mode="reduced")
+        q, r = self.xp.linalg.qr(columns, mode="reduced")
         return q, r
 
     def dot(self, u: Array, v: Array) -> float:

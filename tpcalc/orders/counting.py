@@ -29,7 +29,6 @@ from .growing_variable import Values
 from .terms import Contribution, Terms
 
 HALF = Fraction(1, 2)
-AIDS = (Sort.BEND, Sort.SHARE, Sort.SHRINK, Sort.ARGUMENT)  # not sizes of what there is
 
 
 @dataclass(frozen=True, repr=False)
@@ -139,19 +138,17 @@ class Hypotheses:
 
     def _consistent(self, before: Cell, cell: Cell, t: int, tried: frozenset[frozenset[Quantity]]) -> list[Cell]:
         wrong: set[Quantity] = set()
-        for one in sorted(q for q in cell.exponents if q.sort in (Sort.BEND, Sort.SHARE) and q.step == t):
-            exponent, from_one_on = cell.of(one), one in cell.saturated or one.sort == Sort.SHARE
+        for bend in sorted(q for q in cell.exponents if q.sort == Sort.BEND and q.step == t):
+            exponent = cell.of(bend)
             for form in sorted(exponent.forms):
-                mixed, cut = ((None, "<="), ("<", ">=")) if from_one_on else ((None, ">="), ("<=", ">"))
+                mixed, cut = ((None, "<="), ("<", ">=")) if bend in cell.saturated else ((None, ">="), ("<=", ">"))
                 if cell.region.sign(form) in mixed:
                     parts = [cell.on(cell.region.where(form, relation)) for relation in cut]
                     return [done for part in parts for done in self._consistent(before, part, t, tried)]
-            signs = [cell.region.sign(form) for form in exponent.forms]
-            large = (">", "=", ">=") if one.sort == Sort.SHARE else (">",)
-            positive = exponent.explodes or any(sign in large for sign in signs)
-            negative = not exponent.explodes and all(sign == "<" for sign in signs)
-            if positive if one not in cell.saturated else negative:
-                wrong.add(one)
+            positive = exponent.explodes or any(cell.region.sign(form) == ">" for form in exponent.forms)
+            negative = not exponent.explodes and all(cell.region.sign(form) == "<" for form in exponent.forms)
+            if positive if bend not in cell.saturated else negative:
+                wrong.add(bend)
         more = wrong - cell.saturated or wrong
         saturated = cell.saturated.symmetric_difference(more)
         if not wrong or saturated in tried:
@@ -236,7 +233,7 @@ def _classes(cell: Cell, t: int) -> dict[Quantity, Exponent]:
     """Exponents of step t: of the coefficients of initial vectors, of the step's own and of earlier hat-kets."""
     largest: dict[Quantity, Exponent] = {}
     for key, exponent in cell.exponents.items():
-        if key.step == t and key.sort not in AIDS:
+        if key.step == t and key.sort not in (Sort.BEND, Sort.SHRINK, Sort.ARGUMENT):
             base = key.base
             if base is not None and not base.is_initial:
                 base = replace(base, step=int(base.step == t))

@@ -63,9 +63,10 @@ def _is_square(quantity: Quantity) -> bool:
 
 def _largest(region: Region, by_layers: Sequence[Loops]) -> Exponent:
     heaviest: dict[tuple[Fraction, ...], Affine | None] = {}  # at corners
+    whole = _within(region)
     while True:
         forms = {form for form in heaviest.values() if form is not None}
-        corners = {corner for cell in _where_largest(_within(region), forms) for corner in _corners(cell)}
+        corners = {corner for cell in _where_largest(whole, forms) for corner in _corners(cell)}
         if corners <= heaviest.keys():
             return Exponent(frozenset(forms)).pruned(region)
         heaviest |= {corner: _at(corner, by_layers) for corner in corners - heaviest.keys()}

@@ -36,7 +36,7 @@ def demanded(terms: KetTerms, last: int) -> frozenset[Derivative]:
     for t in range(last + 1):
         for e in reading.equations.equations:
             parts = [one for term in split(e.value) if not (isinstance(e.target, Ket) and reading.is_stream(e, term))
-                     for one in terms.reading.written(term, t)]
+                     for one in terms.written(term, t)]
             if isinstance(e.target, Ket):
                 written.setdefault((reading.family(e.target.vector), t), []).extend(parts)
             for response in set().union(*(part.atoms(Response) for part in parts)):

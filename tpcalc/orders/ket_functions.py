@@ -5,8 +5,7 @@ times the rest. A bounded function stays bounded whatever the rest does: where i
 than one (its BEND), it is saturated, of order one and random in all that its argument is random in. A function that
 goes to zero at both ends, like the slope of tanh, is small where its argument is large: the argument passes the place
 where the function lives with a probability like one over its size, which the mean is small by, and the root mean
-square by the square root (SHRINK). An odd function that hat-kets saturate is averaged out over these, but for as much
-as the rest of its argument weighs beside them (Swing): where that falls (SHARE), order one is a bound.
+square by the square root (SHRINK).
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
-from typing import TYPE_CHECKING, Callable, Iterator, NamedTuple
+from typing import TYPE_CHECKING, Callable
 
 import sympy as sp
 
 from ..calculus.kets import Hat, Ket, random_parts
 from ..programs.language import Vec
 from ..gaussian.scalar_functions import H, scalar_function
-from .ket_factors import argument_of, factors_of, gathered
+from .ket_factors import argument_of, factors_of
 from .parts import Monomial, Monomials, Parts, multiply, total
 from .quantities import MEAN, STREAM, Base, Label, Quantity, Sort
 from .terms import split
@@ -58,21 +57,13 @@ class Argument:
         return inside if self.shifted else [part for one in inside for part in one.random()]
 
 
-class Swing(NamedTuple):
-    """The size of the hat-kets that an argument is the sum of, what these are random in, and the size of all else."""
-
-    hats: Monomials
-    sources: frozenset[int]
-    rest: Monomials
-
-
 @dataclass(frozen=True)
 class Functions:
     """The rules for entrywise functions, in the reading of one set of ket equations.
 
-    nodes: the BEND, SHARE, SHRINK and ARGUMENT quantities met while expressions are read, with the monomials that
-    they are made of and, for a SHRINK, its power; known, arguments: what has been read already, the former as long as
-    no part is new.
+    nodes: the BEND, SHRINK and ARGUMENT quantities met while expressions are read, with the monomials that they are
+    made of and, for a SHRINK, its power; known, arguments: what has been read already, the former as long as no part is
+    new.
     """
 
     reading: "KetParts"
@@ -90,7 +81,7 @@ class Functions:
         argument, form = self._argument(function)
         inner = self._sum(argument.expression, self.reading.moved)
         linear = self._value(scalar_function(form).derivative.expression, argument).times(inner)
-        return self._capped(form, f"change of {form.subs(H, argument.expression)}", argument, linear, inner, True)
+        return self._capped(form, f"change of {form.subs(H, argument.expression)}", argument, linear, inner)
 
     def derivative(self, function: sp.Expr, base: Base) -> Parts:
         """The parts of a function's derivative in a base ket."""
@@ -120,68 +111,19 @@ class Functions:
             found.append(self._on_leading(slope, argument).times(power))
             power = power.times(rest)
         name = str(form.subs(H, argument.expression))
-        return total((found[0], self._capped(form, name, argument, total(found[1:]), rest, False)))
+        return total((found[0], self._capped(form, name, argument, total(found[1:]), rest)))
 
-    def _capped(self, form: sp.Expr, name: str, argument: Argument, linear: Parts, inner: Parts, since: bool) -> Parts:
-        """What a function adds to its value on the leading part, of order one at most where it is bounded.
-
-        since: it is the change since the first step that is asked for.
-        """
+    def _capped(self, form: sp.Expr, name: str, argument: Argument, linear: Parts, inner: Parts) -> Parts:
+        """What a function adds to its value on the leading part, of order one at most where it is bounded."""
         if scalar_function(form).growth or not linear.by_label:
             return linear
         bend = Quantity(Sort.BEND, argument.step, name=name)
         self.nodes[bend] = (linear.size(), Fraction(1))
         if bend not in self.reading.saturated:
             return linear
-        possible = argument.sources.union(*(label.possible for label, _ in (*argument.rest, *inner)))
-        some = Label.of(frozenset(), possible)
+        sources = argument.sources.union(*(label.possible for label, _ in (*argument.rest, *inner)))
         unit = frozenset((Monomial(self.reading.form(0), (), scalar_function(form).vanishes),))
-        is_odd = scalar_function(form - form.subs(H, 0)).parity == -1  # but for a constant
-        swing = self._swing(argument.expression, since) if is_odd else None
-        if swing is None:
-            return Parts.single(some, unit)
-        return total([*(Parts.single(label, unit) for label in some.random(swing.sources)),
-                      Parts.single(Label.of(frozenset(), possible - swing.sources),
-                                   self._one_sided(name, argument.step, swing))])
-
-    def _one_sided(self, name: str, step: int, swing: Swing) -> Monomials:
-        """The mean of an odd bounded function over the hat-kets in its argument: of order one at most, and so large
-        only where what else there is in it does not vanish beside these."""
-        beside = multiply(swing.rest, self.shrunk(swing.hats, f"1/({name})", Fraction(-1), step))
-        share = Quantity(Sort.SHARE, step, name=name)
-        self.nodes[share] = (frozenset(one for one in beside if not one.bound), Fraction(1))
-        return frozenset((Monomial(self.reading.form(0), (), share not in self.reading.saturated),))
-
-    def _swing(self, argument: sp.Expr, since: bool) -> Swing | None:
-        """An argument as hat-kets and all else; None where there are no hat-kets, and, with ``since``, where there is
-        anything but these at the first step."""
-        reading = self.reading
-        sources: set[int] = set()
-        hats, rest = reading.unit - reading.unit, reading.unit - reading.unit
-        for term, step in self._spelt_out(argument):
-            factors = [factor for factor in factors_of(term) if random_parts(factor)]
-            is_hat = len(factors) == 1 and isinstance(factors[0], Hat)
-            for written in reading.written(term, step):
-                size = reading.parts(written, step).size()
-                if is_hat:
-                    hats |= size
-                    sources |= reading.fresh(factors[0]).sources
-                elif since and not isinstance(term, sp.Sum):
-                    return None
-                else:
-                    rest |= size
-        return Swing(hats, frozenset(sources), rest) if hats else None
-
-    def _spelt_out(self, argument: sp.Expr) -> Iterator[tuple[sp.Expr, int]]:
-        """The terms of an argument with their steps, kets by what they are."""
-        setting = self.reading.equations.setting
-        for term in split(argument):
-            if isinstance(term, Ket) and setting.initial_number(term.vector) is None:
-                equation = next(e for e in self.reading.equations.equations
-                                if isinstance(e.target, Ket) and e.target.vector.same_family(term.vector))
-                yield from ((one, self.reading.step(term.vector)) for one in gathered(split(equation.value)))
-            else:
-                yield term, 0
+        return Parts.single(Label.of(frozenset(), sources), unit)
 
     def _on_leading(self, form: sp.Expr, argument: Argument) -> Parts:
         """A function of the leading part alone: random in all of its sources, or in some; a mean unless it is odd."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import Callable, Iterator
+from typing import Callable
 
 import sympy as sp
 
@@ -161,20 +161,6 @@ class KetParts:
         products = self.equations.setting.products
         product, _ = self.equations.setting.product_like(hat.vector)
         return Label(fresh=(next(p.number for p in products if p.same_group(product)),))
-
-    def written(self, term: sp.Expr, t: int) -> Iterator[sp.Expr]:
-        """A term at step t, its sums over steps written out."""
-        time = self.equations.setting.time
-        if not isinstance(term, sp.Sum):
-            yield term.subs(time, t)
-            return
-        if len(term.limits) != 1:
-            over = ", ".join(str(limit[0]) for limit in term.limits)
-            raise ValueError(f"{term}: a sum over {over}, as of a matrix that several layers share; no rule for its "
-                             "order in L")
-        (s, first, last), = term.limits
-        for value in range(int(first.subs(time, t)), int(last.subs(time, t)) + 1):
-            yield term.function.subs({s: value, time: t}, simultaneous=True)
 
     def slopes(self, expression: sp.Expr, t: int) -> list[tuple[Parts, sp.Expr]]:
         """The product rule: every random factor of a product, with the parts of what multiplies its change."""

@@ -106,7 +106,7 @@ class KetTerms:
         terms = [term for term in split(e.value) if not self.reading.is_stream(e, term)]
         for term, centred in centred_pairs(gathered(terms)):
             update, sign = isinstance(term, sp.Sum), self.reading.sign(term)
-            for written in self.reading.written(term, t):
+            for written in self.written(term, t):
                 for sort, base, parts in self._read(stream, term, written, t, layers):
                     centred_here = base is None and (centred or self.reading.is_odd)
                     for label, monomials in self._told_apart(parts.centred() if centred_here else parts):
@@ -167,3 +167,17 @@ class KetTerms:
             for b in range(len(setting.products)):
                 found += [Base(r, b, own) for own in ((False, True) if layers else (False,))]
         return found
+
+    def written(self, term: sp.Expr, t: int) -> Iterator[sp.Expr]:
+        """A term at step t, its sums over steps written out."""
+        time = self._time
+        if not isinstance(term, sp.Sum):
+            yield term.subs(time, t)
+            return
+        if len(term.limits) != 1:
+            over = ", ".join(str(limit[0]) for limit in term.limits)
+            raise ValueError(f"{term}: a sum over {over}, as of a matrix that several layers share; no rule for its "
+                             "order in L")
+        (s, first, last), = term.limits
+        for value in range(int(first.subs(time, t)), int(last.subs(time, t)) + 1):
+            yield term.function.subs({s: value, time: t}, simultaneous=True)

@@ -13,8 +13,7 @@ class Sort(StrEnum):
 
     BEND: what a bounded function would change by if it went on as it starts; SHRINK: a negative power of a size, at
     most of order one: of how often a large argument passes where a function lives, or of a root mean square; ARGUMENT:
-    what a bounded function that is 0 at 0 acts on; SHARE: what there is beside the hat-kets in the argument of an odd
-    function, over their size.
+    what a bounded function that is 0 at 0 acts on.
     """
 
     COEFFICIENT = "Gamma"
@@ -26,7 +25,6 @@ class Sort(StrEnum):
     BEND = "bend"
     SHRINK = "shrink"
     ARGUMENT = "argument"
-    SHARE = "share"
 
 
 @dataclass(frozen=True, order=True)

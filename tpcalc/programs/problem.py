@@ -84,12 +84,12 @@ class Problem:
             raise ValueError(f"opt: {self.opt!r} given; training takes numbers for {', '.join(symbols)}")
         self.scale.require_numbers()
         require_ends(self.net, self.opt, self.scale, self.task.d_in, self.task.d_out)
-        if isinstance(inner, Muon) and self.net.positions:
-            _require_choices(self.net, np.asarray(self.task.inputs), inner)
         require_vectors_taken(self.net, inner, self.scale)
         self.net.require_sizes(self.layers)
         if self.net.norm is not None:
             _require_directions(self.task, self.net.norm)
+        if isinstance(inner, Muon) and self.net.positions:
+            _require_choices(self.net, np.asarray(self.task.inputs), inner)
         if self.net.norm == "layer" and self.width == 1:
             raise ValueError("width: 1 given with norm='layer', which subtracts the mean of the only coordinate; "
                              "allowed are at least 2")
