@@ -47,4 +47,4 @@ def audit_parametrization(one: Parametrization, net: ResNet | None = None) -> Ma
     for choices in one.choices.values():
         choices.require_numbers()
     net = ResNet() if net is None else net
-    return MatrixAudit(one.choices, resolved(one).over(net.matrices_of_block, ends=False), classify(one, net=net))
+    return MatrixAudit(one.choices, resolved(one).over(net.trained_of_block, ends=False), classify(one, net=net))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import sympy as sp
@@ -93,24 +94,30 @@ def _of_resnet(net: ResNet, scale: Scaling, opt: Optimizer) -> Verdict:
     """By regions of the plane where they were found, by the program at hand else."""
     alpha, gamma = scale.alpha, scale.gamma if isinstance(scale, DepthScaling) else None
     linear, counted = as_gradient_descent(net, opt, scale)
+    if net.vectors_of_block and not (alpha.is_Rational and all(
+            counted.update_exponent(name).is_Rational for name in net.trained_of_block)):
+        net.require_no_vectors("a verdict at irrational exponents")
     if is_plain(linear) and isinstance(counted, DepthScaling):
         region, exponents = region_of(net, counted.alpha, counted.gamma)
         moved = counted != scale and region.size > 0
         point: tuple[sp.Expr, ...] | None = (counted.alpha, counted.gamma) if moved else None
     else:
-        for name in net.matrices_of_block:
+        for name in net.trained_of_block:
             if not (counted.alpha.is_Rational and counted.update_exponent(name).is_Rational):
                 raise ValueError(f"{name}: alpha = {counted.alpha}, gamma = {counted.update_exponent(name)} given; "
                                  "allowed are rational numbers, beside other exponents or optimizers with a memory")
         (region, exponents), = exponents_of(program(net, linear, counted))
         point = ()
-    return judge(alpha, gamma, region, exponents, MatrixVerdicts(net, counted), point)
+    matrices = MatrixVerdicts(net, counted)
+    if net.vectors_of_block and not exponents.explosions:  # a layer is curved in what they multiply, and in both
+        exponents = replace(exponents, linearisation=matrices.linearisation())
+    return judge(alpha, gamma, region, exponents, matrices, point)
 
 
 def _reduced(scale: Parametrization, net: ResNet | Transformer | Program, opt: object) -> Scaling:
     """Exponents in place of raw powers, a tp.DepthScaling where it is one; refused where it is not muP in width."""
     names = tuple(dict.fromkeys(m.name for m in net.matrices)) if isinstance(
-        net, Program) else net.matrices_of_block
+        net, Program) else net.trained_of_block
     scale = resolved(scale, opt)
     if not scale.is_mup(ends=False):
         try:

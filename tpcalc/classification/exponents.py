@@ -16,7 +16,7 @@ from ..calculus.setting import Setting
 from ..orders import EXPLODES, Affine, Exponent, Hypotheses, Region, Values, point_of, settled_orders
 from ..limits.eigenspaces import NoStreams
 from ..limits.slow_streams import normal_form
-from ..limits.uncounted import require_no_explosion, require_no_trained_vectors
+from ..limits.uncounted import require_no_explosion
 from ..parametrizations import DepthScaling, Parametrization
 from ..programs import SGD, ResNet, Transformer
 from ..programs.blocks import is_linear_in_vectors
@@ -58,15 +58,12 @@ def _exponents_of(net: Network, at: Values) -> tuple[tuple[Region, Exponents], .
 
 
 def require_frozen_ends(net: Network | Transformer) -> None:
-    """Raise ``ValueError`` for trained ends: no depth scaling touches their updates, f moves whatever it is. For
-    trained vectors of layers too, whose products with kets no rule counts."""
+    """Raise ``ValueError`` for trained ends: no depth scaling touches their updates, f moves whatever it is."""
     trained = [v for v in net.vectors if any(v.same_family(p.statement.target) for p in net.places())] if isinstance(
         net, Program) else net.train_ends
     if trained:
         raise ValueError(f"net: {net!r} given; allowed is a net with frozen ends")
-    if isinstance(net, Program):
-        require_no_trained_vectors(net)
-    else:
+    if not isinstance(net, Program):
         net.require_counted()
 
 
@@ -160,7 +157,7 @@ def exponents_by_matrix(net: ResNet, alpha: sp.Expr, gammas: Mapping[str, sp.Exp
 
 @lru_cache(maxsize=8)
 def _in_symbols(net: ResNet) -> tuple[Hypotheses, dict[str, sp.Symbol]]:
-    names = {"alpha": ALPHA, **{m: sp.Symbol(f"gamma_{m}", real=True) for m in net.matrices_of_block}}
+    names = {"alpha": ALPHA, **{m: sp.Symbol(f"gamma_{m}", real=True) for m in net.trained_of_block}}
     equations = general_equations(program(net, SGD(), Parametrization(depth=names)))
     if not isinstance(equations, KetEquations):
         raise ValueError(f"net: {net!r} given; allowed are nonlinear ones, whose layers do not explode by themselves")

@@ -12,6 +12,7 @@ from ..calculus import kets
 from ..calculus.kets import Ket
 from ..derivations.printing import latex
 from ..errors import Divergence
+from ..limits.trained_vectors import with_moves
 from ..orders import Sort, join, settled_orders
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet
@@ -68,7 +69,7 @@ def interactions(alpha: Number, gamma: Number, net: ResNet | None = None) -> tup
         if not value.is_Rational:
             raise ValueError(f"{name}: {value} given; allowed is a rational number")
     require_frozen_ends(net)
-    equations = kets(program(net, SGD(), DepthScaling(ALPHA, GAMMA)))
+    equations = kets(with_moves(program(net, SGD(), DepthScaling(ALPHA, GAMMA))))
     found = settled_orders(equations, at=((ALPHA, a), (GAMMA, g)))
     cell = found.cells[0]
     if cell.explosions or cell.grows:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from functools import cached_property
+from itertools import takewhile
+from typing import Callable
 
 import sympy as sp
 
@@ -15,8 +18,9 @@ from ..orders import Affine, Cell, Contribution, Exponent, KetTerms, Quantity, S
 from ..gaussian.scalar_functions import H, scalar_function
 from ..orders.ket_factors import argument_of, factors_of, squares
 from ..orders.terms import split
-from ..programs.language import Scal, Vec, kind
 from ..limits.outputs import outputs_of
+from ..limits.trained_vectors import vector_of
+from ..programs.language import LossDerivative, Scal, Vec, kind
 from .sizes import Exponents
 
 
@@ -87,9 +91,10 @@ class _KetReader:
             dx = df = self.direct_effect()
         hidden = join(self._of(Sort.KET, 0, self.setting.family_number(p.matvec.vector)) for p in forward)
         changes = join(self._change(p, False) for p in forward)
-        updates = join(self._change(p, True) for p in forward)
-        errors = [self._change(p, True).power(Fraction(3 if any(scalar_function(f).has_kinks for f in bent) else 4, 2))
-                  for p in forward if (bent := self._bent(p))]
+        updates = join([*(self._change(p, True) for p in forward), *map(self._by_vectors, self._forward)])
+        errors = [join([self._change(p, True), self._by_vectors(self.setting.family_number(p.matvec.vector))]).power(
+            Fraction(3 if any(scalar_function(f).has_kinks for f in bent) else 4, 2))
+            for p in forward if (bent := self._bent(p))]
         adding = {rule: join(self.cell.weight(one) for one in self._to_stream(1) if one.rule == rule)
                   for rule in ("layers", "independent layers")}
         explosions = tuple((key.step, v) for key, v in self.cell.explosions) if self.exploded else ()
@@ -150,14 +155,30 @@ class _KetReader:
         """The change of W v in one layer; acts: only what updates of W do to v."""
         target = self.setting.family_number(product.place.statement.target)
         vector = self.setting.family_number(product.matvec.vector)
-        found = [self._of(Sort.CHANGE, 1, vector)] if not acts and not self.exploded else []
+        found = self._updates(target, lambda term: not acts or term.has(Bracket) and not vector_of(term))
+        return found if acts or self.exploded else found.plus(self._of(Sort.CHANGE, 1, vector))
+
+    def _by_vectors(self, family: int) -> Exponent:
+        """What updates of trained vectors do in one layer to the vectors of a family, as factors of theirs."""
+        return self._updates(family, lambda term: bool(vector_of(term)))
+
+    def _updates(self, family: int, chosen: Callable[[sp.Expr], bool]) -> Exponent:
+        """What terms of updates that are chosen change of a family in one layer."""
+        found = []
         for one in self.cell.contributions:
-            if one.update and self._is_change(one.target, target) and (one.term.has(Bracket) or not acts):
+            if one.update and self._is_change(one.target, family) and chosen(one.term):
                 gain = {"layers": Fraction(1), "independent layers": Fraction(1, 2)}.get(one.rule)
                 inside = Affine.number(0, self.size) if gain is None else self.branch + Affine.number(gain, self.size)
                 weight = self._moved_by(one, frozenset()) if self.exploded else self.cell.weight(one)
                 found.append(weight.times(Exponent.single(inside * -1)))
         return join(found)
+
+    @cached_property
+    def _forward(self) -> list[int]:
+        """The families that a step makes before it knows its loss."""
+        places = takewhile(lambda p: not p.statement.value.has(LossDerivative), self.setting.program.places())
+        return sorted({self.setting.family_number(p.statement.target) for p in places
+                       if isinstance(p.statement.target, Vec)})
 
     def _bent(self, product: Product) -> list[sp.Expr]:
         """The functions, not linear ones, that are taken of what the product makes."""

@@ -14,7 +14,8 @@ from ..calculus.kets import Bracket, Ket
 from ..calculus.setting import Setting
 from ..errors import Divergence
 from ..limits.slow_streams import normal_form
-from ..orders import Cell, Contribution, Hypotheses, Sort, join
+from ..limits.trained_vectors import MOVE, numbers_of, vector_of
+from ..orders import Affine, Cell, Contribution, Exponent, Hypotheses, Sort, join
 from ..parametrizations import Parametrization, Scaling
 from ..programs import SGD, ResNet, Transformer
 from ..programs.language import Mat, Outer, Vec
@@ -22,7 +23,7 @@ from ..programs.program import Program
 from .counted import UPDATES, Judged, counted_program
 from .exponents import ALPHA, is_linear
 from .ket_exponents import read_exponents
-from .second_order import second_order
+from .second_order import linearisation, second_order
 from .sizes import Exponents
 
 LEARNS, DRIFTS, LAZY, UNSTABLE, UNDECIDED = "learns", "drifts", "lazy", "unstable", "undecided"
@@ -88,13 +89,18 @@ class MatrixVerdicts(Mapping[str, MatrixVerdict]):
         self.net, self.scale = net, scale
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.net.matrices_of_block)
+        return iter(self.net.trained_of_block)
 
     def __len__(self) -> int:
-        return len(self.net.matrices_of_block)
+        return len(self.net.trained_of_block)
 
     def __getitem__(self, name: str) -> MatrixVerdict:
         return dict(_verdicts(self.net, self.scale))[name]
+
+    def linearisation(self) -> Exponent:
+        """The power of L of what a layer is wrong by in which only the first order of its updates is kept."""
+        power = linearisation(self.net, -self.scale.alpha, {name: one.update for name, one in self.items()})
+        return Exponent() if power == -sp.oo else Exponent.single(Affine.of(power, ()))
 
     def __repr__(self) -> str:
         return f"MatrixVerdicts({', '.join(self)})"
@@ -113,7 +119,7 @@ def gammas_of(matrices: Mapping[str, MatrixVerdict]) -> dict[str, sp.Expr]:
 def _verdicts(net: Judged, scale: Scaling) -> tuple[tuple[str, MatrixVerdict], ...]:
     terms = terms_of(net, scale)
     exact = is_linear(terms.source)
-    found = {name: terms.alone(name) for name in net.matrices_of_block}
+    found = {name: terms.alone(name) for name in net.trained_of_block}
     together = second_order(net, {name: e.update.at(()) for name, e in found.items()})
     return tuple((name, _verdict(name, scale, e, exact, *together[name])) for name, e in found.items())
 
@@ -139,11 +145,11 @@ def terms_of(net: Judged, scale: Scaling) -> MatrixTerms:
         return MatrixTerms.of(counted_program(net, SGD(), scale))
     names = _symbols(net)
     return _in_symbols(net).there({names["alpha"]: scale.alpha, **{
-        names[name]: scale.update_exponent(name) for name in net.matrices_of_block}})
+        names[name]: scale.update_exponent(name) for name in net.trained_of_block}})
 
 
 def _symbols(net: Transformer) -> dict[str, sp.Symbol]:
-    return {"alpha": ALPHA, **{name: sp.Symbol(f"gamma_{name}", real=True) for name in net.matrices_of_block}}
+    return {"alpha": ALPHA, **{name: sp.Symbol(f"gamma_{name}", real=True) for name in net.trained_of_block}}
 
 
 @lru_cache(maxsize=8)
@@ -187,13 +193,15 @@ class MatrixTerms:
         return cell, read_exponents(self.equations, cell, self.counted.upto(frozenset(), 1))
 
     def matrix_of(self, one: Contribution) -> str | None:
-        """The matrix whose update brings a term, None where none does.
+        """The matrix, or trained vector, whose update brings a term, None where none does.
 
         An update is a sum over steps of averages of a vector of these steps with one of now. The dots of initial
         matrices are sums, too, and what normalises a vector is an average; neither is both.
         """
         if one.equation < 0 or not isinstance(one.term, sp.Sum):
             return None
+        if vector_of(one.term):
+            return vector_of(one.term)
         steps = {limit[0] for limit in one.term.limits}
         setting = self.equations.setting
         means = {mean for mean in one.term.atoms(Bracket)
@@ -237,21 +245,33 @@ class MatrixTerms:
 
     def _number(self, matrix: str) -> sp.Expr:
         """The power of L of the number in front of a matrix's outer products, the largest of them."""
-        depth = Setting.of(self.source).depth
         moves = [sp.expand(p.statement.value) for p in self.source.places()
                  if isinstance(p.statement.target, Mat) and p.statement.target.name == matrix]
-        numbers = [value.coeff(outer) for value in moves for outer in value.atoms(Outer)]
-        return max(sp.simplify(depth * sp.diff(number, depth) / number).subs(self.values) for number in numbers)
+        return max(self._power(value.coeff(outer)) for value in moves for outer in value.atoms(Outer))
+
+    def _power(self, number: sp.Expr) -> sp.Expr:
+        depth = Setting.of(self.source).depth
+        return sp.simplify(depth * sp.diff(number, depth) / number).subs(self.values)
+
+    def _size(self, cell: Cell, step: int, family: int) -> Exponent:
+        return join(e for key, e in cell.exponents.items() if (key.sort, key.step, key.number) == (
+            Sort.KET, step, family))
 
     def gradients(self, step: int) -> dict[str, sp.Expr]:
         """Powers of L of what moves all matrices at a step: of an outer product, both of its vectors, and the number in
-        front of it, the size of an update included."""
+        front of it, the size of an update included; and of what moves trained vectors."""
         cell, = self.counted.after(step + 1)
         setting, sizes = self.equations.setting, {}
         for p in setting.products:
             if p.transposed:
                 ahead = next(q for q in setting.products if not q.transposed and q.matrix.same_family(p.matrix))
-                back, forth = (join(e for key, e in cell.exponents.items() if (key.sort, key.step, key.number) == (
-                    Sort.KET, step, setting.family_number(q.matvec.vector))) for q in (p, ahead))
+                back, forth = (self._size(cell, step, setting.family_number(q.matvec.vector)) for q in (p, ahead))
                 sizes[p.matrix.name] = back.times(forth).at(()) + self._number(p.matrix.name)
+        for name, power in self.steps_of_vectors().items():
+            move = next(n for n, v in enumerate(setting.families) if v.name == MOVE + name)
+            sizes[name] = self._size(cell, step, move).at(()) + power
         return sizes
+
+    def steps_of_vectors(self) -> dict[str, sp.Expr]:
+        """Powers of L of the number in front of what moves trained vectors in a step."""
+        return {name: self._power(number) for name, number in numbers_of(self.source).items()}

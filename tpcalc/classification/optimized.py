@@ -47,9 +47,9 @@ def as_gradient_descent(net: Judged, opt: Optimizer, scale: Scaling) -> tuple[SG
     terms = terms_of(net, scale)
     eps = getattr(opt, "eps", None)
     kept = None if eps is None or eps == 0 else sp.Integer(0)
-    moved = {}
+    moved, steps = {}, terms.steps_of_vectors()
     for name, moves in terms.gradients(0).items():
-        power = moves + scale.update_exponent(name)
+        power = moves - steps.get(name, -scale.update_exponent(name))
         if power == sp.oo:
             return linear, scale  # what explodes at initialisation does so whatever is trained
         if power == -sp.oo:
@@ -58,7 +58,7 @@ def as_gradient_descent(net: Judged, opt: Optimizer, scale: Scaling) -> tuple[SG
         moved[name] = scale.update_exponent(name) + direction_power(opt, -power, kept) + power
     if any(moved[name] != scale.update_exponent(name) for name in moved):
         whole = scale if isinstance(scale, Parametrization) else Parametrization(depth=scale)
-        scale = whole.with_exponents(scale.alpha, moved).over(net.matrices_of_block, ends=False)
+        scale = whole.with_exponents(scale.alpha, moved).over(net.trained_of_block, ends=False)
         terms = terms_of(net, scale)
     start, later = terms.gradients(0), terms.gradients(1)
     for name in start:

@@ -11,7 +11,7 @@ import sympy as sp
 
 from ..gaussian.scalar_functions import H, scalar_function
 from ..parametrizations import DepthScaling
-from ..programs import SGD, Transformer
+from ..programs import SGD
 from ..programs.language import LossDerivative, MatVec, Moment, Scal, Transpose, Vec
 from .counted import Judged, counted_program
 
@@ -33,22 +33,14 @@ def _pairs(one: Iterable[str], other: Iterable[str]) -> set[Pair]:
 
 @lru_cache(maxsize=64)
 def block_jet(net: Judged) -> Jet:
-    """The expansion of a block's value, statement by statement, from the block's input that no update changes; of a
-    transformer's two blocks together, each from its own input."""
-    if isinstance(net, Transformer):
-        return _layer_jet(net)
-    statements, value = net.written()
-    known: dict[sp.Expr, Jet] = {}
-    for one in statements:
-        known[one.target] = _jet(one.value, known)
-    return _jet(value, known)
-
-
-def _layer_jet(net: Transformer) -> Jet:
+    """The expansion of what a layer adds to the stream, statement by statement, from a stream that no update changes;
+    each of several sublayers from its own input."""
     streams = {one.name for families in net.carried for one in families}
-    known: dict[sp.Expr, Jet] = {}
+    places = counted_program(net, SGD(), DepthScaling()).places()
+    known = {v: Jet(frozenset([v.name])) for place in places for v in place.statement.value.atoms(Vec)
+             if v.name in net.vectors_of_block}
     added: list[Jet] = []
-    for place in counted_program(net, SGD(), DepthScaling()).places():
+    for place in places:
         one = place.statement
         if one.value.has(LossDerivative):
             break
@@ -137,7 +129,7 @@ def second_order(net: Judged, updates: Mapping[str, sp.Expr]) -> dict[str, tuple
     [tensor_programs_vi/appendix_k].
     """
     jet, found = block_jet(net), {}
-    for name in net.matrices_of_block:
+    for name in net.trained_of_block:
         ratios = {(set(pair) - {name} or {name}).pop(): pair_power(how, *(updates[w] for w in pair)) - updates[name]
                   for pair, how in jet.second.items() if name in pair}
         most = max(ratios.values(), default=-sp.oo)

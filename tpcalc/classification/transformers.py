@@ -8,14 +8,13 @@ from typing import Sequence
 import sympy as sp
 
 from ..calculus import KetEquations
-from ..orders import Affine, Cell, Exponent, Region, Sort, join
+from ..orders import Cell, Region, Sort, join
 from ..parametrizations import DepthScaling, Scaling
 from ..programs import Transformer
 from ..programs.updates import Optimizer
 from .counted import ASSUMED, UNNORMED
 from .matrices import MatrixVerdicts, terms_of
 from .optimized import as_gradient_descent
-from .second_order import linearisation
 from .verdict import Verdict, judge
 
 SCORES = {"score at initialisation": (Sort.KET, 0), "change of score": (Sort.CHANGE, 1)}
@@ -36,8 +35,7 @@ def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
     cell, exponents = terms.together()
     grown = exponents.x_init.at(()) > 0 or bool(exponents.explosions)
     if not grown:
-        error = linearisation(net, -alpha, {name: one.update for name, one in matrices.items()})
-        exponents = replace(exponents, linearisation=_exponent(error))
+        exponents = replace(exponents, linearisation=matrices.linearisation())
     found = judge(alpha, gamma, Region(0), exponents, matrices, ())
     counted = found.stable_at_init  # a stream that grows before training is no place for updates to start from
     scores = _scores(terms.equations, cell, (0, 1) if counted else (0,))
@@ -46,10 +44,6 @@ def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
     taken = [UNNORMED] * (net.norm is None) + [ASSUMED]
     return replace(found, exponents={**found.exponents, **scores},
                    reasons=(*found.reasons, *said, *of_matrices, *taken))
-
-
-def _exponent(power: sp.Expr) -> Exponent:
-    return Exponent() if power == -sp.oo else Exponent.single(Affine.of(power, ()))
 
 
 def _scores(equations: KetEquations, cell: Cell, steps: Sequence[int]) -> dict[str, sp.Expr]:

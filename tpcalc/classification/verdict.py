@@ -26,8 +26,8 @@ class Verdict(Short, Aligned):
     Flags are True, False, or None where undefined or undecided. stable_in_training is Definition 5.2, with h;
     output_stable asks for x and f only. diversity_exponent: Definition 5.6, at t >= 1 and generic layer.
     layerwise_linear: Definition G.1, for a smooth activation in place of a linear one, which is always linear.
-    matrices: what the updates of each matrix of a block do by themselves, by name (``MatrixVerdict``), counted when
-    one is asked for; gamma: None where matrices have update exponents of their own. exponents: powers of L by name;
+    matrices: what the updates of each matrix, and each trained vector, of a block do by themselves, by name
+    (``MatrixVerdict``), counted when one is asked for; gamma: None where matrices have update exponents of their own. exponents: powers of L by name;
     bounds: the names of those that are upper bounds, a flag that would need more than
     a bound being None; reasons: a sentence a flag. Source: Tensor Programs VI, section 5,
     definitions [tensor_programs_vi/definitions_5] and claims

@@ -17,6 +17,7 @@ from ..programs.algebra import multiplied_out
 from ..programs.blocks import is_linear_in_vectors
 from ..programs.language import MatVec, Outer, Vec, kind
 from ..programs.program import Assign, Loop, Place, Program, Statement, mapped
+from .trained_vectors import MOVE
 
 
 def without_names(program: Program) -> Program:
@@ -46,7 +47,8 @@ class _Readable:
         places = program.places()
         vectors = [p for p in places if isinstance(p.statement.target, Vec)]
         alone = [p for p in vectors if sum(p.statement.target.same_family(q.statement.target) for q in vectors) == 1]
-        given = [p for p in alone if not any(p.statement.target.same_family(v) for v in program.vectors)]
+        given = [p for p in alone if not any(p.statement.target.same_family(v) for v in program.vectors)
+                 and not p.statement.target.name.startswith(MOVE)]
         return cls(tuple(p for p in given if _is_generic(p) and is_linear_in_vectors(p.statement.value)
                          and not any(v.same_family(p.statement.target) for v in p.statement.value.atoms(Vec))))
 

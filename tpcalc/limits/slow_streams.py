@@ -23,6 +23,7 @@ from .interleaving import interleaved
 from ..orders.layer_functions import LAYER_TIME
 from .layer_map import State, Sweep, sweeps
 from .own_layers import at_own_layers
+from .trained_vectors import with_moves
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class NormalForm:
 
 
 def normal_form(program: Program, depth: sp.Symbol | None = None) -> NormalForm:
-    """The normal form of a program: without names for intermediate vectors, and with streams that layers add to.
+    """The normal form of a program: without names for intermediate vectors, trained ones as sums over steps, and with
+    streams that layers add to.
 
     depth: the symbol of the number of layers, by default the program's. Raises ``NoStreams`` or ``ValueError`` for what
     no rule covers, naming it, and ``ValueError`` for a program without layers.
@@ -53,7 +55,7 @@ def normal_form(program: Program, depth: sp.Symbol | None = None) -> NormalForm:
     depth = Setting.of(program).depth if depth is None else depth
     if depth is None:
         raise ValueError(f"program {program.name} has no layers, so that nothing depends on the depth")
-    plain = without_names(at_own_layers(program))
+    plain = without_names(at_own_layers(with_moves(program)))
     found = list(sweeps(plain, depth))
     together = int(sp.ilcm(1, *(period(s.matrix[sp.Integer(0)]) for s in found)))
     if together > 1:

@@ -11,26 +11,6 @@ from ..programs.language import LossDerivative, MatVec, Moment, Vec
 from ..programs.program import Place, Program
 
 
-def trained_vectors(program: Program) -> tuple[str, ...]:
-    """The names of the vectors that a step of the clock makes for the next one."""
-    clock = program.clock()
-    if clock is None:
-        return ()
-    names = {p.statement.target.name for p in program.places() if isinstance(p.statement.target, Vec)
-             and clock in p.loops and any(index.has(clock.index) and index != clock.index
-                                          for index in p.statement.target.indices[:1])}
-    return tuple(sorted(names))
-
-
-def require_no_trained_vectors(program: Program) -> None:
-    """Raise ``ValueError`` for a program with trained vectors, naming them."""
-    found = trained_vectors(program)
-    if found:
-        raise ValueError(f"program {program.name}: the vectors {', '.join(found)} are trained, and no rule counts "
-                         "powers of L of what they multiply; allowed are trained matrices: gains=False, and no learned "
-                         "skip")
-
-
 def normed_products(program: Program) -> tuple[str, ...]:
     """The names of vectors that a layer makes with a matrix and divides by a power of a mean of their coordinates.
 

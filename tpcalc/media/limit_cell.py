@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 
 import sympy as sp
@@ -21,9 +21,10 @@ from ..parametrizations.depth import ENDS
 from .._checks import short
 from ..programs import SGD, ResNet, Transformer
 from ..programs.builders import program
-from ..programs.networks import Network
 from ..programs.language import LossDerivative, Scal
+from ..programs.networks import Network
 from ..programs.program import Program
+from ..programs.residual import Residual
 from .pair_kernels import kernels_of
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
@@ -106,8 +107,9 @@ def regime(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
         return _of_sublayers(net, alpha, gamma)
     try:
         equations, everywhere, cell = counted(net, DepthScaling(alpha, gamma))
-    except ValueError:
-        pass  # no fractions, a function without a rule, or too many parts
+    except ValueError:  # no fractions, a function without a rule, or too many parts
+        if isinstance(net, Residual) and not net.is_added:
+            raise
     else:
         return everywhere or _of_kets(equations, cell)
     # A block that closes on kernels enters through these alone, the noise times L eps^2, the drift times L eps g
@@ -121,9 +123,9 @@ def regime(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
 def counted(net: Network, scale: Scaling) -> tuple[KetEquations, Regime | None, Cell]:
     """The ket equations of a net's program with their powers of L, and what its layers do of themselves where they keep
     no stream. Raises ``ValueError`` where they are not counted."""
-    names = net.matrices_of_block
+    names = net.trained_of_block
     powers = {"alpha": scale.alpha, **{f"gamma of {name}": scale.update_exponent(name) for name in names}}
-    if not all(power.is_Rational for power in powers.values()) or len(names) > MOST_MATRICES:
+    if not all(power.is_Rational for power in powers.values()) or len(net.matrices_of_block) > MOST_MATRICES:
         given = ", ".join(f"{name} = {power}" for name, power in powers.items())
         raise ValueError(f"{given} given for {net!r}; powers of L of nonlinear blocks are counted at fractions, for at "
                          f"most {MOST_MATRICES} matrices")
@@ -155,23 +157,33 @@ def _of_recursion(alpha: sp.Expr, gamma: sp.Expr) -> Regime:
     return Regime(noise, not region.is_trivial, grows_inside=not region.is_trivial and bool(gamma < 0))
 
 
+def in_place_of(net: Transformer) -> ResNet:
+    """A residual network of one sublayer W tanh(x), with a transformer's norms, gains and skip in their places.
+
+    It ends with a fresh matrix, as attention and perceptrons do. Raises ``ValueError`` for skips of a user's own.
+    """
+    net.require_alike()
+    return ResNet("tanh", "pre", net.norm, **{f.name: getattr(net, f.name) for f in fields(Residual)})
+
+
 def _of_sublayers(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
     """The regime of a transformer: each sublayer meets the stream with fresh matrices and enters through kernels of
     order one, now of all positions. So powers of L are those of the plain linear network [tpcalc/action_principle];
-    where the stream grows sublayers that are normalised do not grow with it. A convolution is a sum of finitely many
-    blocks of one matrix, whose powers of L are counted on one position. Raises ``ValueError`` for sublayers that
-    users wrote, for streams that sublayers do not just add to, and for updates that grow inside.
+    where the stream grows sublayers that are normalised do not grow with it. Where sublayers do more to the stream than
+    add to it, or have gains, powers are those of blocks of one matrix that do. A convolution is a sum of
+    finitely many blocks of one matrix, whose powers of L are counted on one position. Raises ``ValueError`` for
+    sublayers that users wrote and for updates that grow inside.
     """
-    if isinstance(net, Transformer):
-        net.require_added()
-        if net.at_one_position is not None:
-            return regime(net.at_one_position, alpha, gamma)
+    if isinstance(net, Transformer) and net.at_one_position is not None:
+        return regime(net.at_one_position, alpha, gamma)
     if not isinstance(net, Transformer) or not net.is_built_in:
         raise ValueError(f"net: {short(net)} given, with sublayers of its own; allowed are attention='softmax' and "
                          "mlp='mlp', 'glu' or None, or a convolution and mlp=None")
     if not (gamma.is_number and gamma >= 0):
         raise ValueError(f"gamma = {gamma} given for {net.title}; allowed are numbers of at least 0, as scores that "
                          "grow with the depth have no limit")
+    if not net.is_added:
+        return regime(in_place_of(net), alpha, gamma)
     for what, power in (("the stream grows at initialisation", sp.Rational(1, 2) - alpha),
                         ("training moves the stream", 1 - alpha - gamma)):
         if net.norm is not None and power > 0:

@@ -32,7 +32,8 @@ class Parametrization:
         "rate": ..., "eps": ..., "decay": ...} of n, 0 (of the last two: none) where one is left out.
     depth:
         a ``tp.DepthScaling``, for all matrices of a block; or {"alpha": ..., name: gamma}, where updates of the matrix
-        of that name are of size L^-gamma: names are those of the block ("W"; "W1", "W2", ...) and of the ends ("U",
+        of that name are of size L^-gamma: names are those of the block ("W"; "W1", "W2", ...), of its trained vectors
+        ("gn", "gn1", ... of gains, "a" of a learned skip: ``net.trained_of_block`` has them all) and of the ends ("U",
         and "V" or, beside a block that has one, "nV"; 0 where they are left out). "gamma" stands for matrices without
         an entry, "branch" and "base_depth" are those of a tp.DepthScaling. Or {name:
         tp.parametrizations.DepthChoices}, raw powers of L, of one branch multiplier and one optimizer: ``tp.classify``

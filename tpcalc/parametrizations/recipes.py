@@ -122,5 +122,5 @@ NAMED = (
     NamedRecipe(
         "layerscale", "LayerScale", "github.com/facebookresearch/deit, cait_models.py; arXiv:2103.17239",
         outside="a trained multiplier for every coordinate that starts at 0.1, 1e-5 or 1e-6 by ranges of the depth: "
-        "no power of L, and gains are not trained here"),
+        "no power of L"),
 )

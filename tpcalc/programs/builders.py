@@ -143,22 +143,21 @@ def branch_scaling(net: Network, opt: object, scale: Scaling) -> DepthScaling:
         return scale
     instance("scale", scale, Parametrization, "a tp.DepthScaling or a tp.Parametrization")
     how = isinstance(opt, SGD), net.train_ends
-    scale.over(net.matrices_of_block, *how)
+    scale.over(net.trained_of_block, *how)
     scale.require_mup(*how)
     return scale.scaling
 
 
 def require_vectors_taken(net: Network, opt: Optimizer, scale: Scaling) -> None:
-    """Raise ``ValueError`` for trained vectors beside update exponents of each matrix, and for these and trained ends
-    with an optimizer of matrices."""
+    """Raise ``ValueError`` for trained vectors beside powers of n other than muP's, and for these and trained ends with
+    an optimizer of matrices."""
     if isinstance(opt, (Muon, NormalizedSGD)):
         net.require_no_vectors(f"{opt!r}, which moves matrices,")
         if net.train_ends:
             raise ValueError(f"opt: {opt!r} given with train_ends=True; {type(opt).__name__} moves matrices, read-in "
                              "and read-out are vectors; allowed are frozen ends")
-    if isinstance(scale, Parametrization) and not isinstance(
-            scale.over(net.matrices_of_block, isinstance(opt, SGD), net.train_ends), DepthScaling):
-        net.require_no_vectors(f"{short(scale)}, with exponents matrix by matrix or powers of n other than muP's,")
+    if isinstance(scale, Parametrization) and not scale.is_mup(isinstance(opt, SGD), net.train_ends):
+        net.require_no_vectors(f"{short(scale)}, with powers of n other than muP's,")
 
 
 def require_ends(net: Network, opt: object, scale: Scaling, d_in: int, d_out: int) -> None:

@@ -81,6 +81,11 @@ class Network(ABC):
         """The families of the streams."""
         return tuple(vector("x" if number == 1 else f"x{number}") for number in range(1, len(self.readout) + 1))
 
+    @property
+    def carried(self) -> tuple[tuple[Family, ...], ...]:
+        """The families of the streams behind each sublayer of a layer."""
+        return (self.streams,)
+
     def read(self, at: tuple[sp.Expr, ...]) -> sp.Expr:
         """What the read-out reads: the streams at these indices, weighed."""
         return sp.Add(*(weight * stream[at] for weight, stream in zip(self.readout, self.streams)))
@@ -105,6 +110,11 @@ class Network(ABC):
         """The names of a layer's trained vectors: gains, and those of a learned skip."""
         return tuple(v.name for v in self._written.vectors)
 
+    @property
+    def trained_of_block(self) -> tuple[str, ...]:
+        """The names of all that a layer trains: its matrices, then its vectors."""
+        return self.matrices_of_block + self.vectors_of_block
+
     def require_no_vectors(self, what: str) -> None:
         """Raise ``ValueError`` for a network with trained vectors, naming them."""
         if self.vectors_of_block:
@@ -113,7 +123,6 @@ class Network(ABC):
 
     def require_counted(self) -> None:
         """Raise ``ValueError`` for options of which no rule counts powers of L: those of a program do not name them."""
-        self.require_no_vectors("the count of powers of L")
 
     @abstractmethod
     def frozen(self) -> Network:

@@ -124,7 +124,7 @@ class _Joined:
         own: set[sp.Expr] = set()
         for one in reversed(same):
             at_last = one is same[-1]
-            value = multiplied_out(one.value) if one.value.has(Outer, MatVec) else one.value
+            value = multiplied_out(one.value) if one.value.has(Outer, MatVec) else _spread(one.value)
             for term in sp.Add.make_args(value):
                 number, rest = self._joined(term).as_coeff_Mul()
                 if term == 0:
@@ -166,6 +166,12 @@ class _Joined:
             value += term
         yield from (Assign(name, function) for function, name in named.items())
         yield Assign(s.target, value)
+
+
+def _spread(value: sp.Expr) -> sp.Expr:
+    """A sum in which numbers stand in front of terms, not of sums of them."""
+    parts = [term.as_independent(Member, as_Add=False) for term in sp.Add.make_args(value)]
+    return sp.Add(*(number * term for number, rest in parts for term in sp.Add.make_args(rest)))
 
 
 def _terms(value: sp.Expr) -> Iterator[sp.Expr]:

@@ -69,7 +69,7 @@ class Problem:
         self.net.require_directions(inner)
         if isinstance(self.scale, Parametrization):
             linear, ends = isinstance(self.opt, SGD), self.net.train_ends
-            object.__setattr__(self, "scale", self.scale.over(self.net.matrices_of_block, linear, ends))
+            object.__setattr__(self, "scale", self.scale.over(self.net.trained_of_block, linear, ends))
         else:
             _checks.instance("scale", self.scale, DepthScaling, "a tp.DepthScaling or a tp.Parametrization")
         for name in ("depth", "width"):

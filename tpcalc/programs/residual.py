@@ -97,10 +97,24 @@ class Residual(Network):
             raise ValueError(f"norm_scale: {self.norm_scale} given; blocks by themselves are read where they are alike "
                              "at all layers and depths, allowed is a number")
 
+    @property
+    def is_added(self) -> bool:
+        """Does a sublayer add its block to the stream as that is, alike in all layers?"""
+        try:
+            self.require_added()
+        except ValueError:
+            return False
+        return True
+
     def require_counted(self) -> None:
-        super().require_counted()
         if self.norm_scale.free_symbols:  # of functions of what shrinks bounds alone are counted
             raise ValueError(f"norm_scale: {self.norm_scale} given; powers of L are counted where it is a number")
+
+    def require_alike(self) -> None:
+        """Raise ``ValueError`` for skips of a user's own, which may differ from layer to layer."""
+        if not (self.skip is None or isinstance(self.skip, (Skip, HyperConnections))):
+            raise ValueError(f"skip: {short(self.skip)} given; allowed here are None, a tp.Skip and "
+                             "tp.HyperConnections")
 
     def require_sizes(self, depth: int | None) -> None:
         """Every number that is an expression in the depth must have a value at it."""

@@ -1,0 +1,141 @@
+"""Trained vectors written out: what they were at first, and the sum over steps of what moved them.
+
+Kets know an update of a matrix as a sum over earlier steps. Written out, a vector that is trained is one too: products
+with it are products of kets of these steps with kets of now, whose powers of L are counted like those of any others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Iterable
+
+import sympy as sp
+from sympy.core.symbol import Str
+
+from ..calculus.kets import Ket
+from ..calculus.setting import Setting, solve_indices
+from ..programs.algebra import multiplied_out
+from ..programs.language import Member, Vec
+from ..programs.program import Assign, Loop, Place, Program, Statement, mapped
+
+MOVE = "move_of_"  # what moves a vector in a step is a vector of its own, by this name
+
+
+def trained_vectors(program: Program) -> tuple[str, ...]:
+    """The names of the vectors that a step of the clock makes for the next one."""
+    clock = program.clock()
+    names = {p.statement.target.name for p in program.places() if isinstance(p.statement.target, Vec)
+             and clock in p.loops and any(index.has(clock.index) and index != clock.index
+                                          for index in p.statement.target.indices[:1])} if clock else ()
+    return tuple(sorted(names))
+
+
+def vector_of(term: sp.Expr) -> str | None:
+    """The trained vector whose update brings a term of a ket equation, None where none does."""
+    moves = [one.vector.name for one in term.atoms(Ket) if one.vector.name.startswith(MOVE)]
+    return moves[0].removeprefix(MOVE) if isinstance(term, sp.Sum) and moves else None
+
+
+def numbers_of(program: Program) -> dict[str, sp.Expr]:
+    """The number in front of what moves a trained vector in a step, by the vector's name."""
+    return {name: _Trained.of(program, name).number for name in trained_vectors(program)}
+
+
+def with_moves(program: Program) -> Program:
+    """The program with its trained vectors as sums over steps, what moves them in a step being vectors of their own.
+
+    Raises ``ValueError`` for a vector that does not begin as a number or to which a step adds what depends on trained
+    vectors, and for one that is read otherwise than as a factor of a term, beside no other.
+
+    >>> import tpcalc as tp
+    >>> program = with_moves(tp.program(tp.ResNet(skip=tp.Skip(learned=True)), tp.SGD(), tp.DepthScaling(1, 0)))
+    >>> print(*(line.strip() for line in str(program).splitlines() if "move_of_" in line and "x[t, l] " in line))
+    x[t, l] := Sum(-move_of_v[s, l]*x[t, l - 1]/L, (s, 0, t - 1)) + h[t, l]/L + x[t, l - 1]
+    """
+    known = {name: _Trained.of(program, name) for name in trained_vectors(program)}
+    if not known:
+        return program
+
+    def written(s: Assign) -> Iterable[Statement]:
+        one = known.get(s.target.name) if isinstance(s.target, Vec) else None
+        if one is None:
+            yield replace(s, value=_written(program, s, known))
+        elif s.target == one.made:
+            yield Assign(one.move, one.moves)
+
+    def around(loop: Loop, body: tuple[Statement, ...]) -> Iterable[Statement]:
+        return [replace(loop, body=body)] if body else []
+
+    return replace(program, body=mapped(program.body, written, around))
+
+
+@dataclass(frozen=True)
+class _Trained:
+    """A trained vector: the member that a step makes, and what all coordinates are at first.
+
+    move, moves, number: the vector that moves it in a step, what that is made of, and the number in front.
+    """
+
+    made: Vec
+    first: sp.Expr
+    move: Vec
+    moves: sp.Expr
+    number: sp.Expr
+    step: sp.Symbol
+
+    @classmethod
+    def of(cls, program: Program, name: str) -> "_Trained":
+        clock = program.clock()
+        assert clock is not None
+        places = [p for p in program.places() if isinstance(target := p.statement.target, Vec) and target.name == name]
+        one, first = _of_a_step(program, places, clock)
+        before = one.target.subs(clock.index, clock.index - 1)
+        moves = multiplied_out(one.value - before)
+        if one.target.indices[0] != clock.index + 1 or {v.name for v in moves.atoms(Vec)} & {*trained_vectors(program)}:
+            raise _no_rule(program, one)
+        number = sp.Mul(*(f for f in sp.Mul.make_args(sp.Add.make_args(moves)[0]) if not f.has(Member, sp.Sum)))
+        move = before.func(Str(MOVE + name), Str(rf"\Delta {before.args[1]}"), *before.args[2:])
+        return cls(one.target, first, move, multiplied_out(moves / number), number, clock.index)
+
+    def at(self, member: Vec, beside: sp.Expr) -> sp.Expr:
+        """A member of it times what stands beside it."""
+        past = Setting.past
+        found = solve_indices(self.move.indices, (past, *member.indices[1:]), self.move.free_symbols)
+        if found is None:
+            raise ValueError(f"{member}: a trained vector of another layer; no rule for it")
+        move = self.move.subs(found, simultaneous=True)
+        return self.first * beside + sp.Sum(self.number * move * beside, (past, 0, member.indices[0] - 1))
+
+
+def _of_a_step(program: Program, places: list[Place], clock: Loop) -> tuple[Assign, sp.Expr]:
+    """The statement by which a step makes a trained vector, and the number that all coordinates are at first."""
+    later = [p.statement for p in places if clock in p.loops]
+    first = [p.statement.value for p in places if clock not in p.loops]
+    if len(later) != 1 or len(first) != 1 or not first[0].is_number:
+        raise _no_rule(program, later[0])
+    return later[0], first[0]
+
+
+def _no_rule(program: Program, one: Assign) -> ValueError:
+    return ValueError(f"program {program.name}: the vector {one.target} = {one.value} is trained, and no rule counts "
+                      "powers of L of what it multiplies; allowed are vectors that begin as a number, to which a step "
+                      "adds what does not depend on trained vectors, as gradient descent does without momentum and "
+                      "decay")
+
+
+def _written(program: Program, s: Assign, known: dict[str, _Trained]) -> sp.Expr:
+    if not any(v.name in known for v in s.value.atoms(Vec)):
+        return s.value
+    found = []
+    for term in sp.Add.make_args(multiplied_out(s.value)):
+        trained = [v for v in term.atoms(Vec) if v.name in known]
+        if trained:
+            member, *others = trained
+            beside = sp.Mul(*(f for f in sp.Mul.make_args(term) if f != member))
+            if others or beside.has(member) or member not in sp.Mul.make_args(term) or beside.has(sp.Sum):
+                raise ValueError(f"program {program.name}: {s.target} = {s.value} reads the trained vector {member} in "
+                                 f"{term}, and no rule counts powers of L of that; allowed are products with it, of "
+                                 "which each is a term of its own")
+            term = known[member.name].at(member, beside)
+        found.append(term)
+    return sp.Add(*found)
