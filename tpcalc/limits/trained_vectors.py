@@ -49,8 +49,10 @@ def with_moves(program: Program) -> Program:
 
     >>> import tpcalc as tp
     >>> program = with_moves(tp.program(tp.ResNet(skip=tp.Skip(learned=True)), tp.SGD(), tp.DepthScaling(1, 0)))
-    >>> print(*(line.strip() for line in str(program).splitlines() if "move_of_" in line and "x[t, l] " in line))
-    x[t, l] := Sum(-move_of_v[s, l]*x[t, l - 1]/L, (s, 0, t - 1)) + h[t, l]/L + x[t, l - 1]
+    >>> print(*(line.strip() for line in str(program).splitlines()
+    ...         if line.strip().startswith(("x[t, l] ", "move_of_"))), sep=chr(10))
+    x[t, l] := Sum(-move_of_a[s, l]*x[t, l - 1]/L, (s, 0, t - 1)) + x[t, l - 1] + W[t, l] @ x[t, l - 1]/L
+    move_of_a[t, l] := dx[t, l]*x[t, l - 1]
     """
     known = {name: _Trained.of(program, name) for name in trained_vectors(program)}
     if not known:
