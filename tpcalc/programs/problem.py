@@ -10,17 +10,16 @@ import sympy as sp
 from .._types import Number
 from .. import _checks
 from ..parametrizations import DepthScaling, Parametrization, Scaling
+from .alike import require_choices
 from .builders import require_ends, require_vectors_taken
 from .clipped import Clipped
-from .muon import Muon
 from .networks import NETWORKS, Network, ResNet
 from .optimizers import SGD
 from .sequences import Sequences
 from .task import Task
 from .text import Text
+from .transformer import Transformer
 from .updates import Optimizer, require_optimizer
-
-ALIKE = 1e-6  # positions that differ by less have gradients of queries and keys that rounding may pass for
 
 
 @dataclass(frozen=True)
@@ -88,8 +87,8 @@ class Problem:
         self.net.require_sizes(self.layers)
         if self.net.norm is not None:
             _require_directions(self.task, self.net.norm)
-        if isinstance(inner, Muon) and self.net.positions:
-            _require_choices(self.net, np.asarray(self.task.inputs), inner)
+        if isinstance(self.net, Transformer) and isinstance(self.task, Sequences):
+            require_choices(self.net, self.task, inner)
         if self.net.norm == "layer" and self.width == 1:
             raise ValueError("width: 1 given with norm='layer', which subtracts the mean of the only coordinate; "
                              "allowed are at least 2")
@@ -135,20 +134,6 @@ class Problem:
     def is_linear(self) -> bool:
         """Are blocks one matrix and nothing else, trained by an optimizer that is linear in gradients?"""
         return self.net.is_plain and isinstance(self.opt, SGD)
-
-
-def _require_choices(net: Network, inputs: np.ndarray, opt: Muon) -> None:
-    """Raise ``ValueError`` for a step at which positions of every sequence are alike: softmax attends to all of them
-    alike, gradients of its queries and keys are nothing but rounding, and Muon would make that of order one."""
-    for step, xi in enumerate(inputs[:-1]):
-        sizes = np.linalg.norm(xi, axis=-1, keepdims=True)
-        tokens = xi / sizes if net.norm is not None else xi / np.max(sizes, initial=np.finfo(float).tiny)
-        apart = float(np.max(np.abs(tokens - tokens[:, :1])))
-        if apart < ALIKE:
-            behind = " behind the norm" if net.norm is not None else ""
-            raise ValueError(f"task: at step {step} all positions of every sequence are alike{behind}, differing by "
-                             f"{apart:.1e} at most, given with {opt!r}; attention has no choice, and its queries and "
-                             f"keys no gradient to take a direction from, allowed are at least {ALIKE:.0e}")
 
 
 def _require_directions(task: Task | Sequences, norm: str) -> None:

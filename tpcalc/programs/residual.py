@@ -76,6 +76,11 @@ class Residual(Network):
         return (super().is_usual and self.norm_place == "before" and self.norm_scale == 1 and not self.gains
                 and self.skip is None)
 
+    @property
+    def acts_on_normed(self) -> bool:
+        """Does a block act on a stream that is normalised first?"""
+        return self.norm is not None and self.norm_place in INSIDE
+
     def __repr__(self) -> str:
         """As dataclasses are shown, without options of a sublayer that are as usual."""
         own = {f.name: f.default for f in fields(Residual)}
@@ -161,7 +166,7 @@ class Residual(Network):
     def entered(self, block: Block, branch: Branch, eps: sp.Expr, number: str, x: Vec, named: bool = False
                 ) -> sp.Expr:
         """The block on x, with the norms around it, times eps."""
-        if self.norm is not None and self.norm_place in INSIDE:
+        if self.acts_on_normed:
             normed = self._normed(branch, x, "n", number, self.norm_scale)
             x = branch.let(f"{'ng' if self.gains else 'n'}{number}", normed)
         value = block(replace(branch, x=x))
