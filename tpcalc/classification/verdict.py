@@ -27,10 +27,10 @@ class Verdict(Short, Aligned):
     output_stable asks for x and f only. diversity_exponent: Definition 5.6, at t >= 1 and generic layer.
     layerwise_linear: Definition G.1, for a smooth activation in place of a linear one, which is always linear.
     matrices: what the updates of each matrix, and each trained vector, of a block do by themselves, by name
-    (``MatrixVerdict``), counted when one is asked for; gamma: None where matrices have update exponents of their own. exponents: powers of L by name;
-    bounds: the names of those that are upper bounds, a flag that would need more than
-    a bound being None; reasons: a sentence a flag. Source: Tensor Programs VI, section 5,
-    definitions [tensor_programs_vi/definitions_5] and claims
+    (``MatrixVerdict``), counted when one is asked for; gamma: None where matrices have update exponents of their own.
+    exponents: powers of L by name; bounds: the names of those that are upper bounds, a flag that would need more than
+    a bound being None; reasons: a sentence a flag. Source: Tensor Programs VI, section 5, definitions
+    [tensor_programs_vi/definitions_5] and claims
     [tensor_programs_vi/claim_51] [tensor_programs_vi/claim_52] [tensor_programs_vi/claim_53]
     [tensor_programs_vi/claim_54] [tensor_programs_vi/claim_55], and appendix G.5 [tensor_programs_vi/claim_g1].
 
