@@ -90,7 +90,9 @@ def test_what_vectors_alone_do_is_what_is_counted(net: tp.ResNet, alpha: float, 
     """Real networks whose matrices hardly move: the slope of the change of f against the depth."""
     name, = net.vectors_of_block
     scale = tp.Parametrization(depth={"alpha": alpha, name: gamma, **dict.fromkeys(net.matrices_of_block, 9)})
-    verdict = tp.classify(scale, net).matrices[name]
+    each = tp.classify(scale, net).matrices
+    verdict = each[name]
+    assert all(each[matrix].output <= -8 + 1 - sp.nsimplify(alpha) for matrix in net.matrices_of_block)
     assert verdict.output == verdict.effect == 1 - sp.nsimplify(alpha) - sp.nsimplify(gamma)
     assert verdict.update == -sp.nsimplify(gamma) and verdict.name == {0: "drifts" if gamma else "learns"}.get(
         verdict.effect, "lazy")

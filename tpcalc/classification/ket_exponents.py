@@ -155,7 +155,7 @@ class _KetReader:
         """The change of W v in one layer; acts: only what updates of W do to v."""
         target = self.setting.family_number(product.place.statement.target)
         vector = self.setting.family_number(product.matvec.vector)
-        found = self._updates(target, lambda term: not acts or term.has(Bracket) and not vector_of(term))
+        found = self._updates(target, lambda term: not acts or term.has(Bracket))
         return found if acts or self.exploded else found.plus(self._of(Sort.CHANGE, 1, vector))
 
     def _by_vectors(self, family: int) -> Exponent:
