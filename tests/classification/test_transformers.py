@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import sympy as sp
 
@@ -80,3 +81,24 @@ def test_parts_that_may_be_averaged_are_all_their_parts() -> None:
 def _subsets(sources: frozenset[int]) -> list[tuple[int, ...]]:
     ordered = sorted(sources)
     return [tuple(s for i, s in enumerate(ordered) if bits >> i & 1) for bits in range(2**len(ordered))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("alpha, gamma", [(0.5, 0.5), (1, 0), (0.5, 0.75), (1, 0.5)])
+@pytest.mark.parametrize("options", [{"norm": "rms", "norm_place": "around", "gains": True},
+                                     {"skip": tp.Skip(learned=True)}], ids=["gains", "learned"])
+def test_what_each_vector_alone_brings_to_outputs(options: dict, alpha: float, gamma: float) -> None:
+    """Real transformers whose matrices hardly move: slopes against the depth, with a correction 1/L in the fit."""
+    net = tp.Transformer(head_dim=2, positions=3, mlp=None, **options)
+    rng, depths = np.random.default_rng(1), np.array([16, 32, 64, 128])
+    task = tp.Sequences(np.repeat(rng.normal(size=(1, 1, 3, 2)) * 0.7, 2, axis=0), np.ones((2, 1, 3)))
+    for name in net.vectors_of_block:
+        scale = tp.Parametrization(depth={"alpha": alpha, **dict.fromkeys(net.trained_of_block, 9), name: gamma})
+        counted = tp.classify(scale, net).matrices[name].output
+        sizes = [[np.linalg.norm(np.diff(tp.train(net, task, tp.SGD(1e-2), scale, int(depth), 64, seed=seed,
+                                                  method="dense").outputs, axis=0)) for seed in range(6)]
+                 for depth in depths]
+        terms = np.column_stack([np.log(depths), np.ones(4), 1 / depths])
+        slope = np.linalg.lstsq(terms, np.mean(np.log(sizes), axis=1), rcond=None)[0][0]
+        print(f"{name} at ({alpha}, {gamma}): counted {counted}, measured {slope:.3f}")
+        assert abs(slope - float(counted)) < 0.12
