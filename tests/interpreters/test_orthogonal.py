@@ -44,8 +44,11 @@ def test_factors_are_those_of_the_matrix(seed: int, rows: int, rank: int, other:
     c = rng.choice([-1.0, .5, 3.0], size=rows)
     cut = rng.integers(0, rows)
     outers = [(1.0, c[:cut, None] * u[:cut], v[:cut])] + [(c[k], u[k], v[k]) for k in range(cut, rows)]
-    left, right = orthogonal_factor(Arrays(), outers, steps)
-    np.testing.assert_allclose(left.T @ right / n, svd_factor((c[:, None] * u).T @ v / n, steps), atol=1e-6)
+    left, right, values = orthogonal_factor(Arrays(), outers, steps)
+    gradient = (c[:, None] * u).T @ v / n
+    np.testing.assert_allclose(left.T @ right / n, svd_factor(gradient, steps), atol=1e-6)
+    np.testing.assert_allclose(values, np.linalg.svd(gradient, compute_uv=False)[:len(values)], rtol=1e-6)
+    assert len(values) == np.linalg.matrix_rank(gradient, 1e-9 * values[0])
 
 
 @settings(deadline=None, max_examples=20)
@@ -56,7 +59,7 @@ def test_small_singular_values_are_as_well_known_as_of_the_matrix(seed: int, apa
     u, v, moved = rng.normal(size=(3, 2, n))
     near = np.array([u[0], u[0] + apart * moved[0]])
     rows = (v, near) if side else (near, v)
-    left, right = orthogonal_factor(Arrays(), [(1.0, *rows)], 0)
+    left, right, _ = orthogonal_factor(Arrays(), [(1.0, *rows)], 0)
     gradient = rows[0].T @ rows[1]
     one, sizes, other = np.linalg.svd(gradient)
     spread = sizes[1] / sizes[0]

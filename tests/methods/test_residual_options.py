@@ -39,7 +39,6 @@ BLOCK_READINGS: dict[str, Callable[[tp.ResNet], Any]] = {  # which know blocks b
     "collocation": lambda net: tp.train(net, TASK, OPT, SCALE, tp.oo, method="collocation")}
 NEVER: dict[str, Callable[[tp.ResNet], Any]] = {  # which take a layer of norms before blocks and nothing else
     "raw_problem": lambda net: tp.raw_problem(tp.DepthwiseScaling(), net, TASK, 4),
-    "Muon": lambda net: tp.train(net, TASK, tp.Muon(0.1), SCALE, 2, method=WIDE),
     "reflection": lambda net: tp.train(net, TASK, OPT, SCALE, 4, method="reflection"),
     "coefficients": lambda net: tp.train(net, TASK, OPT, SCALE, 4, method="coefficients"),
     "cauchy_differences": lambda net: tp.cauchy_differences(net, TASK, OPT, SCALE, (2, 4, 8, 16))}

@@ -64,5 +64,5 @@ def test_terms_that_cancel_leave_no_direction() -> None:
     """A sum that vanishes exactly is 0 within the rounding of what it is a sum of."""
     u, v = np.random.default_rng(0).normal(size=(2, 12))
     for steps in (0, 5):
-        left, right = orthogonal_factor(Arrays(), [(1.0, u, v), (0.1, u, v), (-1.1, u, v)], steps)
-        assert np.abs(left.T @ right).max() < 1e-12
+        left, right, values = orthogonal_factor(Arrays(), [(1.0, u, v), (0.1, u, v), (-1.1, u, v)], steps)
+        assert np.abs(left.T @ right).max() < 1e-12 and not len(values)

@@ -229,5 +229,5 @@ def run_dense(program: Program, sizes: Sizes, data: ProgramData = {}, width: int
                          factors)
     run.run(progress)
     found = run.result()
-    return DenseRun(found.program, found.width, found.values, found.families,
+    return DenseRun(found.program, found.width, found.values, found.families, found.spectra,
                     InitialWeights(run.shapes, n, seed, run.weights, dict(factors)))

@@ -70,6 +70,7 @@ class ArrayExecution(ABC):
         self.numbers_of = {name: array for name, array in self.data.arrays.items()}
         self.arrays_of = {name: arrays.asarray(array) for name, array in self.data.arrays.items() if array.ndim}
         self.F: list[dict[tuple[int, ...], Value]] = [{} for _ in self.lowered.names.families]
+        self.spectra: dict[Member, np.ndarray] = {}
         self.progress: Progress | None = None
 
     def _parameters(self, sizes: Mapping[sp.Symbol, int]) -> Iterator[sp.Symbol]:
@@ -147,7 +148,7 @@ class ArrayExecution(ABC):
 
     def not_finite(self, at: tuple[int, ...], value: Value) -> None:
         """Raise, naming the first member that is not finite."""
-        target = self.lowered.statement(at).target
+        target = self.lowered.target(at)
         leaf, _ = self.lowered.leaves[at[0]]
         bad = np.argwhere(~np.isfinite(self.arrays.numpy(value)))[0]
         symbols = [i for i in leaf.assign.target.indices if any(loop.index == i for loop in leaf.axes)]
@@ -196,9 +197,12 @@ class ArrayExecution(ABC):
         """The sum of c M (or its transpose) over (c, M, turned), of c sum_k u_k v_k^T / n over (c, u, v), of c phi / n
         over (c, phi); ended: places of matrices that nothing reads again."""
 
-    def polar(self, outers: list, steps: int) -> tuple[Value, Value]:
-        """Blocks u and v of the orthogonal factor sum_k u_k v_k^T / n of a sum of c u v^T / n over (c, u, v)."""
-        return orthogonal_factor(self.arrays, outers, steps)
+    def polar(self, outers: list, steps: int, at: tuple[int, ...]) -> tuple[Value, Value]:
+        """Blocks u and v of the orthogonal factor sum_k u_k v_k^T / n of a sum of c u v^T / n over (c, u, v), for the
+        statement at a place."""
+        left, right, values = orthogonal_factor(self.arrays, outers, steps)
+        self.spectra[self.lowered.target(at)] = values
+        return left, right
 
     @abstractmethod
     def entry_product(self, function: Value, vectors: Value) -> Value:
@@ -230,7 +234,7 @@ class ArrayExecution(ABC):
             label = str(name) if str(name) not in values else f"{name} {number}"
             values[label] = {key: self.arrays.numpy(value) for key, value in found.items()}
             axes[label] = (kind, (name, *rest), low)
-        return LoweredRun(self.program, self.width, values, axes)
+        return LoweredRun(self.program, self.width, values, axes, self.spectra)
 
 
 @dataclass(frozen=True)
@@ -239,13 +243,15 @@ class LoweredRun:
 
     values: by name of a family and by the indices that are no axes, arrays of shape (axes..., width) for vectors and
     (axes...) for scalars; families: by name the kind, the rest of what names members, and of every index None or the
-    first index on its axis.
+    first index on its axis; spectra: by matrix that moved along an orthogonal factor, the singular values of what it
+    was the factor of that are not 0, falling.
     """
 
     program: Program
     width: int
     values: Mapping[str, Mapping[tuple[int, ...], np.ndarray]] = field(repr=False)
     families: Mapping[str, tuple[type, tuple, tuple[int | None, ...]]] = field(repr=False)
+    spectra: Mapping[Member, np.ndarray] = field(repr=False)
 
     def series(self, name: str) -> np.ndarray:
         """A family of scalars as an array over its indices from 0 on.

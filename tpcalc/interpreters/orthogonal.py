@@ -17,8 +17,9 @@ from ..lowering.array_backends import Arrays
 Outers = Sequence[tuple[float, Array, Array]]
 
 
-def orthogonal_factor(arrays: Arrays, outers: Outers, steps: int) -> tuple[Array, Array]:
-    """(u, v), each (rows, n), with sum_k u_k v_k^T / n the orthogonal factor of the sum of c u v^T / n over ``outers``.
+def orthogonal_factor(arrays: Arrays, outers: Outers, steps: int) -> tuple[Array, Array, np.ndarray]:
+    """(u, v, s), u and v each (rows, n), with sum_k u_k v_k^T / n the orthogonal factor of the sum of c u v^T / n over
+    ``outers``, and s the singular values of that sum that are not 0, falling.
 
     outers: (c, u, v), u and v one vector (n,) or blocks of them; steps: 0, or how many Newton-Schulz steps stand for
     it. Source: [tpcalc/muon_on_gram_matrices].
@@ -27,10 +28,11 @@ def orthogonal_factor(arrays: Arrays, outers: Outers, steps: int) -> tuple[Array
         [c * _rows(arrays, u) for c, u, _ in outers], [_rows(arrays, v) for _, _, v in outers]))
     triangles = [arrays.numpy(triangle).astype(float) for triangle in (left, right)]
     lengths = [np.linalg.norm(triangle, axis=0) for triangle in triangles]
-    turned = arrays.asarray(orthogonal_factor_of(triangles[0] @ triangles[1].T, steps, arrays.rounding,
-                                                 float(lengths[0] @ lengths[1])))
-    root = float(np.sqrt(one.shape[0]))
-    return root * (one @ turned).T, root * other.T
+    factor, values = orthogonal_factor_of(triangles[0] @ triangles[1].T, steps, arrays.rounding,
+                                          float(lengths[0] @ lengths[1]))
+    width = one.shape[0]
+    root = float(np.sqrt(width))
+    return root * (one @ arrays.asarray(factor)).T, root * other.T, values / width
 
 
 def _rows(arrays: Arrays, vectors: Array) -> Array:

@@ -126,8 +126,8 @@ def _nonlinear_outer(run: VectorExecution, node: NonlinearOuter) -> Operator:
 @VECTORS.rule(Polar)
 def _polar(run: VectorExecution, node: Polar) -> Operator:
     """Outer products of the same vectors, whose weights are functions of their overlaps."""
-    blocks = orthogonal_factor(Arrays("numpy", run.dtype), run.value(node.body).outers, node.steps)
-    return Operator({}, tuple((run.numbers.of(1), u, v) for u, v in zip(*blocks)))
+    left, right, _ = orthogonal_factor(Arrays("numpy", run.dtype), run.value(node.body).outers, node.steps)
+    return Operator({}, tuple((run.numbers.of(1), u, v) for u, v in zip(left, right)))
 
 
 @dataclass(frozen=True)

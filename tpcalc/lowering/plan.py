@@ -185,7 +185,7 @@ class _Walk:
                           f"{member}, which is neither given nor assigned before")
 
     def _named(self) -> Member:
-        return self.lowered.statement(self.at).target
+        return self.lowered.target(self.at)
 
 
 def numbers_of(lowered: Lowered, values: Mapping[sp.Symbol, Array], known: int = 0) -> list[Number]:

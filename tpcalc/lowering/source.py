@@ -60,8 +60,12 @@ class Lowered:
     def statement(self, at: tuple[int, ...]) -> Assign:
         """The statement that runs at (number, loop indices), with numbers for these."""
         leaf, indices = self.leaves[at[0]]
-        numbers = dict(zip(indices, map(sp.Integer, at[1:])))
-        return Assign(leaf.assign.target.xreplace(numbers), leaf.assign.value.subs(numbers))
+        return Assign(self.target(at), leaf.assign.value.subs(dict(zip(indices, map(sp.Integer, at[1:])))))
+
+    def target(self, at: tuple[int, ...]) -> Member:
+        """What the statement assigns that runs at (number, loop indices), with numbers for these."""
+        leaf, indices = self.leaves[at[0]]
+        return leaf.assign.target.xreplace(dict(zip(indices, map(sp.Integer, at[1:]))))
 
     def member(self, place: tuple[int, tuple[int, ...]], on_axes: tuple[int, ...]) -> Member:
         """The member of a family at indices that are no axes, and at indices that are."""
@@ -132,6 +136,7 @@ class _Program:
         self.writer = Writer(self.names, entries)
         self.leaves: list[tuple[Leaf, tuple[sp.Symbol, ...]]] = []
         self.positions = {id(place.statement): place.position for place in program.places()}
+        self.at = ""  # code of the place of the statement that is written
         for place in program.places():
             self.names.number_of(place.statement.target)
 
@@ -190,6 +195,7 @@ class _Program:
             raise w.refused(node, "it is no real number, or the derivative of a function that has none")
         value = simple_products(assign.value)
         if isinstance(assign.target, Mat):
+            self.at = at
             code = self._matrix(value, at)
         else:
             code = self._array(assign, value)
@@ -264,7 +270,7 @@ class _Program:
         w.line(f"{inside} = [], [], []")
         for factor, part in matrix_terms(one.body):
             self._term(inside, factor, part)
-        w.line(f"{name}[1].append(({self._scalar(number)}, *polar({inside}[1], {one.steps})))")
+        w.line(f"{name}[1].append(({self._scalar(number)}, *polar({inside}[1], {one.steps}, {self.at})))")
 
     def _member_term(self, name: str, number: sp.Expr, one: Mat | Transpose) -> None:
         code = self.writer.matrix(one.member)

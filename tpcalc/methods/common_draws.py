@@ -18,13 +18,14 @@ from ..interpreters.given import whole_heads
 from ..interpreters.particles import PAIRED_SAMPLES, averages_over_pairs
 from ..interpreters.refined import at_depths
 from ..interpreters.training import placed
-from ..programs import SGD, NormalizedSGD
+from ..programs import SGD
 from ..programs.activations import require_finite
 from ..programs.problem import Problem
 from ..results.run import Run
 from .depth_orders import DepthOrders, depth_orders
 from .extrapolation import CONFIDENCE, Extrapolation
-from .method import Progress, misplaced, reason_of, require, require_known_directions, unknown_directions
+from .fluctuations import are_told
+from .method import Progress, misplaced, reason_of, require, require_known_directions
 from .particles import Particles
 from .sampled import training
 from .solution import outputs_alone
@@ -88,7 +89,7 @@ class CommonDraws:
     def refuses(self, problem: Problem) -> str | None:
         """Finite depth or width, activations that are not finite, and networks of which no rule says whether there is
         a limit."""
-        reason = misplaced(self.name, problem, infinite_depth=True) or unknown_directions(problem) or reason_of(
+        reason = misplaced(self.name, problem, infinite_depth=True) or reason_of(
             lambda: require_finite(problem.net.phi))
         if reason is not None:
             return reason
@@ -110,7 +111,7 @@ class CommonDraws:
                              "None")
         orders = depth_orders(problem.net, problem.scale)
         plan = _Plan.of(self, problem)
-        if isinstance(problem.opt, NormalizedSGD):  # refuses what vanishes, at the first depth, beside the budget
+        if are_told(problem):  # refuses what vanishes, at the first depth, beside the budget
             Particles(plan.samples, seed=self.seed).solve(replace(problem, depth=self.coarsest))
         found = _Sampled(self, problem, plan, orders, progress)
         while found.estimate.error > self.tolerance and found.improve():

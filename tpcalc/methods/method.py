@@ -17,6 +17,7 @@ from ..programs.problem import Problem
 from ..results.details import nearest_nodes
 from ..results.run import Run
 from ..width.sizes.verdict import width_verdict
+from .fluctuations import directions_are_sampled
 from .normalized import require_gradients
 
 Progress = Callable[[int, int], None]
@@ -118,21 +119,6 @@ def not_linear(name: str, problem: Problem, muon: bool = False) -> str | None:
             or reason_of(lambda: problem.net.require_plain(f"method={name!r}", trained_ends=True)))
 
 
-def unknown_directions(problem: Problem) -> str | None:
-    """Why Muon is not taken at infinite width where it is not known which directions of gradients vanish, or None."""
-    if not isinstance(problem.opt, Muon) or problem.neurons is not None:
-        return None
-    if problem.net.positions:
-        return (f"opt: {problem.opt!r} given for {_checks.short(problem.net)}; where directions of gradients vanish at "
-                "infinite width is known of a tp.ResNet alone, allowed here are tp.SGD, tp.SignSGD, tp.Lion, tp.Adam "
-                "and tp.NormalizedSGD, or a finite width")
-    if not problem.net.is_usual:
-        return (f"net: {problem.net!r} given with {problem.opt!r}; where directions of gradients vanish at infinite "
-                "width is known with norm_place='before', norm_scale=1 and skip=None, allowed are these, or a finite "
-                "width")
-    return None
-
-
 def reason_of(check: Callable[[], Value]) -> str | None:
     """What a check says that raises ``ValueError``, or None."""
     try:
@@ -177,5 +163,5 @@ def require_known_directions(problem: Problem, outputs: np.ndarray, error: np.nd
     """
     if isinstance(problem.opt, NormalizedSGD):
         require_gradients(problem, outputs, error)
-    if isinstance(problem.opt, Muon):
+    if isinstance(problem.opt, Muon) and not directions_are_sampled(problem):
         require_directions(problem.resnet, problem.of_vectors, problem.opt, outputs, error)

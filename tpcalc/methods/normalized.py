@@ -4,30 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._types import DType
 from ..errors import Divergence
 from ..interpreters.lowered_particles import LoweredParticles
-from ..lowering.array_backends import precision
 from ..media.muon import CERTAIN, NOTHING
 from ..programs import NormalizedSGD
 from ..programs.blocks import matrix
 from ..programs.losses import derivative
 from ..programs.normalized import norm_of
 from ..programs.problem import Problem
+from .fluctuations import FALLS, SPREAD
 
-BATCHES = 4
-FALLS = 1.5    # a norm with a quarter of the particles over that with all of them: of a fluctuation alone it is 2
-SPREAD = 0.25  # standard deviation of a norm between batches, over its mean: of a fluctuation alone it is about 3/4
 ALLOWED = ("and networks of finite width move along a fluctuation there, by as much as elsewhere; allowed are losses "
            "whose derivatives differ from 0, such as targets other than 0 at the first step, or a finite width")
-
-
-def rounded(problem: Problem, dtype: DType) -> str | None:
-    """Why a precision is not taken in which rounding may pass for a gradient that vanishes, or None."""
-    if not isinstance(problem.opt, NormalizedSGD) or precision(dtype) is np.float64:
-        return None
-    return (f"dtype: {dtype!r} given with {problem.opt!r}; what rounding leaves of outer products that cancel is told "
-            "from a gradient in double precision, allowed is 'float64'")
 
 
 def require_gradients(problem: Problem, outputs: np.ndarray, error: np.ndarray | float) -> None:
@@ -47,13 +35,6 @@ def require_gradients(problem: Problem, outputs: np.ndarray, error: np.ndarray |
                              f"{np.max(known):.1e}), {ALLOWED}", step)
         if problem.opt.momentum:
             return
-
-
-def require_batches(problem: Problem, batches: int) -> None:
-    """Raise ``ValueError`` for batches that are too few to tell a norm from a fluctuation by."""
-    if batches < BATCHES:
-        raise ValueError(f"batches: {batches} given with {problem.opt!r}; allowed are at least {BATCHES}, which tell "
-                         "a norm from a fluctuation")
 
 
 def require_norms(problem: Problem, found: LoweredParticles, fewer: LoweredParticles) -> None:

@@ -19,7 +19,9 @@ from ..programs import NormalizedSGD
 from ..programs.problem import Problem
 from ..results.sampled import CONFIDENCE, SampledDetails, joint_error
 from .method import Progress
-from .normalized import require_batches, require_norms
+from .directions import networks_beside, require_directions, said_of_directions
+from .fluctuations import are_told, directions_are_sampled, require_batches
+from .normalized import require_norms
 from .sampled import ReadsProgram, execution, node_details, refinement, training
 
 
@@ -33,7 +35,8 @@ class Particles(ReadsProgram):
     when the method is pickled. ``progress`` is called with (batches done, batches). coarsest: a depth whose
     doublings share their draws, so that runs at them differ by the depth and little else; None draws anew at every
     depth. With a tp.NormalizedSGD a quarter of the samples is run beside, and at least 4 batches are needed: only so
-    is a norm told from a fluctuation.
+    is a norm told from a fluctuation. So it is with tp.Muon where no rule counts directions (positions, skips and
+    places of norms that are not the usual ones): as many real networks as batches, a quarter as wide, run beside.
 
     namespace, dtype, device: of the arrays, as in ``tpcalc.lowering.Arrays``: "numpy", "torch", "cupy" or "jax", or an
     array-API namespace itself. Draws are NumPy's, the same in all of them.
@@ -65,8 +68,7 @@ class Particles(ReadsProgram):
 
     def read(self, problem: Problem, keep: bool, progress: Progress | None) -> LoweredParticles:
         job = training(problem)
-        normalized = isinstance(problem.opt, NormalizedSGD)
-        if normalized:
+        if are_told(problem):
             require_batches(problem, self.batches)
 
         def of(samples: int | None, keep: bool, progress: Progress | None) -> LoweredParticles:
@@ -77,13 +79,16 @@ class Particles(ReadsProgram):
                 self.namespace, self.dtype, self.device))
 
         found = of(self.samples, keep, progress)
-        if normalized:
+        if isinstance(problem.opt, NormalizedSGD):
             try:
                 fewer = of(found.samples // 4, False, None)
             except ValueError as too_few:
                 raise ValueError(f"samples: {found.samples} given with {problem.opt!r}, whose norms are held against "
                                  f"those of a quarter of them: {too_few}") from None
             require_norms(problem, found, fewer)
+        if directions_are_sampled(problem):
+            networks = networks_beside(job, found.samples, self.batches, self.seed, self.executor)
+            require_directions(problem, found, networks)
         return found
 
     def known(self, problem: Problem, found: LoweredParticles, layer_times: np.ndarray) -> SampledDetails:
@@ -96,4 +101,4 @@ class Particles(ReadsProgram):
 
     def notes(self, found: LoweredParticles) -> tuple[str, ...]:
         return (f"mean of {self.batches} batches of {found.samples} particles; the error holds all outputs with "
-                f"{CONFIDENCE:.0%} confidence",)
+                f"{CONFIDENCE:.0%} confidence", *said_of_directions(found))

@@ -18,9 +18,8 @@ from ..programs.problem import Problem
 from ..results.details import DenseDetails, nearest_nodes, or_all_layers
 from ..results.outputs_alone import OutputsAlone
 from ..results.run import Details, Run
-from .method import (Progress, misplaced, reason_of, require, require_known_directions, unknown_directions,
-                     wanted_times)
-from .normalized import rounded
+from .fluctuations import rounded
+from .method import (Progress, misplaced, reason_of, require, require_known_directions, wanted_times)
 from .solution import Solution
 
 
@@ -58,7 +57,7 @@ class ReadsProgram(ABC):
         """Widths and depths that are not the method's, activations that are not finite, and depths that are no
         doublings of ``coarsest``, where depths share draws."""
         return (misplaced(self.name, problem, real=self.real, powers_of_n=self.powers_of_n)
-                or unknown_directions(problem) or rounded(problem, getattr(self, "dtype", "float64"))
+                or rounded(problem, getattr(self, "dtype", "float64"))
                 or reason_of(lambda: require_finite(problem.net.phi))
                 or reason_of(lambda: refinement(problem, getattr(self, "coarsest", None))))
 

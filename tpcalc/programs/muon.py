@@ -37,8 +37,10 @@ class Muon:
 
     It moves matrices; read-in and read-out are vectors, and stay frozen. Singular values that are 0 are left 0: a
     direction in which the gradient of an infinitely wide network vanishes is refused by name, since at every finite
-    width a fluctuation would be blown up to order one there. Raises ``ValueError`` for numbers that are not real and
-    finite, a negative momentum or decay, nesterov without momentum, and steps that are no whole number of at least 1.
+    width a fluctuation would be blown up to order one there. Where no rule counts directions (positions, unusual skips
+    and places of norms) real networks beside the particles tell them. Raises ``ValueError`` for numbers that are not
+    real and finite, a negative momentum or decay, nesterov without momentum, and steps that are no whole number of at
+    least 1.
     Source: [tpcalc/muon_on_gram_matrices].
 
     >>> import tpcalc as tp

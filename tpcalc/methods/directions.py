@@ -1,0 +1,85 @@
+"""Directions that Muon moves along: which of them vanish at infinite width, told by real networks beside particles."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from typing import Iterator, Sequence
+
+import numpy as np
+
+from .._spread import in_order
+from ..errors import Divergence
+from ..interpreters.given import whole_heads
+from ..interpreters.lowered import LoweredRun
+from ..interpreters.lowered_conditioned import conditioned
+from ..interpreters.lowered_particles import LoweredParticles
+from ..interpreters.training import Training, placed
+from ..programs.language import Member
+from ..programs.problem import Problem
+from .fluctuations import FALLS, SPREAD
+
+NARROWER = 4  # times fewer neurons than particles: what fluctuates is twice as large
+ROUNDED = 1e-12  # of the largest singular value: gradients below are rounding, of matrices without any
+ALLOWED = ("and networks of finite width move along a fluctuation there, by as much as elsewhere; allowed are losses "
+           "whose derivatives differ from 0 in every direction, such as targets other than 0 at the first step, rows "
+           "that are not nearly parallel, more samples, or a finite width")
+
+
+def networks_beside(job: Training, samples: int, networks: int, seed: int, executor: Executor | None
+                    ) -> tuple[LoweredRun, ...]:
+    """Real networks, a quarter as wide as there are particles: orthogonal draws of particles, however few, make exactly
+    0 of directions that fluctuate in these."""
+    width = whole_heads(job.program(), max(samples // NARROWER, 1))
+    return tuple(in_order(executor, _network, [(job, width, seed + number) for number in range(networks)]))
+
+
+def _network(what: tuple[Training, int, int]) -> LoweredRun:
+    job, width, seed = what
+    return placed(lambda: conditioned(job.program(), job.sizes(), job.data(), width, seed, job.task.loss))
+
+
+def require_directions(problem: Problem, found: LoweredParticles, networks: Sequence[LoweredRun]) -> None:
+    """Raise ``Divergence`` with step and layer where a singular value that Muon sets to 1 cannot be told from a
+    fluctuation: where networks have more or fewer of them than particles, where one falls with the width, or where
+    batches do not agree on it."""
+    narrow = dict(_spectra(networks))
+    for member, ours in _spectra(found.batches):
+        step, layer = int(member.indices[0]) - 1, int(member.indices[-1])
+        others = narrow[member]
+        what = (f"opt: {problem.opt!r} given; at step {step}, layer {layer} a direction that {member.name} moves along "
+                "cannot be told from one that vanishes at infinite width")
+        counts, beside = (sorted({len(values) for values in runs}) for runs in (ours, others))
+        if counts != beside or len(counts) > 1:
+            raise Divergence(f"{what}: batches of {found.samples} particles have {_words(counts)} of them, networks of "
+                             f"width {networks[0].width} {_words(beside)}, {ALLOWED}", step, layer)
+        values, spreads, narrower = np.mean(ours, axis=0), np.std(ours, axis=0, ddof=1), np.mean(others, axis=0)
+        for value, spread, before in zip(values, spreads, narrower):
+            if spread > SPREAD * value or before > FALLS * value:
+                raise Divergence(f"{what}: a singular value is {value:.2e} with a standard deviation of {spread:.1e} "
+                                 f"between batches of {found.samples} particles, and {before:.2e} in networks of width "
+                                 f"{networks[0].width}, {ALLOWED}", step, layer)
+
+
+def said_of_directions(found: LoweredParticles) -> tuple[str, ...]:
+    """The smallest ratio of singular values, and where, as a note; nothing where no matrix moves along any."""
+    ratios = {member: float(np.min([values[-1] / values[0] for values in ours if len(values)]))
+              for member, ours in _spectra(found.batches) if any(map(len, ours))}
+    if not ratios:
+        return ()
+    member = min(ratios, key=lambda one: ratios[one])
+    return (f"singular values that Muon sets to 1 are at least {ratios[member]:.2g} of the largest (step "
+            f"{int(member.indices[0]) - 1}, {member.name} of layer {member.indices[-1]})",)
+
+
+def _spectra(runs: Sequence[LoweredRun]) -> Iterator[tuple[Member, list[np.ndarray]]]:
+    """By matrix that moved, in the order of steps and layers, the singular values in every run but for rounding; what
+    the last step moved nobody reads."""
+    largest = max((float(np.max(values, initial=0.0)) for run in runs for values in run.spectra.values()), default=0.0)
+    last = max((int(member.indices[0]) for member in runs[0].spectra), default=0)
+    for member in sorted(runs[0].spectra, key=lambda one: tuple(map(int, one.indices))):
+        if int(member.indices[0]) < last:
+            yield member, [run.spectra[member][run.spectra[member] > ROUNDED * largest] for run in runs]
+
+
+def _words(counts: list[int]) -> str:
+    return " or ".join(map(str, counts))

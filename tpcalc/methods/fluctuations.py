@@ -1,0 +1,42 @@
+"""What particles must be like for values that vanish at infinite width to be told from others, which networks blow up
+to order one: where an update has a size or a direction that does not depend on that of its gradient."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._types import DType
+from ..lowering.array_backends import precision
+from ..programs import Muon, NormalizedSGD
+from ..programs.problem import Problem
+
+BATCHES = 4
+FALLS = 1.5    # a value with a quarter of the neurons over that with all of them: of a fluctuation alone it is 2
+SPREAD = 0.25  # standard deviation of a value between batches, over its mean: of a fluctuation alone it is about 3/4
+
+
+def directions_are_sampled(problem: Problem) -> bool:
+    """Whether directions of Muon that vanish at infinite width are found by real networks beside particles, not by
+    counting loss derivatives and inputs as in a usual tp.ResNet."""
+    return isinstance(problem.opt, Muon) and bool(problem.net.positions or not problem.net.is_usual)
+
+
+def are_told(problem: Problem) -> bool:
+    """Whether particles are held against runs of a quarter of their number."""
+    return isinstance(problem.opt, NormalizedSGD) or directions_are_sampled(problem)
+
+
+def rounded(problem: Problem, dtype: DType) -> str | None:
+    """Why a precision is not taken in which rounding may pass for a gradient that vanishes, or None."""
+    known = problem.neurons is not None and isinstance(problem.opt, Muon)
+    if known or not are_told(problem) or precision(dtype) is np.float64:
+        return None
+    return (f"dtype: {dtype!r} given with {problem.opt!r}; what rounding leaves of outer products that cancel is told "
+            "from a gradient in double precision, allowed is 'float64'")
+
+
+def require_batches(problem: Problem, batches: int) -> None:
+    """Raise ``ValueError`` for batches that are too few to tell a value from a fluctuation by."""
+    if batches < BATCHES:
+        raise ValueError(f"batches: {batches} given with {problem.opt!r}; allowed are at least {BATCHES}, which tell "
+                         "what it divides by from a fluctuation")
