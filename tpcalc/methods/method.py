@@ -156,12 +156,12 @@ def each_step(progress: Progress | None, problem: Problem) -> Callable[[int], No
 
 
 def require_known_directions(problem: Problem, outputs: np.ndarray, error: np.ndarray | float = 0.0) -> None:
-    """Raise ``ValueError`` where Muon moves along a direction that vanishes at infinite width, ``Divergence`` where the
-    gradient of a tp.NormalizedSGD does; other optimizers have none.
+    """Raise ``ValueError`` where Muon moves along a direction that vanishes at infinite width, ``Divergence`` where a
+    gradient does whose size an update does not follow.
 
     outputs: (steps, batch, d_out), known to ``error``.
     """
-    if isinstance(problem.opt, NormalizedSGD):
+    if not isinstance(problem.opt, Muon):
         require_gradients(problem, outputs, error)
-    if isinstance(problem.opt, Muon) and not directions_are_sampled(problem):
+    elif not directions_are_sampled(problem):
         require_directions(problem.resnet, problem.of_vectors, problem.opt, outputs, error)

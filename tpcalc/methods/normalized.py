@@ -1,40 +1,57 @@
-"""Where gradients that are normalised vanish at infinite width alone: there is no limit that networks would have."""
+"""Where gradients vanish at infinite width alone, with updates whose size does not follow theirs: there is no limit
+that networks of any usual width would show."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from .._checks import short
 from ..errors import Divergence
 from ..interpreters.lowered_particles import LoweredParticles
 from ..media.muon import CERTAIN, NOTHING
-from ..programs import NormalizedSGD
+from ..programs import Clipped, Transformer
+from ..programs.alike import depends_on_sign
 from ..programs.blocks import matrix
 from ..programs.losses import derivative
 from ..programs.normalized import norm_of
 from ..programs.problem import Problem
 from .fluctuations import FALLS, SPREAD
 
+FLUCTUATION = 1e-3  # of a gradient that vanishes at infinite width, in networks of a million neurons
+FELT = 0.1  # of an update of order one
 ALLOWED = ("and networks of finite width move along a fluctuation there, by as much as elsewhere; allowed are losses "
-           "whose derivatives differ from 0, such as targets other than 0 at the first step, or a finite width")
+           "whose derivatives differ from 0, such as targets other than 0 at the first step, a larger eps, or a finite "
+           "width")
 
 
 def require_gradients(problem: Problem, outputs: np.ndarray, error: np.ndarray | float) -> None:
-    """Raise ``Divergence`` where all loss derivatives of a step are 0 at infinite width, naming the step.
+    """Raise ``Divergence`` where all loss derivatives of a step are 0 at infinite width, naming the step, and the
+    optimizer moves by as much along a fluctuation of networks as along a gradient.
 
-    outputs: (steps, batch, [positions,] d_out), known to ``error``. Once a buffer remembers a gradient, later ones
-    may vanish: what is normalised does not.
+    outputs: (steps, batch, [positions,] d_out), known to ``error``. Once a gradient is remembered, later ones may
+    vanish with an optimizer whose updates then follow it. In causal attention the first position has no choice: where
+    nothing comes from later ones, queries and keys have no gradient.
     """
-    assert isinstance(problem.opt, NormalizedSGD)
-    task = problem.task
+    task, opt = problem.task, problem.opt.opt if isinstance(problem.opt, Clipped) else problem.opt
+    if depends_on_sign(opt, FLUCTUATION) < FELT:
+        return
     found = [np.abs(derivative(task.loss, f, y)) for f, y in zip(outputs, task.targets)][:-1]
     largest = max((float(np.max(chi)) for chi in found), default=0.0)
+    first, where = (1, " behind the first position") if _first_has_no_choice(problem) else (0, "")
     for step, (chi, known) in enumerate(zip(found, np.broadcast_to(error, outputs.shape))):
+        if first:
+            chi, known = chi[:, first:], known[:, first:]
         if np.all(chi <= np.maximum(NOTHING * largest, CERTAIN * known)):
-            raise Divergence(f"opt: {problem.opt!r} given; at step {step} all loss derivatives vanish at infinite "
-                             f"width (the largest is {np.max(chi):.1e}, of all steps {largest:.1e}, known to "
+            raise Divergence(f"opt: {short(problem.opt)} given; at step {step} all loss derivatives{where} vanish at "
+                             f"infinite width (the largest is {np.max(chi):.1e}, of all steps {largest:.1e}, known to "
                              f"{np.max(known):.1e}), {ALLOWED}", step)
-        if problem.opt.momentum:
+        if depends_on_sign(opt, FLUCTUATION, remembered=True) < FELT:
             return
+
+
+def _first_has_no_choice(problem: Problem) -> bool:
+    net = problem.net
+    return isinstance(net, Transformer) and net.attention == "softmax" and net.causal and net.positions > 1
 
 
 def require_norms(problem: Problem, found: LoweredParticles, fewer: LoweredParticles) -> None:

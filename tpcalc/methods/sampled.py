@@ -12,7 +12,6 @@ from .._types import KeptNodes, Value
 from ..interpreters.common_draws import Refinement
 from ..interpreters.training import Training, dense_record
 from ..parametrizations import Parametrization
-from ..programs import Muon, NormalizedSGD
 from ..programs.activations import require_finite
 from ..programs.problem import Problem
 from ..results.details import DenseDetails, nearest_nodes, or_all_layers
@@ -73,7 +72,7 @@ class ReadsProgram(ABC):
         times = or_all_layers(wanted, job.depth)
         kept = None if keep_nodes is None else self.known(problem, found, times)
         outputs = job.outputs(found.series("f"))
-        if isinstance(problem.opt, (Muon, NormalizedSGD)) and problem.neurons is None:
+        if problem.neurons is None:
             require_known_directions(problem, outputs[0], job.outputs(found.error_series("f"))[0])
         return Run(problem.task, *outputs, times, self.name, job.depth, problem.neurons, self.error(found),
                    self.notes(found), linear=job.net.is_plain, start=getattr(found, "start", None),

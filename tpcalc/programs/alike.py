@@ -15,7 +15,7 @@ from .transformer import Transformer
 from .updates import Optimizer
 
 ALIKE = 1e-6  # positions that differ by less have gradients of queries and keys that rounding may pass for
-ROUNDED = sp.Float(1e-15)  # a gradient that is rounding and nothing else
+ROUNDED = 1e-15  # a gradient that is rounding and nothing else
 SHARE = 1e-6  # of an update of order one: by less the sign of rounding decides nothing
 
 
@@ -52,17 +52,30 @@ def decided_by_rounding(opt: Optimizer, remembered: bool = False) -> bool:
     >>> [decided_by_rounding(opt, remembered=True) for opt in (tp.SignSGD(), tp.Lion(), tp.Adam())]
     [True, False, False]
     """
-    if isinstance(opt, (SGD, NormalizedSGD)):  # the one is continuous, the other refuses such gradients itself
+    if isinstance(opt, NormalizedSGD):  # refuses such gradients itself
         return False
-    if isinstance(opt, Muon):
-        return not (remembered and opt.momentum)
+    return depends_on_sign(opt, ROUNDED, remembered) > SHARE
+
+
+def depends_on_sign(opt: Optimizer, size: float, remembered: bool = False) -> float:
+    """How much of an update of order one the sign of a gradient of that size changes, at the first step or, where one
+    of order one is ``remembered``, at the second.
+
+    >>> import tpcalc as tp
+    >>> [round(depends_on_sign(opt, 1e-3), 3) for opt in (tp.SGD(), tp.SignSGD(), tp.Muon(), tp.Adam(eps=1e-3))]
+    [0.002, 2.0, 2.0, 1.0]
+    """
+    if isinstance(opt, (Muon, NormalizedSGD)):
+        return 0.0 if remembered and opt.momentum else 2.0
+    if isinstance(opt, SGD):
+        return 2.0 * size
 
     def moved(sign: int) -> float:
         def gradient(k: sp.Expr) -> sp.Expr:
-            return sp.Piecewise((1, sp.And(remembered, k < t)), (sign * ROUNDED, True))
+            return sp.Piecewise((1, sp.And(remembered, k < t)), (sp.Float(sign * size), True))
         return float(opt.direction(gradient, t).subs(t, int(remembered)).doit())
 
-    return abs(moved(1) - moved(-1)) > SHARE
+    return abs(moved(1) - moved(-1))
 
 
 def _apart(xi: np.ndarray, normed: bool) -> float:
