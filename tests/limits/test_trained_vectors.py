@@ -118,3 +118,29 @@ def test_a_layer_is_curved_in_what_gains_multiply() -> None:
     said = "linearisation error of a layer"
     assert plain.exponents[said] == -sp.oo and gained.exponents[said] == -1
     assert gained.matrices["gn"].partners == ("W", "gn") and plain.matrices["W"].partners == ()
+
+
+def behind(branch: Branch) -> sp.Expr:
+    return branch.trained("v") * branch.let("z", sp.tanh(branch.let("h", MatVec(branch.weights(), branch.x))))
+
+
+def ahead(branch: Branch) -> sp.Expr:
+    gained = branch.let("m", branch.trained("v") * branch.x)
+    return branch.let("z", sp.tanh(branch.let("h", MatVec(branch.weights(), gained))))
+
+
+@pytest.mark.parametrize("block", [behind, ahead])
+def test_odd_networks_are_odd_with_vectors_whose_moves_are_even(block: Any) -> None:
+    """tanh(h) has no mean, and layers add up like random ones, though a gradient times it, which moves v, has one."""
+    net = tp.ResNet("tanh", block)
+    verdict = tp.classify(0.5, 0.5, net)
+    assert (verdict.name, verdict.exponents["change of f"], verdict.bounds) == ("Depth-muP", 0, frozenset())
+    assert [one.name for one in verdict.matrices.values()] == ["drifts", "drifts"]
+    task, depths = tp.Task([1.0, 1.0], [1.0, 1.0]), (8, 32, 128)
+    sizes = [np.mean([np.ptp(tp.train(net, task, tp.SGD(1e-2), tp.DepthScaling(), depth, 48, seed=seed,
+                                      method="dense").outputs) for seed in range(4)]) for depth in depths]
+    assert abs(np.polyfit(np.log(depths), np.log(sizes), 1)[0]) < 0.12
+
+
+def test_a_vector_that_is_added_has_a_mean() -> None:
+    assert tp.classify(0.5, 0.5, tp.ResNet("tanh", biased)).name == "grows at initialisation"

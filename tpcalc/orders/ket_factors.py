@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Iterator
+from typing import Callable, Iterable, Iterator
 
 import sympy as sp
 
 from ..calculus.kets import Bracket, Hat, Ket, random_parts
 from ..gaussian import Expectation
 from ..gaussian.scalar_functions import scalar_function
+from ..programs.language import Vec
 
 
 def factors_of(expression: sp.Expr) -> list[sp.Expr]:
@@ -33,15 +34,20 @@ def factors_of(expression: sp.Expr) -> list[sp.Expr]:
     return [*plain, *functions.values()]
 
 
-def parity(product: sp.Expr) -> int:
-    """1 where a product keeps its sign when all kets change theirs, -1 where it changes it too, 0 for neither."""
+def parity(product: sp.Expr, sign: Callable[[Vec], int]) -> int:
+    """1 where a product keeps its sign when all base kets change theirs, -1 where it changes it too, 0 for neither.
+
+    sign: the same of a vector.
+    """
     found = 1
     for factor in factors_of(product):
-        if isinstance(factor, (Ket, Hat)):
+        if isinstance(factor, Ket):
+            found *= sign(factor.vector)
+        elif isinstance(factor, Hat):
             found = -found
         elif random_parts(factor):
             argument, form = argument_of(factor)
-            inside = {parity(term) for term in sp.Add.make_args(sp.expand(argument)) if random_parts(term)}
+            inside = {parity(term, sign) for term in sp.Add.make_args(sp.expand(argument)) if random_parts(term)}
             constant = any(not random_parts(term) for term in sp.Add.make_args(sp.expand(argument)))
             found *= scalar_function(form).parity if inside == {-1} and not constant else 0
     return found

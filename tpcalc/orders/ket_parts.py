@@ -81,11 +81,30 @@ class KetParts:
         return self.equations.setting.family_number(vector)
 
     @cached_property
-    def is_odd(self) -> bool:
-        """Do all vectors change sign with the initial vectors? Then none of them, nor of their changes, has a mean."""
-        terms = [term.function if isinstance(term, sp.Sum) else term for e in self.equations.equations
-                 if isinstance(e.target, Ket) for term in split(e.value)]
-        return all(parity(term) == -1 for term in terms if not term.has(Expectation) or random_parts(term))
+    def odd(self) -> frozenset[int]:
+        """The families of odd functions of the base kets: neither they nor their changes have a mean."""
+        terms: dict[int, list[sp.Expr]] = {}
+        for e in self.equations.equations:
+            if isinstance(e.target, Ket):
+                parts = [term.function if isinstance(term, sp.Sum) else term for term in split(e.value)]
+                terms.setdefault(self.family(e.target.vector), []).extend(
+                    part for part in parts if not part.has(Expectation) or random_parts(part))
+        signs: dict[int, int] = {}  # 1 of even functions; of none without a sign that fits is it known that it has one
+
+        def sign(vector: Vec) -> int:
+            is_initial = self.equations.setting.initial_number(vector) is not None
+            return -1 if is_initial else signs.get(self.family(vector), 0)
+
+        def read(family: int) -> set[int]:
+            return {parity(term, sign) for term in terms[family]}
+
+        while new := {family: found.pop() for family in terms if family not in signs and len(
+                found := read(family) - {0}) == 1}:
+            signs |= new
+        while wrong := [family for family in signs if read(family) - {signs[family]}]:
+            for family in wrong:
+                del signs[family]
+        return frozenset(family for family, found in signs.items() if found == -1)
 
     def is_stream(self, equation: KetEquation, term: sp.Expr) -> bool:
         return isinstance(term, Ket) and term.vector.same_family(equation.target.vector)

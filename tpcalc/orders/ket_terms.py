@@ -1,7 +1,7 @@
 """The terms of ket equations as contributions, for programs of any activation.
 
 Quantities: the parts (``ket_parts.py``) of every ket, of its change since the first step, and of its derivatives in
-base kets. What the program centres has no mean, nor has an odd network's any vector.
+base kets. What the program centres has no mean, nor has an odd function of base kets.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class KetTerms:
             update, sign = isinstance(term, sp.Sum), self.reading.sign(term)
             for written in self.written(term, t):
                 for sort, base, parts in self._read(stream, term, written, t, layers):
-                    centred_here = base is None and (centred or self.reading.is_odd)
+                    centred_here = base is None and (centred or stream in self.reading.odd)
                     for label, monomials in self._told_apart(parts.centred() if centred_here else parts):
                         for to, gain, rule in self._entering(label, stream, base, layers):
                             target = self.reading.key(sort, to, t, stream, base)
