@@ -144,3 +144,10 @@ def test_odd_networks_are_odd_with_vectors_whose_moves_are_even(block: Any) -> N
 
 def test_a_vector_that_is_added_has_a_mean() -> None:
     assert tp.classify(0.5, 0.5, tp.ResNet("tanh", biased)).name == "grows at initialisation"
+
+
+@pytest.mark.parametrize("opt", [tp.Muon(), tp.NormalizedSGD(), "muon"], ids=str)
+@pytest.mark.parametrize("name", ["before", "learned", "positions"])
+def test_there_is_no_verdict_on_what_an_optimizer_does_not_train(name: str, opt: Any) -> None:
+    with pytest.raises(ValueError, match="with trained vectors .*, which moves matrices, takes networks without gains"):
+        tp.classify(1, 0.5, NETS[name], opt)

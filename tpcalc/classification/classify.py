@@ -10,7 +10,7 @@ import sympy as sp
 from .._checks import exponent, short
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from ..programs import ResNet, Transformer
-from ..programs.builders import program
+from ..programs.builders import program, require_vectors_taken
 from ..programs.program import Program
 from ..programs.updates import Optimizer
 from ..width.sizes.verdict import width_verdict
@@ -71,6 +71,7 @@ def classify(alpha: Any, gamma: Any = None, net: ResNet | Transformer | Program 
     if isinstance(net, Program):
         return _of_program(net, scale, opt)
     require_frozen_ends(net)
+    require_vectors_taken(net, optimizer, scale)
     try:
         if isinstance(net, Transformer):
             return of_transformer(net, scale, optimizer)
