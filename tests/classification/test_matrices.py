@@ -133,9 +133,6 @@ def test_gradients_that_change_their_power_are_refused(monkeypatch, later, refus
         def gradients(self, step):
             return {"W": (sp.Integer(0), sp.sympify(later))[step]}
 
-        def steps_of_vectors(self):
-            return {}
-
     monkeypatch.setattr(optimized, "terms_of", lambda net, scale: Terms())
     if refused:
         with pytest.raises(ValueError, match=r"gradients of W go from L\^\(0\) to L\^\(1/2\)"):

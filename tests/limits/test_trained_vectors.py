@@ -19,6 +19,7 @@ from tpcalc.orders.terms import split
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.language import MatVec
 from tpcalc.programs.program import Assign, mapped
+from tpcalc.programs.skips import Junction
 
 L = sp.Symbol("L", integer=True, positive=True)
 GAINS, LEARNED = {"norm": "rms", "gains": True}, {"skip": tp.Skip(learned=True)}
@@ -110,6 +111,28 @@ def test_rates_of_signs_are_those_of_gradients_of_order_one() -> None:
         by_signs, by_gradients = (tp.classify(1, 0.5, net, opt).matrices[name] for opt in (tp.SignSGD(), tp.SGD()))
         assert (by_signs.gamma, by_signs.update, by_signs.output) == (
             by_gradients.gamma, by_gradients.update, by_gradients.output)
+
+
+def in_two_terms(junction: Junction) -> tuple[sp.Expr, ...]:
+    x, = junction.streams
+    return (junction.trained("a") * x + junction.trained("a") * junction.branch(x, named=True),)
+
+
+def over_the_depth(junction: Junction) -> tuple[sp.Expr, ...]:
+    x, = junction.streams
+    return (x + junction.trained("a") * x / L + junction.branch(x),)
+
+
+@pytest.mark.parametrize("opt", [tp.SignSGD(1e-2), tp.Adam(1e-2), tp.Lion(1e-2)], ids=lambda opt: type(opt).__name__)
+@pytest.mark.parametrize("skip, power", [(in_two_terms, -sp.Rational(1, 2)), (over_the_depth, -sp.Rational(3, 2))])
+def test_powers_of_the_depth_of_a_gradient_are_none_of_a_sign(skip: Any, power: sp.Expr, opt: Any) -> None:
+    net = tp.ResNet("tanh", skip=skip)
+    scale = tp.Parametrization(depth={"alpha": 1, "W": 9, "a": 0.5})
+    assert tp.classify(scale, net, opt).matrices["a"].output == power
+    task, depths = tp.Task([1.0, 1.0], [1.0, 1.0]), (8, 32, 128)
+    sizes = [np.mean([np.ptp(tp.train(net, task, opt, scale, depth, 48, seed=seed, method="dense").outputs)
+                      for seed in range(4)]) for depth in depths]
+    assert abs(np.polyfit(np.log(depths), np.log(sizes), 1)[0] - float(power)) < 0.12
 
 
 def test_a_layer_is_curved_in_what_gains_multiply() -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import sympy as sp
 
 from .._checks import choice
+from ..calculus.setting import Setting
 from ..parametrizations import Parametrization, Scaling
 from ..programs import SGD, Adam, AdamW, Lion, Muon, NormalizedSGD, SignSGD
+from ..programs.builders import program
+from ..programs.language import Member
 from ..programs.updates import Optimizer, require_optimizer
 from .counted import Judged
 from .faithful import direction_power, optimizer_name
@@ -47,9 +50,9 @@ def as_gradient_descent(net: Judged, opt: Optimizer, scale: Scaling) -> tuple[SG
     terms = terms_of(net, scale)
     eps = getattr(opt, "eps", None)
     kept = None if eps is None or eps == 0 else sp.Integer(0)
-    moved, steps = {}, terms.steps_of_vectors()
+    moved, sizes = {}, _sizes_of_vectors(net, scale)
     for name, moves in terms.gradients(0).items():
-        power = moves - steps.get(name, -scale.update_exponent(name))
+        power = moves - sizes.get(name, -scale.update_exponent(name))
         if power == sp.oo:
             return linear, scale  # what explodes at initialisation does so whatever is trained
         if power == -sp.oo:
@@ -66,3 +69,19 @@ def as_gradient_descent(net: Judged, opt: Optimizer, scale: Scaling) -> tuple[SG
             raise ValueError(f"net: {net!r} given; gradients of {name} go from L^({start[name]}) to L^({later[name]}) "
                              f"in a step, so that {optimizer_name(opt)}'s updates are not counted")
     return linear, scale
+
+
+def _sizes_of_vectors(net: Judged, scale: Scaling) -> dict[str, sp.Expr]:
+    """Powers of L of what trained vectors move by where their directions are of order one: those of signs. What stands
+    before their gradients may have powers of L that are the gradients' own."""
+    if not net.vectors_of_block:
+        return {}
+    written, found = program(net, SignSGD(), scale), {}
+    depth = Setting.of(written).depth
+    for p in written.places():
+        one, clock = p.statement, written.clock()
+        if one.target.name in net.vectors_of_block and clock in p.loops:
+            moves = one.value - one.target.subs(clock.index, clock.index - 1)
+            number = moves.as_independent(Member, as_Add=False)[0]
+            found[one.target.name] = sp.simplify(depth * sp.diff(number, depth) / number)
+    return found
