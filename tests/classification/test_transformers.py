@@ -7,6 +7,8 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
+from tpcalc.classification.counted import counted_program
+from tpcalc.limits.slow_streams import normal_form
 from tpcalc.orders import Label
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.language import MatVec
@@ -61,6 +63,15 @@ def test_what_cannot_be_counted_is_refused(net: tp.Transformer, opt: object, sai
 def test_weight_decay_is_refused() -> None:
     with pytest.raises(ValueError, match="weight_decay: 0.1 given"):
         tp.classify(HALF, HALF, SMALL, tp.SGD(weight_decay=0.1))
+
+
+def test_a_learned_skip_that_damps_keeps_what_it_finds() -> None:
+    """Terms of a gradient that differ by a number are terms: a factor a - a/L with a name of its own is no stream."""
+    net = tp.Transformer(head_dim=2, positions=2, mlp=None, skip=tp.Skip(keep=1 - 1 / sp.Symbol("L"), learned=True))
+    one = counted_program(net, tp.SGD(), tp.DepthScaling())
+    assert not any(place.statement.target.name.startswith("dx_") for place in one.places())
+    found = normal_form(one)
+    assert not found.forgets and not found.explodes
 
 
 def test_parts_that_may_be_averaged_are_all_their_parts() -> None:

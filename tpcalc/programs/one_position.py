@@ -16,6 +16,7 @@ import sympy as sp
 from sympy.core.symbol import Str
 
 from .algebra import multiplied_out
+from .blocks import is_linear_in_vectors
 from .indices import POSITIONS
 from .language import HeadSum, LossDerivative, MatVec, Member, Outer, Vec, kind
 from .program import Assign, Loop, Program, Statement, mapped
@@ -178,7 +179,8 @@ def _terms(value: sp.Expr) -> Iterator[sp.Expr]:
     """Terms whose factors are functions of one vector each, as far as sums in products can be written out for that."""
     for term in sp.Add.make_args(value):
         factors = sp.Mul.make_args(term)
-        mixed = next((f for f in factors if isinstance(f, sp.Add) and len(f.atoms(Vec)) > 1), None)
+        mixed = next((f for f in factors if isinstance(f, sp.Add) and (
+            len(f.atoms(Vec)) > 1 or is_linear_in_vectors(f))), None)
         if mixed is None or len(factors) == 1:
             yield term
         else:
