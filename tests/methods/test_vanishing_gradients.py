@@ -10,7 +10,7 @@ import pytest
 
 import tpcalc as tp
 from tpcalc.methods.normalized import require_gradients
-from tpcalc.programs.alike import depends_on_sign
+from tpcalc.programs.signs import depends_on_sign
 
 SCALE = tp.DepthScaling()
 MOVING = [tp.SignSGD(0.1), tp.Lion(0.1), tp.Adam(0.1), tp.Adam(0.1, eps=1e-8), tp.AdamW(0.1, eps=1e-3),
@@ -73,6 +73,15 @@ def test_first_positions_of_causal_attention_have_no_choice() -> None:
         assert tp.train(one, tp.Sequences(inputs, y), opt, SCALE, 1, method=PARTICLES).width is None
 
 
+@pytest.mark.parametrize("opt", [tp.SignSGD((0.0, 0.1)), tp.Muon((0.0, 0.1))], ids=repr)
+def test_steps_of_rate_0_move_nothing(opt: Any) -> None:
+    run = trained(tp.ResNet("tanh"), [0.0, 1.0], opt, method=PARTICLES)
+    assert abs(run.outputs[1, 0, 0]) < 0.05
+    net = tp.Transformer(head_dim=1, positions=2, mlp=None)
+    task = tp.Sequences(np.random.default_rng(0).normal(size=(2, 1, 2, 2)), np.zeros((2, 1, 2)))
+    assert tp.train(net, task, opt, SCALE, 1, method=PARTICLES).width is None
+
+
 def test_infinite_depth_says_the_same() -> None:
     method = tp.methods.CommonDraws(0.1, 1.0, 256, coarsest=2)
     with pytest.raises(tp.Divergence, match="at step 0 all loss derivatives vanish"):
@@ -82,8 +91,9 @@ def test_infinite_depth_says_the_same() -> None:
 def test_how_much_a_sign_decides() -> None:
     assert [depends_on_sign(opt, 1e-3) for opt in (tp.SGD(), tp.SignSGD(), tp.Lion(), tp.Adam())] == [0.002, 2, 2, 2]
     assert abs(depends_on_sign(tp.Adam(eps=1e-3), 1e-3) - 1) < 1e-9  # g / (|g| + eps)
-    assert depends_on_sign(tp.Muon(momentum=0.5), 1e-3) == 2 and depends_on_sign(tp.Muon(momentum=0.5), 1e-3, True) == 0
+    assert depends_on_sign(tp.Muon(momentum=0.5), 1e-3) == 2
+    assert abs(depends_on_sign(tp.Muon(momentum=0.5), 1e-3, 2) - 0.008) < 1e-12
     first, second = 0.9 * 0.1, 0.999 * 0.001  # of moving averages of 1 and g, bias-corrected
     mean, root = first + 0.1 * np.array([1e-3, -1e-3]), np.sqrt(second + 0.001 * 1e-6)
     expected = (mean[0] - mean[1]) / (1 - 0.9**2) / (root / np.sqrt(1 - 0.999**2))
-    assert abs(depends_on_sign(tp.Adam(), 1e-3, True) - expected) < 1e-9
+    assert abs(depends_on_sign(tp.Adam(), 1e-3, 1) - expected) < 1e-9

@@ -9,8 +9,9 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.programs.alike import decided_by_rounding
+from tpcalc.programs.alike import ROUNDED, SHARE
 from tpcalc.programs.convolution import Convolution
+from tpcalc.programs.signs import depends_on_sign
 
 SCALE = tp.DepthScaling()
 JUMPING = [tp.SignSGD(0.3), tp.Lion(0.3), tp.Adam(0.3), tp.Clipped(tp.SignSGD(0.3), 1.0), tp.Clipped(tp.Lion(0.3), 1.0),
@@ -64,6 +65,23 @@ def test_without_memory_later_steps_count() -> None:
     for opt in (tp.SignSGD(0.3), tp.Muon(0.3), tp.Lion(0.3, beta1=0)):
         with pytest.raises(ValueError, match="at step 1 all positions"):
             tp.Problem(tp.Transformer(positions=3), alike(1), opt, SCALE, 2, 32)
+
+
+@pytest.mark.parametrize("opt", [tp.Lion(0.3, beta2=0.0), tp.Muon(0.3, momentum=1e-8)], ids=repr)
+def test_what_is_forgotten_by_the_second_step_is_no_direction(opt: object) -> None:
+    net, once = tp.Transformer(head_dim=2, positions=3), alike(1)
+    tp.Problem(net, once, opt, SCALE, 2, 32)
+    inputs = np.array(once.inputs)[[0, 1, 1, 2]]
+    with pytest.raises(ValueError, match="at step 2 all positions"):
+        tp.Problem(net, tp.Sequences(inputs, np.zeros((4, 2, 3))), opt, SCALE, 2, 32)
+
+
+def test_steps_of_rate_0_move_nothing() -> None:
+    net = tp.Transformer(head_dim=2, positions=3)
+    for opt in (tp.SignSGD((0.0, 0.3, 0.3)), tp.Lion((0.0, 0.3, 0.3)), tp.Muon((0.0, 0.3, 0.3))):
+        tp.Problem(net, alike(0), opt, SCALE, 2, 32)
+    with pytest.raises(ValueError, match="at step 1"):
+        tp.Problem(net, alike(1), tp.SignSGD((0.0, 0.3, 0.3)), SCALE, 2, 32)
 
 
 def test_continuous_updates_are_taken() -> None:
@@ -124,7 +142,7 @@ class Cubed:
 
 
 def test_optimizers_from_elsewhere_are_told_by_what_they_do() -> None:
-    assert decided_by_rounding(Cubed(True)) and not decided_by_rounding(Cubed(False))
+    assert [depends_on_sign(Cubed(jumps), ROUNDED) > SHARE for jumps in (True, False)] == [True, False]
     with pytest.raises(ValueError, match="alike"):
         tp.Problem(tp.Transformer(positions=3), alike(0), Cubed(True), SCALE, 2, 32)
     tp.Problem(tp.Transformer(positions=3), alike(0), Cubed(False), SCALE, 2, 32)

@@ -113,8 +113,10 @@ def require_directions(net: ResNet, task: Task, opt: Muon, outputs: np.ndarray,
     """
     found = [derivative(task.loss, f, y) for f, y in zip(outputs, task.targets)][:-1]
     largest = max((float(np.max(np.abs(chi), initial=0.0)) for chi in found), default=0.0)
-    errors = np.broadcast_to(error, outputs.shape)
+    errors, rates = np.broadcast_to(error, outputs.shape), opt.schedule(task.steps)
     for step, (chi, xi) in enumerate(zip(found, task.inputs)):
+        if not rates[step]:  # nothing moves
+            continue
         known = float(np.max(errors[step]))
         if net.is_plain:
             left, sizes, _ = np.linalg.svd(xi, full_matrices=False)

@@ -42,9 +42,11 @@ def require_directions(problem: Problem, found: LoweredParticles, networks: Sequ
     """Raise ``Divergence`` with step and layer where a singular value that Muon sets to 1 cannot be told from a
     fluctuation: where networks have more or fewer of them than particles, where one falls with the width, or where
     batches do not agree on it."""
-    narrow = dict(_spectra(networks))
+    narrow, rates = dict(_spectra(networks)), problem.opt.schedule(problem.task.steps)
     for member, ours in _spectra(found.batches):
         step, layer = int(member.indices[0]) - 1, int(member.indices[-1])
+        if not rates[step]:
+            continue
         others = narrow[member]
         what = (f"opt: {problem.opt!r} given; at step {step}, layer {layer} a direction that {member.name} moves along "
                 "cannot be told from one that vanishes at infinite width")

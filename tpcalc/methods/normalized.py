@@ -10,11 +10,11 @@ from ..errors import Divergence
 from ..interpreters.lowered_particles import LoweredParticles
 from ..media.muon import CERTAIN, NOTHING
 from ..programs import Clipped, Transformer
-from ..programs.alike import depends_on_sign
 from ..programs.blocks import matrix
 from ..programs.losses import derivative
 from ..programs.normalized import norm_of
 from ..programs.problem import Problem
+from ..programs.signs import first_undecided
 from .fluctuations import FALLS, SPREAD
 
 FLUCTUATION = 1e-3  # of a gradient that vanishes at infinite width, in networks of a million neurons
@@ -33,20 +33,18 @@ def require_gradients(problem: Problem, outputs: np.ndarray, error: np.ndarray |
     nothing comes from later ones, queries and keys have no gradient.
     """
     task, opt = problem.task, problem.opt.opt if isinstance(problem.opt, Clipped) else problem.opt
-    if depends_on_sign(opt, FLUCTUATION) < FELT:
-        return
     found = [np.abs(derivative(task.loss, f, y)) for f, y in zip(outputs, task.targets)][:-1]
-    largest = max((float(np.max(chi)) for chi in found), default=0.0)
+    errors = np.broadcast_to(error, outputs.shape)
     first, where = (1, " behind the first position") if _first_has_no_choice(problem) else (0, "")
-    for step, (chi, known) in enumerate(zip(found, np.broadcast_to(error, outputs.shape))):
-        if first:
-            chi, known = chi[:, first:], known[:, first:]
-        if np.all(chi <= np.maximum(NOTHING * largest, CERTAIN * known)):
-            raise Divergence(f"opt: {short(problem.opt)} given; at step {step} all loss derivatives{where} vanish at "
-                             f"infinite width (the largest is {np.max(chi):.1e}, of all steps {largest:.1e}, known to "
-                             f"{np.max(known):.1e}), {ALLOWED}", step)
-        if depends_on_sign(opt, FLUCTUATION, remembered=True) < FELT:
-            return
+    if first:
+        found, errors = [chi[:, first:] for chi in found], errors[:, :, first:]
+    largest = max((float(np.max(chi)) for chi in found), default=0.0)
+    step = first_undecided(opt, [bool(np.all(chi <= np.maximum(NOTHING * largest, CERTAIN * known)))
+                                 for chi, known in zip(found, errors)], FLUCTUATION, FELT)
+    if step is not None:
+        raise Divergence(f"opt: {short(problem.opt)} given; at step {step} all loss derivatives{where} vanish at "
+                         f"infinite width (the largest is {np.max(found[step]):.1e}, of all steps {largest:.1e}, known "
+                         f"to {np.max(errors[step]):.1e}), {ALLOWED}", step)
 
 
 def _first_has_no_choice(problem: Problem) -> bool:
