@@ -189,10 +189,6 @@ def test_tasks_and_widths_fit_the_network() -> None:
                          ({"task": task(1, positions=2)}, "positions"), ({"net": tp.ResNet()}, "task")):
         with pytest.raises(ValueError, match=word):
             tp.Problem(**{"net": net, "task": data, "opt": how[0], "scale": how[1], "depth": 2, **change})
-    for depth, method in ((2, "particles"), (tp.oo, "common_draws")):
-        with pytest.raises(ValueError, match="Muon.* allowed here are .* or a finite width"):
-            tp.train(tp.Transformer(head_dim=2, positions=3), data, tp.Muon(0.1), tp.DepthScaling(), depth,
-                     method=method)
     with pytest.raises(ValueError, match="multiples of 3"):
         tp.train(tp.Transformer(head_dim=3, positions=3), data, *how, 2, method=tp.methods.Particles(samples=1024))
 
