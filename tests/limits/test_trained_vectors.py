@@ -85,8 +85,11 @@ def test_vectors_that_are_no_single_factors_are_refused(block: Any) -> None:
         tp.classify(0.5, 0.5, tp.ResNet("linear", block))
 
 
-@pytest.mark.parametrize("alpha, gamma", [(0.5, 0.5), (1, 0), (1, 0.5), (0.75, 0.5)])
-@pytest.mark.parametrize("net", [NETS["before"], tp.ResNet("tanh", **LEARNED)], ids=["gains", "learned"])
+@pytest.mark.parametrize("net, alpha, gamma", [
+    pytest.param(net, *point, marks=() if point in quick else pytest.mark.slow, id=f"{name}-{point[0]}-{point[1]}")
+    for name, net, quick in (("gains", NETS["before"], [(1, 0)]),
+                             ("learned", tp.ResNet("tanh", **LEARNED), [(0.5, 0.5), (1, 0.5)]))
+    for point in ((0.5, 0.5), (1, 0), (1, 0.5), (0.75, 0.5))])
 def test_what_vectors_alone_do_is_what_is_counted(net: tp.ResNet, alpha: float, gamma: float) -> None:
     """Real networks whose matrices hardly move: the slope of the change of f against the depth."""
     name, = net.vectors_of_block
@@ -104,13 +107,14 @@ def test_what_vectors_alone_do_is_what_is_counted(net: tp.ResNet, alpha: float, 
     assert abs(slope - float(verdict.output)) < 0.12
 
 
-def test_rates_of_signs_are_those_of_gradients_of_order_one() -> None:
+@pytest.mark.parametrize("net", [pytest.param(NETS["before"], marks=pytest.mark.slow, id="gains"),
+                                 pytest.param(tp.ResNet("tanh", **LEARNED), id="learned")])
+def test_rates_of_signs_are_those_of_gradients_of_order_one(net: tp.ResNet) -> None:
     """A learned skip moves by eps g times a sign, gains by g: what is counted knows which."""
-    for net in (NETS["before"], tp.ResNet("tanh", **LEARNED)):
-        name, = net.vectors_of_block
-        by_signs, by_gradients = (tp.classify(1, 0.5, net, opt).matrices[name] for opt in (tp.SignSGD(), tp.SGD()))
-        assert (by_signs.gamma, by_signs.update, by_signs.output) == (
-            by_gradients.gamma, by_gradients.update, by_gradients.output)
+    name, = net.vectors_of_block
+    by_signs, by_gradients = (tp.classify(1, 0.5, net, opt).matrices[name] for opt in (tp.SignSGD(), tp.SGD()))
+    assert (by_signs.gamma, by_signs.update, by_signs.output) == (
+        by_gradients.gamma, by_gradients.update, by_gradients.output)
 
 
 def in_two_terms(junction: Junction) -> tuple[sp.Expr, ...]:
@@ -124,7 +128,8 @@ def over_the_depth(junction: Junction) -> tuple[sp.Expr, ...]:
 
 
 @pytest.mark.parametrize("opt", [tp.SignSGD(1e-2), tp.Adam(1e-2), tp.Lion(1e-2)], ids=lambda opt: type(opt).__name__)
-@pytest.mark.parametrize("skip, power", [(in_two_terms, -sp.Rational(1, 2)), (over_the_depth, -sp.Rational(3, 2))])
+@pytest.mark.parametrize("skip, power", [
+    pytest.param(in_two_terms, -sp.Rational(1, 2), marks=pytest.mark.slow), (over_the_depth, -sp.Rational(3, 2))])
 def test_powers_of_the_depth_of_a_gradient_are_none_of_a_sign(skip: Any, power: sp.Expr, opt: Any) -> None:
     net = tp.ResNet("tanh", skip=skip)
     scale = tp.Parametrization(depth={"alpha": 1, "W": 9, "a": 0.5})
@@ -152,7 +157,7 @@ def ahead(branch: Branch) -> sp.Expr:
     return branch.let("z", sp.tanh(branch.let("h", MatVec(branch.weights(), gained))))
 
 
-@pytest.mark.parametrize("block", [behind, ahead])
+@pytest.mark.parametrize("block", [behind, pytest.param(ahead, marks=pytest.mark.slow)])
 def test_odd_networks_are_odd_with_vectors_whose_moves_are_even(block: Any) -> None:
     """tanh(h) has no mean, and layers add up like random ones, though a gradient times it, which moves v, has one."""
     net = tp.ResNet("tanh", block)
