@@ -1,5 +1,6 @@
 """The real ledger: every entry holds, errata are refuted as printed, and keys mean what they say."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ from tpcalc.ledger import Ledger, check, entries, entry
 from tpcalc.ledger.catalogue import keys
 from tpcalc.media.pair_kernels import DerivedBlock
 from tpcalc.media.collocation import solve_limit
+from tpcalc.reports.latex import compile_pdf, find_tex
+from tpcalc.reports.prove import write
 
 ROOT = Path(__file__).parents[2]
 
@@ -135,3 +138,14 @@ def test_results_cite_what_they_rest_on() -> None:
         assert tp.cite(result).key.split("/")[1] == key
     with pytest.raises(ValueError, match="what: 1.0 given; allowed is a key"):
         tp.cite(1.0)
+
+
+@pytest.mark.skipif(find_tex() is None, reason="no pdflatex on the path")
+def test_the_document_compiles_with_every_reference_resolved(ledger: Ledger, tmp_path: Path) -> None:
+    write(ledger, tmp_path)
+    assert (tmp_path / "ledger.pdf").read_bytes()[:5] == b"%PDF-"
+    (tmp_path / "report.tex").write_text((tmp_path / "ledger.tex").read_text())
+    compile_pdf(tmp_path, str(find_tex()))
+    log = (tmp_path / "report.log").read_text(encoding="latin-1")
+    assert "undefined" not in log and "multiply defined" not in log
+    assert all(float(points) < 10 for points in re.findall(r"Overfull \\hbox \(([\d.]+)pt", log))
