@@ -14,6 +14,7 @@ from ..programs.builders import program, require_vectors_taken
 from ..programs.program import Program
 from ..programs.updates import Optimizer
 from ..width.sizes.verdict import width_verdict
+from .counted import WIDE
 from .exponents import exponents_of, region_of, require_frozen_ends
 from .matrices import MatrixVerdicts
 from .optimized import as_gradient_descent, is_plain, optimizer_of
@@ -61,6 +62,9 @@ def classify(alpha: Any, gamma: Any = None, net: ResNet | Transformer | Program 
     net = ResNet() if net is None else net
     if not isinstance(net, (ResNet, Transformer, Program)):
         raise ValueError(f"net: {short(net)} given; allowed is a tp.ResNet, a tp.Transformer, a tp.Program or None")
+    if not isinstance(net, Program) and net.mlp_ratio > 1:
+        found = classify(scale, net=net.narrow, opt=opt)
+        return replace(found, reasons=(*found.reasons, WIDE))
     optimizer = optimizer_of(opt)
     if isinstance(scale, Parametrization):
         scale = _reduced(scale, net, opt)

@@ -26,6 +26,9 @@ ASSUMED = (f"counted: with heads of one coordinate and {TWO} positions, which st
            "queries_per_key and positions that stay as L grows, and over the first update; scale_power is a constant "
            "there")
 
+# And of a hidden layer that is wider than the stream.
+WIDE = "counted: with hidden layers as wide as the stream, which stand for all mlp_ratio that stay as L grows"
+
 # And without a norm: x' = x^2 blows up at a finite layer time, a later one for smaller inputs.
 UNNORMED = ("counted: without a norm, where a sublayer grows faster than linearly in the stream, as products of "
             "vectors do, with inputs and learning rates so small that the stream does not blow up at a finite layer "

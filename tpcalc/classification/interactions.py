@@ -69,7 +69,7 @@ def interactions(alpha: Number, gamma: Number, net: ResNet | None = None) -> tup
         if not value.is_Rational:
             raise ValueError(f"{name}: {value} given; allowed is a rational number")
     require_frozen_ends(net)
-    equations = kets(with_moves(program(net, SGD(), DepthScaling(ALPHA, GAMMA))))
+    equations = kets(with_moves(program(net.narrow, SGD(), DepthScaling(ALPHA, GAMMA))))
     found = settled_orders(equations, at=((ALPHA, a), (GAMMA, g)))
     cell = found.cells[0]
     if cell.explosions or cell.grows:

@@ -41,6 +41,7 @@ class Plane:
 
     @classmethod
     def of(cls, net: ResNet, scale: Scaling | None) -> Plane:
+        net = net.narrow
         net.require_no_vectors("a phase diagram")
         if scale is None:
             return cls(net, DepthScaling(ALPHA, GAMMA))

@@ -75,7 +75,7 @@ class Training:
         """What initial weights of the width's own powers are multiplied by, by family."""
         if not isinstance(self.scale, AtWidth):
             return {}
-        return {name: self.scale.initial_factor(name) for name in (*ENDS, *self.net.matrices_of_block)}
+        return {name: self.scale.initial_factor(name) for name in (*ENDS, *self.net.families_of_matrices)}
 
     def _without_ones(self, values: np.ndarray) -> np.ndarray:
         """Inputs of shape (steps, samples, [positions,] dimension), as the program reads it."""

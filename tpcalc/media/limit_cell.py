@@ -87,7 +87,7 @@ def regime_by_matrix(net: Network, scale: Parametrization) -> Regime:
     if net.positions:
         raise ValueError(f"scale: {short(scale)} given with update exponents matrix by matrix for {net.title}; allowed "
                          "is a tp.DepthScaling")
-    frozen = net.frozen()
+    frozen = net.narrow.frozen()
     equations, everywhere, cell = counted(frozen, scale)
     return everywhere or _of_kets(equations, cell)
 
@@ -99,8 +99,8 @@ def regime(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
     Trained ends change no power of L in the layers. Raises ``ValueError`` where powers of L are not counted, for blocks
     that do not close on kernels and for streams that forget what they are given.
     """
-    if net.train_ends:
-        return regime(net.frozen(), alpha, gamma)
+    if net.train_ends or net.narrow != net:
+        return regime(net.narrow.frozen(), alpha, gamma)
     if net.is_plain:
         return _of_recursion(alpha, gamma)
     if net.positions:

@@ -148,7 +148,7 @@ class _Plan:
         if samples is None:
             wanted = max(PAIRED_SAMPLES if pairs else SAMPLES, 10 * BIAS / method.tolerance, least)
             samples = whole_heads(what[0], 2 ** int(np.ceil(np.log2(wanted))))
-        matrices = len(problem.net.matrices_of_block) if problem.net.positions else 1
+        matrices = len(problem.net.families_of_matrices) if problem.net.positions else 1
         plan = cls(samples, method.budget or (PAIRED_BUDGET if pairs else BUDGET),
                    () if isinstance(problem.opt, SGD) or problem.net.ties_ends else ("nV",), matrices)
         first = method.batches * plan.cost(method.coarsest * 2**level for level in range(DEPTHS))

@@ -57,7 +57,7 @@ def depth_orders(net: Network, scale: Scaling) -> DepthOrders:
         if isinstance(scale, Parametrization):
             return _by_matrix(net, scale)
         cell = limit_cell(scale, net)
-        powers = corrections(net.frozen(), scale.alpha, scale.gamma)
+        powers = corrections(net.narrow.frozen(), scale.alpha, scale.gamma)
     except ValueError as error:
         raise ValueError(f"depth: tp.oo given; no rule says whether there is a limit: {error}") from None
     return DepthOrders(powers, cell.notes)
@@ -69,7 +69,7 @@ def _by_matrix(net: Network, scale: Parametrization) -> DepthOrders:
     if found.obstacle:
         raise Divergence(f"{_checks.short(scale)} given with depth=tp.oo: {found.obstacle}")
     notes = () if found.drift else ("trivial limit: updates add up to nothing, f stays f_0",)
-    return DepthOrders(_with_sums(_of_kets(net.frozen(), scale)), notes)
+    return DepthOrders(_with_sums(_of_kets(net.narrow.frozen(), scale)), notes)
 
 
 @lru_cache(maxsize=256)

@@ -58,7 +58,7 @@ def require_norms(problem: Problem, found: LoweredParticles, fewer: LoweredParti
 
     fewer: the same with a quarter of the particles in a batch, of which fluctuations are twice as large.
     """
-    for name in problem.net.matrices_of_block:
+    for name in problem.net.families_of_matrices:
         family = norm_of(matrix(name))
         for member in [m for m in found.batches[0].scalars if m.name == family.name and m == family[m.indices]]:
             step, layer = map(int, member.indices)

@@ -8,13 +8,13 @@ the same door as a user's own.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from keyword import iskeyword
 from typing import Callable
 
 import sympy as sp
 
-from .._checks import whole_number
+from .._checks import short, whole_number
 from .algebra import multiplied_out
 from .indices import POSITIONS, at_other, l, m, p, t
 from .language import Family, Mat, MatVec, Member, Moment, Scal, Vec, kind
@@ -30,7 +30,8 @@ class Branch:
 
     x: the vector it acts on: the stream, or the stream normalised; phi: the activation, a function of expressions;
     is_linear: is phi the identity?; sample: the indices (t) or (t, i) of its vectors, with p where a sample is a
-    sequence of positions; statements: what was written; vectors: what is trained, coordinatewise.
+    sequence of positions; statements: what was written; vectors: what is trained, coordinatewise. suffix: what names
+    of matrices and vectors end with, in one of the parts of a hidden layer.
     """
 
     x: Vec
@@ -39,10 +40,11 @@ class Branch:
     sample: tuple[sp.Expr, ...]
     statements: list[Assign] = field(default_factory=list)
     vectors: list[Vec] = field(default_factory=list)
+    suffix: str = ""
 
     def weights(self, name: str = "W") -> Mat:
         """A trained matrix of this layer, N(0, 1/n) at first; the same name is the same matrix."""
-        return matrix(_checked(name))[t, l]
+        return matrix(_checked(name) + self.suffix)[t, l]
 
     def trained(self, name: str) -> Vec:
         """A trained vector of this layer, 1 in all coordinates at first, that multiplies vectors coordinate by
@@ -64,7 +66,8 @@ class Branch:
         s[0, l] := 1
         s[t + 1, l] := -dx[t, l]*h[t, l] + s[t, l]
         """
-        member: Vec = named(Vec, self._free(name, {one.target.name for one in self.statements}))[t, l]
+        own = self._free(_checked(name) + self.suffix, {one.target.name for one in self.statements})
+        member: Vec = named(Vec, own)[t, l]
         if member not in self.vectors:
             self.vectors.append(member)
         return member
@@ -134,7 +137,7 @@ class Branch:
     def _write(self, kind_of: type[Member], name: str, value: sp.Expr) -> sp.Expr:
         looks = (m,) if p in self.sample and m in value.free_symbols else ()
         used = {member.name for member in (*(one.target for one in self.statements), *self.vectors)}
-        member = named(kind_of, self._free(name, used, kind_of))[(*self.sample, *looks, l)]
+        member = named(kind_of, self._free(_checked(name) + self.suffix, used, kind_of))[(*self.sample, *looks, l)]
         self.statements.append(Assign(member, value))
         return member
 
@@ -208,7 +211,47 @@ def glu(branch: Branch) -> sp.Expr:
     return MatVec(branch.weights("W3"), branch.let("z", branch.phi(h) * v))
 
 
+def in_parts(block: Block, parts: int) -> Block:
+    """A block with a hidden layer that is so many times as wide as the stream, from the block whose hidden layer is as
+    wide: the sum of as many of it, with matrices W1_1, W1_2, ... of their own, over the square root of their number.
+
+    It is the block with one matrix W1 whose rows are those of all parts, and one, last in the block, that has their
+    columns next to each other, over that square root: with entries N(0, 1 / fan-in) both.
+
+    >>> import tpcalc as tp
+    >>> program = tp.program(tp.ResNet("tanh", in_parts(BLOCKS["mlp"], 2)), tp.SGD(), tp.DepthScaling(1, 0))
+    >>> print(*(line.strip() for line in str(program).splitlines() if "@" in line and ".T" not in line), sep=chr(10))
+    h_1[t, l] := W1_1[t, l] @ x[t, l - 1]
+    h_2[t, l] := W1_2[t, l] @ x[t, l - 1]
+    x[t, l] := x[t, l - 1] + sqrt(2)*W2_1[t, l] @ z_1[t, l]/(2*L) + sqrt(2)*W2_2[t, l] @ z_2[t, l]/(2*L)
+    """
+    count = whole_number("parts", parts, 1)
+
+    def whole(branch: Branch) -> sp.Expr:
+        each = [block(replace(branch, suffix=f"{branch.suffix}_{k}")) for k in range(1, count + 1)]
+        return sp.Add(*each) / sp.sqrt(count)
+    whole.__name__ = block_name(block)
+    return block if count == 1 else whole
+
+
 BLOCKS: dict[str, Block] = {"post": post, "pre": pre, "mlp": mlp(2), "glu": glu}
+HIDDEN = ("mlp", "glu")  # the blocks with a hidden layer
+GATES = {"swiglu": "silu", "geglu": "gelu", "reglu": "relu"}  # "glu" by other names, each with its activation
+
+
+def after_gate(block: object, phi: sp.Expr | str, usual: str) -> tuple[object, sp.Expr | str]:
+    """A block and an activation: "glu" and that of its gate where a block is named after this one, or else as given.
+
+    Raises ``ValueError`` for a phi beside such a name that is neither the gate's nor ``usual``, what it is where
+    nothing is said.
+    """
+    gate = GATES.get(block.lower()) if isinstance(block, str) else None
+    if gate is None:
+        return block, phi
+    if not (isinstance(phi, str) and phi.lower() in (gate, usual)):
+        raise ValueError(f"phi: {short(phi)} given with {block!r}, a glu whose gate is {gate}; allowed is {gate!r}, or "
+                         "'glu' with another phi")
+    return "glu", gate
 
 
 def require_block(block: Block, value: object, branch: Branch) -> None:
@@ -249,9 +292,10 @@ def named(kind_of: type[Member], name: str) -> Family:
 
 
 def latex_name(name: str) -> str:
-    """W1 as W with the index 1."""
-    letters, number = re.fullmatch(r"(.*?)(\d*)", name).groups()  # type: ignore[union-attr]
-    return "{%s_%s}" % (letters, number if len(number) == 1 else "{%s}" % number) if number else letters
+    """W1 as W with the index 1, W1_2 with the indices 1 and 2."""
+    letters, *numbers = re.fullmatch(r"(.*?)(\d*)(?:_(\d+))?", name).groups()  # type: ignore[union-attr]
+    index = ",".join(filter(None, numbers))
+    return "{%s_%s}" % (letters, index if len(index) == 1 else "{%s}" % index) if index else letters
 
 
 def _checked(name: object) -> str:

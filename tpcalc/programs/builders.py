@@ -96,7 +96,7 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
     def size_of(name: str, power: int) -> sp.Expr:
         """The size of one update. What enters the stream times eps, once, has that kept out of its gradient, and moves
         by g; what does times another power moves so that it changes the stream by eps g as well."""
-        return scale.step_size(name, L) * (whole.sign * eps) ** (1 - power)
+        return scale.step_size(net.whole(name), L) * (whole.sign * eps) ** (1 - power)
 
     trainables = [_trainable(one, parts, lambda total: mean(total.subs(UNIT, eps)), size_of, whole.sign)
                   for one, parts in _per_parameter(back.gradients).items()]

@@ -100,10 +100,19 @@ class Network(ABC):
         return self.layer((t,), sp.Integer(1))
 
     @cached_property
-    def matrices_of_block(self) -> tuple[str, ...]:
-        """The names of a layer's trained matrices, in the order in which they are met."""
+    def families_of_matrices(self) -> tuple[str, ...]:
+        """The names of a layer's trained matrices as its program has them: of wide hidden layers the parts."""
         met = [sorted(s.value.atoms(Mat), key=sp.default_sort_key) for s in self._written.statements]
         return tuple(dict.fromkeys(matrix.name for row in met for matrix in row))
+
+    @property
+    def matrices_of_block(self) -> tuple[str, ...]:
+        """The names of a layer's trained matrices, in the order in which they are met."""
+        return tuple(dict.fromkeys(map(self.whole, self.families_of_matrices)))
+
+    def whole(self, name: str) -> str:
+        """The name of the matrix of which one is a part in the program, its own where it is whole."""
+        return name
 
     @cached_property
     def vectors_of_block(self) -> tuple[str, ...]:
@@ -123,6 +132,11 @@ class Network(ABC):
 
     def require_counted(self) -> None:
         """Raise ``ValueError`` for options of which no rule counts powers of L: those of a program do not name them."""
+
+    @property
+    def narrow(self) -> Network:
+        """The network with hidden layers as wide as the stream, of which the powers of L are this one's."""
+        return self
 
     @abstractmethod
     def frozen(self) -> Network:

@@ -9,7 +9,7 @@ import sympy as sp
 
 from .._checks import choice, positive_integer
 from .activations import activation, is_linear
-from .blocks import BLOCKS, Block, Branch, block_name, is_linear_in_vectors, mlp, vector
+from .blocks import BLOCKS, GATES, Block, Branch, after_gate, block_name, in_parts, is_linear_in_vectors, mlp, vector
 from .indices import l, t
 from .language import Mat, MatVec
 from .network import NETWORKS, Layer, Network
@@ -34,7 +34,8 @@ class ResNet(Residual):
     block:
         "post" phi(W x), "pre" W phi(x), "mlp" W2 phi(W1 x), "glu" W3 (phi(W1 x) * W2 x), or a function that is given
         a ``tpcalc.programs.blocks.Branch``, writes its statements on it and returns a vector. The mean over
-        coordinates is subtracted from nonlinear "post" blocks.
+        coordinates is subtracted from nonlinear "post" blocks. "swiglu", "geglu" and "reglu" stand for "glu" with
+        "silu", "gelu" and "relu" as phi, which is then left out.
     norm:
         None, "rms": the block's input is divided by its root mean square, or "layer": its mean over coordinates is
         subtracted before that, as LayerNorm does.
@@ -54,6 +55,17 @@ class ResNet(Residual):
     skip:
         None, for the stream as it is; a ``tp.Skip`` or ``tp.HyperConnections``; or a function that is given a
         ``tpcalc.programs.skips.Junction`` and returns what the stream is behind the block.
+    mlp_ratio:
+        of "mlp" blocks of two matrices and of "glu": the width of the hidden layer over that of the stream, r, a whole
+        number. The matrices are W1 of shape (r n, n), whose rows are those of W1_1, ..., W1_r, and the last one of
+        shape (n, r n), whose columns are those of W2_1, ..., W2_r over sqrt(r); ``run.initial_weights()`` and programs
+        have these parts, n x n each, with entries N(0, 1/n), so that entries of both are N(0, 1 / fan-in). Every part
+        is trained as a matrix is. By SGD W1 then moves along its gradient with the learning rate and W2 with 1/r of
+        it, and kernels, so all limits by SGD, are those of r = 1. By Adam, SignSGD and Lion entries of W2 move by
+        1/sqrt(r) of what those of W1 do, and what a step changes in the stream grows like sqrt(r). Those rates are
+        one rate for both where W2 has entries N(0, 1/n) and 1/sqrt(r) stands in front of it as a multiplier.
+        ``tp.Parametrization`` names W1 and W2. tp.Muon and tp.NormalizedSGD, which see a matrix as a whole, are
+        refused with r > 1.
 
     Normalisation (muP): U has entries N(0, 1), matrices N(0, 1/n), n V N(0, 1); source: Tensor Programs VI,
     section 4.2 and Program 1 [tensor_programs_vi/program_1]. Symbolic work takes all of these; so does ``tp.train``,
@@ -77,10 +89,12 @@ class ResNet(Residual):
 
     def __post_init__(self) -> None:
         activation(self.phi)
+        for name, value in zip(("block", "phi"), after_gate(self.block, self.phi, "linear")):
+            object.__setattr__(self, name, value)
         if isinstance(self.phi, str):
             object.__setattr__(self, "phi", self.phi.lower())
         if not callable(self.block):
-            object.__setattr__(self, "block", choice("block", self.block, BLOCKS))
+            object.__setattr__(self, "block", choice("block", self.block, (*BLOCKS, *GATES)))
         self.require_options()
         if not isinstance(self.train_ends, bool):
             raise ValueError(f"train_ends: {self.train_ends!r} given; allowed are False and True")
@@ -90,12 +104,14 @@ class ResNet(Residual):
         if self.matrices != 2 and self.block != "mlp":
             raise ValueError(f"matrices: {self.matrices} given with block={self.block!r}; it belongs to block='mlp', "
                              "allowed is 2 elsewhere, which says nothing there")
+        self.require_hidden(self.block if self.matrices == 2 else f"{self.matrices} matrices")
         self._written
 
     @property
     def _block(self) -> Block:
-        return mlp(self.matrices) if self.block == "mlp" else BLOCKS[self.block] if isinstance(
+        block = mlp(self.matrices) if self.block == "mlp" else BLOCKS[self.block] if isinstance(
             self.block, str) else self.block
+        return in_parts(block, self.mlp_ratio)
 
     def _branch(self, sample: tuple[sp.Expr, ...]) -> Branch:
         return Branch(vector("x")[(*sample, l - 1)], activation(self.phi), is_linear(self.phi), sample)

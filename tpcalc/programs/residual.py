@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, Self
 
 import numpy as np
 import sympy as sp
 
-from .._checks import choice, flag, function, short
+from .._checks import choice, flag, function, short, whole_number
 from .algebra import multiplied_out
-from .blocks import Block, Branch, require_block
+from .blocks import HIDDEN, Block, Branch, require_block
 from .indices import L, l
 from .language import Mat, Vec, kind
+from .muon import Muon
 from .network import Network
+from .normalized import NormalizedSGD
 from .norms import NORMS, PLACES
 from .program import Assign
 from .skips import HyperConnections, Junction, Skip, SkipConnection, by_name, of_depth
 
 INSIDE, BEHIND = ("before", "around"), ("after", "around")  # places of the norm of a block's input, and of its output
 CARRIED = 8  # streams, at most: every one is a vector of its own in every layer
+WIDEST = 32  # parts of a hidden layer
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -31,10 +34,11 @@ class Residual(Network):
     norm_scale: Any = sp.Integer(1)
     gains: bool = False
     skip: SkipConnection | None = None
+    mlp_ratio: int = 1
 
     def require_options(self) -> None:
-        """Check norm and skip; raise ``ValueError`` for what they cannot be, and for what says nothing without a
-        norm."""
+        """Check norm, skip and hidden width; raise ``ValueError`` for what they cannot be, and for what says nothing
+        without a norm, or without a hidden layer."""
         if not (self.norm is None or isinstance(self.norm, str) and self.norm in NORMS):
             raise ValueError(f"norm: {short(self.norm)} given; allowed are None and {', '.join(map(repr, NORMS))}")
         object.__setattr__(self, "norm_place", choice("norm_place", self.norm_place, PLACES))
@@ -59,6 +63,37 @@ class Residual(Network):
         if not 1 <= len(self.readout) <= CARRIED or not any(self.readout):
             raise ValueError(f"skip: {short(self.skip)} given, with {len(self.readout)} streams; allowed are 1 to "
                              f"{CARRIED}, of which the read-out reads one at least")
+        object.__setattr__(self, "mlp_ratio", whole_number("mlp_ratio", self.mlp_ratio, 1))
+        if self.mlp_ratio > WIDEST:
+            raise ValueError(f"mlp_ratio: {self.mlp_ratio} given; every part of a hidden layer is a matrix of its own, "
+                             f"allowed are at most {WIDEST}")
+
+    @property
+    def narrow(self) -> Self:
+        return self if self.mlp_ratio == 1 else replace(self, mlp_ratio=1)
+
+    @cached_property
+    def parts(self) -> dict[str, str]:
+        """{part: matrix} of a wide hidden layer's matrices: those that the narrow network has, and this one has not."""
+        if self.mlp_ratio == 1:
+            return {}
+        return {f"{name}_{k}": name for name in self.narrow.families_of_matrices
+                if name not in self.families_of_matrices for k in range(1, self.mlp_ratio + 1)}
+
+    def whole(self, name: str) -> str:
+        return self.parts.get(name, name)
+
+    def require_hidden(self, block: object) -> None:
+        """Raise ``ValueError`` where a hidden layer is to be wide and the block is not one that has it."""
+        if self.mlp_ratio > 1 and block not in HIDDEN:
+            raise ValueError(f"mlp_ratio: {self.mlp_ratio} given with {short(block)}; it belongs to blocks with one "
+                             f"hidden layer, {', '.join(map(repr, HIDDEN))}, allowed is 1 elsewhere, which says "
+                             "nothing there")
+
+    def require_directions(self, opt: object) -> None:
+        if self.mlp_ratio > 1 and isinstance(opt, (Muon, NormalizedSGD)):
+            raise ValueError(f"opt: {short(opt)} given with mlp_ratio={self.mlp_ratio}; it moves matrices as a whole, "
+                             "and those of a wide hidden layer are known in parts, allowed is mlp_ratio=1")
 
     @property
     def readout(self) -> tuple[sp.Expr, ...]:

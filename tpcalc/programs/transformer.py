@@ -9,7 +9,7 @@ import sympy as sp
 from .._checks import choice, exponent, flag, positive_integer, short
 from .activations import activation, is_linear
 from .attention import softmax_attention
-from .blocks import BLOCKS, Block, Branch, block_name, named
+from .blocks import BLOCKS, GATES, HIDDEN, Block, Branch, after_gate, block_name, in_parts, named
 from .convolution import Convolution
 from .entrywise import Adam
 from .indices import l, p
@@ -42,7 +42,8 @@ class Transformer(Residual):
         "rms" divides what a sublayer acts on by its root mean square, "layer" subtracts its mean over coordinates
         before. None does nothing.
     mlp:
-        the second sublayer: "mlp" W2 phi(W1 x), "glu" W3 (phi(W1 x) * W2 x), None, or a function of a Branch.
+        the second sublayer: "mlp" W2 phi(W1 x), "glu" W3 (phi(W1 x) * W2 x), None, or a function of a Branch;
+        "swiglu", "geglu" and "reglu" stand for "glu" with "silu", "gelu" and "relu" as phi, which is then left out.
     causal:
         whether a position reads itself and earlier ones alone.
     scale_power:
@@ -64,9 +65,11 @@ class Transformer(Residual):
         itself, plus what sublayers bring.
     norm_place, norm_scale, gains, skip:
         how every sublayer is put together, as in ``tp.ResNet``.
+    mlp_ratio:
+        the hidden width of the second sublayer over that of the stream, a whole number, 4 in many models;
+        ``tp.ResNet`` says what its matrices are and how they move.
 
-    Normalisation (muP) as in ``tp.ResNet``: q, k, v and what is mixed have coordinates of order one. The hidden layer
-    of an MLP is as wide as the stream.
+    Normalisation (muP) as in ``tp.ResNet``: q, k, v and what is mixed have coordinates of order one.
 
     Raises ``ValueError`` for anything else, naming what is allowed.
 
@@ -94,6 +97,8 @@ class Transformer(Residual):
 
     def __post_init__(self) -> None:
         activation(self.phi)
+        for name, value in zip(("mlp", "phi"), after_gate(self.mlp, self.phi, "gelu")):
+            object.__setattr__(self, name, value)
         if isinstance(self.phi, str):
             object.__setattr__(self, "phi", self.phi.lower())
         for name in ("heads", "head_dim", "positions", "queries_per_key"):
@@ -122,7 +127,8 @@ class Transformer(Residual):
             raise ValueError(f"positions: {self.positions} given with {self.attention!r}; allowed are those of its "
                              f"grid, {self.attention.positions}")
         if not (self.mlp is None or callable(self.mlp)):
-            object.__setattr__(self, "mlp", choice("mlp", self.mlp, ("mlp", "glu")))
+            object.__setattr__(self, "mlp", choice("mlp", self.mlp, (*HIDDEN, *GATES)))
+        self.require_hidden(self.mlp)
         self._written
 
     @property
@@ -140,6 +146,7 @@ class Transformer(Residual):
                              f"multiples of {group}")
 
     def require_directions(self, opt: object) -> None:
+        super().require_directions(opt)
         if isinstance(opt, Adam) and opt.eps == 0 and self.queries_per_key > 1:
             raise ValueError(f"opt: {opt!r} given for heads that share keys; rows of the others' have no gradient, and "
                              "with eps=0 no direction either (0/0), allowed is an eps of more than 0")
@@ -163,7 +170,7 @@ class Transformer(Residual):
         first = self.attention if callable(self.attention) else softmax_attention(
             self.head_dim, self.scale_power, self.causal, self.qk_norm, self.queries_per_key)
         second = BLOCKS[self.mlp] if isinstance(self.mlp, str) else self.mlp
-        return (first,) if second is None else (first, second)
+        return (first,) if second is None else (first, in_parts(second, self.mlp_ratio))
 
     @property
     def carried(self) -> tuple[tuple[Family, ...], ...]:

@@ -73,7 +73,7 @@ def _network(parser: argparse.ArgumentParser) -> None:
                                                                         "gelu (a transformer's) or silu")
     parser.add_argument("--block", default="post", metavar="NAME",
                         help="what a branch computes: post, phi(W x); pre, W phi(x); mlp, W2 phi(W1 x); glu, "
-                             "W3 (phi(W1 x) * W2 x)")
+                             "W3 (phi(W1 x) * W2 x); swiglu, geglu, reglu, a glu with silu, gelu or relu")
     parser.add_argument("--norm", metavar="NAME", help="rms: the block's input is divided by its root mean square; "
                                                        "layer: its mean is subtracted before")
 
