@@ -129,12 +129,18 @@ class _KetReader:
 
     def direct_effect(self) -> Exponent:
         """What the first updates do to the stream that was there before them."""
-        return join(self._moved(key, frozenset()) for key in dict.fromkeys(
-            one.target for one in self.cell.contributions if self._is_change(one.target, self.stream)))
+        return join(self._moved(key, frozenset()) for key in self._by_target if self._is_change(key, self.stream))
 
     def _moved(self, key: Quantity, seen: frozenset[Quantity]) -> Exponent:
         """A change in the second step, all that does not change as it was at the first; no way round a loop."""
-        return join(self._moved_by(one, seen | {key}) for one in self.cell.contributions if one.target == key)
+        return join(self._moved_by(one, seen | {key}) for one in self._by_target.get(key, ()))
+
+    @cached_property
+    def _by_target(self) -> dict[Quantity, list[Contribution]]:
+        found: dict[Quantity, list[Contribution]] = {}
+        for one in self.cell.contributions:
+            found.setdefault(one.target, []).append(one)
+        return found
 
     def _moved_by(self, one: Contribution, seen: frozenset[Quantity]) -> Exponent:
         found = Exponent.single(one.weight)

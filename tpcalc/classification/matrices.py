@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Iterator, Mapping
 
 import sympy as sp
@@ -161,13 +161,15 @@ def _in_symbols(net: Transformer) -> MatrixTerms:
 class MatrixTerms:
     """The terms of a training's first steps, each update's with the matrix that it is of; source: the program.
 
-    values: of the symbols in the program, where it is counted in symbols.
+    values: of the symbols in the program, where it is counted in symbols; brought: which matrices bring which terms, as
+    far as that was asked, shared with other values.
     """
 
     source: Program
     equations: KetEquations
     counted: Hypotheses
     values: Mapping[sp.Symbol, sp.Expr] = field(default_factory=dict)
+    brought: dict[tuple[int, sp.Expr], str | None] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, one: Program, last: int | None = None) -> MatrixTerms:
@@ -189,11 +191,18 @@ class MatrixTerms:
 
     def together(self) -> tuple[Cell, Exponents]:
         """The first update of all matrices together."""
-        cell, = self.counted.after(2)
+        cell, = self.counted.after(2, self._at_first)
         return cell, read_exponents(self.equations, cell, self.counted.upto(frozenset(), 1))
 
     def matrix_of(self, one: Contribution) -> str | None:
-        """The matrix, or trained vector, whose update brings a term, None where none does.
+        """The matrix, or trained vector, whose update brings a term, None where none does; found once a term."""
+        place = one.equation, one.term
+        if place not in self.brought:
+            self.brought[place] = self._brought_by(one)
+        return self.brought[place]
+
+    def _brought_by(self, one: Contribution) -> str | None:
+        """What brings a term, read off it.
 
         An update is a sum over steps of averages of a vector of these steps with one of now. The dots of initial
         matrices are sums, too, and what normalises a vector is an average; neither is both.
@@ -241,7 +250,12 @@ class MatrixTerms:
                      if not (cell.explosions and cell.explosions[0][0].step == 0))
 
     def _cells(self, matrix: str) -> list[Cell]:
-        return self.counted.only(lambda one: self.matrix_of(one) in (None, matrix)).after(2)
+        return self.counted.only(lambda one: self.matrix_of(one) in (None, matrix)).after(2, self._at_first)
+
+    @cached_property
+    def _at_first(self) -> list[Cell]:
+        """Cells of the first step, to which no update has come."""
+        return self.counted.after(1)
 
     def _number(self, matrix: str) -> sp.Expr:
         """The power of L of the number in front of a matrix's outer products, the largest of them."""

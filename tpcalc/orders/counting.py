@@ -114,10 +114,13 @@ class Hypotheses:
         """The count at rational values of all parameters; ``ValueError`` where one is missing."""
         return replace(self, point=point_of(values, self.plain.parameters), here={})
 
-    def after(self, steps: int) -> list[Cell]:
-        """The exponents of the first so many training steps, whether or not they decide those of all."""
-        cells = [Cell(Region(len(self.parameters)), {})]
-        for t in range(steps):
+    def after(self, steps: int, start: Sequence[Cell] = ()) -> list[Cell]:
+        """The exponents of the first so many training steps, whether or not they decide those of all.
+
+        start: those of the first one, where they are known.
+        """
+        cells = list(start) or [Cell(Region(len(self.parameters)), {})]
+        for t in range(int(bool(start)), steps):
             cells = [part for cell in cells for part in ([cell] if cell.explosions else self.step(cell, t))]
         return cells
 

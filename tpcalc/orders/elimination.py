@@ -117,7 +117,42 @@ def _eliminate(cell: Cell, sweep: list[Quantity], by_target: dict[Quantity, list
     cell = replace(cell, forgotten=(*cell.forgotten, *forgetting.rates.items()))
     if terms and all(one.power < 0 for one in terms):
         return _shrunk(cell, sweep[0], terms)
-    terms = [replace(one, weight=one.weight - one.weight, factors=()) if one.power < 0 else one for one in terms]
+    held = [replace(one, weight=one.weight - one.weight, factors=()) if one.power < 0 else one for one in terms]
+    solved = _solved(cell, sweep, short, held, rounds)
+    return _with_shrunk(cell, sweep, short, terms, solved, rounds) if isinstance(solved, Cell) else solved
+
+
+def _with_shrunk(cell: Cell, sweep: list[Quantity], short: frozenset[Quantity], terms: list[Contribution], most: Cell,
+                 rounds: int) -> Cell:
+    """The solution in which negative powers of a sweep's own sizes are what these make of them.
+
+    With powers of order one, which they are at most, sizes are bounds from above; with powers of these bounds they are
+    bounds from below, with powers of those from above again. Where two in turn are the same there is no other solution;
+    where they do not meet the first bounds stand.
+    """
+    sizes: dict[Quantity, list[Contribution]] = {}
+    for one in terms:
+        if one.power < 0:
+            sizes.setdefault(one.target, []).append(one)
+    bound = most
+    for _ in range(rounds if sizes else 0):
+        shrunk = [(own[0], _shrunk(bound, target, own)) for target, own in sizes.items()]
+        known = [replace(one, weight=form, factors=()) for one, found in shrunk if isinstance(found, Cell)
+                 for form in found.of(one.target).forms]
+        if len(known) < len(sizes):  # a size that has no one power everywhere, or none at all
+            break
+        after = _solved(cell, sweep, short, [*known, *(one for one in terms if one.power > 0)], rounds)
+        if not isinstance(after, Cell):
+            break
+        if all(after.of(u) == bound.of(u) for u in sweep if u not in sizes):
+            return after
+        bound = after
+    return most
+
+
+def _solved(cell: Cell, sweep: list[Quantity], short: frozenset[Quantity], terms: list[Contribution], rounds: int
+            ) -> Cell | Loop:
+    """The rounds over a sweep's terms."""
     inner = set(sweep)
     several = any(sum(f in inner for f in one.factors) > 1 for one in terms)
     current: dict[Quantity, Exponent] = {}

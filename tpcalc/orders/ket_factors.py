@@ -87,13 +87,17 @@ def squares(base: sp.Expr) -> list[sp.Expr]:
     return found
 
 
-def normalised(factors: list[sp.Expr]) -> list[tuple[sp.Expr, sp.Expr]]:
-    """The kets of a product that are divided by their own root mean square, with the factor that divides."""
+def normalised(factors: list[sp.Expr], within: Callable[[Ket, Ket], bool]) -> list[tuple[sp.Expr, sp.Expr]]:
+    """The kets of a product that are divided by their own root mean square, with the factor that divides.
+
+    within: is the first ket the second, or a term of it? Nothing cancels, so that it is then no larger.
+    """
     found = []
     for factor in factors:
         base, power = factor.as_base_exp()
         if power == -sp.Rational(1, 2):
-            found += [(ket, factor) for ket in squares(base) if ket in factors]
+            found += [(ket, factor) for whole in squares(base) if isinstance(whole, Ket)
+                      for ket in [f for f in factors if isinstance(f, Ket) and within(f, whole)][:1]]
     return found
 
 

@@ -139,13 +139,24 @@ class KetParts:
     def parts(self, expression: sp.Expr, t: int) -> Parts:
         """The parts of a product of numbers and kets."""
         found, factors = Parts.single(MEAN, self.unit), factors_of(expression)
-        for ket, norm in normalised(factors):  # a vector over its own root mean square is of order one
+        for ket, norm in normalised(factors, self._in_one):  # a vector over its own root mean square is of order one
             factors.remove(ket)
             factors.remove(norm)
             found = found.times(Parts({label: self.unit for label, _ in self.of_ket(Sort.KET, ket.vector)}))
         for factor in factors:
             found = found.times(self._factor(factor, t))
         return found
+
+    def _in_one(self, ket: Ket, whole: Ket) -> bool:
+        """Is a ket the other one, or what that one adds something to: a stream in the middle of a layer?"""
+        if ket == whole:
+            return True
+        for e in self.equations.equations:
+            if isinstance(e.target, Ket) and e.target.vector.same_family(whole.vector):
+                there = dict(zip(e.target.vector.indices, whole.vector.indices))
+                return any(isinstance(term, Ket) and term.subs(there, simultaneous=True) == ket
+                           for term in split(e.value)) and all(i.is_Symbol for i in there)
+        return False
 
     def _factor(self, factor: sp.Expr, t: int) -> Parts:
         if not random_parts(factor):
