@@ -23,6 +23,8 @@ def test_what_is_lazy_drifts_and_learns() -> None:
     assert [{m.name for m in one.matrices.values()} for one in by_point.values()] == [{"drifts"}, {"learns"}, {"lazy"}]
     assert [one.exponents["change of score"] for one in by_point.values()] == [0, 0, -sp.Rational(1, 4)]
     assert all(one.exponents["score at initialisation"] == 0 for one in by_point.values())
+    assert "attention: not uniform at initialisation, scores are of order one; the first update changes them by " \
+        "L^(-1/4)" in by_point[HALF, sp.Rational(3, 4)].reasons
     assert "which stand for all head_dim, queries_per_key and positions" in str(by_point[1, 0])
 
 
@@ -114,3 +116,11 @@ def test_what_each_vector_alone_brings_to_outputs(options: dict, alpha: float, g
         slope, error = np.mean(slopes), np.std(slopes, ddof=1) / np.sqrt(len(slopes))
         print(f"{name} at ({alpha}, {gamma}): counted {counted}, measured {slope:.3f} +- {error:.3f}")
         assert abs(slope - float(counted)) < max(0.1, 3 * error) < 0.25
+
+
+def test_initialisations_of_single_matrices_are_refused() -> None:
+    """At L^(-1/2) W_q makes attention uniform, and no power of the branch does."""
+    raw = {name: tp.parametrizations.DepthChoices(branch=-HALF, lr=-HALF, init=-HALF if name == "Wq" else 0)
+           for name in SMALL.matrices_of_block}
+    with pytest.raises(ValueError, match=r"init: L\^\(-1/2\) given for Wq"):
+        tp.classify(tp.Parametrization(depth=raw), SMALL)

@@ -7,6 +7,7 @@ from .evidence import Measured as Measured, measure_exponents as measure_exponen
 from .interactions import Interaction as Interaction, interactions as interactions
 from .phase_diagram import PhaseDiagram as PhaseDiagram, PhaseRegion as PhaseRegion, phase_diagram as phase_diagram
 from .matrices import MatrixVerdict as MatrixVerdict
+from .network_sizes import NetworkSizes as NetworkSizes
 from .recipe import Recipe as Recipe, recipe as recipe
 from .role_table import RoleTable as RoleTable, recipe_table as recipe_table
 from .own_block import RecipeAudit as RecipeAudit

@@ -17,6 +17,7 @@ from ..width.sizes.verdict import width_verdict
 from .counted import WIDE
 from .exponents import exponents_of, region_of, require_frozen_ends
 from .matrices import MatrixVerdicts
+from .network_sizes import NetworkSizes
 from .optimized import as_gradient_descent, is_plain, optimizer_of
 from .resolved import resolved
 from .transformers import of_transformer
@@ -116,13 +117,20 @@ def _of_resnet(net: ResNet, scale: Scaling, opt: Optimizer) -> Verdict:
     matrices = MatrixVerdicts(net, counted)
     if net.vectors_of_block and not exponents.explosions:  # a layer is curved in what they multiply, and in both
         exponents = replace(exponents, linearisation=matrices.linearisation())
-    return judge(alpha, gamma, region, exponents, matrices, point)
+    found = judge(alpha, gamma, region, exponents, matrices, point)
+    return replace(found, sizes=NetworkSizes(net, counted, found.stable_at_init))
 
 
 def _reduced(scale: Parametrization, net: ResNet | Transformer | Program, opt: object) -> Scaling:
     """Exponents in place of raw powers, a tp.DepthScaling where it is one; refused where it is not muP in width."""
     names = tuple(dict.fromkeys(m.name for m in net.matrices)) if isinstance(
         net, Program) else net.trained_of_block
+    if isinstance(net, Transformer):
+        for name, one in (scale.choices or {}).items():
+            if one.init != 0:
+                raise ValueError(f"init: L^({one.init}) given for {name}; what softmax and activations act on is not "
+                                 "homogeneous in it, and sublayers have matrices of their own, so that one alpha does "
+                                 "not say it; allowed for a transformer is 0")
     scale = resolved(scale, opt)
     if not scale.is_mup(ends=False):
         try:

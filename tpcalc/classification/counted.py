@@ -8,7 +8,7 @@ from typing import Union
 import sympy as sp
 
 from ..parametrizations import Scaling
-from ..programs import ResNet, Transformer
+from ..programs import SGD, ResNet, Transformer
 from ..programs.blocks import Block, Branch, block_name
 from ..programs.builders import program
 from ..programs.convolution import Convolution
@@ -20,6 +20,7 @@ from ..programs.updates import Optimizer
 
 Judged = Union[ResNet, Transformer]
 UPDATES = 1  # of a transformer that are counted
+ROW = "row"  # the sum of scores of a row, which networks do not have
 
 # What a verdict on a transformer takes for granted, in its own words.
 ASSUMED = (f"counted: with heads of one coordinate and {TWO} positions, which stand for all head_dim, "
@@ -42,6 +43,11 @@ def counted_program(net: Judged, opt: Optimizer, scale: Scaling) -> Program:
     difference of two scores, and all positions joined into one. Raises ``ValueError`` for what has no such form.
     """
     return program(net, opt, scale) if isinstance(net, ResNet) else one_position(two_positions(net, opt, scale))
+
+
+def written_out(net: Judged, scale: Scaling) -> Program:
+    """The training by plain SGD in which positions, where there are any, are still two."""
+    return program(net, SGD(), scale) if isinstance(net, ResNet) else two_positions(net, SGD(), scale)
 
 
 def two_positions(net: Transformer, opt: Optimizer, scale: Scaling) -> Program:
@@ -72,7 +78,7 @@ def softmax_of_two(causal: bool) -> Block:
         q, k, v = (b.let(name, MatVec(b.weights(matrix), b.x))
                    for name, matrix in (("q", "Wq"), ("k", "Wk"), ("value", "Wv")))
         score = b.let("score", q * b.other(k))
-        share = (1 + sp.tanh(score - b.let_total("row", score) / 2)) / 2
+        share = (1 + sp.tanh(score - b.let_total(ROW, score) / 2)) / 2
         if causal:
             share = sp.Piecewise((share, p >= 1), (1, m <= 0), (0, True))
         return MatVec(b.weights("Wo"), b.let_total("mixed", b.let("share", share) * b.other(v)))

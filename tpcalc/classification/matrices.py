@@ -257,7 +257,7 @@ class MatrixTerms:
         """Cells of the first step, to which no update has come."""
         return self.counted.after(1)
 
-    def _number(self, matrix: str) -> sp.Expr:
+    def number_of(self, matrix: str) -> sp.Expr:
         """The power of L of the number in front of a matrix's outer products, the largest of them."""
         moves = [sp.expand(p.statement.value) for p in self.source.places()
                  if isinstance(p.statement.target, Mat) and p.statement.target.name == matrix]
@@ -267,9 +267,11 @@ class MatrixTerms:
         depth = Setting.of(self.source).depth
         return sp.simplify(depth * sp.diff(number, depth) / number).subs(self.values)
 
-    def _size(self, cell: Cell, step: int, family: int) -> Exponent:
+    @staticmethod
+    def size(cell: Cell, step: int, family: int, sort: Sort = Sort.KET) -> Exponent:
+        """The size of a vector of a step, or of its change, all that it is random in together."""
         return join(e for key, e in cell.exponents.items() if (key.sort, key.step, key.number) == (
-            Sort.KET, step, family))
+            sort, step, family))
 
     def gradients(self, step: int) -> dict[str, sp.Expr]:
         """Powers of L of what moves all matrices at a step: of an outer product, both of its vectors, and the number in
@@ -279,11 +281,11 @@ class MatrixTerms:
         for p in setting.products:
             if p.transposed:
                 ahead = next(q for q in setting.products if not q.transposed and q.matrix.same_family(p.matrix))
-                back, forth = (self._size(cell, step, setting.family_number(q.matvec.vector)) for q in (p, ahead))
-                sizes[p.matrix.name] = back.times(forth).at(()) + self._number(p.matrix.name)
+                back, forth = (self.size(cell, step, setting.family_number(q.matvec.vector)) for q in (p, ahead))
+                sizes[p.matrix.name] = back.times(forth).at(()) + self.number_of(p.matrix.name)
         for name, power in self.steps_of_vectors().items():
             move = next(n for n, v in enumerate(setting.families) if v.name == MOVE + name)
-            sizes[name] = self._size(cell, step, move).at(()) + power
+            sizes[name] = self.size(cell, step, move).at(()) + power
         return sizes
 
     def steps_of_vectors(self) -> dict[str, sp.Expr]:

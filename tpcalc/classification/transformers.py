@@ -14,8 +14,9 @@ from ..programs import Transformer
 from ..programs.updates import Optimizer
 from .counted import ASSUMED, UNNORMED
 from .matrices import MatrixVerdicts, terms_of
+from .network_sizes import NetworkSizes
 from .optimized import as_gradient_descent
-from .verdict import Verdict, judge
+from .verdict import Verdict, in_words, judge
 
 SCORES = {"score at initialisation": (Sort.KET, 0), "change of score": (Sort.CHANGE, 1)}
 
@@ -40,10 +41,37 @@ def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
     counted = found.stable_at_init  # a stream that grows before training is no place for updates to start from
     scores = _scores(terms.equations, cell, (0, 1) if counted else (0,))
     said = [f"{name}: {power}" for name, power in scores.items()]
+    if net.attention == "softmax":
+        start, change = map(scores.get, SCORES)
+        said = [uniformity(start, change, "dx" in exponents.bounds)]
     of_matrices = map(str, matrices.values()) if counted else ()
     taken = [UNNORMED] * (net.norm is None) + [ASSUMED]
-    return replace(found, exponents={**found.exponents, **scores},
+    return replace(found, exponents={**found.exponents, **scores}, sizes=NetworkSizes(net, same, counted),
                    reasons=(*found.reasons, *said, *of_matrices, *taken))
+
+
+def uniformity(start: sp.Expr, change: sp.Expr | None = None, at_most: bool = False) -> str:
+    """Is softmax attention uniform before training, and by how much does the first update move it? From powers of L.
+
+    start: of the score at initialisation, -oo where it vanishes; change: of the score's change, None where no update is
+    counted; at_most: is that an upper bound alone? Softmax moves as its scores do where they fall with the depth, or
+    are of order one.
+
+    >>> half = sp.Rational(1, 2)
+    >>> print(uniformity(sp.Integer(0), -half))
+    attention: not uniform at initialisation, scores are of order one; the first update changes them by L^(-1/2)
+    >>> print(uniformity(-sp.oo, -half))
+    attention: uniform at initialisation, scores are 0; the first update makes them differ by L^(-1/2)
+    >>> print(uniformity(-half, sp.Integer(0)))
+    attention: uniform at initialisation as L grows, scores are L^(-1/2); the first update makes them differ by 1
+    """
+    uniform = bool(start < 0)
+    found = (f"attention: {'' if uniform else 'not '}uniform at initialisation"
+             f"{' as L grows' if uniform and start.is_finite else ''}, scores are {in_words(start)}")
+    if change is None:
+        return found
+    moved = "makes them differ" if uniform else "changes them"
+    return f"{found}; the first update {moved} by {'at most ' * at_most}{in_words(change, 1)}"
 
 
 def _scores(equations: KetEquations, cell: Cell, steps: Sequence[int]) -> dict[str, sp.Expr]:

@@ -14,9 +14,10 @@ from ..derivations.printing import latex
 from ..orders import Region, point_of
 from .exponents import ALPHA, GAMMA
 from .matrices import MatrixVerdict, gammas_of
+from .network_sizes import Size
 from .sizes import Exponents
 
-UNSAID = ("alpha", "gamma", "name", "exponents", "bounds", "reasons", "matrices")
+UNSAID = ("alpha", "gamma", "name", "exponents", "bounds", "reasons", "matrices", "sizes")
 
 
 @dataclass(frozen=True, repr=False)
@@ -28,6 +29,7 @@ class Verdict(Short, Aligned):
     layerwise_linear: Definition G.1, for a smooth activation in place of a linear one, which is always linear.
     matrices: what the updates of each matrix, and each trained vector, of a block do by themselves, by name
     (``MatrixVerdict``), counted when one is asked for; gamma: None where matrices have update exponents of their own.
+    sizes: powers of n and L of activations, gradients and updates by name, counted when asked for (``NetworkSizes``).
     exponents: powers of L by name; bounds: the names of those that are upper bounds, a flag that would need more than
     a bound being None; reasons: a sentence a flag. Source: Tensor Programs VI, section 5, definitions
     [tensor_programs_vi/definitions_5] and claims
@@ -59,6 +61,7 @@ class Verdict(Short, Aligned):
     reasons: tuple[str, ...]
     bounds: frozenset[str] = frozenset()
     matrices: Mapping[str, MatrixVerdict] = field(default_factory=dict, compare=False)
+    sizes: Mapping[str, Mapping[str, Size]] = field(default_factory=dict, compare=False)
 
     @property
     def said(self) -> dict[str, bool | sp.Expr | None]:
@@ -165,7 +168,7 @@ def judge(alpha: sp.Expr, gamma: sp.Expr | None, region: Region, exponents: Expo
         name = "converges in x and f, not in h"
     else:
         name = "Depth-muP" if faithful_init and faithful and learning and not redundant else "ODE limit"
-    said = {name: _size(getattr(e, name)) if name not in at_most else f"at most {_size(getattr(e, name))}"
+    said = {name: in_words(getattr(e, name)) if name not in at_most else f"at most {in_words(getattr(e, name))}"
             for name in exponents.at(point)}
     counted = starts or bursts  # a stream that grows at initialisation, layer by layer, is no place to start from
     named = {name: getattr(e, field) for name, field in NAMES.items() if counted or field.endswith("init")}
@@ -183,12 +186,12 @@ def judge(alpha: sp.Expr, gamma: sp.Expr | None, region: Region, exponents: Expo
         _undefined("nontrivial", nontrivial, outputs) or
         f"nontrivial: the change of f is {said['df']}: {_word(nontrivial, 'yes', 'no')}",
         f"faithful: h is {said['h_init']} at initialisation ({_word(faithful_init, 'yes', 'no')}) and "
-        f"{'at most ' * ('dh' in at_most and bool(e.dh > e.h_init))}{_size(max(e.h_init, e.dh))} in training "
+        f"{'at most ' * ('dh' in at_most and bool(e.dh > e.h_init))}{in_words(max(e.h_init, e.dh))} in training "
         f"({_word(faithful, 'yes', 'no')})",
         f"feature learning: the change of h is {said['dh']}: {_word(learning, 'yes', 'no')}",
         _undefined("diversity", diversity, outputs and at_most & {"noise", "drift"}) or
-        f"diversity: a piece eps of the network adds noise, eps^(1/2) times {_size(e.noise, 1)}, and drift, eps times "
-        f"{_size(e.drift, 1)}: exponent {diversity}, {_word(redundant, 'redundant', 'not redundant')}",
+        f"diversity: a piece eps of the network adds noise, eps^(1/2) times {in_words(e.noise, 1)}, and drift, eps "
+        f"times {in_words(e.drift, 1)}: exponent {diversity}, {_word(redundant, 'redundant', 'not redundant')}",
         _undefined("layerwise linear", linear, outputs) or
         f"layerwise linear: linearising a smooth activation in the update errs by {said['linearisation']} a layer; "
         f"less than 1/L is allowed: {_word(linear, 'yes', 'no')}",
@@ -209,7 +212,8 @@ def _exponential(exponent: sp.Expr) -> str:
     return "more than every power of L" if exponent is sp.oo else f"exp(L^({exponent}))"
 
 
-def _size(exponent: sp.Expr, unit: int | str = "of order one") -> str:
+def in_words(exponent: sp.Expr, unit: int | str = "of order one") -> str:
+    """A size as a power of L."""
     if exponent is sp.oo:
         return "exponential in L"
     return "0" if exponent is -sp.oo else str(unit) if exponent == 0 else f"L^({exponent})"

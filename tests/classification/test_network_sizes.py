@@ -1,0 +1,84 @@
+"""Sizes in n and L: against the rules for finite width, verdicts by matrix, and real networks of several widths."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import sympy as sp
+
+import tpcalc as tp
+from tpcalc.classification.counted import softmax_of_two
+from tpcalc.classification.network_sizes import Size
+from tpcalc.interpreters.dense import run_dense
+from tpcalc.programs.builders import program
+from tpcalc.width.sizes import measure
+
+HALF = sp.Rational(1, 2)
+SMALL = tp.Transformer(head_dim=2, positions=3, mlp=None)
+POINT = tp.DepthScaling(HALF, sp.Rational(3, 4))
+
+
+def test_a_table_has_what_a_verdict_says() -> None:
+    verdict = tp.classify(POINT, SMALL)
+    sizes = pickle.loads(pickle.dumps(verdict)).sizes
+    assert sizes["x"]["change"].L == verdict.exponents["change of x"] == -HALF / 2
+    assert sizes["score"]["at initialisation"].L == verdict.exponents["score at initialisation"]
+    assert sizes["score"]["change"].L == verdict.exponents["change of score"]
+    assert sizes["f"] == {"at initialisation": Size(-HALF, sp.Integer(0)), "change": Size(sp.Integer(0), -HALF / 2)}
+    for name, one in verdict.matrices.items():
+        assert (sizes[name]["in a layer"].L, sizes[name]["in the stream"].L, sizes[name]["in f"].L) == (
+            one.update, one.effect, one.output)
+        assert sizes[name]["gradient"] == Size(sp.Integer(-1), -HALF)
+        assert sizes[name]["update"] == Size(sp.Integer(-1), -one.gamma)
+    assert len(sizes) == len(list(sizes)) == len(sizes.rows)
+    assert "not known" not in str(sizes)
+
+
+def test_a_stream_that_grows_does_so_in_front_of_a_norm_alone() -> None:
+    """Of a network that grows before training there is nothing else to say; f is read of what has grown."""
+    sizes = tp.classify(tp.DepthScaling(HALF / 2, HALF), tp.ResNet("relu", "mlp", norm="rms")).sizes
+    assert {name: one["at initialisation"].L for name, one in sizes.items()} == {
+        "x": HALF / 2, "n": 0, "h": 0, "z": 0, "f": HALF / 2}
+    assert all(list(one) == ["at initialisation"] for one in sizes.values())
+
+
+def test_adam_moves_by_its_directions_whatever_gradients_are() -> None:
+    sizes = tp.classify(POINT, SMALL, tp.Adam()).sizes
+    assert (sizes["Wq"]["gradient"].L, sizes["Wq"]["update"].L) == (-HALF, -POINT.gamma)
+
+
+def test_powers_of_n_are_those_of_the_rules_for_finite_width() -> None:
+    """All vectors of a first step, and what it changes of q, k and v, at two positions with inputs of their own."""
+    net = tp.Transformer(head_dim=1, positions=2, mlp=None, attention=softmax_of_two(False))
+    one = program(net, tp.SGD(), POINT, d_in=2)
+    last = {s.target.name: s.target for s in one.unroll({"T": 1, "L": 1, "P": 2})}
+    moved = [last[name].at(1, *last[name].indices[1:]) - last[name] for name in ("q", "k", "value")]
+    found = measure(one, {"T": 2, "L": 1, "P": 2}, asked=[*last.values(), *moved])
+    sizes = tp.classify(POINT, SMALL).sizes
+    for name in ("x", "n1", "q", "k", "value", "score", "share", "mixed", "f"):
+        assert found.power(last[name]) == sizes[name]["at initialisation"].n, name
+    assert found.power(last["dx"]) - 1 == sizes["x"]["gradient"].n
+    assert {found.power(e) for e in moved} == {sizes[name]["change"].n for name in ("q", "k", "value")} == {0}
+    for matrix, (left, right) in {"Wq": ("dq", "n1"), "Wo": ("dx", "mixed")}.items():
+        assert found.power(last[left]) + found.power(last[right]) - 1 == sizes[matrix]["gradient"].n
+
+
+@pytest.mark.parametrize("opt", [tp.SGD(0.1), tp.Adam(0.1)], ids=["sgd", "adam"])
+def test_real_networks_have_these_powers_of_n(opt: tp.SGD | tp.Adam) -> None:
+    widths, sizes = (32, 64, 128, 256), tp.classify(POINT, SMALL, opt).sizes
+    one = program(SMALL, opt, POINT, d_in=2)
+    data = {"xi": np.array([[[0.7, 0.2], [-0.3, 0.9], [0.5, 0.6]]] * 2), "y": [[1.0, 2.0, 1.5]] * 2}
+    squares: dict[str, list[float]] = {name: [] for name in ("f", "change of f", "change of x", "q", "change of q")}
+    for width in widths:
+        runs = [run_dense(one, {"T": 2, "L": 2, "P": 3}, data, width, seed, keep=("x", "q"))
+                for seed in range(4096 // width)]
+        for name, found in squares.items():
+            kept = name.split()[-1]
+            both = [run.series("f") if kept == "f" else [run.stack(kept, t, 2) for t in range(2)] for run in runs]
+            found.append(float(np.mean([(b[1] - b[0] if "change" in name else b[0])**2 for b in both])))
+    for name, found in squares.items():
+        power = sizes[name.split()[-1]]["change" if "change" in name else "at initialisation"].n
+        measured = float(np.polyfit(np.log(widths), np.log(found), 1)[0]) / 2
+        assert abs(measured - float(power)) < 0.1, (name, measured, power)

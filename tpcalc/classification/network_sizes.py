@@ -1,0 +1,197 @@
+"""Sizes in n and L of what a network computes and learns in its first update, vector by vector, matrix by matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import takewhile
+from typing import Iterator, Mapping
+
+import sympy as sp
+
+from .._shown import Short, TableRows, Tabled, text_table
+from ..orders import Affine, Cell, Exponent, Sort, exact_part
+from ..parametrizations import Scaling
+from ..programs.indices import POSITIONS
+from ..programs.language import LossDerivative, Moment, Scal, Vec
+from ..programs.one_position import TWO
+from ..width.sizes import measure
+from .counted import ROW, Judged, written_out
+from .matrices import UNDECIDED, MatrixTerms, MatrixVerdicts, terms_of
+from .sizes import Exponents
+
+STREAM, OUTPUT = "x", "f"
+START, CHANGE, GRADIENT, UPDATE = "at initialisation", "change", "gradient", "update"
+IN_LAYER, IN_STREAM, IN_OUTPUT = "in a layer", "in the stream", "in f"
+# Matrices of a program start with entries N(0, 1/n), and what moves them stands over n.
+START_OF_ENTRIES, ENTRIES = sp.Rational(-1, 2), sp.Integer(-1)
+
+
+@dataclass(frozen=True, repr=False)
+class Size(Short):
+    """A size n^n L^L of root mean squares over coordinates, or of entries.
+
+    n: None where it is not known. L: -oo where the quantity vanishes at infinite width, oo where it grows faster than
+    every power. at_most: is the power of L an upper bound alone?
+
+    >>> print(Size(sp.Rational(-1, 2), sp.Integer(1)), Size(sp.Integer(0), sp.Integer(0)))
+    n^(-1/2) L^(1) 1
+    """
+
+    n: sp.Expr | None
+    L: sp.Expr
+    at_most: bool = False
+
+    def __str__(self) -> str:
+        if self.L == -sp.oo:
+            return "0"
+        width = "n^(not known)" if self.n is None else f"n^({self.n})" * (self.n != 0)
+        depth = "exponential" if self.L == sp.oo else f"L^({self.L})" * (self.L != 0)
+        return "at most " * self.at_most + (" ".join(filter(None, (width, depth))) or "1")
+
+
+class NetworkSizes(Tabled, Mapping[str, Mapping[str, Size]]):
+    """The sizes of vectors and matrices in a network's first update: by name, and then by what is looked at.
+
+    Of the program's vectors (x is the stream) and of the output f: "at initialisation" and "change"; of x besides
+    "gradient", of the loss in a coordinate of it. Of matrices entries "at initialisation", "gradient", of the loss in
+    an entry, nothing taken out, and "update", of entries, then "in a layer", "in the stream" and "in f", what its
+    update alone changes there; of trained vectors the last four. Counted when one is asked for; of a stream that grows
+    before training there are sizes at initialisation alone, and where a sweep explodes changes of x and f.
+
+    Powers of n are those of muP: what has a limit at infinite width that does not vanish has power 0, times what the
+    program writes in front; an output that vanishes there is read by the rules for finite width, in a network of one
+    layer. Raises ``ValueError`` as ``tp.classify`` does. Source: Tensor Programs VI, section 4 and appendix E.
+
+    >>> import tpcalc as tp
+    >>> print(tp.classify(tp.DepthScaling(1, 0.5), tp.ResNet("tanh")).sizes)
+       at initialisation    change  gradient
+    x                  1  L^(-1/2)    n^(-1)
+    h                  1  L^(-1/2)         -
+    z                  1  L^(-1/2)         -
+    f           n^(-1/2)  L^(-1/2)         -
+    <BLANKLINE>
+       at initialisation       gradient           update  in a layer  in the stream      in f
+    W           n^(-1/2)  n^(-1) L^(-1)  n^(-1) L^(-1/2)    L^(-1/2)       L^(-1/2)  L^(-1/2)
+    """
+
+    def __init__(self, net: Judged, scale: Scaling, trained: bool = True) -> None:
+        self.net, self.scale, self.trained = net, scale, trained
+
+    def __getitem__(self, name: str) -> Mapping[str, Size]:
+        return {**self._vectors, **self._matrices}[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*self._vectors, *self._matrices))
+
+    def __len__(self) -> int:
+        return len(self._vectors) + len(self._matrices)
+
+    @property
+    def _vectors(self) -> dict[str, dict[str, Size]]:
+        return _sizes(self.net, self.scale, self.trained)[0]
+
+    @property
+    def _matrices(self) -> dict[str, dict[str, Size]]:
+        return _sizes(self.net, self.scale, self.trained)[1]
+
+    @property
+    def rows(self) -> TableRows:  # type: ignore[override]
+        """One a vector or matrix: its name, and its sizes as text."""
+        return TableRows({"": name, **{key: str(size) for key, size in one.items()}} for name, one in self.items())
+
+    def __repr__(self) -> str:
+        return f"NetworkSizes({', '.join(self)})"
+
+    def __str__(self) -> str:
+        rows = self.rows
+        parts = rows[:len(self._vectors)], rows[len(self._vectors):]
+        return "\n\n".join(text_table(part) for part in parts if part)
+
+
+@lru_cache(maxsize=32)
+def _sizes(net: Judged, scale: Scaling, trained: bool) -> tuple[dict[str, dict[str, Size]], dict[str, dict[str, Size]]]:
+    terms = terms_of(net, scale)
+    cell, exponents = terms.together()
+    found = _Sizes(net, scale, terms, cell, exact_part(cell), exponents)
+    return found.of_vectors(trained), found.of_matrices() if trained else {}
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """The sizes of a count. exact: the part of the cell that is no upper bound."""
+
+    net: Judged
+    scale: Scaling
+    terms: MatrixTerms
+    cell: Cell
+    exact: Cell
+    exponents: Exponents
+
+    def of_vectors(self, trained: bool) -> dict[str, dict[str, Size]]:
+        setting = self.terms.equations.setting
+        places = takewhile(lambda p: not p.statement.value.has(LossDerivative), setting.program.places())
+        forward = {p.statement.target.name: setting.family_number(p.statement.target) for p in places
+                   if isinstance(p.statement.target, Vec) and p.statement.target.name != ROW}
+        found = {name: {START: self._of(Sort.KET, 0, family)} for name, family in forward.items()}
+        found[OUTPUT] = {START: self._output()}
+        if not trained:
+            return found
+        if not self.cell.explosions:
+            for name, family in forward.items():
+                found[name][CHANGE] = self._of(Sort.CHANGE, 1, family)
+        for name, key in ((STREAM, "dx"), (OUTPUT, "df")):
+            found[name][CHANGE] = _in_limit(getattr(self.exponents, key), key in self.exponents.bounds)
+        back = next(n for n, v in enumerate(setting.families) if v.name == f"d{STREAM}")
+        gradient = self._of(Sort.KET, 0, back)
+        found[STREAM][GRADIENT] = gradient if gradient.n is None else replace(gradient, n=ENTRIES)
+        return found
+
+    def of_matrices(self) -> dict[str, dict[str, Size]]:
+        found: dict[str, dict[str, Size]] = {}
+        moves = self.terms.gradients(0)
+        for name, verdict in MatrixVerdicts(self.net, self.scale).items():
+            one = found.setdefault(name, {})
+            n = sp.Integer(0)
+            if name in self.net.matrices_of_block:
+                n = ENTRIES
+                one[START] = Size(START_OF_ENTRIES, sp.Integer(0))
+                one[GRADIENT] = Size(n, moves[name] - self.terms.number_of(name) - self.scale.alpha)
+            one[UPDATE] = Size(n, moves[name])
+            for place, power in ((IN_LAYER, verdict.update), (IN_STREAM, verdict.effect), (IN_OUTPUT, verdict.output)):
+                one[place] = Size(sp.Integer(0), power, verdict.name == UNDECIDED)
+        return found
+
+    def _of(self, sort: Sort, step: int, family: int) -> Size:
+        """A vector's size, or that of its change, which is an upper bound where terms that are no such come to less."""
+        full, exact = (self.terms.size(cell, step, family, sort) for cell in (self.cell, self.exact))
+        held = sort == Sort.CHANGE and Exponents.of_updates() <= self.exponents.bounds
+        return _in_limit(full, held or full.at(()) != exact.at(()))
+
+    def _output(self) -> Size:
+        """The output's size; where its limit vanishes, that of the average of independent vectors that it is."""
+        if not self.exponents.f_init.vanishes:
+            return _in_limit(self.exponents.f_init)
+        of = next(p.statement for p in self.terms.source.places() if isinstance(p.statement.target, Scal)
+                  and p.statement.target.name == OUTPUT)
+        mean, = of.value.atoms(Moment)
+        setting, power = self.terms.equations.setting, Exponent.single(Affine.number(0, 0))
+        for one in mean.atoms(Vec):  # initial ones are of order one
+            if setting.initial_number(one) is None:
+                power = power.times(self.terms.size(self.cell, 0, setting.family_number(one)))
+        return Size(output_in_width(self.net, self.scale), power.at(()))
+
+
+def output_in_width(net: Judged, scale: Scaling) -> sp.Expr | None:
+    """The power of n of the first output, in a network of one layer, by the rules for finite width; None where these do
+    not tell."""
+    one = written_out(net, scale)
+    sizes = {size.name: TWO if size == POSITIONS else 1 for size in one.sizes}
+    asked = [s.target for s in one.unroll(sizes) if s.target.name == OUTPUT][-1]
+    found = measure(one, sizes, asked=[asked])
+    return None if found.refused else found.power(asked)
+
+
+def _in_limit(power: Exponent, at_most: bool = False) -> Size:
+    """What has a limit at infinite width has no power of n; what vanishes there has one that no ket tells."""
+    return Size(None if power.vanishes else sp.Integer(0), power.at(()), at_most)
