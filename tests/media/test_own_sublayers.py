@@ -44,9 +44,9 @@ def test_limits_are_those_of_wide_and_deep_networks() -> None:
     doubt = limit.standard_error + limit.bias_bound
     assert limit.error_estimate < 0.05 < 0.2 < np.abs(limit.outputs[1:]).max()
     deep = {depth: np.array([tp.train(net, *HOW[:3], depth, 512, method=tp.methods.Conditioned(seed=seed)).outputs
-                             for seed in range(100 * depth, 100 * depth + 48)]) for depth in (16, 32)}
+                             for seed in range(1000 * depth, 1000 * depth + 144)]) for depth in (16, 32)}
     found = 2 * deep[32].mean(axis=0) - deep[16].mean(axis=0)
-    error = np.sqrt((4 * deep[32].var(axis=0, ddof=1) + deep[16].var(axis=0, ddof=1)) / 48)
+    error = np.sqrt((4 * deep[32].var(axis=0, ddof=1) + deep[16].var(axis=0, ddof=1)) / 144)
     z = (found - limit.outputs) / np.hypot(error, doubt)
     print("z-scores", z.ravel().round(2), "errors", error.ravel().round(4))
     assert np.abs(z).max() < 4 and error.max() < 0.06
