@@ -72,3 +72,36 @@ def test_shared_keys_have_a_limit_of_their_own_where_updates_are_signs() -> None
     error = np.hypot(np.std(outputs, axis=0, ddof=1) / np.sqrt(len(outputs)), wide.error_estimate / 3)
     assert np.all(np.abs(np.mean(outputs, axis=0) - wide.outputs)[1:] < 4 * error[1:])
     assert np.max(np.abs(other.outputs - wide.outputs) / error) > 5
+
+
+@pytest.mark.slow
+def test_real_networks_extrapolate_to_the_limit_in_width_and_depth() -> None:
+    """Trained at widths 64 to 512 and depths 8 to 64, all matrices whole; 1/n, 1/L and 1/L^2 fitted at once."""
+    data = tp.Sequences(X[:6].reshape(3, 1, 2, 2), Y[:6].reshape(3, 1, 2))
+    opt, scale, seeds = tp.SGD(0.5), tp.DepthScaling(), 72
+    net = tp.Transformer(head_dim=2, positions=2, mlp="swiglu")
+    layer = tp.AttentionLayer(2, 2, causal=True, points=512, mlp=tp.ResNet(block="swiglu", norm="rms"))
+    limit = tp.attention_limit(layer, data.inputs, data.targets, opt)
+    cells = [(n, L) for n in (64, 128, 256, 512) for L in (8, 16, 32, 64)]
+    drawn = np.array([[tp.train(net, data, opt, scale, L, n, method="dense", seed=1000 * number + seed).outputs.ravel()
+                       for seed in range(seeds)] for number, (n, L) in enumerate(cells)])
+    means, errors = drawn.mean(axis=1), drawn.std(axis=1, ddof=1) / np.sqrt(seeds)
+    terms = np.array([(1, 1 / n, 1 / L, 1 / L**2) for n, L in cells])
+    found, known, misfit = np.transpose([_fitted(terms, mean, error) for mean, error in zip(means.T, errors.T)])
+    wanted, doubt = limit.outputs.ravel(), limit.standard_error.ravel() + limit.discretisation
+    z = (found - wanted) / np.hypot(known, doubt)
+    print("\noutput: limit, real networks extrapolated, standard error, z; at n = 512, L = 64")
+    for place, *line in zip(np.ndindex(limit.outputs.shape), wanted, found, known, z, means[-1], errors[-1]):
+        print("step {0}, position {2}:".format(*place),
+              "{:8.4f} {:8.4f} {:7.4f} {:6.2f}; {:8.4f} +- {:.4f}".format(*line))
+    print(f"chi^2 of the fits over {len(cells) - terms.shape[1]} degrees of freedom: {np.round(misfit, 1)}")
+    assert np.abs(z).max() < 4 and np.abs(z[np.abs(wanted) > 0.1]).size >= 4
+    assert np.max(known) < 0.03 < 0.25 < np.max(np.abs(wanted))  # so that it says something
+    assert np.max(misfit) < 40  # of 12; the terms are those that there are
+
+
+def _fitted(terms: np.ndarray, mean: np.ndarray, error: np.ndarray) -> tuple[float, float, float]:
+    """The first coefficient by weighted least squares, its standard error, and chi^2."""
+    weighed = terms / error[:, None]
+    coefficients, (misfit,), *_ = np.linalg.lstsq(weighed, mean / error, rcond=None)
+    return coefficients[0], float(np.sqrt(np.linalg.inv(weighed.T @ weighed)[0, 0])), misfit

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import tpcalc as tp
 from support.plain_transformer import PlainTransformer
@@ -20,13 +24,13 @@ def sequences(batch: int) -> tp.Sequences:
     return tp.Sequences(rng.normal(size=(3, batch, 3, 2)), rng.normal(size=(3, batch, 3)))
 
 
-def as_a_whole(given: dict[str, np.ndarray], last: str, ratio: int) -> dict[str, np.ndarray]:
+def as_a_whole(start: dict[str, np.ndarray], last: str, ratio: int) -> dict[str, np.ndarray]:
     """Matrices (L, r n, n), and the last of shape (L, n, r n), from their parts; ends as plain code holds them."""
-    w = {name: value for name, value in given.items() if "_" not in name}
-    for name in {name.split("_")[0] for name in given} - set(w):
-        parts = [given[f"{name}_{k}"] for k in range(1, ratio + 1)]
+    w = {name: value for name, value in start.items() if "_" not in name}
+    for name in {name.split("_")[0] for name in start} - set(w):
+        parts = [start[f"{name}_{k}"] for k in range(1, ratio + 1)]
         w[name] = np.concatenate(parts, axis=2) / np.sqrt(ratio) if name == last else np.concatenate(parts, axis=1)
-    return {**w, "U": given["U"].reshape(-1, WIDTH).T, "nV": given["nV"].reshape(1, WIDTH).T}
+    return {**w, "U": start["U"].reshape(-1, WIDTH).T, "nV": start["nV"].reshape(1, WIDTH).T}
 
 
 def sgd(step: int, w: np.ndarray, seen: list) -> np.ndarray:
@@ -44,29 +48,48 @@ def adam(step: int, w: np.ndarray, seen: list) -> np.ndarray:
     return w - RATE * DEPTH**-GAMMA / WIDTH * share * moved
 
 
-@pytest.mark.parametrize("opt, move", [(tp.SGD(RATE), sgd), (tp.Adam(RATE, 0.9, 0.99, 1e-3), adam)],
-                         ids=["SGD", "Adam"])
-@pytest.mark.parametrize("mlp, ratio", [("mlp", 3), ("glu", 2)])
-def test_real_networks_have_rectangular_matrices(mlp: str, ratio: int, opt: object, move: object) -> None:
-    data, options = sequences(batch=2), dict(head_dim=2, mlp=mlp)
+def signs(step: int, w: np.ndarray, seen: list) -> np.ndarray:
+    """By the learning rate, and by 1/sqrt(r) of it where the fan-in is r times as large."""
+    return w - RATE * DEPTH**-GAMMA / WIDTH * min(1.0, w.shape[0] / w.shape[1])**0.5 * np.sign(seen[-1])
+
+
+def held_against_rectangles(options: dict, ratio: int, batch: int, opt: Any, move: Any) -> None:
+    data, last = sequences(batch), LAST[options["mlp"]]
     run = tp.train(tp.Transformer(positions=3, mlp_ratio=ratio, **options), data, opt, SCALE, DEPTH, WIDTH,
                    method="dense", seed=1)
-    weights = as_a_whole(run.initial_weights(), LAST[mlp], ratio)
+    weights = as_a_whole(run.initial_weights(), last, ratio)
     assert weights["W1"].shape == (DEPTH, ratio * WIDTH, WIDTH)
-    assert weights[LAST[mlp]].shape == (DEPTH, WIDTH, ratio * WIDTH)
+    assert weights[last].shape == (DEPTH, WIDTH, ratio * WIDTH)
     found = PlainTransformer(eps=DEPTH**-ALPHA, **options).moved(weights, data, move)
     assert np.abs(found - run.outputs).max() < 1e-10 * np.abs(found).max()
 
 
+@pytest.mark.parametrize("opt, move", [(tp.SGD(RATE), sgd), (tp.Adam(RATE, 0.9, 0.99, 1e-3), adam)],
+                         ids=["SGD", "Adam"])
+@pytest.mark.parametrize("mlp, ratio", [("mlp", 3), ("glu", 2)])
+def test_real_networks_have_rectangular_matrices(mlp: str, ratio: int, opt: Any, move: Any) -> None:
+    held_against_rectangles(dict(head_dim=2, mlp=mlp), ratio, 2, opt, move)
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=20)
+@given(norm=st.sampled_from(["rms", "layer"]), mlp=st.sampled_from(["mlp", "glu"]), causal=st.booleans(),
+       ratio=st.integers(1, 5), batch=st.integers(1, 2), how=st.sampled_from([(tp.SGD(RATE), sgd), (
+           tp.Adam(RATE, 0.9, 0.99, 1e-3), adam), (tp.SignSGD(RATE), signs)]))
+def test_drawn_networks_have_rectangular_matrices(norm: str, mlp: str, causal: bool, ratio: int, batch: int, how: tuple
+                                                  ) -> None:
+    held_against_rectangles(dict(head_dim=2, mlp=mlp, norm=norm, causal=causal), ratio, batch, *how)
+
+
 def test_entries_have_the_variance_of_their_fan_in() -> None:
     run = tp.train(tp.ResNet("tanh", "mlp", mlp_ratio=4), TASK, tp.SGD(), SCALE, 2, 64, method="dense")
-    given = run.initial_weights()
-    assert set(given) == {"U", "nV", *(f"W{i}_{k}" for i in (1, 2) for k in (1, 2, 3, 4))}
-    first = np.concatenate([given[f"W1_{k}"] for k in (1, 2, 3, 4)], axis=1)
-    last = np.concatenate([given[f"W2_{k}"] for k in (1, 2, 3, 4)], axis=2) / 2
+    weights = run.initial_weights()
+    assert set(weights) == {"U", "nV", *(f"W{i}_{k}" for i in (1, 2) for k in (1, 2, 3, 4))}
+    first = np.concatenate([weights[f"W1_{k}"] for k in (1, 2, 3, 4)], axis=1)
+    last = np.concatenate([weights[f"W2_{k}"] for k in (1, 2, 3, 4)], axis=2) / 2
     assert np.var(first) * 64 == pytest.approx(1, abs=0.05) and np.var(last) * 256 == pytest.approx(1, abs=0.05)
     again = tp.train(tp.ResNet("tanh", "mlp", mlp_ratio=4), TASK, tp.SGD(), SCALE, 2, 64,
-                     method=tp.methods.Dense(weights=given))
+                     method=tp.methods.Dense(weights=weights))
     assert np.array_equal(run.outputs, again.outputs)
 
 
@@ -101,9 +124,9 @@ def test_a_gate_names_an_activation() -> None:
         assert tp.Transformer(positions=2, mlp=name) == tp.Transformer(positions=2, mlp="glu", phi=phi)
         assert tp.ResNet(block=name.upper(), norm="rms") == tp.ResNet(phi, "glu", "rms")
     assert tp.Transformer(positions=2, mlp="swiglu", phi="SiLU").phi == "silu"
-    for given in ({"mlp": "swiglu", "phi": "relu"}, {"mlp": "reglu", "phi": "tanh"}):
-        with pytest.raises(ValueError, match=f"^phi: {given['phi']!r} given with .*, a glu whose gate is .* allowed"):
-            tp.Transformer(positions=2, **given)
+    for options in ({"mlp": "swiglu", "phi": "relu"}, {"mlp": "reglu", "phi": "tanh"}):
+        with pytest.raises(ValueError, match=f"^phi: {options['phi']!r} given with .*, a glu whose gate is .* allowed"):
+            tp.Transformer(positions=2, **options)
     with pytest.raises(ValueError, match="^phi: 'relu' given with 'swiglu'"):
         tp.ResNet("relu", "swiglu")
 
@@ -157,7 +180,7 @@ def test_a_saved_run_knows_its_hidden_width(tmp_path: object) -> None:
     (lambda: tp.Transformer(mlp=BLOCKS["glu"], mlp_ratio=2), "mlp_ratio"),
     (lambda: tp.Transformer(mlp_ratio=10**6), "mlp_ratio"),
     (lambda: tp.Problem(tp.Transformer(positions=3, mlp_ratio=2), sequences(1), tp.Muon(), SCALE, 2), "opt"),
-    (lambda: tp.Problem(tp.ResNet("tanh", "mlp", mlp_ratio=2), TASK, tp.NormalizedSGD(), SCALE, 2), "opt")])
+    (lambda: tp.program(tp.ResNet("tanh", "mlp", mlp_ratio=2), tp.NormalizedSGD(), SCALE), "opt")])
 def test_what_is_no_hidden_width_is_refused(make: object, word: str) -> None:
     with pytest.raises(ValueError, match=f"^{word}: .* given.* allowed"):
         make()  # type: ignore[operator]

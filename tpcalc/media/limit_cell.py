@@ -21,10 +21,12 @@ from ..parametrizations.depth import ENDS
 from .._checks import short
 from ..programs import SGD, ResNet, Transformer
 from ..programs.builders import program
+from ..programs.convolution import Convolution
 from ..programs.language import LossDerivative, Scal
 from ..programs.networks import Network
 from ..programs.program import Program
 from ..programs.residual import Residual
+from .own_sublayers import require_kernels
 from .pair_kernels import kernels_of
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
@@ -172,13 +174,13 @@ def _of_sublayers(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
     where the stream grows sublayers that are normalised do not grow with it. Where sublayers do more to the stream than
     add to it, or have gains, powers are those of blocks of one matrix that do. A convolution is a sum of
     finitely many blocks of one matrix, whose powers of L are counted on one position. Raises ``ValueError`` for
-    sublayers that users wrote and for updates that grow inside.
+    sublayers that users wrote and that do not meet the stream so, and for updates that grow inside.
     """
     if isinstance(net, Transformer) and net.at_one_position is not None:
         return regime(net.at_one_position, alpha, gamma)
-    if not isinstance(net, Transformer) or not net.is_built_in:
-        raise ValueError(f"net: {short(net)} given, with sublayers of its own; allowed are attention='softmax' and "
-                         "mlp='mlp', 'glu' or None, or a convolution and mlp=None")
+    if not isinstance(net, Transformer) or isinstance(net.attention, Convolution):
+        raise ValueError(f"net: {short(net)} given; allowed are a transformer, or a convolution and mlp=None")
+    require_kernels(net)
     if not (gamma.is_number and gamma >= 0):
         raise ValueError(f"gamma = {gamma} given for {net.title}; allowed are numbers of at least 0, as scores that "
                          "grow with the depth have no limit")

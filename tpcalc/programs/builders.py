@@ -149,13 +149,16 @@ def branch_scaling(net: Network, opt: object, scale: Scaling) -> DepthScaling:
 
 
 def require_vectors_taken(net: Network, opt: Optimizer, scale: Scaling) -> None:
-    """Raise ``ValueError`` for trained vectors beside powers of n other than muP's, and for these and trained ends with
-    an optimizer of matrices."""
+    """Raise ``ValueError`` for trained vectors beside powers of n other than muP's, and for these, trained ends and
+    matrices in parts with an optimizer of matrices."""
     if isinstance(opt, (Muon, NormalizedSGD)):
         net.require_no_vectors(f"{opt!r}, which moves matrices,")
         if net.train_ends:
             raise ValueError(f"opt: {opt!r} given with train_ends=True; {type(opt).__name__} moves matrices, read-in "
                              "and read-out are vectors; allowed are frozen ends")
+        if net.narrow is not net:
+            raise ValueError(f"opt: {opt!r} given for {net!r}; it moves a matrix as a whole, and those of a wide "
+                             "hidden layer are known in parts, allowed is mlp_ratio=1")
     if isinstance(scale, Parametrization) and not scale.is_mup(isinstance(opt, SGD), net.train_ends):
         net.require_no_vectors(f"{short(scale)}, with powers of n other than muP's,")
 

@@ -14,9 +14,7 @@ from .algebra import multiplied_out
 from .blocks import HIDDEN, Block, Branch, require_block
 from .indices import L, l
 from .language import Mat, Vec, kind
-from .muon import Muon
 from .network import Network
-from .normalized import NormalizedSGD
 from .norms import NORMS, PLACES
 from .program import Assign
 from .skips import HyperConnections, Junction, Skip, SkipConnection, by_name, of_depth
@@ -89,11 +87,6 @@ class Residual(Network):
             raise ValueError(f"mlp_ratio: {self.mlp_ratio} given with {short(block)}; it belongs to blocks with one "
                              f"hidden layer, {', '.join(map(repr, HIDDEN))}, allowed is 1 elsewhere, which says "
                              "nothing there")
-
-    def require_directions(self, opt: object) -> None:
-        if self.mlp_ratio > 1 and isinstance(opt, (Muon, NormalizedSGD)):
-            raise ValueError(f"opt: {short(opt)} given with mlp_ratio={self.mlp_ratio}; it moves matrices as a whole, "
-                             "and those of a wide hidden layer are known in parts, allowed is mlp_ratio=1")
 
     @property
     def readout(self) -> tuple[sp.Expr, ...]:

@@ -146,7 +146,6 @@ class Transformer(Residual):
                              f"multiples of {group}")
 
     def require_directions(self, opt: object) -> None:
-        super().require_directions(opt)
         if isinstance(opt, Adam) and opt.eps == 0 and self.queries_per_key > 1:
             raise ValueError(f"opt: {opt!r} given for heads that share keys; rows of the others' have no gradient, and "
                              "with eps=0 no direction either (0/0), allowed is an eps of more than 0")
