@@ -93,7 +93,7 @@ class ResNet(Residual):
         self._written
 
     @property
-    def _block(self) -> Block:
+    def block_function(self) -> Block:
         return mlp(self.matrices) if self.block == "mlp" else BLOCKS[self.block] if isinstance(
             self.block, str) else self.block
 
@@ -103,7 +103,7 @@ class ResNet(Residual):
     def layer(self, sample: tuple[sp.Expr, ...], eps: sp.Expr) -> Layer:
         branch = self._branch(sample)
         before, after = (tuple(stream[(*sample, at)] for stream in self.streams) for at in (l - 1, l))
-        self.sublayer(self._block, branch, before, after, eps)
+        self.sublayer(self.block_function, branch, before, after, eps)
         return Layer(tuple(branch.statements), tuple(branch.vectors))
 
     def frozen(self) -> ResNet:
@@ -116,7 +116,7 @@ class ResNet(Residual):
         """
         self.require_added()
         branch = self._branch((t,))
-        return branch.statements, self.entered(self._block, branch, sp.Integer(1), "", STREAM)
+        return branch.statements, self.entered(self.block_function, branch, sp.Integer(1), "", STREAM)
 
     @property
     def title(self) -> str:
