@@ -1,4 +1,4 @@
-"""What gradients carry: powers of the branch multiplier, and of the sizes that other parameters of a branch start at."""
+"""What gradients carry: powers of the branch multiplier, and of what other parameters of a branch start at."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from ..programs.backprop import backpropagate
 from ..programs.builders import UNIT, gradient_name
 from ..programs.indices import l, t
 from ..programs.language import HeadSum, Mat, MatVec, Moment, Outer, Transpose, Vec
-from ..programs.program import Assign
 from .counted import Judged
 
 Degrees = Mapping[str, sp.Expr]  # by the parameter's name; nan where what carries it is not homogeneous in it
@@ -52,8 +51,8 @@ def _power(degrees: Degrees, inits: Mapping[str, sp.Expr]) -> sp.Expr:
     for name, init in inits.items():
         degree = degrees.get(name, sp.Integer(0)) if init != 0 else sp.Integer(0)
         if degree is sp.nan:
-            raise ValueError(f"init: {name} {init} given; what acts on {name} is not homogeneous in it, so that its size "
-                             "at first is no power of the branch's, allowed there is 0")
+            raise ValueError(f"init: {name} {init} given; what acts on {name} is not homogeneous in it, so that its "
+                             "size at first is no factor of the branch's, allowed there is 0")
         total += degree * init
     return total
 

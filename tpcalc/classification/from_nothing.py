@@ -1,4 +1,4 @@
-"""Verdicts on blocks that add nothing at first: a matrix that starts at zero, or a trained number in front that does."""
+"""Verdicts on blocks that add nothing at first: a matrix starts at zero, or a trained number in front of all."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ..programs.blocks import Branch, named
 from ..programs.builders import program
 from ..programs.from_zero import from_zero
 from ..programs.indices import L, l, t
-from ..programs.language import Mat, MatVec, Moment, Scal, Vec
-from ..programs.program import Assign, Program, Statement, mapped
+from ..programs.language import Mat, Moment, Scal, Vec
+from ..programs.program import Assign, Statement, mapped
 from .exponents import ALPHA, GAMMA
 from .ket_exponents import read_exponents
 from .matrices import MatrixTerms, MatrixVerdict, MatrixVerdicts
@@ -30,8 +30,8 @@ class Together(MatrixVerdicts):
     """The matrices of a block that adds nothing at first, with their exponents: alone, none of them does a thing."""
 
     def __getitem__(self, name: str) -> MatrixVerdict:
-        raise ValueError(f"matrices: {name} asked for; of a block that starts with a matrix at zero one matrix alone is "
-                         "not judged, because the others have no gradient without it")
+        raise ValueError(f"matrices: {name} asked for; of a block that adds nothing at first one matrix alone is not "
+                         "judged, because the others have no gradient without what starts at zero")
 
 
 @lru_cache(maxsize=32)
@@ -77,9 +77,9 @@ def of_gate(net: ResNet, gammas: dict[str, sp.Expr]) -> Verdict:
                          "first step, so that it moves, allowed are networks that stay where they start")
     scale = Parametrization(depth={"alpha": 0, **gammas})
     found = judge(sp.Integer(0), None, Region(0), exponents, Together(net, scale), ())
-    return replace(found, reasons=(*found.reasons, "counted: gradients of matrices carry the number in front, which is "
-                                   "0, and its own gradient, a mean of products of independent vectors, is 0 in the "
-                                   "limit of infinite width: nothing ever moves"))
+    return replace(found, reasons=(*found.reasons, "counted: gradients of matrices carry the number in front, which "
+                                   "is 0, and its own gradient, a mean of products of independent vectors, is 0 at "
+                                   "infinite width: nothing ever moves"))
 
 
 @lru_cache(maxsize=8)
