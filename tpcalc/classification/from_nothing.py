@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import sympy as sp
 
+from .._types import Fields
 from ..orders import Exponent, Region, join
 from ..orders.quantities import Quantity, Sort
 from ..parametrizations import DepthScaling, Parametrization
@@ -84,7 +85,8 @@ def of_gate(net: ResNet, gammas: dict[str, sp.Expr]) -> Verdict:
 
 @lru_cache(maxsize=8)
 def _closed(net: ResNet) -> tuple[Exponents, Exponent]:
-    """The exponents of a network whose branches add nothing, and of the mean of a branch times the stream's gradient."""
+    """The exponents of a network whose branches add nothing, and of a branch's mean product with the stream's gradient.
+    """
     def behind(b: Branch) -> sp.Expr:
         return b.let("branch", net.block_function(b))
 
@@ -110,7 +112,6 @@ def _closed(net: ResNet) -> tuple[Exponents, Exponent]:
     made = {n for n, v in enumerate(families) for p in terms.equations.setting.products
             if not p.transposed and p.place.statement.target.same_family(v)}
     stream = {n for n, v in enumerate(families) if v.same_family(x[t, l])}
-    nothing = Exponent()
-    sizes = {one.name: nothing for one in Exponents.sizes()}
-    return (Exponents(**{**sizes, "x_init": size(stream), "h_init": size(made)}, exact=False),
-            cell.of(Quantity.scalar("gate", 0)))
+    nothing: Fields = {one.name: Exponent() for one in Exponents.sizes()}
+    still = replace(Exponents(**nothing, exact=False), x_init=size(stream), h_init=size(made))
+    return still, cell.of(Quantity.scalar("gate", 0))

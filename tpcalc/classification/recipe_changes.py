@@ -88,7 +88,7 @@ class Settings:
 
     @property
     def counted(self) -> tuple[sp.Expr, tuple[tuple[str, sp.Expr], ...], tuple[str, ...]]:
-        """alpha, gammas and what starts at zero, as they are counted: with a number in front, those behind an update."""
+        """alpha, gammas and what starts at zero, as they are counted; with a number in front, behind an update."""
         one = self.after_an_update() if self.gates else self
         return one.alpha, tuple(one.gammas.items()), () if self.gates else self.zero
 

@@ -144,15 +144,15 @@ NAMED = (
         "rezero-adam", "ReZero, by Adam, eps negligible", "github.com/majumderb/rezero; arXiv:2003.04887",
         _powers(0, 0, eps=None), own=(("a", _powers(0, 0, eps=None)),), zero=("a",),
         caveat="the first update of the number in front is by the sign of a fluctuation, which no other matrix's law "
-        f"tells from its opposite, and makes it a branch multiplier; later ones are as large; {UNNORMED}", block=GATED,
-        outside=NUMBER),
+        "tells from its opposite, and makes it a branch multiplier; later ones are as large; at width n the first "
+        f"changes outputs by its rate times L n^(-1/2); {UNNORMED}", block=GATED, outside=NUMBER),
     NamedRecipe(
         "layerscale", "LayerScale, a trained multiplier for every coordinate, as it is at one depth",
         "github.com/facebookresearch/deit, cait_models.py; arXiv:2103.17239",
         _powers(0, 0, optimizer="adamw", eps=0, weight_decay=0),
         own=(("s", _powers(0, 0, optimizer="adamw", eps=0)),),
-        caveat="it starts at 0.1, 1e-5 or 1e-6 by ranges of the depth, which is no power of L; of its blocks the MLP is "
-        "judged, behind a norm without gains; attention has such a multiplier behind its last matrix, too",
+        caveat="it starts at 0.1, 1e-5 or 1e-6 by ranges of the depth, which is no power of L; of its blocks the MLP "
+        "is judged, behind a norm without gains; attention has such a multiplier too",
         block=SCALED, sized="s", outside="in which every coordinate has a trained multiplier: no power of L for one "
         "matrix says its size at first and its rate"),
 )
