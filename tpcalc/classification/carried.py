@@ -130,7 +130,7 @@ def _sum(value: sp.Expr, walk: Walk, known: object) -> Degrees:
 
 
 def _maximum(value: sp.Expr, walk: Walk, known: object) -> Degrees:
-    """Of relu, the larger of something and 0; of the larger of two constants and something nothing is known."""
+    """Those of what relu acts on, the larger of which and 0 it is; another maximum is not homogeneous."""
     rest = [walk(term) for term in value.args if term != 0]
     return _joined(rest) if 0 in value.args else _bent(rest)
 
