@@ -164,11 +164,15 @@ def audit_on_mlp(name: str, optimizer: str = "adam") -> RecipeAudit:
     entry = named(name)
     if entry.outside:
         raise ValueError(f"name: {name!r} given, {entry.outside}; allowed here are recipes for the matrices of any MLP")
-    return audit_on_block(replace(entry, block=MLP, caveat=""), optimizer)
+    return audit_on_block(replace(entry, block=MLP), optimizer)
 
 
 def audit_on_block(entry: NamedRecipe, optimizer: str = "adam") -> RecipeAudit:
-    """The audit of a recipe on its own block."""
+    """The audit of a recipe on its own block.
+
+    Raises ``ValueError`` for initial sizes of what its block is not homogeneous in, and for those that make branches of
+    a layer differ in alpha.
+    """
     each = realise(entry.target, optimizer) if entry.target is not None else entry.choices
     assert each is not None
     net = BLOCKS[entry.block]

@@ -96,13 +96,17 @@ class Settings:
         """The settings of the network that the first update leaves: what started at zero has the update's size.
 
         A number in front has a gradient that is a fluctuation: an optimizer whose directions are of one size, whatever
-        gradients are, moves it by its learning rate, and one that is linear in gradients does not move it.
+        gradients are, moves it by its learning rate, and one that is linear in gradients does not move it. Raises
+        ``ValueError`` where such a gradient does not vanish.
         """
         if self.gates:
             gate, = (self.choices[name] for name in self.gates)
             follows = direction_power(gate.optimizer, sp.Integer(1), None if gate.eps is None else -gate.eps) != 0
-            still = follows and gate_gradient(self.net).vanishes  # type: ignore[arg-type]
-            return replace(self, front=-sp.oo if still else gate.lr)
+            if follows and not gate_gradient(self.net).vanishes:  # type: ignore[arg-type]
+                raise ValueError(f"net: {self.net!r} given; the gradient of {self.gates[0]} does not vanish at first, "
+                                 f"and how far {gate.optimizer} moves it is not counted; allowed are optimizers by "
+                                 "signs")
+            return replace(self, front=-sp.oo if follows else gate.lr)
         sizes = {name: -update_power(one.optimizer, -self.seen(name).gradient_power, -one.lr,
                                      None if one.eps is None else -one.eps)
                  for name, one in self.choices.items() if name in self.zero}
