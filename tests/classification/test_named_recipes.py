@@ -1,54 +1,99 @@
-"""Named recipes on their own blocks: powers and verdicts by hand, and what is said of those that are not judged."""
+"""Named recipes on their own blocks: powers and verdicts by hand."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.classification.own_block import BLOCKS, audit_on_block, width_of
+from tpcalc.classification.own_block import RecipeAudit, audit_on_block, width_of
+from tpcalc.classification.recipe_blocks import BLOCKS
 from tpcalc.classification.resolved import gamma_of
 from tpcalc.parametrizations import DepthChoices
-from tpcalc.parametrizations.recipes import MLP, NAMED, ONE, POST_NORM
+from tpcalc.parametrizations.recipes import (
+    BOTTLENECK, FROM_ZERO, GATED, LAYER, NAMED, ONE, POST_NORM, SCALED, NamedRecipe)
+
+OO = float("inf")
+LAST = [1, 1, 1, 0, 1, 0]  # matrices of attention and MLP, 0 where a branch ends with it
+
+
+def of_six(alpha: float, first: float, last: float, name: str, block: str = LAYER) -> tuple:
+    return block, alpha, [first if one else last for one in LAST], name
+
 
 # block, alpha, gamma by matrix and verdict, by hand from the sources: Adam's update is the rate where its gradient,
-# L^-alpha over the matrix's own initial size, is above eps, else the rate times gradient over eps; Muon's is the rate
+# L^-alpha over the matrix's own initial size, is above eps, else the rate times gradient over eps; Muon's is the rate.
+# DeepNorm's queries and keys start as usual, so that SGD moves them by their gradient alone. What started at zero is as
+# large as its first update: Fixup's W2 L^(-1/2), which makes alpha 1 and W1's gradient L^(-1/2), its own size.
 BY_HAND = {
     "sp": (ONE, 0, [0], "explodes at initialisation"), "depth-mup": (ONE, .5, [.5], "Depth-muP"),
-    "ode": (ONE, 1, [0], "ODE limit"), "mup": (MLP, 0, [0, 0], "grows at initialisation"),
-    "branch-only": (MLP, .5, [0, 0], "unstable in training"), "depth-mup-fixed-eps": (MLP, .5, [1, 1], "trivial"),
-    "completep": (MLP, 1, [0, 0], "ODE limit"), "megatron-depth-mup": (MLP, 1, [0, 0], "ODE limit"),
-    "megatron-depth-mup-uncompensated": (MLP, 1.5, [.5, -.5], "converges in x and f, not in h"),
-    "gpt-2": (MLP, .5, [.5, -.5], "unstable in training"), "gpt-2-smaller-lr": (MLP, .5, [1.5, .5], "Depth-muP"),
-    "unit-scaling": (MLP, .5, [.5, .5], "Depth-muP"), "deepnorm": (POST_NORM, .75, [.25, .25], "ODE limit"),
-    "deepnorm-adam": (POST_NORM, .75, [-.25, -.25], "unstable in training"),
-    **dict.fromkeys(("muon", "muon-spectral", "muon-unit-rms"), (MLP, 0, [0, 0], "grows at initialisation"))}
+    "ode": (ONE, 1, [0], "ODE limit"), "mup": of_six(0, 0, 0, "grows at initialisation"),
+    "branch-only": of_six(.5, 0, 0, "unstable in training"), "depth-mup-fixed-eps": of_six(.5, 1, 1, "trivial"),
+    "completep": of_six(1, 0, 0, "ODE limit"), "megatron-depth-mup": of_six(1, 0, 0, "ODE limit"),
+    "megatron-depth-mup-uncompensated": of_six(1.5, .5, -.5, "converges in x and f, not in h"),
+    "gpt-2": of_six(.5, .5, -.5, "unstable in training"), "gpt-2-smaller-lr": of_six(.5, 1.5, .5, "Depth-muP"),
+    "unit-scaling": of_six(.5, .5, .5, "Depth-muP"),
+    "deepnorm": (POST_NORM, .75, [.75, .75, .25, .25, .25, .25], "ODE limit"),
+    "deepnorm-adam": (POST_NORM, .75, [0, 0, -.25, -.25, -.25, -.25], "unstable in training"),
+    **dict.fromkeys(("muon", "muon-spectral", "muon-unit-rms"), of_six(0, 0, 0, "grows at initialisation")),
+    "fixup": (FROM_ZERO, 1, [0, 0], "ODE limit"), "fixup-bottleneck": (BOTTLENECK, 1, [.5, .5, 0], "ODE limit"),
+    "rezero": (GATED, OO, [OO, OO], "trivial"), "rezero-adam": (GATED, 0, [0, 0], "explodes at initialisation"),
+    "layerscale": (SCALED, 0, [0, 0, 0], "grows at initialisation")}
+
+
+def entry(name: str) -> NamedRecipe:
+    return next(one for one in NAMED if one.name == name)
 
 
 def test_the_table_judges_each_recipe_on_its_own_block() -> None:
-    """No star: each line names the block that its verdict is of, or says why there is none."""
+    """No star, and nothing that is not judged: each line names the block that its verdict is of."""
     named = tp.named_recipes()
-    assert set(named) == set(BY_HAND) and set(named.outside) == {"fixup", "rezero", "layerscale"}
+    assert set(named) == set(BY_HAND) and not named.outside
     text = str(named)
     lines = {line.split()[0]: line for line in text.splitlines()}
     for name, (block, alpha, gammas, verdict) in BY_HAND.items():
         found = named[name]
-        assert (found.block, float(found.alpha), [float(g) for g in found.gammas.values()], found.verdict.name) == (
+        assert (found.block, float(found.alpha), [float(g) for g in found.gammas.values()], found.called) == (
             block, alpha, gammas, verdict), name
         assert block in lines[name] and lines[name].endswith(verdict)
-    assert "*" not in text and all("not judged: " in lines[name] for name in named.outside)
-    assert len(named.rows) == len(NAMED)
+    assert "*" not in text and "not judged" not in text and len(named.rows) == len(NAMED)
+
+
+def test_matrices_that_share_settings_are_said_together() -> None:
+    named = tp.named_recipes()
+    assert list(named["gpt-2"].groups) == [("Wq", "Wk", "Wv", "W1"), ("Wo", "W2")]
+    assert list(named["deepnorm"].groups) == [("Wq", "Wk"), ("Wv", "Wo", "W1", "W2")]
+    assert "alpha = 1/2, gamma = 1/2 of Wq, Wk, Wv, W1, gamma = -1/2 of Wo, W2" in str(named["gpt-2"])
+    assert "W2: branch 1, init 0, lr 1" in str(named["fixup"]) and r"of W2} &= 0" in named["fixup"].latex()
 
 
 def test_what_of_a_block_is_not_judged_is_said() -> None:
     named = tp.named_recipes()
     assert {name for name in named if not named[name].caveat} == {"sp", "depth-mup", "ode"}
-    assert "attention is not" in named["completep"].caveat and named["completep"].caveat in str(named["completep"])
+    assert "gains of its norms" in named["completep"].caveat and named["completep"].caveat in str(named["completep"])
+    assert "no power of L" in named["layerscale"].caveat and "n^(-1/2)" in named["rezero"].caveat
     with pytest.raises(KeyError):
-        named["fixup"]
-    with pytest.raises(ValueError, match="trained multiplier for every coordinate"):
-        tp.recipe("layerscale")
+        named["nothing"]
+
+
+@pytest.mark.parametrize("name, said", [("layerscale", "trained multiplier"), ("fixup", "starts at zero"),
+                                        ("rezero-adam", "starts at zero")])
+def test_what_no_power_of_one_matrix_says_is_no_recipe_of_powers(name: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        tp.recipe(name)
+
+
+def test_what_starts_at_zero_has_a_program_and_no_scaling() -> None:
+    named = tp.named_recipes()
+    for name in ("fixup", "rezero"):
+        with pytest.raises(ValueError, match="starts at zero"):
+            named[name].scaling
+    with pytest.raises(ValueError, match="the number a starts at zero"):
+        named["rezero"].program
+    assert "W2[t, l] @ z[t, l]" in str(named["fixup"].program) and named["ode"].program.matrices
 
 
 def test_decay_of_named_recipes() -> None:
@@ -56,7 +101,7 @@ def test_decay_of_named_recipes() -> None:
     named = tp.named_recipes()
     assert named["completep"].decay == 0 and named["unit-scaling"].decay == 0
     assert named["depth-mup-fixed-eps"].decay == sp.Rational(1, 2) and named["sp"].decay is None
-    assert [one for one in named["depth-mup-fixed-eps"].warnings if one.startswith("W1, W2: weight decay dies out")]
+    assert [one for one in named["depth-mup-fixed-eps"].warnings if "W1, W2: weight decay dies out" in one]
 
 
 @pytest.mark.parametrize("name", [name for name, (block, *_) in BY_HAND.items() if block == ONE])
@@ -71,10 +116,48 @@ def test_on_one_matrix_it_is_the_audit_of_its_powers(name: str) -> None:
 def test_the_changes_are_the_settings_of_depth_mup() -> None:
     """GPT-2's with what is advised, put by hand, has alpha = 1/2 and both gammas 1/2."""
     changes, = tp.named_recipes()["gpt-2"].changes
-    assert "W1: learning rate from 1 to L^(-1/2)" in changes and "W2: learning rate from 1 to L^(-1)" in changes
+    assert "Wq, Wk, Wv, W1: learning rate from 1 to L^(-1/2)" in changes
+    assert "Wo, W2: learning rate from 1 to L^(-1)" in changes
     half, first, last = sp.Rational(1, 2), DepthChoices(0, "-1/2", eps="-1/2"), DepthChoices(0, -1, eps=0, init="-1/2")
     assert gamma_of(first, half) == gamma_of(last, half) == half
     assert tp.named_recipes()["unit-scaling"].changes == ("it is Depth-muP: nothing to change",)
+
+
+def repaired(name: str, settings: DepthChoices, **own: DepthChoices) -> RecipeAudit:
+    """A recipe with other settings, and of some names others."""
+    return audit_on_block(replace(entry(name), choices=settings, own=tuple(own.items())))
+
+
+def test_layerscale_is_repaired_by_what_is_said() -> None:
+    """Its multiplier starts at L^(-1/2) and moves L^(-1/2) times as fast as matrices, whose rate goes like L^(-1/2)."""
+    said, = tp.named_recipes()["layerscale"].changes
+    for change in ("s: initial standard deviation from 1 to L^(-1/2)", "s: learning rate from 1 to L^(-1)",
+                   "W1, W2: learning rate from 1 to L^(-1/2)"):
+        assert change in said
+    matrices = DepthChoices(0, "-1/2", "adamw", eps="-1/2", weight_decay="1/2")
+    found = repaired("layerscale", matrices, s=DepthChoices(0, -1, "adamw", eps=0, init="-1/2"))
+    assert (found.called, found.gamma, found.changes[0]) == (
+        "Depth-muP", sp.Rational(1, 2), "it is Depth-muP: nothing to change")
+    as_fast = repaired("layerscale", matrices, s=DepthChoices(0, "-1/2", "adamw", eps=0, init="-1/2"))
+    assert as_fast.called == "unstable in training" and as_fast.gammas["s"] == 0
+
+
+def test_rezero_is_repaired_by_what_is_said() -> None:
+    said, = tp.named_recipes()["rezero-adam"].changes
+    assert said == "for Depth-muP: change W1, W2, a: learning rate from 1 to L^(-1/2)"
+    slower = DepthChoices(0, "-1/2", eps=None)
+    assert repaired("rezero-adam", slower, a=slower).called == "Depth-muP"
+    assert repaired("rezero-adam", slower, a=DepthChoices(0, -1, eps=None)).called == "trivial"
+    assert tp.named_recipes()["rezero"].changes == ("for Depth-muP: change a: initial value from 0 to L^(-1/2)",)
+
+
+def test_fixup_with_other_rates() -> None:
+    """A rate that grows with the depth is unstable, one that falls is trivial."""
+    given = entry("fixup").choices
+    assert given is not None
+    called = [audit_on_block(replace(entry("fixup"), choices=replace(given, lr=lr))).called for lr in (
+        "1/2", 0, "-1/2")]
+    assert called == ["unstable in training", "ODE limit", "trivial"]
 
 
 def test_the_powers_of_deepnorm_are_solved_from_its_principle() -> None:
@@ -83,28 +166,32 @@ def test_the_powers_of_deepnorm_are_solved_from_its_principle() -> None:
     one = DepthChoices(-share, 0, "sgd", init=-share)
     alpha = -one.branch - 2 * one.init
     solved, = sp.solve(alpha + gamma_of(one, alpha) - 1, share)
-    entry = next(one for one in NAMED if one.name == "deepnorm")
-    assert entry.choices is not None and (entry.choices.branch, entry.choices.init) == (-solved, -solved)
+    given = entry("deepnorm").choices
+    assert given is not None and (given.branch, given.init) == (-solved, -solved)
 
 
-def test_norms_behind_homogeneous_branches_are_one_norm_at_the_end() -> None:
+def test_norms_behind_branches_are_one_norm_at_the_end() -> None:
     """What ``BLOCKS`` takes the place of DeepNorm's block for: real networks, equal to rounding."""
     rng, n, depth = np.random.default_rng(0), 12, 5
     first, last = rng.standard_normal((2, depth, n, n)) / np.sqrt(n)
+
+    def size(v: np.ndarray) -> np.floating:
+        return np.sqrt(np.mean(v**2))
+
     x = rng.standard_normal(n)
-    x /= np.sqrt(np.mean(x**2))
+    x /= size(x)
     z = x.copy()
     for a, b in zip(first, last):
-        x = 3.0 * x + b @ np.maximum(a @ x, 0)
-        x /= np.sqrt(np.mean(x**2))
-        z = z + b @ np.maximum(a @ z, 0) / 3.0
-    assert np.allclose(x, z / np.sqrt(np.mean(z**2)), rtol=0, atol=1e-13)
+        x = 3.0 * x + b @ np.tanh(a @ x)
+        x /= size(x)
+        z = z + size(z) * b @ np.tanh(a @ (z / size(z))) / 3.0
+    assert np.allclose(x, z / size(z), rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("name", ["muon", "muon-spectral", "muon-unit-rms"])
 def test_factors_of_muon_in_width_are_those_of_real_updates(name: str) -> None:
     """Spectral norms of U V^T, U V^T of rank two, times the factor, at widths 32 and 128."""
-    factor = next(one.factor for one in NAMED if one.name == name)
+    factor = entry(name).factor
     assert factor is not None
     norms = []
     for n in (32, 128):
@@ -115,7 +202,9 @@ def test_factors_of_muon_in_width_are_those_of_real_updates(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name, (block, *_) in BY_HAND.items() if block != ONE])
-def test_terms_that_are_counted_once_say_what_those_of_the_point_say(name: str) -> None:
-    found = audit_on_block(next(one for one in NAMED if one.name == name))
+@pytest.mark.parametrize("name", [name for name, (block, *_) in BY_HAND.items()
+                                  if block in (LAYER, POST_NORM, SCALED)])
+def test_the_name_that_is_told_is_that_of_the_verdict(name: str) -> None:
+    found = tp.named_recipes()[name]
+    assert found.called == found.verdict.name
     assert found.verdict == tp.classify(found.scaling, BLOCKS[found.block])

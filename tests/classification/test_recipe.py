@@ -65,7 +65,7 @@ def test_factors_are_powers_of_the_depth_multiplier() -> None:
 def test_recipes_as_published() -> None:
     found = tp.recipe("completep", depth=24, base_depth=2)
     assert found.factors == pytest.approx({"branch": 1 / 12, "init": 1, "lr": 1, "eps": 1 / 12, "weight_decay": 1})
-    assert "2505.01618" in found.source and "attention is not" in str(found)
+    assert "2505.01618" in found.source and "gains of its norms" in str(found)
 
 
 @pytest.mark.parametrize("given, said", [
@@ -73,7 +73,7 @@ def test_recipes_as_published() -> None:
     (dict(depth=2.5), "depth: 2.5 given"), (dict(base_depth=0), "base_depth: 0 given"),
     (dict(base_depth=float("nan")), "base_depth: nan given"), (dict(optimizer="shampoo"), "optimizer: 'shampoo' given"),
     (dict(name="completep", optimizer="sgd"), "optimizer: 'sgd' given; 'completep' was published for 'adamw'"),
-    (dict(name="fixup"), "name: 'fixup' given, a block of m >= 2 matrices")])
+    (dict(name="fixup"), "name: 'fixup' given, in which the last matrix of a block starts at zero")])
 def test_bad_input(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError) as caught:
         tp.recipe(**given)

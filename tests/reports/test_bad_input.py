@@ -52,7 +52,6 @@ BAD = {
     "a learning rate that is not finite": ("audit --branch -1 --lr nan", "exact number"),
     "an optimizer of unknown size": ("audit --branch -1 --optimizer shampoo", "'signsgd'"),
     "an unknown recipe": ("audit --recipe magic", "'completep'"),
-    "a recipe that is not covered": ("audit --recipe fixup", "m >= 2"),
     "decay coupled and independent": ("audit --branch -1 --coupled --independent", "allowed is one of them"),
     "one depth": ("report --depths 16", "'16'"),
     "depths that shrink": ("report --depths 16,8", "growing"),

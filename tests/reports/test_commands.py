@@ -123,6 +123,8 @@ def test_audit_of_named_recipes(capsys: pytest.CaptureFixture[str]) -> None:
     named = tp.named_recipes()
     assert printed(capsys, "audit --recipe completep") == f"{named['completep']}\n"
     assert printed(capsys, "audit --list") == f"{named}\n"
+    fixup = json.loads(printed(capsys, "audit --recipe fixup --json"))
+    assert (fixup["zero"], fixup["alpha"], fixup["verdict"]) == (["W2"], "1", named["fixup"].verdict.name)
     assert json.loads(printed(capsys, "audit --list --json")) == named.rows
 
 

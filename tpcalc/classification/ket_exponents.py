@@ -20,23 +20,24 @@ from ..orders.ket_factors import argument_of, factors_of, squares
 from ..orders.terms import split
 from ..limits.outputs import outputs_of
 from ..limits.trained_vectors import vector_of
-from ..programs.language import LossDerivative, Scal, Vec, kind
+from ..programs.language import LossDerivative, MatVec, Scal, Vec, kind
 from .sizes import Exponents
 
 
-def read_exponents(equations: KetEquations, cell: Cell, unsaturated: tuple[Contribution, ...] = ()) -> Exponents:
-    """Sizes of the stream, of what matrices make of it, and of their changes.
+def read_exponents(equations: KetEquations, cell: Cell, unsaturated: tuple[Contribution, ...] = (), step: int = 1
+                   ) -> Exponents:
+    """Sizes of the stream, of what matrices make of it, and of their changes up to a training step.
 
     What comes out smaller when only terms that are no upper bounds are counted is an upper bound itself. So is all that
     updates make where these outgrow the stream, and norms or bounded functions hold it back: an update acts by the
     overlap of where the stream was with where it is, which is counted as if these were one direction.
     unsaturated: all terms where no function is saturated, which tell whether x grows when only a bound of it is known.
     """
-    reader = _KetReader(equations, cell)
+    reader = _KetReader(equations, cell, step)
     found = reader.read()
     bounds = found.bounds | (Exponents.of_updates() if reader.is_held_back() else frozenset())
     if any(one.bound for one in cell.contributions):
-        least = _KetReader(equations, exact_part(cell)).read()
+        least = _KetReader(equations, exact_part(cell), step).read()
         bounds |= {one.name for one in Exponents.sizes() if getattr(found, one.name) != getattr(least, one.name)}
     if not (bounds and unsaturated):
         return replace(found, bounds=bounds)
@@ -54,8 +55,8 @@ def _at_first(equations: KetEquations, cell: Cell, unsaturated: tuple[Contributi
 class _KetReader:
     """Sizes of kets, with every part that they have; what layers add to the stream is taken per layer."""
 
-    def __init__(self, equations: KetEquations, cell: Cell) -> None:
-        self.setting, self.equations, self.cell = equations.setting, equations, cell
+    def __init__(self, equations: KetEquations, cell: Cell, step: int = 1) -> None:
+        self.setting, self.equations, self.cell, self.step = equations.setting, equations, cell, step
         terms = KetTerms(equations)
         read = {self.setting.family_number(v) for e in equations.equations if isinstance(e.target, Scal)
                 for mean in e.value.atoms(Bracket, Expectation) for v in mean.atoms(Vec)
@@ -75,6 +76,9 @@ class _KetReader:
             for one in self._to_stream(0):
                 if one.rule == rule and not one.update:
                     return one.weight - Affine.number(gain, self.size)
+        written = self._written_branch()
+        if written is not None:
+            return written
         named = [str(p.statement.target) for p in self.setting.program.places()
                  if kind(p.statement.value) == "scalar" and p.loops[1:]]
         if named:
@@ -84,9 +88,23 @@ class _KetReader:
         raise ValueError(f"program {self.setting.program.name}: no layer adds anything to the stream at the first "
                          "step; no rule for its exponents")
 
+    def _written_branch(self) -> Affine | None:
+        """The power of L in front of what matrices that start at zero add to the stream, once they are trained."""
+        if not any(one.update for one in self._to_stream(self.step)):
+            return None
+        setting, found = self.setting, set()
+        for p in setting.program.places():
+            target, value = p.statement.target, sp.expand(p.statement.value)
+            if isinstance(target, Vec) and target.same_family(setting.families[self.stream]):
+                found |= {sp.powsimp(value.coeff(one)) for one in value.atoms(MatVec)}
+        powers = {setting.depth * sp.diff(number, setting.depth) / number for number in found}
+        if len(powers) != 1:
+            return None
+        return Affine.of(sp.simplify(powers.pop()), KetTerms(self.equations).parameters)
+
     def read(self) -> Exponents:
         forward = [p for p in self.setting.products if not p.transposed]
-        dx, df = self._of(Sort.CHANGE, 1, self.stream), self._output(1)
+        dx, df = self._of(Sort.CHANGE, self.step, self.stream), self._output(self.step)
         if self.exploded:
             dx = df = self.direct_effect()
         hidden = join(self._of(Sort.KET, 0, self.setting.family_number(p.matvec.vector)) for p in forward)
@@ -95,7 +113,7 @@ class _KetReader:
         errors = [join([self._change(p, True), self._by_vectors(self.setting.family_number(p.matvec.vector))]).power(
             Fraction(3 if any(scalar_function(f).has_kinks for f in bent) else 4, 2))
             for p in forward if (bent := self._bent(p))]
-        adding = {rule: join(self.cell.weight(one) for one in self._to_stream(1) if one.rule == rule)
+        adding = {rule: join(self.cell.weight(one) for one in self._to_stream(self.step) if one.rule == rule)
                   for rule in ("layers", "independent layers")}
         explosions = tuple((key.step, v) for key, v in self.cell.explosions) if self.exploded else ()
         found = Exponents(
@@ -113,14 +131,13 @@ class _KetReader:
     def _parts(self, sort: Sort, t: int, family: int) -> list[Quantity]:
         return [key for key in self.cell.exponents if (key.sort, key.step, key.number) == (sort, t, family)]
 
-    @staticmethod
-    def _is_change(key: Quantity, family: int) -> bool:
-        """Is the quantity a change of the family in the second step?"""
-        return (key.sort, key.step, key.number) == (Sort.CHANGE, 1, family)
+    def _is_change(self, key: Quantity, family: int) -> bool:
+        """Is the quantity a change of the family, up to the step that is asked for?"""
+        return (key.sort, key.step, key.number) == (Sort.CHANGE, self.step, family)
 
     def is_held_back(self) -> bool:
         """Does the first update make the stream grow, and norms or bounded functions hold it back?"""
-        if self.cell.is_bounded(self._parts(Sort.CHANGE, 1, self.stream)):
+        if self.cell.is_bounded(self._parts(Sort.CHANGE, self.step, self.stream)):
             return False
         bounded = any(not scalar_function(f).growth for p in self.setting.products if not p.transposed
                       for f in self._bent(p))
@@ -162,7 +179,7 @@ class _KetReader:
         target = self.setting.family_number(product.place.statement.target)
         vector = self.setting.family_number(product.matvec.vector)
         found = self._updates(target, lambda term: not acts or term.has(Bracket))
-        return found if acts or self.exploded else found.plus(self._of(Sort.CHANGE, 1, vector))
+        return found if acts or self.exploded else found.plus(self._of(Sort.CHANGE, self.step, vector))
 
     def _by_vectors(self, family: int) -> Exponent:
         """What updates of trained vectors do in one layer to the vectors of a family, as factors of theirs."""

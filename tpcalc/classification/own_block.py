@@ -3,47 +3,43 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Iterable, Mapping
+from typing import Mapping
 
 import sympy as sp
 
 from .._shown import Short
 from .._text import Aligned
 from ..derivations.printing import latex
-from ..orders import Region
-from ..parametrizations import DepthChoices, Parametrization, Scaling
-from ..parametrizations.recipes import IN, MLP, ONE, OUT, POST_NORM, NamedRecipe
-from ..programs import ResNet
-from .advice import BEST, of_block, of_matrix, power
-from .classify import classify
-from .exponents import exponents_by_matrix
-from .faithful import decay_power, faithful_rate
-from .matrices import MatrixVerdicts
-from .recipe import MEANING, named, realise, visible_decay
-from .resolved import gradient_exponent, resolved
-from .verdict import Verdict, judge
-
-SETTINGS = {"lr": "learning rate"}  # of a matrix that is named
-# Behind a branch that is homogeneous, a norm scales what it finds and nothing else: x <- norm(x + eps branch(x)) is
-# x <- x + eps branch(x) with one norm at the end, which changes no power of L of a stream of order one.
-BLOCKS = {ONE: ResNet(), MLP: ResNet("relu", "mlp", norm="rms"), POST_NORM: ResNet("relu", "mlp")}
+from ..parametrizations import DepthChoices, Scaling
+from ..parametrizations.recipes import IN, MLP, OUT, NamedRecipe
+from ..programs import SGD
+from ..programs.builders import program
+from ..programs.from_zero import from_zero
+from ..programs.program import Program
+from .advice import of_block, of_matrix, power
+from .carried import carried
+from .counted import Judged
+from .recipe import MEANING, named, realise
+from .recipe_blocks import BLOCKS, exponents, name_on, verdict_behind_zero, verdict_on
+from .recipe_changes import Settings, changes, with_names
+from .verdict import Verdict
 
 
 @dataclass(frozen=True, repr=False)
 class RecipeAudit(Short, Aligned):
     """What the powers of L of a named recipe come to on its own block.
 
-    block: in words; choices: what is set, {matrix: DepthChoices}; alpha, gammas: the exponents that they are; decays:
-    one step of weight decay takes a share L^-decay of a matrix, None without one; verdict: of all matrices together;
+    block: in words; choices: what is set, {matrix: DepthChoices}; zero: what of these starts at zero; alpha, gammas:
+    the exponents that they are, from the first update on where something starts at zero; decays: one step of weight
+    decay takes a share L^-decay of a matrix, None without one; called: the name of the verdict;
     warnings: what falls short of Depth-muP; changes: the least that makes it that; caveat: what of the source's block
     is not judged; width: the power of n by which updates of square matrices exceed those that keep activations of order
     one, of recipes that multiply updates with a factor of their own, else 0.
 
     >>> import tpcalc as tp
-    >>> found = tp.named_recipes()["gpt-2"]
-    >>> found.block, found.verdict.where, found.verdict.name
-    ('MLP behind a norm', 'alpha = 1/2, gamma of W1 = 1/2, gamma of W2 = -1/2', 'unstable in training')
+    >>> found = tp.named_recipes()["layerscale"]
+    >>> found.block, {name: str(gamma) for name, gamma in found.gammas.items()}, found.called
+    ('MLP behind a norm, scaled', {'W1': '0', 'W2': '0', 's': '0'}, 'grows at initialisation')
     """
 
     name: str
@@ -52,12 +48,24 @@ class RecipeAudit(Short, Aligned):
     alpha: sp.Expr
     gammas: Mapping[str, sp.Expr]
     decays: Mapping[str, sp.Expr | None]
-    verdict: Verdict
+    called: str
     warnings: tuple[str, ...]
     changes: tuple[str, ...]
     source: str = ""
     caveat: str = ""
     width: sp.Expr = sp.Integer(0)
+    zero: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """That of ``tp.classify`` at these exponents, on ``net``; of what starts at zero, on ``program``."""
+        if not self._start.after_an_update().moves:
+            return verdict_behind_zero(self.block)
+        return verdict_on(self.block, *self._start.counted)
+
+    @property
+    def _start(self) -> Settings:
+        return Settings(self.net, self.choices, self.zero)
 
     @property
     def gamma(self) -> sp.Expr | None:
@@ -75,26 +83,67 @@ class RecipeAudit(Short, Aligned):
 
     @property
     def scaling(self) -> Scaling:
-        """The exponents to give to ``tp.train``, with ``net``."""
-        return Parametrization(depth={"alpha": self.alpha, **self.gammas}).over(self.gammas, ends=False)
+        """The exponents to give to ``tp.train``, with ``net``.
+
+        Raises ``ValueError`` where something starts at zero, which no scaling says; ``program`` does.
+        """
+        if self.zero:
+            raise ValueError(f"scaling: asked of {self.name!r}, in which {', '.join(self.zero)} starts at zero; "
+                             "allowed is its .program, which has that")
+        return exponents(self.alpha, self.gammas).over(self.gammas, ends=False)
 
     @property
-    def net(self) -> ResNet:
-        """The network that is judged; of norms that stand behind a branch without them, as ``BLOCKS`` says why."""
+    def program(self) -> Program:
+        """The training that is judged, by plain gradient descent with updates of the recipe's sizes.
+
+        Raises ``ValueError`` for a number in front of a branch that starts at zero, of which the network that is judged
+        is the one that an update leaves.
+        """
+        missing = [name for name in self.zero if name not in self.gammas]
+        if missing:
+            raise ValueError(f"program: asked of {self.name!r}, in which the number {missing[0]} starts at zero; "
+                             "allowed are recipes in which matrices do, or nothing")
+        written = program(self.net, SGD(), exponents(self._start.alpha, self._start.gammas))
+        return from_zero(written, *self.zero) if self.zero else written
+
+    @property
+    def net(self) -> Judged:
+        """The network that is judged; of norms that stand behind a branch with these before it, as ``BLOCKS`` says."""
         return BLOCKS[self.block]
+
+    @property
+    def groups(self) -> dict[tuple[str, ...], DepthChoices]:
+        """What is set, once for all matrices that have it and one gamma, by their names."""
+        found: dict[tuple[DepthChoices, sp.Expr | None, bool], list[str]] = {}
+        for name, one in self.choices.items():
+            found.setdefault((one, self.gammas.get(name), name in self.zero), []).append(name)
+        return {tuple(names): key[0] for key, names in found.items()}
+
+    def powers_of(self, names: tuple[str, ...]) -> dict[str, str]:
+        """What is set for a group, in words."""
+        said = {key: power(size) for key, size in self.groups[names].powers.items()}
+        return {**said, "init": "0"} if names[0] in self.zero else said
 
     def latex(self) -> str:
         """What was set, and what it comes to, as lines of an ``aligned`` environment."""
-        lines = [rf"\text{{{MEANING[key]} of {name}}} &\propto L^{{{latex(size)}}}"
-                 for name, one in self.choices.items() for key, size in one.powers.items()]
+        lines = [rf"\text{{{MEANING[key]} of {', '.join(names)}}} &" + (
+            "= 0" if key == "init" and names[0] in self.zero else rf"\propto L^{{{latex(size)}}}")
+            for names, one in self.groups.items() for key, size in one.powers.items()]
         return " \\\\\n".join([*lines, self.verdict.latex()])
+
+    @property
+    def where(self) -> str:
+        """The exponents, those of matrices that share one together."""
+        by_gamma = with_names({name: [f"gamma = {gamma}"] for name, gamma in self.gammas.items()})
+        said = [one if len(by_gamma) == 1 else f"{one} of {', '.join(names)}" for one, names in by_gamma.items()]
+        return ", ".join([f"alpha = {self.alpha}", *said])
 
     def __str__(self) -> str:
         lines = [f"{self.name}, {self.optimizer}: {self.block}"]
-        for name, one in self.choices.items():
-            lines.append(f"{name}: " + ", ".join(f"{key} {power(size)}" for key, size in one.powers.items()))
-        lines += [f"{self.verdict.where}: {self.verdict.name}", *(f"warning: {one}" for one in self.warnings),
-                  *self.changes]
+        for names in self.groups:
+            lines.append(f"{', '.join(names)}: " + ", ".join(
+                f"{key} {size}" for key, size in self.powers_of(names).items()))
+        lines += [f"{self.where}: {self.called}", *(f"warning: {one}" for one in self.warnings), *self.changes]
         return "\n".join([*lines, *([f"but: {self.caveat}"] if self.caveat else [])])
 
 
@@ -106,89 +155,47 @@ def audit_on_mlp(name: str, optimizer: str = "adam") -> RecipeAudit:
     attention is another block. Behind a norm the stream of a branch of order one grows like a power of the depth and
     does not explode. optimizer: for recipes that are solved for one, such as "depth-mup".
 
-    Raises ``ValueError`` for unknown names, and for recipes that no power of L for one matrix can say. Source:
-    ``tp.recipe(name).source``.
+    Raises ``ValueError`` for unknown names, and for recipes in which something starts at zero or is more than a matrix.
+    Source: ``tp.recipe(name).source``.
 
-    >>> print(audit_on_mlp("gpt-2").verdict.where)
-    alpha = 1/2, gamma of W1 = 1/2, gamma of W2 = -1/2
+    >>> print(audit_on_mlp("gpt-2").where)
+    alpha = 1/2, gamma = 1/2 of W1, gamma = -1/2 of W2
     """
-    return audit_on_block(replace(named(name), block=MLP), optimizer)
+    entry = named(name)
+    if entry.outside:
+        raise ValueError(f"name: {name!r} given, {entry.outside}; allowed here are recipes for the matrices of any MLP")
+    return audit_on_block(replace(entry, block=MLP), optimizer)
 
 
 def audit_on_block(entry: NamedRecipe, optimizer: str = "adam") -> RecipeAudit:
-    """The audit of a recipe on its own block; ``ValueError`` where powers of L cannot say the recipe."""
-    if entry.outside:
-        raise ValueError(f"name: {entry.name!r} given, {entry.outside}")
+    """The audit of a recipe on its own block.
+
+    Raises ``ValueError`` for initial sizes of what its block is not homogeneous in, and for those that make branches of
+    a layer differ in alpha.
+    """
     each = realise(entry.target, optimizer) if entry.target is not None else entry.choices
     assert each is not None
-    names = BLOCKS[entry.block].matrices_of_block
-    choices = {name: each if entry.scaled == "all" or name == names[-1] else replace(each, init=sp.Integer(0))
-               for name in names}
-    found = resolved(Parametrization(depth=choices))
-    alpha, gammas = found.alpha, {name: found.update_exponent(name) for name in names}
-    decays = {name: _lost(one, alpha) for name, one in choices.items()}
-    seen = {name: replace(one, gradient=-gradient_exponent(one, alpha)) for name, one in choices.items()}
-    said = [*of_block(each.branch, _total(choices), alpha), *(
-        f"{', '.join(own)}: {warning}" if len(names) > 1 else warning for warning, own in _with_names(
-            {name: of_matrix(one, alpha, gammas[name], decays[name]) for name, one in seen.items()}).items())]
-    verdict = _verdict(entry.block, alpha, tuple(gammas.items()))
-    return RecipeAudit(entry.name, entry.block, choices, alpha, gammas, decays, verdict, tuple(said),
-                       _changes(choices), entry.source, entry.caveat, width_of(entry.factor))
-
-
-@lru_cache(maxsize=128)
-def _verdict(block: str, alpha: sp.Expr, gammas: tuple[tuple[str, sp.Expr], ...]) -> Verdict:
-    net, own = BLOCKS[block], dict(gammas)
-    if len(own) == 1:
-        return classify(alpha, *own.values())
-    common = next(iter(own.values())) if len(set(own.values())) == 1 else None
-    scale = Parametrization(depth={"alpha": alpha, **own}).over(own, ends=False)
-    return judge(alpha, common, Region(0), exponents_by_matrix(net, alpha, own), MatrixVerdicts(net, scale), ())
-
-
-def _total(choices: Mapping[str, DepthChoices]) -> sp.Expr:
-    return sp.Add(*(one.init for one in choices.values()))
-
-
-def _lost(one: DepthChoices, alpha: sp.Expr) -> sp.Expr | None:
-    """The share L^-(this) of a matrix that one step's weight decay takes."""
-    if one.weight_decay is None:
-        return None
-    eps = None if one.eps is None else -one.eps
-    return decay_power(one.optimizer, -one.lr, -one.weight_decay, gradient_exponent(one, alpha), eps, -one.init,
-                       one.decay)
-
-
-def _changes(choices: Mapping[str, DepthChoices]) -> tuple[str, ...]:
-    """What to change for Depth-muP with the same optimizer and initialisation, matrix by matrix."""
-    found: dict[str, list[str]] = {}
-    for name, one in choices.items():
-        best = _best(one, _total(choices)).powers
-        found[name] = [f"{SETTINGS.get(key, MEANING[key])} from {power(one.powers[key])} to {power(size)}"
-                       for key, size in best.items() if size != one.powers[key]]
-    said = [f"{', '.join(names)}: {change}" for change, names in _with_names(found).items()]
-    return ("for Depth-muP: change " + "; ".join(said),) if said else ("it is Depth-muP: nothing to change",)
-
-
-def _with_names(said: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
-    """Who says a sentence, by sentence, in the order in which they come."""
-    found: dict[str, list[str]] = {}
-    for name, sentences in said.items():
-        for one in sentences:
-            found.setdefault(one, []).append(name)
-    return found
-
-
-def _best(one: DepthChoices, total: sp.Expr) -> DepthChoices:
-    """One matrix's settings at Depth-muP: eps stays where it may, weight decay becomes visible."""
-    size = -(BEST.alpha + one.init) if one.gradient is None else one.gradient
-    kept = size if one.eps is None or one.eps > size else one.eps
-    rate = faithful_rate(one.optimizer, BEST.gamma - one.init, -size, -kept)
-    best = replace(one, branch=-(BEST.alpha + total), lr=-rate, eps=None if one.eps is None else kept, gradient=size)
-    if one.weight_decay is None:
-        return best
-    visible = visible_decay(best, one.decay)
-    return best if visible is None else replace(best, weight_decay=visible)
+    net = BLOCKS[entry.block]
+    scaled = carried(net).last if entry.scaled == "last" else entry.scaled
+    own = dict(entry.own)
+    choices = {name: own.get(name) or (each if name in scaled else replace(each, init=sp.Integer(0)))
+               for name in (*net.trained_of_block, *(name for name in own if name not in net.trained_of_block))}
+    first = Settings(net, choices, entry.zero)
+    from_now_on = first.after_an_update()
+    alpha = from_now_on.alpha if from_now_on.moves else sp.oo
+    gammas = from_now_on.gammas if from_now_on.moves else dict.fromkeys(first.names, sp.oo)
+    decays = {name: from_now_on.lost(name) for name in choices}
+    if from_now_on.moves:
+        said = [*of_block(from_now_on.branch, from_now_on.total, alpha), *(
+            f"{', '.join(names)}: {warning}" if len(gammas) > 1 else warning for warning, names in with_names(
+                {name: list(of_matrix(from_now_on.seen(name, name in entry.zero), alpha, gammas[name], decays[name]))
+                 for name in gammas}).items())]
+        called = name_on(entry.block, *first.counted)
+    else:
+        said = [f"{', '.join(entry.zero)} starts at zero, and gradients with it: nothing moves"]
+        called = verdict_behind_zero(entry.block).name
+    return RecipeAudit(entry.name, entry.block, choices, alpha, gammas, decays, called, tuple(said),
+                       changes(first, entry.sized), entry.source, entry.caveat, width_of(entry.factor), entry.zero)
 
 
 def width_of(factor: sp.Expr | None) -> sp.Expr:

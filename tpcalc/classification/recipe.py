@@ -134,9 +134,7 @@ def recipe(name: str | DepthScaling | Parametrization = "depth-mup", optimizer: 
     base_depth = DepthScaling(base_depth=base_depth).base_depth  # refused where it is not positive
     if isinstance(name, Parametrization) and name.own:
         return recipe_of(name, "adam" if optimizer is None else optimizer_name(optimizer), depth, base_depth)
-    entry = named(name)
-    if entry.outside:
-        raise ValueError(f"name: {name!r} given, {entry.outside}")
+    entry = of_powers(name)
     asked = None if optimizer is None else optimizer_name(optimizer)
     if entry.target is not None:
         choices = realise(entry.target, asked or "adam")
@@ -148,6 +146,19 @@ def recipe(name: str | DepthScaling | Parametrization = "depth-mup", optimizer: 
             raise ValueError(f"optimizer: {asked!r} given; {name!r} was published for {choices.optimizer!r}")
     return Recipe(entry.name, choices, decays, depth=depth, base_depth=base_depth, source=entry.source,
                   caveat=entry.caveat)
+
+
+def of_powers(name: str | DepthScaling | Parametrization) -> NamedRecipe:
+    """The data of a recipe that powers of L for every matrix say; ``ValueError`` for others, with what is in the way.
+
+    >>> of_powers("gpt-2").block
+    'attention and MLP, norms before'
+    """
+    entry = named(name)
+    if entry.outside:
+        raise ValueError(f"name: {name!r} given, {entry.outside}; allowed here are other recipes, tp.named_recipes() "
+                         "judges it")
+    return entry
 
 
 def named(name: str | DepthScaling | Parametrization) -> NamedRecipe:

@@ -74,6 +74,16 @@ def uniformity(start: sp.Expr, change: sp.Expr | None = None, at_most: bool = Fa
     return f"{found}; the first update {moved} by {'at most ' * at_most}{in_words(change, 1)}"
 
 
+def name_on_transformer(net: Transformer, scale: Scaling) -> str:
+    """The name of the verdict by plain gradient descent, for which no matrix needs to be counted by itself.
+
+    >>> name_on_transformer(Transformer(mlp=None), DepthScaling(1, 0))
+    'ODE limit'
+    """
+    _, exponents = terms_of(net, scale).together()
+    return judge(scale.alpha, None, Region(0), exponents, None, ()).name
+
+
 def _scores(equations: KetEquations, cell: Cell, steps: Sequence[int]) -> dict[str, sp.Expr]:
     """Powers of L of the score that softmax acts on, where there is one, and of its change, at some steps."""
     numbers = [number for number, v in enumerate(equations.setting.families) if v.name == "score"]

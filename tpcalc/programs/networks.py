@@ -108,7 +108,7 @@ class ResNet(Residual):
         self._written
 
     @property
-    def _block(self) -> Block:
+    def block_function(self) -> Block:
         block = mlp(self.matrices) if self.block == "mlp" else BLOCKS[self.block] if isinstance(
             self.block, str) else self.block
         return in_parts(block, self.mlp_ratio)
@@ -119,7 +119,7 @@ class ResNet(Residual):
     def layer(self, sample: tuple[sp.Expr, ...], eps: sp.Expr) -> Layer:
         branch = self._branch(sample)
         before, after = (tuple(stream[(*sample, at)] for stream in self.streams) for at in (l - 1, l))
-        self.sublayer(self._block, branch, before, after, eps)
+        self.sublayer(self.block_function, branch, before, after, eps)
         return Layer(tuple(branch.statements), tuple(branch.vectors))
 
     def frozen(self) -> ResNet:
@@ -132,7 +132,7 @@ class ResNet(Residual):
         """
         self.require_added()
         branch = self._branch((t,))
-        return branch.statements, self.entered(self._block, branch, sp.Integer(1), "", STREAM)
+        return branch.statements, self.entered(self.block_function, branch, sp.Integer(1), "", STREAM)
 
     @property
     def title(self) -> str:

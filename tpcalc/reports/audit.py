@@ -6,8 +6,9 @@ import argparse
 import json
 
 from .._types import Json
-from .. import Audit, audit as audit_powers, named_recipes, recipe
+from .. import Audit, audit as audit_powers, named_recipes
 from ..classification.own_block import RecipeAudit
+from ..classification.recipe import named
 
 
 def audit(args: argparse.Namespace) -> int:
@@ -18,7 +19,7 @@ def audit(args: argparse.Namespace) -> int:
         print(json.dumps(table.rows, indent=1) if args.json else table)
         return 0
     if args.recipe is not None:
-        result = named_recipes()[recipe(args.recipe).name]  # refuses what there is none of
+        result = named_recipes()[named(args.recipe).name]  # refuses what there is none of
     else:
         result = audit_powers(args.branch, args.lr, args.optimizer, None if args.no_eps else args.eps, args.init,
                               args.weight_decay, not args.coupled, args.independent, args.gradient)
@@ -47,7 +48,8 @@ def recipe_as_data(found: RecipeAudit) -> Json:
     return {
         "recipe": found.name, "block": found.block, "optimizer": found.optimizer,
         "powers": {name: {key: str(p) for key, p in one.powers.items()} for name, one in found.choices.items()},
-        "alpha": str(found.alpha), "gammas": {name: str(gamma) for name, gamma in found.gammas.items()},
+        "zero": list(found.zero), "alpha": str(found.alpha),
+        "gammas": {name: str(gamma) for name, gamma in found.gammas.items()},
         "decays": {name: None if decay is None else str(decay) for name, decay in found.decays.items()},
-        "verdict": found.verdict.name, "warnings": list(found.warnings), "reasons": list(found.verdict.reasons),
+        "verdict": found.called, "warnings": list(found.warnings), "reasons": list(found.verdict.reasons),
         "changes": list(found.changes), "caveat": found.caveat}
