@@ -8,6 +8,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.classification.counted import counted_program
+from tpcalc.classification.matrices import terms_of
 from tpcalc.limits.slow_streams import normal_form
 from tpcalc.orders import Label
 from tpcalc.programs.blocks import Branch
@@ -62,9 +63,32 @@ def test_what_cannot_be_counted_is_refused(net: tp.Transformer, opt: object, sai
         tp.classify(HALF, HALF, net, opt)
 
 
-def test_weight_decay_is_refused() -> None:
-    with pytest.raises(ValueError, match="weight_decay: 0.1 given"):
-        tp.classify(HALF, HALF, SMALL, tp.SGD(weight_decay=0.1))
+@pytest.mark.parametrize("opt", [tp.SGD(0.5, weight_decay=0.2), tp.AdamW(0.1, weight_decay=1.0)], ids=["sgd", "adamw"])
+def test_weight_decay_moves_a_stream_as_noise(opt: tp.SGD | tp.AdamW) -> None:
+    """A share of order one of a layer is gone, of signs that differ from layer to layer."""
+    for alpha, moved in ((HALF, 0), (sp.Rational(3, 4), -HALF / 2)):
+        verdict = tp.classify(alpha, sp.Rational(3, 4), SMALL, opt)
+        assert [verdict.exponents[f"change of {name}"] for name in "hxf"] == [0, moved, sp.Rational(1, 4) - alpha]
+        assert [one.name for one in verdict.matrices.values()] == ["lazy"] * 4
+        assert (verdict.sizes["x"]["change"].L, str(verdict.sizes["Wq"]["decay"])) == (moved, "n^(-1/2)")
+        said = "x by 1 " if moved == 0 else f"x by L^({moved}) "
+        assert any(one.startswith("weight decay: ") and said in one and "f by 0" in one for one in verdict.reasons)
+
+
+def test_kets_count_decay_as_the_recursion_of_a_linear_network_does() -> None:
+    decaying = tp.SGD(weight_decay=0.1, decoupled=True)
+    for net in (tp.ResNet(), tp.ResNet("linear", "mlp")):
+        for alpha, gamma in ((0.5, 1), (1, 0.5), (0.75, 0.75), (0.75, 0.25), (1, 1)):
+            exponents = tp.classify(alpha, gamma, net, decaying).exponents
+            _, counted = terms_of(net, tp.DepthScaling(alpha, gamma), decaying).together()
+            for name, size in {"x": counted.dx, "h": counted.dh, "f": counted.df}.items():
+                assert size.at(()) == exponents[f"change of {name}"], (net, alpha, gamma, name)
+
+
+@pytest.mark.parametrize("opt", [tp.SGD(0.5, weight_decay=2.0), tp.AdamW(0.1, weight_decay=1.0, independent=True)])
+def test_decay_that_leaves_nothing_is_refused(opt: tp.SGD | tp.AdamW) -> None:
+    with pytest.raises(ValueError, match="leaves nothing of initial matrices"):
+        tp.classify(HALF, HALF, SMALL, opt)
 
 
 def test_a_learned_skip_that_damps_keeps_what_it_finds() -> None:

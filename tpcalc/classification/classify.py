@@ -9,7 +9,7 @@ import sympy as sp
 
 from .._checks import exponent, short
 from ..parametrizations import DepthScaling, Parametrization, Scaling
-from ..programs import ResNet, Transformer
+from ..programs import SGD, ResNet, Transformer
 from ..programs.builders import program, require_vectors_taken
 from ..programs.program import Program
 from ..programs.updates import Optimizer
@@ -113,8 +113,8 @@ def _of_resnet(net: ResNet, scale: Scaling, opt: Optimizer) -> Verdict:
     matrices = MatrixVerdicts(net, counted)
     if net.vectors_of_block and not exponents.explosions:  # a layer is curved in what they multiply, and in both
         exponents = replace(exponents, linearisation=matrices.linearisation())
-    found = judge(alpha, gamma, region, exponents, matrices, point)
-    return replace(found, sizes=NetworkSizes(net, counted, found.stable_at_init))
+    found, descent = judge(alpha, gamma, region, exponents, matrices, point), linear if linear.weight_decay else SGD()
+    return replace(found, sizes=NetworkSizes(net, counted, found.stable_at_init, descent))
 
 
 def _reduced(scale: Parametrization, net: ResNet | Transformer | Program, opt: object) -> Scaling:

@@ -10,29 +10,33 @@ import sympy as sp
 from ..calculus import KetEquations
 from ..orders import Cell, Region, Sort, join
 from ..parametrizations import DepthScaling, Scaling
-from ..programs import Transformer
+from ..programs import SGD, Transformer
 from ..programs.updates import Optimizer
 from .counted import ASSUMED, UNNORMED
 from .matrices import MatrixVerdicts, terms_of
 from .network_sizes import NetworkSizes
 from .optimized import as_gradient_descent
+from .sizes import Exponents
 from .verdict import Verdict, in_words, judge
 
+DECAYING = SGD(weight_decay=0.1, decoupled=True)  # a share of order one, whose number counts as nothing
 SCORES = {"score at initialisation": (Sort.KET, 0), "change of score": (Sort.CHANGE, 1)}
 
 
 def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
     """The verdict on a transformer whose ends are not trained, with a sentence a matrix and what it takes for granted.
 
-    Raises ``ValueError`` for what cannot be counted, naming it: exponents that are not rational, weight decay, norms of
-    q and k, one position alone, attention of a user's own with functions that have no rule.
+    Raises ``ValueError`` for what cannot be counted, naming it: exponents that are not rational, weight decay that
+    leaves nothing of initial matrices, norms of q and k, one position alone, attention of a user's own with functions
+    that have no rule.
     """
     alpha, gamma = scale.alpha, scale.gamma if isinstance(scale, DepthScaling) else None
     linear, same = as_gradient_descent(net, opt, scale)
-    if linear.weight_decay:
-        raise ValueError(f"weight_decay: {linear.weight_decay} given; updates scale matrices, and with them what "
-                         "softmax and activations act on, allowed for a transformer is 0")
-    terms, matrices = terms_of(net, same), MatrixVerdicts(net, same)
+    descent = DECAYING if linear.weight_decay else SGD()
+    if share_of_decay(opt) == 1:
+        raise ValueError(f"opt: {opt!r} given, which leaves nothing of initial matrices; allowed is a weight decay "
+                         "that takes another share of them than all")
+    terms, matrices = terms_of(net, same, descent), MatrixVerdicts(net, same)
     cell, exponents = terms.together()
     grown = exponents.x_init.at(()) > 0 or bool(exponents.explosions)
     if not grown:
@@ -44,10 +48,26 @@ def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
     if net.attention == "softmax":
         start, change = map(scores.get, SCORES)
         said = [uniformity(start, change, "dx" in exponents.bounds)]
+    if linear.weight_decay and counted:
+        said.append(by_decay(terms.alone(None)))
     of_matrices = map(str, matrices.values()) if counted else ()
     taken = [UNNORMED] * (net.norm is None) + [ASSUMED]
-    return replace(found, exponents={**found.exponents, **scores}, sizes=NetworkSizes(net, same, counted),
+    return replace(found, exponents={**found.exponents, **scores}, sizes=NetworkSizes(net, same, counted, descent),
                    reasons=(*found.reasons, *said, *of_matrices, *taken))
+
+
+def share_of_decay(opt: Optimizer) -> float:
+    """The share of an initial matrix that the first step's weight decay takes."""
+    rate, decay = opt.lr, float(opt.weight_decay)
+    first = rate[0] if isinstance(rate, Sequence) else rate
+    return decay if getattr(opt, "independent", False) else float(first) * decay
+
+
+def by_decay(alone: Exponents) -> str:
+    """What weight decay does by itself, in a sentence."""
+    h, x, f = (in_words(getattr(alone, name).at(()), 1) for name in ("dh", "dx", "df"))
+    return ("weight decay: a share of order one of every initial matrix is gone after a step, which by itself changes "
+            f"h by {h}, x by {x} and f by {f}")
 
 
 def uniformity(start: sp.Expr, change: sp.Expr | None = None, at_most: bool = False) -> str:
