@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import sympy as sp
@@ -15,6 +17,7 @@ from tpcalc.programs.blocks import Branch
 from tpcalc.programs.language import MatVec
 
 HALF = sp.Rational(1, 2)
+POINT = tp.DepthScaling(HALF, sp.Rational(3, 4))
 SMALL = tp.Transformer(head_dim=2, positions=3, mlp=None)
 
 
@@ -27,6 +30,23 @@ def test_what_is_lazy_drifts_and_learns() -> None:
     assert "attention: not uniform at initialisation, scores are of order one; the first update changes them by " \
         "L^(-1/4)" in by_point[HALF, sp.Rational(3, 4)].reasons
     assert "which stand for all head_dim, queries_per_key and positions" in str(by_point[1, 0])
+
+
+def test_norms_of_q_and_k_have_a_stand_in_that_no_number_changes() -> None:
+    """An odd function of a coordinate over the root mean square of all, in front of scores alone."""
+    net = replace(SMALL, head_dim=3, qk_norm=True)
+    written = {p.statement.target.name: p.statement.value for p in counted_program(net, tp.SGD(), POINT).places()}
+    assert {v.name for v in written["score"].args} == {"nq", "nk"}
+    assert written["nq"].func == sp.tanh and written["nq"].args[0].name == "over_q"
+    assert str(written["over_q"]) == "q[t, l]/sqrt(mean(q[t, l]**2))"
+
+
+@pytest.mark.slow
+def test_verdicts_with_norms_of_q_and_k() -> None:
+    verdict = tp.classify(POINT, replace(SMALL, head_dim=3, qk_norm=True))
+    assert [verdict.exponents[name] for name in ("score at initialisation", "change of score")] == [0, -HALF / 2]
+    assert "tanh of a coordinate of q" in str(verdict)
+    assert list(verdict.sizes)[2:7] == ["q", "k", "value", "nq", "nk"]
 
 
 def test_one_matrix_may_be_lazy_alone() -> None:
@@ -54,7 +74,6 @@ def exponential(b: Branch) -> sp.Expr:
 
 
 @pytest.mark.parametrize("net, opt, said", [
-    (tp.Transformer(head_dim=3, positions=2, qk_norm=True), None, "qk_norm: True given"),
     (tp.Transformer(head_dim=2, positions=1), None, "positions: 1 given"),
     (tp.Transformer(head_dim=2, positions=2, train_ends=True), None, "frozen ends"),
     (tp.Transformer(head_dim=2, positions=2, mlp=None, attention=exponential), None, "faster than every power")])

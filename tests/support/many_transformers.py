@@ -98,6 +98,8 @@ def attention(drawn: DrawnTransformer, x: Tensor, layer: Layer) -> Tensor:
         return times(mixed, layer["Wo"])
     q, k, v = (one.reshape(networks, places, width // size, size)
                for one in (times(x, layer["Wq"]), times(x, layer["Wk"]), v))
+    if drawn.qk_norm:
+        q, k = (one / (one**2).mean(-1, keepdim=True).sqrt() for one in (q, k))
     score, seen = (q[:, :, None] * k[:, None]).sum(-1), seen[:, :, None]  # networks, places, places read, heads
     if drawn.attention == "softmax":
         share = torch.softmax(score / math.sqrt(size) + torch.log(seen), 2)

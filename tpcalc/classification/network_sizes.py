@@ -17,7 +17,7 @@ from ..programs.indices import POSITIONS
 from ..programs.language import LossDerivative, Moment, Scal, Vec
 from ..programs.one_position import TWO
 from ..width.sizes import measure
-from .counted import ROW, Judged, written_out
+from .counted import HELPERS, Judged, written_out
 from .matrices import UNDECIDED, MatrixTerms, MatrixVerdicts, terms_of
 from .sizes import Exponents
 
@@ -135,7 +135,7 @@ class _Sizes:
         setting = self.terms.equations.setting
         places = takewhile(lambda p: not p.statement.value.has(LossDerivative), setting.program.places())
         forward = {p.statement.target.name: setting.family_number(p.statement.target) for p in places
-                   if isinstance(p.statement.target, Vec) and p.statement.target.name != ROW}
+                   if isinstance(p.statement.target, Vec) and p.statement.target.name not in HELPERS}
         found = {name: {START: self._of(Sort.KET, 0, family)} for name, family in forward.items()}
         found[OUTPUT] = {START: self._output()}
         if not trained:

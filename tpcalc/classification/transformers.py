@@ -12,7 +12,7 @@ from ..orders import Cell, Region, Sort, join
 from ..parametrizations import DepthScaling, Scaling
 from ..programs import SGD, Transformer
 from ..programs.updates import Optimizer
-from .counted import ASSUMED, UNNORMED
+from .counted import ASSUMED, NORMED, UNNORMED
 from .matrices import MatrixVerdicts, terms_of
 from .network_sizes import NetworkSizes
 from .optimized import as_gradient_descent
@@ -27,8 +27,7 @@ def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
     """The verdict on a transformer whose ends are not trained, with a sentence a matrix and what it takes for granted.
 
     Raises ``ValueError`` for what cannot be counted, naming it: exponents that are not rational, weight decay that
-    leaves nothing of initial matrices, norms of q and k, one position alone, attention of a user's own with functions
-    that have no rule.
+    leaves nothing of initial matrices, one position alone, attention of a user's own with functions that have no rule.
     """
     alpha, gamma = scale.alpha, scale.gamma if isinstance(scale, DepthScaling) else None
     linear, same = as_gradient_descent(net, opt, scale)
@@ -51,7 +50,7 @@ def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
     if linear.weight_decay and counted:
         said.append(by_decay(terms.alone(None)))
     of_matrices = map(str, matrices.values()) if counted else ()
-    taken = [UNNORMED] * (net.norm is None) + [ASSUMED]
+    taken = [UNNORMED] * (net.norm is None) + [NORMED] * net.qk_norm + [ASSUMED]
     return replace(found, exponents={**found.exponents, **scores}, sizes=NetworkSizes(net, same, counted, descent),
                    reasons=(*found.reasons, *said, *of_matrices, *taken))
 
