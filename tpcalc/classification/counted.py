@@ -35,8 +35,8 @@ UNNORMED = ("counted: without a norm, where a sublayer grows faster than linearl
             "time")
 
 # And with norms of q and k, which heads of one coordinate would make signs.
-NORMED = ("counted: with tanh of a coordinate of q, and of k, over the root mean square of all heads' in the place of q "
-          "over that of its own head; both are odd and bounded, and neither changes where q is multiplied by a number")
+NORMED = ("counted: with tanh of a coordinate of q, and of k, over the root mean square of all heads' in the place of "
+          "q over that of its own head; both are odd, bounded, and the same where q is multiplied by a number")
 
 
 def counted_program(net: Judged, opt: Optimizer, scale: Scaling) -> Program:

@@ -143,18 +143,18 @@ def terms_of(net: Judged, scale: Scaling, opt: SGD = SGD()) -> MatrixTerms:
     """The terms of a network's training by SGD at a scaling; those of a transformer are counted once for all."""
     if isinstance(net, ResNet):
         return MatrixTerms.of(counted_program(net, opt, scale))
-    names = _symbols(net)
+    names = symbols_of(net)
     return _in_symbols(net, opt).there({names["alpha"]: scale.alpha, **{
         names[name]: scale.update_exponent(name) for name in net.trained_of_block}})
 
 
-def _symbols(net: Transformer) -> dict[str, sp.Symbol]:
+def symbols_of(net: Transformer) -> dict[str, sp.Symbol]:
     return {"alpha": ALPHA, **{name: sp.Symbol(f"gamma_{name}", real=True) for name in net.trained_of_block}}
 
 
 @lru_cache(maxsize=8)
 def _in_symbols(net: Transformer, opt: SGD) -> MatrixTerms:
-    return MatrixTerms.of(counted_program(net, opt, Parametrization(depth=_symbols(net))), UPDATES)
+    return MatrixTerms.of(counted_program(net, opt, Parametrization(depth=symbols_of(net))), UPDATES)
 
 
 @dataclass(frozen=True)
