@@ -167,3 +167,33 @@ def test_initialisations_of_single_matrices_are_refused() -> None:
            for name in SMALL.matrices_of_block}
     with pytest.raises(ValueError, match=r"init: L\^\(-1/2\) given for Wq"):
         tp.classify(tp.Parametrization(depth=raw), SMALL)
+
+
+def test_attention_from_zero_is_uniform_where_an_update_vanishes_in_a_layer() -> None:
+    """In a network that learns at (1/2, 1/2), too: the scores that W_q brings are its update's in a layer."""
+    for point, name, change in (((HALF, HALF), "Depth-muP", -HALF), ((1, 0), "ODE limit", 0)):
+        verdict = tp.classify(*point, SMALL, from_zero=("Wq",))
+        assert verdict.name == name and verdict.exponents["change of score"] == change
+        assert verdict.exponents["score at initialisation"] == -sp.oo
+        assert any(one.startswith("attention: uniform at initialisation") for one in verdict.reasons)
+        assert "from zero: Wq; gradients of Wk vanish at the first step" in str(verdict)
+        assert {one.name for key, one in verdict.matrices.items() if key != "Wk"} == {"drifts" if change else "learns"}
+        assert (verdict.matrices["Wk"].name, verdict.matrices["Wk"].output) == ("lazy", -sp.oo)
+        assert str(verdict.sizes["Wq"]["at initialisation"]) == str(verdict.sizes["Wk"]["update"]) == "0"
+
+
+@pytest.mark.parametrize("options, said", [
+    ({"from_zero": "Wq"}, "from_zero: 'Wq' given"), ({"from_zero": ("U",)}, r"from_zero: \('U',\) given"),
+    ({"from_zero": ("Wo",)}, "no layer adds anything"),
+    ({"from_zero": ("Wq",), "opt": tp.Adam()}, "the gradient of Wk vanishes"),
+    ({"from_zero": ("Wq",), "opt": tp.SGD(weight_decay=0.1)}, "with weight_decay: 0.1"),
+    ({"from_zero": ("Wk",), "net": replace(SMALL, head_dim=3, qk_norm=True)}, "divides 0 by 0"),
+    ({"from_zero": ("Wq",), "net": tp.ResNet()}, r"allowed is \(\)")])
+def test_what_may_not_start_at_zero_is_refused(options: dict, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        tp.classify(HALF, HALF, **{"net": SMALL, **options})
+
+
+def test_scores_that_grow_from_zero_are_refused() -> None:
+    with pytest.raises(ValueError, match="beyond where softmax is linear"):
+        tp.classify(1, -HALF, SMALL, from_zero=("Wq",))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Sequence
 
 import sympy as sp
 
@@ -14,6 +14,7 @@ from ..programs.builders import program, require_vectors_taken
 from ..programs.program import Program
 from ..programs.updates import Optimizer
 from ..width.sizes.verdict import width_verdict
+from .counted import FromZero
 from .exponents import exponents_of, region_of, require_frozen_ends
 from .matrices import MatrixVerdicts
 from .network_sizes import NetworkSizes
@@ -23,8 +24,8 @@ from .transformers import of_transformer
 from .verdict import Verdict, judge
 
 
-def classify(alpha: Any, gamma: Any = None, net: ResNet | Transformer | Program | None = None, opt: Any = None
-             ) -> Verdict:
+def classify(alpha: Any, gamma: Any = None, net: ResNet | Transformer | Program | None = None, opt: Any = None,
+             from_zero: Sequence[str] = ()) -> Verdict:
     """The verdict on branch multipliers L^-alpha and updates L^-gamma, from the derived recursion's exponents.
 
     alpha, gamma: real numbers (0.1 means 1/10), or a ``tp.DepthScaling`` or a ``tp.Parametrization`` in the place of
@@ -32,7 +33,7 @@ def classify(alpha: Any, gamma: Any = None, net: ResNet | Transformer | Program 
     is a tp.Transformer, whose first update is counted, in a program that stands for all positions; a tp.Program by what
     it says, with its symbols alpha and gamma as the depth scaling. opt: an optimizer or its name, default
     plain SGD: its memory and its decay are counted, and sizes of directions that are no linear functions of gradients;
-    a schedule is of order one.
+    a schedule is of order one. from_zero: names of a tp.Transformer's matrices that start at 0, as W_q often does.
 
     ``verdict.matrices`` has what the updates of each matrix of a block do by themselves.
 
@@ -62,6 +63,10 @@ def classify(alpha: Any, gamma: Any = None, net: ResNet | Transformer | Program 
     net = ResNet() if net is None else net
     if not isinstance(net, (ResNet, Transformer, Program)):
         raise ValueError(f"net: {short(net)} given; allowed is a tp.ResNet, a tp.Transformer, a tp.Program or None")
+    if from_zero != ():
+        if not isinstance(net, Transformer):
+            raise ValueError(f"from_zero: {short(from_zero)} given; allowed is () but for a tp.Transformer")
+        net = FromZero.of(net, from_zero)
     optimizer = optimizer_of(opt)
     if isinstance(scale, Parametrization):
         scale = _reduced(scale, net, opt)

@@ -17,7 +17,7 @@ from ..programs.indices import POSITIONS
 from ..programs.language import LossDerivative, Moment, Scal, Vec
 from ..programs.one_position import TWO
 from ..width.sizes import measure
-from .counted import HELPERS, Judged, written_out
+from .counted import HELPERS, FromZero, Judged, written_out
 from .matrices import UNDECIDED, MatrixTerms, MatrixVerdicts, terms_of
 from .sizes import Exponents
 
@@ -158,7 +158,8 @@ class _Sizes:
             n = sp.Integer(0)
             if name in self.net.matrices_of_block:
                 n = ENTRIES
-                one[START] = Size(START_OF_ENTRIES, sp.Integer(0))
+                zero = isinstance(self.net, FromZero) and name in self.net.zero
+                one[START] = Size(None, -sp.oo) if zero else Size(START_OF_ENTRIES, sp.Integer(0))
                 one.update({DECAY: one[START]} if decays else {})
                 one[GRADIENT] = Size(n, moves[name] - self.terms.number_of(name) - self.scale.alpha)
             one[UPDATE] = Size(n, moves[name])

@@ -12,8 +12,8 @@ from ..orders import Cell, Region, Sort, join
 from ..parametrizations import DepthScaling, Scaling
 from ..programs import SGD, Transformer
 from ..programs.updates import Optimizer
-from .counted import ASSUMED, NORMED, UNNORMED
-from .matrices import MatrixVerdicts, terms_of
+from .counted import ASSUMED, NORMED, UNNORMED, FromZero
+from .matrices import MatrixTerms, MatrixVerdicts, terms_of
 from .network_sizes import NetworkSizes
 from .optimized import as_gradient_descent
 from .sizes import Exponents
@@ -35,6 +35,9 @@ def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
     if share_of_decay(opt) == 1:
         raise ValueError(f"opt: {opt!r} given, which leaves nothing of initial matrices; allowed is a weight decay "
                          "that takes another share of them than all")
+    if isinstance(net, FromZero) and linear.weight_decay:
+        raise ValueError(f"from_zero: {net.zero} given with weight_decay: {linear.weight_decay}; what starts at 0 is "
+                         "counted where nothing but updates changes it, allowed is 0")
     terms, matrices = terms_of(net, same, descent), MatrixVerdicts(net, same)
     cell, exponents = terms.together()
     grown = exponents.x_init.at(()) > 0 or bool(exponents.explosions)
@@ -50,6 +53,11 @@ def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
     if linear.weight_decay and counted:
         said.append(by_decay(terms.alone(None)))
     of_matrices = map(str, matrices.values()) if counted else ()
+    if isinstance(net, FromZero):
+        said.append(starting_at_zero(net, terms))
+        if net.is_uniform and scores.get("change of score", -sp.oo) > 0:
+            raise ValueError(f"from_zero: {net.zero} given; scores, from 0, come to L^({scores['change of score']}), "
+                             "beyond where softmax is linear; allowed are updates that leave them of order one")
     taken = [UNNORMED] * (net.norm is None) + [NORMED] * net.qk_norm + [ASSUMED]
     return replace(found, exponents={**found.exponents, **scores}, sizes=NetworkSizes(net, same, counted, descent),
                    reasons=(*found.reasons, *said, *of_matrices, *taken))
@@ -67,6 +75,13 @@ def by_decay(alone: Exponents) -> str:
     h, x, f = (in_words(getattr(alone, name).at(()), 1) for name in ("dh", "dx", "df"))
     return ("weight decay: a share of order one of every initial matrix is gone after a step, which by itself changes "
             f"h by {h}, x by {x} and f by {f}")
+
+
+def starting_at_zero(net: FromZero, terms: MatrixTerms) -> str:
+    """What starts at 0, and which gradients vanish with it, in a sentence."""
+    still = [name for name, moves in terms.gradients(0).items() if moves == -sp.oo]
+    return f"from zero: {', '.join(net.zero)}" + bool(still) * (
+        f"; gradients of {', '.join(still)} vanish at the first step, the only one that is counted")
 
 
 def uniformity(start: sp.Expr, change: sp.Expr | None = None, at_most: bool = False) -> str:
