@@ -63,7 +63,7 @@ def classify(alpha: Any, gamma: Any = None, net: ResNet | Transformer | Program 
     net = ResNet() if net is None else net
     if not isinstance(net, (ResNet, Transformer, Program)):
         raise ValueError(f"net: {short(net)} given; allowed is a tp.ResNet, a tp.Transformer, a tp.Program or None")
-    if from_zero != ():
+    if not isinstance(from_zero, tuple) or from_zero:
         if not isinstance(net, Transformer):
             raise ValueError(f"from_zero: {short(from_zero)} given; allowed is () but for a tp.Transformer")
         net = FromZero.of(net, from_zero)
