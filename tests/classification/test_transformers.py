@@ -76,6 +76,7 @@ def exponential(b: Branch) -> sp.Expr:
 @pytest.mark.parametrize("net, opt, said", [
     (tp.Transformer(head_dim=2, positions=1), None, "positions: 1 given"),
     (tp.Transformer(head_dim=2, positions=2, train_ends=True), None, "frozen ends"),
+    (tp.Transformer(head_dim=2, positions=2, tied=True), None, "tied: True given; the first output is of order one"),
     (tp.Transformer(head_dim=2, positions=2, mlp=None, attention=exponential), None, "faster than every power")])
 def test_what_cannot_be_counted_is_refused(net: tp.Transformer, opt: object, said: str) -> None:
     with pytest.raises(ValueError, match=said):

@@ -63,7 +63,8 @@ class NetworkSizes(Tabled, Mapping[str, Mapping[str, Size]]):
 
     Powers of n are those of muP: what has a limit at infinite width that does not vanish has power 0, times what the
     program writes in front; an output that vanishes there is read by the rules for finite width, in a network of one
-    layer. Raises ``ValueError`` as ``tp.classify`` does. Source: Tensor Programs VI, section 4 and appendix E.
+    layer. Raises ``ValueError`` as ``tp.classify`` does, where exponents are not rational too, and ``Divergence`` for
+    layers that explode, or forget, by themselves. Source: Tensor Programs VI, section 4 and appendix E.
 
     >>> import tpcalc as tp
     >>> print(tp.classify(tp.DepthScaling(1, 0.5), tp.ResNet("tanh")).sizes)
@@ -103,7 +104,7 @@ class NetworkSizes(Tabled, Mapping[str, Mapping[str, Size]]):
         return TableRows({"": name, **{key: str(size) for key, size in one.items()}} for name, one in self.items())
 
     def __repr__(self) -> str:
-        return f"NetworkSizes({', '.join(self)})"
+        return f"NetworkSizes({', '.join(map(repr, self.asked[:2]))})"  # nothing is counted for it
 
     def __str__(self) -> str:
         rows = self.rows

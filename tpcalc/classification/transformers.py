@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import isclose
 from typing import Sequence
 
 import sympy as sp
@@ -27,12 +28,16 @@ def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
     """The verdict on a transformer whose ends are not trained, with a sentence a matrix and what it takes for granted.
 
     Raises ``ValueError`` for what cannot be counted, naming it: exponents that are not rational, weight decay that
-    leaves nothing of initial matrices, one position alone, attention of a user's own with functions that have no rule.
+    leaves nothing of initial matrices, tied ends, one position alone, attention of a user's own with functions that
+    have no rule.
     """
+    if net.tied:
+        raise ValueError("tied: True given; the first output is of order one then, and what an update changes of it is "
+                         "not told from it, allowed is False")
     alpha, gamma = scale.alpha, scale.gamma if isinstance(scale, DepthScaling) else None
     linear, same = as_gradient_descent(net, opt, scale)
     descent = DECAYING if linear.weight_decay else SGD()
-    if share_of_decay(opt) == 1:
+    if isclose(share_of_decay(opt), 1):
         raise ValueError(f"opt: {opt!r} given, which leaves nothing of initial matrices; allowed is a weight decay "
                          "that takes another share of them than all")
     if isinstance(net, FromZero) and linear.weight_decay:
@@ -47,7 +52,8 @@ def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
     counted = found.stable_at_init  # a stream that grows before training is no place for updates to start from
     scores = _scores(terms.equations, cell, (0, 1) if counted else (0,))
     said = [f"{name}: {power}" for name, power in scores.items()]
-    if net.attention == "softmax":
+    softmax = net.attention == "softmax"
+    if softmax:
         start, change = map(scores.get, SCORES)
         said = [uniformity(start, change, "dx" in exponents.bounds)]
     if linear.weight_decay and counted:
@@ -58,7 +64,7 @@ def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
         if net.is_uniform and scores.get("change of score", -sp.oo) > 0:
             raise ValueError(f"from_zero: {net.zero} given; scores, from 0, come to L^({scores['change of score']}), "
                              "beyond where softmax is linear; allowed are updates that leave them of order one")
-    taken = [UNNORMED] * (net.norm is None) + [NORMED] * net.qk_norm + [ASSUMED]
+    taken = [UNNORMED] * (net.norm is None) + [NORMED] * (net.qk_norm and softmax) + [ASSUMED]
     return replace(found, exponents={**found.exponents, **scores}, sizes=NetworkSizes(net, same, counted, descent),
                    reasons=(*found.reasons, *said, *of_matrices, *taken))
 
