@@ -199,5 +199,5 @@ def test_a_square_is_counted_as_one_and_a_norm_as_a_number() -> None:
 
 @pytest.mark.slow
 def test_gates_with_too_many_terms_are_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="glu blocks, SGD: training step 2 has more than 30000 terms"):
+    with pytest.raises(ValueError, match="glu blocks, SGD: training step 2 has more than 40000 terms"):
         tp.classify(HALF, HALF, tp.ResNet("tanh", block="glu"))

@@ -9,6 +9,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
+from tpcalc.classification import network_sizes
 from tpcalc.classification.counted import softmax_of_two
 from tpcalc.classification.network_sizes import Size
 from tpcalc.interpreters.dense import run_dense
@@ -82,3 +83,24 @@ def test_real_networks_have_these_powers_of_n(opt: tp.SGD | tp.Adam) -> None:
         power = sizes[name.split()[-1]]["change" if "change" in name else "at initialisation"].n
         measured = float(np.polyfit(np.log(widths), np.log(found), 1)[0]) / 2
         assert abs(measured - float(power)) < 0.1, (name, measured, power)
+
+
+def test_nothing_is_counted_before_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def counted(*arguments: object) -> None:
+        raise AssertionError("counted")
+
+    monkeypatch.setattr(network_sizes, "_sizes", counted)
+    verdict = tp.classify(HALF, HALF, tp.ResNet("tanh"))
+    assert "NetworkSizes(ResNet(" in repr(verdict.sizes) and str(verdict) and repr(verdict)
+    with pytest.raises(AssertionError, match="counted"):
+        len(verdict.sizes)
+
+
+def test_what_has_no_sizes_says_so() -> None:
+    forgets = tp.classify(HALF, HALF, tp.ResNet(skip=tp.Skip(keep=0.9)))
+    with pytest.raises(tp.Divergence, match="explode or forget by themselves"):
+        str(forgets.sizes)
+    with pytest.raises(ValueError, match="rational coefficients"):
+        str(tp.classify(sp.sqrt(2) / 2, HALF).sizes)
+    assert tp.classify(HALF, HALF, tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling(*sp.symbols("alpha gamma")))
+                       ).sizes == {}

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import sympy as sp
 
 import tpcalc as tp
 from tpcalc.classification.counted import counted_program
+from tpcalc.classification.matrices import terms_of
 from tpcalc.limits.slow_streams import normal_form
 from tpcalc.orders import Label
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.language import MatVec
 
 HALF = sp.Rational(1, 2)
+POINT = tp.DepthScaling(HALF, sp.Rational(3, 4))
 SMALL = tp.Transformer(head_dim=2, positions=3, mlp=None)
 
 
@@ -26,6 +30,23 @@ def test_what_is_lazy_drifts_and_learns() -> None:
     assert "attention: not uniform at initialisation, scores are of order one; the first update changes them by " \
         "L^(-1/4)" in by_point[HALF, sp.Rational(3, 4)].reasons
     assert "which stand for all head_dim, queries_per_key and positions" in str(by_point[1, 0])
+
+
+def test_norms_of_q_and_k_have_a_stand_in_that_no_number_changes() -> None:
+    """An odd function of a coordinate over the root mean square of all, in front of scores alone."""
+    net = replace(SMALL, head_dim=3, qk_norm=True)
+    written = {p.statement.target.name: p.statement.value for p in counted_program(net, tp.SGD(), POINT).places()}
+    assert {v.name for v in written["score"].args} == {"nq", "nk"}
+    assert written["nq"].func == sp.tanh and written["nq"].args[0].name == "over_q"
+    assert str(written["over_q"]) == "q[t, l]/sqrt(mean(q[t, l]**2))"
+
+
+@pytest.mark.slow
+def test_verdicts_with_norms_of_q_and_k() -> None:
+    verdict = tp.classify(POINT, replace(SMALL, head_dim=3, qk_norm=True))
+    assert [verdict.exponents[name] for name in ("score at initialisation", "change of score")] == [0, -HALF / 2]
+    assert "tanh of a coordinate of q" in str(verdict)
+    assert list(verdict.sizes)[2:7] == ["q", "k", "value", "nq", "nk"]
 
 
 def test_one_matrix_may_be_lazy_alone() -> None:
@@ -53,18 +74,41 @@ def exponential(b: Branch) -> sp.Expr:
 
 
 @pytest.mark.parametrize("net, opt, said", [
-    (tp.Transformer(head_dim=3, positions=2, qk_norm=True), None, "qk_norm: True given"),
     (tp.Transformer(head_dim=2, positions=1), None, "positions: 1 given"),
     (tp.Transformer(head_dim=2, positions=2, train_ends=True), None, "frozen ends"),
+    (tp.Transformer(head_dim=2, positions=2, tied=True), None, "tied: True given; the first output is of order one"),
     (tp.Transformer(head_dim=2, positions=2, mlp=None, attention=exponential), None, "faster than every power")])
 def test_what_cannot_be_counted_is_refused(net: tp.Transformer, opt: object, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         tp.classify(HALF, HALF, net, opt)
 
 
-def test_weight_decay_is_refused() -> None:
-    with pytest.raises(ValueError, match="weight_decay: 0.1 given"):
-        tp.classify(HALF, HALF, SMALL, tp.SGD(weight_decay=0.1))
+@pytest.mark.parametrize("opt", [tp.SGD(0.5, weight_decay=0.2), tp.AdamW(0.1, weight_decay=1.0)], ids=["sgd", "adamw"])
+def test_weight_decay_moves_a_stream_as_noise(opt: tp.SGD | tp.AdamW) -> None:
+    """A share of order one of a layer is gone, of signs that differ from layer to layer."""
+    for alpha, moved in ((HALF, 0), (sp.Rational(3, 4), -HALF / 2)):
+        verdict = tp.classify(alpha, sp.Rational(3, 4), SMALL, opt)
+        assert [verdict.exponents[f"change of {name}"] for name in "hxf"] == [0, moved, sp.Rational(1, 4) - alpha]
+        assert [one.name for one in verdict.matrices.values()] == ["lazy"] * 4
+        assert (verdict.sizes["x"]["change"].L, str(verdict.sizes["Wq"]["decay"])) == (moved, "n^(-1/2)")
+        said = "x by 1 " if moved == 0 else f"x by L^({moved}) "
+        assert any(one.startswith("weight decay: ") and said in one and "f by 0" in one for one in verdict.reasons)
+
+
+def test_kets_count_decay_as_the_recursion_of_a_linear_network_does() -> None:
+    decaying = tp.SGD(weight_decay=0.1, decoupled=True)
+    for net in (tp.ResNet(), tp.ResNet("linear", "mlp")):
+        for alpha, gamma in ((0.5, 1), (1, 0.5), (0.75, 0.75), (0.75, 0.25), (1, 1)):
+            exponents = tp.classify(alpha, gamma, net, decaying).exponents
+            _, counted = terms_of(net, tp.DepthScaling(alpha, gamma), decaying).together()
+            for name, size in {"x": counted.dx, "h": counted.dh, "f": counted.df}.items():
+                assert size.at(()) == exponents[f"change of {name}"], (net, alpha, gamma, name)
+
+
+@pytest.mark.parametrize("opt", [tp.SGD(0.5, weight_decay=2.0), tp.AdamW(0.1, weight_decay=1.0, independent=True)])
+def test_decay_that_leaves_nothing_is_refused(opt: tp.SGD | tp.AdamW) -> None:
+    with pytest.raises(ValueError, match="leaves nothing of initial matrices"):
+        tp.classify(HALF, HALF, SMALL, opt)
 
 
 def test_a_learned_skip_that_damps_keeps_what_it_finds() -> None:
@@ -124,3 +168,33 @@ def test_initialisations_of_single_matrices_are_refused() -> None:
            for name in SMALL.matrices_of_block}
     with pytest.raises(ValueError, match=r"init: L\^\(-1/2\) given for Wq"):
         tp.classify(tp.Parametrization(depth=raw), SMALL)
+
+
+def test_attention_from_zero_is_uniform_where_an_update_vanishes_in_a_layer() -> None:
+    """In a network that learns at (1/2, 1/2), too: the scores that W_q brings are its update's in a layer."""
+    for point, name, change in (((HALF, HALF), "Depth-muP", -HALF), ((1, 0), "ODE limit", 0)):
+        verdict = tp.classify(*point, SMALL, from_zero=("Wq",))
+        assert verdict.name == name and verdict.exponents["change of score"] == change
+        assert verdict.exponents["score at initialisation"] == -sp.oo
+        assert any(one.startswith("attention: uniform at initialisation") for one in verdict.reasons)
+        assert "from zero: Wq; gradients of Wk vanish at the first step" in str(verdict)
+        assert {one.name for key, one in verdict.matrices.items() if key != "Wk"} == {"drifts" if change else "learns"}
+        assert (verdict.matrices["Wk"].name, verdict.matrices["Wk"].output) == ("lazy", -sp.oo)
+        assert str(verdict.sizes["Wq"]["at initialisation"]) == str(verdict.sizes["Wk"]["update"]) == "0"
+
+
+@pytest.mark.parametrize("options, said", [
+    ({"from_zero": "Wq"}, "from_zero: 'Wq' given"), ({"from_zero": ("U",)}, r"from_zero: \('U',\) given"),
+    ({"from_zero": ("Wo",)}, "no layer adds anything"),
+    ({"from_zero": ("Wq",), "opt": tp.Adam()}, "the gradient of Wk vanishes"),
+    ({"from_zero": ("Wq",), "opt": tp.SGD(weight_decay=0.1)}, "with weight_decay: 0.1"),
+    ({"from_zero": ("Wk",), "net": replace(SMALL, head_dim=3, qk_norm=True)}, "divides 0 by 0"),
+    ({"from_zero": ("Wq",), "net": tp.ResNet()}, r"allowed is \(\)")])
+def test_what_may_not_start_at_zero_is_refused(options: dict, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        tp.classify(HALF, HALF, **{"net": SMALL, **options})
+
+
+def test_scores_that_grow_from_zero_are_refused() -> None:
+    with pytest.raises(ValueError, match="beyond where softmax is linear"):
+        tp.classify(1, -HALF, SMALL, from_zero=("Wq",))

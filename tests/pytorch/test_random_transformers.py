@@ -14,9 +14,11 @@ from support.many_transformers import before_and_changes, logs_of_sizes  # noqa:
 
 from tpcalc.interpreters.dense import run_dense  # noqa: E402
 from tpcalc.parametrizations import DepthScaling  # noqa: E402
+from tpcalc.programs import SGD  # noqa: E402
 from tpcalc.programs.builders import program  # noqa: E402
 from tpcalc.testing import Refused, position_blocks  # noqa: E402
 from tpcalc.testing.position_blocks import (  # noqa: E402
+    HALF,
     OUTPUT,
     PLACES,
     Compared,
@@ -29,13 +31,17 @@ BLOCKS = 60
 SOME, WIDE, LAYERS = 15, 12, 5
 
 
-@pytest.mark.parametrize("seed", range(SOME))
-def test_networks_are_those_that_verdicts_are_of(seed: int) -> None:
+NORMED = DrawnTransformer("softmax", None, "rms", "gelu", True, 3, SGD(0.05), (HALF, HALF), qk_norm=True)
+DECAYING = replace(drawn_transformer(0), opt=SGD(0.05, weight_decay=4.0))
+
+
+@pytest.mark.parametrize("drawn", [*map(drawn_transformer, range(SOME)), NORMED, DECAYING], ids=[
+    *map(str, range(SOME)), "normed", "decaying"])
+def test_networks_are_those_that_verdicts_are_of(drawn: DrawnTransformer) -> None:
     """Gradients by PyTorch against the program's, matrix by matrix through what they change."""
-    drawn = drawn_transformer(seed)
     training = program(drawn.net, drawn.opt, DepthScaling(*drawn.point), d_in=len(drawn.inputs[0]))
     run = run_dense(training, {"T": 2, "L": LAYERS, "P": PLACES},
-                    {"xi": np.array([drawn.inputs] * 2), "y": [drawn.targets] * 2}, WIDE, seed, keep=("x",))
+                    {"xi": np.array([drawn.inputs] * 2), "y": [drawn.targets] * 2}, WIDE, 1, keep=("x",))
     given = {name: torch.tensor(value)[None] for name, value in run.initial_weights().items()}
     layers = [{name: given[name].reshape(1, LAYERS, WIDE, WIDE)[:, layer] for name in drawn.net.matrices_of_block}
               for layer in range(LAYERS)]

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from tpcalc.classification.transformers import share_of_decay
 from tpcalc.programs import SGD
 from tpcalc.testing.position_blocks import NAMES, DrawnTransformer
 
@@ -66,6 +67,7 @@ def before_and_changes(drawn: DrawnTransformer, read_in: Tensor, read_out: Tenso
         for matrix in moved:
             gradient = matrix.grad
             assert gradient is not None
+            matrix *= 1 - share_of_decay(drawn.opt)
             matrix -= rate * (gradient / branch if isinstance(drawn.opt, SGD) else gradient.sign() / x.shape[-1])
             matrix.grad = None
         x_after, f_after = forward()
@@ -96,6 +98,8 @@ def attention(drawn: DrawnTransformer, x: Tensor, layer: Layer) -> Tensor:
         return times(mixed, layer["Wo"])
     q, k, v = (one.reshape(networks, places, width // size, size)
                for one in (times(x, layer["Wq"]), times(x, layer["Wk"]), v))
+    if drawn.qk_norm:
+        q, k = (one / (one**2).mean(-1, keepdim=True).sqrt() for one in (q, k))
     score, seen = (q[:, :, None] * k[:, None]).sum(-1), seen[:, :, None]  # networks, places, places read, heads
     if drawn.attention == "softmax":
         share = torch.softmax(score / math.sqrt(size) + torch.log(seen), 2)

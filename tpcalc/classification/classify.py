@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Sequence
 
 import sympy as sp
 
 from .._checks import exponent, short
 from ..parametrizations import DepthScaling, Parametrization, Scaling
-from ..programs import ResNet, Transformer
+from ..programs import SGD, ResNet, Transformer
 from ..programs.builders import program, require_vectors_taken
 from ..programs.program import Program
 from ..programs.updates import Optimizer
 from ..width.sizes.verdict import width_verdict
-from .counted import WIDE
+from .counted import WIDE, FromZero
 from .exponents import exponents_of, region_of, require_frozen_ends
 from .matrices import MatrixVerdicts
 from .network_sizes import NetworkSizes
@@ -24,8 +24,8 @@ from .transformers import of_transformer
 from .verdict import Verdict, judge
 
 
-def classify(alpha: Any, gamma: Any = None, net: ResNet | Transformer | Program | None = None, opt: Any = None
-             ) -> Verdict:
+def classify(alpha: Any, gamma: Any = None, net: ResNet | Transformer | Program | None = None, opt: Any = None,
+             from_zero: Sequence[str] = ()) -> Verdict:
     """The verdict on branch multipliers L^-alpha and updates L^-gamma, from the derived recursion's exponents.
 
     alpha, gamma: real numbers (0.1 means 1/10), or a ``tp.DepthScaling`` or a ``tp.Parametrization`` in the place of
@@ -33,7 +33,7 @@ def classify(alpha: Any, gamma: Any = None, net: ResNet | Transformer | Program 
     is a tp.Transformer, whose first update is counted, in a program that stands for all positions; a tp.Program by what
     it says, with its symbols alpha and gamma as the depth scaling. opt: an optimizer or its name, default
     plain SGD: its memory and its decay are counted, and sizes of directions that are no linear functions of gradients;
-    a schedule is of order one.
+    a schedule is of order one. from_zero: names of a tp.Transformer's matrices that start at 0, as W_q often does.
 
     ``verdict.matrices`` has what the updates of each matrix of a block do by themselves.
 
@@ -64,8 +64,12 @@ def classify(alpha: Any, gamma: Any = None, net: ResNet | Transformer | Program 
     if not isinstance(net, (ResNet, Transformer, Program)):
         raise ValueError(f"net: {short(net)} given; allowed is a tp.ResNet, a tp.Transformer, a tp.Program or None")
     if not isinstance(net, Program) and net.mlp_ratio > 1:
-        found = classify(scale, net=net.narrow, opt=opt)
+        found = classify(scale, net=net.narrow, opt=opt, from_zero=from_zero)
         return replace(found, reasons=(*found.reasons, WIDE))
+    if not isinstance(from_zero, tuple) or from_zero:
+        if not isinstance(net, Transformer):
+            raise ValueError(f"from_zero: {short(from_zero)} given; allowed is () but for a tp.Transformer")
+        net = FromZero.of(net, from_zero)
     optimizer = optimizer_of(opt)
     if isinstance(scale, Parametrization):
         scale = _reduced(scale, net, opt)
@@ -117,8 +121,8 @@ def _of_resnet(net: ResNet, scale: Scaling, opt: Optimizer) -> Verdict:
     matrices = MatrixVerdicts(net, counted)
     if net.vectors_of_block and not exponents.explosions:  # a layer is curved in what they multiply, and in both
         exponents = replace(exponents, linearisation=matrices.linearisation())
-    found = judge(alpha, gamma, region, exponents, matrices, point)
-    return replace(found, sizes=NetworkSizes(net, counted, found.stable_at_init))
+    found, descent = judge(alpha, gamma, region, exponents, matrices, point), linear if linear.weight_decay else SGD()
+    return replace(found, sizes=NetworkSizes(net, counted, found.stable_at_init, descent))
 
 
 def _reduced(scale: Parametrization, net: ResNet | Transformer | Program, opt: object) -> Scaling:

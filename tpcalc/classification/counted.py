@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Union
+from dataclasses import dataclass, fields, replace
+from typing import Sequence, Union
 
 import sympy as sp
 
+from .._checks import short
 from ..parametrizations import Scaling
 from ..programs import SGD, ResNet, Transformer
 from ..programs.blocks import Block, Branch, block_name
 from ..programs.builders import program
 from ..programs.convolution import Convolution
+from ..programs.from_zero import from_zero
 from ..programs.indices import m, p
-from ..programs.language import MatVec
+from ..programs.language import MatVec, Moment
 from ..programs.one_position import TWO, one_position
 from ..programs.program import Program
 from ..programs.updates import Optimizer
 
 Judged = Union[ResNet, Transformer]
 UPDATES = 1  # of a transformer that are counted
-ROW = "row"  # the sum of scores of a row, which networks do not have
+# Vectors that stand-ins have, and networks do not: the sum of scores of a row, and q and k over root mean squares.
+ROW, OVER = "row", {"q": "over_q", "k": "over_k"}
+HELPERS = frozenset((ROW, *OVER.values()))
 
 # What a verdict on a transformer takes for granted, in its own words.
 ASSUMED = (f"counted: with heads of one coordinate and {TWO} positions, which stand for all head_dim, "
@@ -34,6 +38,35 @@ WIDE = "counted: with hidden layers as wide as the stream, which stand for all m
 UNNORMED = ("counted: without a norm, where a sublayer grows faster than linearly in the stream, as products of "
             "vectors do, with inputs and learning rates so small that the stream does not blow up at a finite layer "
             "time")
+
+# And with norms of q and k, which heads of one coordinate would make signs.
+NORMED = ("counted: with tanh of a coordinate of q, and of k, over the root mean square of all heads' in the place of "
+          "q over that of its own head; both are odd, bounded, and the same where q is multiplied by a number")
+
+
+@dataclass(frozen=True, repr=False)
+class FromZero(Transformer):
+    """A transformer some of whose matrices, ``zero``, start at 0."""
+
+    zero: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, net: Transformer, names: Sequence[str]) -> FromZero:
+        """Raises ``ValueError`` for names that are not those of its matrices, and where norms would divide 0 by 0."""
+        known = net.matrices_of_block
+        if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) and name in known for name in names):
+            raise ValueError(f"from_zero: {short(names)} given; allowed is a tuple of some of "
+                             f"{', '.join(map(repr, known))}")
+        found = cls(**{f.name: getattr(net, f.name) for f in fields(net)}, zero=tuple(sorted(set(names))))
+        if net.qk_norm and found.is_uniform:
+            raise ValueError(f"from_zero: {short(names)} given with qk_norm=True, which divides 0 by 0 there; allowed "
+                             "is qk_norm=False")
+        return found
+
+    @property
+    def is_uniform(self) -> bool:
+        """Does softmax attention begin with scores that are 0?"""
+        return self.attention == "softmax" and not {"Wq", "Wk"}.isdisjoint(self.zero)
 
 
 def counted_program(net: Judged, opt: Optimizer, scale: Scaling) -> Program:
@@ -52,9 +85,6 @@ def written_out(net: Judged, scale: Scaling) -> Program:
 
 def two_positions(net: Transformer, opt: Optimizer, scale: Scaling) -> Program:
     """The training of two positions and heads of one coordinate, of symbolic P, without exponentials in softmax."""
-    if net.qk_norm:
-        raise ValueError("qk_norm: True given; verdicts count heads of one coordinate, over which q and k would be "
-                         "their signs, allowed is False")
     if net.positions < TWO:
         raise ValueError(f"positions: {net.positions} given; alone, a position reads itself whatever its scores, "
                          f"allowed for a verdict is at least {TWO}")
@@ -63,22 +93,31 @@ def two_positions(net: Transformer, opt: Optimizer, scale: Scaling) -> Program:
     if net.at_one_position is not None:
         raise ValueError(f"attention: {net.attention!r} given; its powers of L are those of the block on one position, "
                          f"allowed is {net.at_one_position!r}")
-    attention = net.attention if callable(net.attention) else softmax_of_two(net.causal)
-    alike = replace(net, heads=None, head_dim=1, queries_per_key=1, positions=TWO, attention=attention)
-    return program(alike, opt, scale)
+    attention = net.attention if callable(net.attention) else softmax_of_two(
+        net.causal, net.qk_norm, isinstance(net, FromZero) and net.is_uniform)
+    alike = replace(net, heads=None, head_dim=1, queries_per_key=1, positions=TWO, attention=attention, qk_norm=False)
+    written = program(alike, opt, scale)
+    return from_zero(written, *net.zero) if isinstance(net, FromZero) else written
 
 
-def softmax_of_two(causal: bool) -> Block:
+def softmax_of_two(causal: bool, qk_norm: bool = False, uniform: bool = False) -> Block:
     """Softmax attention of heads of one coordinate at two positions, the second of which reads both.
 
     The share of one of two scores is (1 + tanh((score - other)/2))/2, and the difference of the scores of a row is
-    twice one of them less their sum.
+    twice one of them less their sum. qk_norm: q over its root mean square in a head is an odd function of the head's q,
+    bounded, and unchanged where q is multiplied by a number; so is tanh of a coordinate of q over the root mean square
+    of all of them. uniform: scores begin at 0, and softmax is linear in them as long as they do not grow beyond order
+    one, where all powers of a score are of the largest one's order.
     """
     def softmax(b: Branch) -> sp.Expr:
         q, k, v = (b.let(name, MatVec(b.weights(matrix), b.x))
                    for name, matrix in (("q", "Wq"), ("k", "Wk"), ("value", "Wv")))
+        if qk_norm:
+            q, k = (b.let(f"n{name}", sp.tanh(b.let(OVER[name], one / sp.sqrt(Moment(one**2)))))
+                    for name, one in (("q", q), ("k", k)))
         score = b.let("score", q * b.other(k))
-        share = (1 + sp.tanh(score - b.let_total(ROW, score) / 2)) / 2
+        differs = score - b.let_total(ROW, score) / 2
+        share = (1 + (differs if uniform else sp.tanh(differs))) / 2
         if causal:
             share = sp.Piecewise((share, p >= 1), (1, m <= 0), (0, True))
         return MatVec(b.weights("Wo"), b.let_total("mixed", b.let("share", share) * b.other(v)))

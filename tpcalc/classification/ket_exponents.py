@@ -12,6 +12,7 @@ import sympy as sp
 
 from ..calculus import KetEquations
 from ..calculus.kets import Bracket, Hat, Ket, random_parts
+from ..calculus.memory import decays
 from ..calculus.setting import Product
 from ..gaussian import Expectation
 from ..orders import Affine, Cell, Contribution, Exponent, KetTerms, Quantity, Sort, exact_part, join
@@ -179,6 +180,8 @@ class _KetReader:
         target = self.setting.family_number(product.place.statement.target)
         vector = self.setting.family_number(product.matvec.vector)
         found = self._updates(target, lambda term: not acts or term.has(Bracket))
+        if not acts and decays(self.setting, product.matrix):
+            found = found.plus(self._of(Sort.KET, 0, vector))  # a share of it, as a matrix keeps sizes
         return found if acts or self.exploded else found.plus(self._of(Sort.CHANGE, self.step, vector))
 
     def _by_vectors(self, family: int) -> Exponent:

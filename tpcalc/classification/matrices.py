@@ -139,22 +139,22 @@ def _verdict(name: str, scale: Scaling, e: Exponents, exact: bool, ratio: sp.Exp
                          partners)
 
 
-def terms_of(net: Judged, scale: Scaling) -> MatrixTerms:
-    """The terms of a network's training by plain SGD at a scaling; those of a transformer are counted once for all."""
+def terms_of(net: Judged, scale: Scaling, opt: SGD = SGD()) -> MatrixTerms:
+    """The terms of a network's training by SGD at a scaling; those of a transformer are counted once for all."""
     if isinstance(net, ResNet):
-        return MatrixTerms.of(counted_program(net, SGD(), scale))
-    names = _symbols(net)
-    return _in_symbols(net).there({names["alpha"]: scale.alpha, **{
+        return MatrixTerms.of(counted_program(net, opt, scale))
+    names = symbols_of(net)
+    return _in_symbols(net, opt).there({names["alpha"]: scale.alpha, **{
         names[name]: scale.update_exponent(name) for name in net.trained_of_block}})
 
 
-def _symbols(net: Transformer) -> dict[str, sp.Symbol]:
+def symbols_of(net: Transformer) -> dict[str, sp.Symbol]:
     return {"alpha": ALPHA, **{name: sp.Symbol(f"gamma_{name}", real=True) for name in net.trained_of_block}}
 
 
 @lru_cache(maxsize=8)
-def _in_symbols(net: Transformer) -> MatrixTerms:
-    return MatrixTerms.of(counted_program(net, SGD(), Parametrization(depth=_symbols(net))), UPDATES)
+def _in_symbols(net: Transformer, opt: SGD) -> MatrixTerms:
+    return MatrixTerms.of(counted_program(net, opt, Parametrization(depth=symbols_of(net))), UPDATES)
 
 
 @dataclass(frozen=True)
@@ -235,9 +235,9 @@ class MatrixTerms:
                              "are blocks that name (branch.let) products of two matrices with one vector")
         return found.pop()
 
-    def alone(self, matrix: str) -> Exponents:
-        """The exponents of a first update where no other matrix is trained. Raises ``Divergence`` for networks that
-        explode at initialisation, from which no update starts."""
+    def alone(self, matrix: str | None) -> Exponents:
+        """The exponents of a first update where no other matrix is trained, and none where None is given, weight decay
+        going on. Raises ``Divergence`` for networks that explode at initialisation, from which no update starts."""
         cell, = self._cells(matrix)
         if cell.explosions and cell.explosions[0][0].step == 0:
             raise Divergence("the network explodes at initialisation, so that updates have nothing to start from")
@@ -249,7 +249,7 @@ class MatrixTerms:
         return tuple(read_exponents(self.equations, cell) for cell in self._cells(matrix)
                      if not (cell.explosions and cell.explosions[0][0].step == 0))
 
-    def _cells(self, matrix: str) -> list[Cell]:
+    def _cells(self, matrix: str | None) -> list[Cell]:
         return self.counted.only(lambda one: self.matrix_of(one) in (None, matrix)).after(2, self._at_first)
 
     @cached_property

@@ -12,16 +12,17 @@ import sympy as sp
 from .._shown import Short, TableRows, Tabled, text_table
 from ..orders import Affine, Cell, Exponent, Sort, exact_part
 from ..parametrizations import Scaling
+from ..programs import SGD
 from ..programs.indices import POSITIONS
 from ..programs.language import LossDerivative, Moment, Scal, Vec
 from ..programs.one_position import TWO
 from ..width.sizes import measure
-from .counted import ROW, Judged, written_out
+from .counted import HELPERS, FromZero, Judged, written_out
 from .matrices import UNDECIDED, MatrixTerms, MatrixVerdicts, terms_of
 from .sizes import Exponents
 
 STREAM, OUTPUT = "x", "f"
-START, CHANGE, GRADIENT, UPDATE = "at initialisation", "change", "gradient", "update"
+START, CHANGE, GRADIENT, UPDATE, DECAY = "at initialisation", "change", "gradient", "update", "decay"
 IN_LAYER, IN_STREAM, IN_OUTPUT = "in a layer", "in the stream", "in f"
 # Matrices of a program start with entries N(0, 1/n), and what moves them stands over n.
 START_OF_ENTRIES, ENTRIES = sp.Rational(-1, 2), sp.Integer(-1)
@@ -56,12 +57,14 @@ class NetworkSizes(Tabled, Mapping[str, Mapping[str, Size]]):
     Of the program's vectors (x is the stream) and of the output f: "at initialisation" and "change"; of x besides
     "gradient", of the loss in a coordinate of it. Of matrices entries "at initialisation", "gradient", of the loss in
     an entry, nothing taken out, and "update", of entries, then "in a layer", "in the stream" and "in f", what its
-    update alone changes there; of trained vectors the last four. Counted when one is asked for; of a stream that grows
-    before training there are sizes at initialisation alone, and where a sweep explodes changes of x and f.
+    update alone changes there; of trained vectors the last four; "decay" is what weight decay takes from entries.
+    Counted when one is asked for; of a stream that grows before training there are sizes at initialisation alone, and
+    where a sweep explodes changes of x and f.
 
     Powers of n are those of muP: what has a limit at infinite width that does not vanish has power 0, times what the
     program writes in front; an output that vanishes there is read by the rules for finite width, in a network of one
-    layer. Raises ``ValueError`` as ``tp.classify`` does. Source: Tensor Programs VI, section 4 and appendix E.
+    layer. Raises ``ValueError`` as ``tp.classify`` does, where exponents are not rational too, and ``Divergence`` for
+    layers that explode, or forget, by themselves. Source: Tensor Programs VI, section 4 and appendix E.
 
     >>> import tpcalc as tp
     >>> print(tp.classify(tp.DepthScaling(1, 0.5), tp.ResNet("tanh")).sizes)
@@ -75,8 +78,8 @@ class NetworkSizes(Tabled, Mapping[str, Mapping[str, Size]]):
     W           n^(-1/2)  n^(-1) L^(-1)  n^(-1) L^(-1/2)    L^(-1/2)       L^(-1/2)  L^(-1/2)
     """
 
-    def __init__(self, net: Judged, scale: Scaling, trained: bool = True) -> None:
-        self.net, self.scale, self.trained = net, scale, trained
+    def __init__(self, net: Judged, scale: Scaling, trained: bool = True, opt: SGD = SGD()) -> None:
+        self.asked = net, scale, trained, opt
 
     def __getitem__(self, name: str) -> Mapping[str, Size]:
         return {**self._vectors, **self._matrices}[name]
@@ -89,11 +92,11 @@ class NetworkSizes(Tabled, Mapping[str, Mapping[str, Size]]):
 
     @property
     def _vectors(self) -> dict[str, dict[str, Size]]:
-        return _sizes(self.net, self.scale, self.trained)[0]
+        return _sizes(*self.asked)[0]
 
     @property
     def _matrices(self) -> dict[str, dict[str, Size]]:
-        return _sizes(self.net, self.scale, self.trained)[1]
+        return _sizes(*self.asked)[1]
 
     @property
     def rows(self) -> TableRows:  # type: ignore[override]
@@ -101,7 +104,7 @@ class NetworkSizes(Tabled, Mapping[str, Mapping[str, Size]]):
         return TableRows({"": name, **{key: str(size) for key, size in one.items()}} for name, one in self.items())
 
     def __repr__(self) -> str:
-        return f"NetworkSizes({', '.join(self)})"
+        return f"NetworkSizes({', '.join(map(repr, self.asked[:2]))})"  # nothing is counted for it
 
     def __str__(self) -> str:
         rows = self.rows
@@ -110,11 +113,12 @@ class NetworkSizes(Tabled, Mapping[str, Mapping[str, Size]]):
 
 
 @lru_cache(maxsize=32)
-def _sizes(net: Judged, scale: Scaling, trained: bool) -> tuple[dict[str, dict[str, Size]], dict[str, dict[str, Size]]]:
-    terms = terms_of(net, scale)
+def _sizes(net: Judged, scale: Scaling, trained: bool, opt: SGD
+           ) -> tuple[dict[str, dict[str, Size]], dict[str, dict[str, Size]]]:
+    terms = terms_of(net, scale, opt)
     cell, exponents = terms.together()
     found = _Sizes(net, scale, terms, cell, exact_part(cell), exponents)
-    return found.of_vectors(trained), found.of_matrices() if trained else {}
+    return found.of_vectors(trained), found.of_matrices(bool(opt.weight_decay)) if trained else {}
 
 
 @dataclass(frozen=True)
@@ -132,7 +136,7 @@ class _Sizes:
         setting = self.terms.equations.setting
         places = takewhile(lambda p: not p.statement.value.has(LossDerivative), setting.program.places())
         forward = {p.statement.target.name: setting.family_number(p.statement.target) for p in places
-                   if isinstance(p.statement.target, Vec) and p.statement.target.name != ROW}
+                   if isinstance(p.statement.target, Vec) and p.statement.target.name not in HELPERS}
         found = {name: {START: self._of(Sort.KET, 0, family)} for name, family in forward.items()}
         found[OUTPUT] = {START: self._output()}
         if not trained:
@@ -147,7 +151,7 @@ class _Sizes:
         found[STREAM][GRADIENT] = gradient if gradient.n is None else replace(gradient, n=ENTRIES)
         return found
 
-    def of_matrices(self) -> dict[str, dict[str, Size]]:
+    def of_matrices(self, decays: bool) -> dict[str, dict[str, Size]]:
         found: dict[str, dict[str, Size]] = {}
         moves = self.terms.gradients(0)
         for name, verdict in MatrixVerdicts(self.net, self.scale).items():
@@ -155,7 +159,9 @@ class _Sizes:
             n = sp.Integer(0)
             if name in self.net.matrices_of_block:
                 n = ENTRIES
-                one[START] = Size(START_OF_ENTRIES, sp.Integer(0))
+                zero = isinstance(self.net, FromZero) and name in self.net.zero
+                one[START] = Size(None, -sp.oo) if zero else Size(START_OF_ENTRIES, sp.Integer(0))
+                one.update({DECAY: one[START]} if decays else {})
                 one[GRADIENT] = Size(n, moves[name] - self.terms.number_of(name) - self.scale.alpha)
             one[UPDATE] = Size(n, moves[name])
             for place, power in ((IN_LAYER, verdict.update), (IN_STREAM, verdict.effect), (IN_OUTPUT, verdict.output)):

@@ -123,7 +123,7 @@ def pair_power(how: str, one: sp.Expr, other: sp.Expr) -> sp.Expr:
 
 def second_order(net: Judged, updates: Mapping[str, sp.Expr]) -> dict[str, tuple[sp.Expr, tuple[str, ...]]]:
     """For every matrix the power of L of the ratio of the second-order to the first-order part of its effect on the
-    block, -oo where there is none, and the matrices with whose updates it has it.
+    block, -oo where there is none, as where nothing moves it, and the matrices with whose updates it has it.
 
     updates: powers of L of what updates do to what their matrix acts on. Source: Tensor Programs VI, appendix K
     [tensor_programs_vi/appendix_k].
@@ -131,7 +131,7 @@ def second_order(net: Judged, updates: Mapping[str, sp.Expr]) -> dict[str, tuple
     jet, found = block_jet(net), {}
     for name in net.trained_of_block:
         ratios = {(set(pair) - {name} or {name}).pop(): pair_power(how, *(updates[w] for w in pair)) - updates[name]
-                  for pair, how in jet.second.items() if name in pair}
+                  for pair, how in jet.second.items() if name in pair and updates[name] != -sp.oo}
         most = max(ratios.values(), default=-sp.oo)
         found[name] = (most, tuple(sorted(w for w, ratio in ratios.items() if ratio == most)))
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import isclose
 from typing import Sequence
 
 import sympy as sp
@@ -10,29 +11,39 @@ import sympy as sp
 from ..calculus import KetEquations
 from ..orders import Cell, Region, Sort, join
 from ..parametrizations import DepthScaling, Scaling
-from ..programs import Transformer
+from ..programs import SGD, Transformer
 from ..programs.updates import Optimizer
-from .counted import ASSUMED, UNNORMED
-from .matrices import MatrixVerdicts, terms_of
+from .counted import ASSUMED, NORMED, UNNORMED, FromZero
+from .matrices import MatrixTerms, MatrixVerdicts, terms_of
 from .network_sizes import NetworkSizes
 from .optimized import as_gradient_descent
+from .sizes import Exponents
 from .verdict import Verdict, in_words, judge
 
+DECAYING = SGD(weight_decay=0.1, decoupled=True)  # a share of order one, whose number counts as nothing
 SCORES = {"score at initialisation": (Sort.KET, 0), "change of score": (Sort.CHANGE, 1)}
 
 
 def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
     """The verdict on a transformer whose ends are not trained, with a sentence a matrix and what it takes for granted.
 
-    Raises ``ValueError`` for what cannot be counted, naming it: exponents that are not rational, weight decay, norms of
-    q and k, one position alone, attention of a user's own with functions that have no rule.
+    Raises ``ValueError`` for what cannot be counted, naming it: exponents that are not rational, weight decay that
+    leaves nothing of initial matrices, tied ends, one position alone, attention of a user's own with functions that
+    have no rule.
     """
+    if net.tied:
+        raise ValueError("tied: True given; the first output is of order one then, and what an update changes of it is "
+                         "not told from it, allowed is False")
     alpha, gamma = scale.alpha, scale.gamma if isinstance(scale, DepthScaling) else None
     linear, same = as_gradient_descent(net, opt, scale)
-    if linear.weight_decay:
-        raise ValueError(f"weight_decay: {linear.weight_decay} given; updates scale matrices, and with them what "
-                         "softmax and activations act on, allowed for a transformer is 0")
-    terms, matrices = terms_of(net, same), MatrixVerdicts(net, same)
+    descent = DECAYING if linear.weight_decay else SGD()
+    if isclose(share_of_decay(opt), 1):
+        raise ValueError(f"opt: {opt!r} given, which leaves nothing of initial matrices; allowed is a weight decay "
+                         "that takes another share of them than all")
+    if isinstance(net, FromZero) and linear.weight_decay:
+        raise ValueError(f"from_zero: {net.zero} given with weight_decay: {linear.weight_decay}; what starts at 0 is "
+                         "counted where nothing but updates changes it, allowed is 0")
+    terms, matrices = terms_of(net, same, descent), MatrixVerdicts(net, same)
     cell, exponents = terms.together()
     grown = exponents.x_init.at(()) > 0 or bool(exponents.explosions)
     if not grown:
@@ -41,13 +52,42 @@ def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
     counted = found.stable_at_init  # a stream that grows before training is no place for updates to start from
     scores = _scores(terms.equations, cell, (0, 1) if counted else (0,))
     said = [f"{name}: {power}" for name, power in scores.items()]
-    if net.attention == "softmax":
+    softmax = net.attention == "softmax"
+    if softmax:
         start, change = map(scores.get, SCORES)
         said = [uniformity(start, change, "dx" in exponents.bounds)]
+    if linear.weight_decay and counted:
+        said.append(by_decay(terms.alone(None)))
     of_matrices = map(str, matrices.values()) if counted else ()
-    taken = [UNNORMED] * (net.norm is None) + [ASSUMED]
-    return replace(found, exponents={**found.exponents, **scores}, sizes=NetworkSizes(net, same, counted),
+    if isinstance(net, FromZero):
+        said.append(starting_at_zero(net, terms))
+        if net.is_uniform and scores.get("change of score", -sp.oo) > 0:
+            raise ValueError(f"from_zero: {net.zero} given; scores, from 0, come to L^({scores['change of score']}), "
+                             "beyond where softmax is linear; allowed are updates that leave them of order one")
+    taken = [UNNORMED] * (net.norm is None) + [NORMED] * (net.qk_norm and softmax) + [ASSUMED]
+    return replace(found, exponents={**found.exponents, **scores}, sizes=NetworkSizes(net, same, counted, descent),
                    reasons=(*found.reasons, *said, *of_matrices, *taken))
+
+
+def share_of_decay(opt: Optimizer) -> float:
+    """The share of an initial matrix that the first step's weight decay takes."""
+    rate, decay = opt.lr, float(opt.weight_decay)
+    first = rate[0] if isinstance(rate, Sequence) else rate
+    return decay if getattr(opt, "independent", False) else float(first) * decay
+
+
+def by_decay(alone: Exponents) -> str:
+    """What weight decay does by itself, in a sentence."""
+    h, x, f = (in_words(getattr(alone, name).at(()), 1) for name in ("dh", "dx", "df"))
+    return ("weight decay: a share of order one of every initial matrix is gone after a step, which by itself changes "
+            f"h by {h}, x by {x} and f by {f}")
+
+
+def starting_at_zero(net: FromZero, terms: MatrixTerms) -> str:
+    """What starts at 0, and which gradients vanish with it, in a sentence."""
+    still = [name for name, moves in terms.gradients(0).items() if moves == -sp.oo]
+    return f"from zero: {', '.join(net.zero)}" + bool(still) * (
+        f"; gradients of {', '.join(still)} vanish at the first step, the only one that is counted")
 
 
 def uniformity(start: sp.Expr, change: sp.Expr | None = None, at_most: bool = False) -> str:

@@ -15,6 +15,7 @@ import sympy as sp
 
 from ..calculus.equations import KetEquation, KetEquations
 from ..calculus.kets import Bracket, Hat, Ket, Response, random_parts
+from ..calculus.memory import decays, rho_of
 from ..gaussian import Expectation
 from ..programs.language import Scal, Vec
 from .affine import Affine
@@ -220,12 +221,24 @@ class KetParts:
         return self.functions.change(factor)
 
     def change(self, term: sp.Expr, written: sp.Expr, t: int) -> Parts:
-        """The parts of a term's change since the first step on the same input; sums over earlier steps are new."""
+        """The parts of a term's change since the first step on the same input; sums over earlier steps are new, and of
+        a product with what decay leaves of an initial matrix a share of order one is gone."""
         if t == 0:
             return Parts()
         if isinstance(term, sp.Sum):
             return self.parts(written, t)
-        return total(others.times(self.moved(factor)) for others, factor in self.slopes(written, t))
+        moved = [others.times(self.moved(factor)) for others, factor in self.slopes(written, t)]
+        return total(moved + [self.parts(written, t)] * self.shrinks(term))
+
+    def shrinks(self, term: sp.Expr) -> bool:
+        """Is the term a multiple of what weight decay leaves of an initial matrix?"""
+        return any(one.name in self._left for one in term.atoms(Scal))
+
+    @cached_property
+    def _left(self) -> frozenset[str]:
+        """The multiples of initial matrices that the first update changes, by name."""
+        setting = self.equations.setting
+        return frozenset(rho_of(matrix).name for matrix in setting.trained() if decays(setting, matrix))
 
     def numbers(self, expression: sp.Expr, t: int) -> Monomials:
         """The monomials of a number."""

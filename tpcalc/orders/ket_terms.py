@@ -25,7 +25,7 @@ from .quantities import STREAM, Base, Label, Quantity, Sort
 from .growing_variable import Values
 from .terms import Contribution, split
 
-MOST_TERMS = 30_000  # of a training step; a tanh block of five matrices has a third of it
+MOST_TERMS = 40_000  # of a training step; a tanh block of five matrices has a quarter of it
 FEW = 2  # matrices of a layer, of whose parts each is a quantity of its own
 
 

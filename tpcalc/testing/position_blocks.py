@@ -45,7 +45,7 @@ TARGETS = (1.0, 2.0, 1.5)
 @dataclass(frozen=True)
 class DrawnTransformer:
     """A transformer whose attention, second sublayer, norm, activation, mask and optimizer are drawn; point: (alpha,
-    gamma) of its scaling."""
+    gamma) of its scaling. qk_norm: are q and k of softmax attention divided by their root mean squares?"""
 
     attention: str
     mlp: str | None
@@ -57,13 +57,14 @@ class DrawnTransformer:
     point: tuple[sp.Rational, sp.Rational]
     inputs: tuple[tuple[float, ...], ...] = INPUTS
     targets: tuple[float, ...] = TARGETS
+    qk_norm: bool = False
 
     @cached_property
     def net(self) -> Transformer:
         attention: str | Block = self.attention if self.attention == "softmax" else attention_of(
             self.attention, self.head_dim, self.causal)
         return Transformer(head_dim=self.head_dim, positions=PLACES, norm=self.norm, mlp=self.mlp, causal=self.causal,
-                           phi=self.phi, attention=attention)
+                           phi=self.phi, attention=attention, qk_norm=self.qk_norm)
 
 
 def drawn_transformer(seed: int) -> DrawnTransformer:
