@@ -198,3 +198,17 @@ def test_what_may_not_start_at_zero_is_refused(options: dict, said: str) -> None
 def test_scores_that_grow_from_zero_are_refused() -> None:
     with pytest.raises(ValueError, match="beyond where softmax is linear"):
         tp.classify(1, -HALF, SMALL, from_zero=("Wq",))
+
+
+def attending_alike(b: Branch) -> sp.Expr:
+    v = b.let("v", MatVec(b.weights("Wv"), b.x))
+    return MatVec(b.weights("Wo"), b.let_total("mixed", b.other(v)))
+
+
+@pytest.mark.parametrize("point, name", [((0.25, 0.75), "grows at initialisation"),
+                                         ((0.5, 0.25), "unstable in training")])
+def test_gradients_that_grow_behind_an_update_leave_a_verdict(point: tuple[float, float], name: str) -> None:
+    """Updates by signs are counted where gradients keep their powers, and one update is where the stream has grown."""
+    net = tp.Transformer(positions=2, attention=attending_alike, mlp=None)
+    verdict = tp.classify(tp.DepthScaling(*point), net, tp.Lion())
+    assert verdict.name == name and verdict.exponents.get("change of f") in (None, sp.Rational(1, 4))

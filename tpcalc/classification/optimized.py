@@ -7,13 +7,13 @@ import sympy as sp
 from .._checks import choice
 from ..calculus.setting import Setting
 from ..parametrizations import Parametrization, Scaling
-from ..programs import SGD, Adam, AdamW, Lion, Muon, NormalizedSGD, SignSGD
+from ..programs import SGD, Adam, AdamW, Lion, Muon, NormalizedSGD, ResNet, SignSGD
 from ..programs.builders import program
 from ..programs.language import Member
 from ..programs.updates import Optimizer, require_optimizer
 from .counted import Judged
 from .faithful import direction_power, optimizer_name
-from .matrices import terms_of
+from .matrices import MatrixTerms, terms_of
 
 BY_NAME: dict[str, Optimizer] = {"sgd": SGD(), "momentum": SGD(momentum=0.9), "signsgd": SignSGD(), "lion": Lion(),
                                  "adam": Adam(), "adamw": AdamW(), "muon": Muon(), "normalizedsgd": NormalizedSGD()}
@@ -42,7 +42,7 @@ def as_gradient_descent(net: Judged, opt: Optimizer, scale: Scaling) -> tuple[SG
     that of its own formula: of order one while eps is no larger than the gradients, and linear below, both in units in
     which a branch multiplier is taken out of gradients. Where gradients are of order one in these units, as they are in
     stable networks of most blocks, nothing changes. Raises ``ValueError`` where gradients change their power in
-    training, and where one vanishes.
+    training that is counted, and where one vanishes.
     """
     if isinstance(opt, SGD):
         return opt, scale
@@ -64,11 +64,20 @@ def as_gradient_descent(net: Judged, opt: Optimizer, scale: Scaling) -> tuple[SG
         scale = whole.with_exponents(scale.alpha, moved).over(net.trained_of_block, ends=False)
         terms = terms_of(net, scale)
     start, later = terms.gradients(0), terms.gradients(1)
-    for name in start:
-        if later[name] != start[name] and later[name] != sp.oo:
-            raise ValueError(f"net: {net!r} given; gradients of {name} go from L^({start[name]}) to L^({later[name]}) "
-                             f"in a step, so that {optimizer_name(opt)}'s updates are not counted")
+    changed = next((name for name in start if later[name] != start[name] and later[name] != sp.oo), None)
+    if changed is not None and not _has_grown(net, terms):
+        raise ValueError(f"net: {net!r} given; gradients of {changed} go from L^({start[changed]}) to "
+                         f"L^({later[changed]}) in a step, so that {optimizer_name(opt)}'s updates are not counted")
     return linear, scale
+
+
+def _has_grown(net: Judged, terms: MatrixTerms) -> bool:
+    """Does the first update of a transformer, of which no more is counted, make its stream grow, or is it larger before
+    that already? Gradients of later steps, which grow with it, then decide nothing."""
+    if isinstance(net, ResNet):
+        return False
+    _, exponents = terms.together()
+    return max(exponents.x_init.at(()), exponents.dx.at(())) > 0
 
 
 def _sizes_of_vectors(net: Judged, scale: Scaling) -> dict[str, sp.Expr]:
