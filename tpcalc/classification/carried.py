@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Callable, Mapping
+from typing import Callable, Mapping, Sequence
 
 import sympy as sp
 
@@ -110,7 +110,7 @@ def _times(parts: list[Degrees]) -> Degrees:
     return {name: sp.Add(*(one.get(name, sp.Integer(0)) for one in parts)) for one in parts for name in one}
 
 
-def _joined(parts: "tuple[Degrees, ...] | list[Degrees]") -> Degrees:
+def _joined(parts: Sequence[Degrees]) -> Degrees:
     """Those of a sum: of terms that differ in a degree it has none."""
     names = {name: None for one in parts for name in one}
     each = {name: {one.get(name, sp.Integer(0)) for one in parts} for name in names}

@@ -9,7 +9,7 @@ import sympy as sp
 
 from .._types import Fields
 from ..orders import Exponent, Region, join
-from ..orders.quantities import Quantity, Sort
+from ..orders.quantities import Quantity
 from ..parametrizations import DepthScaling, Parametrization
 from ..programs import SGD, ResNet
 from ..programs.blocks import Branch, named
@@ -106,12 +106,10 @@ def _closed(net: ResNet) -> tuple[Exponents, Exponent]:
     cell, = terms.counted.after(1)
     families = terms.equations.setting.families
 
-    def size(chosen: "set[int]") -> Exponent:
-        return join(e for key, e in cell.exponents.items() if key.sort == Sort.KET and key.number in chosen)
-
     made = {n for n, v in enumerate(families) for p in terms.equations.setting.products
             if not p.transposed and p.place.statement.target.same_family(v)}
     stream = {n for n, v in enumerate(families) if v.same_family(x[t, l])}
+    x_init, h_init = (join(terms.size(cell, 0, number) for number in chosen) for chosen in (stream, made))
     nothing: Fields = {one.name: Exponent() for one in Exponents.sizes()}
-    still = replace(Exponents(**nothing, exact=False), x_init=size(stream), h_init=size(made))
+    still = replace(Exponents(**nothing, exact=False), x_init=x_init, h_init=h_init)
     return still, cell.of(Quantity.scalar("gate", 0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Iterable, Mapping
 
 import sympy as sp
@@ -29,7 +29,7 @@ class Settings:
     net: Judged
     choices: Mapping[str, DepthChoices]
     zero: tuple[str, ...] = ()
-    front: sp.Expr = field(default=sp.Integer(0))
+    front: sp.Expr = sp.Integer(0)
 
     @property
     def carried(self) -> Carried:
@@ -64,8 +64,8 @@ class Settings:
     def seen(self, name: str, usual: bool = False) -> DepthChoices:
         """What is set for a matrix, with the gradient that enters its optimizer; usual: as if it started so large."""
         one = self.choices[name]
-        given = one.gradient is not None
-        seen = one if given else replace(one, gradient=self.carried.gradient(name, self.branch, self.inits))
+        seen = one if one.gradient is not None else replace(
+            one, gradient=self.carried.gradient(name, self.branch, self.inits))
         return replace(seen, init=sp.Integer(0)) if usual else seen
 
     @property
@@ -157,8 +157,7 @@ def _of_matrix(one: DepthChoices, seen: DepthChoices, before: DepthChoices) -> D
     rate = faithful_rate(one.optimizer, BEST.gamma - one.init, -size, -kept)
     best = replace(seen, lr=-rate, eps=None if one.eps is None else kept)
     visible = None if one.weight_decay is None else visible_decay(best, one.decay)
-    best = best if visible is None else replace(best, weight_decay=visible)
-    return best
+    return best if visible is None else replace(best, weight_decay=visible)
 
 
 def with_names(said: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:

@@ -8,7 +8,6 @@ from typing import Sequence
 
 import sympy as sp
 
-from ..calculus import KetEquations
 from ..orders import Cell, Region, Sort, join
 from ..parametrizations import DepthScaling, Scaling
 from ..programs import SGD, Transformer
@@ -50,7 +49,7 @@ def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
         exponents = replace(exponents, linearisation=matrices.linearisation())
     found = judge(alpha, gamma, Region(0), exponents, matrices, ())
     counted = found.stable_at_init  # a stream that grows before training is no place for updates to start from
-    scores = _scores(terms.equations, cell, (0, 1) if counted else (0,))
+    scores = _scores(terms, cell, (0, 1) if counted else (0,))
     said = [f"{name}: {power}" for name, power in scores.items()]
     softmax = net.attention == "softmax"
     if softmax:
@@ -124,13 +123,8 @@ def name_on_transformer(net: Transformer, scale: Scaling) -> str:
     return judge(scale.alpha, None, Region(0), exponents, None, ()).name
 
 
-def _scores(equations: KetEquations, cell: Cell, steps: Sequence[int]) -> dict[str, sp.Expr]:
+def _scores(terms: MatrixTerms, cell: Cell, steps: Sequence[int]) -> dict[str, sp.Expr]:
     """Powers of L of the score that softmax acts on, where there is one, and of its change, at some steps."""
-    numbers = [number for number, v in enumerate(equations.setting.families) if v.name == "score"]
-    return {name: _size(cell, sort, step, numbers) for name, (sort, step) in SCORES.items()
-            if step in steps} if numbers else {}
-
-
-def _size(cell: Cell, sort: Sort, step: int, numbers: Sequence[int]) -> sp.Expr:
-    return join(e for key, e in cell.exponents.items() if (key.sort, key.step) == (sort, step)
-                and key.number in numbers).at(())
+    numbers = [number for number, v in enumerate(terms.equations.setting.families) if v.name == "score"]
+    return {name: join(terms.size(cell, step, number, sort) for number in numbers).at(())
+            for name, (sort, step) in SCORES.items() if step in steps} if numbers else {}
