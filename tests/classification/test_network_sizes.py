@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Callable
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ from tpcalc.classification import network_sizes
 from tpcalc.classification.counted import softmax_of_two
 from tpcalc.classification.network_sizes import Size
 from tpcalc.interpreters.dense import run_dense
+from tpcalc.programs.blocks import Branch
 from tpcalc.programs.builders import program
+from tpcalc.programs.language import MatVec
 from tpcalc.width.sizes import measure
 
 HALF = sp.Rational(1, 2)
@@ -35,6 +38,18 @@ def test_a_table_has_what_a_verdict_says() -> None:
         assert sizes[name]["update"] == Size(sp.Integer(-1), -one.gamma)
     assert len(sizes) == len(list(sizes)) == len(sizes.rows)
     assert "not known" not in str(sizes)
+
+
+def test_a_vector_has_its_sizes_whatever_a_user_calls_it() -> None:
+    """Names of vectors that stand-ins of softmax have are names like others elsewhere."""
+    def bent(name: str) -> Callable[[Branch], sp.Expr]:
+        def block(b: Branch) -> sp.Expr:
+            return MatVec(b.weights("V"), b.let(name, sp.tanh(b.let("h", MatVec(b.weights(), b.x)))))
+        return block
+
+    row, other = (tp.classify(POINT, tp.ResNet(block=bent(name))).sizes for name in ("row", "kept"))
+    assert {name.replace("row", "kept"): size for name, size in row.items()} == dict(other)
+    assert row["row"]["at initialisation"] == Size(sp.Integer(0), sp.Integer(0))
 
 
 def test_a_stream_that_grows_does_so_in_front_of_a_norm_alone() -> None:

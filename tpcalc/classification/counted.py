@@ -24,7 +24,6 @@ Judged = Union[ResNet, Transformer]
 UPDATES = 1  # of a transformer that are counted
 # Vectors that stand-ins have, and networks do not: the sum of scores of a row, and q and k over root mean squares.
 ROW, OVER = "row", {"q": "over_q", "k": "over_k"}
-HELPERS = frozenset((ROW, *OVER.values()))
 
 # What a verdict on a transformer takes for granted, in its own words.
 ASSUMED = (f"counted: with heads of one coordinate and {TWO} positions, which stand for all head_dim, "
@@ -76,6 +75,12 @@ def counted_program(net: Judged, opt: Optimizer, scale: Scaling) -> Program:
     difference of two scores, and all positions joined into one. Raises ``ValueError`` for what has no such form.
     """
     return program(net, opt, scale) if isinstance(net, ResNet) else one_position(two_positions(net, opt, scale))
+
+
+def helpers_of(net: Judged) -> frozenset[str]:
+    """The names of vectors that the program which is counted has, and the network has not."""
+    stands_in = isinstance(net, Transformer) and net.attention == "softmax"
+    return frozenset((ROW, *OVER.values())) if stands_in else frozenset()
 
 
 def written_out(net: Judged, scale: Scaling) -> Program:

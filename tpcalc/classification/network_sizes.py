@@ -17,7 +17,7 @@ from ..programs.indices import POSITIONS
 from ..programs.language import LossDerivative, Moment, Scal, Vec
 from ..programs.one_position import TWO
 from ..width.sizes import measure
-from .counted import HELPERS, FromZero, Judged, written_out
+from .counted import FromZero, Judged, helpers_of, written_out
 from .matrices import UNDECIDED, MatrixTerms, MatrixVerdicts, terms_of
 from .sizes import Exponents
 
@@ -133,10 +133,10 @@ class _Sizes:
     exponents: Exponents
 
     def of_vectors(self, trained: bool) -> dict[str, dict[str, Size]]:
-        setting = self.terms.equations.setting
+        setting, helpers = self.terms.equations.setting, helpers_of(self.net)
         places = takewhile(lambda p: not p.statement.value.has(LossDerivative), setting.program.places())
         forward = {p.statement.target.name: setting.family_number(p.statement.target) for p in places
-                   if isinstance(p.statement.target, Vec) and p.statement.target.name not in HELPERS}
+                   if isinstance(p.statement.target, Vec) and p.statement.target.name not in helpers}
         found = {name: {START: self._of(Sort.KET, 0, family)} for name, family in forward.items()}
         found[OUTPUT] = {START: self._output()}
         if not trained:
