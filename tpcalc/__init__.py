@@ -11,7 +11,7 @@ Type checkers read ``__init__.pyi``.
 from importlib import import_module
 from typing import Any
 
-from .errors import Divergence as Divergence, MissingExtra as MissingExtra
+from .errors import Divergence as Divergence, MissingExtra as MissingExtra, NotCovered as NotCovered
 
 HOMES = {
     "sympy": "oo",
@@ -44,7 +44,7 @@ PACKAGES = ("calculus", "classification", "codegen", "groups", "interpreters", "
 MODULE_OF = {name: home for home, names in HOMES.items() for name in names.split()}
 
 __version__ = "0.1.0"
-__all__ = sorted(["Divergence", "MissingExtra", "methods", *MODULE_OF])
+__all__ = sorted(["Divergence", "MissingExtra", "NotCovered", "methods", *MODULE_OF])
 
 
 def __getattr__(name: str) -> Any:

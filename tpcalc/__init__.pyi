@@ -1,6 +1,6 @@
 """What type checkers see of ``tpcalc``; ``__init__.py`` imports the same at first use."""
 
-from .errors import Divergence as Divergence, MissingExtra as MissingExtra
+from .errors import Divergence as Divergence, MissingExtra as MissingExtra, NotCovered as NotCovered
 from sympy import oo as oo
 from .calculus import KetEquations as KetEquations, kets as kets
 from .classification import Diversity as Diversity, Verdict as Verdict, classify as classify

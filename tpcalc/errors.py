@@ -24,6 +24,24 @@ class Divergence(ArithmeticError):
         self.layer = layer
 
 
+class NotCovered(ValueError):
+    """A refusal: what was asked for is well formed, and a reading, a rule or a method does not take it; the message
+    says why.
+
+    tpcalc catches nothing else where a reading that refuses makes room for another, or for the reason in its place, as
+    in ``tp.methods.table``. An error of any other kind is a fault, and is seen. Blocks, optimizers and methods of your
+    own raise it for what they do not take. Bad values are plain ``ValueError``.
+
+    >>> import tpcalc as tp
+    >>> problem = tp.Problem(tp.ResNet("tanh"), tp.Task([1], [1]), tp.SGD(0.5), tp.DepthScaling(), depth=4)
+    >>> try:
+    ...     tp.train(problem, method="reflection")
+    ... except tp.NotCovered as refusal:
+    ...     print(str(refusal) == tp.methods.Reflection().refuses(problem), isinstance(refusal, ValueError))
+    True True
+    """
+
+
 class MissingExtra(ImportError):
     """An optional package is needed; the message names the extra that brings it.
 
