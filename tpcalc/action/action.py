@@ -21,6 +21,7 @@ import sympy as sp
 from sympy.printing.printer import Printer
 
 from ..derivations.derivation import NodeRule
+from ..errors import NotCovered
 
 a, b, c = sp.symbols("a b c")
 STEPS = {a: 2, b: 1, c: 2}  # b is of an earlier step than a, c another sample of a's step
@@ -260,7 +261,7 @@ class Saddle(NodeRule):
             return at("e", j, i) if i == j or STEPS[i] < STEPS[j] else sp.Integer(0)
         if one == two:
             return sp.Integer(0)
-        raise ValueError(f"{overlap}: given; the action pairs these fields nowhere")
+        raise NotCovered(f"{overlap}: given; the action pairs these fields nowhere")
 
 
 def action(one: sp.Symbol, two: sp.Symbol, matrices: tuple[str, ...]) -> sp.Expr:

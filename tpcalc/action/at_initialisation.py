@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import sympy as sp
 
+from ..errors import NotCovered
 from ..gaussian.overlaps import H
 from ..programs import ResNet
 from ..programs.blocks import block_name
@@ -71,6 +72,6 @@ def acts_on_stream_first(net: ResNet) -> bool:
     """Does the block need means of functions of the stream, which are known where it is Gaussian?"""
     try:
         BlockReading(block_name(net.block)).read_block(net)
-    except ValueError:
+    except NotCovered:
         return True
     return False

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import sympy as sp
 
+from ..errors import NotCovered
 from ..programs import ResNet
 from ..programs.blocks import block_name
 from ..programs.indices import L, T, l, t
@@ -107,8 +108,8 @@ class BlockReading:
         self.scalars: dict[sp.Symbol, sp.Expr] = {}      # of slot a
         self.seen: dict[sp.Expr, tuple[sp.Expr, sp.Symbol]] = {}  # matrix -> what it multiplies, their product
 
-    def refusal(self, why: str) -> ValueError:
-        return ValueError(f"block: {self.name} given, and it does not close on kernels: {why}")
+    def refusal(self, why: str) -> NotCovered:
+        return NotCovered(f"block: {self.name} given, and it does not close on kernels: {why}")
 
     def read_block(self, net: ResNet) -> sp.Expr:
         """What the block of ``net`` adds to the stream."""

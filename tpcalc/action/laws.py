@@ -15,6 +15,7 @@ from typing import NamedTuple
 import sympy as sp
 from sympy.utilities.iterables import sift
 
+from ..errors import NotCovered
 from .action import Kernel, a, at, b
 from .densities import derive_densities_of_kernels
 
@@ -83,7 +84,7 @@ def derive_laws() -> Laws:
     found = derive_densities_of_kernels((MATRIX,))
     laws = Laws(*(terms_of(e) for e in (found.A, found.N0, found.B, found.N1, found.past, found.own)))
     if (terms_of(found.N0_own), terms_of(found.N1_own)) != (laws.N0, laws.N1):
-        raise ValueError("action: covariances of a site with itself differ from those of two sites")
+        raise NotCovered("action: covariances of a site with itself differ from those of two sites")
     return laws
 
 
@@ -98,7 +99,7 @@ def _term(product: sp.Expr) -> Term:
     cotangents = [COTANGENTS[f] for f in letters if f in COTANGENTS]
     known = {TANGENT, WEIGHT, *COTANGENTS}
     if len(kernels) != 1 or not number.is_Integer or len(cotangents) > 1 or not known.issuperset(letters):
-        raise ValueError(f"density: {product} given; allowed are whole numbers times r, w, e or C^1 and one kernel")
+        raise NotCovered(f"density: {product} given; allowed are whole numbers times r, w, e or C^1 and one kernel")
     name, *orders = kernels[0].args[:4]
     return Term(int(number), Derivative(str(name).split("^")[0], *map(int, orders)), TANGENT in letters,
                 WEIGHT in letters, cotangents[0] if cotangents else "")

@@ -8,6 +8,7 @@ import sympy as sp
 
 from .._shown import Short
 from .._text import Aligned
+from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
 from ..programs.language import HeadSum, Mat, MatVec, Vec
 from ..programs.polar import Polar
@@ -79,11 +80,11 @@ def kets(program: Program) -> KetEquations:
         raise ValueError(f"program: {program!r} given; allowed is a tp.program(...)")
     for place in program.places():
         if place.statement.value.has(Polar):
-            raise ValueError(f"program {program.name}: {place.statement} given; the weights of an orthogonal factor "
+            raise NotCovered(f"program {program.name}: {place.statement} given; the weights of an orthogonal factor "
                              "are functions of Gram matrices of all its rows, for which kets have no rule; allowed are "
                              "updates that are functions of entries, or tp.train")
         for node in place.statement.value.atoms(HeadSum):
-            raise ValueError(f"program {program.name}: {place.statement} sums over the coordinates of heads, {node}; "
+            raise NotCovered(f"program {program.name}: {place.statement} sums over the coordinates of heads, {node}; "
                              "kets are of one coordinate, allowed are heads of 1")
     program = of_named_vectors(program)
     setting = Setting.of(program)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import sympy as sp
 from sympy.utilities.iterables import sift
 
+from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
 from ..programs.language import Family, Mat, Outer, Scal, Vec
 from ..programs.program import Place
@@ -59,16 +60,16 @@ def read_update(setting: Setting, place: Place) -> Update:
         if matrices:
             coefficient = sp.Mul(*(f for f in factors if f is not matrices[0]))
             if coefficient.has(Vec):
-                raise ValueError(f"{said}: the factor {coefficient} of {matrices[0]} is an average of vectors; allowed "
+                raise NotCovered(f"{said}: the factor {coefficient} of {matrices[0]} is an average of vectors; allowed "
                                  "are numbers and scalars, so name it as a scalar first")
             if setting.others(matrices[0]) != others:
-                raise ValueError(f"{said}: it reads {matrices[0]}; allowed are matrices with the target's own indices "
+                raise NotCovered(f"{said}: it reads {matrices[0]}; allowed are matrices with the target's own indices "
                                  "beside the step")
             multiples.append((coefficient, matrices[0]))
         elif term.has(Outer):
             outers += term
         elif term != 0:
-            raise ValueError(f"{target} := {value}: {term} is neither a multiple of a matrix nor an outer product")
+            raise NotCovered(f"{target} := {value}: {term} is neither a multiple of a matrix nor an outer product")
     return Update(target, others, tuple(multiples), outers, place)
 
 
@@ -148,7 +149,7 @@ class Memory:
         found = list(dict.fromkeys(part.shown.at(others) for part in reach))
         if len(found) > 1 or None in found:
             statements = "; ".join(f"{p.update.target} := {p.update.place.statement.value}" for p in reach)
-            raise ValueError(f"{self.matrix}: its updates {statements} see different outer products; allowed are "
+            raise NotCovered(f"{self.matrix}: its updates {statements} see different outer products; allowed are "
                              "multiples of one, as a function of the layer")
         return found[0] if found else sp.Integer(0)
 
@@ -181,14 +182,14 @@ def memory_of(setting: Setting, matrix: Mat) -> Memory | None:
         starts += [_start(setting, matrix, place) for place in places if setting.clock not in place.loops]
         waiting += [m for update in found[one.name] for _, m in update.multiples]
         if not one.same_family(matrix) and any(one.same_family(m) for m in setting.program.matrices):
-            raise ValueError(f"{matrix}: it is updated from {one}, another initial matrix; allowed are buffers that "
+            raise NotCovered(f"{matrix}: it is updated from {one}, another initial matrix; allowed are buffers that "
                              "start at 0 or at multiples of its own initial matrix")
     updates = sorted((u for several in found.values() for u in several), key=lambda u: u.place.position)
     if not found[matrix.name]:
         return None
     for update in updates:
         if setting.step_index(update.target) != setting.time + 1:
-            raise ValueError(f"{update.target} := ...: an update assigns the member of step {setting.time} + 1")
+            raise NotCovered(f"{update.target} := ...: an update assigns the member of step {setting.time} + 1")
     parts = _parts(updates)
     several = any(len(one) > 1 for one in found.values())
     plain = all(u.is_plain_sum(setting) for u in updates) and len({part.share for part in parts}) == 1
@@ -207,7 +208,7 @@ def _start(setting: Setting, matrix: Mat, place: Place) -> Update:
     start = read_update(setting, place)
     first = setting.member(matrix, setting.clock.first, start.others)
     if start.outers != 0 or any(m != first for _, m in start.multiples):
-        raise ValueError(f"{start.target} := {place.statement.value}: a buffer that {matrix} is updated from; allowed "
+        raise NotCovered(f"{start.target} := {place.statement.value}: a buffer that {matrix} is updated from; allowed "
                          f"starts are 0 and multiples of {first}")
     return start
 
@@ -295,7 +296,7 @@ def memory_equations(setting: Setting, matrix: Mat) -> list[tuple[sp.Expr, sp.Ex
         kept = sp.Add(*(c * rho_of(m)[(step, *carried)] for c, m, step in steps))
         seen = sp.Add(*(c * w_of(m)[(step, s, *carried)] for c, m, step in steps))
         if part.share.has(Vec):
-            raise ValueError(f"{one.target} := {one.place.statement.value}: the factor {part.share} of its outer "
+            raise NotCovered(f"{one.target} := {one.place.statement.value}: the factor {part.share} of its outer "
                              "products is an average of vectors; name it as a scalar first")
         found.append((rho[(t + 1, *carried)], kept, one.place))
         found.append((w[(t + 1, s, *carried)], seen + part.share * sp.KroneckerDelta(s, t), one.place))

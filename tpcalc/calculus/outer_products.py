@@ -7,6 +7,7 @@ from dataclasses import replace
 import sympy as sp
 from sympy.utilities.iterables import sift
 
+from ..errors import NotCovered
 from ..programs.algebra import multiplied_out, replaced
 from ..programs.language import NonlinearOuter, Outer, Vec, kind
 from ..programs.program import Assign, Place, Program, mapped
@@ -34,7 +35,7 @@ def _named(program: Program, statement: Assign) -> Assign:
         for side in one.args:
             if not isinstance(side, Vec):
                 only = ", and no numbers in front of one inside of a function of entries" * inside
-                raise ValueError(f"program {program.name}: {statement} given; {side}, a side of {one}, is no vector "
+                raise NotCovered(f"program {program.name}: {statement} given; {side}, a side of {one}, is no vector "
                                  "with a name; allowed are outer products of given and assigned vectors, with numbers "
                                  f"in front{only}")
     return Assign(statement.target, value)

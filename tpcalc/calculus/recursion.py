@@ -8,6 +8,7 @@ import sympy as sp
 
 from .._shown import Short
 from .._text import Aligned
+from ..errors import NotCovered
 from ..programs.expanded import expanded, fixed_indices
 from ..programs.language import Vec
 from ..programs.program import Place
@@ -81,7 +82,7 @@ def derive_recursion(equations: KetEquations) -> RecursionEquations:
     setting = equations.setting
     families = [str(v) for v in setting.program.vectors if any(not index.is_number for index in v.indices)]
     if families:
-        raise ValueError(f"equations: of program {setting.program.name}, with the initial vectors "
+        raise NotCovered(f"equations: of program {setting.program.name}, with the initial vectors "
                          f"{', '.join(families)}, given; allowed are initial vectors without an index "
                          "to sum over, or with one that runs over a known number")
     _require_free_names(setting)
@@ -112,7 +113,7 @@ def _require_free_names(setting: Setting) -> None:
            for s in e.free_symbols} | set(program.index_roles()) | set(program.sizes)
     clash = sorted(taken & set(map(str, own)))
     if clash:
-        raise ValueError(f"program {program.name}: it has symbols {', '.join(clash)}, the names of a base ket's "
+        raise NotCovered(f"program {program.name}: it has symbols {', '.join(clash)}, the names of a base ket's "
                          f"indices; allowed are others than {', '.join(sorted(taken))}")
 
 

@@ -9,6 +9,7 @@ import sympy as sp
 from sympy.utilities.iterables import sift
 
 from ..derivations.derivation import NodeRule
+from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
 from ..programs.language import Mat, MatVec, NonlinearOuter, Outer, Transpose, Vec
 from ..programs.program import Loop
@@ -66,7 +67,7 @@ class UpdateActs(NodeRule):
     def _term(self, term: sp.Expr, transposed: bool, y: Vec) -> sp.Expr:
         matrices, numbers = sift(sp.Mul.make_args(term), lambda f: f.has(Mat, Outer), binary=True)
         if not matrices:
-            raise ValueError(f"{term} is not a multiple of a matrix")
+            raise NotCovered(f"{term} is not a multiple of a matrix")
         front = sp.Mul(*map(ket, numbers))  # averages of vectors, as of clipped gradients
         return front * self._acting.get(matrices[-1].func, _matrix)(matrices[-1], transposed, y)
 

@@ -8,6 +8,7 @@ from itertools import combinations
 import sympy as sp
 
 from .._shown import Short
+from ..errors import NotCovered
 from ..programs.language import Mat, MatVec, Member, Transpose, Vec
 from ..programs.program import Loop, Place, Program
 
@@ -113,7 +114,7 @@ class Setting(Short):
             for matvec in sorted(place.statement.value.atoms(MatVec), key=sp.default_sort_key):
                 inside = clock is not None and clock in place.loops
                 if clock is not None and not inside:
-                    raise ValueError(f"program {program.name}: {target} := {place.statement.value} multiplies by a "
+                    raise NotCovered(f"program {program.name}: {target} := {place.statement.value} multiplies by a "
                                      "matrix outside the loop over training steps; products belong inside")
                 start = _at_start(program, clock, matvec)
                 known = next((known for known in products if known.matvec == start), None)
@@ -228,11 +229,11 @@ def _require_clock(program: Program, clock: Loop | None, places: list[Place]) ->
     for place in places:
         target = place.statement.target
         if clock is None and place.loops and isinstance(target, Mat):
-            raise ValueError(f"program {program.name}: {target} := ... is an update in a loop, and no loop is the "
+            raise NotCovered(f"program {program.name}: {target} := ... is an update in a loop, and no loop is the "
                              f"clock; say which one is, with roles={{{place.loops[0].index}: 'clock'}}, or let it run "
                              "to the first size")
         if not isinstance(target, Mat) and target.indices and clock_slot(program, clock, target):
-            raise ValueError(f"program {program.name}: {target} has the clock at another place than its first index; "
+            raise NotCovered(f"program {program.name}: {target} has the clock at another place than its first index; "
                              "allowed is the first, for vectors and scalars")
 
 
@@ -243,7 +244,7 @@ def _require_one_range(program: Program, made: Product, place: Place) -> None:
     if there != here:
         ranges = (", ".join(f"{i} between {' and '.join(map(str, sorted(ends, key=str)))}" for i, ends in one.items())
                   for one in (there, here))
-        raise ValueError(f"program {program.name}: {made.matvec} is made for {' and for '.join(ranges)}; allowed is "
+        raise NotCovered(f"program {program.name}: {made.matvec} is made for {' and for '.join(ranges)}; allowed is "
                          "one loop over all of them")
 
 
@@ -254,7 +255,7 @@ def _require_one_form(program: Program, products: list[Product]) -> None:
         if one.matrix.same_family(other.matrix) and any(
                 bool(i.free_symbols & loops) != bool(j.free_symbols & loops)
                 for i, j in zip(one.matrix.indices, other.matrix.indices)):
-            raise ValueError(f"program {program.name}: {one.matvec} and {other.matvec} meet a single member and a "
+            raise NotCovered(f"program {program.name}: {one.matvec} and {other.matvec} meet a single member and a "
                              "loop's members of one family of matrices; allowed are products with all of them in "
                              "loops, or with single members alone")
 
@@ -264,7 +265,7 @@ def _at_start(program: Program, clock: Loop | None, matvec: MatVec) -> MatVec:
     bare = initial_matrix(matvec.matrix)
     given = next((m for m in program.matrices if m.same_family(bare)), None)
     if given is None:
-        raise ValueError(f"program {program.name}: {matvec} multiplies by {bare}, whose family has no initial member")
+        raise NotCovered(f"program {program.name}: {matvec} multiplies by {bare}, whose family has no initial member")
     slot = clock_slot(program, clock, bare)
     at_start = given.indices and given.indices[slot].is_number
     first = bare.at(*bare.indices[:slot], given.indices[slot], *bare.indices[slot + 1:]) if at_start else bare
@@ -276,5 +277,5 @@ def _depth(places: list[Place], layers: set[sp.Symbol], program: Program) -> sp.
     loops = [loop for place in places for loop in place.loops if loop.index in layers]
     sizes = {s for loop in loops for s in loop.first.free_symbols | loop.last.free_symbols} & set(program.sizes)
     if len(sizes) > 1:
-        raise ValueError(f"program {program.name}: the layers run over {sizes}; allowed is one depth")
+        raise NotCovered(f"program {program.name}: the layers run over {sizes}; allowed is one depth")
     return sizes.pop() if sizes else None

@@ -12,6 +12,7 @@ from typing import Callable
 
 import sympy as sp
 
+from ..errors import NotCovered
 from ..programs.activations import H
 
 UP = sp.Symbol("u", positive=True)  # the distance from the origin
@@ -80,7 +81,7 @@ def _at_end(e: sp.Expr) -> Asymptote:
 
 
 def _unknown(e: sp.Expr) -> Asymptote:
-    raise ValueError(f"{e.func.__name__}: no rule for how it grows")
+    raise NotCovered(f"{e.func.__name__}: no rule for how it grows")
 
 
 def _power(e: sp.Expr) -> Asymptote:
@@ -115,7 +116,7 @@ def _exponential(e: sp.Expr) -> Asymptote:
     inside = sp.expand(e.args[0])
     if not inside.is_polynomial(UP):
         if not _at_end(inside).power <= 0:
-            raise ValueError(f"exp({inside}): no rule for how it grows")
+            raise NotCovered(f"exp({inside}): no rule for how it grows")
         return ONE
     return Asymptote(sp.expand(inside - inside.subs(UP, 0)))
 
@@ -124,7 +125,7 @@ def _sign(e: sp.Expr) -> int:
     """The sign of a polynomial's leading term; ``ValueError`` for anything else."""
     e = sp.expand(e)
     if not e.is_polynomial(UP):
-        raise ValueError(f"{e}: no rule for its sign far out")
+        raise NotCovered(f"{e}: no rule for its sign far out")
     return int(sp.sign(sp.Poly(e, UP).LC())) if e != 0 else 0
 
 

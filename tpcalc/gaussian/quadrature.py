@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..errors import NotCovered
+
 END = 12.0  # the Gaussian is 2e-32 there
 PANEL = 0.5  # tanh and its like are analytic on an ellipse around a panel that is large enough for 1e-13
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
@@ -50,7 +52,7 @@ def _refuse_tails(mass: np.ndarray, distance: np.ndarray) -> None:
     """Raise where a visible part of the integral lies at the end of the range, hence beyond it too."""
     size = np.abs(mass)
     if np.sum(size[distance > END - 1]) > 1e-12 * np.sum(size):
-        raise ValueError(f"the function grows too fast for quadrature on {END:g} standard deviations; move its mean "
+        raise NotCovered(f"the function grows too fast for quadrature on {END:g} standard deviations; move its mean "
                          "first (the rule Shift)")
 
 

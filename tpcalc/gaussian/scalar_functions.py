@@ -13,6 +13,7 @@ from sympy.printing.precedence import PRECEDENCE, precedence
 from sympy.printing.printer import Printer
 from sympy.utilities.iterables import sift
 
+from ..errors import NotCovered
 from ..programs.activations import H
 from .asymptotics import Asymptote, asymptotes
 
@@ -59,7 +60,7 @@ class ScalarFunction:
         power = max(end.power for end in self._ends)
         if power is sp.oo or power > 0 and not power.is_Integer:
             how = "faster than every power" if power is sp.oo else f"like the power {power}"
-            raise ValueError(f"an entrywise function {self.expression} grows {how} of its argument; there is a rule "
+            raise NotCovered(f"an entrywise function {self.expression} grows {how} of its argument; there is a rule "
                              "for its order in L where it grows like a whole power")
         return max(int(power), 0) if power != -sp.oo else 0
 
@@ -88,8 +89,8 @@ class ScalarFunction:
     def _ends(self) -> tuple[Asymptote, Asymptote]:
         try:
             return asymptotes(self.expression)
-        except ValueError as problem:
-            raise ValueError(f"an entrywise function {self.expression}: {problem}, so that its order in L is not known"
+        except NotCovered as problem:
+            raise NotCovered(f"an entrywise function {self.expression}: {problem}, so that its order in L is not known"
                              ) from None
 
     @cached_property
@@ -108,7 +109,7 @@ class ScalarFunction:
         h = sp.Symbol("h", positive=True)
         right, left = (sp.simplify(self.expression.xreplace({H: sign * h}) / h) for sign in (1, -1))
         if right.free_symbols or left.free_symbols:
-            raise ValueError(f"phi: {self.expression} given; at infinite depth allowed are smooth functions, and "
+            raise NotCovered(f"phi: {self.expression} given; at infinite depth allowed are smooth functions, and "
                              "kinked ones of the form s h + b |h|")
         return float((right - left) / 2), float((right + left) / 2)
 

@@ -11,6 +11,7 @@ from sympy.printing.printer import Printer
 
 from .._types import Number
 from .._checks import exact, symbolic
+from ..errors import NotCovered
 from .forms import slopes, tidy
 from .quadrature import hermite, panels
 from .scalar_functions import H, KINKS, DerivativeAt
@@ -209,7 +210,7 @@ class Expectation(sp.Expr):
         for factor in sp.Mul.make_args(self.body):
             of = [u for u in self.variables if factor.has(u)]
             if len(of) != 1 and not factor.is_number:
-                raise ValueError(f"{self}: given; allowed are products of functions of one variable each")
+                raise NotCovered(f"{self}: given; allowed are products of functions of one variable each")
             found[(of or self.variables)[0]] *= factor
         return tuple((f.args[0], int(f.args[1])) if f.func == DerivativeAt and f.args[2] == u
                      else (f.doit().xreplace({u: H}), 0) for u, f in found.items())
@@ -270,7 +271,7 @@ def _quadrature(node: Expectation, values: Mapping[sp.Symbol, Number]) -> float:
     if missing:
         raise ValueError(f"{node}: no value for {', '.join(sorted(map(str, missing)))}")
     if body.has(sp.DiracDelta):
-        raise ValueError(f"{node}: a delta function has no quadrature; condition on its argument first")
+        raise NotCovered(f"{node}: a delta function has no quadrature; condition on its argument first")
     covariance = np.array(matrix.evalf(), dtype=np.float64)
     variances, axes = np.linalg.eigh(covariance)  # ascending: the last axis, integrated first, is the widest
     scale = max(variances[-1], 0.0)
@@ -280,7 +281,7 @@ def _quadrature(node: Expectation, values: Mapping[sp.Symbol, Number]) -> float:
     factor = axes[:, keep] * np.sqrt(variances[keep])
     dimension = factor.shape[1]
     if dimension > 2:
-        raise ValueError(f"{node}: {dimension} dimensions; quadrature goes up to two")
+        raise NotCovered(f"{node}: {dimension} dimensions; quadrature goes up to two")
     if dimension == 0:
         return float(body.subs(dict.fromkeys(node.variables, 0)))
     plain = sp.lambdify(list(node.variables), body, modules=["scipy", "numpy"])

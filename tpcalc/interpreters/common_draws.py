@@ -13,6 +13,7 @@ from typing import Mapping, Sequence
 
 import numpy as np
 
+from ..errors import NotCovered
 from .conditioned_blocks import OrthonormalBlock
 
 Key = tuple[int, ...]  # what the rows are for
@@ -37,7 +38,7 @@ class Refinement:
         """Raises ``ValueError`` where the depth is no doubling of the coarsest."""
         level = max(depth // coarsest, 1).bit_length() - 1
         if coarsest * 2**level != depth:
-            raise ValueError(f"depth: {depth} given with coarsest={coarsest}; allowed is coarsest times a power of 2, "
+            raise NotCovered(f"depth: {depth} given with coarsest={coarsest}; allowed is coarsest times a power of 2, "
                              "so that depths can share their draws")
         return cls(coarsest, level)
 

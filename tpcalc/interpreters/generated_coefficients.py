@@ -15,7 +15,7 @@ import sympy as sp
 
 from ..calculus.equations import kets
 from ..lowering.recursions import Recursion, recursion
-from ..errors import Divergence
+from ..errors import Divergence, NotCovered
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
 from ..programs.builders import program
@@ -43,7 +43,7 @@ def read_generated(task: Task, optimizer: SGD, scale: DepthScaling, depth: int, 
     """
     reason = not_generated(task)
     if reason is not None:
-        raise ValueError(reason)
+        raise NotCovered(reason)
     probes = 0 if task.probes is None else len(task.probes)
     batched = task.batch > 1 or probes > 0
     derived = _derived(replace(optimizer, lr=(1.0,)), replace(scale, alpha=ALPHA, gamma=GAMMA), batched, task.d_in,

@@ -14,6 +14,7 @@ import sympy as sp
 from sympy.utilities.lambdify import lambdify
 
 from .._types import ProgramData, Sizes, Value
+from ..errors import NotCovered
 from ..programs.losses import AnyLoss
 from .. import _checks
 from ..lowering.array_backends import Arrays
@@ -90,7 +91,7 @@ class ArrayExecution(ABC):
         return self.lowered.plans[key]
 
     def _function(self, name: str, func: type | None, arguments: int) -> Callable[..., Value]:
-        """From the table, or as NumPy's where sympy knows how; raises ``TypeError`` naming what has no arrays."""
+        """From the table, or as NumPy's where sympy knows how; raises ``NotCovered`` naming what has no arrays."""
         found = self.arrays.function(name)
         if found is not None:
             return found
@@ -99,11 +100,12 @@ class ArrayExecution(ABC):
             function = lambdify(names, func(*names), ["scipy", "numpy"])
             try:
                 function(*(np.ones(1) for _ in names))
-                return function
-            except (NameError, TypeError, AttributeError):
+            except (NameError, TypeError, AttributeError):  # sympy wrote what NumPy and SciPy do not have
                 pass
-        raise TypeError(f"{name}: a function that the table of operations of {self.arrays.name!r} lacks; allowed are "
-                        f"{', '.join(sorted(self.arrays.functions))}")
+            else:
+                return function
+        raise NotCovered(f"{name}: a function that the table of operations of {self.arrays.name!r} lacks; allowed are "
+                         f"{', '.join(sorted(self.arrays.functions))}")
 
     def run(self, progress: Progress | None = None) -> None:
         """Execute the nest; raises ``Divergence`` naming the first value that is not finite.

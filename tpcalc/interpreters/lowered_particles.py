@@ -11,6 +11,7 @@ from typing import Callable, Collection
 import numpy as np
 
 from .._types import Array, ProgramData, Sizes
+from ..errors import NotCovered
 from ..programs.losses import AnyLoss
 from .. import _checks
 from .._spread import in_order
@@ -38,7 +39,7 @@ class ParticleExecution(ConditionedExecution):
         self.count_directions()
         super().require_memory()
         if self.width < PER_PRODUCT * self.directions:
-            raise ValueError(f"samples: {self.width} given; program {self.program.name} makes up to "
+            raise NotCovered(f"samples: {self.width} given; program {self.program.name} makes up to "
                              f"{self.directions - 1 - len(self.initial)} products with one matrix and has "
                              f"{len(self.initial)} initial vectors, so that at least {PER_PRODUCT * self.directions} "
                              "are needed")

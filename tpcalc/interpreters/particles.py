@@ -19,6 +19,7 @@ import numpy as np
 import sympy as sp
 
 from .._types import ProgramData, Sizes, Value
+from ..errors import NotCovered
 from ..programs.losses import AnyLoss
 from .. import _checks
 from .._spread import in_order, require_executor
@@ -63,7 +64,7 @@ class Particles(Conditioned):
         directions = 1 + len(self.first) + (2 * sum(met) if self.balance == "all" else max(met, default=0))
         if self.width < PER_PRODUCT * directions:
             what = "all matrices" if self.balance == "all" else "one matrix"
-            raise ValueError(f"samples: {self.width} given; program {self.program.name} makes up to "
+            raise NotCovered(f"samples: {self.width} given; program {self.program.name} makes up to "
                              f"{directions - 1 - len(self.first)} products with {what} and has {len(self.first)} "
                              f"initial vectors, so that at least {PER_PRODUCT * directions} are needed")
 

@@ -13,6 +13,7 @@ import numpy as np
 import sympy as sp
 
 from .._types import ProgramData, Sizes, Value
+from ..errors import NotCovered
 from ..programs.losses import AnyLoss
 from .. import _checks
 from .._checks import symbolic
@@ -57,7 +58,7 @@ class _Kets(Execution):
     def product(self, matrix: Mat, turned: bool, expression: sp.Expr, vector: Ket, bra: np.ndarray) -> Ket:
         name = Hat(MatVec(Transpose(matrix) if turned else matrix, expression))
         if self.complete and name not in self.space.names:
-            raise ValueError(f"{name.vector} is not a product that program {self.program.name} makes")
+            raise NotCovered(f"{name.vector} is not a product that program {self.program.name} makes")
         return self.space.hat(name, matrix, turned, vector, bra) + self.space.dot(matrix, turned, vector)
 
     def constant(self, value: Number) -> Ket:
@@ -113,7 +114,7 @@ def _mean(run: _Kets, node: sp.Expr) -> Number:
 @KETS.rule(Hat)
 def _hat(run: _Kets, node: Hat) -> Ket:
     if node not in run.space.names:
-        raise ValueError(f"{node}: program {run.program.name} does not make that product")
+        raise NotCovered(f"{node}: program {run.program.name} does not make that product")
     return run.space.base(node)
 
 

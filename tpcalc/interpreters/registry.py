@@ -11,11 +11,12 @@ from typing import Callable, Mapping
 import sympy as sp
 
 from .._types import Value
+from ..errors import NotCovered
 
 Rule = Callable[[Value, Value], Value]
 
 
-class UnhandledNode(TypeError):
+class UnhandledNode(NotCovered):
     """An interpreter has no rule for a node.
 
     Attributes

@@ -16,6 +16,7 @@ from ..calculus.kets import Base, Bracket, Covariance, Dot, Gamma, Hat, Ket, Res
 from ..calculus.memory import memory_equations, rho_of
 from ..calculus.rules import bounds
 from ..calculus.setting import Product, Setting
+from ..errors import NotCovered
 from ..gaussian import Expectation
 from ..programs.language import Moment, Scal, Vec
 from ..programs.program import Loop, Place
@@ -153,7 +154,7 @@ class StepValues:
 
     def _matrix(self, operator: Operator) -> np.ndarray:
         if not set(operator.initial) <= set(self.initial):
-            raise ValueError(f"{operator.initial}: the program multiplies by none of these")
+            raise NotCovered(f"{operator.initial}: the program multiplies by none of these")
         size, dtype = len(self.places), self.reading.execution.space.dtype
         outers: np.ndarray = np.zeros((size, size), dtype=dtype)
         for factor, *vectors in operator.outers:

@@ -17,6 +17,7 @@ from ..calculus.equations import KetEquations
 from ..calculus.kets import Gamma, Ket, Response
 from ..calculus.recursion import Equation, RecursionEquations
 from ..calculus.setting import Setting
+from ..errors import NotCovered
 from ..programs.losses import AnyLoss
 from ..programs.language import Vec
 from ..programs.program import Loop
@@ -112,14 +113,14 @@ class _Checker:
                 left, after = (self.values.value(side, at) for side in (step.left, step.after))
                 worst = max(worst, _distance(left, after), _distance(left, self._before(step, last, at)))
                 cases += 1
-        except ValueError as problem:
+        except NotCovered as problem:
             return StepCheck(step, float("inf"), cases + 1, str(problem))
         return StepCheck(step, worst, cases)
 
     def _cases(self, left: sp.Expr) -> Iterator[Indices]:
         """All indices of a left side, those of the generic base ket with them."""
         if left not in self.loops:
-            raise ValueError(f"{left} is no ket, number, matrix, coefficient or covariance of the program")
+            raise NotCovered(f"{left} is no ket, number, matrix, coefficient or covariance of the program")
         for at in indices(self.loops[left], self.values.sizes):
             if not isinstance(left, (Response, Gamma)):
                 yield at

@@ -15,7 +15,7 @@ from .._text import Aligned
 from ..calculus.kets import Gamma
 from ..calculus.equations import kets
 from ..calculus.recursion import RecursionEquations, derive_recursion
-from ..errors import Divergence
+from ..errors import Divergence, NotCovered
 from ..orders.affine import Affine, point_of
 from .collocation import CompiledLimit
 from .integral_equations import LimitEquation, limit_equations
@@ -240,7 +240,7 @@ def depth_limit(recursion: RecursionEquations) -> DepthLimit:
         raise ValueError(f"recursion: {recursion!r} given; allowed is what tp.recursion(...) returns")
     outside = next((g for e in recursion.equations for g in e.value.atoms(Gamma) if not g.args[4]), None)
     if outside is not None and recursion.setting.depth is not None:
-        raise ValueError(f"program {recursion.setting.program.name}: {outside} belongs to a vector outside the layers "
+        raise NotCovered(f"program {recursion.setting.program.name}: {outside} belongs to a vector outside the layers "
                          "that changes in training; the depth limit has no rule for it")
     recursion, everywhere, period = _in_normal_form(recursion)
     orders = settled_orders(recursion)

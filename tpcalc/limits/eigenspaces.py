@@ -9,13 +9,14 @@ from typing import Sequence
 import numpy as np
 import sympy as sp
 
+from ..errors import NotCovered
 from ..orders.layer_functions import GRID, LAYER_TIME
 
 ON_THE_CIRCLE = 1e-9
 LONGEST_PERIOD = 12
 
 
-class NoStreams(ValueError):
+class NoStreams(NotCovered):
     """A layer's map that no rule takes to infinite depth; the message names what and why."""
 
 

@@ -16,6 +16,7 @@ from ..calculus.coefficients import B, R
 from ..derivations.printing import latex
 from ..calculus.recursion import Equation
 from ..calculus.rules import join_sums
+from ..errors import NotCovered
 from .functions import INNER, AnyCoefficient, CovarianceFunction, OwnCoefficient, P
 from .survival import CountedTerm, Kind, Part
 from .translation import Translator, at_zero
@@ -68,7 +69,7 @@ def _require_one_start(equations: list[LimitEquation]) -> None:
     values: dict[tuple, sp.Expr] = {}
     for e in equations:
         if e.boundary and values.setdefault((e.target, e.kinds), e.value) != e.value:
-            raise ValueError(f"{e.target} is {e.value} in one of the layers at an end and {values[e.target, e.kinds]} "
+            raise NotCovered(f"{e.target} is {e.value} in one of the layers at an end and {values[e.target, e.kinds]} "
                              "in another; no rule for the limit of such a start")
 
 

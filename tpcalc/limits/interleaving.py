@@ -11,6 +11,7 @@ from dataclasses import replace
 import sympy as sp
 from sympy.core.symbol import Str
 
+from ..errors import NotCovered
 from ..programs.language import Mat, Member, Vec
 from ..programs.program import Assign, Loop, Program, Statement, assignments, loops_in
 
@@ -26,14 +27,14 @@ def interleaved(program: Program, depth: sp.Symbol, k: int) -> Program:
 
     def outside(s: Assign) -> tuple[Statement, ...]:
         if s.value.has(sp.Sum):
-            raise ValueError(f"program {program.name}: a sum over layers in {s}; streams that alternate between layers "
+            raise NotCovered(f"program {program.name}: a sum over layers in {s}; streams that alternate between layers "
                              "are taken apart where every layer has matrices of its own")
         return (Assign(_renamed(s.target, None), _scaled(_renamed(s.value, None))),)
 
     def over_layers(loop: Loop) -> tuple[Statement, ...]:
         ends = (depth, start) if loop.descending else (start, depth)
         if (loop.first, loop.last) != ends or any(loops_in(loop.body)):
-            raise ValueError(f"program {program.name}: a loop over {loop.index} from {loop.first} to {loop.last}; "
+            raise NotCovered(f"program {program.name}: a loop over {loop.index} from {loop.first} to {loop.last}; "
                              "streams that alternate between layers are taken apart where every loop over layers runs "
                              f"from {start} to {depth} or back")
         order = range(k, 0, -1) if loop.descending else range(1, k + 1)
@@ -65,7 +66,7 @@ def interleaved(program: Program, depth: sp.Symbol, k: int) -> Program:
     def _member(m: Member, at: tuple[sp.Symbol, int] | None) -> sp.Expr:
         if not isinstance(m, (Vec, Mat)) or not int(m.args[2]):
             if any(i.has(depth) or at is not None and i.has(at[0]) for i in m.indices):
-                raise ValueError(f"program {program.name}: {m} has a layer among its indices; streams that alternate "
+                raise NotCovered(f"program {program.name}: {m} has a layer among its indices; streams that alternate "
                                  "between layers are taken apart for vectors and matrices whose layer is a superscript")
             return m
         place = m.indices[-1]

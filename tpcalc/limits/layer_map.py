@@ -13,6 +13,7 @@ from typing import Iterator
 
 import sympy as sp
 
+from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
 from ..programs.language import Member, Vec
 from ..programs.program import Assign, Loop, Program, assignments, loops_in, walked
@@ -64,7 +65,7 @@ class Sweep:
         """The vectors that one passage assigns."""
         for inner in loops_in(self.loop.body):
             if any(isinstance(s.target, Vec) for s in assignments(inner.body)):
-                raise ValueError(f"program {self.program.name}: a loop over {inner.index} inside the loop over layers "
+                raise NotCovered(f"program {self.program.name}: a loop over {inner.index} inside the loop over layers "
                                  f"{self.layer}; no rule for streams there")
         return tuple(s for s in assignments(self.loop.body) if isinstance(s.target, Vec))
 

@@ -9,6 +9,7 @@ import numpy as np
 import sympy as sp
 
 from .._types import Value
+from ..errors import NotCovered
 from ..programs.language import LossDerivative, Scal
 from .functions import INNER, Coefficient, CovarianceFunction, Indicator, OwnCoefficient, P, Q
 from .square import Square
@@ -43,7 +44,7 @@ def reading(expression: sp.Expr) -> Reading:
     for cls, rule in RULES.items():
         if isinstance(expression, cls):
             return rule(expression)
-    raise ValueError(f"{expression}: no numerical reading of {type(expression).__name__}")
+    raise NotCovered(f"{expression}: no numerical reading of {type(expression).__name__}")
 
 
 def index(expression: sp.Expr) -> Callable[[Numbers], int]:

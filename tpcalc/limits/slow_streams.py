@@ -14,6 +14,7 @@ import sympy as sp
 from sympy.core.symbol import Str
 
 from ..calculus.setting import Setting
+from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
 from ..programs.language import MatVec, Moment, Vec
 from ..programs.program import Assign, Loop, Program, Statement, mapped
@@ -54,7 +55,7 @@ def normal_form(program: Program, depth: sp.Symbol | None = None) -> NormalForm:
     """
     depth = Setting.of(program).depth if depth is None else depth
     if depth is None:
-        raise ValueError(f"program {program.name} has no layers, so that nothing depends on the depth")
+        raise NotCovered(f"program {program.name} has no layers, so that nothing depends on the depth")
     plain = without_names(at_own_layers(with_moves(program)))
     found = list(sweeps(plain, depth))
     together = int(sp.ilcm(1, *(period(s.matrix[sp.Integer(0)]) for s in found)))

@@ -13,6 +13,7 @@ from typing import Iterable, Sequence
 
 import sympy as sp
 
+from ..errors import NotCovered
 from ..orders.affine import Affine
 from ..orders.exponent import Exponent
 from ..orders.cell import Cell
@@ -126,7 +127,7 @@ class Part:
                 for factor in one.factors:
                     scaled += self.exponents[kind_of(factor)]
                 if self.region.sign(scaled) != "=":
-                    raise ValueError(f"{one.term}: survives for {one.target}, where a factor is smaller than others of "
+                    raise NotCovered(f"{one.term}: survives for {one.target}, where a factor is smaller than others of "
                                      "its kind; the limit needs one power of L for each kind")
 
     def is_kept(self, order: Exponent) -> bool:

@@ -14,6 +14,7 @@ from sympy.core.symbol import Str
 
 from ..calculus.kets import Ket
 from ..calculus.setting import Setting, solve_indices
+from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
 from ..programs.language import Member, Vec
 from ..programs.program import Assign, Loop, Place, Program, Statement, mapped
@@ -104,7 +105,7 @@ class _Trained:
         past = Setting.past
         found = solve_indices(self.move.indices, (past, *member.indices[1:]), self.move.free_symbols)
         if found is None:
-            raise ValueError(f"{member}: a trained vector of another layer; no rule for it")
+            raise NotCovered(f"{member}: a trained vector of another layer; no rule for it")
         move = self.move.subs(found, simultaneous=True)
         return self.first * beside + sp.Sum(self.number * move * beside, (past, 0, member.indices[0] - 1))
 
@@ -118,8 +119,8 @@ def _of_a_step(program: Program, places: list[Place], clock: Loop) -> tuple[Assi
     return later[0], first[0]
 
 
-def _no_rule(program: Program, one: Assign) -> ValueError:
-    return ValueError(f"program {program.name}: the vector {one.target} = {one.value} is trained, and no rule counts "
+def _no_rule(program: Program, one: Assign) -> NotCovered:
+    return NotCovered(f"program {program.name}: the vector {one.target} = {one.value} is trained, and no rule counts "
                       "powers of L of what it multiplies; allowed are vectors that begin as a number, to which a step "
                       "adds what does not depend on trained vectors, as gradient descent does without momentum and "
                       "decay")
@@ -135,7 +136,7 @@ def _written(program: Program, s: Assign, known: dict[str, _Trained]) -> sp.Expr
             member, *others = trained
             beside = sp.Mul(*(f for f in sp.Mul.make_args(term) if f != member))
             if others or beside.has(member) or member not in sp.Mul.make_args(term) or beside.has(sp.Sum):
-                raise ValueError(f"program {program.name}: {s.target} = {s.value} reads the trained vector {member} in "
+                raise NotCovered(f"program {program.name}: {s.target} = {s.value} reads the trained vector {member} in "
                                  f"{term}, and no rule counts powers of L of that; allowed are products with it, of "
                                  "which each is a term of its own")
             term = known[member.name].at(member, beside)

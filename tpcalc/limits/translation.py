@@ -18,6 +18,7 @@ from ..calculus.coefficients import Bases
 from ..calculus.kets import Covariance, Gamma
 from ..calculus.recursion import Equation, RecursionEquations
 from ..calculus.setting import Setting
+from ..errors import NotCovered
 from ..programs.algebra import replaced
 from ..programs.language import LossDerivative, Scal
 from .functions import Coefficient, CovarianceFunction, Indicator, OwnCoefficient, P, Q, scaled_scalar
@@ -59,7 +60,7 @@ class Translator:
         """m, the generic base ket's layer."""
         above = Bases(self.setting).generic().args[2]
         if len(above) > 1:
-            raise ValueError(f"program {self.setting.program.name}: layers with indices {tuple(above)}; the limit "
+            raise NotCovered(f"program {self.setting.program.name}: layers with indices {tuple(above)}; the limit "
                              "covers one index")
         return above[0] if above else None
 
@@ -91,7 +92,7 @@ class Translator:
         m, layer = self.base_layer, self._layer(equation)
         bare = self._read(term.xreplace({sp.KroneckerDelta(layer, m): sp.Integer(1)}), layer)
         if bare.has(P) and bare.has(Coefficient):
-            raise ValueError(f"{term}: a layer creates it through coefficients of its own; no rule for its limit")
+            raise NotCovered(f"{term}: a layer creates it through coefficients of its own; no rule for its limit")
         return bare.xreplace({P: Q}) * Indicator(P, Q, self.direction(equation))
 
     def target(self, equation: Equation) -> sp.Expr:
@@ -102,7 +103,7 @@ class Translator:
         loops = equation.place.loops[1:] if self.setting.clock is not None else equation.place.loops
         layers = {loop.index for loop in loops} & {s for p in self.setting.products for s in p.above.free_symbols}
         if len(layers) > 1:
-            raise ValueError(f"{equation.target}: stands in loops over {layers}; the limit covers one layer index")
+            raise NotCovered(f"{equation.target}: stands in loops over {layers}; the limit covers one layer index")
         return layers.pop() if layers else None
 
     def _time(self, layers: sp.Tuple, layer: sp.Symbol | None) -> sp.Expr:
@@ -159,14 +160,14 @@ class Translator:
         depth = self.setting.depth
         found = sp.limit(place.replace(sp.floor, lambda x: x).replace(sp.ceiling, lambda x: x) / depth, depth, sp.oo)
         if not found.is_Rational or not 0 <= found <= 1:
-            raise ValueError(f"{place}: begins or ends a loop over layers; allowed are parts of the depth")
+            raise NotCovered(f"{place}: begins or ends a loop over layers; allowed are parts of the depth")
         return found
 
     def _gamma(self, gamma: Gamma, layer: sp.Symbol | None) -> sp.Expr:
         a, b, t, r, layers, base = gamma.args
         scaled = int("Gamma" in self.scaled)
         if not layers:
-            raise ValueError(f"{gamma}: a vector outside the layers; no rule for its limit")
+            raise NotCovered(f"{gamma}: a vector outside the layers; no rule for its limit")
         p = self._time(layers, layer)
         if r[0] == -1 or not base:
             return Coefficient(a, b, t[0], r[0], p, 0, 0, scaled)
@@ -180,7 +181,7 @@ class Translator:
     def _covariance(self, covariance: Covariance, layer: sp.Symbol | None) -> sp.Expr:
         b, c, t, s, here, there = covariance.args
         if not here:
-            raise ValueError(f"{covariance}: a matrix outside the layers; no rule for its limit")
+            raise NotCovered(f"{covariance}: a matrix outside the layers; no rule for its limit")
         return CovarianceFunction(b, c, t[0], s[0], self._time(here, layer), int("C" in self.scaled))
 
 

@@ -6,6 +6,7 @@ from typing import Iterable
 
 import sympy as sp
 
+from ..errors import NotCovered
 from ..orders import Cell
 from ..programs.language import LossDerivative, MatVec, Moment, Vec
 from ..programs.program import Place, Program
@@ -34,7 +35,7 @@ def require_no_explosion(program: Program, cells: Iterable[Cell]) -> None:
     """Raise ``ValueError`` where a program that divides what a matrix makes by its own size is said to explode."""
     normed = normed_products(program)
     if normed and any(cell.explosions for cell in cells):
-        raise ValueError(f"program {program.name}: {', '.join(normed)}, made by a matrix, is divided by its own size, "
+        raise NotCovered(f"program {program.name}: {', '.join(normed)}, made by a matrix, is divided by its own size, "
                          "and what is counted of the two apart explodes; whether they do together no rule says; "
                          "allowed are norms of the stream (norm_place='before'), or other exponents")
 

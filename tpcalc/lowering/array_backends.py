@@ -15,7 +15,7 @@ from scipy import special
 
 from .._types import Array, DType
 from .. import _checks
-from ..errors import MissingExtra
+from ..errors import MissingExtra, NotCovered
 
 PRECISIONS = {"float32": np.float32, "float64": np.float64}
 NAMESPACES = {"numpy": "numpy", "torch": "array_api_compat.torch", "cupy": "array_api_compat.cupy", "jax": "jax.numpy"}
@@ -159,12 +159,12 @@ class Arrays:
     def compiled(self, expression: sp.Expr, names: Sequence[sp.Symbol]) -> Callable[..., Array]:
         """An expression as a function of numbers and arrays, node by node with the functions of the table.
 
-        Raises ``TypeError`` naming a node that the table lacks.
+        Raises ``NotCovered`` naming a node that the table lacks.
         """
         for node in expression.atoms(sp.Function) | expression.atoms(sp.Piecewise):
             if self.function(type(node).__name__) is None:
-                raise TypeError(f"{type(node).__name__}: a function that the table of operations of {self.name!r} "
-                                f"lacks; allowed are {', '.join(sorted(self.functions))}")
+                raise NotCovered(f"{type(node).__name__}: a function that the table of operations of {self.name!r} "
+                                 f"lacks; allowed are {', '.join(sorted(self.functions))}")
         return lambda *values: self._value(expression, dict(zip(names, values)))
 
     def _value(self, node: sp.Expr, known: dict[sp.Basic, Array]) -> Array:

@@ -12,12 +12,13 @@ from typing import Iterator, NamedTuple, Sequence
 import sympy as sp
 
 from .._types import Array
+from ..errors import NotCovered
 from ..programs.language import NonlinearOuter
 
 TAIL = {"scalar": 0, "vector": 1, "entries": 2}  # axes after those of indices
 
 
-class NotLowered(TypeError):
+class NotLowered(NotCovered):
     """A statement that array code cannot be written for; the message names it."""
 
 

@@ -10,6 +10,7 @@ from typing import Mapping, Sequence
 import sympy as sp
 
 from .._checks import symbolic
+from ..errors import NotCovered
 
 
 @dataclass(frozen=True, order=True)
@@ -34,7 +35,7 @@ class Affine:
         slopes = [expanded.coeff(p) for p in parameters]
         constant = sp.expand(expanded - sp.Add(*(c * p for c, p in zip(slopes, parameters))))
         if not all(c.is_Rational for c in (*slopes, constant)):
-            raise ValueError(f"exponent {expression}: allowed are affine forms in "
+            raise NotCovered(f"exponent {expression}: allowed are affine forms in "
                              f"{', '.join(map(str, parameters)) or 'nothing'} with rational coefficients")
         return cls(tuple(_fraction(c) for c in slopes), _fraction(constant))
 

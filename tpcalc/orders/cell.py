@@ -7,6 +7,7 @@ from typing import Iterable, Sequence
 
 import sympy as sp
 
+from ..errors import NotCovered
 from .exponent import Exponent
 from .quantities import Quantity, Sort
 from .region import Region
@@ -48,7 +49,7 @@ class Cell:
                 exponent.vanishes for q, exponent in self.exponents.items() if q.sort in (Sort.COVARIANCE, Sort.KET)
                 or q.sort == Sort.COEFFICIENT and q.base is not None and q.base.is_initial):
             quantity, rate = self.forgotten[0]
-            raise ValueError(f"{quantity} forgets what is older than L^({1 - rate.expression(parameters)}) layers and "
+            raise NotCovered(f"{quantity} forgets what is older than L^({1 - rate.expression(parameters)}) layers and "
                              "is fed by what does not; no rule for what these layers add where it starts")
 
     def is_bounded(self, keys: Sequence[Quantity]) -> bool:

@@ -18,6 +18,7 @@ import sympy as sp
 from .._shown import Short
 from ..calculus.equations import KetEquations
 from ..calculus.recursion import RecursionEquations
+from ..errors import NotCovered
 from .affine import Affine, point_of
 from .cell import Cell as Cell
 from .elimination import in_order, lost, present, solve
@@ -166,7 +167,7 @@ def _require_arguments(cell: Cell, t: int) -> None:
     for one in sorted(q for q in cell.exponents if q.sort == Sort.ARGUMENT and q.step == t):
         exponent = cell.of(one)
         if not exponent.explodes and all(cell.region.sign(form) == "<" for form in exponent.forms):
-            raise ValueError(f"{one.name}: what a bounded function acts on falls with the depth, and the function with "
+            raise NotCovered(f"{one.name}: what a bounded function acts on falls with the depth, and the function with "
                              "it; powers of L are counted where it is of order one at least")
 
 
@@ -202,7 +203,7 @@ def settled_orders(program: RecursionEquations | KetEquations | Hypotheses, most
                     (done if finished else active).append(one)
         if not active:
             return Orders(parameters, tuple(done), hypotheses.upto(frozenset(), t))
-    raise ValueError(f"the exponents of program {terms.name} still change at step {most}")
+    raise NotCovered(f"the exponents of program {terms.name} still change at step {most}")
 
 
 def exact_part(cell: Cell) -> Cell:

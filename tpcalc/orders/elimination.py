@@ -10,6 +10,7 @@ from typing import Sequence
 import numpy as np
 from sympy.utilities.iterables import strongly_connected_components
 
+from ..errors import NotCovered
 from .affine import Affine
 from .cell import Cell, product_of
 from .exponent import EXPLODES, Exponent, join
@@ -90,7 +91,7 @@ def _require_one_sign(sweep: Sequence[Quantity], by_target: dict[Quantity, list[
     damping = next((one for u in sweep for one in by_target.get(u, []) if one.sign < 0 and not one.update
                     and one.rule == "layers" and inner.intersection(one.factors) - {u}), None)
     if damping is not None:
-        raise ValueError(f"{damping.term}: lets {damping.target} fall with another quantity of the same layers, and "
+        raise NotCovered(f"{damping.term}: lets {damping.target} fall with another quantity of the same layers, and "
                          "together they change by more than 1/L a layer; no rule says whether they grow, turn or decay")
 
 
@@ -167,7 +168,7 @@ def _solved(cell: Cell, sweep: list[Quantity], short: frozenset[Quantity], terms
         if not several or all(solved.exponents[u] == current.get(u) for u in sweep):
             return solved
         current = {u: solved.exponents[u] for u in sweep}
-    raise ValueError(f"the exponents of {', '.join(map(str, sweep))} do not settle within {rounds} rounds")
+    raise NotCovered(f"the exponents of {', '.join(map(str, sweep))} do not settle within {rounds} rounds")
 
 
 def _shrunk(cell: Cell, target: Quantity, terms: list[Contribution]) -> Cell | Affine:
@@ -219,7 +220,7 @@ def _eliminate_linear(cell: Cell, sweep: list[Quantity], short: frozenset[Quanti
             if cell.region.sign(form) not in ("<", "=", "<="):
                 return Loop(pivot, guard, form)
             if pivot in short and cell.region.sign(form) != "<":
-                raise ValueError(f"{pivot}: its layers forget, and it is fed by what it makes as fast as it forgets "
+                raise NotCovered(f"{pivot}: its layers forget, and it is fed by what it makes as fast as it forgets "
                                  "it; coefficients decide whether it grows, and no rule compares them")
         for row, through in _substitute(loops, pivot, cell.region):
             alone[row] = alone[row].plus(through.times(alone[pivot])).pruned(cell.region)

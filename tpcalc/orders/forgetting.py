@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Mapping, Sequence
 
+from ..errors import NotCovered
 from .affine import Affine
 from .cell import Cell
 from .exponent import Exponent
@@ -48,7 +49,7 @@ class Forgetting:
             rate = max((form for _, w in strong for form in w.forms), key=lambda form: form.at(region.point() or ()))
             for one, weight in own:
                 if _sign(one) >= 0 and any(region.sign(rate - form) != ">" for form in weight.forms):
-                    raise ValueError(f"{target}: {one.term} amplifies it from layer to layer, other terms let it "
+                    raise NotCovered(f"{target}: {one.term} amplifies it from layer to layer, other terms let it "
                                      "decay, and neither is of larger order; no rule compares their coefficients")
             rates[target] = Exponent.single(rate)
             loops |= {one for one, _ in own}

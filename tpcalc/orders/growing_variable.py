@@ -7,6 +7,7 @@ from typing import Iterable
 import sympy as sp
 
 from ..calculus.setting import Setting
+from ..errors import NotCovered
 
 Values = tuple[tuple[sp.Symbol, sp.Expr], ...]  # of some parameters
 
@@ -15,7 +16,7 @@ def growing_variable(setting: Setting, growing: sp.Symbol | None) -> sp.Symbol:
     """``growing``, or the depth where none is given; raises ``ValueError`` for a program without layers then."""
     found = setting.depth if growing is None else growing
     if found is None:
-        raise ValueError(f"program {setting.program.name} has no layers, so that nothing depends on the depth")
+        raise NotCovered(f"program {setting.program.name} has no layers, so that nothing depends on the depth")
     return found
 
 

@@ -7,6 +7,7 @@ from typing import Callable, Iterable, Iterator
 import sympy as sp
 
 from ..calculus.kets import Bracket, Hat, Ket, random_parts
+from ..errors import NotCovered
 from ..gaussian import Expectation
 from ..gaussian.scalar_functions import scalar_function
 from ..programs.language import Vec
@@ -104,7 +105,7 @@ def normalised(factors: list[sp.Expr], within: Callable[[Ket, Ket], bool]) -> li
 def argument_of(function: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     """What an entrywise function acts on, a ket or a sum of several, and the function of a symbol."""
     if function.has(Expectation, Bracket):
-        raise ValueError(f"{function}: no rule for the order of a function of a ket and of averages; name its argument")
+        raise NotCovered(f"{function}: no rule for the order of a function of a ket and of averages; name its argument")
     kets = random_parts(function)
     if len(kets) == 1:
         ket, = kets
@@ -113,7 +114,7 @@ def argument_of(function: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
         form = scalar_function(function, argument).expression
         if not random_parts(form):
             return argument, form
-    raise ValueError(f"{function}: no rule for the order of a function of several kets that is no function of their "
+    raise NotCovered(f"{function}: no rule for the order of a function of several kets that is no function of their "
                      "sum; write it as sums and products of functions of one")
 
 

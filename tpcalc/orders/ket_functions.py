@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Callable
 import sympy as sp
 
 from ..calculus.kets import Hat, Ket, random_parts
+from ..errors import NotCovered
 from ..programs.language import Vec
 from ..gaussian.scalar_functions import H, scalar_function
 from .ket_factors import argument_of, factors_of
@@ -162,7 +163,7 @@ class Functions:
         if function not in self.arguments:
             expression, form = argument_of(function)
             if form.free_symbols - {H}:
-                raise ValueError(f"{form.subs(H, expression)}: a function of {expression} and of "
+                raise NotCovered(f"{form.subs(H, expression)}: a function of {expression} and of "
                                  f"{', '.join(sorted(map(str, form.free_symbols - {H})))}, of which no rule counts "
                                  "powers of L; give what it acts on a name of its own")
             led = frozenset(label for term in split(expression) for label in self._leading(term))

@@ -16,6 +16,7 @@ import sympy as sp
 from ..calculus.equations import KetEquation, KetEquations
 from ..calculus.kets import Bracket, Hat, Ket, Response, random_parts
 from ..calculus.memory import decays, rho_of
+from ..errors import NotCovered
 from ..gaussian import Expectation
 from ..programs.language import Scal, Vec
 from .affine import Affine
@@ -118,7 +119,7 @@ class KetParts:
             self.functions.known.clear()  # what was read without this part
         labels.add(label)
         if len(labels) > MOST_PARTS:
-            raise ValueError(f"vectors like {self.equations.setting.families[family]} of program {self.name} are "
+            raise NotCovered(f"vectors like {self.equations.setting.families[family]} of program {self.name} are "
                              f"random in more than {MOST_PARTS} ways at once; too many to count powers of L")
         return replace(whole, label=label)
 
@@ -262,7 +263,7 @@ class KetParts:
             return self.unit
         layer = next((i for i in self._layers if i in factor.free_symbols), None)
         if layer is None or factor.subs(self.at).free_symbols - {layer, self.variable, *self.parameters}:
-            raise ValueError(f"{factor}: no rule for its order in L")
+            raise NotCovered(f"{factor}: no rule for its order in L")
         return frozenset(Monomial(Affine.of(power, self.parameters))
                          for power, _ in in_powers(factor.subs(self.at), layer, self.variable))
 
@@ -295,7 +296,7 @@ class KetParts:
         kets = squares(base)
         twice = 2 * power
         if not kets or not twice.is_Integer:
-            raise ValueError(f"({base})**({power}): no rule for its order in L; there is one for half powers of sums "
+            raise NotCovered(f"({base})**({power}): no rule for its order in L; there is one for half powers of sums "
                              "of squares")
         size = frozenset().union(*(self.parts(square, 0).size() for square in kets))
         if twice < 0:

@@ -15,6 +15,7 @@ from typing import Iterator
 import sympy as sp
 
 from ..calculus.equations import KetEquation, KetEquations
+from ..errors import NotCovered
 from ..programs.language import LossDerivative, Scal
 from .affine import Affine
 from .demand import Derivative, base_for, demanded
@@ -86,7 +87,7 @@ class KetTerms:
             found = tuple(islice((one for number, e in enumerate(self.equations.equations)
                                   for one in self._of_equation(number, e, t)), MOST_TERMS + 1))
             if len(found) > MOST_TERMS:
-                raise ValueError(f"program {self.name}: training step {t} has more than {MOST_TERMS} terms, because "
+                raise NotCovered(f"program {self.name}: training step {t} has more than {MOST_TERMS} terms, because "
                                  "functions and gates multiply vectors that are random in several ways at once; too "
                                  "many to count powers of L")
             if self.reading.labels == known:
@@ -176,7 +177,7 @@ class KetTerms:
             return
         if len(term.limits) != 1:
             over = ", ".join(str(limit[0]) for limit in term.limits)
-            raise ValueError(f"{term}: a sum over {over}, as of a matrix that several layers share; no rule for its "
+            raise NotCovered(f"{term}: a sum over {over}, as of a matrix that several layers share; no rule for its "
                              "order in L")
         (s, first, last), = term.limits
         for value in range(int(first.subs(time, t)), int(last.subs(time, t)) + 1):

@@ -6,6 +6,8 @@ from functools import lru_cache
 
 import sympy as sp
 
+from ..errors import NotCovered
+
 LAYER_TIME = sp.Symbol("p", real=True)
 GRID = tuple(sp.Rational(k, 8) for k in range(9))
 
@@ -46,7 +48,7 @@ def _expanded(rest: sp.Expr, depth: sp.Symbol) -> list[tuple[sp.Expr, sp.Expr]]:
     try:
         over, under = sp.Poly(over, small), sp.Poly(under, small)
     except sp.PolynomialError:
-        raise ValueError(f"{rest}: no rule for its order in {depth}; allowed are powers of {depth} and rational "
+        raise NotCovered(f"{rest}: no rule for its order in {depth}; allowed are powers of {depth} and rational "
                          f"functions of the layer over {depth}") from None
     lead = [min(m[0] for m in poly.monoms()) for poly in (over, under)]
     power = lead[0] - lead[1]
@@ -72,7 +74,7 @@ def _require_bounded(coefficient: sp.Expr, function: sp.Expr) -> None:
     else:
         singular = any(under.subs(LAYER_TIME, p) == 0 for p in (0, 1))
     if singular:
-        raise ValueError(f"{coefficient}: goes like {function} with p = l/L, which is not bounded on [0, 1]; no rule "
+        raise NotCovered(f"{coefficient}: goes like {function} with p = l/L, which is not bounded on [0, 1]; no rule "
                          "for its sums over layers")
 
 

@@ -9,6 +9,7 @@ from typing import AbstractSet, Iterator, Mapping
 import sympy as sp
 
 from ..calculus.kets import Covariance, Gamma
+from ..errors import NotCovered
 from ..programs.language import LossDerivative, Scal
 from .quantities import Base, Quantity
 
@@ -28,7 +29,7 @@ class Index:
         symbol = next(iter(index.free_symbols), None)
         shift = index if symbol is None else index - symbol
         if not shift.is_Integer:
-            raise ValueError(f"{index}: no rule for the order in L of what has this index; allowed are numbers and "
+            raise NotCovered(f"{index}: no rule for the order in L of what has this index; allowed are numbers and "
                              "training steps or families with a number added")
         return cls(symbol, int(shift))
 
@@ -37,7 +38,7 @@ class Index:
         if self.symbol is None:
             return self.shift
         if self.symbol not in numbers:
-            raise ValueError(f"{self.symbol}: no rule for the order in L of what has this index; allowed are training "
+            raise NotCovered(f"{self.symbol}: no rule for the order in L of what has this index; allowed are training "
                              "steps and families")
         return numbers[self.symbol] + self.shift
 
@@ -64,7 +65,7 @@ class Named:
             b, c, t, s = quantity.args[:4]
             return cls(Covariance, "", tuple(map(Index.of, (b, c, t[0], s[0]))))
         if len(quantity.indices) != 1:
-            raise ValueError(f"{quantity}: no rule for its order in L; a scalar with one index, the training step, "
+            raise NotCovered(f"{quantity}: no rule for its order in L; a scalar with one index, the training step, "
                              "has one")
         return cls(Scal, quantity.name, (Index.of(quantity.indices[0]),))
 
@@ -152,14 +153,14 @@ class Summand:
         """Numbers for all symbols at one for those of the equation; bound ones shadow others of their name."""
         try:
             steps = [range(lo.at(numbers), hi.at(numbers) + 1) for _, lo, hi in self.ranges]
-        except ValueError:
+        except NotCovered:
             raise unknown_range(self.term) from None
         for values in product(*steps):
             yield {**numbers, **{v: value for (v, _, _), value in zip(self.ranges, values)}}
 
 
-def unknown_range(term: sp.Expr) -> ValueError:
-    return ValueError(f"{term}: a sum whose range is not that of steps, families or base kets' layers, as of a matrix "
+def unknown_range(term: sp.Expr) -> NotCovered:
+    return NotCovered(f"{term}: a sum whose range is not that of steps, families or base kets' layers, as of a matrix "
                       "that all layers share; no rule for its order in L")
 
 

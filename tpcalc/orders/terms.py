@@ -21,6 +21,7 @@ import sympy as sp
 from ..calculus.coefficients import B, R, Bases
 from ..calculus.kets import Gamma
 from ..calculus.recursion import Equation, RecursionEquations
+from ..errors import NotCovered
 from ..programs.language import Scal
 from .affine import Affine
 from .growing_variable import Values, free_parameters, growing_variable
@@ -159,7 +160,7 @@ class Terms:
             for one, gain, rule in self._layers_chosen(self._placed(body, equation, here), layers) if one != 0)
         try:
             ranges = tuple((v, Index.of(lo), Index.of(hi)) for v, lo, hi in finite)
-        except ValueError:
+        except NotCovered:
             raise unknown_range(term) from None
         return Summand(term, ranges, products)
 
@@ -227,7 +228,7 @@ class Terms:
             number = sp.Mul(*(f for f in sp.Mul.make_args(term) if not f.has(Scal, sp.KroneckerDelta)))
             for power, _ in self._powers(number, equation):
                 if not power.is_Integer or power > 0:
-                    raise ValueError(f"{equation.target} = {equation.value}: what an optimizer remembers goes like "
+                    raise NotCovered(f"{equation.target} = {equation.value}: what an optimizer remembers goes like "
                                      f"{self.variable}^({power}); the order calculus covers memory that does not "
                                      "depend on the depth")
 
@@ -242,7 +243,7 @@ class Terms:
         here = number.subs(self.at) if self.at else number
         left = here.free_symbols - known
         if left:
-            raise ValueError(f"{number} in {equation.target}: no rule for the order in L of "
+            raise NotCovered(f"{number} in {equation.target}: no rule for the order in L of "
                              f"{', '.join(sorted(map(str, left)))}")
         return in_powers(here, layer if self.layers_grow else None, self.variable)
 

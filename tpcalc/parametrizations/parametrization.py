@@ -9,6 +9,7 @@ import sympy as sp
 
 from .._types import Value
 from .._checks import choice, exact, exponent, short, whole_number
+from ..errors import NotCovered
 from .choices import DepthChoices
 from .depth import ENDS, DepthScaling
 from .matrix_powers import Frozen, MatrixPowers, roles
@@ -86,7 +87,7 @@ class Parametrization:
         if isinstance(self.depth, DepthScaling):
             return self.depth
         if self.choices is not None:
-            raise ValueError(f"depth: {short(self.depth)} given, raw powers of L; allowed here are exponents: "
+            raise NotCovered(f"depth: {short(self.depth)} given, raw powers of L; allowed here are exponents: "
                              "tp.audit(...).scaling has those that they are")
         return DepthScaling(**{"gamma": 0, **{name: self.depth[name] for name in SCALED if name in self.depth}})
 
@@ -160,7 +161,7 @@ class Parametrization:
         if isinstance(self.width, WidthScaling):
             (first, *p, last), (begins, *q, ends) = self.width.p, self.width.q
             if not p or len(set(p)) > 1 or len(set(q)) > 1:
-                raise ValueError(f"width: {short(self.width)} given; a residual network takes one of at least three "
+                raise NotCovered(f"width: {short(self.width)} given; a residual network takes one of at least three "
                                  "layers, with all hidden ones alike: its blocks are they")
             return WidthScaling((first, p[0], last), (begins, q[0], ends), self.width.r)
         return _translated(self.width)
@@ -175,7 +176,7 @@ class Parametrization:
         if self.is_mup(linear, ends):
             return
         differing = ", ".join(f"{name} n^({power})" for name, power in self.beyond_mup(ends).items() if power)
-        raise ValueError(f"width: {short(self.width)} given, which is not muP in width" + (
+        raise NotCovered(f"width: {short(self.width)} given, which is not muP in width" + (
             f": relative to it {differing}" if differing else " by name, and its rates are those of gradient descent")
             + "; vectors have kets where their entries stay of order one, allowed here is 'muP'")
 

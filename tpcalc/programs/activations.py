@@ -10,6 +10,7 @@ from sympy.calculus.singularities import singularities
 from sympy.core.function import AppliedUndef
 
 from .._checks import short
+from ..errors import NotCovered
 
 H = sp.Symbol("h", real=True)  # the variable of all functions of one variable
 UNREAL = (sp.I, sp.zoo, sp.nan, sp.oo, -sp.oo)
@@ -53,15 +54,15 @@ def require_finite(phi: sp.Expr | str) -> None:
     finds their poles: means over Gaussian variables need not exist elsewhere, and samples would not tell."""
     f = activation(phi)(H)
     for order, what in enumerate(("it", "its derivative")):
+        value = f.diff(H, order)
         try:
-            value = f.diff(H, order)
             poles = singularities(value, H, sp.S.Reals)
-        except (NotImplementedError, ValueError):
+        except (NotImplementedError, ValueError):  # sympy's, where it does not solve for them
             poles = sp.S.EmptySet
         wrong = value.has(sp.DiracDelta, sp.Derivative, *UNREAL)
         if wrong or poles is not sp.S.EmptySet:
             where = "" if wrong else f" at h in {poles}"
-            raise ValueError(f"phi: {f} given; {what} is not a finite real function of h{where}; allowed are functions "
+            raise NotCovered(f"phi: {f} given; {what} is not a finite real function of h{where}; allowed are functions "
                              "that are finite for all real h, with such a derivative (kinks are allowed)")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._checks import short
+from ..errors import NotCovered
 from .normalized import NormalizedSGD
 from .sequences import Sequences
 from .signs import first_undecided
@@ -31,7 +32,7 @@ def require_choices(net: Transformer, task: Sequences, opt: Optimizer) -> None:
         return
     step = first_undecided(opt, [one < ALIKE for one in apart], ROUNDED, SHARE)
     if step is not None:
-        raise ValueError(f"task: at step {step} all positions of every sequence are alike"
+        raise NotCovered(f"task: at step {step} all positions of every sequence are alike"
                          f"{' behind the norm' if normed else ''}, differing by {apart[step]:.1e} at most, given with "
                          f"{short(opt)}; attention has no choice, and its queries and keys no gradient to take a "
                          f"direction from, allowed are at least {ALIKE:.0e}")

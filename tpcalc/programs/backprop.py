@@ -15,6 +15,7 @@ from typing import Callable, Collection, Mapping, NamedTuple, Sequence, Union
 
 import sympy as sp
 
+from ..errors import NotCovered
 from .indices import POSITIONS, at_other, m, p
 from .language import HeadSum, Mat, MatVec, Member, Moment, Outer, Scal, Transpose, Vec, kind
 from .program import Assign
@@ -95,7 +96,7 @@ def _without_sums(statement: Assign) -> Assign:
         bound = {limit[0] for limit in total.limits}
         over = sorted((one for one in total.atoms(Member) if one.free_symbols & bound), key=sp.default_sort_key)
         if over:
-            raise ValueError(f"{statement}: a sum over {over[0]} for symbolic ends; "
+            raise NotCovered(f"{statement}: a sum over {over[0]} for symbolic ends; "
                              "allowed are sums between numbers, of vectors and scalars that the statements assign")
     return Assign(statement.target, value)
 
@@ -105,7 +106,7 @@ def _require_own(statement: Assign, made: Collection[Node], inputs: Collection[V
     for read in sorted(statement.value.atoms(Vec, Scal), key=sp.default_sort_key):
         followed = isinstance(read, Vec) or any(read.same_family(one) for one in made)
         if read.indices and followed and not {read, at_other(read)} & {*made, *inputs}:
-            raise ValueError(f"{statement}: {read} is neither "
+            raise NotCovered(f"{statement}: {read} is neither "
                              f"{', '.join(map(str, inputs))} nor assigned by these statements, so that its gradient "
                              "cannot be followed")
 
@@ -134,13 +135,13 @@ def _pull_back(found: Backward, statement: Assign, scale: sp.Expr, d: Node, made
     for product in sorted(value.atoms(MatVec), key=sp.default_sort_key):
         factor = sp.expand(value).coeff(product)
         if kind(factor) != "scalar" or sp.expand(value - factor * product).has(product):
-            raise ValueError(f"{said}: {product} must be named before a function acts on it")
+            raise NotCovered(f"{said}: {product} must be named before a function acts on it")
         if not isinstance(product.vector, Vec):  # its gradient would have no name to be collected under
-            raise ValueError(f"{said}: {product.vector} must be named before a matrix acts on it")
+            raise NotCovered(f"{said}: {product.vector} must be named before a matrix acts on it")
         if factor.has(Vec) or factor.atoms(Scal) & set(made):  # the factor's gradient contains the product
-            raise ValueError(f"{said}: {product} must be named before {factor} multiplies it")
+            raise NotCovered(f"{said}: {product} must be named before {factor} multiplies it")
         if {p, m} & (d.free_symbols ^ product.vector.free_symbols):
-            raise ValueError(f"{said}: {product} must be named at its own position before another one reads it")
+            raise NotCovered(f"{said}: {product} must be named at its own position before another one reads it")
         front, number = _apart(factor, unit)
         outer = Outer(product.vector, d) if _transposed(product) else Outer(d, product.vector)
         found.gradients.append(Gradient(_matrix(product), scale * front, number * outer))

@@ -7,6 +7,7 @@ from typing import Callable
 import sympy as sp
 
 from .._checks import exact, flag, instance, short, symbolic
+from ..errors import NotCovered
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from .backprop import Backward, Gradient, backpropagate
 from .blocks import named
@@ -154,10 +155,10 @@ def require_vectors_taken(net: Network, opt: Optimizer, scale: Scaling) -> None:
     if isinstance(opt, (Muon, NormalizedSGD)):
         net.require_no_vectors(f"{opt!r}, which moves matrices,")
         if net.train_ends:
-            raise ValueError(f"opt: {opt!r} given with train_ends=True; {type(opt).__name__} moves matrices, read-in "
+            raise NotCovered(f"opt: {opt!r} given with train_ends=True; {type(opt).__name__} moves matrices, read-in "
                              "and read-out are vectors; allowed are frozen ends")
         if net.narrow is not net:
-            raise ValueError(f"opt: {opt!r} given for {net!r}; it moves a matrix as a whole, and those of a wide "
+            raise NotCovered(f"opt: {opt!r} given for {net!r}; it moves a matrix as a whole, and those of a wide "
                              "hidden layer are known in parts, allowed is mlp_ratio=1")
     if isinstance(scale, Parametrization) and not scale.is_mup(isinstance(opt, SGD), net.train_ends):
         net.require_no_vectors(f"{short(scale)}, with powers of n other than muP's,")
@@ -171,10 +172,10 @@ def require_ends(net: Network, opt: object, scale: Scaling, d_in: int, d_out: in
         raise ValueError(f"tied: True given with {d_in} inputs and {d_out} outputs; the read-out is the read-in, "
                          "allowed are as many of both")
     if isinstance(scale, Parametrization) and not scale.is_mup(isinstance(opt, SGD), net.train_ends):
-        raise ValueError(f"scale: {short(scale)} given with tied=True; one array cannot have the powers of n of a "
+        raise NotCovered(f"scale: {short(scale)} given with tied=True; one array cannot have the powers of n of a "
                          "read-in and of a read-out, allowed is 'muP' in width, where they are alike")
     if scale.update_exponent("U") != scale.update_exponent("nV"):
-        raise ValueError(f"scale: {short(scale)} given with tied=True, and update exponents of read-in and read-out "
+        raise NotCovered(f"scale: {short(scale)} given with tied=True, and update exponents of read-in and read-out "
                          "that differ; allowed is the same for both")
 
 

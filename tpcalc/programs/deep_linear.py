@@ -5,6 +5,7 @@ from __future__ import annotations
 import sympy as sp
 
 from .._checks import short
+from ..errors import NotCovered
 from .backprop import backpropagate
 from .blocks import vector
 from .builders import UNIT, gradient_name
@@ -39,7 +40,7 @@ def deep_linear(opt: SGD = SGD(1.0)) -> Program:
     [[0.0], [0.3], [0.5244]]
     """
     if not isinstance(opt, SGD):
-        raise ValueError(f"opt: {short(opt)} given; allowed is a tp.SGD, whose updates are sums of outer products")
+        raise NotCovered(f"opt: {short(opt)} given; allowed is a tp.SGD, whose updates are sums of outer products")
     h, dh = vector("h"), vector("dh")
     U, nV, W = Family(Vec, "U"), Family(Vec, "nV"), Family(Mat, "W", layered=True)
     xi, f, chi = Family(Scal, "xi", r"\xi")[i], Family(Scal, "f")[t, i], Family(Scal, "chi", r"\chi")[t, i]

@@ -7,6 +7,7 @@ from dataclasses import replace
 import sympy as sp
 
 from .._checks import instance, short
+from ..errors import NotCovered
 from .language import Mat, MatVec
 from .program import Assign, Loop, Program, Statement
 
@@ -44,7 +45,7 @@ def _statement(one: Statement, names: tuple[str, ...]) -> Statement:
     before, own = _before(one.target), one.target.name in names
     rest = sp.expand(one.value) - before if own else one.value
     if any(matrix.name in names for matrix in rest.atoms(Mat)):
-        raise ValueError(f"names: {short(names)} given, and {one.target} is made of {one.value}; allowed are matrices "
+        raise NotCovered(f"names: {short(names)} given, and {one.target} is made of {one.value}; allowed are matrices "
                          "to which updates are added, that do not depend on the matrices themselves")
     return one
 

@@ -9,6 +9,7 @@ import numpy as np
 import sympy as sp
 
 from .._checks import exact, memory, schedule, whole_number
+from ..errors import NotCovered
 from .entrywise import Gradient
 from .language import Outer
 from .optimizers import kept, settle
@@ -71,7 +72,7 @@ class Muon:
         """What a matrix moves along at ``step``; ``gradient(k)`` is that of step k, a sum of outer products."""
         now = gradient(step)
         if not now.has(Outer):
-            raise ValueError(f"opt: {self!r} given for {now}, the gradient of a vector; it moves matrices, allowed are "
+            raise NotCovered(f"opt: {self!r} given for {now}, the gradient of a vector; it moves matrices, allowed are "
                              "frozen ends")
         beta = exact("momentum", self.momentum)
         if beta:

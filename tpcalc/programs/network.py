@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import sympy as sp
 
+from ..errors import NotCovered
 from .blocks import vector
 from .indices import t
 from .language import Family, Mat, Vec
@@ -127,7 +128,7 @@ class Network(ABC):
     def require_no_vectors(self, what: str) -> None:
         """Raise ``ValueError`` for a network with trained vectors, naming them."""
         if self.vectors_of_block:
-            raise ValueError(f"net: {self!r} given, with trained vectors {', '.join(self.vectors_of_block)}; {what} "
+            raise NotCovered(f"net: {self!r} given, with trained vectors {', '.join(self.vectors_of_block)}; {what} "
                              "takes networks without gains and without learned skips")
 
     def require_counted(self) -> None:
@@ -155,5 +156,5 @@ class Network(ABC):
         """Raise ``ValueError`` unless this is the linear network with one matrix a block, an identity for its skip and,
         but for ``trained_ends``, frozen ends."""
         if not self.is_plain or (self.train_ends and not trained_ends):
-            raise ValueError(f"net: {self!r} given; {what} takes phi='linear', one matrix a block ('post' or 'pre'), "
+            raise NotCovered(f"net: {self!r} given; {what} takes phi='linear', one matrix a block ('post' or 'pre'), "
                              "skip=None, " + ("norm=None" if trained_ends else "norm=None and frozen ends"))

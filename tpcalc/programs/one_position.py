@@ -15,6 +15,7 @@ from typing import Iterator
 import sympy as sp
 from sympy.core.symbol import Str
 
+from ..errors import NotCovered
 from .algebra import multiplied_out
 from .blocks import is_linear_in_vectors
 from .indices import POSITIONS
@@ -134,7 +135,7 @@ class _Joined:
                 if at_last and all(p == TWO - 1 for v in term.atoms(Member) for p in self.out.positions(v)):
                     own.add(rest)
         if not own.issuperset(found):
-            raise ValueError(f"program {self.program.name}: {target} has a term of one position, "
+            raise NotCovered(f"program {self.program.name}: {target} has a term of one position, "
                              f"{next(iter(set(found) - own))}, that the last one does not have of itself; powers of L "
                              "are counted where a position reads itself as it reads others")
         return sp.Add(*(number * rest for rest, number in found.items()))
@@ -144,7 +145,7 @@ class _Joined:
         members = {v: self.out.without(v) for v in term.atoms(Member)}
         joined = term.xreplace(members).replace(LossDerivative, lambda output, t, *rest: LossDerivative(output, t))
         if joined.atoms(Member) != set(members.values()):
-            raise ValueError(f"program {self.program.name}: {term} vanishes where positions are alike; powers of L are "
+            raise NotCovered(f"program {self.program.name}: {term} vanishes where positions are alike; powers of L are "
                              "counted of terms that do not")
         return joined
 

@@ -9,6 +9,7 @@ import sympy as sp
 
 from .._types import Number
 from .. import _checks
+from ..errors import NotCovered
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from .alike import require_choices
 from .builders import require_ends, require_vectors_taken
@@ -107,21 +108,21 @@ class Problem:
     def of_vectors(self) -> Task:
         """The task, where samples are no sequences; raises ``ValueError`` where they are."""
         if not isinstance(self.task, Task):
-            raise ValueError(f"task: {self.task} given; allowed here is a tp.Task, for a tp.ResNet")
+            raise NotCovered(f"task: {self.task} given; allowed here is a tp.Task, for a tp.ResNet")
         return self.task
 
     @property
     def resnet(self) -> ResNet:
         """The network, where it is a tp.ResNet; raises ``ValueError`` where it is not."""
         if not isinstance(self.net, ResNet):
-            raise ValueError(f"net: {_checks.short(self.net)} given; allowed here is a tp.ResNet")
+            raise NotCovered(f"net: {_checks.short(self.net)} given; allowed here is a tp.ResNet")
         return self.net
 
     @property
     def depth_scaling(self) -> DepthScaling:
         """The scaling, where it is the same for all matrices; raises ``ValueError`` where it is not."""
         if not isinstance(self.scale, DepthScaling):
-            raise ValueError(f"scale: {_checks.short(self.scale)} given; allowed here is one update exponent for all "
+            raise NotCovered(f"scale: {_checks.short(self.scale)} given; allowed here is one update exponent for all "
                              "matrices, and muP in width")
         return self.scale
 

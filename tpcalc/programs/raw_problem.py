@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import _checks
 from .._types import Number
+from ..errors import NotCovered
 from ..parametrizations import DepthScaling, DepthwiseScaling, RawSizes
 from .losses import Loss, SquaredLoss, derivative, values
 from .networks import ResNet
@@ -78,7 +79,7 @@ def raw_problem(scaling: DepthwiseScaling, net: ResNet, task: Task, depth: Numbe
     weight_decay:
         the lambda of W <- (1 - eta0 lambda) W beside the update (appendix L), of all trained weights.
 
-    Raises ``ValueError`` for parts of other types, and ``NotImplementedError`` where read-in, blocks and read-out
+    Raises ``ValueError`` for parts of other types, and ``NotCovered`` where read-in, blocks and read-out
     would need learning rates of their own, and for infinite sizes at which the parametrization has no limit in which
     features are learned. Source: Depthwise Hyperparameter Transfer, (1) to (3), (133) and (138)
     [depthwise_transfer/parametrization].
@@ -91,7 +92,7 @@ def raw_problem(scaling: DepthwiseScaling, net: ResNet, task: Task, depth: Numbe
     for name, value, kind in (("scaling", scaling, DepthwiseScaling), ("net", net, ResNet), ("task", task, Task)):
         _checks.instance(name, value, kind)
     if not net.is_usual:
-        raise ValueError(f"net: {net!r} given; the source's blocks act on the stream or its norm, and add to it; "
+        raise NotCovered(f"net: {net!r} given; the source's blocks act on the stream or its norm, and add to it; "
                          "allowed are norm_place='before', norm_scale=1, gains=False and skip=None")
     blocks = _checks.positive_integer("depth", depth, infinite=True)
     neurons = _checks.positive_integer("width", width, infinite=True)
@@ -101,9 +102,9 @@ def raw_problem(scaling: DepthwiseScaling, net: ResNet, task: Task, depth: Numbe
     beta = _share("momentum", momentum)
     decay = _checks.nonnegative_number("weight_decay", weight_decay)
     if neurons is None and not (scaling.multipliers and scaling.output_power * 2 == 1):
-        raise NotImplementedError(f"width: infinite, with output_power={scaling.output_power}, multipliers="
-                                  f"{scaling.multipliers}; features are learned at infinite width with 1/2 and True. "
-                                  "What is lazy is tp.kernel_fn's")
+        raise NotCovered(f"width: infinite, with output_power={scaling.output_power}, multipliers="
+                         f"{scaling.multipliers}; features are learned at infinite width with 1/2 and True. "
+                         "What is lazy is tp.kernel_fn's")
     sizes = scaling.sizes(neurons or 1, power or 1, task.d_in)
     n = float(neurons or 1)  # the sizes of muP's units do not depend on it
     scale = sizes.read_out * sizes.read_out_std * n / sizes.output_scale
@@ -136,18 +137,18 @@ def _updates(scaling: DepthwiseScaling, net: ResNet, moves: list[float], power: 
             rate /= float(power) ** float(scaling.rate)  # type: ignore[arg-type]
         return DepthScaling(found.alpha, found.gamma, scaling.branch, ratio), rate
     if not np.allclose(moves, moves[0], rtol=1e-12):
-        raise NotImplementedError(f"net: trained ends given, and one learning rate for all weights moves read-in, "
-                                  f"blocks and read-out by {moves[0]:g}, {moves[1]:g}, {moves[2]:g}, in units of "
-                                  "tp.Problem, which has one for all; allowed are frozen ends")
+        raise NotCovered(f"net: trained ends given, and one learning rate for all weights moves read-in, "
+                         f"blocks and read-out by {moves[0]:g}, {moves[1]:g}, {moves[2]:g}, in units of "
+                         "tp.Problem, which has one for all; allowed are frozen ends")
     if scaling.rate != 0 and power is None:
-        raise NotImplementedError(f"net: trained ends given at infinite depth with rate={scaling.rate}; the learning "
-                                  "rate of all weights grows with L, and the ends', which are two, must not; allowed "
-                                  "are frozen ends")
+        raise NotCovered(f"net: trained ends given at infinite depth with rate={scaling.rate}; the learning "
+                         "rate of all weights grows with L, and the ends', which are two, must not; allowed "
+                         "are frozen ends")
     if size == 1:
         return DepthScaling(found.alpha, found.alpha, scaling.branch, ratio), moves[0]
     if scaling.alpha == 0:
-        raise NotImplementedError(f"branch: {scaling.branch} given with trained ends and alpha = 0; the blocks' "
-                                  "learning rate is that of the ends there, allowed are 1 and -1")
+        raise NotCovered(f"branch: {scaling.branch} given with trained ends and alpha = 0; the blocks' "
+                         "learning rate is that of the ends there, allowed are 1 and -1")
     base = ratio * size ** (1 / float(scaling.alpha))  # at which (L / base)^-alpha is the multiplier
     return DepthScaling(found.alpha, found.alpha, float(np.sign(scaling.branch)), base), moves[0]
 

@@ -10,6 +10,7 @@ import numpy as np
 import sympy as sp
 
 from .._checks import choice, flag, function, short, whole_number
+from ..errors import NotCovered
 from .algebra import multiplied_out
 from .blocks import HIDDEN, Block, Branch, require_block
 from .indices import L, l
@@ -120,14 +121,14 @@ class Residual(Network):
         """Raise ``ValueError`` unless a sublayer adds its block to the stream as that is, alike in all layers."""
         for name, given, usual in (("skip", self.skip, None), ("gains", self.gains, False)):
             if given is not usual:
-                raise ValueError(f"{name}: {short(given)} given; blocks by themselves are read where a layer is x + "
+                raise NotCovered(f"{name}: {short(given)} given; blocks by themselves are read where a layer is x + "
                                  f"eps block(x), allowed is {name}={usual}")
         if self.norm_place == "stream":
-            raise ValueError("norm_place: 'stream' given; blocks by themselves are read where a layer is x + eps "
+            raise NotCovered("norm_place: 'stream' given; blocks by themselves are read where a layer is x + eps "
                              "block(x), allowed are 'before', 'after' and 'around'")
 
         if self.norm_scale.free_symbols:
-            raise ValueError(f"norm_scale: {self.norm_scale} given; blocks by themselves are read where they are alike "
+            raise NotCovered(f"norm_scale: {self.norm_scale} given; blocks by themselves are read where they are alike "
                              "at all layers and depths, allowed is a number")
 
     @property
@@ -135,18 +136,18 @@ class Residual(Network):
         """Does a sublayer add its block to the stream as that is, alike in all layers?"""
         try:
             self.require_added()
-        except ValueError:
+        except NotCovered:
             return False
         return True
 
     def require_counted(self) -> None:
         if self.norm_scale.free_symbols:  # of functions of what shrinks bounds alone are counted
-            raise ValueError(f"norm_scale: {self.norm_scale} given; powers of L are counted where it is a number")
+            raise NotCovered(f"norm_scale: {self.norm_scale} given; powers of L are counted where it is a number")
 
     def require_alike(self) -> None:
         """Raise ``ValueError`` for skips of a user's own, which may differ from layer to layer."""
         if not (self.skip is None or isinstance(self.skip, (Skip, HyperConnections))):
-            raise ValueError(f"skip: {short(self.skip)} given; allowed here are None, a tp.Skip and "
+            raise NotCovered(f"skip: {short(self.skip)} given; allowed here are None, a tp.Skip and "
                              "tp.HyperConnections")
 
     def require_sizes(self, depth: int | None) -> None:

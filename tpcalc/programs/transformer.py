@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 import sympy as sp
 
 from .._checks import choice, exponent, flag, positive_integer, short
+from ..errors import NotCovered
 from .activations import activation, is_linear
 from .attention import softmax_attention
 from .blocks import BLOCKS, GATES, HIDDEN, Block, Branch, after_gate, block_name, in_parts, named
@@ -147,7 +148,7 @@ class Transformer(Residual):
 
     def require_directions(self, opt: object) -> None:
         if isinstance(opt, Adam) and opt.eps == 0 and self.queries_per_key > 1:
-            raise ValueError(f"opt: {opt!r} given for heads that share keys; rows of the others' have no gradient, and "
+            raise NotCovered(f"opt: {opt!r} given for heads that share keys; rows of the others' have no gradient, and "
                              "with eps=0 no direction either (0/0), allowed is an eps of more than 0")
 
     @property

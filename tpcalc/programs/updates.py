@@ -7,6 +7,7 @@ from typing import Union
 import sympy as sp
 
 from .._checks import exact, short
+from ..errors import NotCovered
 from .algebra import multiplied_out
 from .entrywise import Entrywise
 from .indices import t
@@ -47,7 +48,7 @@ def update(opt: Optimizer, one: Trainable) -> list[Assign]:
     """The statements of one optimizer step for a family; raises ``ValueError`` for a tp.NormalizedSGD, whose numbers
     ``NormalizedSGD.applied`` writes first."""
     if isinstance(opt, NormalizedSGD):
-        raise ValueError(f"opt: {opt!r} given; norms of gradients are written for the matrices of a tp.ResNet or a "
+        raise NotCovered(f"opt: {opt!r} given; norms of gradients are written for the matrices of a tp.ResNet or a "
                          "tp.Transformer, allowed here is a tp.SGD, tp.SignSGD, tp.Lion or tp.Adam")
     rate = one.rate * (ETA[t] if isinstance(opt.lr, tuple) else exact("lr", opt.lr))
     return _linear_update(opt, rate, one) if isinstance(opt, SGD) else [_directed_update(opt, rate, one)]

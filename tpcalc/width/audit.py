@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import sympy as sp
 
+from ..errors import NotCovered
 from ..parametrizations import WidthScaling
 from .counting import own_gradients, passed_gradients
 from .principles import CRITICALITY, DIFFERENTIALS, EQUIVALENCE, Requirement, requirements
@@ -86,7 +87,7 @@ def audit(scaling: WidthScaling) -> WidthAudit:
 def _holds(requirement: Requirement) -> bool:
     holds = requirement.holds({})
     if holds is None:
-        raise ValueError(f"scaling: {requirement.what} goes like n^({requirement.power}); numbers are needed to tell "
+        raise NotCovered(f"scaling: {requirement.what} goes like n^({requirement.power}); numbers are needed to tell "
                          f"whether that is {_allowed(requirement)}")
     return holds
 

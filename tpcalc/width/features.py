@@ -6,6 +6,7 @@ from typing import Sequence
 
 import sympy as sp
 
+from ..errors import NotCovered
 from ..parametrizations import WidthScaling
 from .counting import contraction, own_gradients
 from .principles import critical
@@ -25,7 +26,7 @@ def feature_exponent(scaling: WidthScaling) -> sp.Expr:
     """
     for layer, p in enumerate(scaling.p[:-1], 1):
         if critical(p, layer).holds({}) is not True:
-            raise ValueError(f"scaling: p_{layer} = {p} given; allowed is 0 in hidden layers, for else preactivations "
+            raise NotCovered(f"scaling: p_{layer} = {p} given; allowed is 0 in hidden layers, for else preactivations "
                              "are not of order one")
     return feature_power(scaling.p[-1], scaling.q[:-1], scaling.q[-1], scaling.r)
 

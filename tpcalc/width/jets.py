@@ -16,6 +16,7 @@ import numpy as np
 
 from .._types import Activation
 from .._checks import short
+from ..errors import NotCovered
 from ..gaussian.scalar_functions import H, scalar_function
 from ..parametrizations.width import ParameterSizes
 from ..programs.activations import activation
@@ -141,6 +142,6 @@ def smooth_derivatives(phi: Activation, order: int) -> tuple[Entry, ...]:
     """
     function = scalar_function(activation(phi)(H))
     if function.is_written_with_kinks:
-        raise ValueError(f"phi: {short(phi)} given; it has a kink, where differentials of the tangent kernel are not "
+        raise NotCovered(f"phi: {short(phi)} given; it has a kink, where differentials of the tangent kernel are not "
                          "defined; allowed are smooth activations such as 'tanh', 'gelu' or 'erf'")
     return tuple(function.values(k) for k in range(max(order, 1) + 1))

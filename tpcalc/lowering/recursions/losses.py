@@ -7,6 +7,7 @@ from typing import Any, Callable
 import sympy as sp
 
 from ... import _checks
+from ...errors import NotCovered
 from ...programs.algebra import replaced
 from ...programs.losses import NAMED
 
@@ -30,7 +31,7 @@ def row_rule(loss: Any) -> RowRule:
         allowed = (f"{', '.join(map(repr, NAMED))}, a function of an output and its target that gives the derivative, "
                    "or an object with expression(f, y)")
         if not callable(loss):
-            raise ValueError(f"loss: {_checks.short(loss)} given; allowed are {allowed}")
+            raise NotCovered(f"loss: {_checks.short(loss)} given; allowed are {allowed}")
         derivative = _checks.rule("loss", loss, allowed)
         return lambda f, y, number: derivative(f[number], y[number])
 

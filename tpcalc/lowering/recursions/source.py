@@ -14,6 +14,7 @@ from ...calculus.kets import Covariance, Gamma
 from ...calculus.memory import rho_of
 from ...calculus.recursion import Equation, RecursionEquations
 from ...calculus.setting import Product, Setting
+from ...errors import NotCovered
 from ...programs.algebra import replaced
 from ...programs.language import LossDerivative, Scal
 from ...programs.program import Loop
@@ -171,7 +172,7 @@ def _require_names(recursion: RecursionEquations) -> None:
     names = [*argument_names(recursion), *result_names(recursion), *memory, *indices, "np", "math", "njit", "range"]
     bad = sorted({name for name in names if names.count(name) > 1 or iskeyword(name)})
     if bad:
-        raise ValueError(f"program {recursion.setting.program.name}: the names {', '.join(bad)} stand for two things, "
+        raise NotCovered(f"program {recursion.setting.program.name}: the names {', '.join(bad)} stand for two things, "
                          "or for something of Python's; allowed in a compiled recursion is one thing a name")
     for name in names:
         if not name.replace("'", "_").isidentifier():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Iterable
 
+from ...errors import NotCovered
 from ...orders.affine import Affine
 from ...programs.language import Mat
 from .atoms import Atom, Atoms, Key, Mean, Monomial, MatrixProduct, Total
@@ -17,7 +18,7 @@ HALF = Fraction(1, 2)
 MOST_TERMS = 1500
 
 
-class Cancellation(ValueError):
+class Cancellation(NotCovered):
     """The leading terms cancel, or may cancel, or what was dropped may be larger than what is left.
 
     at_most: a power of n that the size does not exceed, None where none is known.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import sympy as sp
 
+from ...errors import NotCovered
 from ...orders.affine import Affine
 from ...programs.activations import H
 from ...programs.language import Member, NonlinearOuter, Outer, Vec, kind
@@ -65,7 +66,7 @@ def entrywise_matrix(reading: "SizeReading", e: NonlinearOuter) -> Operator:
         return Operator(outers=outers, rest=found.rest).times(reading.algebra, common)
     for side in range(2):
         if any(_are_parallel(reading, found.leading[0].factors[side], g.factors[side]) for g in found.leading[1:]):
-            raise ValueError(f"{e}: no rule where leading vectors of several gradients are multiples of one another: "
+            raise NotCovered(f"{e}: no rule where leading vectors of several gradients are multiples of one another: "
                              "so are products with the matrix, which would be taken for independent ones")
     lefts, rights = (tuple(g.factors[side].key for g in found.leading) for side in range(2))
     entries = Entries(reading.algebra.number(1), found.body, lefts, rights)
@@ -119,9 +120,9 @@ def _leaves(e: sp.Expr, body: sp.Expr, of: type) -> tuple[list[tuple[sp.Expr, sp
         lambda f: f.is_Pow and isinstance(f.base, sp.sign) and f.exp == -1, lambda f: f.base)
     direction = None if body.atoms(Member) else direction_of(body, slots)
     if direction is None:
-        raise ValueError(f"{e}: no rule for this function of {len(slots)} gradients{ALLOWED}")
+        raise NotCovered(f"{e}: no rule for this function of {len(slots)} gradients{ALLOWED}")
     if any(WIDTH in part.free_symbols for part in (direction.numerator, direction.denominator)):
-        raise ValueError(f"{e}: no rule where gradients are multiplied by several numbers of the program{ALLOWED}")
+        raise NotCovered(f"{e}: no rule where gradients are multiplied by several numbers of the program{ALLOWED}")
     return list(zip(leaves, fronts)), front, body
 
 
@@ -148,7 +149,7 @@ class _Regime:
         threshold = None if number.vanishes else size(reading.algebra, number).power
         if top is None:
             if threshold is None:
-                raise ValueError(f"{e}: 0/0, for all gradients vanish")
+                raise NotCovered(f"{e}: 0/0, for all gradients vanish")
             self.linear = [Total() for _ in gradients]
             return
         relation = 1 if threshold is None else powers.sign(top - threshold)
@@ -189,7 +190,7 @@ def _gradient(reading: "SizeReading", e: sp.Expr, factors: list[Total]) -> Gradi
         first = {key: v for key, v in total.terms.items() if not algebra.powers.sign(algebra.bound(key) - bound)}
         if algebra.powers.sign(bound - (algebra.bounds(total) or bound)) or not any(
                 algebra.atoms.split(monomial)[1] for _, monomial in first):
-            raise ValueError(f"{e}: no rule where the leading terms of a gradient cancel, or are numbers")
+            raise NotCovered(f"{e}: no rule where the leading terms of a gradient cancel, or are numbers")
         step = algebra.bounds(Total({key: v for key, v in total.terms.items() if key not in first}, total.rest))
         if step is not None:
             smaller.append(step - bound)

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import sympy as sp
 
+from ...errors import NotCovered
 from ...orders.affine import Affine
 from ...programs.activations import H
 from .algebra import HALF, Algebra
@@ -16,7 +17,7 @@ MOST_SLOPES = 12
 KINKED = (sp.sign, sp.Heaviside, sp.Abs, sp.Max)
 
 
-class Unbounded(ValueError):
+class Unbounded(NotCovered):
     """A function is asked for where its argument grows with the width, and no power of n says what it is there."""
 
 
@@ -44,7 +45,7 @@ class Functions:
             raise Unbounded(f"a function {body} of what goes like n^({size.expression(algebra.powers.parameters)}): it "
                             "is saturated, and lives on few coordinates")
         if kinked.has(*KINKED):
-            raise ValueError(f"an entrywise function {body}: it has a kink, and its argument "
+            raise NotCovered(f"an entrywise function {body}: it has a kink, and its argument "
                              "no rule; allowed with kinks are polynomials in h and its sign")
         if relation < 0:
             return self._series(body, Total(), argument)
@@ -88,7 +89,7 @@ class Functions:
         if not factor.has(H):
             return self.constant(factor)
         if not sp.sympify(power, strict=True).is_Integer or power < 0:
-            raise ValueError(f"an entrywise function {factor}: no rule for powers of vectors that are not whole "
+            raise NotCovered(f"an entrywise function {factor}: no rule for powers of vectors that are not whole "
                              "numbers of at least 0")
         if base == H:
             return self.algebra.to(argument, int(power))
@@ -109,7 +110,7 @@ class Functions:
             algebra.bound(key) - size)}
         small = Total({key: value for key, value in argument.terms.items() if key not in leading}, argument.rest)
         if not any(algebra.atoms.split(monomial)[1] for _, monomial in leading):
-            raise ValueError(f"{kind.__name__} of a vector whose leading term is a number: no rule")
+            raise NotCovered(f"{kind.__name__} of a vector whose leading term is a number: no rule")
         unit = {(power - size, monomial): value for (power, monomial), value in leading.items()}
         turn = Fraction(1)
         if kind in (sp.sign, sp.Abs) and unit[min(unit)] < 0:
@@ -140,7 +141,7 @@ class Functions:
         if value.is_Rational:
             return self.algebra.number(Fraction(int(value.p), int(value.q)))
         if value.is_number and (not value.is_real or value.is_finite is False):
-            raise ValueError(f"{value}: no real number")
+            raise NotCovered(f"{value}: no real number")
         rational, others = value.as_coeff_Mul()
         if rational == 1 or not rational.is_Rational:
             return self.algebra.of(Given(str(value), float(value) if value.is_number else None))

@@ -9,6 +9,7 @@ from typing import Iterable, Mapping, Sequence
 import sympy as sp
 
 from ..._types import Sizes
+from ...errors import NotCovered
 from ...orders.affine import Affine
 from ...orders.region import Region
 from ...programs.language import Member
@@ -44,7 +45,7 @@ class Found:
     def power(self, e: sp.Expr) -> sp.Expr:
         """The power of n, -oo for what vanishes; raises ``ValueError`` for what was refused, with the reason."""
         if e in self.refused:
-            raise ValueError(f"{e}: {self.refused[e]}")
+            raise NotCovered(f"{e}: {self.refused[e]}")
         form = self.sizes[e].power
         return -sp.oo if form is None else form.expression(self.parameters)
 
@@ -105,7 +106,7 @@ def _run(reading: SizeReading, queries: list[sp.Expr], found: dict[sp.Expr, Size
             break
         try:
             reading.assign(statement)
-        except ValueError as problem:
+        except NotCovered as problem:
             stopped = str(problem)
             break
     for e, members in open_ones.items():
@@ -118,7 +119,7 @@ def _run(reading: SizeReading, queries: list[sp.Expr], found: dict[sp.Expr, Size
             refused[e] = str(problem)
             if problem.at_most is not None:
                 at_most[e] = problem.at_most
-        except ValueError as problem:
+        except NotCovered as problem:
             refused[e] = str(problem)
     return refused
 

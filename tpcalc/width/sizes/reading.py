@@ -8,6 +8,7 @@ from typing import Callable, Iterator, Mapping, Union
 import sympy as sp
 
 from ..._types import Sizes
+from ...errors import NotCovered
 from ...programs.language import (LossDerivative, Mat, MatVec, Member, Moment, NonlinearOuter, Outer, Transpose, Vec,
                                   kind)
 from ...programs.activations import H
@@ -46,7 +47,7 @@ class SizeReading:
         """Read one statement; raises ``ValueError`` for what has no rule, with the statement."""
         try:
             value = self.read(statement.value)
-        except ValueError as problem:
+        except NotCovered as problem:
             raise type(problem)(f"{statement.target} := {statement.value}: {problem}") from None
         if isinstance(value, Total) and isinstance(statement.target, Mat):
             value = Operator()  # 0
@@ -93,7 +94,7 @@ class SizeReading:
                 if base == WIDTH:
                     parts = self.algebra.product(parts, self.algebra.power(self.algebra.powers.of(power)))
                 elif factor.has(WIDTH):
-                    raise ValueError(f"{factor}: no rule for its order in n; allowed are powers of n")
+                    raise NotCovered(f"{factor}: no rule for its order in n; allowed are powers of n")
                 else:
                     parts = self.algebra.product(parts, self.functions.constant(factor))
             found = found + parts
@@ -128,7 +129,7 @@ class SizeReading:
         if isinstance(e, (sp.Max, sp.Min, sp.Heaviside)):
             return self._ramp(e)
         if power != 1 or len(e.args) != 1:
-            raise ValueError(f"{e}: no rule; entrywise functions have one argument, and powers are whole numbers of "
+            raise NotCovered(f"{e}: no rule; entrywise functions have one argument, and powers are whole numbers of "
                              "at least 0")
         return self.functions.value(in_ramps(e.func(H)), self.total(e.args[0]))
 
@@ -147,7 +148,7 @@ class SizeReading:
         """A function of numbers of the program; powers of one term exactly, others as numbers of their own."""
         inside = self.total(base if power != 1 else e.args[0]) if power != 1 or len(e.args) == 1 else None
         if inside is None or power != 1 and not power.is_Rational:
-            raise ValueError(f"{e}: no rule for this function of numbers")
+            raise NotCovered(f"{e}: no rule for this function of numbers")
         if power != 1 and len(inside.terms) == 1 and not inside.rest:
             (form, monomial), value = next(iter(inside.terms.items()))
             factor = self.functions.constant(sp.Rational(value.numerator, value.denominator) ** power)
@@ -156,7 +157,7 @@ class SizeReading:
             return self.algebra.product(factor, raised)
         found = size(self.algebra, inside).power
         if found is None:
-            raise ValueError(f"{e}: a function of a number that vanishes")
+            raise NotCovered(f"{e}: a function of a number that vanishes")
         if power != 1:
             unit = self.algebra.product(self.algebra.power(found * -1), inside)
             return self.algebra.product(self.algebra.power(found * _fraction(power)),
@@ -166,12 +167,12 @@ class SizeReading:
             return self.algebra.of(Number("sign", unit.key))
         relation = self.algebra.powers.sign(found)
         if relation > 0:
-            raise ValueError(f"{e}: a function of a number that grows with n")
+            raise NotCovered(f"{e}: a function of a number that grows with n")
         if relation == 0:
             return self.algebra.of(Number(e.func.__name__, inside.key))
         start = self.functions.constant(e.func(sp.Integer(0)))
         if not start.terms:
-            raise ValueError(f"{e}: a function that vanishes at 0, of a number that vanishes with n")
+            raise NotCovered(f"{e}: a function that vanishes at 0, of a number that vanishes with n")
         return Total(start.terms, frozenset((found,)))
 
     def loss_derivative(self, e: LossDerivative) -> Total:
@@ -181,7 +182,7 @@ class SizeReading:
         output = outputs[int(where[-1])] if isinstance(outputs, sp.Tuple) else outputs
         if self.loss == "mse":
             return self.total(output) - self.algebra.of(Given(f"y[{place}]"))
-        raise ValueError(f"loss: {self.loss!r} given; powers of n are known of the squared loss, 'mse'")
+        raise NotCovered(f"loss: {self.loss!r} given; powers of n are known of the squared loss, 'mse'")
 
 
 RULES: dict[type[sp.Expr], Callable[[SizeReading, sp.Expr], Value]] = {

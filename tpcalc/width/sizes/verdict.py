@@ -8,6 +8,7 @@ from typing import Mapping, Sequence
 
 import sympy as sp
 
+from ...errors import NotCovered
 from ...parametrizations import WidthScaling
 from ...programs.language import Member
 from ...programs.optimizers import SGD
@@ -75,7 +76,7 @@ def width_verdict(scaling: WidthScaling, phi: sp.Expr | str = "tanh", opt: Optim
     """
     program = perceptron(scaling, phi, opt)
     if not all(power.is_number for power in (*scaling.p, *scaling.q, scaling.r)):
-        raise ValueError(f"scaling: {scaling!r} given; numbers are needed to tell what grows")
+        raise NotCovered(f"scaling: {scaling!r} given; numbers are needed to tell what grows")
     reading = _Reading(program)
     looked = _Looked.of(program, scaling.layers)
     name, reason = _named(reading, looked)
@@ -146,18 +147,18 @@ def _named(reading: _Reading, looked: _Looked) -> tuple[str, str]:
                 break
         unknown = next((e for e in sizes if reading.found.bound(e) > 0), None)
         if unknown is not None:
-            raise ValueError(f"scaling: whether {unknown} grows is not known: {reading.refused[unknown]}")
+            raise NotCovered(f"scaling: whether {unknown} grows is not known: {reading.refused[unknown]}")
     for e in looked.start:
         if reading.found.bound(e) < 0:
             return TRIVIAL, f"{e} goes {_like(reading, e)}, it vanishes at the start"
         if e in reading.refused:
-            raise ValueError(f"scaling: whether {e} vanishes is not known: {reading.refused[e]}")
+            raise NotCovered(f"scaling: whether {e} vanishes is not known: {reading.refused[e]}")
     changes, moved = looked.changes, looked.moved
     reading.ask([moved])
     if reading.found.bound(moved) < 0:
         return TRIVIAL, f"{_change(moved)} goes {_like(reading, moved)}"
     if moved in reading.refused:
-        raise ValueError(f"scaling: how {_change(moved)} goes with n is not known: {reading.refused[moved]}")
+        raise NotCovered(f"scaling: how {_change(moved)} goes with n is not known: {reading.refused[moved]}")
     for window in WINDOWS:
         reading.ask(changes, [window])
         learned = [e for e in changes if e in reading.powers and reading.powers[e] >= 0]
@@ -168,7 +169,7 @@ def _named(reading: _Reading, looked: _Looked) -> tuple[str, str]:
             break  # what vanishes is said with its power where that is not far to seek
     unknown = next((e for e in changes if reading.found.bound(e) >= 0 and e in reading.refused), None)
     if unknown is not None:
-        raise ValueError(f"scaling: how {_change(unknown)} goes with n is not known: {reading.refused[unknown]}")
+        raise NotCovered(f"scaling: how {_change(unknown)} goes with n is not known: {reading.refused[unknown]}")
     first = [f"{_change(e)} {_like(reading, e)}" for e in changes[:len(looked.start)]]
     return KERNEL, (f"{_change(moved)} goes like {_power(reading, moved)}, "
                     + ", ".join(first[:-1]) + " and " * (len(first) > 1) + first[-1])
