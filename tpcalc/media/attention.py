@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import _checks
 from ..action.laws import KAPPA
+from ..errors import NotCovered
 from ..kernels import attention as means
 from .attention_points import head_points, root_of_differences
 from .blocks import Grams
@@ -48,7 +49,7 @@ class AttentionKernels:
         for name, value in (("positions", self.positions), ("head_dim", self.head_dim)):
             _checks.positive_integer(name, value)
         if self.positions < 2:
-            raise ValueError(f"positions: {self.positions} given; softmax over one position is 1, and attention the "
+            raise NotCovered(f"positions: {self.positions} given; softmax over one position is 1, and attention the "
                              "product of two matrices; allowed are at least 2")
         _checks.flag("causal", self.causal)
 
@@ -69,7 +70,7 @@ class AttentionMaps:
         left, right = grams.left[..., :, None, :, :], grams.right[..., None, :, :, :]
         norms = [np.sqrt(np.diagonal(gram, axis1=-2, axis2=-1)) for gram in (left, right)]
         if not all(np.all(norm > 0) for norm in norms if np.all(np.isfinite(norm))):
-            raise ValueError("positions: rows that are 0 given; RMSNorm takes rows that are not")
+            raise NotCovered("positions: rows that are 0 given; RMSNorm takes rows that are not")
         self.units = norms[0][..., :, None] * norms[1][..., None, :]
         self.N = self._flat(grams.between / self.units)
         self.left, self.right = (self._flat(gram / (norm[..., :, None] * norm[..., None, :]))

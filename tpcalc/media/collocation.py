@@ -21,7 +21,7 @@ from typing import Callable, NamedTuple, Union, cast
 import numpy as np
 
 from .. import _checks
-from ..errors import Divergence
+from ..errors import Divergence, NotCovered
 from ..programs import SGD, Muon, Task
 from ..programs.optimizers import rows_per_step, update_kernel
 from .pair_kernels import linear_block
@@ -83,10 +83,10 @@ class CollocationMedium:
 
     def __post_init__(self) -> None:
         if self.packed and (self.rows > 1 or not self.block.is_linear or self.updates is not None):
-            raise ValueError(f"packed: True given with {self.rows} rows a step of {self.block}; allowed is one row a "
+            raise NotCovered(f"packed: True given with {self.rows} rows a step of {self.block}; allowed is one row a "
                              "step of a linear block, with updates that w weighs")
         if self.rows % self.block.size:
-            raise ValueError(f"rows: {self.rows} a step given with {self.block!r}; allowed are whole groups of "
+            raise NotCovered(f"rows: {self.rows} a step given with {self.block!r}; allowed are whole groups of "
                              f"{self.block.size}")
         self._moved: tuple[int, np.ndarray] = (-1, np.zeros(0))
         nodes, n = len(self.mesh.times), len(self.rho)
@@ -110,7 +110,7 @@ class CollocationMedium:
         if step == 0:
             return start
         if self.block.size > 1:
-            raise ValueError(f"probes: given with {self.block!r}, whose rows meet in groups of {self.block.size}; "
+            raise NotCovered(f"probes: given with {self.block!r}, whose rows meet in groups of {self.block.size}; "
                              "allowed are the groups of training alone")
         return self._sweep(True, step, start._replace(own=None) if self.block.is_linear else start, store=False)
 

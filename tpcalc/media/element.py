@@ -247,7 +247,7 @@ class Element:
         matrix[np.diag_indices(len(matrix))] += 1.0
         try:
             flat = np.linalg.solve(matrix, np.tile(start, (1, nodes)).T)
-        except (np.linalg.LinAlgError, ValueError):
+        except np.linalg.LinAlgError:
             return None
         return np.ascontiguousarray(flat.T.reshape(len(start), nodes, columns).transpose(1, 0, 2))
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..action.laws import KAPPA, Term, Terms, derive_laws
+from ..errors import NotCovered
 from .blocks import Grams, GroupKernels, LinearMaps, Linear, Rates
 
 NOTHING = np.zeros(())
@@ -51,7 +52,7 @@ class GroupForwardLaw:
 
     def __post_init__(self) -> None:
         if self.drift.ndim > 1:
-            raise ValueError(f"drift: matrices of shape {self.drift.shape} given with {self.block!r}; allowed are "
+            raise NotCovered(f"drift: matrices of shape {self.drift.shape} given with {self.block!r}; allowed are "
                              "weights of rows")
 
     @property

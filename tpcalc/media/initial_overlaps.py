@@ -18,7 +18,7 @@ from .._chebyshev import reference
 from .._types import Value
 from ..action.at_initialisation import acts_on_stream_first, derive_initial_kernels
 from ..action.block_kernels import C, P, Q
-from ..errors import Divergence
+from ..errors import Divergence, NotCovered
 from ..gaussian.overlaps import overlap
 from ..parametrizations import DepthScaling
 from ..programs import ResNet
@@ -85,7 +85,7 @@ def readout_functions(phi: sp.Expr | str) -> PairFunctions:
 def require_gaussian(net: ResNet, depth: int | None, what: str) -> None:
     """Raise ``ValueError`` where means of functions of the stream are not known at this depth."""
     if depth is not None and not derive_initial_kernels(net)[1]:
-        raise ValueError(f"depth: {depth} given for {net!r}; {what} needs a Gaussian stream, and what its blocks add "
+        raise NotCovered(f"depth: {depth} given for {net!r}; {what} needs a Gaussian stream, and what its blocks add "
                          "is not Gaussian: allowed is depth=tp.oo, where many layers make it so")
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import sympy as sp
 
 from ..action.laws import KAPPA, Derivative, Terms, derive_laws
+from ..errors import NotCovered
 from .blocks import BlockKernels, Kernel, Linear, Pairs, Rates
 
 
@@ -102,7 +103,7 @@ class ForwardLaw:
 
     def __post_init__(self) -> None:
         if self.drift.ndim > 1 and not self.block.is_linear:
-            raise ValueError(f"drift: matrices of shape {self.drift.shape} given with {self.block!r}; updates that mix "
+            raise NotCovered(f"drift: matrices of shape {self.drift.shape} given with {self.block!r}; updates that mix "
                              "rows are allowed of linear blocks, whose theta is the overlap of inputs")
 
     def pairs(self, c: np.ndarray, own: np.ndarray | None) -> Pairs:

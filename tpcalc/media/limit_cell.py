@@ -10,7 +10,7 @@ import sympy as sp
 from ..calculus import KetEquations, kets
 from ..calculus.recursion import derive_recursion
 from ..calculus.setting import Setting
-from ..errors import Divergence
+from ..errors import Divergence, NotCovered
 from ..orders import Cell, KetTerms, Sort, join, settled_orders
 from ..limits import DepthLimit, LimitRegion, depth_limit
 from ..limits.obstacle import Obstacle, obstacle
@@ -84,10 +84,10 @@ def regime_by_matrix(net: Network, scale: Parametrization) -> Regime:
     """
     for end in ENDS if net.train_ends else ():
         if scale.update_exponent(end):
-            raise ValueError(f"depth: {end} = {scale.update_exponent(end)} given; at infinite depth allowed is 0 for a "
+            raise NotCovered(f"depth: {end} = {scale.update_exponent(end)} given; at infinite depth allowed is 0 for a "
                              "trained end")
     if net.positions:
-        raise ValueError(f"scale: {short(scale)} given with update exponents matrix by matrix for {net.title}; allowed "
+        raise NotCovered(f"scale: {short(scale)} given with update exponents matrix by matrix for {net.title}; allowed "
                          "is a tp.DepthScaling")
     frozen = net.narrow.frozen()
     equations, everywhere, cell = counted(frozen, scale)
@@ -109,7 +109,7 @@ def regime(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
         return _of_sublayers(net, alpha, gamma)
     try:
         equations, everywhere, cell = counted(net, DepthScaling(alpha, gamma))
-    except ValueError:  # no fractions, a function without a rule, or too many parts
+    except NotCovered:  # no fractions, a function without a rule, or too many parts
         if isinstance(net, Residual) and not net.is_added:
             raise
     else:
@@ -129,7 +129,7 @@ def counted(net: Network, scale: Scaling) -> tuple[KetEquations, Regime | None, 
     powers = {"alpha": scale.alpha, **{f"gamma of {name}": scale.update_exponent(name) for name in names}}
     if not all(power.is_Rational for power in powers.values()) or len(net.matrices_of_block) > MOST_MATRICES:
         given = ", ".join(f"{name} = {power}" for name, power in powers.items())
-        raise ValueError(f"{given} given for {net!r}; powers of L of nonlinear blocks are counted at fractions, for at "
+        raise NotCovered(f"{given} given for {net!r}; powers of L of nonlinear blocks are counted at fractions, for at "
                          f"most {MOST_MATRICES} matrices")
     net.require_counted()
     one = program(net, SGD(), scale)
@@ -179,10 +179,10 @@ def _of_sublayers(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
     if isinstance(net, Transformer) and net.at_one_position is not None:
         return regime(net.at_one_position, alpha, gamma)
     if not isinstance(net, Transformer) or isinstance(net.attention, Convolution):
-        raise ValueError(f"net: {short(net)} given; allowed are a transformer, or a convolution and mlp=None")
+        raise NotCovered(f"net: {short(net)} given; allowed are a transformer, or a convolution and mlp=None")
     require_kernels(net)
     if not (gamma.is_number and gamma >= 0):
-        raise ValueError(f"gamma = {gamma} given for {net.title}; allowed are numbers of at least 0, as scores that "
+        raise NotCovered(f"gamma = {gamma} given for {net.title}; allowed are numbers of at least 0, as scores that "
                          "grow with the depth have no limit")
     if not net.is_added:
         return regime(in_place_of(net), alpha, gamma)

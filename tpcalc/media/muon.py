@@ -7,6 +7,7 @@ from typing import Callable
 import numpy as np
 
 from ..action.laws import KAPPA, Derivative
+from ..errors import NotCovered
 from ..kernels.polar_factor import orthogonal_weights
 from ..programs import SGD, Muon, ResNet, Task
 from ..programs.losses import derivative
@@ -88,7 +89,7 @@ def slopes_of(block: BlockKernels) -> Slopes:
 def require_mixing_block(net: ResNet, opt: SGD | Muon) -> None:
     """Raise ``ValueError`` for blocks of which it is not known, at infinite depth, what rows that Muon mixes do."""
     if isinstance(opt, Muon) and not net.is_plain and (net.block != "post" or net.norm is not None):
-        raise ValueError(f"net: {net!r} given with {opt!r}; at infinite depth its updates are known in linear blocks "
+        raise NotCovered(f"net: {net!r} given with {opt!r}; at infinite depth its updates are known in linear blocks "
                          "and in phi(W x) without a norm, allowed are these, or 'particles' at finite depth")
 
 
@@ -128,7 +129,7 @@ def require_directions(net: ResNet, task: Task, opt: Muon, outputs: np.ndarray,
             together = np.array([np.sum(chi[which.ravel() == k], axis=0) for k in range(np.max(which) + 1)])
             smallest = np.min(np.linalg.norm(together, axis=1))
         if not smallest > max(NOTHING * largest, CERTAIN * known):
-            raise ValueError(f"opt: {opt!r} given; at step {step} a direction of the gradient vanishes at infinite "
+            raise NotCovered(f"opt: {opt!r} given; at step {step} a direction of the gradient vanishes at infinite "
                              f"width (a singular value of {smallest:.1e} of its loss derivatives, the largest of all "
                              f"steps {largest:.1e}, known to {known:.1e}), and networks of finite width move along a "
                              "fluctuation there, by as much as elsewhere; allowed are losses whose derivatives differ "

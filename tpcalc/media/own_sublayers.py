@@ -7,6 +7,7 @@ from functools import singledispatchmethod
 
 import sympy as sp
 
+from ..errors import NotCovered
 from ..programs import Transformer
 from ..programs.activations import activation, is_linear
 from ..programs.blocks import Block, Branch, block_name, vector
@@ -63,8 +64,8 @@ class _Reading:
     ends: list[sp.Expr] = field(default_factory=list)
     multiplied: dict[str, str] = field(default_factory=dict)
 
-    def refusal(self, what: str) -> ValueError:
-        return ValueError(f"net: the sublayer {self.name} given, with {what}; allowed at depth=tp.oo are sublayers "
+    def refusal(self, what: str) -> NotCovered:
+        return NotCovered(f"net: the sublayer {self.name} given, with {what}; allowed at depth=tp.oo are sublayers "
                           "that begin and end with matrices, each of which multiplies one vector, and have between "
                           "them sums, products, whole powers, sums over heads and positions, and "
                           f"{', '.join(f.__name__ for f in SLOW)}")

@@ -8,6 +8,7 @@ from typing import Any, Sequence
 from .._types import Fields, Value
 from .. import _checks
 from .._shown import Short, Tabled
+from ..errors import NotCovered
 from ..programs.problem import Problem
 from .coefficients import Coefficients
 from .collocation import Collocation
@@ -143,10 +144,10 @@ def _first(problem: Problem) -> Method:
         refusals.append((method.name, reason))
     telling = [(name, reason) for name, reason in refusals if not isinstance(reason, Misplaced)]
     if not telling:
-        raise ValueError(f"method: 'auto' given with depth {problem.layers or 'tp.oo'} and width "
+        raise NotCovered(f"method: 'auto' given with depth {problem.layers or 'tp.oo'} and width "
                          f"{problem.neurons or 'tp.oo'}, which no method takes; allowed are any depth at "
                          "width=tp.oo, and finite depth at finite width, by 'dense' and 'conditioned'")
     if len(telling) == 1:
-        raise ValueError(telling[0][1])
-    raise ValueError("method: 'auto' given, and all methods refuse; " + "; ".join(
+        raise NotCovered(telling[0][1])
+    raise NotCovered("method: 'auto' given, and all methods refuse; " + "; ".join(
         f"{name!r}: {reason}" for name, reason in telling))

@@ -11,7 +11,7 @@ import numpy as np
 from .._types import Fields, KeptNodes
 from .. import _checks
 from .._spread import in_order, require_executor
-from ..errors import Divergence
+from ..errors import Divergence, NotCovered
 from ..interpreters.common_draws import Refinement
 from ..interpreters.lowered_particles import least_samples
 from ..interpreters.given import whole_heads
@@ -107,7 +107,7 @@ class CommonDraws:
         """
         require(self, problem)
         if keep_nodes is not None:
-            raise ValueError(f"keep_nodes: {keep_nodes!r} given; method={self.name!r} knows outputs alone, allowed is "
+            raise NotCovered(f"keep_nodes: {keep_nodes!r} given; method={self.name!r} knows outputs alone, allowed is "
                              "None")
         orders = depth_orders(problem.net, problem.scale)
         plan = _Plan.of(self, problem)

@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 import sympy as sp
 
 from .. import _checks
-from ..errors import Divergence
+from ..errors import Divergence, NotCovered
 from ..orders import Cell, Contribution, KetTerms, Sort
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from ..programs import ResNet, Transformer
@@ -58,8 +58,8 @@ def depth_orders(net: Network, scale: Scaling) -> DepthOrders:
             return _by_matrix(net, scale)
         cell = limit_cell(scale, net)
         powers = corrections(net.narrow.frozen(), scale.alpha, scale.gamma)
-    except ValueError as error:
-        raise ValueError(f"depth: tp.oo given; no rule says whether there is a limit: {error}") from None
+    except NotCovered as error:
+        raise NotCovered(f"depth: tp.oo given; no rule says whether there is a limit: {error}") from None
     return DepthOrders(powers, cell.notes)
 
 
@@ -87,11 +87,11 @@ def corrections(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Powers:
     if net.is_plain:
         return _with_sums(_of_recursion(alpha, gamma))
     if not (alpha.is_Rational and gamma.is_Rational):
-        raise ValueError(f"alpha = {alpha}, gamma = {gamma} given; corrections of nonlinear networks are counted at "
+        raise NotCovered(f"alpha = {alpha}, gamma = {gamma} given; corrections of nonlinear networks are counted at "
                          "fractions")
     try:
         return _with_sums(_of_kets(net, DepthScaling(alpha, gamma)))
-    except ValueError:  # a function without a rule, or too many parts
+    except NotCovered:  # a function without a rule, or too many parts
         return _with_sums(_of_kets(ONE_MATRIX, DepthScaling(alpha, gamma)))
 
 

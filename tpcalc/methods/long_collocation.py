@@ -9,6 +9,7 @@ import numpy as np
 
 from .._types import KeptNodes
 from .. import _checks
+from ..errors import NotCovered
 from ..media.limit_cell import limit_cell
 from ..media.long_training import TooMany, train_spanned
 from ..media.training import fewer_rows
@@ -81,7 +82,7 @@ class LongCollocation:
         the error is more than a tenth of the scale of f; ``ValueError`` where more rows are needed than allowed."""
         require(self, problem)
         if keep_nodes is not None:
-            raise ValueError(f"keep_nodes: {_checks.short(keep_nodes)} given; method={self.name!r} knows outputs "
+            raise NotCovered(f"keep_nodes: {_checks.short(keep_nodes)} given; method={self.name!r} knows outputs "
                              "alone, allowed is None, or method='collocation'")
         cell, task, opt = limit_cell(problem.depth_scaling), problem.of_vectors, problem.opt
         assert isinstance(opt, SGD)

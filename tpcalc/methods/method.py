@@ -10,6 +10,7 @@ import sympy as sp
 
 from .._types import KeptNodes, Value
 from .. import _checks
+from ..errors import NotCovered
 from ..media.muon import require_directions
 from ..parametrizations import DepthScaling, Parametrization, WidthScaling
 from ..programs import SGD, Muon, NormalizedSGD
@@ -38,7 +39,7 @@ class Method(Protocol):
         """A sentence that says why this method does not take the problem, or None where the method takes it."""
 
     def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
-        """Train; raises ``ValueError`` with the reason where the method refuses the problem."""
+        """Train; raises ``NotCovered`` with the reason where the method refuses the problem."""
 
 
 class Misplaced(str):
@@ -79,7 +80,7 @@ def _fate(scaling: WidthScaling, phi: sp.Expr | str) -> str:
     """What becomes of a perceptron with these powers of n, with the term that decides."""
     try:
         return str(width_verdict(scaling, phi))
-    except ValueError as error:
+    except NotCovered as error:
         return f"not known ({error})"
 
 
@@ -120,19 +121,19 @@ def not_linear(name: str, problem: Problem, muon: bool = False) -> str | None:
 
 
 def reason_of(check: Callable[[], Value]) -> str | None:
-    """What a check says that raises ``ValueError``, or None."""
+    """What a check says that raises ``NotCovered``, or None; all else that it raises is seen."""
     try:
         check()
-    except ValueError as error:
+    except NotCovered as error:
         return str(error)
     return None
 
 
 def require(method: Method, problem: Problem) -> None:
-    """Raise ``ValueError`` with the method's reason where it refuses the problem."""
+    """Raise ``NotCovered`` with the method's reason where it refuses the problem."""
     reason = method.refuses(problem)
     if reason is not None:
-        raise ValueError(reason)
+        raise NotCovered(reason)
 
 
 def wanted_times(keep_nodes: KeptNodes, problem: Problem) -> np.ndarray | None:

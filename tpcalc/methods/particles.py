@@ -11,6 +11,7 @@ import numpy as np
 from .._types import Fields
 from .. import _checks
 from .._spread import require_executor
+from ..errors import NotCovered
 from ..interpreters.lowered_particles import LoweredParticles, ParticleExecution, particles
 from ..interpreters.refined import RefinedParticles
 from ..interpreters.training import placed
@@ -82,8 +83,8 @@ class Particles(ReadsProgram):
         if isinstance(problem.opt, NormalizedSGD):
             try:
                 fewer = of(found.samples // 4, False, None)
-            except ValueError as too_few:
-                raise ValueError(f"samples: {found.samples} given with {problem.opt!r}, whose norms are held against "
+            except NotCovered as too_few:
+                raise NotCovered(f"samples: {found.samples} given with {problem.opt!r}, whose norms are held against "
                                  f"those of a quarter of them: {too_few}") from None
             require_norms(problem, found, fewer)
         if directions_are_sampled(problem):

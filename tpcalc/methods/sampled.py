@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from .._types import KeptNodes, Value
+from ..errors import NotCovered
 from ..interpreters.common_draws import Refinement
 from ..interpreters.training import Training, dense_record
 from ..parametrizations import Parametrization
@@ -88,14 +89,14 @@ class ReadsProgram(ABC):
 def require_no_positions(problem: Problem, what: str) -> None:
     """Raise ``ValueError`` for sequences: of these outputs alone are known."""
     if problem.net.positions:
-        raise ValueError(f"{what}: given for {problem.task}, of which outputs are known and nothing else; allowed is "
+        raise NotCovered(f"{what}: given for {problem.task}, of which outputs are known and nothing else; allowed is "
                          "None, or a tp.ResNet")
 
 
 def require_one_stream(problem: Problem, what: str) -> None:
     """Raise ``ValueError`` where outputs are not read from one stream: covariances are those of one."""
     if not problem.net.reads_one_stream:
-        raise ValueError(f"{what}: {problem.net!r} given, of which outputs are known and nothing else, since the "
+        raise NotCovered(f"{what}: {problem.net!r} given, of which outputs are known and nothing else, since the "
                          f"read-out reads {len(problem.net.streams)} streams; allowed is a skip with one")
 
 

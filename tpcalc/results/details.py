@@ -11,6 +11,7 @@ import numpy as np
 
 from .._types import Fields
 from .. import _checks
+from ..errors import NotCovered
 from ..interpreters import Coefficients, Dense
 from ..media import covariances
 from ..media.medium import Medium
@@ -52,7 +53,7 @@ class CoefficientDetails:
         if row_s >= 0:
             return math.sqrt(self.depth) * float(hat[row_t, node, b, layer - 1, row_s])
         if b == 0 and ends.shape[-1] > 2:
-            raise ValueError(f"gamma: s = -1, b = 0 is the derivative in U, a number for one input dimension; this "
+            raise NotCovered(f"gamma: s = -1, b = 0 is the derivative in U, a number for one input dimension; this "
                              f"task has {ends.shape[-1] - 1}")
         return float(ends[row_t, node, b])
 
@@ -127,10 +128,10 @@ class BlockDetails(MediumDetails):
     """The details of a network whose blocks enter through kernels: its kets have no finite list of coefficients."""
 
     def gamma(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
-        raise ValueError("gamma: this network's kets have no coefficients; allowed are linear ones, one matrix a block")
+        raise NotCovered("gamma: this network's kets have no coefficients; allowed are linear ones, one matrix a block")
 
     def c(self, row_t: int, row_s: int, a: int, p: float) -> float:
-        raise ValueError("c: this network's kets have no coefficients; allowed are linear ones, one matrix a block")
+        raise NotCovered("c: this network's kets have no coefficients; allowed are linear ones, one matrix a block")
 
 
 @dataclass(frozen=True)
@@ -147,10 +148,10 @@ class DenseDetails:
         return vectors @ vectors.transpose(0, 2, 1) / vectors.shape[-1]
 
     def gamma(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
-        raise ValueError("gamma: a real network has no coefficients; use width=tp.oo")
+        raise NotCovered("gamma: a real network has no coefficients; use width=tp.oo")
 
     def c(self, row_t: int, row_s: int, a: int, p: float) -> float:
-        raise ValueError("c: a real network has no coefficients; use width=tp.oo")
+        raise NotCovered("c: a real network has no coefficients; use width=tp.oo")
 
     def cross_covariance(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
         return float(np.mean(self._vector(a, row_t, p) * self._vector(b, row_s, q)))

@@ -19,6 +19,7 @@ import numpy as np
 
 from .. import _checks
 from .._shown import Short
+from ..errors import NotCovered
 from ..programs import SGD, ResNet, Task
 from .tilted import TiltedSolution, along, base_solution, tilted_network
 from .tilted_limit import Known, LimitTask, Values, infinite_depth
@@ -142,7 +143,7 @@ class Fluctuations(Short):
     def require_linear(self, what: str) -> None:
         """Raise ``ValueError`` for what is known of linear blocks only."""
         if self.net is not None:
-            raise ValueError(f"fluctuations: {what} of {self.net!r} asked for; allowed are linear networks of one "
+            raise NotCovered(f"fluctuations: {what} of {self.net!r} asked for; allowed are linear networks of one "
                              "matrix a block; of others the covariance is known, run.fluctuations.covariance")
 
     @cached_property

@@ -11,6 +11,7 @@ import sympy as sp
 
 from .. import _checks
 from .._types import Value
+from ..errors import NotCovered
 from ..media.covariances import inverse
 from ..programs import SGD
 from ..programs.activations import H as VARIABLE, activation, is_linear
@@ -125,10 +126,10 @@ def order_parameters(run: Run, raw: RawProblem | None = None, layer_times: np.nd
         if raw.problem != run.problem:
             raise ValueError("raw: the problem of another run given; allowed is that of this one, or None")
     if run.task.d_out != 1:
-        raise ValueError(f"run: its task has {run.task.d_out} outputs; order parameters are found for one")
+        raise NotCovered(f"run: its task has {run.task.d_out} outputs; order parameters are found for one")
     if not run.linear and run.problem.resnet.block != "pre" or run.problem.net.norm is not None or (
             not run.problem.net.is_usual):
-        raise ValueError(f"run: one of {run.problem.net!r} given; allowed are blocks W phi(h), which are 'pre', or "
+        raise NotCovered(f"run: one of {run.problem.net!r} given; allowed are blocks W phi(h), which are 'pre', or "
                          "linear ones of one matrix, with skip=None")
     if layer_times is not None and run.depth is not None:
         raise ValueError(f"layer_times: {_checks.short(layer_times)} given at depth {run.depth}, where all nodes are; "
@@ -156,7 +157,7 @@ def of_samples(run: Run, raw: RawProblem | None, known: Details) -> list[OrderPa
     """The order parameters of every batch of samples; raises ``ValueError`` for a run that has none."""
     parts = known.batches if isinstance(known, SampledDetails) else (known,)
     if not all(isinstance(part, DenseDetails) for part in parts):
-        raise ValueError(f"run: one by method={run.method!r} given, which knows no layers as samples or rows; allowed "
+        raise NotCovered(f"run: one by method={run.method!r} given, which knows no layers as samples or rows; allowed "
                          "are reflection, collocation, particles, conditioned and dense")
     return [_sampled(run, part, _units(run, raw, part.solution.outputs)) for part in parts
             if isinstance(part, DenseDetails)]

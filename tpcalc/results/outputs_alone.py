@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import NotCovered
 from .run import Details
 
 
@@ -24,7 +25,7 @@ class OutputsAlone:
         return self
 
     def _refuse(self, what: str) -> Any:
-        raise ValueError(f"{what}: a run by method={self.name!r} given, which knows outputs alone; allowed are "
+        raise NotCovered(f"{what}: a run by method={self.name!r} given, which knows outputs alone; allowed are "
                          f"{self.advice}")
 
     def covariance(self, forward: bool, layer_times: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ import sympy as sp
 from .._types import Fields, Json, Number, Value
 from .. import _checks
 from .._shown import TableRows, brief, html_table, text_table
-from ..errors import MissingExtra
+from ..errors import MissingExtra, NotCovered
 from ..media.limit_cell import limit_cell
 from ..programs import SGD, Sequences, Task
 from ..programs.problem import Problem
@@ -280,11 +280,11 @@ class Run:
         [tpcalc/finite_width].
         """
         if not self.exact:
-            raise ValueError(f"fluctuations: a run by method={self.method!r} given; allowed are the exact methods at "
+            raise NotCovered(f"fluctuations: a run by method={self.method!r} given; allowed are the exact methods at "
                              "width=tp.oo, 'reflection', 'coefficients' and 'collocation'")
         net, optimizer, scale = self.problem.resnet, self.problem.opt, self.problem.depth_scaling
         if not isinstance(optimizer, SGD):
-            raise ValueError(f"fluctuations: {optimizer!r} given; updates that are no linear functions of gradients "
+            raise NotCovered(f"fluctuations: {optimizer!r} given; updates that are no linear functions of gradients "
                              "answer the tilt in ways that are not known, allowed is a tp.SGD")
         if self.depth is None:
             cell = limit_cell(scale, net)
@@ -320,7 +320,7 @@ class Run:
         runs by other methods, which draw no such arrays.
         """
         if self.start is None:
-            raise ValueError(f"initial_weights: a run by method={self.method!r} given; allowed are runs by 'dense'")
+            raise NotCovered(f"initial_weights: a run by method={self.method!r} given; allowed are runs by 'dense'")
         return self.start()
 
     def _differences(self, row: int, a: int, p: Number, eps: Number) -> Value:
@@ -334,9 +334,9 @@ class Run:
 
     def _scalar_and_exact(self, name: str) -> None:
         if self.task.d_out != 1:
-            raise ValueError(f"{name}: defined for scalar outputs; this task has d_out = {self.task.d_out}")
+            raise NotCovered(f"{name}: defined for scalar outputs; this task has d_out = {self.task.d_out}")
         if self.width is not None:
-            raise ValueError(f"{name}: a network of width {self.width} given; coefficients exist at infinite width")
+            raise NotCovered(f"{name}: a network of width {self.width} given; coefficients exist at infinite width")
 
     def _row_or_start(self, name: str, index: Index) -> int:
         return -1 if isinstance(index, (int, np.integer)) and index == -1 else self.row(name, index)

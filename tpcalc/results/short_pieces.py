@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.polynomial import chebyshev
 
+from ..errors import NotCovered
 from ..media.collocation import CollocationMedium
 from ..media.covariances import inverse
 from ..media.mesh import Mesh, reference
@@ -57,7 +58,7 @@ def short_pieces(run: Run, t: Index, p: float) -> ShortPieces:
     """
     row, at = run.row("t", t), layer_time("p", p)
     if run.depth is not None:
-        raise ValueError(f"run: one of depth {run.depth} given; allowed are runs with depth=tp.oo")
+        raise NotCovered(f"run: one of depth {run.depth} given; allowed are runs with depth=tp.oo")
     medium = run.solved.medium  # type: ignore[attr-defined]
     assert isinstance(medium, CollocationMedium)
     A, P, Q, N0 = (medium.mesh.evaluate(v, at) for v in (medium.A, medium.P, medium.Q, medium.left.N))

@@ -16,6 +16,7 @@ import sympy as sp
 
 from .._types import Value
 from ..action.block_kernels import derive_block_kernels
+from ..errors import NotCovered
 from ..gaussian import Expectation
 from ..action.tilted_densities import KAPPA, SOURCES, THETA, PairAction, derive_pair_action
 from ..programs import ResNet
@@ -108,7 +109,7 @@ def _compiled(net: ResNet) -> Callable[..., Value]:
     for part, kernel in ((KAPPA, kernels.kappa), (THETA, kernels.theta)):
         pair = derive_pair_action(part)
         if any(f.has(*KINKED) for node in kernel.atoms(Expectation) for f, _ in node.functions):
-            raise ValueError(f"fluctuations: {net!r} given; they need derivatives of kernels that functions with a "
+            raise NotCovered(f"fluctuations: {net!r} given; they need derivatives of kernels that functions with a "
                              "kink do not have; allowed are smooth functions")
         functions.append(compiled(tuple(kernels.derivative(part, *k.args[1:4]) for k in pair.kernels)))
         flat.append(sp.lambdify((SOURCES, sp.symbols(f"k:{len(pair.kernels)}")), _flat(pair), modules="numpy",

@@ -15,6 +15,7 @@ from typing import Union
 import numpy as np
 
 from .._types import Value
+from ..errors import NotCovered
 from ..media.collocation import CollocationMedium
 from ..media.covariances import inverse
 from ..media.packed import PackedSolution
@@ -131,7 +132,7 @@ class TwoPoint:
     def __init__(self, medium: Value, inputs: np.ndarray, signal: np.ndarray, train_ends: bool = False,
                  sign: int = 1) -> None:
         if signal.shape[1] != 1:
-            raise ValueError(f"signal: {signal.shape[1]} outputs given; allowed is 1")
+            raise NotCovered(f"signal: {signal.shape[1]} outputs given; allowed is 1")
         self._line = _Times(medium, sign) if isinstance(medium, CollocationMedium) else _Layers(medium)
         self._inputs, self._chi = inputs, signal[:, 0]
         self._rho = medium.rho if train_ends else None
@@ -151,7 +152,7 @@ class TwoPoint:
             start = start if right else end
         elif b == 0:
             if self._inputs.shape[1] > 1:
-                raise ValueError("gamma: s = -1, b = 0 is the derivative in U, a number for one input dimension; "
+                raise NotCovered("gamma: s = -1, b = 0 is the derivative in U, a number for one input dimension; "
                                  f"this task has {self._inputs.shape[1]}")
             start, right = line.first, True
             wave = self._answered("P", "Q", start, self._inputs[:, 0])
