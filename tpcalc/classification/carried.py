@@ -8,6 +8,7 @@ from typing import Callable, Mapping, Sequence
 
 import sympy as sp
 
+from ..errors import NotCovered
 from ..programs.backprop import backpropagate
 from ..programs.builders import UNIT, gradient_name
 from ..programs.indices import l, t
@@ -36,7 +37,7 @@ class Carried:
         """
         found = {sp.expand(-branch - _power(degrees, inits)) for degrees in self.of_branches}
         if len(found) > 1:
-            raise ValueError(f"init: {_said(inits)} given, of which the branches of a layer come to be of different "
+            raise NotCovered(f"init: {_said(inits)} given, of which the branches of a layer come to be of different "
                              f"sizes, L^-alpha with alpha {', '.join(map(str, found))}; allowed is one alpha")
         return found.pop()
 
@@ -51,7 +52,7 @@ def _power(degrees: Degrees, inits: Mapping[str, sp.Expr]) -> sp.Expr:
     for name, init in inits.items():
         degree = degrees.get(name, sp.Integer(0)) if init != 0 else sp.Integer(0)
         if degree is sp.nan:
-            raise ValueError(f"init: {name} {init} given; what acts on {name} is not homogeneous in it, so that its "
+            raise NotCovered(f"init: {name} {init} given; what acts on {name} is not homogeneous in it, so that its "
                              "size at first is no factor of the branch's, allowed there is 0")
         total += degree * init
     return total

@@ -8,6 +8,7 @@ from typing import Any, Sequence
 import sympy as sp
 
 from .._checks import exponent, short
+from ..errors import NotCovered
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from ..programs import SGD, ResNet, Transformer
 from ..programs.builders import program, require_vectors_taken
@@ -85,17 +86,17 @@ def classify(alpha: Any, gamma: Any = None, net: ResNet | Transformer | Program 
         if isinstance(net, Transformer):
             return of_transformer(net, scale, optimizer)
         return _of_resnet(net, scale, optimizer)
-    except ValueError as error:
+    except NotCovered as error:
         if net.is_usual or repr(net) in str(error):
             raise
-        raise ValueError(f"net: {net!r} given; {error}") from None
+        raise NotCovered(f"net: {net!r} given; {error}") from None
 
 
 def _of_program(net: Program, scale: Scaling, opt: object) -> Verdict:
     if opt is not None:
         raise ValueError(f"opt: {short(opt)} given with a tp.Program, which says how it is trained; allowed is None")
     if not isinstance(scale, DepthScaling):
-        raise ValueError(f"alpha: {short(scale)} given with a tp.Program, whose sizes of updates are its symbols alpha "
+        raise NotCovered(f"alpha: {short(scale)} given with a tp.Program, whose sizes of updates are its symbols alpha "
                          "and gamma; allowed is one gamma for all matrices")
     return judge(scale.alpha, scale.gamma, *region_of(net, scale.alpha, scale.gamma))
 
@@ -114,7 +115,7 @@ def _of_resnet(net: ResNet, scale: Scaling, opt: Optimizer) -> Verdict:
     else:
         for name in net.trained_of_block:
             if not (counted.alpha.is_Rational and counted.update_exponent(name).is_Rational):
-                raise ValueError(f"{name}: alpha = {counted.alpha}, gamma = {counted.update_exponent(name)} given; "
+                raise NotCovered(f"{name}: alpha = {counted.alpha}, gamma = {counted.update_exponent(name)} given; "
                                  "allowed are rational numbers, beside other exponents or optimizers with a memory")
         (region, exponents), = exponents_of(program(net, linear, counted))
         point = ()
@@ -132,15 +133,15 @@ def _reduced(scale: Parametrization, net: ResNet | Transformer | Program, opt: o
     if isinstance(net, Transformer):
         for name, one in (scale.choices or {}).items():
             if one.init != 0:
-                raise ValueError(f"init: L^({one.init}) given for {name}; what softmax and activations act on is not "
+                raise NotCovered(f"init: L^({one.init}) given for {name}; what softmax and activations act on is not "
                                  "homogeneous in it, and sublayers have matrices of their own, so that one alpha does "
                                  "not say it; allowed for a transformer is 0")
     scale = resolved(scale, opt)
     if not scale.is_mup(ends=False):
         try:
             said = str(width_verdict(scale.width_scaling))
-        except ValueError as error:
+        except NotCovered as error:
             said = f"not known ({error})"
-        raise ValueError(f"width: {short(scale.width)} given, which is not muP in width, so that there are no kets "
+        raise NotCovered(f"width: {short(scale.width)} given, which is not muP in width, so that there are no kets "
                          f"whose powers of L could be counted; a perceptron of these powers of n: {said}")
     return scale.over(names, ends=False)

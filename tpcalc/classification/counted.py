@@ -8,6 +8,7 @@ from typing import Sequence, Union
 import sympy as sp
 
 from .._checks import short
+from ..errors import NotCovered
 from ..parametrizations import Scaling
 from ..programs import SGD, ResNet, Transformer
 from ..programs.blocks import Block, Branch, block_name
@@ -58,7 +59,7 @@ class FromZero(Transformer):
                              f"{', '.join(map(repr, known))}")
         found = cls(**{f.name: getattr(net, f.name) for f in fields(net)}, zero=tuple(sorted(set(names))))
         if net.qk_norm and found.is_uniform:
-            raise ValueError(f"from_zero: {short(names)} given with qk_norm=True, which divides 0 by 0 there; allowed "
+            raise NotCovered(f"from_zero: {short(names)} given with qk_norm=True, which divides 0 by 0 there; allowed "
                              "is qk_norm=False")
         return found
 
@@ -91,12 +92,12 @@ def written_out(net: Judged, scale: Scaling) -> Program:
 def two_positions(net: Transformer, opt: Optimizer, scale: Scaling) -> Program:
     """The training of two positions and heads of one coordinate, of symbolic P, without exponentials in softmax."""
     if net.positions < TWO:
-        raise ValueError(f"positions: {net.positions} given; alone, a position reads itself whatever its scores, "
+        raise NotCovered(f"positions: {net.positions} given; alone, a position reads itself whatever its scores, "
                          f"allowed for a verdict is at least {TWO}")
     if isinstance(net.attention, Convolution) and net.mlp is not None:
-        raise ValueError(f"mlp: {block_name(net.mlp)} given with a convolution; allowed for a verdict is None")
+        raise NotCovered(f"mlp: {block_name(net.mlp)} given with a convolution; allowed for a verdict is None")
     if net.at_one_position is not None:
-        raise ValueError(f"attention: {net.attention!r} given; its powers of L are those of the block on one position, "
+        raise NotCovered(f"attention: {net.attention!r} given; its powers of L are those of the block on one position, "
                          f"allowed is {net.at_one_position!r}")
     attention = net.attention if callable(net.attention) else softmax_of_two(
         net.causal, net.qk_norm, isinstance(net, FromZero) and net.is_uniform)

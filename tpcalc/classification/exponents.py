@@ -13,6 +13,7 @@ from ..calculus import KetEquations, RecursionEquations, kets
 from ..calculus.recursion import derive_recursion
 from ..calculus.memory import decays
 from ..calculus.setting import Setting
+from ..errors import NotCovered
 from ..orders import EXPLODES, Affine, Exponent, Hypotheses, Region, Values, point_of, settled_orders
 from ..limits.eigenspaces import NoStreams
 from ..limits.slow_streams import normal_form
@@ -62,7 +63,7 @@ def require_frozen_ends(net: Network | Transformer) -> None:
     trained = [v for v in net.vectors if any(v.same_family(p.statement.target) for p in net.places())] if isinstance(
         net, Program) else net.train_ends
     if trained:
-        raise ValueError(f"net: {net!r} given; allowed is a net with frozen ends")
+        raise NotCovered(f"net: {net!r} given; allowed is a net with frozen ends")
     if not isinstance(net, Program):
         net.require_counted()
 
@@ -90,7 +91,7 @@ def general_equations(net: Network, at: Values = ()) -> KetEquations | Recursion
     one = _with_numbers(_program(net), at)
     depth = Setting.of(one).depth
     if depth is None:
-        raise ValueError(f"program {one.name} has no layers, so that nothing depends on the depth")
+        raise NotCovered(f"program {one.name} has no layers, so that nothing depends on the depth")
     found = normal_form(one, depth)
     if found.explodes or found.forgets:
         return Everywhere(bool(found.explodes))
@@ -99,7 +100,7 @@ def general_equations(net: Network, at: Values = ()) -> KetEquations | Recursion
         return derive_recursion(equations)
     for matrix in equations.setting.trained():
         if decays(equations.setting, matrix):
-            raise ValueError(f"program {one.name}: updates scale {matrix}, as weight decay does, and with it what an "
+            raise NotCovered(f"program {one.name}: updates scale {matrix}, as weight decay does, and with it what an "
                              "activation acts on; sizes of nonlinear networks are counted without decay")
     return equations
 
@@ -160,5 +161,5 @@ def _in_symbols(net: ResNet) -> tuple[Hypotheses, dict[str, sp.Symbol]]:
     names = {"alpha": ALPHA, **{m: sp.Symbol(f"gamma_{m}", real=True) for m in net.trained_of_block}}
     equations = general_equations(program(net, SGD(), Parametrization(depth=names)))
     if not isinstance(equations, KetEquations):
-        raise ValueError(f"net: {net!r} given; allowed are nonlinear ones, whose layers do not explode by themselves")
+        raise NotCovered(f"net: {net!r} given; allowed are nonlinear ones, whose layers do not explode by themselves")
     return Hypotheses(equations), names

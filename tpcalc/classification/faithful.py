@@ -11,6 +11,7 @@ from functools import lru_cache
 import sympy as sp
 
 from .._checks import short, symbolic
+from ..errors import NotCovered
 from ..parametrizations.choices import OPTIMIZERS
 from ..programs import SGD, Adam, Lion, SignSGD
 from ..programs.algebra import multiplied_out
@@ -90,7 +91,7 @@ def faithful_rate(optimizer: object, moved: sp.Expr, gradient: sp.Expr, eps: sp.
     """
     numeric = all(symbolic(value).is_number for value in (gradient, eps or 0))
     if numeric and eps_dominates(optimizer, gradient, eps):
-        raise ValueError(f"eps: L^({-symbolic(eps)}) given for gradients of size L^({-gradient}); "
+        raise NotCovered(f"eps: L^({-symbolic(eps)}) given for gradients of size L^({-gradient}); "
                          f"{optimizer_name(optimizer)} has no faithful learning rate there; allowed is an eps of at "
                          "most the size of the gradients")
     return moved - direction_power(optimizer, gradient, eps)

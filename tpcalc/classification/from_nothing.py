@@ -8,6 +8,7 @@ from functools import lru_cache
 import sympy as sp
 
 from .._types import Fields
+from ..errors import NotCovered
 from ..orders import Exponent, Region, join
 from ..orders.quantities import Quantity
 from ..parametrizations import DepthScaling, Parametrization
@@ -31,7 +32,7 @@ class Together(MatrixVerdicts):
     """The matrices of a block that adds nothing at first, with their exponents: alone, none of them does a thing."""
 
     def __getitem__(self, name: str) -> MatrixVerdict:
-        raise ValueError(f"matrices: {name} asked for; of a block that adds nothing at first one matrix alone is not "
+        raise NotCovered(f"matrices: {name} asked for; of a block that adds nothing at first one matrix alone is not "
                          "judged, because the others have no gradient without what starts at zero")
 
 
@@ -74,7 +75,7 @@ def of_gate(net: ResNet, gammas: dict[str, sp.Expr]) -> Verdict:
     """
     exponents, gradient = _closed(net)
     if not gradient.vanishes:
-        raise ValueError(f"net: {net!r} given; the gradient of the number in front of a branch does not vanish at the "
+        raise NotCovered(f"net: {net!r} given; the gradient of the number in front of a branch does not vanish at the "
                          "first step, so that it moves, allowed are networks that stay where they start")
     scale = Parametrization(depth={"alpha": 0, **gammas})
     found = judge(sp.Integer(0), None, Region(0), exponents, Together(net, scale), ())

@@ -14,6 +14,7 @@ from ..calculus import KetEquations
 from ..calculus.kets import Bracket, Hat, Ket, random_parts
 from ..calculus.memory import decays
 from ..calculus.setting import Product
+from ..errors import NotCovered
 from ..gaussian import Expectation
 from ..orders import Affine, Cell, Contribution, Exponent, KetTerms, Quantity, Sort, exact_part, join
 from ..gaussian.scalar_functions import H, scalar_function
@@ -83,10 +84,10 @@ class _KetReader:
         named = [str(p.statement.target) for p in self.setting.program.places()
                  if kind(p.statement.value) == "scalar" and p.loops[1:]]
         if named:
-            raise ValueError(f"program {self.setting.program.name}: the scalar {named[0]} is computed in every layer, "
+            raise NotCovered(f"program {self.setting.program.name}: the scalar {named[0]} is computed in every layer, "
                              "and no rule counts what it multiplies; allowed are averages that stand where they are "
                              "used, as in branch.x / sqrt(Moment(branch.x**2))")
-        raise ValueError(f"program {self.setting.program.name}: no layer adds anything to the stream at the first "
+        raise NotCovered(f"program {self.setting.program.name}: no layer adds anything to the stream at the first "
                          "step; no rule for its exponents")
 
     def _written_branch(self) -> Affine | None:

@@ -12,7 +12,7 @@ from .._shown import Short
 from ..calculus import KetEquations, kets
 from ..calculus.kets import Bracket, Ket
 from ..calculus.setting import Setting
-from ..errors import Divergence
+from ..errors import Divergence, NotCovered
 from ..limits.slow_streams import normal_form
 from ..limits.trained_vectors import MOVE, numbers_of, vector_of
 from ..orders import Affine, Cell, Contribution, Exponent, Hypotheses, Sort, join
@@ -186,7 +186,7 @@ class MatrixTerms:
         """The terms at values of all symbols; ``ValueError`` where one is no rational number."""
         for name, value in values.items():
             if not value.is_Rational:
-                raise ValueError(f"{name}: {value} given; allowed are rational numbers")
+                raise NotCovered(f"{name}: {value} given; allowed are rational numbers")
         return replace(self, counted=self.counted.there(dict(values)), values=values)
 
     def together(self) -> tuple[Cell, Exponents]:
@@ -230,7 +230,7 @@ class MatrixTerms:
                      and q.matrix.same_family(p.matrix) and setting.family_number(q.matvec.vector) in brought} or found
         if len(found) != 1:
             known = sorted(found) or sorted({p.matrix.name for p in setting.products})
-            raise ValueError(f"program {self.source.name}: the term {one.term} of the equation of {target} is an "
+            raise NotCovered(f"program {self.source.name}: the term {one.term} of the equation of {target} is an "
                              f"update of one of the matrices {', '.join(known)}, and which one is not known; allowed "
                              "are blocks that name (branch.let) products of two matrices with one vector")
         return found.pop()

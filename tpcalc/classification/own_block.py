@@ -10,6 +10,7 @@ import sympy as sp
 from .._shown import Short
 from .._text import Aligned
 from ..derivations.printing import latex
+from ..errors import NotCovered
 from ..parametrizations import DepthChoices, Scaling
 from ..parametrizations.recipes import IN, MLP, OUT, NamedRecipe
 from ..programs import SGD
@@ -88,7 +89,7 @@ class RecipeAudit(Short, Aligned):
         Raises ``ValueError`` where something starts at zero, which no scaling says; ``program`` does.
         """
         if self.zero:
-            raise ValueError(f"scaling: asked of {self.name!r}, in which {', '.join(self.zero)} starts at zero; "
+            raise NotCovered(f"scaling: asked of {self.name!r}, in which {', '.join(self.zero)} starts at zero; "
                              "allowed is its .program, which has that")
         return exponents(self.alpha, self.gammas).over(self.gammas, ends=False)
 
@@ -101,7 +102,7 @@ class RecipeAudit(Short, Aligned):
         """
         missing = [name for name in self.zero if name not in self.gammas]
         if missing:
-            raise ValueError(f"program: asked of {self.name!r}, in which the number {missing[0]} starts at zero; "
+            raise NotCovered(f"program: asked of {self.name!r}, in which the number {missing[0]} starts at zero; "
                              "allowed are recipes in which matrices do, or nothing")
         written = program(self.net, SGD(), exponents(self._start.alpha, self._start.gammas))
         return from_zero(written, *self.zero) if self.zero else written
@@ -163,7 +164,7 @@ def audit_on_mlp(name: str, optimizer: str = "adam") -> RecipeAudit:
     """
     entry = named(name)
     if entry.outside:
-        raise ValueError(f"name: {name!r} given, {entry.outside}; allowed here are recipes for the matrices of any MLP")
+        raise NotCovered(f"name: {name!r} given, {entry.outside}; allowed here are recipes for the matrices of any MLP")
     return audit_on_block(replace(entry, block=MLP), optimizer)
 
 

@@ -10,6 +10,7 @@ import sympy as sp
 
 from .._checks import short, symbolic
 from ..calculus import kets
+from ..errors import NotCovered
 from ..limits import LimitRegion, depth_limit
 from ..lowering.recursions import recursion
 from ..orders import Affine, Exponent, Region
@@ -59,8 +60,8 @@ class Plane:
         plane = cls(net, substituted(scale, dict(zip(found, COORDINATES)), names), plain(found))
         try:
             plane.pieces
-        except ValueError:
-            raise ValueError(f"scale: {short(whole)} given; allowed are exponents that are affine forms in "
+        except NotCovered:
+            raise NotCovered(f"scale: {short(whole)} given; allowed are exponents that are affine forms in "
                              f"{', '.join(map(str, found))} with rational coefficients") from None
         return plane
 
@@ -96,7 +97,7 @@ class Plane:
         for piece, scale in self.pieces:
             for region, sizes in exponents_of(program(self.net, SGD(), scale)):
                 if region.size != 2:
-                    raise ValueError(f"scale: {short(scale)} given, of whose exponents one enters nothing that is "
+                    raise NotCovered(f"scale: {short(scale)} given, of whose exponents one enters nothing that is "
                                      "counted; allowed are two that do")
                 common = Region(2, tuple(dict.fromkeys((*piece.conditions, *region.conditions))))
                 if not common.is_empty:

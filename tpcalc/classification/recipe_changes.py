@@ -7,6 +7,7 @@ from typing import Iterable, Mapping
 
 import sympy as sp
 
+from ..errors import NotCovered
 from ..parametrizations import DepthChoices
 from .advice import BEST, power
 from .carried import Carried, carried
@@ -103,7 +104,7 @@ class Settings:
             gate, = (self.choices[name] for name in self.gates)
             follows = direction_power(gate.optimizer, sp.Integer(1), None if gate.eps is None else -gate.eps) != 0
             if follows and not gate_gradient(self.net).vanishes:  # type: ignore[arg-type]
-                raise ValueError(f"net: {self.net!r} given; the gradient of {self.gates[0]} does not vanish at first, "
+                raise NotCovered(f"net: {self.net!r} given; the gradient of {self.gates[0]} does not vanish at first, "
                                  f"and how far {gate.optimizer} moves it is not counted; allowed are optimizers by "
                                  "signs")
             return replace(self, front=-sp.oo if follows else gate.lr)

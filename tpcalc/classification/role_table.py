@@ -10,6 +10,7 @@ import sympy as sp
 from .._checks import choice, exponent
 from .._shown import Short, Tabled, TableRows, text_table
 from .._types import Number
+from ..errors import NotCovered
 from ..parametrizations import DepthScaling, MatrixPowers, WidthScaling, width_recipe
 from ..parametrizations.matrix_powers import ROLES
 from ..width.family import meta_principled
@@ -126,7 +127,7 @@ def gradient_power(scaling: WidthScaling, role: str) -> sp.Expr:
     (1, 1/2)
     """
     if any(scaling.p[:-1]):
-        raise ValueError(f"scaling: {scaling!r} given; allowed are critical ones, with p = 0 but for the last")
+        raise NotCovered(f"scaling: {scaling!r} given; allowed are critical ones, with p = 0 but for the last")
     return sp.Integer(0) if role == "output" else sp.expand((1 + scaling.p[-1]) / 2)
 
 

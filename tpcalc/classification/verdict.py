@@ -11,6 +11,7 @@ import sympy as sp
 from .._shown import Short
 from .._text import Aligned
 from ..derivations.printing import latex
+from ..errors import NotCovered
 from ..orders import Region, point_of
 from .exponents import ALPHA, GAMMA
 from .matrices import MatrixVerdict, gammas_of
@@ -81,7 +82,7 @@ class Verdict(Short, Aligned):
         [False, True]
         """
         if not self.matrices:
-            raise ValueError("matrices: not judged one by one for this network; allowed is a tp.ResNet")
+            raise NotCovered("matrices: not judged one by one for this network; allowed is a tp.ResNet")
         return all(one.complete for one in self.matrices.values())
 
     @property

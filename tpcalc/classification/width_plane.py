@@ -8,6 +8,7 @@ from typing import Iterator, Mapping
 import sympy as sp
 
 from .._checks import short, symbolic
+from ..errors import NotCovered
 from ..orders import Affine, Region
 from ..parametrizations import WidthScaling
 from ..width.regimes import WidthRegime, counted_powers, width_regime
@@ -35,8 +36,8 @@ class WidthPlane:
         plane = cls(_substituted(scale, dict(zip(found, plain(found)))), plain(found))
         try:
             tuple(plane.decisive())
-        except ValueError:
-            raise ValueError(f"scale: {short(scale)} given; allowed are exponents that are affine forms in "
+        except NotCovered:
+            raise NotCovered(f"scale: {short(scale)} given; allowed are exponents that are affine forms in "
                              f"{', '.join(map(str, found))} with rational coefficients") from None
         return plane
 

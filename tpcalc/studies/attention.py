@@ -12,6 +12,7 @@ import sympy as sp
 from .. import _checks
 from .._shown import Short
 from .._types import Count, Value
+from ..errors import NotCovered
 from ..media.attention import AttentionKernels
 from ..media.blocks import GroupKernels
 from ..media.group_overlaps import through_layers
@@ -185,11 +186,11 @@ def attention_limit(layer: AttentionLayer, inputs: Value, targets: Value, opt: S
     _checks.instance("scale", scale, DepthScaling)
     scale.require_numbers()
     if (scale.alpha, scale.gamma) != (HALF, HALF):
-        raise ValueError(f"scale: {scale!r} given; allowed is alpha = gamma = 1/2, where what attention becomes at "
+        raise NotCovered(f"scale: {scale!r} given; allowed is alpha = gamma = 1/2, where what attention becomes at "
                          "infinite depth is checked against real networks")
     task = Task(x.reshape(len(x), -1, x.shape[3]), y.reshape(len(y), -1, y.shape[3]), loss)
     if np.any(opt.memory(task.steps)[0] <= 0):
-        raise ValueError(f"opt: {opt!r} given; allowed is weight decay that leaves a positive part of the initial "
+        raise NotCovered(f"opt: {opt!r} given; allowed is weight decay that leaves a positive part of the initial "
                          "matrices at every step")
     cell = limit_cell(scale)
     bodies = [SummedKernels(layer.sublayers(k)) for k in range(layer.scrambles)]

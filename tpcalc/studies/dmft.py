@@ -8,6 +8,7 @@ import numpy as np
 
 from .._types import Value
 from .. import _checks
+from ..errors import NotCovered
 from ..methods import CommonDraws, Particles
 from ..methods.choice import chosen
 from ..methods.depth_orders import depth_orders
@@ -52,7 +53,7 @@ def dmft(raw: RawProblem, method: Value = "auto", layer_times: Value = None) -> 
     if isinstance(method, str) and method.lower() == "auto":
         sampled = Particles(coarsest=CommonDraws.coarsest)
     if not isinstance(sampled, Particles):
-        raise ValueError(f"method: {_checks.short(method)} given at infinite depth for blocks that are sampled; "
+        raise NotCovered(f"method: {_checks.short(method)} given at infinite depth for blocks that are sampled; "
                          "allowed are 'auto' and tp.methods.Particles")
     return _extrapolated(raw, sampled, layer_times)
 

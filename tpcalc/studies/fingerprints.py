@@ -10,6 +10,7 @@ from types import ModuleType
 import numpy as np
 
 from .._types import Value
+from ..errors import NotCovered
 
 
 @singledispatch
@@ -28,7 +29,7 @@ def content(value: Value) -> str:
     hidden = type(value).__reduce__ is not object.__reduce__ or any(
         vars(kind).get("__slots__") for kind in type(value).__mro__)
     if hidden or not hasattr(value, "__dict__"):
-        raise ValueError(f"{value!r} holds nothing that can be read")
+        raise NotCovered(f"{value!r} holds nothing that can be read")
     return f"{_named(type(value))}({content(vars(value))})"
 
 
@@ -50,7 +51,7 @@ def _mapping(value: dict) -> str:
 @content.register(np.ndarray)
 def _array(value: np.ndarray) -> str:
     if value.dtype == object:
-        raise ValueError(f"{value!r} holds nothing that can be read")
+        raise NotCovered(f"{value!r} holds nothing that can be read")
     return f"array({value.shape}, {value.dtype}, {hashlib.sha256(value.tobytes()).hexdigest()})"
 
 
@@ -65,5 +66,5 @@ def _named(thing: Value) -> str:
     for part in thing.__qualname__.split("."):
         found = getattr(found, part, None)
     if found is not thing:
-        raise ValueError(f"{thing!r} is no class or function that a module knows by its name")
+        raise NotCovered(f"{thing!r} is no class or function that a module knows by its name")
     return f"{thing.__module__}.{thing.__qualname__}"

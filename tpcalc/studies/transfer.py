@@ -20,7 +20,7 @@ from .. import _checks
 from .._files import code_digest
 from .._shown import TableRows, Short, Tabled
 from .._spread import require_executor
-from ..errors import Divergence, MissingExtra
+from ..errors import Divergence, MissingExtra, NotCovered
 from ..media.infinite_depth import infinite_depth_problem
 from ..methods.choice import chosen
 from ..methods.collocation import Collocation
@@ -332,7 +332,7 @@ class _Keys:
 def _content(name: str, what: str, value: Value) -> str:
     try:
         return content(value)
-    except ValueError as error:
-        raise ValueError(f"{name}: {what} {_checks.short(value)} cannot be told from others by its content ({error}), "
+    except NotCovered as error:
+        raise NotCovered(f"{name}: {what} {_checks.short(value)} cannot be told from others by its content ({error}), "
                          "nor can finished trainings; allowed with resume are functions of a module, and objects of a "
                          "module's class with numbers, text and arrays as attributes") from None

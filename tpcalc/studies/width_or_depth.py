@@ -11,6 +11,7 @@ import sympy as sp
 
 from .. import _checks
 from .._shown import TableRows, Short, Tabled
+from ..errors import NotCovered
 from ..methods.train import train
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
@@ -67,7 +68,7 @@ class WidthOrDepth(Tabled, Short):
             if width > 0:
                 found.append(Best(width, depth, float(np.hypot(change, spread / width**0.5))))
         if not found:
-            raise ValueError(f"budget: {budget!r} given; allowed are at least {min(self.depths)}, n^2 L of width 1")
+            raise NotCovered(f"budget: {budget!r} given; allowed are at least {min(self.depths)}, n^2 L of width 1")
         return min(found, key=lambda one: one.error)
 
 
@@ -101,7 +102,7 @@ def width_or_depth(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth
 def _require_known(problem: Problem) -> None:
     """Raise ``ValueError`` where fluctuations at finite depth are not known, whatever training gives."""
     if not isinstance(problem.opt, SGD):
-        raise ValueError(f"opt: {problem.opt!r} given; what finite width does to updates that are no linear functions "
+        raise NotCovered(f"opt: {problem.opt!r} given; what finite width does to updates that are no linear functions "
                          "of gradients is not known, allowed is a tp.SGD")
     problem.net.require_plain("tp.width_or_depth", trained_ends=True)
     problem.depth_scaling
