@@ -72,7 +72,7 @@ def refusals() -> dict[str, Callable[[], Any]]:
 def refused(attempt: Callable[[], Any]) -> bool:
     try:
         attempt()
-    except ValueError:
+    except tp.NotCovered:
         return True
     return False
 

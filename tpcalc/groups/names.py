@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Iterable, Mapping
 
 from .._checks import short
+from ..errors import NotCovered
 
 Shape = tuple[int, ...]
 DIGITS = re.compile(r"\d+")
@@ -74,7 +75,7 @@ def _repeated(shapes: Mapping[str, Shape]) -> Layers:
         layers = Layers(stem, count, count)
         try:
             _one_kind(layers, shapes)
-        except ValueError:
+        except NotCovered:
             continue
         if count > 1 and stem.endswith("."):
             candidates.append(layers)
@@ -90,7 +91,7 @@ def _one_kind(layers: Layers, shapes: Mapping[str, Shape]) -> None:
     for index, kind in kinds.items():
         if odd := sorted(set(kind.items()) ^ set(kinds[min(kinds)].items())):
             name = odd[0][0].replace("*", str(index), 1)
-            raise ValueError(f"{name}: layers of one list that differ given ({layers.stem}{min(kinds)} and "
+            raise NotCovered(f"{name}: layers of one list that differ given ({layers.stem}{min(kinds)} and "
                              f"{layers.stem}{index}); allowed are layers with parameters of the same names and shapes")
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._types import Json
 from .. import Divergence, Task, train
+from ..errors import NotCovered
 from .options import Setup
 
 MOST_OUTPUTS = 12  # in all steps, of one training whose covariances are found in a second or two
@@ -73,5 +74,5 @@ def band_or_reason(setup: Setup, depth: int, widths: Sequence[int], seeds: range
     """The band, or why there is none."""
     try:
         return measure_band(setup, depth, widths, seeds, advance), ""
-    except (Divergence, ValueError) as reason:  # not known of such networks
+    except (Divergence, NotCovered) as reason:  # not known of such networks
         return None, str(reason)

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._types import Json
 from .._files import write_text
-from ..errors import Divergence, MissingExtra
+from ..errors import Divergence, MissingExtra, NotCovered
 from ..ledger.bibliography import bibtex
 from .document import Document, Table
 from .latex import compile_pdf, find_tex
@@ -81,13 +81,13 @@ def run_stage(results: Finished, store: Store, say: Say, name: str, depends: Jso
               refuses: bool = True) -> Any:
     """A stage's result, computed or as it was; None where it failed, or refuses, with the reason in ``results``.
 
-    refuses: may it raise ``ValueError``? Where it may not, that is raised.
+    refuses: may it raise ``NotCovered``? Where it may not, that is raised.
     """
     try:
         with bar(name, total) as progress:
             found = store.run(name, depends, kind, lambda: compute(progress))
-    except (Divergence, MemoryError, ValueError) as error:
-        refused = isinstance(error, ValueError)
+    except (Divergence, MemoryError, NotCovered) as error:
+        refused = isinstance(error, NotCovered)
         if refused and not refuses:
             raise
         (results.left_out if refused else results.failures)[name] = str(error)

@@ -12,6 +12,7 @@ import sympy as sp
 from .._types import Json
 from .. import SGD, DepthScaling, Divergence, ResNet, Run, Task
 from .. import classify, convergence, depth_limit, kets, measure_exponents, program, recursion, train
+from ..errors import NotCovered
 from ..studies.convergence import Slope, fit_order
 from .band import band_or_reason
 from .options import ReportOptions, Setup, depth_scaling
@@ -63,7 +64,7 @@ def derive(net: ResNet, opt: SGD, scale: DepthScaling | None = None,
             limit = limit.at(**dict(zip(map(str, limit.parameters), at)))
         has_limit = at is None or limit.has_limit
         said = (str(limit), limit.latex(), "") if has_limit else ("", "", str(limit.reason))
-    except (ValueError, Divergence) as reason:
+    except (NotCovered, Divergence) as reason:
         said = "", "", str(reason)
     return Derived(*texts, str(found), found.latex(), before, steps, *said)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._types import Json
 from .. import SGD, AttentionLayer, Divergence, ResNet, Sequences, attention_limit, kets, program, train
+from ..errors import NotCovered
 from ..studies.convergence import fit_order
 from ..studies.optimum import grid_optimum
 from .options import depth_scaling
@@ -38,7 +39,7 @@ def write_program(options: TransformerOptions) -> Written:
 def _reason(ask: Callable[[], Any]) -> str:
     try:
         ask()
-    except (ValueError, TypeError) as error:
+    except NotCovered as error:
         return str(error)
     return ""
 

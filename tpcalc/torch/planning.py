@@ -8,6 +8,7 @@ from typing import Callable, Mapping
 import torch
 
 from .. import _checks
+from ..errors import NotCovered
 from ..groups import Plan, plan_shapes
 from ..groups.names import Shape
 from ..groups.factors import depth_choices, optimizer_of
@@ -117,21 +118,30 @@ def plan(make: Make, base: Config, target: Config, recipe: str | Scaling = "dept
     if any(depth_choices(recipe, optimizer_of(p, found.optimizer)).branch != 0 for p in found.roles.parameters
            if p.in_layers):
         live = build(make, base, seed=0).eval()
-        try:
-            taken = drawn_batch(live) if batch is None else batch
-            with torch.no_grad():
-                live(taken)
-        except Exception as error:
-            if batch is not None:
-                raise
-            notes = (f"the base could not be run on a batch that was drawn ({type(error).__name__}), so that the last "
-                     "matrices of branches are those that names and shapes tell; give batch= for a look at it",)
+        taken, failure = _taken(live) if batch is None else (batch, "")
+        if failure:
+            notes = (f"the base could not be run on a batch that was drawn ({failure}), so that the last matrices of "
+                     "branches are those that names and shapes tell; give batch= for a look at it",)
         else:
             unfolded = normalised_ends(live, found.roles, taken)
     if unfolded:
         found = plan_shapes(small, large, recipe, optimizer, forward, width, ties, unfolded)
     return ModelPlan(found.recipe, found.optimizer, found.forward, found.roles, found.entries, found.unfolded,
                      (*found.notes, *notes), make, dict(base))
+
+
+def _taken(model: Model) -> tuple[object, str]:
+    """A drawn batch that a model takes, and nothing; or nothing, and the name of what was raised."""
+    try:
+        batch = drawn_batch(model)
+    except NotCovered as refusal:
+        return None, type(refusal).__name__
+    try:
+        with torch.no_grad():
+            model(batch)
+    except Exception as error:  # the user's own code, on data that nobody asked it to take
+        return None, type(error).__name__
+    return batch, ""
 
 
 def meta_shapes(make: Make, config: Config) -> tuple[dict[str, Shape], list[tuple[str, ...]]]:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import Module as Model
 
 from .._checks import short
+from ..errors import NotCovered
 from ..groups.names import Layers
 
 Loss = Callable[[Model, object], Tensor]
@@ -58,7 +59,7 @@ def drawn_batch(model: Model, seed: int = 0) -> Tensor:
     for first in (embeddings or known)[:1]:
         draw = next(draw for kind, draw in INPUTS.items() if isinstance(first, kind))
         return draw(first, embeddings, generator).to(next(model.parameters()).device)
-    raise ValueError("batch: None given, and the model has no embedding, linear layer or convolution to draw one for; "
+    raise NotCovered("batch: None given, and the model has no embedding, linear layer or convolution to draw one for; "
                      "allowed is batch= what the model, or loss, takes")
 
 
@@ -68,7 +69,7 @@ def output_of(value: object) -> Tensor:
     while isinstance(found, (tuple, list)) and found:
         found = found[0]
     if not isinstance(found, Tensor):
-        raise ValueError(f"make: the model returned {short(value)}; allowed are a tensor, a tuple of one and more, or "
+        raise NotCovered(f"make: the model returned {short(value)}; allowed are a tensor, a tuple of one and more, or "
                          "an object with logits; else give loss=")
     return found
 
@@ -115,7 +116,7 @@ def outputs_outside(model: Model, layers: Layers) -> Iterator[dict[str, Tensor]]
 
     def keep(name: str) -> Callable[..., None]:
         def hook(module: Model, args: object, output: object) -> None:
-            with suppress(ValueError):
+            with suppress(NotCovered):
                 found[name] = output_of(output)
         return hook
 
