@@ -191,7 +191,9 @@ def test_what_is_faster_than_powers_is_seen() -> None:
 
 
 def test_refusals_are_told_from_defects() -> None:
-    with pytest.raises(Refused, match="allowed is what tp.recursion"):
+    with pytest.raises(Refused, match="takes phi='linear'"):
+        refused_or(tp.ResNet("tanh").require_plain, "a reading")
+    with pytest.raises(AssertionError, match="depth_limit.py:.* raised ValueError: recursion: 3 given"):
         refused_or(tp.depth_limit, 3)
     with pytest.raises(AssertionError, match="unpack"):
         refused_or(_unpack)

@@ -13,7 +13,7 @@ from ..calculus import kets
 from ..errors import NotCovered
 from ..limits import LimitRegion, depth_limit
 from ..lowering.recursions import recursion
-from ..orders import Affine, Exponent, Region
+from ..orders import Affine, Exponent, NotAffine, Region
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from ..programs import SGD, ResNet
 from ..programs.builders import program
@@ -60,7 +60,7 @@ class Plane:
         plane = cls(net, substituted(scale, dict(zip(found, COORDINATES)), names), plain(found))
         try:
             plane.pieces
-        except NotCovered:
+        except NotAffine:
             raise NotCovered(f"scale: {short(whole)} given; allowed are exponents that are affine forms in "
                              f"{', '.join(map(str, found))} with rational coefficients") from None
         return plane

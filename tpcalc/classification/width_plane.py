@@ -9,7 +9,7 @@ import sympy as sp
 
 from .._checks import short, symbolic
 from ..errors import NotCovered
-from ..orders import Affine, Region
+from ..orders import Affine, NotAffine, Region
 from ..parametrizations import WidthScaling
 from ..width.regimes import WidthRegime, counted_powers, width_regime
 from .phase_plane import plain
@@ -36,7 +36,7 @@ class WidthPlane:
         plane = cls(_substituted(scale, dict(zip(found, plain(found)))), plain(found))
         try:
             tuple(plane.decisive())
-        except NotCovered:
+        except NotAffine:
             raise NotCovered(f"scale: {short(scale)} given; allowed are exponents that are affine forms in "
                              f"{', '.join(map(str, found))} with rational coefficients") from None
         return plane

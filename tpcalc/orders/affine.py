@@ -13,6 +13,10 @@ from .._checks import symbolic
 from ..errors import NotCovered
 
 
+class NotAffine(NotCovered):
+    """An exponent that is no affine form with rational coefficients."""
+
+
 @dataclass(frozen=True, order=True)
 class Affine:
     """constant + sum of slopes times parameters; the parameters' names are kept by whoever holds the form."""
@@ -30,13 +34,13 @@ class Affine:
 
     @classmethod
     def of(cls, expression: sp.Expr, parameters: Sequence[sp.Symbol]) -> "Affine":
-        """Read an expression; raises ``ValueError`` where it is not affine with rational coefficients."""
+        """Read an expression; raises ``NotAffine`` where it is not affine with rational coefficients."""
         expanded = sp.expand(expression)
         slopes = [expanded.coeff(p) for p in parameters]
         constant = sp.expand(expanded - sp.Add(*(c * p for c, p in zip(slopes, parameters))))
         if not all(c.is_Rational for c in (*slopes, constant)):
-            raise NotCovered(f"exponent {expression}: allowed are affine forms in "
-                             f"{', '.join(map(str, parameters)) or 'nothing'} with rational coefficients")
+            raise NotAffine(f"exponent {expression}: allowed are affine forms in "
+                            f"{', '.join(map(str, parameters)) or 'nothing'} with rational coefficients")
         return cls(tuple(_fraction(c) for c in slopes), _fraction(constant))
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What a refusal is: an error that tpcalc raises on purpose, in a sentence. Anything else is a defect."""
+"""What a refusal is: ``NotCovered`` or ``Divergence``, with a sentence. Anything else is a defect."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Callable, TypeVar
 
 from .._types import Value
-from ..errors import Divergence
+from ..errors import Divergence, NotCovered
 
 HOUSE = Path(__file__).parents[1]
 Result = TypeVar("Result")
@@ -24,26 +24,16 @@ class Refused(Exception):
 
 
 def refused_or(ask: Callable[..., Result], *arguments: Value, **options: Value) -> Result:
-    """What ``ask`` returns; raises ``Refused`` where it refuses, and ``AssertionError`` for an error that says nothing.
+    """What ``ask`` returns; raises ``Refused`` where it refuses, and ``AssertionError`` for any other error.
 
-    A refusal is a ``ValueError``, a kind of it, or ``Divergence``, that a ``raise`` of tpcalc itself brought about.
+    A refusal is ``NotCovered``, or ``Divergence``: of programs that are drawn, none is a bad value.
     """
     try:
         return ask(*arguments, **options)
-    except (ValueError, Divergence) as error:
-        if not _on_purpose(error):
-            raise AssertionError(f"{_where(error)} raised {type(error).__name__}: {error}") from error
-        raise Refused(str(error)) from error
+    except (NotCovered, Divergence) as refusal:
+        raise Refused(str(refusal)) from refusal
     except Exception as error:
-        if type(error).__module__.startswith("tpcalc") and _on_purpose(error):
-            raise Refused(str(error)) from error
         raise AssertionError(f"{_where(error)} raised {type(error).__name__}: {error}") from error
-
-
-def _on_purpose(error: BaseException) -> bool:
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    is_ours = HOUSE in Path(last.filename).parents
-    return is_ours and (last.line or "").startswith("raise") and " " in str(error)
 
 
 def _where(error: BaseException) -> str:
