@@ -62,12 +62,6 @@ def test_notebooks_show_formulas_that_are_closed() -> None:
         assert text[0] == text[-1] == "$" and value.latex() in text, name
 
 
-def test_rows_that_were_called_are_rows_with_a_warning() -> None:
-    found = instances()["Convergence"]
-    with pytest.warns(DeprecationWarning, match="take .rows for"):
-        assert [row["depth"] for row in found.rows()] == [row["depth"] for row in found.rows] == [2, 4]
-
-
 @pytest.mark.parametrize("name", RUNS)
 def test_what_was_saved_is_loaded(name: str, tmp_path: Path) -> None:
     before = RUNS[name]()

@@ -38,7 +38,7 @@ HOMES = {
         "dmft GradientFlow gradient_flow KernelFunction kernel_fn Transfer transfer WidthOrDepth width_or_depth",
     ".width": "aspect meta_principled ntk_exponent web",
 }
-PACKAGES = ("calculus", "classification", "codegen", "groups", "interpreters", "kernels", "ledger", "limits",
+PACKAGES = ("calculus", "classification", "groups", "interpreters", "kernels", "ledger", "limits",
             "lowering", "media", "methods", "parametrizations", "programs", "results", "studies",
             "width")
 MODULE_OF = {name: home for home, names in HOMES.items() for name in names.split()}

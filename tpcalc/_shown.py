@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import fields
 from html import escape
 from typing import Any, Iterable
@@ -54,14 +53,6 @@ class Tabled:
 
     def _repr_html_(self) -> str:
         return html_table(self.rows, type(self).__name__)
-
-
-class TableRows(list[Fields]):
-    """One dictionary a line of a table. Until the next release a call gives the same, as ``rows()`` once did."""
-
-    def __call__(self) -> TableRows:
-        warnings.warn("rows is an attribute now: take .rows for .rows()", DeprecationWarning, stacklevel=2)
-        return self
 
 
 def html_table(rows: Iterable[Fields], caption: str = "") -> str:

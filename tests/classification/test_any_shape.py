@@ -14,8 +14,9 @@ from tpcalc.gaussian.scalar_functions import H as Z, scalar_function
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.indices import L
 from tpcalc.programs.language import MatVec, Moment, Transpose
-from tpcalc.testing import assert_verdict_agrees, deep_program
-from tpcalc.testing.drawn_programs import Recipe, training_program, with_numbers
+from drawn.drawn_programs import deep_program
+from drawn.verdict_laws import assert_verdict_agrees
+from drawn.drawn_programs import Recipe, training_program, with_numbers
 
 H = sp.Rational(1, 2)
 POINTS = ((H, H), (sp.Integer(1), sp.Integer(0)), (sp.Integer(1), H))

@@ -9,7 +9,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.testing.extrapolation import slope
+from drawn.extrapolation import slope
 from tpcalc.gaussian.scalar_functions import scalar_function
 from tpcalc.gaussian.asymptotics import H
 from tpcalc.programs.blocks import Branch

@@ -9,7 +9,7 @@ import tpcalc as tp
 from tpcalc.classification.counted import counted_program
 from tpcalc.classification.matrices import MatrixTerms, symbols_of
 from tpcalc.orders import Sort, ket_terms
-from tpcalc.testing.position_blocks import attention_of
+from drawn.position_blocks import attention_of
 
 HALF, QUARTER = sp.Rational(1, 2), sp.Rational(1, 4)
 POINTS = ((HALF, HALF), (HALF, 3 * QUARTER), (1, 0), (1, HALF), (3 * QUARTER, QUARTER))

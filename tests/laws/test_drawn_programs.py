@@ -13,10 +13,11 @@ from typing import Any, Callable
 import pytest
 
 from tpcalc import testing
-from tpcalc.testing import DeepProgram, Refused, deep_program
-from tpcalc.testing.deep_blocks import block_recipe, drawn_net
-from tpcalc.testing.drawn_programs import POINTS
-from tpcalc.testing.verdict_laws import is_clear, walls
+from drawn.drawn_programs import DeepProgram, deep_program
+from drawn.refusals import Refused
+from drawn.deep_blocks import block_recipe, drawn_net
+from drawn.drawn_programs import POINTS
+from drawn.verdict_laws import is_clear, walls
 
 FAST, SLOW, PART = 5, 300, 10
 BLOCKS = 4

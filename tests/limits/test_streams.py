@@ -17,10 +17,11 @@ from tpcalc.orders.layer_functions import in_powers
 from tpcalc.programs.indices import L, T, l, t
 from tpcalc.programs.language import Family, LossDerivative, Moment, Scal, Vec
 from tpcalc.programs.program import Assign, Loop, Program, mapped
-from tpcalc.testing import assert_limit_agrees, deep_program
-from tpcalc.testing.extrapolation import extrapolate
-from tpcalc.testing.layer_sweep import LayerSweep, Line, Term
-from tpcalc.testing.rolled import read_rolled
+from drawn.deep_laws import assert_limit_agrees
+from drawn.drawn_programs import deep_program
+from drawn.extrapolation import extrapolate
+from drawn.layer_sweep import LayerSweep, Line, Term
+from drawn.rolled import read_rolled
 
 P = sp.Symbol("p", real=True)
 H = sp.Rational(1, 2)

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from support.many_transformers import attention, normed, perceptron  # noqa: E402
 
 import tpcalc as tp  # noqa: E402
-from tpcalc.testing.position_blocks import HALF, DrawnTransformer  # noqa: E402
+from drawn.position_blocks import HALF, DrawnTransformer  # noqa: E402
 
 NETWORKS = 96
 

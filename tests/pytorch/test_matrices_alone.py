@@ -13,8 +13,8 @@ torch = pytest.importorskip("torch")
 from support.many_transformers import logs_of_sizes  # noqa: E402
 
 import tpcalc as tp  # noqa: E402
-from tpcalc.testing.measured_powers import measured_power  # noqa: E402
-from tpcalc.testing.position_blocks import (  # noqa: E402
+from drawn.measured_powers import measured_power  # noqa: E402
+from drawn.position_blocks import (  # noqa: E402
     CHANGE,
     DEPTHS,
     HALF,

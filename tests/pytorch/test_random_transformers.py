@@ -16,8 +16,9 @@ from tpcalc.interpreters.dense import run_dense  # noqa: E402
 from tpcalc.parametrizations import DepthScaling  # noqa: E402
 from tpcalc.programs import SGD  # noqa: E402
 from tpcalc.programs.builders import program  # noqa: E402
-from tpcalc.testing import Refused, position_blocks  # noqa: E402
-from tpcalc.testing.position_blocks import (  # noqa: E402
+from drawn.refusals import Refused  # noqa: E402
+from drawn import position_blocks  # noqa: E402
+from drawn.position_blocks import (  # noqa: E402
     HALF,
     OUTPUT,
     PLACES,

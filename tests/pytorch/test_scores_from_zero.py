@@ -14,8 +14,8 @@ torch = pytest.importorskip("torch")
 from support.many_transformers import attention, before_and_changes, normed, times  # noqa: E402
 
 import tpcalc as tp  # noqa: E402
-from tpcalc.testing.measured_powers import measured_power  # noqa: E402
-from tpcalc.testing.position_blocks import HALF, Compared, DrawnTransformer, corrections_at  # noqa: E402
+from drawn.measured_powers import measured_power  # noqa: E402
+from drawn.position_blocks import HALF, Compared, DrawnTransformer, corrections_at  # noqa: E402
 
 SOFTMAX = DrawnTransformer("softmax", None, "rms", "gelu", True, 2, tp.SGD(0.05), (HALF, HALF))
 NETWORKS, WIDTH, DEPTHS = 1024, 16, (8, 16, 32, 64)

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from tpcalc.classification.transformers import share_of_decay
 from tpcalc.programs import SGD
-from tpcalc.testing.position_blocks import NAMES, DrawnTransformer
+from drawn.position_blocks import NAMES, DrawnTransformer
 
 PHI: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "relu": torch.relu, "gelu": F.gelu}
 Layer = dict[str, Tensor]  # by name of a matrix, (networks, width, width)

@@ -15,11 +15,13 @@ from hypothesis import given, settings
 import tpcalc as tp
 from tpcalc.interpreters.program_coefficients import read_program_coefficients
 from tpcalc.programs.language import Family, LossDerivative, MatVec, Member, Moment, Outer, Transpose, Vec
-from tpcalc.testing import drawn_programs as dp
-from tpcalc.testing import deep_program, read_rolled, renamed, with_named_products
-from tpcalc.testing.extrapolation import converges, explodes, extrapolate, slope, vanishes
-from tpcalc.testing.layer_sweep import LayerSweep, Line, Term
-from tpcalc.testing.refusals import Refused, refused_or
+from drawn import drawn_programs as dp
+from drawn.drawn_programs import deep_program
+from drawn.rolled import read_rolled
+from tpcalc.testing import renamed, with_named_products
+from drawn.extrapolation import converges, explodes, extrapolate, slope, vanishes
+from drawn.layer_sweep import LayerSweep, Line, Term
+from drawn.refusals import Refused, refused_or
 
 WIDTH, DEPTH = 3, 4
 SHAPES = [dict(), dict(sublayers=2), dict(stream="slow"), dict(stream="fast"), dict(lag="mean"), dict(lag="leap"),

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from tpcalc.testing import position_blocks
-from tpcalc.testing.measured_powers import measured_power
-from tpcalc.testing.position_blocks import HALF, STEP, Compared, corrections_at, drawn_transformer
+from drawn import position_blocks
+from drawn.measured_powers import measured_power
+from drawn.position_blocks import HALF, STEP, Compared, corrections_at, drawn_transformer
 
 BLOCKS, DEPTHS = 60, (32, 64, 128, 256)
 

@@ -11,10 +11,13 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.classification.evidence import measure_exponents
-from tpcalc.testing import Recipe, assert_verdict_agrees, drawn_block, verdict_laws
-from tpcalc.testing.deep_blocks import block_of, block_recipe, drawn_net
+from drawn import verdict_laws
+from drawn.deep_blocks import drawn_block
+from drawn.drawn_programs import Recipe
+from drawn.verdict_laws import assert_verdict_agrees
+from drawn.deep_blocks import block_of, block_recipe, drawn_net
 from tpcalc.testing.rewriting import with_named_products
-from tpcalc.testing.verdict_laws import depths_for, is_clear, measured_sizes, trained_program
+from drawn.verdict_laws import depths_for, is_clear, measured_sizes, trained_program
 
 HALF = sp.Rational(1, 2)
 DEPTHS = [8, 16, 32, 64]

@@ -8,9 +8,9 @@ from typing import Callable, Sequence
 import numpy as np
 import sympy as sp
 
-from .._types import Number
+from .._types import Fields, Number
 from .. import _checks
-from .._shown import TableRows, Short, Tabled
+from .._shown import Short, Tabled
 from ..methods.train import train
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
@@ -66,10 +66,10 @@ class Diversity(Tabled, Short):
         return self.limit.exponent
 
     @property
-    def rows(self) -> TableRows:  # type: ignore[override]
+    def rows(self) -> list[Fields]:  # type: ignore[override]
         """One dictionary a depth, infinity last: depth, crossover, exponent."""
-        return TableRows({"depth": one.depth or "oo", "crossover": one.crossover, "exponent": one.exponent}
-                         for one in (*self.depths, self.limit))
+        return list({"depth": one.depth or "oo", "crossover": one.crossover, "exponent": one.exponent}
+                    for one in (*self.depths, self.limit))
 
     def table(self) -> str:
         """A line for every depth, and the limit."""

@@ -9,7 +9,8 @@ from typing import Iterator, Mapping
 
 import sympy as sp
 
-from .._shown import Short, TableRows, Tabled, text_table
+from .._shown import Short, Tabled, text_table
+from .._types import Fields
 from ..orders import Affine, Cell, Exponent, Sort, exact_part
 from ..parametrizations import Scaling
 from ..programs import SGD
@@ -99,9 +100,9 @@ class NetworkSizes(Tabled, Mapping[str, Mapping[str, Size]]):
         return _sizes(*self.asked)[1]
 
     @property
-    def rows(self) -> TableRows:  # type: ignore[override]
+    def rows(self) -> list[Fields]:  # type: ignore[override]
         """One a vector or matrix: its name, and its sizes as text."""
-        return TableRows({"": name, **{key: str(size) for key, size in one.items()}} for name, one in self.items())
+        return list({"": name, **{key: str(size) for key, size in one.items()}} for name, one in self.items())
 
     def __repr__(self) -> str:
         return f"NetworkSizes({', '.join(map(repr, self.asked[:2]))})"  # nothing is counted for it

@@ -8,8 +8,8 @@ from typing import Callable
 import sympy as sp
 
 from .._checks import choice, exponent
-from .._shown import Short, Tabled, TableRows, text_table
-from .._types import Number
+from .._shown import Short, Tabled, text_table
+from .._types import Number, Fields
 from ..errors import NotCovered
 from ..parametrizations import DepthScaling, MatrixPowers, WidthScaling, width_recipe
 from ..parametrizations.matrix_powers import ROLES
@@ -63,9 +63,9 @@ class RoleTable(Tabled, Short):
     sources: dict[str, str]
 
     @property
-    def rows(self) -> TableRows:  # type: ignore[override]
+    def rows(self) -> list[Fields]:  # type: ignore[override]
         """A line a role and setting, a key a column."""
-        found = TableRows()
+        found: list[Fields] = []
         for role in ROLES:
             for row in ROWS:
                 if row == "eps" and self.optimizer == "sgd":

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from .._shown import TableRows, Tabled
+from .._shown import Tabled
+from .._types import Fields
 from ..parametrizations.recipes import NAMED
 from .own_block import RecipeAudit, audit_on_block
 from .recipe import named
@@ -39,9 +40,9 @@ class NamedRecipes(Tabled, Mapping[str, RecipeAudit]):
         return len(NAMED)
 
     @property
-    def rows(self) -> TableRows:  # type: ignore[override]
+    def rows(self) -> list[Fields]:  # type: ignore[override]
         """One a recipe, with the keys of ``COLUMNS``."""
-        found = TableRows()
+        found: list[Fields] = []
         for name, audit in self.items():
             powers = [audit.powers_of(names) for names in audit.groups]
             keys = {key: None for one in powers for key in one}

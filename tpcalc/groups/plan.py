@@ -8,7 +8,7 @@ from typing import Iterable, Mapping
 
 from .. import _checks
 from .._types import Fields, Value
-from .._shown import TableRows, Tabled, text_table
+from .._shown import Tabled, text_table
 from ..classification.recipe import named
 from ..parametrizations import Scaling
 from .exports import FORMATS
@@ -71,9 +71,9 @@ class Plan(Tabled):
     notes: tuple[str, ...] = ()
 
     @property
-    def rows(self) -> TableRows:
+    def rows(self) -> list[Fields]:
         """One dictionary a pattern: role, power and factor of each setting, and the ledger's keys."""
-        return TableRows(
+        return list(
             {"pattern": e.parameter.pattern, "role": e.parameter.role,
              **{name: f"{e.power(name)} = {e.factor(name):.4g}" for name in ("init", "lr", "eps", "weight_decay")
                 if (name != "eps" or e.optimizer in ADAMS) and (name != "weight_decay" or e.parameter.is_matrix)},

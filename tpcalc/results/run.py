@@ -12,7 +12,7 @@ import sympy as sp
 
 from .._types import Fields, Json, Number, Value
 from .. import _checks
-from .._shown import TableRows, brief, html_table, text_table
+from .._shown import brief, html_table, text_table
 from ..errors import MissingExtra, NotCovered
 from ..media.limit_cell import limit_cell
 from ..programs import SGD, Sequences, Task
@@ -118,12 +118,12 @@ class Run:
                 "standard_error": self.standard_error, "bias_bound": self.bias_bound}
 
     @property
-    def rows(self) -> TableRows:
+    def rows(self) -> list[Fields]:
         """One dictionary a step: step, loss, and where outputs are single numbers output and target."""
         scalar = self.task.targets[0].size == 1
-        return TableRows({"step": t, "loss": float(loss), **({"output": f.item(), "target": y.item()}
-                                                             if scalar else {})}
-                         for t, (loss, f, y) in enumerate(zip(self.losses, self.outputs, self.task.targets)))
+        return list({"step": t, "loss": float(loss), **({"output": f.item(), "target": y.item()}
+                                                        if scalar else {})}
+                    for t, (loss, f, y) in enumerate(zip(self.losses, self.outputs, self.task.targets)))
 
     def table(self) -> str:
         """The rows as text, a line a step."""

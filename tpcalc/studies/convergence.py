@@ -9,10 +9,10 @@ from typing import Callable, Sequence
 import numpy as np
 import sympy as sp
 
-from .._types import Number, PlotAxes
+from .._types import Fields, Number, PlotAxes
 from .. import _checks
 from .._spread import in_order, require_executor
-from .._shown import TableRows, Short, Tabled
+from .._shown import Short, Tabled
 from ..errors import Divergence, MissingExtra
 from ..methods.choice import chosen
 from ..methods.method import Method, reason_of
@@ -79,9 +79,9 @@ class Convergence(Tabled, Short):
     method: str
 
     @property
-    def rows(self) -> TableRows:
+    def rows(self) -> list[Fields]:
         """One dictionary a depth: depth, last_loss, cauchy, distance."""
-        table = TableRows()
+        table: list[Fields] = []
         for i, depth in enumerate(self.depths):
             row = {"depth": int(depth), "last_loss": float(self.losses[i, -1])}
             row["cauchy"] = float(self.cauchy[i - 1]) if i else float("nan")

@@ -8,9 +8,9 @@ from typing import Iterator
 
 import numpy as np
 
-from .._types import Number
+from .._types import Fields, Number
 from .. import _checks
-from .._shown import TableRows, Short, Tabled
+from .._shown import Short, Tabled
 from ..errors import Divergence
 from ..media.limit_cell import limit_cell
 from ..methods.train import train
@@ -45,9 +45,9 @@ class GradientFlow(Tabled, Short):
     error_estimate: float
 
     @property
-    def rows(self) -> TableRows:  # type: ignore[override]
+    def rows(self) -> list[Fields]:  # type: ignore[override]
         """One dictionary a time: time, loss."""
-        return TableRows({"time": float(time), "loss": float(loss)} for time, loss in zip(self.times, self.losses))
+        return list({"time": float(time), "loss": float(loss)} for time, loss in zip(self.times, self.losses))
 
 
 def gradient_flow(net: ResNet, task: Task, time: float, scale: DepthScaling, depth: Number, points: int = 1,

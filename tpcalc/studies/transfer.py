@@ -18,7 +18,7 @@ import sympy as sp
 from .._types import Fields, Number, Value
 from .. import _checks
 from .._files import code_digest
-from .._shown import TableRows, Short, Tabled
+from .._shown import Short, Tabled
 from .._spread import require_executor
 from ..errors import Divergence, MissingExtra, NotCovered
 from ..media.infinite_depth import infinite_depth_problem
@@ -103,11 +103,11 @@ class Transfer(Tabled, Short):
         return fit_order(np.array([int(self.depths[j]) for j in deeper]), values[deeper])
 
     @property
-    def rows(self) -> TableRows:
+    def rows(self) -> list[Fields]:
         """One dictionary a scaling and depth: alpha, gamma, branch, depth, optimum, loss, bracketed."""
-        return TableRows({"alpha": str(scale.alpha), "gamma": _gammas(scale), "branch": _branch(scale),
-                          "depth": str(depth), "optimum": found.value, "loss": found.loss, "bracketed": found.bracketed}
-                         for scale, row in zip(self.scalings, self._optima) for depth, found in zip(self.depths, row))
+        return list({"alpha": str(scale.alpha), "gamma": _gammas(scale), "branch": _branch(scale),
+                     "depth": str(depth), "optimum": found.value, "loss": found.loss, "bracketed": found.bracketed}
+                    for scale, row in zip(self.scalings, self._optima) for depth, found in zip(self.depths, row))
 
     def table(self) -> str:
         """The optima as text, a block a scaling; < and > mark optima at an end of the grid."""

@@ -10,8 +10,9 @@ import numpy as np
 import sympy as sp
 
 from .. import _checks
-from .._shown import TableRows, Short, Tabled
+from .._shown import Short, Tabled
 from ..errors import NotCovered
+from .._types import Fields
 from ..methods.train import train
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
@@ -46,10 +47,10 @@ class WidthOrDepth(Tabled, Short):
     spread: np.ndarray
 
     @property
-    def rows(self) -> TableRows:  # type: ignore[override]
+    def rows(self) -> list[Fields]:  # type: ignore[override]
         """One dictionary a depth: depth, change, spread, width."""
-        return TableRows({"depth": int(depth), "change": float(change), "spread": float(spread), "width": float(width)}
-                         for depth, change, spread, width in zip(self.depths, self.change, self.spread, self.width))
+        return list({"depth": int(depth), "change": float(change), "spread": float(spread), "width": float(width)}
+                    for depth, change, spread, width in zip(self.depths, self.change, self.spread, self.width))
 
     @property
     def width(self) -> np.ndarray:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Sequence
 
 from .. import _checks
-from .._shown import TableRows, Tabled
+from .._shown import Tabled
+from .._types import Fields
 from ..classification.recipe import of_powers
 from ..groups.names import find_layers
 from ..parametrizations import Scaling
@@ -38,11 +39,11 @@ class ModelAudit(Tabled):
         return not self.findings
 
     @property
-    def rows(self) -> TableRows:
+    def rows(self) -> list[Fields]:
         """One dictionary a measured power."""
-        return TableRows({"quantity": quantity, "pattern": pattern, "power": power.value, "error": power.error}
-                         for (quantity, pattern), power in self.powers.items()
-                         if power.is_known and quantity.split()[-1] in SHOWN)
+        return list({"quantity": quantity, "pattern": pattern, "power": power.value, "error": power.error}
+                    for (quantity, pattern), power in self.powers.items()
+                    if power.is_known and quantity.split()[-1] in SHOWN)
 
     def __str__(self) -> str:
         asked = "stable and nontrivial in depth" if self.recipe is None else self.recipe

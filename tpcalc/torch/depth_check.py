@@ -10,8 +10,8 @@ import numpy as np
 from torch import Tensor
 
 from .. import _checks
-from .._shown import TableRows, Tabled, text_table
-from .._types import Value
+from .._shown import Tabled, text_table
+from .._types import Fields, Value
 from ..classification.recipe import of_powers
 from ..errors import MissingExtra
 from ..groups.names import Layers, find_layers
@@ -51,10 +51,10 @@ class DepthCheck(Tabled):
     limit: np.ndarray | None = None
 
     @property
-    def rows(self) -> TableRows:
+    def rows(self) -> list[Fields]:
         """One dictionary a quantity: slopes at the first and last step, the derived one beside them."""
-        return TableRows({"quantity": q, "first_step": _first(s).value, "last_step": s[-1].value, "error": s[-1].error,
-                          "derived": self.derived[q]} for q, s in self.slopes.items())
+        return list({"quantity": q, "first_step": _first(s).value, "last_step": s[-1].value, "error": s[-1].error,
+                     "derived": self.derived[q]} for q, s in self.slopes.items())
 
     @property
     def verdict(self) -> str:

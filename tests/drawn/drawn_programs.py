@@ -8,21 +8,16 @@ from typing import Callable, Iterator, Mapping
 
 import numpy as np
 import sympy as sp
+from hypothesis import strategies as st
 
-from .._types import Fields, Value
-from ..errors import MissingExtra
-from ..programs.activations import H, activation
-from ..programs.blocks import vector
-from ..programs.indices import L, T, l, t
-from ..programs.language import Family, LossDerivative, Moment, Scal, Vec
-from ..programs.program import Assign, Loop, Program, mapped
+from tpcalc._types import Fields, Value
+from tpcalc.programs.activations import H, activation
+from tpcalc.programs.blocks import vector
+from tpcalc.programs.indices import L, T, l, t
+from tpcalc.programs.language import Family, LossDerivative, Moment, Scal, Vec
+from tpcalc.programs.program import Assign, Loop, Program, mapped
 from .layer_sweep import LayerSweep, Line, Term
 from .matrix_updates import Rule, initial_buffers, updates
-
-try:
-    from hypothesis import strategies as st
-except ImportError:
-    raise MissingExtra("hypothesis", "test", "tpcalc.testing") from None
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
 HALF = sp.Rational(1, 2)

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import sympy as sp
 
-from ..programs.blocks import vector
-from ..programs.indices import L, l, t
-from ..programs.language import Family, Mat, MatVec, Outer, Transpose, Vec
-from ..programs.program import Assign, Loop, Statement
+from tpcalc.programs.blocks import vector
+from tpcalc.programs.indices import L, l, t
+from tpcalc.programs.language import Family, Mat, MatVec, Outer, Transpose, Vec
+from tpcalc.programs.program import Assign, Loop, Statement
 
 UNIT = sp.Symbol("eps", positive=True)
 

@@ -8,10 +8,10 @@ from functools import lru_cache
 import numpy as np
 import sympy as sp
 
-from ..programs import ResNet
-from ..programs.blocks import Block, Branch
-from ..programs.indices import L, l
-from ..programs.language import MatVec, Transpose
+from tpcalc.programs import ResNet
+from tpcalc.programs.blocks import Block, Branch
+from tpcalc.programs.indices import L, l
+from tpcalc.programs.language import MatVec, Transpose
 from .drawn_programs import H, Recipe, drawn_recipe
 
 

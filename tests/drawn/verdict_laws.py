@@ -8,25 +8,25 @@ from typing import Any, Mapping, Sequence
 import numpy as np
 import sympy as sp
 
-from .._types import Fields, Number, Value
-from ..calculus import kets
-from ..classification.classify import classify
-from ..classification.exponents import exponents_of
-from ..classification.verdict import Verdict
-from ..lowering.recursions.recursion import recursion
-from ..errors import Divergence
-from ..interpreters.particles import run_particles
-from ..limits import depth_limit
-from ..parametrizations import DepthScaling
-from ..programs import SGD, ResNet
-from ..programs.builders import program as training_of
-from ..programs.language import LossDerivative, MatVec, Member, Vec
-from ..programs.program import Program
+from tpcalc._types import Fields, Number, Value
+from tpcalc.calculus import kets
+from tpcalc.classification.classify import classify
+from tpcalc.classification.exponents import exponents_of
+from tpcalc.classification.verdict import Verdict
+from tpcalc.lowering.recursions.recursion import recursion
+from tpcalc.errors import Divergence
+from tpcalc.interpreters.particles import run_particles
+from tpcalc.limits import depth_limit
+from tpcalc.parametrizations import DepthScaling
+from tpcalc.programs import SGD, ResNet
+from tpcalc.programs.builders import program as training_of
+from tpcalc.programs.language import LossDerivative, MatVec, Member, Vec
+from tpcalc.programs.program import Program
 from .deep_blocks import drawn_net
 from .drawn_programs import Recipe, with_numbers
 from .extrapolation import explodes, powers_of_corrections, slope, vanishes
 from .refusals import Refused, refused_or
-from .rewriting import with_named_products
+from tpcalc.testing.rewriting import with_named_products
 from .rolled import MOST_KETS, read_rolled
 
 TASK = {"xi": [0.5, 0.5], "y": [-0.25, -0.25]}  # a small step: large ones show their powers at larger depths only

@@ -7,10 +7,11 @@ import traceback
 from pathlib import Path
 from typing import Callable, TypeVar
 
-from .._types import Value
-from ..errors import Divergence, NotCovered
+import tpcalc
+from tpcalc._types import Value
+from tpcalc.errors import Divergence, NotCovered
 
-HOUSE = Path(__file__).parents[1]
+HOUSE = Path(tpcalc.__file__).parent
 Result = TypeVar("Result")
 
 

@@ -7,9 +7,9 @@ from typing import Sequence
 
 import sympy as sp
 
-from ..programs.indices import L, l, t
-from ..programs.language import Family, Mat
-from ..programs.program import Assign, Loop, Statement
+from tpcalc.programs.indices import L, l, t
+from tpcalc.programs.language import Family, Mat
+from tpcalc.programs.program import Assign, Loop, Statement
 from .layer_sweep import LayerSweep
 
 

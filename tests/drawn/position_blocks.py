@@ -9,15 +9,15 @@ from typing import Callable, Mapping, Sequence
 import numpy as np
 import sympy as sp
 
-from .._types import Value
-from ..classification.classify import classify
-from ..classification.verdict import Verdict
-from ..parametrizations import DepthScaling
-from ..programs import SGD, Adam, Lion, SignSGD, Transformer
-from ..programs.blocks import Block, Branch
-from ..programs.indices import POSITIONS, m, p
-from ..programs.language import HeadSum, MatVec
-from ..programs.updates import Optimizer
+from tpcalc._types import Value
+from tpcalc.classification.classify import classify
+from tpcalc.classification.verdict import Verdict
+from tpcalc.parametrizations import DepthScaling
+from tpcalc.programs import SGD, Adam, Lion, SignSGD, Transformer
+from tpcalc.programs.blocks import Block, Branch
+from tpcalc.programs.indices import POSITIONS, m, p
+from tpcalc.programs.language import HeadSum, MatVec
+from tpcalc.programs.updates import Optimizer
 from .drawn_programs import HALF, POINTS
 from .measured_powers import measured_power
 from .refusals import refused_or

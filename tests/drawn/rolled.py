@@ -13,12 +13,12 @@ from typing import Callable, Mapping
 import numpy as np
 import sympy as sp
 
-from .._types import Fields, Sizes, Value
-from ..errors import Divergence
-from ..interpreters.execution import Operator
-from ..interpreters.given import sizes_of
-from ..programs.language import LossDerivative, MatVec, Member, Moment, Outer, Transpose, kind
-from ..programs.program import Assign, Loop, Program, Statement
+from tpcalc._types import Fields, Sizes, Value
+from tpcalc.errors import Divergence
+from tpcalc.interpreters.execution import Operator
+from tpcalc.interpreters.given import sizes_of
+from tpcalc.programs.language import LossDerivative, MatVec, Member, Moment, Outer, Transpose, kind
+from tpcalc.programs.program import Assign, Loop, Program, Statement
 
 ZERO = {"scalar": "0", "vector": "zero", "matrix": "Operator()"}
 MOST_KETS = 9000  # base kets: arrays of their square are kept

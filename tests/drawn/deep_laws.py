@@ -13,17 +13,17 @@ from typing import Callable
 import numpy as np
 import sympy as sp
 
-from .._types import Value
-from ..calculus import kets
-from ..lowering.recursions.recursion import Recursion, recursion
-from ..errors import Divergence
-from ..interpreters.steps import check_steps
-from ..limits import LimitRegion, depth_limit
-from ..programs.program import Program
+from tpcalc._types import Value
+from tpcalc.calculus import kets
+from tpcalc.lowering.recursions.recursion import Recursion, recursion
+from tpcalc.errors import Divergence
+from tpcalc.interpreters.steps import check_steps
+from tpcalc.limits import LimitRegion, depth_limit
+from tpcalc.programs.program import Program
 from .drawn_programs import DATA, DeepProgram
 from .extrapolation import converges, extrapolate, vanishes
 from .refusals import Refused, refused_or
-from .rewriting import renamed, with_named_products
+from tpcalc.testing.rewriting import renamed, with_named_products
 from .rolled import read_rolled
 
 DEPTHS, TIED_DEPTHS = (16, 32, 64, 128, 256), (8, 16, 32, 64)
