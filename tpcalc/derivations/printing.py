@@ -11,6 +11,8 @@ SPECIAL = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r
            "_": r"\_", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}",
            ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}"}
 
+CHARACTERS = {code: character for character, code in SPECIAL.items()}
+
 
 class PowerPrinter(LatexPrinter):
     """sympy's LaTeX printer, but for powers of nodes of ours that have an index above, or several parts."""
@@ -66,6 +68,20 @@ def latex(expression: sp.Expr) -> str:
 def escape(text: str) -> str:
     """Plain text for TeX, every character as it is; beyond ASCII by its code."""
     return "".join(SPECIAL.get(c, c if c.isascii() else f"[U+{ord(c):04X}]") for c in text)
+
+
+def unescape(text: str) -> str:
+    """What ``escape`` wrote, as it was; raises ``ValueError`` for other commands, which are no text.
+
+    >>> unescape(escape(r"<a> & 5% of {x}"))
+    '<a> & 5% of {x}'
+    """
+    def character(code: re.Match[str]) -> str:
+        if code[0] not in CHARACTERS:
+            raise ValueError(f"text: {text!r} has no plain form: {code[0]!r} is not known")
+        return CHARACTERS[code[0]]
+
+    return re.sub(r"\\text[a-z]+\{\}|\\[a-zA-Z]+|\\.|\\$", character, text)
 
 
 def rich(text: str) -> str:
