@@ -12,6 +12,12 @@ class ProductText(sp.Symbol):
     is_Symbol = False  # LaTeX would add parentheses of its own to a symbol with a superscript
 
 
+class OuterText(ProductText):
+    """The text of an outer product, which other factors stay apart from."""
+
+    precedence = 45  # below that of Mul
+
+
 class Aligned:
     """What notebooks show by its ``latex()``, lines of an ``aligned`` environment."""
 

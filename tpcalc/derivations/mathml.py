@@ -54,7 +54,8 @@ def _words(formula: str) -> tuple[str, list[str]]:
 
     Formulas within words, between dollar signs, are set beside them.
     """
-    found, words, at = "", [], 0
+    words: list[str] = []
+    found, at = "", 0
     for match in TEXT.finditer(formula):
         if match.start() < at:
             continue
@@ -91,7 +92,7 @@ def _element(formula: str, mode: str) -> ET.Element:
 
 
 def _read(node: ET.Element, words: list[str], formula: str) -> None:
-    """Characters for the converter's numbers of them, words for the numbers of ``_words``; refuses what is not known."""
+    """Characters for the converter's numbers of them, words for those of ``_words``; refuses what is not known."""
     text = REFERENCE.sub(lambda code: chr(int(code[1], 16)), node.text or "")
     if text.startswith(WORDS):
         text = unescape(words[int(text[len(WORDS):])]).replace(" ", "\N{NO-BREAK SPACE}")
