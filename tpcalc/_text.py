@@ -13,9 +13,9 @@ class ProductText(sp.Symbol):
 
 
 class OuterText(ProductText):
-    """The text of an outer product, which other factors stay apart from."""
+    """The text of a product without a sign of multiplication, which other factors and fractions stay apart from."""
 
-    precedence = 45  # below that of Mul
+    precedence = 40  # that of Add: sympy takes a negative product for a sum
 
 
 class Aligned:

@@ -18,16 +18,21 @@ CHARACTERS = {code: character for character, code in SPECIAL.items()}
 class NodePrinter(LatexPrinter):
     """sympy's LaTeX printer, but for nodes of ours in powers and products.
 
-    Nodes whose LaTeX is a product, so that what follows would be taken into it, say so by ``is_product``.
+    Nodes may say by ``latex_precedence`` how tight their LaTeX binds, where it differs from their text; one that is a
+    product would take in what follows it.
     """
 
     def parenthesize(self, item: sp.Expr, level: int, is_neg: bool = False, strict: bool = False) -> str:
-        if _is_product(item) and (PRECEDENCE["Mul"] < level or not strict and PRECEDENCE["Mul"] == level):
-            return rf"\left({self._print(item)}\right)"
-        return str(super().parenthesize(item, level, is_neg, strict))
+        own = getattr(item, "latex_precedence", None)
+        if own is None:
+            return str(super().parenthesize(item, level, is_neg, strict))
+        text = self._print(item)
+        return rf"\left({text}\right)" if own < level or not strict and own == level else text
 
     def _needs_mul_brackets(self, expr: sp.Expr, first: bool = False, last: bool = False) -> bool:
-        return not last and _is_product(expr) or bool(super()._needs_mul_brackets(expr, first, last))
+        if hasattr(expr, "latex_precedence"):
+            return not last and _is_product(expr)
+        return bool(super()._needs_mul_brackets(expr, first, last))
 
     def _helper_print_standard_power(self, expr: sp.Pow, template: str) -> str:
         text = self._print(expr.base)
@@ -53,14 +58,14 @@ class KetPrinter(NodePrinter):
         return sorted(terms, key=lambda e: (e.has(sp.Sum), e.has(sp.KroneckerDelta) or _has(e, "is_part")))
 
     def _print_Mul(self, expr: sp.Expr) -> str:
-        """Also of a power below a fraction line, which sympy prints as a product."""
-        below = any(f.is_Pow and f.exp.could_extract_minus_sign() and _has(f.base, "is_random")
-                    for f in sp.Mul.make_args(expr))
         late = [f for f in expr.args if f.func == sp.Sum or _is_product(f) or getattr(f, "is_random", False)]
         early = [f for f in expr.args if f not in late]
-        if not expr.is_Mul or below or not late or not early:
+        if not expr.is_Mul or not late or not early:  # sympy has powers below a fraction line come here, too
             return str(super()._print_Mul(expr))
         front = sp.Mul(*early)
+        above, below = sp.fraction(front)
+        if above.is_number and _has(below, "is_random"):
+            return str(super()._print_Mul(expr))
         text = self._print(front)
         if front == -1:
             text = "-"
@@ -72,7 +77,7 @@ class KetPrinter(NodePrinter):
 
 
 def _is_product(node: sp.Basic) -> bool:
-    return getattr(node, "is_product", False)
+    return getattr(node, "latex_precedence", None) == PRECEDENCE["Mul"]
 
 
 def _has(expression: sp.Expr, trait: str) -> bool:

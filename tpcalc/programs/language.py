@@ -141,8 +141,7 @@ class Transpose(sp.Expr):
 class MatVec(Real):
     """A matrix times a vector."""
 
-    is_product = True
-    precedence = PRECEDENCE["Mul"]
+    precedence, latex_precedence = PRECEDENCE["Add"], PRECEDENCE["Mul"]  # sympy takes a negative product for a sum
 
     def __new__(cls, matrix: sp.Basic, vector: sp.Basic) -> sp.Expr:
         return super().__new__(cls, matrix, vector)
@@ -172,8 +171,7 @@ class Outer(sp.Expr):
     """
 
     is_commutative = True
-    is_product = True
-    precedence = PRECEDENCE["Mul"]
+    precedence, latex_precedence = PRECEDENCE["Add"], PRECEDENCE["Mul"]  # sympy takes a negative product for a sum
 
     def __new__(cls, left: sp.Basic, right: sp.Basic) -> sp.Expr:
         return super().__new__(cls, symbolic(left), symbolic(right))
@@ -203,8 +201,7 @@ class NonlinearOuter(sp.Expr):
     """
 
     is_commutative = True
-    is_product = True
-    precedence = PRECEDENCE["Mul"]
+    precedence, latex_precedence = PRECEDENCE["Add"], PRECEDENCE["Mul"]  # sympy takes a negative product for a sum
 
     own_kind = "matrix"
     body = property(lambda self: self.args[0])
@@ -244,7 +241,7 @@ def is_linear_in_outers(body: sp.Expr) -> bool:
 class Moment(Real):
     """The average over coordinates, a scalar; of a product of two vectors, their inner product over n."""
 
-    is_product = True
+    latex_precedence = PRECEDENCE["Mul"]
     own_kind = "scalar"
 
     def __new__(cls, body: sp.Basic) -> sp.Expr:
@@ -292,7 +289,7 @@ class HeadSum(Real):
     """
 
     own_kind = "vector"
-    is_product = True
+    latex_precedence = PRECEDENCE["Mul"]
 
     def __new__(cls, body: sp.Basic, size: int, apart: int = 1, first_read: bool = False,
                 first_written: bool = False) -> sp.Expr:
@@ -370,9 +367,10 @@ def _factor(printer: Printer, expression: sp.Expr) -> str:
 
 def _factor_latex(printer: Printer, expression: sp.Expr) -> str:
     """LaTeX beside another factor: in brackets where that would take a part of it."""
-    apart = isinstance(expression, (sp.Add, sp.Mul, sp.Sum)) or getattr(expression, "is_product", False)
+    apart = isinstance(expression, (sp.Add, sp.Mul, sp.Sum)) or hasattr(expression, "latex_precedence")
     text = printer.doprint(expression)
-    return rf"\left({text}\right)" if apart and not isinstance(expression, MatVec) else text
+    apart = apart and not isinstance(expression, MatVec) or text.startswith("-")
+    return rf"\left({text}\right)" if apart else text
 
 
 def kind(expression: sp.Expr) -> str:

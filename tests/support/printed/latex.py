@@ -166,7 +166,11 @@ class _Text:
 
     def factor(self, raised: bool = True) -> Read | None:
         base = self.base()
-        if base is None or not raised or not RAISED.match(self.rest.lstrip()):
+        if base is None or not raised:
+            return base
+        if self.take(r"^{\top}"):
+            return lambda env: base(env).T
+        if not RAISED.match(self.rest.lstrip()):
             return base
         self.need("^")
         power = self.group()
@@ -314,6 +318,9 @@ class _Text:
         for text, family in self.names.items():
             if self.take(text):
                 return self.member(family)
+        if re.match(r"e\^", self.rest):
+            self.need("e")
+            return lambda env: float(np.e)
         if symbol := re.match(r"\\(alpha|gamma|eta|epsilon)|[a-zA-Z]'?", self.rest):
             self.rest = self.rest[symbol.end():]
             return lambda env: env[symbol[0].removeprefix("\\")]
@@ -341,8 +348,8 @@ def _folded(parts: list[Value], join: Callable[[Value, Value], Value]) -> Value:
 
 
 def _beside(right: Value, left: Value) -> Value:
-    if isinstance(left, Matrix) and (isinstance(right, Matrix) or np.ndim(right)):
-        return left @ right
+    if isinstance(left, Matrix) and not isinstance(right, Matrix) and np.ndim(right):
+        return left @ right  # matrices beside each other are functions of entries
     return left * right
 
 

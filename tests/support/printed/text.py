@@ -15,7 +15,8 @@ from .values import Env, Value
 INSIDE = r"([^|<>]*)"
 MARKS = ((rf"\|{INSIDE}>'", r"COPY(\1)"), (rf"hat\|{INSIDE}>", r"KET('hat', \1)"), (rf"dot\|{INSIDE}>", r"KET('dot', \1)"),
          (rf"<{INSIDE}\|{INSIDE}>", r"BRACKET(\1, \2)"), (rf"\|{INSIDE}>", r"KET('', \1)"), (r" \(x\) ", " @ "),
-         ("E'", "EPRIME"), ("loss'", "LOSS"), (";", ","), (r"\b(\d+)x(\d+)\(", r"\1x\2("), (", (\\d+) steps", r", \1"))
+         ("E'", "EPRIME"), ("loss'", "LOSS"), (";", ","), (r", (\d+) steps", r", \1"),
+         (r"(C\[[^\]]*,)(\d+)-(\d+)\]", r"\1\2,\3]"), (r"([)\]]) (COPY\()", r"\1*\2"))
 RESPONSE = re.compile(rf"d\|{INSIDE}>/d(hat\|[^|<>]*>|\|[^|<>]*>|beta\[[^\]]*\])")
 JOIN = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
         ast.Pow: operator.pow}
@@ -29,7 +30,6 @@ class TextReader:
 
     def read(self, text: str, env: Env) -> Value:
         text = RESPONSE.sub(r"(RESPONSE(\1, \2))", text)
-        text = re.sub(r"([\[,])(\w+)-(\w+)\]", r"\1\2, \3]", text) if text.startswith("C[") else text
         for mark, name in MARKS:
             text = re.sub(mark, name, text)
         return self._value(ast.parse(text, mode="eval").body, env)

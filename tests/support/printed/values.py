@@ -131,7 +131,7 @@ def value(node: sp.Basic, env: Env) -> Value:
     read = next((f for kind, f in READ.items() if isinstance(node, kind)), None)
     if read is not None:
         return read(node, env)
-    if isinstance(node, sp.Function):
+    if isinstance(node, (sp.Function, sp.Max)):
         return applied(node.func.__name__, *(value(a, env) for a in node.args))
     raise TypeError(f"{type(node).__name__} {node}")
 
