@@ -6,6 +6,7 @@ that follows in their product.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -19,6 +20,7 @@ Read = Callable[[Env], Value]
 SPACE = re.compile(r"\s+|\\,|\\textstyle|\\displaystyle")
 FUNCTION = re.compile(r"\\(tanh|cos|exp|max)|\\operatorname\{(\w+)\}|\\theta")
 FUNCTIONS = {"max": "Max", "theta": "Heaviside"}
+RELATIONS = {r"\leq": operator.le, r"\geq": operator.ge, "<": operator.lt, ">": operator.gt, "=": operator.eq}
 RAISED = re.compile(r"\^\{(?!\\prime)")
 
 
@@ -206,8 +208,10 @@ class _Text:
             return lambda env: values.mean(body(env))
         if self.take(r"\left("):
             return self.bracketed("", r"\right)")
-        if self.take("{"):
-            return self.bracketed("", "}")
+        if self.rest.startswith("{"):
+            return self.name() or self.bracketed("{", "}")  # some families are {W_1}
+        if self.take(r"\begin{cases}"):
+            return self.cases()
         if self.take(r"\langle"):
             return self.bracket()
         if word := re.match(r"\\mathrm\{(shared|gathered|first)\}_\{([^}]*)\}", self.rest):
@@ -233,6 +237,23 @@ class _Text:
             ket = self.ket()
             return None if ket is None else lambda env: ket(env)[0]
         return self.name()
+
+    def cases(self) -> Read:
+        parts: list[tuple[Read, Read]] = []
+        while not self.take(r"\end{cases}"):
+            part = self.expression()
+            self.need("&")
+            if self.take(r"\text{otherwise}"):
+                parts.append((part, lambda env: True))
+            else:
+                self.need(r"\text{for}\:")
+                left, relation = self.expression(), self.take(*RELATIONS)
+                assert relation is not None, self.rest
+                right = self.expression()
+                parts.append((part, lambda env, join=RELATIONS[relation], left=left, right=right: (  # type: ignore[misc]
+                    join(left(env), right(env)))))
+            self.take(r"\\")
+        return lambda env: next(part(env) for part, holds in parts if holds(env))
 
     def bracketed(self, first: str, last: str) -> Read:
         if first:
@@ -318,6 +339,8 @@ class _Text:
         for text, family in self.names.items():
             if self.take(text):
                 return self.member(family)
+        if self.take(r"\pi"):
+            return lambda env: float(np.pi)
         if re.match(r"e\^", self.rest):
             self.need("e")
             return lambda env: float(np.e)

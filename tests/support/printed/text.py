@@ -21,6 +21,8 @@ RESPONSE = re.compile(rf"d\|{INSIDE}>/d(hat\|[^|<>]*>|\|[^|<>]*>|beta\[[^\]]*\])
 JOIN = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
         ast.Pow: operator.pow}
 
+RELATIONS = {ast.LtE: operator.le, ast.Lt: operator.lt, ast.GtE: operator.ge, ast.Gt: operator.gt, ast.Eq: operator.eq}
+
 
 class TextReader:
     """Reads the text of expressions; kinds: of the names in it, "scalar", "vector" or "matrix"."""
@@ -48,6 +50,8 @@ class TextReader:
                 return JOIN[type(node.op)](float(left) if isinstance(left, int) else left, right)
             case ast.Attribute(attr="T"):
                 return self._value(node.value, env).T
+            case ast.Name(id="pi"):
+                return np.pi
             case ast.Name():
                 return env[node.id] if node.id in env else values.some(self.kinds[node.id], node.id) if node.id != "n" else values.N
             case ast.Subscript(value=ast.Name(id="E")):
@@ -62,6 +66,11 @@ class TextReader:
             case ast.Call(func=ast.Subscript(value=ast.Name(id="Gamma" | "C" as name))):
                 places = [i for a in node.args for i in self._indices(a, env)]
                 return values.some("scalar", name, *self._indices(node.func.slice, env), *places)
+            case ast.Call(func=ast.Name(id="Piecewise")):
+                return next(self._value(e.elts[0], env) for e in node.args
+                            if isinstance(e, ast.Tuple) and self._value(e.elts[1], env))
+            case ast.Compare():
+                return RELATIONS[type(node.ops[0])](*(self._value(e, env) for e in (node.left, node.comparators[0])))
             case ast.Call(func=ast.Name(id="Sum")):
                 return self._sum(node.args, env)
             case ast.Call(func=ast.Name(id=name)):

@@ -7,6 +7,7 @@ of its vector, or a response of two, is some fixed function: readers must find w
 from __future__ import annotations
 
 import math
+import operator
 import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -22,7 +23,7 @@ from tpcalc.programs.polar import Polar
 
 N = 4
 Value = Any  # a float, an array of N, or a Matrix
-Env = Mapping[str, float]
+Env = Mapping[str, Any]
 
 
 class Matrix:
@@ -71,12 +72,12 @@ class Matrix:
 
 
 def some(kind: str, *key: object) -> Value:
-    """Numbers between 0.5 and 1.5 in size that belong to a key: of a scalar, vector or matrix."""
+    """Numbers between 0.5 and 1.5 in size that belong to a key: of a vector or matrix, or of a scalar, which has a root."""
     text = "|".join(f"{k:.9g}" if isinstance(k, (int, float)) else str(k) for k in key)
     rng = np.random.default_rng(zlib.crc32(f"{kind}|{text}".encode()))
     shape = {"scalar": (), "vector": (N,), "matrix": (N, N)}[kind]
     drawn = rng.uniform(0.5, 1.5, shape) * rng.choice([-1, 1], shape)
-    return Matrix(drawn) if kind == "matrix" else float(drawn) if kind == "scalar" else drawn
+    return Matrix(drawn) if kind == "matrix" else abs(float(drawn)) if kind == "scalar" else drawn
 
 
 def ket_of(mark: str, vector: Value) -> np.ndarray:
@@ -168,17 +169,21 @@ def _summed(node: sp.Sum, env: Env) -> Value:
 
 
 def _averaged(node: Averaged, env: Env) -> Value:
-    copies = {o: (ket_of("", value(o.left, env))[:, None] * ket_of("", value(o.right, env))[None, :])
-              for o in node.body.atoms(Outer)}
-    names = {o: sp.Symbol(f"copy{i}", real=True) for i, o in enumerate(copies)}
-    inside = {**env, **{str(names[o]): copies[o] for o in copies}}
-    return np.broadcast_to(value(node.body.xreplace(names), inside) * ket_of("", value(node.args[1], env)), (N, N)).mean(1)
+    copies = value(node.body, {**env, OUTER: lambda u, v: ket_of("", u)[:, None] * ket_of("", v)[None, :]})
+    return np.broadcast_to(copies * ket_of("", value(node.args[1], env)), (N, N)).mean(1)
 
 
-def _nonlinear(node: NonlinearOuter, env: Env) -> Value:
-    names = {o: sp.Symbol(f"outer{i}", real=True) for i, o in enumerate(node.body.atoms(Outer))}
-    inside = {**env, **{str(s): value(o, env) * N for o, s in names.items()}}
-    return value(node.body.xreplace(names), inside) / N  # type: ignore[arg-type]
+def _outer(node: Outer, env: Env) -> Value:
+    plain = {k: v for k, v in env.items() if k != OUTER}
+    join = env.get(OUTER, lambda u, v: outer(u, v) / N)
+    return join(value(node.left, plain), value(node.right, plain))
+
+
+def _chosen(node: sp.Piecewise, env: Env) -> Value:
+    for part, condition in node.args:
+        if condition == sp.true or RELATIONS[condition.func](*_values(condition.args, env)):
+            return value(part, env)
+    raise ValueError(f"{node}: nothing holds")
 
 
 def _gamma(node: Gamma, env: Env) -> Value:
@@ -194,12 +199,15 @@ def _covariance(node: Covariance, env: Env) -> Value:
     return some("scalar", "C", *(value(i, env) for i in (*t, *s, *numbers, *places)))
 
 
+OUTER = " outer"  # in env: what an outer product is within functions of its entries
+RELATIONS = {sp.Le: operator.le, sp.Lt: operator.lt, sp.Ge: operator.ge, sp.Gt: operator.gt, sp.Eq: operator.eq,
+             sp.Ne: operator.ne}
 READ: dict[type, Callable[[Any, Env], Value]] = {
     Vec: _member("vector"), Mat: _member("matrix"), Scal: _member("scalar"),
     Transpose: lambda n, e: value(n.args[0], e).T,
     MatVec: lambda n, e: value(n.matrix, e) @ value(n.vector, e),
-    Outer: lambda n, e: outer(value(n.left, e), value(n.right, e)) / N,
-    NonlinearOuter: _nonlinear, Polar: lambda n, e: polar(value(n.body, e), n.steps),
+    Outer: _outer, NonlinearOuter: lambda n, e: value(n.body, {**e, OUTER: outer}) / N,
+    Polar: lambda n, e: polar(value(n.body, e), n.steps),
     Moment: lambda n, e: mean(value(n.args[0], e)),
     HeadSum: lambda n, e: heads(*n._said, value(n.body, e)),
     LossDerivative: lambda n, e: loss(value(n.outputs[0], e), *_values(n.indices, e)),
@@ -210,6 +218,6 @@ READ: dict[type, Callable[[Any, Env], Value]] = {
     Response: lambda n, e: response(value(n.vector, e), value(n.base, e)),
     Expectation: lambda n, e: mean(value(n.body, e)), Gamma: _gamma, Covariance: _covariance,
     sp.Sum: _summed, sp.Add: _added, sp.Mul: _multiplied, sp.Pow: lambda n, e: value(n.base, e) ** value(n.exp, e),
-    sp.Symbol: lambda n, e: e[str(n)], sp.Number: lambda n, e: float(n), sp.core.numbers.Exp1: lambda n, e: math.e,
-    sp.KroneckerDelta: lambda n, e: float(value(n.args[0], e) == value(n.args[1], e)),
+    sp.Symbol: lambda n, e: e[str(n)], sp.Number: lambda n, e: float(n), sp.NumberSymbol: lambda n, e: float(n),
+    sp.Piecewise: _chosen, sp.KroneckerDelta: lambda n, e: float(value(n.args[0], e) == value(n.args[1], e)),
 }
