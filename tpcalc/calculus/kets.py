@@ -121,7 +121,7 @@ class Averaged(_Printed):
 class Response(_Printed):
     """d|v> / d beta, the expected derivative of a ket in a base ket (a ``Hat``, a ``Base`` or an initial ``Ket``)."""
 
-    precedence = PRECEDENCE["Add"]  # sympy takes a negative product for a sum
+    precedence = PRECEDENCE["Mul"] + 5  # powers of it stand in parentheses, products have it as it is
     text, tex = "d|{}>/d{}", r"\frac{{\partial | {} \rangle}}{{\partial {}}}"
     vector = property(lambda self: self.args[0])
     base = property(lambda self: self.args[1])

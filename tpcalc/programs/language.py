@@ -171,7 +171,7 @@ class Outer(sp.Expr):
     """
 
     is_commutative = True
-    precedence, latex_precedence = PRECEDENCE["Add"], PRECEDENCE["Mul"]  # sympy takes a negative product for a sum
+    latex_precedence = PRECEDENCE["Mul"]
 
     def __new__(cls, left: sp.Basic, right: sp.Basic) -> sp.Expr:
         return super().__new__(cls, symbolic(left), symbolic(right))
@@ -201,7 +201,7 @@ class NonlinearOuter(sp.Expr):
     """
 
     is_commutative = True
-    precedence, latex_precedence = PRECEDENCE["Add"], PRECEDENCE["Mul"]  # sympy takes a negative product for a sum
+    latex_precedence = PRECEDENCE["Mul"]
 
     own_kind = "matrix"
     body = property(lambda self: self.args[0])

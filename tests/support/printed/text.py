@@ -17,7 +17,7 @@ MARKS = ((rf"\|{INSIDE}>'", r"COPY(\1)"), (rf"hat\|{INSIDE}>", r"KET('hat', \1)"
          (rf"<{INSIDE}\|{INSIDE}>", r"BRACKET(\1, \2)"), (rf"\|{INSIDE}>", r"KET('', \1)"), (r" \(x\) ", " @ "),
          ("E'", "EPRIME"), ("loss'", "LOSS"), (";", ","), (r", (\d+) steps", r", \1"),
          (r"(C\[[^\]]*,)(\d+)-(\d+)\]", r"\1\2,\3]"), (r"([)\]]) (COPY\()", r"\1*\2"))
-RESPONSE = re.compile(rf"d\|{INSIDE}>/d(hat\|[^|<>]*>|\|[^|<>]*>|beta\[[^\]]*\])")
+RESPONSE = re.compile(rf"\bd\|{INSIDE}>/d(hat\|[^|<>]*>|\|[^|<>]*>|beta\[(?:[^\[\]]|\[[^\]]*\])*\])")
 JOIN = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
         ast.Pow: operator.pow}
 
@@ -31,7 +31,9 @@ class TextReader:
         self.kinds = kinds
 
     def read(self, text: str, env: Env) -> Value:
-        text = RESPONSE.sub(r"(RESPONSE(\1, \2))", text)
+        env = {name.replace("'", "_"): number for name, number in env.items()}
+        text = re.sub(r"(?<=\w)'(?=[^\[\w])", "_", text)  # p', an index
+        text = RESPONSE.sub(r"RESPONSE(\1, \2)", text)
         for mark, name in MARKS:
             text = re.sub(mark, name, text)
         return self._value(ast.parse(text, mode="eval").body, env)
