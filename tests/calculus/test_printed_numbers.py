@@ -16,6 +16,7 @@ from support.printed import values
 from support.printed.latex import LatexReader, Name
 from support.printed.text import TextReader
 from tpcalc.calculus.kets import Averaged, Base, Bracket, Covariance, Dot, Gamma, Hat, Ket, Response
+from tpcalc.derivations import mathml
 from tpcalc.derivations.printing import latex, statement_latex
 from tpcalc.gaussian.variables import Expectation
 from tpcalc.programs.language import (Family, HeadSum, LossDerivative, Mat, MatVec, Member, Moment, NonlinearOuter, Outer, Scal,
@@ -170,6 +171,15 @@ def test_kets(seed: int) -> None:
 
 
 WITHOUT_KETS = {"muon", "heads"}
+@settings(deadline=None, max_examples=30)
+@given(SEED)
+def test_every_command_is_known_to_mathml(seed: int) -> None:
+    pytest.importorskip("latex2mathml")
+    drawn = Drawn(seed)
+    for expression in (drawn.vector(2), drawn.matrix(1), drawn.ket(2)):
+        assert "\\" not in mathml.inline(latex(expression))
+
+
 SHIPPED: dict[str, tuple[Any, Any]] = {
     "tanh": (tp.ResNet("tanh", "mlp", norm="rms"), tp.SGD()), "layer norm": (tp.ResNet("relu", norm="layer"), tp.SGD()),
     "glu": (tp.ResNet(block="swiglu"), tp.SGD()), "signs": (tp.ResNet("tanh"), tp.SignSGD()),

@@ -33,9 +33,11 @@ class TextReader:
     def read(self, text: str, env: Env) -> Value:
         env = {name.replace("'", "_"): number for name, number in env.items()}
         text = re.sub(r"(?<=\w)'(?=[^\[\w])", "_", text)  # p', an index
+        text = text.replace(" <= ", " \u2264 ").replace(" >= ", " \u2265 ").replace(" < ", " \u227a ")
         text = RESPONSE.sub(r"RESPONSE(\1, \2)", text)
         for mark, name in MARKS:
             text = re.sub(mark, name, text)
+        text = text.replace("\u2264", "<=").replace("\u2265", ">=").replace("\u227a", "<")
         return self._value(ast.parse(text, mode="eval").body, env)
 
     def _value(self, node: ast.expr, env: Env) -> Value:
