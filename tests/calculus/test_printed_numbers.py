@@ -19,8 +19,8 @@ from tpcalc.calculus.kets import Averaged, Base, Bracket, Covariance, Dot, Gamma
 from tpcalc.derivations import mathml
 from tpcalc.derivations.printing import latex, statement_latex
 from tpcalc.gaussian.variables import Expectation
-from tpcalc.programs.language import (Family, HeadSum, LossDerivative, Mat, MatVec, Member, Moment, NonlinearOuter, Outer, Scal,
-                                      Transpose, Vec)
+from tpcalc.programs.language import (Family, HeadSum, LossDerivative, Mat, MatVec, Member, Moment, NonlinearOuter, Outer,
+                                      Scal, Transpose, Vec)
 from tpcalc.programs.polar import Polar
 from tpcalc.programs.program import Assign, walked
 
@@ -32,7 +32,8 @@ FAMILIES = (Family(Vec, "x", layered=True), Family(Vec, "dx", r"\delta x", layer
 X, DX, V, W, A, F, CHI = FAMILIES
 VECTORS = [X[T, L], X[T, L - 1], DX[T, L], V[T], V()]
 MATRICES = [W[T, L], A(), A[T]]
-NUMBERS = [F[T], CHI[T, 0], CHI(), DEPTH ** -ALPHA, 1 / sp.sqrt(DEPTH), sp.Rational(-2, 3), sp.Integer(-1), sp.Integer(2)]
+NUMBERS = [F[T], CHI[T, 0], CHI(), DEPTH ** -ALPHA, 1 / sp.sqrt(DEPTH), sp.Rational(-2, 3), sp.Integer(-1),
+           sp.Integer(2)]
 POWERS = [sp.Integer(-2), sp.Integer(-1), sp.Integer(2), sp.Integer(3)]
 ROOTS = [sp.Rational(1, 2), -sp.Rational(1, 2), sp.Rational(-3, 2), sp.Rational(1, 3)]
 KIND = {Vec: "vector", Mat: "matrix", Scal: "scalar"}
@@ -89,7 +90,8 @@ class Drawn:
 
     def of_programs(self, inner: Callable[[], sp.Expr]) -> sp.Expr:
         a, b = inner(), inner()
-        return self.one(lambda: MatVec(self.matrix(1), a * VECTORS[0]), lambda: MatVec(self.matrix(0), self.one(*VECTORS)),
+        return self.one(lambda: MatVec(self.matrix(1), a * VECTORS[0]),
+                        lambda: MatVec(self.matrix(0), self.one(*VECTORS)),
                         lambda: Moment(a), lambda: Moment(a * b), lambda: HeadSum(a, *self.one(*POWER_NODES)),
                         lambda: LossDerivative(Moment(a), T))()
 
@@ -98,7 +100,8 @@ class Drawn:
             return self.one(*MATRICES, *map(Transpose, MATRICES))
         one, (u, v, w) = self.matrix(depth - 1), (self.vector(depth - 1) * self.one(*VECTORS) for _ in range(3))
         found = self.one(
-            lambda: Outer(u, v), lambda: Polar(Outer(u, v), self.one(0, 5)), lambda: Transpose(one), lambda: summed(one),
+            lambda: Outer(u, v), lambda: Polar(Outer(u, v), self.one(0, 5)), lambda: Transpose(one),
+            lambda: summed(one),
             lambda: one * self.one(*NUMBERS), lambda: one - self.matrix(depth - 1),
             lambda: NonlinearOuter(self.one(*PHI[1:])(Outer(u, v))), lambda: Transpose(Outer(u, v) - one),
             lambda: NonlinearOuter(Outer(u, v) * sp.tanh(Outer(v, w)) / (Outer(u, v) + 2 * Outer(v, w))))()
@@ -119,7 +122,8 @@ class Drawn:
 
 
 COEFFICIENTS = (
-    Gamma(0, 1, (T,), (T - 1,), (L,), (L - 1,)), Gamma(0, 1, (T, 1), (0, 0), (L,), (1,)), Gamma(0, 1, (T,), (-1,), (L,), ()),
+    Gamma(0, 1, (T,), (T - 1,), (L,), (L - 1,)), Gamma(0, 1, (T, 1), (0, 0), (L,), (1,)),
+    Gamma(0, 1, (T,), (-1,), (L,), ()),
     Covariance(0, 0, (T,), (T - 1,), (L,), (L,)), Covariance(0, 1, (T,), (0,), (L,), (L - 1,)))
 
 
@@ -129,7 +133,8 @@ def held(expression: sp.Expr, env: values.Env = ENV, names: LatexReader = LATEX,
         expected = numbers(values.value(expression, env))
         assert np.isfinite(expected).all() and np.abs(expected).max() < 1e12
         scale = 1e-9 * (1 + np.abs(expected).max())
-        for printed, read in ((latex(expression), names), (statement_latex(expression), names), (str(expression), text)):
+        for printed, read in ((latex(expression), names), (statement_latex(expression), names),
+                              (str(expression), text)):
             found = numbers(read.read(printed, env))
             assert np.abs(found - expected).max() < scale, (printed, sp.srepr(expression))
 
@@ -170,7 +175,6 @@ def test_kets(seed: int) -> None:
     held(assume_number(Drawn(seed).ket(3)))
 
 
-WITHOUT_KETS = {"muon", "heads"}
 @settings(deadline=None, max_examples=30)
 @given(SEED)
 def test_every_command_is_known_to_mathml(seed: int) -> None:
@@ -180,10 +184,12 @@ def test_every_command_is_known_to_mathml(seed: int) -> None:
         assert "\\" not in mathml.inline(latex(expression))
 
 
+WITHOUT_KETS = {"muon", "heads"}
 SHIPPED: dict[str, tuple[Any, Any]] = {
     "tanh": (tp.ResNet("tanh", "mlp", norm="rms"), tp.SGD()), "layer norm": (tp.ResNet("relu", norm="layer"), tp.SGD()),
     "glu": (tp.ResNet(block="swiglu"), tp.SGD()), "signs": (tp.ResNet("tanh"), tp.SignSGD()),
-    "adam": (tp.ResNet(), tp.Adam(eps=0.5)), "muon": (tp.ResNet(), tp.Muon()), "clipped": (tp.ResNet("tanh"), tp.Clipped(tp.SGD(), 1.0)),
+    "adam": (tp.ResNet(), tp.Adam(eps=0.5)), "muon": (tp.ResNet(), tp.Muon()), 
+    "clipped": (tp.ResNet("tanh"), tp.Clipped(tp.SGD(), 1.0)),
     "transformer": (tp.Transformer(), tp.SGD()), "heads": (tp.Transformer(head_dim=3, qk_norm=True), tp.SGD())}
 
 

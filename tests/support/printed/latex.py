@@ -250,8 +250,7 @@ class _Text:
                 left, relation = self.expression(), self.take(*RELATIONS)
                 assert relation is not None, self.rest
                 right = self.expression()
-                parts.append((part, lambda env, join=RELATIONS[relation], left=left, right=right: (  # type: ignore[misc]
-                    join(left(env), right(env)))))
+                parts.append((part, _related(RELATIONS[relation], left, right)))
             self.take(r"\\")
         return lambda env: next(part(env) for part, holds in parts if holds(env))
 
@@ -361,6 +360,10 @@ class _Text:
             value = values.some(family.kind, family.name, *above)
             return value.T if turned or len(above) < len(numbers) else value
         return found
+
+
+def _related(relation: Callable[[Value, Value], bool], left: Read, right: Read) -> Read:
+    return lambda env: relation(left(env), right(env))
 
 
 def _folded(parts: list[Value], join: Callable[[Value, Value], Value]) -> Value:

@@ -13,7 +13,8 @@ from . import values
 from .values import Env, Value
 
 INSIDE = r"([^|<>]*)"
-MARKS = ((rf"\|{INSIDE}>'", r"COPY(\1)"), (rf"hat\|{INSIDE}>", r"KET('hat', \1)"), (rf"dot\|{INSIDE}>", r"KET('dot', \1)"),
+MARKS = ((rf"\|{INSIDE}>'", r"COPY(\1)"), (rf"hat\|{INSIDE}>", r"KET('hat', \1)"),
+         (rf"dot\|{INSIDE}>", r"KET('dot', \1)"),
          (rf"<{INSIDE}\|{INSIDE}>", r"BRACKET(\1, \2)"), (rf"\|{INSIDE}>", r"KET('', \1)"), (r" \(x\) ", " @ "),
          ("E'", "EPRIME"), ("loss'", "LOSS"), (";", ","), (r", (\d+) steps", r", \1"),
          (r"(C\[[^\]]*,)(\d+)-(\d+)\]", r"\1\2,\3]"), (r"([)\]]) (COPY\()", r"\1*\2"))
@@ -57,14 +58,16 @@ class TextReader:
             case ast.Name(id="pi"):
                 return np.pi
             case ast.Name():
-                return env[node.id] if node.id in env else values.some(self.kinds[node.id], node.id) if node.id != "n" else values.N
+                known = {"n": values.N, **env}
+                return known[node.id] if node.id in known else values.some(self.kinds[node.id], node.id)
             case ast.Subscript(value=ast.Name(id="E")):
                 return values.mean(self._value(node.slice, env))
             case ast.Subscript(value=ast.Name(id="EPRIME")):
                 inside = self._value(node.slice, {**env, " copies": 1.0})
                 return np.broadcast_to(inside, (values.N, values.N)).mean(1)
             case ast.Subscript(value=ast.Name(id=name)):
-                return values.some("vector" if name == "beta" else self.kinds[name], name, *self._indices(node.slice, env))
+                kind = "vector" if name == "beta" else self.kinds[name]
+                return values.some(kind, name, *self._indices(node.slice, env))
             case ast.Call(func=ast.Subscript(value=ast.Name(id="LOSS"))):
                 return values.loss(self._value(node.args[0], env), *self._indices(node.func.slice, env))
             case ast.Call(func=ast.Subscript(value=ast.Name(id="Gamma" | "C" as name))):
@@ -107,4 +110,5 @@ class TextReader:
 
     def _indices(self, node: ast.expr, env: Env) -> list[float]:
         parts = node.elts if isinstance(node, ast.Tuple) else [node]
-        return [i for part in parts for i in (self._indices(part, env) if isinstance(part, ast.Tuple) else [self._value(part, env)])]
+        return [i for part in parts for i in (
+            self._indices(part, env) if isinstance(part, ast.Tuple) else [self._value(part, env)])]

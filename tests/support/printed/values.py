@@ -17,8 +17,8 @@ import sympy as sp
 
 from tpcalc.calculus.kets import Averaged, Base, Bracket, Covariance, Dot, Gamma, Hat, Ket, Response
 from tpcalc.gaussian.variables import Expectation
-from tpcalc.programs.language import (HeadSum, LossDerivative, Mat, MatVec, Moment, NonlinearOuter, Outer, Scal, Transpose,
-                                      Vec)
+from tpcalc.programs.language import (HeadSum, LossDerivative, Mat, MatVec, Moment, NonlinearOuter, Outer, Scal,
+                                      Transpose, Vec)
 from tpcalc.programs.polar import Polar
 
 N = 4
@@ -37,7 +37,9 @@ class Matrix:
     T = property(lambda self: Matrix(self.entries.T))
 
     def __matmul__(self, other: Value) -> Value:
-        return Matrix(self.entries @ other.entries) if isinstance(other, Matrix) else self.entries @ np.broadcast_to(other, N)
+        if isinstance(other, Matrix):
+            return Matrix(self.entries @ other.entries)
+        return self.entries @ np.broadcast_to(other, N)
 
     def _with(self, other: Value, join: Callable[[Any, Any], Any]) -> Matrix:
         if not isinstance(other, Matrix) and np.ndim(other):
@@ -72,7 +74,7 @@ class Matrix:
 
 
 def some(kind: str, *key: object) -> Value:
-    """Numbers between 0.5 and 1.5 in size that belong to a key: of a vector or matrix, or of a scalar, which has a root."""
+    """Numbers between 0.5 and 1.5 in size that belong to a key: of a vector or matrix, or of a scalar, with a root."""
     text = "|".join(f"{k:.9g}" if isinstance(k, (int, float)) else str(k) for k in key)
     rng = np.random.default_rng(zlib.crc32(f"{kind}|{text}".encode()))
     shape = {"scalar": (), "vector": (N,), "matrix": (N, N)}[kind]
