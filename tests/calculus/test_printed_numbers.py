@@ -19,8 +19,8 @@ from tpcalc.calculus.kets import Averaged, Base, Bracket, Covariance, Dot, Gamma
 from tpcalc.derivations import mathml
 from tpcalc.derivations.printing import latex, statement_latex
 from tpcalc.gaussian.variables import Expectation
-from tpcalc.programs.language import (Family, HeadSum, LossDerivative, Mat, MatVec, Member, Moment, NonlinearOuter, Outer,
-                                      Scal, Transpose, Vec)
+from tpcalc.programs.language import (Family, HeadSum, LossDerivative, Mat, MatVec, Member, Moment, NonlinearOuter,
+                                      Outer, Scal, Transpose, Vec)
 from tpcalc.programs.polar import Polar
 from tpcalc.programs.program import Assign, walked
 
@@ -188,7 +188,7 @@ WITHOUT_KETS = {"muon", "heads"}
 SHIPPED: dict[str, tuple[Any, Any]] = {
     "tanh": (tp.ResNet("tanh", "mlp", norm="rms"), tp.SGD()), "layer norm": (tp.ResNet("relu", norm="layer"), tp.SGD()),
     "glu": (tp.ResNet(block="swiglu"), tp.SGD()), "signs": (tp.ResNet("tanh"), tp.SignSGD()),
-    "adam": (tp.ResNet(), tp.Adam(eps=0.5)), "muon": (tp.ResNet(), tp.Muon()), 
+    "adam": (tp.ResNet(), tp.Adam(eps=0.5)), "muon": (tp.ResNet(), tp.Muon()),
     "clipped": (tp.ResNet("tanh"), tp.Clipped(tp.SGD(), 1.0)),
     "transformer": (tp.Transformer(), tp.SGD()), "heads": (tp.Transformer(head_dim=3, qk_norm=True), tp.SGD())}
 
