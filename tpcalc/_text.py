@@ -12,6 +12,12 @@ class ProductText(sp.Symbol):
     is_Symbol = False  # LaTeX would add parentheses of its own to a symbol with a superscript
 
 
+class OuterText(ProductText):
+    """The text of a product without a sign of multiplication, which other factors and fractions stay apart from."""
+
+    precedence = 40  # that of Add: sympy takes a negative product for a sum
+
+
 class Aligned:
     """What notebooks show by its ``latex()``, lines of an ``aligned`` environment."""
 

@@ -15,7 +15,7 @@ from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.printer import Printer
 
 from .._checks import symbolic
-from .._text import ProductText
+from .._text import OuterText, ProductText
 from ..gaussian.variables import Expectation
 from ..programs.algebra import multiplied_out
 from ..programs.language import MatVec, Moment, Outer, Real, Vec, kind
@@ -25,6 +25,7 @@ class _Printed(Real):
     """A node that is printed by the formats ``text`` and ``tex``, of its arguments."""
 
     text = tex = ""
+    latex_precedence = PRECEDENCE["Atom"]
 
     def _sympystr(self, printer: Printer) -> str:
         return self.text.format(*map(printer.doprint, self.args))
@@ -102,16 +103,16 @@ class Averaged(_Printed):
     body = property(lambda self: self.args[0])
 
     def _sympystr(self, printer: Printer) -> str:
-        return f"E'[{self._written(printer, '|{}>', '|{}>{}')}]"
+        return f"E'[{self._written(printer, OuterText, '|{}>', '|{}>{}')}]"
 
     def _latex(self, printer: Printer) -> str:
-        text = self._written(printer, r"| {} \rangle", r"| {} \rangle^{}")
+        text = self._written(printer, ProductText, r"| {} \rangle", r"| {} \rangle^{}")
         return rf"\mathbb{{E}}'\left[{text}\right]"
 
-    def _written(self, printer: Printer, ket_form: str, copy_form: str) -> str:
+    def _written(self, printer: Printer, product: type[ProductText], ket_form: str, copy_form: str) -> str:
         mark = "'" if ket_form.startswith("|{}>") else r"{\prime}"
-        names = {o: ProductText(ket_form.format(printer.doprint(o.left)) + " "
-                                + copy_form.format(printer.doprint(o.right), mark), real=True)
+        names = {o: product(ket_form.format(printer.doprint(o.left)) + " "
+                            + copy_form.format(printer.doprint(o.right), mark), real=True)
                  for o in self.body.atoms(Outer)}
         body = printer.parenthesize(self.body.xreplace(names), PRECEDENCE["Mul"], strict=True)
         return f"{body} {copy_form.format(printer.doprint(self.args[1]), mark)}"
@@ -120,6 +121,7 @@ class Averaged(_Printed):
 class Response(_Printed):
     """d|v> / d beta, the expected derivative of a ket in a base ket (a ``Hat``, a ``Base`` or an initial ``Ket``)."""
 
+    precedence = PRECEDENCE["Mul"] + 5  # powers of it stand in parentheses, products have it as it is
     text, tex = "d|{}>/d{}", r"\frac{{\partial | {} \rangle}}{{\partial {}}}"
     vector = property(lambda self: self.args[0])
     base = property(lambda self: self.args[1])

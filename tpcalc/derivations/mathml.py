@@ -7,12 +7,15 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 
 from ..errors import MissingExtra
+from .printing import unescape
 
-NAMESPACE = ' xmlns="http://www.w3.org/1998/Math/MathML"'  # HTML knows the element; no address is left in the page
+BEYOND = {"href", "class", "style"}  # attributes that reach what is outside of the formula
+REFERENCE = re.compile("&#x([0-9A-Fa-f]{1,6});")  # as the converter writes characters
+WORDS = "\ue000"  # of private use: what stands for words begins with it
 OPERATORS = "\u00b1\u2213\u00d7\u223c"  # plus-minus, times and ~ need the gaps of operators
 TIGHT = "|/\u27e8\u27e9"  # the brackets of kets are not signs of divisibility
 SUM, DOT = "\u2211", "\u02d9"
-TEXT = re.compile(r"\\text\{")
+TEXT, DOLLAR = re.compile(r"\\text\{"), re.compile(r"(?<!\\)\$")
 LIMITS = {"msub": "munder", "msup": "mover", "msubsup": "munderover"}
 
 
@@ -46,8 +49,12 @@ def annotated(rows: Sequence[tuple[str, str]]) -> str:
     return _text(whole)
 
 
-def _words(formula: str) -> str:
-    r"""Formulas within ``\text``, between dollar signs, set beside it: the converter takes them for words."""
+def _words(formula: str) -> tuple[str, list[str]]:
+    r"""The formula with ``\text`` numbered, and the words of each: they are text as it is, which no converter reads.
+
+    Formulas within words, between dollar signs, are set beside them.
+    """
+    words: list[str] = []
     found, at = "", 0
     for match in TEXT.finditer(formula):
         if match.start() < at:
@@ -55,28 +62,46 @@ def _words(formula: str) -> str:
         level, end = 1, match.end()
         while level and end < len(formula):
             level += {"{": 1, "}": -1}.get(formula[end], 0)
-            end += 1
-        parts = formula[match.end():end - 1].split("$")
-        found += formula[at:match.start()] + "".join(
-            part if i % 2 else rf"\text{{{part}}}" for i, part in enumerate(parts) if part)
+            end += 2 if formula[end] == "\\" else 1
+        found += formula[at:match.start()]
+        for i, part in enumerate(DOLLAR.split(formula[match.end():end - 1])):
+            if i % 2:
+                found += part
+            elif part:
+                found += rf"\text{{{WORDS}{len(words)}}}"
+                words.append(part)
         at = end
-    return found + formula[at:]
+    return found + formula[at:], words
 
 
 def _element(formula: str, mode: str) -> ET.Element:
     try:
-        from latex2mathml.converter import convert
+        from latex2mathml.converter import Converter
     except ImportError:
         raise MissingExtra("latex2mathml", "report", "MathML") from None
-    try:
-        element = ET.fromstring(convert(_words(formula), display=mode).replace(NAMESPACE, ""))
-    except ET.ParseError as error:
-        raise ValueError(f"formula: {formula!r} has no MathML ({error})") from None
+    if WORDS in formula:
+        raise ValueError(f"formula: {formula!r} has no MathML: {WORDS!r} is not known")
+    numbered, words = _words(formula)
+    element: ET.Element = Converter(display=mode).convert_to_element(numbered)
+    del element.attrib["xmlns"]  # HTML knows the element; no address is left in the page
     for node in element.iter():
-        if node.text and "\\" in node.text:
-            raise ValueError(f"formula: {formula!r} has no MathML: {node.text!r} is not known")
+        _read(node, words, formula)
+    for node in element.iter():
         _improve(node)
     return element
+
+
+def _read(node: ET.Element, words: list[str], formula: str) -> None:
+    """Characters for the converter's numbers of them, words for those of ``_words``; refuses what is not known."""
+    text = REFERENCE.sub(lambda code: chr(int(code[1], 16)), node.text or "")
+    if text.startswith(WORDS):
+        text = unescape(words[int(text[len(WORDS):])]).replace(" ", "\N{NO-BREAK SPACE}")
+    elif "\\" in text or "&" in text and r"\&" not in formula:
+        raise ValueError(f"formula: {formula!r} has no MathML: {text!r} is not known")
+    if beyond := sorted(node.attrib.keys() & BEYOND):
+        raise ValueError(f"formula: {formula!r} has no MathML: {', '.join(beyond)} given; a formula has no links "
+                         "and no looks of its own")
+    node.text = text or None
 
 
 def _improve(node: ET.Element) -> None:

@@ -6,56 +6,87 @@ import re
 
 import sympy as sp
 from sympy.printing.latex import LatexPrinter
+from sympy.printing.precedence import PRECEDENCE
 
 SPECIAL = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%",
            "_": r"\_", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}",
            ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}"}
 
+CHARACTERS = {code: character for character, code in SPECIAL.items()}
 
-class PowerPrinter(LatexPrinter):
-    """sympy's LaTeX printer, but for powers of nodes of ours that have an index above, or several parts."""
+
+class NodePrinter(LatexPrinter):
+    """sympy's LaTeX printer, but for nodes of ours in powers and products.
+
+    Nodes may say by ``latex_precedence`` how tight their LaTeX binds, where it differs from their text; one that is a
+    product would take in what follows it.
+    """
+
+    def parenthesize(self, item: sp.Expr, level: int, is_neg: bool = False, strict: bool = False) -> str:
+        own = getattr(item, "latex_precedence", None)
+        if own is None:
+            return str(super().parenthesize(item, level, is_neg, strict))
+        text = self._print(item)
+        return rf"\left({text}\right)" if own < level or not strict and own == level else text
+
+    def _needs_mul_brackets(self, expr: sp.Expr, first: bool = False, last: bool = False) -> bool:
+        if hasattr(expr, "latex_precedence"):
+            return not last and _is_product(expr)
+        return bool(super()._needs_mul_brackets(expr, first, last))
 
     def _helper_print_standard_power(self, expr: sp.Pow, template: str) -> str:
         text = self._print(expr.base)
         closed = text.endswith((r"\rangle", ")"))
-        if hasattr(expr.base, "_latex") and not closed and any(part in text for part in ("^", r"\tfrac", r"\sum")):
+        if hasattr(expr.base, "_latex") and not closed and any(part in text for part in ("^", "frac", r"\sum")):
             return str(template % (rf"\left({text}\right)", self._print(expr.exp)))
         return str(super()._helper_print_standard_power(expr, template))
 
+    def _print_Sum(self, expr: sp.Sum) -> str:
+        text, inside = super()._print_Sum(expr), self._print(expr.function)
+        return rf"{text.removesuffix(inside)}\left({inside}\right)" if inside.startswith("-") and not (
+            expr.function.is_Add) else str(text)
 
-class KetPrinter(PowerPrinter):
-    """sympy's LaTeX printer, but for the order of terms and factors, and powers.
+
+class KetPrinter(NodePrinter):
+    """The printer of nodes, but for the order of terms and factors.
 
     Nodes say by ``is_random`` that they stand behind numbers, and by ``is_part`` that their terms stand behind others.
     """
 
     def _as_ordered_terms(self, expr: sp.Expr, order: str | None = None) -> list[sp.Expr]:
         terms = super()._as_ordered_terms(expr, order=order)
-        return sorted(terms, key=lambda e: (e.has(sp.Sum), e.has(sp.KroneckerDelta) or any(
-            getattr(node, "is_part", False) for node in sp.preorder_traversal(e))))
-
-    def _print_Sum(self, expr: sp.Sum) -> str:
-        text = super()._print_Sum(expr)
-        inside = self._print(expr.function)
-        return text if not inside.startswith("-") else text.replace(inside, rf"\left({inside}\right)", 1)
+        return sorted(terms, key=lambda e: (e.has(sp.Sum), e.has(sp.KroneckerDelta) or _has(e, "is_part")))
 
     def _print_Mul(self, expr: sp.Expr) -> str:
-        late = [f for f in expr.args if f.func == sp.Sum or getattr(f, "is_random", False)]
+        late = [f for f in expr.args if f.func == sp.Sum or _is_product(f) or getattr(f, "is_random", False)]
         early = [f for f in expr.args if f not in late]
-        if not late or not early:
-            return super()._print_Mul(expr)
+        if not expr.is_Mul or not late or not early:  # sympy has powers below a fraction line come here, too
+            return str(super()._print_Mul(expr))
         front = sp.Mul(*early)
+        above, below = sp.fraction(front)
+        if above.is_number and _has(below, "is_random"):
+            return str(super()._print_Mul(expr))
         text = self._print(front)
         if front == -1:
             text = "-"
         elif front.is_Add:
             text = rf"\left({text}\right)"
-        return " ".join([text] + [self._print(f) for f in sorted(late, key=lambda f: f.func == sp.Sum)])
+        late.sort(key=lambda f: 2 * (f.func == sp.Sum) + _is_product(f))
+        return " ".join([text, *(rf"\left({self._print(f)}\right)" if self._needs_mul_brackets(f, last=f == late[-1])
+                                 else self._print(f) for f in late)])
+
+
+def _is_product(node: sp.Basic) -> bool:
+    return getattr(node, "latex_precedence", None) == PRECEDENCE["Mul"]
+
+
+def _has(expression: sp.Expr, trait: str) -> bool:
+    return any(getattr(node, trait, False) for node in sp.preorder_traversal(expression))
 
 
 def statement_latex(expression: sp.Expr) -> str:
     """LaTeX of a side of a statement, in sympy's order."""
-    return str(PowerPrinter().doprint(expression))
+    return str(NodePrinter().doprint(expression))
 
 
 def latex(expression: sp.Expr) -> str:
@@ -66,6 +97,20 @@ def latex(expression: sp.Expr) -> str:
 def escape(text: str) -> str:
     """Plain text for TeX, every character as it is; beyond ASCII by its code."""
     return "".join(SPECIAL.get(c, c if c.isascii() else f"[U+{ord(c):04X}]") for c in text)
+
+
+def unescape(text: str) -> str:
+    """What ``escape`` wrote, as it was; raises ``ValueError`` for other commands, which are no text.
+
+    >>> unescape(escape(r"<a> & 5% of {x}"))
+    '<a> & 5% of {x}'
+    """
+    def character(code: re.Match[str]) -> str:
+        if code[0] not in CHARACTERS:
+            raise ValueError(f"text: {text!r} has no plain form: {code[0]!r} is not known")
+        return CHARACTERS[code[0]]
+
+    return re.sub(r"\\text[a-z]+\{\}|\\[a-zA-Z]+|\\.|\\$", character, text)
 
 
 def rich(text: str) -> str:

@@ -52,7 +52,7 @@ def with_moves(program: Program) -> Program:
     >>> program = with_moves(tp.program(tp.ResNet(skip=tp.Skip(learned=True)), tp.SGD(), tp.DepthScaling(1, 0)))
     >>> print(*(line.strip() for line in str(program).splitlines()
     ...         if line.strip().startswith(("x[t, l] ", "move_of_"))), sep=chr(10))
-    x[t, l] := Sum(-move_of_a[s, l]*x[t, l - 1]/L, (s, 0, t - 1)) + x[t, l - 1] + W[t, l] @ x[t, l - 1]/L
+    x[t, l] := Sum(-move_of_a[s, l]*x[t, l - 1]/L, (s, 0, t - 1)) + x[t, l - 1] + (W[t, l] @ x[t, l - 1])/L
     move_of_a[t, l] := dx[t, l]*x[t, l - 1]
     """
     known = {name: _Trained.of(program, name) for name in trained_vectors(program)}

@@ -192,7 +192,7 @@ def preactivated(matrices: int) -> Block:
     >>> program = tp.program(tp.ResNet("tanh", preactivated(2)), tp.SGD(), tp.DepthScaling())
     >>> print(*(line.strip() for line in str(program).splitlines() if "@" in line and ".T" not in line), sep=chr(10))
     h1[t, l] := W1[t, l] @ z0[t, l]
-    x[t, l] := x[t, l - 1] + W2[t, l] @ z1[t, l]/sqrt(L)
+    x[t, l] := x[t, l - 1] + (W2[t, l] @ z1[t, l])/sqrt(L)
     """
     count = whole_number("matrices", matrices, 1)
 
@@ -223,7 +223,7 @@ def in_parts(block: Block, parts: int) -> Block:
     >>> print(*(line.strip() for line in str(program).splitlines() if "@" in line and ".T" not in line), sep=chr(10))
     h_1[t, l] := W1_1[t, l] @ x[t, l - 1]
     h_2[t, l] := W1_2[t, l] @ x[t, l - 1]
-    x[t, l] := x[t, l - 1] + sqrt(2)*W2_1[t, l] @ z_1[t, l]/(2*L) + sqrt(2)*W2_2[t, l] @ z_2[t, l]/(2*L)
+    x[t, l] := x[t, l - 1] + sqrt(2)*(W2_1[t, l] @ z_1[t, l])/(2*L) + sqrt(2)*(W2_2[t, l] @ z_2[t, l])/(2*L)
     """
     count = whole_number("parts", parts, 1)
 

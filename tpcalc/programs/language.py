@@ -10,13 +10,15 @@ Indices (training step, layer) are integer sympy expressions; families are writt
 from __future__ import annotations
 
 import keyword
+from collections.abc import Callable
 
 import sympy as sp
 from sympy.core.symbol import Str
+from sympy.printing.precedence import PRECEDENCE, precedence
 from sympy.printing.printer import Printer
 
 from .._checks import symbolic, whole_number
-from .._text import ProductText
+from .._text import OuterText
 from .algebra import multiplied_out
 
 
@@ -125,18 +127,21 @@ class Transpose(sp.Expr):
         return "matrix"
 
     def _sympystr(self, printer: Printer) -> str:
-        return _parenthesized(printer, self.args[0]) + ".T"
+        text = printer.doprint(self.args[0])
+        return f"{text}.T" if isinstance(self.args[0], Mat) else f"({text}).T"
 
     def _latex(self, printer: Printer) -> str:
         matrix = self.args[0]
         text = printer.doprint(matrix)
         if isinstance(matrix, Mat) and int(matrix.args[2]):
             return text[:-1] + r"\top}"
-        return text + r"^{\top}"
+        return rf"{text}^{{\top}}" if isinstance(matrix, Mat) else rf"\left({text}\right)^{{\top}}"
 
 
 class MatVec(Real):
     """A matrix times a vector."""
+
+    precedence, latex_precedence = PRECEDENCE["Add"], PRECEDENCE["Mul"]  # sympy takes a negative product for a sum
 
     def __new__(cls, matrix: sp.Basic, vector: sp.Basic) -> sp.Expr:
         return super().__new__(cls, matrix, vector)
@@ -152,10 +157,10 @@ class MatVec(Real):
         return "vector"
 
     def _sympystr(self, printer: Printer) -> str:
-        return f"{_parenthesized(printer, self.matrix)} @ {_parenthesized(printer, self.vector)}"
+        return f"{_sum_apart(printer, self.matrix)} @ {_factor(printer, self.vector)}"
 
     def _latex(self, printer: Printer) -> str:
-        return rf"{_parenthesized(printer, self.matrix)} {_parenthesized(printer, self.vector)}"
+        return f"{_factor_latex(printer, self.matrix)} {_factor_latex(printer, self.vector)}"
 
 
 class Outer(sp.Expr):
@@ -166,6 +171,7 @@ class Outer(sp.Expr):
     """
 
     is_commutative = True
+    latex_precedence = PRECEDENCE["Mul"]
 
     def __new__(cls, left: sp.Basic, right: sp.Basic) -> sp.Expr:
         return super().__new__(cls, symbolic(left), symbolic(right))
@@ -183,7 +189,7 @@ class Outer(sp.Expr):
         return f"outer({printer.doprint(self.left)}, {printer.doprint(self.right)})/n"
 
     def _latex(self, printer: Printer) -> str:
-        return rf"\tfrac{{1}}{{n}}\,{_parenthesized(printer, self.left)} \otimes {_parenthesized(printer, self.right)}"
+        return rf"\tfrac{{1}}{{n}}\,{_factor_latex(printer, self.left)} \otimes {_factor_latex(printer, self.right)}"
 
 
 class NonlinearOuter(sp.Expr):
@@ -195,6 +201,7 @@ class NonlinearOuter(sp.Expr):
     """
 
     is_commutative = True
+    latex_precedence = PRECEDENCE["Mul"]
 
     own_kind = "matrix"
     body = property(lambda self: self.args[0])
@@ -209,16 +216,17 @@ class NonlinearOuter(sp.Expr):
         """The transposed matrix: its function of the outer products v u^T."""
         return NonlinearOuter(self.body.xreplace({o: Outer(o.right, o.left) for o in self.body.atoms(Outer)}))
 
-    def _written(self, printer: Printer, sign: str) -> str:
-        names = {o: ProductText(f"{printer.doprint(o.left)} {sign} {printer.doprint(o.right)}", real=True)
-                 for o in self.body.atoms(Outer)}
-        return printer.doprint(self.body.xreplace(names))
-
     def _sympystr(self, printer: Printer) -> str:
-        return f"({self._written(printer, '(x)')})/n"
+        body = self._named(lambda o: f"{_factor(printer, o.left)} (x) {_factor(printer, o.right)}")
+        return f"({printer.doprint(body)})/n"
 
     def _latex(self, printer: Printer) -> str:
-        return rf"\tfrac{{1}}{{n}}\,{self._written(printer, chr(92) + 'otimes')}"
+        body = self._named(lambda o: rf"{_factor_latex(printer, o.left)} \otimes {_factor_latex(printer, o.right)}")
+        return rf"\tfrac{{1}}{{n}}\,{_factor_latex(printer, body)}"
+
+    def _named(self, text: Callable[[Outer], str]) -> sp.Expr:
+        """The body with the products, without 1 / n, by their text."""
+        return self.body.xreplace({o: OuterText(text(o), real=True) for o in self.body.atoms(Outer)})
 
 
 def is_linear_in_outers(body: sp.Expr) -> bool:
@@ -233,6 +241,7 @@ def is_linear_in_outers(body: sp.Expr) -> bool:
 class Moment(Real):
     """The average over coordinates, a scalar; of a product of two vectors, their inner product over n."""
 
+    latex_precedence = PRECEDENCE["Mul"]
     own_kind = "scalar"
 
     def __new__(cls, body: sp.Basic) -> sp.Expr:
@@ -257,7 +266,7 @@ class Moment(Real):
         body = self.args[0]
         if isinstance(body, sp.Mul) and len(body.args) == 2:
             u, v = body.args
-            return rf"\tfrac{{1}}{{n}}\, {printer.doprint(u)} \cdot {printer.doprint(v)}"
+            return rf"\tfrac{{1}}{{n}}\, {_factor_latex(printer, u)} \cdot {_factor_latex(printer, v)}"
         return rf"\tfrac{{1}}{{n}}\textstyle\sum_i \left({printer.doprint(body)}\right)_i"
 
 
@@ -280,6 +289,7 @@ class HeadSum(Real):
     """
 
     own_kind = "vector"
+    latex_precedence = PRECEDENCE["Mul"]
 
     def __new__(cls, body: sp.Basic, size: int, apart: int = 1, first_read: bool = False,
                 first_written: bool = False) -> sp.Expr:
@@ -343,9 +353,24 @@ class LossDerivative(Real):
         return ", ".join(shown if len(shown) < 4 else [shown[0], dots, shown[-1]])
 
 
-def _parenthesized(printer: Printer, expression: sp.Expr) -> str:
+def _sum_apart(printer: Printer, expression: sp.Expr) -> str:
     text = printer.doprint(expression)
     return f"({text})" if isinstance(expression, sp.Add) else text
+
+
+def _factor(printer: Printer, expression: sp.Expr) -> str:
+    """Text beside an @: in parentheses where that would take a part of it."""
+    below = expression.is_Pow and expression.exp.could_extract_minus_sign()
+    apart = below or precedence(expression) <= PRECEDENCE["Mul"] and not isinstance(expression, MatVec)
+    return f"({printer.doprint(expression)})" if apart else str(printer.doprint(expression))
+
+
+def _factor_latex(printer: Printer, expression: sp.Expr) -> str:
+    """LaTeX beside another factor: in brackets where that would take a part of it."""
+    apart = isinstance(expression, (sp.Add, sp.Mul, sp.Sum)) or hasattr(expression, "latex_precedence")
+    text = printer.doprint(expression)
+    apart = apart and not isinstance(expression, MatVec) or text.startswith("-")
+    return rf"\left({text}\right)" if apart else text
 
 
 def kind(expression: sp.Expr) -> str:

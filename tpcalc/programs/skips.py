@@ -61,7 +61,7 @@ class Skip:
     >>> net = tp.ResNet(skip=tp.Skip(keep=1 - 1 / sp.Symbol("L"), inject=0.5))
     >>> lines = str(tp.program(net, tp.SGD(), tp.DepthScaling(1, 0))).splitlines()
     >>> print(*(line.strip() for line in lines if line.strip().startswith(("x[t, l]", "x2[t, l]"))), sep="\\n")
-    x[t, l] := (1 - 1/L)*x[t, l - 1] + x2[t, l - 1]/2 + W[t, l] @ x[t, l - 1]/L
+    x[t, l] := (1 - 1/L)*x[t, l - 1] + x2[t, l - 1]/2 + (W[t, l] @ x[t, l - 1])/L
     x2[t, l] := x2[t, l - 1]
     """
 

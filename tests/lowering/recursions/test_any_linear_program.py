@@ -130,7 +130,7 @@ def test_the_backward_pass_is_derived() -> None:
     """Of the two-matrix block: dz = W_2^T dx, and the updates' outer products pair each gradient with its input."""
     text = str(tp.program(tp.ResNet(block="mlp"), tp.SGD(1.0), SCALE))
     assert "dz[t, l] := W2[t, l].T @ dx[t, l]" in text
-    assert "dx[t, l - 1] := dx[t, l] + W1[t, l].T @ dz[t, l]/L**alpha" in text
+    assert "dx[t, l - 1] := dx[t, l] + (W1[t, l].T @ dz[t, l])/L**alpha" in text
     assert "W2[t, l] - outer(dx[t, l], z[t, l])/n/L**gamma" in text
     assert "W1[t, l] - outer(dz[t, l], x[t, l - 1])/n/L**gamma" in text
 

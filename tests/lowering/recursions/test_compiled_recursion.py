@@ -1,7 +1,5 @@
 """The derived recursion, compiled, against the hand-written kernels, on random data."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import sympy as sp
@@ -9,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tpcalc as tp
-from tpcalc.lowering.recursions.cache import cache_folder, load_source
 from tpcalc.interpreters import read_coefficients
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
@@ -91,23 +88,3 @@ def test_bad_calls_are_refused(kernel) -> None:
     with pytest.raises(tp.Divergence) as caught:
         kernel(4, [1e90] * 4, [1e90] * 4, alpha=0.5, gamma=0.5)
     assert caught.value.step in (1, 2, 3)
-
-
-def test_sources_are_named_by_their_content(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("TPCALC_CACHE_DIR", str(tmp_path / "deep" / "er"))
-    first = load_source("VALUE = 1\n")
-    assert load_source("VALUE = 1\n") is first and load_source("VALUE = 2\n").VALUE == 2
-    assert len(list(cache_folder().glob("*.py"))) == 2 and not list(cache_folder().glob("*.tmp"))
-    monkeypatch.setenv("TPCALC_CACHE_DIR", str(tmp_path / "file"))
-    (tmp_path / "file").write_text("in the way")
-    assert load_source("VALUE = 3\n").VALUE == 3
-
-
-def test_sources_go_to_the_folder_that_the_user_has_for_such(tmp_path, monkeypatch) -> None:
-    monkeypatch.delenv("TPCALC_CACHE_DIR", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "own"))
-    assert cache_folder() == tmp_path / "own" / "tpcalc"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.delenv("LOCALAPPDATA", raising=False)
-    monkeypatch.setattr(Path, "home", lambda: tmp_path)
-    assert cache_folder() == tmp_path / ".cache" / "tpcalc"

@@ -1,14 +1,22 @@
-"""Generated source files: named by their content, written atomically, loaded as modules."""
+"""Generated source files: named by their content, written atomically, loaded as modules.
+
+What is run is the text that was generated; the file beside it serves tracebacks and numba, which keeps machine code in
+``__pycache__`` there and loads it as it finds it. So only a folder that no one else can write to is used.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
+import stat
 import sys
 import tempfile
+import warnings
+from functools import cache
 from pathlib import Path
 from types import ModuleType
+
+from ..._files import write_text
 
 
 def cache_folder() -> Path:
@@ -23,34 +31,64 @@ def cache_folder() -> Path:
 def load_source(source: str) -> ModuleType:
     """Write ``source`` once per content and import it; several processes may do so at once.
 
-    Where the cache folder cannot be written a temporary folder serves for this process.
+    Where the cache folder cannot be written, or is not the user's own (one warning), a temporary folder serves for this
+    process.
     """
     name = "tpcalc_generated_" + hashlib.sha256(source.encode()).hexdigest()[:24]
     if name in sys.modules:
         return sys.modules[name]
     try:
-        path = _write(cache_folder(), name, source)
+        path = _write(_own(cache_folder()), name, source)
     except OSError:
-        path = _write(Path(tempfile.mkdtemp(prefix="tpcalc-")), name, source)
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+        path = _write(Path(_private().name), name, source)
+    module = ModuleType(name)
+    module.__file__ = str(path)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        exec(compile(source, path, "exec"), module.__dict__)
     except BaseException:
         del sys.modules[name]
         raise
     return module
 
 
+def _own(folder: Path) -> Path:
+    """The folder, made where it is missing, or the temporary one where others can write to it."""
+    compiled = folder / "__pycache__"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    compiled.mkdir(mode=0o700, exist_ok=True)
+    for place in (folder, compiled):
+        why = _open_to_others(place)
+        if why:
+            _warn(str(place), why)
+            return Path(_private().name)
+    return folder
+
+
+def _open_to_others(folder: Path) -> str:
+    """Who else can write to it; nothing where the user alone can, or where files have no such owners (Windows)."""
+    if not hasattr(os, "getuid"):
+        return ""
+    found = folder.stat()
+    if found.st_uid != os.getuid():
+        return f"belongs to user {found.st_uid}"
+    return "can be written by others" if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) else ""
+
+
+@cache
+def _warn(place: str, why: str) -> None:
+    warnings.warn(f"{place} {why}, so nothing in it is run: generated code goes to a temporary folder. Take away what "
+                  "is there, or choose a folder of your own by TPCALC_CACHE_DIR", RuntimeWarning, stacklevel=5)
+
+
+@cache
+def _private() -> tempfile.TemporaryDirectory[str]:
+    """The temporary folder of this process, which goes when it ends."""
+    return tempfile.TemporaryDirectory(prefix="tpcalc-", ignore_cleanup_errors=True)
+
+
 def _write(folder: Path, name: str, source: str) -> Path:
     path = folder / f"{name}.py"
-    if path.exists() and path.read_text() == source:
-        return path
-    folder.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
-    with os.fdopen(descriptor, "w") as file:
-        file.write(source)
-    os.replace(temporary, path)
+    if not path.exists() or path.read_text(encoding="utf-8", errors="replace") != source:  # a damaged one differs
+        write_text(path, source)
     return path
