@@ -41,6 +41,16 @@ def test_every_public_value_is_a_line_of_repr() -> None:
     assert not [name for name, text in shown.items() if " object at 0x" in text]
 
 
+def test_every_public_value_is_printed_and_pickled() -> None:
+    """A public class without a value in tests/support/bad_values.py fails here."""
+    public = {name for name in tp.__all__ if isinstance(getattr(tp, name), type)}
+    assert public <= set(instances())
+    for name, value in instances().items():
+        for text in ("__str__", "__repr__", "_repr_html_", "_repr_latex_"):
+            assert isinstance(getattr(value, text, str)(), str), name
+        assert type(pickle.loads(pickle.dumps(value))) is type(value), name
+
+
 def test_pages_show_tables() -> None:
     tables = {name: value for name, value in instances().items() if hasattr(value, "rows")}
     assert {"Run", "Convergence", "Transfer", "WidthOrDepth"} <= set(tables)

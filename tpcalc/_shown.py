@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from html import escape
-from typing import Any, Iterable
+from typing import Any, Callable, Iterable
 
 import numpy as np
 
@@ -35,6 +35,18 @@ def brief(value: object) -> str:
 
 def _kind(values: Iterable[object]) -> str:
     return " or ".join(sorted({type(value).__name__ for value in values})[:2])
+
+
+def or_why(text: Callable[[], object]) -> str:
+    """A part of a text that is found when it is printed, or why there is none: printing raises nothing.
+
+    >>> or_why(lambda: 1 / 2), or_why(lambda: {}["W"])[:9]
+    ('0.5', 'not known')
+    """
+    try:
+        return str(text())
+    except (ValueError, ArithmeticError, LookupError, MemoryError) as error:
+        return f"not known ({error})"
 
 
 class Short:

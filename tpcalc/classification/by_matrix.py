@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Mapping
 
-from .._shown import Short
+from .._shown import Short, or_why
 from ..parametrizations import DepthChoices, Parametrization, Scaling
 from ..programs import ResNet
 from .advice import power
@@ -35,7 +35,7 @@ class MatrixAudit(Short):
         lines = [f"{self.verdict.where}: {self.verdict.name}"]
         for name, one in self.choices.items():
             set_to = ", ".join(f"{key} {power(size)}" for key, size in one.powers.items())
-            lines.append(f"{name}: {set_to}: {self.verdict.matrices[name].name}")
+            lines.append(f"{name}: {set_to}: {or_why(lambda: self.verdict.matrices[name].name)}")
         return "\n".join(lines)
 
 

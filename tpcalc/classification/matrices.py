@@ -8,7 +8,7 @@ from typing import Iterator, Mapping
 
 import sympy as sp
 
-from .._shown import Short
+from .._shown import Short, or_why
 from ..calculus import KetEquations, kets
 from ..calculus.kets import Bracket, Ket
 from ..calculus.setting import Setting
@@ -106,7 +106,7 @@ class MatrixVerdicts(Mapping[str, MatrixVerdict]):
         return f"MatrixVerdicts({', '.join(self)})"
 
     def __str__(self) -> str:
-        return "\n".join(str(one) for one in self.values())
+        return "\n".join(or_why(lambda: self[name]) for name in self)
 
 
 def gammas_of(matrices: Mapping[str, MatrixVerdict]) -> dict[str, sp.Expr]:

@@ -9,7 +9,7 @@ from typing import Iterator, Mapping
 
 import sympy as sp
 
-from .._shown import Short, Tabled, text_table
+from .._shown import Short, Tabled, text_table, or_why
 from .._types import Fields
 from ..orders import Affine, Cell, Exponent, Sort, exact_part
 from ..parametrizations import Scaling
@@ -107,7 +107,13 @@ class NetworkSizes(Tabled, Mapping[str, Mapping[str, Size]]):
     def __repr__(self) -> str:
         return f"NetworkSizes({', '.join(map(repr, self.asked[:2]))})"  # nothing is counted for it
 
+    def _repr_html_(self) -> str:
+        return or_why(super()._repr_html_)
+
     def __str__(self) -> str:
+        return or_why(self._text)
+
+    def _text(self) -> str:
         rows = self.rows
         parts = rows[:len(self._vectors)], rows[len(self._vectors):]
         return "\n\n".join(text_table(part) for part in parts if part)

@@ -121,6 +121,12 @@ def least_samples(program: Program, sizes: Sizes, data: ProgramData = {}, loss: 
     return PER_PRODUCT * _Counted(program, sizes, data, loss, 1, 0, ()).directions
 
 
+def enough_samples(program: Program, sizes: Sizes, data: ProgramData = {}, loss: AnyLoss = "mse",
+                   part: int = 1) -> int:
+    """The default, with which a program can be run, and with one part of ``part`` of it."""
+    return default_samples(program, part * least_samples(program, sizes, data, loss))
+
+
 def particles(program: Program, sizes: Sizes, data: ProgramData = {}, samples: int | None = None,
               seed: int = 0, batches: int = 8, loss: AnyLoss = "mse", keep: Collection[str] = (),
               executor: Executor | None = None, progress: Callable[[int, int], None] | None = None,
@@ -133,7 +139,7 @@ def particles(program: Program, sizes: Sizes, data: ProgramData = {}, samples: i
     execution: what a batch is run by; namespace, dtype, device: as in ``tpcalc.lowering.Arrays``. Draws are NumPy's and
     the same in all of them.
     """
-    samples = default_samples(program) if samples is None else samples
+    samples = enough_samples(program, sizes, data, loss) if samples is None else samples
     for name, value, least in (("samples", samples, 1), ("batches", batches, 2)):
         if _checks.positive_integer(name, value) < least:  # type: ignore[operator]
             raise ValueError(f"{name}: {value!r} given; allowed is a whole number of at least {least}")

@@ -55,13 +55,18 @@ class Particles(Conditioned):
         self.batch, self.balance = 0, balance
         super().__init__(program, sizes, data, loss, samples, seed, np.float64, keep)
 
-    def require_memory(self) -> None:
+    def count_directions(self) -> None:
+        """Find the initial vectors, and how many directions a draw is orthogonal to at most."""
         read = {v for s in self.statements for v in s.value.atoms(Vec) if self.given(v, self.program.vectors)}
         single = {v for v in self.program.vectors if all(index.is_number for index in v.indices)}
         self.first = sorted(read | single, key=str)
         super().require_memory()
         met = self.met.values()
-        directions = 1 + len(self.first) + (2 * sum(met) if self.balance == "all" else max(met, default=0))
+        self.directions = 1 + len(self.first) + (2 * sum(met) if self.balance == "all" else max(met, default=0))
+
+    def require_memory(self) -> None:
+        self.count_directions()
+        directions = self.directions
         if self.width < PER_PRODUCT * directions:
             what = "all matrices" if self.balance == "all" else "one matrix"
             raise NotCovered(f"samples: {self.width} given; program {self.program.name} makes up to "
@@ -136,11 +141,16 @@ def mean_and_error(values: Sequence[Value]) -> tuple[float, float]:
     return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
-def default_samples(program: Program) -> int:
-    """Fewer where a product takes M^2; whole heads."""
-    if not isinstance(program, Program):
-        return SAMPLES
-    return whole_heads(program, PAIRED_SAMPLES if averages_over_pairs(program) else SAMPLES)
+class _Counted(Particles):
+    """Particles that are asked for numbers alone, and never run."""
+
+    def require_memory(self) -> None:
+        self.count_directions()
+
+
+def default_samples(program: Program, least: int) -> int:
+    """Fewer where a product takes M^2, but ``least``, those that a program can be run with; whole heads."""
+    return whole_heads(program, max(PAIRED_SAMPLES if averages_over_pairs(program) else SAMPLES, least))
 
 
 def averages_over_pairs(program: Program) -> bool:
@@ -154,7 +164,8 @@ def run_particles(program: Program, sizes: Sizes, data: ProgramData = {}, sample
                   progress: Callable[[int, int], None] | None = None) -> ParticleRun:
     """Evaluate any program at infinite width, nonlinear ones too, with ``samples`` M samples of every ket.
 
-    samples: by default 4096, or 1024 for a program with a ``NonlinearOuter`` that is not of rank one.
+    samples: by default 4096, or 1024 for a program with a ``NonlinearOuter`` that is not of rank one; more where the
+    program needs more.
 
     Causal in the order of statements, with nothing to iterate: a product W y is its projection on what W has met, and
     for the new direction a Gaussian draw (the hat) and earlier |z> times E[|y> hat(W^T z)] (the dot, by Stein's lemma,
@@ -180,11 +191,14 @@ def run_particles(program: Program, sizes: Sizes, data: ProgramData = {}, sample
     [gaussian/stein].
     """
     require_executor(executor)
-    samples = default_samples(program) if samples is None else samples
+    balance = _checks.choice("balance", balance, BALANCES)
+    if samples is None:
+        counted = _Counted(program, sizes, data, loss, 1, seed, balance, keep)
+        samples = default_samples(program, PER_PRODUCT * counted.directions)
     for name, value, least in (("samples", samples, 1), ("batches", batches, 2)):
         if _checks.positive_integer(name, value) < least:  # type: ignore[operator]
             raise ValueError(f"{name}: {value!r} given; allowed is a whole number of at least {least}")
-    first = Particles(program, sizes, data, loss, samples, seed, _checks.choice("balance", balance, BALANCES), keep)
+    first = Particles(program, sizes, data, loss, samples, seed, balance, keep)
     _checks.memory(first.needed + (batches - 1) * first.left, f"{batches} batches of {first.what}", ADVICE)
     jobs = [first.numbered(batch) for batch in range(batches)]
     done: list[ProgramRun] = []

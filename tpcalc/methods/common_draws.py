@@ -24,7 +24,7 @@ from ..programs.problem import Problem
 from ..results.run import Run
 from .depth_orders import DepthOrders, depth_orders
 from .extrapolation import CONFIDENCE, Extrapolation
-from .fluctuations import are_told
+from .fluctuations import are_told, fewest_part
 from .method import Progress, misplaced, reason_of, require, require_known_directions
 from .particles import Particles
 from .sampled import training
@@ -144,7 +144,7 @@ class _Plan:
         job = training(replace(problem, depth=method.coarsest))
         what = job.program(), job.sizes(), job.data(), job.task.loss
         pairs = averages_over_pairs(what[0])
-        least, samples = least_samples(*what), method.samples
+        least, samples = fewest_part(problem) * least_samples(*what), method.samples
         if samples is None:
             wanted = max(PAIRED_SAMPLES if pairs else SAMPLES, 10 * BIAS / method.tolerance, least)
             samples = whole_heads(what[0], 2 ** int(np.ceil(np.log2(wanted))))

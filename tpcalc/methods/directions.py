@@ -16,9 +16,8 @@ from ..interpreters.lowered_particles import LoweredParticles
 from ..interpreters.training import Training, placed
 from ..programs.language import Member
 from ..programs.problem import Problem
-from .fluctuations import FALLS, SPREAD
+from .fluctuations import PART, FALLS, SPREAD
 
-NARROWER = 4  # times fewer neurons than particles: what fluctuates is twice as large
 ROUNDED = 1e-12  # of the largest singular value: gradients below are rounding, of matrices without any
 ALLOWED = ("and networks of finite width move along a fluctuation there, by as much as elsewhere; allowed are losses "
            "whose derivatives differ from 0 in every direction, such as targets other than 0 at the first step, rows "
@@ -29,7 +28,7 @@ def networks_beside(job: Training, samples: int, networks: int, seed: int, execu
                     ) -> tuple[LoweredRun, ...]:
     """Real networks, a quarter as wide as there are particles: orthogonal draws of particles, however few, make exactly
     0 of directions that fluctuate in these."""
-    width = whole_heads(job.program(), max(samples // NARROWER, 1))
+    width = whole_heads(job.program(), max(samples // PART, 1))
     return tuple(in_order(executor, _network, [(job, width, seed + number) for number in range(networks)]))
 
 

@@ -11,6 +11,7 @@ from ..programs import Muon, NormalizedSGD
 from ..programs.problem import Problem
 
 BATCHES = 4
+PART = 4       # times fewer particles, or neurons, in the runs beside: what fluctuates is twice as large
 FALLS = 1.5    # a value with a quarter of the neurons over that with all of them: of a fluctuation alone it is 2
 SPREAD = 0.25  # standard deviation of a value between batches, over its mean: of a fluctuation alone it is about 3/4
 
@@ -24,6 +25,12 @@ def directions_are_sampled(problem: Problem) -> bool:
 def are_told(problem: Problem) -> bool:
     """Whether particles are held against runs of a quarter of their number."""
     return isinstance(problem.opt, NormalizedSGD) or directions_are_sampled(problem)
+
+
+def fewest_part(problem: Problem) -> int:
+    """How many times more particles than the fewest are needed: the runs beside are of particles too, or of networks,
+    which can be of any width."""
+    return PART if isinstance(problem.opt, NormalizedSGD) else 1
 
 
 def rounded(problem: Problem, dtype: DType) -> str | None:

@@ -12,7 +12,7 @@ from .._types import Fields
 from .. import _checks
 from .._spread import require_executor
 from ..errors import NotCovered
-from ..interpreters.lowered_particles import LoweredParticles, ParticleExecution, particles
+from ..interpreters.lowered_particles import LoweredParticles, ParticleExecution, particles, enough_samples
 from ..interpreters.refined import RefinedParticles
 from ..interpreters.training import placed
 from ..lowering import Arrays
@@ -21,7 +21,7 @@ from ..programs.problem import Problem
 from ..results.sampled import CONFIDENCE, SampledDetails, joint_error
 from .method import Progress
 from .directions import networks_beside, require_directions, said_of_directions
-from .fluctuations import are_told, directions_are_sampled, require_batches
+from .fluctuations import PART, are_told, directions_are_sampled, fewest_part, require_batches
 from .normalized import require_norms
 from .sampled import ReadsProgram, execution, node_details, refinement, training
 
@@ -31,13 +31,14 @@ class Particles(ReadsProgram):
     """Any block and optimizer at infinite width and finite depth, sampled: the mean over batches of particles.
 
     samples: particles in a batch; None stands for 4096, or 1024 for updates that average over pairs of particles
-    (tp.Adam, tp.Lion, and tp.SignSGD on batches). batches: independent ones, at least 2. seed: of all that is
-    drawn. executor: any ``concurrent.futures`` executor, for the batches; it decides nothing, and stays where it is
-    when the method is pickled. ``progress`` is called with (batches done, batches). coarsest: a depth whose
-    doublings share their draws, so that runs at them differ by the depth and little else; None draws anew at every
-    depth. With a tp.NormalizedSGD a quarter of the samples is run beside, and at least 4 batches are needed: only so
-    is a norm told from a fluctuation. So it is with tp.Muon where no rule counts directions (positions, skips and
-    places of norms that are not the usual ones): as many real networks as batches, a quarter as wide, run beside.
+    (tp.Adam, tp.Lion, and tp.SignSGD on batches), and for more where a program makes many products with one matrix.
+    batches: independent ones, at least 2. seed: of all that is drawn. executor: any ``concurrent.futures`` executor,
+    for the batches; it decides nothing, and stays where it is when the method is pickled. ``progress`` is called with
+    (batches done, batches). coarsest: a depth whose doublings share their draws, so that runs at them differ by the
+    depth and little else; None draws anew at every depth. With a tp.NormalizedSGD a quarter of the samples is run
+    beside, and at least 4 batches are needed: only so is a norm told from a fluctuation. So it is with tp.Muon where no
+    rule counts directions (positions, skips and places of norms that are not the usual ones): as many real networks as
+    batches, a quarter as wide, run beside.
 
     namespace, dtype, device: of the arrays, as in ``tpcalc.lowering.Arrays``: "numpy", "torch", "cupy" or "jax", or an
     array-API namespace itself. Draws are NumPy's, the same in all of them.
@@ -72,17 +73,21 @@ class Particles(ReadsProgram):
         if are_told(problem):
             require_batches(problem, self.batches)
 
-        def of(samples: int | None, keep: bool, progress: Progress | None) -> LoweredParticles:
+        samples = self.samples
+        if samples is None:
+            samples = enough_samples(job.program(), job.sizes(), job.data(), job.task.loss, fewest_part(problem))
+
+        def of(samples: int, keep: bool, progress: Progress | None) -> LoweredParticles:
             return placed(lambda: particles(
                 job.program(), job.sizes(), job.data(), samples, self.seed, self.batches, job.task.loss,
                 ("x", "dx") if keep else (), self.executor, progress,
                 execution(ParticleExecution, RefinedParticles, refinement(problem, self.coarsest)),
                 self.namespace, self.dtype, self.device))
 
-        found = of(self.samples, keep, progress)
+        found = of(samples, keep, progress)
         if isinstance(problem.opt, NormalizedSGD):
             try:
-                fewer = of(found.samples // 4, False, None)
+                fewer = of(samples // PART, False, None)
             except NotCovered as too_few:
                 raise NotCovered(f"samples: {found.samples} given with {problem.opt!r}, whose norms are held against "
                                  f"those of a quarter of them: {too_few}") from None

@@ -57,9 +57,9 @@ def nonnegative(text: str) -> int:
 
 
 @argument("a whole number of at least 1, or oo")
-def size(text: str) -> int | None:
-    """A depth or width; None stands for infinity."""
-    return None if text in ("oo", "inf") else _positive(text)
+def size(text: str) -> int | float:
+    """A depth or width, which may be infinite."""
+    return math.inf if text in ("oo", "inf") else _positive(text)
 
 
 @argument("two or more growing whole numbers such as 16,32,64, or a doubling range such as 16:1024")

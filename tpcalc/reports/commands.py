@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,10 @@ import sympy as sp
 
 from .._types import Fields
 from .. import SGD, Adam, AdamW, Lion, Muon, NormalizedSGD, DepthScaling, Divergence, ResNet, SignSGD, _checks
-from .. import phase_diagram
+from .. import Problem, phase_diagram
 from .. import train as train_network
+from ..methods.choice import ALIASES, in_order
+from ..methods.method import Misplaced
 from . import breaking
 from .failures import NoResult
 from .options import ReportOptions, Setup
@@ -110,12 +113,12 @@ def train(args: argparse.Namespace) -> int:
     setup = _setup(args, ResNet(args.phi, args.block, args.norm))
     if args.save:
         _checks.writable("--save", args.save)
-    depth, width = (sp.oo if value is None else value for value in (args.depth, args.width))
     net = setup.net
     opt = OPTIMIZERS[_checks.choice("optimizer", args.optimizer, OPTIMIZERS)](setup.opt.lr)
+    problem = _problem(args, Problem(net, setup.task, opt, setup.scale, sp.oo))
+    depth, width = problem.depth, problem.width
     with bar("training", setup.task.steps) as progress:
-        run = train_network(net, setup.task, opt, setup.scale, depth=depth, width=width, method=args.method,
-                            seed=args.seed, samples=args.samples, progress=progress)
+        run = train_network(problem, method=args.method, seed=args.seed, samples=args.samples, progress=progress)
     if args.save:
         np.savez(args.save, outputs=run.outputs, losses=run.losses, targets=setup.task.targets)
     shares = accuracy(setup.task, run.outputs)
@@ -133,6 +136,17 @@ def train(args: argparse.Namespace) -> int:
     for step, (loss, share) in enumerate(zip(run.losses, shares)):
         print(f"{step:>5} {loss:>14.10f}" + (f" {'-' if share is None else format(share, '.1%'):>9}" if known else ""))
     return 0
+
+
+def _problem(args: argparse.Namespace, problem: Problem) -> Problem:
+    """A problem of the depth and the width that are given; of others, the first that goes with these and the method."""
+    depths, widths = ([sp.oo, finite] if given is None else [given] for given, finite in (
+        (args.depth, ReportOptions.network_depth), (args.width, WIDTHS[0])))
+    tried = [replace(problem, depth=depth, width=width) for width in widths for depth in depths]
+    name = args.method.lower()
+    asked = [ALIASES[name]()] if name in ALIASES else in_order(problem)
+    return next((one for one in tried if not all(isinstance(method.refuses(one), Misplaced) for method in asked)),
+                tried[0])
 
 
 def classify(args: argparse.Namespace) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
-import zipfile
+import io
 from pathlib import Path
 
 import numpy as np
 
 from .. import Task, tasks
+from .._files import arrays_of, text_of
 
 SHAPES = "arrays 'inputs' and 'targets' of shape (steps, batch, dimension), (samples, dimension) or (steps,)"
 
@@ -29,9 +30,7 @@ def load_task(source: str, steps: int | None, batch: int | None, seed: int) -> T
         inputs, targets = _read_npz(path) if path.suffix == ".npz" else _read_csv(path)
     except OSError as error:
         raise ValueError(f"task: {source!r} cannot be read ({error.strerror or error})") from None
-    except (zipfile.BadZipFile, EOFError, UnicodeDecodeError) as error:
-        raise ValueError(f"task: {source!r} is not a {path.suffix} file ({error})") from None
-    except ValueError as error:
+    except (csv.Error, ValueError) as error:
         raise ValueError(f"task: {source!r}: {error}") from None
     if inputs.ndim == 2 and targets.ndim in (1, 2):
         return Task(*_cut(source, inputs, targets if targets.ndim == 2 else targets[:, None], steps, batch))
@@ -43,11 +42,10 @@ def load_task(source: str, steps: int | None, batch: int | None, seed: int) -> T
 
 
 def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    with np.load(path, allow_pickle=False) as archive:
-        if not isinstance(archive, np.lib.npyio.NpzFile) or not {"inputs", "targets"} <= set(archive.files):
-            found = ", ".join(archive.files) if isinstance(archive, np.lib.npyio.NpzFile) else "one array"
-            raise ValueError(f"{found} found; allowed are {SHAPES}")
-        arrays = archive["inputs"], archive["targets"]
+    found = arrays_of(path)
+    if not {"inputs", "targets"} <= set(found):
+        raise ValueError(f"{', '.join(found)} found; allowed are {SHAPES}")
+    arrays = found["inputs"], found["targets"]
     for name, array in zip(("inputs", "targets"), arrays):
         if not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array) or array.ndim not in (1, 2, 3):
             raise ValueError(f"{name} of shape {array.shape} and type {array.dtype} found; allowed are {SHAPES}")
@@ -55,8 +53,7 @@ def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _read_csv(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    with open(path, newline="", encoding="utf-8") as file:
-        lines = [line for line in csv.reader(file) if line]
+    lines = [line for line in csv.reader(io.StringIO(text_of(path), newline="")) if line]
     header = [name.strip() for name in lines[0]] if lines else []
     x = [i for i, name in enumerate(header) if name.startswith(("x", "input"))]
     y = [i for i, name in enumerate(header) if name.startswith(("y", "target"))]
@@ -68,6 +65,8 @@ def _read_csv(path: Path) -> tuple[np.ndarray, np.ndarray]:
     values = np.empty((len(lines) - 1, len(header)))
     for number, line in enumerate(lines[1:], start=2):
         try:
+            if len(line) != len(header):  # one number would fill the row
+                raise ValueError
             values[number - 2] = [float(cell) for cell in line]
         except ValueError:
             raise ValueError(f"line {number} has {','.join(line)[:80]!r}; allowed are {len(header)} numbers") from None

@@ -150,7 +150,7 @@ def of_values(run: Run, layer_times: np.ndarray, values: Mapping[str, np.ndarray
               bounds: Mapping[str, np.ndarray] = MappingProxyType({}), fields: Fields | None = None) -> OrderParameters:
     """The order parameters that are given by their names."""
     return OrderParameters(run, layer_times, values["f"], values["Delta"], values["H"], values["Phi"], values["G"],
-                           values["A"], values["B"], values["K"], fields, errors, bounds)
+                           values["A"], values["B"], values["K"], fields, dict(errors), dict(bounds))
 
 
 def of_samples(run: Run, raw: RawProblem | None, known: Details) -> list[OrderParameters]:

@@ -187,7 +187,9 @@ class Run:
             raise ValueError(f"problem: None given, and {_checks.short(path)} does not hold it ({words['problem']}); "
                              "allowed is the tp.Problem that was trained")
         else:
-            problem = saved.problem_of(words["problem"], arrays)
+            with saved.damaged(path):
+                problem = saved.problem_of(words["problem"], arrays)
+        saved.require_shapes(path, arrays, problem.task)
         run = cls(problem.task, arrays["outputs"], arrays.get("probe_outputs"), arrays["layer_times"], words["method"],
                   words["depth"], words["width"], words["error_estimate"], tuple(words["notes"]),
                   linear=words["linear"], exact=words["exact"], problem=problem,
