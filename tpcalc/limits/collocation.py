@@ -71,6 +71,7 @@ class CompiledLimit(Short):
         """memory: what optimizers remember after a step. Raises ``ValueError`` for an equation that has no numerical
         reading, naming the term."""
         derivative = loss or (lambda f, y: f - y)
+        output = next((e.target.name for e in equations if e.kinds[0].name == output), output)  # scaled, perhaps
         return cls(setting, tuple((e, reading(e.value)) for e in equations), output, derivative,
                    tuple((one, reading(one.value)) for one in memory), unit)
 
@@ -124,7 +125,7 @@ class CompiledLimit(Short):
             if scalar:
                 for equation, value in equations:
                     numbers = {self.setting.time: t}
-                    state.values[(equation.kinds[0].name, t)] = value(state, numbers)
+                    state.values[(equation.target.name, t)] = value(state, numbers)
             else:
                 self._settle(state, equations, t)
 
