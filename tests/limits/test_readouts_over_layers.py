@@ -22,7 +22,8 @@ def read_over_layers(alpha: sp.Rational, weight: sp.Expr, power: sp.Rational) ->
     xi, q, f, chi = (Family(Scal, name) for name in ("xi", "q", "f", "chi"))
     eps, g, read = L**-alpha, L ** (alpha - 1), weight / L
     forward = Loop(l, sp.Integer(1), L, (
-        Assign(x[t, l], x[t, l - 1] + eps * MatVec(W[t, l], x[t, l - 1])), Assign(s[t, l], s[t, l - 1] + read * x[t, l])))
+        Assign(x[t, l], x[t, l - 1] + eps * MatVec(W[t, l], x[t, l - 1])),
+        Assign(s[t, l], s[t, l - 1] + read * x[t, l])))
     backward = Loop(l, L, sp.Integer(1), (Assign(dx[t, l - 1], (
         dx[t, l] + eps * MatVec(Transpose(W[t, l]), dx[t, l]) + read.subs(l, l - 1) * chi[t] * nV)),), descending=True)
     update = Loop(l, sp.Integer(1), L, (Assign(W[t + 1, l], W[t, l] - HALF * g * Outer(dx[t, l], x[t, l - 1])),))

@@ -15,9 +15,10 @@ from sympy.core.symbol import Str
 
 from ..calculus.setting import Setting
 from ..programs.algebra import multiplied_out
-from ..programs.language import MatVec, Moment, Vec
+from ..programs.language import Moment, Vec
 from ..programs.program import Assign, Loop, Program, Statement, mapped
 from .eigenspaces import NoStreams, Slow, period, slow_subspace
+from .forgetting_layers import Entering
 from .inlining import with_multiple, without_names
 from .interleaving import interleaved
 from ..orders.layer_functions import LAYER_TIME
@@ -300,17 +301,11 @@ class _Rewriting:
 
     def require_homogeneous(self) -> None:
         """Where layers carry nothing on, all is forgotten that is proportional to what they carry."""
-        for a in self.sweep.assignments:
-            value = self.sweep.entering(a.target)
-            for term in sp.Add.make_args(multiplied_out(value)):
-                powers = [f.as_base_exp()[1] for f in sp.Mul.make_args(term) if f.as_base_exp()[0] == self.sweep.depth]
-                exponent = sp.Add(*powers)
-                reads = [f for f in sp.Mul.make_args(term) if isinstance(f, MatVec) and isinstance(f.vector, Vec)
-                         and self.sweep.assigned(f.vector) is not None]
-                if term != 0 and not (len(reads) == 1 and exponent.is_negative):
-                    raise NoStreams(f"program {self.sweep.program.name}: its layers keep nothing of what they find, "
-                                    f"and {term} enters; a limit is known where all that enters is a small multiple "
-                                    "of a product with what they find")
+        term = Entering(self.sweep).foreign()
+        if term is not None:
+            raise NoStreams(f"program {self.sweep.program.name}: its layers keep nothing of what they find, and {term} "
+                            "enters, which is not known to be a small multiple of what they find; a limit is known "
+                            "where all that enters is")
 
 
 def _latex(name: str) -> str:
