@@ -160,11 +160,12 @@ class CompiledLimit(Short):
                     change = max(change, float(np.max(np.abs(new - old))))
                     size = max(size, float(np.max(np.abs(new))))
             if not change < UNBOUNDED:
-                raise Divergence(f"the limit equations diverge at step {t}", step=t)
+                raise Divergence(f"the iteration of the limit equations leaves all bounds at step {t}; it does not say whether "
+                                 "they have a solution, allowed are smaller learning rates", step=t)
             if change <= SETTLED * size or last <= change <= STAGNANT * size:
                 return
             last = change
-        raise Divergence(f"the limit equations do not settle at step {t}: a change of {change:.1e} after {ITERATIONS} "
+        raise Divergence(f"the iteration of the limit equations does not settle at step {t}: a change of {change:.1e} after {ITERATIONS} "
                          "iterations", step=t)
 
     def _instances(self, equation: LimitEquation, t: int) -> Iterator[tuple[tuple, Numbers]]:

@@ -13,6 +13,7 @@ from typing import Sequence
 import sympy as sp
 from sympy.core.symbol import Str
 
+from .._checks import exact
 from ..calculus.setting import Setting
 from ..programs.algebra import multiplied_out
 from ..programs.language import Moment, Vec
@@ -56,7 +57,7 @@ def normal_form(program: Program, depth: sp.Symbol | None = None) -> NormalForm:
     depth = Setting.of(program).depth if depth is None else depth
     if depth is None:
         raise ValueError(f"program {program.name} has no layers, so that nothing depends on the depth")
-    plain = without_names(at_own_layers(with_moves(program)))
+    plain = without_names(at_own_layers(with_moves(_in_rationals(program))))
     found = list(sweeps(plain, depth))
     together = int(sp.ilcm(1, *(period(s.matrix[sp.Integer(0)]) for s in found)))
     if together > 1:
@@ -78,6 +79,14 @@ def normal_form(program: Program, depth: sp.Symbol | None = None) -> NormalForm:
             return NormalForm(plain, together, forgets=carried)
         plain = written.elsewhere(_with_loop(plain, sweep, written.before(), written.body()))
     return NormalForm(without_names(at_own_layers(plain)), together)
+
+
+def _in_rationals(program: Program) -> Program:
+    """Decimal numbers as what they say, 0.1 as 1/10: in floating point an eigenvalue 1 is 1 and something."""
+    if not any(p.statement.value.atoms(sp.Float) for p in program.places()):
+        return program
+    return replace(program, body=mapped(program.body, lambda s: [Assign(s.target, s.value.xreplace(
+        {number: exact("a number", float(number)) for number in s.value.atoms(sp.Float)}))]))
 
 
 def _grows(sweep: Sweep, carried: str) -> bool:

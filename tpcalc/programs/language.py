@@ -116,7 +116,8 @@ class Transpose(sp.Expr):
     def __new__(cls, matrix: sp.Basic) -> sp.Expr:
         if isinstance(matrix, Transpose):
             return matrix.args[0]
-        return super().__new__(cls, symbolic(matrix))
+        matrix = symbolic(matrix)
+        return matrix if matrix == 0 else super().__new__(cls, matrix)  # what is left of operators that cancel
 
     @property
     def own_kind(self) -> str:
@@ -136,10 +137,25 @@ class Transpose(sp.Expr):
 
 
 class MatVec(Real):
-    """A matrix times a vector."""
+    """A matrix times a vector.
+
+    Operators add: of a sum of multiples of matrices, transposes and outer products it is the sum of what each makes.
+
+    >>> from tpcalc.programs.language import Family, Mat, Vec
+    >>> W, u, v, x = Family(Mat, "W")(), *(Family(Vec, name)() for name in "uvx")
+    >>> print(MatVec(2 * W - Transpose(W), x), "|", MatVec(Transpose(W + 3 * Outer(u, v)), x))
+    2*W @ x - W.T @ x | 3*mean(u*x)*v + W.T @ x
+    """
 
     def __new__(cls, matrix: sp.Basic, vector: sp.Basic) -> sp.Expr:
-        return super().__new__(cls, matrix, vector)
+        matrix, vector = symbolic(matrix), symbolic(vector)
+        if matrix == 0:
+            return matrix
+        alone = isinstance(matrix, Transpose) and isinstance(matrix.args[0], Member)
+        if alone or not isinstance(matrix, (Transpose, Outer, sp.Add, sp.Mul, sp.Sum)) or (
+                kind(matrix), kind(vector)) != ("matrix", "vector"):
+            return super().__new__(cls, matrix, vector)
+        return sp.Add(*(_term_times(term, vector, False) for term in sp.Add.make_args(multiplied_out(matrix))))
 
     matrix = property(lambda self: self.args[0])
     vector = property(lambda self: self.args[1])
@@ -156,6 +172,30 @@ class MatVec(Real):
 
     def _latex(self, printer: Printer) -> str:
         return rf"{_parenthesized(printer, self.matrix)} {_parenthesized(printer, self.vector)}"
+
+
+def _term_times(term: sp.Expr, vector: sp.Expr, turned: bool) -> sp.Expr:
+    """A multiple of one matrix, or of its transpose where ``turned``, times a vector."""
+    numbers = [f for f in sp.Mul.make_args(term) if kind(f) == "scalar"]
+    one = sp.Mul(*(f for f in sp.Mul.make_args(term) if f not in numbers))
+    if isinstance(one, Transpose) and not isinstance(one.args[0], Member):
+        parts = sp.Add.make_args(multiplied_out(one.args[0]))
+        made = sp.Add(*(_term_times(part, vector, not turned) for part in parts))
+    elif isinstance(one, sp.Sum):
+        fresh = {i: sp.Dummy(str(i), integer=True) for i, *_ in one.limits if i in vector.free_symbols}
+        parts = sp.Add.make_args(multiplied_out(one.function.subs(fresh)))
+        made = sp.Sum(sp.Add(*(_term_times(part, vector, turned) for part in parts)),
+                      *((fresh.get(i, i), *ends) for i, *ends in one.limits))
+    elif isinstance(one, Outer):
+        left, right = (one.right, one.left) if turned else one.args
+        made = left * Moment(right * vector)
+    else:
+        made = Real.__new__(MatVec, _turned(one) if turned else one, vector)
+    return sp.Mul(*numbers, made)
+
+
+def _turned(matrix: sp.Expr) -> sp.Expr:
+    return matrix.transposed() if hasattr(matrix, "transposed") else Transpose(matrix)
 
 
 class Outer(sp.Expr):
