@@ -160,13 +160,13 @@ class CompiledLimit(Short):
                     change = max(change, float(np.max(np.abs(new - old))))
                     size = max(size, float(np.max(np.abs(new))))
             if not change < UNBOUNDED:
-                raise Divergence(f"the iteration of the limit equations leaves all bounds at step {t}; it does not say whether "
-                                 "they have a solution, allowed are smaller learning rates", step=t)
+                raise Divergence(f"the iteration of the limit equations leaves all bounds at step {t}; it does not "
+                                 "say whether they have a solution", step=t)
             if change <= SETTLED * size or last <= change <= STAGNANT * size:
                 return
             last = change
-        raise Divergence(f"the iteration of the limit equations does not settle at step {t}: a change of {change:.1e} after {ITERATIONS} "
-                         "iterations", step=t)
+        raise Divergence(f"the iteration of the limit equations does not settle at step {t}: a change of {change:.1e} "
+                         f"after {ITERATIONS} iterations", step=t)
 
     def _instances(self, equation: LimitEquation, t: int) -> Iterator[tuple[tuple, Numbers]]:
         """The quantities that an equation stands for at step t, with the numbers to put into it."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import sympy as sp
 
 from ..programs.algebra import multiplied_out
-from ..programs.language import HeadSum, MatVec, Moment, Transpose, Vec
+from ..programs.language import HeadSum, MatVec, Moment, Vec
 from .layer_map import Sweep
 
 NEAR_ZERO = (sp.Float("1e-3"), sp.Float("1e-6"))
@@ -39,27 +39,27 @@ class Entering:
         return None
 
     def size(self, e: sp.Expr) -> Size | None:
-        if e == self.sweep.depth:
-            return Size(sp.Integer(1))
-        if isinstance(e, Vec):
-            return self._of_vector(e)
-        if isinstance(e, sp.Pow) and e.base == self.sweep.depth:
-            return Size(e.exp)
         if not e.has(self.sweep.depth, Vec):
             return Size()
-        if isinstance(e, MatVec):
-            return self.size(e.vector)
-        if isinstance(e, (Moment, HeadSum, sp.Sum)):
-            return self.size(e.args[0])
-        parts = [self.size(part) for part in e.args if isinstance(part, sp.Expr) and not isinstance(part, Transpose)]
+        through = {MatVec: 1, Moment: 0, HeadSum: 0, sp.Sum: 0}.get(e.func)  # linear in this part
+        if through is not None:
+            return self.size(e.args[through])
+        of_class = {self.sweep.depth.func: lambda _: Size(sp.Integer(1)), Vec: self._of_vector, sp.Pow: self._of_power}
+        return of_class.get(e.func, self._of_parts)(e)
+
+    def _of_power(self, e: sp.Pow) -> Size | None:
+        return Size(e.exp) if e.base == self.sweep.depth else self._of_parts(e)
+
+    def _of_parts(self, e: sp.Expr) -> Size | None:
+        parts = [self.size(part) for part in e.args]
         sizes = [part for part in parts if part is not None]
         if len(sizes) < len(parts):
             return None
-        if isinstance(e, sp.Mul):
+        if e.is_Mul:
             return Size(sp.Add(*(s.power for s in sizes)), any(s.vanishes for s in sizes))
-        if isinstance(e, sp.Add):
+        if e.is_Add:
             return Size(sp.Max(*(s.power for s in sizes)), all(s.vanishes for s in sizes))
-        if isinstance(e, sp.Pow) and e.exp.is_Integer and e.exp.is_positive:
+        if e.is_Pow and e.exp.is_Integer and e.exp.is_positive:
             return Size(e.exp * sizes[0].power, sizes[0].vanishes)
         return self._of_function(e, sizes)
 
@@ -80,7 +80,7 @@ class Entering:
             return None
         vectors = [v for v in e.atoms(Vec)]
         if len(vectors) != 1 or not all(s.vanishes for s, part in zip(sizes, e.args) if part.has(Vec)):
-            return None if isinstance(e, sp.Pow) and sizes[0].vanishes else Size()
+            return None if e.is_Pow and sizes[0].vanishes else Size()
         size = self.size(vectors[0])
         at_zero = e.subs(vectors[0], 0)
         slopes = [e.subs(vectors[0], sign * h) / h for h in NEAR_ZERO for sign in (1, -1)]

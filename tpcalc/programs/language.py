@@ -155,7 +155,7 @@ class MatVec(Real):
         if alone or not isinstance(matrix, (Transpose, Outer, sp.Add, sp.Mul, sp.Sum)) or (
                 kind(matrix), kind(vector)) != ("matrix", "vector"):
             return super().__new__(cls, matrix, vector)
-        return sp.Add(*(_term_times(term, vector, False) for term in sp.Add.make_args(multiplied_out(matrix))))
+        return _terms_times(matrix, vector, False)
 
     matrix = property(lambda self: self.args[0])
     vector = property(lambda self: self.args[1])
@@ -178,20 +178,33 @@ def _term_times(term: sp.Expr, vector: sp.Expr, turned: bool) -> sp.Expr:
     """A multiple of one matrix, or of its transpose where ``turned``, times a vector."""
     numbers = [f for f in sp.Mul.make_args(term) if kind(f) == "scalar"]
     one = sp.Mul(*(f for f in sp.Mul.make_args(term) if f not in numbers))
-    if isinstance(one, Transpose) and not isinstance(one.args[0], Member):
-        parts = sp.Add.make_args(multiplied_out(one.args[0]))
-        made = sp.Add(*(_term_times(part, vector, not turned) for part in parts))
-    elif isinstance(one, sp.Sum):
-        fresh = {i: sp.Dummy(str(i), integer=True) for i, *_ in one.limits if i in vector.free_symbols}
-        parts = sp.Add.make_args(multiplied_out(one.function.subs(fresh)))
-        made = sp.Sum(sp.Add(*(_term_times(part, vector, turned) for part in parts)),
-                      *((fresh.get(i, i), *ends) for i, *ends in one.limits))
-    elif isinstance(one, Outer):
-        left, right = (one.right, one.left) if turned else one.args
-        made = left * Moment(right * vector)
-    else:
-        made = Real.__new__(MatVec, _turned(one) if turned else one, vector)
-    return sp.Mul(*numbers, made)
+    acting = {Transpose: _transpose_times, sp.Sum: _sum_times, Outer: _outer_times}.get(one.func, _matrix_times)
+    return sp.Mul(*numbers, acting(one, vector, turned))
+
+
+def _terms_times(matrix: sp.Expr, vector: sp.Expr, turned: bool) -> sp.Expr:
+    return sp.Add(*(_term_times(term, vector, turned) for term in sp.Add.make_args(multiplied_out(matrix))))
+
+
+def _matrix_times(matrix: sp.Expr, vector: sp.Expr, turned: bool) -> sp.Expr:
+    return Real.__new__(MatVec, _turned(matrix) if turned else matrix, vector)
+
+
+def _transpose_times(matrix: Transpose, vector: sp.Expr, turned: bool) -> sp.Expr:
+    member = matrix.args[0]
+    return (_terms_times if not isinstance(member, Member) else _matrix_times)(member, vector, not turned)
+
+
+def _sum_times(total: sp.Sum, vector: sp.Expr, turned: bool) -> sp.Expr:
+    """The sum's indices must not capture those of the vector."""
+    fresh = {i: sp.Dummy(str(i), integer=True) for i, *_ in total.limits if i in vector.free_symbols}
+    return sp.Sum(_terms_times(total.function.subs(fresh), vector, turned),
+                  *((fresh.get(i, i), *ends) for i, *ends in total.limits))
+
+
+def _outer_times(one: "Outer", vector: sp.Expr, turned: bool) -> sp.Expr:
+    left, right = (one.right, one.left) if turned else one.args
+    return left * Moment(right * vector)
 
 
 def _turned(matrix: sp.Expr) -> sp.Expr:
