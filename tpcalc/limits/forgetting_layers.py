@@ -51,7 +51,8 @@ class Entering:
         return Size(e.exp) if e.base == self.sweep.depth else self._of_parts(e)
 
     def _of_parts(self, e: sp.Expr) -> Size | None:
-        parts = [self.size(part) for part in e.args]
+        inside = e.atoms(Vec) if isinstance(e, sp.Piecewise) else e.args
+        parts = [self.size(part) for part in inside]
         sizes = [part for part in parts if part is not None]
         if len(sizes) < len(parts):
             return None
@@ -79,7 +80,7 @@ class Entering:
         if any(s.power.is_positive is not False for s in sizes):
             return None
         vectors = [v for v in e.atoms(Vec)]
-        if len(vectors) != 1 or not all(s.vanishes for s, part in zip(sizes, e.args) if part.has(Vec)):
+        if len(vectors) != 1 or not any(s.vanishes for s in sizes):
             return None if e.is_Pow and sizes[0].vanishes else Size()
         size = self.size(vectors[0])
         at_zero = e.subs(vectors[0], 0)

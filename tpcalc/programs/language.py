@@ -144,7 +144,7 @@ class MatVec(Real):
     >>> from tpcalc.programs.language import Family, Mat, Vec
     >>> W, u, v, x = Family(Mat, "W")(), *(Family(Vec, name)() for name in "uvx")
     >>> print(MatVec(2 * W - Transpose(W), x), "|", MatVec(Transpose(W + 3 * Outer(u, v)), x))
-    2*W @ x - W.T @ x | 3*mean(u*x)*v + W.T @ x
+    2*W @ x - W.T @ x | W.T @ x + 3*mean(u*x)*v
     """
 
     def __new__(cls, matrix: sp.Basic, vector: sp.Basic) -> sp.Expr:
