@@ -256,3 +256,9 @@ def test_a_loop_inside_of_the_layers_is_refused_by_name() -> None:
     program = training(x_of(Term("x", 1, H), Term("x", 2, H), BRANCH))
     with pytest.raises(NoStreams, match="program sweep: a loop over part inside the layers"):
         normal_form(replace(program, body=mapped(program.body, lambda s: (s,), around)), L)
+
+
+def test_decimal_numbers_are_what_they_say() -> None:
+    exact = training(x_of(Term("x", 1, 3 * H), Term("x", 2, -H), BRANCH))
+    floats = training(x_of(Term("x", 1, sp.Float(1.5)), Term("x", 2, sp.Float(-0.5)), BRANCH))
+    assert exact != floats and normal_form(exact, L) == normal_form(floats, L)

@@ -6,6 +6,7 @@ from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
 from tpcalc.methods import Dense, Particles
+from tpcalc.programs.language import MatVec
 
 TASK = tp.Task([1.0, 0.8, -0.6], [1.0, -0.7, 0.5])
 OWN = {"alpha": "1/2", "W1": "1/2", "W2": 1}
@@ -115,10 +116,56 @@ def test_widths_without_kets_are_refused_with_what_becomes_of_them(width, why):
         tp.train(problem, method="particles")
     real = tp.Problem(tp.ResNet("tanh"), TASK, tp.SGD(1.0), tp.Parametrization(width), depth=4, width=8)
     assert tp.methods.table(real).chosen == "dense"
-    for opt in (tp.Adam(0.1), tp.SGD(1.0, weight_decay=0.1)):
-        with pytest.raises(ValueError, match="SGD without weight decay"):
-            tp.train(tp.Problem(tp.ResNet("tanh"), TASK, opt, tp.Parametrization(width), depth=4, width=8),
-                     method="dense")
+    with pytest.raises(ValueError, match="allowed is a tp.SGD"):
+        tp.train(tp.Problem(tp.ResNet("tanh"), TASK, tp.Adam(0.1), tp.Parametrization(width), depth=4, width=8),
+                 method="dense")
+
+
+def plainly_trained(weights, width, opt):
+    """Outputs of x + tanh(W x) / L under SGD on entries in their own width powers; L = 2, (alpha, gamma) = (1, 0)."""
+    U, W, V = (np.array(weights[name], dtype=float) for name in ("U", "W", "nV"))
+    n, L = len(U), 2
+    differ = {name: n ** float(power) for name, power in tp.Parametrization(width).beyond_mup().items()}
+    rate, outputs = {name: opt.lr * differ[f"rate of {name}"] for name in ("U", "W", "V")}, []
+    buffers = {"U": 0.0, "W": np.zeros((L, n, n)), "V": 0.0}
+    for t, (xi, y) in enumerate(zip(TASK.inputs.ravel(), TASK.targets.ravel())):
+        x = [xi * U]
+        for w in W:
+            x.append(x[-1] + np.tanh(w @ x[-1]) / L)
+        outputs.append(V @ x[-1] / n)
+        dx, grad = (outputs[-1] - y) * V, {"V": (outputs[-1] - y) * x[-1], "W": np.zeros((L, n, n))}
+        for layer in reversed(range(L)):
+            dh = (1 - np.tanh(W[layer] @ x[layer]) ** 2) * dx
+            grad["W"][layer] = np.outer(dh, x[layer]) / n
+            dx = dx + W[layer].T @ dh / L
+        grad["U"] = dx * xi
+        weight, after = {"U": U, "W": W, "V": V}, {}
+        for name, value in weight.items():
+            inside = 0.0 if opt.decoupled else opt.weight_decay / differ[f"rate of {name}"]
+            step = grad[name] + inside * value
+            buffers[name] = opt.momentum * buffers[name] + (1 - opt.dampening * min(t, 1)) * step
+            step = step + opt.momentum * buffers[name] if opt.nesterov else buffers[name]
+            share = opt.weight_decay * (1 if opt.independent else opt.lr) if opt.decoupled else 0
+            after[name] = (1 - share) * value - rate[name] * step
+        U, W, V = (after[name] for name in ("U", "W", "V"))
+    return outputs
+
+
+@pytest.mark.parametrize("width", ["SP", "SP, rate 1/n", "NTP", "MFP",
+                                   tp.WidthScaling((0, 1, 2), (0, 1, 1), 1)], ids=str)
+@pytest.mark.parametrize("opt", [
+    tp.SGD(0.2, weight_decay=0.5), tp.SGD(0.2, momentum=0.5, nesterov=True, weight_decay=0.3),
+    tp.SGD(0.2, momentum=0.4, dampening=0.2, weight_decay=0.3, decoupled=True),
+    tp.SGD(0.2, weight_decay=0.1, decoupled=True, independent=True)], ids=str)
+def test_real_networks_decay_in_every_width_scaling(width, opt):
+    """A step's decay takes the same share of all weights, whatever powers of n their rates have."""
+    def branch(b):
+        return b.let("z", b.phi(b.let("h", MatVec(b.weights("W"), b.x))))
+
+    net = tp.ResNet("tanh", branch, train_ends=True)
+    problem = tp.Problem(net, TASK, opt, tp.Parametrization(width, tp.DepthScaling(1, 0)), depth=2, width=6)
+    run = tp.train(problem, method="dense")
+    assert np.allclose(run.outputs.ravel(), plainly_trained(run.initial_weights(), width, opt), rtol=1e-10, atol=1e-12)
 
 
 def test_runs_keep_what_they_were_trained_with(tmp_path):

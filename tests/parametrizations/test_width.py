@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ import sympy as sp
 from hypothesis import given, strategies as st
 
 import tpcalc as tp
+from tpcalc.parametrizations.width_recipes import NAMED_WIDTHS
 from tpcalc.testing import rationals
 
 S = sp.Symbol("s", real=True)
@@ -65,9 +66,20 @@ def test_named_recipes_are_members(name: str, s: int, layers: int) -> None:
 
 
 def test_the_mean_field_is_maximal_updates_of_one_hidden_layer() -> None:
-    assert tp.width_recipe("mean field", 2).canonical() == tp.width_recipe("muP", 2).canonical()
-    with pytest.raises(ValueError, match="layers: 3 given; allowed is 2"):
-        tp.width_recipe("mean field", 3)
+    one = tp.width_recipe("mean field", 2)
+    assert one.canonical() == tp.width_recipe("muP", 2).canonical()
+    assert one.abc() == ((0, 1), (0, 0), -1)  # Tensor Programs IV, table 1
+
+
+@pytest.mark.parametrize("name", [recipe.name for recipe in NAMED_WIDTHS])
+@pytest.mark.parametrize("said", [str, str.upper, str.lower], ids=("as it is", "upper", "lower"))
+def test_parametrizations_know_the_names_of_width_recipes(name: str, said: Callable[[str], str]) -> None:
+    assert tp.Parametrization(said(name)).width_scaling == tp.width_recipe(said(name), 3)
+
+
+def test_the_mean_field_of_deep_networks_is_maximal_updates() -> None:
+    assert tp.width_recipe("mean field", 5).canonical() == tp.width_recipe("muP", 5).canonical()
+    assert tp.Parametrization("mean field").is_mup()
 
 
 def test_sizes_take_each_layer_by_its_own_fan_in() -> None:

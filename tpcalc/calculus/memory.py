@@ -87,11 +87,12 @@ def unrolled(setting: Setting, matrix: Mat) -> sp.Expr:
     step, others = setting.step_index(matrix), setting.others(matrix)
     last, start = step - 1, setting.member(matrix, first, others)
     gradient = memory.gradient_at(others).subs(t, s)
+    given = any(matrix.same_family(m) for m in setting.program.matrices)
     if memory.is_plain_sum:
-        return start + sp.Sum(gradient, (s, first, last))
+        return (start if given else sp.Integer(0)) + sp.Sum(gradient, (s, first, last))
     carried = memory.carried_of(others)
     rho, w = rho_of(matrix)[(step, *carried)], w_of(matrix)[(step, s, *carried)]
-    return rho * start + (0 if gradient == 0 else sp.Sum(w * gradient, (s, first, last)))
+    return (rho * start if given else sp.Integer(0)) + (0 if gradient == 0 else sp.Sum(w * gradient, (s, first, last)))
 
 
 def _written_out(setting: Setting, matrix: sp.Expr) -> sp.Expr:

@@ -116,6 +116,8 @@ class Setting(Short):
                 if clock is not None and not inside:
                     raise NotCovered(f"program {program.name}: {target} := {place.statement.value} multiplies by a "
                                      "matrix outside the loop over training steps; products belong inside")
+                if _begins_at_zero(program, initial_matrix(matvec.matrix)):
+                    continue  # it is outer products alone
                 start = _at_start(program, clock, matvec)
                 known = next((known for known in products if known.matvec == start), None)
                 if known is not None:
@@ -137,10 +139,20 @@ class Setting(Short):
     def trained(self) -> list[Mat]:
         """One member W_t, at symbolic step, of every family of matrices that products meet and updates change."""
         found: list[Mat] = []
-        for product in self.products:
-            place = next(iter(self.updates(product.matrix)), None)
-            if place is not None and not any(product.matrix.same_family(m) for m in found):
-                found.append(self.member(product.matrix, self.time, self.others(product.matrix)))
+        for matrix in (*(product.matrix for product in self.products), *self.from_zero()):
+            place = next(iter(self.updates(matrix)), None)
+            if place is not None and not any(matrix.same_family(m) for m in found):
+                found.append(self.member(matrix, self.time, self.others(matrix)))
+        return found
+
+    def from_zero(self) -> dict[Mat, Place]:
+        """Matrices that start at 0 and are met by products: nothing but outer products; each with where it is met."""
+        found: dict[Mat, Place] = {}
+        for place in self.program.places():
+            for matvec in sorted(place.statement.value.atoms(MatVec), key=sp.default_sort_key):
+                matrix = initial_matrix(matvec.matrix)
+                if isinstance(matrix, Mat) and _begins_at_zero(self.program, matrix):
+                    found.setdefault(matrix, place)
         return found
 
     def is_initial(self, matrix: sp.Expr) -> bool:
@@ -258,6 +270,15 @@ def _require_one_form(program: Program, products: list[Product]) -> None:
             raise NotCovered(f"program {program.name}: {one.matvec} and {other.matvec} meet a single member and a "
                              "loop's members of one family of matrices; allowed are products with all of them in "
                              "loops, or with single members alone")
+
+
+def _begins_at_zero(program: Program, matrix: Mat) -> bool:
+    """Has the family no initial member, and is it assigned 0 before it is updated?"""
+    clock = program.clock()
+    values = [p.statement.value for p in program.places() if matrix.same_family(p.statement.target)
+              and clock is not None and clock not in p.loops]
+    return bool(values) and all(value == 0 for value in values) and not any(
+        matrix.same_family(m) for m in program.matrices)
 
 
 def _at_start(program: Program, clock: Loop | None, matvec: MatVec) -> MatVec:

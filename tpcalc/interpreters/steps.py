@@ -100,7 +100,8 @@ class _Checker:
             else:
                 self.loops[target] = place.loops
         for matrix in setting.trained():
-            place = next(product.place for product in setting.products if product.matrix.same_family(matrix))
+            met = [*((p.matrix, p.place) for p in setting.products), *setting.from_zero().items()]
+            place = next(place for one, place in met if one.same_family(matrix))
             self.loops[matrix] = tuple(loop for loop in place.loops if loop.index in matrix.free_symbols)
         for e in derived.equations if isinstance(derived, RecursionEquations) else ():
             if e.products:

@@ -71,6 +71,7 @@ class CompiledLimit(Short):
         """memory: what optimizers remember after a step. Raises ``ValueError`` for an equation that has no numerical
         reading, naming the term."""
         derivative = loss or (lambda f, y: f - y)
+        output = next((e.target.name for e in equations if e.kinds[0].name == output), output)  # scaled, perhaps
         return cls(setting, tuple((e, reading(e.value)) for e in equations), output, derivative,
                    tuple((one, reading(one.value)) for one in memory), unit)
 
@@ -124,7 +125,7 @@ class CompiledLimit(Short):
             if scalar:
                 for equation, value in equations:
                     numbers = {self.setting.time: t}
-                    state.values[(equation.kinds[0].name, t)] = value(state, numbers)
+                    state.values[(equation.target.name, t)] = value(state, numbers)
             else:
                 self._settle(state, equations, t)
 
@@ -159,12 +160,13 @@ class CompiledLimit(Short):
                     change = max(change, float(np.max(np.abs(new - old))))
                     size = max(size, float(np.max(np.abs(new))))
             if not change < UNBOUNDED:
-                raise Divergence(f"the limit equations diverge at step {t}", step=t)
+                raise Divergence(f"the iteration of the limit equations leaves all bounds at step {t}; it does not "
+                                 "say whether they have a solution", step=t)
             if change <= SETTLED * size or last <= change <= STAGNANT * size:
                 return
             last = change
-        raise Divergence(f"the limit equations do not settle at step {t}: a change of {change:.1e} after {ITERATIONS} "
-                         "iterations", step=t)
+        raise Divergence(f"the iteration of the limit equations does not settle at step {t}: a change of {change:.1e} "
+                         f"after {ITERATIONS} iterations", step=t)
 
     def _instances(self, equation: LimitEquation, t: int) -> Iterator[tuple[tuple, Numbers]]:
         """The quantities that an equation stands for at step t, with the numbers to put into it."""

@@ -131,6 +131,7 @@ def _integral(e: sp.Integral) -> Reading:
         inside = body(state, n)
         if inside is ZERO:
             return ZERO
+        inside = np.atleast_3d(inside)  # a number where nothing depends on the layer
         return state.square.over_q(inside) if variable == Q else state.square.along_p(inside, upward)
 
     return value

@@ -13,12 +13,14 @@ from typing import Sequence
 import sympy as sp
 from sympy.core.symbol import Str
 
+from .._checks import exact
 from ..calculus.setting import Setting
 from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
-from ..programs.language import MatVec, Moment, Vec
+from ..programs.language import Moment, Vec
 from ..programs.program import Assign, Loop, Program, Statement, mapped
 from .eigenspaces import NoStreams, Slow, period, slow_subspace
+from .forgetting_layers import Entering
 from .inlining import with_multiple, without_names
 from .interleaving import interleaved
 from ..orders.layer_functions import LAYER_TIME
@@ -56,7 +58,7 @@ def normal_form(program: Program, depth: sp.Symbol | None = None) -> NormalForm:
     depth = Setting.of(program).depth if depth is None else depth
     if depth is None:
         raise NotCovered(f"program {program.name} has no layers, so that nothing depends on the depth")
-    plain = without_names(at_own_layers(with_moves(program)))
+    plain = without_names(at_own_layers(with_moves(_in_rationals(program))))
     found = list(sweeps(plain, depth))
     together = int(sp.ilcm(1, *(period(s.matrix[sp.Integer(0)]) for s in found)))
     if together > 1:
@@ -78,6 +80,14 @@ def normal_form(program: Program, depth: sp.Symbol | None = None) -> NormalForm:
             return NormalForm(plain, together, forgets=carried)
         plain = written.elsewhere(_with_loop(plain, sweep, written.before(), written.body()))
     return NormalForm(without_names(at_own_layers(plain)), together)
+
+
+def _in_rationals(program: Program) -> Program:
+    """Decimal numbers as what they say, 0.1 as 1/10: in floating point an eigenvalue 1 is 1 and something."""
+    if not any(p.statement.value.atoms(sp.Float) for p in program.places()):
+        return program
+    return replace(program, body=mapped(program.body, lambda s: [Assign(s.target, s.value.xreplace(
+        {number: exact("a number", float(number)) for number in s.value.atoms(sp.Float)}))]))
 
 
 def _grows(sweep: Sweep, carried: str) -> bool:
@@ -301,17 +311,11 @@ class _Rewriting:
 
     def require_homogeneous(self) -> None:
         """Where layers carry nothing on, all is forgotten that is proportional to what they carry."""
-        for a in self.sweep.assignments:
-            value = self.sweep.entering(a.target)
-            for term in sp.Add.make_args(multiplied_out(value)):
-                powers = [f.as_base_exp()[1] for f in sp.Mul.make_args(term) if f.as_base_exp()[0] == self.sweep.depth]
-                exponent = sp.Add(*powers)
-                reads = [f for f in sp.Mul.make_args(term) if isinstance(f, MatVec) and isinstance(f.vector, Vec)
-                         and self.sweep.assigned(f.vector) is not None]
-                if term != 0 and not (len(reads) == 1 and exponent.is_negative):
-                    raise NoStreams(f"program {self.sweep.program.name}: its layers keep nothing of what they find, "
-                                    f"and {term} enters; a limit is known where all that enters is a small multiple "
-                                    "of a product with what they find")
+        term = Entering(self.sweep).foreign()
+        if term is not None:
+            raise NoStreams(f"program {self.sweep.program.name}: its layers keep nothing of what they find, and {term} "
+                            "enters, which is not known to be a small multiple of what they find; a limit is known "
+                            "where all that enters is")
 
 
 def _latex(name: str) -> str:

@@ -81,11 +81,11 @@ class Dense(ReadsProgram):
 
     def refuses(self, problem: Problem) -> str | None:
         """Infinite width and depth, and, where powers of the width are not muP's, optimizers whose rates these do not
-        say, and weight decay."""
-        if problem.is_mup or isinstance(problem.opt, SGD) and not problem.opt.weight_decay:
+        say. Powers of the width are those of gradients' rates: decay takes its share of weights at every width."""
+        if problem.is_mup or isinstance(problem.opt, SGD):
             return super().refuses(problem)
         return (f"opt: {_checks.short(problem.opt)} given with {_checks.short(problem.scale)}, whose powers of n are "
-                "not muP's; rates in width are those of gradient descent, allowed is a tp.SGD without weight decay")
+                "not muP's; rates in width are those of gradient descent, allowed is a tp.SGD")
 
     def error(self, found: DenseRun) -> float:
         """The standard deviation of an output at initialisation, which the read-out's has a part in."""

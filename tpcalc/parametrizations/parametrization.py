@@ -59,8 +59,7 @@ class Parametrization:
 
     def __post_init__(self) -> None:
         if isinstance(self.width, str):
-            names = [recipe.name for recipe in NAMED_WIDTHS if recipe.only is None]
-            object.__setattr__(self, "width", choice("width", self.width, names))
+            object.__setattr__(self, "width", choice("width", self.width, [recipe.name for recipe in NAMED_WIDTHS]))
         elif isinstance(self.width, Mapping):
             object.__setattr__(self, "width", roles("width", self.width))
         elif not isinstance(self.width, WidthScaling):

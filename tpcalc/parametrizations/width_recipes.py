@@ -16,13 +16,12 @@ Exponents = tuple[tuple[sp.Expr, ...], tuple[sp.Expr, ...], sp.Expr]
 
 @dataclass(frozen=True)
 class WidthRecipe:
-    """A recipe from a source: its exponents (a, b, c) for L >= 2 layers; only: the one L that it is about, if it is."""
+    """A recipe from a source: its exponents (a, b, c) for L >= 2 layers."""
 
     name: str
     title: str
     source: str
     exponents: Callable[[int], Exponents]
-    only: int | None = None
 
 
 def _ends(first: object, hidden: object, last: object, layers: int) -> tuple[sp.Expr, ...]:
@@ -30,7 +29,15 @@ def _ends(first: object, hidden: object, last: object, layers: int) -> tuple[sp.
 
 
 TENSOR_PROGRAMS_IV = "Tensor Programs IV, table 1, arXiv:2011.14522"
+MEAN_FIELD = TENSOR_PROGRAMS_IV + " for one hidden layer; deeper as Meta-Principled Family, (3.15) at s = 1"
 META_PRINCIPLED = "Meta-Principled Family, (3.15) at s = 1, in the gauge q_1 = 0, arXiv:2210.04909"
+
+
+def _means(layers: int) -> Exponents:
+    """Outputs are means and weights of order one; of one hidden layer it is the mean field of Tensor Programs IV."""
+    return _ends(0, HALF, 1, layers), _ends(0, 0, 0, layers), sp.Integer(-1)
+
+
 NAMED_WIDTHS = (
     WidthRecipe("SP", "standard parametrization, learning rate of order one", TENSOR_PROGRAMS_IV,
                 lambda n: (_ends(0, 0, 0, n), _ends(0, HALF, HALF, n), sp.Integer(0))),
@@ -40,27 +47,24 @@ NAMED_WIDTHS = (
                 lambda n: (_ends(0, HALF, HALF, n), _ends(0, 0, 0, n), sp.Integer(0))),
     WidthRecipe("muP", "maximal-update parametrization", TENSOR_PROGRAMS_IV,
                 lambda n: (_ends(-HALF, 0, HALF, n), _ends(HALF, HALF, HALF, n), sp.Integer(0))),
-    WidthRecipe("mean field", "mean-field parametrization of one hidden layer", TENSOR_PROGRAMS_IV,
-                lambda n: (_ends(0, 0, 1, n), _ends(0, 0, 0, n), sp.Integer(-1)), only=2),
+    WidthRecipe("mean field", "mean-field parametrization, of one hidden layer or carried to any depth", MEAN_FIELD,
+                _means),
     WidthRecipe("MFP", "mean-field parametrization of any depth: outputs are means, weights of order one",
-                META_PRINCIPLED, lambda n: (_ends(0, HALF, 1, n), _ends(0, 0, 0, n), sp.Integer(-1))),
+                META_PRINCIPLED, _means),
 )
 
 
 def width_recipe(name: str, layers: int) -> WidthScaling:
     """The named width scaling of a perceptron of ``layers`` layers, the output layer counted.
 
-    name: "SP", "SP, rate 1/n", "NTP", "muP" or "mean field", as Tensor Programs IV prints them, or "MFP", the member
-    s = 1 of the Meta-Principled Family: the mean field carried to any depth, which is muP in another gauge. Raises
-    ``ValueError`` for other names, for fewer than two layers, and for "mean field" of more than one hidden layer, whose
-    published generalisations differ.
+    name: "SP", "SP, rate 1/n", "NTP", "muP" or "mean field", as Tensor Programs IV prints them, the last one for one
+    hidden layer. Of deeper networks "mean field" is "MFP", the member s = 1 of the Meta-Principled Family: the mean
+    field carried to any depth, which is muP in another gauge; other generalisations go by other names. Raises
+    ``ValueError`` for other names and for fewer than two layers.
 
     >>> width_recipe("muP", layers=3).canonical()
     WidthScaling(p=(0, 0, 1), q=(0, 0, 1), r=1)
     """
     found = {recipe.name: recipe for recipe in NAMED_WIDTHS}[choice("name", name, (r.name for r in NAMED_WIDTHS))]
     count = whole_number("layers", layers, 2)
-    if found.only not in (None, count):
-        raise ValueError(f"layers: {count} given; allowed is {found.only} for {name!r}, of one hidden layer; "
-                         "'muP' is what it becomes in deeper networks")
     return WidthScaling.from_abc(*found.exponents(count))

@@ -118,7 +118,8 @@ class Transpose(sp.Expr):
     def __new__(cls, matrix: sp.Basic) -> sp.Expr:
         if isinstance(matrix, Transpose):
             return matrix.args[0]
-        return super().__new__(cls, symbolic(matrix))
+        matrix = symbolic(matrix)
+        return matrix if matrix == 0 else super().__new__(cls, matrix)  # what is left of operators that cancel
 
     @property
     def own_kind(self) -> str:
@@ -139,12 +140,27 @@ class Transpose(sp.Expr):
 
 
 class MatVec(Real):
-    """A matrix times a vector."""
+    """A matrix times a vector.
+
+    Operators add: of a sum of multiples of matrices, transposes and outer products it is the sum of what each makes.
+
+    >>> from tpcalc.programs.language import Family, Mat, Vec
+    >>> W, u, v, x = Family(Mat, "W")(), *(Family(Vec, name)() for name in "uvx")
+    >>> print(MatVec(2 * W - Transpose(W), x), "|", MatVec(Transpose(W + 3 * Outer(u, v)), x))
+    2*W @ x - W.T @ x | W.T @ x + 3*mean(u*x)*v
+    """
 
     precedence, latex_precedence = PRECEDENCE["Add"], PRECEDENCE["Mul"]  # sympy takes a negative product for a sum
 
     def __new__(cls, matrix: sp.Basic, vector: sp.Basic) -> sp.Expr:
-        return super().__new__(cls, matrix, vector)
+        matrix, vector = symbolic(matrix), symbolic(vector)
+        if matrix == 0:
+            return matrix
+        alone = isinstance(matrix, Transpose) and isinstance(matrix.args[0], Member)
+        if alone or not isinstance(matrix, (Transpose, Outer, sp.Add, sp.Mul, sp.Sum)) or (
+                kind(matrix), kind(vector)) != ("matrix", "vector"):
+            return super().__new__(cls, matrix, vector)
+        return _terms_times(matrix, vector, False)
 
     matrix = property(lambda self: self.args[0])
     vector = property(lambda self: self.args[1])
@@ -161,6 +177,43 @@ class MatVec(Real):
 
     def _latex(self, printer: Printer) -> str:
         return f"{_factor_latex(printer, self.matrix)} {_factor_latex(printer, self.vector)}"
+
+
+def _term_times(term: sp.Expr, vector: sp.Expr, turned: bool) -> sp.Expr:
+    """A multiple of one matrix, or of its transpose where ``turned``, times a vector."""
+    numbers = [f for f in sp.Mul.make_args(term) if kind(f) == "scalar"]
+    one = sp.Mul(*(f for f in sp.Mul.make_args(term) if f not in numbers))
+    acting = {Transpose: _transpose_times, sp.Sum: _sum_times, Outer: _outer_times}.get(one.func, _matrix_times)
+    return sp.Mul(*numbers, acting(one, vector, turned))
+
+
+def _terms_times(matrix: sp.Expr, vector: sp.Expr, turned: bool) -> sp.Expr:
+    return sp.Add(*(_term_times(term, vector, turned) for term in sp.Add.make_args(multiplied_out(matrix))))
+
+
+def _matrix_times(matrix: sp.Expr, vector: sp.Expr, turned: bool) -> sp.Expr:
+    return Real.__new__(MatVec, _turned(matrix) if turned else matrix, vector)
+
+
+def _transpose_times(matrix: Transpose, vector: sp.Expr, turned: bool) -> sp.Expr:
+    member = matrix.args[0]
+    return (_terms_times if not isinstance(member, Member) else _matrix_times)(member, vector, not turned)
+
+
+def _sum_times(total: sp.Sum, vector: sp.Expr, turned: bool) -> sp.Expr:
+    """The sum's indices must not capture those of the vector."""
+    fresh = {i: sp.Dummy(str(i), integer=True) for i, *_ in total.limits if i in vector.free_symbols}
+    return sp.Sum(_terms_times(total.function.subs(fresh), vector, turned),
+                  *((fresh.get(i, i), *ends) for i, *ends in total.limits))
+
+
+def _outer_times(one: "Outer", vector: sp.Expr, turned: bool) -> sp.Expr:
+    left, right = (one.right, one.left) if turned else one.args
+    return left * Moment(right * vector)
+
+
+def _turned(matrix: sp.Expr) -> sp.Expr:
+    return matrix.transposed() if hasattr(matrix, "transposed") else Transpose(matrix)
 
 
 class Outer(sp.Expr):
