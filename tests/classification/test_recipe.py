@@ -26,7 +26,7 @@ def test_what_realises_a_scaling_audits_to_it(target: tp.DepthScaling, optimizer
                                               eps: sp.Rational | None) -> None:
     found = audited(realise(target, optimizer, init, eps))
     assert (found.alpha, found.gamma, found.choices.init) == (target.alpha, target.gamma, init)
-    assert not any("eps dominates" in one for one in found.warnings)
+    assert not any("eps outgrows" in one for one in found.warnings)
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
