@@ -151,7 +151,7 @@ def test_what_is_advised_is_depth_mup_with_nothing_to_warn_of(
     (dict(branch=0, lr=0), "a missing factor L^(-1/2)"),
     (dict(branch=-H, lr=0, eps=None), "a missing factor in the learning rate"),
     (dict(branch=-H, lr=-H, optimizer="sgd"), "a learning rate smaller than it must be"),
-    (dict(branch=-H, lr=-H, eps=0), "eps outgrows gradients from a depth on that is not known"),
+    (dict(branch=-H, lr=-H, eps=0), "eps outgrows gradients from a depth on that is not"),
     (dict(branch="-1/4"), "whether gradients fall below it is not counted"),
     (dict(branch=0, lr=-1, init=-H), "not faithful to the activation: the raw h = W x is L^(-1/2)"),
     (dict(branch=0, lr=0, init=H), "saturates"),

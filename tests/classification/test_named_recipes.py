@@ -38,7 +38,8 @@ BY_HAND = {
     "unit-scaling": of_six(.5, .5, .5, "Depth-muP"),
     "deepnorm": (POST_NORM, .75, [.75, .75, .25, .25, .25, .25], "ODE limit"),
     "deepnorm-adam": (POST_NORM, .75, [0, 0, -.25, -.25, -.25, -.25], "unstable in training"),
-    **dict.fromkeys(("muon", "muon-spectral", "muon-unit-rms"), of_six(0, 0, 0, "grows at initialisation")),
+    **dict.fromkeys(("muon", "muon-spectral", "muon-unit-rms", "megatron-muon-spectral",
+                     "megatron-muon-unit-rms-norm"), of_six(0, 0, 0, "grows at initialisation")),
     "fixup": (FROM_ZERO, 1, [0, 0], "ODE limit"), "fixup-bottleneck": (BOTTLENECK, 1, [.5, .5, 0], "ODE limit"),
     "rezero": (GATED, OO, [OO, OO], "trivial"), "rezero-adam": (GATED, 0, [0, 0], "explodes at initialisation"),
     "layerscale": (SCALED, 0, [0, 0, 0], "grows at initialisation")}
@@ -72,8 +73,8 @@ def test_the_table_judges_each_recipe_on_its_own_block() -> None:
             f"with eps in charge of {', '.join(found.outgrown)}, from a depth on that is not known" in str(found)
         ) == bool(outgrown)
         for matrix in outgrown:
-            assert gamma_of(replace(found.choices[matrix], gradient=entering(found, matrix)),
-                                found.alpha) == sp.Rational(gamma)
+            charged_one = replace(found.choices[matrix], gradient=entering(found, matrix))
+            assert gamma_of(charged_one, found.alpha) == sp.Rational(gamma)
     assert "*" not in text and "not judged" not in text and len(named.rows) == len(NAMED)
 
 
@@ -208,7 +209,8 @@ def test_norms_behind_branches_are_one_norm_at_the_end() -> None:
     assert np.allclose(x, z / size(z), rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("name", ["muon", "muon-spectral", "muon-unit-rms"])
+@pytest.mark.parametrize("name", ["muon", "muon-spectral", "muon-unit-rms", "megatron-muon-spectral",
+                                  "megatron-muon-unit-rms-norm"])
 def test_factors_of_muon_in_width_are_those_of_real_updates(name: str) -> None:
     """Spectral norms of U V^T, U V^T of rank two, times the factor, at widths 32 and 128."""
     factor = entry(name).factor
@@ -218,7 +220,19 @@ def test_factors_of_muon_in_width_are_those_of_real_updates(name: str) -> None:
         u, v = (np.linalg.qr(np.random.default_rng(seed).standard_normal((n, 2)))[0] for seed in (0, 1))
         norms.append(np.linalg.norm(u @ v.T, 2) * float(factor.subs({s: n for s in factor.free_symbols})))
     assert np.isclose(np.log(norms[1] / norms[0]) / np.log(4), float(width_of(factor)), atol=1e-12)
-    assert (f"\n{name}: in width" in str(tp.named_recipes())) == (name == "muon-unit-rms")
+    assert (f"\n{name}: in width" in str(tp.named_recipes())) == (
+        name in ("muon-unit-rms", "megatron-muon-spectral"))
+
+
+def test_names_of_megatron_mean_the_opposite_of_ours() -> None:
+    """Its spectral is our unit RMS but for a constant, its unit_rms_norm our spectral; both pairs say so."""
+    factors = {name: entry(name).factor for name in BY_HAND if "muon-" in name}
+    assert factors["megatron-muon-unit-rms-norm"] == factors["muon-spectral"]
+    assert (factors["megatron-muon-spectral"] / factors["muon-unit-rms"]).is_number
+    for ours, theirs in (("muon-spectral", "unit_rms_norm"), ("muon-unit-rms", "spectral")):
+        other = "megatron-muon-" + theirs.replace("_", "-")
+        assert "Megatron-LM calls this" in entry(ours).caveat and theirs in entry(ours).caveat
+        assert f"it is {ours!r}" in entry(other).caveat and "opposite" in entry(other).caveat
 
 
 @pytest.mark.slow

@@ -90,8 +90,9 @@ class Audit(Short, Aligned):
         far, charged = self.far_away, self.eps_in_charge
         regimes = [] if charged is None else [
             f"with eps in charge, {since(self.sizes, self.crossover_depth)}: {charged.where}: {charged.name}"]
+        headline = f"alpha = {self.alpha}, gamma = {self.gamma}: {self.name}"
         lines = [f"{self.choices.optimizer}: {given}", *self.reasons,
-                 f"alpha = {self.alpha}, gamma = {self.gamma}: {self.name}{', while eps is negligible' * bool(regimes)}",
+                 headline + ", while eps is negligible" * bool(regimes),
                  *regimes, *(f"warning: {one}" for one in self.warnings), *[far] * bool(far), *self.recipe.changes,
                  f"covered: {COVERED}"]
         return "\n".join(lines)
@@ -139,9 +140,10 @@ def audit(branch: Number | Parametrization | WidthScaling, lr: Number = 0, optim
         all the others: the network whose matrices they are for.
 
     Raises ``ValueError`` for powers that are not real numbers, for floats that look like values (a denominator above
-    64, such as 1e-3, or a branch above 0, such as 0.7; exact numbers pass), unknown optimizers, and a base depth that
-    is not positive, and sizes of other names or that are not positive. Source: Tensor Programs VI, Definition 4.1 and section 5; a gradient goes like the branch
-    multiplier only while the network is stable, else exponents are those of the first step.
+    64, such as 1e-3, or a branch above 0, such as 0.7; exact numbers pass), unknown optimizers, a base depth that is
+    not positive, and sizes of other names or that are not positive. Source: Tensor Programs VI, Definition 4.1 and
+    section 5; a gradient goes like the branch multiplier only while the network is stable, else exponents are those of
+    the first step.
 
     >>> import tpcalc as tp
     >>> tp.audit(branch="-1/2", lr="-1/2", optimizer="sgd").verdict.name

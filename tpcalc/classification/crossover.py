@@ -1,4 +1,4 @@
-"""From which depth on a statement on powers of L holds: where eps passes a gradient, sizes of both at one depth given."""
+"""From which depth on a statement on powers of L holds: where eps passes a gradient, from sizes of both."""
 
 from __future__ import annotations
 

@@ -35,8 +35,9 @@ class RecipeAudit(Short, Aligned):
     block: in words; choices: what is set, {matrix: DepthChoices}; zero: what of these starts at zero; alpha, gammas:
     the exponents that they are while eps is negligible, from the first update on where something starts at zero;
     decays: one step of weight decay takes a share L^-decay of a matrix, None without one; called: the name of the
-    verdict; outgrown: matrices whose gradients eps outgrows as depth grows; warnings: what falls short of Depth-muP; changes: the least that makes it that; caveat: what of the source's block
-    is not judged; width: the power of n by which updates of square matrices exceed those that keep activations of order
+    verdict; outgrown: matrices whose gradients eps outgrows as depth grows; warnings: what falls short of Depth-muP;
+    changes: the least that makes it that; caveat: what of the source's block is not judged; width: the power of n by
+    which updates of square matrices exceed those that keep activations of order
     one, of recipes that multiply updates with a factor of their own, else 0.
 
     >>> import tpcalc as tp
@@ -200,14 +201,8 @@ def audit_on_block(entry: NamedRecipe, optimizer: str = "adam") -> RecipeAudit:
     Raises ``ValueError`` for initial sizes of what its block is not homogeneous in, and for those that make branches of
     a layer differ in alpha.
     """
-    each = realise(entry.target, optimizer) if entry.target is not None else entry.choices
-    assert each is not None
-    net = BLOCKS[entry.block]
-    scaled = carried(net).last if entry.scaled == "last" else entry.scaled
-    own = dict(entry.own)
-    choices = {name: own.get(name) or (each if name in scaled else replace(each, init=sp.Integer(0)))
-               for name in (*net.trained_of_block, *(name for name in own if name not in net.trained_of_block))}
-    given = Settings(net, choices, entry.zero)
+    given = settings_of(entry, optimizer)
+    choices = given.choices
     first = given.without_eps
     from_now_on = first.after_an_update()
     alpha = from_now_on.alpha if from_now_on.moves else sp.oo
@@ -230,6 +225,18 @@ def audit_on_block(entry: NamedRecipe, optimizer: str = "adam") -> RecipeAudit:
     return RecipeAudit(entry.name, entry.block, choices, alpha, gammas, decays, called, tuple(said),
                        changes(given, entry.sized), entry.source, entry.caveat, width_of(entry.factor), entry.zero,
                        outgrown)
+
+
+def settings_of(entry: NamedRecipe, optimizer: str = "adam") -> Settings:
+    """What a recipe sets for every matrix of its own block."""
+    each = realise(entry.target, optimizer) if entry.target is not None else entry.choices
+    assert each is not None
+    net = BLOCKS[entry.block]
+    scaled = carried(net).last if entry.scaled == "last" else entry.scaled
+    own = dict(entry.own)
+    choices = {name: own.get(name) or (each if name in scaled else replace(each, init=sp.Integer(0)))
+               for name in (*net.trained_of_block, *(name for name in own if name not in net.trained_of_block))}
+    return Settings(net, choices, entry.zero)
 
 
 def width_of(factor: sp.Expr | None) -> sp.Expr:

@@ -57,5 +57,6 @@ def recipe_as_data(found: RecipeAudit) -> Json:
         "gammas": {name: str(gamma) for name, gamma in found.gammas.items()},
         "decays": {name: None if decay is None else str(decay) for name, decay in found.decays.items()},
         "verdict": found.called, "outgrown": list(found.outgrown),
-        "eps_in_charge": found.called_in_charge or None, "far_away": found.far_away, "warnings": list(found.warnings), "reasons": list(found.verdict.reasons),
+        "eps_in_charge": found.called_in_charge or None, "far_away": found.far_away,
+        "warnings": list(found.warnings), "reasons": list(found.verdict.reasons),
         "changes": list(found.changes), "caveat": found.caveat}
