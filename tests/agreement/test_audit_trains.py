@@ -68,7 +68,8 @@ def growth(audit: tp.Audit, large: float = 30.0) -> float:
     ("adam", dict(branch=-1, lr=0, eps=-1)), ("adam", dict(branch=-1, lr=0, eps=0))])
 def test_the_first_change_of_f_grows_as_the_verdict_says(optimizer: str, given: dict[str, Any]) -> None:
     """With a rate so small that the first step is linear in it; one draw a depth, so the slope is not exact. Adam's
-    eps is large, so that it is in charge where it goes with a larger power than gradients do, or so small that it is not."""
+    eps is large, so that it is in charge where it goes with a larger power than gradients do, or so small that it
+    is not."""
     audit = tp.audit(optimizer=optimizer, **given)
     charged = audit.eps_in_charge or audit.verdict
     assert growth(audit) == pytest.approx(float(1 - charged.alpha - charged.gamma), abs=0.15)

@@ -78,7 +78,7 @@ SIZES = dict(depth=12, width=768, eps=1e-8, gradient=1e-5)
 
 
 def test_the_depth_from_which_on_eps_is_in_charge() -> None:
-    """eps over gradient is 1e-3 at depth 12 and goes like L^(1/2): one at 12e6; the text says so, or what is missing."""
+    """eps over gradient is 1e-3 at depth 12 and goes like L^(1/2): one at 12e6; the text says so, or what lacks."""
     found = tp.audit(-H, sizes=SIZES)
     assert found.crossover_depth == pytest.approx(12e6) and "from depth 1.2e+07 on, at width 768" in str(found)
     assert tp.audit(-1, eps=-H, sizes=SIZES).crossover_depth == pytest.approx(12e6)

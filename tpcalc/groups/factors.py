@@ -144,7 +144,8 @@ def width_powers(parameter: Parameter, optimizer: str, shared_eps: bool = False,
     """Powers of the width that make a perceptron's maximal-update parametrization, for this optimizer.
 
     shared_eps: with the eps of matrices in layers for all, the smallest one; factor: what a recipe multiplies
-    orthogonal updates with, by fan-out and fan-in: the learning rate undoes what grows of it. Raises ``ValueError`` for such a factor and a matrix of which not all dimensions grow.
+    orthogonal updates with, by fan-out and fan-in: the learning rate undoes what grows of it. Raises
+    ``ValueError`` for such a factor and a matrix of which not all dimensions grow.
     """
     found = _own_width_powers(parameter, optimizer)
     if factor is not None and optimizer_of(parameter, optimizer) == SIGN:
