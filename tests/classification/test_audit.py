@@ -11,6 +11,7 @@ import sympy as sp
 from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
+from tpcalc.parametrizations import DepthChoices
 from tpcalc.parametrizations.choices import OPTIMIZERS
 from tpcalc.testing import rationals
 
@@ -234,3 +235,16 @@ def test_an_audit_prints() -> None:
     assert all(part in text for part in parts)
     assert r"\text{branch multiplier} &\propto L^{-1}" in found.latex() and found.verdict.latex() in found.latex()
     assert found._repr_latex_().count("aligned") == 2
+
+
+def test_audits_by_matrix_have_both_regimes() -> None:
+    """W2's eps is left as it is and outgrows gradients like L^-1; W1's goes with them."""
+    raw = {"W1": DepthChoices(-1, 0, eps=-1), "W2": DepthChoices(-1, 0, eps=0)}
+    net = tp.ResNet("linear", "mlp")
+    found = tp.audit(tp.Parametrization(depth=raw), net=net)
+    exponents = [tp.Parametrization(depth={"alpha": 1, "W1": 0, "W2": gamma}) for gamma in (0, 1)]
+    assert found.outgrown == ("W2",) and "with eps in charge of W2" in str(found)
+    charged = found.eps_in_charge
+    assert charged is not None and (found.name, charged.name) == tuple(
+        tp.classify(one, net=net).name for one in exponents)
+    assert charged.matrices["W2"].gamma == 1 and found.verdict.matrices["W2"].gamma == 0
