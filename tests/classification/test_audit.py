@@ -11,30 +11,102 @@ import sympy as sp
 from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
+from tpcalc.parametrizations import DepthChoices
 from tpcalc.parametrizations.choices import OPTIMIZERS
 from tpcalc.testing import rationals
 
 H = sp.Rational(1, 2)
 POWERS = rationals(-2, 1, max_denominator=4)
 
-# Reference: what is set, (alpha, gamma) and the verdict, worked out by hand for blocks of one matrix.
+# Reference: what is set, (alpha, gamma) and the verdict, worked out by hand for blocks of one matrix, eps negligible.
 TABLE = {
     "SP": (dict(branch=0, lr=0), (0, 0), "explodes at initialisation"),
     "Depth-muP, SGD": (dict(branch=-H, lr=0, optimizer="sgd"), (H, H), "Depth-muP"),
     "Depth-muP, Adam": (dict(branch=-H, lr=-H, eps=-H), (H, H), "Depth-muP"),
     "Depth-muP, Adam, smaller eps": (dict(branch=-H, lr=-H, eps=-1), (H, H), "Depth-muP"),
-    "Depth-muP, Adam, eps fixed": (dict(branch=-H, lr=-H, eps=0), (H, 1), "trivial"),
+    "Depth-muP, Adam, eps fixed": (dict(branch=-H, lr=-H, eps=0), (H, H), "Depth-muP"),
+    "branch alone, Adam, eps fixed": (dict(branch=-H), (H, 0), "unstable in training"),
     "branch alone, Adam": (dict(branch=-H, lr=0, eps=None), (H, 0), "unstable in training"),
     "ODE, SGD": (dict(branch=-1, lr=1, optimizer="sgd"), (1, 0), "ODE limit"),
     "ODE, Adam": (dict(branch=-1, lr=0, eps=None), (1, 0), "ODE limit"),
     "CompleteP": (dict(branch=-1, lr=0, optimizer="adamw", eps=-1, weight_decay=0), (1, 0), "ODE limit"),
-    "CompleteP, eps fixed": (dict(branch=-1, lr=0, eps=0), (1, 1), "trivial"),
+    "CompleteP, eps fixed": (dict(branch=-1, lr=0, eps=0), (1, 0), "ODE limit"),
     "Megatron-style": (dict(branch=-1, lr=0, eps=-1), (1, 0), "ODE limit"),
     "Megatron-style, init": (dict(branch=-1, lr=0, eps=-1, init=-H), (3 * H, -H), "converges in x and f, not in h"),
     "GPT-2": (dict(branch=0, lr=0, init=-H), (H, -H), "unstable in training"),
     "GPT-2, lr 1/L": (dict(branch=0, lr=-1, init=-H), (H, H), "Depth-muP"),
     "SGD scaled twice": (dict(branch=-H, lr=-H, optimizer="sgd"), (H, 1), "trivial"),
 }
+
+# By hand where eps outgrows gradients: Adam's update is then the rate times gradient over eps.
+IN_CHARGE = {
+    "Depth-muP, Adam, eps fixed": (1, "trivial"), "branch alone, Adam, eps fixed": (H, "Depth-muP"),
+    "CompleteP, eps fixed": (1, "trivial")}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_the_verdict_with_eps_in_charge(name: str) -> None:
+    """None where eps never outgrows gradients; what names that eps is as good as given is never in the headline."""
+    found = tp.audit(**TABLE[name][0])
+    if name not in IN_CHARGE:
+        assert found.eps_in_charge is None and "in charge" not in str(found) and "negligible" not in str(found)
+        return
+    gamma, verdict = IN_CHARGE[name]
+    assert found.eps_in_charge == tp.classify(found.alpha, gamma) and found.eps_in_charge.name == verdict
+    headline, charged = str(found).splitlines()[3:5]
+    assert headline.endswith(f"{found.name}, while eps is negligible") and charged.endswith(f": {verdict}")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(OPTIMIZERS), POWERS, POWERS, POWERS, st.one_of(st.none(), POWERS), st.one_of(st.none(), POWERS),
+       st.sampled_from(["decoupled", "coupled"]))
+def test_the_headline_does_not_read_eps(optimizer: str, branch: sp.Rational, lr: sp.Rational, init: sp.Rational,
+                                        eps: sp.Rational | None, decay: sp.Rational | None, kind: str) -> None:
+    """Any eps: one headline; its own verdict is there exactly where Adam's eps outgrows what enters it."""
+    given_powers = dict(branch=branch, lr=lr, optimizer=optimizer, init=init, weight_decay=decay,
+                        decoupled=kind != "coupled")
+    found, bare = tp.audit(eps=eps, **given_powers), tp.audit(eps=None, **given_powers)
+    assert (found.alpha, found.gamma, found.decay, found.verdict) == (bare.alpha, bare.gamma, bare.decay, bare.verdict)
+    assert bare.eps_in_charge is None and bare.crossover_depth is None
+    entering = branch if decay is None or kind != "coupled" else max(branch, decay + init)
+    outgrows = optimizer in ("adam", "adamw") and eps is not None and eps > entering and found.alpha >= H
+    assert (found.eps_in_charge is not None) == outgrows
+    if found.eps_in_charge is not None:
+        assert found.eps_in_charge.gamma == found.gamma + eps - entering and found.eps_in_charge.alpha == found.alpha
+
+
+SIZES = dict(depth=12, width=768, eps=1e-8, gradient=1e-5)
+
+
+def test_the_depth_from_which_on_eps_is_in_charge() -> None:
+    """eps over gradient is 1e-3 at depth 12 and goes like L^(1/2): one at 12e6; the text says so, or what lacks."""
+    found = tp.audit(-H, sizes=SIZES)
+    assert found.crossover_depth == pytest.approx(12e6) and "from depth 1.2e+07 on, at width 768" in str(found)
+    assert tp.audit(-1, eps=-H, sizes=SIZES).crossover_depth == pytest.approx(12e6)
+    assert tp.audit(-1, eps=0, sizes=SIZES).crossover_depth == pytest.approx(12e3)
+    assert "already at depth 12" in str(tp.audit(-1, sizes={**SIZES, "eps": 1e-3}))
+    for name in SIZES:
+        less = tp.audit(-H, sizes={key: size for key, size in SIZES.items() if key != name})
+        assert less.crossover_depth is None and f"not among sizes: {name})" in str(less)
+    assert tp.audit(-H).crossover_depth is None and "depth, width, eps and gradient)" in str(tp.audit(-H))
+    never = [tp.audit(-H, optimizer="sgd", sizes=SIZES), tp.audit(-H, eps=-H, sizes=SIZES),
+             tp.audit("-1/4", sizes=SIZES), tp.audit(-H, eps=None, sizes=SIZES),
+             tp.audit(-H, weight_decay=0, decoupled=False, eps=1, sizes=SIZES)]  # this decay is what enters
+    assert [one.crossover_depth for one in never] == [None] * 5
+    assert tp.audit(-1, eps="-63/64", sizes={**SIZES, "gradient": 1e30}).crossover_depth == float("inf")
+
+
+@pytest.mark.parametrize("sizes, said", [
+    (3, "sizes: 3 given"), ({"deph": 3}, "sizes: 'deph' given"), ({"depth": 2.5}, "sizes['depth']: 2.5 given"),
+    ({"eps": 0}, "sizes['eps']: 0 given"), ({"width": -1}, "sizes['width']: -1 given"), ([12], "sizes: [12] given"),
+    ({"gradient": float("nan")}, "sizes['gradient']: nan given"), ({1: 3}, "sizes: 1 given")])
+def test_bad_sizes_are_refused_before_any_work(sizes: Any, said: str) -> None:
+    for branch in (-H, tp.width_recipe("SP", 3)):
+        with pytest.raises(ValueError) as caught:
+            tp.audit(branch, sizes=sizes)
+        assert str(caught.value).startswith(said) and "allowed is" in str(caught.value)
+    with pytest.raises(ValueError, match="^sizes: .* beside a tp.WidthScaling, whose matrices have gradients of their"):
+        tp.audit(tp.width_recipe("SP", 3), sizes=SIZES)
 
 
 @pytest.mark.parametrize("given, exponents, name", TABLE.values(), ids=TABLE.keys())
@@ -80,7 +152,8 @@ def test_what_is_advised_is_depth_mup_with_nothing_to_warn_of(
     (dict(branch=0, lr=0), "a missing factor L^(-1/2)"),
     (dict(branch=-H, lr=0, eps=None), "a missing factor in the learning rate"),
     (dict(branch=-H, lr=-H, optimizer="sgd"), "a learning rate smaller than it must be"),
-    (dict(branch=-H, lr=-H, eps=0), "eps dominates"),
+    (dict(branch=-H, lr=-H, eps=0), "eps outgrows gradients from a depth on that is not"),
+    (dict(branch="-1/4"), "whether gradients fall below it is not counted"),
     (dict(branch=0, lr=-1, init=-H), "not faithful to the activation: the raw h = W x is L^(-1/2)"),
     (dict(branch=0, lr=0, init=H), "saturates"),
     (dict(branch=-1.5, lr=0.5, eps=None), "updates are L^(1/2) times as large as the initial weights"),
@@ -162,3 +235,16 @@ def test_an_audit_prints() -> None:
     assert all(part in text for part in parts)
     assert r"\text{branch multiplier} &\propto L^{-1}" in found.latex() and found.verdict.latex() in found.latex()
     assert found._repr_latex_().count("aligned") == 2
+
+
+def test_audits_by_matrix_have_both_regimes() -> None:
+    """W2's eps is left as it is and outgrows gradients like L^-1; W1's goes with them."""
+    raw = {"W1": DepthChoices(-1, 0, eps=-1), "W2": DepthChoices(-1, 0, eps=0)}
+    net = tp.ResNet("linear", "mlp")
+    found = tp.audit(tp.Parametrization(depth=raw), net=net)
+    exponents = [tp.Parametrization(depth={"alpha": 1, "W1": 0, "W2": gamma}) for gamma in (0, 1)]
+    assert found.outgrown == ("W2",) and "with eps in charge of W2" in str(found)
+    charged = found.eps_in_charge
+    assert charged is not None and (found.name, charged.name) == tuple(
+        tp.classify(one, net=net).name for one in exponents)
+    assert charged.matrices["W2"].gamma == 1 and found.verdict.matrices["W2"].gamma == 0

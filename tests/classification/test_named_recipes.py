@@ -24,24 +24,32 @@ def of_six(alpha: float, first: float, last: float, name: str, block: str = LAYE
     return block, alpha, [first if one else last for one in LAST], name
 
 
-# block, alpha, gamma by matrix and verdict, by hand from the sources: Adam's update is the rate where its gradient,
-# L^-alpha over the matrix's own initial size, is above eps, else the rate times gradient over eps; Muon's is the rate.
+# block, alpha, gamma by matrix and verdict, by hand from the sources: Adam's update is the rate, and Muon's too, where
+# its gradient, L^-alpha over the matrix's own initial size, is above eps.
 # DeepNorm's queries and keys start as usual, so that SGD moves them by their gradient alone. What started at zero is as
 # large as its first update: Fixup's W2 L^(-1/2), which makes alpha 1 and W1's gradient L^(-1/2), its own size.
 BY_HAND = {
     "sp": (ONE, 0, [0], "explodes at initialisation"), "depth-mup": (ONE, .5, [.5], "Depth-muP"),
     "ode": (ONE, 1, [0], "ODE limit"), "mup": of_six(0, 0, 0, "grows at initialisation"),
-    "branch-only": of_six(.5, 0, 0, "unstable in training"), "depth-mup-fixed-eps": of_six(.5, 1, 1, "trivial"),
+    "branch-only": of_six(.5, 0, 0, "unstable in training"), "depth-mup-fixed-eps": of_six(.5, .5, .5, "Depth-muP"),
     "completep": of_six(1, 0, 0, "ODE limit"), "megatron-depth-mup": of_six(1, 0, 0, "ODE limit"),
-    "megatron-depth-mup-uncompensated": of_six(1.5, .5, -.5, "converges in x and f, not in h"),
-    "gpt-2": of_six(.5, .5, -.5, "unstable in training"), "gpt-2-smaller-lr": of_six(.5, 1.5, .5, "Depth-muP"),
+    "megatron-depth-mup-uncompensated": of_six(1.5, 0, -.5, "converges in x and f, not in h"),
+    "gpt-2": of_six(.5, 0, -.5, "unstable in training"), "gpt-2-smaller-lr": of_six(.5, 1, .5, "Depth-muP"),
     "unit-scaling": of_six(.5, .5, .5, "Depth-muP"),
     "deepnorm": (POST_NORM, .75, [.75, .75, .25, .25, .25, .25], "ODE limit"),
     "deepnorm-adam": (POST_NORM, .75, [0, 0, -.25, -.25, -.25, -.25], "unstable in training"),
-    **dict.fromkeys(("muon", "muon-spectral", "muon-unit-rms"), of_six(0, 0, 0, "grows at initialisation")),
+    **dict.fromkeys(("muon", "muon-spectral", "muon-unit-rms", "megatron-muon-spectral",
+                     "megatron-muon-unit-rms-norm"), of_six(0, 0, 0, "grows at initialisation")),
     "fixup": (FROM_ZERO, 1, [0, 0], "ODE limit"), "fixup-bottleneck": (BOTTLENECK, 1, [.5, .5, 0], "ODE limit"),
     "rezero": (GATED, OO, [OO, OO], "trivial"), "rezero-adam": (GATED, 0, [0, 0], "explodes at initialisation"),
     "layerscale": (SCALED, 0, [0, 0, 0], "grows at initialisation")}
+
+# Where eps outgrows gradients: whose, their gamma, and the verdict: the rate times gradient over eps.
+OUTGROWN = {
+    "depth-mup-fixed-eps": (("Wq", "Wk", "Wv", "Wo", "W1", "W2"), 1, "trivial"),
+    "megatron-depth-mup-uncompensated": (("Wq", "Wk", "Wv", "W1"), .5, "converges in x and f, not in h"),
+    "gpt-2": (("Wq", "Wk", "Wv", "W1"), .5, "unstable in training"),
+    "gpt-2-smaller-lr": (("Wq", "Wk", "Wv", "W1"), 1.5, "Depth-muP")}
 
 
 def entry(name: str) -> NamedRecipe:
@@ -58,15 +66,28 @@ def test_the_table_judges_each_recipe_on_its_own_block() -> None:
         found = named[name]
         assert (found.block, float(found.alpha), [float(g) for g in found.gammas.values()], found.called) == (
             block, alpha, gammas, verdict), name
-        assert block in lines[name] and lines[name].endswith(verdict)
+        assert block in lines[name] and f"  {verdict}  " in lines[name]
+        outgrown, gamma, charged = OUTGROWN.get(name, ((), 0, ""))
+        assert (sorted(found.outgrown), found.called_in_charge) == (sorted(outgrown), charged), name
+        assert lines[name].endswith(charged or "  -") and (
+            f"with eps in charge of {', '.join(found.outgrown)}, from a depth on that is not known" in str(found)
+        ) == bool(outgrown)
+        for matrix in outgrown:
+            charged_one = replace(found.choices[matrix], gradient=entering(found, matrix))
+            assert gamma_of(charged_one, found.alpha) == sp.Rational(gamma)
     assert "*" not in text and "not judged" not in text and len(named.rows) == len(NAMED)
+
+
+def entering(found: RecipeAudit, matrix: str) -> sp.Expr:
+    """The power of a gradient: that of the branch, over the matrix's own."""
+    return -found.alpha - found.choices[matrix].init
 
 
 def test_matrices_that_share_settings_are_said_together() -> None:
     named = tp.named_recipes()
     assert list(named["gpt-2"].groups) == [("Wq", "Wk", "Wv", "W1"), ("Wo", "W2")]
     assert list(named["deepnorm"].groups) == [("Wq", "Wk"), ("Wv", "Wo", "W1", "W2")]
-    assert "alpha = 1/2, gamma = 1/2 of Wq, Wk, Wv, W1, gamma = -1/2 of Wo, W2" in str(named["gpt-2"])
+    assert "alpha = 1/2, gamma = 0 of Wq, Wk, Wv, W1, gamma = -1/2 of Wo, W2" in str(named["gpt-2"])
     assert "W2: branch 1, init 0, lr 1" in str(named["fixup"]) and r"of W2} &= 0" in named["fixup"].latex()
 
 
@@ -188,7 +209,8 @@ def test_norms_behind_branches_are_one_norm_at_the_end() -> None:
     assert np.allclose(x, z / size(z), rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("name", ["muon", "muon-spectral", "muon-unit-rms"])
+@pytest.mark.parametrize("name", ["muon", "muon-spectral", "muon-unit-rms", "megatron-muon-spectral",
+                                  "megatron-muon-unit-rms-norm"])
 def test_factors_of_muon_in_width_are_those_of_real_updates(name: str) -> None:
     """Spectral norms of U V^T, U V^T of rank two, times the factor, at widths 32 and 128."""
     factor = entry(name).factor
@@ -198,7 +220,19 @@ def test_factors_of_muon_in_width_are_those_of_real_updates(name: str) -> None:
         u, v = (np.linalg.qr(np.random.default_rng(seed).standard_normal((n, 2)))[0] for seed in (0, 1))
         norms.append(np.linalg.norm(u @ v.T, 2) * float(factor.subs({s: n for s in factor.free_symbols})))
     assert np.isclose(np.log(norms[1] / norms[0]) / np.log(4), float(width_of(factor)), atol=1e-12)
-    assert (f"\n{name}: in width" in str(tp.named_recipes())) == (name == "muon-unit-rms")
+    assert (f"\n{name}: in width" in str(tp.named_recipes())) == (
+        name in ("muon-unit-rms", "megatron-muon-spectral"))
+
+
+def test_names_of_megatron_mean_the_opposite_of_ours() -> None:
+    """Its spectral is our unit RMS but for a constant, its unit_rms_norm our spectral; both pairs say so."""
+    factors = {name: entry(name).factor for name in BY_HAND if "muon-" in name}
+    assert factors["megatron-muon-unit-rms-norm"] == factors["muon-spectral"]
+    assert (factors["megatron-muon-spectral"] / factors["muon-unit-rms"]).is_number
+    for ours, theirs in (("muon-spectral", "unit_rms_norm"), ("muon-unit-rms", "spectral")):
+        other = "megatron-muon-" + theirs.replace("_", "-")
+        assert "Megatron-LM calls this" in entry(ours).caveat and theirs in entry(ours).caveat
+        assert f"it is {ours!r}" in entry(other).caveat and "opposite" in entry(other).caveat
 
 
 @pytest.mark.slow

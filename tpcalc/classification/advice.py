@@ -8,7 +8,7 @@ from typing import Iterator
 import sympy as sp
 
 from ..parametrizations import DepthChoices, DepthScaling
-from .faithful import decay_fate, direction_power, eps_dominates, update_power
+from .faithful import decay_fate, direction_power, update_power
 
 BEST = DepthScaling()  # Depth-muP, the one scaling that has every property (Tensor Programs VI, Claim 5.5)
 
@@ -26,19 +26,41 @@ def moved_by(choices: DepthChoices) -> sp.Expr:
     return update_power(choices.optimizer, -choices.gradient_power, -choices.lr, eps, beside)
 
 
-def warnings(choices: DepthChoices, alpha: sp.Expr, gamma: sp.Expr, lost: sp.Expr | None) -> Iterator[str]:
+def entering(choices: DepthChoices) -> sp.Expr:
+    """The power of L of what enters the optimizer: the gradient, or a coupled decay that is larger."""
+    if choices.weight_decay is None or not decay_enters(choices):
+        return choices.gradient_power
+    return choices.weight_decay + choices.init
+
+
+def decay_enters(choices: DepthChoices) -> bool:
+    """Does a coupled decay enter the optimizer beside the gradient, and as large as it or larger?"""
+    return choices.weight_decay is not None and choices.decay == "coupled" and bool(
+        choices.weight_decay + choices.init >= choices.gradient_power)
+
+
+def eps_outgrows(choices: DepthChoices) -> bool:
+    """Does eps outgrow what enters Adam as depth grows, so that the size of an update is another one?"""
+    return bool(moved_by(choices) != moved_by(choices.without_eps))
+
+
+def warnings(choices: DepthChoices, alpha: sp.Expr, gamma: sp.Expr, lost: sp.Expr | None, since: str) -> Iterator[str]:
     """A sentence for everything in which (alpha, gamma), the optimizer's input and the decay fall short."""
     yield from of_block(choices.branch, choices.init, alpha)
-    yield from of_matrix(choices, alpha, gamma, lost)
+    yield from of_matrix(choices, alpha, gamma, lost, since)
 
 
-def of_matrix(choices: DepthChoices, alpha: sp.Expr, gamma: sp.Expr, lost: sp.Expr | None) -> Iterator[str]:
-    """What falls short in the updates of one matrix of a block, and in what enters its optimizer."""
+def of_matrix(choices: DepthChoices, alpha: sp.Expr, gamma: sp.Expr, lost: sp.Expr | None, since: str
+              ) -> Iterator[str]:
+    """What falls short in the updates of one matrix of a block, and in what enters its optimizer.
+
+    gamma, lost: with a negligible eps; since: from which depth on eps is in charge, in words.
+    """
     yield from _updates(alpha, gamma)
-    yield from _input(choices)
+    yield from _input(choices, alpha, since)
     yield from _raw(choices)
     if lost is not None:
-        yield from _decay(choices, lost)
+        yield from _decay(choices.without_eps, lost)
 
 
 def of_block(branch: sp.Expr, init: sp.Expr, alpha: sp.Expr) -> Iterator[str]:
@@ -67,13 +89,18 @@ def _updates(alpha: sp.Expr, gamma: sp.Expr) -> Iterator[str]:
         yield f"updates are {power(-gamma)} times as large as the initial weights: h = W x grows with depth in training"
 
 
-def _input(choices: DepthChoices) -> Iterator[str]:
-    a, e = -choices.gradient_power, None if choices.eps is None else -choices.eps
-    if eps_dominates(choices.optimizer, a, e):
-        lost = direction_power(choices.optimizer, a, e)
-        yield (f"eps dominates: it is of order {power(choices.powers['eps'])}, gradients are of order {power(-a)}, so "
-               f"that {choices.optimizer}'s direction is linear in them, and of order {power(-lost)} instead of 1; "
-               "networks whose gradients are still larger than eps do not show it (eps=None is for them)")
+def _input(choices: DepthChoices, alpha: sp.Expr, since: str) -> Iterator[str]:
+    if not eps_outgrows(choices):
+        return
+    size, eps = entering(choices), choices.powers["eps"]
+    if alpha < BEST.alpha:
+        yield (f"eps is of order {power(eps)}; whether gradients fall below it is not counted, for they go like a "
+               "power of the depth only where the network is stable at initialisation")
+        return
+    lost = direction_power(choices.optimizer, -size, -eps)
+    yield (f"eps outgrows gradients {since}: it is of order {power(eps)}, gradients are of order {power(size)}, so "
+           f"that {choices.optimizer}'s direction is then linear in them, and of order {power(-lost)} instead of 1: "
+           f"gamma = {sp.expand(moved_by(choices) + choices.init)} (eps=None says that it stays negligible)")
 
 
 def _raw(choices: DepthChoices) -> Iterator[str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import overload
+from dataclasses import dataclass, field, replace
+from typing import Mapping, overload
 
 import numpy as np
 import sympy as sp
@@ -16,9 +16,10 @@ from ..derivations.printing import latex
 from ..parametrizations import DepthChoices, DepthScaling, Parametrization, WidthScaling
 from ..programs import ResNet
 from ..width.audit import WidthAudit, audit as audit_width
-from .advice import BEST, moved_by, power, warnings
+from .advice import BEST, decay_enters, eps_outgrows, moved_by, power, warnings
 from .by_matrix import MatrixAudit, audit_parametrization
 from .classify import classify
+from .crossover import checked_sizes, crossover, since, slowly
 from .faithful import decay_power, optimizer_name
 from .recipe import MEANING, Recipe, realise, visible_decay
 from .verdict import Verdict
@@ -29,17 +30,23 @@ COVERED = "a residual block of one matrix without normalisation; with init other
 
 @dataclass(frozen=True, repr=False)
 class Audit(Short, Aligned):
-    """What the powers of L in ``choices`` come to.
+    """What the powers of L in ``choices`` come to, in both regimes of Adam's eps.
 
-    alpha, gamma: the depth scaling (tp.DepthScaling) they realise; decay: one step of weight decay takes a share
-    L^-decay of a weight, None without one; verdict: of (alpha, gamma); warnings: what falls short of Depth-muP;
-    reasons: how alpha and gamma come about; recipe: Depth-muP with this optimizer, ``recipe.changes`` what to change;
+    alpha, gamma: the depth scaling (tp.DepthScaling) they realise while eps is negligible beside gradients; decay: one
+    step of weight decay takes a share L^-decay of a weight, None without one; verdict: of (alpha, gamma);
+    eps_in_charge: the verdict where eps, at the power of L that was given, outgrows gradients, None where it never
+    does, or where gradients are no power of L since the network explodes; crossover_depth: the depth at which eps is as
+    large as the gradient, None where ``sizes`` do not say it; warnings: what falls short of Depth-muP; reasons: how
+    alpha and gamma come about; recipe: Depth-muP with this optimizer, ``recipe.changes`` what to change;
     faithful_at_init: is the raw h = W x of order one.
 
     >>> import tpcalc as tp
     >>> found = tp.audit(branch=-1, lr=0, optimizer="adam", eps=-1)
     >>> found.alpha, found.gamma, found.faithful_at_init
     (1, 0, True)
+    >>> found = tp.audit("-1/2", sizes=dict(depth=12, width=768, eps=1e-8, gradient=1e-5))
+    >>> found.name, found.eps_in_charge.name, found.crossover_depth
+    ('unstable in training', 'Depth-muP', 12000000.0)
     """
 
     choices: DepthChoices
@@ -52,10 +59,24 @@ class Audit(Short, Aligned):
     recipe: Recipe
     faithful_at_init: bool
     base_depth: float = 1
+    eps_in_charge: Verdict | None = None
+    crossover_depth: float | None = None
+    sizes: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The verdict's name, that of a negligible eps."""
+        return self.verdict.name
+
+    @property
+    def far_away(self) -> str:
+        """From which depth on what is said of powers of L is felt; "" where nothing grows or vanishes."""
+        return slowly(iter((self.alpha - BEST.alpha, 1 - self.alpha - self.gamma, sp.Min(self.gamma, 0),
+                            self.decay or sp.Integer(0))))
 
     @property
     def scaling(self) -> DepthScaling:
-        """The depth scaling to give to ``tp.train``, with this base depth."""
+        """The depth scaling to give to ``tp.train``, with this base depth, while eps is negligible."""
         return DepthScaling(self.alpha, self.gamma, base_depth=self.base_depth)
 
     def latex(self) -> str:
@@ -66,9 +87,14 @@ class Audit(Short, Aligned):
 
     def __str__(self) -> str:
         given = ", ".join(f"{name} {power(size)}" for name, size in self.choices.powers.items())
+        far, charged = self.far_away, self.eps_in_charge
+        regimes = [] if charged is None else [
+            f"with eps in charge, {since(self.sizes, self.crossover_depth)}: {charged.where}: {charged.name}"]
+        headline = f"alpha = {self.alpha}, gamma = {self.gamma}: {self.name}"
         lines = [f"{self.choices.optimizer}: {given}", *self.reasons,
-                 f"alpha = {self.alpha}, gamma = {self.gamma}: {self.verdict.name}",
-                 *(f"warning: {one}" for one in self.warnings), *self.recipe.changes, f"covered: {COVERED}"]
+                 headline + ", while eps is negligible" * bool(regimes),
+                 *regimes, *(f"warning: {one}" for one in self.warnings), *[far] * bool(far), *self.recipe.changes,
+                 f"covered: {COVERED}"]
         return "\n".join(lines)
 
 
@@ -77,19 +103,20 @@ def audit(branch: Parametrization, *, net: ResNet | None = None) -> MatrixAudit:
 
 
 @overload
-def audit(branch: Number, lr: Number, optimizer: object = "adam", eps: Number = 0, init: Number = 0,
+def audit(branch: Number, lr: Number = 0, optimizer: object = "adam", eps: Number | None = 0, init: Number = 0,
           weight_decay: Number | None = None, decoupled: bool = True, independent: bool = False,
-          gradient: Number | None = None, base_depth: float = 1, net: None = None) -> Audit: ...
+          gradient: Number | None = None, base_depth: float = 1, net: None = None,
+          sizes: Mapping[str, float] | None = None) -> Audit: ...
 
 
 @overload
 def audit(branch: WidthScaling) -> WidthAudit: ...
 
 
-def audit(branch: Number | Parametrization | WidthScaling, lr: Number | None = None, optimizer: object = "adam",
-          eps: Number = 0, init: Number = 0, weight_decay: Number | None = None, decoupled: bool = True,
-          independent: bool = False, gradient: Number | None = None, base_depth: float = 1, net: ResNet | None = None
-          ) -> Audit | MatrixAudit | WidthAudit:
+def audit(branch: Number | Parametrization | WidthScaling, lr: Number = 0, optimizer: object = "adam",
+          eps: Number | None = 0, init: Number = 0, weight_decay: Number | None = None, decoupled: bool = True,
+          independent: bool = False, gradient: Number | None = None, base_depth: float = 1, net: ResNet | None = None,
+          sizes: Mapping[str, float] | None = None) -> Audit | MatrixAudit | WidthAudit:
     """What a recipe does whose settings go like powers of the depth: ``branch=-1`` is a multiplier like L^-1.
 
     Parameters
@@ -113,9 +140,10 @@ def audit(branch: Number | Parametrization | WidthScaling, lr: Number | None = N
         all the others: the network whose matrices they are for.
 
     Raises ``ValueError`` for powers that are not real numbers, for floats that look like values (a denominator above
-    64, such as 1e-3, or a branch above 0, such as 0.7; exact numbers pass), unknown optimizers, and a base depth that
-    is not positive. Source: Tensor Programs VI, Definition 4.1 and section 5; a gradient goes like the branch
-    multiplier only while the network is stable, else exponents are those of the first step.
+    64, such as 1e-3, or a branch above 0, such as 0.7; exact numbers pass), unknown optimizers, a base depth that is
+    not positive, and sizes of other names or that are not positive. Source: Tensor Programs VI, Definition 4.1 and
+    section 5; a gradient goes like the branch multiplier only while the network is stable, else exponents are those of
+    the first step.
 
     >>> import tpcalc as tp
     >>> tp.audit(branch="-1/2", lr="-1/2", optimizer="sgd").verdict.name
@@ -123,8 +151,12 @@ def audit(branch: Number | Parametrization | WidthScaling, lr: Number | None = N
     >>> tp.audit(tp.width_recipe("SP", layers=3)).principles
     ('learning-rate equivalence', 'nontrivial learning')
     """
+    given = checked_sizes(sizes)
     if isinstance(branch, (Parametrization, WidthScaling)):
-        beside = {"lr": (lr, None), "optimizer": (optimizer, "adam"), "eps": (eps, 0), "init": (init, 0),
+        if given:
+            raise ValueError(f"sizes: {sizes!r} given beside a tp.{type(branch).__name__}, whose matrices have "
+                             "gradients of their own; allowed is None")
+        beside = {"lr": (lr, 0), "optimizer": (optimizer, "adam"), "eps": (eps, 0), "init": (init, 0),
                   "weight_decay": (weight_decay, None), "gradient": (gradient, None), "base_depth": (base_depth, 1)}
         for name, (value, default) in beside.items():
             if value != default:
@@ -143,13 +175,11 @@ def audit(branch: Number | Parametrization | WidthScaling, lr: Number | None = N
         raise ValueError("independent: True given with decoupled False; a decay inside the gradient takes part in the "
                          "update, allowed is one of them")
     powers = {"branch": branch, "lr": lr, "eps": eps, "init": init, "weight_decay": weight_decay, "gradient": gradient}
-    for name, given in powers.items():
-        _require_power(name, given)
-    if lr is None:
-        raise ValueError("lr: None given; allowed is a real number, as a power of L")
+    for name, value in powers.items():
+        _require_power(name, value)
     kind = "independent" if independent else "decoupled" if decoupled else "coupled"
     return judge_choices(DepthChoices(branch, lr, optimizer_name(optimizer), eps, init, weight_decay, kind, gradient),
-                         base_depth)
+                         base_depth, given)
 
 
 def _require_power(name: str, given: object) -> None:
@@ -165,30 +195,42 @@ def _require_power(name: str, given: object) -> None:
                          "for here")
 
 
-def judge_choices(choices: DepthChoices, base_depth: float = 1) -> Audit:
-    """From powers of L to (alpha, gamma) and all that follows.
+def judge_choices(choices: DepthChoices, base_depth: float = 1, sizes: Mapping[str, float] | None = None) -> Audit:
+    """From powers of L to (alpha, gamma) and all that follows, with a negligible eps and with one in charge.
 
     The matrix is L^init times one of the usual size, so that a one-homogeneous block carries branch + init, and its
     updates, relative to it, are L^-init as large as those of the raw matrix.
     """
     choices.require_numbers()
-    a, c, b = -choices.gradient_power, -choices.lr, -choices.init
-    e = None if choices.eps is None else -choices.eps
-    moved = moved_by(choices)
+    bare, sizes = choices.without_eps, {} if sizes is None else sizes
+    b, moved = -choices.init, moved_by(bare)
     alpha, gamma = b - choices.branch, moved - b
-    w = None if choices.weight_decay is None else -choices.weight_decay
-    lost = None if w is None else decay_power(choices.optimizer, c, w, a, e, b, choices.decay)
     base_depth = DepthScaling(alpha, gamma, base_depth=base_depth).base_depth  # refused where it is not positive
     verdict = classify(alpha, gamma)
+    charged = eps_outgrows(choices) and verdict.stable_at_init
+    lost, crossed = _lost(bare), None
+    if charged and choices.eps is not None and not decay_enters(choices):
+        crossed = crossover(sizes, choices.gradient_power, choices.eps)
     reasons = [
         f"branch {power(choices.branch)} times init {power(choices.init)}: blocks of order {power(-alpha)}",
-        f"gradients of order {power(-a)}, which {choices.optimizer} turns into directions of order "
-        f"{power(c - moved)}; times the learning rate {power(choices.lr)}: updates of order {power(-moved)}, relative "
-        f"to the initial weights {power(-gamma)}"]
-    if w is not None and lost is not None:
-        reasons.append(f"{choices.decay} weight decay {power(-w)}: a share of order {power(-lost)} of a weight a step")
-    return Audit(choices, alpha, gamma, lost, verdict, tuple(warnings(choices, alpha, gamma, lost)), tuple(reasons),
-                 _towards_best(choices), bool(verdict.faithful_at_init and b == 0), base_depth)
+        f"gradients of order {power(choices.gradient_power)}, which {choices.optimizer} turns into directions of order "
+        f"{power(-choices.lr - moved)}; times the learning rate {power(choices.lr)}: updates of order {power(-moved)}, "
+        f"relative to the initial weights {power(-gamma)}"]
+    if lost is not None:
+        reasons.append(f"{choices.decay} weight decay {power(choices.powers['weight_decay'])}: a share of order "
+                       f"{power(-lost)} of a weight a step")
+    return Audit(choices, alpha, gamma, lost, verdict,
+                 tuple(warnings(choices, alpha, gamma, lost, since(sizes, crossed))), tuple(reasons),
+                 _towards_best(choices), bool(verdict.faithful_at_init and b == 0), base_depth,
+                 classify(alpha, moved_by(choices) - b) if charged else None, crossed, dict(sizes))
+
+
+def _lost(choices: DepthChoices) -> sp.Expr | None:
+    """The share L^-(this) of a weight that one step's decay takes, None without one."""
+    if choices.weight_decay is None:
+        return None
+    return decay_power(choices.optimizer, -choices.lr, -choices.weight_decay, -choices.gradient_power, None,
+                       -choices.init, choices.decay)
 
 
 def _towards_best(choices: DepthChoices) -> Recipe:

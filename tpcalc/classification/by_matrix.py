@@ -18,6 +18,9 @@ from .verdict import Verdict
 class MatrixAudit(Short):
     """What raw powers of L, matrix by matrix, come to: the exponents (``scaling``, for ``tp.train``) and the verdict.
 
+    verdict: that of a negligible eps; eps_in_charge: that where eps outgrows the gradients of the matrices in
+    ``outgrown``, None where it outgrows none, or where gradients are no powers of L.
+
     >>> import tpcalc as tp
     >>> from tpcalc.parametrizations import DepthChoices
     >>> raw = {"W1": DepthChoices(-1, 0, eps=-1), "W2": DepthChoices(-1, -1, eps=-1)}
@@ -30,9 +33,20 @@ class MatrixAudit(Short):
     choices: Mapping[str, DepthChoices]
     scaling: Scaling
     verdict: Verdict
+    eps_in_charge: Verdict | None = None
+    outgrown: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The verdict's name, that of a negligible eps."""
+        return self.verdict.name
 
     def __str__(self) -> str:
-        lines = [f"{self.verdict.where}: {self.verdict.name}"]
+        charged = self.eps_in_charge
+        lines = [f"{self.verdict.where}: {self.name}{', while eps is negligible' * (charged is not None)}"]
+        if charged is not None:
+            lines.append(f"with eps in charge of {', '.join(self.outgrown)}, from a depth on that is not known: "
+                         f"{charged.where}: {charged.name}")
         for name, one in self.choices.items():
             set_to = ", ".join(f"{key} {power(size)}" for key, size in one.powers.items())
             lines.append(f"{name}: {set_to}: {or_why(lambda: self.verdict.matrices[name].name)}")
@@ -47,4 +61,8 @@ def audit_parametrization(one: Parametrization, net: ResNet | None = None) -> Ma
     for choices in one.choices.values():
         choices.require_numbers()
     net = ResNet() if net is None else net
-    return MatrixAudit(one.choices, resolved(one).over(net.trained_of_block, ends=False), classify(one, net=net))
+    names, verdict = net.trained_of_block, classify(one, net=net)
+    found, charged = (resolved(one, eps=eps).over(names, ends=False) for eps in (False, True))
+    outgrown = tuple(name for name in names if found.update_exponent(name) != charged.update_exponent(name)
+                     ) if verdict.stable_at_init else ()
+    return MatrixAudit(one.choices, found, verdict, classify(charged, net=net) if outgrown else None, outgrown)

@@ -34,7 +34,8 @@ def classify(alpha: Any, gamma: Any = None, net: ResNet | Transformer | Program 
     is a tp.Transformer, whose first update is counted, in a program that stands for all positions; a tp.Program by what
     it says, with its symbols alpha and gamma as the depth scaling. opt: an optimizer or its name, default
     plain SGD: its memory and its decay are counted, and sizes of directions that are no linear functions of gradients;
-    a schedule is of order one. from_zero: names of a tp.Transformer's matrices that start at 0, as W_q often does.
+    a schedule is of order one; raw powers of L are read with a negligible eps, ``tp.audit`` has both regimes.
+    from_zero: names of a tp.Transformer's matrices that start at 0, as W_q often does.
 
     ``verdict.matrices`` has what the updates of each matrix of a block do by themselves.
 

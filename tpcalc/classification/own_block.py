@@ -17,13 +17,16 @@ from ..programs import SGD
 from ..programs.builders import program
 from ..programs.from_zero import from_zero
 from ..programs.program import Program
-from .advice import of_block, of_matrix, power
+from .advice import BEST, eps_outgrows, of_block, of_matrix, power
 from .carried import carried
 from .counted import Judged
+from .crossover import slowly
 from .recipe import MEANING, named, realise
 from .recipe_blocks import BLOCKS, exponents, name_on, verdict_behind_zero, verdict_on
 from .recipe_changes import Settings, changes, with_names
 from .verdict import Verdict
+
+UNKNOWN = "from a depth on that is not known (tp.audit with sizes= says it for powers and sizes of one's own)"
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,10 +34,11 @@ class RecipeAudit(Short, Aligned):
     """What the powers of L of a named recipe come to on its own block.
 
     block: in words; choices: what is set, {matrix: DepthChoices}; zero: what of these starts at zero; alpha, gammas:
-    the exponents that they are, from the first update on where something starts at zero; decays: one step of weight
-    decay takes a share L^-decay of a matrix, None without one; called: the name of the verdict;
-    warnings: what falls short of Depth-muP; changes: the least that makes it that; caveat: what of the source's block
-    is not judged; width: the power of n by which updates of square matrices exceed those that keep activations of order
+    the exponents that they are while eps is negligible, from the first update on where something starts at zero;
+    decays: one step of weight decay takes a share L^-decay of a matrix, None without one; called: the name of the
+    verdict; outgrown: matrices whose gradients eps outgrows as depth grows; warnings: what falls short of Depth-muP;
+    changes: the least that makes it that; caveat: what of the source's block is not judged; width: the power of n by
+    which updates of square matrices exceed those that keep activations of order
     one, of recipes that multiply updates with a factor of their own, else 0.
 
     >>> import tpcalc as tp
@@ -56,6 +60,13 @@ class RecipeAudit(Short, Aligned):
     caveat: str = ""
     width: sp.Expr = sp.Integer(0)
     zero: tuple[str, ...] = ()
+    outgrown: tuple[str, ...] = ()
+
+    @property
+    def called_in_charge(self) -> str:
+        """The name of the verdict where eps outgrows the gradients of ``outgrown``, "" where it outgrows none."""
+        given = Settings(self.net, self.choices, self.zero)
+        return name_on(self.block, *given.counted) if self.outgrown else ""
 
     @property
     def verdict(self) -> Verdict:
@@ -65,8 +76,21 @@ class RecipeAudit(Short, Aligned):
         return verdict_on(self.block, *self._start.counted)
 
     @property
+    def eps_in_charge(self) -> Verdict | None:
+        """The verdict where eps outgrows the gradients of ``outgrown``, None where it outgrows none."""
+        if not self.outgrown:
+            return None
+        return verdict_on(self.block, *Settings(self.net, self.choices, self.zero).counted)
+
+    @property
+    def far_away(self) -> str:
+        """From which depth on what is said of powers of L is felt; "" where nothing grows or vanishes."""
+        kappas = (p for gamma in self.gammas.values() for p in (1 - self.alpha - gamma, sp.Min(gamma, 0)))
+        return slowly(iter((self.alpha - BEST.alpha, *kappas, *(one for one in self.decays.values() if one))))
+
+    @property
     def _start(self) -> Settings:
-        return Settings(self.net, self.choices, self.zero)
+        return Settings(self.net, self.choices, self.zero).without_eps
 
     @property
     def gamma(self) -> sp.Expr | None:
@@ -144,7 +168,11 @@ class RecipeAudit(Short, Aligned):
         for names in self.groups:
             lines.append(f"{', '.join(names)}: " + ", ".join(
                 f"{key} {size}" for key, size in self.powers_of(names).items()))
-        lines += [f"{self.where}: {self.called}", *(f"warning: {one}" for one in self.warnings), *self.changes]
+        charged = [f"with eps in charge of {', '.join(self.outgrown)}, {UNKNOWN}: {self.called_in_charge}"
+                   ] if self.outgrown else []
+        far = self.far_away
+        lines += [f"{self.where}: {self.called}{', while eps is negligible' * bool(charged)}", *charged,
+                  *(f"warning: {one}" for one in self.warnings), *[far] * bool(far), *self.changes]
         return "\n".join([*lines, *([f"but: {self.caveat}"] if self.caveat else [])])
 
 
@@ -160,7 +188,7 @@ def audit_on_mlp(name: str, optimizer: str = "adam") -> RecipeAudit:
     Source: ``tp.recipe(name).source``.
 
     >>> print(audit_on_mlp("gpt-2").where)
-    alpha = 1/2, gamma = 1/2 of W1, gamma = -1/2 of W2
+    alpha = 1/2, gamma = 0 of W1, gamma = -1/2 of W2
     """
     entry = named(name)
     if entry.outside:
@@ -174,6 +202,34 @@ def audit_on_block(entry: NamedRecipe, optimizer: str = "adam") -> RecipeAudit:
     Raises ``ValueError`` for initial sizes of what its block is not homogeneous in, and for those that make branches of
     a layer differ in alpha.
     """
+    given = settings_of(entry, optimizer)
+    choices = given.choices
+    first = given.without_eps
+    from_now_on = first.after_an_update()
+    alpha = from_now_on.alpha if from_now_on.moves else sp.oo
+    gammas = from_now_on.gammas if from_now_on.moves else dict.fromkeys(first.names, sp.oo)
+    decays = {name: from_now_on.lost(name) for name in choices}
+    outgrown: tuple[str, ...] = ()
+    if from_now_on.moves:
+        there = given.after_an_update()
+        seen = {name: there.seen(name, name in entry.zero) for name in gammas}
+        said = [*of_block(from_now_on.branch, from_now_on.total, alpha), *(
+            f"{', '.join(names)}: {warning}" if len(gammas) > 1 else warning for warning, names in with_names(
+                {name: list(of_matrix(one, alpha, gammas[name], decays[name], UNKNOWN))
+                 for name, one in seen.items()}).items())]
+        called = name_on(entry.block, *first.counted)
+        if alpha >= BEST.alpha:
+            outgrown = tuple(name for name, one in seen.items() if eps_outgrows(one))
+    else:
+        said = [f"{', '.join(entry.zero)} starts at zero, and gradients with it: nothing moves"]
+        called = verdict_behind_zero(entry.block).name
+    return RecipeAudit(entry.name, entry.block, choices, alpha, gammas, decays, called, tuple(said),
+                       changes(given, entry.sized), entry.source, entry.caveat, width_of(entry.factor), entry.zero,
+                       outgrown)
+
+
+def settings_of(entry: NamedRecipe, optimizer: str = "adam") -> Settings:
+    """What a recipe sets for every matrix of its own block."""
     each = realise(entry.target, optimizer) if entry.target is not None else entry.choices
     assert each is not None
     net = BLOCKS[entry.block]
@@ -181,22 +237,7 @@ def audit_on_block(entry: NamedRecipe, optimizer: str = "adam") -> RecipeAudit:
     own = dict(entry.own)
     choices = {name: own.get(name) or (each if name in scaled else replace(each, init=sp.Integer(0)))
                for name in (*net.trained_of_block, *(name for name in own if name not in net.trained_of_block))}
-    first = Settings(net, choices, entry.zero)
-    from_now_on = first.after_an_update()
-    alpha = from_now_on.alpha if from_now_on.moves else sp.oo
-    gammas = from_now_on.gammas if from_now_on.moves else dict.fromkeys(first.names, sp.oo)
-    decays = {name: from_now_on.lost(name) for name in choices}
-    if from_now_on.moves:
-        said = [*of_block(from_now_on.branch, from_now_on.total, alpha), *(
-            f"{', '.join(names)}: {warning}" if len(gammas) > 1 else warning for warning, names in with_names(
-                {name: list(of_matrix(from_now_on.seen(name, name in entry.zero), alpha, gammas[name], decays[name]))
-                 for name in gammas}).items())]
-        called = name_on(entry.block, *first.counted)
-    else:
-        said = [f"{', '.join(entry.zero)} starts at zero, and gradients with it: nothing moves"]
-        called = verdict_behind_zero(entry.block).name
-    return RecipeAudit(entry.name, entry.block, choices, alpha, gammas, decays, called, tuple(said),
-                       changes(first, entry.sized), entry.source, entry.caveat, width_of(entry.factor), entry.zero)
+    return Settings(net, choices, entry.zero)
 
 
 def width_of(factor: sp.Expr | None) -> sp.Expr:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Mapping, overload
 
 import sympy as sp
@@ -21,6 +21,8 @@ MEANING = {
     "branch": "branch multiplier", "init": "initial standard deviation", "lr": "learning rate of the block's matrix",
     "eps": "Adam's eps", "weight_decay": "weight decay",
     **{f"weight_decay_{kind}": f"weight decay, {kind}" for kind in DECAYS}}
+
+ADAMS = ("adam", "adamw")
 
 
 @dataclass(frozen=True, repr=False)
@@ -121,7 +123,8 @@ def recipe(name: str | DepthScaling | Parametrization = "depth-mup", optimizer: 
 
     "depth-mup" and "ode" are solved for ``optimizer`` ("adam" where none is given), with the matrices' initialisation
     left as it is, as is a ``tp.DepthScaling``, and a ``tp.Parametrization``'s exponents, matrix by matrix; of the
-    others, taken as published, ``optimizer`` must be that of the source. Raises ``ValueError`` for unknown names and
+    others, taken as published, ``optimizer`` must be that of the source, Adam and AdamW standing for each other, with
+    what is then assumed of the weight decay in ``caveat``. Raises ``ValueError`` for unknown names and
     optimizers, a depth that is not a whole number, and recipes that no power of L for one matrix can say. Source:
     Tensor Programs VI, Definition 4.1 and Claim 5.5; for the others ``.source``.
 
@@ -141,11 +144,44 @@ def recipe(name: str | DepthScaling | Parametrization = "depth-mup", optimizer: 
         decays = {kind: power for kind in DECAYS if (power := visible_decay(choices, kind)) is not None}
     else:
         assert entry.choices is not None
-        choices, decays = entry.choices, {}
-        if asked not in (None, choices.optimizer):
-            raise ValueError(f"optimizer: {asked!r} given; {name!r} was published for {choices.optimizer!r}")
+        choices, decays = published_choices(entry, asked or entry.choices.optimizer), {}
+    assumed = "" if asked is None else assumed_of_decay(entry, asked)
     return Recipe(entry.name, choices, decays, depth=depth, base_depth=base_depth, source=entry.source,
-                  caveat=entry.caveat)
+                  caveat="; ".join(filter(None, (entry.caveat, assumed))))
+
+
+def published_choices(entry: NamedRecipe, optimizer: str) -> DepthChoices:
+    """What a recipe sets that is taken as published, for this optimizer; Adam and AdamW have one recipe.
+
+    Raises ``ValueError`` for an optimizer that it was not published for.
+    """
+    assert entry.choices is not None
+    if optimizer != entry.choices.optimizer and not {optimizer, entry.choices.optimizer} <= set(ADAMS):
+        raise ValueError(f"optimizer: {optimizer!r} given, for which {entry.name!r} was not published; allowed is its "
+                         f"own, which print(tp.named_recipes()[{entry.name!r}]) names, or a recipe that is solved for "
+                         "any optimizer: " + ", ".join(repr(one.name) for one in NAMED if one.target is not None))
+    return replace(entry.choices, optimizer=optimizer)
+
+
+def assumed_of_decay(entry: NamedRecipe, optimizer: str) -> str:
+    """What is assumed of the weight decay of a recipe that is taken as published, "" where it was published for this
+    optimizer and says it.
+
+    >>> assumed_of_decay(named("completep"), "adam")
+    "'completep' has a decoupled weight decay, and adam is assumed to have none"
+    """
+    if entry.choices is None:
+        return ""
+    if entry.choices.weight_decay is None:
+        return f"{entry.name!r} says nothing of weight decay, which is assumed to be left as it is"
+    if optimizer == "adam":
+        kind = entry.choices.decay
+        article = "an" if kind == "independent" else "a"
+        return f"{entry.name!r} has {article} {kind} weight decay, and adam is assumed to have none"
+    if entry.choices.decay == "independent":
+        return (f"{entry.name!r} has a weight decay that is not multiplied by the learning rate; that of {optimizer}, "
+                "which is, is assumed to take the same share of a weight")
+    return ""
 
 
 def of_powers(name: str | DepthScaling | Parametrization) -> NamedRecipe:

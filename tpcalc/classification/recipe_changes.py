@@ -33,6 +33,11 @@ class Settings:
     front: sp.Expr = sp.Integer(0)
 
     @property
+    def without_eps(self) -> Settings:
+        """The same with an eps that is negligible beside gradients."""
+        return replace(self, choices={name: one.without_eps for name, one in self.choices.items()})
+
+    @property
     def carried(self) -> Carried:
         return carried(self.net)
 

@@ -9,8 +9,10 @@ from ..parametrizations import DepthChoices, Parametrization
 from .faithful import optimizer_name, update_power
 
 
-def resolved(one: Parametrization, opt: object = None) -> Parametrization:
+def resolved(one: Parametrization, opt: object = None, eps: bool = False) -> Parametrization:
     """A parametrization with exponents alpha and gamma in place of raw powers of L.
+
+    eps: with Adam's eps in charge, where it outgrows gradients; else it is negligible.
 
     A block of several matrices is taken to be homogeneous in each, as products of matrices and one-homogeneous
     activations are: it is L^(branch + all inits) times one of the usual size, and the gradient of a raw matrix, that
@@ -28,7 +30,7 @@ def resolved(one: Parametrization, opt: object = None) -> Parametrization:
     if opt is not None and optimizer_name(opt) != first.optimizer:
         raise ValueError(f"opt: {short(opt)} given; the powers of L are for {first.optimizer!r}")
     alpha = sp.expand(-first.branch - sp.Add(*(c.init for c in choices.values())))
-    gammas = {name: gamma_of(c, alpha) for name, c in choices.items()}
+    gammas = {name: gamma_of(c if eps else c.without_eps, alpha) for name, c in choices.items()}
     return Parametrization(one.width, {"alpha": alpha, **gammas})
 
 

@@ -11,7 +11,8 @@ from ..parametrizations.recipes import NAMED
 from .own_block import RecipeAudit, audit_on_block
 from .recipe import named
 
-COLUMNS = ("recipe", "block", "optimizer", "branch", "init", "lr", "eps", "weight_decay", "alpha", "gamma", "verdict")
+COLUMNS = ("recipe", "block", "optimizer", "branch", "init", "lr", "eps", "weight_decay", "alpha", "gamma", "verdict",
+           "eps in charge")
 
 
 class NamedRecipes(Tabled, Mapping[str, RecipeAudit]):
@@ -49,7 +50,8 @@ class NamedRecipes(Tabled, Mapping[str, RecipeAudit]):
             gammas = [str(audit.gammas.get(names[0], "-")) for names in audit.groups]
             found.append({"recipe": name, "block": audit.block, "optimizer": audit.optimizer,
                           **{key: _together([one.get(key, "-") for one in powers]) for key in keys},
-                          "alpha": str(audit.alpha), "gamma": _together(gammas), "verdict": audit.called})
+                          "alpha": str(audit.alpha), "gamma": _together(gammas), "verdict": audit.called,
+                          "eps in charge": audit.called_in_charge or "-"})
         return found
 
     def __repr__(self) -> str:

@@ -8,14 +8,16 @@ from functools import lru_cache
 import sympy as sp
 
 from .._checks import choice
+from ..classification.advice import eps_outgrows, power
 from ..classification.faithful import direction_power, faithful_rate
-from ..classification.recipe import Recipe, named, recipe
+from ..classification.own_block import settings_of, width_of
+from ..classification.recipe import (
+    ADAMS as ADAMS, assumed_of_decay, named, of_powers, published_choices, realise, visible_decay)
 from ..parametrizations import DepthChoices, Scaling, width_recipe
-from ..parametrizations.recipes import POST_NORM
+from ..parametrizations.recipes import POST_NORM, NamedRecipe
 from .roles import Parameter
 
-ADAMS = ("adam", "adamw")
-OPTIMIZERS = ("sgd", *ADAMS, "muon")
+OPTIMIZERS = ("sgd", "momentum", *ADAMS, "muon")
 SIGN = "signsgd"  # whose directions have a fixed size, as Muon's have
 ZERO = sp.Integer(0)
 DEPTH = "tensor_programs_vi/definition_41"
@@ -57,20 +59,62 @@ def optimizer_of(parameter: Parameter, optimizer: str) -> str:
 
 
 @lru_cache(maxsize=None)
-def depth_choices(name: str | Scaling, optimizer: str) -> DepthChoices:
-    """What a named recipe sets for the parameters of a layer, for the direction of ``optimizer``; with the weight decay
-    that stays visible where the recipe does not say it."""
-    entry = named(name)  # one power of L for all matrices of a layer, or refused
+def depth_choices(name: str | Scaling, optimizer: str, own: str) -> DepthChoices:
+    """What a named recipe sets for parameters of a layer that directions of ``own`` move, in a plan for ``optimizer``;
+    with the weight decay that stays visible where a recipe that is solved does not say it.
+
+    Gradients carry the branch multiplier, as those of models do: a recipe with a backward pass of its own has an eps
+    that is as large beside these. Raises ``ValueError`` for recipes that are no settings of parameters, or not
+    published for ``optimizer``.
+    """
+    entry = settable(name)
+    if entry.target is not None:
+        choices = realise(entry.target, own)
+        return replace(choices, weight_decay=visible_decay(
+            choices, "coupled" if own in ("sgd", "momentum") else "decoupled"))
+    choices = replace(published_choices(entry, optimizer), optimizer=own)
+    decay, eps = choices.weight_decay, choices.eps
+    if decay is not None and choices.decay == "independent":  # in groups the learning rate multiplies it
+        decay = decay - choices.lr
+    if eps is not None:
+        eps = eps - choices.gradient_power + choices.branch
+    return replace(choices, weight_decay=decay, decay="decoupled", eps=eps, gradient=None)
+
+
+def settable(name: str | Scaling) -> NamedRecipe:
+    """The data of a recipe that is settings of parameters, one power of L for all matrices of a layer but for initial
+    sizes; ``ValueError`` for others."""
+    entry = of_powers(name)
     if entry.block == POST_NORM:
         raise ValueError(f"recipe: {entry.name!r} given, which multiplies the stream in front of norms; allowed are "
                          "recipes that are settings of parameters")
-    found = recipe(name, optimizer)
-    assert isinstance(found, Recipe)
-    decay = found.choices.weight_decay
-    if decay is None:
-        kind = "coupled" if optimizer == "sgd" else "decoupled"
-        decay = found.decays.get(kind, ZERO)
-    return replace(found.choices, weight_decay=decay)
+    return entry
+
+
+def require_same_for_all(name: str | Scaling) -> NamedRecipe:
+    """The data of a recipe that sets the same for all matrices of a layer, so that measured powers of the depth can be
+    held against it; ``ValueError`` naming the matrices that differ in others."""
+    entry = settable(name)
+    given = {} if entry.target is not None else settings_of(entry).inits
+    smaller = {matrix: init for matrix, init in given.items() if init != 0}
+    others = [matrix for matrix in given if matrix not in smaller]
+    if smaller and others:
+        raise ValueError(f"recipe: {entry.name!r} given, in which {', '.join(smaller)} start like "
+                         f"{power(next(iter(smaller.values())))} and {', '.join(others)} do not, so that gradients and "
+                         "updates of these go like other powers of the depth; measured ones are held against one power "
+                         "for all matrices of a layer; allowed are recipes that set the same for all of them")
+    return entry
+
+
+def assumed(name: str | Scaling, optimizer: str) -> list[str]:
+    """What a plan assumes of the weight decay and of eps, a sentence each."""
+    entry = named(name)
+    said = [assumed_of_decay(entry, optimizer)]
+    for own in dict.fromkeys((optimizer,) if optimizer != "muon" else (SIGN, "adamw")):
+        if own in ADAMS and eps_outgrows(replace(depth_choices(name, optimizer, own), weight_decay=None)):
+            said.append(f"eps of {entry.name!r} falls less than gradients do, and outgrows them from a depth on that "
+                        "is not known; until then it is negligible")
+    return [one for one in said if one]
 
 
 def one_eps(name: str | Scaling) -> bool:
@@ -84,19 +128,32 @@ def depth_powers(parameter: Parameter, name: str | Scaling, optimizer: str) -> P
     A recipe that is published with one eps for all parameters has it outside of layers too.
     """
     own = optimizer_of(parameter, optimizer)
-    choices = depth_choices(name, own)
+    choices = depth_choices(name, optimizer, own)
     eps = choices.gradient_power if choices.eps is None else choices.eps
     if not parameter.in_layers:
-        return Powers(eps=eps if one_eps(name) and own in ADAMS else ZERO)
+        published = named(name).choices
+        outside = eps if published is None or published.eps is None else published.eps
+        return Powers(eps=outside if one_eps(name) and own in ADAMS else ZERO)
     last = parameter.role == "branch output" or parameter.role == "bias" and parameter.of_output
     return Powers(choices.init if parameter.is_matrix and last else ZERO, choices.lr, eps if own in ADAMS else ZERO,
                   choices.weight_decay or ZERO, choices.branch if last else ZERO)
 
 
-def width_powers(parameter: Parameter, optimizer: str, shared_eps: bool = False) -> Powers:
-    """Powers of the width that make a perceptron's maximal-update parametrization, for this optimizer; with
-    ``shared_eps``, the eps of matrices in layers for all, the smallest one."""
+def width_powers(parameter: Parameter, optimizer: str, shared_eps: bool = False,
+                 factor: sp.Expr | None = None) -> Powers:
+    """Powers of the width that make a perceptron's maximal-update parametrization, for this optimizer.
+
+    shared_eps: with the eps of matrices in layers for all, the smallest one; factor: what a recipe multiplies
+    orthogonal updates with, by fan-out and fan-in: the learning rate undoes what grows of it. Raises
+    ``ValueError`` for such a factor and a matrix of which not all dimensions grow.
+    """
     found = _own_width_powers(parameter, optimizer)
+    if factor is not None and optimizer_of(parameter, optimizer) == SIGN:
+        if not all(parameter.grows):
+            raise ValueError(f"{parameter.pattern}: of shape {parameter.shape}, of which not all dimensions grow, "
+                             "given with a recipe that multiplies updates by a factor of them; allowed are matrices of "
+                             "layers that grow as a whole")
+        return replace(found, lr=found.lr - width_of(factor), weight_decay=found.weight_decay + width_of(factor))
     if shared_eps and optimizer_of(parameter, optimizer) in ADAMS:
         return replace(found, eps=_width_powers(1, False, optimizer_of(parameter, optimizer)).eps)
     return found

@@ -13,7 +13,7 @@ from ..classification.recipe import named
 from ..parametrizations import Scaling
 from .exports import FORMATS
 from .factors import (
-    ADAMS, DEPTH, SIGN, WIDTH, Powers, checked_optimizer, depth_powers, one_eps, optimizer_of, width_powers)
+    ADAMS, DEPTH, SIGN, WIDTH, Powers, assumed, checked_optimizer, depth_powers, one_eps, optimizer_of, width_powers)
 from .names import Shape
 from .roles import Parameter, Roles, find_roles
 
@@ -115,9 +115,9 @@ class Plan(Tabled):
         rate, decay = _checks.positive_number("lr", lr), _checks.nonnegative_number("weight_decay", weight_decay)
         if decay and self.optimizer == "adam":
             raise ValueError(f"weight_decay: {weight_decay} given with adam, whose steps do not keep it visible at any "
-                             "power of the depth; allowed is 0, or optimizer='adamw'")
-        if eps is not None and self.optimizer == "sgd":
-            raise ValueError(f"eps: {eps!r} given; sgd has none, allowed is None")
+                             "power of the depth; allowed is 0, or a plan for an optimizer whose decay is decoupled")
+        if eps is not None and self.optimizer in ("sgd", "momentum"):
+            raise ValueError(f"eps: {eps!r} given; {self.optimizer} has none, allowed is None")
         base_eps = 1e-8 if eps is None else _checks.positive_number("eps", eps)
         groups: dict[tuple[tuple[str, object], ...], Fields] = {}
         for name, parameter in model.named_parameters():
@@ -166,7 +166,7 @@ def plan_shapes(base: Mapping[str, Shape], target: Mapping[str, Shape], recipe: 
         a name of ``tp.named_recipes()`` for the depth, or a ``tp.DepthScaling``, or a ``tp.Parametrization`` that is
         muP in width and has one exponent for all matrices.
     optimizer:
-        "sgd", "adam", "adamw", or "muon" for the matrices of layers with AdamW for the rest.
+        "sgd", "momentum", "adam", "adamw", or "muon" for the matrices of layers with AdamW for the rest.
     forward:
         "gauge" makes the branch multiplier a part of the last matrix of a branch; "multiplier" leaves it to the forward
         pass.
@@ -196,9 +196,10 @@ def plan_shapes(base: Mapping[str, Shape], target: Mapping[str, Shape], recipe: 
         depth = depth_powers(parameter, recipe, optimizer)
         if depth.forward != 0 and forward == "gauge" and parameter.module not in unfolded:
             depth = depth.folded(own)
-        across = Powers() if found.width == 1 else width_powers(parameter, optimizer, one_eps(recipe))
+        across = Powers() if found.width == 1 else width_powers(parameter, optimizer, one_eps(recipe),
+                                                                named(recipe).factor)
         entries.append(Entry(parameter, own, depth, across, found.layers.multiplier, found.width))
-    notes = []
+    notes = assumed(recipe, optimizer)
     if forward == "gauge" and any(e.depth != depth_powers(e.parameter, recipe, optimizer) for e in entries):
         notes.append(CLIPPING)
     if found.width != 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sympy as sp
 
@@ -65,6 +65,11 @@ class DepthChoices:
     def gradient_power(self) -> sp.Expr:
         """The power of L of the gradient that enters the optimizer, in a stable network."""
         return self.branch if self.gradient is None else self.gradient
+
+    @property
+    def without_eps(self) -> DepthChoices:
+        """The same with an eps that is negligible beside gradients."""
+        return replace(self, eps=None)
 
     @property
     def powers(self) -> dict[str, sp.Expr]:

@@ -121,11 +121,24 @@ NAMED = (
         _powers(0, 0, optimizer="muon"), caveat=TRANSFORMER, block=LAYER, factor=GROWN),
     NamedRecipe(
         "muon-spectral", "Muon, updates of spectral norm (fan-out / fan-in)^(1/2)", "arXiv:2409.20325; "
-        "arXiv:2310.17813", _powers(0, 0, optimizer="muon"), caveat=TRANSFORMER, block=LAYER, factor=sp.sqrt(OUT / IN)),
+        "arXiv:2310.17813", _powers(0, 0, optimizer="muon"), caveat=f"{TRANSFORMER}; Megatron-LM calls this "
+        "unit_rms_norm, and another factor spectral", block=LAYER, factor=sp.sqrt(OUT / IN)),
     NamedRecipe(
         "muon-unit-rms", "Muon, updates whose entries have the size of Adam's, 0.2 max(fan-out, fan-in)^(1/2)",
-        "github.com/MoonshotAI/Moonlight; arXiv:2502.16982", _powers(0, 0, optimizer="muon"), caveat=TRANSFORMER,
+        "github.com/MoonshotAI/Moonlight; arXiv:2502.16982", _powers(0, 0, optimizer="muon"),
+        caveat=f"{TRANSFORMER}; Megatron-LM calls this factor, but for the 0.2, spectral, and another one "
+        "unit_rms_norm",
         block=LAYER, factor=sp.sqrt(sp.Max(OUT, IN)) / 5),
+    NamedRecipe(
+        "megatron-muon-spectral", "Muon as Megatron-LM's spectral scales it, updates times max(fan-out, fan-in)^(1/2)",
+        "github.com/NVIDIA/Megatron-LM/pull/3715", _powers(0, 0, optimizer="muon"),
+        caveat=f"{TRANSFORMER}; it is 'muon-unit-rms' but for a constant, and not 'muon-spectral': names mean the "
+        "opposite there", block=LAYER, factor=sp.sqrt(sp.Max(OUT, IN))),
+    NamedRecipe(
+        "megatron-muon-unit-rms-norm", "Muon as Megatron-LM's unit_rms_norm scales it, updates times "
+        "(fan-out / fan-in)^(1/2)", "github.com/NVIDIA/Megatron-LM/pull/3715", _powers(0, 0, optimizer="muon"),
+        caveat=f"{TRANSFORMER}; it is 'muon-spectral', and not 'muon-unit-rms': names mean the opposite there",
+        block=LAYER, factor=sp.sqrt(OUT / IN)),
     NamedRecipe(
         "fixup", "Fixup, of blocks of two matrices", "github.com/hongyi-zhang/Fixup, cifar/models; arXiv:1901.09321",
         _powers(0, 0, optimizer="momentum", init=-HALF), caveat=FIXED_UP, block=FROM_ZERO, scaled=("W1",),

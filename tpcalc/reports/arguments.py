@@ -84,6 +84,16 @@ def rates(text: str) -> tuple[float, ...]:
     return values
 
 
+@argument("numbers by name such as depth=12,width=768,eps=1e-8,gradient=1e-5, each once")
+def named_numbers(text: str) -> dict[str, float]:
+    """Numbers by name; whole ones without a point. Which names there are, what they are for says."""
+    pairs = [part.split("=") for part in text.split(",")]
+    found = {name.strip(): int(value) if value.strip().isdigit() else float(value) for name, value in pairs}
+    if len(found) < len(pairs):
+        raise ValueError(text)
+    return found
+
+
 def _positive(text: str) -> int:
     value = int(text)
     if value < 1:

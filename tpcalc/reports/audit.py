@@ -19,10 +19,13 @@ def audit(args: argparse.Namespace) -> int:
         print(json.dumps(table.rows, indent=1) if args.json else table)
         return 0
     if args.recipe is not None:
+        if args.sizes is not None:
+            raise ValueError("sizes: given with a named recipe, whose matrices have gradients of their own; allowed "
+                             "with --branch")
         result = named_recipes()[named(args.recipe).name]  # refuses what there is none of
     else:
         result = audit_powers(args.branch, args.lr, args.optimizer, None if args.no_eps else args.eps, args.init,
-                              args.weight_decay, not args.coupled, args.independent, args.gradient)
+                              args.weight_decay, not args.coupled, args.independent, args.gradient, sizes=args.sizes)
     if args.json:
         print(json.dumps(recipe_as_data(result) if isinstance(result, RecipeAudit) else as_data(result), indent=1))
     elif args.latex:
@@ -38,6 +41,8 @@ def as_data(found: Audit) -> Json:
         "optimizer": found.choices.optimizer, "powers": {key: str(p) for key, p in found.choices.powers.items()},
         "alpha": str(found.alpha), "gamma": str(found.gamma),
         "decay": None if found.decay is None else str(found.decay), "verdict": found.verdict.name,
+        "eps_in_charge": None if found.eps_in_charge is None else found.eps_in_charge.name,
+        "crossover_depth": found.crossover_depth, "sizes": dict(found.sizes), "far_away": found.far_away,
         "faithful_at_init": found.faithful_at_init, "warnings": list(found.warnings),
         "reasons": [*found.reasons, *found.verdict.reasons], "changes": list(found.recipe.changes),
         "depth_mup": {key: str(p) for key, p in found.recipe.choices.powers.items()}}
@@ -51,5 +56,7 @@ def recipe_as_data(found: RecipeAudit) -> Json:
         "zero": list(found.zero), "alpha": str(found.alpha),
         "gammas": {name: str(gamma) for name, gamma in found.gammas.items()},
         "decays": {name: None if decay is None else str(decay) for name, decay in found.decays.items()},
-        "verdict": found.called, "warnings": list(found.warnings), "reasons": list(found.verdict.reasons),
+        "verdict": found.called, "outgrown": list(found.outgrown),
+        "eps_in_charge": found.called_in_charge or None, "far_away": found.far_away,
+        "warnings": list(found.warnings), "reasons": list(found.verdict.reasons),
         "changes": list(found.changes), "caveat": found.caveat}

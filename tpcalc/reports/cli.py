@@ -15,7 +15,8 @@ from typing import Sequence
 from .. import __version__
 from ..errors import Divergence, MissingExtra
 from .arguments import (
-    Defaults, OneLineParser, exact_number, growing, join_negative, nonnegative, one_line, positive, power, rates, size)
+    Defaults, OneLineParser, exact_number, growing, join_negative, named_numbers, nonnegative, one_line, positive,
+    power, rates, size)
 from .failures import ReportError
 
 HALF = Fraction(1, 2)
@@ -161,6 +162,9 @@ def _audit(parser: argparse.ArgumentParser) -> None:
                         help="weight decay goes like L^P; none if not given")
     parser.add_argument("--gradient", type=power, metavar="P",
                         help="gradients go like L^P; like the branches if not given")
+    parser.add_argument("--sizes", type=named_numbers, metavar="NAME=NUMBER,...",
+                        help="depth, width, eps and gradient (root mean square of an entry) of one network, which say "
+                             "from which depth on eps is in charge, such as depth=12,width=768,eps=1e-8,gradient=1e-5")
     parser.add_argument("--coupled", action="store_true", help="weight decay is added to the gradient")
     parser.add_argument("--independent", action="store_true", help="weight decay is not multiplied by the learning "
                                                                    "rate")

@@ -8,7 +8,7 @@ from typing import Sequence
 from .. import _checks
 from .._shown import Tabled
 from .._types import Fields
-from ..classification.recipe import of_powers
+from ..groups.factors import require_same_for_all
 from ..groups.names import find_layers
 from ..parametrizations import Scaling
 from .findings import Finding, Power
@@ -100,7 +100,7 @@ def audit(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (4, 16),
                      optional=False)
     _checks.function("loss", loss, "a function of model and batch")
     if recipe is not None:
-        of_powers(recipe)  # refused before any work
+        require_same_for_all(recipe)  # refused before any work
     sizes = _checks.sizes("depths", depths, least=2, growing=True)
     across = None if widths is None else _checks.sizes("widths", widths, least=2, growing=True)
     if across is not None and not isinstance(width_key, str):
@@ -123,5 +123,5 @@ def audit(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (4, 16),
     else:
         more = measure.of_width(across, [{depth_key: sizes[0], str(width_key): n} for n in across])
         found, powers, left = [*found, *more[0]], {**powers, **more[1]}, [*left, *more[2]]
-    title = None if recipe is None else of_powers(recipe).name
+    title = None if recipe is None else require_same_for_all(recipe).name
     return ModelAudit(title, tuple(sizes), tuple(found), powers, tuple(left))

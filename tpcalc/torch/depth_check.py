@@ -12,7 +12,7 @@ from torch import Tensor
 from .. import _checks
 from .._shown import Tabled, text_table
 from .._types import Fields, Value
-from ..classification.recipe import of_powers
+from ..groups.factors import require_same_for_all
 from ..errors import MissingExtra
 from ..groups.names import Layers, find_layers
 from ..parametrizations import Scaling
@@ -153,7 +153,7 @@ def depth_check(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (2
     _checks.function("optimizer", optimizer, "a function of the model", optional=False)
     if limit is not None:
         _checks.instance("limit", limit, Run)
-    title = None if recipe is None else of_powers(recipe).name
+    title = None if recipe is None else require_same_for_all(recipe).name
     sizes = _checks.sizes("depths", depths, least=2, growing=True)
     count, starts = _checks.whole_number("steps", steps, 1), _checks.whole_number("seeds", seeds, 1)
     small, large = (build(make, {depth_key: depth}, seed=0) for depth in (sizes[0], sizes[-1]))
@@ -231,7 +231,7 @@ def _derived(recipe: str | Scaling | None, optimizer: str) -> dict[str, float | 
     stable: dict[str, float | None] = {**{q: 0.0 for q in QUANTITIES}, "branch": None, "update": None, "effect": -1.0}
     if recipe is None:
         return stable
-    choices = choices_of(recipe, NAMES.get(optimizer, "signsgd"))
+    choices = choices_of(recipe, NAMES.get(optimizer, "signsgd"), optimizer in NAMES)
     return {**stable, "branch": float(choices.branch + choices.init), "effect": effect_power(choices)}
 
 

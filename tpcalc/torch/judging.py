@@ -6,9 +6,12 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+import sympy as sp
+
 from ..classification import classify
 from ..classification.advice import moved_by
-from ..classification.recipe import Recipe, named, recipe as recipe_of
+from ..classification.crossover import crossover
+from ..groups.factors import depth_choices, require_same_for_all
 from ..groups.names import Layers
 from ..parametrizations import DepthChoices, Scaling
 from .findings import Finding, Power, branch_cause, fitted, update_cause
@@ -49,7 +52,7 @@ class Measure:
         deepest = [run[-1] for run in runs]
         degree = {p: _average(deepest, "degree", p) for p in patterns}
         name = NAMES.get(own) or ("sgd" if _middle(list(degree.values())) > 0.5 else "signsgd")
-        choices = None if recipe is None else choices_of(recipe, name)
+        choices = None if recipe is None else choices_of(recipe, name, own in NAMES)
         found, left = list(self._blown_up(runs, sizes)), []
         skip = powers["skip", EVERYWHERE]
         skipped = skip.is_known and skip.differs(0, TOLERANCE)
@@ -70,10 +73,10 @@ class Measure:
                 left.append(f"{p}: what it adds at initialisation, since it, or what is behind it, starts at zero")
             if choices is None:
                 found += self._against_verdict(p, inside[p], branch, update, whole, skipped)
-                found += self._eps(p, powers, deepest, None)
+                found += self._eps(p, powers, deepest, None, sizes[-1])
             else:
                 found += self._against(p, inside[p], branch, update, choices, whole, skipped, deepest)
-                found += self._eps(p, powers, deepest, choices)
+                found += self._eps(p, powers, deepest, choices, sizes[-1])
                 found += self._decay(p, powers, deepest, inside[p], choices)
         if not any(powers.get(("update", p), Power(math.nan, 0)).is_known for p in patterns if inside[p]) and not found:
             found.append(Finding(self.layers.stem + "*", "update of layers", math.nan, math.nan, None, "no gradient "
@@ -131,7 +134,7 @@ class Measure:
         return []
 
     def _eps(self, p: str, powers: dict[tuple[str, str], Power], deepest: list[Sizes],
-             choices: DepthChoices | None) -> list[Finding]:
+             choices: DepthChoices | None, depth: float) -> list[Finding]:
         eps, gradient = powers.get(("eps", p)), powers.get(("gradient", p))
         if eps is None or gradient is None or not eps.is_known or not gradient.is_known:
             return []
@@ -142,8 +145,12 @@ class Measure:
         over = Power(eps.value - gradient.value, gradient.error)
         if over.value <= allowed or not over.differs(allowed, TOLERANCE) or choices is None and not felt:
             return []
+        size, entry = _average(deepest, "eps", p), _average(deepest, "entry", p)
+        power = sp.Rational(str(round(over.value, 2)))
+        there = crossover({"depth": depth, "width": 1.0, "eps": size, "gradient": entry}, sp.Integer(0), power)
         return [Finding(p, "eps over gradients, power of the depth", over.value, over.error, allowed,
-                        "eps is left as it is, or scaled less than gradients are: in deep models it takes over")]
+                        "eps is left as it is, or scaled less than gradients are: in deep models it takes over"
+                        + (f", from depth {there:.3g} on at this power" if there is not None else ""))]
 
     def _decay(self, p: str, powers: dict[tuple[str, str], Power], deepest: list[Sizes], inside: bool,
                choices: DepthChoices) -> list[Finding]:
@@ -186,16 +193,14 @@ def effect_power(choices: DepthChoices) -> float:
     return float(choices.branch - moved_by(replace(choices, eps=None, weight_decay=None)))
 
 
-def choices_of(name: str | Scaling, optimizer: str) -> DepthChoices:
-    """The powers of a recipe, those of published ones read with the optimizer that is there; a weight decay that stays
-    visible where the recipe says none."""
-    entry = named(name)
-    found = recipe_of(name, optimizer if entry.target is not None else None)
-    assert isinstance(found, Recipe)
-    decay = found.choices.weight_decay
-    if decay is None and entry.target is not None:
-        decay = found.decays.get("coupled" if optimizer == "sgd" else "decoupled")
-    return replace(found.choices, optimizer=optimizer, weight_decay=decay)
+def choices_of(name: str | Scaling, optimizer: str, known: bool = True) -> DepthChoices:
+    """The powers of a recipe with the optimizer that is there, with a weight decay that stays visible where the recipe
+    is solved; known: is it by its class, so that a published recipe can be for another one?
+
+    Raises ``ValueError`` for a published recipe that is not for this optimizer, and for one whose matrices differ.
+    """
+    published = require_same_for_all(name).choices
+    return depth_choices(name, optimizer if known or published is None else published.optimizer, optimizer)
 
 
 def _of_outputs(pattern: str, update: Power, powers: dict[tuple[str, str], Power], runs: list[Sizes]) -> Power:

@@ -115,8 +115,8 @@ def plan(make: Make, base: Config, target: Config, recipe: str | Scaling = "dept
     found = plan_shapes(small, large, recipe, optimizer, forward, width, ties)
     unfolded: dict[str, str] = {}
     notes: tuple[str, ...] = ()
-    if any(depth_choices(recipe, optimizer_of(p, found.optimizer)).branch != 0 for p in found.roles.parameters
-           if p.in_layers):
+    if any(depth_choices(recipe, found.optimizer, optimizer_of(p, found.optimizer)).branch != 0
+           for p in found.roles.parameters if p.in_layers):
         live = build(make, base, seed=0).eval()
         taken, failure = _taken(live) if batch is None else (batch, "")
         if failure:
