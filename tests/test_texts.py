@@ -44,4 +44,4 @@ def test_readme_knows_every_command() -> None:
     names = re.search(r"\{(.*)\}", usage)
     assert names is not None
     for name in names[1].split(","):
-        assert f"tpcalc {name}" in README and callable(getattr(commands, name))
+        assert f"tpcalc {name}" in README and callable(getattr(commands, f"{name}_command"))

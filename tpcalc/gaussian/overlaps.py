@@ -44,6 +44,3 @@ def _of(body: sp.Expr, variables: tuple[sp.Symbol, ...], covariance: sp.Matrix) 
     if all(f.is_polynomial(H) for f in (node.args[0] for node in body.atoms(DerivativeAt))):
         return Moments().apply(Expectation(body.doit(), variables, covariance))
     return Parity().apply(Expectation(body, variables, covariance))
-
-
-Overlap, Mean = overlap, mean  # the names from when they were nodes of their own: they go with the next release
