@@ -9,7 +9,7 @@ import sympy as sp
 
 from tpcalc.calculus.kets import Averaged, Bracket, Ket
 from tpcalc.gaussian.variables import Expectation
-from tpcalc.programs.language import MatVec, Member, Moment, NonlinearOuter, Outer, Transpose
+from tpcalc.programs.language import MatVec, Member, Mean, NonlinearOuter, Outer, Transpose
 
 Values = Mapping[sp.Expr, Any]
 
@@ -24,7 +24,7 @@ def at_width(expression: sp.Expr, values: Values) -> Any:
         return parts[0]
     if isinstance(expression, Bracket):
         return np.mean(parts[0] * parts[1])
-    if isinstance(expression, Moment):
+    if isinstance(expression, Mean):
         return np.mean(parts[0])
     if isinstance(expression, Expectation) and not expression.has_law:
         return np.mean(at_width(expression.body, values))  # a coordinate drawn at random is what a ket is

@@ -18,13 +18,13 @@ def matrix(name: str) -> sp.Symbol:
     return sp.Symbol(name, commutative=False)
 
 
-class Matrix(sp.Expr):
+class MatrixExpression(sp.Expr):
     """What is made of matrices, and is one."""
 
     is_commutative = False
 
 
-class Transposed(Matrix):
+class Transposed(MatrixExpression):
     """The transpose of one matrix."""
 
     def _latex(self, printer: Any) -> str:

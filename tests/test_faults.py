@@ -81,7 +81,7 @@ PLACES: dict[str, tuple[str, str, Ask]] = {  # what breaks, and what is asked of
     "a perceptron's fate": ("methods.method", "width_verdict", lambda _: tp.methods.table(
         problem(depth=4, scale=tp.Parametrization("NTP")))),
     "the verdict": ("classification.classify", "_of_resnet", lambda _: tp.classify(
-        "1/2", "1/2", net=tp.ResNet("tanh", norm="rms", norm_place="after"))),
+        "1/2", "1/2", net=tp.ResNet("tanh", norm="rms", norm_position="output"))),
     "the verdict in width": ("classification.classify", "width_verdict", lambda _: tp.classify(
         tp.Parametrization("NTP"))),
     "the plane": ("classification.phase_plane:Plane", "pieces", lambda _: tp.phase_diagram(

@@ -15,7 +15,7 @@ import tpcalc as tp
 from tpcalc.gaussian import expectation
 from tpcalc.gaussian.variables import Gaussians
 from tpcalc.interpreters import run_program
-from tpcalc.programs.language import Family, Mat, MatVec, Moment, NonlinearOuter, Outer, Scal, Vec
+from tpcalc.programs.language import Family, Matrix, MatVec, Mean, NonlinearOuter, Outer, Scalar, Vector
 from tpcalc.reports.cli import main
 from tpcalc.studies.fingerprints import content
 
@@ -74,7 +74,7 @@ def code(tmp_path: Path) -> Any:
 
 
 H = sp.Symbol("h", real=True)
-W, U, XI = Family(Mat, "W")(), Family(Vec, "U")(), Family(Scal, "xi")
+W, U, XI = Family(Matrix, "W")(), Family(Vector, "U")(), Family(Scalar, "xi")
 TASK = tp.Task([1.0], [1.0])
 PLACES: dict[str, Callable[[str], Any]] = {
     "DepthScaling alpha": lambda s: tp.DepthScaling(s, .5),
@@ -89,7 +89,7 @@ PLACES: dict[str, Callable[[str], Any]] = {
     "meta_principled": lambda s: tp.meta_principled(s, 2),
     "ntk_exponent": lambda s: tp.ntk_exponent(1, s),
     "web": lambda s: tp.web(s, 0),
-    "aspect": lambda s: tp.aspect(s, 1, 0),
+    "aspect": lambda s: tp.width.depth_to_width_ratio(s, 1, 0),
     "classify": lambda s: tp.classify(s, .5),
     "interactions": lambda s: tp.interactions(s, .5),
     "phase_diagram": lambda s: tp.phase_diagram().at(s, 1),
@@ -119,12 +119,12 @@ PLACES: dict[str, Callable[[str], Any]] = {
     "train depth": lambda s: tp.train(tp.ResNet(), TASK, tp.SGD(), tp.DepthScaling(), s),
     "train width": lambda s: tp.train(tp.ResNet(), TASK, tp.SGD(), tp.DepthScaling(), 2, s),
     "train keep_nodes": lambda s: tp.train(tp.ResNet(), TASK, tp.SGD(), tp.DepthScaling(), 2, keep_nodes=[s]),
-    "family name": lambda s: Family(Scal, s)[0],
+    "family name": lambda s: Family(Scalar, s)[0],
     "family index": lambda s: XI[s],
     "family indices": lambda s: XI[((s,),)],
     "MatVec": lambda s: MatVec(s, U),
     "MatVec vector": lambda s: MatVec(W, s),
-    "Moment": lambda s: Moment(s),
+    "Mean": lambda s: Mean(s),
     "Outer": lambda s: Outer(s, U),
     "NonlinearOuter": lambda s: NonlinearOuter(s),
     "expectation": lambda s: expectation(s, Gaussians({(H, H): 1})),  # type: ignore[arg-type]

@@ -36,7 +36,7 @@ HOMES = {
         "AttentionKernel AttentionLayer AttentionLimit attention_kernel attention_limit "
         "CauchyDifferences cauchy_differences Convergence convergence GradientCorrelation gradient_correlation "
         "dmft GradientFlow gradient_flow KernelFunction kernel_fn Transfer transfer WidthOrDepth width_or_depth",
-    ".width": "aspect meta_principled ntk_exponent web",
+    ".width": "meta_principled ntk_exponent web",
 }
 PACKAGES = ("calculus", "classification", "groups", "interpreters", "kernels", "ledger", "limits",
             "lowering", "media", "methods", "parametrizations", "programs", "results", "studies",

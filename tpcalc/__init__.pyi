@@ -39,7 +39,7 @@ from .studies import attention_kernel as attention_kernel, attention_limit as at
 from .studies import KernelFunction as KernelFunction, kernel_fn as kernel_fn
 from .studies import Transfer as Transfer, transfer as transfer
 from .studies import WidthOrDepth as WidthOrDepth, width_or_depth as width_or_depth
-from .width import aspect as aspect, meta_principled as meta_principled, ntk_exponent as ntk_exponent, web as web
+from .width import meta_principled as meta_principled, ntk_exponent as ntk_exponent, web as web
 
 __version__: str
 __all__: list[str]

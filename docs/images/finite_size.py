@@ -20,7 +20,7 @@ import tpcalc as tp
 
 matplotlib.rcParams["svg.hashsalt"] = "tpcalc"  # the same numbers give the same file
 
-LINEAR, RELU = tp.ResNet("linear"), tp.ResNet("relu", "pre")
+LINEAR, RELU = tp.ResNet("linear"), tp.ResNet("relu", "pre_nonlin")
 SCALE, TASK, OPT = tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7]), tp.SGD(0.3)
 STEP, PLACES = tp.Task([1, 1], [1, 1]), np.linspace(0, 1, 51)
 ANGLES, NTK_DEPTHS = np.linspace(-np.pi, np.pi, 41), [1, 2, 4, 8, 16, 32, 64, 128, 256]

@@ -26,7 +26,7 @@ from tpcalc.programs.read_through import read_through
 
 matplotlib.rcParams["svg.hashsalt"] = "tpcalc"  # the same numbers give the same file
 
-NET, SCALE, OPT = tp.ResNet("relu", "pre"), tp.DepthScaling(0.5, 0.5), tp.SGD(1.0)
+NET, SCALE, OPT = tp.ResNet("relu", "pre_nonlin"), tp.DepthScaling(0.5, 0.5), tp.SGD(1.0)
 STEPS, BATCH, INPUTS = 8, 4, 3
 PROGRAM = read_through(tp.program(NET, OPT, SCALE, batch=True, d_in=INPUTS), "relu")
 COARSEST, LEVELS, BATCHES, SAMPLES = 4, 5, 48, 1024

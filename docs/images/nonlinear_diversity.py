@@ -27,8 +27,10 @@ matplotlib.rcParams["svg.hashsalt"] = "tpcalc"  # the same numbers give the same
 DEPTH_MUP, ODE, P = tp.DepthScaling(0.5, 0.5), tp.DepthScaling(1, 0), 0.25
 LINE = tp.Task([1, 0.8, -0.6, 1.1], [1, -0.7, 0.5, 1.2])
 GRADIENTS = {  # (phi, block, matrix) -> the vectors d (x) y of its gradient
-    ("linear", "post", "W"): ("dx", "x"), ("relu", "pre", "W"): ("dx", "z"), ("tanh", "post", "W"): ("dh", "x"),
-    ("relu", "post", "W"): ("dh", "x"), ("relu", "mlp", "W2"): ("dx", "z"), ("abs", "post", "W"): ("dh", "x")}
+    ("linear", "post_nonlin", "W"): ("dx", "x"), ("relu", "pre_nonlin", "W"): ("dx", "z"),
+    ("tanh", "post_nonlin", "W"): ("dh", "x"),
+    ("relu", "post_nonlin", "W"): ("dh", "x"), ("relu", "mlp", "W2"): ("dx", "z"),
+    ("abs", "post_nonlin", "W"): ("dh", "x")}
 DIGITS, RATES, WIDTH, SEEDS = tp.tasks.digits(steps=10, batch=8), 2.0 ** np.arange(-1, 4), 512, (0, 1)
 BLOCKS = {"relu": ("relu", False), "abs": ("abs", False), "relu before W": ("relu", True)}
 Function = Callable[[np.ndarray], np.ndarray]
@@ -172,7 +174,8 @@ def check() -> None:
         W = np.array([drawn(f"W[0, {l}]", n, n) for l in range(1, depth + 1)]) / np.sqrt(n)
         U = np.array([drawn(f"U[{k}]", n) for k in range(task.d_in)]).T
         nV = np.array([drawn(f"nV[{k}]", n) if task.d_out > 1 else drawn("nV", n) for k in range(task.d_out)]).T
-        run = tp.train(tp.ResNet(phi, block="pre" if before else "post"), task, tp.SGD(1.0), DEPTH_MUP, depth, width=n,
+        run = tp.train(tp.ResNet(phi, block="pre_nonlin" if before else "post_nonlin"), task, tp.SGD(1.0), DEPTH_MUP,
+                       depth, width=n,
                        method="dense", seed=seed)
         difference = float(np.max(np.abs(run.outputs - outputs(phi, before, 1.0, task, W, U, nV))))
         print(f"{phi}{', before W' * before}: largest difference from tp.train {difference:.0e}")

@@ -66,7 +66,7 @@ def mean_derivative(found: tp.OrderParameters, source: tuple[int, int], forward:
 @lru_cache(maxsize=None)
 def sampled() -> tp.OrderParameters:
     task = tp.Task([1.0, 1.0, 1.0], [2.0, -1.5, 1.0])
-    raw = tp.raw_problem(tp.DepthwiseScaling(eta0=RATE), tp.ResNet("tanh", "pre"), task, DEPTH)
+    raw = tp.raw_problem(tp.DepthwiseScaling(eta0=RATE), tp.ResNet("tanh", "pre_nonlin"), task, DEPTH)
     return tp.dmft(raw, tp.methods.Particles(samples=SAMPLES, batches=BATCHES, seed=5))
 
 

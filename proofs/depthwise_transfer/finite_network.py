@@ -164,7 +164,7 @@ def start_witness() -> Witness:
         for _ in range(L):
             h = h + rng.normal(size=(width, width)) @ np.tanh(h) / np.sqrt(L * width)
         found.append(np.mean((rng.normal(size=width) * np.cosh(h)**-2.0)**2))
-    variance = float(tp.kernel_fn(tp.ResNet("tanh", "pre"), L)([[xi]], get="nngp")[0, 0])
+    variance = float(tp.kernel_fn(tp.ResNet("tanh", "pre_nonlin"), L)([[xi]], get="nngp")[0, 0])
     points, weights = np.polynomial.hermite_e.hermegauss(120)
     gaussian = Reading({"dphi": lambda *_: np.cosh(np.sqrt(variance) * points)**-2.0}, {t: 0, depth: L},
                        lambda here, body: weights @ here.of(body) / np.sqrt(2 * np.pi))

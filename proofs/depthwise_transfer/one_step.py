@@ -93,7 +93,7 @@ def _trained_read_in(rng: np.random.Generator) -> float:
     """The recurrences against coefficients of the program that trains its ends; the limit against very many layers."""
     eta, y, depth = rng.uniform(0.1, 1), rng.uniform(0.2, 1), 3
     change = by_layers(Derivation(), U)[H1(LAYER) - H0(LAYER)]
-    network = tp.program(tp.ResNet(train_ends=True), tp.SGD(eta), DEPTH_MUP)
+    network = tp.program(tp.ResNet(train_embedding_readout=True), tp.SGD(eta), DEPTH_MUP)
     run = read_program_coefficients(network, {"T": 2, "L": depth}, {"xi": [1.0, 1.0], "y": [y, 0.0]})
     x = {str(vector): vector for vector in run.vectors}
     worst = 0.0

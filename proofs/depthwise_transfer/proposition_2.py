@@ -15,7 +15,7 @@ from ._real_kernels import real_kernels
 
 TAU = sp.Symbol("tau")
 STREAM, TANGENT = sp.Function("C_ab")(TAU), sp.Function("Theta_ab")(TAU)
-NET = tp.ResNet("tanh", "pre")
+NET = tp.ResNet("tanh", "pre_nonlin")
 INPUTS = np.array([[1.0, 0.0], [0.5, 0.8]])
 DEPTHS = (16, 32, 64, 128, 256)
 DEPTH, WIDTH, SEEDS = 8, 512, 48

@@ -35,7 +35,7 @@ def evidence() -> Evidence:
 @lru_cache(maxsize=None)
 def measured() -> tuple[Number, ...]:
     """Real tanh networks of finite depth, their own matrices, with responses and kernels of particles."""
-    scaling, net = tp.DepthwiseScaling(eta0=RATE), tp.ResNet("tanh", "pre")
+    scaling, net = tp.DepthwiseScaling(eta0=RATE), tp.ResNet("tanh", "pre_nonlin")
     task = tp.Task([1.0, 1.0, 1.0], [2.0, -1.5, 1.0])
     limit = tp.dmft(tp.raw_problem(scaling, net, task, LAYERS), tp.methods.Particles(samples=4096, batches=8, seed=3))
     raw, layer, rows = tp.raw_problem(scaling, net, task, LAYERS, WIDTH), LAYERS // 2, []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tpcalc as tp
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number
-from tpcalc.programs.language import Mat
+from tpcalc.programs.language import Matrix
 
 from .._line import GENERAL, NET
 
@@ -13,7 +13,7 @@ OPTIMIZERS = (tp.SGD(), tp.SignSGD())
 
 def update(opt: tp.SGD | tp.SignSGD) -> Equation:
     """W_{t+1} and its value in the program that is trained by an optimizer."""
-    place = next(p for p in tp.program(NET, opt, GENERAL).places() if isinstance(p.statement.target, Mat))
+    place = next(p for p in tp.program(NET, opt, GENERAL).places() if isinstance(p.statement.target, Matrix))
     return Equation(place.statement.target, place.statement.value)
 
 

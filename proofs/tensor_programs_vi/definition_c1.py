@@ -7,7 +7,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number, Rate
-from tpcalc.programs.language import Family, Mat, MatVec, Transpose, Vec
+from tpcalc.programs.language import Family, Matrix, MatVec, Transpose, Vector
 from tpcalc.programs.program import Assign, Loop, Program
 
 WIDTHS, SEEDS = (64, 128, 256, 512), 40
@@ -17,8 +17,8 @@ def _twice() -> Program:
     """z = u, y = W^T z, x = W y at every step: the shortest program in which a dot is not 0."""
     t, T = sp.Symbol("t", integer=True, nonnegative=True), sp.Symbol("T", integer=True, positive=True)
     l, L = sp.Symbol("l", integer=True, nonnegative=True), sp.Symbol("L", integer=True, positive=True)
-    u, W = Family(Vec, "u")(), Family(Mat, "W", layered=True)
-    z, y, x = (Family(Vec, name, layered=True) for name in "zyx")
+    u, W = Family(Vector, "u")(), Family(Matrix, "W", layered=True)
+    z, y, x = (Family(Vector, name, layered=True) for name in "zyx")
     body = (Assign(z[t, l], u), Assign(y[t, l], MatVec(Transpose(W[0, l]), z[t, l])),
             Assign(x[t, l], MatVec(W[0, l], y[t, l])))
     return Program("twice", (u,), (W[0, l],), (), (

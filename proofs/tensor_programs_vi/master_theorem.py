@@ -11,17 +11,17 @@ import tpcalc as tp
 from tpcalc.calculus.kets import Ket
 from tpcalc.gaussian.variables import Expectation
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number, Rate
-from tpcalc.programs.language import Family, Moment, Vec
+from tpcalc.programs.language import Family, Mean, Vector
 
 from .._finite_width import at_width
 from .._line import DEPTH_MUP, NET, OPT, kets
 
 WIDTHS, SEEDS, DEPTH = (64, 128, 256, 512), 24, 4
-PSI, TWO = sp.Function("psi"), tuple(Family(Vec, f"x{k}", f"x^{k}")() for k in (1, 2))
+PSI, TWO = sp.Function("psi"), tuple(Family(Vector, f"x{k}", f"x^{k}")() for k in (1, 2))
 
 
 def statement() -> Equations:
-    return Equations((Equation(Moment(PSI(*TWO)), Expectation(PSI(*map(Ket, TWO))), r"n \to \infty",
+    return Equations((Equation(Mean(PSI(*TWO)), Expectation(PSI(*map(Ket, TWO))), r"n \to \infty",
                                r"\longrightarrow"),))
 
 
@@ -31,7 +31,7 @@ def misread() -> float:
     of_kets = next(e.value for e in equations.equations if getattr(e.target, "name", "") == "f")
     of_program = next(place.statement.value for place in equations.setting.program.places()
                       if place.statement.target.name == "f")
-    vectors = sorted(of_program.atoms(Vec), key=str)
+    vectors = sorted(of_program.atoms(Vector), key=str)
     values = dict(zip(vectors, np.random.default_rng(0).standard_normal((2, 50))))
     sides = statement().equations[0]
     read = [side.replace(PSI, operator.mul).xreplace(dict(zip(TWO, vectors))) for side in (sides.target, sides.value)]

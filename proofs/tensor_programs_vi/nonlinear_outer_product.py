@@ -10,14 +10,14 @@ import sympy as sp
 from tpcalc.calculus.kets import Ket
 from tpcalc.calculus.rules import UpdateActs
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number
-from tpcalc.programs.language import Family, MatVec, NonlinearOuter, Outer, Transpose, Vec
+from tpcalc.programs.language import Family, MatVec, NonlinearOuter, Outer, Transpose, Vector
 
 from .._finite_width import at_width
 from .._line import kets, relative
 
 WIDTH = 200
 PHI = sp.Function("phi")
-U, V, Z = (Family(Vec, name)() for name in "uvz")
+U, V, Z = (Family(Vector, name)() for name in "uvz")
 OUTER = Outer(U, V)
 
 

@@ -11,18 +11,18 @@ import sympy as sp
 from tpcalc.calculus import Derivation
 from tpcalc.calculus.kets import Bracket, Dot, Hat, Ket, Response
 from tpcalc.ledger import Entry, Equation, Equations, Proof
-from tpcalc.programs.language import Family, Mat, MatVec, Transpose, Vec
+from tpcalc.programs.language import Family, Matrix, MatVec, Transpose, Vector
 
 from .._line import relative
 
 SOURCE = "Tensor Programs VI, definition F.1"
 i, k = sp.symbols("i k", integer=True, positive=True)
-x, W, z = Family(Vec, "x")(), Family(Mat, "W")(), Family(Vec, "z")
+x, W, z = Family(Vector, "x")(), Family(Matrix, "W")(), Family(Vector, "z")
 y = z[k]
 PRODUCTS = (i, 1, k)  # W z_1, ..., W z_k are the products with W that x may depend on
 
 
-class Mean(sp.Expr):
+class ProductMean(sp.Expr):
     """The expectation of a product of random variables."""
 
     is_commutative = True
@@ -31,7 +31,7 @@ class Mean(sp.Expr):
         return rf"\mathbb{{E}}\left[{' '.join(printer.doprint(part) for part in self.args)}\right]"
 
 
-HAT_SIDE, DOT_SIDE = Mean(Ket(x), Hat(MatVec(W, y))), Mean(Dot(MatVec(Transpose(W), x)), Ket(y))
+HAT_SIDE, DOT_SIDE = ProductMean(Ket(x), Hat(MatVec(W, y))), ProductMean(Dot(MatVec(Transpose(W), x)), Ket(y))
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Stein:
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
         return expression.replace(
-            lambda e: isinstance(e, Mean) and isinstance(e.args[1], Hat),
+            lambda e: isinstance(e, ProductMean) and isinstance(e.args[1], Hat),
             lambda e: sp.Sum(Response(e.args[0].vector, Hat(MatVec(W, z[i]))) * Bracket(z[i], e.args[1].vector.vector),
                              PRODUCTS))
 

@@ -8,12 +8,12 @@ from tpcalc.calculus import Derivation
 from tpcalc.calculus.kets import Bracket, Ket
 from tpcalc.calculus.rules import UpdateActs
 from tpcalc.ledger import Entry, Equation, Equations, Proof
-from tpcalc.programs.language import Family, MatVec, Outer, Transpose, Vec
+from tpcalc.programs.language import Family, MatVec, Outer, Transpose, Vector
 
 from .._finite_width import at_width
 from .._line import kets, relative
 
-U, V, Z = (Family(Vec, name)() for name in "uvz")
+U, V, Z = (Family(Vector, name)() for name in "uvz")
 ACTS = Ket(MatVec(Outer(U, V), Z))
 TURNED = Ket(MatVec(Transpose(Outer(U, V)), Z))
 

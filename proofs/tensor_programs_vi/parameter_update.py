@@ -9,7 +9,7 @@ from tpcalc.calculus import Derivation
 from tpcalc.calculus.rules import Unroll
 from tpcalc.ledger import Entry, Equation, Equations, Erratum, Proof, Slip, Witness
 from tpcalc.ledger.entry import line
-from tpcalc.programs.language import Family, Mat, Vec
+from tpcalc.programs.language import Family, Matrix, Vector
 
 from .._finite_width import at_width
 from .._line import (ALPHA, DEPTH, DEPTH_MUP, GAMMA, GENERAL, XI, Y, compiled, kets, relative, true_outputs)
@@ -19,7 +19,7 @@ WIDTH, STEPS = 6, 4
 
 def _update() -> tuple[sp.Expr, sp.Expr]:
     """W_{t+1} and its value in the program."""
-    place = next(p for p in kets(GENERAL).setting.program.places() if isinstance(p.statement.target, Mat))
+    place = next(p for p in kets(GENERAL).setting.program.places() if isinstance(p.statement.target, Matrix))
     return place.statement.target, place.statement.value
 
 
@@ -41,7 +41,7 @@ def derive() -> Proof:
         """The loop of the program, run with matrices, against the sum."""
         setting = kets(GENERAL).setting
         t, l, L = setting.time, step.left.indices[1], setting.program.sizes[1]
-        x, dx, W = Family(Vec, "x", layered=True), Family(Vec, "dx", r"\delta x", layered=True), _matrix()
+        x, dx, W = Family(Vector, "x", layered=True), Family(Vector, "dx", r"\delta x", layered=True), _matrix()
         values = {v[s, node]: rng.standard_normal(WIDTH) for v in (x, dx) for s in range(STEPS) for node in (1, 2)}
         values |= {W.at(0, 2): rng.standard_normal((WIDTH, WIDTH))}
         at = {l: 2, L: 5, ALPHA: rng.uniform(0.5, 1), GAMMA: rng.uniform(0, 1)}

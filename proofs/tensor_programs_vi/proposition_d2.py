@@ -7,7 +7,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, Rate
-from tpcalc.programs.language import Family, LossDerivative, Scal
+from tpcalc.programs.language import Family, LossDerivative, Scalar
 
 from .._continuum import GammaLimit
 from .._line import DEPTH_MUP, NET, OPT
@@ -19,7 +19,7 @@ GRID = (0.25, 0.5, 0.75, 1.0)
 
 def statement() -> Equations:
     t, q, b = limit.t, limit.q, limit.b
-    xi, f, chi = Family(Scal, "xi", r"\xi"), Family(Scal, "f"), Family(Scal, "chi", r"\chi")
+    xi, f, chi = Family(Scalar, "xi", r"\xi"), Family(Scalar, "f"), Family(Scalar, "chi", r"\chi")
     ends = (Equation(GammaLimit(t, -1, 0, b, 0, q), sp.KroneckerDelta(b, 0) * xi[t]),
             Equation(f[t], GammaLimit(t, -1, 0, 1, 1, 1)),
             Equation(chi[t], LossDerivative(f[t], t)),

@@ -8,12 +8,12 @@ from tpcalc.calculus import Derivation
 from tpcalc.calculus.kets import Bracket, Ket
 from tpcalc.calculus.rules import UpdateActs
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number, Proof
-from tpcalc.programs.language import Family, MatVec, Outer, Vec
+from tpcalc.programs.language import Family, MatVec, Outer, Vector
 
 from .._finite_width import at_width
 from .._line import kets, relative
 
-U, Z = (Family(Vec, name)() for name in "uz")
+U, Z = (Family(Vector, name)() for name in "uz")
 ACTS = Ket(MatVec(Outer(U, U), Z))
 
 

@@ -11,12 +11,12 @@ import sympy as sp
 from tpcalc.ledger import Equation
 from tpcalc.results.tilted import TiltedNetwork, TiltedSolution, along, layer_density
 
-from .._matrices import Known, Matrix, value
+from .._matrices import Known, MatrixExpression, value
 
 ORDERS, STEP, TINY = 9, 0.002, 1e-20  # of series in the tilt; how far along it; of complex differentiation
 
 
-class Made(Matrix):
+class Made(MatrixExpression):
     """What a layer makes of overlaps. args: the name of the function, the overlaps."""
 
     def _latex(self, printer: Any) -> str:
@@ -24,7 +24,7 @@ class Made(Matrix):
         return rf"{name}\left[{overlaps}\right]"
 
 
-class Stacked(Matrix):
+class Stacked(MatrixExpression):
     """One vector above another."""
 
     def _latex(self, printer: Any) -> str:

@@ -15,7 +15,7 @@ from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.builders import L, T
 from tpcalc.programs.indices import t
-from tpcalc.programs.language import Family, Mat, MatVec
+from tpcalc.programs.language import Family, Matrix, MatVec
 
 from .._line import DEPTH_MUP, OPT
 
@@ -43,7 +43,7 @@ def simulated() -> tuple[np.ndarray, np.ndarray]:
 
 def shared(branch: Branch) -> sp.Expr:
     """One matrix in all layers."""
-    return MatVec(Family(Mat, "W")[t], branch.x)
+    return MatVec(Family(Matrix, "W")[t], branch.x)
 
 
 def uncentred(branch: Branch) -> sp.Expr:
@@ -61,7 +61,7 @@ def _limit(net: tp.ResNet = NET, opt: Any = OPT, scale: tp.DepthScaling = DEPTH_
 
 def refusals() -> dict[str, Callable[[], Any]]:
     """What the principle does not cover, and what refuses it."""
-    return {"'pre' blocks": lambda: derive_block_kernels(tp.ResNet("tanh", "pre")),
+    return {"'pre_nonlin' blocks": lambda: derive_block_kernels(tp.ResNet("tanh", "pre_nonlin")),
             "weights shared by layers": lambda: derive_block_kernels(tp.ResNet("tanh", shared)),
             "a matrix used twice": lambda: derive_block_kernels(tp.ResNet("tanh", twice)),
             "outputs with a mean": lambda: derive_block_kernels(tp.ResNet("tanh", uncentred)),

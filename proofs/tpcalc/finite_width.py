@@ -85,7 +85,7 @@ def extrapolated() -> tuple[np.ndarray, np.ndarray]:
 
 def reading(found: Fluctuations) -> Reading:
     """The printed equations, about a run's network."""
-    network = tilted_network(TASK, OPT, found.depth or 1, found.noise, found.drift, found.train_ends)
+    network = tilted_network(TASK, OPT, found.depth or 1, found.noise, found.drift, found.train_embedding_readout)
     return Reading(network, TASK.targets.reshape(-1, 1), NAMES, LAYER, END)
 
 

@@ -14,7 +14,7 @@ from tpcalc.calculus import Derivation
 from tpcalc.ledger import Entry, Equation, Equations, Proof
 
 from .._line import NET, OPT, random_task, relative
-from .._matrices import Known, Matrix, Transposed, matrix, value
+from .._matrices import Known, MatrixExpression, Transposed, matrix, value
 from ._symbols import same_polynomials
 
 SOURCE = "tpcalc"
@@ -25,14 +25,14 @@ EPS, UPDATE = sp.symbols("epsilon g", positive=True)
 RHO = matrix(r"\rho")  # diagonal
 
 
-class Cov(Matrix):
+class Cov(MatrixExpression):
     """The covariance of a vector of random variables, one for every row (step, input)."""
 
     def _latex(self, printer: Any) -> str:
         return rf"\mathrm{{Cov}}\left({printer.doprint(self.args[0])}\right)"
 
 
-class Derivative(Matrix):
+class Derivative(MatrixExpression):
     """The derivatives of a vector of random variables in another: args: the vector, the base."""
 
     def _latex(self, printer: Any) -> str:

@@ -14,7 +14,7 @@ from tpcalc.programs.language import MatVec
 h = sp.Symbol("h", real=True)
 
 
-def expressions(phi: object, block: str = "post", **more: object) -> dict[str, sp.Expr]:
+def expressions(phi: object, block: str = "post_nonlin", **more: object) -> dict[str, sp.Expr]:
     return derive_gradient_correlation(tp.ResNet(phi, block=block, **more))  # type: ignore[arg-type]
 
 
@@ -41,7 +41,7 @@ def test_means_by_hand() -> None:
 def test_acting_on_the_stream_first_shares_all() -> None:
     """Both the stream and its gradient are continuous in layer time."""
     for phi in ("relu", "abs", "tanh"):
-        assert expressions(phi, "pre") == {"W": 1}
+        assert expressions(phi, "pre_nonlin") == {"W": 1}
 
 
 def test_two_matrices() -> None:
@@ -95,5 +95,5 @@ def of_a_sum(branch: Branch) -> sp.Expr:
 
 
 def test_a_normalised_stream_is_the_same_one_in_the_next_layer() -> None:
-    found, = tp.gradient_correlation(tp.ResNet("tanh", block="pre", norm="rms")).values()
+    found, = tp.gradient_correlation(tp.ResNet("tanh", block="pre_nonlin", norm="rms")).values()
     assert found.expression == 1

@@ -14,7 +14,7 @@ from tpcalc.gaussian import Expectation
 from tpcalc.gaussian.overlaps import H, mean, overlap
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.indices import t
-from tpcalc.programs.language import Family, Mat, MatVec, Moment
+from tpcalc.programs.language import Family, Matrix, MatVec, Mean
 
 TANH, SHIFTED = sp.tanh(H), sp.sin(H + sp.Rational(1, 2))
 
@@ -91,7 +91,7 @@ def own_gate(branch: Branch) -> sp.Expr:
     """A sum of functions of one product, a product of two, and a number."""
     u, v = (branch.let(n, MatVec(branch.weights(m), branch.x)) for n, m in (("u", "A"), ("v", "B")))
     z = branch.let("z", 2 * sp.tanh(u) * sp.cos(v) + u / 3 + sp.Rational(1, 5))
-    return MatVec(branch.weights("O"), z - Moment(z))
+    return MatVec(branch.weights("O"), z - Mean(z))
 
 
 def test_a_user_s_block_against_a_wide_network() -> None:
@@ -133,7 +133,7 @@ def twice(branch: Branch) -> sp.Expr:
 
 
 def shared(branch: Branch) -> sp.Expr:
-    return MatVec(Family(Mat, "W")[t], branch.x)
+    return MatVec(Family(Matrix, "W")[t], branch.x)
 
 
 def uncentred(branch: Branch) -> sp.Expr:
@@ -155,7 +155,7 @@ def mixed(branch: Branch) -> sp.Expr:
 
 
 @pytest.mark.parametrize("block, reason", [
-    ("pre", "acts on the stream before a fresh random matrix"), (twice, "W.* multiplies two vectors"),
+    ("pre_nonlin", "acts on the stream before a fresh random matrix"), (twice, "W.* multiplies two vectors"),
     (shared, "weights shared between layers"), (uncentred, "a mean that is not zero"),
     (with_stream, "contains the stream itself"), (gated_by_stream, "acts on the stream"),
     (mixed, "mixes several products")])

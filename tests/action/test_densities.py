@@ -148,4 +148,4 @@ def test_latex_names_functions_and_variables() -> None:
 
 def test_blocks_that_do_not_close_are_refused() -> None:
     with pytest.raises(ValueError, match="acts on the stream before"):
-        derive_densities(tp.ResNet("tanh", "pre"))
+        derive_densities(tp.ResNet("tanh", "pre_nonlin"))

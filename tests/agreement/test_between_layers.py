@@ -12,7 +12,8 @@ from tpcalc.programs.blocks import vector
 from tpcalc.studies.between_layers import measured_correlation
 
 TASK, DEPTHS = tp.Task([1, 0.8, -0.6], [1, -0.7, 0.5]), (16, 32, 64)
-GRADIENTS = {"post": {"W": ("dh", "x")}, "pre": {"W": ("dx", "z")}, "mlp": {"W1": ("dh", "x"), "W2": ("dx", "z")}}
+GRADIENTS = {"post_nonlin": {"W": ("dh", "x")}, "pre_nonlin": {"W": ("dx", "z")},
+             "mlp": {"W1": ("dh", "x"), "W2": ("dx", "z")}}
 
 
 def trained(net: tp.ResNet, depth: int, samples: int, batches: int) -> ParticleRun:
@@ -27,8 +28,10 @@ def derived(net: tp.ResNet, run: ParticleRun, depth: int, matrix: str, t: int) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("phi, block", [("linear", "post"), ("relu", "post"), ("abs", "post"), ("tanh", "post"),
-                                        ("relu", "pre"), ("tanh", "mlp"), ("relu", "mlp")])
+@pytest.mark.parametrize("phi, block",
+                         [("linear", "post_nonlin"), ("relu", "post_nonlin"), ("abs", "post_nonlin"),
+                          ("tanh", "post_nonlin"),
+                          ("relu", "pre_nonlin"), ("tanh", "mlp"), ("relu", "mlp")])
 def test_derived_correlations_are_the_limit_of_measured_ones(phi: str, block: str) -> None:
     """Extrapolated in 1/L, before and after two updates."""
     net, batches = tp.ResNet(phi, block=block), 6

@@ -32,11 +32,11 @@ def problem(net: tp.ResNet, opt: object, scale: tp.DepthScaling = SCALE, task: t
 
 
 KNOWN = {  # outputs f_1, f_2, f_3 and their standard errors
-    "pre tanh": (problem(tp.ResNet("tanh", "pre"), tp.SGD(1.0)),
+    "pre tanh": (problem(tp.ResNet("tanh", "pre_nonlin"), tp.SGD(1.0)),
                  [0.4664, -0.0086, -0.1387], [3e-4, 1e-4, 2e-4]),
-    "pre relu": (problem(tp.ResNet("relu", "pre"), tp.SGD(1.0)),
+    "pre relu": (problem(tp.ResNet("relu", "pre_nonlin"), tp.SGD(1.0)),
                  [0.6430, -0.0101, -0.0322], [4e-4, 1e-4, 4e-4]),
-    "pre sqrt 2 relu": (problem(tp.ResNet(sp.sqrt(2) * sp.Max(h, 0), "pre"), tp.SGD(1.0)),
+    "pre sqrt 2 relu": (problem(tp.ResNet(sp.sqrt(2) * sp.Max(h, 0), "pre_nonlin"), tp.SGD(1.0)),
                         [2.164, -0.355, -0.361], [1e-2, 3e-3, 4e-3]),
     "SignSGD": (problem(tp.ResNet(), tp.SignSGD(0.5)), [0.4198, -0.01516, -0.4873], [2e-4, 4e-5, 3e-4]),
     "SignSGD, tanh": (problem(tp.ResNet("tanh"), tp.SignSGD(0.5)), [0.2053, -0.0006, -0.2089], [2e-4, 1e-4, 2e-4]),
@@ -65,8 +65,9 @@ def test_references() -> None:
 
 
 NETS = (tp.ResNet(), tp.ResNet("tanh"), tp.ResNet("relu"), tp.ResNet("tanh", "mlp"),
-        tp.ResNet(sp.sin(h + sp.Rational(1, 2))), tp.ResNet("erf", "glu"), tp.ResNet("erf", train_ends=True),
-        tp.ResNet("tanh", norm="rms"), tp.ResNet(train_ends=True), tp.ResNet("abs"))
+        tp.ResNet(sp.sin(h + sp.Rational(1, 2))), tp.ResNet("erf", "glu"),
+        tp.ResNet("erf", train_embedding_readout=True),
+        tp.ResNet("tanh", norm="rms"), tp.ResNet(train_embedding_readout=True), tp.ResNet("abs"))
 KINDS = ({}, dict(momentum=0.5), dict(weight_decay=0.2), dict(momentum=0.4, nesterov=True))
 
 
@@ -76,7 +77,7 @@ def drawn(number: int) -> tp.Problem:
     net = NETS[number % len(NETS)]
     steps, batch = int(rng.integers(2, 5)), int(rng.integers(1, 3))
     task = tp.Task(0.7 * rng.normal(size=(steps, batch, 2)), rng.normal(size=(steps, batch, 1)))
-    kind = KINDS[int(rng.integers(4))] if not net.train_ends else {}
+    kind = KINDS[int(rng.integers(4))] if not net.train_embedding_readout else {}
     scale = ODE if net.is_plain and rng.random() < 0.3 else SCALE
     return problem(net, tp.SGD(float(rng.uniform(0.2, 0.8)), **kind), scale, task)
 
@@ -157,11 +158,15 @@ BATCHES = np.random.default_rng(5).normal(size=(2, 3, 3, 1))
 THREE, ADAM = tp.Task([1, 0.8, -0.6], [1, -0.7, 0.5]), tp.Adam(0.5, beta1=0.9, beta2=0.99, eps=0.01)
 POWERS = {  # what had not been tested: the problem, the mirror, particles and the coarsest depth
     "Adam": (problem(tp.ResNet(), ADAM, task=THREE), (), 1024, 8),
-    "batches, pre tanh": (problem(tp.ResNet("tanh", "pre"), tp.SGD(1.0), task=tp.Task(BATCHES[0] / 2, BATCHES[1])),
+    "batches, pre tanh": (problem(tp.ResNet("tanh", "pre_nonlin"), tp.SGD(1.0),
+                                  task=tp.Task(BATCHES[0] / 2, BATCHES[1])),
                           (), 2048, 8),
-    "trained ends, pre tanh": (problem(tp.ResNet("tanh", "pre", train_ends=True), tp.SGD(0.5)), (), 2048, 8),
-    "trained ends, alpha = 1, tanh": (problem(tp.ResNet("tanh", train_ends=True), tp.SGD(0.5), ODE), (), 2048, 8),
-    "alpha = 3/4, pre tanh": (problem(tp.ResNet("tanh", "pre"), tp.SGD(1.0), tp.DepthScaling(0.75, 0.25)), (), 2048,
+    "trained ends, pre tanh": (problem(tp.ResNet("tanh", "pre_nonlin", train_embedding_readout=True), tp.SGD(0.5)), (),
+                               2048, 8),
+    "trained ends, alpha = 1, tanh": (problem(tp.ResNet("tanh", train_embedding_readout=True), tp.SGD(0.5), ODE), (),
+                                      2048, 8),
+    "alpha = 3/4, pre tanh": (problem(tp.ResNet("tanh", "pre_nonlin"), tp.SGD(1.0), tp.DepthScaling(0.75, 0.25)), (),
+                              2048,
                               8),
     "alpha = 9/10, tanh": (problem(tp.ResNet("tanh"), tp.SGD(1.0), tp.DepthScaling(0.9, 0.1)), (), 2048, 8)}
 

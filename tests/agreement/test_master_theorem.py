@@ -124,8 +124,10 @@ def test_particles_tend_to_the_exact_limit_and_real_networks_to_particles() -> N
 
 
 # f_1, f_2, f_3 at infinite depth on four steps, from kernels of the Gaussian residual stream, without sampling
-INFINITE_DEPTH = {("post", "tanh"): (0.53060, -0.01838, -0.10760), ("post", "sin"): (0.59861, 0.00160, 0.01138),
-                  ("post", "abs"): (0.813409, 0.111616, -0.048224), ("mlp", "tanh"): (0.894931, 0.033056, -0.142587),
+INFINITE_DEPTH = {("post_nonlin", "tanh"): (0.53060, -0.01838, -0.10760),
+                  ("post_nonlin", "sin"): (0.59861, 0.00160, 0.01138),
+                  ("post_nonlin", "abs"): (0.813409, 0.111616, -0.048224),
+                  ("mlp", "tanh"): (0.894931, 0.033056, -0.142587),
                   ("mlp", "relu"): (1.170172, -0.001622, -0.184617)}
 
 

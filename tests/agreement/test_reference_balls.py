@@ -47,6 +47,6 @@ def test_infinite_depth() -> None:
 def test_kernels_of_untrained_networks() -> None:
     for case in CASES["kernels"]:
         one, two = np.array(case["x"])
-        found = tp.kernel_fn(tp.ResNet(case["phi"], "pre"), depth=case["depth"])(one[None], two[None])
+        found = tp.kernel_fn(tp.ResNet(case["phi"], "pre_nonlin"), depth=case["depth"])(one[None], two[None])
         for name in ("nngp", "ntk"):
             assert error(getattr(found, name), [case[name]]) < 2e-14, case

@@ -41,7 +41,7 @@ def theirs(x: np.ndarray) -> Callable[[], Any]:
 
 def test_infinite_depth_beside_neural_tangents() -> None:
     pytest.importorskip("neural_tangents")
-    net = ResNet("relu", "pre")
+    net = ResNet("relu", "pre_nonlin")
     x = np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1)
     calls = [lambda: kernel_fn(net)(x, get="ntk"), theirs(x)]
     (first_ours, ours), (first_theirs, their) = [timed(call) for call in calls]

@@ -10,10 +10,11 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.calculus.kets import Averaged, Ket, random_parts
 from tpcalc.interpreters import UnhandledNode, read_program_coefficients
-from tpcalc.programs.language import Family, Outer, Vec
+from tpcalc.programs.language import Family, Outer, Vector
 
 SCALE = tp.DepthScaling(*sp.symbols("alpha gamma", real=True))
-NETS = [dict(), dict(phi="tanh"), dict(phi="tanh", train_ends=True), dict(block="mlp", train_ends=True),
+NETS = [dict(), dict(phi="tanh"), dict(phi="tanh", train_embedding_readout=True),
+        dict(block="mlp", train_embedding_readout=True),
         dict(phi="gelu", block="glu", norm="rms")]
 k, s, t = sp.symbols("k s t", integer=True, nonnegative=True)
 
@@ -46,15 +47,16 @@ def test_an_update_averages_the_direction_of_its_step() -> None:
 
 
 def test_random_parts_of_a_history_are_those_at_its_ends() -> None:
-    u, v = Family(Vec, "u"), Family(Vec, "v")
+    u, v = Family(Vector, "u"), Family(Vector, "v")
     history = sp.Sum(Outer(u[k], v[k]) ** 2, (k, 0, s))
     assert random_parts(Averaged(sp.sqrt(history), v[t])) == {Ket(u[0]), Ket(u[s])}
     assert random_parts(sp.tanh(sp.Sum(Ket(u[k]), (k, 0, s)))) == {Ket(u[0]), Ket(u[s])}
 
 
 def test_trained_ends_move_by_functions_of_kets() -> None:
-    equations = tp.kets(tp.program(tp.ResNet(train_ends=True), tp.Adam(lr=1, beta1=0, beta2=0, eps=1), SCALE))
-    U, dx, xi = Family(Vec, "U"), equations.setting.families[1], sp.Symbol("xi", real=True)
+    equations = tp.kets(tp.program(tp.ResNet(train_embedding_readout=True), tp.Adam(lr=1, beta1=0, beta2=0, eps=1),
+                                   SCALE))
+    U, dx, xi = Family(Vector, "U"), equations.setting.families[1], sp.Symbol("xi", real=True)
     value = next(e.value for e in equations.equations if str(e.target) == "|U[t + 1]>")
     moved = (Ket(U[t]) - value).xreplace({m: xi for m in value.atoms() | value.atoms(sp.Expr) if str(m) == "xi[t]"})
     kets_of = {a for a in moved.atoms(Ket)}
@@ -66,7 +68,7 @@ def test_trained_ends_move_by_functions_of_kets() -> None:
 @pytest.mark.parametrize("opt", [tp.Adam(), tp.Adam(weight_decay=0.1)], ids=["Adam", "AdamW"])
 @pytest.mark.parametrize("ends", [False, True])
 def test_there_is_no_recursion_of_coefficients(opt: tp.Adam, ends: bool) -> None:
-    program = tp.program(tp.ResNet(train_ends=ends), opt, SCALE)
+    program = tp.program(tp.ResNet(train_embedding_readout=ends), opt, SCALE)
     with pytest.raises(ValueError, match=r"E'\[.*Sum\(.*\|dx\[k, l\]> \|x\[k, l - 1\]>'.* is not linear in kets"):
         tp.recursion(tp.kets(program))
     with pytest.raises(UnhandledNode, match="read_program_coefficients does not read NonlinearOuter .* full rank"):

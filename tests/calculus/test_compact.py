@@ -15,7 +15,8 @@ from tpcalc.calculus.kets import Covariance, Gamma
 from tpcalc.calculus.recursion import Equation
 
 SIZES = {"T": 3, "L": 3}
-NETS = {"linear": tp.ResNet(), "two matrices": tp.ResNet(block="mlp"), "trained ends": tp.ResNet(train_ends=True)}
+NETS = {"linear": tp.ResNet(), "two matrices": tp.ResNet(block="mlp"),
+        "trained ends": tp.ResNet(train_embedding_readout=True)}
 
 
 def derived(net: tp.ResNet) -> tp.Recursion:

@@ -10,7 +10,7 @@ from tpcalc.calculus.coefficients import Bases, Independence
 from tpcalc.calculus.kets import Base, Bracket, Covariance, Dot, Gamma, Hat, Ket, Response, ket
 from tpcalc.calculus.rules import DotSum, HatDot, UpdateActs
 from tpcalc.calculus.setting import Setting, solve_indices
-from tpcalc.programs.language import Family, Mat, MatVec, Moment, Outer, Transpose, Vec, kind
+from tpcalc.programs.language import Family, Matrix, MatVec, Mean, Outer, Transpose, Vector, kind
 from tpcalc.programs.program import Assign, Loop, Program
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
@@ -53,8 +53,8 @@ def test_the_derivation_is_short_and_chained(recursion: tp.Recursion) -> None:
 
 def test_ket_equations_of_program_1(program: Program) -> None:
     """Tensor Programs VI, Program 1 and appendix C.2, with sums from s = 0: derived, as in print."""
-    x, dx = Family(Vec, "x", layered=True), Family(Vec, "dx", r"\delta x", layered=True)
-    W = Family(Mat, "W", layered=True)
+    x, dx = Family(Vector, "x", layered=True), Family(Vector, "dx", r"\delta x", layered=True)
+    W = Family(Matrix, "W", layered=True)
     t, l = sp.symbols("t l", integer=True, nonnegative=True)
     s = sp.Symbol("s", integer=True, nonnegative=True)
     L = program.sizes[1]
@@ -95,12 +95,12 @@ def test_output_is_the_coefficient_of_the_read_out(recursion: tp.Recursion) -> N
 
 def test_the_dot_of_an_outer_product_is_not_a_product_of_kets() -> None:
     """Remark E.1: |u><v| acts on |z> by a number."""
-    u, v, z = (Family(Vec, name)() for name in "uvz")
-    W = Family(Mat, "W")
+    u, v, z = (Family(Vector, name)() for name in "uvz")
+    W = Family(Matrix, "W")
     t = sp.Symbol("t", integer=True, nonnegative=True)
     given = Program("outer", (u, v, z), (W[0],), (), (
         Loop(t, sp.Integer(0), sp.Symbol("T", integer=True, positive=True) - 1,
-             (Assign(Family(Vec, "y")[t], MatVec(W[t], z)), Assign(W[t + 1], W[t] - 3 * Outer(u, v)))),),
+             (Assign(Family(Vector, "y")[t], MatVec(W[t], z)), Assign(W[t + 1], W[t] - 3 * Outer(u, v)))),),
         (sp.Symbol("T", integer=True, positive=True),))
     acted = UpdateActs(Setting.of(given)).apply(Ket(MatVec(W[t], z)))
     s = Setting.of(given).past
@@ -109,14 +109,14 @@ def test_the_dot_of_an_outer_product_is_not_a_product_of_kets() -> None:
 
 
 def test_brackets_are_symmetric_and_kets_of_moments() -> None:
-    u, v = Family(Vec, "u")(), Family(Vec, "v")()
-    assert Bracket(u, v) == Bracket(v, u) == ket(Moment(u * v))
+    u, v = Family(Vector, "u")(), Family(Vector, "v")()
+    assert Bracket(u, v) == Bracket(v, u) == ket(Mean(u * v))
     assert ket(2 * u + sp.tanh(v)) == 2 * Ket(u) + sp.tanh(Ket(v))
 
 
 def test_kinds_refuse_what_is_not_a_tensor_program() -> None:
-    u, W = Family(Vec, "u")(), Family(Mat, "W")()
-    assert kind(MatVec(W, u) + u) == "vector" and kind(Outer(u, u)) == "matrix" and kind(Moment(u)) == "scalar"
+    u, W = Family(Vector, "u")(), Family(Matrix, "W")()
+    assert kind(MatVec(W, u) + u) == "vector" and kind(Outer(u, u)) == "matrix" and kind(Mean(u)) == "scalar"
     for wrong in (W * W, W + u, sp.tanh(W), W * u, MatVec(u, u), MatVec(W, W)):
         with pytest.raises(TypeError):
             kind(wrong)
@@ -124,7 +124,7 @@ def test_kinds_refuse_what_is_not_a_tensor_program() -> None:
 
 def test_a_program_that_reads_the_future_is_refused_by_name() -> None:
     t, T = sp.Symbol("t", integer=True, nonnegative=True), sp.Symbol("T", integer=True, positive=True)
-    x = Family(Vec, "x")
+    x = Family(Vector, "x")
     with pytest.raises(ValueError, match=r"x\[0\] := x\[1\] reads x\[1\]"):
         Program("future", (), (), (), (Loop(t, sp.Integer(0), T - 1, (Assign(x[t], x[t + 1]),)),), (T,))
 
@@ -165,25 +165,25 @@ def test_independence_keeps_only_what_correlates(program: Program) -> None:
 
 
 def test_a_program_says_where_it_is_wrong() -> None:
-    x, u, W, t = Family(Vec, "x"), Family(Vec, "u")(), Family(Mat, "W"), sp.Symbol("t", integer=True)
+    x, u, W, t = Family(Vector, "x"), Family(Vector, "u")(), Family(Matrix, "W"), sp.Symbol("t", integer=True)
     with pytest.raises(ValueError, match=r"y := x\[5\] reads x\[5\]"):
-        Program("unassigned", (x[0],), (), (), (Assign(Family(Vec, "y")(), x[5]),), ())
+        Program("unassigned", (x[0],), (), (), (Assign(Family(Vector, "y")(), x[5]),), ())
     with pytest.raises(ValueError, match=r"assigns x\[0\] a second time"):
         Program("given", (x[0], u), (), (), (Assign(x[0], u),), ())
     with pytest.raises(ValueError, match=r"assigns x\[1\] a second time"):
         Program("twice", (u,), (), (), (Assign(x[1], u), Assign(x[1], 2 * u)), ())
-    for wrong in (lambda: Assign(2 * u, u), lambda: Moment(W[0]), lambda: kind(Outer(W[0], u)),
+    for wrong in (lambda: Assign(2 * u, u), lambda: Mean(W[0]), lambda: kind(Outer(W[0], u)),
                   lambda: kind(Transpose(u))):
         with pytest.raises(TypeError):
             wrong()
-    assert str(Transpose(W[0] + W[1])) == "(W[0] + W[1]).T" and Moment(5) == 5
-    assert t not in Moment(5).free_symbols
+    assert str(Transpose(W[0] + W[1])) == "(W[0] + W[1]).T" and Mean(5) == 5
+    assert t not in Mean(5).free_symbols
 
 
 def test_a_product_that_comes_later_is_in_no_dot_of_an_earlier_one() -> None:
     """Without training steps: W a comes first and knows nothing of W^T b, which knows W a."""
-    A, B, x, y = (Family(Vec, name)() for name in "abxy")
-    W = Family(Mat, "W")()
+    A, B, x, y = (Family(Vector, name)() for name in "abxy")
+    W = Family(Matrix, "W")()
     first, second = MatVec(W, A), MatVec(Transpose(W), B)
     setting = Setting.of(Program("p", (A, B), (W,), (), (Assign(x, first), Assign(y, second)), ()))
     places = [product.place.position for product in setting.products]
@@ -202,8 +202,8 @@ def test_products_outside_of_the_layers_stand_at_layer_zero() -> None:
     """A U before the layers has a base ket of no layer, beside those of W in every layer."""
     t, l = (sp.Symbol(name, integer=True, nonnegative=True) for name in "tl")
     steps, depth = (sp.Symbol(name, integer=True, positive=True) for name in "TL")
-    U, x = Family(Vec, "U")(), Family(Vec, "x", layered=True)
-    A, W = Family(Mat, "A")(), Family(Mat, "W", layered=True)[l]
+    U, x = Family(Vector, "U")(), Family(Vector, "x", layered=True)
+    A, W = Family(Matrix, "A")(), Family(Matrix, "W", layered=True)[l]
     setting = Setting.of(Program("p", (U,), (A, W), (), (Loop(t, sp.Integer(0), steps - 1, (
         Assign(x[t, 0], (t + 1) * MatVec(A, U)),
         Loop(l, sp.Integer(1), depth, (Assign(x[t, l], x[t, l - 1] + MatVec(W, x[t, l - 1])),)))),), (steps, depth)))

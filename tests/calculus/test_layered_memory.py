@@ -13,7 +13,7 @@ from support.layered import (G, HALF, L, ONE, THIRD, TWO, U, W, ZERO, FORWARD, a
 from tpcalc.calculus import kets
 from tpcalc.calculus.memory import _what_may_vanish, decays, memory_of
 from tpcalc.interpreters import steps as step_module, step_values
-from tpcalc.programs.language import Family, Mat, Moment, Outer
+from tpcalc.programs.language import Family, Matrix, Mean, Outer
 from tpcalc.programs.program import Assign, Program
 
 SGD = Assign(W[t + 1, l], W[t, l] - G)
@@ -46,7 +46,7 @@ PROGRAMS = {
     "a last layer of its own": trained([layers(SGD, last=L - 1),
                                         at(L, Assign(W[t + 1, l], W[t, l] / 3 - 2 * G))]),
     "a first layer that stays": trained([at(ONE, Assign(W[t + 1, l], W[t, l])), layers(SGD, first=TWO)]),
-    "a clipped gradient": trained([layers(Assign(W[t + 1, l], W[t, l] - G / 9 * Moment(x[t, l]**2)))]),
+    "a clipped gradient": trained([layers(Assign(W[t + 1, l], W[t, l] - G / 9 * Mean(x[t, l]**2)))]),
 }
 FIGURES = {"decay by layer": (1.28631592, 0.18391587), "heavy ball by layer": (0.9765625, -0.20104386)}
 SOME = [pytest.param(name, marks=[pytest.mark.slow] * (i % 2)) for i, name in enumerate(PROGRAMS)]
@@ -116,7 +116,7 @@ def test_check_steps_sees_a_memory_without_its_layer(monkeypatch: pytest.MonkeyP
     assert "unroll the updates" in {check.step.rule for check in checks if check.difference > 1e-3}
 
 
-V = Family(Mat, "V", layered=True)
+V = Family(Matrix, "V", layered=True)
 OTHER = trained([layers(SGD, last=L - 1), at(L, Assign(W[t + 1, l], W[t, l] - Outer(nV, x[t, l - 1])))])
 
 
@@ -128,7 +128,7 @@ OTHER = trained([layers(SGD, last=L - 1), at(L, Assign(W[t + 1, l], W[t, l] - Ou
              [layers(Assign(m[0, l], Outer(U, nV)))]), r"allowed starts are 0 and multiples of W\[0, l\]"),
     (trained([layers(Assign(W[t + 1, l], W[t, l] / 2 + W[t, L + 1 - l] / 2 - G))]),
      r"it reads W\[t, L - l \+ 1\]; allowed are matrices with the target's own indices"),
-    (trained([layers(Assign(W[t + 1, l], (1 - Moment(x[t, l]**2) / 9) * W[t, l] - G))]),
+    (trained([layers(Assign(W[t + 1, l], (1 - Mean(x[t, l]**2) / 9) * W[t, l] - G))]),
      "is an average of vectors; allowed are numbers and scalars, so name it as a scalar first")])
 def test_what_memory_cannot_hold_is_refused(program: Program, said: str) -> None:
     with pytest.raises(ValueError, match=said):

@@ -6,10 +6,10 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.calculus.kets import Bracket, Ket, expectation, ket
 from tpcalc.gaussian import Expectation
-from tpcalc.programs.language import Family, Moment, Vec
+from tpcalc.programs.language import Family, Mean, Vector
 
 SCALE = tp.DepthScaling(*sp.symbols("alpha gamma", real=True))
-NETS = [dict(phi="tanh"), dict(phi="relu", block="pre"), dict(phi="tanh", block="mlp", norm="rms"),
+NETS = [dict(phi="tanh"), dict(phi="relu", block="pre_nonlin"), dict(phi="tanh", block="mlp", norm="rms"),
         dict(phi="gelu", block="glu"), dict(phi="abs"), dict(phi=sp.sin(sp.Symbol("u") + 1))]
 
 
@@ -41,10 +41,10 @@ def test_a_forward_ket_never_knows_its_own_backward_noise() -> None:
 
 
 def test_means_become_brackets_where_they_are_bilinear() -> None:
-    u, v = Family(Vec, "u")(), Family(Vec, "v")()
-    assert ket(Moment(3 * u * v)) == 3 * Bracket(u, v)
+    u, v = Family(Vector, "u")(), Family(Vector, "v")()
+    assert ket(Mean(3 * u * v)) == 3 * Bracket(u, v)
     assert expectation(u * v + sp.tanh(u)) == Bracket(u, v) + Expectation(sp.tanh(Ket(u)))
-    assert Moment(sp.Integer(2)) == 2 and ket(u - Moment(u)) == Ket(u) - Expectation(Ket(u))
+    assert Mean(sp.Integer(2)) == 2 and ket(u - Mean(u)) == Ket(u) - Expectation(Ket(u))
 
 
 def test_a_nonlinear_program_has_no_recursion_and_says_why() -> None:
@@ -58,7 +58,7 @@ def test_numbers_refuse_what_they_do_not_cover() -> None:
             tp.train(net, tp.Task([1.0], [1.0]), tp.SGD(), tp.DepthScaling(), 4, method="reflection")
     for judged in (tp.classify, tp.interactions):
         with pytest.raises(ValueError, match="allowed is a net with frozen ends"):
-            judged(0.5, 0.5, tp.ResNet(train_ends=True))
+            judged(0.5, 0.5, tp.ResNet(train_embedding_readout=True))
 
 
 def test_unknown_activations_are_named() -> None:

@@ -9,11 +9,11 @@ from tpcalc.calculus.kets import Averaged, Ket, random_parts
 from tpcalc.calculus.rules import UpdateActs
 from tpcalc.calculus.setting import Setting
 from tpcalc.interpreters import UnhandledNode, read_program_coefficients
-from tpcalc.programs.language import Family, Mat, MatVec, NonlinearOuter, Outer, Transpose, Vec, kind
+from tpcalc.programs.language import Family, Matrix, MatVec, NonlinearOuter, Outer, Transpose, Vector, kind
 from tpcalc.programs.program import Assign, Program
 
 SCALE = tp.DepthScaling(*sp.symbols("alpha gamma", real=True))
-U, V, Z = (Family(Vec, name)() for name in "uvz")
+U, V, Z = (Family(Vector, name)() for name in "uvz")
 
 
 def test_the_identity_gives_the_linear_outer_product() -> None:
@@ -27,7 +27,7 @@ def test_the_identity_gives_the_linear_outer_product() -> None:
 
 
 def act(matrix: sp.Expr, transposed: bool = False) -> sp.Expr:
-    W, y = Family(Mat, "W"), Family(Vec, "y")()
+    W, y = Family(Matrix, "W"), Family(Vector, "y")()
     product = MatVec(Transpose(W[1]) if transposed else W[1], Z)
     program = Program("act", (U, V, Z), (W[0],), (), (Assign(W[1], W[0] + matrix), Assign(y, product)), ())
     return UpdateActs(Setting.of(program)).apply(Ket(product))
@@ -55,7 +55,7 @@ def test_a_square_is_not_the_square_of_the_operator() -> None:
 
 
 def test_sign_sgd_has_ket_equations() -> None:
-    equations = tp.kets(tp.program(tp.ResNet("tanh", train_ends=True), tp.SignSGD(0.5), SCALE))
+    equations = tp.kets(tp.program(tp.ResNet("tanh", train_embedding_readout=True), tp.SignSGD(0.5), SCALE))
     assert all(step.check() for step in equations.derivation.steps)
     by_target = {str(e.target): e.value for e in equations.equations}
     averages = by_target["|h[t, l]>"].atoms(Averaged)

@@ -15,10 +15,10 @@ import tpcalc as tp
 from tpcalc.interpreters import read_program_coefficients
 from tpcalc.programs.blocks import vector
 from tpcalc.programs.indices import L, l, t
-from tpcalc.programs.language import Family, Mat, MatVec, Member, Moment, NonlinearOuter, Outer, Scal
+from tpcalc.programs.language import Family, Matrix, MatVec, Member, Mean, NonlinearOuter, Outer, Scalar
 from tpcalc.programs.program import Assign, Program, mapped
 
-x, dx, c, f = vector("x")[t, l - 1], vector("dx")[t, l], Family(Scal, "c")[t], Family(Scal, "f")[t]
+x, dx, c, f = vector("x")[t, l - 1], vector("dx")[t, l], Family(Scalar, "c")[t], Family(Scalar, "f")[t]
 DATA = {"xi": [1, 0.5, -0.7], "y": [1, -1, 0.5]}
 NET, SCALE = tp.ResNet(), tp.DepthScaling(1, 0)
 
@@ -26,9 +26,9 @@ NET, SCALE = tp.ResNet(), tp.DepthScaling(1, 0)
 def updated(value: sp.Expr, net: tp.ResNet = NET) -> Program:
     """W moves by this; there is a number c at every step."""
     def change(s: Assign) -> list[Assign]:
-        if isinstance(s.target, Mat):
-            return [Assign(s.target, Family(Mat, "W", layered=True)[t, l] - value / L)]
-        return [s, Assign(c, sp.sqrt(1 + f**2))] if s.target == Family(Scal, "chi", r"\chi")[t] else [s]
+        if isinstance(s.target, Matrix):
+            return [Assign(s.target, Family(Matrix, "W", layered=True)[t, l] - value / L)]
+        return [s, Assign(c, sp.sqrt(1 + f**2))] if s.target == Family(Scalar, "chi", r"\chi")[t] else [s]
     program = tp.program(net, tp.SGD(1.0), SCALE)
     return replace(program, body=mapped(program.body, change))
 
@@ -69,7 +69,7 @@ def test_clipped_programs_have_kets_whatever_their_names(opt: tp.SGD) -> None:
 SIDES: tuple[Callable[[sp.Expr, sp.Expr], sp.Expr], ...] = (
     lambda u, v: u, lambda u, v: c * u, lambda u, v: u / 3, lambda u, v: u + c * v / 2,
     lambda u, v: (u - v) * (1 + c) / 2,
-    lambda u, v: Moment(v**2) * u, lambda u, v: l * u / L + Moment(u * v) * v)
+    lambda u, v: Mean(v**2) * u, lambda u, v: l * u / L + Mean(u * v) * v)
 
 
 @settings(max_examples=12, deadline=None)
@@ -87,7 +87,7 @@ def test_a_number_inside_is_one_in_front(phi: str) -> None:
 
 
 @pytest.mark.parametrize("value", [Outer(dx * x, x), Outer(dx, sp.tanh(x)), Outer(dx, x + 1), Outer(dx, c * x * dx),
-                                   Outer(MatVec(Family(Mat, "W", layered=True)[t, l], x), x),
+                                   Outer(MatVec(Family(Matrix, "W", layered=True)[t, l], x), x),
                                    NonlinearOuter(sp.sign(Outer(c * dx, x)))])
 def test_what_has_no_name_is_refused(value: sp.Expr) -> None:
     with pytest.raises(ValueError, match=r"program .*W\[t \+ 1, l\] := .* is no vector with a name; allowed are outer"):

@@ -19,16 +19,16 @@ from tpcalc.calculus.kets import Averaged, Base, Bracket, Covariance, Dot, Gamma
 from tpcalc.derivations import mathml
 from tpcalc.derivations.printing import latex, statement_latex
 from tpcalc.gaussian.variables import Expectation
-from tpcalc.programs.language import (Family, HeadSum, LossDerivative, Mat, MatVec, Member, Moment, NonlinearOuter,
-                                      Outer, Scal, Transpose, Vec)
+from tpcalc.programs.language import (Family, HeadSum, LossDerivative, Matrix, MatVec, Member, Mean, NonlinearOuter,
+                                      Outer, Scalar, Transpose, Vector)
 from tpcalc.programs.polar import Polar
 from tpcalc.programs.program import Assign, walked
 
 T, L, K, ALPHA = (sp.Symbol(name, integer=True) for name in ("t", "l", "k", "alpha"))
 DEPTH = sp.Symbol("L", integer=True, positive=True)
 ENV = {"t": 2.0, "l": 3.0, "L": 5.0, "alpha": 2.0}
-FAMILIES = (Family(Vec, "x", layered=True), Family(Vec, "dx", r"\delta x", layered=True), Family(Vec, "v"),
-            Family(Mat, "W", layered=True), Family(Mat, "A"), Family(Scal, "f"), Family(Scal, "chi", r"\chi"))
+FAMILIES = (Family(Vector, "x", layered=True), Family(Vector, "dx", r"\delta x", layered=True), Family(Vector, "v"),
+            Family(Matrix, "W", layered=True), Family(Matrix, "A"), Family(Scalar, "f"), Family(Scalar, "chi", r"\chi"))
 X, DX, V, W, A, F, CHI = FAMILIES
 VECTORS = [X[T, L], X[T, L - 1], DX[T, L], V[T], V()]
 MATRICES = [W[T, L], A(), A[T]]
@@ -36,7 +36,7 @@ NUMBERS = [F[T], CHI[T, 0], CHI(), DEPTH ** -ALPHA, 1 / sp.sqrt(DEPTH), sp.Ratio
            sp.Integer(2)]
 POWERS = [sp.Integer(-2), sp.Integer(-1), sp.Integer(2), sp.Integer(3)]
 ROOTS = [sp.Rational(1, 2), -sp.Rational(1, 2), sp.Rational(-3, 2), sp.Rational(1, 3)]
-KIND = {Vec: "vector", Mat: "matrix", Scal: "scalar"}
+KIND = {Vector: "vector", Matrix: "matrix", Scalar: "scalar"}
 TEXT = TextReader({f.name: KIND[f.kind] for f in FAMILIES})
 LATEX = LatexReader({f.latex: Name(KIND[f.kind], f.name, f.layered) for f in FAMILIES})
 POWER_NODES = ((2,), (2, 3), (2, 1, True), (2, 3, True), (2, 1, False, True))
@@ -92,8 +92,8 @@ class Drawn:
         a, b = inner(), inner()
         return self.one(lambda: MatVec(self.matrix(1), a * VECTORS[0]),
                         lambda: MatVec(self.matrix(0), self.one(*VECTORS)),
-                        lambda: Moment(a), lambda: Moment(a * b), lambda: HeadSum(a, *self.one(*POWER_NODES)),
-                        lambda: LossDerivative(Moment(a), T))()
+                        lambda: Mean(a), lambda: Mean(a * b), lambda: HeadSum(a, *self.one(*POWER_NODES)),
+                        lambda: LossDerivative(Mean(a), T))()
 
     def matrix(self, depth: int) -> sp.Expr:
         if depth <= 0:

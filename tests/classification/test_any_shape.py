@@ -13,7 +13,7 @@ from tpcalc.classification.sizes import Exponents
 from tpcalc.gaussian.scalar_functions import H as Z, scalar_function
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.indices import L
-from tpcalc.programs.language import MatVec, Moment, Transpose
+from tpcalc.programs.language import MatVec, Mean, Transpose
 from drawn.drawn_programs import deep_program
 from drawn.verdict_laws import assert_verdict_agrees
 from drawn.drawn_programs import Recipe, training_program, with_numbers
@@ -125,12 +125,12 @@ def test_what_decays_is_stable_and_neither_nontrivial_nor_faithful() -> None:
 def test_a_name_for_an_activation_is_no_difference() -> None:
     def short(b: Branch) -> sp.Expr:
         h = named(b)
-        return b.phi(h) - Moment(b.phi(h))
+        return b.phi(h) - Mean(b.phi(h))
 
     def mixed(b: Branch) -> sp.Expr:
         h = named(b)
         z = b.let("z", b.phi(h))
-        return b.phi(h) - Moment(z)
+        return b.phi(h) - Mean(z)
 
     wanted = tp.classify(H, H, tp.ResNet("relu"))
     for block in (short, mixed):

@@ -122,7 +122,8 @@ def test_ket_equations_of_a_linear_network_say_what_its_recursion_says(alpha, ga
         assert getattr(again, flag) in (getattr(v, flag), None), flag
 
 
-NONLINEAR = [tp.ResNet("tanh"), tp.ResNet("relu"), tp.ResNet("abs"), tp.ResNet("relu", "pre"), tp.ResNet("tanh", "mlp")]
+NONLINEAR = [tp.ResNet("tanh"), tp.ResNet("relu"), tp.ResNet("abs"), tp.ResNet("relu", "pre_nonlin"),
+             tp.ResNet("tanh", "mlp")]
 
 
 @pytest.mark.parametrize("net", NONLINEAR, ids=str)
@@ -154,7 +155,7 @@ def test_what_no_rule_covers_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="grows faster than every power"):
         tp.classify(H, H, tp.ResNet(sp.exp(sp.Symbol("h"))))
     with pytest.raises(ValueError, match="frozen ends"):
-        tp.classify(H, H, tp.ResNet("tanh", train_ends=True))
+        tp.classify(H, H, tp.ResNet("tanh", train_embedding_readout=True))
 
 
 def test_bad_exponents_are_named() -> None:

@@ -15,7 +15,7 @@ from tpcalc.classification.faithful import (
     update_power)
 from tpcalc.classification.leading import leading_power
 from tpcalc.parametrizations.choices import OPTIMIZERS
-from tpcalc.programs.language import Family, Scal
+from tpcalc.programs.language import Family, Scalar
 from tpcalc.testing import rationals
 
 a, c, e, g, w, b = sp.symbols("a c e g w b", real=True)
@@ -97,7 +97,7 @@ def test_adams_direction_is_pytorchs() -> None:
     for step, grad in enumerate(gradients, start=1):
         m, v = 0.9 * m + 0.1 * grad, 0.99 * v + 0.01 * grad**2
         expected = m / (1 - 0.9**step) / (np.sqrt(v / (1 - 0.99**step)) + 1e-2)
-        history = Family(Scal, "g")
+        history = Family(Scalar, "g")
         found = tp.Adam(1, 0.9, 0.99, 1e-2).direction(lambda k: history[k], sp.Symbol("t")).subs("t", step - 1).doit()
         found = found.subs({history[k]: g for k, g in enumerate(gradients)})
         assert float(found) == pytest.approx(expected, rel=1e-12)

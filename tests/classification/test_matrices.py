@@ -15,7 +15,7 @@ from tpcalc.classification.verdict import judge
 from tpcalc.orders import Affine
 from tpcalc.parametrizations import DepthChoices
 from tpcalc.programs.indices import L
-from tpcalc.programs.language import MatVec, Moment
+from tpcalc.programs.language import MatVec, Mean
 
 LINEAR, RELU = tp.ResNet("linear", "mlp"), tp.ResNet("relu", "mlp")
 NEVER = 40  # an exponent of updates that are nothing
@@ -240,7 +240,7 @@ def test_outputs_of_networks_in_which_one_matrix_is_trained_have_its_power(name,
 
 def scaled(branch, named=False):
     """Normalised by an average that stands in the vector, or has a name."""
-    size = branch.let("s", Moment(branch.x**2)) if named else Moment(branch.x**2)
+    size = branch.let("s", Mean(branch.x**2)) if named else Mean(branch.x**2)
     v = branch.let("v", branch.x / sp.sqrt(size))
     return MatVec(branch.weights("W2"), branch.let("z", MatVec(branch.weights("W1"), v)))
 

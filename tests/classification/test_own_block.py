@@ -42,7 +42,7 @@ def of_a_small_step(found: RecipeAudit) -> float:
 def test_real_transformers_have_the_slope(name: str) -> None:
     """Layers of attention and an MLP, of DeepNorm with norms where it has them."""
     found = tp.named_recipes()[name]
-    net = replace(found.net, norm_place="stream") if found.block == POST_NORM else found.net
+    net = replace(found.net, norm_position="post") if found.block == POST_NORM else found.net
     assert abs(slope(net, found, SEQUENCES, 1e-4, (16, 64), 64, 16) - of_a_small_step(found)) < .15
 
 

@@ -75,7 +75,7 @@ def exponential(b: Branch) -> sp.Expr:
 
 @pytest.mark.parametrize("net, opt, said", [
     (tp.Transformer(head_dim=2, positions=1), None, "positions: 1 given"),
-    (tp.Transformer(head_dim=2, positions=2, train_ends=True), None, "frozen ends"),
+    (tp.Transformer(head_dim=2, positions=2, train_embedding_readout=True), None, "frozen ends"),
     (tp.Transformer(head_dim=2, positions=2, tied=True), None, "tied: True given; the first output is of order one"),
     (tp.Transformer(head_dim=2, positions=2, mlp=None, attention=exponential), None, "faster than every power")])
 def test_what_cannot_be_counted_is_refused(net: tp.Transformer, opt: object, said: str) -> None:
@@ -142,7 +142,7 @@ def _subsets(sources: frozenset[int]) -> list[tuple[int, ...]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("alpha, gamma", [(0.5, 0.5), (1, 0), (0.5, 0.75), (1, 0.5)])
-@pytest.mark.parametrize("options", [{"norm": "rms", "norm_place": "around", "gains": True},
+@pytest.mark.parametrize("options", [{"norm": "rms", "norm_position": "sandwich", "gains": True},
                                      {"skip": tp.Skip(learned=True)}], ids=["gains", "learned"])
 def test_what_each_vector_alone_brings_to_outputs(options: dict, alpha: float, gamma: float) -> None:
     """Real transformers whose matrices hardly move: slopes against the depth, with a correction 1/L in the fit."""

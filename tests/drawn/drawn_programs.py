@@ -14,7 +14,7 @@ from tpcalc._types import Fields, Value
 from tpcalc.programs.activations import H, activation
 from tpcalc.programs.blocks import vector
 from tpcalc.programs.indices import L, T, l, t
-from tpcalc.programs.language import Family, LossDerivative, Moment, Scal, Vec
+from tpcalc.programs.language import Family, LossDerivative, Mean, Scalar, Vector
 from tpcalc.programs.program import Assign, Loop, Program, mapped
 from .layer_sweep import LayerSweep, Line, Term
 from .matrix_updates import Rule, initial_buffers, updates
@@ -41,8 +41,8 @@ class Recipe:
     carry on, "slow" v = v + eps R x or "fast" v = (v + x)/2, which the branch acts on; lag: the stream is the "mean"
     of the last two layers, or "leap"s over one, or the branch acts on the layer before the last one; named: has the
     last product a name?; tied: is W one matrix for all layers?; drift: c of c eps x in a layer; multiplier: is a
-    branch multiplied by a function of l/L?; phi: an activation, "" for none, on the "post" or "pre" side of W;
-    step_rate, layer_rate, momentum, decay: of the optimizer of W, the last two functions of l/L; others: have the
+    branch multiplied by a function of l/L?; phi: an activation, "" for none, on the "post_nonlin" or "pre_nonlin" side
+    of W; step_rate, layer_rate, momentum, decay: of the optimizer of W, the last two functions of l/L; others: have the
     other matrices plain SGD at another rate?; parts: have the first and the second half of the layers two optimizers?
     point: (alpha, gamma).
     """
@@ -218,14 +218,14 @@ def with_numbers(program: Program, numbers: Mapping[sp.Symbol, sp.Expr]) -> Prog
 def training_program(recipe: Recipe) -> Program:
     """The training of a recipe's network: f = mean(nV x^L), on one input xi[t] U a step."""
     sweep, eps = recipe.sweep, L**-ALPHA
-    U, nV = Family(Vec, "U")(), Family(Vec, "nV")()
-    xi, f, chi = Family(Scal, "xi", r"\xi"), Family(Scal, "f"), Family(Scal, "chi", r"\chi")
+    U, nV = Family(Vector, "U")(), Family(Vector, "nV")()
+    xi, f, chi = Family(Scalar, "xi", r"\xi"), Family(Scalar, "f"), Family(Scalar, "chi", r"\chi")
     gradients, before, after = sweep.gradients(), [], []
     for name, gradient in gradients.items():
         rules = rules_of(recipe, name)
         before += initial_buffers(sweep, name, rules)
         after += updates(sweep, name, gradient, L**-GAMMA, rules)
-    body = (*sweep.forward(eps, xi[t] * U), Assign(f[t], Moment(nV * vector("x")[t, L])),
+    body = (*sweep.forward(eps, xi[t] * U), Assign(f[t], Mean(nV * vector("x")[t, L])),
             Assign(chi[t], LossDerivative(f[t], t)), *sweep.backward(eps, chi[t] * nV), *after)
     return Program("drawn", (U, nV), tuple(sweep.weights(name, sp.Integer(0)) for name in gradients), (xi[t],),
                    (*before, Loop(t, sp.Integer(0), T - 1, body)), (T, L),

@@ -13,7 +13,7 @@ import sympy as sp
 
 from tpcalc.programs.blocks import vector
 from tpcalc.programs.indices import L, l, t
-from tpcalc.programs.language import Family, Mat, MatVec, Outer, Transpose, Vec
+from tpcalc.programs.language import Family, Matrix, MatVec, Outer, Transpose, Vector
 from tpcalc.programs.program import Assign, Loop, Statement
 
 UNIT = sp.Symbol("eps", positive=True)
@@ -70,8 +70,8 @@ class LayerSweep:
     def matrices(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(term.matrix for line in self.lines for term in line.terms if term.matrix))
 
-    def weights(self, name: str, step: sp.Expr = t, layer: sp.Expr = l) -> Mat:
-        return Family(Mat, name)[step] if name in self.tied else Family(Mat, name, layered=True)[step, layer]
+    def weights(self, name: str, step: sp.Expr = t, layer: sp.Expr = l) -> Matrix:
+        return Family(Matrix, name)[step] if name in self.tied else Family(Matrix, name, layered=True)[step, layer]
 
     def forward(self, eps: sp.Expr, entry: sp.Expr) -> list[Statement]:
         """The statements of a forward pass; ``entry`` is what the layers below the first hold."""
@@ -179,10 +179,10 @@ class _Reverse:
         if value.has(MatVec):
             message = f"d{name}{lag}"
             self.messages[message], value = value, vector(message)[t, l]
-        for v in value.atoms(Vec):
+        for v in value.atoms(Vector):
             self.ahead[v.name] = max(shift, self.ahead.get(v.name, 0))
         return value.subs(l, l + shift)
 
     @staticmethod
-    def _gradient(name: str, layer: sp.Expr) -> Vec:
+    def _gradient(name: str, layer: sp.Expr) -> Vector:
         return vector("d" + name)[t, layer]

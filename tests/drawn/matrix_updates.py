@@ -8,7 +8,7 @@ from typing import Sequence
 import sympy as sp
 
 from tpcalc.programs.indices import L, l, t
-from tpcalc.programs.language import Family, Mat
+from tpcalc.programs.language import Family, Matrix
 from tpcalc.programs.program import Assign, Loop, Statement
 from .layer_sweep import LayerSweep
 
@@ -62,5 +62,5 @@ def updates(sweep: LayerSweep, name: str, gradient: sp.Expr, size: sp.Expr, rule
     return found
 
 
-def _buffer(sweep: LayerSweep, name: str, step: sp.Expr) -> Mat:
-    return Family(Mat, "m" + name)[step] if name in sweep.tied else Family(Mat, "m" + name, layered=True)[step, l]
+def _buffer(sweep: LayerSweep, name: str, step: sp.Expr) -> Matrix:
+    return Family(Matrix, "m" + name)[step] if name in sweep.tied else Family(Matrix, "m" + name, layered=True)[step, l]

@@ -17,7 +17,7 @@ from tpcalc._types import Fields, Sizes, Value
 from tpcalc.errors import Divergence
 from tpcalc.interpreters.execution import Operator
 from tpcalc.interpreters.given import sizes_of
-from tpcalc.programs.language import LossDerivative, MatVec, Member, Moment, Outer, Transpose, kind
+from tpcalc.programs.language import LossDerivative, MatVec, Member, Mean, Outer, Transpose, kind
 from tpcalc.programs.program import Assign, Loop, Program, Statement
 
 ZERO = {"scalar": "0", "vector": "zero", "matrix": "Operator()"}
@@ -222,8 +222,8 @@ class _Run:
     def _outer_product(self, node: Outer) -> str:
         return f"outer({self._source(node.left)}, {self._source(node.right)})"
 
-    @_source.register(Moment)
-    def _moment(self, node: Moment) -> str:
+    @_source.register(Mean)
+    def _moment(self, node: Mean) -> str:
         factors = sp.Mul.make_args(node.args[0])
         vectors = [f for f in factors if kind(f) == "vector"]
         numbers = sp.Mul(*(f for f in factors if f not in vectors))

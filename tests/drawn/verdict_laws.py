@@ -20,7 +20,7 @@ from tpcalc.limits import depth_limit
 from tpcalc.parametrizations import DepthScaling
 from tpcalc.programs import SGD, ResNet
 from tpcalc.programs.builders import program as training_of
-from tpcalc.programs.language import LossDerivative, MatVec, Member, Vec
+from tpcalc.programs.language import LossDerivative, MatVec, Member, Vector
 from tpcalc.programs.program import Program
 from .deep_blocks import drawn_net
 from .drawn_programs import Recipe, with_numbers
@@ -62,7 +62,7 @@ def measured_sizes(program: Program, depth: int, exact: bool) -> dict[str, float
     products, x = _forward(program)
     ends = {size: sp.Integer(value) for size, value in sizes.items()}
 
-    def member(v: Vec, step: int, below: int) -> Member:
+    def member(v: Vector, step: int, below: int) -> Member:
         layer = v.indices[1]
         return v.at(step, (ends[layer] if layer in ends else depth) - below)
 
@@ -83,9 +83,9 @@ def measured_sizes(program: Program, depth: int, exact: bool) -> dict[str, float
                             max(change[place] for place in places[1:]))))
 
 
-def _forward(program: Program) -> tuple[list[Vec], Vec]:
+def _forward(program: Program) -> tuple[list[Vector], Vector]:
     """The products before the loss, and the vector of the last layer that the output reads."""
-    products: list[Vec] = []
+    products: list[Vector] = []
     for place in program.places():
         statement = place.statement
         if statement.value.has(LossDerivative):
@@ -93,7 +93,7 @@ def _forward(program: Program) -> tuple[list[Vec], Vec]:
         if isinstance(statement.value, MatVec):
             products.append(statement.target)
         if statement.target.name == "f":
-            x = next(v for v in statement.value.atoms(Vec) if len(v.indices) > 1)
+            x = next(v for v in statement.value.atoms(Vector) if len(v.indices) > 1)
     return products, x
 
 

@@ -12,7 +12,7 @@ from tpcalc.gaussian.expectations import closed
 from tpcalc.gaussian.overlap_functions import overlap_function, tabulated
 from tpcalc.gaussian.overlaps import H, U, V, mean, overlap
 from tpcalc.gaussian.scalar_functions import DerivativeAt
-from tpcalc.programs.language import Family, Vec
+from tpcalc.programs.language import Family, Vector
 
 C = sp.Symbol("C", real=True)
 P, Q = sp.symbols("P Q", positive=True)
@@ -95,7 +95,7 @@ def test_the_variable_of_functions_is_bound() -> None:
 
 def test_a_mean_of_kets_has_no_law() -> None:
     """Kets need not be Gaussian: parity would make their means 0."""
-    node = Expectation(C * sp.tanh(Ket(Family(Vec, "z")())))
+    node = Expectation(C * sp.tanh(Ket(Family(Vector, "z")())))
     assert Parity().apply(node) == Linearity().apply(2 * node) / 2 == node and node.is_real
     assert Expectation(sp.Integer(3)) == 3 and node.func(*node.args) == node
     with pytest.raises(ValueError, match="without a law"):

@@ -22,7 +22,7 @@ def written() -> dict[str, str]:
     recursion = tp.recursion(tp.kets(tp.program(tp.ResNet(), tp.SGD(), SCALE)))
     tanh = tp.kets(tp.program(tp.ResNet("tanh"), tp.SGD(), SCALE))
     names = sp.symbols("eta beta_1 beta_2 epsilon", positive=True)
-    adam = tp.kets(tp.program(tp.ResNet(train_ends=True), tp.Adam(*names), SCALE))
+    adam = tp.kets(tp.program(tp.ResNet(train_embedding_readout=True), tp.Adam(*names), SCALE))
     return {"program-1.tex": tp.program(tp.ResNet(), tp.SGD(), SCALE).latex(), "lemma-d1.tex": recursion.latex(),
             "lemma-d1-derivation.tex": recursion.derivation.latex(), "tanh-kets.tex": tanh.latex(),
             "tanh-kets-reasons.tex": tanh.derivation.latex(reasons=True), "adam-kets.tex": adam.latex(),

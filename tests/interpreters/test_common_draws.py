@@ -169,7 +169,7 @@ def test_depths_of_one_batch_are_coupled_and_the_mirror_repairs_signs() -> None:
 def test_real_networks_of_one_width_are_coupled_in_depth() -> None:
     """Changes of outputs from depth 8 to 16, over seeds: smaller than with draws of their own, by more than half; and
     real networks with common draws have the law of dense ones (means over seeds of two widths, four errors)."""
-    task, opt, net = tp.Task([1, 0.8], [1, -0.7]), tp.SGD(0.5), tp.ResNet("tanh", "pre")
+    task, opt, net = tp.Task([1, 0.8], [1, -0.7]), tp.SGD(0.5), tp.ResNet("tanh", "pre_nonlin")
     problems = [tp.Problem(net, task, opt, SCALE, depth, 256) for depth in (8, 16)]
 
     def changes(**options: int) -> np.ndarray:

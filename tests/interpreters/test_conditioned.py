@@ -16,12 +16,12 @@ from tpcalc.interpreters.conditioned import Conditioned, run_conditioned
 from tpcalc.interpreters.program_coefficients import read_program_coefficients
 from tpcalc.interpreters.vectors import ProgramRun, run_program
 from tpcalc.programs.builders import BATCH, L, T
-from tpcalc.programs.language import Family, Mat, MatVec, Moment, Scal, Transpose, Vec
+from tpcalc.programs.language import Family, Matrix, MatVec, Mean, Scalar, Transpose, Vector
 from tpcalc.programs.program import Assign, Program
 from tpcalc.testing.programs import ProgramExample, linear_programs
 
-A, B, X, Y, Z = (Family(Vec, name)() for name in "abxyz")
-W, F = Family(Mat, "W"), Family(Scal, "f")
+A, B, X, Y, Z = (Family(Vector, name)() for name in "abxyz")
+W, F = Family(Matrix, "W"), Family(Scalar, "f")
 FALSE_ALARM = 1e-6  # of every comparison of laws here; seeds are fixed
 
 
@@ -102,12 +102,14 @@ def test_nearly_equal_inputs_are_learned(distance: float) -> None:
         assert_close(outputs[-1, :, 0], np.full(4, 0.5), 0.5 * distance + 1e-3, 1.0)
 
 
-NETWORKS = {"linear": tp.ResNet(), "post": tp.ResNet("tanh"), "pre": tp.ResNet("relu", block="pre"),
+NETWORKS = {"linear": tp.ResNet(), "post_nonlin": tp.ResNet("tanh"),
+            "pre_nonlin": tp.ResNet("relu", block="pre_nonlin"),
             "mlp, rms": tp.ResNet("erf", block="mlp", norm="rms"), "glu": tp.ResNet("tanh", block="glu")}
 
 
 @pytest.mark.parametrize("name", [
-    "linear", "pre", *(pytest.param(name, marks=pytest.mark.slow) for name in ("post", "mlp, rms", "glu"))])
+    "linear", "pre_nonlin",
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("post_nonlin", "mlp, rms", "glu"))])
 def test_outputs_have_the_law_of_dense_networks(name: str) -> None:
     """Kolmogorov-Smirnov at n = 64, for the outputs of every step and for what memory of an optimizer makes of them."""
     opt = tp.SGD(0.3, momentum=0.5, weight_decay=0.1)
@@ -125,7 +127,7 @@ def test_narrow_networks_have_the_law_of_dense_ones() -> None:
     value = MatVec(Transpose(W[0]), sp.tanh(MatVec(W[0], A)))
     program = Program("narrow", (A, B), (W[0],), (), (
         Assign(X, value), Assign(Y, MatVec(W[0], X * B)), Assign(Z, MatVec(Transpose(W[0]), Y + A)),
-        Assign(F[0], Moment(X * A)), Assign(F[1], Moment(Y * A)), Assign(F[2], Moment(Z * B))), ())
+        Assign(F[0], Mean(X * A)), Assign(F[1], Mean(Y * A)), Assign(F[2], Mean(Z * B))), ())
     found = [np.array([run(program, {}, width=3, seed=seed).series("f") for seed in range(2000)])
              for run in (run_program, run_conditioned)]
     for t in range(3):
@@ -140,7 +142,7 @@ def test_adjoints_at_any_width(example: ProgramExample) -> None:
         run = run_conditioned(example.program, example.sizes, example.data, width=width)
         vectors = list(run.vectors) + list(example.program.vectors)
         u, v = vectors[-1], vectors[0]
-        for matrix in [m for m in run.execution.assigned if isinstance(m, Mat)] + [W[0]]:
+        for matrix in [m for m in run.execution.assigned if isinstance(m, Matrix)] + [W[0]]:
             one, two = run.bracket(u, MatVec(matrix, v)), run.bracket(MatVec(Transpose(matrix), u), v)
             assert_close(one, two, 1e-12, 1.0, run.vector(MatVec(matrix, v)), run.vector(MatVec(Transpose(matrix), u)))
 
@@ -183,13 +185,14 @@ def test_initial_vectors_are_those_of_dense_runs_and_seeds_repeat() -> None:
 
 def test_float32_stays_float32() -> None:
     """Through constants, functions, data and updates; the adjoint property to its rounding."""
-    program = tp.program(tp.ResNet("gelu", block="mlp", norm="rms", train_ends=True), tp.SGD(0.3, momentum=0.5),
+    program = tp.program(tp.ResNet("gelu", block="mlp", norm="rms", train_embedding_readout=True),
+                         tp.SGD(0.3, momentum=0.5),
                          tp.DepthScaling())
     data = dict(xi=np.array([1.0, 0.5]), y=np.array([1.0, -1.0]))
     run = run_conditioned(program, {T: 2, L: 3}, data, width=500, dtype="float32")
     assert {v.dtype for v in run.vectors.values()} == {np.dtype(np.float32)}
     u, v = list(run.vectors)[-1], list(run.vectors)[3]
-    M = Family(Mat, "W1", "{W_1}", layered=True)[1, 1]
+    M = Family(Matrix, "W1", "{W_1}", layered=True)[1, 1]
     assert_close(run.bracket(u, MatVec(M, v)), run.bracket(MatVec(Transpose(M), u), v), 1e-5, 1.0)
     with pytest.raises(ValueError, match="dtype: 'float16' given; allowed are 'float32', 'float64'"):
         run_conditioned(program, {T: 2, L: 3}, data, dtype="float16")
@@ -203,10 +206,10 @@ def test_what_is_not_kept_is_forgotten_and_changes_nothing() -> None:
     assert every.scalars == some.scalars == none.scalars
     assert {v.name for v in every.vectors} == {"U", "nV", "x", "h", "z", "dx", "dz", "dh"}
     assert {v.name for v in some.vectors} == {"U", "nV", "x"} and {v.name for v in none.vectors} == {"U", "nV"}
-    assert np.array_equal(every.vectors[Family(Vec, "x", layered=True)[1, 1, 2]],
-                          some.vectors[Family(Vec, "x", layered=True)[1, 1, 2]])
+    assert np.array_equal(every.vectors[Family(Vector, "x", layered=True)[1, 1, 2]],
+                          some.vectors[Family(Vector, "x", layered=True)[1, 1, 2]])
     with pytest.raises(ValueError, match=r"W\[0, 1\]: its products were not kept"):
-        some.vector(MatVec(Family(Mat, "W", layered=True)[0, 1], Family(Vec, "x", layered=True)[1, 1, 2]))
+        some.vector(MatVec(Family(Matrix, "W", layered=True)[0, 1], Family(Vector, "x", layered=True)[1, 1, 2]))
     for keep in ("x", ("q",)):
         with pytest.raises(ValueError, match="allowed are 'all' or some of the names .'dh', 'dx'"):
             run_conditioned(program, sizes, data, width=50, keep=keep)
@@ -218,7 +221,7 @@ def test_memory_of_an_optimizer_is_one_term_a_step() -> None:
     program = tp.program(tp.ResNet(), opt, tp.DepthScaling())
     data = dict(xi=np.ones(6), y=np.ones(6))
     run = run_conditioned(program, {T: 6, L: 1}, data, width=10)
-    last = run.execution.value(Family(Mat, "W", layered=True)[5, 1])
+    last = run.execution.value(Family(Matrix, "W", layered=True)[5, 1])
     rho, w = opt.memory(6)
     assert_close([c for c, _, _ in last.outers], -w[5, :5], 1e-14)
     assert_close(list(last.initial.values()), [rho[5]], 1e-14)

@@ -9,11 +9,11 @@ import tpcalc as tp
 from tpcalc.interpreters.conditioned import Conditioned
 from tpcalc.interpreters.conditioned_needs import last_reads, most_vectors, products
 from tpcalc.programs.builders import L, T
-from tpcalc.programs.language import Family, Mat, MatVec, Outer, Transpose, Vec
+from tpcalc.programs.language import Family, Matrix, MatVec, Outer, Transpose, Vector
 from tpcalc.programs.program import Assign
 
-A, B, X, Y, Z = (Family(Vec, name)() for name in "abxyz")
-W, V = Family(Mat, "W"), Family(Mat, "V")
+A, B, X, Y, Z = (Family(Vector, name)() for name in "abxyz")
+W, V = Family(Matrix, "W"), Family(Matrix, "V")
 STATEMENTS = (Assign(X, MatVec(W[0], A)), Assign(W[1], W[0] + V[0] - Outer(X, sp.tanh(A))),
               Assign(Y, MatVec(Transpose(W[1]), X) + MatVec(V[0], B)), Assign(Z, MatVec(W[0], MatVec(W[1], Y))))
 
@@ -34,7 +34,7 @@ def test_counts_of_a_network_are_those_of_its_run() -> None:
     run = Conditioned(program, {T: 3, L: 4}, dict(xi=np.ones(3), y=np.arange(3.0)), "mse", 50, 0, np.float64, ())
     counts = []
     after = run.after
-    run.after = lambda statement: (counts.append(sum(isinstance(m, Vec) for m in run.assigned)),  # type: ignore
+    run.after = lambda statement: (counts.append(sum(isinstance(m, Vector) for m in run.assigned)),  # type: ignore
                                    after(statement))[1]
     run.run()
     rows = sum(side.basis.count + side.images.count for matrix in run.matrices.values() for side in matrix.sides)

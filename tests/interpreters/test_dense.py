@@ -68,7 +68,7 @@ def test_training_is_gradient_descent_on_the_loss() -> None:
 def test_every_optimizer_is_a_loop_written_by_hand(opt: tp.SGD, ends: bool) -> None:
     """Draw by draw: the seed fixes the network as it always did."""
     outputs, probes = linear(TASK, opt, SCALE, DEPTH, WIDTH, 3, ends)
-    dense = read_dense(TASK, opt, SCALE, DEPTH, WIDTH, 3, train_ends=ends)
+    dense = read_dense(TASK, opt, SCALE, DEPTH, WIDTH, 3, train_embedding_readout=ends)
     assert_close(dense.outputs, outputs, 1e-13, 1.0)
     assert_close(dense.probe_outputs, probes, 1e-13, 1.0)
 

@@ -33,7 +33,7 @@ def task(loss: str = "mse", d_in: int = 3, d_out: int = 2, batch: int = 2, probe
 def test_linear_networks_are_the_exact_solvers(problem: Problem) -> None:
     """Coefficients and balanced particles against reflection, outputs and probe outputs, to rounding."""
     given_task, opt, scale, depth = problem
-    for net in (tp.ResNet(), tp.ResNet(train_ends=True)):
+    for net in (tp.ResNet(), tp.ResNet(train_embedding_readout=True)):
         exact = tp.train(net, given_task, opt, scale, depth)
         job = Job(net, given_task, opt, scale, depth)
         program = (job.program(), job.sizes(), job.data())
@@ -53,7 +53,7 @@ def test_linear_networks_are_the_exact_solvers(problem: Problem) -> None:
     ("softmax", tp.SignSGD(0.2), {"probes": 0}), ("mse", tp.Adam(0.3, 0.8, 0.9, 0.1, 0.2), {"batch": 1, "probes": 0})])
 def test_real_networks_are_plain_loops(loss: str, opt: Any, sizes: dict[str, int], frozen: bool) -> None:
     n, depth, seed, given_task = 14, 2, 5, task(loss, **sizes)
-    net = tp.ResNet("tanh", block="mlp", train_ends=not frozen)
+    net = tp.ResNet("tanh", block="mlp", train_embedding_readout=not frozen)
     run = tp.train(net, given_task, opt, SCALE, depth, width=n, seed=seed, method="dense")
     plain = PlainTraining(given_task, opt, n, depth, depth**-0.5, depth**-0.5, seed, frozen, in_order=True)
     outputs, probe_outputs = plain.outputs()
@@ -65,7 +65,8 @@ def test_real_networks_are_plain_loops(loss: str, opt: Any, sizes: dict[str, int
 
 @pytest.mark.parametrize("ends", [False, True])
 def test_every_step_to_the_ket_equations_is_exact(ends: bool) -> None:
-    program = tp.program(tp.ResNet(train_ends=ends), tp.SGD(0.5), SCALE, batch=True, d_in=3, d_out=2, probes=1)
+    program = tp.program(tp.ResNet(train_embedding_readout=ends), tp.SGD(0.5), SCALE, batch=True, d_in=3, d_out=2,
+                         probes=1)
     data = dict(xi=np.arange(18).reshape(2, 3, 3) % 5 - 2, y=np.arange(8).reshape(2, 2, 2) % 3)
     checks = check_steps(tp.kets(program), {"T": 2, "L": 4, "B": 2}, data, exact=True)
     assert len(checks) > 10 and all(check.difference == 0 for check in checks)
@@ -73,7 +74,7 @@ def test_every_step_to_the_ket_equations_is_exact(ends: bool) -> None:
 
 def test_one_dimension_has_no_index() -> None:
     """The programs of papers stay as they are."""
-    net, opt = tp.ResNet("tanh", train_ends=True), tp.SGD(1.0)
+    net, opt = tp.ResNet("tanh", train_embedding_readout=True), tp.SGD(1.0)
     assert tp.program(net, opt, SCALE, d_in=1, d_out=1, probes=0) == tp.program(net, opt, SCALE)
     names = {str(v) for v in tp.program(tp.ResNet(), opt, SCALE).vectors}
     assert names == {"U", "nV"}

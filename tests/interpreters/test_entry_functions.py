@@ -19,11 +19,11 @@ from tpcalc.interpreters.conditioned import run_conditioned
 from tpcalc.interpreters.entry_functions import separated
 from tpcalc.interpreters.particles import run_particles
 from tpcalc.interpreters.vectors import run_program
-from tpcalc.programs.language import Family, Mat, MatVec, Moment, NonlinearOuter, Outer, Scal, Transpose, Vec
+from tpcalc.programs.language import Family, Matrix, MatVec, Mean, NonlinearOuter, Outer, Scalar, Transpose, Vector
 from tpcalc.programs.program import Assign, Program
 
-A, B, X, Y, Z = (Family(Vec, name)() for name in "abxyz")
-W, F, C = Family(Mat, "W"), Family(Scal, "f"), sp.Symbol("c", real=True)
+A, B, X, Y, Z = (Family(Vector, name)() for name in "abxyz")
+W, F, C = Family(Matrix, "W"), Family(Scalar, "f"), sp.Symbol("c", real=True)
 FALSE_ALARM = 1e-6
 AB, BA, XY = Outer(A, B), Outer(B, 2 * A), Outer(sp.tanh(A), A - B)
 BODIES = {
@@ -33,7 +33,7 @@ BODIES = {
     "of several": AB * sp.exp(-BA**2) + sp.sign(AB + BA),
     "sign": sp.sign(-C * AB), "product": 3 * AB * BA * XY**2, "root": AB / sp.sqrt(C**2 * AB**2),
     "Adam": (AB + C * BA) / (sp.sqrt(AB**2 + (BA + XY)**2 / 3) + C),
-    "averages": sp.tanh(AB * Moment(A**2)) * C + sp.Abs(BA),
+    "averages": sp.tanh(AB * Mean(A**2)) * C + sp.Abs(BA),
 }
 
 
@@ -42,7 +42,7 @@ def whole(body: sp.Expr, c: float, **vectors: np.ndarray) -> np.ndarray:
     a, b = vectors["a"], vectors["b"]
     arrays = {AB: np.outer(a, b), BA: np.outer(b, 2 * a), XY: np.outer(np.tanh(a), a - b)}
     names = {outer: sp.Symbol(f"o{i}", real=True) for i, outer in enumerate(arrays)}
-    moment = {Moment(A**2): sp.Float(np.mean(a**2)), C: sp.Float(c)}
+    moment = {Mean(A**2): sp.Float(np.mean(a**2)), C: sp.Float(c)}
     function = sp.lambdify(list(names.values()), body.xreplace(names).xreplace(moment), "numpy")
     return np.asarray(function(*arrays.values()))
 
@@ -83,8 +83,8 @@ def test_particles_average_over_an_independent_copy() -> None:
     matrix = NonlinearOuter(sp.sin(AB))
     program = Program("p", (A, B), (W[0],), (), (
         Assign(W[1], W[0] + matrix), Assign(X, MatVec(W[1], B)), Assign(Y, MatVec(Transpose(W[1]), A)),
-        Assign(F[0], Moment(X * A)), Assign(F[1], Moment(Y * B)), Assign(F[2], Moment(X**2)),
-        Assign(F[3], Moment(X * A * sp.cos(A)))), ())
+        Assign(F[0], Mean(X * A)), Assign(F[1], Mean(Y * B)), Assign(F[2], Mean(X**2)),
+        Assign(F[3], Mean(X * A * sp.cos(A)))), ())
     found = run_particles(program, {}, batches=16)
     assert found.samples == 1024
     closed = exp(-1 / 4) / sqrt(8) * (1 - 1 / 2)  # E a^2 exp(-a^2 / 2) cos a, by differentiating exp(-t^2 / 4)
@@ -142,7 +142,7 @@ def test_two_numbers_of_samples_agree(name: str) -> None:
 def test_runs_can_be_sent_between_processes() -> None:
     """As executors of batches do, trained matrices with them."""
     run = run_particles(*training("AdamW, batches"), samples=150, batches=2).batches[0]
-    last = MatVec(Family(Mat, "W", layered=True)[3, 1], Family(Vec, "x", layered=True)[0, 0, 0])
+    last = MatVec(Family(Matrix, "W", layered=True)[3, 1], Family(Vector, "x", layered=True)[0, 0, 0])
     assert np.array_equal(pickle.loads(pickle.dumps(run)).vector(last), run.vector(last))
 
 

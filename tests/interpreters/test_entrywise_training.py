@@ -12,7 +12,7 @@ import tpcalc as tp
 from support.closeness import assert_close
 from support.plain_training import PlainTraining, drawn
 from tpcalc.interpreters import run_program
-from tpcalc.programs.language import Family, Mat, MatVec, NonlinearOuter, Outer, Transpose, Vec
+from tpcalc.programs.language import Family, Matrix, MatVec, NonlinearOuter, Outer, Transpose, Vector
 from tpcalc.programs.program import Assign, Program
 
 SCALE = tp.DepthScaling(sp.Rational(3, 4), sp.Rational(1, 4))
@@ -26,7 +26,7 @@ XI, Y = RNG.normal(size=(2, STEPS, BATCH))
                                  tp.Lion([0.3, 0.1, 0.2, 0.5], 0.6, 0.9, weight_decay=0.2),
                                  tp.Lion(0.3, 0.9, 1e-17), tp.Lion(0.3, 0.6, 0)], ids=str)
 def test_training_is_what_a_plain_loop_does(opt: Any) -> None:
-    net = tp.ResNet("tanh", block="mlp", train_ends=True)
+    net = tp.ResNet("tanh", block="mlp", train_embedding_readout=True)
     rates = np.broadcast_to(opt.lr, STEPS)
     data = dict(xi=XI, y=Y, **({"eta": rates} if isinstance(opt.lr, tuple) else {}))
     run = run_program(tp.program(net, opt, SCALE, batch=True), {"T": STEPS, "L": DEPTH, "B": BATCH}, data, N, SEED)
@@ -45,8 +45,8 @@ def test_parameters_may_be_symbols() -> None:
 
 
 def test_a_nonlinear_outer_product_is_the_function_of_the_entries_over_n() -> None:
-    a, b, y, z = (Family(Vec, name)() for name in "abyz")
-    W, c = Family(Mat, "W"), sp.Symbol("c", real=True)
+    a, b, y, z = (Family(Vector, name)() for name in "abyz")
+    W, c = Family(Matrix, "W"), sp.Symbol("c", real=True)
     matrix = NonlinearOuter(sp.tanh(Outer(a, b) - c * Outer(b, 2 * a)) + c * Outer(a, b) ** 2)
     program = Program("p", (a, b), (W[0],), (), (
         Assign(W[1], W[0] / 2 - c * matrix), Assign(y, MatVec(W[1], a)), Assign(z, MatVec(Transpose(W[1]), b))), ())

@@ -61,7 +61,7 @@ def test_generated_and_written_recursions_agree(data: st.DataObject) -> None:
                    rng.normal(size=(probes, d_in)) if probes else None)
     scale, opt = tp.DepthScaling(alpha, gamma, branch=-0.8), data.draw(st.sampled_from(OPTIMIZERS))
     require_equal(generated(task, opt, scale, depth, ends),
-                  read_coefficients(task, opt, scale, depth, train_ends=ends))
+                  read_coefficients(task, opt, scale, depth, train_embedding_readout=ends))
 
 
 def test_a_schedule_and_a_base_depth() -> None:

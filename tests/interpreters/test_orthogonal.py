@@ -13,7 +13,7 @@ from tpcalc.interpreters.vectors import run_program
 from tpcalc.kernels.polar_factor import QUINTIC
 from tpcalc.lowering.array_backends import Arrays
 from tpcalc.programs.indices import l, t
-from tpcalc.programs.language import Family, Mat, MatVec, Outer
+from tpcalc.programs.language import Family, Matrix, MatVec, Outer
 from tpcalc.programs.polar import Polar
 from tpcalc.programs.blocks import vector
 
@@ -68,7 +68,7 @@ def test_small_singular_values_are_as_well_known_as_of_the_matrix(seed: int, apa
 
 
 @pytest.mark.parametrize("opt", [tp.Muon(.3, weight_decay=.4), tp.Muon(.3, momentum=.8), tp.Muon(.3, .8, nesterov=True),
-                                 tp.Muon(.3, .8, steps=3)])
+                                 tp.Muon(.3, .8, newton_schulz_steps=3)])
 def test_a_network_moves_by_the_factor_of_its_gradient(opt: tp.Muon) -> None:
     """Both readings with vectors, against numpy's SVD of buffers that are n x n arrays."""
     program = tp.program(tp.ResNet("tanh"), opt, tp.DepthScaling(), batch=True, d_in=3)
@@ -115,6 +115,6 @@ def test_statement_by_statement_a_matrix_moves_by_the_factor_of_its_gradient_too
                       width=n)
     x, dh = (np.array([run.vectors[vector(name)[0, i, layer]] for i in range(2)]) for name, layer in
              (("x", 0), ("dh", 1)))
-    W, read = Family(Mat, "W", layered=True), vector("x")[1, 0, 0]
+    W, read = Family(Matrix, "W", layered=True), vector("x")[1, 0, 0]
     moved = run.vector(MatVec(W[1, 1], read)) - run.vector(MatVec(W[0, 1], read))
     np.testing.assert_allclose(moved, -.3 * 2**-.5 * svd_factor(dh.T @ x / n) @ run.vectors[read], atol=1e-9)

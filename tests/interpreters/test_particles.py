@@ -16,12 +16,12 @@ from tpcalc.interpreters.conditioned import run_conditioned
 from tpcalc.interpreters.particles import ParticleRun, run_particles
 from tpcalc.interpreters.program_coefficients import read_program_coefficients
 from tpcalc.programs.builders import L, T
-from tpcalc.programs.language import Family, Mat, MatVec, Moment, Scal, Transpose, Vec
+from tpcalc.programs.language import Family, Matrix, MatVec, Mean, Scalar, Transpose, Vector
 from tpcalc.programs.program import Assign, Program
 from tpcalc.testing.programs import ProgramExample, linear_programs
 
-A, B, X, Y, Z, H = (Family(Vec, name)() for name in "abxyzh")
-W, V, F = Family(Mat, "W"), Family(Mat, "V"), Family(Scal, "f")
+A, B, X, Y, Z, H = (Family(Vector, name)() for name in "abxyzh")
+W, V, F = Family(Matrix, "W"), Family(Matrix, "V"), Family(Scalar, "f")
 DATA = dict(xi=np.array([1.0, 0.8, -0.6, 1.1]), y=np.array([1.0, -0.7, 0.5, 1.2]))
 
 
@@ -48,7 +48,8 @@ def test_linear_programs_are_exact_with_orthonormal_draws(example: ProgramExampl
 
 @pytest.mark.parametrize("opt", [tp.SGD(0.2), tp.SGD(0.1, momentum=0.5, nesterov=True), tp.SGD(0.2, weight_decay=0.3)],
                          ids=repr)
-@pytest.mark.parametrize("net", [tp.ResNet(), tp.ResNet(block="mlp"), tp.ResNet(train_ends=True)], ids=repr)
+@pytest.mark.parametrize("net", [tp.ResNet(), tp.ResNet(block="mlp"), tp.ResNet(train_embedding_readout=True)],
+                         ids=repr)
 def test_linear_training_is_exact_with_orthonormal_draws(net: tp.ResNet, opt: tp.SGD) -> None:
     program = tp.program(net, opt, tp.DepthScaling())
     exact = read_program_coefficients(program, {T: 4, L: 3}, DATA).series("f")
@@ -65,8 +66,8 @@ PHI = {"sin": (sp.sin, exp(-0.5), 0.5 * (1 - exp(-2))), "erf": (sp.erf, 2 / sqrt
 def test_a_step_answers_its_own_product(name: str) -> None:
     """W^T phi(W a) = hat + |a> E phi'(h): the response within one step, E[h phi(h)], which is not zero."""
     phi, slope, square = PHI[name]
-    program = statements(h=MatVec(W[0], A), x=MatVec(Transpose(W[0]), phi(H)), f0=Moment(A * X), f1=Moment(X * X),
-                         f2=Moment(phi(H) ** 2))
+    program = statements(h=MatVec(W[0], A), x=MatVec(Transpose(W[0]), phi(H)), f0=Mean(A * X), f1=Mean(X * X),
+                         f2=Mean(phi(H) ** 2))
     found = run_particles(program, {}, samples=4000, batches=16)
     wanted = [slope, square + slope**2, square]
     assert np.all(np.abs(found.series("f") - wanted) < 6 * found.error_series("f") + 3 / 4000)
@@ -76,8 +77,8 @@ def test_a_step_answers_its_own_product(name: str) -> None:
 def test_hats_are_gaussian_with_the_covariance_of_what_was_multiplied() -> None:
     """Four moments of W tanh(a) and W b, which are independent of a and b."""
     second = float(np.mean(np.tanh(np.random.default_rng(0).normal(size=10**6)) ** 2))
-    program = statements(x=MatVec(W[0], sp.tanh(A)), y=MatVec(W[0], A + B), f0=Moment(X**2), f1=Moment(X**4),
-                         f2=Moment(X * Y), f3=Moment(X**2 * Y**2), f4=Moment(X**2 * A**2), f5=Moment(sp.cos(Y)))
+    program = statements(x=MatVec(W[0], sp.tanh(A)), y=MatVec(W[0], A + B), f0=Mean(X**2), f1=Mean(X**4),
+                         f2=Mean(X * Y), f3=Mean(X**2 * Y**2), f4=Mean(X**2 * A**2), f5=Mean(sp.cos(Y)))
     cross = float(np.mean((lambda g: g * np.tanh(g))(np.random.default_rng(1).normal(size=10**6))))
     found = run_particles(program, {}, samples=5000, batches=16)
     wanted = [second, 3 * second**2, cross, 2 * second + 2 * cross**2, second, exp(-1)]
@@ -87,8 +88,8 @@ def test_hats_are_gaussian_with_the_covariance_of_what_was_multiplied() -> None:
 def test_adjoints_and_means_hold_over_the_samples() -> None:
     """<u|W v> = <W^T u|v> for nonlinear u and v, hats have mean 0, and are orthogonal to initial vectors."""
     program = statements(h=MatVec(W[0], sp.tanh(A)), x=MatVec(Transpose(W[0]), sp.cos(H) * B),
-                         y=MatVec(W[0], sp.Abs(X) + A * B), z=MatVec(Transpose(W[0]), Y**2), f0=Moment(H),
-                         f1=Moment(H * A), f2=Moment(H * B))
+                         y=MatVec(W[0], sp.Abs(X) + A * B), z=MatVec(Transpose(W[0]), Y**2), f0=Mean(H),
+                         f1=Mean(H * A), f2=Mean(H * B))
     for run in run_particles(program, {}, samples=300, batches=2).batches:
         assert_close(run.bracket(sp.cos(H) * B, Y), run.bracket(X, sp.Abs(X) + A * B), 1e-13, 1.0)
         assert_close(run.bracket(Y**2, Y), run.bracket(Z, sp.Abs(X) + A * B), 1e-13, 1.0)
@@ -100,8 +101,8 @@ def test_repeated_and_nearly_equal_vectors() -> None:
     """A covariance of rank one is no trouble, and a difference of 1e-9 keeps its digits."""
     close = A + B / 10**9
     program = statements(x=MatVec(W[0], sp.tanh(A)), y=MatVec(W[0], sp.tanh(A)), z=MatVec(W[0], 2 * sp.tanh(A)),
-                         h=MatVec(W[0], close) - MatVec(W[0], A), f0=Moment(H**2) * 10**18, f1=Moment(X * H) * 10**9,
-                         f2=Moment(sp.tanh(A) * B))
+                         h=MatVec(W[0], close) - MatVec(W[0], A), f0=Mean(H**2) * 10**18, f1=Mean(X * H) * 10**9,
+                         f2=Mean(sp.tanh(A) * B))
     found = run_particles(program, {}, samples=500, batches=4, balance="all")
     for run in found.batches:
         assert_close(run.vectors[X], run.vectors[Y], 1e-14)
@@ -155,7 +156,7 @@ def test_draws_orthogonal_to_what_they_are_independent_of_have_smaller_errors() 
 
 
 def test_seeds_executors_and_progress() -> None:
-    program = statements(x=MatVec(W[0], A), f0=Moment(sp.tanh(X) * B))
+    program = statements(x=MatVec(W[0], A), f0=Mean(sp.tanh(X) * B))
     seen: list[tuple[int, int]] = []
     one = run_particles(program, {}, samples=300, seed=1, batches=3, progress=lambda *done: seen.append(done))
     with ThreadPoolExecutor(2) as executor:

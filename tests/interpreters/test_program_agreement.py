@@ -18,18 +18,18 @@ from tpcalc.calculus.kets import Dot, Hat
 from tpcalc.interpreters.kets import Space
 from tpcalc.interpreters.program_coefficients import read_program_coefficients
 from tpcalc.interpreters.vectors import run_program
-from tpcalc.programs.language import Family, LossDerivative, Mat, MatVec, Moment, Outer, Scal, Transpose, Vec
+from tpcalc.programs.language import Family, LossDerivative, Matrix, MatVec, Mean, Outer, Scalar, Transpose, Vector
 from tpcalc.programs.program import Assign, Loop, Program
 from tpcalc.testing.agreement import assert_readings_agree
 from tpcalc.testing.programs import ProgramExample, linear_programs
 
 T, L = sp.symbols("T L", integer=True, positive=True)
 t, l, i = sp.symbols("t l i", integer=True, nonnegative=True)
-X, DX = Family(Vec, "x", layered=True), Family(Vec, "dx", layered=True)
-H, DH = Family(Vec, "h", layered=True), Family(Vec, "dh", layered=True)
-U, NV = Family(Vec, "U"), Family(Vec, "nV")
-W, V, M = (Family(Mat, name, layered=True) for name in "WVM")
-XI, F, CHI = Family(Scal, "xi"), Family(Scal, "f"), Family(Scal, "chi")
+X, DX = Family(Vector, "x", layered=True), Family(Vector, "dx", layered=True)
+H, DH = Family(Vector, "h", layered=True), Family(Vector, "dh", layered=True)
+U, NV = Family(Vector, "U"), Family(Vector, "nV")
+W, V, M = (Family(Matrix, name, layered=True) for name in "WVM")
+XI, F, CHI = Family(Scalar, "xi"), Family(Scalar, "f"), Family(Scalar, "chi")
 ETA = sp.Symbol("eta", real=True)
 ZERO, ONE = sp.Integer(0), sp.Integer(1)
 EPS = 1 / sp.sqrt(L)
@@ -40,7 +40,7 @@ DATA = {"xi": [1, "4/5", "-3/5"], "y": [1, "-7/10", "1/2"], "eta": "1/2"}
 def training(name: str, forward: Any, backward: Any, update: tuple, matrices: tuple, ends: tuple = (),
              before: tuple = (), read_in: Any = U(), read_out: Any = NV(), first: tuple = (U(), NV())) -> Program:
     """One input a step: forward(l) gives the statements to node l, backward(l) those to node l - 1, then updates."""
-    body = (Assign(X[t, 0], XI[t] * read_in), Loop(l, ONE, L, forward), Assign(F[t], Moment(read_out * X[t, L])),
+    body = (Assign(X[t, 0], XI[t] * read_in), Loop(l, ONE, L, forward), Assign(F[t], Mean(read_out * X[t, L])),
             Assign(CHI[t], LossDerivative(F[t], t)), Assign(DX[t, L], CHI[t] * read_out),
             Loop(l, L, ONE, backward, descending=True), *update, *ends)
     return Program(name, first, matrices, (XI[t],), (*before, Loop(t, ZERO, T - 1, body)), (T, L))
@@ -48,7 +48,7 @@ def training(name: str, forward: Any, backward: Any, update: tuple, matrices: tu
 
 def tied() -> Program:
     """One matrix for all layers: its update is the sum of all of theirs."""
-    W = Family(Mat, "W")
+    W = Family(Matrix, "W")
     gradient = sp.Sum(Outer(DX[t, l], X[t, l - 1]), (l, 1, L))
     return training("tied", (Assign(X[t, l], X[t, l - 1] + EPS * MatVec(W[t], X[t, l - 1])),),
                     (Assign(DX[t, l - 1], DX[t, l] + EPS * MatVec(Transpose(W[t]), DX[t, l])),),
@@ -100,7 +100,7 @@ def batch(size: int) -> Program:
         Loop(i, ZERO, sp.Integer(size - 1), (
             Assign(X[t, i, 0], XI[t, i] * U()),
             Loop(l, ONE, L, (Assign(X[t, i, l], X[t, i, l - 1] + EPS * MatVec(W[t, l], X[t, i, l - 1])),)),
-            Assign(F[t, i], Moment(NV() * X[t, i, L])), Assign(CHI[t, i], LossDerivative(F[t, i], t, i)),
+            Assign(F[t, i], Mean(NV() * X[t, i, L])), Assign(CHI[t, i], LossDerivative(F[t, i], t, i)),
             Assign(DX[t, i, L], CHI[t, i] * NV()),
             Loop(l, L, ONE, (Assign(DX[t, i, l - 1], DX[t, i, l] + EPS * MatVec(Transpose(W[t, l]), DX[t, i, l])),),
                  descending=True))),
@@ -171,8 +171,8 @@ def test_tied_weights_at_initialisation_are_powers_of_one_matrix() -> None:
 
 def test_moments_of_random_matrices() -> None:
     """<a|(W^T W)^k a> and <a|((W + W^T) / sqrt 2)^2k a> are Catalan numbers (Marchenko-Pastur, Wigner)."""
-    a, matrix, y, z = Family(Vec, "a")(), Family(Mat, "W")[0], Family(Vec, "y"), Family(Vec, "z")
-    symmetric = Family(Mat, "S")[1]
+    a, matrix, y, z = Family(Vector, "a")(), Family(Matrix, "W")[0], Family(Vector, "y"), Family(Vector, "z")
+    symmetric = Family(Matrix, "S")[1]
     program = Program("powers", (a,), (matrix,), (), (
         Assign(symmetric, matrix + Transpose(matrix)), Assign(y[0], a), Assign(z[0], a),
         Loop(i, ZERO, sp.Integer(11), (

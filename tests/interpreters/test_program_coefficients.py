@@ -18,13 +18,14 @@ from tpcalc.interpreters import read_coefficients
 from tpcalc.interpreters.given import NotRational
 from tpcalc.interpreters.program_coefficients import ProgramCoefficients, read_program_coefficients
 from tpcalc.programs.builders import L, T
-from tpcalc.programs.language import Family, LossDerivative, Mat, MatVec, Member, Moment, Outer, Scal, Transpose, Vec
+from tpcalc.programs.language import (Family, LossDerivative, Matrix, MatVec, Member, Mean, Outer, Scalar, Transpose,
+                                      Vector)
 from tpcalc.programs.program import Assign, Loop, Program
 from tpcalc.testing.programs import ProgramExample, linear_programs
 
-X, DX = Family(Vec, "x", layered=True), Family(Vec, "dx", r"\delta x", layered=True)
-U, NV, F = Family(Vec, "U")(), Family(Vec, "nV")(), Family(Scal, "f")
-W0 = Family(Mat, "W", layered=True)
+X, DX = Family(Vector, "x", layered=True), Family(Vector, "dx", r"\delta x", layered=True)
+U, NV, F = Family(Vector, "U")(), Family(Vector, "nV")(), Family(Scalar, "f")
+W0 = Family(Matrix, "W", layered=True)
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
 BUILT_IN = tp.program(tp.ResNet(), tp.SGD(0.5), tp.DepthScaling(ALPHA, GAMMA))
 RATIONAL = {"xi": [1, "4/5", "-3/5"], "y": [1, "-7/10", "1/2"], "alpha": "1/2", "gamma": "1/2"}
@@ -133,9 +134,9 @@ def test_products_are_linear_as_random_variables(example: ProgramExample) -> Non
     """|W (2 y - z)> and 2 |W y> - |W z> are one random variable, though made of different hats."""
     program = example.program
     assigned = [place.statement.target for place in program.places()]
-    *_, z, y = (program.vectors[0], *program.vectors, *(v for v in assigned if isinstance(v, Vec)))
+    *_, z, y = (program.vectors[0], *program.vectors, *(v for v in assigned if isinstance(v, Vector)))
     for matrix in (program.matrices[0], Transpose(program.matrices[0])):
-        three = [Family(Vec, f"new{i}")() for i in range(3)]
+        three = [Family(Vector, f"new{i}")() for i in range(3)]
         whole, first, second = three
         more = tuple(Assign(p, MatVec(matrix, v)) for p, v in zip(three, (2 * y - z, y, z)))
         longer = Program("longer", program.vectors, program.matrices, (), program.body + more, program.sizes)
@@ -171,9 +172,9 @@ def test_a_program_of_the_transposed_matrices_has_the_same_scalars(example: Prog
 
 def test_outer_products_are_associative_and_are_not_products_of_kets() -> None:
     """(|x><y|)|z> = |x><y|z>, <w|(|x><y|) = <w|x><y|, Remark E.1: not <x|y> |z>. Source: appendix E.1.2."""
-    a, b, c = (Family(Vec, name)() for name in "abc")
-    W, M = Family(Mat, "W")[0], Family(Mat, "M")[1]
-    x, y, z, w, p, q = (Family(Vec, name)() for name in "xyzwpq")
+    a, b, c = (Family(Vector, name)() for name in "abc")
+    W, M = Family(Matrix, "W")[0], Family(Matrix, "M")[1]
+    x, y, z, w, p, q = (Family(Vector, name)() for name in "xyzwpq")
     program = Program("outer", (a, b, c), (W,), (), (
         Assign(x, MatVec(W, a) + 2 * b), Assign(y, MatVec(Transpose(W), x) - c), Assign(z, a + 3 * c),
         Assign(w, MatVec(W, y) + b), Assign(M, Outer(x, y)), Assign(p, MatVec(M, z)),
@@ -188,10 +189,10 @@ def test_outer_products_are_associative_and_are_not_products_of_kets() -> None:
 
 def test_means_are_brackets_with_the_constant() -> None:
     """A mean of a polynomial of degree 2; constants ride along: subtracting a mean leaves a mean of 0."""
-    a, b = (Family(Vec, name)() for name in "ab")
-    W, x, y = Family(Mat, "W")[0], Family(Vec, "x")(), Family(Vec, "y")()
-    means = (Moment(x), Moment(x**2), Moment((x + 1) * (a - 2) / 3), Moment(sp.Integer(5)), Moment(y),
-             Moment(sp.Sum(F[0] * x * a, (sp.Symbol("k", integer=True), 1, 3)).doit() + x))
+    a, b = (Family(Vector, name)() for name in "ab")
+    W, x, y = Family(Matrix, "W")[0], Family(Vector, "x")(), Family(Vector, "y")()
+    means = (Mean(x), Mean(x**2), Mean((x + 1) * (a - 2) / 3), Mean(sp.Integer(5)), Mean(y),
+             Mean(sp.Sum(F[0] * x * a, (sp.Symbol("k", integer=True), 1, 3)).doit() + x))
     program = Program("means", (a, b), (W,), (), (
         Assign(x, 2 * a + MatVec(W, b + 1) + 3), *(Assign(F[i], mean) for i, mean in enumerate(means[:4])),
         Assign(y, x - F[0]), Assign(F[4], means[4]), Assign(F[5], means[5])), ())
@@ -201,10 +202,10 @@ def test_means_are_brackets_with_the_constant() -> None:
 
 def test_scalars_are_computed_with() -> None:
     """Quotients, powers, functions, sums and losses of scalars, in both arithmetics where they are rational."""
-    a, k = Family(Vec, "a")(), sp.Symbol("k", integer=True)
-    G = Family(Scal, "g")
+    a, k = Family(Vector, "a")(), sp.Symbol("k", integer=True)
+    G = Family(Scalar, "g")
     program = Program("scalars", (a,), (), (G[k],), (
-        Assign(F[0], Moment(a**2) / 4), Assign(F[1], sp.sqrt(F[0]) + sp.Sum(k * G[k], (k, 0, 2))),
+        Assign(F[0], Mean(a**2) / 4), Assign(F[1], sp.sqrt(F[0]) + sp.Sum(k * G[k], (k, 0, 2))),
         Assign(F[2], sp.Max(F[0], F[1]) ** -2), Assign(F[3], sp.Piecewise((7, F[0] > F[1]), (F[1] / F[0], True))),
         Assign(F[4], LossDerivative(F[3], sp.Integer(1)))), ())
     data = {"g": [5, "1/2", -1], "y": [100, 3]}
@@ -213,7 +214,7 @@ def test_scalars_are_computed_with() -> None:
     floats = read_program_coefficients(program, {}, data, loss=lambda f, y: np.tanh(f - y))
     assert_close(floats.series("f"), [0.25, -1, 16, 7, np.tanh(4)], 1e-15)
     with pytest.raises(NotRational, match="tanh"):
-        other = Program("other", (a,), (), (), (Assign(F[0], sp.tanh(Moment(a**2))),), ())
+        other = Program("other", (a,), (), (), (Assign(F[0], sp.tanh(Mean(a**2))),), ())
         read_program_coefficients(other, {}, exact=True)
 
 
@@ -228,7 +229,7 @@ def test_what_is_given_is_checked_before_the_work() -> None:
             ({T: 2, L: 2}, {**good, "xi": [1.0, np.nan]}, "xi: 1 values are NaN")):
         with pytest.raises(ValueError, match=message):
             read_program_coefficients(BUILT_IN, sizes, data)
-    before = Program("before", (U,), (), (F[1 + L],), (Assign(Family(Vec, "y")(), F[L - 2] * U),), (L,))
+    before = Program("before", (U,), (), (F[1 + L],), (Assign(Family(Vector, "y")(), F[L - 2] * U),), (L,))
     with pytest.raises(ValueError, match=r"f: data of shape \(3,\) given; the program reads f\[-1\]"):
         read_program_coefficients(before, {L: 1}, {"f": [1, 2, 3]})
     with pytest.raises(NotRational, match=r"is not rational; exact evaluation takes .* \(L = 4 for L\^\(1/2\)\)"):

@@ -16,12 +16,12 @@ from tpcalc.interpreters.particles import PARTICLES
 from tpcalc.interpreters.program_coefficients import KETS, read_program_coefficients
 from tpcalc.interpreters.registry import Registry, UnhandledNode
 from tpcalc.interpreters.vectors import VECTORS, run_program
-from tpcalc.programs.language import Family, Mat, Member, Moment, Real, Vec
+from tpcalc.programs.language import Family, Matrix, Member, Mean, Real, Vector
 from tpcalc.programs.program import Assign, Program
 
 REGISTRIES = (KETS, VECTORS, CONDITIONED, PARTICLES)
-A, B = (Family(Vec, name)() for name in "ab")
-Y = Family(Vec, "y")()
+A, B = (Family(Vector, name)() for name in "ab")
+Y = Family(Vector, "y")()
 
 
 def language_nodes() -> list[type]:
@@ -38,7 +38,7 @@ def language_nodes() -> list[type]:
 
 
 def one_statement(value: Any) -> Program:
-    return Program("one statement", (A, B), (Family(Mat, "W")[0],), (), (Assign(Y, value),), ())
+    return Program("one statement", (A, B), (Family(Matrix, "W")[0],), (), (Assign(Y, value),), ())
 
 
 @pytest.mark.parametrize("registry", REGISTRIES, ids=lambda r: r.name)
@@ -57,12 +57,12 @@ def test_every_sympy_node_of_a_program_is_declared(registry: Registry, node_type
 
 def test_the_enumeration_sees_the_language() -> None:
     names = {c.__name__ for c in language_nodes()}
-    assert {"Vec", "Mat", "Scal", "MatVec", "Transpose", "Outer", "Moment", "LossDerivative"} <= names
+    assert {"Vector", "Matrix", "Scalar", "MatVec", "Transpose", "Outer", "Mean", "LossDerivative"} <= names
 
 
 @pytest.mark.parametrize("value, node", [
-    (sp.tanh(A), "tanh"), (A * B, "Mul"), (A**2, "Pow"), (A + 2 * sp.Abs(B), "Abs"), (Moment(A * B**2) * A, "Mul"),
-    (sp.Piecewise((A, A > 0), (0, True)), "Piecewise"), (Moment(sp.exp(A)) * A, "exp")])
+    (sp.tanh(A), "tanh"), (A * B, "Mul"), (A**2, "Pow"), (A + 2 * sp.Abs(B), "Abs"), (Mean(A * B**2) * A, "Mul"),
+    (sp.Piecewise((A, A > 0), (0, True)), "Piecewise"), (Mean(sp.exp(A)) * A, "exp")])
 def test_what_is_not_linear_is_refused_by_name_and_place(value: sp.Expr, node: str) -> None:
     with pytest.raises(UnhandledNode, match=rf"coefficients does not read {node} nodes .* in y := ") as caught:
         read_program_coefficients(one_statement(value), {})
@@ -71,7 +71,7 @@ def test_what_is_not_linear_is_refused_by_name_and_place(value: sp.Expr, node: s
     assert run_program(one_statement(value), {}, width=8).vectors[Y].shape == (8,)
 
 
-class Triangle(Vec):
+class Triangle(Vector):
     """A node that nobody has a rule of its own for."""
 
 
@@ -89,7 +89,7 @@ def test_rules_are_those_of_the_nearest_class_and_refusals_too() -> None:
     run = SimpleNamespace(statement=None)
     parent = Registry("parent")
     parent.rule(sp.Expr)(lambda run, node: "expression")
-    parent.rule(Vec)(lambda run, node: "vector")
+    parent.rule(Vector)(lambda run, node: "vector")
     child = Registry("child", parent)
     child.refuse("of no use", Triangle)
     triangle = Triangle(*A.args)

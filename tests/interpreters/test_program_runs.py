@@ -13,12 +13,12 @@ import tpcalc as tp
 from support.closeness import assert_close
 from tpcalc.interpreters.vectors import ProgramRun, run_program
 from tpcalc.programs.builders import L, T
-from tpcalc.programs.language import Family, Mat, MatVec, Moment, Outer, Scal, Transpose, Vec
+from tpcalc.programs.language import Family, Matrix, MatVec, Mean, Outer, Scalar, Transpose, Vector
 from tpcalc.programs.program import Assign, Program
 from tpcalc.testing.programs import ProgramExample, linear_programs
 
-A, B, X, Y, Z = (Family(Vec, name)() for name in "abxyz")
-W, F = Family(Mat, "W"), Family(Scal, "f")
+A, B, X, Y, Z = (Family(Vector, name)() for name in "abxyz")
+W, F = Family(Matrix, "W"), Family(Scalar, "f")
 
 
 def drawn(name: str, seed: int, *shape: int) -> np.ndarray:
@@ -45,7 +45,7 @@ def test_training_is_gradient_descent() -> None:
             delta.insert(0, delta[0] + eps * M.T @ delta[0])
         assert_close(run.series("f")[t], f, 1e-12, 1.0)
         for name, vectors in (("x", x), ("dx", delta)):
-            ours = [run.vectors[Family(Vec, name, r"\delta x" if name == "dx" else None, layered=True)[t, l]]
+            ours = [run.vectors[Family(Vector, name, r"\delta x" if name == "dx" else None, layered=True)[t, l]]
                     for l in range(depth + 1)]
             assert_close(ours, vectors, 1e-12)
         for M, d, v in zip(matrices, delta[1:], x):
@@ -54,14 +54,14 @@ def test_training_is_gradient_descent() -> None:
 
 def test_entrywise_functions_products_and_means() -> None:
     k = sp.Symbol("k", integer=True)
-    G = Family(Scal, "g")
+    G = Family(Scalar, "g")
     program = Program("nonlinear", (A, B), (W[0],), (G[k],), (
-        Assign(F[0], Moment(A**2 * B + sp.exp(A))),
+        Assign(F[0], Mean(A**2 * B + sp.exp(A))),
         Assign(X, sp.tanh(MatVec(W[0], A) + F[0]) * B / 2 + 1),
         Assign(Y, sp.Piecewise((X, X > A), (G[1] * A, True)) + sp.Max(X, B, 0) ** 2 + sp.erf(A) + sp.sqrt(sp.Abs(B))),
         Assign(W[1], W[0] / 2 - G[0] * Outer(sp.sign(X), Y) + 3 * Transpose(W[0])), Assign(W[2], W[1] + W[0]),
-        Assign(Z, MatVec(Transpose(W[2]), Y) + sp.Sum(G[k] * X * A, (k, 0, 1)) - Moment(Y)),
-        Assign(F[1], Moment(sp.Integer(3)) * Moment(Z)), Assign(Family(Vec, "zero")(), sp.Integer(0))), ())
+        Assign(Z, MatVec(Transpose(W[2]), Y) + sp.Sum(G[k] * X * A, (k, 0, 1)) - Mean(Y)),
+        Assign(F[1], Mean(sp.Integer(3)) * Mean(Z)), Assign(Family(Vector, "zero")(), sp.Integer(0))), ())
     run = run_program(program, {}, {"g": [2.0, -1.0]}, width=7, seed=1)
     a, b, matrix = drawn("a", 1, 7), drawn("b", 1, 7), drawn("W[0]", 1, 7, 7) / np.sqrt(7)
     f = np.mean(a**2 * b + np.exp(a))
@@ -75,7 +75,7 @@ def test_entrywise_functions_products_and_means() -> None:
     assert_close(run.series("f"), [f, 3 * z.mean()], 1e-13)
     assert_close(run.bracket(X, MatVec(W[2], 2 * Z)), np.mean(x * (later @ (2 * z))), 1e-13)
     assert_close(run.vector(sp.Sum(k * G[k] * X, (k, 0, 1))), -x, 1e-15)
-    assert np.array_equal(run.vectors[Family(Vec, "zero")()], np.zeros(7))
+    assert np.array_equal(run.vectors[Family(Vector, "zero")()], np.zeros(7))
 
 
 @settings(max_examples=40)
@@ -85,7 +85,7 @@ def test_adjoints_at_any_width(example: ProgramExample) -> None:
     run = run_program(example.program, example.sizes, example.data, width=9)
     vectors = list(run.vectors) + list(example.program.vectors)
     u, v = vectors[-1], vectors[0]
-    for matrix in [m for m in run.execution.assigned if isinstance(m, Mat)] + [W[0] for _ in range(1)]:
+    for matrix in [m for m in run.execution.assigned if isinstance(m, Matrix)] + [W[0] for _ in range(1)]:
         one, two = run.bracket(u, MatVec(matrix, v)), run.bracket(MatVec(Transpose(matrix), u), v)
         assert_close(one, two, 1e-12, 1.0, run.vector(MatVec(matrix, v)), run.vector(MatVec(Transpose(matrix), u)))
     assert_close(run.vector(MatVec(Outer(u, v), u + v)), run.bracket(v, u + v) * run.vector(u), 1e-13, 1.0)

@@ -57,7 +57,7 @@ def test_a_step_that_holds_to_rounding_only_shows_in_rationals() -> None:
 
 
 def test_two_matrices_and_trained_ends() -> None:
-    recursion = derived(tp.SGD(0.7), block="mlp", train_ends=True)
+    recursion = derived(tp.SGD(0.7), block="mlp", train_embedding_readout=True)
     data = {**DATA, "xi": DATA["xi"][:2], "y": DATA["y"][:2]}
     checks = tp.check_steps(recursion, {"T": 2, "L": 2}, data)
     assert len(checks) > 60 and max(check.difference for check in checks) < 1e-13

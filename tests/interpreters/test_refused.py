@@ -15,12 +15,12 @@ from tpcalc.interpreters import run_conditioned, run_particles, run_program
 from tpcalc.interpreters.registry import UnhandledNode
 from tpcalc.programs.builders import L, T
 from tpcalc.programs.indices import l, t
-from tpcalc.programs.language import Family, Mat, MatVec, Outer, Vec
+from tpcalc.programs.language import Family, Matrix, MatVec, Outer, Vector
 from tpcalc.programs.program import Assign, Loop, Program
 from tpcalc.testing.programs import ProgramExample, linear_programs
 
 h = sp.Symbol("h", real=True)
-A, X, W = Family(Vec, "a")(), Family(Vec, "x"), Family(Mat, "W")
+A, X, W = Family(Vector, "a")(), Family(Vector, "x"), Family(Matrix, "W")
 TASK, OPT, SCALE = tp.Task([1, 0.8, -0.6], [1, -0.7, 0.5]), tp.SGD(0.5), tp.DepthScaling()
 READINGS = (run_program, run_conditioned, run_particles)
 
@@ -70,7 +70,7 @@ def test_a_block_of_one_expression_is_what_it_says() -> None:
             call()
     named = tp.ResNet("tanh", lambda branch: MatVec(branch.weights(), branch.let("z", branch.phi(branch.x))))
     one, two = (tp.train(net, TASK, OPT, SCALE, depth=3, samples=200, batches=2).outputs
-                for net in (named, tp.ResNet("tanh", "pre")))
+                for net in (named, tp.ResNet("tanh", "pre_nonlin")))
     np.testing.assert_array_equal(one, two)
     plain = tp.ResNet("tanh", lambda branch: MatVec(branch.weights(), branch.x))
     assert plain.is_linear and tp.train(plain, TASK, OPT, SCALE, depth=3).method == "reflection"

@@ -36,8 +36,8 @@ def relu_then_tanh(branch: Branch) -> sp.Expr:
 
 BLOCKS: dict[str, tuple[tp.ResNet, Block]] = {
     "linear": (tp.ResNet(), lambda w, l, x: w["W"][l] @ x),
-    "post": (tp.ResNet("gelu"), lambda w, l, x: centred(_gelu(w["W"][l] @ x))),
-    "pre": (tp.ResNet("tanh", "pre"), lambda w, l, x: w["W"][l] @ np.tanh(x)),
+    "post_nonlin": (tp.ResNet("gelu"), lambda w, l, x: centred(_gelu(w["W"][l] @ x))),
+    "pre_nonlin": (tp.ResNet("tanh", "pre_nonlin"), lambda w, l, x: w["W"][l] @ np.tanh(x)),
     "mlp": (tp.ResNet("tanh", "mlp"), lambda w, l, x: w["W2"][l] @ np.tanh(w["W1"][l] @ x)),
     "glu": (tp.ResNet("tanh", "glu"), lambda w, l, x: w["W3"][l] @ (np.tanh(w["W1"][l] @ x) * (w["W2"][l] @ x))),
     "own": (tp.ResNet("tanh", relu_then_tanh), lambda w, l, x: w["A"][l] @ np.tanh(w["A"][l] @ x)),
@@ -130,7 +130,7 @@ def test_a_dense_network_goes_downhill() -> None:
 
 
 @pytest.mark.parametrize("branch", [-1.0, -0.4])
-@pytest.mark.parametrize("net", [tp.ResNet(), tp.ResNet(train_ends=True)], ids=["frozen", "trained"])
+@pytest.mark.parametrize("net", [tp.ResNet(), tp.ResNet(train_embedding_readout=True)], ids=["frozen", "trained"])
 @pytest.mark.parametrize("opt", [tp.SGD(0.6), tp.SGD(0.4, momentum=0.5, weight_decay=0.1)], ids=["plain", "decay"])
 def test_a_linear_network_does_not_know_the_sign(branch: float, net: tp.ResNet, opt: tp.SGD) -> None:
     """W -> -W turns one into the other, in law; coefficients over hats of W change their sign."""
@@ -150,7 +150,7 @@ def test_a_linear_network_does_not_know_the_sign(branch: float, net: tp.ResNet, 
         b = tp.train(net, task, opt, up, 3, method="coefficients")
         assert_close(a.outputs, b.outputs, 1e-13)
         assert_close(a.gamma(2, 1, 0, 0, 1.0, 0.5), -b.gamma(2, 1, 0, 0, 1.0, 0.5), 1e-12)
-    if net.train_ends or opt.momentum:
+    if net.train_embedding_readout or opt.momentum:
         return
     kernel = tp.recursion(tp.kets(tp.program(net, opt, down))).compile()
     assert_close(kernel(3, INPUTS, TARGETS).outputs, a.outputs.ravel(), 1e-12)

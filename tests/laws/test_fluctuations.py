@@ -31,7 +31,7 @@ def problems(draw: Any) -> tuple[tp.ResNet, tp.Task, tp.SGD, tp.DepthScaling, An
                  weight_decay=draw(st.sampled_from([0.0, 0.3])), decoupled=draw(st.booleans()))
     alpha = draw(st.sampled_from([0.5, 0.75, 1.0]))
     task = tp.Task(inputs, y, loss, probes=inputs[0, :1])
-    return (tp.ResNet(train_ends=draw(st.booleans())), task, opt, tp.DepthScaling(alpha, 1 - alpha),
+    return (tp.ResNet(train_embedding_readout=draw(st.booleans())), task, opt, tp.DepthScaling(alpha, 1 - alpha),
             draw(st.sampled_from([1, 2, 5, tp.oo])))
 
 

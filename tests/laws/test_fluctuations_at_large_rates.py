@@ -36,12 +36,13 @@ def drawn(seed: int, longest: int) -> Drawn:
     eta = RATES[seed % 4]
     opt = tp.SGD(eta, momentum=0.4 * (seed % 3 == 1), weight_decay=0.3 / eta * (seed % 3 == 2))
     alpha = ALPHAS[seed // 2 % 2]
-    return Drawn(tp.ResNet(train_ends=seed % 5 == 1), task, opt, tp.DepthScaling(alpha, 1 - alpha))
+    return Drawn(tp.ResNet(train_embedding_readout=seed % 5 == 1), task, opt, tp.DepthScaling(alpha, 1 - alpha))
 
 
 def layers(limit: Fluctuations, depth: int) -> Fluctuations:
     """Layers that share the constants of the limit: a power series in 1/L, at any alpha."""
-    return Fluctuations(limit.task, limit.optimizer, depth, limit.noise / depth, limit.drift / depth, limit.train_ends)
+    return Fluctuations(limit.task, limit.optimizer, depth, limit.noise / depth, limit.drift / depth,
+                        limit.train_embedding_readout)
 
 
 def largest(values: np.ndarray) -> float:
@@ -57,7 +58,7 @@ def test_layers_are_whole_matrices_over_all_overlaps(seed: int) -> None:
     case, depth = drawn(seed, 2), 1 + seed % 2
     inputs, targets = case.task.inputs, case.task.targets
     action, wanted = training(inputs, targets, depth, case.scale.multiplier(depth), case.scale.update_size(depth),
-                              *case.optimizer.memory(len(inputs)), case.net.train_ends)
+                              *case.optimizer.memory(len(inputs)), case.net.train_embedding_readout)
     _, covariance, bias = action.fluctuations(wanted)
     found, size = case.at(depth), largest(covariance)
     assert largest(found.covariance.ravel() - covariance.ravel()) <= 1e-11 * size

@@ -14,8 +14,9 @@ from tpcalc.media import collocation
 from tpcalc.media.mesh import Mesh
 from tpcalc.methods import collocation as method
 
-BLOCKS: tuple[tuple[str, Any], ...] = (("linear", "post"), ("tanh", "post"), ("erf", "mlp"), ("relu", "post"),
-                                       (sp.sin(sp.Symbol("x") + sp.Rational(1, 2)), "post"))
+BLOCKS: tuple[tuple[str, Any], ...] = (("linear", "post_nonlin"), ("tanh", "post_nonlin"), ("erf", "mlp"),
+                                       ("relu", "post_nonlin"),
+                                       (sp.sin(sp.Symbol("x") + sp.Rational(1, 2)), "post_nonlin"))
 FAST, SLOW = 2, 60
 uniform = Mesh.uniform
 
@@ -25,11 +26,12 @@ def drawn(seed: int) -> tp.Problem:
     rng = np.random.default_rng(seed)
     phi, block = BLOCKS[seed % len(BLOCKS)]
     linear = phi == "linear"
-    net = tp.ResNet(phi, block, train_ends=bool(linear and rng.integers(2)))
+    net = tp.ResNet(phi, block, train_embedding_readout=bool(linear and rng.integers(2)))
     steps, batch = int(rng.integers(2, 4)), int(rng.integers(1, 4))
     task = tp.Task(rng.normal(size=(steps, batch, 2)), rng.normal(size=(steps, batch, 1)))
     momentum, decay = [(0.0, 0.0), (0.5, 0.0), (0.0, 0.2)][rng.integers(3)]
-    opt = tp.SGD(float(rng.choice([0.2, 0.6, 1.2])) / (4 if net.train_ends else 1), momentum, weight_decay=decay)
+    opt = tp.SGD(float(rng.choice([0.2, 0.6, 1.2])) / (4 if net.train_embedding_readout else 1), momentum,
+                 weight_decay=decay)
     alpha = 0.5 if rng.integers(3) else 0.75
     return tp.Problem(net, task, opt, tp.DepthScaling(alpha, 1 - alpha), depth=tp.oo)
 
@@ -87,7 +89,7 @@ def test_layer_time(seed: int) -> None:
 def test_kernels_of_untrained_networks(phi: str) -> None:
     """The order of inputs, and the other way round; starts and tolerances of the solver are all its own."""
     x = np.random.default_rng(4).normal(size=(5, 3))
-    net = tp.ResNet(phi, "pre")
+    net = tp.ResNet(phi, "pre_nonlin")
     one = tp.kernel_fn(net)
     order = np.array([3, 0, 4, 1, 2])
     for which in ("nngp", "ntk"):

@@ -14,7 +14,7 @@ from support.media import reflect
 from tpcalc.interpreters import read_program_coefficients
 from tpcalc.testing import optimizers
 
-NET, HALF = tp.ResNet(train_ends=True), tp.DepthScaling()
+NET, HALF = tp.ResNet(train_embedding_readout=True), tp.DepthScaling()
 TASK = tp.Task([1, 0.8, -0.6, 1.1], [1, -0.7, 0.5, 1.2])
 OPTIMIZERS = [tp.SGD(0.4), tp.SGD(0.3, momentum=0.6, nesterov=True),
               tp.SGD(0.5, weight_decay=0.3, decoupled=True, momentum=0.5, dampening=0.5)]
@@ -117,7 +117,8 @@ def test_two_places_reach_their_limit() -> None:
 def test_real_networks_train_the_same_way(opt: tp.SGD) -> None:
     """Means over seeds within standard errors; the 1/n bias is below them at this width."""
     task, depth = random_task(5, 4, 2, 1, probes=1), 6
-    exact, frozen = (tp.train(tp.ResNet(train_ends=trained), task, opt, HALF, depth) for trained in (True, False))
+    exact, frozen = (tp.train(tp.ResNet(train_embedding_readout=trained), task, opt, HALF,
+                              depth) for trained in (True, False))
     runs = [tp.train(NET, task, opt, HALF, depth, width=512, seed=seed) for seed in range(12)]
     for name in ("outputs", "probe_outputs"):
         values = np.array([getattr(run, name) for run in runs])

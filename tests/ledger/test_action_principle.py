@@ -51,7 +51,7 @@ def test_an_acausal_saddle_changes_the_statement(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("what, reason", [
-    ("'pre' blocks", "acts on the stream"), ("weights shared by layers", "weights shared between layers"),
+    ("'pre_nonlin' blocks", "acts on the stream"), ("weights shared by layers", "weights shared between layers"),
     ("a matrix used twice", "multiplies two vectors"), ("outputs with a mean", "mean that is not zero"),
     ("Adam", "tp.SGD"), ("alpha = 1", "nothing closes on kernels")])
 def test_what_is_not_covered_is_refused_for_its_reason(what: str, reason: str) -> None:
@@ -64,7 +64,7 @@ def test_a_case_that_goes_through_is_no_refusal(monkeypatch: pytest.MonkeyPatch)
     """The evidence counts refusals: it fails where one of what is not covered is computed all the same."""
     principle = importlib.import_module(f"{_package().__name__}.tpcalc.action_principle")
     monkeypatch.setattr(principle, "simulated", lambda: (np.zeros(3), np.full(3, np.inf)))  # it takes long
-    cases = {"'pre' blocks": principle.refusals()["'pre' blocks"], "Adam": lambda: "a number"}
+    cases = {"'pre_nonlin' blocks": principle.refusals()["'pre_nonlin' blocks"], "Adam": lambda: "a number"}
     monkeypatch.setattr(principle, "refusals", lambda: cases)
     monkeypatch.setattr(principle, "_limit", lambda: SimpleNamespace(outputs=np.zeros(4)))
     failure, = principle.evidence().failures

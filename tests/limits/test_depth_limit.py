@@ -158,7 +158,7 @@ def test_bad_points_are_named(limit: tp.DepthLimit, values: dict, what: str) -> 
 def test_bad_programs_are_named() -> None:
     with pytest.raises(ValueError, match="recursion: 3 given"):
         tp.depth_limit(3)  # type: ignore[arg-type]
-    ends = tp.recursion(tp.kets(tp.program(tp.ResNet(train_ends=True), tp.SGD(), tp.DepthScaling())))
+    ends = tp.recursion(tp.kets(tp.program(tp.ResNet(train_embedding_readout=True), tp.SGD(), tp.DepthScaling())))
     with pytest.raises(ValueError, match="vector outside the layers"):
         tp.depth_limit(ends)
 

@@ -29,7 +29,8 @@ def network(phi: object, block: object, keep: object) -> tp.ResNet:
 
 
 @settings(max_examples=12, deadline=None)
-@given(NAMES, st.sampled_from(["post", "pre", "mlp", "glu", tied]), st.fractions("-6/5", "6/5", max_denominator=20))
+@given(NAMES, st.sampled_from(["post_nonlin", "pre_nonlin", "mlp", "glu", tied]),
+       st.fractions("-6/5", "6/5", max_denominator=20))
 @example("relu", "mlp", Fraction(9, 10))
 def test_what_layers_keep_decides(phi: str, block: object, keep: Fraction) -> None:
     if keep == 0:
@@ -56,7 +57,7 @@ def test_real_networks_that_keep_less_decay_exponentially(phi: str) -> None:
 
 @pytest.mark.parametrize("net", [
     tp.ResNet("relu", norm="rms", skip=tp.Skip(keep=0.9)),  # what enters has the same size however small the stream is
-    network(sp.tanh(H) + 1, "mlp", 0.9), network(sp.cos(H), "pre", 0.9)], ids=str)
+    network(sp.tanh(H) + 1, "mlp", 0.9), network(sp.cos(H), "pre_nonlin", 0.9)], ids=str)
 def test_what_enters_however_little_is_left_is_no_exponential_decay(net: tp.ResNet) -> None:
     with pytest.raises(NoStreams, match="its layers keep nothing of what they find, and .* enters"):
         normal_form(tp.program(net, tp.SGD(), SCALE))

@@ -8,7 +8,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.programs.indices import L, T, l, t
-from tpcalc.programs.language import Family, LossDerivative, Mat, MatVec, Moment, Outer, Scal, Transpose, Vec
+from tpcalc.programs.language import Family, LossDerivative, Matrix, MatVec, Mean, Outer, Scalar, Transpose, Vector
 from tpcalc.programs.program import Assign, Loop, Program
 
 HALF = sp.Rational(1, 2)
@@ -17,9 +17,9 @@ INPUTS, TARGETS = [1.0, 0.8, -0.6], [1.0, -0.7, 0.5]
 
 def read_over_layers(alpha: sp.Rational, weight: sp.Expr, power: sp.Rational) -> Program:
     """f = mean(nV s[L]) with s[l] = s[l - 1] + weight x[l] / L, read through q = f L^-power; plain SGD."""
-    x, s, dx = (Family(Vec, name, layered=True) for name in ("x", "s", "dx"))
-    W, (U, nV) = Family(Mat, "W", layered=True), (Family(Vec, name)() for name in ("U", "nV"))
-    xi, q, f, chi = (Family(Scal, name) for name in ("xi", "q", "f", "chi"))
+    x, s, dx = (Family(Vector, name, layered=True) for name in ("x", "s", "dx"))
+    W, (U, nV) = Family(Matrix, "W", layered=True), (Family(Vector, name)() for name in ("U", "nV"))
+    xi, q, f, chi = (Family(Scalar, name) for name in ("xi", "q", "f", "chi"))
     eps, g, read = L**-alpha, L ** (alpha - 1), weight / L
     forward = Loop(l, sp.Integer(1), L, (
         Assign(x[t, l], x[t, l - 1] + eps * MatVec(W[t, l], x[t, l - 1])),
@@ -28,7 +28,7 @@ def read_over_layers(alpha: sp.Rational, weight: sp.Expr, power: sp.Rational) ->
         dx[t, l] + eps * MatVec(Transpose(W[t, l]), dx[t, l]) + read.subs(l, l - 1) * chi[t] * nV)),), descending=True)
     update = Loop(l, sp.Integer(1), L, (Assign(W[t + 1, l], W[t, l] - HALF * g * Outer(dx[t, l], x[t, l - 1])),))
     body = (Assign(x[t, 0], xi[t] * U), Assign(s[t, 0], sp.Integer(0)), forward,
-            Assign(q[t], Moment(nV * s[t, L]) * L**-power), Assign(f[t], L**power * q[t]),
+            Assign(q[t], Mean(nV * s[t, L]) * L**-power), Assign(f[t], L**power * q[t]),
             Assign(chi[t], LossDerivative(f[t], t)), Assign(dx[t, L], read.subs(l, L) * chi[t] * nV), backward, update)
     return Program("read over layers", (U, nV), (W[0, l],), (xi[t],), (Loop(t, sp.Integer(0), T - 1, body),), (T, L))
 

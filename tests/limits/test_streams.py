@@ -15,7 +15,7 @@ from tpcalc.limits.own_layers import at_own_layers
 from tpcalc.limits.slow_streams import normal_form
 from tpcalc.orders.layer_functions import in_powers
 from tpcalc.programs.indices import L, T, l, t
-from tpcalc.programs.language import Family, LossDerivative, Moment, Scal, Vec
+from tpcalc.programs.language import Family, LossDerivative, Mean, Scalar, Vector
 from tpcalc.programs.program import Assign, Loop, Program, mapped
 from drawn.deep_laws import assert_limit_agrees
 from drawn.drawn_programs import deep_program
@@ -32,11 +32,11 @@ BRANCH = Term("x", 1, power=1, matrix="W")
 def training(*lines: Line, rate: object = H, alpha: object = H, gamma: object = H) -> Program:
     """The training of f = mean(nV x^L) by plain SGD, on one input a step."""
     sweep, eps, g = LayerSweep(lines), L ** -sp.sympify(alpha), L ** -sp.sympify(gamma)
-    U, nV = Family(Vec, "U")(), Family(Vec, "nV")()
-    xi, f, chi = (Family(Scal, name) for name in ("xi", "f", "chi"))
+    U, nV = Family(Vector, "U")(), Family(Vector, "nV")()
+    xi, f, chi = (Family(Scalar, name) for name in ("xi", "f", "chi"))
     updates = [Assign(sweep.weights(name, t + 1), sweep.weights(name) - sp.sympify(rate) * g * gradient)
                for name, gradient in sweep.gradients().items()]
-    body = (*sweep.forward(eps, xi[t] * U), Assign(f[t], Moment(nV * Family(Vec, "x", layered=True)[t, L])),
+    body = (*sweep.forward(eps, xi[t] * U), Assign(f[t], Mean(nV * Family(Vector, "x", layered=True)[t, L])),
             Assign(chi[t], LossDerivative(f[t], t)), *sweep.backward(eps, chi[t] * nV),
             Loop(l, sp.Integer(sweep.first), L, tuple(updates)))
     return Program("sweep", (U, nV), tuple(sweep.weights(name, sp.Integer(0)) for name in sweep.matrices), (xi[t],),
@@ -102,8 +102,9 @@ def test_what_is_read_of_two_streams_has_one_name_in_all_loops() -> None:
     program = training(*lines, rate=rate)
     streams = normal_form(program, L).program
     name = "v~1"
-    assert [p.statement.target.name for p in streams.places() if isinstance(p.statement.target, Vec)].count(name) == 1
-    assert sum(v.name == name for p in streams.places() for v in p.statement.value.atoms(Vec)) == 3  # u0, u1 and S
+    assert [p.statement.target.name for p in streams.places() if isinstance(p.statement.target,
+                                                                            Vector)].count(name) == 1
+    assert sum(v.name == name for p in streams.places() for v in p.statement.value.atoms(Vector)) == 3  # u0, u1 and S
     data = {"xi": INPUTS, "y": TARGETS}
     errors = [max(abs(read_rolled(streams, {T: 3, L: depth}, data).series("f")
                       - read_rolled(program, {T: 3, L: depth}, data).series("f"))) for depth in (16, 32)]
@@ -190,7 +191,7 @@ def test_names_for_multiples_are_no_difference() -> None:
 def test_vectors_that_one_layer_makes_for_itself_are_at_its_own_layer() -> None:
     """What layer l makes and reads alone may be called a vector of layer l - 1."""
     def earlier(value: sp.Expr) -> sp.Expr:
-        return value.xreplace({v: v.at(t, l - 1) for v in value.atoms(Vec) if v.name == "h"})
+        return value.xreplace({v: v.at(t, l - 1) for v in value.atoms(Vector) if v.name == "h"})
 
     own = training(Line("h", (Term("x", 1, matrix="W"),)), x_of(Term("x", 1), Term("h", power=1)))
     before = replace(own, body=mapped(own.body, lambda s: [Assign(earlier(s.target), earlier(s.value))]))
@@ -241,18 +242,18 @@ def test_what_forgets_reads_the_stream_through_what_is_small_too() -> None:
     lines = (Line("z", (Term("z", 1, H), Term("x", 1, power=1))),
              x_of(Term("x", 1), BRANCH, Term("z", matrix="W")))
     found = {p.statement.target.name: p.statement for p in normal_form(training(*lines), L).program.places()}
-    assert found["z"].value == 2 * Family(Vec, "x", layered=True)[t, l - 1] / sp.sqrt(L)
+    assert found["z"].value == 2 * Family(Vector, "x", layered=True)[t, l - 1] / sp.sqrt(L)
 
 
 def test_a_loop_inside_of_the_layers_is_refused_by_name() -> None:
-    part, c = sp.Symbol("part", integer=True), Family(Scal, "c")
+    part, c = sp.Symbol("part", integer=True), Family(Scalar, "c")
 
     def around(loop: Loop, body: tuple) -> list[Loop]:
         last = body[-1].target if isinstance(body[-1], Assign) else None
-        inner = Loop(part, sp.Integer(0), sp.Integer(1), (Assign(c[t, l, part], Moment(x[t, l] ** 2)),))
+        inner = Loop(part, sp.Integer(0), sp.Integer(1), (Assign(c[t, l, part], Mean(x[t, l] ** 2)),))
         return [replace(loop, body=(*body, inner) if last == x[t, l] else body)]
 
-    x = Family(Vec, "x", layered=True)
+    x = Family(Vector, "x", layered=True)
     program = training(x_of(Term("x", 1, H), Term("x", 2, H), BRANCH))
     with pytest.raises(NoStreams, match="program sweep: a loop over part inside the layers"):
         normal_form(replace(program, body=mapped(program.body, lambda s: (s,), around)), L)

@@ -10,15 +10,16 @@ from hypothesis import given, settings, strategies as st
 import tpcalc as tp
 from tpcalc.interpreters import read_program_coefficients, run_program
 from tpcalc.programs.indices import L, T, l, t
-from tpcalc.programs.language import Family, LossDerivative, Mat, MatVec, Moment, Outer, Scal, Transpose, Vec, kind
+from tpcalc.programs.language import (Family, LossDerivative, Matrix, MatVec, Mean, Outer, Scalar, Transpose, Vector,
+                                      kind)
 from tpcalc.programs.program import Assign, Loop, Program
 
 HALF = sp.Rational(1, 2)
 INPUTS, TARGETS = [1.0, 0.8, -0.6], [1.0, -0.7, 0.5]
 DATA = {"xi": INPUTS, "y": TARGETS}
-W, E = (Family(Mat, name, layered=True) for name in "WE")
-U, nV = (Family(Vec, name)() for name in ("U", "nV"))
-A, B, u, v, z = Family(Mat, "A")(), Family(Mat, "B")(), *(Family(Vec, name)() for name in "uvz")
+W, E = (Family(Matrix, name, layered=True) for name in "WE")
+U, nV = (Family(Vector, name)() for name in ("U", "nV"))
+A, B, u, v, z = Family(Matrix, "A")(), Family(Matrix, "B")(), *(Family(Vector, name)() for name in "uvz")
 
 
 def operators() -> st.SearchStrategy[sp.Expr]:
@@ -36,10 +37,10 @@ def test_an_operator_acts_as_its_matrix(operator: sp.Expr) -> None:
         return
     assert kind(operator) == "matrix"
     rng, n = np.random.default_rng(1), 5
-    values = {one: rng.standard_normal((n, n) if isinstance(one, Mat) else n) for one in (A, B, u, v, z)}
+    values = {one: rng.standard_normal((n, n) if isinstance(one, Matrix) else n) for one in (A, B, u, v, z)}
 
     def dense(e: sp.Expr) -> np.ndarray:
-        if isinstance(e, Mat):
+        if isinstance(e, Matrix):
             return values[e]
         if isinstance(e, Transpose):
             return dense(e.args[0]).T
@@ -60,10 +61,10 @@ def _vector(e: sp.Expr, values: dict, n: int) -> np.ndarray:
         for f in sp.Mul.make_args(term):
             if isinstance(f, MatVec):
                 member = f.matrix.args[0] if isinstance(f.matrix, Transpose) else f.matrix
-                assert isinstance(member, Mat)
+                assert isinstance(member, Matrix)
                 matrix = values[member].T if isinstance(f.matrix, Transpose) else values[member]
                 value = value * (matrix @ values[f.vector])
-            elif isinstance(f, Moment):
+            elif isinstance(f, Mean):
                 value = value * np.mean(np.prod([values[p] ** k for p, k in (
                     q.as_base_exp() for q in sp.Mul.make_args(f.args[0]))], axis=0))
             else:
@@ -74,19 +75,19 @@ def _vector(e: sp.Expr, values: dict, n: int) -> np.ndarray:
 
 def network(operator: sp.Expr, gradient: sp.Expr, extra: tuple[Assign, ...] = ()) -> Program:
     """x + M x / sqrt(L) of a sum M of operators, trained by gradient descent on W; E starts at 0."""
-    x, dx = (Family(Vec, name, layered=True) for name in ("x", "dx"))
-    xi, f, chi = (Family(Scal, name) for name in ("xi", "f", "chi"))
+    x, dx = (Family(Vector, name, layered=True) for name in ("x", "dx"))
+    xi, f, chi = (Family(Scalar, name) for name in ("xi", "f", "chi"))
     start = (Loop(l, sp.Integer(1), L, (Assign(E[0, l], sp.Integer(0)),)),) if extra else ()
     forward = Assign(x[t, l], x[t, l - 1] + MatVec(operator, x[t, l - 1]) / sp.sqrt(L))
     backward = Assign(dx[t, l - 1], dx[t, l] + MatVec(Transpose(operator), dx[t, l]) / sp.sqrt(L))
-    body = (Assign(x[t, 0], xi[t] * U), Loop(l, sp.Integer(1), L, (forward,)), Assign(f[t], Moment(nV * x[t, L])),
+    body = (Assign(x[t, 0], xi[t] * U), Loop(l, sp.Integer(1), L, (forward,)), Assign(f[t], Mean(nV * x[t, L])),
             Assign(chi[t], LossDerivative(f[t], t)), Assign(dx[t, L], chi[t] * nV),
             Loop(l, L, sp.Integer(1), (backward,), descending=True),
             Loop(l, sp.Integer(1), L, (Assign(W[t + 1, l], W[t, l] - gradient / (2 * sp.sqrt(L))), *extra)))
     return Program("operators", (U, nV), (W[0, l],), (xi[t],), (*start, Loop(t, sp.Integer(0), T - 1, body)), (T, L))
 
 
-X, D = Family(Vec, "x", layered=True)[t, l - 1], Family(Vec, "dx", layered=True)[t, l]
+X, D = Family(Vector, "x", layered=True)[t, l - 1], Family(Vector, "dx", layered=True)[t, l]
 GRADIENT = Outer(D, X)
 NETWORKS = {
     "with a rank one part": network(W[t, l] + Outer(U, nV) / (2 * L), GRADIENT),

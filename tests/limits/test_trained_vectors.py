@@ -23,8 +23,8 @@ from tpcalc.programs.skips import Junction
 
 L = sp.Symbol("L", integer=True, positive=True)
 GAINS, LEARNED = {"norm": "rms", "gains": True}, {"skip": tp.Skip(learned=True)}
-NETS = {"before": tp.ResNet("tanh", "mlp", **GAINS), "around": tp.ResNet("tanh", norm_place="around", **GAINS),
-        "stream": tp.ResNet("tanh", norm_place="stream", **GAINS), "learned": tp.ResNet(**LEARNED),
+NETS = {"pre": tp.ResNet("tanh", "mlp", **GAINS), "sandwich": tp.ResNet("tanh", norm_position="sandwich", **GAINS),
+        "post": tp.ResNet("tanh", norm_position="post", **GAINS), "learned": tp.ResNet(**LEARNED),
         "positions": tp.Transformer(head_dim=2, positions=2, **GAINS)}
 
 
@@ -65,7 +65,7 @@ def test_updates_of_a_vector_are_told_from_those_of_matrices() -> None:
 
 @pytest.mark.parametrize("opt", [tp.SGD(momentum=0.9), tp.SGD(weight_decay=0.1)], ids=str)
 def test_memory_and_decay_of_vectors_are_refused(opt: tp.SGD) -> None:
-    for net in (NETS["before"], NETS["learned"]):
+    for net in (NETS["pre"], NETS["learned"]):
         with pytest.raises(ValueError, match="is trained, and no rule counts"):
             tp.classify(0.5, 0.5, net, opt)
 
@@ -87,7 +87,7 @@ def test_vectors_that_are_no_single_factors_are_refused(block: Any) -> None:
 
 @pytest.mark.parametrize("net, alpha, gamma", [
     pytest.param(net, *point, marks=() if point in quick else pytest.mark.slow, id=f"{name}-{point[0]}-{point[1]}")
-    for name, net, quick in (("gains", NETS["before"], [(1, 0)]),
+    for name, net, quick in (("gains", NETS["pre"], [(1, 0)]),
                              ("learned", tp.ResNet("tanh", **LEARNED), [(0.5, 0.5), (1, 0.5)]))
     for point in ((0.5, 0.5), (1, 0), (1, 0.5), (0.75, 0.5))])
 def test_what_vectors_alone_do_is_what_is_counted(net: tp.ResNet, alpha: float, gamma: float) -> None:
@@ -107,7 +107,7 @@ def test_what_vectors_alone_do_is_what_is_counted(net: tp.ResNet, alpha: float, 
     assert abs(slope - float(verdict.output)) < 0.12
 
 
-@pytest.mark.parametrize("net", [pytest.param(NETS["before"], marks=pytest.mark.slow, id="gains"),
+@pytest.mark.parametrize("net", [pytest.param(NETS["pre"], marks=pytest.mark.slow, id="gains"),
                                  pytest.param(tp.ResNet("tanh", **LEARNED), id="learned")])
 def test_rates_of_signs_are_those_of_gradients_of_order_one(net: tp.ResNet) -> None:
     """A learned skip moves by eps g times a sign, gains by g: what is counted knows which."""
@@ -142,7 +142,8 @@ def test_powers_of_the_depth_of_a_gradient_are_none_of_a_sign(skip: Any, power: 
 
 def test_a_layer_is_curved_in_what_gains_multiply() -> None:
     """W tanh(g n) is linear in W, and without gains linearised exactly."""
-    plain, gained = (tp.classify(1, 0, tp.ResNet("tanh", "pre", norm="rms", gains=gains)) for gains in (False, True))
+    plain, gained = (tp.classify(1, 0,
+                                 tp.ResNet("tanh", "pre_nonlin", norm="rms", gains=gains)) for gains in (False, True))
     said = "linearisation error of a layer"
     assert plain.exponents[said] == -sp.oo and gained.exponents[said] == -1
     assert gained.matrices["gn"].partners == ("W", "gn") and plain.matrices["W"].partners == ()
@@ -175,7 +176,7 @@ def test_a_vector_that_is_added_has_a_mean() -> None:
 
 
 @pytest.mark.parametrize("opt", [tp.Muon(), tp.NormalizedSGD(), "muon"], ids=str)
-@pytest.mark.parametrize("name", ["before", "learned", "positions"])
+@pytest.mark.parametrize("name", ["pre", "learned", "positions"])
 def test_there_is_no_verdict_on_what_an_optimizer_does_not_train(name: str, opt: Any) -> None:
     with pytest.raises(ValueError, match="with trained vectors .*, which moves matrices, takes networks without gains"):
         tp.classify(1, 0.5, NETS[name], opt)

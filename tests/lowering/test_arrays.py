@@ -15,10 +15,10 @@ from tpcalc.errors import MissingExtra
 from tpcalc.interpreters import lowered, run_dense
 from tpcalc.interpreters.conditioned_blocks import OrthonormalBlock
 from tpcalc.lowering import Arrays, array_backends as arrays
-from tpcalc.programs.language import Family, Mat, MatVec, Moment, NonlinearOuter, Outer, Scal, Vec
+from tpcalc.programs.language import Family, Matrix, MatVec, Mean, NonlinearOuter, Outer, Scalar, Vector
 from tpcalc.programs.program import Assign, Loop, Program
 
-NET = tp.ResNet("gelu", block="mlp", norm="rms", train_ends=True)
+NET = tp.ResNet("gelu", block="mlp", norm="rms", train_embedding_readout=True)
 OPTIMIZERS = {"SGD": tp.SGD(0.3, momentum=0.9, weight_decay=0.1), "Adam": tp.Adam(0.1, 0.8, 0.9, eps=0.05),
               "SignSGD": tp.SignSGD(0.1)}
 
@@ -64,7 +64,8 @@ SAMPLED = {"conditioned": (tp.methods.Conditioned, {}, 24), "particles": (tp.met
     samples=400, batches=2), tp.oo), "dense": (tp.methods.Dense, {}, 24)}
 
 
-@pytest.mark.parametrize("net", [tp.ResNet("tanh", block="mlp", norm="rms", train_ends=True), tp.ResNet("relu")],
+@pytest.mark.parametrize("net",
+                         [tp.ResNet("tanh", block="mlp", norm="rms", train_embedding_readout=True), tp.ResNet("relu")],
                          ids=repr)
 @pytest.mark.parametrize("opt", OPTIMIZERS)
 @pytest.mark.parametrize("name", SAMPLED)
@@ -130,13 +131,14 @@ def test_entries_in_parts_are_those_of_whole_matrices(monkeypatch: pytest.Monkey
 
 def test_a_function_of_entries_met_as_a_matrix_inside_of_an_update(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that multiplies a vector is whole while another is computed in parts."""
-    U, W, x, y, z = (Family(kind, name) for kind, name in ((Vec, "U"), (Mat, "W"), (Vec, "x"), (Vec, "y"), (Vec, "z")))
+    U, W, x, y, z = (Family(kind, name) for kind,
+                     name in ((Vector, "U"), (Matrix, "W"), (Vector, "x"), (Vector, "y"), (Vector, "z")))
     t, T = sp.Symbol("t", integer=True, nonnegative=True), sp.Symbol("T", integer=True, positive=True)
-    f = Family(Scal, "f")
+    f = Family(Scalar, "f")
     entries = NonlinearOuter(sp.tanh(Outer(x[t], y[t])))
     program = Program("two functions", (U(),), (W[0],), (), (Loop(t, sp.Integer(0), T - 1, (
         Assign(x[t], MatVec(W[t], U())), Assign(y[t], x[t] ** 2 + U()), Assign(z[t], MatVec(entries, x[t])),
-        Assign(f[t], Moment(x[t] * z[t])),
+        Assign(f[t], Mean(x[t] * z[t])),
         Assign(W[t + 1], W[t] - NonlinearOuter(sp.tanh(Outer(MatVec(entries, y[t]) + U(), x[t])))))),), (T,))
     values = [run_dense(program, {"T": 4}, {}, 20, 1).series("f")]
     monkeypatch.setattr(lowered, "PART", 64)

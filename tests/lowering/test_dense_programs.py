@@ -15,12 +15,12 @@ from support.unrolled import unrolled
 from tpcalc.interpreters import run_dense
 from tpcalc.lowering import NotLowered
 from tpcalc.programs.language import (
-    Family, LossDerivative, Mat, MatVec, Moment, NonlinearOuter, Outer, Scal, Transpose, Vec)
+    Family, LossDerivative, Matrix, MatVec, Mean, NonlinearOuter, Outer, Scalar, Transpose, Vector)
 from tpcalc.programs.program import Assign, Loop, Program
 from tpcalc.testing.programs import ProgramExample, linear_programs
 
-A, B, X, Y, Z = (Family(Vec, name)() for name in "abxyz")
-W, F, G = Family(Mat, "W"), Family(Scal, "f"), Family(Scal, "g")
+A, B, X, Y, Z = (Family(Vector, name)() for name in "abxyz")
+W, F, G = Family(Matrix, "W"), Family(Scalar, "f"), Family(Scalar, "g")
 t, k, i, j, l = sp.symbols("t k i j l", integer=True, nonnegative=True)
 T, L, N = sp.symbols("T L N", integer=True, positive=True)
 WIDTH = 9
@@ -29,12 +29,12 @@ WIDTH = 9
 def assert_same(program: Program, sizes: dict, data: dict, loss: Any = "mse", first: dict[str, int] = {},
                 tolerance: float = 1e-12) -> dict:
     """All scalars and vectors of both executions are equal."""
-    names = sorted({p.statement.target.name for p in program.places() if isinstance(p.statement.target, Vec)})
+    names = sorted({p.statement.target.name for p in program.places() if isinstance(p.statement.target, Vector)})
     run = run_dense(program, sizes, data, WIDTH, 3, loss, keep=tuple(names))
     found = unrolled(program, sizes, data, WIDTH, run.initial_weights(), loss, first)
     values = {**run.scalars, **run.vectors}
-    expected = {m: v for m, v in found.items() if not isinstance(m, Mat)}
-    assert {m for m in expected if m in values} >= {m for m in expected if m.name in names or isinstance(m, Scal)}
+    expected = {m: v for m, v in found.items() if not isinstance(m, Matrix)}
+    assert {m for m in expected if m in values} >= {m for m in expected if m.name in names or isinstance(m, Scalar)}
     for member, value in expected.items():
         if member in values:
             assert_close(values[member], value, tolerance, 1.0)
@@ -47,9 +47,9 @@ def test_random_programs(example: ProgramExample) -> None:
     assert_same(example.program, dict(example.sizes), dict(example.data))
 
 
-NETS = {"post": tp.ResNet("tanh"), "mlp": tp.ResNet("relu", block="mlp", train_ends=True),
+NETS = {"post_nonlin": tp.ResNet("tanh"), "mlp": tp.ResNet("relu", block="mlp", train_embedding_readout=True),
         "glu, rms": tp.ResNet("gelu", block="glu", norm="rms"), "three": tp.ResNet("erf", block="mlp", matrices=3),
-        "linear": tp.ResNet("linear", train_ends=True)}
+        "linear": tp.ResNet("linear", train_embedding_readout=True)}
 OPTIMIZERS = {"SGD": tp.SGD([0.3, 0.2, 0.1], momentum=0.9, nesterov=True, weight_decay=0.1),
               "Adam": tp.Adam(0.1, 0.8, 0.9, eps=0.01, weight_decay=0.2), "SignSGD": tp.SignSGD([0.1, 0.2, 0.05])}
 
@@ -75,16 +75,16 @@ def test_networks(block: str, name: str, shape: tuple[int, int, int, int]) -> No
 def test_entrywise_functions_pieces_and_parameters() -> None:
     c = sp.Symbol("c", real=True)
     program = Program("nonlinear", (A, B), (W[0],), (G[k],), (
-        Assign(F[0], Moment(A**2 * B + sp.exp(A)) / c), Assign(F[1], sp.cos(F[0]) * sp.Max(F[0], 0) ** c),
+        Assign(F[0], Mean(A**2 * B + sp.exp(A)) / c), Assign(F[1], sp.cos(F[0]) * sp.Max(F[0], 0) ** c),
         Assign(X, sp.tanh(MatVec(W[0], A) + F[0]) * B / 2 + 1),
         Assign(Y, sp.Piecewise((X, (X > A) & (B < 1)), (G[1] * A, A >= 0), (3, True)) + sp.Max(X, B, 0) ** 2
                + sp.sqrt(sp.Abs(B)) + sp.asinh(A) + sp.sinc(B) / (2 + X**2) + A**3 - B**4 / 3),
         Assign(W[1], W[0] / 2 - G[0] * Outer(sp.sign(X), Y) + 3 * Transpose(W[0])),
         Assign(W[2], Transpose(W[1] + W[0]) + NonlinearOuter(sp.tanh(Outer(X, B) + c * Outer(A, Y)))),
-        Assign(Z, MatVec(Transpose(W[2]) + 2 * Outer(A, X), Y) + sp.Sum(G[k] * X * A, (k, 0, 1)) - Moment(Y)),
-        Assign(F[2], Moment(X * Y * Z) * Moment(Z)), Assign(Family(Vec, "zero")(), sp.Integer(0))), ())
+        Assign(Z, MatVec(Transpose(W[2]) + 2 * Outer(A, X), Y) + sp.Sum(G[k] * X * A, (k, 0, 1)) - Mean(Y)),
+        Assign(F[2], Mean(X * Y * Z) * Mean(Z)), Assign(Family(Vector, "zero")(), sp.Integer(0))), ())
     values = assert_same(program, {}, {"g": [2.0, -1.0], "c": 0.7})
-    assert np.array_equal(values[Family(Vec, "zero")()], np.zeros(WIDTH))
+    assert np.array_equal(values[Family(Vector, "zero")()], np.zeros(WIDTH))
 
 
 def test_a_number_over_zero_is_no_number() -> None:
@@ -101,7 +101,7 @@ def looped(*body: Any, vectors: tuple = (A, B), matrices: tuple = (W[0],), data:
     return Program("looped", vectors, matrices, data, body, sizes)
 
 
-x, y, u = (Family(Vec, name) for name in "xyu")
+x, y, u = (Family(Vector, name) for name in "xyu")
 
 
 def test_lags_backwards_loops_and_sums_over_the_past() -> None:
@@ -111,14 +111,15 @@ def test_lags_backwards_loops_and_sums_over_the_past() -> None:
         Assign(x[-1], A), Assign(x[-2], B),
         Loop(t, sp.Integer(0), T - 1, (
             Assign(x[t], sp.tanh(MatVec(W[t], x[t - 1])) + x[t - 2] / (t + 2)),
-            Assign(F[t], Moment(x[t] * x[t - 2])),
+            Assign(F[t], Mean(x[t] * x[t - 2])),
             Assign(y[t], sp.Sum(beta ** (t - k) * x[k] * F[k], (k, 0, t))),
             Assign(u[t], sp.Sum(x[k] / (1 + t - k), (k, 0, t)) + sp.Sum(beta ** (t - k) * y[k], (k, 0, t - 1))
                    + sp.Sum(x[k], (k, 0, t))),
             Assign(G[t], sp.Sum(beta ** (t - k) * F[k] ** 2, (k, 0, t))),
             Assign(W[t + 1], W[t] + NonlinearOuter(sp.sqrt(sp.Sum(beta ** (2 * (t - k)) * Outer(x[k], y[k]) ** 2,
                                                                   (k, 0, t)))) - G[t] * Outer(u[t], x[t])))),
-        Loop(t, T - 1, sp.Integer(0), (Assign(Family(Vec, "v")[t], MatVec(Transpose(W[t]), u[t])),), descending=True))
+        Loop(t, T - 1, sp.Integer(0), (Assign(Family(Vector, "v")[t], MatVec(Transpose(W[t]), u[t])),),
+             descending=True))
     assert_same(program, {"T": 4}, {"beta": 0.6})
 
 
@@ -126,8 +127,8 @@ def test_sums_over_samples_have_numbers_of_each_or_of_all() -> None:
     """A sum of vectors with numbers of the samples is a product; one with the same number is that of the vectors."""
     samples = (i, 0, N - 1)
     program = looped(
-        Assign(G[0], Moment(A * B)),
-        Loop(i, sp.Integer(0), N - 1, (Assign(x[i], sp.tanh(A * (i + 1)) + B), Assign(F[i], Moment(x[i] * A)))),
+        Assign(G[0], Mean(A * B)),
+        Loop(i, sp.Integer(0), N - 1, (Assign(x[i], sp.tanh(A * (i + 1)) + B), Assign(F[i], Mean(x[i] * A)))),
         Assign(y[0], sp.Sum(F[i] * x[i], samples)), Assign(y[1], sp.Sum(G[0] * x[i], samples)),
         Assign(y[2], sp.Sum(x[i] / 3, samples)), sizes=(N,))
     values = assert_same(program, {"N": 3}, {})
@@ -136,22 +137,22 @@ def test_sums_over_samples_have_numbers_of_each_or_of_all() -> None:
 
 def test_loops_over_samples_that_read_each_other_stay_loops() -> None:
     """x of a sample reads the sample before; y does not; z goes through both in a triangle."""
-    z = Family(Vec, "z")
+    z = Family(Vector, "z")
     program = looped(
         Assign(x[-1], A),
         Loop(i, sp.Integer(0), N - 1, (Assign(x[i], sp.tanh(MatVec(W[0], x[i - 1])) + B * (i + 1)),
-                                       Assign(y[i], x[i] ** 2 - Moment(x[i]) * A))),
+                                       Assign(y[i], x[i] ** 2 - Mean(x[i]) * A))),
         Loop(i, sp.Integer(0), N - 1, (Loop(j, sp.Integer(0), i, (
             Assign(z[i, j], sp.tanh(y[i] * y[j]) + sp.KroneckerDelta(i, j) * A),)),)),
         Loop(i, sp.Integer(0), N - 1, (Loop(j, sp.Integer(0), N - 1, (
-            Assign(G[i, j], Moment(y[i] * y[j]) + sp.Sum(Moment(y[k] * y[i]) * j, (k, 0, N - 1))),)),)),
+            Assign(G[i, j], Mean(y[i] * y[j]) + sp.Sum(Mean(y[k] * y[i]) * j, (k, 0, N - 1))),)),)),
         Loop(i, sp.Integer(0), N - 1, (Assign(F[i], G[i, 1] + G[1, i]),)), sizes=(N,))
     assert_same(program, {"N": 3}, {})
 
 
 def test_losses_of_ones_own() -> None:
     program = Program("p", (A, B), (), (), (Loop(i, sp.Integer(0), N - 1, (
-        Assign(F[i], Moment(A * B) + i), Assign(G[i], LossDerivative(F[i], i)))),), (N,))
+        Assign(F[i], Mean(A * B) + i), Assign(G[i], LossDerivative(F[i], i)))),), (N,))
     assert_same(program, {"N": 3}, {"y": [1.0, 2.0, 0.5]}, loss=lambda f, target: f**3 - target)
 
 
@@ -160,7 +161,7 @@ def test_what_is_not_there_is_named_before_the_work() -> None:
     with pytest.raises(ValueError, match=r"g: data of shape \(2,\) given; the program reads g\[2\]"):
         run_dense(program, {"T": 3}, {"g": [1.0, 2.0]}, WIDTH)
     one_by_one = looped(Loop(t, sp.Integer(0), T - 1, (Assign(x[t], G[t - 1] * A),)), data=(G[t],))
-    at_once = looped(Assign(F[0], sp.Sum(G[k - 1] * Moment(A), (k, 0, T - 1))), data=(G[t],))
+    at_once = looped(Assign(F[0], sp.Sum(G[k - 1] * Mean(A), (k, 0, T - 1))), data=(G[t],))
     for program, steps in ((one, steps) for one in (one_by_one, at_once) for steps in (1, 2, 3)):
         with pytest.raises(ValueError, match=rf"g: data of shape \({steps},\) given; the program reads g\[-1\]"):
             run_dense(program, {"T": steps}, {"g": [1.0] * steps}, WIDTH)
@@ -180,7 +181,7 @@ def test_what_cannot_be_lowered_is_refused_by_name(value: sp.Expr) -> None:
 
 
 def test_weights_go_in_and_come_out() -> None:
-    program = tp.program(tp.ResNet("tanh", train_ends=True), tp.SGD(0.3), tp.DepthScaling())
+    program = tp.program(tp.ResNet("tanh", train_embedding_readout=True), tp.SGD(0.3), tp.DepthScaling())
     sizes, data = {"T": 2, "L": 2}, dict(xi=[1.0, -0.5], y=[1.0, 0.5])
     one = run_dense(program, sizes, data, WIDTH, seed=5)
     weights = one.initial_weights()
@@ -205,13 +206,13 @@ def test_divergence_names_the_sample() -> None:
         run_dense(program, {"N": 3}, {"g": [0.0, 0.1, 1e3, 1e4]}, WIDTH)
 
 
-V, N0 = Family(Mat, "V"), sp.Integer(0)
+V, N0 = Family(Matrix, "V"), sp.Integer(0)
 
 
 def test_indices_and_ends_of_loops_may_be_halves_that_are_whole() -> None:
     """A triangle in one row, of which the diagonal is read, and the first half of the steps."""
     program = looped(Loop(i, N0, T * (T + 1) / 2 - 1, (Assign(x[i], A / (i + 1)),)),
-                     Loop(t, N0, T - 1, (Assign(F[t], Moment(x[t * (t + 3) / 2] * B)),)),
+                     Loop(t, N0, T - 1, (Assign(F[t], Mean(x[t * (t + 3) / 2] * B)),)),
                      Loop(t, N0, sp.floor(T / 2), (Assign(G[t], F[t] + t),)))
     values = assert_same(program, {"T": 5}, {})
     assert {m.indices[0] for m in values if m.name == "g"} == {0, 1, 2}
@@ -221,7 +222,7 @@ def test_a_diagonal_is_no_row() -> None:
     """What stands in two indices of a member is one entry of it for every sample, not all pairs of them."""
     program = looped(
         Loop(i, N0, N - 1, (Assign(x[i], sp.tanh(A + i * B)),)),
-        Loop(i, N0, N - 1, (Loop(j, N0, N - 1, (Assign(G[i, j], Moment(x[i] * x[j]) + j),)),)),
+        Loop(i, N0, N - 1, (Loop(j, N0, N - 1, (Assign(G[i, j], Mean(x[i] * x[j]) + j),)),)),
         Loop(i, N0, N - 1, (Assign(F[i], G[i, i]),)), Loop(i, N0, N - 1, (Assign(y[i, i], F[i] * x[i]),)), sizes=(N,))
     assert_same(program, {"N": 3}, {})
 
@@ -236,7 +237,7 @@ def test_matrices_that_a_loop_makes_of_vectors_alone_are_one_by_one() -> None:
 
 def test_sums_over_triangles() -> None:
     """Of what is read there, and of what is known from before it; as one sum, and as a sum inside of another."""
-    overlap, of_x = Moment(A * B), Moment(x[k] * x[j])
+    overlap, of_x = Mean(A * B), Mean(x[k] * x[j])
     program = looped(
         Loop(t, N0, T - 1, (Assign(x[t], sp.tanh(A + t * B)),)),
         Assign(F[0], overlap + sp.Sum(overlap * j * k, (k, 0, j), (j, 0, T - 1))),

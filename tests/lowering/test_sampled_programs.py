@@ -18,12 +18,12 @@ from tpcalc.interpreters.conditioned_blocks import OrthonormalBlock
 from tpcalc.interpreters.lowered_conditioned import ConditionedExecution, conditioned
 from tpcalc.interpreters.lowered_particles import least_samples, particles
 from tpcalc.lowering import in_order
-from tpcalc.programs.language import Family, Mat, Vec
+from tpcalc.programs.language import Family, Matrix, Vector
 from tpcalc.programs.program import Program
 from tpcalc.testing.programs import ProgramExample, linear_programs
 
-X = Family(Vec, "x", layered=True)
-NETS = {"post": tp.ResNet("tanh"), "mlp": tp.ResNet("erf", block="mlp", train_ends=True),
+X = Family(Vector, "x", layered=True)
+NETS = {"post_nonlin": tp.ResNet("tanh"), "mlp": tp.ResNet("erf", block="mlp", train_embedding_readout=True),
         "glu, rms": tp.ResNet("gelu", block="glu", norm="rms")}
 OPTIMIZERS = {"SGD": tp.SGD([0.3, 0.2, 0.1], momentum=0.9, nesterov=True, weight_decay=0.1),
               "Adam": tp.Adam(0.1, 0.8, 0.9, eps=0.05, weight_decay=0.2), "SignSGD": tp.SignSGD([0.1, 0.2, 0.05])}
@@ -41,8 +41,9 @@ def training(block: str, opt: str, batch: int, d_in: int = 1, d_out: int = 1, pr
 
 
 @pytest.mark.parametrize("shape", [(1,), (3,), (2, 3, 2, 2)], ids=str)
-@pytest.mark.parametrize("block, opt", [("post", "SGD"), ("post", "Adam"), ("mlp", "SGD"), ("mlp", "SignSGD"),
-                                        ("glu, rms", "Adam")])
+@pytest.mark.parametrize("block, opt",
+                         [("post_nonlin", "SGD"), ("post_nonlin", "Adam"), ("mlp", "SGD"), ("mlp", "SignSGD"),
+                          ("glu, rms", "Adam")])
 def test_draws_are_those_of_unrolled_runs(block: str, opt: str, shape: tuple[int, ...]) -> None:
     program, sizes, data = training(block, opt, *shape)
     ordered = in_order(program)
@@ -63,7 +64,7 @@ def test_draws_are_those_of_unrolled_runs(block: str, opt: str, shape: tuple[int
 def test_random_programs(example: ProgramExample) -> None:
     for width in (5, 60):  # narrow ones exhaust their matrices
         ours = conditioned(*example, width=width, seed=2, keep=tuple(
-            p.statement.target.name for p in example.program.places() if isinstance(p.statement.target, Vec)))
+            p.statement.target.name for p in example.program.places() if isinstance(p.statement.target, Vector)))
         theirs = run_conditioned(in_order(example.program), *list(example)[1:], width=width, seed=2)
         for member, value in {**ours.scalars, **ours.vectors}.items():
             expected = {**theirs.scalars, **theirs.vectors}
@@ -94,7 +95,7 @@ def test_blocks_are_orthonormal_whatever_they_repeat() -> None:
 
 
 def test_float32_stays_float32_and_sizes_are_asked_for_before_the_work() -> None:
-    program, sizes, data = training("post", "SGD", 2)
+    program, sizes, data = training("post_nonlin", "SGD", 2)
     small, exact = (conditioned(program, sizes, data, 300, dtype=dtype, keep=("x",))
                     for dtype in ("float32", "float64"))
     assert small.stack("x", 0, 1).dtype == np.float32 and small.stack("x", 0, 1).shape == (2, 300)
@@ -110,14 +111,14 @@ def test_momentum_has_one_term_a_step() -> None:
     run = ConditionedExecution(program, {"T": 6, "L": 1}, dict(xi=np.ones(6), y=np.ones(6)), "mse", 10, 0,
                                ("numpy", "float64", None), ("W",))
     run.run()
-    last = run.F[run.lowered.names.number_of(Family(Mat, "W", layered=True)[5, 1])][5, 1]
+    last = run.F[run.lowered.names.number_of(Family(Matrix, "W", layered=True)[5, 1])][5, 1]
     rho, w = tp.SGD(0.3, momentum=0.9, weight_decay=0.2).memory(6)
     assert_close([c for c, _, _ in last.outers.values()], -w[5, :5], 1e-14)
     assert_close(list(last.initial.values()), [rho[5]], 1e-14)
 
 
 def test_executors_change_nothing_and_runs_can_be_sent() -> None:
-    program, sizes, data = training("post", "Adam", 2)
+    program, sizes, data = training("post_nonlin", "Adam", 2)
     seen: list[tuple[int, int]] = []
     one = particles(program, sizes, data, 150, 1, 3, keep=("x",), progress=lambda *at: seen.append(at))
     with ThreadPoolExecutor(2) as pool:
@@ -134,7 +135,7 @@ def test_in_order_means_the_same_program() -> None:
     assert_close(one, two, 1e-13, 1.0)
 
 
-@pytest.mark.parametrize("block, opt", [("post", "SGD"), ("mlp", "Adam")])
+@pytest.mark.parametrize("block, opt", [("post_nonlin", "SGD"), ("mlp", "Adam")])
 def test_the_fewest_particles_are_enough_and_one_less_is_refused(block: str, opt: str) -> None:
     program, sizes, data = training(block, opt, 2)
     least = least_samples(program, sizes, data)
@@ -144,7 +145,7 @@ def test_the_fewest_particles_are_enough_and_one_less_is_refused(block: str, opt
 
 
 def test_memory_is_asked_for_what_every_batch_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
-    program, sizes, data = training("post", "SGD", 2)
+    program, sizes, data = training("post_nonlin", "SGD", 2)
     asked: dict[str, float] = {}
     monkeypatch.setattr(_checks, "memory", lambda needed, what, advice: asked.update({what: needed}))
 

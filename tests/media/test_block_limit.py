@@ -159,7 +159,7 @@ def test_bad_input() -> None:
         (dict(scale=tp.DepthScaling(.4, .6)), tp.Divergence,
          r"explodes at initialisation like exp\(L\^\(1/5\)\); a limit needs"),
         (dict(scale=tp.DepthScaling(.5, .25)), tp.Divergence, r"explodes at step 1 like .*; a limit needs"),
-        (dict(net=tp.ResNet("tanh", "pre")), ValueError, "acts on the stream"),
+        (dict(net=tp.ResNet("tanh", "pre_nonlin")), ValueError, "acts on the stream"),
         (dict(opt=tp.SGD(1.0, weight_decay=1.0)), ValueError, "weight decay"),
         (dict(net=tp.ResNet(sp.exp(h**2))), ValueError, "grows too fast"),
         (dict(net=tp.ResNet(sp.exp(h**2 / 4), "mlp")), ValueError, "grows too fast"),

@@ -30,7 +30,7 @@ class UnlessZero:
 
 
 NETS = [tp.ResNet(SINE), tp.ResNet(SINE, "glu"), tp.ResNet("relu"),
-        tp.ResNet("erf", "mlp", norm="rms", train_ends=True)]
+        tp.ResNet("erf", "mlp", norm="rms", train_embedding_readout=True)]
 
 
 @pytest.mark.parametrize("net", NETS)

@@ -21,12 +21,13 @@ NAMES = ("P", "Q", "S", "R", "A", "B", "C0", "C1")
 
 
 def collocate(task: Task, opt: SGD, mesh: Mesh, packed: bool, noise: float = 1.0, samples: str = "plain",
-              train_ends: bool = False, guess: CollocationMedium | None = None) -> tuple[Trace, CollocationMedium]:
+              train_embedding_readout: bool = False,
+              guess: CollocationMedium | None = None) -> tuple[Trace, CollocationMedium]:
     rho, w = opt.memory(task.steps)
     b = rows_per_step(task, samples)
     w, rho = update_kernel(w, task, samples), np.repeat(rho, b)
     medium = CollocationMedium(mesh, b, noise, 0.9, rho, w, guess=guess, packed=packed)
-    return train_rows(task, medium, samples, lambda t: None, ends_memory(train_ends, rho, w)), medium
+    return train_rows(task, medium, samples, lambda t: None, ends_memory(train_embedding_readout, rho, w)), medium
 
 
 def assert_same(one: tuple[Trace, CollocationMedium], two: tuple[Trace, CollocationMedium], tolerance: float) -> None:
@@ -44,16 +45,16 @@ def assert_same(one: tuple[Trace, CollocationMedium], two: tuple[Trace, Collocat
 
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), steps=st.integers(1, 6), rate=st.sampled_from([0.1, 0.5, 1.0]),
-       momentum=st.sampled_from([0.0, 0.5]), decay=st.sampled_from([0.0, 0.3]), train_ends=st.booleans(),
+       momentum=st.sampled_from([0.0, 0.5]), decay=st.sampled_from([0.0, 0.3]), train_embedding_readout=st.booleans(),
        noise=st.sampled_from([0.0, 0.8]), batch=st.integers(1, 3), probes=st.integers(0, 2))
 def test_rows_are_those_of_whole_matrices(seed: int, steps: int, rate: float, momentum: float, decay: float,
-                                          train_ends: bool, noise: float, batch: int, probes: int) -> None:
+                                          train_embedding_readout: bool, noise: float, batch: int, probes: int) -> None:
     """alpha = 1/2 (noise) and above (none), one row a step, plain or effective; batches and probes are passengers."""
     draw = np.random.default_rng(seed)
     task = Task(draw.uniform(-1, 1, (steps, batch, 2)), draw.uniform(-1, 1, (steps, batch, 1)),
                 probes=draw.uniform(-1, 1, (probes, 2)) if probes else None)
     opt = SGD(rate, momentum, weight_decay=decay)
-    how: Any = (noise, "plain" if batch == 1 else "effective", train_ends)
+    how: Any = (noise, "plain" if batch == 1 else "effective", train_embedding_readout)
     try:
         whole = collocate(task, opt, Mesh.uniform(2, 14), False, *how)
     except TooCoarse:

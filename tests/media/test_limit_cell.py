@@ -8,7 +8,7 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.media.limit_cell import limit_cell, regime
 from tpcalc.programs.blocks import Branch
-from tpcalc.programs.language import MatVec, Moment
+from tpcalc.programs.language import MatVec, Mean
 
 H, Q = sp.Rational(1, 2), sp.Rational(1, 4)
 h = sp.Symbol("h", real=True)
@@ -29,10 +29,10 @@ def minus(b: Branch) -> sp.Expr:
 def unnamed_mean(b: Branch) -> sp.Expr:
     """A centred activation without a name for it."""
     z = b.phi(b.let("h", MatVec(b.weights(), b.x)))
-    return z - Moment(z)
+    return z - Mean(z)
 
 
-FAST = [tp.ResNet(), tp.ResNet("relu"), tp.ResNet(block=named), tp.ResNet("tanh", train_ends=True),
+FAST = [tp.ResNet(), tp.ResNet("relu"), tp.ResNet(block=named), tp.ResNet("tanh", train_embedding_readout=True),
         tp.ResNet("linear", "mlp", matrices=9)]
 SLOW = [tp.ResNet("tanh"), tp.ResNet("linear", "mlp"), tp.ResNet("tanh", "mlp"), tp.ResNet("linear", "mlp", matrices=3),
         tp.ResNet("tanh", norm="rms"), tp.ResNet(sp.sin(h + H)), tp.ResNet("relu", block=unnamed_mean)]
@@ -80,4 +80,4 @@ def test_what_cannot_be_counted() -> None:
     """Without a count the powers of L are those of kernels of order one; without kernels there is no answer."""
     assert regime(tp.ResNet("tanh"), sp.sqrt(2) / 2, 1 - sp.sqrt(2) / 2) == regime(tp.ResNet("tanh"), 3 * Q, Q)
     with pytest.raises(ValueError, match="does not close on kernels"):
-        regime(tp.ResNet("tanh", "pre"), sp.sqrt(2) / 2, H)
+        regime(tp.ResNet("tanh", "pre_nonlin"), sp.sqrt(2) / 2, H)

@@ -103,7 +103,7 @@ def test_what_is_not_covered_is_refused_by_name() -> None:
             (replace(problem, opt=tp.SGD(0.5, weight_decay=0.1)), "without weight decay"),
             (replace(problem, opt=tp.Adam(0.1, eps=0.1)), "tp.SGD"),
             (replace(problem, net=tp.ResNet("tanh")), "tanh"),
-            (replace(problem, net=tp.ResNet(train_ends=True)), "train_ends"),
+            (replace(problem, net=tp.ResNet(train_embedding_readout=True)), "train_embedding_readout"),
             (replace(problem, depth=8), "depth 8")):
         with pytest.raises(ValueError) as caught:
             tp.train(changed, method="long_collocation")

@@ -13,7 +13,7 @@ REF = tp.Task((.9, -.5, .7), (1, .3, -.8))
 SEVENTY_SEVEN = np.random.default_rng(77)
 B77 = tp.Task(SEVENTY_SEVEN.normal(size=(3, 2, 3)) / np.sqrt(3), SEVENTY_SEVEN.normal(size=(3, 2, 1)))
 LINEAR, TANH, SCALE = tp.ResNet(), tp.ResNet("tanh"), tp.DepthScaling()
-PLAIN, HEAVY, FIVE = tp.Muon(.3), tp.Muon(.3, momentum=.9), tp.Muon(.3, steps=5)
+PLAIN, HEAVY, FIVE = tp.Muon(.3), tp.Muon(.3, momentum=.9), tp.Muon(.3, newton_schulz_steps=5)
 
 
 def outputs(task: tp.Task, opt: tp.Muon, depth: Any, net: tp.ResNet = LINEAR, scale: tp.DepthScaling = SCALE,
@@ -121,7 +121,7 @@ def test_two_equal_targets_are_one_direction_too_few() -> None:
     (tp.ResNet("tanh", "mlp"), tp.oo, "collocation", r"updates are known in linear blocks and in phi\(W x\)"),
     (tp.ResNet("tanh", norm="rms"), tp.oo, "collocation", "without a norm"),
     (LINEAR, 4, "coefficients", "'coefficients' takes a tp.SGD, whose outer products weigh the same in all layers"),
-    (tp.ResNet(train_ends=True), 4, "auto", "Muon moves matrices, read-in and read-out are vectors")])
+    (tp.ResNet(train_embedding_readout=True), 4, "auto", "Muon moves matrices, read-in and read-out are vectors")])
 def test_what_does_not_take_it_says_so(net: tp.ResNet, depth: Any, method: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         tp.train(net, REF, PLAIN, SCALE, depth, method=method)

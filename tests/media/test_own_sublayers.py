@@ -12,7 +12,7 @@ import tpcalc as tp
 from tpcalc.programs.blocks import Branch, pre
 from tpcalc.programs.convolution import Convolution
 from tpcalc.programs.indices import l, m, p
-from tpcalc.programs.language import HeadSum, MatVec, Moment
+from tpcalc.programs.language import HeadSum, MatVec, Mean
 
 RNG = np.random.default_rng(4)
 TASK = tp.Sequences(RNG.normal(size=(3, 1, 2, 2)), RNG.normal(size=(3, 1, 2)))
@@ -63,12 +63,12 @@ def divided(b: Branch) -> sp.Expr:
 
 def averaged(b: Branch) -> sp.Expr:
     v = b.let("v", MatVec(b.weights("A"), b.x))
-    return b.let_scalar("size", Moment(v**2)) * MatVec(b.weights("B"), v)
+    return b.let_scalar("size", Mean(v**2)) * MatVec(b.weights("B"), v)
 
 
 def centred(b: Branch) -> sp.Expr:
     z = b.let("z", sp.tanh(b.let("v", MatVec(b.weights("A"), b.x))))
-    return z - Moment(z)
+    return z - Mean(z)
 
 
 REFUSED: dict[str, tuple[Callable, str]] = {

@@ -21,7 +21,7 @@ from tpcalc.methods.extrapolation import Extrapolation, depth_weights
 from tpcalc.studies.convergence import methods_at
 
 TASK = tp.Task([1, 0.8], [1, -0.7])
-PRE = tp.Problem(tp.ResNet("tanh", "pre"), TASK, tp.SGD(1.0), tp.DepthScaling(), tp.oo)
+PRE = tp.Problem(tp.ResNet("tanh", "pre_nonlin"), TASK, tp.SGD(1.0), tp.DepthScaling(), tp.oo)
 BATCHES = tp.Task([[[0.5], [0.2]], [[0.4], [-0.3]]], [[[1.0], [0.3]], [[-0.7], [0.2]]], probes=[[0.7]])
 QUICK = CommonDraws(tolerance=0.05, samples=256, coarsest=4)
 R = sp.Rational
@@ -126,7 +126,7 @@ def test_a_sampled_network_that_blows_up_is_a_divergence_with_its_place() -> Non
     (dict(scale=tp.DepthScaling(0.25, 0.75)), tp.Divergence, "explodes at initialisation"),
     (dict(scale=tp.DepthScaling(0.5, 0), opt=tp.SignSGD(0.5)), tp.Divergence, "a limit needs alpha >= 1/2"),
     (dict(scale=tp.DepthScaling(sp.sqrt(2) / 2, 1 - sp.sqrt(2) / 2)), ValueError,
-     "depth: tp.oo given; no rule says whether there is a limit: block: pre given"),
+     "depth: tp.oo given; no rule says whether there is a limit: block: pre_nonlin given"),
     (dict(depth=8), ValueError, "method: 'common_draws' given with depth 8"),
     (dict(width=64), ValueError, "method: 'common_draws' given with width 64")])
 def test_no_limit_is_an_answer_and_no_rule_a_refusal(change: dict, kind: type, said: str) -> None:
@@ -196,11 +196,12 @@ def test_corrections_that_cancel_do_not_make_the_bound_vanish() -> None:
 
 @pytest.mark.parametrize("net, alpha, gamma, powers", [
     (tp.ResNet(), R(1, 2), R(1, 2), [1, 2, 3]), (tp.ResNet(), R(3, 4), R(1, 4), [R(1, 2), 1, R(3, 2)]),
-    (tp.ResNet("tanh", "pre"), R(1, 2), R(1, 2), [1, 2, 3]),
-    (tp.ResNet("tanh", "pre"), R(3, 4), R(1, 4), [R(1, 2), 1, R(3, 2)]),
+    (tp.ResNet("tanh", "pre_nonlin"), R(1, 2), R(1, 2), [1, 2, 3]),
+    (tp.ResNet("tanh", "pre_nonlin"), R(3, 4), R(1, 4), [R(1, 2), 1, R(3, 2)]),
     (tp.ResNet("tanh"), R(9, 10), R(1, 10), [R(1, 5), R(2, 5), R(3, 5)]),  # cubes of the arguments' change, L^-2 gamma
-    pytest.param(tp.ResNet("tanh", "pre"), 1, 0, [1, 2, 3], marks=pytest.mark.slow),
-    pytest.param(tp.ResNet("tanh", "pre", train_ends=True), R(1, 2), R(3, 4), [R(1, 4), R(1, 2), R(3, 4)],
+    pytest.param(tp.ResNet("tanh", "pre_nonlin"), 1, 0, [1, 2, 3], marks=pytest.mark.slow),
+    pytest.param(tp.ResNet("tanh", "pre_nonlin", train_embedding_readout=True), R(1, 2), R(3, 4),
+                 [R(1, 4), R(1, 2), R(3, 4)],
                  marks=pytest.mark.slow)])
 def test_powers_of_the_depth_are_derived(net: tp.ResNet, alpha: Any, gamma: Any, powers: list) -> None:
     found = depth_orders(net, tp.DepthScaling(alpha, gamma))
@@ -232,7 +233,7 @@ def test_convergence_finds_limits_that_do_not_close(monkeypatch: pytest.MonkeyPa
 
 def test_a_stream_that_explodes_where_no_power_of_the_depth_shows_it_does_not_settle() -> None:
     """d C / d tau = E x^4 = 3 C^2: infinite at layer time 1/3, which powers of L do not see."""
-    asked = replace(PRE, net=tp.ResNet(sp.Symbol("h", real=True) ** 2, "pre"))
+    asked = replace(PRE, net=tp.ResNet(sp.Symbol("h", real=True) ** 2, "pre_nonlin"))
     with pytest.raises(tp.Divergence, match="do not settle|training diverges"):
         tp.train(asked, method=CommonDraws(budget=1.0, samples=256))
 

@@ -27,9 +27,9 @@ TAKEN: list[tuple[Any, Any, Any]] = [
     (tp.Transformer(head_dim=2, positions=2), PAIRS, tp.Muon(0.3, momentum=0.5, nesterov=True)),
     (tp.Transformer(head_dim=1, positions=2, norm=None, mlp=None, queries_per_key=2), PAIRS, OPT),
     (tp.Transformer(head_dim=2, positions=2, mlp="glu", norm="layer", skip=tp.Skip(keep=1 - 1 / L)), PAIRS,
-     tp.Muon(0.3, steps=5)),
-    (tp.ResNet("tanh", "post", norm="rms", norm_place="around"), BATCH, OPT),
-    (tp.ResNet("relu", "pre", skip=tp.HyperConnections((0.5, 0.5), ((1, 0), (0.2, 0.8)), (1, 0.5))), BATCH, OPT),
+     tp.Muon(0.3, newton_schulz_steps=5)),
+    (tp.ResNet("tanh", "post_nonlin", norm="rms", norm_position="sandwich"), BATCH, OPT),
+    (tp.ResNet("relu", "pre_nonlin", skip=tp.HyperConnections((0.5, 0.5), ((1, 0), (0.2, 0.8)), (1, 0.5))), BATCH, OPT),
     (tp.ResNet(skip=tp.Skip(inject=1 / L)), tp.Task([1.0, 0.8, -0.6], [1.0, -0.7, 0.5]), tp.Muon(0.3, momentum=0.8))]
 
 
@@ -53,7 +53,7 @@ def vanishing(inputs: Any, targets: Any) -> Problem:
     (vanishing(PAIRS.inputs, 0 * PAIRS.targets), "layer 1 a direction that Wq .* have 0 of them, networks of .* 1,"),
     (vanishing(PAIRS.inputs, PAIRS.targets * np.array([[1], [0]])), "a direction that Wq .* have 0 of them, networks"),
     (vanishing(PAIRS.inputs, PAIRS.targets * np.array([1, 1, 0])[:, None, None, None]), None),  # which nobody reads
-    (tp.Problem(tp.ResNet("tanh", "pre", norm="rms", norm_place="after"), BATCH, OPT, SCALE, 2),
+    (tp.Problem(tp.ResNet("tanh", "pre_nonlin", norm="rms", norm_position="output"), BATCH, OPT, SCALE, 2),
      "layer 2 a direction that W moves along .* have 1 of them, networks"),
     (tp.Problem(tp.ResNet("tanh", norm="rms", norm_scale=1 / sp.sqrt(layer)), tp.Task([1.0, 0.8], [0.01, 1]), OPT,
                 SCALE, 2), "a singular value is .*e-0[23] with a standard deviation")])
@@ -68,7 +68,7 @@ def test_what_vanishes_at_infinite_width_alone_is_refused(problem: Problem, said
 
 
 USUAL = [(tp.ResNet("tanh"), BATCH), (tp.ResNet(), tp.Task([1.0, 0.8, -0.6], [1.0, -0.7, 0.5])),
-         (tp.ResNet("tanh"), tp.Task([1.0, 0.8], [0.0, 1.0])), (tp.ResNet("relu", "pre"), BATCH),
+         (tp.ResNet("tanh"), tp.Task([1.0, 0.8], [0.0, 1.0])), (tp.ResNet("relu", "pre_nonlin"), BATCH),
          (tp.ResNet(), tp.Task(BATCH.inputs, 0 * BATCH.targets)),
          (tp.ResNet("tanh"), tp.Task(BATCH.inputs, BATCH.targets * np.array([[1], [0]]))),
          (tp.ResNet("tanh", "mlp", norm="rms"), tp.Task(BATCH.inputs, BATCH.targets * np.array([[0], [1]])))]

@@ -160,7 +160,7 @@ def test_options_that_the_method_reads_decide_something(net: tp.ResNet, where: d
     (lambda: tp.SGD(momentum=[0.9]), "momentum: [0.9] given"),  # type: ignore[arg-type]
     (lambda: tp.program(NET, OPT, SCALE, batch="yes"), "batch: 'yes' given"),  # type: ignore[arg-type]
     (lambda: tp.program(NET, OPT, SCALE, batch=2), "batch: 2 given"),
-    (lambda: tp.ResNet(train_ends=1), "train_ends: 1 given"),  # type: ignore[arg-type]
+    (lambda: tp.ResNet(train_embedding_readout=1), "train_embedding_readout: 1 given"),  # type: ignore[arg-type]
     (lambda: tp.convergence(NET, TASK, OPT, SCALE, [2, 4], executor=4), "executor: 4 given"),  # type: ignore[arg-type]
     (lambda: tp.transfer(NET, TASK, OPT, SCALE, [2], [1.0], executor=4), "executor: 4 given"),  # type: ignore[arg-type]
     (lambda: run_particles(tp.program(NET, OPT, SCALE), {"T": 1, "L": 1}, {"xi": [1.0], "y": [1.0]}, 200,

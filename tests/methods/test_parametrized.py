@@ -45,7 +45,8 @@ def by_hand(one, lr, weights, n):
 def test_real_networks_are_those_written_by_hand(alpha, first, second, read_in, read_out, width):
     depth = {"alpha": alpha, "W1": first, "W2": second, "U": read_in, "V": read_out}
     one = tp.Parametrization(width, depth)
-    problem = tp.Problem(tp.ResNet("tanh", "mlp", train_ends=True), TASK, tp.SGD(0.1), one, depth=3, width=12)
+    problem = tp.Problem(tp.ResNet("tanh", "mlp", train_embedding_readout=True), TASK, tp.SGD(0.1), one, depth=3,
+                         width=12)
     run = tp.train(problem, method="dense", seed=2)
     expected = by_hand(one, 0.1, run.initial_weights(), 12)
     assert np.allclose(run.outputs.ravel(), expected, rtol=1e-11, atol=1e-12)
@@ -95,7 +96,7 @@ def test_exponents_that_grow_have_no_limit():
 
 
 def test_methods_that_know_one_exponent_refuse_several_by_name():
-    problem = tp.Problem(tp.ResNet("linear", "post", train_ends=True), TASK, tp.SGD(1.0),
+    problem = tp.Problem(tp.ResNet("linear", "post_nonlin", train_embedding_readout=True), TASK, tp.SGD(1.0),
                          tp.Parametrization(depth={"alpha": 1, "W": 0, "V": 1}), depth=4)
     refusals = {row.name: row.refusal for row in tp.methods.table(problem).rows}
     assert refusals["particles"] is None
@@ -162,7 +163,7 @@ def test_real_networks_decay_in_every_width_scaling(width, opt):
     def branch(b):
         return b.let("z", b.phi(b.let("h", MatVec(b.weights("W"), b.x))))
 
-    net = tp.ResNet("tanh", branch, train_ends=True)
+    net = tp.ResNet("tanh", branch, train_embedding_readout=True)
     problem = tp.Problem(net, TASK, opt, tp.Parametrization(width, tp.DepthScaling(1, 0)), depth=2, width=6)
     run = tp.train(problem, method="dense")
     assert np.allclose(run.outputs.ravel(), plainly_trained(run.initial_weights(), width, opt), rtol=1e-10, atol=1e-12)

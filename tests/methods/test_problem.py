@@ -38,7 +38,7 @@ def test_sizes_are_whole_numbers_or_infinite() -> None:
 
 
 @pytest.mark.parametrize("change, linear", [
-    ({}, False), ({"net": tp.ResNet()}, True), ({"net": tp.ResNet("linear", "pre")}, True),
+    ({}, False), ({"net": tp.ResNet()}, True), ({"net": tp.ResNet("linear", "pre_nonlin")}, True),
     ({"net": tp.ResNet("linear", "mlp")}, False), ({"net": tp.ResNet(), "opt": tp.Adam(0.1)}, False)])
 def test_linear_is_one_matrix_a_block_and_linear_updates(change: dict, linear: bool) -> None:
     assert tp.Problem(**{**PIECES, **change}).is_linear is linear

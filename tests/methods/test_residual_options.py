@@ -19,14 +19,15 @@ from tpcalc.programs.skips import Junction
 TASK, OPT, SCALE = tp.Task([1.0, 0.8, -0.6], [1.0, -0.7, 0.5]), tp.SGD(0.3), tp.DepthScaling()
 L, layer = sp.symbols("L l")
 OPTIONS: dict[str, dict[str, Any]] = {
-    "before": {}, "after": {"norm": "rms", "norm_place": "after"}, "around": {"norm": "layer", "norm_place": "around"},
-    "stream": {"norm": "rms", "norm_place": "stream"}, "gains": {"norm": "rms", "gains": True},
+    "pre": {}, "output": {"norm": "rms", "norm_position": "output"},
+    "sandwich": {"norm": "layer", "norm_position": "sandwich"},
+    "post": {"norm": "rms", "norm_position": "post"}, "gains": {"norm": "rms", "gains": True},
     "norm_scale": {"norm": "rms", "norm_scale": 1 / sp.sqrt(layer)}, "keep": {"skip": tp.Skip(keep=1 - 1 / L)},
     "inject": {"skip": tp.Skip(inject=1 / L)}, "learned": {"skip": tp.Skip(learned=True)},
     "hyper": {"skip": tp.HyperConnections((0.5, 0.5), ((1, 0), (0.2, 0.8)), (1, 0.5))}}
-WORDS = {"gains": "gains", "stream": "norm_place", "norm_scale": "norm_scale", "keep": "Skip", "inject": "Skip",
+WORDS = {"gains": "gains", "post": "norm_position", "norm_scale": "norm_scale", "keep": "Skip", "inject": "Skip",
          "learned": "learned", "hyper": "HyperConnections"}
-CLOSES = {"before", "after", "around"}  # what a layer adds to the stream closes on kernels, as the block does
+CLOSES = {"pre", "output", "sandwich"}  # what a layer adds to the stream closes on kernels, as the block does
 WIDE = tp.methods.Particles(samples=128, batches=2)
 
 
@@ -48,14 +49,14 @@ NEVER: dict[str, Callable[[tp.ResNet], Any]] = {  # which take a layer of norms 
 @pytest.mark.parametrize("name", sorted(set(OPTIONS) - CLOSES))
 def test_what_knows_blocks_alone_refuses_streams_of_another_kind(name: str, reading: str) -> None:
     """By the option, however the block is made."""
-    for phi, block in (("tanh", "mlp"), ("relu", "pre"), ("linear", "post")):
+    for phi, block in (("tanh", "mlp"), ("relu", "pre_nonlin"), ("linear", "post_nonlin")):
         with pytest.raises(ValueError, match=WORDS[name]):
             BLOCK_READINGS[reading](net_of(name, phi, block))
 
 
 @settings(deadline=None, max_examples=40)
-@given(name=st.sampled_from(sorted(set(OPTIONS) - {"before"})), reading=st.sampled_from(sorted(NEVER)),
-       how=st.sampled_from([("tanh", "mlp"), ("relu", "pre"), ("linear", "post")]))
+@given(name=st.sampled_from(sorted(set(OPTIONS) - {"pre"})), reading=st.sampled_from(sorted(NEVER)),
+       how=st.sampled_from([("tanh", "mlp"), ("relu", "pre_nonlin"), ("linear", "post_nonlin")]))
 def test_what_knows_one_kind_of_layer_refuses_all_others(name: str, reading: str, how: tuple[str, str]) -> None:
     net = net_of(name, *how)
     with pytest.raises(ValueError, match=WORDS.get(name, "norm")):
@@ -65,7 +66,7 @@ def test_what_knows_one_kind_of_layer_refuses_all_others(name: str, reading: str
 @pytest.mark.parametrize("name", ["inject", "learned", "keep"])
 def test_order_parameters_are_of_streams_that_are_added_to(name: str) -> None:
     with pytest.raises(ValueError, match="Skip"):
-        tp.order_parameters(tp.train(net_of(name, "relu", "pre"), TASK, OPT, SCALE, 1, method=WIDE))
+        tp.order_parameters(tp.train(net_of(name, "relu", "pre_nonlin"), TASK, OPT, SCALE, 1, method=WIDE))
 
 
 @pytest.mark.parametrize("name", ["gains", "learned"])
@@ -88,14 +89,14 @@ def test_trained_vectors_have_an_exponent_and_no_orthogonal_factor(name: str) ->
         tp.program(net, OPT, tp.Parametrization(depth=each))
 
 
-@pytest.mark.parametrize("name, word", [("stream", "norm_place='stream'"), ("norm_scale", "norm_scale"),
+@pytest.mark.parametrize("name, word", [("post", "norm_position='post'"), ("norm_scale", "norm_scale"),
                                         ("hyper", "HyperConnections")])
 def test_what_no_rule_counts_is_refused_with_the_network(name: str, word: str) -> None:
     with pytest.raises(ValueError, match=word):
-        tp.classify(0.5, 0.5, net_of(name, "linear", "post"))
+        tp.classify(0.5, 0.5, net_of(name, "linear", "post_nonlin"))
 
 
-@pytest.mark.parametrize("name", ["stream", "norm_scale", "hyper"])
+@pytest.mark.parametrize("name", ["post", "norm_scale", "hyper"])
 def test_what_no_rule_counts_is_refused_with_a_transformer(name: str) -> None:
     net = tp.Transformer(head_dim=1, positions=2, **OPTIONS[name])
     task = tp.Sequences(np.ones((1, 1, 2, 1)), np.ones((1, 1, 2)))
@@ -143,7 +144,7 @@ def test_infinite_depth_is_where_transformers_with_gains_and_skips_go(options: d
 def test_verdicts_count_what_skips_do() -> None:
     """Damping by 1 - c/L and injections b/L change no power; by a share they forget, or explode."""
     for name in ("keep", "inject"):
-        found, plain = (tp.classify(0.5, 0.25, one) for one in (net_of(name, "linear", "post"), tp.ResNet()))
+        found, plain = (tp.classify(0.5, 0.25, one) for one in (net_of(name, "linear", "post_nonlin"), tp.ResNet()))
         assert (found.name, found.exponents["change of f"]) == (plain.name, plain.exponents["change of f"])
     assert tp.classify(0.5, 0.5, tp.ResNet(skip=tp.Skip(keep=0.9))).name == "decays"
     assert tp.classify(0.5, 0.5, tp.ResNet(skip=tp.Skip(keep=1.1))).name == "explodes at initialisation"
@@ -155,8 +156,8 @@ def test_verdicts_count_what_skips_do() -> None:
 @pytest.mark.slow
 def test_what_a_norm_divides_is_not_said_to_explode() -> None:
     with pytest.raises(ValueError, match="divided by its own size"):
-        tp.classify(0.5, 0.25, net_of("after"))
-    assert tp.classify(0.5, 0.5, net_of("after")).name == "Depth-muP"
+        tp.classify(0.5, 0.25, net_of("output"))
+    assert tp.classify(0.5, 0.5, net_of("output")).name == "Depth-muP"
 
 
 def test_covariances_are_of_one_stream() -> None:
@@ -209,9 +210,11 @@ def test_a_skip_of_ones_own_is_a_function_of_a_junction() -> None:
 
 
 @pytest.mark.parametrize("options, said", [
-    ({"norm_place": "after"}, "norm_place: 'after' given with norm=None"), ({"gains": True}, "gains: True given with"),
-    ({"norm_scale": 2}, "norm_scale: 2 given with norm=None"), ({"norm": "rms", "norm_place": "behind"}, "norm_place"),
-    ({"norm": "rms", "norm_place": "after", "norm_scale": 2}, "norm_scale: 2 given with norm_place='after'"),
+    ({"norm_position": "output"}, "norm_position: 'output' given with norm=None"),
+    ({"gains": True}, "gains: True given with"),
+    ({"norm_scale": 2}, "norm_scale: 2 given with norm=None"),
+    ({"norm": "rms", "norm_position": "behind"}, "norm_position"),
+    ({"norm": "rms", "norm_position": "output", "norm_scale": 2}, "norm_scale: 2 given with norm_position='output'"),
     ({"norm": "rms", "norm_scale": sp.Symbol("t")}, "norm_scale: t given, with t")])
 def test_options_that_say_nothing_are_refused(options: dict, said: str) -> None:
     for kind in (lambda **given: tp.ResNet("tanh", "mlp", **given), lambda **given: tp.Transformer(
@@ -236,11 +239,12 @@ def test_names_of_matrices_and_vectors_differ() -> None:
         tp.ResNet(block=doubled)
 
 
-@pytest.mark.parametrize("name", ["after", "around"])
+@pytest.mark.parametrize("name", ["output", "sandwich"])
 def test_the_lazy_limit_normalises_what_blocks_give(name: str) -> None:
     """One small step of wide real networks, beside the tangent kernel of the same depth."""
     inputs, targets, rate = np.array([[1.0, 0.2], [0.3, -0.8]]), np.array([1.0, -0.7]), 1e-3
-    net = net_of(name, "relu", "pre") if name == "after" else tp.ResNet("relu", "pre", norm="rms", norm_place=name)
+    net = net_of(name, "relu", "pre") if name == "output" else tp.ResNet("relu", "pre_nonlin", norm="rms",
+                                                                         norm_position=name)
     kernel = tp.kernel_fn(net, depth=2)(inputs, get="ntk")
     apart = []
     for seed in range(12):
@@ -249,17 +253,17 @@ def test_the_lazy_limit_normalises_what_blocks_give(name: str) -> None:
         first, second = run.outputs[:, :, 0]
         apart.append((second - first) * -2 / rate - kernel @ (first - targets))
     assert np.all(np.abs(np.mean(apart, axis=0)) < 4 * np.std(apart, axis=0, ddof=1) / np.sqrt(len(apart)) + 0.02)
-    plain = tp.kernel_fn(replace(net, norm=None, norm_place="before"), depth=2)(inputs, get="ntk")
+    plain = tp.kernel_fn(replace(net, norm=None, norm_position="pre"), depth=2)(inputs, get="ntk")
     assert np.abs(plain - kernel).max() > 0.1  # of order one, and seen
 
 
-@pytest.mark.parametrize("name, opt", [("after", tp.SGD(0.3)), ("stream", tp.SGD(0.3)), ("gains", tp.SGD(0.3)),
+@pytest.mark.parametrize("name, opt", [("output", tp.SGD(0.3)), ("post", tp.SGD(0.3)), ("gains", tp.SGD(0.3)),
                                        ("inject", tp.SGD(0.3)), ("learned", tp.SGD(0.3, momentum=0.5)),
                                        ("hyper", tp.SGD(0.3)), ("norm_scale", tp.SGD(0.3))])
 @pytest.mark.slow
 def test_real_networks_agree_with_particles(name: str, opt: Any) -> None:
     """relu before the matrix, by matrices and by what is known of their products."""
-    net = net_of(name, "relu", "pre")
+    net = net_of(name, "relu", "pre_nonlin")
     wide = tp.train(net, TASK, opt, SCALE, 3, method=tp.methods.Particles(samples=1 << 13))
     for method in ("dense", "conditioned"):
         found = np.array([tp.train(net, TASK, opt, SCALE, 3, 256, seed=s, method=method).outputs for s in range(24)])
@@ -270,7 +274,7 @@ def test_real_networks_agree_with_particles(name: str, opt: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("alpha, gamma", [(0.5, 0.5), (1, 0), (1, 0.5), (0.5, 0.25)])
 @pytest.mark.parametrize("options", [{"norm": "rms", "gains": True}, {"skip": tp.Skip(learned=True)},
-                                     {"norm": "rms", "norm_place": "stream", "gains": True}], ids=str)
+                                     {"norm": "rms", "norm_position": "post", "gains": True}], ids=str)
 def test_trained_vectors_move_the_output_by_the_power_of_the_depth_that_matrices_do(
         options: dict, alpha: float, gamma: float) -> None:
     """One small step of real networks with the same matrices, with vectors and without: slopes against the depth."""

@@ -52,13 +52,15 @@ def test_conditioned_networks_have_the_mean_of_dense_ones() -> None:
 
 
 def test_a_conditioned_run_has_the_shapes_it_declares() -> None:
-    run = tp.train(tp.ResNet("tanh", train_ends=True), BATCH, tp.SGD([0.5, 0.4, 0.3]), SCALE, 4, width=50, seed=3,
+    run = tp.train(tp.ResNet("tanh", train_embedding_readout=True), BATCH, tp.SGD([0.5, 0.4, 0.3]), SCALE, 4, width=50,
+                   seed=3,
                    keep_nodes=[0, 0.5, 1])
     assert (run.method, run.depth, run.width) == ("conditioned", 4, 50)
     assert run.outputs.shape == (3, 2, 1) and run.probe_outputs is None
     assert_close(run.layer_times, [0, 0.5, 1], 1e-15)
     assert run.forward_covariance.shape == run.backward_covariance.shape == (3, 6, 6)
-    again = tp.train(tp.ResNet("tanh", train_ends=True), BATCH, tp.SGD([0.5, 0.4, 0.3]), SCALE, 4, width=50, seed=3)
+    again = tp.train(tp.ResNet("tanh", train_embedding_readout=True), BATCH, tp.SGD([0.5, 0.4, 0.3]), SCALE, 4,
+                     width=50, seed=3)
     assert_close(again.outputs, run.outputs, 1e-12)
     assert_close(again.forward_covariance[[0, 2, 4]], run.forward_covariance, 1e-12)
     rough = tp.train(tp.ResNet("tanh"), BATCH, OPT, SCALE, 4, width=50, seed=3, dtype="float32")
@@ -75,7 +77,7 @@ def test_the_error_of_a_real_network_is_its_fluctuation() -> None:
 def test_methods_are_chosen_by_network_width_and_depth() -> None:
     for net, width, method in ((tp.ResNet(), 20, "dense"), (tp.ResNet("tanh"), 20, "conditioned"),
                                (tp.ResNet(block="mlp"), tp.oo, "particles"), (tp.ResNet(), tp.oo, "reflection"),
-                               (tp.ResNet(train_ends=True), tp.oo, "reflection")):
+                               (tp.ResNet(train_embedding_readout=True), tp.oo, "reflection")):
         options = {"samples": 200, "batches": 2} if method == "particles" else {}
         assert tp.train(net, TASK, OPT, SCALE, 2, width=width, **options).method == method
 
@@ -113,12 +115,13 @@ def test_a_blow_up_names_the_step_and_the_layer() -> None:
         tp.train(tp.ResNet(h**7), TASK, tp.SGD(1e50), SCALE, 3, samples=200, batches=2)
     assert caught.value.step == 1 and caught.value.layer in (1, 2, 3)
     with pytest.raises(tp.Divergence, match=r"step 1: U\[1, \d\] is not finite") as caught:
-        tp.train(tp.ResNet(train_ends=True), WIDE, tp.SGD(1e308), SCALE, 1, samples=400, batches=2, method="particles")
+        tp.train(tp.ResNet(train_embedding_readout=True), WIDE, tp.SGD(1e308), SCALE, 1, samples=400, batches=2,
+                 method="particles")
     assert caught.value.layer is None
 
 
 @pytest.mark.parametrize("opt", [tp.SignSGD(0.5), tp.Adam([0.5, 0.3, 0.2], 0.8, 0.9, 0.1)], ids=["SignSGD", "Adam"])
-@pytest.mark.parametrize("net", [tp.ResNet(), tp.ResNet("tanh", block="mlp", train_ends=True)], ids=repr)
+@pytest.mark.parametrize("net", [tp.ResNet(), tp.ResNet("tanh", block="mlp", train_embedding_readout=True)], ids=repr)
 def test_entrywise_optimizers_in_every_sampled_reading(net: tp.ResNet, opt: Any) -> None:
     limit = tp.train(net, TASK, opt, SCALE, 2, batches=4)
     assert limit.method == "particles" and limit.error_estimate < 0.05

@@ -23,7 +23,7 @@ KINDS: dict[str, tuple[tp.ResNet, Any, list, dict]] = {
     "Adam, particles": (tp.ResNet("relu"), ADAM, [2, 3], dict(method=Particles(samples=128, batches=2, seed=3))),
     "mlp, real": (tp.ResNet("tanh", "mlp"), ADAM, [2, 3], dict(method=Conditioned(seed=2), width=8)),
     "dense": (tp.ResNet("gelu"), tp.SignSGD(0.1), [2], dict(method="dense", width=8)),
-    "trained ends": (tp.ResNet(train_ends=True), tp.SGD(0.5), [2, tp.oo], {})}
+    "trained ends": (tp.ResNet(train_embedding_readout=True), tp.SGD(0.5), [2, tp.oo], {})}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -109,7 +109,7 @@ def test_nonlinear_networks_converge_to_their_exact_limit() -> None:
 @pytest.mark.parametrize("net, opt, how, said", [
     (tp.ResNet("relu"), ADAM, dict(width=8), "which no method takes"),
     (tp.ResNet("relu"), tp.SGD(0.5), dict(width=8), "which no method takes"),
-    (tp.ResNet("tanh", "pre"), tp.SGD(0.5), dict(width=8, method="dense"), "which no method takes")])
+    (tp.ResNet("tanh", "pre_nonlin"), tp.SGD(0.5), dict(width=8, method="dense"), "which no method takes")])
 def test_where_no_method_takes_infinite_depth_the_reason_stands_for_the_limit(net: Any, opt: Any, how: dict, said: str
                                                                               ) -> None:
     found = tp.convergence(net, TASK, opt, SCALE, [2, 3], **how)

@@ -12,8 +12,8 @@ import tpcalc as tp
 from tpcalc.methods.choice import ALIASES, in_order
 
 TASK = tp.Task([1.0, 0.5], [1.0, -1.0])
-NETS = {"linear": tp.ResNet(), "tanh": tp.ResNet("tanh"), "pre": tp.ResNet("tanh", "pre"),
-        "mlp": tp.ResNet("relu", "mlp"), "ends": tp.ResNet(train_ends=True)}
+NETS = {"linear": tp.ResNet(), "tanh": tp.ResNet("tanh"), "pre_nonlin": tp.ResNet("tanh", "pre_nonlin"),
+        "mlp": tp.ResNet("relu", "mlp"), "ends": tp.ResNet(train_embedding_readout=True)}
 OPTS = {"SGD": tp.SGD(0.5), "Adam": tp.Adam(0.1, eps=0.1)}
 SIZES: dict[str, tuple[Any, Any]] = {"deep": (3, tp.oo), "real": (3, 6), "limit": (tp.oo, tp.oo), "neither": (tp.oo, 6)}
 TAKEN = {"deep": {"linear SGD": ["reflection", "particles", "coefficients"], "": ["particles"]},
@@ -37,7 +37,7 @@ def test_what_is_taken_runs_and_what_is_refused_is_refused_with_the_reason_of_th
     taken = [row.name for row in table.rows if row.refusal is None]
     key = next(key for key in ("linear SGD", "SGD", "") if key in TAKEN[size] and (
         key == "" or key == opt or key == "linear SGD" and opt == "SGD" and NETS[net].is_plain))
-    assert taken == (["common_draws"] if size == "limit" and net == "pre" else TAKEN[size][key])
+    assert taken == (["common_draws"] if size == "limit" and net == "pre_nonlin" else TAKEN[size][key])
     assert table.chosen == (taken[0] if taken else None)
     for row in table.rows:
         line = next(line for line in str(table).splitlines() if line.split()[0] == row.name)
@@ -59,9 +59,10 @@ def test_what_is_taken_runs_and_what_is_refused_is_refused_with_the_reason_of_th
 
 def test_where_all_refuse_the_telling_reason_is_said() -> None:
     root = sp.sqrt(2) / 2
-    with pytest.raises(ValueError, match="^method: 'auto' given, and all methods refuse; 'collocation': block: pre .* "
-                                         "'common_draws': depth: tp.oo given; no rule says whether there is a limit"):
-        tp.train(replace(problem("pre", "SGD", "limit"), scale=tp.DepthScaling(root, 1 - root)))
+    with pytest.raises(ValueError,
+                       match="^method: 'auto' given, and all methods refuse; 'collocation': block: pre_nonlin .* "
+                             "'common_draws': depth: tp.oo given; no rule says whether there is a limit"):
+        tp.train(replace(problem("pre_nonlin", "SGD", "limit"), scale=tp.DepthScaling(root, 1 - root)))
     with pytest.raises(ValueError, match="^method: 'auto' given with depth tp.oo and width 6, which no method takes"):
         tp.train(problem("tanh", "SGD", "neither"))
 

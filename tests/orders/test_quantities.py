@@ -16,7 +16,7 @@ from tpcalc.orders.parts import Monomial, Parts
 from tpcalc.limits.survival import Kind, kind_of
 from tpcalc.orders.monomials import counted_scalar
 from tpcalc.orders.terms import is_carried, split
-from tpcalc.programs.language import Family, Scal
+from tpcalc.programs.language import Family, Scalar
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
 EVERY = [Quantity.scalar("f", 1), Quantity.scalar("chi", 1), Quantity.covariance(0, 1, 0, 2),
@@ -88,7 +88,7 @@ def test_a_layer_known_to_differ_takes_away_what_compares_it_alone() -> None:
 
 def test_scalars_with_other_indices_are_refused() -> None:
     with pytest.raises(ValueError, match="one index, the training step"):
-        counted_scalar(Family(Scal, "f")[sp.Integer(1), sp.Integer(0)])
+        counted_scalar(Family(Scalar, "f")[sp.Integer(1), sp.Integer(0)])
 
 
 def test_what_the_layer_before_handed_on_is_told_in_both_directions_and_inside_of_samples() -> None:

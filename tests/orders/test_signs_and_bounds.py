@@ -14,10 +14,10 @@ from tpcalc.orders.forgetting import _sign
 from tpcalc.orders.ket_factors import centred_pairs
 from tpcalc.orders.layer_functions import LAYER_TIME, sign_of
 from tpcalc.orders.terms import Contribution
-from tpcalc.programs.language import Family, Vec
+from tpcalc.programs.language import Family, Vector
 
 p = LAYER_TIME
-X, Y = (Ket(Family(Vec, name)[0, 1]) for name in "xy")
+X, Y = (Ket(Family(Vector, name)[0, 1]) for name in "xy")
 
 
 @pytest.mark.parametrize("function, sign", [(1 + p, 1), (-1 - p, -1), (p - sp.Rational(1, 2), 0), (1 - 2 * p, 0)])

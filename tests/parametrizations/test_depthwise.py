@@ -30,7 +30,8 @@ Entrywise = Callable[..., Any]
 
 
 def raw_outputs(numbers: tuple[float, ...], draws: dict[str, np.ndarray], phi: Entrywise, slope: Entrywise,
-                slope_of_loss: Entrywise, train_ends: bool, beta: float = 0.0, shrink: float = 0.0) -> np.ndarray:
+                slope_of_loss: Entrywise, train_embedding_readout: bool, beta: float = 0.0,
+                shrink: float = 0.0) -> np.ndarray:
     """Outputs before every update, (STEPS, BATCH); draws: standard normal W0 (N, D), W (L - 1, N, N), w (N,)."""
     b0, b, bL, gamma, s0, s, eta = numbers
     W0, W, w = s0 * draws["W0"], s * draws["W"], s * draws["w"]
@@ -50,18 +51,19 @@ def raw_outputs(numbers: tuple[float, ...], draws: dict[str, np.ndarray], phi: E
         gradient: Any = [b0 * g @ x, np.array(grads[::-1]), grad_w]
         velocity = [beta * v - (1 - beta) * one for v, one in zip(velocity, gradient)]
         W = (1 - shrink) * W + eta * velocity[1]
-        if train_ends:
+        if train_embedding_readout:
             W0, w = (1 - shrink) * W0 + eta * velocity[0], (1 - shrink) * w + eta * velocity[2]
     return np.array(outputs)
 
 
-def both(scaling: tp.DepthwiseScaling, numbers: tuple[float, ...], train_ends: bool = False, phi: str = "tanh",
+def both(scaling: tp.DepthwiseScaling, numbers: tuple[float, ...], train_embedding_readout: bool = False,
+         phi: str = "tanh",
          loss: str = "mse", momentum: float = 0.0, weight_decay: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
     """Outputs of the mapped problem and of the raw network, from the same standard normal draws."""
     rng = np.random.default_rng(1)
     draws = {"W0": rng.normal(size=(N, D)), "W": rng.normal(size=(L - 1, N, N)), "w": rng.normal(size=N)}
     targets = np.sign(TARGETS) if loss == "logistic" else TARGETS
-    net = tp.ResNet(phi, "pre", train_ends=train_ends)
+    net = tp.ResNet(phi, "pre_nonlin", train_embedding_readout=train_embedding_readout)
     raw = tp.raw_problem(scaling, net, tp.Task(INPUTS, targets, loss), L - 1, N, layers=L, momentum=momentum,
                          weight_decay=weight_decay)
     weights = {"U": draws["W0"].T, "W": draws["W"] / np.sqrt(N), "nV": draws["w"]}
@@ -69,7 +71,7 @@ def both(scaling: tp.DepthwiseScaling, numbers: tuple[float, ...], train_ends: b
     function, slope = {"tanh": (np.tanh, lambda h: np.cosh(h)**-2.0), "linear": (lambda h: h, np.ones_like)}[phi]
     signal = {"mse": lambda f, y: f - y, "logistic": lambda f, y: -np.sign(y) / (1 + np.exp(np.sign(y) * f))}[loss]
     shrink = scaling.eta0 * weight_decay
-    theirs = raw_outputs(numbers, draws, function, slope, signal, train_ends, momentum, shrink)
+    theirs = raw_outputs(numbers, draws, function, slope, signal, train_embedding_readout, momentum, shrink)
     return raw.output_scale * run.outputs[..., 0], theirs
 
 
@@ -136,13 +138,13 @@ def test_verdicts_of_the_table() -> None:
 def test_what_is_refused() -> None:
     task = tp.Task(INPUTS, TARGETS)
     with pytest.raises(tp.NotCovered, match="trained ends given, and one learning rate"):
-        tp.raw_problem(tp.depthwise_recipe("SP"), tp.ResNet(train_ends=True), task, 4, width=8)
+        tp.raw_problem(tp.depthwise_recipe("SP"), tp.ResNet(train_embedding_readout=True), task, 4, width=8)
     with pytest.raises(tp.NotCovered, match="output_power=0"):
         tp.raw_problem(tp.depthwise_recipe("NTP"), tp.ResNet(), task, 4)
     with pytest.raises(tp.NotCovered, match="trained ends given at infinite depth"):
-        tp.raw_problem(tp.DepthwiseScaling(1), tp.ResNet(train_ends=True), task, tp.oo)
+        tp.raw_problem(tp.DepthwiseScaling(1), tp.ResNet(train_embedding_readout=True), task, tp.oo)
     with pytest.raises(tp.NotCovered, match="branch: 2.0 given with trained ends"):
-        tp.raw_problem(tp.DepthwiseScaling(0, branch=2.0), tp.ResNet(train_ends=True), task, 4)
+        tp.raw_problem(tp.DepthwiseScaling(0, branch=2.0), tp.ResNet(train_embedding_readout=True), task, 4)
     with pytest.raises(ValueError, match="mu0: 2 given; allowed is 1 for 'SP'"):
         tp.depthwise_recipe("SP", mu0=2)
     with pytest.raises(ValueError, match="layers: 4 given at infinite depth"):

@@ -15,7 +15,7 @@ from tpcalc.programs.signs import depends_on_sign
 
 SCALE = tp.DepthScaling()
 JUMPING = [tp.SignSGD(0.3), tp.Lion(0.3), tp.Adam(0.3), tp.Clipped(tp.SignSGD(0.3), 1.0), tp.Clipped(tp.Lion(0.3), 1.0),
-           tp.Muon(0.3), tp.Muon(0.3, steps=5)]
+           tp.Muon(0.3), tp.Muon(0.3, newton_schulz_steps=5)]
 REMEMBERING = [tp.Lion(0.3), tp.Adam(0.3), tp.Muon(0.3, momentum=0.5), tp.Muon(0.3, momentum=0.5, nesterov=True)]
 
 
@@ -90,9 +90,10 @@ def test_continuous_updates_are_taken() -> None:
 
 
 @pytest.mark.parametrize("options, refused", [
-    (dict(norm=None), False), (dict(norm="rms"), True), (dict(norm="layer"), True), (dict(norm_place="around"), True),
-    (dict(norm_place="after"), False), (dict(norm_place="stream"), False),
-    (dict(norm=None, qk_norm=True, head_dim=4), True), (dict(norm_place="after", qk_norm=True, head_dim=4), True)])
+    (dict(norm=None), False), (dict(norm="rms"), True), (dict(norm="layer"), True),
+    (dict(norm_position="sandwich"), True),
+    (dict(norm_position="output"), False), (dict(norm_position="post"), False),
+    (dict(norm=None, qk_norm=True, head_dim=4), True), (dict(norm_position="output", qk_norm=True, head_dim=4), True)])
 def test_alike_is_what_attention_meets(options: dict, refused: bool) -> None:
     """Multiples of one input are alike behind a norm, of the stream or of queries and keys: where they are taken,
     rounding decides nothing, and where they are refused it does."""

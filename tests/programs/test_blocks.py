@@ -13,7 +13,7 @@ from support.closeness import assert_close
 from tpcalc.interpreters import run_program
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.indices import L, l, t
-from tpcalc.programs.language import Family, Mat, MatVec, Moment, Transpose, Vec
+from tpcalc.programs.language import Family, Matrix, MatVec, Mean, Transpose, Vector
 
 SCALE = tp.DepthScaling(sp.Rational(3, 4), sp.Rational(1, 4))
 SMOOTH = sp.tanh(sp.Symbol("u") + 1)
@@ -27,7 +27,7 @@ def gated(b: Branch) -> sp.Expr:
 
 def centred(b: Branch) -> sp.Expr:
     z = b.let("z", b.phi(b.let("h", MatVec(b.weights(), b.x))))
-    return z - Moment(z)
+    return z - Mean(z)
 
 
 def tied(b: Branch) -> sp.Expr:
@@ -45,15 +45,15 @@ def measured(b: Branch, named: bool = True) -> sp.Expr:
     """phi(h / (1 + <h h>)) + <x h> h / 3 + <phi(r h) h> h / 2, its averages as scalars with names."""
     name: Callable[[str, sp.Expr], sp.Expr] = b.let_scalar if named else lambda _, value: value
     h = b.let("h", MatVec(b.weights(), b.x))
-    r = name("r", 1 / (1 + name("q", Moment(h**2))))
+    r = name("r", 1 / (1 + name("q", Mean(h**2))))
     z = b.let("z", b.phi(r * h))
-    return z + name("p", Moment(b.x * h)) * h / 3 + Moment(sp.tanh(r * h) * h) * h / 2
+    return z + name("p", Mean(b.x * h)) * h / 3 + Mean(sp.tanh(r * h) * h) * h / 2
 
 
 def signed(b: Branch) -> sp.Expr:
     """|<h>| h: the derivative of a mean's absolute value has the mean's sign."""
     h = b.let("h", MatVec(b.weights(), b.x))
-    return b.let_scalar("a", 3 * sp.Abs(Moment(h))) * h
+    return b.let_scalar("a", 3 * sp.Abs(Mean(h))) * h
 
 
 def summed(b: Branch) -> sp.Expr:
@@ -67,13 +67,13 @@ def body(net: tp.ResNet) -> Any:
 
 
 @pytest.mark.parametrize("norm", [None, "rms", "layer"])
-@pytest.mark.parametrize("name, block", [("glu", gated), ("post", centred)])
+@pytest.mark.parametrize("name, block", [("glu", gated), ("post_nonlin", centred)])
 def test_a_block_of_ones_own_is_as_good_as_a_built_in_one(name: str, block: Callable, norm: str | None) -> None:
     assert body(tp.ResNet("tanh", block, norm)) == body(tp.ResNet("tanh", name, norm))
 
 
 def test_blocks_of_few_matrices_are_the_known_ones() -> None:
-    assert body(tp.ResNet(block="mlp", matrices=1)) == body(tp.ResNet()) == body(tp.ResNet(block="pre"))
+    assert body(tp.ResNet(block="mlp", matrices=1)) == body(tp.ResNet()) == body(tp.ResNet(block="pre_nonlin"))
     assert body(tp.ResNet("tanh", "mlp", matrices=2)) == body(tp.ResNet("tanh", "mlp"))
     program = tp.program(tp.ResNet("tanh", "mlp", matrices=4), tp.SGD(), SCALE)
     assert [m.name for m in program.matrices] == ["W1", "W2", "W3", "W4"]
@@ -142,7 +142,7 @@ def test_naming_a_scalar_changes_nothing() -> None:
 
     def shrunk(b: Branch, named: bool = True) -> sp.Expr:
         h = b.let("h", MatVec(b.weights(), b.x))
-        q = b.let_scalar("q", Moment(h**2)) if named else Moment(h**2)
+        q = b.let_scalar("q", Mean(h**2)) if named else Mean(h**2)
         return b.let("z", h / (1 + q))
 
     task, half = tp.Task([1, 0.8, -0.6], [1, -0.7, 0.5]), tp.DepthScaling(0.5, 0.5)
@@ -152,12 +152,12 @@ def test_naming_a_scalar_changes_nothing() -> None:
     assert abs(ours[1, 0, 0]) > 0.1
 
 
-X_BEFORE = Family(Vec, "x", layered=True)
+X_BEFORE = Family(Vector, "x", layered=True)
 
 
 def earlier_scalar(b: Branch) -> sp.Expr:
     h = b.let("h", MatVec(b.weights(), b.x))
-    return b.let_scalar("q", Moment(h**2)).at(t, l - 1) * h
+    return b.let_scalar("q", Mean(h**2)).at(t, l - 1) * h
 
 
 def dense_skips(b: Branch) -> sp.Expr:
@@ -166,9 +166,9 @@ def dense_skips(b: Branch) -> sp.Expr:
 
 
 @pytest.mark.parametrize("block, said", [
-    (lambda b: b.let_scalar("q", Moment(b.x**2)) * MatVec(b.weights(), b.x),
+    (lambda b: b.let_scalar("q", Mean(b.x**2)) * MatVec(b.weights(), b.x),
      r"W\[t, l\] @ x\[t, l - 1\] must be named before eps\*q\[t, l\] multiplies it"),
-    (lambda b: Moment(b.x**2) * MatVec(b.weights(), b.x), "must be named before .* multiplies it"),
+    (lambda b: Mean(b.x**2) * MatVec(b.weights(), b.x), "must be named before .* multiplies it"),
     (lambda b: MatVec(b.weights(), b.x) + X_BEFORE[t, 0], r"x\[t, 0\] is neither x\[t, l - 1\] nor assigned"),
     (earlier_scalar, r"q\[t, l - 1\] is neither x\[t, l - 1\] nor assigned .* its gradient cannot be followed"),
     (dense_skips, r"a sum over x\[t, k\] for symbolic ends; allowed are sums between numbers")])
@@ -203,8 +203,8 @@ def test_is_linear_reads_what_the_block_wrote() -> None:
     (lambda b: b.weights("W 1"), "name: 'W 1' given; allowed are identifiers"),
     (lambda b: b.let("delta", 2 * b.x), "name: 'delta' given; .* does not start with d, which marks gradients"),
     (lambda b: b.let("z", 2 * b.x) + b.let("z", 3 * b.x), "name: 'z' given; allowed is one that the block has not"),
-    (lambda b: b.let_scalar("f", Moment(b.x)) * b.x, "name: 'f' given; .* nor is one of xi, f, chi, eta, y"),
-    (lambda b: b.let_scalar("dq", Moment(b.x)) * b.x, "name: 'dq' given; .* does not start with d"),
+    (lambda b: b.let_scalar("f", Mean(b.x)) * b.x, "name: 'f' given; .* nor is one of xi, f, chi, eta, y"),
+    (lambda b: b.let_scalar("dq", Mean(b.x)) * b.x, "name: 'dq' given; .* does not start with d"),
     (lambda b: b.let_scalar("q", b.x) * b.x, r"value: x\[t, l - 1\] given for 'q'; allowed is a scalar")])
 def test_what_is_no_block_is_refused_at_once(block: Callable, said: str) -> None:
     with pytest.raises(ValueError, match=said):
@@ -215,14 +215,14 @@ def test_numbers_of_matrices_are_checked() -> None:
     for matrices in (0, 1.5, True):
         with pytest.raises(ValueError, match="matrices: .* given; allowed is a whole number of at least 1"):
             tp.ResNet(block="mlp", matrices=matrices)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="matrices: 3 given with block='post'; it belongs to block='mlp'"):
+    with pytest.raises(ValueError, match="matrices: 3 given with block='post_nonlin'; it belongs to block='mlp'"):
         tp.ResNet(matrices=3)
 
 
 def test_a_matrix_has_one_update_however_often_it_is_used() -> None:
     program = tp.program(tp.ResNet("tanh", tied), tp.SGD(), SCALE)
     assert len(program.matrices) == 1
-    assert sum(isinstance(place.statement.target, Mat) for place in program.places()) == 1
+    assert sum(isinstance(place.statement.target, Matrix) for place in program.places()) == 1
 
 
 def test_a_network_writes_its_block_when_it_is_built_and_once_for_each_question() -> None:

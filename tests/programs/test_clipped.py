@@ -61,7 +61,8 @@ def adam(seen: list) -> np.ndarray:
     (tp.Adam(LR, 0.9, 0.99, 1e-3), adam)], ids=["SGD", "momentum", "Adam"])
 def test_real_networks_are_plain_arrays(opt: object, direction: Callable) -> None:
     data = drawn(batch=1 if isinstance(opt, tp.Adam) else 2)
-    run = tp.train(tp.Transformer(positions=3, train_ends=True, **OPTIONS), data, tp.Clipped(opt, NORM), SCALE, DEPTH,
+    run = tp.train(tp.Transformer(positions=3, train_embedding_readout=True, **OPTIONS), data, tp.Clipped(opt, NORM),
+                   SCALE, DEPTH,
                    width=WIDTH, method="dense", seed=1)
     given = run.initial_weights()
     weights = {**given, "U": given["U"].reshape(2, WIDTH).T, "nV": given["nV"].reshape(1, WIDTH).T}
@@ -91,7 +92,7 @@ def test_only_readings_that_read_the_program_take_it() -> None:
     opt = tp.Clipped(tp.SGD(LR), 1.0)
     taken = {"finite": {"particles"}, "deep": {"common_draws"}, "wide": {"dense", "conditioned"}}
     for name, depth, width in (("finite", 2, tp.oo), ("deep", tp.oo, tp.oo), ("wide", 2, 8)):
-        for net in (tp.ResNet(), tp.ResNet("tanh", train_ends=True))[:1 if name == "deep" else 2]:
+        for net in (tp.ResNet(), tp.ResNet("tanh", train_embedding_readout=True))[:1 if name == "deep" else 2]:
             problem = tp.Problem(net, task, opt, tp.DepthScaling(), depth, width)
             rows = tp.methods.table(problem).rows
             assert {row.name for row in rows if row.refusal is None} == taken[name], (name, net)

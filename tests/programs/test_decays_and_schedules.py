@@ -23,7 +23,7 @@ DECAYED: list[Any] = [
 def test_independent_decay_of_real_networks(opt: Any) -> None:
     """The decay w at a rate that changes is that of rate times w / rate, step by step: one optimizer a step."""
     options: dict[str, Any] = dict(depth=3, width=8, method="dense")
-    net = tp.ResNet("tanh", "pre")
+    net = tp.ResNet("tanh", "pre_nonlin")
     runs = {independent: tp.train(net, TASK, replace(opt, independent=independent), SCALE, **options).outputs.ravel()
             for independent in (False, True)}
     assert np.abs(runs[True] - runs[False]).max() > 1e-3

@@ -34,10 +34,11 @@ def agree(net: tp.ResNet, seeds: int = 6, **options: Any) -> np.ndarray:
 
 
 @pytest.mark.parametrize("net, options", [
-    (tp.ResNet("tanh", preactivated(2)), {}), (tp.ResNet("tanh", "pre", train_ends=True), {}),
-    (tp.ResNet("tanh", "pre"), {"momentum": 0.5, "weight_decay": 0.3}), (tp.ResNet("tanh", "pre"), {"alpha": 0.75})])
+    (tp.ResNet("tanh", preactivated(2)), {}), (tp.ResNet("tanh", "pre_nonlin", train_embedding_readout=True), {}),
+    (tp.ResNet("tanh", "pre_nonlin"), {"momentum": 0.5, "weight_decay": 0.3}),
+    (tp.ResNet("tanh", "pre_nonlin"), {"alpha": 0.75})])
 def test_extensions_agree_with_real_networks(net: tp.ResNet, options: dict[str, Any]) -> None:
-    plain = tp.train(tp.raw_problem(tp.DepthwiseScaling(mu0=0.8, eta0=1.5), tp.ResNet("tanh", "pre"), TASK,
+    plain = tp.train(tp.raw_problem(tp.DepthwiseScaling(mu0=0.8, eta0=1.5), tp.ResNet("tanh", "pre_nonlin"), TASK,
                                     LAYERS).problem, method=tp.methods.Particles(samples=2048, batches=4))
     assert np.max(np.abs(agree(net, **options) - plain.outputs.ravel())) > 0.02  # the extension is seen
 
@@ -123,7 +124,7 @@ def by_hand(weights: dict[str, np.ndarray], inputs: np.ndarray, targets: np.ndar
 
 def test_a_read_out_acts_on_an_activation() -> None:
     """(1), trained ends as well: exactly the network that anyone would write."""
-    net, n, steps = tp.ResNet("tanh", "pre", train_ends=True), 48, 4
+    net, n, steps = tp.ResNet("tanh", "pre_nonlin", train_embedding_readout=True), 48, 4
     program = read_through(tp.program(net, tp.SGD(0.7), tp.DepthScaling(), batch=True), "tanh")
     inputs, targets = np.array(X), np.array(Y)
     weights = {"U": zero_start(1, n)["U"], "nV": zero_start(1, n)["nV"], "W": zero_start(1, n)["W1"]}
@@ -136,7 +137,7 @@ def test_a_read_out_acts_on_an_activation() -> None:
 def test_the_first_step_is_the_tangent_kernel_of_that_read_out(phi: str) -> None:
     """A small step moves outputs by the rate times K (y - f) / B, where K is ``tp.kernel_fn``'s."""
     inputs, y, rate = np.array([[1.0, 0.0], [0.5, 0.8], [-0.6, 0.7]]), np.array([1.0, -0.7, 0.5]), 1e-3
-    net, depth = tp.ResNet(phi, "pre"), 4
+    net, depth = tp.ResNet(phi, "pre_nonlin"), 4
     kernel = tp.kernel_fn(net, depth=depth, readout=phi)(inputs, get="ntk")
     program = read_through(tp.program(net, tp.SGD(rate), tp.DepthScaling(), batch=True, d_in=2), phi)
     data = {"xi": np.broadcast_to(inputs, (2, 3, 2)), "y": np.broadcast_to(y, (2, 3))}
@@ -148,7 +149,7 @@ def test_the_first_step_is_the_tangent_kernel_of_that_read_out(phi: str) -> None
 
 
 def test_what_has_no_read_out_on_the_stream_is_refused() -> None:
-    program = tp.program(tp.ResNet("tanh", "pre"), tp.SGD(1.0), tp.DepthScaling())
+    program = tp.program(tp.ResNet("tanh", "pre_nonlin"), tp.SGD(1.0), tp.DepthScaling())
     for other in (read_through(program, "tanh"),
                   tp.program(tp.Transformer(heads=1, head_dim=1, positions=2), tp.SGD(1.0), tp.DepthScaling())):
         with pytest.raises(ValueError, match="allowed are those that tp.program writes of a tp.ResNet"):

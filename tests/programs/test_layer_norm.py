@@ -46,7 +46,7 @@ def test_the_derived_backward_pass_is_that_of_finite_differences() -> None:
     assert abs(run.outputs.ravel()[1] - output(after, -0.5)) < 1e-8
 
 
-@pytest.mark.parametrize("phi, block", [("linear", "post"), ("tanh", "mlp"), pytest.param(
+@pytest.mark.parametrize("phi, block", [("linear", "post_nonlin"), ("tanh", "mlp"), pytest.param(
     "gelu", "glu", marks=pytest.mark.slow)])
 def test_at_infinite_width_and_depth_a_centred_stream_is_a_stream(phi: str, block: str) -> None:
     """Streams of blocks that meet them with fresh matrices are linear in symmetric variables: their means vanish."""
@@ -89,7 +89,7 @@ def test_a_mean_that_stays_is_a_number_of_its_own() -> None:
     tp.Adam(0.1, eps=1e-3), marks=pytest.mark.slow)], ids=("momentum", "adam"))
 def test_real_networks_agree_with_particles(opt: tp.SGD | tp.Adam) -> None:
     """relu before the matrix."""
-    net = tp.ResNet("relu", "pre", norm="layer")
+    net = tp.ResNet("relu", "pre_nonlin", norm="layer")
     wide = tp.train(net, TASK, opt, SCALE, 4, method=tp.methods.Particles(samples=1 << 13))
     found = np.array([tp.train(net, TASK, opt, SCALE, 4, 256, seed=seed).outputs for seed in range(24)])
     error = found.std(axis=0, ddof=1) / np.sqrt(len(found))
@@ -108,12 +108,13 @@ def test_all_real_networks_are_one() -> None:
 
 def test_verdicts_are_those_of_rms_norm() -> None:
     for point in ((0.5, 0.5), (0.5, 0.25)):
-        centred, plain = (tp.classify(*point, tp.ResNet("linear", "post", norm=norm)) for norm in ("layer", "rms"))
+        centred, plain = (tp.classify(*point,
+                                      tp.ResNet("linear", "post_nonlin", norm=norm)) for norm in ("layer", "rms"))
         assert (centred.name, centred.exponents) == (plain.name, plain.exponents)
 
 
 @pytest.mark.parametrize("ask, said", [
-    (lambda: tp.kernel_fn(tp.ResNet("relu", "pre", norm="layer")), "does not close on kernels"),
+    (lambda: tp.kernel_fn(tp.ResNet("relu", "pre_nonlin", norm="layer")), "does not close on kernels"),
     (lambda: tp.train(tp.ResNet(norm="layer"), TASK, OPT, SCALE, 2, 1), "width: 1 given with norm='layer'"),
     (lambda: tp.train(tp.ResNet(norm="layer"), tp.Task([0.0], [1.0]), OPT, SCALE, 2, 8), "norm 0 given.*norm='layer'"),
     (lambda: tp.train(tp.ResNet(norm="layer"), TASK, tp.Muon(0.1), SCALE, tp.oo, method="collocation"), "norm")])

@@ -47,7 +47,7 @@ def test_rounding_is_no_direction(causal: bool, steps: int | None) -> None:
     rng = np.random.default_rng(2)
     x, y = rng.normal(size=(3, 2, 3, 2)), rng.normal(size=(3, 2, 3))
     x[0, 0] = x[0, 0, 0]
-    net, opt = tp.Transformer(head_dim=2, positions=3, causal=causal), tp.Muon(0.3, steps=steps)
+    net, opt = tp.Transformer(head_dim=2, positions=3, causal=causal), tp.Muon(0.3, newton_schulz_steps=steps)
 
     def outputs(inputs: np.ndarray) -> np.ndarray:
         return tp.train(net, tp.Sequences(inputs, y), opt, SCALE, 2, 32, method="dense", seed=1).outputs

@@ -19,9 +19,9 @@ ACTIVATIONS = "allowed are 'linear', 'relu', 'abs', 'tanh', 'erf', 'gelu', 'silu
 @pytest.mark.parametrize("given, said", [
     ({"phi": "sine"}, f"phi: 'sine' given; {ACTIVATIONS}"),
     ({"phi": None}, f"phi: None given; {ACTIVATIONS}"),
-    ({"block": "attention"}, "block: 'attention' given; allowed are 'post', 'pre', 'mlp', 'glu'"),
+    ({"block": "attention"}, "block: 'attention' given; allowed are 'post_nonlin', 'pre_nonlin', 'mlp', 'glu'"),
     ({"norm": "batch"}, "norm: 'batch' given; allowed are None and 'rms', 'layer'"),
-    ({"train_ends": 1}, "train_ends: 1 given; allowed are False and True"),
+    ({"train_embedding_readout": 1}, "train_embedding_readout: 1 given; allowed are False and True"),
 ])
 def test_unknown_networks_are_refused(given: dict, said: str) -> None:
     with pytest.raises(ValueError) as caught:

@@ -23,7 +23,7 @@ from tpcalc.interpreters.vectors import run_program
 from tpcalc.lowering.nest import in_order
 from tpcalc.methods.normalized import require_gradients, require_norms
 from tpcalc.programs.blocks import Branch, matrix
-from tpcalc.programs.language import MatVec, Moment
+from tpcalc.programs.language import MatVec, Mean
 from tpcalc.programs.normalized import norm_of
 from tpcalc.width.sizes.verdict import width_verdict
 
@@ -289,7 +289,7 @@ def test_particles_that_are_too_few_to_tell_are_refused(how: dict, said: str) ->
 def test_scalars_of_blocks_are_not_taken_for_norms(opt: Any) -> None:
     def block(b: Branch) -> sp.Expr:
         h = b.let("h", MatVec(b.weights(), b.x))
-        return b.let_scalar("overlap", 1 / Moment(h**2)) * h
+        return b.let_scalar("overlap", 1 / Mean(h**2)) * h
 
     with pytest.raises(tp.Divergence, match=r"overlap\[0, 1\] is not finite"):
         tp.train(tp.ResNet(block=block), tp.Task([0.0, 0.5], [1.0, 1.0]), opt, SCALE, 2, 16)
@@ -314,9 +314,10 @@ def test_only_readings_that_read_the_program_take_it() -> None:
 
 
 @pytest.mark.parametrize("refused, said", [
-    (lambda: tp.Problem(tp.ResNet(train_ends=True), tp.Task([1], [1]), PLAIN, SCALE, 2), "allowed are frozen ends"),
-    (lambda: tp.program(tp.ResNet(train_ends=True), PLAIN, SCALE), "allowed are frozen ends"),
-    (lambda: tp.program(tp.Transformer(train_ends=True), PLAIN, SCALE), "allowed are frozen ends"),
+    (lambda: tp.Problem(tp.ResNet(train_embedding_readout=True), tp.Task([1], [1]), PLAIN, SCALE, 2),
+     "allowed are frozen ends"),
+    (lambda: tp.program(tp.ResNet(train_embedding_readout=True), PLAIN, SCALE), "allowed are frozen ends"),
+    (lambda: tp.program(tp.Transformer(train_embedding_readout=True), PLAIN, SCALE), "allowed are frozen ends"),
     (lambda: tp.program(tp.ResNet(norm="rms", gains=True), PLAIN, SCALE), "takes networks without gains"),
     (lambda: tp.Problem(tp.ResNet(skip=tp.Skip(learned=True)), tp.Task([1], [1]), PLAIN, SCALE, 2), "without gains"),
     (lambda: tp.Clipped(PLAIN, 1.0), "opt: NormalizedSGD.* allowed here is a tp.SGD"),

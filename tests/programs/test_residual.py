@@ -17,9 +17,9 @@ KEEPS = {"1": (1, 1.0), "0.8": (0.8, 0.8), "1 - 1/L": (1 - 1 / L, 1 - 1 / DEPTH)
 norms = st.one_of(
     st.just({}),
     st.builds(lambda norm, place, gains, scaled: {
-        "norm": norm, "norm_place": place, "gains": gains,
-        **({"norm_scale": 1 / sp.sqrt(layer)} if scaled and place in ("before", "around") else {})},
-        st.sampled_from(["rms", "layer"]), st.sampled_from(["before", "after", "around", "stream"]), st.booleans(),
+        "norm": norm, "norm_position": place, "gains": gains,
+        **({"norm_scale": 1 / sp.sqrt(layer)} if scaled and place in ("pre", "sandwich") else {})},
+        st.sampled_from(["rms", "layer"]), st.sampled_from(["pre", "output", "sandwich", "post"]), st.booleans(),
         st.booleans()))
 skips = st.one_of(
     st.builds(lambda keep, inject, learned: {"keep": keep, "inject": inject, "learned": learned},
@@ -35,7 +35,7 @@ def held(is_transformer: bool, norm: dict, skip: dict, ends: bool, decay: float,
     rng = np.random.default_rng(0)
     scale = tp.DepthScaling(0.7, 0.4, branch=branch)
     options = {**norm, "skip": tp.HyperConnections(*skip["hyper"]) if "hyper" in skip else tp.Skip(
-        KEEPS[skip["keep"]][0], skip["inject"], skip["learned"]), "train_ends": ends}
+        KEEPS[skip["keep"]][0], skip["inject"], skip["learned"]), "train_embedding_readout": ends}
     if is_transformer:
         net: tp.Transformer | tp.ResNet = tp.Transformer(head_dim=2, positions=2, **{"norm": None, **options})
         inputs, targets = rng.standard_normal((STEPS, 2, 2, 2)), rng.standard_normal((STEPS, 2, 2))
@@ -51,7 +51,7 @@ def held(is_transformer: bool, norm: dict, skip: dict, ends: bool, decay: float,
     start = run.initial_weights()
     plain = PlainResidual(
         eps=branch * DEPTH**-0.7, phi="gelu" if is_transformer else "tanh", head_dim=2 if is_transformer else None,
-        norm=norm.get("norm"), norm_place=norm.get("norm_place", "before"), gains=norm.get("gains", False),
+        norm=norm.get("norm"), norm_position=norm.get("norm_position", "pre"), gains=norm.get("gains", False),
         norm_scale=(lambda k: k**-0.5) if "norm_scale" in norm else lambda k: 1.0, hyper=skip.get("hyper"),
         keep=KEEPS[skip.get("keep", "1")][1], inject=skip.get("inject", 0.0), learned=skip.get("learned", False))
     weights = {**{name: value for name, value in start.items() if name.startswith("W")},

@@ -11,7 +11,7 @@ import sympy as sp
 import tpcalc as tp
 from support.layered import G, L, T, U, W, compiled_outputs, derive, dx, exact_outputs, l, layers, nV, t, trained, xi
 from tpcalc.programs.blocks import Branch
-from tpcalc.programs.language import Family, Mat, MatVec, Moment, Scal, Vec
+from tpcalc.programs.language import Family, Matrix, MatVec, Mean, Scalar, Vector
 from tpcalc.programs.program import Assign, Loop, Program, Statement
 
 DECAY = trained([layers(Assign(W[t + 1, l], (1 - l / (2 * L)) * W[t, l] - G))])
@@ -50,16 +50,16 @@ def test_the_clock_has_a_name_and_not_a_place() -> None:
 
 
 def test_matrices_may_have_the_step_last() -> None:
-    family = Family(Mat, "W")
-    body = rewritten(DECAY.body, {Mat: {"W": (family, (1, 0))}})
+    family = Family(Matrix, "W")
+    body = rewritten(DECAY.body, {Matrix: {"W": (family, (1, 0))}})
     turned = Program("turned", (U, nV), (family[l, 0],), (xi[t],), body, (T, L))
     assert np.abs(compiled_outputs(derive(turned), 4) - exact_outputs(DECAY, 4)).max() < 1e-12
 
 
 def test_a_layer_is_what_is_called_one() -> None:
     """Without superscripts the layer is a sample by custom: the same network, with other scales of Gamma."""
-    W_flat, plain = Family(Mat, "W"), {name: (Family(Vec, name), (0, 1)) for name in ("x", "dx")}
-    body = rewritten(DECAY.body, {Mat: {"W": (W_flat, (0, 1))}, Vec: plain})
+    W_flat, plain = Family(Matrix, "W"), {name: (Family(Vector, name), (0, 1)) for name in ("x", "dx")}
+    body = rewritten(DECAY.body, {Matrix: {"W": (W_flat, (0, 1))}, Vector: plain})
     flat = Program("flat", (U, nV), (W_flat[0, l],), (xi[t],), body, (T, L))
     layered = replace(flat, roles={l: "layer"})
     assert derive(flat).setting.depth is None and derive(layered).setting.depth == L
@@ -78,7 +78,7 @@ def test_what_is_no_role_is_refused(roles: dict[sp.Symbol, str], said: str) -> N
 
 
 def test_a_step_that_is_not_first_is_refused_for_vectors() -> None:
-    body = rewritten(DECAY.body, {Vec: {"x": (Family(Vec, "x"), (1, 0))}})
+    body = rewritten(DECAY.body, {Vector: {"x": (Family(Vector, "x"), (1, 0))}})
     with pytest.raises(ValueError, match="has the clock at another place than its first index"):
         tp.kets(Program("turned", (U, nV), (W[0, l],), (xi[t],), body, (T, L)))
 
@@ -122,7 +122,7 @@ def test_names_of_base_kets_are_taken(name: str) -> None:
 @pytest.mark.parametrize("name", ["L", "np", "Gamma0"])
 def test_two_things_of_one_name_are_not_compiled(name: str) -> None:
     loop, = DECAY.body
-    more = Assign(Family(Scal, name)[t], Moment(nV * dx[t, L]))
+    more = Assign(Family(Scalar, name)[t], Mean(nV * dx[t, L]))
     program = replace(DECAY, body=(replace(loop, body=(*loop.body, more)),))  # type: ignore[union-attr, type-var]
     with pytest.raises(ValueError, match=f"the names {name} stand for two things, or for something of Python's"):
         derive(program).compile()

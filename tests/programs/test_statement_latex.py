@@ -8,7 +8,7 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.derivations.printing import latex, statement_latex
 from tpcalc.programs.blocks import vector
-from tpcalc.programs.language import Moment
+from tpcalc.programs.language import Mean
 
 SCALE = tp.DepthScaling(*sp.symbols("alpha gamma", real=True))
 x, (t, l) = vector("x"), sp.symbols("t l", integer=True)
@@ -31,7 +31,7 @@ def test_kets_of_a_normed_network_have_none_either() -> None:
 
 @pytest.mark.parametrize("printed", [latex, statement_latex])
 def test_powers_of_what_has_parts_are_in_parentheses(printed) -> None:
-    mean = Moment(x[t, l]**2)
+    mean = Mean(x[t, l]**2)
     assert printed(x[t, l]**2) == r"\left(x_{t}^{l}\right)^{2}"
     assert printed(mean**sp.Rational(3, 2)) == rf"\left({printed(mean)}\right)^{{\frac{{3}}{{2}}}}"
     assert printed(sp.Symbol("c")**2) == "c^{2}"

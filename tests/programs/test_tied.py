@@ -59,7 +59,7 @@ def heavy_ball(state: dict, gradients: dict) -> dict:
 @pytest.mark.parametrize("d", [1, 3])
 def test_real_networks_are_plain_arrays(opt: object, step: Step, decay: float, d: int) -> None:
     data = drawn(d=d)
-    run = tp.train(tp.Transformer(positions=3, phi="gelu", train_ends=True, **OPTIONS), data, opt,
+    run = tp.train(tp.Transformer(positions=3, phi="gelu", train_embedding_readout=True, **OPTIONS), data, opt,
                    tp.DepthScaling(ALPHA, GAMMA), DEPTH, width=WIDTH, method="dense", seed=1)
     weights = run.initial_weights()
     assert set(weights) == {"U", "Wq", "Wk", "Wv", "Wo"}
@@ -69,14 +69,14 @@ def test_real_networks_are_plain_arrays(opt: object, step: Step, decay: float, d
 
 def test_at_infinite_width_the_first_output_is_the_input() -> None:
     """Sublayers end with fresh matrices, which the read-in does not overlap."""
-    data, net = drawn(2, 1), tp.Transformer(head_dim=1, positions=3, mlp=None, tied=True, train_ends=True)
+    data, net = drawn(2, 1), tp.Transformer(head_dim=1, positions=3, mlp=None, tied=True, train_embedding_readout=True)
     run = tp.train(net, data, tp.SGD(0.3), tp.DepthScaling(), 2, method=tp.methods.Particles(samples=1024))
     assert np.abs(run.outputs[0] - data.inputs[0]).max() < 1e-10 < 1e-2 < np.abs(run.outputs[1] - data.inputs[1]).max()
 
 
 def test_a_tied_model_of_text_embeds_its_whole_vocabulary() -> None:
     text = tp.tasks.text(steps=2, batch=1, positions=3)
-    net = tp.Transformer(head_dim=2, positions=3, mlp=None, tied=True, train_ends=True)
+    net = tp.Transformer(head_dim=2, positions=3, mlp=None, tied=True, train_embedding_readout=True)
     problem = tp.Problem(net, text, tp.Adam(0.05, eps=1e-6), tp.DepthScaling(), 1, 16)
     assert problem.task.d_in == problem.task.d_out == len(set(text.inputs.ravel()) | set(text.targets.ravel()))
     assert problem.task.d_in > text.sequences().d_in
@@ -84,7 +84,7 @@ def test_a_tied_model_of_text_embeds_its_whole_vocabulary() -> None:
 
 
 def test_ends_that_cannot_be_one_are_refused() -> None:
-    net, opt = tp.Transformer(positions=3, tied=True, train_ends=True), tp.SGD(0.1)
+    net, opt = tp.Transformer(positions=3, tied=True, train_embedding_readout=True), tp.SGD(0.1)
     other = tp.Sequences(np.ones((1, 1, 3, 2)), np.ones((1, 1, 3, 1)))
     with pytest.raises(ValueError, match="tied: True given with 2 inputs and 1 outputs.* allowed"):
         tp.Problem(net, other, opt, tp.DepthScaling(), 2)
@@ -100,7 +100,7 @@ def test_ends_that_cannot_be_one_are_refused() -> None:
 @pytest.mark.parametrize("depth", [4, tp.oo])
 def test_limits_are_those_of_wide_networks(depth: object) -> None:
     data, opt, scale = drawn(3, 1), tp.SGD(0.1), tp.DepthScaling()
-    net = tp.Transformer(head_dim=2, positions=3, mlp=None, tied=True, train_ends=True)
+    net = tp.Transformer(head_dim=2, positions=3, mlp=None, tied=True, train_embedding_readout=True)
     if depth is tp.oo:
         wide = tp.train(net, data, opt, scale, tp.oo, method=tp.methods.CommonDraws(tolerance=0.02, budget=2e7))
         bias = 0.02

@@ -15,7 +15,7 @@ from tpcalc.interpreters.dense import run_dense
 from tpcalc.interpreters.lowered_conditioned import conditioned
 from tpcalc.interpreters.vectors import run_program
 from tpcalc.lowering.nest import in_order
-from tpcalc.programs.language import Family, HeadSum, MatVec, Vec
+from tpcalc.programs.language import Family, HeadSum, MatVec, Vector
 
 RNG = np.random.default_rng(3)
 
@@ -43,7 +43,8 @@ def of_one_head_a_group(weights: dict[str, np.ndarray], shared: int, head_dim: i
 
 nets = st.builds(dict, head_dim=st.sampled_from([1, 2, 4]), norm=st.sampled_from([None, "rms", "layer"]),
                  mlp=st.sampled_from([None, "mlp", "glu"]), causal=st.booleans(), scale_power=st.sampled_from([0.5, 1]),
-                 qk_norm=st.booleans(), train_ends=st.booleans(), queries_per_key=st.sampled_from([1, 2])).filter(
+                 qk_norm=st.booleans(), train_embedding_readout=st.booleans(),
+                 queries_per_key=st.sampled_from([1, 2])).filter(
                      lambda options: not options["qk_norm"] or options["head_dim"] > 2)
 
 
@@ -53,7 +54,7 @@ def held_against_plain_arrays(options: dict, batch: int, positions: int, what: t
     rate = 0.5 if options["norm"] else 0.05  # a small network without a norm blows up at once
     run = tp.train(net, data, tp.SGD(rate), scale, depth, width=8, method="dense", seed=2)
     plain = dict(options)
-    ends = plain.pop("train_ends")
+    ends = plain.pop("train_embedding_readout")
     group = plain.get("queries_per_key", 1), options["head_dim"]
     found = PlainTransformer(eps=depth**-0.7, **plain).trained(
         of_one_head_a_group(weights_of(run), *group), data.inputs, data.targets,
@@ -82,7 +83,8 @@ def test_dense_training_is_that_of_plain_arrays(options: dict, batch: int, posit
 @pytest.mark.parametrize("norm, head_dim, shared", [("rms", 4, 1), ("layer", 4, 1), ("rms", 4, 2), ("rms", 2, 4)])
 def test_dense_training_is_that_of_plain_arrays_with_all_there_is(norm: str, head_dim: int, shared: int) -> None:
     held_against_plain_arrays(dict(head_dim=head_dim, norm=norm, mlp="glu", causal=True, scale_power=0.5,
-                                   qk_norm=head_dim > 2, train_ends=True, queries_per_key=shared), 2, 3, (3, "softmax"))
+                                   qk_norm=head_dim > 2, train_embedding_readout=True,
+                                   queries_per_key=shared), 2, 3, (3, "softmax"))
 
 
 @pytest.mark.parametrize("options", [{}, {"mlp": "glu", "causal": False}, {"qk_norm": True, "head_dim": 4},
@@ -156,7 +158,7 @@ def test_the_three_readings_that_condition_take_heads(shared: int) -> None:
 
 
 def test_head_sums_are_blocks_of_ones() -> None:
-    a = Family(Vec, "a")()
+    a = Family(Vector, "a")()
     assert HeadSum(a, 1) == a and HeadSum(sp.Integer(3), 4) == 12 and HeadSum(sp.Integer(0), 4) == 0
     with pytest.raises(ValueError, match="heads"):
         tp.kets(tp.program(tp.Transformer(head_dim=2), tp.SGD(), tp.DepthScaling()))
@@ -175,7 +177,7 @@ def test_head_sums_are_blocks_of_ones() -> None:
     ({"qk_norm": True, "head_dim": 2}, "qk_norm"), ({"causal": 1}, "causal"), ({"attention": "linear"}, "attention"),
     ({"queries_per_key": 0}, "queries_per_key"), ({"queries_per_key": 3, "heads": 4}, "queries_per_key"),
     ({"queries_per_key": 2, "attention": lambda b: b.x}, "queries_per_key"),
-    ({"phi": "sign of life"}, "phi"), ({"train_ends": None}, "train_ends")])
+    ({"phi": "sign of life"}, "phi"), ({"train_embedding_readout": None}, "train_embedding_readout")])
 def test_what_is_no_transformer_is_refused(options: dict, word: str) -> None:
     with pytest.raises(ValueError, match=f"^{word}: .* allowed"):
         tp.Transformer(**options)

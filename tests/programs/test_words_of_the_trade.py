@@ -36,7 +36,7 @@ def test_silu_is_h_times_its_sigmoid() -> None:
     assert np.allclose(runs[0].outputs, runs[1].outputs, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("block", [pytest.param("post", marks=pytest.mark.slow), "pre"])
+@pytest.mark.parametrize("block", [pytest.param("post_nonlin", marks=pytest.mark.slow), "pre_nonlin"])
 def test_silu_is_judged_as_gelu_is(block: str) -> None:
     verdicts = [tp.classify(0.5, 0.5, tp.ResNet(phi, block)).name for phi in ("silu", "gelu")]
     assert verdicts == ["Depth-muP", "Depth-muP"]

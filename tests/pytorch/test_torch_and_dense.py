@@ -36,7 +36,7 @@ class Residual(torch.nn.Module):
 
 
 @pytest.mark.parametrize("phi, block, matrices", [
-    ("linear", "post", 1), ("tanh", "mlp", 2), ("gelu", "mlp", 2), ("relu", "mlp", 3)])
+    ("linear", "post_nonlin", 1), ("tanh", "mlp", 2), ("gelu", "mlp", 2), ("relu", "mlp", 3)])
 def test_torch_trains_as_dense_does(phi: str, block: str, matrices: int) -> None:
     """Outputs of every step, to 1e-10."""
     rng = np.random.default_rng(1)

@@ -72,8 +72,8 @@ def test_classify(alpha: str, gamma: str, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_classify_takes_other_networks(capsys: pytest.CaptureFixture[str]) -> None:
-    verdict = tp.classify(0.5, 0.5, tp.ResNet("relu", "pre"))
-    found = json.loads(printed(capsys, "classify --phi relu --block pre --json"))
+    verdict = tp.classify(0.5, 0.5, tp.ResNet("relu", "pre_nonlin"))
+    found = json.loads(printed(capsys, "classify --phi relu --block pre_nonlin --json"))
     assert found["reasons"] == list(verdict.reasons) and verdict.reasons != tp.classify(0.5, 0.5).reasons
 
 

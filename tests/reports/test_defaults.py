@@ -21,7 +21,7 @@ from tpcalc.reports import cli, commands
 
 OPTIONS: dict[str, tuple[float, tuple[str, ...]]] = {  # how often each is given, and what
     "--phi": (0.7, ("linear", "relu", "abs", "tanh", "erf", "gelu", "silu")),
-    "--block": (0.7, ("post", "pre", "mlp", "glu")), "--norm": (0.4, ("rms", "layer")),
+    "--block": (0.7, ("post_nonlin", "pre_nonlin", "mlp", "glu")), "--norm": (0.4, ("rms", "layer")),
     "--optimizer": (0.9, tuple(commands.OPTIMIZERS)), "--depth": (0.7, ("1", "4", "16")),
     "--width": (0.3, ("8", "64", "oo")), "--method": (0.3, ("auto", *methods.choice.ALIASES)),
     "--steps": (0.6, ("1", "2", "3")), "--batch": (0.4, ("1", "4", "16")), "--alpha": (0.2, ("1/2", "1")),
@@ -106,7 +106,8 @@ def test_sizes_that_are_given_are_refused_where_they_do_not_go(
 
 
 WIDE = tp.Task(np.ones((2, 40, 3)) + np.eye(40, 3), np.ones((2, 40, 1)))
-NETS = {"mlp": tp.ResNet("tanh", "mlp"), "glu": tp.ResNet("silu", "glu", "rms"), "pre": tp.ResNet("relu", "pre")}
+NETS = {"mlp": tp.ResNet("tanh", "mlp"), "glu": tp.ResNet("silu", "glu", "rms"),
+        "pre_nonlin": tp.ResNet("relu", "pre_nonlin")}
 CALLS = {"Adam": tp.Adam(), "Lion": tp.Lion(), "SGD": tp.SGD(), "NormalizedSGD": tp.NormalizedSGD(), "Muon": tp.Muon(),
          "Clipped": tp.Clipped(tp.Adam(), 1.0)}
 
@@ -141,6 +142,6 @@ def test_a_quarter_of_the_particles_is_enough_beside(monkeypatch: pytest.MonkeyP
 
 def test_the_mean_field_theory_chooses_enough_particles(begins: None) -> None:
     task = tp.Task(np.ones((3, 250, 3)) + np.eye(250, 3), np.ones((3, 250, 1)))
-    raw = raw_problem(tp.DepthwiseScaling(), tp.ResNet("tanh", "pre"), task, 4)
+    raw = raw_problem(tp.DepthwiseScaling(), tp.ResNet("tanh", "pre_nonlin"), task, 4)
     with pytest.raises(Begun):
         tp.dmft(raw)

@@ -42,11 +42,11 @@ def test_products_and_resolvents_are_those_of_matrices(rows: int, per_step: int)
 @pytest.mark.parametrize("name", CASES)
 def test_all_maps_of_a_layer_and_all_reflections_are_triangular(name: str) -> None:
     """What stands above the diagonal, or on it in what goes from R to Pi, is round-off."""
-    steps, batch, held_out, train_ends, opt = CASES[name]
+    steps, batch, held_out, train_embedding_readout, opt = CASES[name]
     rng = np.random.default_rng(1)
     task = tp.Task(rng.normal(size=(steps, batch, 2)) / 2, rng.normal(size=(steps, batch, 1)))
     depth = 3
-    network = tilted_network(task, opt, depth, 1 / depth, 1 / depth, train_ends,
+    network = tilted_network(task, opt, depth, 1 / depth, 1 / depth, train_embedding_readout,
                              rng.normal(size=(held_out, 2)) if held_out else None)
     base = base_solution(network)
     maps = csr_matrix(density_map(network, "p")), csr_matrix(density_map(network, "q"))

@@ -70,7 +70,7 @@ def test_two_steps_at_infinite_depth_have_closed_forms(alpha: float, seed: int) 
 def test_a_frozen_body_between_trained_ends_fluctuates_too() -> None:
     """Updates of the blocks add up to nothing at gamma = 1: read-in and read-out learn, as in a network of one layer
     with a branch of no effect; at alpha > 1/2 the body is the identity."""
-    net, deep = tp.ResNet(train_ends=True), tp.DepthScaling(0.75, 1)
+    net, deep = tp.ResNet(train_embedding_readout=True), tp.DepthScaling(0.75, 1)
     limit = tp.train(net, TASK, OPT, deep, tp.oo).fluctuations
     shallow = tp.train(net, TASK, OPT, tp.DepthScaling(branch=1e-12), 1).fluctuations
     assert_close(limit.covariance, shallow.covariance, 1e-10)

@@ -19,11 +19,11 @@ TASK, OPT = tp.Task((1, 0.8, -0.6), (1, -0.7, 0.5), probes=[[1.0], [0.4]]), tp.S
 SINE = tp.ResNet(sp.sin(H + sp.Rational(1, 2)), block="mlp")
 
 
-def base_of(net: tp.ResNet, alpha: float = 0.5, train_ends: bool = False) -> tuple:
+def base_of(net: tp.ResNet, alpha: float = 0.5, train_embedding_readout: bool = False) -> tuple:
     """Order 0 and the matrices of the derivatives of f in tilts."""
     noise = float(alpha == 0.5)
-    network = tilted_network(TASK, OPT, 1, noise, 1.0, train_ends)
-    limit = LimitTask(TASK, OPT, noise, 1.0, train_ends, None, net)
+    network = tilted_network(TASK, OPT, 1, noise, 1.0, train_embedding_readout)
+    limit = LimitTask(TASK, OPT, noise, 1.0, train_embedding_readout, None, net)
     base = limit.on(limit.mesh(), network)
     return base, np.array([along(base, row, 0, 2).f[1, :, 0] for row in range(3)])
 
@@ -39,8 +39,8 @@ def test_linear_blocks_through_their_kernels_are_linear_blocks() -> None:
 @pytest.mark.parametrize("name", ["mlp", "trained ends"])
 def test_densities_are_those_of_the_solver_and_answers_are_symmetric(name: str) -> None:
     """What the action says at its saddle is what ``collocation`` solves; and f_t answers j_s as f_s answers j_t."""
-    net = tp.ResNet(SINE.phi, block="mlp", train_ends=name == "trained ends")
-    base, covariance = base_of(net, train_ends=net.train_ends)
+    net = tp.ResNet(SINE.phi, block="mlp", train_embedding_readout=name == "trained ends")
+    base, covariance = base_of(net, train_embedding_readout=net.train_embedding_readout)
     medium, n = base.network.medium, 3
     theta, omega = base.left.added[0], base.right.added[0]
     assert_close(np.tril(theta[:, :n, n:], -1), medium.A, 1e-12)

@@ -24,7 +24,7 @@ def problem(seed: int) -> tuple[tp.ResNet, tp.Task, tp.SGD, tp.DepthScaling, int
     opt = tp.SGD(float(rng.uniform(0.1, 0.6)), momentum=float(rng.choice([0, 0.5])),
                  weight_decay=float(rng.choice([0, 0.3])))
     alpha = float(rng.choice([0.5, 0.75]))
-    net = tp.ResNet(train_ends=bool(rng.integers(2)))
+    net = tp.ResNet(train_embedding_readout=bool(rng.integers(2)))
     return net, tp.Task(inputs, y, loss), opt, tp.DepthScaling(alpha, 1 - alpha), int(rng.integers(1, 4))
 
 
@@ -37,7 +37,7 @@ def z_scores(case: Any, seed: int) -> tuple[np.ndarray, np.ndarray]:
     values, errors = [], []
     for width in WIDTHS:
         change = outputs(task, opt, scale.multiplier(depth), scale.update_size(depth), depth, width, NETWORKS,
-                         seed * 1000 + width, net.train_ends) - f
+                         seed * 1000 + width, net.train_embedding_readout) - f
         centred = change - change.mean(axis=0)
         each = width * np.concatenate([(centred[:, :, None] * centred[:, None, :])[:, *upper], change], axis=1)
         values.append(each.mean(axis=0))

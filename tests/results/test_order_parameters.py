@@ -16,7 +16,8 @@ RNG = np.random.default_rng(3)
 
 def raw(task: tp.Task = TASK, phi: str = "linear", depth: object = tp.oo, width: object = tp.oo, mu0: float = 0.7,
         eta0: float = 0.8, **options: bool) -> tp.RawProblem:
-    return tp.raw_problem(tp.DepthwiseScaling(mu0=mu0, eta0=eta0), tp.ResNet(phi, "pre", **options), task, depth, width)
+    return tp.raw_problem(tp.DepthwiseScaling(mu0=mu0, eta0=eta0), tp.ResNet(phi, "pre_nonlin", **options), task, depth,
+                          width)
 
 
 def test_one_step_on_one_sample_in_its_own_units() -> None:
@@ -64,7 +65,7 @@ def test_particles_are_the_exact_solution() -> None:
 def test_fields_of_a_real_network_are_products_with_its_own_matrices(net: tuple[str, bool]) -> None:
     phi, ends = net
     task = tp.Task(RNG.normal(size=(3, 2, 2)), RNG.normal(size=(3, 2, 1)))
-    problem = raw(task, phi, 3, 24, train_ends=ends)
+    problem = raw(task, phi, 3, 24, train_embedding_readout=ends)
     found = tp.dmft(problem, "dense")
     weights = found.run.initial_weights()["W"]
     fields, function = found.fields, {"linear": lambda h: h, "tanh": np.tanh}[phi]
@@ -110,7 +111,7 @@ def test_the_tangent_kernel_with_trained_ends_is_what_outputs_move_by() -> None:
     task, rate = tp.Task([[[1.0], [0.5]]] * 2, [[[1.0], [-0.6]]] * 2), 1e-5
     for phi in ("linear", "tanh"):
         samples = () if phi == "linear" else (tp.methods.Particles(samples=2048, batches=2),)
-        found = tp.dmft(raw(task, phi, 5, mu0=1.0, eta0=rate, train_ends=True), *samples)
+        found = tp.dmft(raw(task, phi, 5, mu0=1.0, eta0=rate, train_embedding_readout=True), *samples)
         moved = rate * np.einsum("isj,sj->i", found.K[0, :, :1], found.Delta[:1]) / 2
         np.testing.assert_allclose(found.f[1] - found.f[0], moved, rtol=2e-2 if samples else 1e-4)
 

@@ -13,7 +13,7 @@ from tpcalc.programs.convolution import Convolution
 RNG = np.random.default_rng(0)
 NETS = {
     "transformer": tp.Transformer(heads=4, head_dim=2, positions=4, norm="layer", mlp="glu", scale_power=1, tied=True,
-                                  queries_per_key=2, train_ends=True, phi="relu"),
+                                  queries_per_key=2, train_embedding_readout=True, phi="relu"),
     "convolution": tp.Transformer(positions=4, attention=Convolution((2, 2), (1, 1), "circular", "post"), mlp=None)}
 
 

@@ -30,13 +30,14 @@ CASES = {
 
 def brute_force(case: tuple) -> tuple:
     """The run, the action of its overlaps, and which of them are outputs: of the batches, and of the probes."""
-    steps, batch, d_in, d_out, held_out, depth, opt, scale, train_ends = case
+    steps, batch, d_in, d_out, held_out, depth, opt, scale, train_embedding_readout = case
     rng = np.random.default_rng(steps + 10 * depth + 100 * batch)
     probes = rng.normal(size=(held_out, d_in)) if held_out else None
     task = tp.Task(rng.normal(size=(steps, batch, d_in)) / 2, rng.normal(size=(steps, batch, d_out)), probes=probes)
-    run = tp.train(tp.ResNet(train_ends=train_ends), task, opt, scale, depth)
+    run = tp.train(tp.ResNet(train_embedding_readout=train_embedding_readout), task, opt, scale, depth)
     action, wanted = training(task.inputs, task.targets, depth, scale.multiplier(depth), scale.update_size(depth),
-                              *opt.memory(steps), train_ends, np.zeros((0, d_in)) if probes is None else probes)
+                              *opt.memory(steps), train_embedding_readout,
+                              np.zeros((0, d_in)) if probes is None else probes)
     samples = batch + held_out
     trained = [k for k in range(len(wanted)) if k // d_out % samples < batch]
     return run, action, [wanted[k] for k in trained], [w for k, w in enumerate(wanted) if k not in trained]

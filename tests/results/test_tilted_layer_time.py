@@ -30,12 +30,14 @@ def drawn(seed: int, rates: tuple[float, ...], longest: int) -> tp.Run:
     opt = tp.SGD(float(rng.choice(rates)), momentum=float(rng.choice([0, 0.5])),
                  weight_decay=float(rng.choice([0, 0.3])))
     alpha = ALPHAS[seed % 3]
-    return tp.train(tp.ResNet(train_ends=bool(rng.integers(2))), task, opt, tp.DepthScaling(alpha, 1 - alpha), tp.oo)
+    return tp.train(tp.ResNet(train_embedding_readout=bool(rng.integers(2))), task, opt,
+                    tp.DepthScaling(alpha, 1 - alpha), tp.oo)
 
 
 def at_depth(found: Fluctuations, depth: int) -> Fluctuations:
     """Layers that share the constants of the limit: a power series in 1/L, at any alpha."""
-    return Fluctuations(found.task, found.optimizer, depth, found.noise / depth, found.drift / depth, found.train_ends)
+    return Fluctuations(found.task, found.optimizer, depth, found.noise / depth, found.drift / depth,
+                        found.train_embedding_readout)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 6))])
@@ -112,12 +114,12 @@ def test_large_rates_have_the_closed_forms_of_two_steps(eta: float) -> None:
     assert found.covariance_error <= 1e-10 * last and found.bias_error <= 1e-10 * last
 
 
-@pytest.mark.parametrize("alpha, train_ends", [(0.5, False), (0.75, True)])
-def test_direct_solutions_are_those_of_the_iteration(alpha: float, train_ends: bool,
+@pytest.mark.parametrize("alpha, train_embedding_readout", [(0.5, False), (0.75, True)])
+def test_direct_solutions_are_those_of_the_iteration(alpha: float, train_embedding_readout: bool,
                                                      monkeypatch: pytest.MonkeyPatch) -> None:
     """Without Picard's iteration every element is solved directly."""
     task, opt = tp.Task((1, 0.8, -0.6), (1, -0.7, 0.5)), tp.SGD(0.7, momentum=0.3, weight_decay=0.2)
-    net, scale = tp.ResNet(train_ends=train_ends), tp.DepthScaling(alpha, 1 - alpha)
+    net, scale = tp.ResNet(train_embedding_readout=train_embedding_readout), tp.DepthScaling(alpha, 1 - alpha)
 
     def found() -> tuple[np.ndarray, np.ndarray]:
         fluctuations = tp.train(net, task, opt, scale, tp.oo).fluctuations

@@ -76,7 +76,7 @@ def test_refused_layers() -> None:
     with pytest.raises(ValueError, match="points: 100 given; allowed are powers of 2"):
         tp.AttentionLayer(2, points=100)
     with pytest.raises(ValueError, match="mlp: .* given; allowed are networks without trained ends"):
-        tp.AttentionLayer(2, mlp=tp.ResNet("tanh", "mlp", train_ends=True))
+        tp.AttentionLayer(2, mlp=tp.ResNet("tanh", "mlp", train_embedding_readout=True))
     with pytest.raises(tp.Divergence, match="variances grow"):
         tp.attention_kernel(small(), TWO[0], scale=tp.DepthScaling(0, 1))
 

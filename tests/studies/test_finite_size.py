@@ -50,7 +50,7 @@ def test_the_decomposition_of_real_networks() -> None:
 
 
 def test_tangent_kernels_of_relu_converge_like_one_over_L_as_in_figure_6() -> None:
-    net, angles, depths = tp.ResNet("relu", "pre"), np.linspace(0, np.pi, 5), [32, 64, 128, 256]
+    net, angles, depths = tp.ResNet("relu", "pre_nonlin"), np.linspace(0, np.pi, 5), [32, 64, 128, 256]
     inputs = np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
     def ntk(depth: object) -> np.ndarray:

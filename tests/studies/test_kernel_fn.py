@@ -23,9 +23,10 @@ from tpcalc.programs.language import MatVec
 from tpcalc.proofs.depthwise_transfer._real_kernels import real_kernels
 
 REFERENCE = Path(__file__).parent.parent / "references" / "neural_tangents_kernels.json"
-PRE = tp.ResNet("relu", "pre")
+PRE = tp.ResNet("relu", "pre_nonlin")
 INPUTS = np.array([[1.0, 0.0], [0.5, 0.8], [-0.6, 0.7], [1.1, -0.4]])
-BLOCKS = [tp.ResNet(phi, block, norm=norm) for phi in ("relu", "tanh", "erf") for block in ("post", "mlp", "glu", "pre")
+BLOCKS = [tp.ResNet(phi, block, norm=norm) for phi in ("relu", "tanh",
+                                                       "erf") for block in ("post_nonlin", "mlp", "glu", "pre_nonlin")
           for norm in (None, "rms")]
 KNOWN = {  # relu, inputs of length 1 at angles 0, pi/4 ... pi, by the equation of the angle below, in more digits
     "linear": (0.8243606353500641, 0.5933081571998446, 0.2628197552859547, 0.0707333900388729, 0.0256049239291168),
@@ -73,7 +74,7 @@ def test_tanh_against_plain_quadrature() -> None:
         return [square, np.cosh(u)**-4.0 @ weights * own + square, mean, slope * pair + mean]
 
     end = solve_ivp(rates, (0, 1), [1.0, 0.0, math.sqrt(0.5), 0.0], "DOP853", rtol=1e-12, atol=1e-14).y[:, -1]
-    found = tp.kernel_fn(tp.ResNet("tanh", "pre"))([[1.0, 0.0]], [[1.0, 0.0], [math.sqrt(0.5), math.sqrt(0.5)]])
+    found = tp.kernel_fn(tp.ResNet("tanh", "pre_nonlin"))([[1.0, 0.0]], [[1.0, 0.0], [math.sqrt(0.5), math.sqrt(0.5)]])
     np.testing.assert_allclose([*found.nngp[0], *found.ntk[0]], end[[0, 2, 1, 3]], rtol=1e-11)
 
 
@@ -83,7 +84,7 @@ def test_finite_depth_is_that_of_neural_tangents() -> None:
     x, off = np.array(known.pop("inputs")), ~np.eye(5, dtype=bool)
     for phi, depths in known.items():
         for depth, kernels in depths.items():
-            found = tp.kernel_fn(tp.ResNet(phi, "pre"), int(depth))(x)
+            found = tp.kernel_fn(tp.ResNet(phi, "pre_nonlin"), int(depth))(x)
             for name, kernel in kernels.items():
                 difference = np.abs(getattr(found, name) - kernel)
                 assert np.max(difference[off]) < 1e-12 and np.max(difference) < 3e-8, (phi, depth, name)
@@ -102,12 +103,12 @@ def test_infinite_depth_is_where_training_starts(net: tp.ResNet) -> None:
 
 @pytest.mark.parametrize("depth", [6, tp.oo])
 @pytest.mark.parametrize("branch", [1.0, -0.7])
-@pytest.mark.parametrize("train_ends", [False, True])
-def test_a_linear_network_moves_by_its_tangent_kernel(depth: Any, branch: float, train_ends: bool) -> None:
+@pytest.mark.parametrize("train_embedding_readout", [False, True])
+def test_a_linear_network_moves_by_its_tangent_kernel(depth: Any, branch: float, train_embedding_readout: bool) -> None:
     """A step so small that its square is rounding: f_1 at the probes."""
     rate, scale = 1e-7, tp.DepthScaling(branch=branch)
     task = tp.Task(INPUTS[[0, 0]][:, None], [1.0, 0.0], probes=INPUTS)
-    net = tp.ResNet(train_ends=train_ends)
+    net = tp.ResNet(train_embedding_readout=train_embedding_readout)
     run = tp.train(net, task, tp.SGD(rate), scale, depth)
     found = tp.kernel_fn(net, depth, scale)(INPUTS, INPUTS[:1], get="ntk")
     np.testing.assert_allclose(run.probe_outputs[1] / rate, found, rtol=1e-5, atol=1e-6)
@@ -120,7 +121,7 @@ def test_real_networks(norm: str | None) -> None:
     found = np.array([real_kernels(np.tanh, lambda h: np.cosh(h)**-2.0, INPUTS, 4, 384, rng, norm is not None)
                       for _ in range(32)])
     mean, error = found.mean(axis=0), found.std(axis=0, ddof=1) / math.sqrt(len(found))
-    expected = np.array(tp.kernel_fn(tp.ResNet("tanh", "pre", norm=norm), 4)(INPUTS))
+    expected = np.array(tp.kernel_fn(tp.ResNet("tanh", "pre_nonlin", norm=norm), 4)(INPUTS))
     scores = np.abs(mean - expected) / error
     assert np.max(scores) < 4.5 and np.sqrt(np.mean(scores**2)) < 1.8
 
@@ -143,7 +144,7 @@ def test_large_branches_against_exponentials(branch: float) -> None:
     np.testing.assert_allclose(found.ntk, branch * math.exp(branch**2) * gram, rtol=1e-10)
 
 
-@pytest.mark.parametrize("net", [tp.ResNet("relu", "pre"), tp.ResNet("erf", "mlp")], ids=repr)
+@pytest.mark.parametrize("net", [tp.ResNet("relu", "pre_nonlin"), tp.ResNet("erf", "mlp")], ids=repr)
 def test_layers_come_to_layer_time_like_one_over_depth(net: tp.ResNet) -> None:
     limit, depths = np.array(tp.kernel_fn(net)(INPUTS)), np.array([32, 64, 128])
     gaps = [np.max(np.abs(np.array(tp.kernel_fn(net, int(depth))(INPUTS)) - limit)) for depth in depths]
@@ -226,7 +227,7 @@ def bent_twice(branch: Branch) -> sp.Expr:
 
 def mixed(branch: Branch) -> sp.Expr:
     """W (n + phi(n)) x: the stream beside itself, rescaled."""
-    unit = branch.let("unit", branch.x * tp.programs.language.Moment(branch.x**2)**sp.Rational(-1, 2))
+    unit = branch.let("unit", branch.x * tp.programs.language.Mean(branch.x**2)**sp.Rational(-1, 2))
     return MatVec(branch.weights(), branch.let("z", branch.phi(unit) + branch.x))
 
 

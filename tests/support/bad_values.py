@@ -99,7 +99,7 @@ RIGHT: dict[str, Any] = {
     "problem": PROBLEM, "lr": 0.5, "p": 0.5, "q": 0.5, "a": 0, "b": 0, "t": 0, "s": 0, "n": 64, "k": 2, "steps": 3,
     "peak": 0.5}
 
-OPTIONS = {"norm_place": "nothing", "norm_scale": "nothing", "gains": "nothing", "skip": "optional block"}
+OPTIONS = {"norm_position": "nothing", "norm_scale": "nothing", "gains": "nothing", "skip": "optional block"}
 OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says something else
     "classify": {"alpha": "real or scale", "net": "optional net",
                  "opt": "optional opt", "from_zero": "nothing"}, "interactions": {"net": "optional net"},
@@ -125,7 +125,7 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     **dict.fromkeys(("Adam", "AdamW"), {
         "lr": "symbolic rates", "beta1": "symbolic share", "beta2": "symbolic share", "betas": "shares",
         "eps": "symbolic nonnegative", "weight_decay": "symbolic nonnegative", "independent": "flag"}),
-    "ResNet": {"phi": "activation", "block": "block", "norm": "optional word", "train_ends": "flag",
+    "ResNet": {"phi": "activation", "block": "block", "norm": "optional word", "train_embedding_readout": "flag",
                "matrices": "nothing", "mlp_ratio": "nothing", **OPTIONS},
     "Skip": {"keep": "nonzero", "inject": "real", "learned": "flag"},
     "HyperConnections": {"reads": "pair of reals", "mixes": "nothing", "writes": "pair of reals"},
@@ -133,7 +133,8 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "Task.losses": {"outputs": "outputs"},
     "Transformer": {"heads": "optional whole", "head_dim": "whole", "positions": "whole", "norm": "optional word",
                     "mlp": "optional block", "causal": "flag", "scale_power": "half or one", "qk_norm": "nothing",
-                    "phi": "activation", "train_ends": "flag", "attention": "block", "queries_per_key": "whole",
+                    "phi": "activation", "train_embedding_readout": "flag", "attention": "block",
+                    "queries_per_key": "whole",
                     "mlp_ratio": "whole", "tied": "flag", **OPTIONS, "norm_scale": "nonzero", "gains": "flag"},
     "Sequences": {"inputs": "nothing", "targets": "nothing", "loss": "loss"},
     "Sequences.losses": {"outputs": "outputs"},
@@ -182,7 +183,7 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "web": {"s": "optional real", "kappa": "optional real"},
     "aspect": {**dict.fromkeys(("n", "L", "target"), "optional positive"), "s": "optional real"},
     "Program.unroll": {"sizes": "mapping"},
-    "kernel_fn": {"train_ends": "optional flag", "readout": "activation"},
+    "kernel_fn": {"train_embedding_readout": "optional flag", "readout": "activation"},
     "AttentionLayer": {"positions": "whole", "head_dim": "whole", "causal": "flag", "power": "real",
                        "mlp": "optional net", "points": "nothing", "scrambles": "whole"},
     "attention_kernel": {"layer": "result", "inputs": "nothing", "scale": "depth scaling"},

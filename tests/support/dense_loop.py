@@ -13,7 +13,7 @@ import tpcalc as tp
 
 
 def linear(task: tp.Task, opt: tp.SGD, scale: tp.DepthScaling, depth: int, width: int, seed: int = 0,
-           train_ends: bool = False) -> tuple[np.ndarray, np.ndarray | None]:
+           train_embedding_readout: bool = False) -> tuple[np.ndarray, np.ndarray | None]:
     """Outputs of the linear network on its batches and probes, before every update."""
     rng, eps, g = np.random.default_rng(seed), scale.multiplier(depth), scale.update_size(depth)
     U, nV = rng.normal(size=(task.d_in, width)), rng.normal(size=(task.d_out, width))
@@ -39,7 +39,7 @@ def linear(task: tp.Task, opt: tp.SGD, scale: tp.DepthScaling, depth: int, width
         for l in range(depth):
             gradient = (g / (task.batch * width)) * (delta[l + 1].T @ x[l])
             W[l], buffers[l] = opt.step(t, rate, W[l], gradient, buffers[l])
-        if train_ends:
+        if train_embedding_readout:
             U, buffers[-2] = opt.step(t, rate, U, task.inputs[t].T @ delta[0] / task.batch, buffers[-2])
             nV, buffers[-1] = opt.step(t, rate, nV, chi.T @ x[-1] / task.batch, buffers[-1])
     return np.array(found), np.array(probed) if task.probes is not None else None

@@ -15,7 +15,7 @@ from tpcalc.interpreters import run_particles
 from tpcalc.programs.blocks import vector
 from tpcalc.programs.builders import BATCH, L, T
 from tpcalc.programs.indices import i, t
-from tpcalc.programs.language import Family, Scal, Vec
+from tpcalc.programs.language import Family, Scalar, Vector
 from tpcalc.programs.program import Assign, Loop, Program, Statement
 
 RUNS = ((1, 4096, 2), (2, 4096, 5), (4, 4096, 5), (1, 1024, 6))  # multiple of the depth, particles, batches a round
@@ -28,15 +28,15 @@ def with_inputs(net: tp.ResNet, opt: tp.SGD, scale: tp.DepthScaling, d_in: int, 
     independent."""
     written = tp.program(net, opt, scale, batch=batch)
     sample = (t, i) if batch else (t,)
-    U = tuple(Family(Vec, f"U{k}")() for k in range(d_in))
-    xi = tuple(Family(Scal, f"xi{k}")[sample] for k in range(d_in))
+    U = tuple(Family(Vector, f"U{k}")() for k in range(d_in))
+    xi = tuple(Family(Scalar, f"xi{k}")[sample] for k in range(d_in))
     entry = Assign(vector("x")[(*sample, 0)], sp.Add(*(x * u for x, u in zip(xi, U))))
 
     def entered(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
         return tuple(replace(s, body=entered(s.body)) if isinstance(s, Loop) else
                      entry if s.target == entry.target else s for s in body)
 
-    old = Family(Scal, "xi", r"\xi")[sample]
+    old = Family(Scalar, "xi", r"\xi")[sample]
     changed = replace(written, vectors=(*U, *written.vectors[1:]), data=(*xi, *(d for d in written.data if d != old)),
                       body=entered(written.body))
     assert changed.body != written.body

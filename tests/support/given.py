@@ -23,7 +23,8 @@ BORDERLINE: list[Any] = [
     sp.sqrt(2), sp.pi / 4, sp.Integer(1), np.str_("1/2")]
 VALUES = st.one_of(st.sampled_from(ODD), st.sampled_from(BORDERLINE), st.integers(-3, 10**20), st.fractions(-2, 2),
                    st.floats(), st.text(max_size=6), st.complex_numbers())
-WORDS = st.sampled_from(["yes", "no", "auto", "all", "dense", "float16", "float64", "post", "linear", "mse", "sgd"])
+WORDS = st.sampled_from(["yes", "no", "auto", "all", "dense", "float16", "float64", "post_nonlin", "linear", "mse",
+                         "sgd"])
 ANYTHING = st.one_of(VALUES, WORDS)
 
 

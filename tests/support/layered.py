@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import tpcalc as tp
 from tpcalc.interpreters import read_program_coefficients
-from tpcalc.programs.language import Family, LossDerivative, Mat, MatVec, Moment, Outer, Scal, Transpose, Vec
+from tpcalc.programs.language import Family, LossDerivative, Matrix, MatVec, Mean, Outer, Scalar, Transpose, Vector
 from tpcalc.programs.program import Assign, Loop, Program, Statement
 
 T, L = sp.symbols("T L", integer=True, positive=True)
@@ -20,10 +20,10 @@ ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
 ZERO, ONE, TWO = map(sp.Integer, range(3))
 HALF, THIRD = sp.Rational(1, 2), sp.Rational(1, 3)
 XI, Y = np.array([1.0, 0.8, -0.6]), np.array([1.0, -0.7, 0.5])
-x, dx = (Family(Vec, name, layered=True) for name in ("x", "dx"))
-W, m = (Family(Mat, name, layered=True) for name in ("W", "m"))
-U, nV = Family(Vec, "U")(), Family(Vec, "nV")()
-xi, f, chi = (Family(Scal, name) for name in ("xi", "f", "chi"))
+x, dx = (Family(Vector, name, layered=True) for name in ("x", "dx"))
+W, m = (Family(Matrix, name, layered=True) for name in ("W", "m"))
+U, nV = Family(Vector, "U")(), Family(Vector, "nV")()
+xi, f, chi = (Family(Scalar, name) for name in ("xi", "f", "chi"))
 G = L**-GAMMA * Outer(dx[t, l], x[t, l - 1])
 FORWARD = Assign(x[t, l], x[t, l - 1] + L**-ALPHA * MatVec(W[t, l], x[t, l - 1]))
 BACKWARD = Assign(dx[t, l - 1], dx[t, l] + L**-ALPHA * MatVec(Transpose(W[t, l]), dx[t, l]))
@@ -41,7 +41,7 @@ def at(layer: sp.Expr, statement: Assign) -> Assign:
 def trained(updates: Sequence[Statement], before: Sequence[Statement] = (),
             forward: Sequence[Statement] = (), **more: Any) -> Program:
     """One input a step; updates, before: statements at the end of a step, and before the first."""
-    body = (Assign(x[t, 0], xi[t] * U), *(forward or (layers(FORWARD),)), Assign(f[t], Moment(nV * x[t, L])),
+    body = (Assign(x[t, 0], xi[t] * U), *(forward or (layers(FORWARD),)), Assign(f[t], Mean(nV * x[t, L])),
             Assign(chi[t], LossDerivative(f[t], t)), Assign(dx[t, L], chi[t] * nV),
             Loop(l, L, ONE, (BACKWARD,), descending=True), *updates)
     return Program("layered", (U, nV), (W[0, l], *more.pop("matrices", ())), (xi[t],),

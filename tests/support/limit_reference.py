@@ -45,7 +45,7 @@ def through(depth: int, p: np.ndarray, s: np.ndarray, rr: np.ndarray, w: np.ndar
     return places
 
 
-def finite_outputs(task: Task, optimizer: SGD, depth: int, train_ends: bool) -> list[Decimal]:
+def finite_outputs(task: Task, optimizer: SGD, depth: int, train_embedding_readout: bool) -> list[Decimal]:
     """f of squared loss; (steps,)."""
     rho, w = (decimals(a) for a in optimizer.memory(task.steps))
     xi, y = decimals(task.inputs.ravel()), decimals(task.targets.ravel())
@@ -55,7 +55,7 @@ def finite_outputs(task: Task, optimizer: SGD, depth: int, train_ends: bool) -> 
     for t in range(task.steps):
         known = slice(0, t + 1)
         rr, w_t = np.outer(rho[known], rho[known]), w[known, known]
-        ends_rho, ends_w = (rho[known], w_t) if train_ends else (0 * rho[known] + 1, 0 * w_t)
+        ends_rho, ends_w = (rho[known], w_t) if train_embedding_readout else (0 * rho[known] + 1, 0 * w_t)
         ends_rr, gram = np.outer(ends_rho, ends_rho), np.outer(xi[known], xi[known])
         forward = through(depth, -ends_w * gram, ends_rr * gram, rr, w_t, backward)
         p, s = forward[-1][:2]
@@ -70,13 +70,13 @@ def finite_outputs(task: Task, optimizer: SGD, depth: int, train_ends: bool) -> 
     return outputs
 
 
-def limit_outputs(task: Task, optimizer: SGD, train_ends: bool = False, unit: int = 4, levels: int = 24
+def limit_outputs(task: Task, optimizer: SGD, train_embedding_readout: bool = False, unit: int = 4, levels: int = 24
                   ) -> tuple[np.ndarray, float]:
     """(outputs (steps,), their error): polynomial extrapolation from L = unit, 2 unit, ..., and its last change."""
     with localcontext() as context:
         context.prec = DIGITS
         depths = [unit * (k + 1) for k in range(levels)]
-        column = [np.array(finite_outputs(task, optimizer, depth, train_ends)) for depth in depths]
+        column = [np.array(finite_outputs(task, optimizer, depth, train_embedding_readout)) for depth in depths]
         for order in range(1, levels):  # Neville's scheme at 1/L = 0
             before = column[-1]
             column = [fine + (fine - coarse) * depths[k] / (depths[k + order] - depths[k])

@@ -8,15 +8,16 @@ import tpcalc as tp
 
 
 def outputs(task: tp.Task, optimizer: tp.SGD, eps: float, g: float, depth: int, width: int, networks: int, seed: int,
-            train_ends: bool = False, together: int = 256) -> np.ndarray:
+            train_embedding_readout: bool = False, together: int = 256) -> np.ndarray:
     """Shape (networks, steps * batch * d_out), of networks with independent initial weights."""
     rng = np.random.default_rng(seed)
     sizes = [min(together, networks - first) for first in range(0, networks, together)]
-    return np.concatenate([_together(task, optimizer, eps, g, depth, width, size, rng, train_ends) for size in sizes])
+    return np.concatenate([_together(task, optimizer, eps, g, depth, width, size, rng,
+                                     train_embedding_readout) for size in sizes])
 
 
 def _together(task: tp.Task, optimizer: tp.SGD, eps: float, g: float, depth: int, n: int, networks: int,
-              rng: np.random.Generator, train_ends: bool) -> np.ndarray:
+              rng: np.random.Generator, train_embedding_readout: bool) -> np.ndarray:
     """Weights are W_t = rho_t W_0 - sum w_ts gradient_s, so that W_0 is never changed and updates are vectors."""
     rho, w = optimizer.memory(task.steps)
     w = w / task.batch
@@ -25,10 +26,10 @@ def _together(task: tp.Task, optimizer: tp.SGD, eps: float, g: float, depth: int
     xs, deltas, chis, found = [], [], [], []
     for t in range(task.steps):
         xi = task.inputs[t]
-        decay = rho[t] if train_ends else 1.0
+        decay = rho[t] if train_embedding_readout else 1.0
         x = [decay * xi @ U]
         v = decay * V
-        for s in range(t if train_ends else 0):
+        for s in range(t if train_embedding_readout else 0):
             x[0] = x[0] - w[t, s] * xi @ task.inputs[s].T @ deltas[s][0]
             v = v - w[t, s] * chis[s].transpose(0, 2, 1) @ xs[s][-1]
         for l in range(depth):

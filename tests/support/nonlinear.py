@@ -8,12 +8,12 @@ from typing import Any
 import sympy as sp
 from hypothesis import strategies as st
 
-from tpcalc.programs.language import Moment, Vec
+from tpcalc.programs.language import Mean, Vector
 from tpcalc.programs.program import Assign, Loop, Statement
 from tpcalc.testing.programs import INITIAL, ProgramExample, linear_programs
 
 FUNCTIONS: tuple[Any, ...] = (sp.tanh, sp.erf, sp.sin, lambda v: sp.tanh(v) + sp.Abs(v) / 2, lambda v: sp.Max(v, 0),
-                              lambda v: sp.tanh(v) - Moment(sp.tanh(v)), lambda v: v / sp.sqrt(1 + Moment(v**2)),
+                              lambda v: sp.tanh(v) - Mean(sp.tanh(v)), lambda v: v / sp.sqrt(1 + Mean(v**2)),
                               lambda v: v, lambda v: v)
 
 
@@ -28,7 +28,7 @@ def nonlinear_programs(draw: st.DrawFn, **settings: Any) -> ProgramExample:
     def bent(statement: Statement) -> Statement:
         if isinstance(statement, Loop):
             return replace(statement, body=tuple(map(bent, statement.body)))
-        if not isinstance(statement.target, Vec) or statement.value in INITIAL:
+        if not isinstance(statement.target, Vector) or statement.value in INITIAL:
             return statement
         function = names.setdefault(statement.target.name, FUNCTIONS[chosen[len(names) % 12]])
         return Assign(statement.target, function(statement.value))

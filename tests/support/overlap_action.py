@@ -122,7 +122,7 @@ def _pair(i: int, j: int) -> Pair:
 
 
 def training(xi: np.ndarray, y: np.ndarray, depth: int, eps: float, g: float, rho: np.ndarray, w: np.ndarray,
-             train_ends: bool = False, probes: np.ndarray = np.zeros((0, 1)), loss_square: float = 0.0
+             train_embedding_readout: bool = False, probes: np.ndarray = np.zeros((0, 1)), loss_square: float = 0.0
              ) -> tuple[OverlapAction, list[tuple[str, str]]]:
     """Statements of the training on the squared loss of a linear residual network, and the outputs as overlaps.
 
@@ -145,16 +145,16 @@ def training(xi: np.ndarray, y: np.ndarray, depth: int, eps: float, g: float, rh
 
     for t in range(steps):
         for k in range(d_out):  # V_tk = rho V_k - sum w (f_sk - y_sk) x_s
-            linear, overlaps = [(rho[t] if train_ends else 1.0, f"V {k}")], []
-            for c, b in earlier(t) if train_ends else []:
+            linear, overlaps = [(rho[t] if train_embedding_readout else 1.0, f"V {k}")], []
+            for c, b in earlier(t) if train_embedding_readout else []:
                 linear.append((c * y[b][k], f"x {b} {depth}"))
                 overlaps.append((-c, f"V {b[0]} {k}", f"x {b} {depth}", f"x {b} {depth}"))
             action.vector(f"V {t} {k}", linear, overlaps)
         rows = [(t, i) for i in range(batch)]
         features = {**{a: xi[a] for a in rows}, **{(t, batch + i): probe for i, probe in enumerate(probes)}}
         for a, feature in features.items():
-            linear = [((rho[t] if train_ends else 1.0) * feature[j], f"U {j}") for j in range(d_in)]
-            if train_ends:
+            linear = [((rho[t] if train_embedding_readout else 1.0) * feature[j], f"U {j}") for j in range(d_in)]
+            if train_embedding_readout:
                 linear += [(-c * feature @ xi[b], f"delta {b} 0") for c, b in earlier(t)]
             action.vector(f"x {a} 0", linear)
             for l in range(1, depth + 1):

@@ -16,15 +16,15 @@ STEP = 1e-30  # of a complex step: the derivative is exact to rounding
 class PlainResidual:
     """phi(W1 x) behind W2, and attention of heads of ``head_dim`` before it where that is given.
 
-    norm, norm_place, gains: as in tp.ResNet; norm_scale: by layer, from 1; keep, inject, learned: of the skip; hyper:
-    (reads, mixes, writes) in their place.
+    norm, norm_position, gains: as in tp.ResNet; norm_scale: by layer, from 1; keep, inject, learned: of the skip;
+    hyper: (reads, mixes, writes) in their place.
     """
 
     eps: float
     phi: str = "tanh"
     head_dim: int | None = None
     norm: str | None = None
-    norm_place: str = "before"
+    norm_position: str = "pre"
     gains: bool = False
     norm_scale: Callable[[int], float] = lambda layer: 1.0
     keep: float = 1.0
@@ -35,10 +35,10 @@ class PlainResidual:
     @property
     def vectors(self) -> list[tuple[str, bool]]:
         """Names of trained vectors of a layer, and whether they multiply the stream without eps."""
-        places = {"before": "n", "after": "o", "around": "no", "stream": "e"}[self.norm_place]
+        places = {"pre": "n", "output": "o", "sandwich": "no", "post": "e"}[self.norm_position]
         numbers = [""] if self.head_dim is None else ["1", "2"]
         found = [(f"g{place}{number}", place == "e") for number in numbers for place in places if self.gains]
-        if self.hyper and self.norm_place == "stream":
+        if self.hyper and self.norm_position == "post":
             found = [(f"ge{stream}{number}", True) for number in numbers for stream in ("", "2") if self.gains]
         return found + [(f"a{number}", True) for number in numbers if self.learned]
 
@@ -49,10 +49,11 @@ class PlainResidual:
         return w[name][layer] * x if self.gains else x
 
     def block(self, x: np.ndarray, w: Arrays, layer: int, number: str) -> np.ndarray:
-        if self.norm and self.norm_place in ("before", "around"):
+        if self.norm and self.norm_position in ("pre", "sandwich"):
             x = self.norm_scale(layer + 1) * self.normed(x, w, layer, "gn" + number)
         x = self.attention(x, w, layer) if number == "1" else self.mlp(x, w, layer)
-        return self.normed(x, w, layer, "go" + number) if self.norm and self.norm_place in ("after", "around") else x
+        return self.normed(x, w, layer,
+                           "go" + number) if self.norm and self.norm_position in ("output", "sandwich") else x
 
     def mlp(self, x: np.ndarray, w: Arrays, layer: int) -> np.ndarray:
         h = x @ w["W1"][layer].T
@@ -79,7 +80,7 @@ class PlainResidual:
                     x, = streams
                     kept = w[f"a{number}"][layer] * x if self.learned else x
                     streams = [self.keep * kept + self.eps * self.block(x, w, layer, number) + self.inject * start]
-                if self.norm_place == "stream":
+                if self.norm_position == "post":
                     streams = [self.normed(x, w, layer, f"ge{'2' if i else ''}{number}")
                                for i, x in enumerate(streams)]
         return sum(streams) @ w["nV"] / len(w["nV"])

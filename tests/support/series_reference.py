@@ -154,14 +154,14 @@ def sweep(pieces: list[Piece], p: np.ndarray, s: np.ndarray, own: Decimal, rr: n
     return done if forward else done[::-1], p, s
 
 
-def series_outputs(task: Task, optimizer: SGD, train_ends: bool = False, terms: int = TERMS) -> np.ndarray:
+def series_outputs(task: Task, optimizer: SGD, train_embedding_readout: bool = False, terms: int = TERMS) -> np.ndarray:
     """f of squared loss at alpha = gamma = 1/2, frozen or trained ends: (steps,) decimals."""
     with localcontext() as context:
         context.prec = DIGITS
         rho, w = (decimals(a) for a in optimizer.memory(task.steps))
         xi, y = decimals(task.inputs.reshape(task.steps, -1)), decimals(task.targets.ravel())
         rr, gram = np.outer(rho, rho), xi @ xi.T
-        ends_rr, ends_w = (rr, w) if train_ends else (0 * rr + 1, 0 * w)
+        ends_rr, ends_w = (rr, w) if train_embedding_readout else (0 * rr + 1, 0 * w)
         nothing = [decimals(np.zeros((terms, task.steps, task.steps))) for _ in range(4)]
         pieces = [Piece(Decimal(1), (nothing[0], nothing[1]), (nothing[2], nothing[3]))]
         P, S = (decimals(np.zeros((task.steps, task.steps))) for _ in range(2))  # at the read-out

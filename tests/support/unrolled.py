@@ -7,7 +7,7 @@ from typing import Any, Mapping
 import numpy as np
 
 from tpcalc.interpreters.vectors import VectorExecution
-from tpcalc.programs.language import Mat, Member
+from tpcalc.programs.language import Matrix, Member
 from tpcalc.programs.program import Program
 
 
@@ -22,7 +22,7 @@ class FromWeights(VectorExecution):
                   and all(i == j for i, j in zip(g.indices, member.indices) if i.is_number)}
         free = [p for p, i in enumerate(given.indices) if not i.is_number]
         place = tuple(int(member.indices[p]) - self.first.get(member.name, 0) for p in free)
-        scale = np.sqrt(self.width) if isinstance(member, Mat) else 1.0
+        scale = np.sqrt(self.width) if isinstance(member, Matrix) else 1.0
         return self.weights[member.name][place] * scale
 
 

@@ -10,12 +10,12 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.interpreters.vectors import run_program
-from tpcalc.programs.language import Family, Mat, MatVec, Moment, Outer, Scal, Transpose, Vec, kind
+from tpcalc.programs.language import Family, Matrix, MatVec, Mean, Outer, Scalar, Transpose, Vector, kind
 from tpcalc.programs.program import Assign, Program
 from tpcalc.width.sizes import WIDTH, perceptron
 
-INITIAL = [Family(Vec, name)() for name in "abc"]
-MATRICES = [Family(Mat, name) for name in ("W", "V")]
+INITIAL = [Family(Vector, name)() for name in "abc"]
+MATRICES = [Family(Matrix, name) for name in ("W", "V")]
 POWERS = (0, 0, 0, 0, -1, 1, -2, 2)  # of n, in halves
 HALF = sp.Rational(1, 2)
 FUNCTIONS = ("tanh", "relu", "abs", "square", "erf", "gelu")
@@ -51,11 +51,11 @@ def drawn(seed: int, statements: int = 7) -> Program:
         return WIDTH ** (HALF * int(POWERS[rng.integers(len(POWERS))]))
 
     def let(kind_of: type, value: sp.Expr, size: int) -> None:
-        if kind_of is Vec and size > 2:
+        if kind_of is Vector and size > 2:
             return
-        name = Family(kind_of, ("x" if kind_of is Vec else "f") + str(len(body)))()
+        name = Family(kind_of, ("x" if kind_of is Vector else "f") + str(len(body)))()
         body.append(Assign(name, value))
-        (vectors if kind_of is Vec else scalars).append(name)
+        (vectors if kind_of is Vector else scalars).append(name)
         degree[name] = size
 
     while len(body) < statements:
@@ -63,18 +63,18 @@ def drawn(seed: int, statements: int = 7) -> Program:
         matrix = MATRICES[m][versions[m]]
         both = max(degree[u], degree[v])
         if form == "product":
-            let(Vec, power() * MatVec(Transpose(matrix) if rng.random() < 0.5 else matrix, u), 1)
+            let(Vector, power() * MatVec(Transpose(matrix) if rng.random() < 0.5 else matrix, u), 1)
         elif form == "sum" and u != v:
-            let(Vec, power() * u + sp.Rational(int(rng.integers(1, 3)), 2) * (-1) ** int(rng.integers(2)) * v, both)
+            let(Vector, power() * u + sp.Rational(int(rng.integers(1, 3)), 2) * (-1) ** int(rng.integers(2)) * v, both)
         elif form == "function":
             name = FUNCTIONS[rng.integers(len(FUNCTIONS))]
-            let(Vec, function(name, u), {"square": 2 * degree[u], "tanh": 0, "erf": 0}.get(name, degree[u]))
+            let(Vector, function(name, u), {"square": 2 * degree[u], "tanh": 0, "erf": 0}.get(name, degree[u]))
         elif form == "entrywise product":
-            let(Vec, u * v, degree[u] + degree[v])
+            let(Vector, u * v, degree[u] + degree[v])
         elif form == "mean":
-            let(Scal, power() * Moment(u * v), 0)
+            let(Scalar, power() * Mean(u * v), 0)
         elif form == "scaled" and scalars:
-            let(Vec, u + power() * scalars[rng.integers(len(scalars))] * v, both)
+            let(Vector, u + power() * scalars[rng.integers(len(scalars))] * v, both)
         elif form == "update":
             versions[m] += 1
             body.append(Assign(MATRICES[m][versions[m]], matrix + power() * Outer(u, v)))

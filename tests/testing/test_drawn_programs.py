@@ -14,7 +14,7 @@ from hypothesis import given, settings
 
 import tpcalc as tp
 from tpcalc.interpreters.program_coefficients import read_program_coefficients
-from tpcalc.programs.language import Family, LossDerivative, MatVec, Member, Moment, Outer, Transpose, Vec
+from tpcalc.programs.language import Family, LossDerivative, MatVec, Member, Mean, Outer, Transpose, Vector
 from drawn import drawn_programs as dp
 from drawn.drawn_programs import deep_program
 from drawn.rolled import read_rolled
@@ -52,7 +52,7 @@ class Dense:
             return self.value(e.args[0]).T
         if isinstance(e, Outer):
             return np.outer(self.value(e.left), self.value(e.right)) / WIDTH
-        if isinstance(e, Moment):
+        if isinstance(e, Mean):
             return np.mean(self.value(e.args[0]))
         if isinstance(e, LossDerivative):
             return 1.0  # so that what is propagated is the gradient of f
@@ -69,7 +69,7 @@ def test_updates_are_gradients(shape: dict[str, Any]) -> None:
     program = dp.with_numbers(example.program, {dp.ALPHA: sp.Integer(0), dp.GAMMA: sp.Integer(0)})
     rng, given_values = np.random.default_rng(5), {}
     for name in ("U", "nV"):
-        given_values[Family(Vec, name)()] = rng.normal(size=WIDTH)
+        given_values[Family(Vector, name)()] = rng.normal(size=WIDTH)
     given_values[program.data[0].at(0)] = 1.3
     sweep = example.recipe.sweep
     matrices = [sweep.weights(name, sp.Integer(0), sp.Integer(layer)) for name in sweep.matrices
@@ -129,7 +129,7 @@ def test_drawn_programs_are_programs_and_linear_ones_have_two_readings(example: 
     ours = read_rolled(example.program, sizes, data)
     expected = theirs.series("f")
     assert np.abs(ours.series("f") - expected).max() <= 1e-12 * np.abs(expected).max()
-    x = Family(Vec, "x", layered=True)[1, 3]
+    x = Family(Vector, "x", layered=True)[1, 3]
     size = np.sqrt(theirs.bracket(x, x))
     assert abs(ours.size(ours.vector("x", 1, 3)) - size) <= 1e-12 * size
 

@@ -13,7 +13,8 @@ import sympy as sp
 
 import tpcalc as tp
 from support.width_programs import DATA, drawn, drawn_perceptron, slopes
-from tpcalc.programs.language import Family, Mat, MatVec, Member, Moment, NonlinearOuter, Outer, Transpose, Vec, kind
+from tpcalc.programs.language import (Family, Matrix, MatVec, Member, Mean, NonlinearOuter, Outer, Transpose, Vector,
+                                      kind)
 from tpcalc.programs.program import Assign, Program
 from tpcalc.width.features import feature_exponent
 from tpcalc.width.sizes import WIDTH as n
@@ -22,9 +23,9 @@ from tpcalc.width.sizes.atoms import Initial, Monomial, MatrixProduct
 from tpcalc.width.sizes.powers import Powers
 from tpcalc.width.sizes.reading import SizeReading
 
-A, B = Family(Vec, "a")(), Family(Vec, "b")()
-W, V = Family(Mat, "W"), Family(Mat, "V")
-X, Y, Z = (Family(Vec, name)() for name in "xyz")
+A, B = Family(Vector, "a")(), Family(Vector, "b")()
+W, V = Family(Matrix, "W"), Family(Matrix, "V")
+X, Y, Z = (Family(Vector, name)() for name in "xyz")
 HALF = sp.Rational(1, 2)
 slow = pytest.mark.slow
 
@@ -42,22 +43,22 @@ BACK = (Y, MatVec(Transpose(W[0]), X))
 
 
 @pytest.mark.parametrize("expression, statements, expected", [
-    (Moment(A * A), (), 0),
-    (Moment(A * B), (), -HALF),
+    (Mean(A * A), (), 0),
+    (Mean(A * B), (), -HALF),
     (X, (FORWARD,), 0),
-    (Moment(A * X), (FORWARD,), -HALF),                                              # independent
-    (Moment(A * Y), (FORWARD, BACK), 0),                                             # the dot
-    (Moment(B * Y), (FORWARD, BACK), -HALF),
-    (Moment(X * X) - Moment(A * Y), (FORWARD, BACK), -sp.oo),                        # one average, written twice
-    (Moment(A * Y) - Moment(A * A), (FORWARD, BACK), -HALF),                         # one limit, not one average
+    (Mean(A * X), (FORWARD,), -HALF),                                              # independent
+    (Mean(A * Y), (FORWARD, BACK), 0),                                             # the dot
+    (Mean(B * Y), (FORWARD, BACK), -HALF),
+    (Mean(X * X) - Mean(A * Y), (FORWARD, BACK), -sp.oo),                        # one average, written twice
+    (Mean(A * Y) - Mean(A * A), (FORWARD, BACK), -HALF),                         # one limit, not one average
     (Y - A, (FORWARD, BACK), 0),
-    (Moment(A * MatVec(W[0], X)), (FORWARD,), -HALF),                                # W W, not W^T W
-    (Moment(A * MatVec(Transpose(W[0]), Y)), (FORWARD, (Y, sp.tanh(X))), 0),         # a dot through a function
-    (Moment(A * MatVec(Transpose(W[0]), Y)), (FORWARD, (Y, X**2)), -HALF),           # whose slope is odd
-    (Moment(sp.tanh(X)), (FORWARD,), -HALF),
-    (Moment(sp.Max(X, 0)), (FORWARD,), 0),
-    (Moment(sp.tanh(X) * sp.erf(Y)), (FORWARD, (Y, MatVec(W[0], B))), -HALF),        # independent hats of one matrix
-    (Moment(sp.tanh(X) * sp.erf(Y)), (FORWARD, (Y, MatVec(W[0], A + B))), 0),        # correlated ones
+    (Mean(A * MatVec(W[0], X)), (FORWARD,), -HALF),                                # W W, not W^T W
+    (Mean(A * MatVec(Transpose(W[0]), Y)), (FORWARD, (Y, sp.tanh(X))), 0),         # a dot through a function
+    (Mean(A * MatVec(Transpose(W[0]), Y)), (FORWARD, (Y, X**2)), -HALF),           # whose slope is odd
+    (Mean(sp.tanh(X)), (FORWARD,), -HALF),
+    (Mean(sp.Max(X, 0)), (FORWARD,), 0),
+    (Mean(sp.tanh(X) * sp.erf(Y)), (FORWARD, (Y, MatVec(W[0], B))), -HALF),        # independent hats of one matrix
+    (Mean(sp.tanh(X) * sp.erf(Y)), (FORWARD, (Y, MatVec(W[0], A + B))), 0),        # correlated ones
     (sp.tanh(X + B / n) - sp.tanh(X), (FORWARD,), -1),
     (sp.tanh(X + B / sp.sqrt(n)) - sp.tanh(X) - (1 - sp.tanh(X)**2) * (B / sp.sqrt(n) - sp.tanh(X) * B**2 / n),
      (FORWARD,), -3 * HALF),                                                         # Taylor's second term, too
@@ -67,15 +68,15 @@ BACK = (Y, MatVec(Transpose(W[0]), X))
     (X * sp.sign(X) - Y, (FORWARD, (Y, sp.Abs(X))), -sp.oo),                         # one function, written twice
     (A * sp.sign(A) / n + sp.Abs(Y), ((Y, -A / n),), -1),
     (sp.tanh(A) ** 2 + 1 - sp.tanh(A) ** 2, (), 0),
-    (n * Moment(A * B) * A + A, (), HALF),
-    (Moment(A * A) ** -HALF * A, (), 0),
+    (n * Mean(A * B) * A + A, (), HALF),
+    (Mean(A * A) ** -HALF * A, (), 0),
     (MatVec(W[1], A), ((W[1], W[0] + n * Outer(B, A)),), 1),
     (MatVec(W[1], A), ((W[1], W[0] + Outer(A, B)),), 0),
     (MatVec(W[1], A), ((W[1], Outer(B, A)),), 0),
     (MatVec(Transpose(W[1]), A), ((W[1], Outer(B, A)),), -HALF),
     (MatVec(W[1], A) - MatVec(W[0], A), ((W[1], W[0] + Outer(A, B)),), -HALF),
     (MatVec(W[1], A) - MatVec(W[0], A), ((W[1], W[0] + NonlinearOuter(sp.sign(-Outer(B, A)))),), 0),
-    (Moment(A * MatVec(W[1], A)), ((W[1], NonlinearOuter(sp.sign(Outer(B, B)))),), -1),
+    (Mean(A * MatVec(W[1], A)), ((W[1], NonlinearOuter(sp.sign(Outer(B, B)))),), -1),
 ])
 def test_sizes_of_small_programs(expression: sp.Expr, statements: tuple, expected: sp.Expr) -> None:
     """Each is plain from the law of large numbers and the central limit theorem."""
@@ -118,7 +119,7 @@ def test_refusals_name_what_has_no_rule(statements: tuple, said: str) -> None:
 def test_what_may_cancel_is_refused() -> None:
     """E[h tanh(h)] = E[tanh'(h)] at variance one: found for a product, and not to be told from zero otherwise."""
     def gap(h: sp.Expr, scale: int = 1) -> sp.Expr:
-        return Moment(h * sp.tanh(h)) - Moment(1 - sp.tanh(scale * h) ** 2)
+        return Mean(h * sp.tanh(h)) - Mean(1 - sp.tanh(scale * h) ** 2)
 
     product = (Y, MatVec(W[0], A))
     assert power(gap(Y), product) == -HALF and power(gap(Y, 2), product) == 0

@@ -12,16 +12,16 @@ import sympy as sp
 import tpcalc as tp
 from support.width_programs import slopes
 from tpcalc.interpreters.vectors import run_program
-from tpcalc.programs.language import Family, Mat, MatVec, Moment, NonlinearOuter, Outer, Vec, kind
+from tpcalc.programs.language import Family, Matrix, MatVec, Mean, NonlinearOuter, Outer, Vector, kind
 from tpcalc.programs.program import Assign, Program
 from tpcalc.width.sizes import WIDTH as n
 from tpcalc.width.sizes import Found, measure, perceptron
 
 HALF = sp.Rational(1, 2)
 TABLE = tp.WidthScaling.from_abc([0, HALF], [0, HALF], HALF)
-A, B = Family(Vec, "a")(), Family(Vec, "b")()
-X, Y = Family(Vec, "x")(), Family(Vec, "y")()
-W = Family(Mat, "W")
+A, B = Family(Vector, "a")(), Family(Vector, "b")()
+X, Y = Family(Vector, "x")(), Family(Vector, "y")()
+W = Family(Matrix, "W")
 
 
 def adam(eps: Any, beta1: Any = HALF, decay: Any = 0) -> tp.Adam:
@@ -72,7 +72,7 @@ def small(*statements: tuple[sp.Expr, sp.Expr]) -> Program:
 
 
 @pytest.mark.parametrize("asked, expected", [
-    (MatVec(W[1], A), 0), (Moment(B * MatVec(W[1], A)), 0), (Moment(A * MatVec(W[1], A)), 0),
+    (MatVec(W[1], A), 0), (Mean(B * MatVec(W[1], A)), 0), (Mean(A * MatVec(W[1], A)), 0),
     (MatVec(W[1], A) - MatVec(W[1], 2 * A) / 2, -sp.oo)])
 def test_signs_of_batches(asked: sp.Expr, expected: sp.Expr) -> None:
     """sign(b a^T + x y^T / 2) / n, whose average over a is a function of b and x that is odd in both."""

@@ -47,28 +47,31 @@ def test_what_s_outside_the_interval_breaks() -> None:
 
 @given(st.floats(2, 1e5), st.floats(1, 1e4), st.floats(-1, 2).filter(lambda s: abs(s - 1) > 0.01))
 def test_any_three_give_the_fourth(n: float, L: float, s: float) -> None:
-    target = tp.aspect(n=n, L=L, s=s)
+    target = tp.width.depth_to_width_ratio(n=n, L=L, s=s)
     assert math.isclose(target, L / n**(1 - s), rel_tol=1e-12)
-    for found, expected in ((tp.aspect(L=L, s=s, target=target), n), (tp.aspect(n=n, s=s, target=target), L)):
+    for found, expected in ((tp.width.depth_to_width_ratio(L=L, s=s, target=target), n),
+                            (tp.width.depth_to_width_ratio(n=n, s=s, target=target), L)):
         assert math.isclose(found, expected, rel_tol=1e-9) and math.isclose(found.depth_to_width, L / n, rel_tol=1e-9)
-    assert math.isclose(tp.aspect(n=n, L=L, target=target), s, abs_tol=1e-9)
+    assert math.isclose(tp.width.depth_to_width_ratio(n=n, L=L, target=target), s, abs_tol=1e-9)
 
 
 def test_aspects_show_the_other_ratio() -> None:
-    found = tp.aspect(n=100, L=10, s=0)
+    found = tp.width.depth_to_width_ratio(n=100, L=10, s=0)
     assert repr(found) == "0.1 (L / n = 0.1)" and isinstance(found, float)
     again = pickle.loads(pickle.dumps(found))
     assert again == found and again.depth_to_width == 0.1
 
 
 @pytest.mark.parametrize("call, match", [
-    (lambda: tp.aspect(1, 2, 0, 3), "0 of them None"), (lambda: tp.aspect(1, 2), "2 of them None"),
-    (lambda: tp.aspect(L=3, s=1, target=3), "n: None given at s = 1"),
-    (lambda: tp.aspect(n=1, L=3, target=3), "s: None given at n = 1"),
-    (lambda: tp.aspect(n=-1, L=3, s=0), "n: -1 given"), (lambda: tp.aspect(n=1, L=0, s=0), "L: 0 given"),
-    (lambda: tp.aspect(n=2, L=3, s=float("nan")), "s: nan given"),
-    (lambda: tp.aspect(L=1e300, s=0.999, target=1), "n: .*beyond what floats hold"),
-    (lambda: tp.aspect(n=1e300, L=1, s=-3), "target: .*beyond what floats hold"),
+    (lambda: tp.width.depth_to_width_ratio(1, 2, 0, 3), "0 of them None"),
+    (lambda: tp.width.depth_to_width_ratio(1, 2), "2 of them None"),
+    (lambda: tp.width.depth_to_width_ratio(L=3, s=1, target=3), "n: None given at s = 1"),
+    (lambda: tp.width.depth_to_width_ratio(n=1, L=3, target=3), "s: None given at n = 1"),
+    (lambda: tp.width.depth_to_width_ratio(n=-1, L=3, s=0), "n: -1 given"),
+    (lambda: tp.width.depth_to_width_ratio(n=1, L=0, s=0), "L: 0 given"),
+    (lambda: tp.width.depth_to_width_ratio(n=2, L=3, s=float("nan")), "s: nan given"),
+    (lambda: tp.width.depth_to_width_ratio(L=1e300, s=0.999, target=1), "n: .*beyond what floats hold"),
+    (lambda: tp.width.depth_to_width_ratio(n=1e300, L=1, s=-3), "target: .*beyond what floats hold"),
     (lambda: tp.web(0), "allowed are both, or neither"), (lambda: tp.web(kappa=0), "allowed are both, or neither"),
     (lambda: tp.web(0, -1), "kappa: -1 given"), (lambda: tp.web(sp.Symbol("s"), 0), "numbers are needed"),
     (lambda: tp.web(0, 1j), "kappa: 1j given"),

@@ -52,7 +52,7 @@ def derive_initial_kernels(net: ResNet) -> tuple[DerivedKernels, bool]:
 
     Raises ``ValueError`` as ``derive_block_kernels``, except for acting on the stream first.
 
-    >>> kernels, is_gaussian = derive_initial_kernels(ResNet("relu", "pre"))
+    >>> kernels, is_gaussian = derive_initial_kernels(ResNet("relu", "pre_nonlin"))
     >>> kernels.theta == kernels.kappa, is_gaussian
     (True, True)
     """

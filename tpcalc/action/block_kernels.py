@@ -19,7 +19,7 @@ from ..errors import NotCovered
 from ..programs import ResNet
 from ..programs.blocks import block_name
 from ..programs.indices import L, T, l, t
-from ..programs.language import Mat, MatVec, Member, Moment, Outer, Transpose, Vec
+from ..programs.language import Matrix, MatVec, Member, Mean, Outer, Transpose, Vector
 from ..gaussian.overlaps import H, mean, overlap
 
 C = sp.Symbol("C_ab", real=True)
@@ -144,14 +144,14 @@ class BlockReading:
     def _unread(self, value: sp.Expr) -> sp.Expr:
         raise self.refusal(f"{value} is read by no rule")
 
-    @_read.register(Vec)
-    def _stream(self, value: Vec) -> sp.Expr:
+    @_read.register(Vector)
+    def _stream(self, value: Vector) -> sp.Expr:
         if value.name == "x" and value.indices[-1] == l - 1:
             return X
         raise self.refusal(f"{value} is neither the stream nor written by the block")
 
-    @_read.register(Moment)
-    def _moment(self, value: Moment) -> sp.Expr:
+    @_read.register(Mean)
+    def _moment(self, value: Mean) -> sp.Expr:
         scalar = sp.Dummy("m", real=True)
         self.scalars[scalar] = self.mean(self.read(value.args[0]))
         return scalar
@@ -159,7 +159,7 @@ class BlockReading:
     @_read.register(MatVec)
     def _product(self, value: MatVec) -> sp.Symbol:
         matrix, vector = value.matrix, self.read(value.vector)
-        if matrix.func != Mat or matrix.indices != (t, l):
+        if matrix.func != Matrix or matrix.indices != (t, l):
             raise self.refusal(f"{matrix} is not a matrix of its own layer; weights shared between layers carry memory "
                                "from one to the next")
         known, product = self.seen.get(matrix, (vector, sp.Dummy("u", real=True)))
@@ -224,7 +224,8 @@ class BlockReading:
             of_stream = factors.get(X, H)
             if self.powers_of_stream_only and (X in factors and len(factors) > 1 or not of_stream.is_polynomial(H)
                                                or sp.degree(of_stream, H) > power):
-                raise self.refusal("it acts on the stream before a fresh random matrix does ('pre'), and means over "
+                raise self.refusal("it acts on the stream before a fresh random matrix does ('pre_nonlin'), and means "
+                                   "over "
                                    "the stream's coordinates are no functions of overlaps")
         return terms
 

@@ -11,7 +11,7 @@ from sympy.utilities.iterables import sift
 from ..derivations.derivation import NodeRule
 from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
-from ..programs.language import Vec
+from ..programs.language import Vector
 from .kets import Base, Bracket, Covariance, Gamma, Hat, Ket, Response
 from .rules import bounds, join_sums
 from .setting import Product, Setting
@@ -161,7 +161,7 @@ class NameCoefficients(NodeRule):
         return self.setting.program.vectors.index(ket.vector), *Bases(self.setting).initial()
 
 
-def gamma_of(setting: Setting, v: Vec, b: sp.Expr, below: sp.Tuple, above: sp.Tuple) -> sp.Expr:
+def gamma_of(setting: Setting, v: Vector, b: sp.Expr, below: sp.Tuple, above: sp.Tuple) -> sp.Expr:
     """Gamma of a vector, or what it is for an initial vector."""
     number = setting.initial_number(v)
     assigned = any(v.same_family(w) for w in setting.families)
@@ -212,13 +212,13 @@ class Expand(NodeRule):
     source = "Tensor Programs VI, appendix C.2 [tensor_programs_vi/ket_equations]"
 
     def rewrite(self, bracket: Bracket) -> sp.Expr:
-        if not bracket.of(Vec):
+        if not bracket.of(Vector):
             return bracket
         one, other = (self._combination(w, prime) for w, prime in zip(bracket.args, self.primes))
         return sp.Add(*(sp.Sum(c1 * c2 * Bracket(k1, k2), *r1, *r2) if r1 or r2 else c1 * c2 * Bracket(k1, k2)
                         for c1, k1, r1 in one for c2, k2, r2 in other))
 
-    def _combination(self, v: Vec, prime: str) -> list[tuple[sp.Expr, sp.Expr, list]]:
+    def _combination(self, v: Vector, prime: str) -> list[tuple[sp.Expr, sp.Expr, list]]:
         """|v> as (coefficient, base ket, ranges of its sums): initial vectors, and the hat-kets of every product."""
         setting = self.setting
         assigned = any(v.same_family(w) for w in setting.families)

@@ -10,7 +10,7 @@ from .._shown import Short
 from .._text import Aligned
 from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
-from ..programs.language import HeadSum, Mat, MatVec, Vec
+from ..programs.language import HeadSum, Matrix, MatVec, Vector
 from ..programs.polar import Polar
 from ..programs.program import Place, Program
 from ..derivations.derivation import Derivation
@@ -94,9 +94,9 @@ def kets(program: Program) -> KetEquations:
         derivation.apply(Unroll(setting), matrix, matrix)
     for place in program.places():
         target, value = place.statement.target, place.statement.value
-        if isinstance(target, Mat):
+        if isinstance(target, Matrix):
             continue
-        left = Ket(target) if isinstance(target, Vec) else target
+        left = Ket(target) if isinstance(target, Vector) else target
         value = derivation.through((Limit(), UpdateActs(setting), HatDot(setting), DotSum(setting, place.position)),
                                    left, value)
         found.append(KetEquation(left, multiplied_out(value) if place.statement.value.has(MatVec) else value, place))

@@ -18,7 +18,7 @@ from .._checks import symbolic
 from .._text import OuterText, ProductText
 from ..gaussian.variables import Expectation
 from ..programs.algebra import multiplied_out
-from ..programs.language import MatVec, Moment, Outer, Real, Vec, kind
+from ..programs.language import MatVec, Mean, Outer, Real, Vector, kind
 
 
 class _Printed(Real):
@@ -193,12 +193,12 @@ def _layer_time(printer: Printer, layers: sp.Tuple) -> str:
 @singledispatch
 def ket(expression: sp.Expr) -> sp.Expr:
     """The ket of an entrywise vector expression (every vector becomes its ket), or the limit of a scalar one."""
-    return expression.func(*map(ket, expression.args)) if expression.has(Vec, MatVec) else expression
+    return expression.func(*map(ket, expression.args)) if expression.has(Vector, MatVec) else expression
 
 
-ket.register(Vec, Ket)
+ket.register(Vector, Ket)
 ket.register(MatVec, Ket)
-ket.register(Moment, lambda moment: expectation(moment.args[0]))
+ket.register(Mean, lambda moment: expectation(moment.args[0]))
 ket.register(sp.Sum, lambda total: sp.Sum(ket(total.function), *total.limits))
 
 
@@ -209,7 +209,7 @@ def expectation(body: sp.Expr) -> sp.Expr:
         factors = sp.Mul.make_args(term)
         numbers = [f for f in factors if kind(f) == "scalar"]
         vectors = [v for f in factors if f not in numbers for v in (f.args[:1] * 2 if f.is_Pow and f.exp == 2 else [f])]
-        bilinear = len(vectors) == 2 and all(isinstance(v, Vec) for v in vectors)
+        bilinear = len(vectors) == 2 and all(isinstance(v, Vector) for v in vectors)
         mean = Bracket(*vectors) if bilinear else Expectation(sp.Mul(*map(ket, vectors)))
         total += sp.Mul(*map(ket, numbers), mean)
     return total

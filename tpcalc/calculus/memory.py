@@ -15,7 +15,7 @@ from sympy.utilities.iterables import sift
 
 from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
-from ..programs.language import Family, Mat, Outer, Scal, Vec
+from ..programs.language import Family, Matrix, Outer, Scalar, Vector
 from ..programs.program import Place
 from .setting import Setting, solve_indices
 
@@ -24,9 +24,9 @@ from .setting import Setting, solve_indices
 class Update:
     """``target`` = sum of multiples of matrices + outer products, at a place; others: the indices beside the step."""
 
-    target: Mat
+    target: Matrix
     others: tuple[sp.Expr, ...]
-    multiples: tuple[tuple[sp.Expr, Mat], ...]
+    multiples: tuple[tuple[sp.Expr, Matrix], ...]
     outers: sp.Expr
     place: Place
 
@@ -56,10 +56,10 @@ def read_update(setting: Setting, place: Place) -> Update:
     multiples, outers = [], sp.Integer(0)
     for term in sp.Add.make_args(value):
         factors = sp.Mul.make_args(term)
-        matrices = [f for f in factors if isinstance(f, Mat)]
+        matrices = [f for f in factors if isinstance(f, Matrix)]
         if matrices:
             coefficient = sp.Mul(*(f for f in factors if f is not matrices[0]))
-            if coefficient.has(Vec):
+            if coefficient.has(Vector):
                 raise NotCovered(f"{said}: the factor {coefficient} of {matrices[0]} is an average of vectors; allowed "
                                  "are numbers and scalars, so name it as a scalar first")
             if setting.others(matrices[0]) != others:
@@ -73,7 +73,7 @@ def read_update(setting: Setting, place: Place) -> Update:
     return Update(target, others, tuple(multiples), outers, place)
 
 
-def unrolled(setting: Setting, matrix: Mat) -> sp.Expr:
+def unrolled(setting: Setting, matrix: Matrix) -> sp.Expr:
     """A trained matrix W_t through W_0 and the outer products of the steps s < t.
 
     Raises ``ValueError`` where layers that it may stand for see different outer products.
@@ -98,8 +98,8 @@ def unrolled(setting: Setting, matrix: Mat) -> sp.Expr:
 def _written_out(setting: Setting, matrix: sp.Expr) -> sp.Expr:
     """Without a loop over steps: every assigned matrix replaced by what it was assigned."""
     values = {p.statement.target: p.statement.value for p in setting.program.places()
-              if isinstance(p.statement.target, Mat)}
-    while matrix.atoms(Mat) & set(values):
+              if isinstance(p.statement.target, Matrix)}
+    while matrix.atoms(Matrix) & set(values):
         matrix = matrix.xreplace(values)
     return matrix
 
@@ -135,7 +135,7 @@ class Memory:
     initial matrix that buffers start at.
     """
 
-    matrix: Mat
+    matrix: Matrix
     parts: tuple[Part, ...]
     carried: tuple[int, ...]
     is_plain_sum: bool
@@ -155,17 +155,17 @@ class Memory:
         return found[0] if found else sp.Integer(0)
 
 
-def rho_of(matrix: Mat) -> Family:
+def rho_of(matrix: Matrix) -> Family:
     """The multiples of W_0 in a family of matrices, a scalar a step, and a layer where it depends on it."""
-    return Family(Scal, f"rho_{matrix.name}", rf"\rho^{{{matrix.args[1]}}}")
+    return Family(Scalar, f"rho_{matrix.name}", rf"\rho^{{{matrix.args[1]}}}")
 
 
-def w_of(matrix: Mat) -> Family:
+def w_of(matrix: Matrix) -> Family:
     """Its multiples of the steps' outer products, a scalar for every pair of steps, and a layer."""
-    return Family(Scal, f"w_{matrix.name}", rf"w^{{{matrix.args[1]}}}")
+    return Family(Scalar, f"w_{matrix.name}", rf"w^{{{matrix.args[1]}}}")
 
 
-def memory_of(setting: Setting, matrix: Mat) -> Memory | None:
+def memory_of(setting: Setting, matrix: Matrix) -> Memory | None:
     """The closure of the families that ``matrix`` is updated from; None for one without updates in the loop over steps.
 
     Raises ``ValueError`` for updates that skip a step, and for buffers that start at anything but multiples of W_0.
@@ -203,7 +203,7 @@ def memory_of(setting: Setting, matrix: Mat) -> Memory | None:
     return Memory(matrix, parts, carried, plain, tuple(start for start in starts if start.multiples))
 
 
-def _start(setting: Setting, matrix: Mat, place: Place) -> Update:
+def _start(setting: Setting, matrix: Matrix, place: Place) -> Update:
     """What a buffer holds before the first step: 0, or multiples of the initial matrix."""
     assert setting.clock is not None
     start = read_update(setting, place)
@@ -277,7 +277,7 @@ def _ratio(outers: sp.Expr, shown: sp.Expr) -> sp.Expr | None:
     return ratios.pop() if len(ratios) == 1 else None
 
 
-def memory_equations(setting: Setting, matrix: Mat) -> list[tuple[sp.Expr, sp.Expr, Place]]:
+def memory_equations(setting: Setting, matrix: Matrix) -> list[tuple[sp.Expr, sp.Expr, Place]]:
     """(member of rho or w, value, place) for every update in the memory of ``matrix``; none where plain sums do.
 
     w_{t+1,s} stands for all s <= t: the outer product of step t counts where s = t.
@@ -296,7 +296,7 @@ def memory_equations(setting: Setting, matrix: Mat) -> list[tuple[sp.Expr, sp.Ex
         steps = [(c, m, setting.step_index(m)) for c, m in one.multiples]
         kept = sp.Add(*(c * rho_of(m)[(step, *carried)] for c, m, step in steps))
         seen = sp.Add(*(c * w_of(m)[(step, s, *carried)] for c, m, step in steps))
-        if part.share.has(Vec):
+        if part.share.has(Vector):
             raise NotCovered(f"{one.target} := {one.place.statement.value}: the factor {part.share} of its outer "
                              "products is an average of vectors; name it as a scalar first")
         found.append((rho[(t + 1, *carried)], kept, one.place))
@@ -304,7 +304,7 @@ def memory_equations(setting: Setting, matrix: Mat) -> list[tuple[sp.Expr, sp.Ex
     return found
 
 
-def decays(setting: Setting, matrix: Mat) -> bool:
+def decays(setting: Setting, matrix: Matrix) -> bool:
     """Does the first update leave less, or more, of an initial matrix than there was, as weight decay does?"""
     trained = next((m for m in setting.trained() if m.same_family(matrix)), None)
     if trained is None or setting.clock is None:
@@ -314,7 +314,7 @@ def decays(setting: Setting, matrix: Mat) -> bool:
     for target, value, _ in memory_equations(setting, trained):
         if not target.has(setting.past):
             value = value.subs(first)
-            value = value.xreplace({s: known.get(s, given.get(s.name, sp.Integer(0))) for s in value.atoms(Scal)})
+            value = value.xreplace({s: known.get(s, given.get(s.name, sp.Integer(0))) for s in value.atoms(Scalar)})
             known[target.subs(first)] = value
             if target.name == rho_of(matrix).name and sp.simplify(value - 1) != 0:
                 return True

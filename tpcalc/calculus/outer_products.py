@@ -9,7 +9,7 @@ from sympy.utilities.iterables import sift
 
 from ..errors import NotCovered
 from ..programs.algebra import multiplied_out, replaced
-from ..programs.language import NonlinearOuter, Outer, Vec, kind
+from ..programs.language import NonlinearOuter, Outer, Vector, kind
 from ..programs.program import Assign, Place, Program, mapped
 
 
@@ -25,7 +25,7 @@ def of_named_vectors(program: Program) -> Program:
 
 
 def _is_named(place: Place) -> bool:
-    return all(isinstance(side, Vec) for one in place.statement.value.atoms(Outer) for side in one.args)
+    return all(isinstance(side, Vector) for one in place.statement.value.atoms(Outer) for side in one.args)
 
 
 def _named(program: Program, statement: Assign) -> Assign:
@@ -33,7 +33,7 @@ def _named(program: Program, statement: Assign) -> Assign:
     value = statement.value if inside else replaced(statement.value, Outer, _expanded)
     for one in sorted(value.atoms(Outer), key=sp.default_sort_key):
         for side in one.args:
-            if not isinstance(side, Vec):
+            if not isinstance(side, Vector):
                 only = ", and no numbers in front of one inside of a function of entries" * inside
                 raise NotCovered(f"program {program.name}: {statement} given; {side}, a side of {one}, is no vector "
                                  "with a name; allowed are outer products of given and assigned vectors, with numbers "

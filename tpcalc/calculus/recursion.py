@@ -10,7 +10,7 @@ from .._shown import Short
 from .._text import Aligned
 from ..errors import NotCovered
 from ..programs.expanded import expanded, fixed_indices
-from ..programs.language import Vec
+from ..programs.language import Vector
 from ..programs.program import Place
 from .coefficients import (Bases, CollectCoefficients, Differentiate, Expand, Independence, NameCoefficients,
                            NameCovariances, gamma_of)
@@ -117,7 +117,7 @@ def _require_free_names(setting: Setting) -> None:
                          f"indices; allowed are others than {', '.join(sorted(taken))}")
 
 
-def _coefficients(derivation: Derivation, setting: Setting, v: Vec, value: sp.Expr, place: Place) -> Equation:
+def _coefficients(derivation: Derivation, setting: Setting, v: Vector, value: sp.Expr, place: Place) -> Equation:
     beta = Bases(setting).generic()
     value = derivation.apply(Differentiate(setting), Response(v, beta), value)
     left = gamma_of(setting, v, *beta.args)

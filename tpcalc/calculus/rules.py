@@ -11,7 +11,7 @@ from sympy.utilities.iterables import sift
 from ..derivations.derivation import NodeRule
 from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
-from ..programs.language import Mat, MatVec, NonlinearOuter, Outer, Transpose, Vec
+from ..programs.language import Matrix, MatVec, NonlinearOuter, Outer, Transpose, Vector
 from ..programs.program import Loop
 from .kets import Averaged, Bracket, Dot, Hat, Ket, Response, ket
 from .memory import unrolled
@@ -29,7 +29,7 @@ class Unroll:
     source = "Tensor Programs VI, appendix F [tensor_programs_vi/parameter_update]"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:
-        return unrolled(self.setting, expression) if isinstance(expression, Mat) else expression
+        return unrolled(self.setting, expression) if isinstance(expression, Matrix) else expression
 
 
 @dataclass(frozen=True)
@@ -61,39 +61,39 @@ class UpdateActs(NodeRule):
         matrix = Unroll(self.setting).apply(initial_matrix(product.matrix))
         return self._terms(matrix, is_transposed(product.matrix), product.vector)
 
-    def _terms(self, matrix: sp.Expr, transposed: bool, y: Vec) -> sp.Expr:
+    def _terms(self, matrix: sp.Expr, transposed: bool, y: Vector) -> sp.Expr:
         return sp.Add(*(self._term(term, transposed, y) for term in sp.Add.make_args(multiplied_out(matrix))))
 
-    def _term(self, term: sp.Expr, transposed: bool, y: Vec) -> sp.Expr:
-        matrices, numbers = sift(sp.Mul.make_args(term), lambda f: f.has(Mat, Outer), binary=True)
+    def _term(self, term: sp.Expr, transposed: bool, y: Vector) -> sp.Expr:
+        matrices, numbers = sift(sp.Mul.make_args(term), lambda f: f.has(Matrix, Outer), binary=True)
         if not matrices:
             raise NotCovered(f"{term} is not a multiple of a matrix")
         front = sp.Mul(*map(ket, numbers))  # averages of vectors, as of clipped gradients
         return front * self._acting.get(matrices[-1].func, _matrix)(matrices[-1], transposed, y)
 
     @property
-    def _acting(self) -> dict[type[sp.Expr], Callable[[sp.Expr, bool, Vec], sp.Expr]]:
+    def _acting(self) -> dict[type[sp.Expr], Callable[[sp.Expr, bool, Vector], sp.Expr]]:
         """What matrices of a kind make of |y>; of other kinds they are given ones."""
         return {sp.Sum: self._sum, NonlinearOuter: _nonlinear_outer, Outer: _outer,
                 Transpose: lambda matrix, transposed, y: self._term(matrix.args[0], not transposed, y)}
 
-    def _sum(self, matrix: sp.Sum, transposed: bool, y: Vec) -> sp.Expr:
+    def _sum(self, matrix: sp.Sum, transposed: bool, y: Vector) -> sp.Expr:
         """Indices of the sum must not capture those of y."""
         fresh = {i: sp.Symbol(f"{i}'", integer=True) for i, *_ in matrix.limits if i in y.free_symbols}
         limits = [(fresh.get(i, i), *ends) for i, *ends in matrix.limits]
         return sp.Sum(self._terms(matrix.function.subs(fresh), transposed, y), *limits)
 
 
-def _nonlinear_outer(matrix: NonlinearOuter, transposed: bool, y: Vec) -> sp.Expr:
+def _nonlinear_outer(matrix: NonlinearOuter, transposed: bool, y: Vector) -> sp.Expr:
     return Averaged((matrix.transposed() if transposed else matrix).body, y)
 
 
-def _outer(matrix: Outer, transposed: bool, y: Vec) -> sp.Expr:
+def _outer(matrix: Outer, transposed: bool, y: Vector) -> sp.Expr:
     u, v = (matrix.right, matrix.left) if transposed else (matrix.left, matrix.right)
     return Ket(u) * Bracket(v, y)
 
 
-def _matrix(matrix: sp.Expr, transposed: bool, y: Vec) -> sp.Expr:
+def _matrix(matrix: sp.Expr, transposed: bool, y: Vector) -> sp.Expr:
     return Ket(MatVec(Transpose(matrix) if transposed else matrix, y))
 
 
@@ -134,7 +134,7 @@ class DotSum(NodeRule):
         return sp.Add(*(self._over(known, adjoint, y) for known in self.setting.products
                         if known.matrix.same_family(here) and known.transposed == is_transposed(adjoint)))
 
-    def _over(self, known: Product, adjoint: sp.Expr, y: Vec) -> sp.Expr:
+    def _over(self, known: Product, adjoint: sp.Expr, y: Vector) -> sp.Expr:
         setting, t, s = self.setting, self.setting.time, self.setting.past
         own = {i: sp.Symbol(f"{i}'", integer=True) for i in known.indices if i.is_Symbol and i != t}
         bare = known.matrix.subs(own, simultaneous=True)

@@ -9,7 +9,7 @@ import sympy as sp
 
 from .._shown import Short
 from ..errors import NotCovered
-from ..programs.language import Mat, MatVec, Member, Transpose, Vec
+from ..programs.language import Matrix, MatVec, Member, Transpose, Vector
 from ..programs.program import Loop, Place, Program
 
 
@@ -28,7 +28,7 @@ class Product:
     above: sp.Tuple
 
     @property
-    def matrix(self) -> Mat:
+    def matrix(self) -> Matrix:
         return initial_matrix(self.matvec.matrix)
 
     @property
@@ -43,7 +43,7 @@ class Product:
         """Do the hat-kets of both correlate: one family of matrices, one orientation?"""
         return self.matrix.same_family(other.matrix) and self.transposed == other.transposed
 
-    def indices_of(self, vector: Vec) -> dict[sp.Symbol, sp.Expr] | None:
+    def indices_of(self, vector: Vector) -> dict[sp.Symbol, sp.Expr] | None:
         """Where ``vector`` is what the product multiplies: values of its loops' indices, None if unclear.
 
         Symbols alone: at t - 1 or l + 1 the product need not have been made.
@@ -54,7 +54,7 @@ class Product:
         return found if made else None
 
 
-def initial_matrix(matrix: sp.Expr) -> Mat:
+def initial_matrix(matrix: sp.Expr) -> Matrix:
     """The matrix itself, with a transpose taken off."""
     return matrix.args[0] if is_transposed(matrix) else matrix
 
@@ -93,7 +93,7 @@ class Setting(Short):
     program: Program
     clock: Loop | None
     time: sp.Symbol
-    families: tuple[Vec, ...]
+    families: tuple[Vector, ...]
     products: tuple[Product, ...]
     depth: sp.Symbol | None
     past = sp.Symbol("s", integer=True, nonnegative=True)
@@ -105,11 +105,11 @@ class Setting(Short):
         time = clock.index if clock is not None else sp.Symbol("t", integer=True, nonnegative=True)
         layers = {index for index, role in program.index_roles().items() if role == "layer"}
         _require_clock(program, clock, places)
-        families: list[Vec] = []
+        families: list[Vector] = []
         products: list[Product] = []
         for place in places:
             target = place.statement.target
-            if isinstance(target, Vec) and not any(target.same_family(v) for v in families):
+            if isinstance(target, Vector) and not any(target.same_family(v) for v in families):
                 families.append(target)
             for matvec in sorted(place.statement.value.atoms(MatVec), key=sp.default_sort_key):
                 inside = clock is not None and clock in place.loops
@@ -132,26 +132,26 @@ class Setting(Short):
         _require_one_form(program, products)
         return cls(program, clock, time, tuple(families), tuple(products), _depth(places, layers, program))
 
-    def updates(self, matrix: Mat) -> list[Place]:
+    def updates(self, matrix: Matrix) -> list[Place]:
         """The statements that assign members of the family of ``matrix``."""
         return [p for p in self.program.places() if matrix.same_family(p.statement.target)]
 
-    def trained(self) -> list[Mat]:
+    def trained(self) -> list[Matrix]:
         """One member W_t, at symbolic step, of every family of matrices that products meet and updates change."""
-        found: list[Mat] = []
+        found: list[Matrix] = []
         for matrix in (*(product.matrix for product in self.products), *self.from_zero()):
             place = next(iter(self.updates(matrix)), None)
             if place is not None and not any(matrix.same_family(m) for m in found):
                 found.append(self.member(matrix, self.time, self.others(matrix)))
         return found
 
-    def from_zero(self) -> dict[Mat, Place]:
+    def from_zero(self) -> dict[Matrix, Place]:
         """Matrices that start at 0 and are met by products: nothing but outer products; each with where it is met."""
-        found: dict[Mat, Place] = {}
+        found: dict[Matrix, Place] = {}
         for place in self.program.places():
             for matvec in sorted(place.statement.value.atoms(MatVec), key=sp.default_sort_key):
                 matrix = initial_matrix(matvec.matrix)
-                if isinstance(matrix, Mat) and _begins_at_zero(self.program, matrix):
+                if isinstance(matrix, Matrix) and _begins_at_zero(self.program, matrix):
                     found.setdefault(matrix, place)
         return found
 
@@ -179,26 +179,26 @@ class Setting(Short):
         slot = self.slot(like)
         return like.at(*others[:slot], step, *others[slot:])
 
-    def family_number(self, vector: Vec) -> int:
+    def family_number(self, vector: Vector) -> int:
         for i, v in enumerate(self.families):
             if v.same_family(vector):
                 return i
         raise ValueError(f"{vector} is neither an initial vector nor assigned")
 
-    def initial_number(self, vector: Vec) -> int | None:
+    def initial_number(self, vector: Vector) -> int | None:
         """Position of an initial vector, or of its family's, among the program's, or None."""
         for number, v in enumerate(self.program.vectors):
             if v.same_family(vector) and all(a == b for a, b in zip(v.indices, vector.indices) if a.is_number):
                 return number
         return None
 
-    def step(self, vector: Vec) -> sp.Expr:
+    def step(self, vector: Vector) -> sp.Expr:
         """The training step of a vector: its first index, where its family is assigned inside the loop."""
         if self.clock is None or not vector.indices or not self._in_time(vector):
             return self.time
         return self.step_index(vector)
 
-    def _in_time(self, vector: Vec) -> bool:
+    def _in_time(self, vector: Vector) -> bool:
         return any(self.clock in p.loops for p in self.program.places() if vector.same_family(p.statement.target))
 
     def product_like(self, matvec: MatVec) -> tuple[Product, dict[sp.Expr, sp.Expr]]:
@@ -240,11 +240,11 @@ def _require_clock(program: Program, clock: Loop | None, places: list[Place]) ->
     step is not their first index."""
     for place in places:
         target = place.statement.target
-        if clock is None and place.loops and isinstance(target, Mat):
+        if clock is None and place.loops and isinstance(target, Matrix):
             raise NotCovered(f"program {program.name}: {target} := ... is an update in a loop, and no loop is the "
                              f"clock; say which one is, with roles={{{place.loops[0].index}: 'clock'}}, or let it run "
                              "to the first size")
-        if not isinstance(target, Mat) and target.indices and clock_slot(program, clock, target):
+        if not isinstance(target, Matrix) and target.indices and clock_slot(program, clock, target):
             raise NotCovered(f"program {program.name}: {target} has the clock at another place than its first index; "
                              "allowed is the first, for vectors and scalars")
 
@@ -272,7 +272,7 @@ def _require_one_form(program: Program, products: list[Product]) -> None:
                              "loops, or with single members alone")
 
 
-def _begins_at_zero(program: Program, matrix: Mat) -> bool:
+def _begins_at_zero(program: Program, matrix: Matrix) -> bool:
     """Has the family no initial member, and is it assigned 0 before it is updated?"""
     clock = program.clock()
     values = [p.statement.value for p in program.places() if matrix.same_family(p.statement.target)

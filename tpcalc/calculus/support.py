@@ -5,7 +5,7 @@ from __future__ import annotations
 import sympy as sp
 
 from ..programs.algebra import multiplied_out
-from ..programs.language import Vec
+from ..programs.language import Vector
 from .kets import Hat, Response, random_parts
 from .setting import Setting
 
@@ -17,7 +17,7 @@ class Support:
     steps as far as its coefficient, itself a derivative, can differ from zero.
     """
 
-    def __init__(self, setting: Setting, equations: list[tuple[Vec, sp.Expr]]) -> None:
+    def __init__(self, setting: Setting, equations: list[tuple[Vector, sp.Expr]]) -> None:
         self.setting = setting
         self.offsets: dict[tuple[int, int], int] = {}
         changed = True

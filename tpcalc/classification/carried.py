@@ -12,7 +12,7 @@ from ..errors import NotCovered
 from ..programs.backprop import backpropagate
 from ..programs.builders import UNIT, gradient_name
 from ..programs.indices import l, t
-from ..programs.language import HeadSum, Mat, MatVec, Moment, Outer, Transpose, Vec
+from ..programs.language import HeadSum, Matrix, MatVec, Mean, Outer, Transpose, Vector
 from .counted import Judged
 
 Degrees = Mapping[str, sp.Expr]  # by the parameter's name; nan where what carries it is not homogeneous in it
@@ -75,7 +75,7 @@ def carried(net: Judged) -> Carried:
     (('Wo', 'W2'), 1, 0)
     """
     layer, streams = net.layer((t,), UNIT), {one.name for families in net.carried for one in families}
-    known: dict[tuple[type, str], Degrees] = {(Vec, v.name): {v.name: sp.Integer(1)} for v in layer.vectors}
+    known: dict[tuple[type, str], Degrees] = {(Vector, v.name): {v.name: sp.Integer(1)} for v in layer.vectors}
     branches, last = [], []
     for one in layer.statements:
         if one.target.name in streams:
@@ -142,15 +142,15 @@ def _power_of(value: sp.Expr, walk: Walk, known: object) -> Degrees:
 
 
 def _of_matrix(value: MatVec, walk: Walk, known: object) -> Degrees:
-    matrix: Mat = value.matrix.args[0] if isinstance(value.matrix, Transpose) else value.matrix
+    matrix: Matrix = value.matrix.args[0] if isinstance(value.matrix, Transpose) else value.matrix
     return _times([{matrix.name: sp.Integer(1)}, walk(value.vector)])
 
 
 RULES: dict[type, Callable[..., Degrees]] = {
-    Vec: lambda value, walk, known: known.get((Vec, value.name), {}),
+    Vector: lambda value, walk, known: known.get((Vector, value.name), {}),
     MatVec: _of_matrix,
     Outer: lambda value, walk, known: _times([walk(value.left), walk(value.right)]),
-    Moment: lambda value, walk, known: walk(value.args[0]),
+    Mean: lambda value, walk, known: walk(value.args[0]),
     HeadSum: lambda value, walk, known: walk(value.args[0]),
     sp.Sum: lambda value, walk, known: walk(value.function),
     sp.Add: _sum, sp.Max: _maximum, sp.Pow: _power_of,

@@ -16,7 +16,7 @@ from ..programs.builders import program
 from ..programs.convolution import Convolution
 from ..programs.from_zero import from_zero
 from ..programs.indices import m, p
-from ..programs.language import MatVec, Moment
+from ..programs.language import MatVec, Mean
 from ..programs.one_position import TWO, one_position
 from ..programs.program import Program
 from ..programs.updates import Optimizer
@@ -119,7 +119,7 @@ def softmax_of_two(causal: bool, qk_norm: bool = False, uniform: bool = False) -
         q, k, v = (b.let(name, MatVec(b.weights(matrix), b.x))
                    for name, matrix in (("q", "Wq"), ("k", "Wk"), ("value", "Wv")))
         if qk_norm:
-            q, k = (b.let(f"n{name}", sp.tanh(b.let(OVER[name], one / sp.sqrt(Moment(one**2)))))
+            q, k = (b.let(f"n{name}", sp.tanh(b.let(OVER[name], one / sp.sqrt(Mean(one**2)))))
                     for name, one in (("q", q), ("k", k)))
         score = b.let("score", q * b.other(k))
         differs = score - b.let_total(ROW, score) / 2

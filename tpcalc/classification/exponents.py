@@ -22,7 +22,7 @@ from ..parametrizations import DepthScaling, Parametrization
 from ..programs import SGD, ResNet, Transformer
 from ..programs.blocks import is_linear_in_vectors
 from ..programs.builders import program
-from ..programs.language import NonlinearOuter, Vec
+from ..programs.language import NonlinearOuter, Vector
 from ..programs.program import Assign, Program, mapped
 from . import coefficient_exponents, ket_exponents
 from .sizes import Exponents
@@ -61,7 +61,7 @@ def _exponents_of(net: Network, at: Values) -> tuple[tuple[Region, Exponents], .
 def require_frozen_ends(net: Network | Transformer) -> None:
     """Raise ``ValueError`` for trained ends: no depth scaling touches their updates, f moves whatever it is."""
     trained = [v for v in net.vectors if any(v.same_family(p.statement.target) for p in net.places())] if isinstance(
-        net, Program) else net.train_ends
+        net, Program) else net.train_embedding_readout
     if trained:
         raise NotCovered(f"net: {net!r} given; allowed is a net with frozen ends")
     if not isinstance(net, Program):
@@ -112,7 +112,8 @@ def _program(net: Network) -> Program:
 
 def is_linear(one: Program) -> bool:
     """Are all vectors linear in vectors and matrices, and all updates in outer products?"""
-    return all(is_linear_in_vectors(p.statement.value) if isinstance(p.statement.target, Vec) and p.statement.value != 0
+    return all(is_linear_in_vectors(p.statement.value) if isinstance(p.statement.target,
+                                                                     Vector) and p.statement.value != 0
                else not p.statement.value.has(NonlinearOuter) for p in one.places())
 
 

@@ -16,7 +16,7 @@ from ..parametrizations.choices import OPTIMIZERS
 from ..programs import SGD, Adam, Lion, SignSGD
 from ..programs.algebra import multiplied_out
 from ..programs.indices import t
-from ..programs.language import Family, Scal
+from ..programs.language import Family, Scalar
 from ..programs.updates import Trainable, buffer_of, update
 from .leading import leading_power
 
@@ -50,7 +50,7 @@ def direction(name: str) -> sp.Expr:
 
 def _written(opt: SGD | SignSGD | Lion | Adam) -> sp.Expr:
     """The step that the builder writes for a single weight."""
-    weight, gradient = Family(Scal, "W"), Family(Scal, "g")
+    weight, gradient = Family(Scalar, "W"), Family(Scalar, "g")
     known = {buffer_of(weight)[0]: sp.Integer(0), **{gradient[k]: g for k, g in enumerate(GRADIENTS)}}
     for step in range(len(GRADIENTS)):
         for assign in update(opt, Trainable(weight, (), gradient[t], sp.Integer(1))):

@@ -17,7 +17,7 @@ from ..programs.blocks import Branch, named
 from ..programs.builders import program
 from ..programs.from_zero import from_zero
 from ..programs.indices import L, l, t
-from ..programs.language import Mat, Moment, Scal, Vec
+from ..programs.language import Matrix, Mean, Scalar, Vector
 from ..programs.program import Assign, Statement, mapped
 from .exponents import ALPHA, GAMMA
 from .ket_exponents import read_exponents
@@ -92,16 +92,16 @@ def _closed(net: ResNet) -> tuple[Exponents, Exponent]:
         return b.let("branch", net.block_function(b))
 
     one = program(replace(net, block=behind), SGD(), DepthScaling(ALPHA, GAMMA))
-    x, gradient, value = (named(Vec, name) for name in ("x", "dx", "branch"))
-    mean = named(Scal, "gate")[t, l]
+    x, gradient, value = (named(Vector, name) for name in ("x", "dx", "branch"))
+    mean = named(Scalar, "gate")[t, l]
 
     def closed(s: Assign) -> list[Statement]:
-        if isinstance(s.target, Mat):
+        if isinstance(s.target, Matrix):
             return []
-        first = {one: one.func(*one.args[:3], sp.Integer(0), *one.indices[1:]) for one in s.value.atoms(Mat)}
+        first = {one: one.func(*one.args[:3], sp.Integer(0), *one.indices[1:]) for one in s.value.atoms(Matrix)}
         written = Assign(s.target, sp.expand(s.value).subs(L**-ALPHA, 0).xreplace(first))
         ends = s.target == gradient[t, l - 1]
-        return [written, *([Assign(mean, Moment(gradient[t, l] * value[t, l]))] if ends else [])]
+        return [written, *([Assign(mean, Mean(gradient[t, l] * value[t, l]))] if ends else [])]
 
     terms = MatrixTerms.of(replace(one, body=mapped(one.body, closed)), 1)
     cell, = terms.counted.after(1)

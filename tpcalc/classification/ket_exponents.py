@@ -22,7 +22,7 @@ from ..orders.ket_factors import argument_of, factors_of, squares
 from ..orders.terms import split
 from ..limits.outputs import outputs_of
 from ..limits.trained_vectors import vector_of
-from ..programs.language import LossDerivative, MatVec, Scal, Vec, kind
+from ..programs.language import LossDerivative, MatVec, Scalar, Vector, kind
 from .sizes import Exponents
 
 
@@ -60,8 +60,8 @@ class _KetReader:
     def __init__(self, equations: KetEquations, cell: Cell, step: int = 1) -> None:
         self.setting, self.equations, self.cell, self.step = equations.setting, equations, cell, step
         terms = KetTerms(equations)
-        read = {self.setting.family_number(v) for e in equations.equations if isinstance(e.target, Scal)
-                for mean in e.value.atoms(Bracket, Expectation) for v in mean.atoms(Vec)
+        read = {self.setting.family_number(v) for e in equations.equations if isinstance(e.target, Scalar)
+                for mean in e.value.atoms(Bracket, Expectation) for v in mean.atoms(Vector)
                 if self.setting.initial_number(v) is None}
         self.stream = min(terms.accumulating & read or terms.accumulating)
         self.size = cell.region.size
@@ -86,7 +86,7 @@ class _KetReader:
         if named:
             raise NotCovered(f"program {self.setting.program.name}: the scalar {named[0]} is computed in every layer, "
                              "and no rule counts what it multiplies; allowed are averages that stand where they are "
-                             "used, as in branch.x / sqrt(Moment(branch.x**2))")
+                             "used, as in branch.x / sqrt(Mean(branch.x**2))")
         raise NotCovered(f"program {self.setting.program.name}: no layer adds anything to the stream at the first "
                          "step; no rule for its exponents")
 
@@ -97,7 +97,7 @@ class _KetReader:
         setting, found = self.setting, set()
         for p in setting.program.places():
             target, value = p.statement.target, sp.expand(p.statement.value)
-            if isinstance(target, Vec) and target.same_family(setting.families[self.stream]):
+            if isinstance(target, Vector) and target.same_family(setting.families[self.stream]):
                 found |= {sp.powsimp(value.coeff(one)) for one in value.atoms(MatVec)}
         powers = {setting.depth * sp.diff(number, setting.depth) / number for number in found}
         if len(powers) != 1:
@@ -205,7 +205,7 @@ class _KetReader:
         """The families that a step makes before it knows its loss."""
         places = takewhile(lambda p: not p.statement.value.has(LossDerivative), self.setting.program.places())
         return sorted({self.setting.family_number(p.statement.target) for p in places
-                       if isinstance(p.statement.target, Vec)})
+                       if isinstance(p.statement.target, Vector)})
 
     def _bent(self, product: Product) -> list[sp.Expr]:
         """The functions, not linear ones, that are taken of what the product makes."""

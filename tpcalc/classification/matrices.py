@@ -18,7 +18,7 @@ from ..limits.trained_vectors import MOVE, numbers_of, vector_of
 from ..orders import Affine, Cell, Contribution, Exponent, Hypotheses, Sort, join
 from ..parametrizations import Parametrization, Scaling
 from ..programs import SGD, ResNet, Transformer
-from ..programs.language import Mat, Outer, Vec
+from ..programs.language import Matrix, Outer, Vector
 from ..programs.program import Program
 from .counted import UPDATES, Judged, counted_program
 from .exponents import ALPHA, is_linear
@@ -219,7 +219,7 @@ class MatrixTerms:
             return None
         target = self.equations.equations[one.equation].target
         assert isinstance(target, Ket)
-        averaged = {setting.family_number(v) for mean in means for v in mean.atoms(Vec)}
+        averaged = {setting.family_number(v) for mean in means for v in mean.atoms(Vector)}
         acting = [p for p in setting.products if setting.family_number(p.matvec.vector) in averaged]
         named = [p for p in acting if p.place.statement.target.same_family(target.vector)]
         # a product that has a name of its own stands in the equations of others, too, written out
@@ -260,7 +260,7 @@ class MatrixTerms:
     def number_of(self, matrix: str) -> sp.Expr:
         """The power of L of the number in front of a matrix's outer products, the largest of them."""
         moves = [sp.expand(p.statement.value) for p in self.source.places()
-                 if isinstance(p.statement.target, Mat) and p.statement.target.name == matrix]
+                 if isinstance(p.statement.target, Matrix) and p.statement.target.name == matrix]
         return max(self._power(value.coeff(outer)) for value in moves for outer in value.atoms(Outer))
 
     def _power(self, number: sp.Expr) -> sp.Expr:

@@ -15,7 +15,7 @@ from ..orders import Affine, Cell, Exponent, Sort, exact_part
 from ..parametrizations import Scaling
 from ..programs import SGD
 from ..programs.indices import POSITIONS
-from ..programs.language import LossDerivative, Moment, Scal, Vec
+from ..programs.language import LossDerivative, Mean, Scalar, Vector
 from ..programs.one_position import TWO
 from ..width.sizes import measure
 from .counted import FromZero, Judged, helpers_of, written_out
@@ -143,7 +143,7 @@ class _Sizes:
         setting, helpers = self.terms.equations.setting, helpers_of(self.net)
         places = takewhile(lambda p: not p.statement.value.has(LossDerivative), setting.program.places())
         forward = {p.statement.target.name: setting.family_number(p.statement.target) for p in places
-                   if isinstance(p.statement.target, Vec) and p.statement.target.name not in helpers}
+                   if isinstance(p.statement.target, Vector) and p.statement.target.name not in helpers}
         found = {name: {START: self._of(Sort.KET, 0, family)} for name, family in forward.items()}
         found[OUTPUT] = {START: self._output()}
         if not trained:
@@ -185,11 +185,11 @@ class _Sizes:
         """The output's size; where its limit vanishes, that of the average of independent vectors that it is."""
         if not self.exponents.f_init.vanishes:
             return _in_limit(self.exponents.f_init)
-        of = next(p.statement for p in self.terms.source.places() if isinstance(p.statement.target, Scal)
+        of = next(p.statement for p in self.terms.source.places() if isinstance(p.statement.target, Scalar)
                   and p.statement.target.name == OUTPUT)
-        mean, = of.value.atoms(Moment)
+        mean, = of.value.atoms(Mean)
         setting, power = self.terms.equations.setting, Exponent.single(Affine.number(0, 0))
-        for one in mean.atoms(Vec):  # initial ones are of order one
+        for one in mean.atoms(Vector):  # initial ones are of order one
             if setting.initial_number(one) is None:
                 power = power.times(self.terms.size(self.cell, 0, setting.family_number(one)))
         return Size(output_in_width(self.net, self.scale), power.at(()))

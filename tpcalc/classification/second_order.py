@@ -12,7 +12,7 @@ import sympy as sp
 from ..gaussian.scalar_functions import H, scalar_function
 from ..parametrizations import DepthScaling
 from ..programs import SGD
-from ..programs.language import LossDerivative, MatVec, Moment, Scal, Transpose, Vec
+from ..programs.language import LossDerivative, MatVec, Mean, Scalar, Transpose, Vector
 from .counted import Judged, counted_program
 
 Pair = tuple[str, str]
@@ -37,14 +37,14 @@ def block_jet(net: Judged) -> Jet:
     each of several sublayers from its own input."""
     streams = {one.name for families in net.carried for one in families}
     places = counted_program(net, SGD(), DepthScaling()).places()
-    known = {v: Jet(frozenset([v.name])) for place in places for v in place.statement.value.atoms(Vec)
+    known = {v: Jet(frozenset([v.name])) for place in places for v in place.statement.value.atoms(Vector)
              if v.name in net.vectors_of_block}
     added: list[Jet] = []
     for place in places:
         one = place.statement
         if one.value.has(LossDerivative):
             break
-        if isinstance(one.target, Scal) or len(place.loops) < 2:
+        if isinstance(one.target, Scalar) or len(place.loops) < 2:
             continue
         jet = _jet(one.value, known)
         if one.target.name in streams:
@@ -96,13 +96,13 @@ def _has_kinks(f: sp.Expr, s: sp.Symbol) -> bool:
 
 def _outermost(value: sp.Expr) -> list[sp.Expr]:
     """Vectors, products with matrices, and averages, none inside another."""
-    if isinstance(value, (Vec, MatVec, Moment)):
+    if isinstance(value, (Vector, MatVec, Mean)):
         return [value]
     return list(dict.fromkeys(leaf for arg in value.args for leaf in _outermost(arg)))
 
 
 def _leaf(leaf: sp.Expr, known: Mapping[sp.Expr, Jet]) -> Jet:
-    if isinstance(leaf, Moment):
+    if isinstance(leaf, Mean):
         return _jet(leaf.args[0], known)
     if isinstance(leaf, MatVec):
         matrix = leaf.matrix.args[0] if isinstance(leaf.matrix, Transpose) else leaf.matrix

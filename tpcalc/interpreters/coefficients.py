@@ -45,8 +45,9 @@ class Coefficients:
 
 
 def read_coefficients(task: Task, optimizer: SGD, scale: DepthScaling, depth: int,
-                      progress: Callable[[int, int], None] | None = None, train_ends: bool = False) -> Coefficients:
-    """Train at infinite width by the coefficient recursion; train_ends: read-in and read-out too.
+                      progress: Callable[[int, int], None] | None = None,
+                      train_embedding_readout: bool = False) -> Coefficients:
+    """Train at infinite width by the coefficient recursion; train_embedding_readout: read-in and read-out too.
 
     Raises ``MemoryError`` before the work where the coefficients cannot fit, ``Divergence`` naming step
     and layer where the solution blows up.
@@ -76,8 +77,8 @@ def read_coefficients(task: Task, optimizer: SGD, scale: DepthScaling, depth: in
             node, base, known = -1, slice(task.d_in, None), signal
         here = slice(first, first + len(features))
         mine[here, node], mine_ends[here, node] = 0, 0
-        mine_ends[here, node, base] = features * (rho_t[t] if train_ends else 1)
-        for s in range(t if train_ends else 0):
+        mine_ends[here, node, base] = features * (rho_t[t] if train_embedding_readout else 1)
+        for s in range(t if train_embedding_readout else 0):
             weights = -w_t[t, s] / batch * features @ known[s].T
             rows_s = slice(s * batch, (s + 1) * batch)
             mine[here, node] += np.tensordot(weights, theirs[rows_s, node], 1)
@@ -87,7 +88,7 @@ def read_coefficients(task: Task, optimizer: SGD, scale: DepthScaling, depth: in
         """<x^L | nV_t>."""
         here = slice(first, stop)
         f = x_ends[here, -1, task.d_in:]
-        if train_ends and t:
+        if train_embedding_readout and t:
             past = slice(0, t * batch)
             overlap = (np.einsum("admr,dmrs,bdms->ab", x[here, -1], covariance, x[past, -1], optimize=True)
                        + x_ends[here, -1] @ x_ends[past, -1].T)

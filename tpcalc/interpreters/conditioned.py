@@ -12,7 +12,7 @@ from .._types import DType, ProgramData, Sizes, Value
 from .. import _checks
 from ..lowering.array_backends import precision
 from ..programs.losses import AnyLoss
-from ..programs.language import Mat, Moment, NonlinearOuter, Outer, Scal, Vec
+from ..programs.language import Matrix, Mean, NonlinearOuter, Outer, Scalar, Vector
 from ..programs.program import Assign, Program
 from .conditioned_blocks import Block, BlockMatrix, BlockSide, OrthonormalBlock
 from .conditioned_needs import last_reads, most_vectors, products
@@ -60,17 +60,17 @@ class Conditioned(VectorExecution):
             if not self.given(member, self.program.vectors):  # they would be drawn again
                 self.assigned.pop(member, None)
 
-    def initial_vector(self, vector: Vec) -> np.ndarray:
+    def initial_vector(self, vector: Vector) -> np.ndarray:
         return self.normal(vector, (self.width,)).astype(self.dtype)
 
-    def product(self, matrix: Mat, turned: bool, expression: sp.Expr, vector: np.ndarray, bra: Value) -> np.ndarray:
+    def product(self, matrix: Matrix, turned: bool, expression: sp.Expr, vector: np.ndarray, bra: Value) -> np.ndarray:
         if matrix not in self.matrices:
             if self.closed:
                 raise ValueError(f"{matrix}: its products were not kept; allowed are those of runs with keep='all'")
             self.matrices[matrix] = self.unmet(matrix)
         return self.matrices[matrix].product(turned, vector[None])[0]
 
-    def unmet(self, matrix: Mat) -> BlockMatrix:
+    def unmet(self, matrix: Matrix) -> BlockMatrix:
         """A matrix before its first product."""
         generator = self.generator(matrix)
 
@@ -86,7 +86,7 @@ class Conditioned(VectorExecution):
             self.factors[expression] = self.lifted(self.value(expression), "vector")
         return self.factors[expression]
 
-    def rooms(self, matrix: Mat) -> tuple[list[OrthonormalBlock], list[Block]]:
+    def rooms(self, matrix: Matrix) -> tuple[list[OrthonormalBlock], list[Block]]:
         """Empty, for what a matrix and its transpose meet, and for what they make of it."""
         room = self.width, self.dtype, self.met[matrix]
         return [OrthonormalBlock(*room) for _ in (0, 1)], [Block(*room) for _ in (0, 1)]
@@ -102,7 +102,7 @@ class Conditioned(VectorExecution):
 def _nonlinear_outer(run: Conditioned, node: NonlinearOuter) -> Operator:
     """What it takes to evaluate the entries again for every product."""
     phi, sums = split(node.body)
-    numbers = sorted(phi.atoms(Scal, Moment) | (phi.free_symbols - set(sums)), key=default_sort_key)
+    numbers = sorted(phi.atoms(Scalar, Mean) | (phi.free_symbols - set(sums)), key=default_sort_key)
     names = {number: sp.Symbol(f"x{i}", real=True) for i, number in enumerate(numbers)}
 
     def term(number: sp.Expr, outer: Outer) -> tuple[Number, np.ndarray, np.ndarray]:
@@ -115,7 +115,7 @@ def _nonlinear_outer(run: Conditioned, node: NonlinearOuter) -> Operator:
 
 def kept_names(statements: Collection[Assign], keep: str | Collection[str]) -> frozenset[str]:
     """The names of families of vectors to keep; raises ``ValueError`` for those that are not assigned."""
-    names = {s.target.name for s in statements if isinstance(s.target, Vec)}
+    names = {s.target.name for s in statements if isinstance(s.target, Vector)}
     if isinstance(keep, str) and keep == "all":
         return frozenset(s.target.name for s in statements)
     if isinstance(keep, str) or not set(keep) <= names:

@@ -13,7 +13,7 @@ from .._types import Array, DType, ProgramData, Sizes, Value
 from ..programs.losses import AnyLoss
 from .. import _checks
 from ..lowering.array_backends import Arrays
-from ..programs.language import Mat, Member, Vec
+from ..programs.language import Matrix, Member, Vector
 from ..programs.program import Program
 from .lowered import ArrayExecution, LoweredRun, Place
 
@@ -38,7 +38,7 @@ class DenseExecution(ArrayExecution):
     def require_memory(self) -> None:
         """Raise ``MemoryError`` where matrices and vectors cannot fit."""
         given = sum(int(np.prod([b - a + 1 for a, b in ranges])) for kind, ranges, _ in self.shapes.values()
-                    if kind is Mat)
+                    if kind is Matrix)
         count = max(given, self.plan.matrices)
         size = np.dtype(self.arrays.precision).itemsize
         _checks.memory(float(size) * self.width * (count * self.width + self.plan.rows),
@@ -60,10 +60,10 @@ class DenseExecution(ArrayExecution):
         _, ranges, free = self.shapes[member.name]
         return self.initial[member.name][tuple(int(member.indices[p]) - a for p, (a, _) in zip(free, ranges))]
 
-    def initial_vector(self, vector: Vec) -> np.ndarray:
+    def initial_vector(self, vector: Vector) -> np.ndarray:
         return self._initial(vector)
 
-    def initial_matrix(self, matrix: Mat) -> Value:
+    def initial_matrix(self, matrix: Matrix) -> Value:
         return self.arrays.asarray(self._initial(matrix))
 
     def matvec(self, matrix: Value, turned: bool, vectors: Value) -> Value:
@@ -146,8 +146,8 @@ def drawn(shapes: Shapes, width: int, seed: int, factors: Mapping[str, float] = 
     generator, found = np.random.default_rng(seed), {}
     for name, (kind, ranges, _) in shapes.items():
         sizes = [b - a + 1 for a, b in ranges]
-        found[name] = generator.standard_normal((*sizes, *([width] * (2 if kind is Mat else 1))))
-        if kind is Mat:
+        found[name] = generator.standard_normal((*sizes, *([width] * (2 if kind is Matrix else 1))))
+        if kind is Matrix:
             found[name] /= np.sqrt(width)
         if name in factors:
             found[name] *= factors[name]
@@ -160,7 +160,7 @@ def checked(weights: Weights, shapes: Shapes, width: int) -> dict[str, np.ndarra
         raise ValueError(f"weights: {sorted(weights)} given; allowed are {sorted(shapes)}, all of them")
     found = {}
     for name, (kind, ranges, _) in shapes.items():
-        shape = (*(b - a + 1 for a, b in ranges), *([width] * (2 if kind is Mat else 1)))
+        shape = (*(b - a + 1 for a, b in ranges), *([width] * (2 if kind is Matrix else 1)))
         found[name] = _checks.finite_array(f"weights[{name!r}]", weights[name])
         if found[name].shape != shape:
             raise ValueError(f"weights[{name!r}]: shape {found[name].shape} given; allowed is {shape}")

@@ -18,7 +18,7 @@ from .. import _checks
 from .._checks import symbolic
 from ..errors import Divergence
 from ..programs.activations import UNREAL
-from ..programs.language import LossDerivative, Mat, MatVec, Member, Outer, Scal, Transpose, Vec, kind
+from ..programs.language import LossDerivative, Matrix, MatVec, Member, Outer, Scalar, Transpose, Vector, kind
 from ..programs.program import Assign, Program
 from .given import Data, Number, Numbers, sizes_of
 from .registry import Registry, UnhandledNode
@@ -35,7 +35,7 @@ class Operator:
     initial: (W, transposed) -> c; outers: triples (c, u, v); full: pairs (c, M), M an array of shape (n, n).
     """
 
-    initial: Mapping[tuple[Mat, bool], Number] = field(default_factory=dict)
+    initial: Mapping[tuple[Matrix, bool], Number] = field(default_factory=dict)
     outers: tuple[tuple[Number, Value, Value], ...] = ()
     full: tuple[tuple[Number, Value], ...] = ()
 
@@ -181,11 +181,11 @@ class Execution(ABC):
         """<u|v>, from the bra of u."""
 
     @abstractmethod
-    def initial_vector(self, vector: Vec) -> Value:
+    def initial_vector(self, vector: Vector) -> Value:
         """An initial vector when it is first read."""
 
     @abstractmethod
-    def product(self, matrix: Mat, turned: bool, expression: sp.Expr, vector: Value, bra: Value) -> Value:
+    def product(self, matrix: Matrix, turned: bool, expression: sp.Expr, vector: Value, bra: Value) -> Value:
         """An initial matrix, or its transpose where ``turned``, times a vector."""
 
     @abstractmethod
@@ -234,21 +234,21 @@ def _parameter(run: Execution, node: sp.Symbol) -> Number:
     return run.data.at(node.name, ())
 
 
-@RULES.rule(Scal)
-def _scalar(run: Execution, node: Scal) -> Number:
+@RULES.rule(Scalar)
+def _scalar(run: Execution, node: Scalar) -> Number:
     return run.read(node, run.program.data, lambda s: run.data.at(s.name, s.indices))
 
 
-@RULES.rule(Vec)
-def _vector(run: Execution, node: Vec) -> Value:
-    def first(vector: Vec) -> Value:
+@RULES.rule(Vector)
+def _vector(run: Execution, node: Vector) -> Value:
+    def first(vector: Vector) -> Value:
         run.assigned[vector] = run.initial_vector(vector)
         return run.assigned[vector]
     return run.read(node, run.program.vectors, first)
 
 
-@RULES.rule(Mat)
-def _matrix(run: Execution, node: Mat) -> Operator:
+@RULES.rule(Matrix)
+def _matrix(run: Execution, node: Matrix) -> Operator:
     return run.read(node, run.program.matrices, lambda m: Operator({(m, False): run.numbers.of(1)}))
 
 
@@ -316,7 +316,7 @@ class ProgramReading:
     """What a program computes: scalars by member, such as ``f[0]``."""
 
     program: Program
-    scalars: Mapping[Scal, Number]
+    scalars: Mapping[Scalar, Number]
 
     def series(self, name: str) -> np.ndarray:
         """A family of scalars as an array over its indices from 0 on (float64, or rationals in an object array).

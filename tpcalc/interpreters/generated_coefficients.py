@@ -33,7 +33,7 @@ def not_generated(task: Task) -> str | None:
             "generated=False")
 
 
-def read_generated(task: Task, optimizer: SGD, scale: DepthScaling, depth: int, train_ends: bool = False
+def read_generated(task: Task, optimizer: SGD, scale: DepthScaling, depth: int, train_embedding_readout: bool = False
                    ) -> Coefficients:
     """Train at infinite width by the generated recursion; equal to ``read_coefficients`` up to rounding.
 
@@ -47,7 +47,7 @@ def read_generated(task: Task, optimizer: SGD, scale: DepthScaling, depth: int, 
     probes = 0 if task.probes is None else len(task.probes)
     batched = task.batch > 1 or probes > 0
     derived = _derived(replace(optimizer, lr=(1.0,)), replace(scale, alpha=ALPHA, gamma=GAMMA), batched, task.d_in,
-                       task.d_out, probes, train_ends)
+                       task.d_out, probes, train_embedding_readout)
     kernel = derived.compile(task.loss)
     inputs = task.inputs
     if task.probes is not None:
@@ -73,9 +73,10 @@ def _as_read(values: np.ndarray, batched: bool) -> np.ndarray:
 
 @lru_cache(maxsize=32)
 def _derived(optimizer: SGD, scale: DepthScaling, batched: bool, d_in: int, d_out: int, probes: int,
-             train_ends: bool) -> Recursion:
+             train_embedding_readout: bool) -> Recursion:
     """The learning rates are data and the exponents symbols, so that they are not in the source."""
-    return recursion(kets(program(ResNet(train_ends=train_ends), optimizer, scale, batched, d_in, d_out, probes)))
+    return recursion(kets(program(ResNet(train_embedding_readout=train_embedding_readout), optimizer, scale, batched,
+                                  d_in, d_out, probes)))
 
 
 def _record(task: Task, arrays: dict[str, np.ndarray], outputs: np.ndarray, depth: int, forward: int, backward: int

@@ -15,7 +15,7 @@ from .._types import ProgramData, Sizes, Value
 from ..programs.losses import AnyLoss
 from .. import _checks
 from .._numbers import from_text
-from ..programs.language import HeadSum, LossDerivative, Scal
+from ..programs.language import HeadSum, LossDerivative, Scalar
 from ..programs.losses import LogisticLoss, Loss, SoftmaxLoss, resolve
 from ..programs.program import Assign, Program
 
@@ -134,7 +134,7 @@ class Data:
 
     def check(self, statement: Assign) -> None:
         """Raise before the work where a statement reads data that is not there."""
-        read = [(node.name, node.indices) for node in statement.value.atoms(Scal)
+        read = [(node.name, node.indices) for node in statement.value.atoms(Scalar)
                 if any(node.same_family(m) for m in self.program.data)]
         losses = [node for node in statement.value.atoms(LossDerivative) if all(i.is_number for i in node.indices)]
         for name, indices in (*read, *(("y", node.indices) for node in losses)):

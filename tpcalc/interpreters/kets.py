@@ -11,7 +11,7 @@ import numpy as np
 import sympy as sp
 
 from .._types import Value
-from ..programs.language import Mat
+from ..programs.language import Matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ class Space:
     def __init__(self, dtype: type) -> None:
         self.dtype = dtype
         self.names: dict[sp.Expr, int] = {}
-        self.groups: dict[tuple[Mat, bool], Hats] = {}
+        self.groups: dict[tuple[Matrix, bool], Hats] = {}
 
     def base(self, name: sp.Expr) -> Ket:
         """The base ket of that name, a new one if there is none."""
@@ -87,14 +87,14 @@ class Space:
             bra[hats.places] = hats.covariance @ c[hats.places]
         return bra
 
-    def hat(self, name: sp.Expr, matrix: Mat, turned: bool, ket: Ket, bra: np.ndarray) -> Ket:
+    def hat(self, name: sp.Expr, matrix: Matrix, turned: bool, ket: Ket, bra: np.ndarray) -> Ket:
         """hat(W ket), W the matrix or its transpose: Cov(hat(W y), hat(W z)) = <y|z>."""
         if name not in self.names:
             hats = self.groups.setdefault((matrix, turned), Hats())
             hats.add(len(self.names), ket.coefficients, bra)
         return self.base(name)
 
-    def dot(self, matrix: Mat, turned: bool, ket: Ket) -> Ket:
+    def dot(self, matrix: Matrix, turned: bool, ket: Ket) -> Ket:
         """dot(W ket) = sum of |z> d|ket>/d hat(W^T z) over the products W^T z made before."""
         hats = self.groups.get((matrix, not turned), Hats())
         c = ket.coefficients

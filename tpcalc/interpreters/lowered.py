@@ -20,7 +20,7 @@ from .. import _checks
 from ..lowering.array_backends import Arrays
 from ..lowering.plan import Plan, numbers_of, plan
 from ..lowering.source import Lowered, lower
-from ..programs.language import Mat, Member, Scal, Vec
+from ..programs.language import Matrix, Member, Scalar, Vector
 from ..programs.losses import derivative
 from ..programs.program import Program
 from .execution import ProgramDivergence
@@ -121,10 +121,10 @@ class ArrayExecution(ABC):
 
     def _given(self, place: Place, ends: tuple[tuple[int, int], ...]) -> Value:
         kind = self.lowered.names.families[place[0]][0]
-        if kind is Mat:
+        if kind is Matrix:
             return self.initial_matrix(self.lowered.member(place, ()))
         members = [self.lowered.member(place, at) for at in product(*(range(a, b + 1) for a, b in ends))]
-        if kind is Scal:
+        if kind is Scalar:
             found: Value = [self.data.at(m.name, m.indices) for m in members]
             return self.arrays.asarray(np.reshape(found, [b - a + 1 for a, b in ends])) if ends else float(found[0])
         drawn = [self.arrays.numpy(self.initial_vector(m)) for m in members]
@@ -183,11 +183,11 @@ class ArrayExecution(ABC):
         return before
 
     @abstractmethod
-    def initial_vector(self, vector: Vec) -> np.ndarray:
+    def initial_vector(self, vector: Vector) -> np.ndarray:
         """The draws of an initial vector."""
 
     @abstractmethod
-    def initial_matrix(self, matrix: Mat) -> Value:
+    def initial_matrix(self, matrix: Matrix) -> Value:
         """An initial matrix, as the reading holds matrices."""
 
     @abstractmethod
@@ -226,10 +226,10 @@ class ArrayExecution(ABC):
         values: dict[str, dict[tuple[int, ...], np.ndarray]] = {}
         axes: dict[str, tuple[type, tuple, tuple[int | None, ...]]] = {}
         for (kind, name, *rest), layout, found in zip(self.lowered.names.families, self.lowered.names.layouts, self.F):
-            if kind is Mat or not found:
+            if kind is Matrix or not found:
                 continue
             number = len(values)
-            only_given = kind is Vec and (kind, name, *rest) not in self.lowered.axes.layouts
+            only_given = kind is Vector and (kind, name, *rest) not in self.lowered.axes.layouts
             lows = iter(self.first.get(self.lowered.names.families.index((kind, name, *rest)), ()))
             low = tuple(None if axis is None else next(lows) if only_given else int(axis[0].subs(self.sizes))
                         for axis in layout)
@@ -260,7 +260,7 @@ class LoweredRun:
 
         Raises ``ValueError`` for a name that the program assigns no scalars to, or not to all such indices.
         """
-        scalars = {label for label, (kind, *_) in self.families.items() if kind is Scal}
+        scalars = {label for label, (kind, *_) in self.families.items() if kind is Scalar}
         if name not in scalars:
             raise ValueError(f"name: {name!r} given; program {self.program.name} assigns the scalars "
                              f"{sorted(scalars)}")
@@ -280,13 +280,13 @@ class LoweredRun:
     @cached_property
     def scalars(self) -> Mapping[Member, float]:
         """By member, such as f[0]."""
-        return {member: float(value) for name, (kind, *_) in self.families.items() if kind is Scal
+        return {member: float(value) for name, (kind, *_) in self.families.items() if kind is Scalar
                 for member, value in self._members(name)}
 
     @cached_property
     def vectors(self) -> Mapping[Member, np.ndarray]:
         """By member, of shape (width,)."""
-        return {member: value for name, (kind, *_) in self.families.items() if kind is Vec
+        return {member: value for name, (kind, *_) in self.families.items() if kind is Vector
                 for member, value in self._members(name)}
 
     def _members(self, name: str) -> Iterator[tuple[Member, Value]]:
@@ -296,6 +296,6 @@ class LoweredRun:
     def _entries(self, name: str) -> Iterator[tuple[tuple[int, ...], Value]]:
         kind, _, lows = self.families[name]
         for key, value in self.values[name].items():
-            for at in np.ndindex(*(value.shape[:-1] if kind is Vec else value.shape)):
+            for at in np.ndindex(*(value.shape[:-1] if kind is Vector else value.shape)):
                 keys, axes = iter(key), iter(at)
                 yield tuple(next(keys) if low is None else low + next(axes) for low in lows), value[at]

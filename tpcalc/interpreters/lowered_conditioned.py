@@ -12,7 +12,7 @@ from .._types import Array, DType, ProgramData, Sizes, Value
 from ..programs.losses import AnyLoss
 from .. import _checks
 from ..lowering.array_backends import Arrays
-from ..programs.language import Mat, Member, Vec
+from ..programs.language import Matrix, Member, Vector
 from ..programs.program import Program
 from .conditioned import ADVICE
 from .conditioned_blocks import Block, BlockMatrix, BlockSide, OrthonormalBlock
@@ -67,7 +67,7 @@ class BlockOperator:
     for each; functions: pairs (c, phi).
     """
 
-    initial: Mapping[tuple[Mat, bool], float] = field(default_factory=dict)
+    initial: Mapping[tuple[Matrix, bool], float] = field(default_factory=dict)
     outers: Outers = field(default_factory=dict)
     functions: tuple[tuple[float, BlockFunction], ...] = ()
 
@@ -105,7 +105,7 @@ class ConditionedExecution(ArrayExecution):
                  seed: int, backend: Backend, keep: Collection[str]) -> None:
         super().__init__(program, sizes, data, loss, width, Arrays(*backend), keep)
         self.seed, self.dtype = seed, self.arrays.precision
-        self.matrices: dict[Mat, BlockMatrix] = {}
+        self.matrices: dict[Matrix, BlockMatrix] = {}
         self.met = {self.lowered.member(place, ()): times for place, times in self.plan.products.items()}
         self.require_memory()
 
@@ -120,15 +120,15 @@ class ConditionedExecution(ArrayExecution):
     def generator(self, member: Member) -> np.random.Generator:
         return np.random.default_rng([self.seed, *str(member).encode()])
 
-    def initial_vector(self, vector: Vec) -> Array:
+    def initial_vector(self, vector: Vector) -> Array:
         return self.generator(vector).standard_normal(self.width).astype(self.dtype)
 
-    def initial_matrix(self, matrix: Mat) -> BlockOperator:
+    def initial_matrix(self, matrix: Matrix) -> BlockOperator:
         if matrix not in self.matrices:
             self.matrices[matrix] = self.unmet(matrix)
         return BlockOperator({(matrix, False): 1.0})
 
-    def unmet(self, matrix: Mat) -> BlockMatrix:
+    def unmet(self, matrix: Matrix) -> BlockMatrix:
         """A matrix before its first product."""
         generator = self.generator(matrix)
 
@@ -144,7 +144,7 @@ class ConditionedExecution(ArrayExecution):
         """Draws without their projections on an orthonormal family."""
         return shunned.split(rows)[1]
 
-    def _rooms(self, matrix: Mat) -> tuple[list[OrthonormalBlock], list[Block]]:
+    def _rooms(self, matrix: Matrix) -> tuple[list[OrthonormalBlock], list[Block]]:
         room = self.width, self.arrays, self.met.get(matrix, 1)
         return [OrthonormalBlock(*room) for _ in (0, 1)], [Block(*room) for _ in (0, 1)]
 

@@ -15,7 +15,7 @@ from ..errors import NotCovered
 from ..programs.losses import AnyLoss
 from .. import _checks
 from .._spread import in_order
-from ..programs.language import Mat, Member, Vec
+from ..programs.language import Matrix, Member, Vector
 from ..programs.program import Program
 from .conditioned import ADVICE
 from .conditioned_blocks import BlockMatrix, BlockSide, OrthonormalBlock, of_variance_one
@@ -47,7 +47,7 @@ class ParticleExecution(ConditionedExecution):
     def count_directions(self) -> None:
         """Find the initial vectors, and how many directions a draw is orthogonal to at most."""
         vectors = {self.lowered.member(place, at) for place, ends in self.plan.given.items()
-                   if self.lowered.names.families[place[0]][0] is Vec
+                   if self.lowered.names.families[place[0]][0] is Vector
                    for at in product(*(range(low, high + 1) for low, high in ends))}
         single = {v for v in self.program.vectors if all(index.is_number for index in v.indices)}
         self.initial = sorted(vectors | single, key=str)
@@ -71,7 +71,7 @@ class ParticleExecution(ConditionedExecution):
     def begin(self) -> None:
         """Prepare draws that are orthogonal to the initial vectors, where any are prepared."""
 
-    def initial_vector(self, vector: Vec) -> Array:
+    def initial_vector(self, vector: Vector) -> Array:
         return self.drawn[vector]
 
     def _draw(self, generator: np.random.Generator, shunned: OrthonormalBlock, number: int) -> Array:
@@ -81,7 +81,7 @@ class ParticleExecution(ConditionedExecution):
         """Draws without their projections, of variance 1."""
         return of_variance_one(self.arrays, shunned.split(rows)[1])
 
-    def unmet(self, matrix: Mat) -> BlockMatrix:
+    def unmet(self, matrix: Matrix) -> BlockMatrix:
         draw = partial(self._draw, self.generator(matrix))
         room = self.met.get(matrix, 1) + self.shunned.count
         bases, images = self._rooms(matrix)

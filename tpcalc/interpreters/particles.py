@@ -23,7 +23,7 @@ from ..errors import NotCovered
 from ..programs.losses import AnyLoss
 from .. import _checks
 from .._spread import in_order, require_executor
-from ..programs.language import Mat, Member, NonlinearOuter, Scal, Vec
+from ..programs.language import Matrix, Member, NonlinearOuter, Scalar, Vector
 from ..programs.program import Program
 from .conditioned import ADVICE, CONDITIONED, Conditioned
 from .conditioned_blocks import BlockMatrix, BlockSide, OrthonormalBlock, of_variance_one
@@ -57,7 +57,7 @@ class Particles(Conditioned):
 
     def count_directions(self) -> None:
         """Find the initial vectors, and how many directions a draw is orthogonal to at most."""
-        read = {v for s in self.statements for v in s.value.atoms(Vec) if self.given(v, self.program.vectors)}
+        read = {v for s in self.statements for v in s.value.atoms(Vector) if self.given(v, self.program.vectors)}
         single = {v for v in self.program.vectors if all(index.is_number for index in v.indices)}
         self.first = sorted(read | single, key=str)
         super().require_memory()
@@ -91,7 +91,7 @@ class Particles(Conditioned):
             self.shunned.extended(self.assigned[vector][None])
         super().run(progress)
 
-    def initial_vector(self, vector: Vec) -> np.ndarray:
+    def initial_vector(self, vector: Vector) -> np.ndarray:
         return self._draw(self.generator(vector), self.shunned, 1)[0]
 
     def _draw(self, generator: np.random.Generator, shunned: OrthonormalBlock, number: int) -> np.ndarray:
@@ -100,7 +100,7 @@ class Particles(Conditioned):
             shunned.extended(free)
         return free
 
-    def unmet(self, matrix: Mat) -> BlockMatrix:
+    def unmet(self, matrix: Matrix) -> BlockMatrix:
         draw = partial(self._draw, self.generator(matrix))
         room = self.met[matrix] + self.shunned.count
         one, two = (BlockSide(basis, images, self.shunned if self.balance == "all" else self.shunned.copy(room))
@@ -117,7 +117,7 @@ class ParticleRun(ProgramReading):
     """
 
     samples: int
-    errors: Mapping[Scal, float]
+    errors: Mapping[Scalar, float]
     batches: tuple[ProgramRun, ...] = field(repr=False)
 
     def error_series(self, name: str) -> np.ndarray:

@@ -18,7 +18,7 @@ from ..programs.losses import AnyLoss
 from .. import _checks
 from .._checks import symbolic
 from ..calculus.kets import Dot, Hat
-from ..programs.language import HeadSum, Mat, MatVec, Moment, NonlinearOuter, Transpose, Vec, kind
+from ..programs.language import HeadSum, Matrix, MatVec, Mean, NonlinearOuter, Transpose, Vector, kind
 from ..programs.polar import Polar
 from ..programs.program import Program
 from .execution import RULES, Execution, Operator, ProgramReading, is_number
@@ -52,10 +52,10 @@ class _Kets(Execution):
         c = vector.coefficients
         return self.numbers.of(bra[:len(c)] @ c)
 
-    def initial_vector(self, vector: Vec) -> Ket:
+    def initial_vector(self, vector: Vector) -> Ket:
         return self.space.base(vector)
 
-    def product(self, matrix: Mat, turned: bool, expression: sp.Expr, vector: Ket, bra: np.ndarray) -> Ket:
+    def product(self, matrix: Matrix, turned: bool, expression: sp.Expr, vector: Ket, bra: np.ndarray) -> Ket:
         name = Hat(MatVec(Transpose(matrix) if turned else matrix, expression))
         if self.complete and name not in self.space.names:
             raise NotCovered(f"{name.vector} is not a product that program {self.program.name} makes")
@@ -83,8 +83,8 @@ KETS.refuse("its weights are functions of whole Gram matrices, and coefficients 
 KETS.refuse("it sums over the coordinates of a head, of which coefficients know one; run_program takes it", HeadSum)
 
 
-@KETS.rule(Moment)
-def _moment(run: _Kets, node: Moment) -> Number:
+@KETS.rule(Mean)
+def _moment(run: _Kets, node: Mean) -> Number:
     return _mean(run, node.args[0])
 
 
@@ -133,7 +133,7 @@ class ProgramCoefficients(ProgramReading):
     """
 
     bases: tuple[sp.Expr, ...]
-    vectors: tuple[Vec, ...]
+    vectors: tuple[Vector, ...]
     execution: _Kets = field(repr=False)
 
     @property

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._types import Array, ProgramData, Sizes
 from ..programs.losses import AnyLoss
-from ..programs.language import Mat, Vec
+from ..programs.language import Matrix, Vector
 from ..programs.program import Program
 from .common_draws import CommonDraws, FramedDraws, Key, Refinement, keys_of
 from .conditioned_blocks import BlockMatrix, BlockSide, OrthonormalBlock
@@ -47,7 +47,7 @@ class Refined(ConditionedExecution):
     draws: CommonDraws
     mirrored = False  # are draws for transposes taken with the other sign?
 
-    def unmet(self, matrix: Mat) -> BlockMatrix:
+    def unmet(self, matrix: Matrix) -> BlockMatrix:
         key, level, layer = self.place(matrix)
 
         def common(turned: int, calls: Sequence[int], shunned: OrthonormalBlock) -> Array:
@@ -56,7 +56,7 @@ class Refined(ConditionedExecution):
 
         return RefinedMatrix(common, super().unmet(matrix).sides)
 
-    def place(self, matrix: Mat) -> tuple[Key, int, int]:
+    def place(self, matrix: Matrix) -> tuple[Key, int, int]:
         """What a matrix's draws are keyed by but for side and call, their level and their layer.
 
         Matrices without a layer are alike at all depths. Families go by their place in the program: names mean nothing.
@@ -119,7 +119,7 @@ class RefinedParticles(Refined, ParticleExecution):
             found[key] = max(before[0], made - turned), max(before[1], turned)
         return found
 
-    def initial_vector(self, vector: Vec) -> Array:
+    def initial_vector(self, vector: Vector) -> Array:
         drawn = super().initial_vector(vector)
         return -drawn if self.frame and vector.name in self.frame.flipped else drawn
 

@@ -18,7 +18,7 @@ from ..calculus.rules import bounds
 from ..calculus.setting import Product, Setting
 from ..errors import NotCovered
 from ..gaussian import Expectation
-from ..programs.language import Moment, Scal, Vec
+from ..programs.language import Mean, Scalar, Vector
 from ..programs.program import Loop, Place
 from ..programs.read_members import at_numbers
 from .execution import Operator, is_number
@@ -174,11 +174,11 @@ class StepValues:
 
     @_of.register(Expectation)
     def _mean(self, node: Expectation) -> Value:
-        return self.reading.execution.value(Moment(node.args[0].xreplace({k: k.vector for k in node.atoms(Ket)})))
+        return self.reading.execution.value(Mean(node.args[0].xreplace({k: k.vector for k in node.atoms(Ket)})))
 
     @_of.register(Bracket)
     def _bracket(self, node: Bracket) -> Value:
-        return self.reading.bracket(*(v if isinstance(v, Vec) else self._base(v) for v in node.args))
+        return self.reading.bracket(*(v if isinstance(v, Vector) else self._base(v) for v in node.args))
 
     @_of.register(Response)
     def _response(self, node: Response) -> Value:
@@ -195,14 +195,14 @@ class StepValues:
         b, c, t, s, l, m = node.args
         return self.reading.bracket(self._product(b, t, l).vector, self._product(c, s, m).vector)
 
-    @_of.register(Scal)
-    def _scalar(self, node: Scal) -> Value:
+    @_of.register(Scalar)
+    def _scalar(self, node: Scalar) -> Value:
         if node.name in self._remembered:  # what is not assigned is 0, but for the initial matrices
             begun = node.indices[0] == self._begun.get(node.name)
             return self._memory.get(node, self._number(sp.Integer(int(begun))))
         return self.reading.execution.value(node)
 
-    def _coefficient(self, vector: Vec, base: sp.Expr | None) -> Value:
+    def _coefficient(self, vector: Vector, base: sp.Expr | None) -> Value:
         """0 where the base ket does not exist."""
         coefficients = self.reading.ket(vector)
         return self._number(sp.Integer(0)) if base not in self.places else coefficients[self.places[base]]

@@ -19,7 +19,7 @@ from ..calculus.recursion import Equation, RecursionEquations
 from ..calculus.setting import Setting
 from ..errors import NotCovered
 from ..programs.losses import AnyLoss
-from ..programs.language import Vec
+from ..programs.language import Vector
 from ..programs.program import Loop
 from .given import sizes_of
 from .program_coefficients import read_program_coefficients
@@ -94,7 +94,7 @@ class _Checker:
         self.loops: dict[sp.Expr, tuple[Loop, ...]] = {}
         for place in setting.program.places():
             target = place.statement.target
-            if isinstance(target, Vec):
+            if isinstance(target, Vector):
                 for left in (Ket(target), Response(target, generic), gamma_of(setting, target, *generic.args)):
                     self.loops[left] = place.loops
             else:

@@ -19,7 +19,7 @@ from ..programs.activations import require_finite
 from ..programs.blocks import vector
 from ..programs.builders import program
 from ..programs.indices import BATCH, POSITIONS, L, T, i, p
-from ..programs.language import Family, Moment, Scal, Vec
+from ..programs.language import Family, Mean, Scalar, Vector
 from ..programs.networks import Network
 from ..programs.normalized import moved_by
 from ..programs.program import Assign, Loop, Program, Statement
@@ -30,7 +30,7 @@ from .lowered import LoweredRun
 from .vectors import ProgramRun
 
 Progress = Callable[[int, int], None]
-SQUARE = Family(Scal, "square")  # of the features of the first step at the read-out
+SQUARE = Family(Scalar, "square")  # of the features of the first step at the read-out
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Training:
         return np.array([[run.stack(name, t, node).reshape(-1, run.width)[:batch] for t in range(steps)]
                          for node in map(int, nodes)]).reshape(len(nodes), steps * batch, run.width)
 
-    def _member(self, name: str, step: int, sample: int, node: int) -> Vec:
+    def _member(self, name: str, step: int, sample: int, node: int) -> Vector:
         return vector(name)[(step, sample, node) if self.batched else (step, node)]
 
     def outputs(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
@@ -107,7 +107,7 @@ def _program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batched: bo
     written = program(net, opt, scale, batched, d_in, d_out, probes)
     first = (sp.Integer(0), *([i] if batched else []), *([p] if net.positions else []))
     twice = 2 if net.ties_ends else 1  # U . U has twice the variance of U . nV
-    square: Statement = Assign(SQUARE[first], twice * Moment(net.read((*first, L)) ** 2))
+    square: Statement = Assign(SQUARE[first], twice * Mean(net.read((*first, L)) ** 2))
     if net.positions:
         square = Loop(p, sp.Integer(0), POSITIONS - 1, (square,))
     if batched:
@@ -121,7 +121,7 @@ def placed(work: Callable[[], Value], depth: int | None = None) -> Value:
         return work()
     except ProgramDivergence as problem:
         step, *inner = map(int, problem.target.indices)
-        layered = isinstance(problem.target, (Vec, Scal)) and bool(int(problem.target.args[2]))
+        layered = isinstance(problem.target, (Vector, Scalar)) and bool(int(problem.target.args[2]))
         layer = inner[-1] if layered and inner else None
         place = "" if layer is None else f", layer {layer}" + (f" of {depth}" if depth else "")
         moved = moved_by(problem.target)
@@ -150,15 +150,17 @@ class Dense:
 
 
 def read_dense(task: Task, optimizer: SGD, scale: DepthScaling, depth: int, width: int, seed: int = 0,
-               nodes: np.ndarray | None = None, progress: Progress | None = None, train_ends: bool = False) -> Dense:
+               nodes: np.ndarray | None = None, progress: Progress | None = None,
+               train_embedding_readout: bool = False) -> Dense:
     """Train one linear network of ``width`` n and ``depth`` L in float64; ``nodes``: which l = 0..L to keep.
 
-    Read-in U ~ N(0, 1) and read-out V = nV / n, nV ~ N(0, 1), frozen unless ``train_ends``: then updated by the
-    optimizer on mean_i delta_i^0 xi_i^T and mean_i x_i^L chi_i^T. W^l ~ N(0, 1/n), updated by it on
+    Read-in U ~ N(0, 1) and read-out V = nV / n, nV ~ N(0, 1), frozen unless ``train_embedding_readout``: then updated
+    by the optimizer on mean_i delta_i^0 xi_i^T and mean_i x_i^L chi_i^T. W^l ~ N(0, 1/n), updated by it on
     g mean_i delta_i x_i^T / n. It is ``run_dense`` of the training's program. Raises ``MemoryError`` before the work,
     ``Divergence`` on overflow.
     """
-    training = Training(ResNet("linear", train_ends=train_ends), task, optimizer, scale, depth)
+    training = Training(ResNet("linear", train_embedding_readout=train_embedding_readout), task, optimizer, scale,
+                        depth)
     return dense_record(training, trained(training, width, seed, nodes is not None, progress), nodes)
 
 

@@ -17,7 +17,7 @@ from .. import _checks
 from .._checks import symbolic
 from ..errors import Divergence
 from ..lowering.array_backends import Arrays
-from ..programs.language import HeadSum, Mat, Member, Moment, NonlinearOuter, Outer, Scal, Vec
+from ..programs.language import HeadSum, Matrix, Member, Mean, NonlinearOuter, Outer, Scalar, Vector
 from ..programs.polar import Polar
 from ..programs.program import Program
 from .execution import RULES, Execution, Operator, ProgramReading, is_number, with_leaves
@@ -39,12 +39,12 @@ class VectorExecution(Execution):
         super().__init__(program, sizes, data, loss)
         require_heads(program, width)
         self.width, self.seed = width, seed
-        self.matrices: dict[Mat, Value] = {}
+        self.matrices: dict[Matrix, Value] = {}
         self.require_memory()
 
     def require_memory(self) -> None:
         """Raise ``MemoryError`` where the matrices cannot fit."""
-        read = {m for s in self.statements for m in s.value.atoms(Mat) if self.given(m, self.program.matrices)}
+        read = {m for s in self.statements for m in s.value.atoms(Matrix) if self.given(m, self.program.matrices)}
         full = [node for s in self.statements for node in s.value.atoms(NonlinearOuter)]
         count = len(read) + len(full) + max((len(node.atoms(Outer)) for node in full), default=0)
         _checks.memory(8.0 * count * self.width**2,
@@ -62,10 +62,10 @@ class VectorExecution(Execution):
     def against(self, bra: np.ndarray, vector: np.ndarray) -> Number:
         return float(bra @ vector) / self.width
 
-    def initial_vector(self, vector: Vec) -> np.ndarray:
+    def initial_vector(self, vector: Vector) -> np.ndarray:
         return self.normal(vector, (self.width,))
 
-    def product(self, matrix: Mat, turned: bool, expression: sp.Expr, vector: np.ndarray, bra: Value) -> np.ndarray:
+    def product(self, matrix: Matrix, turned: bool, expression: sp.Expr, vector: np.ndarray, bra: Value) -> np.ndarray:
         if matrix not in self.matrices:
             self.matrices[matrix] = self.normal(matrix, (self.width, self.width))
             self.matrices[matrix] /= np.sqrt(self.width)
@@ -92,8 +92,8 @@ def numpy_function(expression: sp.Expr, names: tuple[sp.Symbol, ...]) -> Callabl
     return sp.lambdify(names, expression, ["scipy", "numpy"])
 
 
-@VECTORS.rule(Moment)
-def _moment(run: VectorExecution, node: Moment) -> Number:
+@VECTORS.rule(Mean)
+def _moment(run: VectorExecution, node: Mean) -> Number:
     value = run.value(node.args[0])
     return value if is_number(value) else float(np.mean(value))
 
@@ -112,7 +112,7 @@ def _nonlinear_outer(run: VectorExecution, node: NonlinearOuter) -> Operator:
     outers = {o: sp.Symbol(f"m{i}", real=True) for i, o in enumerate(sorted(node.atoms(Outer), key=default_sort_key))}
     phi = node.body.xreplace(outers)
     parameters = phi.free_symbols - set(outers.values())
-    numbers = sorted(phi.atoms(Scal, Moment) | parameters, key=default_sort_key)
+    numbers = sorted(phi.atoms(Scalar, Mean) | parameters, key=default_sort_key)
     names = {number: sp.Symbol(f"x{i}", real=True) for i, number in enumerate(numbers)}
     function = numpy_function(phi.xreplace(names), (*outers.values(), *names.values()))
     arrays = (np.multiply.outer(*(run.lifted(run.value(v), "vector") for v in o.args)) for o in outers)
@@ -135,7 +135,7 @@ class ProgramRun(ProgramReading):
     """A program's scalars and vectors at one width and seed; vectors: by member, shape (width,) each."""
 
     width: int
-    vectors: Mapping[Vec, np.ndarray]
+    vectors: Mapping[Vector, np.ndarray]
     execution: VectorExecution = field(repr=False)
 
     def vector(self, expression: sp.Expr) -> np.ndarray:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import sympy as sp
 
 from ..programs.algebra import multiplied_out
-from ..programs.language import HeadSum, MatVec, Moment, Vec
+from ..programs.language import HeadSum, MatVec, Mean, Vector
 from .layer_map import Sweep
 
 NEAR_ZERO = (sp.Float("1e-3"), sp.Float("1e-6"))
@@ -27,7 +27,7 @@ class Entering:
     """Bounds on what enters a sweep's vectors; a bound that is not known is None."""
 
     sweep: Sweep
-    known: dict[Vec, Size | None] = field(default_factory=dict)
+    known: dict[Vector, Size | None] = field(default_factory=dict)
 
     def foreign(self) -> sp.Expr | None:
         """A term that enters and is no small multiple of what the layer finds, or None where there is none."""
@@ -39,19 +39,20 @@ class Entering:
         return None
 
     def size(self, e: sp.Expr) -> Size | None:
-        if not e.has(self.sweep.depth, Vec):
+        if not e.has(self.sweep.depth, Vector):
             return Size()
-        through = {MatVec: 1, Moment: 0, HeadSum: 0, sp.Sum: 0}.get(e.func)  # linear in this part
+        through = {MatVec: 1, Mean: 0, HeadSum: 0, sp.Sum: 0}.get(e.func)  # linear in this part
         if through is not None:
             return self.size(e.args[through])
-        of_class = {self.sweep.depth.func: lambda _: Size(sp.Integer(1)), Vec: self._of_vector, sp.Pow: self._of_power}
+        of_class = {self.sweep.depth.func: lambda _: Size(sp.Integer(1)), Vector: self._of_vector,
+                    sp.Pow: self._of_power}
         return of_class.get(e.func, self._of_parts)(e)
 
     def _of_power(self, e: sp.Pow) -> Size | None:
         return Size(e.exp) if e.base == self.sweep.depth else self._of_parts(e)
 
     def _of_parts(self, e: sp.Expr) -> Size | None:
-        inside = e.atoms(Vec) if isinstance(e, sp.Piecewise) else e.args
+        inside = e.atoms(Vector) if isinstance(e, sp.Piecewise) else e.args
         parts = [self.size(part) for part in inside]
         sizes = [part for part in parts if part is not None]
         if len(sizes) < len(parts):
@@ -64,7 +65,7 @@ class Entering:
             return Size(e.exp * sizes[0].power, sizes[0].vanishes)
         return self._of_function(e, sizes)
 
-    def _of_vector(self, v: Vec) -> Size | None:
+    def _of_vector(self, v: Vector) -> Size | None:
         target = self.sweep.assigned(v)
         if target is None:
             return Size()
@@ -79,7 +80,7 @@ class Entering:
         and is not too steep at 0."""
         if any(s.power.is_positive is not False for s in sizes):
             return None
-        vectors = [v for v in e.atoms(Vec)]
+        vectors = [v for v in e.atoms(Vector)]
         if len(vectors) != 1 or not any(s.vanishes for s in sizes):
             return None if e.is_Pow and sizes[0].vanishes else Size()
         size = self.size(vectors[0])

@@ -12,7 +12,7 @@ from sympy.core.sorting import default_sort_key
 from sympy.printing.printer import Printer
 
 from .._checks import symbolic
-from ..programs.language import Real, Scal
+from ..programs.language import Real, Scalar
 
 P, Q, INNER = sp.symbols("p q p'", real=True)
 GAMMA = r"\Gamma"
@@ -99,7 +99,7 @@ class Indicator(Real):
         return rf"\mathbb{{I}}_{{{p} {relation} {q}}}"
 
 
-def scaled_scalar(scalar: Scal) -> Scal:
+def scaled_scalar(scalar: Scalar) -> Scalar:
     """The scalar divided by its power of L."""
     name, text = str(scalar.args[0]), str(scalar.args[1])
     return symbolic(scalar.func(type(scalar.args[0])(f"{name}~"), type(scalar.args[0])(rf"\tilde{{{text}}}"),

@@ -15,7 +15,7 @@ import sympy as sp
 from ..calculus.setting import solve_indices
 from ..programs.algebra import multiplied_out
 from ..programs.blocks import is_linear_in_vectors
-from ..programs.language import MatVec, Outer, Vec, kind
+from ..programs.language import MatVec, Outer, Vector, kind
 from ..programs.program import Assign, Loop, Place, Program, Statement, mapped
 from .trained_vectors import MOVE
 
@@ -45,19 +45,19 @@ class _Readable:
     @classmethod
     def of(cls, program: Program) -> "_Readable":
         places = program.places()
-        vectors = [p for p in places if isinstance(p.statement.target, Vec)]
+        vectors = [p for p in places if isinstance(p.statement.target, Vector)]
         alone = [p for p in vectors if sum(p.statement.target.same_family(q.statement.target) for q in vectors) == 1]
         given = [p for p in alone if not any(p.statement.target.same_family(v) for v in program.vectors)
                  and not p.statement.target.name.startswith(MOVE)]
         return cls(tuple(p for p in given if _is_generic(p) and is_linear_in_vectors(p.statement.value)
-                         and not any(v.same_family(p.statement.target) for v in p.statement.value.atoms(Vec))))
+                         and not any(v.same_family(p.statement.target) for v in p.statement.value.atoms(Vector))))
 
     @property
     def multiples(self) -> "_Readable":
         """The assignments of a number times another vector alone."""
         return replace(self, places=tuple(p for p in self.places if _multiple(p.statement.value)[1] is not None))
 
-    def value(self, member: Vec, at: tuple[Loop, ...]) -> sp.Expr | None:
+    def value(self, member: Vector, at: tuple[Loop, ...]) -> sp.Expr | None:
         """What the member is made of: by name where the loops around the reader assigned it in the same passage, and
         anywhere where it is a number times another vector."""
         for place in self.places:
@@ -85,15 +85,15 @@ def _inlined(body: Iterable[Statement], readable: _Readable, loops: tuple[Loop, 
             continue
         value = _written_out(statement.value, readable, loops).xreplace(named)
         found.append(Assign(statement.target, value))
-        if isinstance(statement.target, Vec) and value.has(Vec) and not is_linear_in_vectors(value):
+        if isinstance(statement.target, Vector) and value.has(Vector) and not is_linear_in_vectors(value):
             named.setdefault(value, statement.target)
     return tuple(found)
 
 
 def _written_out(value: sp.Expr, readable: _Readable, loops: tuple[Loop, ...]) -> sp.Expr:
-    if not value.atoms(Vec):
+    if not value.atoms(Vector):
         return value
-    for vector in sorted(value.atoms(Vec), key=sp.default_sort_key):
+    for vector in sorted(value.atoms(Vector), key=sp.default_sort_key):
         made_of = readable.value(vector, loops)
         if made_of is None:
             continue
@@ -105,13 +105,13 @@ def _written_out(value: sp.Expr, readable: _Readable, loops: tuple[Loop, ...]) -
     return value
 
 
-def _multiple(value: sp.Expr) -> tuple[sp.Expr, Vec | None]:
+def _multiple(value: sp.Expr) -> tuple[sp.Expr, Vector | None]:
     """A value as (number, vector) where it is a number times a vector."""
-    number, vector = value.as_independent(Vec, as_Add=False)
-    return (number, vector) if isinstance(vector, Vec) and number.is_number else (sp.Integer(1), None)
+    number, vector = value.as_independent(Vector, as_Add=False)
+    return (number, vector) if isinstance(vector, Vector) and number.is_number else (sp.Integer(1), None)
 
 
-def with_multiple(value: sp.Expr, vector: Vec, number: sp.Expr, other: Vec) -> sp.Expr:
+def with_multiple(value: sp.Expr, vector: Vector, number: sp.Expr, other: Vector) -> sp.Expr:
     """A value with number times other in place of a vector, the number in front of products and outer products."""
     def rebuilt(e: sp.Expr) -> sp.Expr:
         if isinstance(e, MatVec):
@@ -124,10 +124,10 @@ def with_multiple(value: sp.Expr, vector: Vec, number: sp.Expr, other: Vec) -> s
         {name: rebuilt(e) for e, name in whole.items()})
 
 
-def _in_term(term: sp.Expr, vector: Vec, made_of: sp.Expr) -> sp.Expr:
+def _in_term(term: sp.Expr, vector: Vector, made_of: sp.Expr) -> sp.Expr:
     """The vector written out where it is a factor of its own, with numbers for the other factors."""
     factors = sp.Mul.make_args(term)
-    if vector not in factors or any(f.has(Vec) and kind(f) != "scalar" for f in factors if f != vector):
+    if vector not in factors or any(f.has(Vector) and kind(f) != "scalar" for f in factors if f != vector):
         return term
     return multiplied_out(sp.Mul(*(f for f in factors if f != vector)) * made_of)
 
@@ -135,16 +135,16 @@ def _in_term(term: sp.Expr, vector: Vec, made_of: sp.Expr) -> sp.Expr:
 def _pruned(body: tuple[Statement, ...], program: Program) -> tuple[Statement, ...]:
     """Without assignments of vectors that nothing reads: families, and members before the first layer read."""
     written = replace(program, body=body) if body != program.body else program
-    read = [(v, p.loops) for p in written.places() for v in p.statement.value.atoms(Vec)]
+    read = [(v, p.loops) for p in written.places() for v in p.statement.value.atoms(Vector)]
 
     def kept(s: Assign) -> Iterable[Statement]:
-        if not isinstance(s.target, Vec) or any(_may_be(s.target, v, loops) for v, loops in read):
+        if not isinstance(s.target, Vector) or any(_may_be(s.target, v, loops) for v, loops in read):
             yield s
 
     return mapped(body, kept, lambda loop, inner: [replace(loop, body=inner)] if inner else [])
 
 
-def _may_be(member: Vec, read: Vec, loops: tuple[Loop, ...]) -> bool:
+def _may_be(member: Vector, read: Vector, loops: tuple[Loop, ...]) -> bool:
     """Can ``read``, within its loops, be the member?"""
     if not member.same_family(read) or len(member.indices) != len(read.indices):
         return False

@@ -12,7 +12,7 @@ import sympy as sp
 from sympy.core.symbol import Str
 
 from ..errors import NotCovered
-from ..programs.language import Mat, Member, Vec
+from ..programs.language import Matrix, Member, Vector
 from ..programs.program import Assign, Loop, Program, Statement, assignments, loops_in
 
 
@@ -64,7 +64,7 @@ def interleaved(program: Program, depth: sp.Symbol, k: int) -> Program:
         return value.xreplace({m: _member(m, at) for m in value.atoms(Member)})
 
     def _member(m: Member, at: tuple[sp.Symbol, int] | None) -> sp.Expr:
-        if not isinstance(m, (Vec, Mat)) or not int(m.args[2]):
+        if not isinstance(m, (Vector, Matrix)) or not int(m.args[2]):
             if any(i.has(depth) or at is not None and i.has(at[0]) for i in m.indices):
                 raise NotCovered(f"program {program.name}: {m} has a layer among its indices; streams that alternate "
                                  "between layers are taken apart for vectors and matrices whose layer is a superscript")
@@ -80,9 +80,9 @@ def interleaved(program: Program, depth: sp.Symbol, k: int) -> Program:
         name, latex = f"{m.name}_{number}", r"{%s}_{(%d)}" % (m.args[1], number)
         return m.func(Str(name), Str(latex), m.args[2], *m.indices[:-1], block + (shift - number) // k)
 
-    matrices: list[Mat] = []
+    matrices: list[Matrix] = []
     for m in program.matrices:
-        layered = isinstance(m, Mat) and int(m.args[2]) and not m.indices[-1].is_number
+        layered = isinstance(m, Matrix) and int(m.args[2]) and not m.indices[-1].is_number
         if not layered:
             matrices.append(m)
             continue

@@ -15,7 +15,7 @@ import sympy as sp
 
 from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
-from ..programs.language import Member, Vec
+from ..programs.language import Member, Vector
 from ..programs.program import Assign, Loop, Program, assignments, loops_in, walked
 from ..orders.layer_functions import in_powers
 
@@ -29,7 +29,7 @@ class State:
     family: the member that a passage of the loop assigns.
     """
 
-    family: Vec
+    family: Vector
     lag: int
 
     def __str__(self) -> str:
@@ -64,15 +64,15 @@ class Sweep:
     def assignments(self) -> tuple[Assign, ...]:
         """The vectors that one passage assigns."""
         for inner in loops_in(self.loop.body):
-            if any(isinstance(s.target, Vec) for s in assignments(inner.body)):
+            if any(isinstance(s.target, Vector) for s in assignments(inner.body)):
                 raise NotCovered(f"program {self.program.name}: a loop over {inner.index} inside the loop over layers "
                                  f"{self.layer}; no rule for streams there")
-        return tuple(s for s in assignments(self.loop.body) if isinstance(s.target, Vec))
+        return tuple(s for s in assignments(self.loop.body) if isinstance(s.target, Vector))
 
     @cached_property
-    def carried(self) -> tuple[Vec, ...]:
+    def carried(self) -> tuple[Vector, ...]:
         """The families that a later layer reads, as the members that a passage assigns."""
-        found = dict.fromkeys(t for a in self.assignments for t in (self.assigned(v) for v in a.value.atoms(Vec))
+        found = dict.fromkeys(t for a in self.assignments for t in (self.assigned(v) for v in a.value.atoms(Vector))
                               if t is not None)
         return tuple(t for t in (a.target for a in self.assignments) if t in found and self._most(t) > 0)
 
@@ -80,14 +80,14 @@ class Sweep:
     def states(self) -> tuple[State, ...]:
         return tuple(State(v, lag) for v in self.carried for lag in range(1, self._most(v) + 1))
 
-    def assigned(self, read: Vec) -> Vec | None:
+    def assigned(self, read: Vector) -> Vector | None:
         """The target of this sweep that ``read`` is a member of, at the same step and sample."""
         for a in self.assignments:
             if a.target.same_family(read) and self.lag_of(read, a.target) is not None:
                 return a.target
         return None
 
-    def lag_of(self, read: Vec, target: Vec) -> int | None:
+    def lag_of(self, read: Vector, target: Vector) -> int | None:
         """How many layers before this one ``read`` was assigned; None where it is no such member."""
         lag: sp.Expr = sp.Integer(0)
         for here, there in zip(target.indices, read.indices):
@@ -101,19 +101,20 @@ class Sweep:
             raise ValueError(f"program {self.program.name}: {read} is read before it is assigned")
         return int(lag)
 
-    def _most(self, target: Vec) -> int:
-        lags = [self.lag_of(v, target) for a in self.assignments for v in a.value.atoms(Vec) if v.same_family(target)]
+    def _most(self, target: Vector) -> int:
+        lags = [self.lag_of(v,
+                            target) for a in self.assignments for v in a.value.atoms(Vector) if v.same_family(target)]
         return max((lag for lag in lags if lag is not None), default=0)
 
     @cached_property
-    def rows(self) -> dict[Vec, "Row"]:
+    def rows(self) -> dict[Vector, "Row"]:
         """What every vector of a passage is made of, through the state that the passage found and what enters."""
-        found: dict[Vec, Row] = {}
+        found: dict[Vector, Row] = {}
         for a in self.assignments:
             found[a.target] = self._row(a, found)
         return found
 
-    def _row(self, a: Assign, before: dict[Vec, "Row"]) -> "Row":
+    def _row(self, a: Assign, before: dict[Vector, "Row"]) -> "Row":
         own: Powers = {sp.Integer(0): sp.Integer(1)}
         row = Row({}, {a.target: own} if self.entering(a.target) != 0 else {})
         for term in sp.Add.make_args(multiplied_out(a.value)):
@@ -130,14 +131,14 @@ class Sweep:
                 row = row.plus(before[target].times(powers))
         return row
 
-    def _carried_by(self, term: sp.Expr) -> tuple[sp.Expr, Vec | None, Vec | None]:
+    def _carried_by(self, term: sp.Expr) -> tuple[sp.Expr, Vector | None, Vector | None]:
         """A term as a number times a vector that brings something of the state: (number, vector, its target)."""
         number, read = self._linear(term)
         target = None if read is None else self.assigned(read)
         return (number, read, target) if target in self.bringing else (sp.Integer(1), None, None)
 
     @cached_property
-    def bringing(self) -> frozenset[Vec]:
+    def bringing(self) -> frozenset[Vector]:
         """The vectors of a passage that are carried on, or are a number times such a vector among other terms."""
         found = set(self.carried)
         while True:
@@ -148,12 +149,12 @@ class Sweep:
                 return frozenset(found)
             found |= more
 
-    def _linear(self, term: sp.Expr) -> tuple[sp.Expr, Vec | None]:
+    def _linear(self, term: sp.Expr) -> tuple[sp.Expr, Vector | None]:
         """A term as a number times a vector: (number, vector), or (1, None) where something else is in it."""
-        number, vector = term.as_independent(Vec, as_Add=False)
-        return (number, vector) if isinstance(vector, Vec) and not number.has(Member) else (sp.Integer(1), None)
+        number, vector = term.as_independent(Vector, as_Add=False)
+        return (number, vector) if isinstance(vector, Vector) and not number.has(Member) else (sp.Integer(1), None)
 
-    def entering(self, target: Vec) -> sp.Expr:
+    def entering(self, target: Vector) -> sp.Expr:
         """The terms of the target's statement that are no number times a vector of the sweep."""
         statement = next(a for a in self.assignments if a.target == target)
         found = []
@@ -178,9 +179,9 @@ class Sweep:
         return found
 
     @cached_property
-    def entry(self) -> dict[Vec, dict[sp.Expr, sp.Matrix]]:
+    def entry(self) -> dict[Vector, dict[sp.Expr, sp.Matrix]]:
         """Where what enters a vector's statement goes: columns over the states after the passage, by powers of L."""
-        found: dict[Vec, dict[sp.Expr, sp.Matrix]] = {}
+        found: dict[Vector, dict[sp.Expr, sp.Matrix]] = {}
         for i, state in enumerate(self.states):
             if state.lag > 1:
                 continue
@@ -196,7 +197,7 @@ class Row:
     """A vector as a combination: of the state before the passage, and of what enters vectors of the passage."""
 
     state: dict[State, Powers]
-    entering: dict[Vec, Powers]
+    entering: dict[Vector, Powers]
 
     def plus(self, other: "Row") -> "Row":
         return Row(_sum(self.state, other.state), _sum(self.entering, other.entering))

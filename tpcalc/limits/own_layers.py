@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 import sympy as sp
 
-from ..programs.language import Vec
+from ..programs.language import Vector
 from ..programs.program import Assign, Loop, Place, Program, mapped
 
 
@@ -19,18 +19,18 @@ def at_own_layers(program: Program) -> Program:
 
     def moved(e: sp.Expr) -> sp.Expr:
         return e.xreplace({v: v.at(*(sp.expand(i - by) for i, by in zip(v.indices, shift)))
-                           for target, shift in shifts for v in e.atoms(Vec) if v.same_family(target)})
+                           for target, shift in shifts for v in e.atoms(Vector) if v.same_family(target)})
 
     if not shifts:
         return program
     return replace(program, body=mapped(program.body, lambda s: [Assign(moved(s.target), moved(s.value))]))
 
 
-def _shifts(program: Program) -> list[tuple[Vec, tuple[sp.Expr, ...]]]:
+def _shifts(program: Program) -> list[tuple[Vector, tuple[sp.Expr, ...]]]:
     """Vectors at another layer than their loop's, and by how much, where no layer reads them but their own."""
     everywhere = program.places()
-    places = [p for p in everywhere if isinstance(p.statement.target, Vec)]
-    found: list[tuple[Vec, tuple[sp.Expr, ...]]] = []
+    places = [p for p in everywhere if isinstance(p.statement.target, Vector)]
+    found: list[tuple[Vector, tuple[sp.Expr, ...]]] = []
     for place in places:
         target = place.statement.target
         alone = sum(target.same_family(other.statement.target) for other in places) == 1
@@ -43,7 +43,7 @@ def _shifts(program: Program) -> list[tuple[Vec, tuple[sp.Expr, ...]]]:
     return found
 
 
-def _is_carried(target: Vec, loop: Loop, places: list[Place]) -> bool:
+def _is_carried(target: Vector, loop: Loop, places: list[Place]) -> bool:
     """Does a layer of the loop read the vector of another layer?"""
     return any(v.same_family(target) and v != target
-               for p in places if loop in p.loops for v in p.statement.value.atoms(Vec))
+               for p in places if loop in p.loops for v in p.statement.value.atoms(Vector))

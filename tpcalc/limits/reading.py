@@ -10,7 +10,7 @@ import sympy as sp
 
 from .._types import Value
 from ..errors import NotCovered
-from ..programs.language import LossDerivative, Scal
+from ..programs.language import LossDerivative, Scalar
 from .functions import INNER, Coefficient, CovarianceFunction, Indicator, OwnCoefficient, P, Q
 from .square import Square
 
@@ -188,7 +188,7 @@ def _covariance(e: CovarianceFunction) -> Reading:
     return value
 
 
-def _scalar(e: Scal) -> Reading:
+def _scalar(e: Scalar) -> Reading:
     name, layered = e.name, any(i in (P, INNER, Q) for i in e.indices)
     indices = [index(i) for i in e.indices if i not in (P, INNER, Q)]
     along_q = Q in e.indices
@@ -211,4 +211,4 @@ def _loss(e: LossDerivative) -> Reading:
 RULES: dict[type, Callable[[sp.Expr], Reading]] = {
     sp.Add: _add, sp.Mul: _mul, sp.Pow: _pow, sp.Sum: _sum, sp.Integral: _integral, sp.KroneckerDelta: _delta,
     Indicator: _indicator, Coefficient: _coefficient, OwnCoefficient: _own, CovarianceFunction: _covariance,
-    LossDerivative: _loss, Scal: _scalar, sp.Symbol: _symbol, sp.Number: _number}
+    LossDerivative: _loss, Scalar: _scalar, sp.Symbol: _symbol, sp.Number: _number}

@@ -17,7 +17,7 @@ from .._checks import exact
 from ..calculus.setting import Setting
 from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
-from ..programs.language import Moment, Vec
+from ..programs.language import Mean, Vector
 from ..programs.program import Assign, Loop, Program, Statement, mapped
 from .eigenspaces import NoStreams, Slow, period, slow_subspace
 from .forgetting_layers import Entering
@@ -142,7 +142,7 @@ class _Rewriting:
         turning = self.sweep.direction * self.slow.weigh.diff(LAYER_TIME) * self.slow.read / self.sweep.depth
         return self._weigh * self._small * self.slow.read + turning
 
-    def _own(self, number: int) -> Vec | None:
+    def _own(self, number: int) -> Vector | None:
         """The vector that is a stream by itself, as it stands."""
         for i, state in enumerate(self._states):
             alone = [sp.Integer(int(j == i)) for j in range(len(self._states))]
@@ -151,14 +151,14 @@ class _Rewriting:
                 return state.family
         return None
 
-    def _stream(self, number: int, back: int = 0) -> Vec:
+    def _stream(self, number: int, back: int = 0) -> Vector:
         """A stream after this passage, or ``back`` passages ago."""
         own = self._own(number)
         layer = self.sweep.layer - back * self.sweep.direction
         if own is not None:
             return own.subs(self.sweep.layer, layer)
         pattern, shift = self.sweep.carried[0], 0 if self.sweep.direction > 0 else -1
-        taken = {v.name for p in self.sweep.program.places() for v in p.statement.value.atoms(Vec)} | {
+        taken = {v.name for p in self.sweep.program.places() for v in p.statement.value.atoms(Vector)} | {
             v.name for v in self.sweep.program.vectors}
         name = "u" + ("d" if self.sweep.direction < 0 else "") + str(number)
         while name in taken:
@@ -186,7 +186,7 @@ class _Rewriting:
             found.append(Assign(self._stream(number, 1).subs(self.sweep.layer, start), value))
         return found
 
-    def _given(self, member: Vec) -> sp.Expr:
+    def _given(self, member: Vector) -> sp.Expr:
         """What a vector in front of the first layer was assigned."""
         return next((p.statement.value for p in self.sweep.program.places() if p.statement.target == member), member)
 
@@ -195,7 +195,7 @@ class _Rewriting:
         found: list[Statement] = []
         written: set[int] = set()
         for statement in self.sweep.loop.body:
-            if not isinstance(statement, Assign) or not isinstance(statement.target, Vec):
+            if not isinstance(statement, Assign) or not isinstance(statement.target, Vector):
                 found.append(self._with_reads(statement, found))
                 continue
             number = next((n for n in range(self.slow.streams) if self._own(n) == statement.target), None)
@@ -222,7 +222,7 @@ class _Rewriting:
                 total += self._at_layer(weight) * self._entering(source, names)
         return multiplied_out(total)
 
-    def _made(self, target: Vec, names: list[Statement]) -> sp.Expr:
+    def _made(self, target: Vector, names: list[Statement]) -> sp.Expr:
         """A vector of this layer: what it reads of the streams, and what has entered it in this layer."""
         state = self._states.index(State(target, 1))
         total = sp.Add(*(self._at_layer(r) * self._stream(n, 1) for n, r in enumerate(self._read.row(state)) if r != 0))
@@ -231,7 +231,7 @@ class _Rewriting:
             total += self._at_layer(weight) * self._entering(source, names)
         return multiplied_out(total)
 
-    def _entering(self, source: Vec, names: list[Statement]) -> sp.Expr:
+    def _entering(self, source: Vector, names: list[Statement]) -> sp.Expr:
         return self._read_through(self.sweep.entering(source), names)
 
     def _with_reads(self, statement: Statement, names: list[Statement]) -> Statement:
@@ -268,8 +268,8 @@ class _Rewriting:
     def _read_behind(self, value: sp.Expr, names: list[Statement]) -> sp.Expr:
         """In other loops over layers as in this one, and where the sweep ends."""
         end = self.sweep.loop.last
-        ends: dict[Vec, sp.Expr] = {}
-        for vector in value.atoms(Vec):
+        ends: dict[Vector, sp.Expr] = {}
+        for vector in value.atoms(Vector):
             for target in self.sweep.carried:
                 if vector == target.subs(self.sweep.layer, end):
                     row = self.slow.read.row(self._states.index(State(target, 1)))
@@ -277,12 +277,12 @@ class _Rewriting:
                     if any(r != 0 for r in row):
                         ends[vector] = sp.Add(*(r.subs(LAYER_TIME, time) * self._stream(n).subs(self.sweep.layer, end)
                                                 for n, r in enumerate(row) if r != 0))
-        value = Moment(value.args[0].xreplace(ends)) if isinstance(value, Moment) else value.xreplace(ends)
+        value = Mean(value.args[0].xreplace(ends)) if isinstance(value, Mean) else value.xreplace(ends)
         return self._read_through(value, names)
 
     def _read_through(self, value: sp.Expr, names: list[Statement]) -> sp.Expr:
         """The value with every vector of an earlier layer as what it is of the streams."""
-        for vector in sorted(value.atoms(Vec), key=sp.default_sort_key):
+        for vector in sorted(value.atoms(Vector), key=sp.default_sort_key):
             target = self.sweep.assigned(vector)
             lag = None if target is None else self.sweep.lag_of(vector, target)
             if target is None or not lag or target not in self.sweep.carried or any(
@@ -304,7 +304,7 @@ class _Rewriting:
 
     # -- refusals ---------------------------------------------------------------------------------------------------
 
-    def _require_no_memory(self, target: Vec, read: Vec) -> None:
+    def _require_no_memory(self, target: Vector, read: Vector) -> None:
         raise NoStreams(f"program {self.sweep.program.name}: {read} is read from an earlier layer, and layers do not "
                         "carry it on: it fluctuates from layer to layer; no rule for what its neighbours in depth have "
                         "in common")

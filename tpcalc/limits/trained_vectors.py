@@ -16,7 +16,7 @@ from ..calculus.kets import Ket
 from ..calculus.setting import Setting, solve_indices
 from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
-from ..programs.language import Member, Vec
+from ..programs.language import Member, Vector
 from ..programs.program import Assign, Loop, Place, Program, Statement, mapped
 
 MOVE = "move_of_"  # what moves a vector in a step is a vector of its own, by this name
@@ -25,7 +25,7 @@ MOVE = "move_of_"  # what moves a vector in a step is a vector of its own, by th
 def trained_vectors(program: Program) -> tuple[str, ...]:
     """The names of the vectors that a step of the clock makes for the next one."""
     clock = program.clock()
-    names = {p.statement.target.name for p in program.places() if isinstance(p.statement.target, Vec)
+    names = {p.statement.target.name for p in program.places() if isinstance(p.statement.target, Vector)
              and clock in p.loops and any(index.has(clock.index) and index != clock.index
                                           for index in p.statement.target.indices[:1])} if clock else ()
     return tuple(sorted(names))
@@ -60,7 +60,7 @@ def with_moves(program: Program) -> Program:
         return program
 
     def written(s: Assign) -> Iterable[Statement]:
-        one = known.get(s.target.name) if isinstance(s.target, Vec) else None
+        one = known.get(s.target.name) if isinstance(s.target, Vector) else None
         if one is None:
             yield replace(s, value=_written(program, s, known))
         elif s.target == one.made:
@@ -79,9 +79,9 @@ class _Trained:
     move, moves, number: the vector that moves it in a step, what that is made of, and the number in front.
     """
 
-    made: Vec
+    made: Vector
     first: sp.Expr
-    move: Vec
+    move: Vector
     moves: sp.Expr
     number: sp.Expr
     step: sp.Symbol
@@ -90,17 +90,19 @@ class _Trained:
     def of(cls, program: Program, name: str) -> "_Trained":
         clock = program.clock()
         assert clock is not None
-        places = [p for p in program.places() if isinstance(target := p.statement.target, Vec) and target.name == name]
+        places = [p for p in program.places() if isinstance(target := p.statement.target,
+                                                            Vector) and target.name == name]
         one, first = _of_a_step(program, places, clock)
         before = one.target.subs(clock.index, clock.index - 1)
         moves = multiplied_out(one.value - before)
-        if one.target.indices[0] != clock.index + 1 or {v.name for v in moves.atoms(Vec)} & {*trained_vectors(program)}:
+        if one.target.indices[0] != clock.index + 1 or {v.name
+                                                        for v in moves.atoms(Vector)} & {*trained_vectors(program)}:
             raise _no_rule(program, one)
         number = sp.Mul(*(f for f in sp.Mul.make_args(sp.Add.make_args(moves)[0]) if not f.has(Member, sp.Sum)))
         move = before.func(Str(MOVE + name), Str(rf"\Delta {before.args[1]}"), *before.args[2:])
         return cls(one.target, first, move, multiplied_out(moves / number), number, clock.index)
 
-    def at(self, member: Vec, beside: sp.Expr) -> sp.Expr:
+    def at(self, member: Vector, beside: sp.Expr) -> sp.Expr:
         """A member of it times what stands beside it."""
         past = Setting.past
         found = solve_indices(self.move.indices, (past, *member.indices[1:]), self.move.free_symbols)
@@ -127,11 +129,11 @@ def _no_rule(program: Program, one: Assign) -> NotCovered:
 
 
 def _written(program: Program, s: Assign, known: dict[str, _Trained]) -> sp.Expr:
-    if not any(v.name in known for v in s.value.atoms(Vec)):
+    if not any(v.name in known for v in s.value.atoms(Vector)):
         return s.value
     found = []
     for term in sp.Add.make_args(multiplied_out(s.value)):
-        trained = [v for v in term.atoms(Vec) if v.name in known]
+        trained = [v for v in term.atoms(Vector) if v.name in known]
         if trained:
             member, *others = trained
             beside = sp.Mul(*(f for f in sp.Mul.make_args(term) if f != member))

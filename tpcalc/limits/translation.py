@@ -20,7 +20,7 @@ from ..calculus.recursion import Equation, RecursionEquations
 from ..calculus.setting import Setting
 from ..errors import NotCovered
 from ..programs.algebra import replaced
-from ..programs.language import LossDerivative, Scal
+from ..programs.language import LossDerivative, Scalar
 from .functions import Coefficient, CovarianceFunction, Indicator, OwnCoefficient, P, Q, scaled_scalar
 from ..orders.layer_functions import in_powers, leading
 from ..orders.terms import Terms, is_carried, split
@@ -30,7 +30,7 @@ from ..orders.terms import Terms, is_carried, split
 class Remembered:
     """A member of rho or w and its value after a step, between the layer times ``first`` and ``last``."""
 
-    target: Scal
+    target: Scalar
     value: sp.Expr
     first: sp.Expr
     last: sp.Expr
@@ -122,17 +122,17 @@ class Translator:
     def _read_product(self, product: sp.Expr, layer: sp.Symbol | None) -> sp.Expr:
         number, rest = sp.Integer(1), sp.Integer(1)
         for factor in sp.Mul.make_args(product):
-            if factor.has(Gamma, Covariance, Scal, LossDerivative, sp.KroneckerDelta):
+            if factor.has(Gamma, Covariance, Scalar, LossDerivative, sp.KroneckerDelta):
                 rest *= factor
             else:
                 number *= factor
-        rest = rest.xreplace({scalar: self._scalar(scalar, layer) for scalar in rest.atoms(Scal)})
+        rest = rest.xreplace({scalar: self._scalar(scalar, layer) for scalar in rest.atoms(Scalar)})
         for cls, rule in ((Gamma, self._gamma), (Covariance, self._covariance)):
             rest = rest.xreplace({one: rule(one, layer) for one in rest.atoms(cls)})  # type: ignore[operator]
         assert self.setting.depth is not None
         return rest if number == 0 else leading(number, layer, self.setting.depth) * rest
 
-    def _scalar(self, scalar: Scal, layer: sp.Symbol | None) -> sp.Expr:
+    def _scalar(self, scalar: Scalar, layer: sp.Symbol | None) -> sp.Expr:
         """A scalar, as a function of layer time where it has a layer."""
         if layer is not None and layer in scalar.free_symbols:
             scalar = scalar.at(*(P if layer in i.free_symbols else i for i in scalar.indices))
@@ -149,7 +149,7 @@ class Translator:
         """A linear combination of scalars; what falls with depth in its coefficients is left out."""
         coefficients: dict[sp.Expr, sp.Expr] = {}
         for term in sp.Add.make_args(sp.expand(value)):
-            number, rest = term.as_independent(Scal, sp.KroneckerDelta, as_Add=False)
+            number, rest = term.as_independent(Scalar, sp.KroneckerDelta, as_Add=False)
             coefficients[rest] = coefficients.get(rest, sp.Integer(0)) + number
         assert self.setting.depth is not None
         return sp.Add(*(function * self._read_product(rest, layer) for rest, number in coefficients.items()

@@ -8,7 +8,7 @@ import sympy as sp
 
 from ..errors import NotCovered
 from ..orders import Cell
-from ..programs.language import LossDerivative, MatVec, Moment, Vec
+from ..programs.language import LossDerivative, MatVec, Mean, Vector
 from ..programs.program import Place, Program
 
 
@@ -25,8 +25,8 @@ def normed_products(program: Program) -> tuple[str, ...]:
         if place.statement.value.has(MatVec) or any(v.name in made for v in _of_own_layer(place)):
             made.add(place.statement.target.name)
         for power in place.statement.value.atoms(sp.Pow):
-            if power.base.has(Moment) and power.exp.is_negative:
-                inside = {v for v in power.base.atoms(Vec) if v.name in made and v in _of_own_layer(place)}
+            if power.base.has(Mean) and power.exp.is_negative:
+                inside = {v for v in power.base.atoms(Vector) if v.name in made and v in _of_own_layer(place)}
                 found.update(dict.fromkeys(sorted(v.name for v in inside)))
     return tuple(found)
 
@@ -37,9 +37,9 @@ def require_no_explosion(program: Program, cells: Iterable[Cell]) -> None:
     if normed and any(cell.explosions for cell in cells):
         raise NotCovered(f"program {program.name}: {', '.join(normed)}, made by a matrix, is divided by its own size, "
                          "and what is counted of the two apart explodes; whether they do together no rule says; "
-                         "allowed are norms of the stream (norm_place='before'), or other exponents")
+                         "allowed are norms of the stream (norm_position='pre'), or other exponents")
 
 
-def _of_own_layer(place: Place) -> set[Vec]:
+def _of_own_layer(place: Place) -> set[Vector]:
     """The vectors that a statement reads with the indices of its target."""
-    return {v for v in place.statement.value.atoms(Vec) if v.indices == place.statement.target.indices}
+    return {v for v in place.statement.value.atoms(Vector) if v.indices == place.statement.target.indices}

@@ -11,7 +11,7 @@ from sympy.core.relational import Relational
 from sympy.logic.boolalg import BooleanAtom
 
 from ..programs.activations import UNREAL
-from ..programs.language import LossDerivative, MatVec, Member, Moment
+from ..programs.language import LossDerivative, MatVec, Member, Mean
 from .code_lines import TAIL, CodeLines, Value
 
 NONREAL = (sp.DiracDelta, sp.Derivative, *map(type, UNREAL))
@@ -35,7 +35,7 @@ class Arithmetic(CodeLines):
 
     def varies(self, node: sp.Basic) -> bool:
         """Does it need arrays, and not just indices, sizes and parameters?"""
-        return node.has(Member, LossDerivative, Moment, MatVec) or bool(node.free_symbols & set(self.order))
+        return node.has(Member, LossDerivative, Mean, MatVec) or bool(node.free_symbols & set(self.order))
 
     def sum_of(self, values: Sequence[Value]) -> Value:
         axes, what = self.joined(values)

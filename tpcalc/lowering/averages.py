@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from ..programs.language import HeadSum, LossDerivative, Mat, MatVec, Moment, NonlinearOuter, kind
+from ..programs.language import HeadSum, LossDerivative, Matrix, MatVec, Mean, NonlinearOuter, kind
 from .arithmetic import Arithmetic
 from .code_lines import Value
 
@@ -21,7 +21,7 @@ class Averages(Arithmetic):
         shape = ", ".join([*(self.length(a) for a in axes), "width"])
         return self.kept(f"broadcast({self.fitted(value, axes, 'vector')}, ({shape},))", axes, "vector")
 
-    def matrix(self, node: Mat) -> str:
+    def matrix(self, node: Matrix) -> str:
         found = self.names.member(node, self.index, self.bounds)
         self.line(found.read, reads=True)
         return found.code
@@ -38,7 +38,7 @@ class Averages(Arithmetic):
         self.known.pop()
         self.code, self.large, self.carries = code, large, True
 
-    def moment(self, node: Moment) -> Value:
+    def moment(self, node: Mean) -> Value:
         factors: list[sp.Expr] = []
         for factor in sp.Mul.make_args(node.args[0]):
             twice = isinstance(factor, sp.Pow) and factor.exp == 2

@@ -9,7 +9,7 @@ import sympy as sp
 from sympy.core.sorting import default_sort_key
 
 from .._types import Array
-from ..programs.language import Moment, NonlinearOuter, Scal
+from ..programs.language import Mean, NonlinearOuter, Scalar
 from ..programs.read_members import write_out
 from .rank_one import separated, split
 
@@ -43,7 +43,7 @@ def written_terms(node: NonlinearOuter, values: Mapping[sp.Symbol, Array], plain
     factor = apart / whole
     phi, sums = split(whole.body)
     phi = phi * factor
-    numbers = sorted(phi.atoms(Scal, Moment) | (phi.free_symbols - set(sums)), key=default_sort_key)
+    numbers = sorted(phi.atoms(Scalar, Mean) | (phi.free_symbols - set(sums)), key=default_sort_key)
     numbers = [n for n in numbers if not any(n is not m and m.has(n) for m in numbers)]
     names = {number: sp.Symbol(f"x{i}", real=True) for i, number in enumerate(numbers)}
     return phi.xreplace(names), (*names.values(), *sums), numbers, list(sums.values())

@@ -7,7 +7,7 @@ from functools import singledispatchmethod
 import sympy as sp
 from sympy.core.function import Application
 
-from ..programs.language import HeadSum, LossDerivative, MatVec, Moment, Outer, Scal, Vec
+from ..programs.language import HeadSum, LossDerivative, MatVec, Mean, Outer, Scalar, Vector
 from .code_lines import Value
 from .totals import Totals
 
@@ -40,9 +40,9 @@ class Writer(Totals):
             raise self.refused(node, "an outer product is read for one index at a time here")
         return self.kept(f"{u.code}[{self.rows}, None] * {v.code}", (), "entries")
 
-    @_written.register(Vec)
-    @_written.register(Scal)
-    def _member(self, node: Vec | Scal) -> Value:
+    @_written.register(Vector)
+    @_written.register(Scalar)
+    def _member(self, node: Vector | Scalar) -> Value:
         """A member, or those of all indices that are axes."""
         found = self.names.member(node, self.index, self.bounds)
         self.line(found.read, reads=True)
@@ -55,7 +55,7 @@ class Writer(Totals):
 
     _written.register(sp.Mul)(Totals.product)
     _written.register(sp.Sum)(Totals.total)
-    _written.register(Moment)(Totals.moment)
+    _written.register(Mean)(Totals.moment)
     _written.register(HeadSum)(Totals.head_sum)
     _written.register(MatVec)(Totals.matvec)
     _written.register(LossDerivative)(Totals.loss)

@@ -6,7 +6,7 @@ from typing import Mapping, NamedTuple, Sequence
 
 import sympy as sp
 
-from ..programs.language import Member, Scal, Vec
+from ..programs.language import Member, Scalar, Vector
 from ..programs.program import Program
 from .nest import Axes, Family, Layout, family, is_given_axis
 
@@ -49,13 +49,13 @@ class Names:
         found = self.axes.layouts.get(family(member))
         if found is not None:
             return found
-        vectors = isinstance(member, Vec)
+        vectors = isinstance(member, Vector)
         return tuple((i, i) if vectors and is_given_axis(self.program, member, p) else None
                      for p, i in enumerate(member.indices))
 
     def is_data(self, member: Member) -> bool:
         """Is it read from what is given, and never assigned?"""
-        return isinstance(member, Scal) and family(member) not in self.axes.layouts
+        return isinstance(member, Scalar) and family(member) not in self.axes.layouts
 
     def integer(self, expression: sp.Expr, index: Index) -> str:
         """Code of a whole number; raises ``TypeError`` for what is not made of indices and sizes."""
@@ -113,8 +113,8 @@ class Names:
             cuts.append(":" if whole else f"{low} - {start}:{high} - {start} + 1")
         code = f"F{number}[{self.key(member, index)}]"
         if set(cuts) - {":"}:
-            code += f"[{', '.join(cuts)}{'' if isinstance(member, Scal) else ', ...'}]"
-        if isinstance(member, Scal) and cuts and not axes:
+            code += f"[{', '.join(cuts)}{'' if isinstance(member, Scalar) else ', ...'}]"
+        if isinstance(member, Scalar) and cuts and not axes:
             code = f"float({code})"
         read = f"need({number}, {self.key(member, index)}, ({''.join(e + ', ' for e in ends)}))"
         return Read(code, read, tuple(axes))

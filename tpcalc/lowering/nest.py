@@ -11,7 +11,7 @@ from typing import Iterator, Union
 
 import sympy as sp
 
-from ..programs.language import LossDerivative, Mat, Member, NonlinearOuter, Outer, is_linear_in_outers
+from ..programs.language import LossDerivative, Matrix, Member, NonlinearOuter, Outer, is_linear_in_outers
 from ..programs.program import Assign, Loop, Place, Program, Statement
 
 Family = tuple[type, sp.Basic, sp.Basic, sp.Basic]
@@ -113,7 +113,7 @@ def _against(program: Program, places: list[Place], place: Place, axes: Axes) ->
     bad: set = set()
     for loop in axes.of(place):
         inner = place.loops[[one is loop for one in place.loops].index(True) + 1:]
-        if (isinstance(target, Mat) or target.indices.count(loop.index) != 1
+        if (isinstance(target, Matrix) or target.indices.count(loop.index) != 1
                 or any(i != loop.index and i.has(loop.index) for i in target.indices)
                 or not (loop.first.free_symbols | loop.last.free_symbols) <= set(program.sizes)
                 or any(one.first.has(loop.index) or one.last.has(loop.index) for one in inner)):
@@ -170,7 +170,8 @@ def _misread(program: Program, node: sp.Expr, names: dict, axes: Axes) -> set:
     bad = {names[v] for v in set().union(*found) if sum(v in one for one in found) > 1}
     for p, (index, inside) in enumerate(zip(node.indices, found)):
         plain = index in names
-        has_axis = isinstance(node, LossDerivative) or not isinstance(node, Mat) and _has_axis(program, node, p, axes)
+        has_axis = isinstance(node, LossDerivative) or not isinstance(node,
+                                                                      Matrix) and _has_axis(program, node, p, axes)
         if inside and not (plain and has_axis):
             bad |= {names[v] for v in inside}
     return bad

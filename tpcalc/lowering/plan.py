@@ -10,7 +10,7 @@ import numpy as np
 import sympy as sp
 
 from .._types import Array
-from ..programs.language import Mat, Member, Scal, Vec
+from ..programs.language import Matrix, Member, Scalar, Vector
 from ..programs.read_members import write_out
 from .nest import family
 from .source import Lowered
@@ -62,7 +62,7 @@ def plan(lowered: Lowered, sizes: Mapping[str, int], numbers: list[Number], shap
     """
     walk = _Walk(lowered, sizes, numbers, shapes)
     lowered.functions[1](walk)
-    kept = {i for i, one in enumerate(lowered.names.families) if one[0] is Scal or str(one[1]) in keep}
+    kept = {i for i, one in enumerate(lowered.names.families) if one[0] is Scalar or str(one[1]) in keep}
     ends: dict[tuple[int, ...], list[Place]] = {}
     for place, at in walk.last.items():
         if place[0] not in kept:
@@ -114,7 +114,7 @@ class _Walk:
                 if low <= high and not first <= low <= high <= last:
                     raise self._missing(place, ends)
         self.last[place] = self.at
-        if self.families[number][0] is Mat:
+        if self.families[number][0] is Matrix:
             self.sources.add(place)
 
     def made(self, number: int, key: tuple[int, ...], ends: Ends) -> None:
@@ -124,7 +124,7 @@ class _Walk:
         self.assigned[place] = ends
         self.last[place] = self.at
         self.events.append((self.at, place))
-        if self.families[number][0] is Mat:
+        if self.families[number][0] is Matrix:
             self.origins[place] = frozenset().union(*(self.origins.get(s, {s}) for s in self.sources))
 
     def multiplied(self, number: int, key: tuple[int, ...], times: int, turned: bool) -> None:
@@ -147,8 +147,8 @@ class _Walk:
 
     def most(self, ends: Mapping[tuple[int, ...], list[Place]]) -> tuple[int, int]:
         """The most rows of vectors, and matrices, at a time."""
-        held: dict[type, int] = {Vec: 0, Mat: 0, Scal: 0}
-        most: dict[type, int] = {Vec: 0, Mat: 0}
+        held: dict[type, int] = {Vector: 0, Matrix: 0, Scalar: 0}
+        most: dict[type, int] = {Vector: 0, Matrix: 0}
         size: dict[Place, int] = {}
         for place, given in self.given.items():
             size[place] = self._rows(given)
@@ -157,11 +157,11 @@ class _Walk:
             kind = self.families[place[0]][0]
             size[place] = self._rows(self.assigned[place])
             held[kind] += size[place]
-            most[Vec] = max(most[Vec], held[Vec])
+            most[Vector] = max(most[Vector], held[Vector])
             for ended in ends.get(at, ()):
                 held[self.families[ended[0]][0]] -= size[ended]
-            most[Mat] = max(most[Mat], held[Mat])  # one that ends is written over
-        return max(most[Vec], held[Vec]), max(most[Mat], held[Mat]) + len(self.carried)
+            most[Matrix] = max(most[Matrix], held[Matrix])  # one that ends is written over
+        return max(most[Vector], held[Vector]), max(most[Matrix], held[Matrix]) + len(self.carried)
 
     @staticmethod
     def _rows(ends: Ends) -> int:

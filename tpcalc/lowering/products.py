@@ -7,7 +7,7 @@ from typing import Callable, Iterator
 import sympy as sp
 
 from ..programs.algebra import multiplied_out, replaced
-from ..programs.language import Mat, MatVec, Moment, NonlinearOuter, Outer, Transpose, kind
+from ..programs.language import Matrix, MatVec, Mean, NonlinearOuter, Outer, Transpose, kind
 from ..programs.polar import Polar
 
 Term = tuple[sp.Expr, sp.Expr]  # a scalar and what it multiplies
@@ -19,7 +19,7 @@ def simple_products(expression: sp.Expr) -> sp.Expr:
     def single(node: sp.Expr) -> sp.Expr:
         matrix = node.matrix
         member = matrix.args[0] if isinstance(matrix, Transpose) else matrix
-        if isinstance(member, Mat) or isinstance(matrix, NonlinearOuter):
+        if isinstance(member, Matrix) or isinstance(matrix, NonlinearOuter):
             return node
         return sp.Add(*(_times(c, one, node.vector) for c, one in matrix_terms(matrix)))
     return replaced(expression, MatVec, single)
@@ -27,7 +27,7 @@ def simple_products(expression: sp.Expr) -> sp.Expr:
 
 def _times(c: sp.Expr, one: sp.Expr, vector: sp.Expr) -> sp.Expr:
     if isinstance(one, Outer):
-        return c * one.left * Moment(one.right * vector)
+        return c * one.left * Mean(one.right * vector)
     if isinstance(one, sp.Sum):
         return c * sp.Sum(simple_products(MatVec(one.function, vector)), *one.limits)
     return c * MatVec(one, vector)
@@ -44,7 +44,7 @@ def matrix_terms(expression: sp.Expr, turned: bool = False) -> Iterator[Term]:
         c = sp.Mul(*(f for f in sp.Mul.make_args(part) if f is not one))
         if isinstance(one, sp.Add):
             yield from ((c * d, inner) for d, inner in matrix_terms(one, turned))
-        elif isinstance(one, Transpose) and not isinstance(one.args[0], Mat):
+        elif isinstance(one, Transpose) and not isinstance(one.args[0], Matrix):
             yield from ((c * d, inner) for d, inner in matrix_terms(one.args[0], not turned))
         elif turned:
             yield c, _transposed(one)

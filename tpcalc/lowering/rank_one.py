@@ -8,7 +8,7 @@ from typing import Callable
 import sympy as sp
 
 from ..programs.algebra import replaced
-from ..programs.language import Moment, NonlinearOuter, Outer, Scal
+from ..programs.language import Mean, NonlinearOuter, Outer, Scalar
 
 LinearPart = tuple[tuple[sp.Expr, Outer], ...]
 
@@ -78,7 +78,7 @@ def split(body: sp.Expr) -> tuple[sp.Expr, dict[sp.Symbol, LinearPart]]:
     def walk(part: sp.Basic) -> sp.Basic | LinearPart:
         if isinstance(part, Outer) or isinstance(part, sp.Sum) and part.has(Outer):
             return ((sp.Integer(1), part),)
-        if not part.args or isinstance(part, (Scal, Moment)):
+        if not part.args or isinstance(part, (Scalar, Mean)):
             return part
         parts = [walk(p) for p in part.args]
         linear = [p for p in parts if isinstance(p, tuple)]

@@ -10,7 +10,7 @@ from typing import Callable, Mapping
 import sympy as sp
 
 from .._types import Array, Fields
-from ..programs.language import Mat, Member, NonlinearOuter, Outer, Transpose, Vec
+from ..programs.language import Matrix, Member, NonlinearOuter, Outer, Transpose, Vector
 from ..programs.polar import Polar
 from ..programs.program import Assign, Program
 from .arithmetic import NONREAL
@@ -194,14 +194,14 @@ class _Program:
         for node in assign.value.atoms(*NONREAL):
             raise w.refused(node, "it is no real number, or the derivative of a function that has none")
         value = simple_products(assign.value)
-        if isinstance(assign.target, Mat):
+        if isinstance(assign.target, Matrix):
             self.at = at
             code = self._matrix(value, at)
         else:
             code = self._array(assign, value)
         place = f"F{self.names.number_of(assign.target)}[{self.names.key(assign.target, w.index)}]"
         code = code if code.isidentifier() else w.kept(code, (), "scalar").code
-        if not isinstance(assign.target, Mat) or w.entries and value.has(NonlinearOuter):
+        if not isinstance(assign.target, Matrix) or w.entries and value.has(NonlinearOuter):
             w.line(f"if not finite({code}): not_finite({at}, {code})")
         w.line(f"{place} = {code}")
         made = "".join("({}, {}), ".format(*w.bounds[i]) for i in assign.target.indices if i in w.bounds)
@@ -213,7 +213,7 @@ class _Program:
 
     def _array(self, assign: Assign, expression: sp.Expr) -> str:
         """A vector or scalar with all axes of its family, in the order of its indices."""
-        w, is_vector = self.writer, isinstance(assign.target, Vec)
+        w, is_vector = self.writer, isinstance(assign.target, Vector)
         value = w.value(expression)
         axes = tuple(w.order)
         shape = [*map(w.length, axes), *(["width"] if is_vector else [])]
@@ -272,7 +272,7 @@ class _Program:
             self._term(inside, factor, part)
         w.line(f"{name}[1].append(({self._scalar(number)}, *polar({inside}[1], {one.steps}, {self.at})))")
 
-    def _member_term(self, name: str, number: sp.Expr, one: Mat | Transpose) -> None:
+    def _member_term(self, name: str, number: sp.Expr, one: Matrix | Transpose) -> None:
         code = self.writer.matrix(one.member)
         self.writer.line(f"{name}[0].append(({self._scalar(number)}, {code}, {one.turned}))")
 

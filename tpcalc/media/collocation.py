@@ -276,7 +276,7 @@ class Limit(NamedTuple):
 
 def solve_limit(task: Task, optimizer: SGD | Muon, noise: float, drift: float, samples: str, tolerance: float = 1e-12,
                 after_step: Callable[[int], None] = lambda t: None, block: AnyKernels | None = None,
-                train_ends: bool = False, learnt: int | None = None, updates: UpdateKernels | None = None,
+                train_embedding_readout: bool = False, learnt: int | None = None, updates: UpdateKernels | None = None,
                 ends: tuple[float, ...] = (0.0, 1.0)) -> Limit:
     """Train at infinite width and depth until the outputs are known to ``tolerance`` times the scale of f.
 
@@ -299,7 +299,8 @@ def solve_limit(task: Task, optimizer: SGD | Muon, noise: float, drift: float, s
     _checks.memory(8 * 12.0 * len(mesh.times) * (b * task.steps)**2, "one element of layer time", fewer)
 
     def attempt(mesh: Mesh, guess: CollocationMedium | None) -> tuple[Trace, CollocationMedium]:
-        return train_on(mesh, task, optimizer, noise, drift, samples, after_step, body, train_ends, learnt, guess,
+        return train_on(mesh, task, optimizer, noise, drift, samples, after_step, body, train_embedding_readout, learnt,
+                        guess,
                         updates)
 
     step: int | None
@@ -337,7 +338,8 @@ def solve_limit(task: Task, optimizer: SGD | Muon, noise: float, drift: float, s
 
 
 def train_on(mesh: Mesh, task: Task, optimizer: SGD | Muon, noise: float, drift: float, samples: str,
-             after_step: Callable[[int], None], block: AnyKernels, train_ends: bool, learnt: int | None = None,
+             after_step: Callable[[int], None], block: AnyKernels, train_embedding_readout: bool,
+             learnt: int | None = None,
              guess: CollocationMedium | None = None, updates: UpdateKernels | None = None
              ) -> tuple[Trace, CollocationMedium]:
     """Train on one mesh, as ``solve_limit`` does; raises ``TooCoarse`` where it does not resolve the rows of a step.
@@ -346,7 +348,7 @@ def train_on(mesh: Mesh, task: Task, optimizer: SGD | Muon, noise: float, drift:
     """
     b = rows_per_step(task, samples)
     rho, w = optimizer.memory(task.steps)
-    unit = moved_by_update(task, w, drift, train_ends)
+    unit = moved_by_update(task, w, drift, train_embedding_readout)
     w, rho = update_kernel(w, task, samples), np.repeat(rho, b)
     if learnt is not None:
         w = w * np.tile(np.arange(b) < learnt, task.steps) * (b / learnt)
@@ -357,7 +359,7 @@ def train_on(mesh: Mesh, task: Task, optimizer: SGD | Muon, noise: float, drift:
                    "fewer steps, a smaller batch or a smaller learning rate fit")
     medium = CollocationMedium(mesh, b, noise, drift, rho, w, block, guess, packed, updates)
     with np.errstate(over="ignore", invalid="ignore"):
-        return train_rows(task, medium, samples, after_step, ends_memory(train_ends, rho, w), unit), medium
+        return train_rows(task, medium, samples, after_step, ends_memory(train_embedding_readout, rho, w), unit), medium
 
 
 def _compare(coarse: Trace, fine: Trace, conserved: bool) -> tuple[float, float, float]:

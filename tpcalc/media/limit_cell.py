@@ -22,7 +22,7 @@ from .._checks import short
 from ..programs import SGD, ResNet, Transformer
 from ..programs.builders import program
 from ..programs.convolution import Convolution
-from ..programs.language import LossDerivative, Scal
+from ..programs.language import LossDerivative, Scalar
 from ..programs.networks import Network
 from ..programs.program import Program
 from ..programs.residual import Residual
@@ -82,7 +82,7 @@ def regime_by_matrix(net: Network, scale: Parametrization) -> Regime:
 
     Raises ``ValueError`` where powers of L are not counted, and for trained ends with exponents of their own.
     """
-    for end in ENDS if net.train_ends else ():
+    for end in ENDS if net.train_embedding_readout else ():
         if scale.update_exponent(end):
             raise NotCovered(f"depth: {end} = {scale.update_exponent(end)} given; at infinite depth allowed is 0 for a "
                              "trained end")
@@ -101,7 +101,7 @@ def regime(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
     Trained ends change no power of L in the layers. Raises ``ValueError`` where powers of L are not counted, for blocks
     that do not close on kernels and for streams that forget what they are given.
     """
-    if net.train_ends or net.narrow != net:
+    if net.train_embedding_readout or net.narrow != net:
         return regime(net.narrow.frozen(), alpha, gamma)
     if net.is_plain:
         return _of_recursion(alpha, gamma)
@@ -165,7 +165,7 @@ def in_place_of(net: Transformer) -> ResNet:
     It ends with a fresh matrix, as attention and perceptrons do. Raises ``ValueError`` for skips of a user's own.
     """
     net.require_alike()
-    return ResNet("tanh", "pre", net.norm, **{f.name: getattr(net, f.name) for f in fields(Residual)})
+    return ResNet("tanh", "pre_nonlin", net.norm, **{f.name: getattr(net, f.name) for f in fields(Residual)})
 
 
 def _of_sublayers(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
@@ -207,7 +207,7 @@ def _equations(one: Program) -> tuple[KetEquations, Regime | None]:
 def _of_kets(equations: KetEquations, cell: Cell) -> Regime:
     """What is added to the stream: by independent layers at the first step, coherently at later ones."""
     outputs = [e.target.name for e in equations.equations
-               if isinstance(e.target, Scal) and not e.value.has(LossDerivative)]
+               if isinstance(e.target, Scalar) and not e.value.has(LossDerivative)]
     grows = obstacle(cell, outputs, ())
     if grows is not None:
         return Regime(obstacle=grows.words())

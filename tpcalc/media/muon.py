@@ -58,7 +58,7 @@ class MuonUpdates:
         weights = np.repeat(self.opt.weights(step + 1)[first:], b)
         found = np.zeros((len(inputs), (step + 1) * b, (step + 1) * b))
         for place, (c0, c1) in enumerate(zip(inputs, gradients * np.outer(weights, weights))):
-            mixed, spread = orthogonal_weights(c0, c1, self.opt.steps or 0)
+            mixed, spread = orthogonal_weights(c0, c1, self.opt.newton_schulz_steps or 0)
             found[place, here, here] = weights[:, None] * mixed
             if place == len(inputs) // 2:
                 self.spreads[step] = spread
@@ -88,7 +88,7 @@ def slopes_of(block: BlockKernels) -> Slopes:
 
 def require_mixing_block(net: ResNet, opt: SGD | Muon) -> None:
     """Raise ``ValueError`` for blocks of which it is not known, at infinite depth, what rows that Muon mixes do."""
-    if isinstance(opt, Muon) and not net.is_plain and (net.block != "post" or net.norm is not None):
+    if isinstance(opt, Muon) and not net.is_plain and (net.block != "post_nonlin" or net.norm is not None):
         raise NotCovered(f"net: {net!r} given with {opt!r}; at infinite depth its updates are known in linear blocks "
                          "and in phi(W x) without a norm, allowed are these, or 'particles' at finite depth")
 

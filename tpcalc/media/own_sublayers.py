@@ -12,7 +12,7 @@ from ..programs import Transformer
 from ..programs.activations import activation, is_linear
 from ..programs.blocks import Block, Branch, block_name, vector
 from ..programs.indices import POSITIONS, l, m, p, t
-from ..programs.language import HeadSum, Mat, MatVec, Member, Vec
+from ..programs.language import HeadSum, Matrix, MatVec, Member, Vector
 
 SLOW = (sp.tanh, sp.erf, sp.sin, sp.cos, sp.Abs, sp.Max, sp.Min)  # that grow no faster than what they act on
 STREAM = vector("x")[t, p, l - 1]
@@ -42,7 +42,8 @@ def require_kernels(net: Transformer) -> None:
     for block, own in zip(net.sublayers, (callable(net.attention), callable(net.mlp))):
         reading = _Reading(block_name(block))
         written = reading.read(block, net) if own else _written(block, net)[0]
-        for name in {one.name for e in [*(s.value for s in written.statements), *reading.ends] for one in e.atoms(Mat)}:
+        for name in {one.name for e in [*(s.value for s in written.statements),
+                                        *reading.ends] for one in e.atoms(Matrix)}:
             if name in used:
                 raise reading.refusal(f"the matrix {name}, which {used[name]} has, too, so that its products are not "
                                       "independent")
@@ -80,7 +81,7 @@ class _Reading:
             self.made[statement.target.name] = statement.value
         for term in sp.Add.make_args(sp.expand(value)):
             number, end = term.as_independent(Member, as_Add=False)
-            end = self.made.get(end.name, end) if isinstance(end, Vec) else end
+            end = self.made.get(end.name, end) if isinstance(end, Vector) else end
             if not (isinstance(end, MatVec) and number.is_number):
                 raise self.refusal(f"{end} added to the stream, which is no product with a matrix")
             self.grows_slowly(end)
@@ -127,18 +128,18 @@ class _Reading:
                 raise self.refusal(f"{value}, which chooses by a vector")
             self.grows_slowly(one)
 
-    @_grows_slowly.register(Vec)
-    def _vector(self, value: Vec) -> None:
+    @_grows_slowly.register(Vector)
+    def _vector(self, value: Vector) -> None:
         if value.name not in self.made:
             raise self.refusal(f"{value} where no matrix has multiplied it")
 
     @_grows_slowly.register(MatVec)
     def _product(self, value: MatVec) -> None:
         matrix, acted = value.matrix, value.vector
-        if not (isinstance(matrix, Mat) and matrix.indices == (t, l)):
+        if not (isinstance(matrix, Matrix) and matrix.indices == (t, l)):
             raise self.refusal(f"{matrix}, which is no matrix of its own layer")
-        known = self.multiplied.setdefault(matrix.name, acted.name if isinstance(acted, Vec) else str(acted))
-        if known != (acted.name if isinstance(acted, Vec) else str(acted)):
+        known = self.multiplied.setdefault(matrix.name, acted.name if isinstance(acted, Vector) else str(acted))
+        if known != (acted.name if isinstance(acted, Vector) else str(acted)):
             raise self.refusal(f"{matrix}, which multiplies {known} and {acted}")
-        if not (isinstance(acted, Vec) and acted.same_family(STREAM)):
+        if not (isinstance(acted, Vector) and acted.same_family(STREAM)):
             self.grows_slowly(acted)

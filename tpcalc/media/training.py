@@ -38,9 +38,9 @@ def fewer_rows(task: Task) -> str:
     return "effective" if task.d_out < task.batch else "plain"
 
 
-def ends_memory(train_ends: bool, rho: np.ndarray, w: np.ndarray) -> EndsMemory | None:
+def ends_memory(train_embedding_readout: bool, rho: np.ndarray, w: np.ndarray) -> EndsMemory | None:
     """The memory of ends that the optimizer of the body trains, whose rho and w are given; None for frozen ones."""
-    return EndsMemory(rho, w) if train_ends else None
+    return EndsMemory(rho, w) if train_embedding_readout else None
 
 
 def train_rows(task: Task, medium: Medium, samples: str, after_step: Callable[[int], None],
@@ -88,13 +88,13 @@ def train_rows(task: Task, medium: Medium, samples: str, after_step: Callable[[i
     return Trace(outputs, probes, mismatch, max(min(1.0, unit * largest), *(float(np.max(np.abs(f))) for f in found)))
 
 
-def moved_by_update(task: Task, w: np.ndarray, drift: float, train_ends: bool) -> float:
+def moved_by_update(task: Task, w: np.ndarray, drift: float, train_embedding_readout: bool) -> float:
     """How much an update moves outputs by, for a loss derivative of 1: the step's weight times |xi|^2.
 
     w: of the optimizer between steps; drift: L |eps| g, what updates of blocks add up to.
     """
     squares = float(np.max(np.sum(task.inputs**2, axis=2)))
-    return float(np.max(np.abs(w), initial=0.0)) * max(drift, float(train_ends)) * squares
+    return float(np.max(np.abs(w), initial=0.0)) * max(drift, float(train_embedding_readout)) * squares
 
 
 def require_known(error: float, scale: float, what: str, advice: str) -> None:

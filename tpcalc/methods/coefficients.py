@@ -65,9 +65,9 @@ class Coefficients:
         assert problem.layers is not None and isinstance(problem.opt, SGD)
         if not self.generated:
             return read_coefficients(problem.of_vectors, problem.opt, problem.depth_scaling, problem.layers, progress,
-                                     problem.net.train_ends)
+                                     problem.net.train_embedding_readout)
         found = read_generated(problem.of_vectors, problem.opt, problem.depth_scaling, problem.layers,
-                               problem.net.train_ends)
+                               problem.net.train_embedding_readout)
         if progress is not None:
             progress(problem.of_vectors.steps, problem.of_vectors.steps)
         return found

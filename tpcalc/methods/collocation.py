@@ -64,7 +64,7 @@ class Collocation:
         (trace, medium, error), said = _train(problem, samples, progress)
         times = medium.layer_times if times is None else times
         kept = None if keep_nodes is None else medium_details(problem, trace.outputs, medium, linear)
-        notes = ((ONLY_ENDS,) if problem.net.train_ends and cell.drift == 0 else cell.notes) + said
+        notes = ((ONLY_ENDS,) if problem.net.train_embedding_readout and cell.drift == 0 else cell.notes) + said
         return Run(task, trace.outputs, trace.probe_outputs, times, self.name, None, None, float(error), notes,
                    linear=linear, exact=True, details=Solution(self, problem, trace.outputs, times, kept),
                    problem=problem)
@@ -92,7 +92,7 @@ def _train(problem: Problem, samples: str, progress: Progress | None) -> tuple[L
     graded = isinstance(opt, Muon) and opt.momentum != 0
     tolerance = TOLERANCE if block.is_linear and not graded else BLOCK_TOLERANCE
     found = solve_limit(problem.of_vectors, opt, cell.noise, cell.drift, samples, tolerance,
-                        each_step(progress, problem), block, problem.net.train_ends, updates=updates,
+                        each_step(progress, problem), block, problem.net.train_embedding_readout, updates=updates,
                         ends=GRADED if graded else (0.0, 1.0))
     if updates is None:
         return found, ()

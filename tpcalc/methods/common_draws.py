@@ -58,7 +58,7 @@ class CommonDraws:
 
     >>> import tpcalc as tp
     >>> task = tp.Task(inputs=[1, 0.8], targets=[1, -0.7])
-    >>> problem = tp.Problem(tp.ResNet("tanh", "pre"), task, tp.SGD(1.0), tp.DepthScaling(), depth=tp.oo)
+    >>> problem = tp.Problem(tp.ResNet("tanh", "pre_nonlin"), task, tp.SGD(1.0), tp.DepthScaling(), depth=tp.oo)
     >>> run = tp.train(problem, method=tp.methods.CommonDraws(tolerance=0.01))
     >>> run.method, run.error_estimate < 0.01, bool(abs(run.outputs[1, 0, 0] - 0.4664) < run.error_estimate)
     ('common_draws', True, True)

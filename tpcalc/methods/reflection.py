@@ -64,7 +64,7 @@ def _train(problem: Problem, samples: str, progress: Progress | None) -> tuple[T
     updates = muon_updates(opt, problem.resnet, task.steps)
     packed = b == 1 and updates is None
     medium = PackedReflectionMedium(depth, *physics) if packed else ReflectionMedium(depth, b, *physics, updates)
-    ends = ends_memory(problem.net.train_ends, *between)
+    ends = ends_memory(problem.net.train_embedding_readout, *between)
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is a Divergence
         trace = train_rows(task, medium, samples, each_step(progress, problem), ends)
     require_known_directions(problem, trace.outputs)

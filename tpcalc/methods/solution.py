@@ -66,4 +66,5 @@ def medium_details(problem: Problem, outputs: np.ndarray, medium: Value, linear:
     task = problem.task
     chi = np.concatenate([derivative(task.loss, f, y) for f, y in zip(outputs, task.targets)])
     kind = MediumDetails if linear else BlockDetails
-    return kind(medium, task.inputs.reshape(-1, task.d_in), chi, problem.net.train_ends, problem.depth_scaling.sign)
+    return kind(medium, task.inputs.reshape(-1, task.d_in), chi, problem.net.train_embedding_readout,
+                problem.depth_scaling.sign)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import sympy as sp
 
 from ..calculus.kets import Bracket, Ket, Response
-from ..programs.language import Vec
+from ..programs.language import Vector
 from .quantities import Base
 from .terms import split
 
@@ -24,7 +24,7 @@ def demanded(terms: KetTerms, last: int) -> frozenset[Derivative]:
     written: dict[tuple[int, int], list[sp.Expr]] = {}
     waiting: list[Derivative] = []
 
-    def want(vector: Vec, base: Base) -> None:
+    def want(vector: Vector, base: Base) -> None:
         if reading.equations.setting.initial_number(vector) is not None:
             return
         family = reading.family(vector)

@@ -10,7 +10,7 @@ from ..calculus.kets import Bracket, Hat, Ket, random_parts
 from ..errors import NotCovered
 from ..gaussian import Expectation
 from ..gaussian.scalar_functions import scalar_function
-from ..programs.language import Vec
+from ..programs.language import Vector
 
 
 def factors_of(expression: sp.Expr) -> list[sp.Expr]:
@@ -35,7 +35,7 @@ def factors_of(expression: sp.Expr) -> list[sp.Expr]:
     return [*plain, *functions.values()]
 
 
-def parity(product: sp.Expr, sign: Callable[[Vec], int]) -> int:
+def parity(product: sp.Expr, sign: Callable[[Vector], int]) -> int:
     """1 where a product keeps its sign when all base kets change theirs, -1 where it changes it too, 0 for neither.
 
     sign: the same of a vector.

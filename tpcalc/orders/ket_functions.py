@@ -19,7 +19,7 @@ import sympy as sp
 
 from ..calculus.kets import Hat, Ket, random_parts
 from ..errors import NotCovered
-from ..programs.language import Vec
+from ..programs.language import Vector
 from ..gaussian.scalar_functions import H, scalar_function
 from .ket_factors import argument_of, factors_of
 from .parts import Monomial, Monomials, Parts, multiply, total
@@ -192,7 +192,7 @@ class Functions:
                 found += [label for part in split(argument_of(factor)[0]) for label in self._leading(part)]
         return found if factors or term.has(sp.Sum) else [MEAN] if term.is_number else []
 
-    def _leading_of(self, vector: Vec) -> list[Label]:
+    def _leading_of(self, vector: Vector) -> list[Label]:
         reading = self.reading
         initial = reading.equations.setting.initial_number(vector) is not None
         if initial or reading.family(vector) in reading.accumulating:

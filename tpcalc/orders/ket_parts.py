@@ -18,7 +18,7 @@ from ..calculus.kets import Bracket, Hat, Ket, Response, random_parts
 from ..calculus.memory import decays, rho_of
 from ..errors import NotCovered
 from ..gaussian import Expectation
-from ..programs.language import Scal, Vec
+from ..programs.language import Scalar, Vector
 from .affine import Affine
 from .growing_variable import Values, free_parameters, growing_variable
 from .layer_functions import in_powers, leading, sign_of
@@ -61,7 +61,7 @@ class KetParts:
 
     @cached_property
     def scalars(self) -> tuple[KetEquation, ...]:
-        return tuple(e for e in self.equations.equations if isinstance(e.target, Scal))
+        return tuple(e for e in self.equations.equations if isinstance(e.target, Scalar))
 
     @cached_property
     def accumulating(self) -> frozenset[int]:
@@ -79,7 +79,7 @@ class KetParts:
         """The rules for entrywise functions."""
         return Functions(self)
 
-    def family(self, vector: Vec) -> int:
+    def family(self, vector: Vector) -> int:
         return self.equations.setting.family_number(vector)
 
     @cached_property
@@ -93,7 +93,7 @@ class KetParts:
                     part for part in parts if not part.has(Expectation) or random_parts(part))
         signs: dict[int, int] = {}  # 1 of even functions; of none without a sign that fits is it known that it has one
 
-        def sign(vector: Vec) -> int:
+        def sign(vector: Vector) -> int:
             is_initial = self.equations.setting.initial_number(vector) is not None
             return -1 if is_initial else signs.get(self.family(vector), 0)
 
@@ -173,7 +173,7 @@ class KetParts:
         """A hat-ket, as large as the vector that its matrix multiplies, fresh in the matrix."""
         return Parts.single(self.fresh(hat), self.of_ket(sort, hat.vector.vector).size())
 
-    def of_ket(self, sort: Sort, vector: Vec, base: Base | None = None) -> Parts:
+    def of_ket(self, sort: Sort, vector: Vector, base: Base | None = None) -> Parts:
         initial = self.equations.setting.initial_number(vector)
         if initial is not None:
             if sort == Sort.KET:
@@ -185,7 +185,7 @@ class KetParts:
         return Parts({label: frozenset((Monomial(self.form(0), (replace(whole, label=label),)),))
                       for label in self.labels.get(whole, set())})
 
-    def step(self, vector: Vec) -> int:
+    def step(self, vector: Vector) -> int:
         return int(self.equations.setting.step(vector))
 
     def fresh(self, hat: Hat) -> Label:
@@ -233,7 +233,7 @@ class KetParts:
 
     def shrinks(self, term: sp.Expr) -> bool:
         """Is the term a multiple of what weight decay leaves of an initial matrix?"""
-        return any(one.name in self._left for one in term.atoms(Scal))
+        return any(one.name in self._left for one in term.atoms(Scalar))
 
     @cached_property
     def _left(self) -> frozenset[str]:
@@ -256,9 +256,9 @@ class KetParts:
             return NUMBERS[factor.func](self, factor, t)
         if factor.is_Pow and power.is_Rational and factor.has(Bracket, Expectation):
             return self._root(base, power)
-        if isinstance(factor, Scal) and any(factor.name == e.target.name for e in self.scalars):
+        if isinstance(factor, Scalar) and any(factor.name == e.target.name for e in self.scalars):
             return frozenset((Monomial(self.form(0), (counted_scalar(factor),)),))
-        fixed = factor.is_number or isinstance(factor, Scal) or base == self.equations.setting.depth
+        fixed = factor.is_number or isinstance(factor, Scalar) or base == self.equations.setting.depth
         if fixed or factor.subs(self.at).free_symbols <= set(self.parameters):
             return self.unit
         layer = next((i for i in self._layers if i in factor.free_symbols), None)
@@ -282,7 +282,7 @@ class KetParts:
                 kets += 1
             else:
                 number *= factor
-        if kets != 1 or random_parts(number) or number.has(Response, Bracket, Expectation, Scal):
+        if kets != 1 or random_parts(number) or number.has(Response, Bracket, Expectation, Scalar):
             return 0
         layer = next((i for i in self._layers if i in number.free_symbols), None)
         return sign_of(leading(number.subs(self.at), layer, self.variable))
@@ -318,7 +318,7 @@ class KetParts:
         own = family not in self.accumulating and response.vector.indices[-len(layers):] == layers
         return Base(int(product.below[0].subs(values)), product.number, own)
 
-    def _is_held(self, vector: Vec) -> bool:
+    def _is_held(self, vector: Vector) -> bool:
         """Is a function saturated at the step of a vector?"""
         if self.equations.setting.initial_number(vector) is not None:
             return False

@@ -16,7 +16,7 @@ import sympy as sp
 
 from ..calculus.equations import KetEquation, KetEquations
 from ..errors import NotCovered
-from ..programs.language import LossDerivative, Scal
+from ..programs.language import LossDerivative, Scalar
 from .affine import Affine
 from .demand import Derivative, base_for, demanded
 from .ket_factors import centred_pairs, gathered
@@ -100,7 +100,7 @@ class KetTerms:
                 yield Contribution(node, one.weight, one.factors, -1, sp.Symbol(node.name), False, "", one.bound, power)
 
     def _of_equation(self, number: int, e: KetEquation, t: int) -> Iterator[Contribution]:
-        if isinstance(e.target, Scal):
+        if isinstance(e.target, Scalar):
             yield from self._of_scalar(number, e, t)
             return
         stream, layers = self.reading.family(e.target.vector), bool(e.place.loops[1:])

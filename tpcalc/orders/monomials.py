@@ -10,7 +10,7 @@ import sympy as sp
 
 from ..calculus.kets import Covariance, Gamma
 from ..errors import NotCovered
-from ..programs.language import LossDerivative, Scal
+from ..programs.language import LossDerivative, Scalar
 from .quantities import Base, Quantity
 
 Numbers = Mapping[sp.Symbol, int]
@@ -67,7 +67,7 @@ class Named:
         if len(quantity.indices) != 1:
             raise NotCovered(f"{quantity}: no rule for its order in L; a scalar with one index, the training step, "
                              "has one")
-        return cls(Scal, quantity.name, (Index.of(quantity.indices[0]),))
+        return cls(Scalar, quantity.name, (Index.of(quantity.indices[0]),))
 
     def at(self, numbers: Numbers) -> Quantity:
         """The quantity at numbers for its symbols."""
@@ -105,7 +105,7 @@ class Monomial:
         """
         quantities, outputs, equal, numbers = [], [], [], []
 
-        def read_scalar(scalar: Scal) -> None:
+        def read_scalar(scalar: Scalar) -> None:
             if scalar.name in computed:
                 quantities.append(Named.of(scalar, accumulating))
             else:
@@ -117,7 +117,7 @@ class Monomial:
             else:
                 numbers.append(delta)
 
-        readers = {Scal: read_scalar, sp.KroneckerDelta: read_delta,
+        readers = {Scalar: read_scalar, sp.KroneckerDelta: read_delta,
                    LossDerivative: lambda chi: outputs.append(Named.of(chi.args[0], accumulating))}
         for factor in sp.Mul.make_args(term):
             base, power = factor.as_base_exp()
@@ -164,6 +164,6 @@ def unknown_range(term: sp.Expr) -> NotCovered:
                       "that all layers share; no rule for its order in L")
 
 
-def counted_scalar(scalar: Scal) -> Quantity:
+def counted_scalar(scalar: Scalar) -> Quantity:
     """The quantity that a scalar at a step is; raises ``ValueError`` for a scalar with other indices."""
     return Named.of(scalar, frozenset()).at({})

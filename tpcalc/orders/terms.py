@@ -22,7 +22,7 @@ from ..calculus.coefficients import B, R, Bases
 from ..calculus.kets import Gamma
 from ..calculus.recursion import Equation, RecursionEquations
 from ..errors import NotCovered
-from ..programs.language import Scal
+from ..programs.language import Scalar
 from .affine import Affine
 from .growing_variable import Values, free_parameters, growing_variable
 from .layer_functions import in_powers, sign_of
@@ -225,7 +225,7 @@ class Terms:
     def _require_order_one(self, equation: Equation) -> None:
         """What an optimizer remembers counts as a number: raise ``ValueError`` where it depends on the depth."""
         for term in split(equation.value):
-            number = sp.Mul(*(f for f in sp.Mul.make_args(term) if not f.has(Scal, sp.KroneckerDelta)))
+            number = sp.Mul(*(f for f in sp.Mul.make_args(term) if not f.has(Scalar, sp.KroneckerDelta)))
             for power, _ in self._powers(number, equation):
                 if not power.is_Integer or power > 0:
                     raise NotCovered(f"{equation.target} = {equation.value}: what an optimizer remembers goes like "

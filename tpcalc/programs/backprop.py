@@ -17,11 +17,11 @@ import sympy as sp
 
 from ..errors import NotCovered
 from .indices import POSITIONS, at_other, m, p
-from .language import HeadSum, Mat, MatVec, Member, Moment, Outer, Scal, Transpose, Vec, kind
+from .language import HeadSum, Matrix, MatVec, Member, Mean, Outer, Scalar, Transpose, Vector, kind
 from .program import Assign
 from .read_members import write_out
 
-Node = Union[Vec, Scal]
+Node = Union[Vector, Scalar]
 EVERY_POSITION = (m, sp.Integer(0), POSITIONS - 1)
 
 
@@ -29,7 +29,7 @@ class Gradient(NamedTuple):
     """The normalised gradient in a matrix, an outer product, or in a trained vector: ``factor``, a power of the branch
     multiplier, times ``value``."""
 
-    of: Mat | Vec
+    of: Matrix | Vector
     factor: sp.Expr
     value: sp.Expr
 
@@ -42,8 +42,8 @@ class Backward:
     gradients: list[Gradient] = field(default_factory=list)
 
 
-def backpropagate(forward: Sequence[Assign], signals: Mapping[Vec, Vec], inputs: Sequence[Vec],
-                  name: Callable[[sp.Expr], sp.Expr], unit: sp.Symbol, trained: Collection[Vec] = ()) -> Backward:
+def backpropagate(forward: Sequence[Assign], signals: Mapping[Vector, Vector], inputs: Sequence[Vector],
+                  name: Callable[[sp.Expr], sp.Expr], unit: sp.Symbol, trained: Collection[Vector] = ()) -> Backward:
     """From d output = its signal to ``name(v)`` for the inputs and every vector and scalar in between that needs one.
 
     signals: of every output, which no statement reads, what holds its gradient; trained: vectors that are given for all
@@ -101,17 +101,17 @@ def _without_sums(statement: Assign) -> Assign:
     return Assign(statement.target, value)
 
 
-def _require_own(statement: Assign, made: Collection[Node], inputs: Collection[Vec]) -> None:
+def _require_own(statement: Assign, made: Collection[Node], inputs: Collection[Vector]) -> None:
     """Raise ``ValueError`` for what is read of other layers or steps: its gradient would be lost."""
-    for read in sorted(statement.value.atoms(Vec, Scal), key=sp.default_sort_key):
-        followed = isinstance(read, Vec) or any(read.same_family(one) for one in made)
+    for read in sorted(statement.value.atoms(Vector, Scalar), key=sp.default_sort_key):
+        followed = isinstance(read, Vector) or any(read.same_family(one) for one in made)
         if read.indices and followed and not {read, at_other(read)} & {*made, *inputs}:
             raise NotCovered(f"{statement}: {read} is neither "
                              f"{', '.join(map(str, inputs))} nor assigned by these statements, so that its gradient "
                              "cannot be followed")
 
 
-def _settle(found: Backward, parts: dict, v: Node, known: Vec | None, name: Callable[[sp.Expr], sp.Expr],
+def _settle(found: Backward, parts: dict, v: Node, known: Vector | None, name: Callable[[sp.Expr], sp.Expr],
             unit: sp.Symbol) -> tuple[sp.Expr, sp.Expr]:
     """The gradient of ``v`` as (power of the branch multiplier that all its terms share, what holds the rest)."""
     if known is not None:
@@ -121,7 +121,7 @@ def _settle(found: Backward, parts: dict, v: Node, known: Vec | None, name: Call
         return sp.Integer(1), None
     scale = unit ** min(sp.degree(c, unit) for c, _ in terms)
     expression = sp.Add(*(c / scale * e for c, e in terms))
-    if isinstance(expression, (Vec, Scal)):
+    if isinstance(expression, (Vector, Scalar)):
         return scale, expression
     found.statements.append(Assign(name(v), expression))
     return scale, name(v)
@@ -136,9 +136,9 @@ def _pull_back(found: Backward, statement: Assign, scale: sp.Expr, d: Node, made
         factor = sp.expand(value).coeff(product)
         if kind(factor) != "scalar" or sp.expand(value - factor * product).has(product):
             raise NotCovered(f"{said}: {product} must be named before a function acts on it")
-        if not isinstance(product.vector, Vec):  # its gradient would have no name to be collected under
+        if not isinstance(product.vector, Vector):  # its gradient would have no name to be collected under
             raise NotCovered(f"{said}: {product.vector} must be named before a matrix acts on it")
-        if factor.has(Vec) or factor.atoms(Scal) & set(made):  # the factor's gradient contains the product
+        if factor.has(Vector) or factor.atoms(Scalar) & set(made):  # the factor's gradient contains the product
             raise NotCovered(f"{said}: {product} must be named before {factor} multiplies it")
         if {p, m} & (d.free_symbols ^ product.vector.free_symbols):
             raise NotCovered(f"{said}: {product} must be named at its own position before another one reads it")
@@ -147,7 +147,7 @@ def _pull_back(found: Backward, statement: Assign, scale: sp.Expr, d: Node, made
         found.gradients.append(Gradient(_matrix(product), scale * front, number * outer))
         sent.append((product.vector, front, number * MatVec(Transpose(product.matrix), d)))
     rest = sp.expand(value.subs({p: 0 for p in value.atoms(MatVec)})) if value.has(MatVec) else value
-    for argument in sorted(rest.atoms(Vec) | rest.atoms(Scal) & set(made), key=sp.default_sort_key):
+    for argument in sorted(rest.atoms(Vector) | rest.atoms(Scalar) & set(made), key=sp.default_sort_key):
         change = _derivative(rest, argument, d)
         if change != 0:
             sent.append((argument, *_apart(change, unit)))
@@ -159,12 +159,12 @@ def _derivative(value: sp.Expr, argument: Node, d: sp.Expr) -> sp.Expr:
     sum over positions in the value too."""
     if isinstance(value, sp.Sum):
         return _derivative(value.function, argument, d)
-    averages = sorted(value.atoms(Moment, HeadSum), key=sp.default_sort_key)
+    averages = sorted(value.atoms(Mean, HeadSum), key=sp.default_sort_key)
     hidden = {m: sp.Dummy(real=True) for m in averages}
     outside, x = value.xreplace(hidden), sp.Dummy(real=True)
     total = d * sp.diff(outside.xreplace({argument: x}), x).xreplace({x: argument})
-    if isinstance(argument, Scal):
-        total = Moment(total)
+    if isinstance(argument, Scalar):
+        total = Mean(total)
     for average, symbol in hidden.items():
         slope = sp.diff(outside, symbol)
         if slope != 0 and average.has(argument):
@@ -183,5 +183,5 @@ def _transposed(product: MatVec) -> bool:
     return isinstance(product.matrix, Transpose)
 
 
-def _matrix(product: MatVec) -> Mat:
+def _matrix(product: MatVec) -> Matrix:
     return product.matrix.args[0] if _transposed(product) else product.matrix

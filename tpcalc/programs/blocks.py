@@ -17,7 +17,7 @@ import sympy as sp
 from .._checks import short, whole_number
 from .algebra import multiplied_out
 from .indices import POSITIONS, at_other, l, m, p, t
-from .language import Family, Mat, MatVec, Member, Moment, Scal, Vec, kind
+from .language import Family, Matrix, MatVec, Member, Mean, Scalar, Vector, kind
 from .program import Assign
 
 TAKEN = ("x", "U", "nV")  # what the program around the block calls its own
@@ -34,19 +34,19 @@ class Branch:
     of matrices and vectors end with, in one of the parts of a hidden layer.
     """
 
-    x: Vec
+    x: Vector
     phi: Callable[[sp.Expr], sp.Expr]
     is_linear: bool
     sample: tuple[sp.Expr, ...]
     statements: list[Assign] = field(default_factory=list)
-    vectors: list[Vec] = field(default_factory=list)
+    vectors: list[Vector] = field(default_factory=list)
     suffix: str = ""
 
-    def weights(self, name: str = "W") -> Mat:
+    def weights(self, name: str = "W") -> Matrix:
         """A trained matrix of this layer, N(0, 1/n) at first; the same name is the same matrix."""
         return matrix(_checked(name) + self.suffix)[t, l]
 
-    def trained(self, name: str) -> Vec:
+    def trained(self, name: str) -> Vector:
         """A trained vector of this layer, 1 in all coordinates at first, that multiplies vectors coordinate by
         coordinate; the same name is the same vector.
 
@@ -67,21 +67,21 @@ class Branch:
         s[t + 1, l] := -dx[t, l]*h[t, l] + s[t, l]
         """
         own = self._free(_checked(name) + self.suffix, {one.target.name for one in self.statements})
-        member: Vec = named(Vec, own)[t, l]
+        member: Vector = named(Vector, own)[t, l]
         if member not in self.vectors:
             self.vectors.append(member)
         return member
 
-    def let(self, name: str, value: sp.Expr) -> Vec:
+    def let(self, name: str, value: sp.Expr) -> Vector:
         """Write ``name := value`` and give the vector back; a vector that has a name keeps it.
 
         A product with a matrix needs a name before a function acts on it, and what is not a vector by itself before a
         matrix does. Raises ``ValueError`` for a name that is
         taken or starts with d, which marks gradients.
         """
-        if isinstance(value, Vec):
+        if isinstance(value, Vector):
             return value
-        return self._write(Vec, name, value)
+        return self._write(Vector, name, value)
 
     def other(self, value: sp.Expr) -> sp.Expr:
         """What ``value`` is at another position m of the sequence: vectors of p, and numbers such as masks.
@@ -92,7 +92,7 @@ class Branch:
             raise ValueError(f"other: {value} given in a network without positions; allowed in a tp.Transformer")
         return at_other(value)
 
-    def let_total(self, name: str, value: sp.Expr) -> Vec:
+    def let_total(self, name: str, value: sp.Expr) -> Vector:
         """Write ``name :=`` the sum of ``value`` over all other positions m, and give the vector of p back.
 
         >>> import tpcalc as tp
@@ -108,20 +108,20 @@ class Branch:
         dv[t, p, l] := Sum(dx[t, m, l], (m, 0, P - 1))
         """
         self.other(value)
-        return self._write(Vec, name, sp.Sum(value, (m, 0, POSITIONS - 1)))
+        return self._write(Vector, name, sp.Sum(value, (m, 0, POSITIONS - 1)))
 
-    def let_scalar(self, name: str, value: sp.Expr) -> Scal:
-        """Write ``name := value``, a number of this sample and layer such as ``Moment(h**2)``, and give it back.
+    def let_scalar(self, name: str, value: sp.Expr) -> Scalar:
+        """Write ``name := value``, a number of this sample and layer such as ``Mean(h**2)``, and give it back.
 
         The backward pass goes through it, to the vectors that it averages over. A product with a matrix needs a name
         before a named scalar multiplies it. Raises ``ValueError`` for a name that is taken or starts with d, and for a
         value that is no scalar.
 
         >>> import tpcalc as tp
-        >>> from tpcalc.programs.language import MatVec, Moment
+        >>> from tpcalc.programs.language import MatVec, Mean
         >>> def scaled(b):
         ...     h = b.let("h", MatVec(b.weights(), b.x))
-        ...     return b.let_scalar("size", Moment(h**2)) * h
+        ...     return b.let_scalar("size", Mean(h**2)) * h
         >>> text = str(tp.program(tp.ResNet(block=scaled), tp.SGD(), tp.DepthScaling(1, 0)))
         >>> print(*(line.strip() for line in text.splitlines() if "size" in line), sep=chr(10))
         size[t, l] := mean(h[t, l]**2)
@@ -131,8 +131,8 @@ class Branch:
         """
         if not isinstance(value, sp.Expr) or kind(value) != "scalar":
             raise ValueError(f"value: {value!r} given for {name!r}; allowed is a scalar of the language, such as an "
-                             "average Moment(h**2)")
-        return self._write(Scal, name, value)
+                             "average Mean(h**2)")
+        return self._write(Scalar, name, value)
 
     def _write(self, kind_of: type[Member], name: str, value: sp.Expr) -> sp.Expr:
         looks = (m,) if p in self.sample and m in value.free_symbols else ()
@@ -142,9 +142,9 @@ class Branch:
         return member
 
     @staticmethod
-    def _free(name: object, used: set[str], kind_of: type[Member] = Vec) -> str:
+    def _free(name: object, used: set[str], kind_of: type[Member] = Vector) -> str:
         """A name that something new may have."""
-        found, is_scalar = _checked(name), kind_of is Scal
+        found, is_scalar = _checked(name), kind_of is Scalar
         if found in used or found.startswith("d") or is_scalar and (found in TAKEN_SCALARS or iskeyword(found)):
             raise ValueError(f"name: {name!r} given; allowed is one that the block has not used, and that does not "
                              "start with d, which marks gradients" + (
@@ -161,7 +161,7 @@ def post(branch: Branch) -> sp.Expr:
     if branch.is_linear:
         return product
     z = branch.let("z", branch.phi(branch.let("h", product)))
-    return z - Moment(z)
+    return z - Mean(z)
 
 
 def pre(branch: Branch) -> sp.Expr:
@@ -234,7 +234,7 @@ def in_parts(block: Block, parts: int) -> Block:
     return block if count == 1 else whole
 
 
-BLOCKS: dict[str, Block] = {"post": post, "pre": pre, "mlp": mlp(2), "glu": glu}
+BLOCKS: dict[str, Block] = {"post_nonlin": post, "pre_nonlin": pre, "mlp": mlp(2), "glu": glu}
 HIDDEN = ("mlp", "glu")  # the blocks with a hidden layer
 GATES = {"swiglu": "silu", "geglu": "gelu", "reglu": "relu"}  # "glu" by other names, each with its activation
 
@@ -257,7 +257,7 @@ def after_gate(block: object, phi: sp.Expr | str, usual: str) -> tuple[object, s
 def require_block(block: Block, value: object, branch: Branch) -> None:
     """Raise ``ValueError`` unless what a block returned is a vector with a matrix in it, or in what it is made of."""
     values = [value, *(statement.value for statement in branch.statements)]
-    if not isinstance(value, sp.Expr) or kind(value) != "vector" or not any(v.has(Mat) for v in values):
+    if not isinstance(value, sp.Expr) or kind(value) != "vector" or not any(v.has(Matrix) for v in values):
         raise ValueError(f"block: {block_name(block)} wrote {value}; allowed is a vector of the language, with a "
                          "trained matrix in it or in what it is made of")
 
@@ -265,8 +265,8 @@ def require_block(block: Block, value: object, branch: Branch) -> None:
 def is_linear_in_vectors(value: sp.Expr) -> bool:
     """A sum of vectors and products of matrices with such sums, times numbers?"""
     for term in sp.Add.make_args(multiplied_out(value)):
-        _, vector = term.as_independent(Vec, as_Add=False)
-        if not isinstance(vector, Vec) and not (isinstance(vector, MatVec) and is_linear_in_vectors(vector.vector)):
+        _, vector = term.as_independent(Vector, as_Add=False)
+        if not isinstance(vector, Vector) and not (isinstance(vector, MatVec) and is_linear_in_vectors(vector.vector)):
             return False
     return True
 
@@ -277,12 +277,12 @@ def block_name(block: object) -> str:
 
 def vector(name: str) -> Family:
     """A family of vectors over steps and layers; gradients are written with a delta."""
-    return named(Vec, name)
+    return named(Vector, name)
 
 
 def matrix(name: str) -> Family:
     """The family of a trained matrix over steps and layers."""
-    return Family(Mat, name, latex_name(name), layered=True)
+    return Family(Matrix, name, latex_name(name), layered=True)
 
 
 def named(kind_of: type[Member], name: str) -> Family:

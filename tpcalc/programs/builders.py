@@ -13,7 +13,7 @@ from .backprop import Backward, Gradient, backpropagate
 from .blocks import named
 from .clipped import Clipped
 from .indices import BATCH, POSITIONS, L, T, i, j, l, m, o, p, t
-from .language import Family, LossDerivative, Mat, Moment, Scal, Vec
+from .language import Family, LossDerivative, Matrix, Mean, Scalar, Vector
 from .muon import Muon
 from .network import NETWORKS, Layer, Network
 from .normalized import NormalizedSGD
@@ -60,9 +60,9 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
     require_ends(net, opt, scale, d_in, d_out)
     eps = exact("branch", whole.branch) * (L / exact("base_depth", whole.base_depth)) ** -whole.alpha
     sample: tuple[sp.Expr, ...] = (t, *([i] if batch else []), *([p] if net.positions else []))
-    U, nV = Family(Vec, "U"), Family(Vec, "nV")
-    xi, f, chi = Family(Scal, "xi", r"\xi"), Family(Scal, "f"), Family(Scal, "chi", r"\chi")
-    trained = net.train_ends
+    U, nV = Family(Vector, "U"), Family(Vector, "nV")
+    xi, f, chi = Family(Scalar, "xi", r"\xi"), Family(Scalar, "f"), Family(Scalar, "chi", r"\chi")
+    trained = net.train_embedding_readout
     into, out = (j,) if d_in > 1 else (), (o,) if d_out > 1 else ()
     when = (t,) if trained else ()
     ties = net.ties_ends
@@ -81,7 +81,7 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
     forward: list[Statement] = [
         *_each(p, every, *(Assign(stream[(*sample, 0)], _total(given * read_in, j, d_in)) for stream in streams)),
         Loop(l, sp.Integer(1), L, ahead),
-        *_each(p, every, *_each(o, d_out, Assign(answer, Moment(read_out * read))))]
+        *_each(p, every, *_each(o, d_out, Assign(answer, Mean(read_out * read))))]
     backward: list[Statement] = [
         *_each(p, every, *_each(o, d_out, Assign(signal, LossDerivative(answers, *sample, *out)))),
         *_each(p, every, *(Assign(gradient_name(stream[(*sample, L)]), weight * _total(signal * read_out, o, d_out))
@@ -143,7 +143,7 @@ def branch_scaling(net: Network, opt: object, scale: Scaling) -> DepthScaling:
     if isinstance(scale, DepthScaling):
         return scale
     instance("scale", scale, Parametrization, "a tp.DepthScaling or a tp.Parametrization")
-    how = isinstance(opt, SGD), net.train_ends
+    how = isinstance(opt, SGD), net.train_embedding_readout
     scale.over(net.trained_of_block, *how)
     scale.require_mup(*how)
     return scale.scaling
@@ -154,13 +154,14 @@ def require_vectors_taken(net: Network, opt: Optimizer, scale: Scaling) -> None:
     matrices in parts with an optimizer of matrices."""
     if isinstance(opt, (Muon, NormalizedSGD)):
         net.require_no_vectors(f"{opt!r}, which moves matrices,")
-        if net.train_ends:
-            raise NotCovered(f"opt: {opt!r} given with train_ends=True; {type(opt).__name__} moves matrices, read-in "
+        if net.train_embedding_readout:
+            raise NotCovered(f"opt: {opt!r} given with train_embedding_readout=True; {type(opt).__name__} moves "
+                             f"matrices, read-in "
                              "and read-out are vectors; allowed are frozen ends")
         if net.narrow is not net:
             raise NotCovered(f"opt: {opt!r} given for {net!r}; it moves a matrix as a whole, and those of a wide "
                              "hidden layer are known in parts, allowed is mlp_ratio=1")
-    if isinstance(scale, Parametrization) and not scale.is_mup(isinstance(opt, SGD), net.train_ends):
+    if isinstance(scale, Parametrization) and not scale.is_mup(isinstance(opt, SGD), net.train_embedding_readout):
         net.require_no_vectors(f"{short(scale)}, with powers of n other than muP's,")
 
 
@@ -171,7 +172,7 @@ def require_ends(net: Network, opt: object, scale: Scaling, d_in: int, d_out: in
     if d_in != d_out:
         raise ValueError(f"tied: True given with {d_in} inputs and {d_out} outputs; the read-out is the read-in, "
                          "allowed are as many of both")
-    if isinstance(scale, Parametrization) and not scale.is_mup(isinstance(opt, SGD), net.train_ends):
+    if isinstance(scale, Parametrization) and not scale.is_mup(isinstance(opt, SGD), net.train_embedding_readout):
         raise NotCovered(f"scale: {short(scale)} given with tied=True; one array cannot have the powers of n of a "
                          "read-in and of a read-out, allowed is 'muP' in width, where they are alike")
     if scale.update_exponent("U") != scale.update_exponent("nV"):
@@ -189,7 +190,7 @@ def _require_sizes(batch: bool, d_in: int, d_out: int, probes: int) -> None:
         raise ValueError(f"probes: {probes} given with batch=False; allowed are probes beside a batch (of 1, too)")
 
 
-def gradient_name(v: Vec | Scal) -> sp.Expr:
+def gradient_name(v: Vector | Scalar) -> sp.Expr:
     """dx[t, l] for x[t, l]."""
     return named(type(v), "d" + v.name)[v.indices]
 
@@ -212,9 +213,9 @@ def _went_back(layer: Layer, streams: tuple[Family, ...], sample: tuple[sp.Expr,
                          layer.vectors)
     if trained_ends or len(streams) == 1:
         return back
-    makes = {s.target: s.value.atoms(Vec, Scal) for s in back.statements}
+    makes = {s.target: s.value.atoms(Vector, Scalar) for s in back.statements}
     onwards = {gradient_name(new): gradient_name(old) for new, old in zip(after, before)}
-    wanted, open_ = set(), [v for one in back.gradients for v in one.value.atoms(Vec, Scal)]
+    wanted, open_ = set(), [v for one in back.gradients for v in one.value.atoms(Vector, Scalar)]
     while open_:
         v = open_.pop()
         if v not in wanted:
@@ -223,25 +224,25 @@ def _went_back(layer: Layer, streams: tuple[Family, ...], sample: tuple[sp.Expr,
     return Backward([s for s in back.statements if s.target in wanted], back.gradients)
 
 
-def _per_parameter(gradients: list[Gradient]) -> dict[Mat | Vec, list[Gradient]]:
+def _per_parameter(gradients: list[Gradient]) -> dict[Matrix | Vector, list[Gradient]]:
     """The gradients of every matrix and trained vector, one for every place where it stands, in forward order."""
-    found: dict[Mat | Vec, list[Gradient]] = {}
+    found: dict[Matrix | Vector, list[Gradient]] = {}
     for one in reversed(gradients):
         found.setdefault(one.of, []).append(one)
     return found
 
 
-def _trainable(of: Mat | Vec, parts: list[Gradient], mean: Callable[[sp.Expr], sp.Expr],
+def _trainable(of: Matrix | Vector, parts: list[Gradient], mean: Callable[[sp.Expr], sp.Expr],
                size: Callable[[str, int], sp.Expr], sign: int) -> Trainable:
     """A parameter under training: of its gradient the power of the branch multiplier that all parts share is kept out,
     but for its sign."""
     power = min(sp.degree(one.factor, UNIT) for one in parts)
     total = sp.Add(*(one.factor / UNIT**power * one.value for one in parts))
-    initial = None if isinstance(of, Mat) else sp.Integer(1)
+    initial = None if isinstance(of, Matrix) else sp.Integer(1)
     return Trainable(_family(of), (l,), mean(sign**power * total), size(of.name, int(power)), initial=initial)
 
 
-def _family(of: Mat | Vec) -> Family:
+def _family(of: Matrix | Vector) -> Family:
     return Family(type(of), of.name, str(of.args[1]), layered=bool(int(of.args[2])))
 
 

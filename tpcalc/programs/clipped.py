@@ -11,14 +11,14 @@ import sympy as sp
 from .._checks import exact, positive_number, short
 from .frobenius import square
 from .indices import L, l, t
-from .language import Family, Mat, Scal
+from .language import Family, Matrix, Scalar
 from .muon import Muon
 from .normalized import NormalizedSGD
 from .program import Assign, Loop, Statement
 from .trainable import Trainable
 from .updates import Optimizer, require_optimizer
 
-SQUARES, SIZE, CLIP = Family(Scal, "squares", layered=True), Family(Scal, "gradnorm"), Family(Scal, "clip")
+SQUARES, SIZE, CLIP = Family(Scalar, "squares", layered=True), Family(Scalar, "gradnorm"), Family(Scalar, "clip")
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Clipped:
                 ) -> tuple[list[Statement], list[Trainable], list[Trainable]]:
         """Statements that find the number at step t, and what is trained, in layers and at the ends, with gradients
         times it."""
-        squares = sp.Add(*(square(one.gradient) for one in layer if one.family.kind is Mat))
+        squares = sp.Add(*(square(one.gradient) for one in layer if one.family.kind is Matrix))
         size = sp.sqrt(sp.Sum(SQUARES[t, l], (l, 1, L)) / L)
         limit, clip = exact("norm", self.norm), CLIP[t]
         found: list[Statement] = [Loop(l, sp.Integer(1), L, (Assign(SQUARES[t, l], squares),)),

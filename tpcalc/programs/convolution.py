@@ -13,7 +13,7 @@ import sympy as sp
 from .._checks import choice, short, whole_number
 from .blocks import Branch
 from .indices import m, p
-from .language import MatVec, Moment
+from .language import MatVec, Mean
 
 ORDERS, PADDINGS = ("post", "pre"), ("zero", "circular")
 
@@ -94,7 +94,7 @@ class Convolution:
         if self.order == "pre" or b.is_linear:
             return total
         after = b.let("acted", b.phi(b.let("filtered", total)))
-        return after - Moment(after)
+        return after - Mean(after)
 
     @property
     def title(self) -> str:

@@ -10,7 +10,7 @@ from .backprop import backpropagate
 from .blocks import vector
 from .builders import UNIT, gradient_name
 from .indices import BATCH, L, T, i, l, t
-from .language import Family, LossDerivative, Mat, MatVec, Moment, Scal, Vec
+from .language import Family, LossDerivative, Matrix, MatVec, Mean, Scalar, Vector
 from .optimizers import SGD
 from .program import Assign, Loop, Program, Statement
 from .updates import Trainable, rates, start, update
@@ -42,8 +42,8 @@ def deep_linear(opt: SGD = SGD(1.0)) -> Program:
     if not isinstance(opt, SGD):
         raise NotCovered(f"opt: {short(opt)} given; allowed is a tp.SGD, whose updates are sums of outer products")
     h, dh = vector("h"), vector("dh")
-    U, nV, W = Family(Vec, "U"), Family(Vec, "nV"), Family(Mat, "W", layered=True)
-    xi, f, chi = Family(Scal, "xi", r"\xi")[i], Family(Scal, "f")[t, i], Family(Scal, "chi", r"\chi")[t, i]
+    U, nV, W = Family(Vector, "U"), Family(Vector, "nV"), Family(Matrix, "W", layered=True)
+    xi, f, chi = Family(Scalar, "xi", r"\xi")[i], Family(Scalar, "f")[t, i], Family(Scalar, "chi", r"\chi")[t, i]
     forward = Assign(h[t, l], MatVec(W[t, l], h[t, l - 1]))
     back = backpropagate([forward], {h[t, l]: dh[t, l]}, [h[t, l - 1]], gradient_name, UNIT)
     (_, _, gradient), = back.gradients
@@ -58,7 +58,7 @@ def deep_linear(opt: SGD = SGD(1.0)) -> Program:
             kept += [Loop(*loop, made)] if loop and made else made
     body: tuple[Statement, ...] = (
         Assign(dh[t, L], nV[t]), Loop(l, L, sp.Integer(2), tuple(back.statements), descending=True),
-        Loop(i, sp.Integer(0), BATCH - 1, (Assign(f, xi * Moment(dh[t, 1] * U[t, i])),
+        Loop(i, sp.Integer(0), BATCH - 1, (Assign(f, xi * Mean(dh[t, 1] * U[t, i])),
                                            Assign(chi, LossDerivative(f, t, i)))),
         Assign(h[t, 1], sp.Sum(chi * xi * U[t, i], (i, 0, BATCH - 1)) / BATCH),
         Loop(l, sp.Integer(2), L, (forward,)), *updates)

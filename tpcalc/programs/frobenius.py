@@ -5,15 +5,15 @@ from __future__ import annotations
 import sympy as sp
 
 from .algebra import multiplied_out
-from .language import MatVec, Mat, Moment, Outer
+from .language import MatVec, Matrix, Mean, Outer
 
 
 def square(gradient: sp.Expr) -> sp.Expr:
     """The squared Frobenius norm of a sum of outer products u v^T / n: the sum over pairs of <u, u'> <v, v'>.
 
-    >>> from tpcalc.programs.language import Family, Vec
+    >>> from tpcalc.programs.language import Family, Vector
     >>> i, B = sp.Symbol("i", integer=True), sp.Symbol("B", integer=True)
-    >>> u, v = Family(Vec, "u"), Family(Vec, "v")
+    >>> u, v = Family(Vector, "u"), Family(Vector, "v")
     >>> square(sp.Sum(Outer(u[i], v[i]), (i, 0, B - 1)) / B)
     Sum(mean(u[i]*u[i'])*mean(v[i]*v[i']), (i, 0, B - 1), (i', 0, B - 1))/B**2
     """
@@ -23,7 +23,7 @@ def square(gradient: sp.Expr) -> sp.Expr:
         for other_number, other, other_limits in terms:
             again = {limit[0]: sp.Symbol(f"{limit[0]}'", integer=True, nonnegative=True) for limit in other_limits}
             u, v = (part.xreplace(again) for part in other.args)
-            product = Moment(one.left * u) * Moment(one.right * v)
+            product = Mean(one.left * u) * Mean(one.right * v)
             every = (*limits, *((again[index], low, high) for index, low, high in other_limits))
             total += number * other_number * (sp.Sum(product, *every) if every else product)
     return total
@@ -33,16 +33,16 @@ def extent(gradient: sp.Expr) -> sp.Expr:
     """The sum of the Frobenius norms of all outer products u v^T / n of a sum: what its own norm is at most."""
     total = sp.Integer(0)
     for number, one, limits in outer_terms(gradient):
-        norm = sp.sqrt(Moment(one.left**2) * Moment(one.right**2))
+        norm = sp.sqrt(Mean(one.left**2) * Mean(one.right**2))
         total += sp.Abs(number) * (sp.Sum(norm, *limits) if limits else norm)
     return total
 
 
-def along(matrix: Mat, gradient: sp.Expr) -> sp.Expr:
+def along(matrix: Matrix, gradient: sp.Expr) -> sp.Expr:
     """The inner product tr(M^T G) of a matrix and a sum of outer products u v^T / n: the sum of <u, M v>."""
     total = sp.Integer(0)
     for number, one, limits in outer_terms(gradient):
-        product = Moment(one.left * MatVec(matrix, one.right))
+        product = Mean(one.left * MatVec(matrix, one.right))
         total += number * (sp.Sum(product, *limits) if limits else product)
     return total
 

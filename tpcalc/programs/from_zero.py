@@ -8,7 +8,7 @@ import sympy as sp
 
 from .._checks import instance, short
 from ..errors import NotCovered
-from .language import Mat, MatVec
+from .language import Matrix, MatVec
 from .program import Assign, Loop, Program, Statement
 
 
@@ -40,23 +40,23 @@ def _statement(one: Statement, names: tuple[str, ...]) -> Statement:
     if isinstance(one, Loop):
         return replace(one, body=tuple(_statement(inner, names) for inner in one.body))
     assert isinstance(one, Assign)
-    if not isinstance(one.target, Mat):
+    if not isinstance(one.target, Matrix):
         return replace(one, value=one.value.replace(lambda e: isinstance(e, MatVec) and _of(e).name in names, _learned))
     before, own = _before(one.target), one.target.name in names
     rest = sp.expand(one.value) - before if own else one.value
-    if any(matrix.name in names for matrix in rest.atoms(Mat)):
+    if any(matrix.name in names for matrix in rest.atoms(Matrix)):
         raise NotCovered(f"names: {short(names)} given, and {one.target} is made of {one.value}; allowed are matrices "
                          "to which updates are added, that do not depend on the matrices themselves")
     return one
 
 
-def _of(product: MatVec) -> Mat:
+def _of(product: MatVec) -> Matrix:
     """The matrix of a product, which may be its transpose."""
-    found: Mat = product.matrix.member
+    found: Matrix = product.matrix.member
     return found
 
 
-def _before(target: Mat) -> sp.Expr:
+def _before(target: Matrix) -> sp.Expr:
     """The matrix one step earlier: W[t, l] for W[t + 1, l]."""
     step = target.indices[0]
     return target.xreplace({step: step - 1})

@@ -2,7 +2,7 @@
 
 A vector expression is read entrywise: sums, products, scalar factors and functions of vectors act on
 every coordinate. Only five things are not entrywise: a matrix times a vector (``MatVec``), the average
-over coordinates (``Moment``), the sum over the few coordinates of a head (``HeadSum``), a matrix made of two vectors
+over coordinates (``Mean``), the sum over the few coordinates of a head (``HeadSum``), a matrix made of two vectors
 (``Outer``, u v^T / n), and transposition.
 Indices (training step, layer) are integer sympy expressions; families are written ``x[t, l]``.
 """
@@ -68,13 +68,13 @@ class Member(sp.Expr):
         return text if exp is None else r"\left(%s\right)^{%s}" % (text, exp)
 
 
-class Vec(Member):
+class Vector(Member):
     """A vector of width n."""
 
     own_kind = "vector"
 
 
-class Mat(Member):
+class Matrix(Member):
     """An n x n matrix."""
 
     own_kind = "matrix"
@@ -82,7 +82,7 @@ class Mat(Member):
     member = property(lambda self: self)
 
 
-class Scal(Member):
+class Scalar(Member):
     """A scalar: data, an output, the derivative of a loss."""
 
     own_kind = "scalar"
@@ -91,7 +91,7 @@ class Scal(Member):
 class Family:
     """A family of vectors, matrices or scalars; ``family[t, l]`` is its member at step t, layer l.
 
-    kind: ``Vec``, ``Mat`` or ``Scal``; latex: its name in LaTeX; layered: the last index is a superscript.
+    kind: ``Vector``, ``Matrix`` or ``Scalar``; latex: its name in LaTeX; layered: the last index is a superscript.
     """
 
     def __init__(self, kind: type[Member], name: str, latex: str | None = None, layered: bool = False) -> None:
@@ -129,14 +129,14 @@ class Transpose(sp.Expr):
 
     def _sympystr(self, printer: Printer) -> str:
         text = printer.doprint(self.args[0])
-        return f"{text}.T" if isinstance(self.args[0], Mat) else f"({text}).T"
+        return f"{text}.T" if isinstance(self.args[0], Matrix) else f"({text}).T"
 
     def _latex(self, printer: Printer) -> str:
         matrix = self.args[0]
         text = printer.doprint(matrix)
-        if isinstance(matrix, Mat) and int(matrix.args[2]):
+        if isinstance(matrix, Matrix) and int(matrix.args[2]):
             return text[:-1] + r"\top}"
-        return rf"{text}^{{\top}}" if isinstance(matrix, Mat) else rf"\left({text}\right)^{{\top}}"
+        return rf"{text}^{{\top}}" if isinstance(matrix, Matrix) else rf"\left({text}\right)^{{\top}}"
 
 
 class MatVec(Real):
@@ -144,8 +144,8 @@ class MatVec(Real):
 
     Operators add: of a sum of multiples of matrices, transposes and outer products it is the sum of what each makes.
 
-    >>> from tpcalc.programs.language import Family, Mat, Vec
-    >>> W, u, v, x = Family(Mat, "W")(), *(Family(Vec, name)() for name in "uvx")
+    >>> from tpcalc.programs.language import Family, Matrix, Vector
+    >>> W, u, v, x = Family(Matrix, "W")(), *(Family(Vector, name)() for name in "uvx")
     >>> print(MatVec(2 * W - Transpose(W), x), "|", MatVec(Transpose(W + 3 * Outer(u, v)), x))
     2*W @ x - W.T @ x | W.T @ x + 3*mean(u*x)*v
     """
@@ -209,7 +209,7 @@ def _sum_times(total: sp.Sum, vector: sp.Expr, turned: bool) -> sp.Expr:
 
 def _outer_times(one: "Outer", vector: sp.Expr, turned: bool) -> sp.Expr:
     left, right = (one.right, one.left) if turned else one.args
-    return left * Moment(right * vector)
+    return left * Mean(right * vector)
 
 
 def _turned(matrix: sp.Expr) -> sp.Expr:
@@ -291,7 +291,7 @@ def is_linear_in_outers(body: sp.Expr) -> bool:
     return True
 
 
-class Moment(Real):
+class Mean(Real):
     """The average over coordinates, a scalar; of a product of two vectors, their inner product over n."""
 
     latex_precedence = PRECEDENCE["Mul"]
@@ -310,7 +310,7 @@ class Moment(Real):
 
     def adjoint(self, signal: sp.Expr) -> sp.Expr:
         """What a gradient of the average sends to what it averages."""
-        return Moment(signal)
+        return Mean(signal)
 
     def _sympystr(self, printer: Printer) -> str:
         return f"mean({printer.doprint(self.args[0])})"
@@ -335,8 +335,8 @@ class HeadSum(Real):
     other's adjoint. Raises ``ValueError`` for sizes that are no whole numbers of at least 1, ``TypeError`` for a
     matrix.
 
-    >>> from tpcalc.programs.language import Family, Vec
-    >>> q, k = (Family(Vec, name)() for name in "qk")
+    >>> from tpcalc.programs.language import Family, Vector
+    >>> q, k = (Family(Vector, name)() for name in "qk")
     >>> HeadSum(q * k, 4), HeadSum(q * k, 1), HeadSum(k, 2, apart=4, first_read=True)
     (headsum_4(k*q), k*q, shared_2x4(k))
     """

@@ -29,7 +29,7 @@ class Muon:
     momentum, nesterov:
         the factor is that of sum_s momentum^(t - s) gradient_s, or, with ``nesterov``, of gradient_t + momentum times
         that sum. A dampening would change nothing: only directions count.
-    steps:
+    newton_schulz_steps:
         None for the factor itself; k for k Newton-Schulz steps a X + b (X X^T) X + c (X X^T)^2 X from the gradient over
         its Frobenius norm, with a, b, c = 3.4445, -4.7750, 2.0315, as Muon was published (Jordan et al. 2024,
         https://kellerjordan.github.io/posts/muon). Singular values then end near 1, and not at it.
@@ -40,8 +40,8 @@ class Muon:
     direction in which the gradient of an infinitely wide network vanishes is refused by name, since at every finite
     width a fluctuation would be blown up to order one there. Where no rule counts directions (positions, unusual skips
     and places of norms) real networks beside the particles tell them. Raises ``ValueError`` for numbers that are not
-    real and finite, a negative momentum or decay, nesterov without momentum, and steps that are no whole number of at
-    least 1.
+    real and finite, a negative momentum or decay, nesterov without momentum, and newton_schulz_steps that are no whole
+    number of at least 1.
     Source: [tpcalc/muon_on_gram_matrices].
 
     >>> import tpcalc as tp
@@ -53,14 +53,15 @@ class Muon:
     lr: float | Sequence[float] = 1.0
     momentum: float = 0.0
     nesterov: bool = False
-    steps: int | None = None
+    newton_schulz_steps: int | None = None
     weight_decay: float = 0.0
     independent: bool = False
 
     def __post_init__(self) -> None:
         settle(self, "nesterov", "independent")
-        if self.steps is not None:
-            object.__setattr__(self, "steps", whole_number("steps", self.steps, 1, ", or None for the factor itself"))
+        if self.newton_schulz_steps is not None:
+            object.__setattr__(self, "newton_schulz_steps", whole_number(
+                "newton_schulz_steps", self.newton_schulz_steps, 1, ", or None for the factor itself"))
         if self.nesterov and self.momentum == 0:
             raise ValueError("nesterov: True given with momentum 0; it needs a momentum")
 
@@ -79,7 +80,7 @@ class Muon:
             k = sp.Symbol("k", integer=True, nonnegative=True)
             buffer = sp.Sum(beta ** (step - k) * gradient(k), (k, 0, step))
             now = now + beta * buffer if self.nesterov else buffer
-        return Polar(now, self.steps or 0)
+        return Polar(now, self.newton_schulz_steps or 0)
 
     def weights(self, steps: int) -> np.ndarray:
         """What the gradients of ``steps`` steps weigh in the update of the last one, oldest first, shape (steps,)."""

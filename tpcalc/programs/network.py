@@ -12,7 +12,7 @@ import sympy as sp
 from ..errors import NotCovered
 from .blocks import vector
 from .indices import t
-from .language import Family, Mat, Vec
+from .language import Family, Matrix, Vector
 from .program import Assign
 
 NETWORKS = "a tp.ResNet or a tp.Transformer"
@@ -23,7 +23,7 @@ class Layer:
     """The statements of a layer, and the vectors among what they read that are trained, coordinatewise, from 1 on."""
 
     statements: tuple[Assign, ...]
-    vectors: tuple[Vec, ...]
+    vectors: tuple[Vector, ...]
 
 
 class Network(ABC):
@@ -35,7 +35,7 @@ class Network(ABC):
     takes: ClassVar[type]
     phi: sp.Expr | str
     norm: str | None
-    train_ends: bool
+    train_embedding_readout: bool
     positions: int | None
 
     @property
@@ -103,7 +103,7 @@ class Network(ABC):
     @cached_property
     def families_of_matrices(self) -> tuple[str, ...]:
         """The names of a layer's trained matrices as its program has them: of wide hidden layers the parts."""
-        met = [sorted(s.value.atoms(Mat), key=sp.default_sort_key) for s in self._written.statements]
+        met = [sorted(s.value.atoms(Matrix), key=sp.default_sort_key) for s in self._written.statements]
         return tuple(dict.fromkeys(matrix.name for row in met for matrix in row))
 
     @property
@@ -155,6 +155,7 @@ class Network(ABC):
     def require_plain(self, what: str, trained_ends: bool = False) -> None:
         """Raise ``ValueError`` unless this is the linear network with one matrix a block, an identity for its skip and,
         but for ``trained_ends``, frozen ends."""
-        if not self.is_plain or (self.train_ends and not trained_ends):
-            raise NotCovered(f"net: {self!r} given; {what} takes phi='linear', one matrix a block ('post' or 'pre'), "
+        if not self.is_plain or (self.train_embedding_readout and not trained_ends):
+            raise NotCovered(f"net: {self!r} given; {what} takes phi='linear', one matrix a block ('post_nonlin' or "
+                             f"'pre_nonlin'), "
                              "skip=None, " + ("norm=None" if trained_ends else "norm=None and frozen ends"))

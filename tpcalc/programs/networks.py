@@ -11,7 +11,7 @@ from .._checks import choice, positive_integer
 from .activations import activation, is_linear
 from .blocks import BLOCKS, GATES, Block, Branch, after_gate, block_name, in_parts, is_linear_in_vectors, mlp, vector
 from .indices import l, t
-from .language import Mat, MatVec
+from .language import Matrix, MatVec
 from .network import NETWORKS, Layer, Network
 from .program import Assign
 from .residual import Residual
@@ -32,19 +32,19 @@ class ResNet(Residual):
         the activation: "linear", "relu", "abs", "tanh", "erf", "gelu", "silu", in any case, or a sympy
         expression in one symbol.
     block:
-        "post" phi(W x), "pre" W phi(x), "mlp" W2 phi(W1 x), "glu" W3 (phi(W1 x) * W2 x), or a function that is given
-        a ``tpcalc.programs.blocks.Branch``, writes its statements on it and returns a vector. The mean over
-        coordinates is subtracted from nonlinear "post" blocks. "swiglu", "geglu" and "reglu" stand for "glu" with
-        "silu", "gelu" and "relu" as phi, which is then left out.
+        "post_nonlin" phi(W x), "pre_nonlin" W phi(x), "mlp" W2 phi(W1 x), "glu" W3 (phi(W1 x) * W2 x), or a function
+        that is given a ``tpcalc.programs.blocks.Branch``, writes its statements on it and returns a vector. The mean
+        over coordinates is subtracted from nonlinear "post_nonlin" blocks. "swiglu", "geglu" and "reglu" stand for
+        "glu" with "silu", "gelu" and "relu" as phi, which is then left out.
     norm:
         None, "rms": the block's input is divided by its root mean square, or "layer": its mean over coordinates is
         subtracted before that, as LayerNorm does.
-    train_ends:
+    train_embedding_readout:
         whether read-in and read-out are trained, by the same optimizer.
     matrices:
         of an "mlp" block: W_k phi(W_(k-1) ... phi(W_1 x)) for k of them, at least 1.
-    norm_place:
-        "before": x + eps f(norm(x)); "after": x + eps norm(f(x)); "around": x + eps norm(f(norm(x))); "stream":
+    norm_position:
+        "pre": x + eps f(norm(x)); "output": x + eps norm(f(x)); "sandwich": x + eps norm(f(norm(x))); "post":
         norm(x + eps f(x)), the post-norm of the first transformers, which every stream goes through that changes.
     norm_scale:
         what the norm of a block's input is multiplied by, a number or an expression in the layer and the depth,
@@ -82,9 +82,9 @@ class ResNet(Residual):
     positions = None
 
     phi: sp.Expr | str = "linear"
-    block: str | Block = "post"
+    block: str | Block = "post_nonlin"
     norm: str | None = None
-    train_ends: bool = False
+    train_embedding_readout: bool = False
     matrices: int = 2
 
     def __post_init__(self) -> None:
@@ -96,8 +96,9 @@ class ResNet(Residual):
         if not callable(self.block):
             object.__setattr__(self, "block", choice("block", self.block, (*BLOCKS, *GATES)))
         self.require_options()
-        if not isinstance(self.train_ends, bool):
-            raise ValueError(f"train_ends: {self.train_ends!r} given; allowed are False and True")
+        if not isinstance(self.train_embedding_readout, bool):
+            raise ValueError(f"train_embedding_readout: {self.train_embedding_readout!r} given; allowed are False and "
+                             f"True")
         positive_integer("matrices", self.matrices)
         if self.matrices > MOST:
             raise ValueError(f"matrices: {self.matrices} given; every one is a statement, allowed are at most {MOST}")
@@ -123,7 +124,7 @@ class ResNet(Residual):
         return Layer(tuple(branch.statements), tuple(branch.vectors))
 
     def frozen(self) -> ResNet:
-        return replace(self, train_ends=False)
+        return replace(self, train_embedding_readout=False)
 
     def written(self) -> tuple[list[Assign], sp.Expr]:
         """The statements of the block on the stream of one sample, norms included, and the vector that is added to it.
@@ -137,7 +138,7 @@ class ResNet(Residual):
     @property
     def title(self) -> str:
         name = self.phi if isinstance(self.phi, str) else "nonlinear"
-        depth = "" if self.block == "post" else f" with {block_name(self.block)} blocks"
+        depth = "" if self.block == "post_nonlin" else f" with {block_name(self.block)} blocks"
         if self.matrices != 2:
             depth += f" of {self.matrices} {'matrices' if self.matrices > 1 else 'matrix'}"
         return f"{name} residual network{depth}"
@@ -151,5 +152,5 @@ class ResNet(Residual):
         if self.skip is not None or len(self._written.statements) > 1:
             return False
         statements, value = self.written()
-        return (not statements and isinstance(value, MatVec) and isinstance(value.matrix, Mat)
+        return (not statements and isinstance(value, MatVec) and isinstance(value.matrix, Matrix)
                 and value.vector == STREAM)

@@ -12,14 +12,14 @@ from .._checks import exact, schedule
 from .blocks import matrix
 from .frobenius import along, extent, square
 from .indices import L, l, t
-from .language import Family, Member, Scal
+from .language import Family, Member, Scalar
 from .optimizers import SGD, settle
 from .program import Assign, Loop, Statement
 from .trainable import Trainable, buffer_of
 
 NOTHING = sp.Rational(1, 10**12)  # of a squared norm: what rounding leaves where outer products cancel
 OVER = "over"
-EXTENT, REMEMBERED = Family(Scal, "extent", layered=True), Family(Scal, "mextent", layered=True)
+EXTENT, REMEMBERED = Family(Scalar, "extent", layered=True), Family(Scalar, "mextent", layered=True)
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class NormalizedSGD:
 
 def _named(family: Family, word: str) -> Family:
     """A number of every step and layer that belongs to a matrix."""
-    return Family(Scal, f"{word}{family.name}", rf"\mathrm{{{word}}}{family.latex}", layered=True)
+    return Family(Scalar, f"{word}{family.name}", rf"\mathrm{{{word}}}{family.latex}", layered=True)
 
 
 def norm_of(family: Family) -> Family:
@@ -140,7 +140,7 @@ def inverse_of(family: Family) -> Family:
 
 def moved_by(target: Member) -> str | None:
     """The name of the matrix whose norm a number is one over, or None; scalars of blocks may begin with that word."""
-    if not isinstance(target, Scal) or not target.name.startswith(OVER):
+    if not isinstance(target, Scalar) or not target.name.startswith(OVER):
         return None
     name = target.name[len(OVER):]
     return name if target == inverse_of(matrix(name))[target.indices] else None

@@ -6,19 +6,20 @@ from typing import Callable
 
 import sympy as sp
 
-from .language import Moment, Vec
+from .language import Mean, Vector
 
-PLACES = ("before", "after", "around", "stream")
+PLACES = ("pre", "output", "sandwich", "post")
 
 
-def rms(x: Vec) -> sp.Expr:
+def rms(x: Vector) -> sp.Expr:
     """The vector over its root mean square."""
-    return x * Moment(x**2) ** sp.Rational(-1, 2)
+    return x * Mean(x**2) ** sp.Rational(-1, 2)
 
 
-def centred(x: Vec) -> sp.Expr:
+def centred(x: Vector) -> sp.Expr:
     """The vector less its mean over coordinates."""
-    return x - Moment(x)
+    return x - Mean(x)
 
 
-NORMS: dict[str, tuple[Callable[[Vec], sp.Expr], ...]] = {"rms": (rms,), "layer": (centred, rms)}  # one after the other
+# one after the other
+NORMS: dict[str, tuple[Callable[[Vector], sp.Expr], ...]] = {"rms": (rms,), "layer": (centred, rms)}

@@ -19,7 +19,7 @@ from ..errors import NotCovered
 from .algebra import multiplied_out
 from .blocks import is_linear_in_vectors
 from .indices import POSITIONS
-from .language import HeadSum, LossDerivative, MatVec, Member, Outer, Vec, kind
+from .language import HeadSum, LossDerivative, MatVec, Member, Outer, Vector, kind
 from .program import Assign, Loop, Program, Statement, mapped
 
 TWO = 2  # positions: one that is read, and one that reads itself besides
@@ -151,17 +151,17 @@ class _Joined:
 
     def _named(self, s: Assign) -> Iterator[Assign]:
         """The statement, functions that stand in products under names of their own: parts of products are counted."""
-        if not isinstance(s.target, Vec):
+        if not isinstance(s.target, Vector):
             yield s
             return
-        named: dict[sp.Expr, Vec] = {}
+        named: dict[sp.Expr, Vector] = {}
         value = sp.Integer(0)
         for term in _terms(s.value):
             factors = [f for f in sp.Mul.make_args(term) if kind(f) == "vector"]
-            inside = set().union(*(f.atoms(Vec) for f in factors if not isinstance(f, Vec)))
+            inside = set().union(*(f.atoms(Vector) for f in factors if not isinstance(f, Vector)))
             # h times a function of h is one function of h
-            function = sp.Mul(*(f for f in factors if not isinstance(f, Vec) or f in inside))
-            if inside and len(rest := [f for f in factors if isinstance(f, Vec) and f not in inside]):
+            function = sp.Mul(*(f for f in factors if not isinstance(f, Vector) or f in inside))
+            if inside and len(rest := [f for f in factors if isinstance(f, Vector) and f not in inside]):
                 name = f"{s.target.name}_{len(named)}"
                 named.setdefault(function, s.target.func(Str(name), Str(name), *s.target.args[2:]))
                 term = sp.Mul(named[function], *rest, *(f for f in sp.Mul.make_args(term) if f not in factors))
@@ -181,7 +181,7 @@ def _terms(value: sp.Expr) -> Iterator[sp.Expr]:
     for term in sp.Add.make_args(value):
         factors = sp.Mul.make_args(term)
         mixed = next((f for f in factors if isinstance(f, sp.Add) and (
-            len(f.atoms(Vec)) > 1 or is_linear_in_vectors(f))), None)
+            len(f.atoms(Vector)) > 1 or is_linear_in_vectors(f))), None)
         if mixed is None or len(factors) == 1:
             yield term
         else:

@@ -68,7 +68,7 @@ class Problem:
         require_optimizer(inner)
         self.net.require_directions(inner)
         if isinstance(self.scale, Parametrization):
-            linear, ends = isinstance(self.opt, SGD), self.net.train_ends
+            linear, ends = isinstance(self.opt, SGD), self.net.train_embedding_readout
             object.__setattr__(self, "scale", self.scale.over(self.net.trained_of_block, linear, ends))
         else:
             _checks.instance("scale", self.scale, DepthScaling, "a tp.DepthScaling or a tp.Parametrization")
@@ -129,7 +129,8 @@ class Problem:
     @property
     def is_mup(self) -> bool:
         """Are the powers of n those in which ket equations are written?"""
-        return isinstance(self.scale, DepthScaling) or self.scale.is_mup(isinstance(self.opt, SGD), self.net.train_ends)
+        return isinstance(self.scale, DepthScaling) or self.scale.is_mup(isinstance(self.opt, SGD),
+                                                                         self.net.train_embedding_readout)
 
     @property
     def is_linear(self) -> bool:

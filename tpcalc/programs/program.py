@@ -13,7 +13,7 @@ from .._checks import short, symbolic
 from .._shown import Short
 from .._text import Aligned
 from ..derivations.printing import statement_latex
-from .language import Mat, Member, Scal, Vec, kind
+from .language import Matrix, Member, Scalar, Vector, kind
 from .index_roles import read_roles
 from .read_members import ReadMembers, Values, at_numbers, write_out
 
@@ -204,9 +204,9 @@ class Program(Short, Aligned):
     """
 
     name: str
-    vectors: tuple[Vec, ...]
-    matrices: tuple[Mat, ...]
-    data: tuple[Scal, ...]
+    vectors: tuple[Vector, ...]
+    matrices: tuple[Matrix, ...]
+    data: tuple[Scalar, ...]
     body: tuple[Statement, ...]
     sizes: tuple[sp.Symbol, ...]
     meaning: Mapping[sp.Expr, str] = field(default_factory=dict)

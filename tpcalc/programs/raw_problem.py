@@ -63,8 +63,8 @@ def raw_problem(scaling: DepthwiseScaling, net: ResNet, task: Task, depth: Numbe
     scaling:
         a ``tp.DepthwiseScaling``.
     net:
-        the block, usually "pre", and whether ends are trained (by the learning rate of all others); the read-out acts
-        on the stream.
+        the block, usually "pre_nonlin", and whether ends are trained (by the learning rate of all others); the read-out
+        acts on the stream.
     task:
         inputs enter divided by sqrt(D), D = d_in, in all parametrizations of the source.
     depth, width:
@@ -85,7 +85,7 @@ def raw_problem(scaling: DepthwiseScaling, net: ResNet, task: Task, depth: Numbe
     [depthwise_transfer/parametrization].
 
     >>> import tpcalc as tp
-    >>> raw = tp.raw_problem(tp.depthwise_recipe("SP"), tp.ResNet("tanh", "pre"), tp.Task([1], [1]), 4, width=64)
+    >>> raw = tp.raw_problem(tp.depthwise_recipe("SP"), tp.ResNet("tanh", "pre_nonlin"), tp.Task([1], [1]), 4, width=64)
     >>> raw.problem.scale.alpha, raw.problem.opt.lr, raw.output_scale
     (0, 64.0, 8.0)
     """
@@ -93,7 +93,7 @@ def raw_problem(scaling: DepthwiseScaling, net: ResNet, task: Task, depth: Numbe
         _checks.instance(name, value, kind)
     if not net.is_usual:
         raise NotCovered(f"net: {net!r} given; the source's blocks act on the stream or its norm, and add to it; "
-                         "allowed are norm_place='before', norm_scale=1, gains=False and skip=None")
+                         "allowed are norm_position='pre', norm_scale=1, gains=False and skip=None")
     blocks = _checks.positive_integer("depth", depth, infinite=True)
     neurons = _checks.positive_integer("width", width, infinite=True)
     if layers is not None and blocks is None:
@@ -131,7 +131,7 @@ def _updates(scaling: DepthwiseScaling, net: ResNet, moves: list[float], power: 
     """
     found, ratio = scaling.depth_scaling(), 1.0 if power is None else (blocks or 1) / power
     size = abs(scaling.branch)
-    if not net.train_ends:
+    if not net.train_embedding_readout:
         rate = moves[1] * size
         if power is not None:  # moves have L^rate in them, which the scaling has in gamma
             rate /= float(power) ** float(scaling.rate)  # type: ignore[arg-type]

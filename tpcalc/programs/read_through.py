@@ -14,11 +14,11 @@ from .backprop import backpropagate
 from .blocks import vector
 from .builders import UNIT, gradient_name
 from .indices import POSITIONS, L, l
-from .language import Family, Scal, Vec
+from .language import Family, Scalar, Vector
 from .program import Assign, Loop, Program, Statement, assignments, mapped
 
 STREAM, GRADIENT = vector("x"), vector("dx")
-READ, SIGNAL = Family(Vec, "r"), Family(Vec, "dr", r"\delta r")
+READ, SIGNAL = Family(Vector, "r"), Family(Vector, "dr", r"\delta r")
 
 
 def read_through(program: Program, phi: sp.Expr | str) -> Program:
@@ -33,7 +33,7 @@ def read_through(program: Program, phi: sp.Expr | str) -> Program:
 
     >>> import tpcalc as tp
     >>> from tpcalc.programs.read_through import read_through
-    >>> program = tp.program(tp.ResNet("relu", "pre"), tp.SGD(1.0), tp.DepthScaling())
+    >>> program = tp.program(tp.ResNet("relu", "pre_nonlin"), tp.SGD(1.0), tp.DepthScaling())
     >>> lines = [line.strip() for line in str(read_through(program, "relu")).splitlines()]
     >>> print(*(line for line in lines if line.startswith(("r[t] :=", "f[t]", "dx[t, L]"))), sep="\\n")
     r[t] := Max(0, x[t, L])
@@ -71,18 +71,18 @@ def read_through(program: Program, phi: sp.Expr | str) -> Program:
 
 def _is_last(one: sp.Basic, family: Family) -> bool:
     """Is it a member of the family at the last layer?"""
-    return isinstance(one, Vec) and one.same_family(family[l]) and one.indices[-1:] == (L,)
+    return isinstance(one, Vector) and one.same_family(family[l]) and one.indices[-1:] == (L,)
 
 
-def _read(end: Vec) -> Vec:
-    found: Vec = READ[end.indices[:-1]]
+def _read(end: Vector) -> Vector:
+    found: Vector = READ[end.indices[:-1]]
     return found
 
 
 def _reads_several(program: Program) -> bool:
     """Do outputs read other streams of the last layer beside x?"""
     return any(v.indices[-1:] == (L,) and not v.same_family(STREAM[l]) for one in assignments(program.body)
-               if isinstance(one.target, Scal) for v in one.value.atoms(Vec))
+               if isinstance(one.target, Scalar) for v in one.value.atoms(Vector))
 
 
 def _reads(program: Program) -> bool:

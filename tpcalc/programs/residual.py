@@ -14,13 +14,13 @@ from ..errors import NotCovered
 from .algebra import multiplied_out
 from .blocks import HIDDEN, Block, Branch, require_block
 from .indices import L, l
-from .language import Mat, Vec, kind
+from .language import Matrix, Vector, kind
 from .network import Network
 from .norms import NORMS, PLACES
 from .program import Assign
 from .skips import HyperConnections, Junction, Skip, SkipConnection, by_name, of_depth
 
-INSIDE, BEHIND = ("before", "around"), ("after", "around")  # places of the norm of a block's input, and of its output
+INSIDE, BEHIND = ("pre", "sandwich"), ("output", "sandwich")  # places of the norm of a block's input, and of its output
 CARRIED = 8  # streams, at most: every one is a vector of its own in every layer
 WIDEST = 32  # parts of a hidden layer
 
@@ -29,7 +29,7 @@ WIDEST = 32  # parts of a hidden layer
 class Residual(Network):
     """A network of residual sublayers, with what is set for all of them; ``tp.ResNet`` says what the options are."""
 
-    norm_place: str = "before"
+    norm_position: str = "pre"
     norm_scale: Any = sp.Integer(1)
     gains: bool = False
     skip: SkipConnection | None = None
@@ -40,16 +40,17 @@ class Residual(Network):
         without a norm, or without a hidden layer."""
         if not (self.norm is None or isinstance(self.norm, str) and self.norm in NORMS):
             raise ValueError(f"norm: {short(self.norm)} given; allowed are None and {', '.join(map(repr, NORMS))}")
-        object.__setattr__(self, "norm_place", choice("norm_place", self.norm_place, PLACES))
+        object.__setattr__(self, "norm_position", choice("norm_position", self.norm_position, PLACES))
         object.__setattr__(self, "gains", flag("gains", self.gains))
         given, scale = self.norm_scale, of_depth("norm_scale", self.norm_scale, l)
-        for name, usual in (("norm_place", "before"), ("gains", False), ("norm_scale", 1)):
+        for name, usual in (("norm_position", "pre"), ("gains", False), ("norm_scale", 1)):
             if self.norm is None and (scale if name == "norm_scale" else getattr(self, name)) != usual:
                 raise ValueError(f"{name}: {short(getattr(self, name))} given with norm=None; allowed is {usual!r}, "
                                  "which says nothing there")
         object.__setattr__(self, "norm_scale", scale)
-        if self.norm_scale != 1 and self.norm_place not in INSIDE:
-            raise ValueError(f"norm_scale: {short(given)} given with norm_place={self.norm_place!r}; it multiplies "
+        if self.norm_scale != 1 and self.norm_position not in INSIDE:
+            raise ValueError(f"norm_scale: {short(given)} given with norm_position={self.norm_position!r}; it "
+                             f"multiplies "
                              "the normed input of a block, allowed there is 1")
         if self.norm_scale == 0:
             raise ValueError(f"norm_scale: {short(given)} given; allowed is a number other than 0, or an expression in "
@@ -102,13 +103,13 @@ class Residual(Network):
 
     @property
     def is_usual(self) -> bool:
-        return (super().is_usual and self.norm_place == "before" and self.norm_scale == 1 and not self.gains
+        return (super().is_usual and self.norm_position == "pre" and self.norm_scale == 1 and not self.gains
                 and self.skip is None)
 
     @property
     def acts_on_normed(self) -> bool:
         """Does a block act on a stream that is normalised first?"""
-        return self.norm is not None and self.norm_place in INSIDE
+        return self.norm is not None and self.norm_position in INSIDE
 
     def __repr__(self) -> str:
         """As dataclasses are shown, without options of a sublayer that are as usual."""
@@ -123,9 +124,9 @@ class Residual(Network):
             if given is not usual:
                 raise NotCovered(f"{name}: {short(given)} given; blocks by themselves are read where a layer is x + "
                                  f"eps block(x), allowed is {name}={usual}")
-        if self.norm_place == "stream":
-            raise NotCovered("norm_place: 'stream' given; blocks by themselves are read where a layer is x + eps "
-                             "block(x), allowed are 'before', 'after' and 'around'")
+        if self.norm_position == "post":
+            raise NotCovered("norm_position: 'post' given; blocks by themselves are read where a layer is x + eps "
+                             "block(x), allowed are 'pre', 'output' and 'sandwich'")
 
         if self.norm_scale.free_symbols:
             raise NotCovered(f"norm_scale: {self.norm_scale} given; blocks by themselves are read where they are alike "
@@ -164,10 +165,10 @@ class Residual(Network):
                     raise ValueError(f"{name}: {value} given at depth {depth}; allowed is what has a finite real value "
                                      "there, at every layer")
 
-    def sublayer(self, block: Block, branch: Branch, streams: tuple[Vec, ...], targets: tuple[Vec, ...],
+    def sublayer(self, block: Block, branch: Branch, streams: tuple[Vector, ...], targets: tuple[Vector, ...],
                  eps: sp.Expr, number: str = "") -> None:
         """Write a sublayer on ``branch``, whose x is nothing yet, from streams to targets."""
-        def let(name: str, value: sp.Expr) -> Vec:
+        def let(name: str, value: sp.Expr) -> Vector:
             return branch.let(name + number, by_name(value))
 
         junction = Junction(streams, number, partial(self.entered, block, branch, eps, number), let,
@@ -180,11 +181,11 @@ class Residual(Network):
         for stream, target, value in zip(streams, targets, values):
             if target.name in {v.name for v in (*(one.target for one in branch.statements), *branch.vectors)}:
                 raise ValueError(f"name: {target.name!r} given; a stream of the network is called that")
-            if self.norm_place == "stream" and value != stream:
+            if self.norm_position == "post" and value != stream:
                 suffix = target.name.lstrip("xy") if len(streams) > 1 else ""
                 value = self._normed(branch, let("s" + suffix, value), "e" + suffix, number)
             branch.statements.append(Assign(target, value))
-        matrices = {one.name for statement in branch.statements for one in statement.value.atoms(Mat)}
+        matrices = {one.name for statement in branch.statements for one in statement.value.atoms(Matrix)}
         if not matrices:
             raise ValueError(f"skip: {short(self.skip)} wrote {short(values)}; allowed is what has junction.branch(x) "
                              "in it, and with it a trained matrix")
@@ -192,7 +193,7 @@ class Residual(Network):
             if one.name in matrices:
                 raise ValueError(f"name: {one.name!r} given for a trained vector; a matrix of the layer is called so")
 
-    def entered(self, block: Block, branch: Branch, eps: sp.Expr, number: str, x: Vec, named: bool = False
+    def entered(self, block: Block, branch: Branch, eps: sp.Expr, number: str, x: Vector, named: bool = False
                 ) -> sp.Expr:
         """The block on x, with the norms around it, times eps."""
         if self.acts_on_normed:
@@ -200,13 +201,13 @@ class Residual(Network):
             x = branch.let(f"{'ng' if self.gains else 'n'}{number}", normed)
         value = block(replace(branch, x=x))
         require_block(block, value, branch)
-        if self.norm is not None and self.norm_place in BEHIND:
+        if self.norm is not None and self.norm_position in BEHIND:
             value = self._normed(branch, branch.let(f"r{number}", value), "o", number)
         elif named:
             value = branch.let(f"r{number}", value)
         return multiplied_out(eps * value)
 
-    def _normed(self, branch: Branch, x: Vec, letter: str, number: str, scale: sp.Expr = sp.Integer(1)) -> sp.Expr:
+    def _normed(self, branch: Branch, x: Vector, letter: str, number: str, scale: sp.Expr = sp.Integer(1)) -> sp.Expr:
         """The vector behind its norm, times ``scale``, and times gains where there are."""
         assert self.norm is not None
         *first, last = NORMS[self.norm]

@@ -14,7 +14,7 @@ import sympy as sp
 
 from .._checks import exact, flag, short
 from .indices import L, l
-from .language import Vec
+from .language import Vector
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class Junction:
     coordinatewise trained vector of this layer, which starts at 1, by names without that number.
     """
 
-    streams: tuple[Vec, ...]
+    streams: tuple[Vector, ...]
     number: str
-    enter: Callable[[Vec, bool], sp.Expr]
-    let: Callable[[str, sp.Expr], Vec]
-    trained: Callable[[str], Vec]
+    enter: Callable[[Vector, bool], sp.Expr]
+    let: Callable[[str, sp.Expr], Vector]
+    trained: Callable[[str], Vector]
 
     def branch(self, x: sp.Expr, named: bool = False) -> sp.Expr:
         """The block on ``x``, norms included, times the branch multiplier. named: whether the block's vector gets a

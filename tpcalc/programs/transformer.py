@@ -14,7 +14,7 @@ from .blocks import BLOCKS, GATES, HIDDEN, Block, Branch, after_gate, block_name
 from .convolution import Convolution
 from .entrywise import Adam
 from .indices import l, p
-from .language import Family, Vec
+from .language import Family, Vector
 from .network import Layer
 from .networks import ResNet
 from .residual import Residual
@@ -53,7 +53,7 @@ class Transformer(Residual):
         whether q and k are divided by their root mean squares over the head, for heads of at least 3 coordinates.
     phi:
         the activation, as in ``tp.ResNet``.
-    train_ends:
+    train_embedding_readout:
         whether read-in and read-out are trained.
     attention:
         "softmax", or a function of a Branch that is put in its place.
@@ -64,7 +64,7 @@ class Transformer(Residual):
         whether the read-out is the read-in, f = U^T x^L / n, for as many outputs as inputs; trained by the sum of the
         gradients of both. The first output is then not 0 at infinite width: x^0 overlaps U, so that it is the input
         itself, plus what sublayers bring.
-    norm_place, norm_scale, gains, skip:
+    norm_position, norm_scale, gains, skip:
         how every sublayer is put together, as in ``tp.ResNet``.
     mlp_ratio:
         the hidden width of the second sublayer over that of the stream, a whole number, 4 in many models;
@@ -91,7 +91,7 @@ class Transformer(Residual):
     scale_power: sp.Expr | float = SCALES[0]
     qk_norm: bool = False
     phi: sp.Expr | str = "gelu"
-    train_ends: bool = False
+    train_embedding_readout: bool = False
     attention: str | Block = "softmax"
     queries_per_key: int = 1
     tied: bool = False
@@ -106,7 +106,7 @@ class Transformer(Residual):
             if name != "heads" or self.heads is not None:
                 object.__setattr__(self, name, positive_integer(name, getattr(self, name)))
         self.require_options()
-        for name in ("causal", "qk_norm", "train_ends", "tied"):
+        for name in ("causal", "qk_norm", "train_embedding_readout", "tied"):
             object.__setattr__(self, name, flag(name, getattr(self, name)))
         power = exponent("scale_power", self.scale_power)
         if power not in SCALES:
@@ -175,7 +175,7 @@ class Transformer(Residual):
     @property
     def carried(self) -> tuple[tuple[Family, ...], ...]:
         """The families of the streams behind each sublayer; behind the last, those of the network."""
-        within = tuple(named(Vec, one.name.replace("x", "y")) for one in self.streams)
+        within = tuple(named(Vector, one.name.replace("x", "y")) for one in self.streams)
         return (*(within,) * (len(self.sublayers) - 1), self.streams)
 
     def layer(self, sample: tuple[sp.Expr, ...], eps: sp.Expr) -> Layer:
@@ -193,7 +193,7 @@ class Transformer(Residual):
         return self.tied
 
     def frozen(self) -> Transformer:
-        return replace(self, train_ends=False)
+        return replace(self, train_embedding_readout=False)
 
     @property
     def title(self) -> str:

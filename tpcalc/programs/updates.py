@@ -11,7 +11,7 @@ from ..errors import NotCovered
 from .algebra import multiplied_out
 from .entrywise import Entrywise
 from .indices import t
-from .language import Family, NonlinearOuter, Outer, Scal
+from .language import Family, NonlinearOuter, Outer, Scalar
 from .muon import Muon
 from .normalized import NormalizedSGD
 from .optimizers import SGD, kept
@@ -20,7 +20,7 @@ from .program import Assign
 from .trainable import Trainable, buffer_of
 
 Optimizer = Union[SGD, NormalizedSGD, Muon, Entrywise]
-ETA = Family(Scal, "eta", r"\eta")
+ETA = Family(Scalar, "eta", r"\eta")
 
 
 def require_optimizer(opt: object) -> None:
@@ -32,7 +32,7 @@ def require_optimizer(opt: object) -> None:
                          "tp.NormalizedSGD, or what has an lr, a weight_decay, a schedule and a direction as they do")
 
 
-def rates(opt: Optimizer) -> tuple[Scal, ...]:
+def rates(opt: Optimizer) -> tuple[Scalar, ...]:
     """The learning rates that the program is given: those of a schedule."""
     return (ETA[t],) if isinstance(opt.lr, tuple) else ()
 

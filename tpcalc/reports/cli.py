@@ -72,7 +72,7 @@ def _training(parser: argparse.ArgumentParser) -> None:
 def _network(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--phi", default="linear", metavar="NAME", help="the activation: linear, relu, abs, tanh, erf, "
                                                                         "gelu (a transformer's) or silu")
-    parser.add_argument("--block", default="post", metavar="NAME",
+    parser.add_argument("--block", default="post_nonlin", metavar="NAME",
                         help="what a branch computes: post, phi(W x); pre, W phi(x); mlp, W2 phi(W1 x); glu, "
                              "W3 (phi(W1 x) * W2 x); swiglu, geglu, reglu, a glu with silu, gelu or relu")
     parser.add_argument("--norm", metavar="NAME", help="rms: the block's input is divided by its root mean square; "
@@ -134,7 +134,7 @@ def _classify(parser: argparse.ArgumentParser) -> None:
     _scaling(parser)
     parser.add_argument("--phi", default="linear", metavar="NAME", help="the activation: linear, relu, abs, tanh, erf, "
                                                                         "gelu or silu")
-    parser.add_argument("--block", default="post", metavar="NAME",
+    parser.add_argument("--block", default="post_nonlin", metavar="NAME",
                         help="what a branch computes: post, phi(W x); pre, W phi(x); mlp, W2 phi(W1 x)")
     parser.add_argument("--plane", action="store_true",
                         help="print all regions of the (alpha, gamma) plane instead, with what holds on each")

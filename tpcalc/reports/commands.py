@@ -49,7 +49,7 @@ def _report_resnet(args: argparse.Namespace) -> Results:
     from .report import write_report
 
     _require_unasked(args, ("positions", "head_dim"))
-    net = ResNet(args.phi or "linear", args.block or "post", args.norm)
+    net = ResNet(args.phi or "linear", args.block or "post_nonlin", args.norm)
     depths, digits = (DEPTHS, {}) if net.is_plain else SAMPLED
     args.task = args.task or "digits"
     if args.task == "digits":

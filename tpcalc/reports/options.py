@@ -61,7 +61,7 @@ class Setup(Descent):
         """The network in words, with its article."""
         net = self.net
         article = "An" if str(net.phi)[0] in "aeiou" else "A"
-        block = "" if net.is_plain or net.block == "post" else f" with {net.block} blocks"
+        block = "" if net.is_plain or net.block == "post_nonlin" else f" with {net.block} blocks"
         norm = "" if net.norm is None else f"{' and' if block else ' with'} inputs of blocks divided by their norms"
         return f"{article} {net.phi} residual network{block}{norm}"
 
@@ -77,7 +77,7 @@ class Setup(Descent):
         """The command line that says the same."""
         given = ["--alpha", str(self.alpha), "--gamma", str(self.gamma), "--lr", ",".join(f"{r:g}" for r in self.lr),
                  "--task", self.source, "--steps", str(self.task.steps), "--batch", str(self.task.batch)]
-        for name, default in (("phi", "linear"), ("block", "post"), ("norm", None)):
+        for name, default in (("phi", "linear"), ("block", "post_nonlin"), ("norm", None)):
             value = getattr(self.net, name)
             given += [] if value == default else [f"--{name}", str(value)]
         return given + (["--data-seed", str(self.data_seed)] if self.source == "digits" else [])

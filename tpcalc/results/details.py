@@ -87,7 +87,7 @@ class MediumDetails:
     medium: Medium | PackedSolution
     inputs: np.ndarray   # (N, d_in)
     signal: np.ndarray   # (N, d_out), delta^L = signal . nV_t
-    train_ends: bool = False
+    train_embedding_readout: bool = False
     sign: int = 1        # of the branch multiplier
 
     def covariance(self, forward: bool, layer_times: np.ndarray) -> np.ndarray:
@@ -99,7 +99,7 @@ class MediumDetails:
 
     @cached_property
     def _pairs(self) -> two_point.TwoPoint:
-        return two_point.TwoPoint(self.medium, self.inputs, self.signal, self.train_ends, self.sign)
+        return two_point.TwoPoint(self.medium, self.inputs, self.signal, self.train_embedding_readout, self.sign)
 
     def gamma(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
         return self._pairs.gamma(row_t, row_s, a, b, p, q)

@@ -68,7 +68,7 @@ class Fluctuations(Short):
     depth: int | None
     noise: float
     drift: float
-    train_ends: bool
+    train_embedding_readout: bool
     net: ResNet | None = None
 
     @cached_property
@@ -181,12 +181,14 @@ class Fluctuations(Short):
 
     def _found(self, quantity: Quantity, probes: np.ndarray | None = None) -> Known:
         """Quantities of the outputs, or of those of probes, in the shape of outputs."""
-        network = tilted_network(self.task, self.optimizer, self.depth or 1, self.noise, self.drift, self.train_ends,
+        network = tilted_network(self.task, self.optimizer, self.depth or 1, self.noise, self.drift,
+                                 self.train_embedding_readout,
                                  probes)
         rows = np.flatnonzero(network.learnt if probes is None else ~network.learnt)
         responses = self._responses if probes is None else Responses()
         if self.depth is None:
-            limit = LimitTask(self.task, self.optimizer, self.noise, self.drift, self.train_ends, probes, self.net)
+            limit = LimitTask(self.task, self.optimizer, self.noise, self.drift, self.train_embedding_readout, probes,
+                              self.net)
             found = infinite_depth(limit, network, lambda base: quantity(base, rows, responses), TOLERANCE)
         else:
             found = quantity(base_solution(network), rows, responses)

@@ -99,10 +99,10 @@ def order_parameters(run: Run, raw: RawProblem | None = None, layer_times: np.nd
                      ) -> OrderParameters:
     """Read the order parameters of the DMFT off a run.
 
-    run: of a linear network with one matrix a block, exact or not, or of a network with "pre" blocks by "particles",
-    "conditioned" or "dense" at finite depth; raw: the problem in the source's units that was trained, None for
-    mu0 = 1 and eta0 the learning rate; layer_times: in the limit, (nodes,), nine by default; at finite depth all nodes
-    are given.
+    run: of a linear network with one matrix a block, exact or not, or of a network with "pre_nonlin" blocks by
+    "particles", "conditioned" or "dense" at finite depth; raw: the problem in the source's units that was trained, None
+    for mu0 = 1 and eta0 the learning rate; layer_times: in the limit, (nodes,), nine by default; at finite depth all
+    nodes are given.
 
     In linear networks all inputs of a step have one g, so that A means something summed over them only.
 
@@ -127,9 +127,10 @@ def order_parameters(run: Run, raw: RawProblem | None = None, layer_times: np.nd
             raise ValueError("raw: the problem of another run given; allowed is that of this one, or None")
     if run.task.d_out != 1:
         raise NotCovered(f"run: its task has {run.task.d_out} outputs; order parameters are found for one")
-    if not run.linear and run.problem.resnet.block != "pre" or run.problem.net.norm is not None or (
+    if not run.linear and run.problem.resnet.block != "pre_nonlin" or run.problem.net.norm is not None or (
             not run.problem.net.is_usual):
-        raise NotCovered(f"run: one of {run.problem.net!r} given; allowed are blocks W phi(h), which are 'pre', or "
+        raise NotCovered(f"run: one of {run.problem.net!r} given; allowed are blocks W phi(h), which are 'pre_nonlin', "
+                         f"or "
                          "linear ones of one matrix, with skip=None")
     if layer_times is not None and run.depth is not None:
         raise ValueError(f"layer_times: {_checks.short(layer_times)} given at depth {run.depth}, where all nodes are; "
@@ -247,7 +248,7 @@ def _sampled(run: Run, known: DenseDetails, units: _Units) -> OrderParameters:
 
 def _with_ends(run: Run, body: np.ndarray, last: np.ndarray, first: np.ndarray) -> np.ndarray:
     """The tangent kernel with what trained ends add: the features at the end, and the gradients at the start."""
-    if not run.problem.net.train_ends:
+    if not run.problem.net.train_embedding_readout:
         return body
     inputs = run.task.inputs.reshape(-1, run.task.d_in)
     return body + last + first * (inputs @ inputs.T)

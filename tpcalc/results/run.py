@@ -294,7 +294,7 @@ class Run:
         else:
             eps = scale.multiplier(self.depth)
             noise, drift = eps**2, eps * scale.update_factor(self.depth)
-        return Fluctuations(self.problem.of_vectors, optimizer, self.depth, noise, drift, net.train_ends,
+        return Fluctuations(self.problem.of_vectors, optimizer, self.depth, noise, drift, net.train_embedding_readout,
                             None if net.is_plain else net)
 
     def at_width(self, n: int, probes: bool = False) -> AtWidth:

@@ -64,7 +64,7 @@ class TiltedNetwork:
         return 8.0 * (self.depth + 1) * (2 * self.rows) ** 2 * (12 * orders + 4)
 
 
-def tilted_network(task: Task, optimizer: SGD, depth: int, noise: float, drift: float, train_ends: bool,
+def tilted_network(task: Task, optimizer: SGD, depth: int, noise: float, drift: float, train_embedding_readout: bool,
                    probes: np.ndarray | None = None) -> TiltedNetwork:
     """The tilted network of a task: noise, drift are eps^2 and eps g of one layer; probes: (m, d_in), inputs that
     every step has besides its batch.
@@ -84,8 +84,8 @@ def tilted_network(task: Task, optimizer: SGD, depth: int, noise: float, drift: 
     targets = np.zeros((len(inputs), task.d_out))
     targets[learnt] = task.targets.reshape(-1, task.d_out)
     rr = np.outer(rho, rho)
-    return TiltedNetwork(depth, noise * rr, drift * w, rr if train_ends else np.ones_like(rr),
-                         w if train_ends else np.zeros_like(w), inputs @ inputs.T, learnt,
+    return TiltedNetwork(depth, noise * rr, drift * w, rr if train_embedding_readout else np.ones_like(rr),
+                         w if train_embedding_readout else np.zeros_like(w), inputs @ inputs.T, learnt,
                          loss_series(task.loss, targets), task.d_out, per_step)
 
 

@@ -54,7 +54,7 @@ class LimitTask:
     optimizer: SGD
     noise: float
     drift: float
-    train_ends: bool
+    train_embedding_readout: bool
     probes: np.ndarray | None
     net: ResNet | None = None  # where its blocks are not linear
 
@@ -75,12 +75,13 @@ class LimitTask:
 
     def mesh(self) -> Mesh:
         """A mesh that resolves the training at infinite width."""
-        return solve_limit(*self._arguments(), block=self.block, train_ends=self.train_ends,
+        return solve_limit(*self._arguments(), block=self.block, train_embedding_readout=self.train_embedding_readout,
                            learnt=self.task.batch).medium.mesh
 
     def on(self, mesh: Mesh, network: TiltedNetwork) -> TiltedSolution:
         """Order 0 on a mesh."""
-        _, medium = train_on(mesh, *self._arguments(), lambda t: None, self.block, self.train_ends, self.task.batch)
+        _, medium = train_on(mesh, *self._arguments(), lambda t: None, self.block, self.train_embedding_readout,
+                             self.task.batch)
         return base_solution(LimitNetwork.on(medium, network, self.net))
 
 

@@ -129,13 +129,13 @@ class TwoPoint:
     alpha > 1/2. sign: of the branch multiplier, which a medium of layer time knows by its square.
     """
 
-    def __init__(self, medium: Value, inputs: np.ndarray, signal: np.ndarray, train_ends: bool = False,
+    def __init__(self, medium: Value, inputs: np.ndarray, signal: np.ndarray, train_embedding_readout: bool = False,
                  sign: int = 1) -> None:
         if signal.shape[1] != 1:
             raise NotCovered(f"signal: {signal.shape[1]} outputs given; allowed is 1")
         self._line = _Times(medium, sign) if isinstance(medium, CollocationMedium) else _Layers(medium)
         self._inputs, self._chi = inputs, signal[:, 0]
-        self._rho = medium.rho if train_ends else None
+        self._rho = medium.rho if train_embedding_readout else None
 
     def gamma(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
         """Gamma_{t,s,a,b}(p, q): of x_t (a = 0) or delta_t (a = 1) at p, over the source b of row s at layer q.

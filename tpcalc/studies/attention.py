@@ -68,7 +68,7 @@ class AttentionLayer:
             raise ValueError(f"points: {self.points} given; allowed are powers of 2")
         if self.mlp is not None:
             _checks.instance("mlp", self.mlp, ResNet)
-            if self.mlp.train_ends:
+            if self.mlp.train_embedding_readout:
                 raise ValueError(f"mlp: {self.mlp!r} given; allowed are networks without trained ends")
             kernels_of(self.mlp)
 

@@ -65,13 +65,13 @@ class KernelFunction:
     variances leave what floats hold, ``MemoryError`` for kernels that do not fit.
 
     >>> import numpy as np, tpcalc as tp
-    >>> kernel_fn = tp.kernel_fn(tp.ResNet("relu", "pre"))
+    >>> kernel_fn = tp.kernel_fn(tp.ResNet("relu", "pre_nonlin"))
     >>> kernel_fn(np.eye(2), get="ntk").round(4).tolist()
     [[0.8244, 0.2628], [0.2628, 0.8244]]
     """
 
     layers: InitialLayers
-    train_ends: bool
+    train_embedding_readout: bool
     readout: sp.Expr | str
 
     def __call__(self, x1: Value, x2: Value = None, get: str | tuple[str, ...] = ("nngp", "ntk")) -> Value:
@@ -101,7 +101,7 @@ class KernelFunction:
         with get="nngp" or with a ridge; else as the call.
 
         >>> import numpy as np, tpcalc as tp
-        >>> kernel_fn = tp.kernel_fn(tp.ResNet("relu", "pre"))
+        >>> kernel_fn = tp.kernel_fn(tp.ResNet("relu", "pre_nonlin"))
         >>> x, y = np.array([[1, 0], [0.5, 0.8]]), np.array([1, -0.7])
         >>> kernel_fn.predict(x, y, x).round(4).tolist()
         [1.0, -0.7]
@@ -137,7 +137,7 @@ class KernelFunction:
         pair = np.clip(pair, *(sign * np.sqrt(own[first]) * np.sqrt(own[second]) for sign in (-1, 1)))
         opposite = np.all(inputs[first] == -inputs[second], axis=1)
         pair[opposite] = -own[first[opposite]]
-        trained = float(self.train_ends)
+        trained = float(self.train_embedding_readout)
         end = self._read(self.layers.carry(Overlaps(own, trained * own, pair, trained * pair), first, second),
                          first, second)
         kernels = []
@@ -155,36 +155,38 @@ class KernelFunction:
             found = functions.own(end.own), functions.pair(end.pair, end.own[first], end.own[second])
             values = found[0][0], found[1][0]
             tangents = found[0][1] * tangents[0], found[1][1] * tangents[1]
-        own, pair = (tangent + self.train_ends * value for tangent, value in zip(tangents, values))
+        own, pair = (tangent + self.train_embedding_readout * value for tangent, value in zip(tangents, values))
         return Overlaps(values[0], own, values[1], pair)
 
 
-def kernel_fn(net: ResNet, depth: Count = sp.oo, scale: DepthScaling = DepthScaling(), train_ends: bool | None = None,
+def kernel_fn(net: ResNet, depth: Count = sp.oo, scale: DepthScaling = DepthScaling(),
+              train_embedding_readout: bool | None = None,
               readout: sp.Expr | str = "linear") -> KernelFunction:
     """The kernels of ``net`` in the lazy limit: infinite width, and features that do not move.
 
-    depth: a number of layers, or ``tp.oo``; scale: of branches and updates, (1/2, 1/2) by default; train_ends: whether
-    the gradients in read-in and read-out count, by default what the network says; readout: what the read-out is applied
-    to, the stream itself or an activation of it.
+    depth: a number of layers, or ``tp.oo``; scale: of branches and updates, (1/2, 1/2) by default;
+    train_embedding_readout: whether the gradients in read-in and read-out count, by default what the network says;
+    readout: what the read-out is applied to, the stream itself or an activation of it.
 
     Kernels come from the statements of the block: its covariance kappa, its slope kappa_12 and its tangent kernels, at
-    initialisation, where streams are Gaussian. So blocks that act on the stream first, such as "pre", are answered
-    too: at every depth where what they add is Gaussian, else at infinite depth. Matrices have entries N(0, 1/n), relu
-    is max(h, 0), and nothing is rescaled.
+    initialisation, where streams are Gaussian. So blocks that act on the stream first, such as "pre_nonlin", are
+    answered too: at every depth where what they add is Gaussian, else at infinite depth. Matrices have entries N(0,
+    1/n), relu is max(h, 0), and nothing is rescaled.
 
     Raises ``ValueError`` for blocks whose kernels are not functions of overlaps, with the reason, ``Divergence`` for
     scalings at which there is no limit. Source: Depthwise Hyperparameter Transfer, Proposition 2 and appendix G.1
     [depthwise_transfer/proposition_2].
 
     >>> import tpcalc as tp
-    >>> tp.kernel_fn(tp.ResNet("tanh", "pre"))([[1, 0], [0, 1]], get="ntk").round(6).tolist()
+    >>> tp.kernel_fn(tp.ResNet("tanh", "pre_nonlin"))([[1, 0], [0, 1]], get="ntk").round(6).tolist()
     [[0.529649, 0.0], [0.0, 0.529649]]
     """
     _checks.instance("net", net, ResNet)
     layers = _checks.positive_integer("depth", depth, infinite=True)
     _checks.instance("scale", scale, DepthScaling)
     scale.require_numbers()
-    ends = net.train_ends if train_ends is None else _checks.flag("train_ends", train_ends)
+    ends = net.train_embedding_readout if train_embedding_readout is None else _checks.flag("train_embedding_readout",
+                                                                                            train_embedding_readout)
     activation(readout, "readout")
     if not is_linear(readout):
         require_gaussian(net, layers, f"a read-out of {_checks.short(readout)}")

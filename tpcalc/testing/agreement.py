@@ -12,7 +12,7 @@ from ..programs.losses import AnyLoss
 from ..interpreters.given import NotRational
 from ..interpreters.program_coefficients import read_program_coefficients
 from ..interpreters.vectors import run_program
-from ..programs.language import Vec
+from ..programs.language import Vector
 from ..programs.program import Program
 
 ROUNDING = 1e-12
@@ -56,7 +56,7 @@ def assert_readings_agree(program: Program, sizes: Sizes, data: ProgramData = {}
 
 
 def assert_real_networks_agree(program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss,
-                               expected: Values, vectors: tuple[Vec, ...], seeds: int, width: int, errors: float,
+                               expected: Values, vectors: tuple[Vector, ...], seeds: int, width: int, errors: float,
                                size: float) -> None:
     """The mean over ``seeds`` networks of every value, to ``errors`` standard errors."""
     runs = [_values(run_program(program, sizes, data, width, seed, loss), vectors) for seed in range(seeds)]
@@ -66,7 +66,7 @@ def assert_real_networks_agree(program: Program, sizes: Sizes, data: ProgramData
                    lambda key: errors * error[key] + 1e-9 * size)
 
 
-def _values(reading: Value, vectors: tuple[Vec, ...]) -> Values:
+def _values(reading: Value, vectors: tuple[Vector, ...]) -> Values:
     """Every scalar and every bracket, by member and by pair of members."""
     pairs = combinations_with_replacement(vectors, 2)
     return {**reading.scalars, **{(u, v): reading.bracket(u, v) for u, v in pairs}}

@@ -9,7 +9,7 @@ import sympy as sp
 
 from .._types import Value
 from ..errors import MissingExtra
-from ..programs.language import Family, Mat, MatVec, Moment, Outer, Scal, Transpose, Vec
+from ..programs.language import Family, Matrix, MatVec, Mean, Outer, Scalar, Transpose, Vector
 from ..programs.program import Assign, Loop, Program, Statement, assignments
 
 try:
@@ -23,8 +23,8 @@ ALPHA = sp.Symbol("alpha", real=True)
 HALF = sp.Rational(1, 2)
 FORMS = ("sum", "product", "product", "product", "product", "mean", "scaled", "update")
 COEFFICIENTS = (sp.Integer(1), sp.Integer(-1), HALF, -HALF)
-INITIAL = tuple(Family(Vec, name)() for name in ("a", "b", "c"))
-MATRICES = tuple(Family(Mat, name) for name in ("W", "V"))
+INITIAL = tuple(Family(Vector, name)() for name in ("a", "b", "c"))
+MATRICES = tuple(Family(Matrix, name) for name in ("W", "V"))
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class _Writer:
     vectors: int
     clock: sp.Symbol | None
     body: list[Statement] = field(default_factory=list)
-    before: dict[Vec, Assign] = field(default_factory=dict)
-    scalars: list[Scal] = field(default_factory=list)
+    before: dict[Vector, Assign] = field(default_factory=dict)
+    scalars: list[Scalar] = field(default_factory=list)
     versions: dict[Family, int] = field(default_factory=dict)
     updates: dict[Family, list[sp.Expr]] = field(default_factory=dict)
 
@@ -71,11 +71,11 @@ class _Writer:
         family = Family(kind, f"{name}{number}")
         return family() if self.clock is None else family[self.clock - back]
 
-    def vector(self, pick: int, number: int) -> Vec:
+    def vector(self, pick: int, number: int) -> Vector:
         """An initial vector, one of this step assigned before statement ``number``, or one of the step before."""
         made = [i for i, recipe in enumerate(self.recipes) if recipe.form not in ("mean", "update")]
-        known = [*(self.member(Vec, "x", i) for i in reversed(made) if i < number), *INITIAL[:self.vectors]]
-        old = [self.member(Vec, "x", i, back=1) for i in made] if self.clock is not None else []
+        known = [*(self.member(Vector, "x", i) for i in reversed(made) if i < number), *INITIAL[:self.vectors]]
+        old = [self.member(Vector, "x", i, back=1) for i in made] if self.clock is not None else []
         chosen = (known + old)[pick % len(known + old)]
         if chosen in old:
             first = chosen.at(-1)
@@ -100,8 +100,8 @@ class _Writer:
     def statement(self, number: int, recipe: _Recipe) -> None:
         u, v = (self.vector(pick, number) for pick in recipe.picks)
         if recipe.form == "mean":
-            self.scalars.append(self.member(Scal, "f", number))
-            self.body.append(Assign(self.scalars[-1], Moment(u * v)))
+            self.scalars.append(self.member(Scalar, "f", number))
+            self.body.append(Assign(self.scalars[-1], Mean(u * v)))
         elif recipe.form == "update":
             family, term = MATRICES[recipe.matrix], recipe.factor * Outer(u, v)
             if self.clock is None:
@@ -111,9 +111,9 @@ class _Writer:
             else:
                 self.updates.setdefault(family, []).append(term)
         else:
-            self.body.append(Assign(self.member(Vec, "x", number), self.value(recipe, u, v)))
+            self.body.append(Assign(self.member(Vector, "x", number), self.value(recipe, u, v)))
 
-    def value(self, recipe: _Recipe, u: Vec, v: Vec) -> sp.Expr:
+    def value(self, recipe: _Recipe, u: Vector, v: Vector) -> sp.Expr:
         if recipe.form == "product":
             matrix = self.matrix(recipe.matrix)
             product = MatVec(Transpose(matrix) if recipe.transposed else matrix, u)

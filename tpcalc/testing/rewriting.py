@@ -8,7 +8,7 @@ from typing import Mapping
 import sympy as sp
 from sympy.core.symbol import Str
 
-from ..programs.language import Family, MatVec, Member, Vec, kind
+from ..programs.language import Family, MatVec, Member, Vector, kind
 from ..programs.program import Assign, Program, Statement, mapped
 
 
@@ -55,7 +55,7 @@ def with_named_products(program: Program) -> Program:
             name = f"h{count}"
             if name in taken:
                 raise ValueError(f"program {program.name}: has a family {name}; allowed are programs without")
-            h = Family(Vec, name, layered=bool(int(target.args[2])))[target.indices]
+            h = Family(Vector, name, layered=bool(int(target.args[2])))[target.indices]
             found.append(Assign(h, product))
             value = value.xreplace({product: h})
         return (*found, Assign(target, value))

@@ -10,7 +10,7 @@ import tpcalc as tp
 from support.layered import G, W, compiled_outputs, exact_outputs, layers, trained
 from tpcalc.lowering.recursions import CompiledRecursion
 from tpcalc.interpreters.program_coefficients import read_program_coefficients
-from tpcalc.programs.language import Family, LossDerivative, Mat, MatVec, Moment, Outer, Scal, Transpose, Vec
+from tpcalc.programs.language import Family, LossDerivative, Matrix, MatVec, Mean, Outer, Scalar, Transpose, Vector
 from tpcalc.programs.program import Assign, Loop, Program
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
@@ -53,7 +53,7 @@ def agree(program: Program, depth: int = 4, **more: object) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-@pytest.mark.parametrize("net", [tp.ResNet(), tp.ResNet(train_ends=True), tp.ResNet(block="mlp")], ids=str)
+@pytest.mark.parametrize("net", [tp.ResNet(), tp.ResNet(train_embedding_readout=True), tp.ResNet(block="mlp")], ids=str)
 def test_optimizers(name: str, net: tp.ResNet) -> None:
     opt = OPTIMIZERS[name]
     schedule = {"eta": opt.lr} if isinstance(opt.lr, tuple) else {}
@@ -77,11 +77,11 @@ def test_batches(name: str) -> None:
 
 def tied(loops_share: bool) -> Program:
     """Every matrix used twice in its layer, or (``loops_share``) one matrix for all layers."""
-    x, z, dx, dz = (Family(Vec, name, layered=True) for name in ("x", "z", "dx", "dz"))
-    W = Family(Mat, "W", layered=not loops_share)
+    x, z, dx, dz = (Family(Vector, name, layered=True) for name in ("x", "z", "dx", "dz"))
+    W = Family(Matrix, "W", layered=not loops_share)
     at = (t,) if loops_share else (t, l)
-    U, nV = Family(Vec, "U")(), Family(Vec, "nV")()
-    xi, f, chi = (Family(Scal, name) for name in ("xi", "f", "chi"))
+    U, nV = Family(Vector, "U")(), Family(Vector, "nV")()
+    xi, f, chi = (Family(Scalar, name) for name in ("xi", "f", "chi"))
     eps, g, w = L**-ALPHA / 2, L**-GAMMA / 2, W[at]
     new = W[(t + 1, *at[1:])]
     if loops_share:
@@ -95,7 +95,7 @@ def tied(loops_share: bool) -> Program:
                     Assign(dx[t, l - 1], dz[t, l] + eps * MatVec(Transpose(w), dz[t, l])))
         update = Loop(l, sp.Integer(1), L, (
             Assign(new, w - g * (Outer(dx[t, l], z[t, l]) + Outer(dz[t, l], x[t, l - 1]))),))
-    body = (Assign(x[t, 0], xi[t] * U), Loop(l, sp.Integer(1), L, forward), Assign(f[t], Moment(nV * x[t, L])),
+    body = (Assign(x[t, 0], xi[t] * U), Loop(l, sp.Integer(1), L, forward), Assign(f[t], Mean(nV * x[t, L])),
             Assign(chi[t], LossDerivative(f[t], t)), Assign(dx[t, L], chi[t] * nV),
             Loop(l, L, sp.Integer(1), backward, descending=True), update)
     return Program("tied", (U, nV), (W[(0, *at[1:])],), (xi[t],), (Loop(t, sp.Integer(0), T - 1, body),), (T, L))
@@ -108,11 +108,11 @@ def test_tied_weights(loops_share: bool) -> None:
 
 def test_a_product_that_every_step_repeats_is_one_product() -> None:
     """W_0 u does not depend on the step: one hat-ket, not one a step."""
-    u, x, y, z = Family(Vec, "u")(), Family(Vec, "x"), Family(Vec, "y"), Family(Vec, "z")
-    W, f = Family(Mat, "W"), Family(Scal, "f")
+    u, x, y, z = Family(Vector, "u")(), Family(Vector, "x"), Family(Vector, "y"), Family(Vector, "z")
+    W, f = Family(Matrix, "W"), Family(Scalar, "f")
     program = Program("repeat", (u,), (W[0],), (), (Loop(t, sp.Integer(0), T - 1, (
         Assign(x[t], MatVec(W[t], u)), Assign(y[t], MatVec(Transpose(W[t]), x[t])),
-        Assign(z[t], MatVec(W[t], y[t]) + u), Assign(f[t], Moment(y[t] * u) + Moment(z[t] * x[t])),
+        Assign(z[t], MatVec(W[t], y[t]) + u), Assign(f[t], Mean(y[t] * u) + Mean(z[t] * x[t])),
         Assign(W[t + 1], W[t] - Outer(z[t], u) / 2))),), (T,))
     compiled = as_python(derive(program).compile())
     theirs = read_program_coefficients(program, {"T": 4}, {}).series("f")

@@ -23,7 +23,7 @@ def there_and_back(b: Branch) -> sp.Expr:
 
 
 NETS = [tp.ResNet(block="mlp", matrices=1), tp.ResNet(block="mlp", matrices=3),
-        tp.ResNet(block="mlp", matrices=3, train_ends=True), tp.ResNet(block=there_and_back)]
+        tp.ResNet(block="mlp", matrices=3, train_embedding_readout=True), tp.ResNet(block=there_and_back)]
 
 
 @pytest.mark.parametrize("net", NETS, ids=["1", "3", "3, ends", "own"])

@@ -40,12 +40,12 @@ def test_outputs_and_coefficients_are_those_of_exact_readings(name: str, opt: tp
     rng, depth = np.random.default_rng(1), 3
     steps, samples = 3, 2 if batch else 1
     task = tp.Task(rng.normal(size=(steps, samples, d_in)), rng.normal(size=(steps, samples, d_out)))
-    net, scale = tp.ResNet(train_ends=ends), tp.DepthScaling(sp.Rational(1, 2), sp.Rational(1, 4))
+    net, scale = tp.ResNet(train_embedding_readout=ends), tp.DepthScaling(sp.Rational(1, 2), sp.Rational(1, 4))
     derived = recursion(net, opt, scale, batch=batch, d_in=d_in, d_out=d_out)
     found = as_python(derived.compile())(depth, rows(task.inputs, batch), rows(task.targets, batch))
     numbers = {v.name: number for number, v in enumerate(derived.setting.families)}
     outputs = found.outputs.reshape(task.targets.shape)
-    oracle = read_coefficients(task, opt, scale, depth, train_ends=ends)
+    oracle = read_coefficients(task, opt, scale, depth, train_embedding_readout=ends)
     assert np.abs(outputs - oracle.outputs).max() < 1e-12
     assert np.abs(outputs - tp.train(net, task, opt, scale, depth).outputs).max() < 1e-12
     for v, hat, ends_of in (("x", oracle.x, oracle.x_ends), ("dx", oracle.delta, oracle.delta_ends)):
@@ -78,7 +78,8 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
 
 
 def test_loops_and_sums_over_inputs_and_outputs_are_written_out() -> None:
-    program = tp.program(tp.ResNet(train_ends=True), tp.SGD(0.5), tp.DepthScaling(), batch=True, d_in=2, d_out=3)
+    program = tp.program(tp.ResNet(train_embedding_readout=True), tp.SGD(0.5), tp.DepthScaling(), batch=True, d_in=2,
+                         d_out=3)
     assert sorted(len(values) for values in fixed_indices(program).values()) == [2, 3]
     written = expanded(program)
     assert len(written.vectors) == 5 and not fixed_indices(written)

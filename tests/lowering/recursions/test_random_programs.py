@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 import tpcalc as tp
 from tpcalc.interpreters import read_program_coefficients
-from tpcalc.programs.language import Scal
+from tpcalc.programs.language import Scalar
 from tpcalc.testing import linear_programs
 from tpcalc.testing.programs import ProgramExample
 
@@ -27,6 +27,6 @@ def test_compiled_is_coefficients(example: ProgramExample) -> None:
     arrays = compiled.evaluate(**names, **wanted, y=np.zeros(1))
     truth = read_program_coefficients(program, sizes, data)
     for member, value in truth.scalars.items():
-        assert isinstance(member, Scal)
+        assert isinstance(member, Scalar)
         ours = arrays[member.name][tuple(int(i) for i in member.indices) or 0]
         assert abs(ours - float(value)) < 1e-11 * max(1.0, abs(float(value))), (member, str(program))

@@ -9,19 +9,19 @@ import sympy as sp
 import tpcalc as tp
 from support.closeness import assert_close
 from tpcalc.interpreters import read_program_coefficients, run_program
-from tpcalc.programs.language import Family, Mat, MatVec, Moment, Outer, Scal, Transpose, Vec
+from tpcalc.programs.language import Family, Matrix, MatVec, Mean, Outer, Scalar, Transpose, Vector
 from tpcalc.programs.program import Assign, Loop, Program
 
 T = sp.Symbol("T", integer=True, positive=True)
 t = sp.Symbol("t", integer=True, nonnegative=True)
-u, v = Family(Vec, "u")(), Family(Vec, "v")()
-x, y = Family(Vec, "x"), Family(Vec, "y")
-W, f = Family(Mat, "W"), Family(Scal, "f")
+u, v = Family(Vector, "u")(), Family(Vector, "v")()
+x, y = Family(Vector, "x"), Family(Vector, "y")
+W, f = Family(Matrix, "W"), Family(Scalar, "f")
 w, back = W[t], Transpose(W[t])
 
 
 def program(one: sp.Expr, other: sp.Expr, update: sp.Expr) -> Program:
-    body = (Assign(x[t], one), Assign(y[t], other), Assign(f[t], Moment(x[t] * (y[t] + u)) + Moment(y[t] * v)),
+    body = (Assign(x[t], one), Assign(y[t], other), Assign(f[t], Mean(x[t] * (y[t] + u)) + Mean(y[t] * v)),
             Assign(W[t + 1], W[t] - update / 4))
     start = (Assign(x[-1], u), Assign(x[-2], 2 * u - v), Assign(y[-1], u + v))
     return Program("steps apart", (u, v), (W[0],), (), (*start, Loop(t, sp.Integer(0), T - 1, body)), (T,))

@@ -17,8 +17,8 @@ import sympy as sp
 
 from tpcalc.calculus.kets import Averaged, Base, Bracket, Covariance, Dot, Gamma, Hat, Ket, Response
 from tpcalc.gaussian.variables import Expectation
-from tpcalc.programs.language import (HeadSum, LossDerivative, Mat, MatVec, Moment, NonlinearOuter, Outer, Scal,
-                                      Transpose, Vec)
+from tpcalc.programs.language import (HeadSum, LossDerivative, Matrix, MatVec, Mean, NonlinearOuter, Outer, Scalar,
+                                      Transpose, Vector)
 from tpcalc.programs.polar import Polar
 
 N = 4
@@ -205,12 +205,12 @@ OUTER = " outer"  # in env: what an outer product is within functions of its ent
 RELATIONS = {sp.Le: operator.le, sp.Lt: operator.lt, sp.Ge: operator.ge, sp.Gt: operator.gt, sp.Eq: operator.eq,
              sp.Ne: operator.ne}
 READ: dict[type, Callable[[Any, Env], Value]] = {
-    Vec: _member("vector"), Mat: _member("matrix"), Scal: _member("scalar"),
+    Vector: _member("vector"), Matrix: _member("matrix"), Scalar: _member("scalar"),
     Transpose: lambda n, e: value(n.args[0], e).T,
     MatVec: lambda n, e: value(n.matrix, e) @ value(n.vector, e),
     Outer: _outer, NonlinearOuter: lambda n, e: value(n.body, {**e, OUTER: outer}) / N,
     Polar: lambda n, e: polar(value(n.body, e), n.steps),
-    Moment: lambda n, e: mean(value(n.args[0], e)),
+    Mean: lambda n, e: mean(value(n.args[0], e)),
     HeadSum: lambda n, e: heads(*n._said, value(n.body, e)),
     LossDerivative: lambda n, e: loss(value(n.outputs[0], e), *_values(n.indices, e)),
     Ket: lambda n, e: ket_of("", value(n.vector, e)), Hat: lambda n, e: ket_of("hat", value(n.vector, e)),

@@ -16,7 +16,7 @@ from ...calculus.recursion import Equation, RecursionEquations
 from ...calculus.setting import Product, Setting
 from ...errors import NotCovered
 from ...programs.algebra import replaced
-from ...programs.language import LossDerivative, Scal
+from ...programs.language import LossDerivative, Scalar
 from ...programs.program import Loop
 from .losses import RowRule
 
@@ -55,7 +55,7 @@ class _Printer(PythonCodePrinter):
     def _print_Symbol(self, expr: sp.Symbol) -> str:
         return expr.name.replace("'", "_")
 
-    def _print_Scal(self, expr: Scal) -> str:
+    def _print_Scalar(self, expr: Scalar) -> str:
         return self.element(expr.name, expr.indices)
 
     def _print_Gamma(self, expr: Gamma) -> str:
@@ -128,7 +128,7 @@ def widths(recursion: RecursionEquations) -> dict[str, int]:
     found: dict[str, int] = {}
     data = {d.name for d in recursion.setting.program.data}
     read = [("y", d.indices) for e in recursion.equations for d in e.value.atoms(LossDerivative)]
-    read += [(s.name, s.indices) for e in recursion.equations for s in e.value.atoms(Scal) if s.name in data]
+    read += [(s.name, s.indices) for e in recursion.equations for s in e.value.atoms(Scalar) if s.name in data]
     for name, indices in read:
         if len(indices) > 1 and indices[-1].is_Integer:
             found[name] = max(found.get(name, 0), int(indices[-1]) + 1)

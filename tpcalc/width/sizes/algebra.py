@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Iterable
 
 from ...errors import NotCovered
 from ...orders.affine import Affine
-from ...programs.language import Mat
-from .atoms import Atom, Atoms, Key, Mean, Monomial, MatrixProduct, Total
+from ...programs.language import Matrix
+from .atoms import Atom, Atoms, Key, CoordinateAverage, Monomial, MatrixProduct, Total
 from .powers import Powers
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Algebra:
     def atom_order(self, number: int) -> Fraction:
         """The power of n of an atom: -1/2 for averages that vanish in the limit."""
         atom = self.atoms[number]
-        return -HALF if isinstance(atom, Mean) and self.limits.value(atom.body).vanishes else Fraction(0)
+        return -HALF if isinstance(atom, CoordinateAverage) and self.limits.value(atom.body).vanishes else Fraction(0)
 
     def bound(self, key: Key) -> Affine:
         """The power of n of a term."""
@@ -132,7 +132,7 @@ class Algebra:
     def to(self, total: Total, power: int) -> Total:
         return self.product(*(total,) * power)
 
-    def apply(self, matrix: Mat, turned: bool, vector: Total) -> Total:
+    def apply(self, matrix: Matrix, turned: bool, vector: Total) -> Total:
         """An initial matrix, or its transpose, times a vector; its norm is of order one."""
         terms: dict[Key, Fraction] = {}
         for (power, monomial), value in vector.terms.items():
@@ -148,7 +148,7 @@ class Algebra:
         for (power, monomial), value in vector.terms.items():
             numbers, vectors = self.atoms.split(monomial)
             if vectors:
-                atom = self.atoms.number(Mean(self.canonical(vectors)))
+                atom = self.atoms.number(CoordinateAverage(self.canonical(vectors)))
                 numbers = self.atoms.joined(numbers, ((atom, Fraction(1)),))
             key = (power, numbers)
             terms[key] = terms.get(key, Fraction(0)) + value

@@ -15,7 +15,7 @@ import sympy as sp
 
 from ...orders.affine import Affine
 from ...programs.activations import H
-from ...programs.language import Mat, Vec
+from ...programs.language import Matrix, Vector
 
 Monomial = tuple[tuple[int, Fraction], ...]   # (number of an atom, power), sorted
 Key = tuple[Affine, Monomial]                 # a power of n, and what it multiplies
@@ -31,7 +31,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Mean:
+class CoordinateAverage:
     """The average over coordinates of a product of vectors, at finite width."""
 
     body: Monomial
@@ -63,14 +63,14 @@ class Noise:
 class Initial:
     """An initial vector, entries N(0, 1)."""
 
-    vector: Vec
+    vector: Vector
 
 
 @dataclass(frozen=True)
 class MatrixProduct:
     """An initial matrix, or its transpose, times a product of vectors."""
 
-    matrix: Mat
+    matrix: Matrix
     turned: bool
     vector: Monomial
 
@@ -79,7 +79,7 @@ class MatrixProduct:
 class Hat:
     """The Gaussian part of such a product in the limit: Gaussian, with the covariance of what is multiplied."""
 
-    matrix: Mat
+    matrix: Matrix
     turned: bool
     vector: Monomial
 
@@ -113,7 +113,7 @@ class Averaged:
     vector: Monomial
 
 
-Atom = Union[Given, Mean, Number, Expected, Noise, Initial, MatrixProduct, Hat, Function, Joint, Averaged]
+Atom = Union[Given, CoordinateAverage, Number, Expected, Noise, Initial, MatrixProduct, Hat, Function, Joint, Averaged]
 FUNCTIONS = (Function, Joint, Averaged)
 VECTORS = (Initial, MatrixProduct, Hat, *FUNCTIONS)
 

@@ -18,7 +18,7 @@ import sympy as sp
 from ...errors import NotCovered
 from ...orders.affine import Affine
 from ...programs.activations import H
-from ...programs.language import Member, NonlinearOuter, Outer, Vec, kind
+from ...programs.language import Member, NonlinearOuter, Outer, Vector, kind
 from .algebra import HALF
 from .atoms import Joint, Monomial, Total, slot
 from .leading import size
@@ -75,7 +75,7 @@ def entrywise_matrix(reading: "SizeReading", e: NonlinearOuter) -> Operator:
 
 def entrywise_vector(reading: "SizeReading", e: sp.Expr) -> Total:
     """A direction of vectors, times numbers; raises ``ValueError`` as for matrices."""
-    leaves, front, body = _leaves(e, e, Vec)
+    leaves, front, body = _leaves(e, e, Vector)
     totals = [reading.algebra.product(reading.total(times), reading.total(one)) for one, times in leaves]
     found = _Regime(reading, e, body, [[u] for u in totals])
     rest = Total({}, found.rest)

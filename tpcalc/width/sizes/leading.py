@@ -8,7 +8,7 @@ from typing import Iterable
 
 from ...orders.affine import Affine
 from .algebra import HALF, Algebra, Cancellation
-from .atoms import Mean, Monomial, Noise, Number, Total
+from .atoms import CoordinateAverage, Monomial, Noise, Number, Total
 from .operators import Operator
 from .witness import is_certainly_nonzero
 
@@ -121,7 +121,7 @@ def _is_random(algebra: Algebra, number: int) -> bool:
     atom = algebra.atoms[number]
     if isinstance(atom, Number):
         return any(_is_random(algebra, inner) for _, monomial in dict(atom.of) for inner, _ in monomial)
-    if isinstance(atom, Mean):
+    if isinstance(atom, CoordinateAverage):
         return algebra.limits.value(atom.body).vanishes
     return isinstance(atom, Noise)
 
@@ -139,7 +139,7 @@ def _limit(algebra: Algebra, total: Total) -> Total:
 
 def _limit_of(algebra: Algebra, number: int, power: Fraction) -> Total:
     atom = algebra.atoms[number]
-    if not isinstance(atom, Mean):
+    if not isinstance(atom, CoordinateAverage):
         return algebra.monomial(((number, power),))
     value = algebra.limits.value(atom.body)
     if value.vanishes:
@@ -166,7 +166,7 @@ def _expanded(algebra: Algebra, total: Total) -> Total:
         parts = Total({(form, ()): value})
         for number, power in monomial:
             atom = algebra.atoms[number]
-            if not isinstance(atom, Mean):
+            if not isinstance(atom, CoordinateAverage):
                 parts = algebra.product(parts, algebra.monomial(((number, power),)))
                 continue
             noise = algebra.product(small, algebra.of(Noise(atom.body)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import sympy as sp
 
 from ...orders.affine import Affine
-from ...programs.language import Mat
+from ...programs.language import Matrix
 from .algebra import HALF, Algebra
 from .atoms import Terms, Total
 
@@ -49,7 +49,7 @@ class Operator:
     rest: powers of n that bound the Frobenius norm of what was dropped.
     """
 
-    initial: tuple[tuple[Mat, bool, Total], ...] = ()
+    initial: tuple[tuple[Matrix, bool, Total], ...] = ()
     outers: tuple[tuple[Total, Total], ...] = ()
     entries: tuple[Entries, ...] = ()
     rest: frozenset[Affine] = frozenset()

@@ -13,7 +13,7 @@ from ...programs.backprop import backpropagate
 from ...programs.blocks import vector
 from ...programs.builders import gradient_name
 from ...programs.indices import T, t
-from ...programs.language import Family, LossDerivative, Mat, MatVec, Moment, Scal, Vec
+from ...programs.language import Family, LossDerivative, Matrix, MatVec, Mean, Scalar, Vector
 from ...programs.optimizers import SGD
 from ...programs.program import Assign, Loop, Program, Statement
 from ...programs.updates import Optimizer, Trainable, rates, require_optimizer, start, update
@@ -79,10 +79,10 @@ def perceptron(scaling: WidthScaling, phi: sp.Expr | str = "tanh", opt: Optimize
     layers = [_Layer(i + 1, a[i], b[i]) for i in range(scaling.layers)]
     first, *hidden, last = layers
     h, x = ({one.number: vector(f"{name}{one.number}")[t] for one in layers} for name in "hx")
-    matrices = {one.number: Family(Mat, f"W{one.number}") for one in hidden}
-    ends = {one.number: Family(Vec, f"w{one.number}") for one in (first, last)}
-    xi, f, chi = Family(Scal, "xi", r"\xi")(), Family(Scal, "f")[t], Family(Scal, "chi", r"\chi")[t]
-    before: list[Statement] = [Assign(ends[one.number][0], WIDTH**-one.b * Family(Vec, name)())
+    matrices = {one.number: Family(Matrix, f"W{one.number}") for one in hidden}
+    ends = {one.number: Family(Vector, f"w{one.number}") for one in (first, last)}
+    xi, f, chi = Family(Scalar, "xi", r"\xi")(), Family(Scalar, "f")[t], Family(Scalar, "chi", r"\chi")[t]
+    before: list[Statement] = [Assign(ends[one.number][0], WIDTH**-one.b * Family(Vector, name)())
                                for one, name in ((first, "U"), (last, "V"))]
 
     inner: list[Assign] = [Assign(x[1], function(h[1]))]
@@ -93,7 +93,7 @@ def perceptron(scaling: WidthScaling, phi: sp.Expr | str = "tanh", opt: Optimize
     back = backpropagate(inner, {end: gradient_name(end)}, [h[1]], gradient_name, UNIT)
     body: list[Statement] = [
         Assign(h[1], WIDTH**-first.a * xi * ends[1][t]), *inner,
-        Assign(f, WIDTH ** (1 - last.a) * Moment(ends[last.number][t] * end)),
+        Assign(f, WIDTH ** (1 - last.a) * Mean(ends[last.number][t] * end)),
         Assign(chi, LossDerivative(f, t)),
         Assign(gradient_name(end), chi * WIDTH ** (1 - last.a) * ends[last.number][t]),
         *back.statements]
@@ -109,7 +109,7 @@ def perceptron(scaling: WidthScaling, phi: sp.Expr | str = "tanh", opt: Optimize
         before += start(opt, trainable)
         body += update(opt, trainable)
     given = (xi, *rates(opt))
-    return Program(f"perceptron of {scaling.layers} layers", (Family(Vec, "U")(), Family(Vec, "V")()),
+    return Program(f"perceptron of {scaling.layers} layers", (Family(Vector, "U")(), Family(Vector, "V")()),
                    tuple(family[0] for family in matrices.values()), given,
                    (*before, Loop(t, sp.Integer(0), T - 1, tuple(body))), (T,), {T: "is the number of steps"},
                    {t: "clock"})

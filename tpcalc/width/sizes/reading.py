@@ -9,7 +9,8 @@ import sympy as sp
 
 from ..._types import Sizes
 from ...errors import NotCovered
-from ...programs.language import (LossDerivative, Mat, MatVec, Member, Moment, NonlinearOuter, Outer, Transpose, Vec,
+from ...programs.language import (LossDerivative, Matrix, MatVec, Member, Mean, NonlinearOuter, Outer, Transpose,
+                                  Vector,
                                   kind)
 from ...programs.activations import H
 from ...programs.program import Assign, Program
@@ -49,7 +50,7 @@ class SizeReading:
             value = self.read(statement.value)
         except NotCovered as problem:
             raise type(problem)(f"{statement.target} := {statement.value}: {problem}") from None
-        if isinstance(value, Total) and isinstance(statement.target, Mat):
+        if isinstance(value, Total) and isinstance(statement.target, Matrix):
             value = Operator()  # 0
         self.values[statement.target] = value
 
@@ -64,7 +65,7 @@ class SizeReading:
         for kind_of in type(e).__mro__:
             if kind_of in RULES:
                 return RULES[kind_of](self, e)
-        if not e.atoms(Member) and not e.has(Moment):
+        if not e.atoms(Member) and not e.has(Mean):
             return self.number(e)
         if e.func == sp.Mul and kind(e) == "vector" and is_direction(e):
             return entrywise_vector(self, e)
@@ -73,9 +74,9 @@ class SizeReading:
     def member(self, member: Member) -> Value:
         if member in self.values:
             return self.values[member]
-        if isinstance(member, Vec):
+        if isinstance(member, Vector):
             return self.algebra.of(Initial(member))
-        if isinstance(member, Mat):
+        if isinstance(member, Matrix):
             return Operator(((member, False, self.algebra.number(1)),))
         return self.algebra.of(Given(str(member)))
 
@@ -191,7 +192,7 @@ RULES: dict[type[sp.Expr], Callable[[SizeReading, sp.Expr], Value]] = {
     Outer: lambda reading, e: Operator(outers=((reading.total(e.left), reading.total(e.right)),)),
     NonlinearOuter: entrywise_matrix,
     MatVec: lambda reading, e: reading.operator(e.matrix).apply(reading.algebra, reading.total(e.vector)),
-    Moment: lambda reading, e: reading.algebra.mean(reading.total(e.args[0])),
+    Mean: lambda reading, e: reading.algebra.mean(reading.total(e.args[0])),
     LossDerivative: SizeReading.loss_derivative,
 }
 
