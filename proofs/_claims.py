@@ -12,7 +12,7 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.derivations.printing import latex
 from tpcalc.classification import Measured
-from tpcalc.ledger import Number, Rate
+from tpcalc.ledger import MeasuredNumber, Rate
 from tpcalc.studies.convergence import fit_order
 
 from ._line import ALPHA, GAMMA
@@ -44,11 +44,12 @@ class Equivalence:
     def latex(self) -> str:
         return rf"\text{{{self.words}}} &\iff {latex(self.condition)}"
 
-    def agreement(self) -> Number:
+    def agreement(self) -> MeasuredNumber:
         """On the points of a grid, exactly."""
         points = [point for point in PLANE if self.given(verdict(*point))]
         right = sum(bool(self.flag(verdict(*point))) == holds(self.condition, point) for point in points)
-        return Number(f"points of a grid where '{self.words}' is as stated", float(right), 0.0, float(len(points)))
+        return MeasuredNumber(f"points of a grid where '{self.words}' is as stated", float(right), 0.0,
+                              float(len(points)))
 
 
 def holds(condition: sp.Basic, point: Point) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 import sympy as sp
 
 Known = Mapping[sp.Basic, Any]
-Reading = Callable[[Any, Known], Any]
+MatrixInterpreter = Callable[[Any, Known], Any]
 
 
 def matrix(name: str) -> sp.Symbol:
@@ -31,7 +31,8 @@ class Transposed(MatrixExpression):
         return rf"{{{printer.doprint(self.args[0])}}}^{{\top}}"
 
 
-def value(node: Any, known: Known, nodes: Mapping[type, Reading] = {}, number: Callable[[Any], Any] = float) -> Any:
+def value(node: Any, known: Known, nodes: Mapping[type, MatrixInterpreter] = {},
+          number: Callable[[Any], Any] = float) -> Any:
     """An expression's value, given those of its symbols; products of what commutes are entrywise.
 
     nodes: readings of nodes by their class, which are asked first; number: what a number is read as. A number in a sum

@@ -18,7 +18,7 @@ import tpcalc as tp
 from tpcalc._files import digest_of
 from tpcalc.reports.data import load_task
 from tpcalc.reports.store import Store
-from tpcalc.studies.jobs import Finished
+from tpcalc.studies.jobs import FinishedJobs
 
 RNG = np.random.default_rng(35)
 TASK = tp.Task([1.0, 0.8, -0.6], [1.0, -0.7, 0.5], probes=[0.3])
@@ -199,12 +199,12 @@ def test_a_damaged_stage_is_computed_again(tmp_path: Path) -> None:
 
 def test_a_damaged_job_counts_as_none(tmp_path: Path) -> None:
     path = tmp_path / "job.json"
-    Finished(tmp_path).put("job", [0.25, ""])
-    assert Finished(tmp_path).__contains__("job")
+    FinishedJobs(tmp_path).put("job", [0.25, ""])
+    assert FinishedJobs(tmp_path).__contains__("job")
     whole = path.read_bytes()
     for damaged in (*damages(whole, 30), *(json.dumps(one).encode() for one in changes(json.loads(whole)))):
         path.write_bytes(damaged)
-        found = Finished(tmp_path)
+        found = FinishedJobs(tmp_path)
         assert "job" not in found or found["job"] == [0.25, ""], damaged[:200]
 
 

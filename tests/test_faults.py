@@ -36,8 +36,8 @@ def staged(folder: Path) -> None:
 
 
 def derived() -> Any:
-    from tpcalc.reports.stages import derive
-    return derive(tp.ResNet(), OPT, HALF, (sp.Rational(1, 2), sp.Rational(1, 2)))  # type: ignore[arg-type]
+    from tpcalc.reports.stages import derive_stage
+    return derive_stage(tp.ResNet(), OPT, HALF, (sp.Rational(1, 2), sp.Rational(1, 2)))  # type: ignore[arg-type]
 
 
 def band() -> Any:

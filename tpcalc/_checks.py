@@ -302,7 +302,7 @@ def learning_rate(name: str, value: object, symbols: bool = False) -> Any:
     return float(rates) if rates.ndim == 0 else tuple(float(r) for r in rates)
 
 
-def schedule(lr: object, steps: int) -> np.ndarray:
+def rates_by_step(lr: object, steps: int) -> np.ndarray:
     """The learning rate of every step, shape (steps,), from one number or one a step."""
     if isinstance(lr, sp.Expr) and not lr.is_number:
         raise ValueError(f"lr: {lr} given; allowed is a number, or one number a step")

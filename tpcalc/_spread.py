@@ -24,7 +24,7 @@ def require_executor(value: object) -> None:
                          "concurrent.futures and Dask clients do, or None")
 
 
-def in_order(executor: Any, work: Callable[[Any], Any], jobs: Iterable[Any]) -> Iterator[Any]:
+def results_in_order(executor: Any, work: Callable[[Any], Any], jobs: Iterable[Any]) -> Iterator[Any]:
     """The results of ``work`` on all jobs, in their order, as they come; what is not begun is cancelled on the way out.
 
     executor: None does them here, one when the one before has been taken.

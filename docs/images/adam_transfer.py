@@ -26,7 +26,7 @@ from matplotlib.figure import Figure
 
 import tpcalc as tp
 from tpcalc.studies.convergence import fit_order
-from tpcalc.studies.jobs import Finished, run_jobs
+from tpcalc.studies.jobs import FinishedJobs, run_jobs
 from tpcalc.studies.optimum import grid_optimum
 
 matplotlib.rcParams["svg.hashsalt"] = "tpcalc"  # the same numbers give the same file
@@ -177,7 +177,7 @@ def mean_power(values: np.ndarray, good: np.ndarray, least: int) -> tuple[float,
     return float(np.mean(powers)), float(np.std(powers, ddof=1) / np.sqrt(len(powers)))
 
 
-def sweep(phi: str, norm: str | None, name: str, executor: ProcessPoolExecutor, finished: Finished) -> Sweep:
+def sweep(phi: str, norm: str | None, name: str, executor: ProcessPoolExecutor, finished: FinishedJobs) -> Sweep:
     rates = 2.0 ** np.arange(RANGES[name][0], RANGES[name][1] + 0.1, 0.5)
     trainings = [Training(phi, norm, SCALINGS[name], depth, float(rate), seed)
                  for depth in DEPTHS for seed in SEEDS for rate in rates]
@@ -229,7 +229,7 @@ def print_optima(title: str, found: Sweep) -> None:
 def draw(path: Path, folder: str | None) -> None:
     figure = Figure(figsize=(12, 7.6), layout="constrained")
     axes: Any = figure.subplots(2, 3).ravel()
-    finished, found = Finished(Path(folder) if folder else None), dict[str, Sweep]()
+    finished, found = FinishedJobs(Path(folder) if folder else None), dict[str, Sweep]()
     with ProcessPoolExecutor(2) as executor:
         for net, (phi, norm, names) in NETS.items():
             for name in names:

@@ -9,7 +9,7 @@ import sympy as sp
 from matplotlib.figure import Figure
 
 import tpcalc as tp
-from tpcalc.width import audit
+from tpcalc.width import broken_principles
 from tpcalc.width.counting import own_gradients
 from tpcalc.width.principles import learning
 
@@ -31,12 +31,12 @@ def draw_plane(ax: Any) -> None:
     for r, color, offset in ((LOW, "#c6dbef", sp.Rational(-1, 2)), (HIGH, "#fcbba1", sp.Rational(1, 2))):
         ax.fill(*zip(*at, (float(HIGH), float(r)), (float(LOW), float(r))), color=color, linewidth=0)
         middle = (LOW + HIGH) / 2
-        breach = audit(strategy(middle, line.subs(P, middle) + offset)).breaches[0]
+        breach = broken_principles(strategy(middle, line.subs(P, middle) + offset)).breaches[0]
         ax.annotate(f"{breach.principle}:\n$\\eta H$ {'grows' if breach.power > 0 else 'vanishes'}",
                     (float(middle - offset / 2), float(line.subs(P, middle) + offset)), ha="center", fontsize=8)
     for start, end in ((LOW, sp.Integer(0)), (sp.Integer(0), sp.Integer(1)), (sp.Integer(1), HIGH)):
         inside = (start + end) / 2
-        found = audit(strategy(inside, line.subs(P, inside)))
+        found = broken_principles(strategy(inside, line.subs(P, inside)))
         ax.plot([float(start), float(end)], [float(line.subs(P, x)) for x in (start, end)], linewidth=3,
                 color="#238b45" if found.passes else "#888888", linestyle="-" if found.passes else ":")
         label = "\n".join(["breaks", *found.breaches[0].principle.split()]) if found.breaches else "meta-principled"

@@ -26,7 +26,7 @@ from matplotlib.figure import Figure
 import tpcalc as tp
 from tpcalc._files import code_digest
 from tpcalc.studies.convergence import fit_order
-from tpcalc.studies.jobs import Finished, run_jobs
+from tpcalc.studies.jobs import FinishedJobs, run_jobs
 
 matplotlib.rcParams["svg.hashsalt"] = "tpcalc"  # the same numbers give the same file
 
@@ -72,7 +72,8 @@ class Trainings:
     """Root mean squares of trainings, made on one executor, kept in one folder."""
 
     def __init__(self, executor: ProcessPoolExecutor, folder: str | None) -> None:
-        self.executor, self.finished, self.code = executor, Finished(Path(folder) if folder else None), code_digest()
+        self.executor, self.finished, self.code = executor, FinishedJobs(Path(folder) if folder
+                                                                         else None), code_digest()
         self.seconds, self.memory = 0.0, 0.0
 
     def statistics(self, trainings: list[Training]) -> np.ndarray:

@@ -13,7 +13,7 @@ from tpcalc._types import Value
 from tpcalc.ledger import Equation
 
 from ._fields import Field, fields, mean_of
-from ._reading import Reading
+from ._reading import Letters
 from .finite_network import BACKWARD, FORWARD, c, depth, ell, s, t
 
 T = sp.Symbol("T", integer=True)
@@ -38,12 +38,12 @@ SADDLE = (Equation(Phi(t, s, ell), mean_of(phi(t, ell) * phi(s, ell))),
           Equation(B(t, s, ell), -sp.I * mean_of(g(t, ell + 1) * chih(s, ell + 1))),
           Equation(Phih(t, s, ell), mean_of(chih(t, ell + 1) * chih(s, ell + 1)) / 2),
           Equation(Gh(t, s, ell + 1), mean_of(xih(t, ell) * xih(s, ell)) / 2))
-BEHIND = {"G", "Gh", "chi", "chih"}   # counted by the node behind a block
+COUNTED_AFTER = {"G", "Gh", "chi", "chih"}   # counted by the node behind a block
 
 
 def place(name: str, node: int) -> int:
     """The block of a letter, from 0."""
-    return node - (2 if name in BEHIND else 1)
+    return node - (2 if name in COUNTED_AFTER else 1)
 
 
 @lru_cache(maxsize=None)
@@ -58,7 +58,7 @@ def terms(energy: sp.Expr) -> tuple[tuple[sp.Expr, tuple[Field, ...], sp.Tuple],
     return tuple(found)
 
 
-def summands(reading: Reading, limits: Sequence[sp.Tuple]) -> Iterator[Reading]:
+def summands(reading: Letters, limits: Sequence[sp.Tuple]) -> Iterator[Letters]:
     """A reading for every value of what is summed over."""
     if not limits:
         yield reading
@@ -90,27 +90,27 @@ class Sites:
         return self.jh.shape  # type: ignore[return-value]
 
     @cached_property
-    def reading(self) -> Reading:
+    def reading(self) -> Letters:
         """Coefficients."""
         L, steps = self.shape
         tables: dict[str, Value] = {name: lambda t_, s_, node, name=name: self.parameters[name][
             place(name, node), t_, s_] for name in self.parameters}
         tables["jh"], tables["jg"] = (lambda t_, node: self.jh[node - 2, t_]), (lambda t_, node: self.jg[node - 1, t_])
         tables[r"\Delta"], tables["dphi"] = (lambda s_: self.Delta[s_]), (lambda t_, node: 1.0)
-        return Reading(tables, {depth: L, T: steps, c: self.c})
+        return Letters(tables, {depth: L, T: steps, c: self.c})
 
     @cached_property
     def rows(self) -> dict[tuple[str, int, int], np.ndarray]:
         """(letter, t, node) -> coefficients in the integration variables, by the network's own recursions."""
         L, steps = self.shape
-        names = [(name, t_, k + (2 if name in BEHIND else 1)) for name in ("chih", "xih", "chi", "xi")
+        names = [(name, t_, k + (2 if name in COUNTED_AFTER else 1)) for name in ("chih", "xih", "chi", "xi")
                  for t_ in range(steps) for k in range(L)] + [("U", 0, 0), ("w", 0, 0)]
         unit = dict(zip(names, np.eye(len(names), dtype=complex)))
         found: dict[tuple[str, int, int], np.ndarray] = dict(unit)
         tables: dict[str, Value] = {name: lambda *key, name=name: found[name, key[0], key[1]]
                                     for name in ("h", "g", "chi")}
         tables.update(phi=tables["h"], r=lambda *key: found["xi", key[0], key[1]])
-        reading = Reading({**self.reading.fields, **tables}, self.reading.symbols)
+        reading = Letters({**self.reading.fields, **tables}, self.reading.symbols)
         for t_ in range(steps):
             found["h", t_, 1], found["g", t_, L + 1] = self.inputs[t_] * unit["U", 0, 0], unit["w", 0, 0]
             for node in range(1, L + 1):
@@ -120,7 +120,7 @@ class Sites:
         found.update({("phi", *key[1:]): row for key, row in list(found.items()) if key[0] == "h"})
         return found
 
-    def row(self, reading: Reading, one: Field) -> np.ndarray:
+    def row(self, reading: Letters, one: Field) -> np.ndarray:
         return self.rows[(type(one).__name__, *map(reading.of, one.args))]
 
     @cached_property
@@ -156,12 +156,12 @@ class Sites:
     def residual(self, equation: Equation) -> np.ndarray:
         """Left side less right side at all blocks and pairs of steps, (L, T, T)."""
         L, steps = self.shape
-        reading = Reading(self.reading.fields, self.reading.symbols, self.mean)
+        reading = Letters(self.reading.fields, self.reading.symbols, self.mean)
         difference = equation.target - equation.value
         return np.array([[[reading.at({t: a, s: b, ell: node}).of(difference) for b in range(steps)]
                           for a in range(steps)] for node in range(1, L + 1)])
 
-    def mean(self, reading: Reading, body: sp.Expr) -> complex:
+    def mean(self, reading: Letters, body: sp.Expr) -> complex:
         """The mean of a product of two fields of sites and numbers."""
         sites = [one for one in body.args if type(one).__name__ in self.LETTERS]
         first, second = (self.row(reading, one) for one in sites)

@@ -9,7 +9,7 @@ import numpy as np
 import tpcalc as tp
 
 from ._linear_case import TIMES, curve
-from ._reading import Reading
+from ._reading import Letters
 
 MU0, ETA0 = 0.7, 0.8
 C = MU0 * ETA0
@@ -56,8 +56,8 @@ class BatchCase:
         return self.by_r(row, 1, s, p, q) / size
 
     @property
-    def reading(self) -> Reading:
-        return Reading({
+    def reading(self) -> Letters:
+        return Letters({
             "H": lambda x, t, z, s, p: float(self.kernel("H", t, x, s, z)(p)),
             "Phi": lambda x, t, z, s, p: float(self.kernel("H", t, x, s, z)(p)),
             "G": lambda t, s, p: float(self.kernel("G", t, self.of_g[t], s, self.of_g[s])(p)),

@@ -11,7 +11,7 @@ import tpcalc as tp
 from tpcalc._types import Value
 
 from ._fields import Slope
-from ._reading import Reading
+from ._reading import Letters
 from ._stochastic_equations import Mirrored, c, ddphi, dphi, g, h, phi, s, t, tau
 
 MU0, ETA0, TAU, DEPTH = 0.7, 0.8, 0.4, 6
@@ -56,19 +56,19 @@ class Case:
         return self.table(lambda t, s: curve(self.curves[name][:-1, t, s]).deriv()(TAU))
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> Letters:
         """Letters at layer time TAU: averages are those of two fields, whose activation is linear."""
         numbers = {"Phi": self.H, "H": self.H, "G": self.G, "A": self.A, "B": self.B, "Ch": self.Ch, "Cg": self.Cg,
                    "J": self.before, "R": self.behind}
         tables: dict[str, Value] = {name: lambda a, b, _, table=table: table[a, b] for name, table in numbers.items()}
         slopes: dict[str, Value] = {"dphi": lambda *_: 1.0, "ddphi": lambda *_: 0.0,
                                     r"\Delta": lambda a: self.Delta[a]}
-        return Reading({**tables, **slopes}, {c: C, tau: TAU}, self.mean)
+        return Letters({**tables, **slopes}, {c: C, tau: TAU}, self.mean)
 
-    def mean(self, reading: Reading, body: sp.Expr) -> Value:
+    def mean(self, reading: Letters, body: sp.Expr) -> Value:
         return sum(self._mean_of_product(reading, term) for term in products(body))
 
-    def _mean_of_product(self, reading: Reading, term: sp.Expr) -> Value:
+    def _mean_of_product(self, reading: Letters, term: sp.Expr) -> Value:
         powers = term.as_powers_dict()
         of = [one for one, power in powers.items() if isinstance(one, (phi, g, h)) for _ in range(int(power))]
         rest = reading.of(sp.Mul(*(one**power for one, power in powers.items() if one not in of)))

@@ -9,7 +9,7 @@ import sympy as sp
 
 from tpcalc.calculus import Derivation
 
-from ..tpcalc.reflection_form import BACKWARD, FORWARD, Side, derived
+from ..tpcalc.reflection_form import BACKWARD, FORWARD, DirectionSymbols, derived
 from ._rules import L_, LAYER, Insert, Part, Recurrence, WriteOut, matrix_value
 
 ETA, Y, CHI = sp.symbols("eta y chi", real=True)   # chi: the loss derivative after the step
@@ -58,7 +58,7 @@ class Unknown:
 
     function: sp.Function
     start: sp.Expr
-    side: Side
+    side: DirectionSymbols
     of: sp.Expr          # the matrix it is an entry of
     row: int
     column: int

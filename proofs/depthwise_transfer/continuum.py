@@ -9,13 +9,13 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc._types import Value
-from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Number, Rate, Slip, Witness
+from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, Rate, Slip, Witness
 from tpcalc.ledger.entry import line
 
 from ._batch_case import BATCH, C as BATCH_C, ETA0, MU0, batch_case
 from ._fields import fields, mean_of
 from ._linear_case import C, TASK, TAU, case, curve
-from ._reading import Reading
+from ._reading import Letters
 from .written_forms import DEPTH, layers
 
 DEPTHS, WIDTH, SEEDS = (8, 16, 32, 64, 128), 128, 48
@@ -46,12 +46,12 @@ def drift() -> tuple[float, float, float]:
     chi = float((run.outputs - run.task.targets).ravel()[0])
     last = DEPTH
 
-    def mean(here: Reading, body: sp.Expr) -> float:
+    def mean(here: Letters, body: sp.Expr) -> float:
         (_, p), (_, q) = (tuple(here.of(i) for i in one.args) for one in body.args)
         return run.cross_covariance(0, 0, 1, 1, (p - 1) / DEPTH, (q - 1) / DEPTH) / chi**2
     tables: dict[str, Value] = {
         "Ch": lambda a, b, node: kernels["Phi"][node - 1, a, b] * found.Delta[b, 0] + kernels["A"][node - 1, a, b]}
-    here = Reading(tables, {c: C, L: DEPTH, ell: last, t: 1}, mean)
+    here = Letters(tables, {c: C, L: DEPTH, ell: last, t: 1}, mean)
     right = float(here.of(DRIFTS.value))
     sources = float(np.sum(kernels["Phi"][:last - 1, 1, 1])) / DEPTH
     truth = float(kernels["H"][last - 1, 1, 1] - kernels["H"][0, 1, 1]) - sources
@@ -63,7 +63,7 @@ def drift_witness() -> Witness:
     return Witness(f"<d d> at node {DEPTH} of {DEPTH + 1} after a step, linear", truth, 1e-10, printed, right)
 
 
-def sources_of_networks() -> Number:
+def sources_of_networks() -> MeasuredNumber:
     """Real tanh networks before training: the sum of all sources, squared, less the mean of their kernels."""
     rng, found, blocks = np.random.default_rng(0), [], 5
     for _ in range(SEEDS):
@@ -73,8 +73,8 @@ def sources_of_networks() -> Number:
             source = rng.normal(size=(WIDTH, WIDTH)) @ np.tanh(h_) / np.sqrt(WIDTH)
             total, h_ = total + source / np.sqrt(blocks), h_ + source / np.sqrt(blocks)
         found.append(np.mean(total**2) - np.mean(kernels))
-    return Number(f"(53), left less right, {SEEDS} tanh networks of width {WIDTH}", float(np.mean(found)),
-                  float(np.std(found, ddof=1) / np.sqrt(SEEDS)), 0.0)
+    return MeasuredNumber(f"(53), left less right, {SEEDS} tanh networks of width {WIDTH}", float(np.mean(found)),
+                          float(np.std(found, ddof=1) / np.sqrt(SEEDS)), 0.0)
 
 
 def rates() -> tuple[Rate, ...]:
@@ -89,14 +89,15 @@ def rates() -> tuple[Rate, ...]:
             Rate("(57), of H_21 until layer time 1/2", "L", 1.0, DEPTHS, tuple(sums)))
 
 
-def pushed() -> Number:
+def pushed() -> MeasuredNumber:
     """What h_1 of the first input owes to the read-out w, which every g_0 is but for noise: (132) at g_0 = 1."""
     found = batch_case()
     tables = {**found.reading.fields, "h": lambda *key: 0.0, "u": lambda *key: 0.0, "g": lambda *key: 1.0}
     symbols = {c: BATCH_C, size: BATCH, tau: TAU, x: 0, t: 1}
-    left, right = found.run.gamma((1, 0), -1, 0, 1, TAU, 1.0), float(Reading(tables, symbols).of(FIELD.value))
-    return Number(f"(132), dh_1/dw at layer time {TAU}, linear, {BATCH} inputs a step, left less right", left - right,
-                  1e-8, 0.0)
+    left, right = found.run.gamma((1, 0), -1, 0, 1, TAU, 1.0), float(Letters(tables, symbols).of(FIELD.value))
+    return MeasuredNumber(f"(132), dh_1/dw at layer time {TAU}, linear, {BATCH} inputs a step, left less right",
+                          left - right,
+                          1e-8, 0.0)
 
 
 def variance_witness(case_: str, start: bool, source: int) -> Witness:
@@ -114,7 +115,7 @@ WHERE = f"H_00 of the first input at layer time {TAU}, linear"
 def evidence() -> Evidence:
     truth, right, _ = drift()
     return Evidence((sources_of_networks(), pushed(),
-                     Number("(54), left less right, linear, one step", truth - right, 1e-10, 0.0)), rates())
+                     MeasuredNumber("(54), left less right, linear, one step", truth - right, 1e-10, 0.0)), rates())
 
 
 ENTRY = Entry(

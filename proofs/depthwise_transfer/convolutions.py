@@ -8,10 +8,10 @@ import numpy as np
 import sympy as sp
 
 from tpcalc._types import Value
-from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number
+from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber
 
 from ._fields import fields, mean_of
-from ._reading import Reading
+from ._reading import Letters
 
 POSITIONS, REACH, L, WIDTH, SEEDS, STEPS, MU0, ETA0 = 4, 1, 3, 64, 60, 3, 0.8, 0.5
 a, b, d, e, t, s, ell = sp.symbols("a b d e t s ell", integer=True)
@@ -62,16 +62,16 @@ class Network:
         return found
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> Letters:
         tables: dict[str, Value] = {
             "h": lambda at, step, node: self.h[step][node - 1, at % POSITIONS],
             "phi": lambda at, step, node: np.tanh(self.h[step][node - 1, at % POSITIONS]),
             "g": lambda at, step, node: self.g[step][node - 1, at % POSITIONS],
             r"\Delta": lambda step: self.Delta[step],
             "chi": lambda at, step, node: self.apply(self.first[node - 2], np.tanh(self.h[step][node - 2]))[at]}
-        plain = Reading(tables)
+        plain = Letters(tables)
         tables["Phi"] = lambda p, q, m, n, node: plain.at({a: p, b: q, t: m, s: n, ell: node}).of(KERNEL.value)
-        return Reading(tables, {c: ETA0 * MU0, depth: L, R: REACH, P: POSITIONS})
+        return Letters(tables, {c: ETA0 * MU0, depth: L, R: REACH, P: POSITIONS})
 
     def by_difference(self, step: float = 1e-6) -> float:
         """N mu0 df_0 / dh of a neuron at a position of node 2, less its g."""
@@ -103,7 +103,7 @@ def limit() -> np.ndarray:
         tables: dict[str, Value] = {"H": lambda p, q, m, n, node_, now=now: now[p, q],
                                     "Phi": lambda p, q, m, n, node_, features=features: features[
                                         p % POSITIONS, q % POSITIONS]}
-        here = Reading(tables, {depth: L, R: REACH, ell: node})
+        here = Letters(tables, {depth: L, R: REACH, ell: node})
         kernel = np.array([[here.at({a: p, b: q}).of(START.value) for q in range(POSITIONS)] for p in range(POSITIONS)])
     return kernel
 
@@ -116,11 +116,12 @@ def evidence() -> Evidence:
     means, errors = found.mean(axis=0), found.std(axis=0, ddof=1) / np.sqrt(SEEDS)
     where = f"{POSITIONS} positions, {L} blocks"
     return Evidence((
-        Number(f"(118), learned steps by kernels, left less right, a tanh network of width 16, {where}",
-               float(np.max(np.abs(here.of(FORWARD.target) - here.of(FORWARD.value)))), 1e-12, 0.0),
-        Number(f"g by differences of outputs, the same, {where}", net.by_difference(), 1e-7, 0.0),
-        *(Number(f"H of positions {p} and {q} before training, {SEEDS} networks of width {WIDTH}, {where}",
-                 float(means[p, q]), float(errors[p, q]), float(limit()[p, q])) for p, q in ((0, 0), (0, 1), (1, 3)))))
+        MeasuredNumber(f"(118), learned steps by kernels, left less right, a tanh network of width 16, {where}",
+                       float(np.max(np.abs(here.of(FORWARD.target) - here.of(FORWARD.value)))), 1e-12, 0.0),
+        MeasuredNumber(f"g by differences of outputs, the same, {where}", net.by_difference(), 1e-7, 0.0),
+        *(MeasuredNumber(f"H of positions {p} and {q} before training, {SEEDS} networks of width {WIDTH}, {where}",
+                         float(means[p, q]), float(errors[p, q]),
+                         float(limit()[p, q])) for p, q in ((0, 0), (0, 1), (1, 3)))))
 
 
 ENTRY = Entry(

@@ -9,19 +9,19 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc._types import Value
-from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Number, Slip, Witness
+from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, Slip, Witness
 from tpcalc.ledger.entry import line
 
 from ._fields import Slope, fields
-from ._reading import Reading
+from ._reading import Letters
 
 DEPTH, STEPS, RATE, SAMPLES, BATCHES, BLOCK = 6, 3, 1.5, 4096, 16, 3
 t, s, v, ell, k, m = sp.symbols("t s v ell k m", integer=True)
 depth, c = sp.symbols("L c")
 g, h, u, r, phi, dphi, Ch, Cg = fields("g h u r phi dphi Ch Cg")
-delta, behind = sp.KroneckerDelta, sp.Symbol(r"\Theta_{\ell \geq m}")
+delta, after_block = sp.KroneckerDelta, sp.Symbol(r"\Theta_{\ell \geq m}")
 
-FORWARD = Equation(Slope(h(t, ell), u(s, m)), delta(t, s) * behind / sp.sqrt(depth) + c / depth * sp.Sum(
+FORWARD = Equation(Slope(h(t, ell), u(s, m)), delta(t, s) * after_block / sp.sqrt(depth) + c / depth * sp.Sum(
     Ch(t, v, k) * Slope(g(v, k + 1), u(s, m)), (k, 1, ell - 1), (v, 0, t - 1)))
 BACKWARD = Equation(Slope(g(t, ell), u(s, m)), sp.Sum(r(t, k) * Slope(dphi(t, k), u(s, m)), (k, ell, depth)) / sp.sqrt(
     depth) + c / depth * sp.Sum(Cg(t, v, k) * (dphi(t, k) * Slope(phi(v, k), u(s, m)) + phi(v, k) * Slope(
@@ -53,10 +53,10 @@ def mean_derivative(found: tp.OrderParameters, source: tuple[int, int], forward:
         "dphi": lambda a, node: slope[node - 1, a], "g/u": lambda a, node, *_: dg[node - 1, a],
         "phi/u": lambda a, node, *_: slope[node - 1, a] * dh[node - 1, a],
         "dphi/u": lambda a, node, *_: -2 * values[node - 1, a] * slope[node - 1, a] * dh[node - 1, a]}
-    letters = Reading(tables, {c: RATE, depth: DEPTH, s: step, m: block + 1})
+    letters = Letters(tables, {c: RATE, depth: DEPTH, s: step, m: block + 1})
     for now in range(STEPS):
         for node in range(1, DEPTH + 2):
-            dh[node - 1, now] = letters.at({t: now, ell: node, behind: float(node >= block + 1)}).of(forward.value)
+            dh[node - 1, now] = letters.at({t: now, ell: node, after_block: float(node >= block + 1)}).of(forward.value)
         for node in range(DEPTH, 0, -1):
             dg[node - 1, now] = letters.at({t: now, ell: node}).of(backward.value)
     each = dg[block].reshape(STEPS, BATCHES, SAMPLES).mean(axis=-1).T
@@ -82,8 +82,9 @@ def evidence() -> Evidence:
     numbers = []
     for later, step in ((1, 0), (1, 1), (2, 1)):
         value, right, error = compared(later, step, BACKWARD)
-        numbers.append(Number(f"B_{later}{step} of block {BLOCK} of {DEPTH}, tanh, by causality, {BATCHES} batches of "
-                              "particles, against derivatives of fields", value, error, right))
+        numbers.append(MeasuredNumber(f"B_{later}{step} of block {BLOCK} of {DEPTH}, tanh, by causality, {BATCHES} "
+                                      f"batches of "
+                                      "particles, against derivatives of fields", value, error, right))
     return Evidence(tuple(numbers))
 
 

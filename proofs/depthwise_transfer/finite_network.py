@@ -10,12 +10,12 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc._types import Value
-from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Number, Slip, Witness
+from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, Slip, Witness
 from tpcalc.ledger.entry import line
 
 from ._finite_network import D, L, N, STEPS, Trained, train
 from ._fields import fields, mean_of
-from ._reading import Reading
+from ._reading import Letters
 
 ROUND_OFF, BETA, DECAYED = 1e-12, 0.6, 0.3
 t, s, v, ell = sp.symbols("t s v ell", integer=True)
@@ -45,7 +45,7 @@ AVERAGED = Equation(LAST.target, LAST.value.xreplace({phi(s, depth + 1): Phi(t, 
 WITHOUT_READ_OUT = Equation(TANGENT.target, TANGENT.value - Phi(t, t, depth + 1))
 
 
-def reading(net: Trained, step: int, block: int) -> Reading:
+def letters_of_network(net: Trained, step: int, block: int) -> Letters:
     """Letters of a network, nodes and blocks from 1: of one input, or of pairs of inputs before training."""
     one = net.x.shape[1] == 1
 
@@ -62,13 +62,13 @@ def reading(net: Trained, step: int, block: int) -> Reading:
         "r": lambda a, node: over(net.W[0, node - 1].T @ net.g[a, node]) / np.sqrt(N),
         "Phi": kernel(net.phi), "G": kernel(net.g), "Kx": lambda *_: net.x.T @ net.x / D, "w": lambda *_: net.w[0],
         r"\Delta": lambda a: over(net.Delta[a])}
-    return Reading(tables, {c: net.eta0 * net.mu0, depth: L, beta: BETA, decay: net.eta0 * DECAYED, t: step,
+    return Letters(tables, {c: net.eta0 * net.mu0, depth: L, beta: BETA, decay: net.eta0 * DECAYED, t: step,
                             ell: block})
 
 
 def residual(equation: Equation, net: Trained, block: int = 1) -> float:
     """Left less right, the largest over neurons, at the last step."""
-    here = reading(net, STEPS - 1, block)
+    here = letters_of_network(net, STEPS - 1, block)
     return float(np.max(np.abs(here.of(equation.target) - here.of(equation.value))))
 
 
@@ -104,7 +104,7 @@ def by_difference(net: Trained, step: float = 1e-6) -> float:
 
 def tangent(equation: Equation) -> float:
     """K of the first two inputs at the start."""
-    return float(reading(train(readout_of_phi=True), 0, 1).of(equation.value)[0, 1])
+    return float(letters_of_network(train(readout_of_phi=True), 0, 1).of(equation.value)[0, 1])
 
 
 def slope_of_output(rate: float = 1e-6) -> float:
@@ -127,13 +127,13 @@ def _gradient(net: Trained, sample: int) -> np.ndarray:
 def evidence() -> Evidence:
     tolerance = {"(4), (13)": 1e-7, "(12) to (15), (128), corrected": 1e-7}
     where = f"left side less right side, one tanh network of width {N} and depth {L}"
-    return Evidence(tuple(Number(f"{name}, {where}", value, tolerance.get(name, ROUND_OFF), 0.0)
+    return Evidence(tuple(MeasuredNumber(f"{name}, {where}", value, tolerance.get(name, ROUND_OFF), 0.0)
                           for name, value in residuals().items()))
 
 
 def of_a_neuron(what: str, equation: Equation, printed: Equation, **options: Any) -> Witness:
     """The first neuron behind the second block after the last step."""
-    here = reading(train(inputs=1, **options), STEPS - 1, 2)
+    here = letters_of_network(train(inputs=1, **options), STEPS - 1, 2)
     truth, right, wrong = (float(here.of(one)[0]) for one in (equation.target, equation.value, printed.value))
     return Witness(what, truth, ROUND_OFF, wrong, right)
 
@@ -166,7 +166,7 @@ def start_witness() -> Witness:
         found.append(np.mean((rng.normal(size=width) * np.cosh(h)**-2.0)**2))
     variance = float(tp.kernel_fn(tp.ResNet("tanh", "pre_nonlin"), L)([[xi]], get="nngp")[0, 0])
     points, weights = np.polynomial.hermite_e.hermegauss(120)
-    gaussian = Reading({"dphi": lambda *_: np.cosh(np.sqrt(variance) * points)**-2.0}, {t: 0, depth: L},
+    gaussian = Letters({"dphi": lambda *_: np.cosh(np.sqrt(variance) * points)**-2.0}, {t: 0, depth: L},
                        lambda here, body: weights @ here.of(body) / np.sqrt(2 * np.pi))
     corrected = gaussian.of(START.value)
     return Witness("G at the last node, for a read-out of phi(h)", float(np.mean(found)),

@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Number, Slip, Witness
+from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, Slip, Witness
 from tpcalc.ledger.entry import line
 
 from ._fields import mean_of
@@ -81,8 +81,8 @@ def difference_witness() -> Witness:
 def evidence() -> Evidence:
     source, D_, covariance = propagator()
     left = covariance - D_ @ covariance - covariance @ D_.T + D_ @ covariance @ D_.T
-    return Evidence((Number("(109) with Sigma of (107), left less right, the largest entry",
-                            float(np.max(np.abs(left - source))), 1e-12, 0.0),))
+    return Evidence((MeasuredNumber("(109) with Sigma of (107), left less right, the largest entry",
+                                    float(np.max(np.abs(left - source))), 1e-12, 0.0),))
 
 
 ENTRY = Entry(

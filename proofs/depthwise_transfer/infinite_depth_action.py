@@ -8,12 +8,12 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Number, Rate, Slip, Witness
+from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, Rate, Slip, Witness
 from tpcalc.ledger.entry import line
 
 from ._action import BLOCKS, STEPS, A, B, G, Gh, Phi, Phih, Sites, T, Z, g, h, phi
 from ._fields import fields, mean_of
-from ._reading import Reading
+from ._reading import Letters
 from .finite_network import Delta, c, depth, ell, s, t
 from .path_integral import DEPTH, SCALING, TASK, slope, solved
 
@@ -56,7 +56,7 @@ class Streams(Sites):
         tables = {name: lambda t_, s_, at, value=value: value[int(at * L), t_, s_]
                   for name, value in self.parameters.items()}
         symbols = {T: steps, c: self.c, Z: np.exp(self.log_z)}
-        return complex(Reading(tables, symbols, bound=tuple(np.arange(1, L) / L)).of(LIMIT.value))
+        return complex(Letters(tables, symbols, bound=tuple(np.arange(1, L) / L)).of(LIMIT.value))
 
     @cached_property
     def rows(self) -> dict[tuple[str, int, int], np.ndarray]:
@@ -119,7 +119,7 @@ def response() -> float:
 
 def shift_witness() -> Witness:
     sites = streams()
-    reading = Reading(sites.reading.fields, sites.reading.symbols, sites.mean).at({t: 1, s: 0, ell: 1})
+    reading = Letters(sites.reading.fields, sites.reading.symbols, sites.mean).at({t: 1, s: 0, ell: 1})
     return Witness(f"B_10 of the first block of {DEPTH}, linear, as a slope in its source", response(), 1e-10, None,
                    float(np.real(reading.of(SADDLE[2].value))))
 
@@ -137,11 +137,13 @@ def evidence() -> Evidence:
     worst = [float(np.max(np.abs(streams().residual(equation)))) for equation in SADDLE]
     limit, found = trial_limit(), [trial_action(L) for L in TRIAL]
     return Evidence(
-        (Number(f"(79) at finite depth, left less right at the solver's, linear, L = {DEPTH}, {TASK.steps} steps",
-                max(worst), 1e-10, 0.0),
-         Number("slopes of (77) there, by differences", max(abs(slope(streams(), letter, where)) for letter, where in (
-             ("Phih", (1, 2, 1)), ("A", (0, 1, 2)), ("B", (1, 1, 2)))), 1e-8, 0.0),
-         Number("ln Z there", abs(streams().log_z), 1e-12, 0.0)),
+        (MeasuredNumber(f"(79) at finite depth, left less right at the solver's, linear, L = {DEPTH}, {TASK.steps} "
+                        f"steps",
+                        max(worst), 1e-10, 0.0),
+         MeasuredNumber("slopes of (77) there, by differences",
+                        max(abs(slope(streams(), letter, where)) for letter, where in (
+                            ("Phih", (1, 2, 1)), ("A", (0, 1, 2)), ("B", (1, 1, 2)))), 1e-8, 0.0),
+         MeasuredNumber("ln Z there", abs(streams().log_z), 1e-12, 0.0)),
         (Rate("the action at constant conjugate kernels, from its limit", "L", 1.0, TRIAL,
               tuple(abs(one - limit) for one in found)),))
 

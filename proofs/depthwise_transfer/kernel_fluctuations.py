@@ -9,11 +9,11 @@ import numpy as np
 import sympy as sp
 
 from tpcalc._types import Value
-from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number
+from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber
 
 from ._action import Sites
 from ._fields import fields, mean_of
-from ._reading import Reading
+from ._reading import Letters
 
 DEPTH, WIDTH, NETWORKS, SAMPLES, START = 3, 128, 3000, 200_000, 1.4
 ell, k, j, L = sp.symbols("ell k j L", integer=True)
@@ -80,7 +80,7 @@ def propagator() -> np.ndarray:
     for a, (first, p) in enumerate(nodes):
         for b, (second, q) in enumerate(nodes[a:], a):
             equation = KAPPAS[2 if first is not second else 0 if first is phi else 1]
-            kappa[a, b] = kappa[b, a] = Reading(tables, {ell: p, k: q}).of(equation.value)
+            kappa[a, b] = kappa[b, a] = Letters(tables, {ell: p, k: q}).of(equation.value)
     inverse = np.linalg.inv(np.eye(2 * DEPTH) - D)
     found: np.ndarray = inverse @ kappa @ inverse.T
     return found
@@ -111,7 +111,7 @@ def tangent_variance() -> float:
     tables: dict[str, Value] = {
         **at, "SPhi": lambda p, q: sigma[p - 1, q - 1], "SG": lambda p, q: sigma[DEPTH + p - 2, DEPTH + q - 2],
         "SPG": lambda p, q: sigma[p - 1, DEPTH + q - 2]}
-    return float(Reading(tables, {N: 1, L: DEPTH}).of(VARIANCE.value))
+    return float(Letters(tables, {N: 1, L: DEPTH}).of(VARIANCE.value))
 
 
 TWO = 2  # blocks of the linear network
@@ -146,7 +146,7 @@ def hessian(step: float = 2e-4) -> np.ndarray:
     return found
 
 
-def of_the_hessian() -> tuple[Number, ...]:
+def of_the_hessian() -> tuple[MeasuredNumber, ...]:
     found, kernels = hessian(), linear()
     half = 2 * TWO
     kappa = np.zeros((half, half))  # of Gaussian sites, h and g independent, each a martingale over layers
@@ -154,11 +154,13 @@ def of_the_hessian() -> tuple[Number, ...]:
         kappa[part, part] = 2 * np.minimum.outer(kernels[part], kernels[part])**2
     where = f"linear, L = {TWO}, before training"
     spread = 2 * kernels[1]**2 + START**2 * (4 / TWO + 2 / TWO**2)   # of |h + W h / sqrt(L N)|^2 / N, to order 1 / N
-    return (Number(f"second slopes of the action in kernels, {where}", float(np.max(np.abs(found[:half, :half]))), 1e-6,
-                   0.0),
-            Number(f"those in conjugate kernels, less kappa, {where}",
-                   float(np.max(np.abs(found[half:, half:] - kappa))), 1e-4, 0.0),
-            Number(f"N Var of H at node 2 by (100), {where}", float(-np.linalg.inv(found)[1, 1]), 1e-4, float(spread)))
+    return (MeasuredNumber(f"second slopes of the action in kernels, {where}",
+                           float(np.max(np.abs(found[:half, :half]))), 1e-6,
+                           0.0),
+            MeasuredNumber(f"those in conjugate kernels, less kappa, {where}",
+                           float(np.max(np.abs(found[half:, half:] - kappa))), 1e-4, 0.0),
+            MeasuredNumber(f"N Var of H at node 2 by (100), {where}", float(-np.linalg.inv(found)[1, 1]), 1e-4,
+                           float(spread)))
 
 
 def evidence() -> Evidence:
@@ -172,11 +174,12 @@ def evidence() -> Evidence:
     for what, a, b, expected in cases:
         products = WIDTH * centred[:, a] * centred[:, b]
         error = float(np.std(products, ddof=1) / np.sqrt(NETWORKS))
-        numbers.append(Number(f"N Cov of {what}, {NETWORKS} tanh networks of width {WIDTH}", float(np.mean(products)),
-                              error + 2 * abs(expected) / WIDTH, float(expected)))
+        numbers.append(MeasuredNumber(f"N Cov of {what}, {NETWORKS} tanh networks of width {WIDTH}",
+                                      float(np.mean(products)),
+                                      error + 2 * abs(expected) / WIDTH, float(expected)))
     off = real.mean(axis=0)[:-1] - kernels
-    return Evidence((*of_the_hessian(), *numbers, Number("means of kernels, the same, less their limits",
-                                                         float(np.max(np.abs(off))), 3 / WIDTH, 0.0)))
+    return Evidence((*of_the_hessian(), *numbers, MeasuredNumber("means of kernels, the same, less their limits",
+                                                                 float(np.max(np.abs(off))), 3 / WIDTH, 0.0)))
 
 
 ENTRY = Entry(

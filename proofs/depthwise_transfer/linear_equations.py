@@ -8,13 +8,13 @@ from functools import lru_cache
 import sympy as sp
 
 from tpcalc._types import Value
-from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Number, Slip, Witness
+from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, Slip, Witness
 from tpcalc.ledger.entry import line
 
 from ._batch_case import BATCH, C, batch_case
 from ._fields import Slope, fields, mean_of
 from ._linear_case import C as SINGLE, TAU, case, curve
-from ._reading import Reading
+from ._reading import Letters
 
 x, y, z, t, s, v = sp.symbols("x y z t s v", integer=True)
 tau, place, sigma, rho = sp.symbols("tau {\\tau'} sigma rho", real=True)
@@ -53,7 +53,7 @@ KERNEL_SLOPE = Equation(H(1, 1, tau).diff(tau), H(1, 1, tau) + 2 * c**2 * _drift
     mean_of(g(0, tau) * g(0, sigma)) * _drift, (sigma, 0, tau)))
 
 
-def reading(t_: int, s_: int) -> Reading:
+def letters_of_inputs(t_: int, s_: int) -> Letters:
     """For input 0 of step t_ and the source of input 0 of step s_."""
     known = replace(batch_case().reading, bound=(PLACES[place],))   # fields jump where their source is
     return known.at({x: 0, y: 0, t: t_, s: s_, c: C, size: BATCH, **PLACES})
@@ -64,7 +64,7 @@ def residuals() -> dict[str, float]:
     """Left sides less right sides."""
     found = {}
     for number, equation in enumerate(SLOPES):
-        here = reading(2, 0)
+        here = letters_of_inputs(2, 0)
         found[f"line {number + 1} of (89), linear, {BATCH} inputs a step"] = abs(
             here.of(equation.target - equation.value))
     one = single()
@@ -84,27 +84,27 @@ def gradients(p: float, q: float) -> float:
 
 
 @lru_cache(maxsize=None)
-def single() -> Reading:
+def single() -> Letters:
     """One input a step."""
     curves = {(name, t_, s_): curve(case().curves[name][:-1, t_, s_]) for name in "HA" for t_ in (0, 1)
               for s_ in (0, 1)}
 
-    def mean(here: Reading, body: sp.Expr) -> float:
+    def mean(here: Letters, body: sp.Expr) -> float:
         first, second = (here.of(one.args[-1]) for one in body.args)
         return gradients(first, second)
     tables: dict[str, Value] = {name: lambda t_, s_, p, name=name: float(curves[name, t_, s_](p)) for name in "HA"}
-    return Reading({**tables, r"\Delta": lambda s_: float(case().Delta[s_])}, {c: SINGLE, tau: TAU}, mean)
+    return Letters({**tables, r"\Delta": lambda s_: float(case().Delta[s_])}, {c: SINGLE, tau: TAU}, mean)
 
 
 def argument_witness() -> Witness:
     """The printed kernel has the source's input, here the first, for that which is summed over."""
-    printed, here = backward(SOURCE_R, BACK.subs(z, y)), reading(2, 0)
+    printed, here = backward(SOURCE_R, BACK.subs(z, y)), letters_of_inputs(2, 0)
     return Witness("the slope of g_2 in the source of step 0 behind it, linear, two inputs a step",
                    float(here.of(SLOPES[3].target)), 1e-7, float(here.of(printed)), float(here.of(SLOPES[3].value)))
 
 
 def evidence() -> Evidence:
-    return Evidence(tuple(Number(f"{name}, left less right", value, 1e-7, 0.0)
+    return Evidence(tuple(MeasuredNumber(f"{name}, left less right", value, 1e-7, 0.0)
                           for name, value in residuals().items()))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number
+from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber
 
 from ._finite_network import D, L, N, STEPS, train
 
@@ -33,9 +33,12 @@ def evidence() -> Evidence:
                              task, L, N, momentum=beta, weight_decay=decay)
         weights = {"U": net.W0[0].T, "W": net.W[0] / np.sqrt(N), "nV": net.w[0]}
         run = tp.train(raw.problem, method=tp.methods.Dense(weights=weights))
-        numbers.append(Number(f"outputs of a network of width {N}, {D} inputs, {L} blocks, less those of the mapped "
-                              f"problem: ends {'trained' if ends else 'frozen'}, momentum {beta:g}, decay {decay:g}",
-                              float(np.max(np.abs(raw.output_scale * run.outputs[..., 0] - net.f))), 1e-12, 0.0))
+        numbers.append(MeasuredNumber(f"outputs of a network of width {N}, {D} inputs, {L} blocks, less those of the "
+                                      f"mapped "
+                                      f"problem: ends {'trained' if ends else 'frozen'}, momentum {beta:g}, decay "
+                                      f"{decay:g}",
+                                      float(np.max(np.abs(raw.output_scale * run.outputs[..., 0] - net.f))), 1e-12,
+                                      0.0))
     return Evidence(tuple(numbers))
 
 

@@ -10,12 +10,12 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc._types import Value
-from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Number, Slip, Witness
+from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, Slip, Witness
 from tpcalc.ledger.entry import line
 
 from ._action import ACTION, HAMILTONIAN, SADDLE, STEPS, A, G, Phi, Sites, T, Z, chih, g, h, jh, xih
 from ._fields import Slope, fields, mean_of
-from ._reading import Reading
+from ._reading import Letters
 from .finite_network import ell, s, t
 
 TASK, DEPTH, SCALING = tp.Task([1.0, 0.8, -0.6], [0.9, -0.7, 0.5]), 2, tp.DepthwiseScaling(mu0=0.7, eta0=0.8)
@@ -121,14 +121,16 @@ def evidence() -> Evidence:
     flat = [abs(slope(sites, letter, (1, 2, 1))) for letter in ("Phih", "A", "B")]
     order = tp.dmft(tp.raw_problem(SCALING, tp.ResNet(), TASK, DEPTH)).H[-1, 1, 0, 0, 0]
     return Evidence((
-        Number(f"(33), left less right at the solver's kernels and responses, {where}", max(kernels), 1e-10, 0.0),
-        Number(f"slopes of (30) there, {where}", max(flat), 1e-8, 0.0),
-        Number("slopes of (30) less (33) at random order parameters and sources", slopes(), 1e-8, 0.0),
-        Number(f"ln Z of (31) without sources and conjugate kernels, {where}", abs(sites.log_z), 1e-12, 0.0),
-        Number(f"<h_1 h_0> at the end by (21), {where}", second_moment(), 1e-6, float(order)),
-        Number("(29), the action at its saddle with a source, one block", saddle_with_source().action.real, 1e-10,
-               exact_functional()),
-        Number("(35), left less right, two steps", abs(sources(False)[0] - sources(False)[1]), 1e-12, 0.0)))
+        MeasuredNumber(f"(33), left less right at the solver's kernels and responses, {where}", max(kernels), 1e-10,
+                       0.0),
+        MeasuredNumber(f"slopes of (30) there, {where}", max(flat), 1e-8, 0.0),
+        MeasuredNumber("slopes of (30) less (33) at random order parameters and sources", slopes(), 1e-8, 0.0),
+        MeasuredNumber(f"ln Z of (31) without sources and conjugate kernels, {where}", abs(sites.log_z), 1e-12, 0.0),
+        MeasuredNumber(f"<h_1 h_0> at the end by (21), {where}", second_moment(), 1e-6, float(order)),
+        MeasuredNumber("(29), the action at its saddle with a source, one block", saddle_with_source().action.real,
+                       1e-10,
+                       exact_functional()),
+        MeasuredNumber("(35), left less right, two steps", abs(sources(False)[0] - sources(False)[1]), 1e-12, 0.0)))
 
 
 @lru_cache(maxsize=None)
@@ -141,10 +143,10 @@ def vectors() -> dict[str, np.ndarray]:
 def log_average(of: dict[str, np.ndarray]) -> complex:
     """(24) with the order parameters (25) and (26) of these vectors."""
     tables: dict[str, Value] = {name: lambda step, node, name=name: of[name][step] for name in of}
-    plain = Reading(tables)
+    plain = Letters(tables)
     for name, equation in zip(("Phi", "G", "A"), SADDLE):
         tables[name] = lambda a, b, node, value=equation.value: plain.at({t: a, s: b, ell: 1}).of(value)
-    return complex(Reading(tables, {T: 2, N: 2, ell: 1}).of(WEIGHTS.value))
+    return complex(Letters(tables, {T: 2, N: 2, ell: 1}).of(WEIGHTS.value))
 
 
 def weights_witness() -> Witness:
@@ -166,7 +168,7 @@ def sources(features: bool) -> tuple[complex, complex]:
     root, hats = np.linalg.cholesky(kernel), np.array([0.6, -0.9])
     u_ = np.einsum("ts,sij->tij", root, np.array(np.meshgrid(points, points, indexing="ij")))
     over = np.outer(weights, weights) / (2 * np.pi)
-    reading = Reading({"chih": lambda step, node: hats[step], "u": lambda step, node: u_[step],
+    reading = Letters({"chih": lambda step, node: hats[step], "u": lambda step, node: u_[step],
                        "Phi": lambda a, b, node: kernel[a, b]}, {T: 2, ell: 1},
                       lambda here, body: np.sum(over * here.of(body)))
     return complex(reading.of(SOURCES.target)), complex(reading.of(SOURCES.value))

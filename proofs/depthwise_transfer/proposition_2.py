@@ -9,7 +9,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.action.at_initialisation import derive_initial_kernels
-from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number, Rate
+from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber, Rate
 
 from ._real_kernels import real_kernels
 
@@ -36,15 +36,15 @@ def rates() -> tuple[Rate, ...]:
 
 
 @lru_cache(maxsize=None)
-def numbers() -> tuple[Number, ...]:
+def numbers() -> tuple[MeasuredNumber, ...]:
     """Real networks, means over seeds."""
     rng = np.random.default_rng(0)
     found = np.array([real_kernels(np.tanh, lambda h: np.cosh(h)**-2.0, INPUTS, DEPTH, WIDTH, rng)
                       for _ in range(SEEDS)])
     means, errors = found.mean(axis=0), found.std(axis=0, ddof=1) / np.sqrt(SEEDS)
     expected = tp.kernel_fn(NET, DEPTH)(INPUTS)
-    return tuple(Number(f"{what} of two inputs, {SEEDS} networks of width {WIDTH} and depth {DEPTH}",
-                        float(means[k, 0, 1]), float(errors[k, 0, 1]), float(expected[k][0, 1]))
+    return tuple(MeasuredNumber(f"{what} of two inputs, {SEEDS} networks of width {WIDTH} and depth {DEPTH}",
+                                float(means[k, 0, 1]), float(errors[k, 0, 1]), float(expected[k][0, 1]))
                  for k, what in enumerate(("the kernel", "the tangent kernel")))
 
 

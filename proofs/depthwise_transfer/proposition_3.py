@@ -9,11 +9,11 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc._types import Value
-from tpcalc.ledger import Entry, Erratum, Evidence, Number, Slip, Witness
+from tpcalc.ledger import Entry, Erratum, Evidence, MeasuredNumber, Slip, Witness
 from tpcalc.ledger.entry import line
 
 from ._linear_case import C, DEPTH, ETA0, STEPS, TASK, TAU, Case, case, curve
-from ._reading import Reading
+from ._reading import Letters
 from ._stochastic_equations import (ADAPTED, BACKWARD, DRIFT, EQUATIONS, FINITE_RESPONSE, GRADIENT_SLOPE, H_KERNEL,
                                     KERNEL_SLOPE, LAST_OUTPUT, RESPONSES, SWAPPED, Ch, Delta, Mirrored, c, ell, s,
                                     sigma, t, tau, u)
@@ -26,14 +26,14 @@ SLOPES = {"H": KERNEL_SLOPE, "G": GRADIENT_SLOPE}   # those of Phi, where phi is
 
 def evidence() -> Evidence:
     found = case()
-    residuals = tuple(Number(f"{name}' of a linear network less the right side, the largest of {STEPS} steps",
-                             float(np.max(np.abs(found.slope(name) - found.slope_by(equation)))), 1e-7, 0.0)
+    residuals = tuple(MeasuredNumber(f"{name}' of a linear network less the right side, the largest of {STEPS} steps",
+                                     float(np.max(np.abs(found.slope(name) - found.slope_by(equation)))), 1e-7, 0.0)
                       for name, equation in SLOPES.items())
     return Evidence((*residuals, *measured()))
 
 
 @lru_cache(maxsize=None)
-def measured() -> tuple[Number, ...]:
+def measured() -> tuple[MeasuredNumber, ...]:
     """Real tanh networks of finite depth, their own matrices, with responses and kernels of particles."""
     scaling, net = tp.DepthwiseScaling(eta0=RATE), tp.ResNet("tanh", "pre_nonlin")
     task = tp.Task([1.0, 1.0, 1.0], [2.0, -1.5, 1.0])
@@ -54,12 +54,12 @@ def measured() -> tuple[Number, ...]:
     anticipated = np.mean(np.tanh(limit.fields.h[layer, 2, 0]) * limit.fields.u[layer, 0, 0])
     where = f"block {layer + 1} of {LAYERS}, {SEEDS} tanh networks of width {WIDTH}"
     bias = 1.0 / WIDTH  # finite width moves means by so much
-    return (Number(f"<u_2 u_2>, {where}", float(means[0]), float(errors[0] + bias), float(Phi[layer, 2, 2])),
-            Number(f"<u_2 u_0>, {where}", float(means[1]), float(errors[1] + bias), float(Phi[layer, 2, 0])),
-            Number(f"<A g_1 g_0>, {where}", float(means[2]), float(errors[2] + bias),
-                   float((response @ G[layer + 1])[1, 0])),
-            Number(f"<phi(h_2) u_0> before that block, {where}", float(means[3]), float(errors[3] + bias),
-                   float(anticipated)))
+    return (MeasuredNumber(f"<u_2 u_2>, {where}", float(means[0]), float(errors[0] + bias), float(Phi[layer, 2, 2])),
+            MeasuredNumber(f"<u_2 u_0>, {where}", float(means[1]), float(errors[1] + bias), float(Phi[layer, 2, 0])),
+            MeasuredNumber(f"<A g_1 g_0>, {where}", float(means[2]), float(errors[2] + bias),
+                           float((response @ G[layer + 1])[1, 0])),
+            MeasuredNumber(f"<phi(h_2) u_0> before that block, {where}", float(means[3]), float(errors[3] + bias),
+                           float(anticipated)))
 
 
 def slope_witness(name: str, printed: Mirrored) -> Witness:
@@ -76,7 +76,7 @@ def pushed(value: sp.Expr, at: float, first: dict[str, Value]) -> float:
         **{name: lambda a, b, place, table=table: curve(table[:, a, b])(place) for name, table in kernels.items()},
         "g": lambda *_: 0.0, "h": lambda *_: 0.0, "phi": lambda *_: 0.0, "dphi": lambda *_: 1.0, **first}
     without_noise = value.replace(sp.Derivative, lambda *_: sp.Integer(0))
-    return float(Reading(tables, {c: C, t: 1, tau: at}).of(without_noise))
+    return float(Letters(tables, {c: C, t: 1, tau: at}).of(without_noise))
 
 
 def by_read_in(step: int, place: float) -> float:
@@ -103,7 +103,7 @@ def drift_witness() -> Witness:
     """What h_1 owes to the read-out w, which is g_0 at every node but for noise."""
     run, found = finite()
     Phi, A = found.Phi[:, :, 0, :, 0], found.A[:, :, 0, :, 0]
-    here = Reading({
+    here = Letters({
         "Ch": lambda a, b, node: Phi[node - 1, a, b] * found.Delta[b, 0] + A[node - 1, a, b],
         r"\Delta": lambda a: found.Delta[a, 0], "g": lambda *_: 1.0, "h": lambda *_: 0.0, "u": lambda *_: 0.0},
         {c: C, t: 1, ell: DEPTH + 1, sp.Symbol("L"): DEPTH})
@@ -114,7 +114,7 @@ def drift_witness() -> Witness:
 
 def response_witness() -> Witness:
     found = case()
-    here = Reading({"phi/r": lambda a, p, b, q: found.run.gamma(a, b, 0, 1, p, q) * found.chi[b]},
+    here = Letters({"phi/r": lambda a, p, b, q: found.run.gamma(a, b, 0, 1, p, q) * found.chi[b]},
                    {c: C, t: 1, s: 0, tau: TAU}, mean=lambda reading, body: reading.of(body))
     right, printed = (float(here.of(value)) for value in (RESPONSES[1], c * RESPONSES[1]))
     return Witness(f"A_10 at layer time {TAU}, linear, as (94) has it", _first_response(found), 1e-8, printed, right)
@@ -144,7 +144,7 @@ def last_layer_witness() -> Witness:
     """The derivative of the last field in the read-out, over eta0 mu0, gives the output."""
     run, found = finite()
     L = sp.Symbol("L")
-    here = Reading({"phi/r": lambda a, node, *_: run.gamma(a, -1, 0, 1, node / DEPTH, 1.0)},
+    here = Letters({"phi/r": lambda a, node, *_: run.gamma(a, -1, 0, 1, node / DEPTH, 1.0)},
                    {c: C, t: 1, s: 0, L: DEPTH}, mean=lambda reading, body: reading.of(body))
     right, printed = (ETA0 * float(here.of(value)) for value in (LAST_OUTPUT[1], sp.sqrt(L) * LAST_OUTPUT[1]))
     return Witness(f"f_1 at L = {DEPTH}, linear", float(found.f[1, 0]), 1e-10, printed, right)
@@ -154,7 +154,7 @@ def layer_witness() -> Witness:
     """Which layer's source B asks for: that which is needed for the backward pass of (38)."""
     run, found = finite()
     chi = (run.outputs - run.task.targets).ravel()
-    here = Reading({"g/u": lambda a, node, b, source: run.gamma(
+    here = Letters({"g/u": lambda a, node, b, source: run.gamma(
         a, b, 1, 0, (node - 1) / DEPTH, (source - 1) / DEPTH) / (chi[a] * np.sqrt(DEPTH))},
         {t: 3, s: 0, ell: 3}, mean=lambda reading, body: reading.of(body))
     right, printed = (float(here.of(value)) for value in (

@@ -8,8 +8,8 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number, Rate
-from tpcalc.ledger.entry import Size
+from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber, Rate
+from tpcalc.ledger.entry import OrderBound
 
 from ._batch_case import C, ETA0, MU0
 from ._fields import Slope, fields, mean_of
@@ -24,8 +24,8 @@ UNSCALED = (Equation(An(t, s, ell), mean_of(Slope(phi(t, ell), r(s, ell)))),
 RESCALED = (Equation(A(t, s, ell), L**HALF / c * An(t, s, ell)), Equation(B(t, s, ell), L**HALF / c * Bn(t, s, ell)))
 
 
-def size(*terms: sp.Expr, condition: str = "") -> Size:
-    return Size(tuple(map(sp.latex, terms)), -HALF, condition)
+def size(*terms: sp.Expr, condition: str = "") -> OrderBound:
+    return OrderBound(tuple(map(sp.latex, terms)), -HALF, condition)
 
 
 SIZES = (size(Slope(h(t, ell), u(t, k)), condition=r"k \leq \ell"),
@@ -71,9 +71,9 @@ def evidence() -> Evidence:
     numbers = []
     for name, equation in zip("AB", RESCALED):
         right = equation.value.replace(lambda e: type(e) in values, lambda e: sp.Float(values[type(e)]))
-        numbers.append(Number(f"{name}_10 as rescaled, of the middle block of {DEPTHS[0]}, linear",
-                              float(getattr(found, name)[DEPTHS[0] // 2, 1, 0, 0, 0]), 1e-9,
-                              float(right.subs({L: DEPTHS[0], c: C}))))
+        numbers.append(MeasuredNumber(f"{name}_10 as rescaled, of the middle block of {DEPTHS[0]}, linear",
+                                      float(getattr(found, name)[DEPTHS[0] // 2, 1, 0, 0, 0]), 1e-9,
+                                      float(right.subs({L: DEPTHS[0], c: C}))))
     return Evidence(tuple(numbers), rates)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number
+from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber
 
 from ._fields import Slope, fields, mean_of
 
@@ -29,7 +29,7 @@ def statement() -> Equations:
 
 
 @lru_cache(maxsize=None)
-def numbers() -> tuple[Number, ...]:
+def numbers() -> tuple[MeasuredNumber, ...]:
     """Linear networks: particles, whose responses are found by causality, against reflections, which know them."""
     raw = tp.raw_problem(tp.DepthwiseScaling(mu0=0.7, eta0=0.8), tp.ResNet(), TASK, DEPTH)
     exact = tp.dmft(raw)
@@ -40,15 +40,16 @@ def numbers() -> tuple[Number, ...]:
             place = (layer, later, 0, earlier, 0)
             what = f"{name}_{later}{earlier} of block {layer + 1} of {DEPTH}, {BATCHES} batches of particles"
             error = float(sampled.standard_errors[name][place]) + 1e-3
-            found.append(Number(what, float(getattr(sampled, name)[place]), error, float(getattr(exact, name)[place])))
+            found.append(MeasuredNumber(what, float(getattr(sampled, name)[place]), error,
+                                        float(getattr(exact, name)[place])))
     assert sampled.fields is not None
     sources = sampled.fields.u[layer, :, 0]
     parts = np.array([part @ part.T / SAMPLES for part in np.split(sources, BATCHES, axis=1)])
     for later, earlier in ((1, 1), (2, 0)):
         values = parts[:, later, earlier]
-        found.append(Number(f"<u_{later} u_{earlier}>, the same", float(np.mean(values)),
-                            float(np.std(values, ddof=1) / np.sqrt(BATCHES)) + 1e-3,
-                            float(exact.Phi[layer, later, 0, earlier, 0])))
+        found.append(MeasuredNumber(f"<u_{later} u_{earlier}>, the same", float(np.mean(values)),
+                                    float(np.std(values, ddof=1) / np.sqrt(BATCHES)) + 1e-3,
+                                    float(exact.Phi[layer, later, 0, earlier, 0])))
     return tuple(found)
 
 

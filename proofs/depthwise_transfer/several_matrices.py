@@ -9,7 +9,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.interpreters.program_coefficients import read_program_coefficients
-from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Number, Slip, Witness
+from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, Slip, Witness
 from tpcalc.ledger.entry import line
 
 from .._line import DEPTH_MUP
@@ -48,12 +48,13 @@ def evidence() -> Evidence:
     for matrices in (1, 2):
         net = tp.ResNet("linear", "mlp", matrices=matrices)
         run = tp.train(net, TASK, tp.SGD(1.0), tp.DepthScaling(), tp.oo)
-        numbers.append(Number(f"f_1 of blocks of {matrices} matrices, linear, infinite depth",
-                              float(run.outputs[1, 0, 0]), 1e-8,
-                              float(LIMIT.value.subs({"eta_0": 1, "y": 1, K: matrices}))))
+        numbers.append(MeasuredNumber(f"f_1 of blocks of {matrices} matrices, linear, infinite depth",
+                                      float(run.outputs[1, 0, 0]), 1e-8,
+                                      float(LIMIT.value.subs({"eta_0": 1, "y": 1, K: matrices}))))
     mean, error = real_networks()
-    return Evidence((*numbers, Number(f"f_1 at L = {DEPTH}, {SEEDS} networks of width {WIDTH}, two matrices", mean,
-                                      error, finite_depth())))
+    return Evidence((*numbers,
+                     MeasuredNumber(f"f_1 at L = {DEPTH}, {SEEDS} networks of width {WIDTH}, two matrices", mean,
+                                    error, finite_depth())))
 
 
 def output_witness() -> Witness:

@@ -7,10 +7,10 @@ from functools import lru_cache
 import numpy as np
 import sympy as sp
 
-from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number, Rate
+from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber, Rate
 
 from ._fields import fields
-from ._reading import Reading
+from ._reading import Letters
 
 L, WIDTHS, SEEDS, ETA0, MU0, XI = 3, (32, 64, 128, 256), 32, 0.7, 1.3, 1.1
 ell = sp.Symbol("ell", integer=True)
@@ -41,7 +41,7 @@ def moved(width: int, mup: bool) -> tuple[float, float, float]:
             learnt = ETA0 * size**2 * slope
             found = learnt @ a / np.sqrt(width)
             tables = {"Phi": lambda node_, a=a: a @ a / width, "g": lambda node_, behind=behind: behind}
-            printed = Reading(tables, {ell: node, eta0: ETA0, gamma: size, N: width, depth: L, error: 1.0})
+            printed = Letters(tables, {ell: node, eta0: ETA0, gamma: size, N: width, depth: L, error: 1.0})
             worst = max(worst, float(np.max(np.abs(printed.of(LEARNT.value) - found))))
             speed = speed + (found + matrix @ (np.cosh(before)**-2.0 * speed) / np.sqrt(width)) / np.sqrt(L)
         squares.append((np.mean(speed**2), np.mean(found**2)))
@@ -62,7 +62,8 @@ def rates() -> tuple[Rate, ...]:
 
 def evidence() -> Evidence:
     worst = max(moved(width, mup)[2] for width in WIDTHS for mup in (False, True))
-    return Evidence((Number(f"what a block learns, left less right, tanh networks of {L} blocks", worst, 1e-12, 0.0),),
+    return Evidence((MeasuredNumber(f"what a block learns, left less right, tanh networks of {L} blocks", worst, 1e-12,
+                                    0.0),),
                     rates())
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import sympy as sp
 
 from tpcalc._types import Value
-from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Number, Slip, Witness
+from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, Slip, Witness
 from tpcalc.ledger.entry import line
 
 from ._fields import fields
-from ._reading import Reading
+from ._reading import Letters
 
 N, L, K, STEPS, MU0, ETA0 = 12, 2, 3, 3, 0.8, 0.5
 t, s, ell, k, last = sp.symbols("t s ell k K", integer=True)
@@ -88,7 +88,7 @@ class Network:
         return N * MU0 * np.sqrt(L) * found
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> Letters:
         def field(step: int, block: int, number: int) -> np.ndarray:
             return self.inner[step][block - 1, number]
 
@@ -101,7 +101,7 @@ class Network:
             "xik": lambda a, b, m: self.W[a][b - 1, m].T @ self.gradients[a][1][b - 1, m + 1] / np.sqrt(N),
             "dphi": lambda a, node: np.cosh(self.outer[a][node - 1])**-2.0,
             "dphik": lambda a, b, m: np.cosh(field(a, b, m))**-2.0, r"\Delta": lambda a: self.Delta[a]}
-        return Reading(tables, {c: ETA0 * MU0, depth: L, last: K, t: STEPS - 1, ell: 1})
+        return Letters(tables, {c: ETA0 * MU0, depth: L, last: K, t: STEPS - 1, ell: 1})
 
 
 @lru_cache(maxsize=None)
@@ -118,10 +118,11 @@ def evidence() -> Evidence:
     where = f"left less right, a tanh network of width {N} with {L} blocks of {K} matrices, step {STEPS - 1}"
     own = [network().by_difference(0, number, 3) - network().gradients[0][1][0, number, 3] for number in (1, 2)]
     return Evidence((
-        Number(f"(122) by differences of outputs, two matrices, less (124), {where}", max(map(abs, own)), 1e-7, 0.0),
-        *(Number(f"(123), {what}, {where}", residual(equation, 1), 1e-12, 0.0)
+        MeasuredNumber(f"(122) by differences of outputs, two matrices, less (124), {where}", max(map(abs, own)), 1e-7,
+                       0.0),
+        *(MeasuredNumber(f"(123), {what}, {where}", residual(equation, 1), 1e-12, 0.0)
           for what, equation in (("fields within", INNER), ("fields behind", OUTER))),
-        *(Number(f"(124), {what}, {where}", residual(equation, 1), 1e-12, 0.0)
+        *(MeasuredNumber(f"(124), {what}, {where}", residual(equation, 1), 1e-12, 0.0)
           for what, equation in (("within", INNER_GRADIENT), ("before", OUTER_GRADIENT), ("behind", LAST)))))
 
 

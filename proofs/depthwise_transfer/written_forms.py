@@ -9,12 +9,12 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc._types import Value
-from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Number, Slip, Witness
+from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, Slip, Witness
 from tpcalc.ledger.entry import line
 
 from ._fields import Slope, fields, mean_of
 from ._linear_case import C, TASK, TAU, case, curve
-from ._reading import Reading
+from ._reading import Letters
 from ._stochastic_equations import BACKWARD
 from .proposition_3 import by_read_in, pushed
 
@@ -45,7 +45,7 @@ def layers() -> tuple[tp.Run, tp.OrderParameters]:
     return run, tp.order_parameters(run, raw)
 
 
-def at_nodes(**first: Value) -> Reading:
+def at_nodes(**first: Value) -> Letters:
     """Letters of the linear network of finite depth, after a step; first: what is pushed by what is asked about."""
     found = layers()[1]
     H, G, A, B = (getattr(found, name)[:, :, 0, :, 0] for name in ("Phi", "G", "A", "B"))
@@ -53,7 +53,7 @@ def at_nodes(**first: Value) -> Reading:
         "Ch": lambda a, b, node: H[node - 1, a, b] * found.Delta[b, 0] + A[node - 1, a, b],
         "Cg": lambda a, b, node: (a > b) * G[node, a, b] * found.Delta[b, 0] + B[node - 1, a, b],
         "dphi": lambda *_: 1.0, **dict.fromkeys(("h", "g", "u", "r", "phi"), lambda *_: 0.0), **first}
-    return Reading(tables, {c: C, L: DEPTH, t: 1})
+    return Letters(tables, {c: C, L: DEPTH, t: 1})
 
 
 def sources_witness() -> Witness:
@@ -74,14 +74,14 @@ def layered_witness() -> Witness:
                    float(here.at({ell: 1}).of(UNFOLDED_BACK.value)))
 
 
-def in_layer_time(**first: Value) -> Reading:
+def in_layer_time(**first: Value) -> Letters:
     """Letters of the linear network of infinite depth."""
     found = case()
     curves: dict[str, np.ndarray] = {**found.curves, "Phi": found.curves["H"], "Ch": found.kernels("H", "A"),
                                      "Cg": found.kernels("G", "B")}
     tables: dict[str, Value] = {name: lambda a, b, place, table=table: curve(table[:-1, a, b])(place)
                                 for name, table in curves.items()}
-    return Reading({**tables, "dphi": lambda *_: 1.0, r"\Delta": lambda a: found.Delta[a], **first}, {c: C, tau: TAU},
+    return Letters({**tables, "dphi": lambda *_: 1.0, r"\Delta": lambda a: found.Delta[a], **first}, {c: C, tau: TAU},
                    mean=lambda reading, body: reading.of(body))
 
 
@@ -127,8 +127,8 @@ def evidence() -> Evidence:
     A, H = (found.curves[name][:-1, 1, 0] for name in "AH")
     slope = curve(A).deriv()(TAU) - curve(A)(TAU) - curve(H)(TAU) * found.Delta[0]
     whole = sp.integrate(sp.exp(sigma) * (sigma + 1), (sigma, 0, tau)) - tau * sp.exp(tau)
-    return Evidence((Number("(94), left less right, linear", float(slope), 1e-8, 0.0),
-                     Number("(97), left less right", float(sp.simplify(whole)), 0.0, 0.0)))
+    return Evidence((MeasuredNumber("(94), left less right, linear", float(slope), 1e-8, 0.0),
+                     MeasuredNumber("(97), left less right", float(sp.simplify(whole)), 0.0, 0.0)))
 
 
 ENTRY = Entry(

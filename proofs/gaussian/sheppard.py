@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from scipy.special import erf
 
 from tpcalc.calculus import Derivation
-from tpcalc.gaussian import Condition, Gaussians, Linearity, Price, expectation
+from tpcalc.gaussian import ConditionOnForm, Gaussians, Linearity, Price, expectation
 from tpcalc.ledger import Entry, Equation, Equations, Proof
 
 from .._gaussian import A, B, C, MATRIX, U, V, VARIABLES, mean, random_covariance
@@ -43,7 +43,7 @@ def statement() -> Equations:
 def derive() -> Proof:
     derivation = Derivation()
     value = SLOPE
-    for rule in (Price(), Linearity(), Condition(), Condition(), Integrated()):
+    for rule in (Price(), Linearity(), ConditionOnForm(), ConditionOnForm(), Integrated()):
         value = derivation.apply(rule, SLOPE, value)
 
     def numbers(rng: np.random.Generator) -> float:

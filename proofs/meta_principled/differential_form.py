@@ -7,24 +7,24 @@ import sympy as sp
 
 from tpcalc.ledger import Entry, Equation, Equations, Proof
 from tpcalc.ledger.proof import Identity
-from tpcalc.width.differentials import OUTPUT, Term, terms
+from tpcalc.width.differentials import OUTPUT, DifferentialTerm, terms
 
 K, U = sp.symbols("k u", integer=True, nonnegative=True)
 START, START_KERNELS = sp.symbols("I_0 J_0")
 HIDDEN, HIDDEN_KERNELS, WEIGHTS, WEIGHTS_KERNELS = sp.symbols("I_{k+1} J_{k+1} I'_{k+1} J'_{k+1}")
 
 
-def invariant(term: Term) -> sp.Expr:
+def invariant(term: DifferentialTerm) -> sp.Expr:
     return 2 * term.rates + term.weights
 
 
-def balance(term: Term) -> sp.Expr:
+def balance(term: DifferentialTerm) -> sp.Expr:
     return term.rates + term.kernels
 
 
-def general() -> Term:
+def general() -> DifferentialTerm:
     """A term after k operators, as the induction supposes it: 2 u + v = k + 1 and u + w = k."""
-    return Term(U, K + 1 - 2 * U, K - U)
+    return DifferentialTerm(U, K + 1 - 2 * U, K - U)
 
 
 def statement() -> Equations:

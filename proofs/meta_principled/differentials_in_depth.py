@@ -8,10 +8,10 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Number, Slip, Witness
+from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, Slip, Witness
 from tpcalc.studies.convergence import fit_order
 from tpcalc.width.counting import contraction, preactivations
-from tpcalc.width.jets import draw, kernel_series, output_series
+from tpcalc.width.jets import draw_weights, kernel_series, output_series
 from tpcalc.width.measured import measure_differentials
 
 WIDTH, DEPTHS, SAMPLES, INPUT = 48, (4, 8, 16), 400, np.array([1.0, -0.5])
@@ -29,7 +29,7 @@ def ratios(layers: int) -> tuple[np.ndarray, np.ndarray]:
     sizes, rng = tp.meta_principled(0, layers).sizes(widths), np.random.default_rng(layers)
     batches = []
     for _ in range(10):
-        drawn = draw(sizes, widths, SAMPLES // 10, rng)
+        drawn = draw_weights(sizes, widths, SAMPLES // 10, rng)
         f, kernel = output_series(drawn, INPUT, sizes, "tanh", 3), kernel_series(drawn, INPUT, sizes, "tanh", 2)
         z, rate, dH, one = f[0], f[1], 2 * f[2], 6 * f[3]
         two = kernel[2] - one
@@ -46,8 +46,8 @@ def evidence() -> Evidence:
     for name, claimed, value, error in lines:
         fitted = fit_order(np.array(DEPTHS, dtype=float), value)
         spread = math.hypot(error[0] / value[0], error[-1] / value[-1]) / math.log(DEPTHS[-1] / DEPTHS[0])
-        found.append(Number(f"power of L in the combination with {name}, tanh, L = {DEPTHS[0]} to {DEPTHS[-1]}",
-                            -fitted.order, max(spread, BEND), float(sp.degree(claimed.value, L))))
+        found.append(MeasuredNumber(f"power of L in the combination with {name}, tanh, L = {DEPTHS[0]} to {DEPTHS[-1]}",
+                                    -fitted.order, max(spread, BEND), float(sp.degree(claimed.value, L))))
     return Evidence(tuple(found))
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number, Proof
+from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber, Proof
 from tpcalc.ledger.proof import Identity
 from tpcalc.width.counting import contraction, own_gradients
-from tpcalc.width.differentials import Term
+from tpcalc.width.differentials import DifferentialTerm
 from tpcalc.width.measured import measure_differentials, measure_type_two
 
 from ._symbols import S
@@ -43,7 +43,7 @@ def added(order: int, inserted: int, weights: int, rates: int) -> sp.Expr:
 def two_layers(order: int, inserted: int, weights: int, rates: int) -> sp.Expr:
     """The power of n of a term of a network of one hidden layer."""
     family = tp.meta_principled(S, layers=2)
-    term = Term(rates, weights, order - rates)  # [meta_principled/differential_form]
+    term = DifferentialTerm(rates, weights, order - rates)  # [meta_principled/differential_form]
     return sp.expand(order * family.r + term.power(family, own_gradients(family.q[0]), inserted))
 
 
@@ -72,7 +72,7 @@ def evidence() -> Evidence:
     family = tp.meta_principled(s, LAYERS)
     found = [*measure_differentials(family, WIDTHS, highest=3, samples=1500, seed=1)[1:],
              measure_type_two(family, WIDTHS, samples=800, seed=2)]
-    return Evidence(tuple(Number(
+    return Evidence(tuple(MeasuredNumber(
         f"power of n, order {one.order}{' of type II' * one.type_two}, at s = {s} and L = {LAYERS}", one.slope,
         max(one.slope_error, 0.05 / 3), float(tp.ntk_exponent(one.order, s, one.insert_output))) for one in found))
 

@@ -11,7 +11,7 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.ledger import Entry, Equation, Equations, Erratum, Proof, Slip, Witness
 from tpcalc.ledger.proof import Identity
-from tpcalc.width.jets import Draws, draw, output_series
+from tpcalc.width.jets import Draws, draw_weights, output_series
 
 WIDTHS = (2, 16, 1)
 FIRST, SECOND = sp.symbols("U_1 U_2")
@@ -41,7 +41,7 @@ def power(order: int, kernels: int, outputs: int, rng: np.random.Generator) -> f
     stands for all, for units are those of each.
     """
     sizes = tp.meta_principled(0, layers=2).sizes(WIDTHS)
-    one = draw(sizes, WIDTHS, 1, rng)
+    one = draw_weights(sizes, WIDTHS, 1, rng)
     doubled = Draws((one.weights[0], 2 * one.weights[1]), (one.biases[0], 2 * one.biases[1]))
     rates = replace(sizes, weight_rate=(sizes.weight_rate[0], 4 * sizes.weight_rate[1]),
                     bias_rate=(sizes.bias_rate[0], 4 * sizes.bias_rate[1]))

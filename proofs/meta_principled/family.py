@@ -7,10 +7,10 @@ import itertools
 import numpy as np
 import sympy as sp
 
-from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number, Proof
+from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber, Proof
 from tpcalc.ledger.proof import Identity
 from tpcalc.parametrizations import WidthScaling
-from tpcalc.width import audit, meta_principled, principles, solve_any_depth
+from tpcalc.width import broken_principles, meta_principled, principles, solve_any_depth
 from tpcalc.width.counting import own_gradients
 from tpcalc.width.principles import critical, equivalent, learning
 
@@ -50,16 +50,17 @@ def derive() -> Proof:
 
 def evidence() -> Evidence:
     """Dimensions of solutions, and all strategies of two layers with exponents in halves."""
-    dimensions = [Number(f"dimension of the solutions at L = {layers}", float(len(principles(layers).kernel)), 0.0,
-                         float(solve_any_depth().free)) for layers in range(2, 7)]
+    dimensions = [MeasuredNumber(f"dimension of the solutions at L = {layers}", float(len(principles(layers).kernel)),
+                                 0.0,
+                                 float(solve_any_depth().free)) for layers in range(2, 7)]
     right = tried = 0
     for p1, p2, q2, r in itertools.product(HALVES, repeat=4):
         strategy = WidthScaling((p1, p2), (0, q2), r)
-        right += audit(strategy).passes == (strategy == meta_principled(p2, 2) and 0 <= p2 <= 1)
+        right += broken_principles(strategy).passes == (strategy == meta_principled(p2, 2) and 0 <= p2 <= 1)
         tried += 1
     what = ("strategies of two layers, in halves from -1/2 to 3/2, that pass where they are members with s in [0, 1] "
             "and only there")
-    return Evidence((*dimensions, Number(what, float(right), 0.0, float(tried))))
+    return Evidence((*dimensions, MeasuredNumber(what, float(right), 0.0, float(tried))))
 
 
 ENTRY = Entry(

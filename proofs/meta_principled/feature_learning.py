@@ -8,7 +8,7 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Number, Proof, Slip, Witness
+from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, Proof, Slip, Witness
 from tpcalc.ledger.proof import Identity
 from tpcalc.studies.convergence import fit_order
 from tpcalc.width.counting import contraction, own_gradients
@@ -76,7 +76,7 @@ def measured(s: sp.Expr) -> tuple[float, float]:
 
 
 def evidence() -> Evidence:
-    return Evidence(tuple(Number(f"power of n in the change of hidden layers at s = {s}", *measured(s), float(
+    return Evidence(tuple(MeasuredNumber(f"power of n in the change of hidden layers at s = {s}", *measured(s), float(
         feature_exponent(tp.meta_principled(s, layers=2)))) for s in MEMBERS))
 
 

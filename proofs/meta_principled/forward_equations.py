@@ -14,7 +14,7 @@ from tpcalc.width.jets import Draws, kernel_series, output_series
 from ._real import drawn
 
 RATE, W0, W1 = sp.symbols("c W_{0j} W_{1k}")  # c: the rate of one weight of the layer
-ALIKE = {(a, b): sp.Symbol(rf"\delta_{{{a}{b}}}") for a, b in ((0, 1), (0, 2), (0, 3), (1, 3))}
+EQUAL_NEURONS = {(a, b): sp.Symbol(rf"\delta_{{{a}{b}}}") for a, b in ((0, 1), (0, 2), (0, 3), (1, 3))}
 PHI = sp.symbols(r"\sigma_{j;0} \sigma'_{j;0} \sigma''_{j;0} \sigma'''_{j;0}")
 OTHER = sp.symbols(r"\sigma_{k;1} \sigma'_{k;1} \sigma''_{k;1}")
 AT = {1: sp.Symbol(r"\sigma_{j;1}"), 2: sp.Symbol(r"\sigma_{j;2}"), 3: sp.Symbol(r"\sigma_{j;3}")}
@@ -40,23 +40,23 @@ def preactivation() -> sp.Expr:
     """A summand of the layer's preactivation, its parameters and those below moved along what trains outputs 1 to 3."""
     t1, t2, t3 = TAU
     moved = t1 * A1 + t2 * A2 + t3 * A3 + t1 * t2 * B12 + t1 * t3 * B13 + t2 * t3 * B23 + t1 * t2 * t3 * C123
-    weight = W0 + RATE * sum(tau * ALIKE[0, i] * AT[i] for i, tau in enumerate(TAU, 1))
+    weight = W0 + RATE * sum(tau * EQUAL_NEURONS[0, i] * AT[i] for i, tau in enumerate(TAU, 1))
     return weight * composed(PHI, moved)
 
 
 def kernels() -> tuple[sp.Expr, sp.Expr]:
     """Summands of the layer's kernel, by one neuron and by two: output 0 along that of 2, output 1 along that of 3."""
     _, t2, t3 = TAU
-    own = RATE * ALIKE[0, 1] * composed(PHI[:2], t2 * A2) * composed((AT[1], SLOPE), t3 * SAME)
-    left = (W0 + RATE * t2 * ALIKE[0, 2] * AT[2]) * composed(PHI[1:3], t2 * A2)
-    right = (W1 + RATE * t3 * ALIKE[1, 3] * LAST) * composed(OTHER[1:], t3 * THERE)
+    own = RATE * EQUAL_NEURONS[0, 1] * composed(PHI[:2], t2 * A2) * composed((AT[1], SLOPE), t3 * SAME)
+    left = (W0 + RATE * t2 * EQUAL_NEURONS[0, 2] * AT[2]) * composed(PHI[1:3], t2 * A2)
+    right = (W1 + RATE * t3 * EQUAL_NEURONS[1, 3] * LAST) * composed(OTHER[1:], t3 * THERE)
     return own, left * right * (BELOW + t2 * LEFT + t3 * RIGHT + t2 * t3 * BOTH)
 
 
 def statement() -> Equations:
     """As printed, but for sums: those over the other neurons' weights, slopes and kernels are one symbol each."""
     (_, s1, s2, s3), (_, r1, r2) = PHI, OTHER
-    d = ALIKE
+    d = EQUAL_NEURONS
     one = (RATE * d[0, 1] * AT[1] * (s2 * A2 * A3 + s1 * B23) + RATE * d[0, 2] * AT[2] * (s2 * A3 * A1 + s1 * B13)
            + RATE * d[0, 3] * AT[3] * (s2 * A1 * A2 + s1 * B12)
            + W0 * (s1 * C123 + s2 * (B12 * A3 + B23 * A1 + B13 * A2) + s3 * A1 * A2 * A3))

@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number, Proof
+from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber, Proof
 from tpcalc.ledger.proof import Identity
 from tpcalc.width.counting import own_gradients
 from tpcalc.width.measured import measure_differentials
@@ -48,9 +48,10 @@ def evidence() -> Evidence:
     found = []
     for s in (sp.Integer(0), sp.Rational(1, 2), sp.Integer(1)):
         for one in measure_differentials(tp.meta_principled(s, layers=2), FAST, samples=5000, seed=int(2 * s)):
-            found.append(Number(f"power of n in E[{'z ' * one.insert_output}eta^{one.order} d^{one.order - 1} H] at "
-                                f"s = {s}", one.slope, max(one.slope_error, 0.05 / 3),
-                                float(tp.ntk_exponent(one.order, s, one.insert_output))))
+            found.append(MeasuredNumber(f"power of n in E[{'z ' * one.insert_output}eta^{one.order} d^{one.order - 1} "
+                                        f"H] at "
+                                        f"s = {s}", one.slope, max(one.slope_error, 0.05 / 3),
+                                        float(tp.ntk_exponent(one.order, s, one.insert_output))))
     return Evidence(tuple(found))
 
 

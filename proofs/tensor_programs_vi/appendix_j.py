@@ -7,11 +7,11 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.calculus import Derivation
-from tpcalc.gaussian import Independence, Parity
+from tpcalc.gaussian import IndependentFactors, Parity
 from tpcalc.gaussian.variables import Expectation
 from tpcalc.interpreters import run_particles
 from tpcalc.interpreters.training import Training as Job
-from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number, Proof
+from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber, Proof
 from tpcalc.studies.between_layers import measured_correlation
 
 from .._gaussian import A, B, U, V, VARIABLES, exact_mean, random_polynomial
@@ -32,7 +32,7 @@ DEPTH, BATCHES = 32, 4
 def derive() -> Proof:
     derivation = Derivation()
     value = SLOPES
-    for rule in (Independence(), Parity()):
+    for rule in (IndependentFactors(), Parity()):
         value = derivation.apply(rule, SLOPES, value)
 
     def numbers(rng: np.random.Generator) -> float:
@@ -44,15 +44,16 @@ def derive() -> Proof:
     return Proof(derivation.steps, numbers, "odd polynomials of independent variables, by exact quadrature")
 
 
-def correlation(phi: str) -> Number:
+def correlation(phi: str) -> MeasuredNumber:
     """Changes of h in layers l and l + 1 after an update are correlated in particles by this number, a mean over l."""
     task = tp.Task([1.0, 0.8], [1.0, -0.7])
     job = Job(tp.ResNet(phi), task, tp.SGD(1.0), tp.DepthScaling(sp.Rational(1, 2), sp.Rational(1, 2)), DEPTH)
     run = run_particles(job.program(), job.sizes(), job.data(), samples=1024, batches=BATCHES)
     found = measured_correlation(run, ("dh",), DEPTH, 1)
     error = float(np.std(found, ddof=1)) / BATCHES**0.5
-    return Number(f"correlation of dh in neighbouring layers, {phi}, depth {DEPTH}, with 1/L as part of the error",
-                  float(np.mean(found)), error + 1 / DEPTH, tp.gradient_correlation(tp.ResNet(phi))["W"].value)
+    return MeasuredNumber(f"correlation of dh in neighbouring layers, {phi}, depth {DEPTH}, with 1/L as part of the "
+                          f"error",
+                          float(np.mean(found)), error + 1 / DEPTH, tp.gradient_correlation(tp.ResNet(phi))["W"].value)
 
 
 def evidence() -> Evidence:

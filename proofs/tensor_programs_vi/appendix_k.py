@@ -13,7 +13,7 @@ from tpcalc.classification.matrices import MatrixTerms
 from tpcalc.classification.second_order import second_order
 from tpcalc.derivations.printing import latex
 from tpcalc.interpreters.vectors import run_program
-from tpcalc.ledger import Entry, Equations, Evidence, Number, Rate
+from tpcalc.ledger import Entry, Equations, Evidence, MeasuredNumber, Rate
 from tpcalc.orders import Affine
 from tpcalc.programs.language import MatVec
 
@@ -64,9 +64,9 @@ def keeps(region: tp.PhaseRegion) -> bool:
     return any(not region.region.never(Affine.of(ratio, GAMMAS), ">=") for ratio in ratios().values())
 
 
-def counted(alpha: sp.Expr, what: str, found: int, expected: int) -> Number:
-    return Number(f"of the stable, faithful, nontrivial regions of update exponents at alpha = {alpha}: {what}",
-                  float(found), 0.0, float(expected))
+def counted(alpha: sp.Expr, what: str, found: int, expected: int) -> MeasuredNumber:
+    return MeasuredNumber(f"of the stable, faithful, nontrivial regions of update exponents at alpha = {alpha}: {what}",
+                          float(found), 0.0, float(expected))
 
 
 def measured(scale: tp.DepthScaling, expected: sp.Expr) -> Rate:
@@ -97,7 +97,7 @@ def evidence() -> Evidence:
         counted(HALF, "with a second-order part that stays", sum(map(keeps, diverse)), 0),
         counted(sp.Integer(1), "not redundant", sum(not one.flags["redundant"] for one in drifting), 0),
         counted(sp.Integer(1), "without a second-order part that stays", sum(not keeps(one) for one in drifting), 0),
-        Number("regions at both", float(len(diverse) * len(drifting) > 0), 0.0, 1.0)),
+        MeasuredNumber("regions at both", float(len(diverse) * len(drifting) > 0), 0.0, 1.0)),
         (measured(tp.DepthScaling(HALF, HALF), HALF), measured(tp.DepthScaling(1, 0), sp.Integer(0))))
 
 

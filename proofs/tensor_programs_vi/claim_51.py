@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.ledger import Entry, Equations, Evidence, Number
+from tpcalc.ledger import Entry, Equations, Evidence, MeasuredNumber
 
 from .._claims import QUARTER, Equivalence, growth
 from .._line import ALPHA, GENERAL, HALF, NET
@@ -21,7 +21,7 @@ def evidence() -> Evidence:
     start = tp.Task([1.0], [1.0])
     run = tp.train(NET, start, tp.SGD(0.0), tp.DepthScaling(HALF, HALF), DEPTH, keep_nodes=[1.0])
     size = float(run.forward_covariance[0, 0, 0])  # (1 + 1/L)^L
-    at_half = Number(f"<x|x> of the last layer at alpha = 1/2, L = {DEPTH}, beside e", size, np.e / DEPTH, np.e)
+    at_half = MeasuredNumber(f"<x|x> of the last layer at alpha = 1/2, L = {DEPTH}, beside e", size, np.e / DEPTH, np.e)
     return Evidence((STABLE.agreement(), at_half), tuple(below))
 
 

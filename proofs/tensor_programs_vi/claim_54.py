@@ -29,7 +29,7 @@ def differences(scale: tp.DepthScaling) -> tuple[float, ...]:
     found = []
     for layers in PIECES:
         hat = run.x[1, DEPTH // 2 + layers] - run.x[1, DEPTH // 2]
-        ends = run.x_ends[1, DEPTH // 2 + layers] - run.x_ends[1, DEPTH // 2]
+        ends = run.x_outputs[1, DEPTH // 2 + layers] - run.x_outputs[1, DEPTH // 2]
         found.append(float(np.sqrt(np.einsum("dmr,dmrs,dms->", hat, run.covariance, hat) + ends @ ends)))
     return tuple(found)
 

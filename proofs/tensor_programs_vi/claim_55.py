@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from tpcalc.ledger import Entry, Equations, Evidence, Number
+from tpcalc.ledger import Entry, Equations, Evidence, MeasuredNumber
 
 from .._claims import PLANE, Equivalence, verdict
 from .._line import ALPHA, GAMMA, HALF
@@ -19,7 +19,7 @@ EVERY = Equivalence(
 def evidence() -> Evidence:
     found = [one for one in (verdict(*point).diversity_exponent for point in PLANE) if one is not None]
     return Evidence((EVERY.agreement(),
-                     Number("largest diversity exponent on the grid", float(max(found)), 0.0, float(HALF))))
+                     MeasuredNumber("largest diversity exponent on the grid", float(max(found)), 0.0, float(HALF))))
 
 
 ENTRY = Entry(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tpcalc as tp
-from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number
+from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber
 from tpcalc.programs.language import Matrix
 
 from .._line import GENERAL, NET
@@ -24,8 +24,9 @@ def evidence() -> Evidence:
         found, expected = (
             float(tp.train(NET, task, one, tp.DepthScaling(0, gamma), 4, width=16, seed=3).outputs[1, 0, 0])
             for one, gamma in ((quarter, 1), (opt, 0)))
-        numbers.append(Number(f"f_1 by {type(opt).__name__} at gamma = 0, by 4 times its learning rate at L = 4 and "
-                              "gamma = 1", found, 1e-10, expected))
+        numbers.append(MeasuredNumber(f"f_1 by {type(opt).__name__} at gamma = 0, by 4 times its learning rate at L = "
+                                      f"4 and "
+                                      "gamma = 1", found, 1e-10, expected))
     return Evidence(tuple(numbers))
 
 

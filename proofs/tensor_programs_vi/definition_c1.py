@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number, Rate
+from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber, Rate
 from tpcalc.programs.language import Family, Matrix, MatVec, Transpose, Vector
 from tpcalc.programs.program import Assign, Loop, Program
 
@@ -43,7 +43,7 @@ def evidence() -> Evidence:
     mean, error = found[-1].mean(0), found[-1].std(0, ddof=1) / np.sqrt(SEEDS)
     spread = np.sqrt(np.mean((found - [1.0, 1.0, 0.0]) ** 2, axis=1))
     names = ("<z|x> of x = W W^T z", "variance of the hat part, <y|y>", "covariance of z with the hat part")
-    numbers = tuple(Number(f"{name}, n = {WIDTHS[-1]}", float(m), float(e), target)
+    numbers = tuple(MeasuredNumber(f"{name}, n = {WIDTHS[-1]}", float(m), float(e), target)
                     for name, m, e, target in zip(names, mean, error, (1.0, 1.0, 0.0)))
     rate = Rate("deviation of <z|x> from 1", "n", 0.5, tuple(map(float, WIDTHS)), tuple(map(float, spread[:, 0])), 0.1)
     return Evidence(numbers, (rate,))

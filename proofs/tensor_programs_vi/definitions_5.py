@@ -8,7 +8,7 @@ from typing import Callable
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.ledger import Entry, Equations, Evidence, Number
+from tpcalc.ledger import Entry, Equations, Evidence, MeasuredNumber
 
 from .._claims import PLANE, Flag, verdict
 
@@ -35,11 +35,12 @@ class Definition:
         size = max(one.exponents[name] for name in self.names)
         return bool(sp.Eq(size, 0) if self.exactly else size <= 0)
 
-    def agreement(self) -> Number:
+    def agreement(self) -> MeasuredNumber:
         """On the points of a grid, exactly."""
         points = [one for one in (verdict(*point) for point in PLANE) if self.given(one)]
         right = sum(bool(self.flag(one)) == self.holds(one) for one in points)
-        return Number(f"points of a grid where '{self.words}' is as defined", float(right), 0.0, float(len(points)))
+        return MeasuredNumber(f"points of a grid where '{self.words}' is as defined", float(right), 0.0,
+                              float(len(points)))
 
 
 def _starts(one: tp.Verdict) -> bool:

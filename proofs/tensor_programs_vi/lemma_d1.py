@@ -23,7 +23,7 @@ def against_coefficients(trained: Any, task: tp.Task, scale: tp.DepthScaling, de
     """Outputs, every Gamma and every C of a compiled recursion against the hand-written kernel."""
     oracle = read_coefficients(task, OPT, scale, depth)
     worst = relative(trained.outputs, oracle.outputs.ravel())
-    for a, (hat, ends) in enumerate(((oracle.x, oracle.x_ends), (oracle.delta, oracle.delta_ends))):
+    for a, (hat, ends) in enumerate(((oracle.x, oracle.x_outputs), (oracle.delta, oracle.delta_inputs))):
         gamma = trained.arrays[f"Gamma{a}"]  # [t, l, r + 1, b, m]
         worst = max(worst, relative(gamma[:, :, 1:, :, 1:].transpose(0, 1, 3, 4, 2), np.sqrt(depth) * hat),
                     relative(gamma[:, :, 0, :, 0], ends))

@@ -10,7 +10,7 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.calculus.kets import Ket
 from tpcalc.gaussian.variables import Expectation
-from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number, Rate
+from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber, Rate
 from tpcalc.programs.language import Family, Mean, Vector
 
 from .._finite_width import at_width
@@ -47,9 +47,11 @@ def evidence() -> Evidence:
                        for seed in range(SEEDS)] for n in WIDTHS])
     mean, error = found[-1].mean(0), found[-1].std(0, ddof=1) / np.sqrt(SEEDS)
     spread = np.sqrt(np.mean((found - limit) ** 2, axis=(1, 2)))
-    read = Number("the formula for f, against the program's average and the kets' bracket", misread(), 1e-12, 0.0)
-    numbers = tuple(Number(f"f_{t} at L = {DEPTH}, mean of {SEEDS} networks of width {WIDTHS[-1]}", float(mean[t]),
-                           float(error[t]), float(limit[t])) for t in range(task.steps))
+    read = MeasuredNumber("the formula for f, against the program's average and the kets' bracket", misread(), 1e-12,
+                          0.0)
+    numbers = tuple(MeasuredNumber(f"f_{t} at L = {DEPTH}, mean of {SEEDS} networks of width {WIDTHS[-1]}",
+                                   float(mean[t]),
+                                   float(error[t]), float(limit[t])) for t in range(task.steps))
     rate = Rate("root mean square distance of f from its limit", "n", 0.5, tuple(map(float, WIDTHS)),
                 tuple(map(float, spread)), 0.1)
     return Evidence((read, *numbers), (rate,))

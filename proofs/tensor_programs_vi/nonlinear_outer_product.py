@@ -9,7 +9,7 @@ import sympy as sp
 
 from tpcalc.calculus.kets import Ket
 from tpcalc.calculus.rules import UpdateActs
-from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number
+from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber
 from tpcalc.programs.language import Family, MatVec, NonlinearOuter, Outer, Transpose, Vector
 
 from .._finite_width import at_width
@@ -40,9 +40,10 @@ def evidence() -> Evidence:
     square = at_width(MatVec(NonlinearOuter(OUTER**2), Z), values)
     twice = relative(square, at_width(MatVec(OUTER, MatVec(OUTER, Z)), values))
     return Evidence((
-        *(Number(f"phi(t) = {name}: matrix times vector and average over a copy, relative difference",
-                 difference(phi), 1e-12, 0.0) for name, phi in (("t^2", lambda t: t**2), ("tanh t", sp.tanh))),
-        Number("phi(t) = t^2: is it far from the operator applied twice? (1: yes)", float(twice > 0.1), 1e-12, 1.0)))
+        *(MeasuredNumber(f"phi(t) = {name}: matrix times vector and average over a copy, relative difference",
+                         difference(phi), 1e-12, 0.0) for name, phi in (("t^2", lambda t: t**2), ("tanh t", sp.tanh))),
+        MeasuredNumber("phi(t) = t^2: is it far from the operator applied twice? (1: yes)", float(twice > 0.1), 1e-12,
+                       1.0)))
 
 
 ENTRY = Entry(

@@ -31,7 +31,7 @@ class ProductMean(sp.Expr):
         return rf"\mathbb{{E}}\left[{' '.join(printer.doprint(part) for part in self.args)}\right]"
 
 
-HAT_SIDE, DOT_SIDE = ProductMean(Ket(x), Hat(MatVec(W, y))), ProductMean(Dot(MatVec(Transpose(W), x)), Ket(y))
+HAT_EQUATION, DOT_EQUATION = ProductMean(Ket(x), Hat(MatVec(W, y))), ProductMean(Dot(MatVec(Transpose(W), x)), Ket(y))
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ class FoldDot:
     def apply(self, expression: sp.Expr) -> sp.Expr:
         dot = sp.Sum(Ket(z[i]) * Response(x, Hat(MatVec(W, z[i]))), PRODUCTS)  # |W^T x> without its hat
         mean = sp.Sum(dot.function.subs(Ket(z[i]), Bracket(z[i], y)), PRODUCTS)
-        return expression.subs(mean, DOT_SIDE)
+        return expression.subs(mean, DOT_EQUATION)
 
 
 def derive() -> Proof:
     derivation = Derivation()
-    after = derivation.apply(Stein(), HAT_SIDE, HAT_SIDE)
-    derivation.apply(FoldDot(), HAT_SIDE, after)
+    after = derivation.apply(Stein(), HAT_EQUATION, HAT_EQUATION)
+    derivation.apply(FoldDot(), HAT_EQUATION, after)
 
     def numbers(rng: np.random.Generator) -> float:
         """x a random cubic of three hats h = A g; every mean is a Gaussian quadrature that is exact for it."""
@@ -96,7 +96,7 @@ ENTRY = Entry(
     source=SOURCE,
     says="An initial matrix acts on kets as its hat plus its dot. The adjoint of the hat operator of $W$ is the dot "
          "operator of $W^\\top$, so that the adjoint of $W$ is $W^\\top$.",
-    statement=lambda: Equations((Equation(HAT_SIDE, DOT_SIDE),)),
+    statement=lambda: Equations((Equation(HAT_EQUATION, DOT_EQUATION),)),
     assumptions=("$|x\\rangle$ is a smooth function of the hats of $W z_1, \\ldots, W z_k$, and of kets that are "
                  "independent of them",),
     uses=("tensor_programs_vi/definition_c1", "gaussian/stein"),

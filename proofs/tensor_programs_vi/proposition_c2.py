@@ -7,7 +7,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.interpreters import read_coefficients
-from tpcalc.ledger import Entry, Equations, Evidence, Rate, Size
+from tpcalc.ledger import Entry, Equations, Evidence, Rate, OrderBound
 
 from .._line import DEPTH_MUP, HALF, OPT
 
@@ -15,18 +15,19 @@ TASK = tp.Task([0.5, 0.4, -0.3], [0.5, -0.4, 0.2])
 DEPTHS = tuple(2**k for k in range(4, 9))
 
 
-SIZES = (Size((r"\frac{\partial |y\rangle}{\partial |\widehat{W_0^m x_s^{m-1}}\rangle}",
-               r"\frac{\partial |y\rangle}{\partial |\widehat{W_0^{m\top} \delta x_s^m}\rangle}"), -HALF),
-         Size((r"\frac{\partial |y\rangle}{\partial |U\rangle}", r"\frac{\partial |y\rangle}{\partial |nV\rangle}"),
-              sp.Integer(0)),
-         Size((r"\langle y | z \rangle",), sp.Integer(0)))
+SIZES = (OrderBound((r"\frac{\partial |y\rangle}{\partial |\widehat{W_0^m x_s^{m-1}}\rangle}",
+                     r"\frac{\partial |y\rangle}{\partial |\widehat{W_0^{m\top} \delta x_s^m}\rangle}"), -HALF),
+         OrderBound((r"\frac{\partial |y\rangle}{\partial |U\rangle}",
+                     r"\frac{\partial |y\rangle}{\partial |nV\rangle}"),
+                    sp.Integer(0)),
+         OrderBound((r"\langle y | z \rangle",), sp.Integer(0)))
 
 
 def sizes(depth: int) -> tuple[float, float, float]:
     """Largest coefficient of an earlier step's hat-kets; of U and nV; largest <y|y>."""
     run = read_coefficients(TASK, OPT, DEPTH_MUP, depth)
     hats = max(float(np.abs(hat[t, ..., :t]).max()) for hat in (run.x, run.delta) for t in range(1, TASK.steps))
-    ends = max(float(np.abs(end).max()) for end in (run.x_ends, run.delta_ends))
+    ends = max(float(np.abs(end).max()) for end in (run.x_outputs, run.delta_inputs))
     brackets = max(float(np.abs(run.node_covariance(forward)).max()) for forward in (True, False))
     return hats, ends, brackets
 

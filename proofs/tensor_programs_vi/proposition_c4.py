@@ -8,7 +8,7 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Number, Slip, Witness
+from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, MeasuredNumber, Slip, Witness
 
 from .._continuum import CLimit, GammaLimit, Indicator, value
 from .._line import DEPTH_MUP, NET, OPT
@@ -63,7 +63,8 @@ def evidence() -> Evidence:
         found = [value(part, numbers, run, (x,)) for part in (covariance.target, covariance.value)]
         worst[2] = max(worst[2], abs(found[0] - found[1]))
     names = ("equation of the forward Gamma", "equation of the backward Gamma", "equation of C")
-    return Evidence(tuple(Number(f"largest residual, {name}", found, 1e-12, 0.0) for name, found in zip(names, worst)))
+    return Evidence(tuple(MeasuredNumber(f"largest residual, {name}", found, 1e-12, 0.0) for name,
+                          found in zip(names, worst)))
 
 
 def printed_start() -> float:

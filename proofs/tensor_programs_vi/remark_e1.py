@@ -7,7 +7,7 @@ import numpy as np
 from tpcalc.calculus import Derivation
 from tpcalc.calculus.kets import Bracket, Ket
 from tpcalc.calculus.rules import UpdateActs
-from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number, Proof
+from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber, Proof
 from tpcalc.programs.language import Family, MatVec, Outer, Vector
 
 from .._finite_width import at_width
@@ -34,9 +34,11 @@ def evidence() -> Evidence:
     u, z = np.random.default_rng(0).standard_normal((2, 4000))
     acted = at_width(ACTS, {U: u, Z: z})
     aligned = [abs(np.mean(acted * w)) / np.sqrt(np.mean(acted**2) * np.mean(w**2)) for w in (u, z)]
-    return Evidence((Number("cosine of (u u^T / n) z with u, for u, z independent, n = 4000", float(aligned[0]), 1e-12,
-                            1.0),
-                     Number("its cosine with z, which would be 1 for a product", float(aligned[1]), 4000**-0.5, 0.0)))
+    return Evidence((MeasuredNumber("cosine of (u u^T / n) z with u, for u, z independent, n = 4000", float(aligned[0]),
+                                    1e-12,
+                                    1.0),
+                     MeasuredNumber("its cosine with z, which would be 1 for a product", float(aligned[1]), 4000**-0.5,
+                                    0.0)))
 
 
 ENTRY = Entry(

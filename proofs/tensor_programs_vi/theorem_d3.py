@@ -9,7 +9,7 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.ledger import Entry, Equations, Erratum, Evidence, Number, Rate, Size, Slip, Witness
+from tpcalc.ledger import Entry, Equations, Erratum, Evidence, MeasuredNumber, Rate, OrderBound, Slip, Witness
 
 from .._line import DEPTH_MUP, GENERAL, NET, OPT, XI, Y, derived_outputs, true_outputs
 from ._induction import PRINTED_C1, c, counted, logarithms, one_by_one, t, tower
@@ -43,8 +43,8 @@ def statement() -> Equations:
     """The powers are those that the measured changes are compared with."""
     changes = (r"\left|\Gamma^{L/2}_{t,s,a,b}(p,q) - \Gamma^{L}_{t,s,a,b}(p,q)\right|",
                r"\left|C^{L/2}_{t,s,a}(p) - C^{L}_{t,s,a}(p)\right|")
-    return Equations((Size(changes, -rate(DEPTH_MUP), r"\alpha = \gamma = \tfrac12"),
-                      Size(changes, -rate(GENERAL), r"\alpha > \tfrac12,\; \gamma = 1 - \alpha")))
+    return Equations((OrderBound(changes, -rate(DEPTH_MUP), r"\alpha = \gamma = \tfrac12"),
+                      OrderBound(changes, -rate(GENERAL), r"\alpha > \tfrac12,\; \gamma = 1 - \alpha")))
 
 
 def evidence() -> Evidence:
@@ -61,7 +61,7 @@ def evidence() -> Evidence:
         rates.append(_rate(f"{name}: distance of their suprema at L/2 and L", 1.0, np.diff(largest)))
     constants = found.constants()
     holds = [sp.log(sp.Float(ours)) <= theirs for ours, theirs in zip(constants, proven())]
-    return Evidence((Number(
+    return Evidence((MeasuredNumber(
         f"steps after which (A) to (D) hold at L = {DEPTHS[0]} to {DEPTHS[-1]} with the proof's c, which is "
         f"{', '.join(map(tower, proven()))}; the smallest c that will do is "
         f"{', '.join(f'{ours:.4g}' for ours in constants)}", float(sum(map(bool, holds))), 0.0, float(TASK.steps)),),

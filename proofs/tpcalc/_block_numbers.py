@@ -9,7 +9,8 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.action.action import (FIELDS, Acting, Along, Coefficient, Inner, Kernel, OverEarlier, Saddle, a, at, b, c,
+from tpcalc.action.action import (FIELDS, Acting, Along, OverlapCoefficient, Inner, Kernel, OverEarlier, Saddle, a, at,
+                                  b, c,
                                   delta, dt, x, xt)
 from tpcalc.action.block_kernels import C, P, Q, R, RP, RQ
 from tpcalc.action.densities import Insert, derive_block_kernels
@@ -68,7 +69,7 @@ class BlockNumbers:
             return self._along(*e.args)
         if isinstance(e, Kernel):
             return self._kernel_value(e, held, drawn)
-        if isinstance(e, Coefficient):
+        if isinstance(e, OverlapCoefficient):
             action, overlap, double = e.args
             now = self.value(overlap, held, drawn)
             up, down = (self.value(action, {**held, overlap: now + move}, drawn) for move in (0.5, -0.5))

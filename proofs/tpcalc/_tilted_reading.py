@@ -9,7 +9,7 @@ import numpy as np
 import sympy as sp
 
 from tpcalc.ledger import Equation
-from tpcalc.results.tilted import TiltedNetwork, TiltedSolution, along, layer_density
+from tpcalc.results.tilted import TiltedNetwork, TiltedSolution, series_in_tilt, layer_density
 
 from .._matrices import Known, MatrixExpression, value
 
@@ -46,7 +46,7 @@ def read(node: sp.Basic, known: Known) -> Any:
                                Stacked: lambda stacked, known: np.concatenate([read(v, known) for v in stacked.args])})
 
 
-class Reading:
+class TiltedNetworkEquations:
     """A network of one output whose ends are frozen and whose loss is (f - y)^2 / 2, and the equations about it.
 
     of_layer: the symbols of what a layer adds forward and backward, their equations, then those of Pi^l and R^(l-1);
@@ -66,7 +66,7 @@ class Reading:
     @cached_property
     def series(self) -> list[TiltedSolution]:
         """Along the tilt of every row."""
-        return [along(self.base, row, 0, ORDERS) for row in range(self.network.rows)]
+        return [series_in_tilt(self.base, row, 0, ORDERS) for row in range(self.network.rows)]
 
     def flat(self, row: int, h: float) -> np.ndarray:
         """The solution at the tilt h of a row: Pi^1 .. Pi^L, R^0 .. R^L, f and v."""

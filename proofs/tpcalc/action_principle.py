@@ -11,7 +11,7 @@ import tpcalc as tp
 from tpcalc.action.action import a, action, at, b
 from tpcalc.action.block_kernels import derive_block_kernels
 from tpcalc.interpreters import run_particles
-from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number
+from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.builders import L, T
 from tpcalc.programs.indices import t
@@ -80,11 +80,11 @@ def refused(attempt: Callable[[], Any]) -> bool:
 def evidence() -> Evidence:
     values, errors = simulated()
     limit = _limit().outputs.ravel()[1:]
-    outputs = tuple(Number(f"f_{k + 1} of tanh, particles at L = 8, 16, 32 extrapolated", *map(float, numbers))
+    outputs = tuple(MeasuredNumber(f"f_{k + 1} of tanh, particles at L = 8, 16, 32 extrapolated", *map(float, numbers))
                     for k, numbers in enumerate(zip(values, errors, limit)))
     cases = refusals()
-    return Evidence((*outputs, Number(f"refused with the reason: {', '.join(cases)}",
-                                      float(sum(map(refused, cases.values()))), 0.0, float(len(cases)))))
+    return Evidence((*outputs, MeasuredNumber(f"refused with the reason: {', '.join(cases)}",
+                                              float(sum(map(refused, cases.values()))), 0.0, float(len(cases)))))
 
 
 ENTRY = Entry(

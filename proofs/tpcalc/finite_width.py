@@ -6,13 +6,13 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number, Rate
+from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber, Rate
 from tpcalc.results.fluctuations import Fluctuations
 from tpcalc.results.tilted import tilted_network
 
 from .._line import NET
 from .._matrices import Transposed, matrix
-from ._tilted_reading import AtZero, Made, Reading, Stacked
+from ._tilted_reading import AtZero, Made, TiltedNetworkEquations, Stacked
 
 TASK, OPT, DEPTH = tp.Task((1.0, 0.8), (1.0, -0.7)), tp.SGD(0.3), 4
 WIDTHS, NETWORKS, TOGETHER = (24, 48), (40000, 20000), 250
@@ -83,28 +83,30 @@ def extrapolated() -> tuple[np.ndarray, np.ndarray]:
     return 2 * values[1] - values[0], np.sqrt(4 * errors[1] ** 2 + errors[0] ** 2)
 
 
-def reading(found: Fluctuations) -> Reading:
+def equations_about(found: Fluctuations) -> TiltedNetworkEquations:
     """The printed equations, about a run's network."""
     network = tilted_network(TASK, OPT, found.depth or 1, found.noise, found.drift, found.train_embedding_readout)
-    return Reading(network, TASK.targets.reshape(-1, 1), NAMES, LAYER, END)
+    return TiltedNetworkEquations(network, TASK.targets.reshape(-1, 1), NAMES, LAYER, END)
 
 
 def evidence() -> Evidence:
     """The equations hold for what is solved; their derivatives are what real networks show."""
     found = tp.train(NET, TASK, OPT, tp.DepthScaling(), DEPTH).fluctuations
-    read = reading(found)
+    read = equations_about(found)
     expected = [read.at_zero(COVARIANCE, s, t) for t, s in ((0, 0), (0, 1), (1, 1))]
     expected.append(-read.at_zero(BIAS, 1, 1) / 2)
     names = ("Sigma_00", "Sigma_01", "Sigma_11", "b_1")
     third = cumulant(sp.Integer(3))
     numbers = (
-        Number("the equations at a solution, with and without a tilt, largest difference", read.residual(), 1e-10, 0.0),
-        Number("b_1 by the determinant of the equations, linearised by differentiation", expected[-1], 1e-6,
-               float(found.bias.ravel()[1])),
-        Number("third cumulant of f_1, n^2 times it, as found for runs", float(found.cumulant(3).ravel()[1]), 1e-10,
-               read.at_zero(third, 1, 1)),
-        *(Number(f"{name} of real networks, L = {DEPTH}, n = {WIDTHS[0]} and {WIDTHS[1]} extrapolated",
-                 *map(float, row)) for name, *row in zip(names, *extrapolated(), expected)))
+        MeasuredNumber("the equations at a solution, with and without a tilt, largest difference", read.residual(),
+                       1e-10, 0.0),
+        MeasuredNumber("b_1 by the determinant of the equations, linearised by differentiation", expected[-1], 1e-6,
+                       float(found.bias.ravel()[1])),
+        MeasuredNumber("third cumulant of f_1, n^2 times it, as found for runs", float(found.cumulant(3).ravel()[1]),
+                       1e-10,
+                       read.at_zero(third, 1, 1)),
+        *(MeasuredNumber(f"{name} of real networks, L = {DEPTH}, n = {WIDTHS[0]} and {WIDTHS[1]} extrapolated",
+                         *map(float, row)) for name, *row in zip(names, *extrapolated(), expected)))
     rates = []
     for alpha, rate in ((0.5, 1.0), (0.75, 0.5)):
         scale = tp.DepthScaling(alpha, 1 - alpha)

@@ -7,7 +7,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.kernels.polar_factor import orthogonal_weights
-from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number, Rate
+from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber, Rate
 
 C0, C1, M = (sp.Symbol(name, commutative=False) for name in ("C_0", "C_1", "M"))
 WIDTH, DRAWS, ROUND_OFF = 12, 40, 1e-8
@@ -42,7 +42,7 @@ def evidence() -> Evidence:
     limit = tp.train(tp.ResNet(), TASK, OPT, SCALE, tp.oo).outputs
     distances = tuple(float(np.max(np.abs(tp.train(tp.ResNet(), TASK, OPT, SCALE, depth).outputs - limit)))
                       for depth in DEPTHS)
-    difference = Number("largest difference from U V^T of numpy's SVD", largest_difference(), ROUND_OFF, 0.0)
+    difference = MeasuredNumber("largest difference from U V^T of numpy's SVD", largest_difference(), ROUND_OFF, 0.0)
     return Evidence((difference,), (Rate("outputs at finite depth and in the limit, with momentum", "L", 1.0, DEPTHS,
                                          distances, allowance=0.1),))
 

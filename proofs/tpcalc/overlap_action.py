@@ -10,7 +10,8 @@ import numpy as np
 import sympy as sp
 
 from tpcalc.calculus import Derivation
-from tpcalc.action.action import FIELD_LATEX, ChainRule, Coefficient, Field, Inner, Kernel, MultiplyOut, Read
+from tpcalc.action.action import (FIELD_LATEX, ChainRule, OverlapCoefficient, Field, Inner, Kernel, MultiplyOut,
+                                  ReadCoefficient)
 from tpcalc.action.action import a, action, at, b, delta, dt, x, xt
 from tpcalc.ledger import Entry, Equation, Equations, Proof
 from tpcalc.results.tilted import layer_density
@@ -75,7 +76,7 @@ def derivation() -> tuple[Derivation, tuple[Equation, ...]]:
         found.append(Equation(psi(a, second), value, "b < a" if second == b else ""))
     for target, overlap, double in entries():
         whole = psis[b if double == 1 else a]
-        value = steps.apply(Read(), target, Coefficient(whole, overlap, sp.Integer(double)))
+        value = steps.apply(ReadCoefficient(), target, OverlapCoefficient(whole, overlap, sp.Integer(double)))
         found.append(Equation(target, value, "b < a" if double == 1 else ""))
     return steps, tuple(found)
 

@@ -122,7 +122,7 @@ def _coefficient(vector: sp.Expr, source: sp.Expr) -> sp.Expr:
 
 
 @dataclass(frozen=True)
-class Side:
+class DirectionSymbols:
     """The symbols of one direction: forward, x from node l - 1 to l, or backward, delta from l to l - 1."""
 
     x: sp.Symbol          # the signal at the node it comes from
@@ -141,16 +141,16 @@ class Side:
     H: sp.Symbol
 
 
-FORWARD = Side(*map(matrix, (
+FORWARD = DirectionSymbols(*map(matrix, (
     "x^{l-1}", "x^{l}", r"x_{\leftarrow}^{l-1}", r"x_{\leftarrow}^{l}", "P^{l-1}", "P^{l}", "S^{l-1}", "S^{l}",
     "C_0^{l}", r"\hat{F}^{l}", "A^{l}", r"\left(w \circ C_0^{l}\right)", "G^{l-1}", "H^{l}")))
-BACKWARD = Side(*map(matrix, (
+BACKWARD = DirectionSymbols(*map(matrix, (
     r"\delta^{l}", r"\delta^{l-1}", r"\delta_{\rightarrow}^{l}", r"\delta_{\rightarrow}^{l-1}", "Q^{l}", "Q^{l-1}",
     "R^{l}", "R^{l-1}", "C_1^{l}", r"\hat{B}^{l}", "B^{l}", r"\left(w \circ C_1^{l}\right)", "G'^{l}", "K^{l}")))
 BEFORE = matrix("z")  # what the other side was before this layer's hat entered
 
 
-def _at_the_node(derivation: Derivation, mine: Side, other: Side) -> list[Equation]:
+def _at_the_node(derivation: Derivation, mine: DirectionSymbols, other: DirectionSymbols) -> list[Equation]:
     """The signal from what lies to both sides of its node, its covariance, its response, and so what the layer adds."""
     substitute = Substitute(other.new_x, other.new_P * mine.x + other.new_alone, "what lies beyond reflects too")
     value = derivation.apply(substitute, mine.x, mine.P * other.new_x + mine.alone)
@@ -168,7 +168,7 @@ def _at_the_node(derivation: Derivation, mine: Side, other: Side) -> list[Equati
     return [Equation(mine.x, signal), Equation(mine.C, covariance), Equation(mine.A, added)]
 
 
-def _through_the_layer(derivation: Derivation, mine: Side, other: Side) -> list[Equation]:
+def _through_the_layer(derivation: Derivation, mine: DirectionSymbols, other: DirectionSymbols) -> list[Equation]:
     """From the split at one node to the split at the next."""
     substitute = Substitute(other.new_x, other.x + EPS * RHO * other.hat + other.A * mine.x, "the layer, the other way")
     value = derivation.apply(substitute, mine.x, mine.P * other.new_x + mine.alone)

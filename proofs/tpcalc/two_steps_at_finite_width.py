@@ -10,7 +10,7 @@ import sympy as sp
 from sympy.polys.rings import ring
 
 import tpcalc as tp
-from tpcalc.ledger import Entry, Equation, Equations, Evidence, Number, Proof
+from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber, Proof
 from tpcalc.ledger.proof import Identity
 
 from .._line import NET
@@ -233,8 +233,8 @@ def evidence() -> Evidence:
         run = tp.train(NET, tp.Task(xi, y), tp.SGD(eta), tp.DepthScaling(alpha, 1 - alpha), tp.oo)
         covariance = run.fluctuations.covariance.reshape(2, 2)
         for t, s in SIGMA:
-            numbers.append(Number(f"Sigma_{t}{s} by the solver, alpha = {alpha}", float(covariance[t, s]),
-                                  run.fluctuations.covariance_error + 1e-13, known[symbol(t, s, noise)]))
+            numbers.append(MeasuredNumber(f"Sigma_{t}{s} by the solver, alpha = {alpha}", float(covariance[t, s]),
+                                          run.fluctuations.covariance_error + 1e-13, known[symbol(t, s, noise)]))
     return Evidence(tuple(numbers))
 
 

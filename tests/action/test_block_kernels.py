@@ -11,7 +11,7 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.action.block_kernels import C, P, Q, R, RP, RQ, derive_block_kernels
 from tpcalc.gaussian import Expectation
-from tpcalc.gaussian.overlaps import H, mean, overlap
+from tpcalc.gaussian.overlaps import H, gaussian_mean, overlap
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.indices import t
 from tpcalc.programs.language import Family, Matrix, MatVec, Mean
@@ -34,12 +34,12 @@ def test_linear_block() -> None:
 def test_post_is_the_table_s_row() -> None:
     """kappa = Cov(phi, phi), theta = V C0; a and b enter their own means."""
     kernels = derive_block_kernels(tp.ResNet(SHIFTED))
-    covariance = dual(SHIFTED, 0, 0) - mean(SHIFTED, 0, RP * P) * mean(SHIFTED, 0, RQ * Q)
+    covariance = dual(SHIFTED, 0, 0) - gaussian_mean(SHIFTED, 0, RP * P) * gaussian_mean(SHIFTED, 0, RQ * Q)
     assert sp.expand(kernels.kappa - covariance) == 0
     assert kernels.thetas == {"W": C * dual(SHIFTED, 1, 1)}
     assert sp.expand(kernels.forward[1] - R * dual(SHIFTED, 1, 1)) == 0
     assert sp.expand(kernels.backward[1] - R**2 * dual(SHIFTED, 2, 2)) == 0
-    centred = dual(SHIFTED, 2, 0) - mean(SHIFTED, 2, RP * P) * mean(SHIFTED, 0, RQ * Q)
+    centred = dual(SHIFTED, 2, 0) - gaussian_mean(SHIFTED, 2, RP * P) * gaussian_mean(SHIFTED, 0, RQ * Q)
     assert sp.expand(kernels.diagonal[0] - RP * centred) == 0
     assert sp.expand(kernels.diagonal[1] - RP * R * dual(SHIFTED, 3, 1)) == 0
 
@@ -84,7 +84,10 @@ def test_price() -> None:
     assert overlap(f, g, 0, 1, C, P, Q).diff(C) == overlap(f, g, 1, 2, C, P, Q)
     assert overlap(f, g, 0, 0, C, P, Q).diff(P) == overlap(f, g, 2, 0, C, P, Q) / 2
     assert overlap(f, f, 0, 0, C, P, Q).diff(Q) == overlap(f, f, 0, 2, C, P, Q) / 2
-    assert mean(f, 0, P).diff(P) == mean(f, 2, P) / 2 and mean(TANH, 2, P) == 0 and mean(H**2, 0, P) == P
+    assert gaussian_mean(f, 0, P).diff(P) == gaussian_mean(f, 2,
+                                                           P) / 2 and gaussian_mean(TANH, 2,
+                                                                                    P) == 0 and gaussian_mean(H**2, 0,
+                                                                                                              P) == P
 
 
 def own_gate(branch: Branch) -> sp.Expr:

@@ -11,7 +11,7 @@ import tpcalc as tp
 from tpcalc.action.action import Acting, ChainRule, Field, Inner, Kernel, MultiplyOut, Saddle, a, at, b, c, delta, dt, x
 from tpcalc.action.block_kernels import C, P, Q, R, RP, RQ
 from tpcalc.action.densities import PRINTED, derive_densities, derive_densities_of_kernels
-from tpcalc.gaussian.overlaps import H, mean, overlap
+from tpcalc.gaussian.overlaps import H, gaussian_mean, overlap
 
 r, e, C1, C1_own, e_own = (at(n, a, s) for n, s in (("r", b), ("e", b), ("C^1", b), ("C^1", a), ("e", a)))
 SHIFTED = sp.sin(H + sp.Rational(1, 2))
@@ -98,12 +98,12 @@ def test_post_is_the_hand_formula(phi: sp.Expr) -> None:
     V, K = dual(phi, 1, 1), dual(phi, 2, 2)
     net = R * r - w * C
     assert same(found.A, V * net)
-    assert same(found.N0, dual(phi, 0, 0) - mean(phi, 0, RP * P) * mean(phi, 0, RQ * Q))
+    assert same(found.N0, dual(phi, 0, 0) - gaussian_mean(phi, 0, RP * P) * gaussian_mean(phi, 0, RQ * Q))
     assert same(found.N1, R * V * C1)
     assert same(found.B, V * (R * e - w * C1) + R * net * C1 * K)
-    bent = dual(phi, 2, 0) - mean(phi, 2, RP * P) * mean(phi, 0, RQ * Q)
+    bent = dual(phi, 2, 0) - gaussian_mean(phi, 2, RP * P) * gaussian_mean(phi, 0, RQ * Q)
     assert same(found.past, RP * (e * bent + net * C1 * dual(phi, 3, 1)))
-    own_bent = dual(phi, 2, 0, own=True) - mean(phi, 2, RP * P) * mean(phi, 0, RP * P)
+    own_bent = dual(phi, 2, 0, own=True) - gaussian_mean(phi, 2, RP * P) * gaussian_mean(phi, 0, RP * P)
     assert same(found.own, RP * e_own * (dual(phi, 1, 1, own=True) + own_bent))
 
 

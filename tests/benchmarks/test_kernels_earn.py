@@ -16,7 +16,7 @@ from support.timing import best
 
 import tpcalc as tp
 from tpcalc.media import reflection
-from tpcalc.media.collocation import CollocationMedium
+from tpcalc.media.collocation import CollocationPropagator
 from tpcalc.media.mesh import Mesh
 from tpcalc.media.training import train_rows
 
@@ -70,7 +70,7 @@ def test_packed_layer_time_against_whole_matrices(record: Record, steps: int) ->
     given, mesh, (rho, w) = task(steps, 1), Mesh.uniform(1, 18), OPT.memory(steps)
 
     def solve(packed: bool) -> np.ndarray:
-        medium = CollocationMedium(mesh, 1, 1.0, 1.0, rho, w, packed=packed)
+        medium = CollocationPropagator(mesh, 1, 1.0, 1.0, rho, w, packed=packed)
         return train_rows(given, medium, "plain", lambda t: None).outputs
 
     time, memory = earned(record, f"whole matrices / triangles in layer time, T = {steps}", lambda: solve(False),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tpcalc.studies.jobs import Finished, run_jobs
+from tpcalc.studies.jobs import FinishedJobs, run_jobs
 
 pytestmark = pytest.mark.bench
 JOBS = [(f"job-{n}", 1.0, n) for n in range(10**4)]
@@ -25,7 +25,7 @@ def training(number: int) -> int:
 
 def seconds(executor: Any) -> float:
     start = time.perf_counter()
-    assert run_jobs(training, JOBS, Finished(None), executor, None) == list(range(len(JOBS)))
+    assert run_jobs(training, JOBS, FinishedJobs(None), executor, None) == list(range(len(JOBS)))
     return time.perf_counter() - start
 
 

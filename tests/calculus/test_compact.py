@@ -12,7 +12,7 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.calculus.compact import compact, conventions
 from tpcalc.calculus.kets import Covariance, Gamma
-from tpcalc.calculus.recursion import Equation
+from tpcalc.calculus.recursion import RecursionEquation
 
 SIZES = {"T": 3, "L": 3}
 NETS = {"linear": tp.ResNet(), "two matrices": tp.ResNet(block="mlp"),
@@ -55,7 +55,7 @@ class Numbers:
         return float(whole.xreplace({atom: sp.Float(self.of(atom), 17) for atom in whole.atoms(Gamma, Covariance)}))
 
 
-def placed(equation: Equation, value: sp.Expr) -> sp.Expr:
+def placed(equation: RecursionEquation, value: sp.Expr) -> sp.Expr:
     """The value for a step, an earlier one and a layer."""
     numbers = {"t": 2, "s": 1, "l": 2, "L": SIZES["L"]}
     return value.subs({symbol: numbers[str(symbol)] for symbol in value.free_symbols if str(symbol) in numbers})

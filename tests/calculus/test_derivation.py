@@ -6,7 +6,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.calculus.coefficients import Bases, Independence
+from tpcalc.calculus.coefficients import Bases, IndependentKets
 from tpcalc.calculus.kets import Base, Bracket, Covariance, Dot, Gamma, Hat, Ket, Response, ket
 from tpcalc.calculus.rules import DotSum, HatDot, UpdateActs
 from tpcalc.calculus.setting import Setting, solve_indices
@@ -150,7 +150,7 @@ def test_latex_writes_the_papers_symbols(program: Program, recursion: tp.Recursi
 
 def test_independence_keeps_only_what_correlates(program: Program) -> None:
     """Two hat-kets of one matrix correlate; those of a matrix and its transpose, or of two layers, do not."""
-    rule, r, q = Independence(Setting.of(program)), *sp.symbols("r q", integer=True)
+    rule, r, q = IndependentKets(Setting.of(program)), *sp.symbols("r q", integer=True)
 
     def base(b: int, step: sp.Expr, layer: int) -> Base:
         return Base(b, sp.Tuple(step), sp.Tuple(layer))

@@ -4,7 +4,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.calculus.kets import Bracket, Ket, expectation, ket
+from tpcalc.calculus.kets import Bracket, Ket, limit_of_average, ket
 from tpcalc.gaussian import Expectation
 from tpcalc.programs.language import Family, Mean, Vector
 
@@ -43,7 +43,7 @@ def test_a_forward_ket_never_knows_its_own_backward_noise() -> None:
 def test_means_become_brackets_where_they_are_bilinear() -> None:
     u, v = Family(Vector, "u")(), Family(Vector, "v")()
     assert ket(Mean(3 * u * v)) == 3 * Bracket(u, v)
-    assert expectation(u * v + sp.tanh(u)) == Bracket(u, v) + Expectation(sp.tanh(Ket(u)))
+    assert limit_of_average(u * v + sp.tanh(u)) == Bracket(u, v) + Expectation(sp.tanh(Ket(u)))
     assert Mean(sp.Integer(2)) == 2 and ket(u - Mean(u)) == Ket(u) - Expectation(Ket(u))
 
 

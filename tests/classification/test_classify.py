@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import tpcalc as tp
 from tpcalc.classification.exponents import ALPHA, GAMMA
-from tpcalc.classification.verdict import judge
+from tpcalc.classification.verdict import judge_exponents
 from tpcalc.media.limit_cell import limit_cell
 from tpcalc.programs.language import MatVec
 
@@ -111,9 +111,9 @@ def test_ket_equations_of_a_linear_network_say_what_its_recursion_says(alpha, ga
     at = ((ALPHA, sp.sympify(alpha)), (GAMMA, sp.sympify(gamma)))
     equations = tp.kets(tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling(ALPHA, GAMMA)))
     orders = settled_orders(equations, at=at)
-    read = ket_exponents.read_exponents(equations, orders.cells[0])
+    read = ket_exponents.exponents_of_kets(equations, orders.cells[0])
     v = tp.classify(alpha, gamma)
-    again = judge(v.alpha, v.gamma, orders.cells[0].region, read)
+    again = judge_exponents(v.alpha, v.gamma, orders.cells[0].region, read)
     if v.stable_at_init and v.exponents["change of f"] <= 0:
         smooth = "linearisation error of a layer"  # of an activation in the linear one's place
         assert {**again.exponents, smooth: 0} == {**v.exponents, smooth: 0}

@@ -11,7 +11,7 @@ from tpcalc.classification.exponents import exponents_of
 from tpcalc.classification.optimized import as_gradient_descent
 from tpcalc.classification.phase_plane import decisive
 from tpcalc.classification.second_order import block_jet, second_order
-from tpcalc.classification.verdict import judge
+from tpcalc.classification.verdict import judge_exponents
 from tpcalc.orders import Affine
 from tpcalc.parametrizations import DepthChoices
 from tpcalc.programs.indices import L
@@ -133,7 +133,7 @@ def test_gradients_that_change_their_power_are_refused(monkeypatch, later, refus
         def gradients(self, step):
             return {"W": (sp.Integer(0), sp.sympify(later))[step]}
 
-    monkeypatch.setattr(optimized, "terms_of", lambda net, scale: Terms())
+    monkeypatch.setattr(optimized, "training_terms", lambda net, scale: Terms())
     if refused:
         with pytest.raises(ValueError, match=r"gradients of W go from L\^\(0\) to L\^\(1/2\)"):
             as_gradient_descent(tp.ResNet(), tp.Adam(), tp.DepthScaling())
@@ -206,7 +206,7 @@ def test_all_parametrizations_of_two_matrices_at_once():
         for part in parts:
             point = part.point()
             at = {s: sp.Rational(x.numerator, x.denominator) for s, x in zip(space, point)}
-            verdict = judge(at[space[0]], None, part, sizes, {}, point)
+            verdict = judge_exponents(at[space[0]], None, part, sizes, {}, point)
             if verdict.stable_in_training and verdict.faithful_at_init and verdict.faithful_in_training:
                 best = (at[space[0]] == sp.Rational(1, 2), min(at[s] for s in space[1:]) + at[space[0]] == 1)
                 assert verdict.nontrivial == best[1]

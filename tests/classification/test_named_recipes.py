@@ -11,7 +11,7 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.classification.own_block import RecipeAudit, audit_on_block, width_of
 from tpcalc.classification.recipe_blocks import BLOCKS
-from tpcalc.classification.resolved import gamma_of
+from tpcalc.classification.resolved import update_exponent
 from tpcalc.parametrizations import DepthChoices
 from tpcalc.parametrizations.recipes import (
     BOTTLENECK, FROM_ZERO, GATED, LAYER, NAMED, ONE, POST_NORM, SCALED, NamedRecipe)
@@ -74,7 +74,7 @@ def test_the_table_judges_each_recipe_on_its_own_block() -> None:
         ) == bool(outgrown)
         for matrix in outgrown:
             charged_one = replace(found.choices[matrix], gradient=entering(found, matrix))
-            assert gamma_of(charged_one, found.alpha) == sp.Rational(gamma)
+            assert update_exponent(charged_one, found.alpha) == sp.Rational(gamma)
     assert "*" not in text and "not judged" not in text and len(named.rows) == len(NAMED)
 
 
@@ -140,7 +140,7 @@ def test_the_changes_are_the_settings_of_depth_mup() -> None:
     assert "Wq, Wk, Wv, W1: learning rate from 1 to L^(-1/2)" in changes
     assert "Wo, W2: learning rate from 1 to L^(-1)" in changes
     half, first, last = sp.Rational(1, 2), DepthChoices(0, "-1/2", eps="-1/2"), DepthChoices(0, -1, eps=0, init="-1/2")
-    assert gamma_of(first, half) == gamma_of(last, half) == half
+    assert update_exponent(first, half) == update_exponent(last, half) == half
     assert tp.named_recipes()["unit-scaling"].changes == ("it is Depth-muP: nothing to change",)
 
 
@@ -186,7 +186,7 @@ def test_the_powers_of_deepnorm_are_solved_from_its_principle() -> None:
     share = sp.Symbol("share", real=True)
     one = DepthChoices(-share, 0, "sgd", init=-share)
     alpha = -one.branch - 2 * one.init
-    solved, = sp.solve(alpha + gamma_of(one, alpha) - 1, share)
+    solved, = sp.solve(alpha + update_exponent(one, alpha) - 1, share)
     given = entry("deepnorm").choices
     assert given is not None and (given.branch, given.init) == (-solved, -solved)
 

@@ -12,7 +12,7 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.classification import network_sizes
 from tpcalc.classification.counted import softmax_of_two
-from tpcalc.classification.network_sizes import Size
+from tpcalc.classification.network_sizes import NetworkSize
 from tpcalc.interpreters.dense import run_dense
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.builders import program
@@ -30,12 +30,13 @@ def test_a_table_has_what_a_verdict_says() -> None:
     assert sizes["x"]["change"].L == verdict.exponents["change of x"] == -HALF / 2
     assert sizes["score"]["at initialisation"].L == verdict.exponents["score at initialisation"]
     assert sizes["score"]["change"].L == verdict.exponents["change of score"]
-    assert sizes["f"] == {"at initialisation": Size(-HALF, sp.Integer(0)), "change": Size(sp.Integer(0), -HALF / 2)}
+    assert sizes["f"] == {"at initialisation": NetworkSize(-HALF, sp.Integer(0)),
+                          "change": NetworkSize(sp.Integer(0), -HALF / 2)}
     for name, one in verdict.matrices.items():
         assert (sizes[name]["in a layer"].L, sizes[name]["in the stream"].L, sizes[name]["in f"].L) == (
             one.update, one.effect, one.output)
-        assert sizes[name]["gradient"] == Size(sp.Integer(-1), -HALF)
-        assert sizes[name]["update"] == Size(sp.Integer(-1), -one.gamma)
+        assert sizes[name]["gradient"] == NetworkSize(sp.Integer(-1), -HALF)
+        assert sizes[name]["update"] == NetworkSize(sp.Integer(-1), -one.gamma)
     assert len(sizes) == len(list(sizes)) == len(sizes.rows)
     assert "not known" not in str(sizes)
 
@@ -49,7 +50,7 @@ def test_a_vector_has_its_sizes_whatever_a_user_calls_it() -> None:
 
     row, other = (tp.classify(POINT, tp.ResNet(block=bent(name))).sizes for name in ("row", "kept"))
     assert {name.replace("row", "kept"): size for name, size in row.items()} == dict(other)
-    assert row["row"]["at initialisation"] == Size(sp.Integer(0), sp.Integer(0))
+    assert row["row"]["at initialisation"] == NetworkSize(sp.Integer(0), sp.Integer(0))
 
 
 def test_a_stream_that_grows_does_so_in_front_of_a_norm_alone() -> None:

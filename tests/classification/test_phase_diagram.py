@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import tpcalc as tp
 from tpcalc.classification.exponents import ALPHA, GAMMA
-from tpcalc.classification.phase_regions import area, corners, dimension, faces, joined, lines_of
+from tpcalc.classification.phase_regions import area, corners, dimension, faces, joined_faces, lines_of
 from tpcalc.orders import Affine, Region
 
 H = sp.Rational(1, 2)
@@ -172,7 +172,7 @@ def test_any_lines_divide_the_plane_and_joining_keeps_what_is_joined(some, kinds
     assert sum(part.contains(point) for part in parts.values()) == 1
     assert sum((-1)**dimension(part) for part in parts.values()) == 1  # Euler's relation of an arrangement
     kinds = {signs: random.randrange(kinds_there_are) for signs in parts}
-    whole = joined(lines, kinds)
+    whole = joined_faces(lines, kinds)
     (region, members), = [(r, m) for r, m in whole if r.contains(point)]
     assert {kinds[signs] for signs in members} == {kinds[next(s for s, p in parts.items() if p.contains(point))]}
     assert sorted(signs for _, m in whole for signs in m) == sorted(parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sympy as sp
 
-from tpcalc.classification.advice import power
+from tpcalc.classification.advice import as_power
 from tpcalc.classification.faithful import decay_fate, decay_power
 from tpcalc.classification.recipe import visible_decay
 from tpcalc.parametrizations import DepthChoices
@@ -14,8 +14,9 @@ HALF = sp.Rational(1, 2)
 
 
 def test_powers_are_written_as_people_do() -> None:
-    assert [power(sp.Rational(one)) for one in ("0", "1", "1/2", "-1", "2")] == ["1", "L", "L^(1/2)", "L^(-1)", "L^(2)"]
-    assert power(sp.Integer(1), "n") == "n"
+    assert [as_power(sp.Rational(one)) for one in ("0", "1", "1/2", "-1",
+                                                   "2")] == ["1", "L", "L^(1/2)", "L^(-1)", "L^(2)"]
+    assert as_power(sp.Integer(1), "n") == "n"
 
 
 @pytest.mark.parametrize("kind", ["decoupled", "coupled"])

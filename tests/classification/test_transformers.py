@@ -10,7 +10,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.classification.counted import counted_program
-from tpcalc.classification.matrices import terms_of
+from tpcalc.classification.matrices import training_terms
 from tpcalc.limits.slow_streams import normal_form
 from tpcalc.orders import Label
 from tpcalc.programs.blocks import Branch
@@ -100,7 +100,7 @@ def test_kets_count_decay_as_the_recursion_of_a_linear_network_does() -> None:
     for net in (tp.ResNet(), tp.ResNet("linear", "mlp")):
         for alpha, gamma in ((0.5, 1), (1, 0.5), (0.75, 0.75), (0.75, 0.25), (1, 1)):
             exponents = tp.classify(alpha, gamma, net, decaying).exponents
-            _, counted = terms_of(net, tp.DepthScaling(alpha, gamma), decaying).together()
+            _, counted = training_terms(net, tp.DepthScaling(alpha, gamma), decaying).together()
             for name, size in {"x": counted.dx, "h": counted.dh, "f": counted.df}.items():
                 assert size.at(()) == exponents[f"change of {name}"], (net, alpha, gamma, name)
 

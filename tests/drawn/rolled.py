@@ -15,7 +15,7 @@ import sympy as sp
 
 from tpcalc._types import Fields, Sizes, Value
 from tpcalc.errors import Divergence
-from tpcalc.interpreters.execution import Operator
+from tpcalc.interpreters.execution import MatrixOperator
 from tpcalc.interpreters.given import sizes_of
 from tpcalc.programs.language import LossDerivative, MatVec, Member, Mean, Outer, Transpose, kind
 from tpcalc.programs.program import Assign, Loop, Program, Statement
@@ -139,7 +139,7 @@ class _Run:
         self._write(self.program.body, lines, 1)
         source = "def run():\n" + "\n".join(lines)
         inside = {**self.names, "M": self.members, "apply": self._apply, "mean": self._mean, "outer": _outer,
-                  "zero": np.zeros(self.space.size), "Operator": Operator,
+                  "zero": np.zeros(self.space.size), "Operator": MatrixOperator,
                   "target": lambda step: self.arrays["y"][step], "half_down": lambda a: int(np.floor(a))}
         exec(compile(source, f"<{self.program.name}>", "exec"), inside)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -155,10 +155,10 @@ class _Run:
         if any(v.name == name for v in self.program.vectors):
             return self.space.base()
         if any(m.name == name for m in self.program.matrices):
-            return Operator({(key, False): 1.0})
+            return MatrixOperator({(key, False): 1.0})
         return self.arrays[name][key[1]]
 
-    def _apply(self, matrix: Operator, ket: np.ndarray) -> np.ndarray:
+    def _apply(self, matrix: MatrixOperator, ket: np.ndarray) -> np.ndarray:
         bra = self.space.bra(ket)
         total = np.zeros(self.space.size)
         for key, c in matrix.initial.items():
@@ -264,5 +264,5 @@ def _index(value: sp.Expr) -> str:
     return str(value).replace("floor", "half_down")
 
 
-def _outer(left: np.ndarray, right: np.ndarray) -> Operator:
-    return Operator({}, ((1.0, left, right),))
+def _outer(left: np.ndarray, right: np.ndarray) -> MatrixOperator:
+    return MatrixOperator({}, ((1.0, left, right),))

@@ -7,10 +7,10 @@ import pytest
 import sympy as sp
 
 from tpcalc.calculus.kets import Ket
-from tpcalc.gaussian import Degenerate, Expectation, Independence, Linearity, Parity
+from tpcalc.gaussian import Degenerate, Expectation, IndependentFactors, Linearity, Parity
 from tpcalc.gaussian.expectations import closed
 from tpcalc.gaussian.overlap_functions import overlap_function, tabulated
-from tpcalc.gaussian.overlaps import H, U, V, mean, overlap
+from tpcalc.gaussian.overlaps import H, U, V, gaussian_mean, overlap
 from tpcalc.gaussian.scalar_functions import DerivativeAt
 from tpcalc.programs.language import Family, Vector
 
@@ -57,11 +57,11 @@ def test_variances_inside_variances() -> None:
 
 def test_rules_apply() -> None:
     f, g = sp.tanh(H) + sp.cos(H), sp.exp(-H**2)
-    apart = Independence().apply(overlap(f, g, 1, 0, 0, P, Q))
-    assert apart == mean(f, 1, P) * mean(g, 0, Q).renamed(V)
+    apart = IndependentFactors().apply(overlap(f, g, 1, 0, 0, P, Q))
+    assert apart == gaussian_mean(f, 1, P) * gaussian_mean(g, 0, Q).renamed(V)
     one = Degenerate().apply(overlap(f, g, 1, 0, P, P, P))
     assert one.variables == (U,) and one.body == DerivativeAt(f, 1, U) * DerivativeAt(g, 0, U)
-    assert overlap(sp.tanh(H), sp.cos(H), 0, 0, C, P, Q) == 0 == mean(sp.tanh(H), 2, P)
+    assert overlap(sp.tanh(H), sp.cos(H), 0, 0, C, P, Q) == 0 == gaussian_mean(sp.tanh(H), 2, P)
     assert Parity().apply(overlap(sp.tanh(H), sp.tanh(H), 1, 0, C, P, Q)) == 0
     assert closed(overlap(sp.Max(H, 0), sp.Max(H, 0), 1, 1, P, P, P)) == sp.Rational(1, 2)
 

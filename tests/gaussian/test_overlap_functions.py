@@ -14,7 +14,7 @@ from tpcalc.gaussian import overlap_functions
 from tpcalc.gaussian.hermite_series import ALLOWED, FEW, MANY, Series, pair_means
 from tpcalc.gaussian.overlap_functions import mean_function, overlap_function
 from tpcalc.gaussian.scalar_functions import scalar_function
-from tpcalc.gaussian.trapezoid import Smooth, nodes, overlap
+from tpcalc.gaussian.trapezoid import Smooth, nodes, trapezoid_overlap
 
 RELU, ABS, LEAKY = sp.Max(H, 0), sp.Abs(H), sp.Max(H, H / 10)
 SMOOTH = (sp.tanh(H), H / (1 + sp.exp(-H)), H * (1 + sp.erf(H / sp.sqrt(2))) / 2, sp.sin(H + sp.Rational(1, 2)),
@@ -46,7 +46,8 @@ def test_quadrature_agrees_with_closed_forms(f: sp.Expr, j: int, k: int) -> None
     closed = overlap_functions._closed(f, f, j, k)
     assert closed is not None
     c, p, q = np.array([.3, -.7, 1.1, 1.5]), np.array([.9, 1.2, 1.1, 3.0]), np.array([.5, .8, 1.1, .75])
-    np.testing.assert_allclose(overlap(Smooth(f, j), Smooth(f, k), c, p, q), closed(c, p, q), rtol=0, atol=2e-10)
+    np.testing.assert_allclose(trapezoid_overlap(Smooth(f, j), Smooth(f, k), c, p, q), closed(c, p, q), rtol=0,
+                               atol=2e-10)
     np.testing.assert_allclose(pair_means(Series(Smooth(f, j)), Series(Smooth(f, k)))(c, p, q), closed(c, p, q), rtol=0,
                                atol=2e-11)
 
@@ -97,7 +98,7 @@ def test_series_know_what_they_leave_out() -> None:
     np.testing.assert_allclose(few.a, many.a[:, :FEW], rtol=0, atol=1e-13)
     np.testing.assert_allclose(few.tails[0, -1] ** 2 - many.tails[0, -1] ** 2, np.sum(many.a[0, FEW:] ** 2), rtol=1e-10)
     assert many.tails[0, -1] ** 2 > ALLOWED * many.norms[0] ** 2
-    exact = overlap(curved, curved, c, p, p)
+    exact = trapezoid_overlap(curved, curved, c, p, p)
     left_out = [abs(float(exact[0] - np.sum(known.a**2 * (c / p) ** np.arange(known.a.shape[1]))))
                 for known in (few, many)]
     assert left_out[0] > 1e-6 and left_out[0] <= few.tails[0, -1] ** 2 and left_out[1] <= many.tails[0, -1] ** 2

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
 from tpcalc.groups import find_roles, plan_shapes
-from tpcalc.groups.factors import Powers, width_powers
+from tpcalc.groups.factors import RolePowers, width_powers
 from tpcalc.groups.names import Shape
 
 Shapes = dict[str, Shape]
@@ -218,7 +218,7 @@ def test_forms_of_other_trainers() -> None:
 
 
 def test_folding_twice_is_not_asked_for() -> None:
-    powers = Powers(forward=-1)
+    powers = RolePowers(forward=-1)
     assert powers.folded("sgd").forward == 0 and powers.folded("sgd").lr == -2 and powers.folded("adam").eps == 1
 
 

@@ -10,7 +10,7 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.classification.faithful import update_power
 from tpcalc.classification.own_block import settings_of
-from tpcalc.classification.recipe import named
+from tpcalc.classification.recipe import named_recipe
 from tpcalc.groups import plan_shapes
 from tpcalc.groups.factors import OPTIMIZERS, require_same_for_all
 from tpcalc.groups.names import Shape
@@ -41,13 +41,13 @@ def names_only_what_was_given(said: str, name: str, optimizer: str) -> bool:
 
 
 def published_for(name: str, optimizer: str) -> bool:
-    choices = named(name).choices
+    choices = named_recipe(name).choices
     return choices is None or optimizer == choices.optimizer or {optimizer, choices.optimizer} <= ADAMS
 
 
 @pytest.mark.parametrize("name, optimizer", PAIRS)
 def test_a_plan_sets_what_the_recipe_says_or_is_refused_by_what_was_given(name: str, optimizer: str) -> None:
-    entry = named(name)
+    entry = named_recipe(name)
     unsettable = bool(entry.outside) or "norms after" in entry.block
     try:
         plan = plan_shapes(shapes(2), shapes(8), name, optimizer, forward="multiplier")
@@ -79,22 +79,22 @@ def test_a_plan_sets_what_the_recipe_says_or_is_refused_by_what_was_given(name: 
                 assert powers.eps - one.branch == one.eps - one.gradient_power
 
 
-@pytest.mark.parametrize("name, optimizer", [pair for pair in PAIRS if named(pair[0]).choices is not None])
+@pytest.mark.parametrize("name, optimizer", [pair for pair in PAIRS if named_recipe(pair[0]).choices is not None])
 def test_what_is_assumed_of_decay_is_said(name: str, optimizer: str) -> None:
     """Adam and AdamW stand for each other; notes of a plan and the caveat of a recipe say it, and name no other."""
-    choices = named(name).choices
+    choices = named_recipe(name).choices
     assert choices is not None
-    if named(name).outside or not published_for(name, optimizer):
+    if named_recipe(name).outside or not published_for(name, optimizer):
         with pytest.raises(ValueError) as caught:
             tp.recipe(name, optimizer)
         assert names_only_what_was_given(str(caught.value), name, optimizer)
         return
     found = tp.recipe(name, optimizer)
-    said = found.caveat.removeprefix(named(name).caveat)
+    said = found.caveat.removeprefix(named_recipe(name).caveat)
     assert found.choices.optimizer == optimizer and names_only_what_was_given(said, name, optimizer)
     assert bool(said) == (choices.weight_decay is None or optimizer == "adam" or choices.decay == "independent")
     assert not said or "assumed to" in said
-    if "norms after" not in named(name).block:
+    if "norms after" not in named_recipe(name).block:
         notes = plan_shapes(shapes(2), shapes(8), name, optimizer).notes
         assert all(names_only_what_was_given(note, name, optimizer) for note in notes)
         assert not said or said.removeprefix("; ") in notes
@@ -107,12 +107,12 @@ def test_an_audit_refuses_recipes_whose_matrices_differ(name: str) -> None:
         require_same_for_all(name)
     except ValueError as refused:
         assert names_only_what_was_given(str(refused), name, "")
-        if not named(name).outside and "norms after" not in named(name).block:
-            inits = settings_of(named(name)).inits
+        if not named_recipe(name).outside and "norms after" not in named_recipe(name).block:
+            inits = settings_of(named_recipe(name)).inits
             smaller = ", ".join(matrix for matrix, init in inits.items() if init != 0)
             assert smaller and f"in which {smaller} start like" in str(refused) and len(set(inits.values())) == 2
         return
-    given = settings_of(named(name)).inits
+    given = settings_of(named_recipe(name)).inits
     assert len(set(given.values())) == 1
 
 
@@ -131,7 +131,7 @@ def test_eps_that_outgrows_gradients_is_a_note() -> None:
 def test_rates_undo_what_factors_of_muon_grow_by(name: str, power: float) -> None:
     """Updates of wider matrices, factor included, have one spectral norm; a step's decay takes the share it took."""
     plan = plan_shapes(shapes(2), shapes(2, 64), name, "muon")
-    factor = named(name).factor
+    factor = named_recipe(name).factor
     assert factor is not None
     for part in MATRICES.values():
         entry = plan.entry(f"h.0.{part}.weight")

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tpcalc as tp
-from tpcalc.interpreters.common_draws import CommonDraws, FramedDraws, Refinement, keys_of, orthonormal
-from tpcalc.interpreters.conditioned_blocks import Block, BlockSide, OrthonormalBlock
+from tpcalc.interpreters.common_draws import SharedDraws, FramedDraws, Refinement, draw_keys, orthonormal
+from tpcalc.interpreters.conditioned_blocks import Block, BlockProducts, OrthonormalBlock
 from tpcalc.interpreters.refined import Frame, RefinedConditioned, RefinedMatrix, RefinedParticles, at_depths
 from tpcalc.interpreters.training import Training
 from tpcalc.programs.blocks import Branch
@@ -27,13 +27,13 @@ def framed(seed: int, level: int, samples: int = SAMPLES, coarsest: int = 2, cal
     first = OrthonormalBlock(samples, np.float64)
     first.extended(np.ones((1, samples)))
     first.extended(np.random.default_rng(seed).standard_normal((2, samples)))
-    return FramedDraws(samples, (seed, 0), keys_of({(0,): calls}), coarsest, level, first)
+    return FramedDraws(samples, (seed, 0), draw_keys({(0,): calls}), coarsest, level, first)
 
 
 @given(st.integers(0, 99), st.integers(1, 3), st.booleans(), st.data())
 @settings(max_examples=25, deadline=None)
 def test_draws_averaged_in_pairs_are_those_of_half_the_depth(seed: int, level: int, frame: bool, data: Any) -> None:
-    draws = framed(seed, level) if frame else CommonDraws(SAMPLES, np.float64, (seed, 0))
+    draws = framed(seed, level) if frame else SharedDraws(SAMPLES, np.float64, (seed, 0))
     key, parent = data.draw(st.sampled_from([(0, 0, 0), (0, 0, 1), (0, 1, 0)])), data.draw(st.integers(0, 2**level - 1))
     one, two = (draws.row(key, level, 2 * parent + k) for k in (0, 1))
     assert np.allclose((one + two) / np.sqrt(2), draws.row(key, level - 1, parent), rtol=0, atol=1e-12)
@@ -43,7 +43,7 @@ def test_draws_averaged_in_pairs_are_those_of_half_the_depth(seed: int, level: i
 @given(st.integers(0, 99), st.permutations(range(8)))
 @settings(max_examples=20, deadline=None)
 def test_draws_do_not_depend_on_the_order_of_asking(seed: int, order: Sequence[int]) -> None:
-    one, two = (CommonDraws(4, np.float64, (seed,)) for _ in (0, 1))
+    one, two = (SharedDraws(4, np.float64, (seed,)) for _ in (0, 1))
     found = {layer: one.row((0, 0, 0), 2, layer) for layer in order}
     assert all(np.array_equal(found[layer], two.row((0, 0, 0), 2, layer)) for layer in range(8))
     assert not np.array_equal(found[0], two.row((0, 1, 0), 2, 0)) and not np.array_equal(found[0], found[1])
@@ -51,7 +51,7 @@ def test_draws_do_not_depend_on_the_order_of_asking(seed: int, order: Sequence[i
 
 def test_innovations_are_independent_and_of_variance_one() -> None:
     """Rows of a level: the identity, from 2000 numbers each, for two depths of eight layers and two keys."""
-    draws = CommonDraws(4000, np.float64, (3,))
+    draws = SharedDraws(4000, np.float64, (3,))
     rows = np.array([draws.row((0, side, 0), level, layer)
                      for side in (0, 1) for level in (0, 3) for layer in range(8)])
     same = rows @ rows.T / 4000
@@ -105,9 +105,9 @@ def test_products_that_need_no_draw_are_counted() -> None:
         asked.append((turned, list(calls)))
         return shunned.split(rng.standard_normal((len(calls), 40)))[1]
 
-    def side() -> BlockSide:
+    def side() -> BlockProducts:
         basis = OrthonormalBlock(40, np.float64)
-        return BlockSide(basis, Block(40, np.float64), basis)
+        return BlockProducts(basis, Block(40, np.float64), basis)
 
     matrix, p = RefinedMatrix(common, (side(), side())), rng.standard_normal((4, 40))
     matrix.product(False, np.stack([p[0], p[1], p[0] + p[1]]))

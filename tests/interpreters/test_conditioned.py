@@ -12,7 +12,7 @@ from scipy import stats
 
 import tpcalc as tp
 from support.closeness import assert_close
-from tpcalc.interpreters.conditioned import Conditioned, run_conditioned
+from tpcalc.interpreters.conditioned import ConditionedInterpreter, run_conditioned
 from tpcalc.interpreters.program_coefficients import read_program_coefficients
 from tpcalc.interpreters.vectors import ProgramRun, run_program
 from tpcalc.programs.builders import BATCH, L, T
@@ -42,7 +42,7 @@ def test_a_matrix_read_out_whole_after_products_is_gaussian() -> None:
     """Whatever was met first, chosen by what came before, the entries in the end are independent N(0, 1/n)."""
     n, entries, radii = 7, [], []
     for seed in range(300):
-        run = Conditioned(statements(A), {}, {}, "mse", n, seed)
+        run = ConditionedInterpreter(statements(A), {}, {}, "mse", n, seed)
         matrix, a = run.unmet(W[0]), run.normal(A, (n,))
 
         def product(turned: bool, vector: np.ndarray) -> np.ndarray:
@@ -77,7 +77,7 @@ def nearly_dependent(generator: np.random.Generator, n: int, distance: float) ->
 def test_blocks_of_nearly_dependent_vectors_meet_one_matrix(dtype: type, distance: float) -> None:
     """Bases stay orthonormal, and what was met before and after fits <u|W v> = <W^T u|v>, to rounding."""
     n, rounds, generator = 100, 8, np.random.default_rng(5)
-    matrix = Conditioned(statements(A), {}, {}, "mse", n, 0, dtype).unmet(W[0])
+    matrix = ConditionedInterpreter(statements(A), {}, {}, "mse", n, 0, dtype).unmet(W[0])
     met: list[list[tuple[np.ndarray, np.ndarray]]] = [[], []]
     for _ in range(rounds):
         for turned in (False, True):

@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.interpreters.conditioned import Conditioned
+from tpcalc.interpreters.conditioned import ConditionedInterpreter
 from tpcalc.interpreters.conditioned_needs import last_reads, most_vectors, products
 from tpcalc.programs.builders import L, T
 from tpcalc.programs.language import Family, Matrix, MatVec, Outer, Transpose, Vector
@@ -31,7 +31,8 @@ def test_vectors_end_where_they_are_read_last() -> None:
 def test_counts_of_a_network_are_those_of_its_run() -> None:
     """Rows that matrices hold in the end, and the most vectors that were held, are what was foreseen."""
     program = tp.program(tp.ResNet("tanh", block="mlp"), tp.SGD(0.3, momentum=0.5), tp.DepthScaling())
-    run = Conditioned(program, {T: 3, L: 4}, dict(xi=np.ones(3), y=np.arange(3.0)), "mse", 50, 0, np.float64, ())
+    run = ConditionedInterpreter(program, {T: 3, L: 4}, dict(xi=np.ones(3), y=np.arange(3.0)), "mse", 50, 0, np.float64,
+                                 ())
     counts = []
     after = run.after
     run.after = lambda statement: (counts.append(sum(isinstance(m, Vector) for m in run.assigned)),  # type: ignore

@@ -14,7 +14,7 @@ from support.plain_training import PlainTraining
 from tpcalc.interpreters import (
     check_steps, read_program_coefficients, run_conditioned, run_particles, run_program)
 from tpcalc.interpreters.training import Training as Job
-from tpcalc.testing import Problem, problems
+from tpcalc.testing import DrawnProblem, problems
 
 RNG = np.random.default_rng(3)
 SCALE = tp.DepthScaling()
@@ -30,7 +30,7 @@ def task(loss: str = "mse", d_in: int = 3, d_out: int = 2, batch: int = 2, probe
 
 @settings(max_examples=12)
 @given(problems(max_depth=3, max_steps=3, max_probes=2))
-def test_linear_networks_are_the_exact_solvers(problem: Problem) -> None:
+def test_linear_networks_are_the_exact_solvers(problem: DrawnProblem) -> None:
     """Coefficients and balanced particles against reflection, outputs and probe outputs, to rounding."""
     given_task, opt, scale, depth = problem
     for net in (tp.ResNet(), tp.ResNet(train_embedding_readout=True)):

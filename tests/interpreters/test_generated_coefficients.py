@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import tpcalc as tp
 from tpcalc.lowering.recursions.losses import row_rule
-from tpcalc.interpreters import Coefficients, read_coefficients
+from tpcalc.interpreters import KetCoefficients, read_coefficients
 from tpcalc.interpreters.generated_coefficients import read_generated
 from tpcalc.programs.losses import NAMED
 
@@ -22,7 +22,7 @@ OPTIMIZERS = [tp.SGD(0.3), tp.SGD(0.2, momentum=0.5, nesterov=True), tp.SGD(0.2,
 LOSSES = ["mse", "logistic", "softmax"]
 
 
-def generated(*problem: Any, **options: Any) -> Coefficients:
+def generated(*problem: Any, **options: Any) -> KetCoefficients:
     """``read_generated`` with the source as Python runs it, which at these sizes is faster than to compile it."""
     module = importlib.import_module(tp.Recursion.__module__)
     load = module.load_source  # type: ignore[attr-defined]
@@ -38,8 +38,8 @@ def targets(rng: np.random.Generator, loss: str, shape: tuple[int, ...]) -> np.n
     return rng.choice([-1.0, 1.0], size=shape) if loss == "logistic" else rng.normal(size=shape)
 
 
-def require_equal(found: Coefficients, oracle: Coefficients) -> None:
-    for name in ("outputs", "probe_outputs", "x", "x_ends", "delta", "delta_ends", "covariance"):
+def require_equal(found: KetCoefficients, oracle: KetCoefficients) -> None:
+    for name in ("outputs", "probe_outputs", "x", "x_outputs", "delta", "delta_inputs", "covariance"):
         one, other = getattr(found, name), getattr(oracle, name)
         assert (one is None) == (other is None)
         if other is not None:

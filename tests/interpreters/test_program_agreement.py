@@ -20,7 +20,7 @@ from tpcalc.interpreters.program_coefficients import read_program_coefficients
 from tpcalc.interpreters.vectors import run_program
 from tpcalc.programs.language import Family, LossDerivative, Matrix, MatVec, Mean, Outer, Scalar, Transpose, Vector
 from tpcalc.programs.program import Assign, Loop, Program
-from tpcalc.testing.agreement import assert_readings_agree
+from tpcalc.testing.agreement import assert_interpreters_agree
 from tpcalc.testing.programs import ProgramExample, linear_programs
 
 T, L = sp.symbols("T L", integer=True, positive=True)
@@ -75,7 +75,7 @@ def plain(name: str, matrix: Any = W, update: tuple | None = None, **ends: Any) 
                     (W[0, l],), **ends)
 
 
-def trained_ends() -> Program:
+def trained_embedding_readout() -> Program:
     """Read-in and read-out move by their gradients too."""
     return plain("trained ends", read_in=U[t], read_out=NV[t], first=(U[0], NV[0]), ends=(
         Assign(U[t + 1], U[t] - ETA * XI[t] * DX[t, 0]), Assign(NV[t + 1], NV[t] - ETA * CHI[t] * X[t, L])))
@@ -109,7 +109,7 @@ def batch(size: int) -> Program:
     return Program("batch", (U(), NV()), (W[0, l],), (XI[t, i],), (Loop(t, ZERO, T - 1, body),), (T, L))
 
 
-NETWORKS = (plain("residual"), tied(), two_matrices(), trained_ends(), heavy_ball(True))
+NETWORKS = (plain("residual"), tied(), two_matrices(), trained_embedding_readout(), heavy_ball(True))
 
 
 @settings(max_examples=40)
@@ -118,24 +118,24 @@ def test_drawn_programs(example: ProgramExample) -> None:
     """Floats, rationals and real networks; values so large that a network of width 500 has not converged aside."""
     reading = read_program_coefficients(*example)
     assume(max(reading.bracket(v, v) for v in reading.vectors) < 100)
-    assert_readings_agree(*example, seeds=10, width=300)
+    assert_interpreters_agree(*example, seeds=10, width=300)
 
 
 @settings(max_examples=100)
 @given(linear_programs(max_statements=12))
 def test_drawn_programs_in_floats_and_rationals(example: ProgramExample) -> None:
-    assert_readings_agree(*example, seeds=0)
+    assert_interpreters_agree(*example, seeds=0)
 
 
 @pytest.mark.parametrize("program", NETWORKS, ids=lambda p: p.name)
 def test_networks_written_by_hand(program: Program) -> None:
-    assert_readings_agree(program, SIZES, DATA)
+    assert_interpreters_agree(program, SIZES, DATA)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("program", NETWORKS, ids=lambda p: p.name)
 def test_networks_written_by_hand_at_large_width(program: Program) -> None:
-    assert_readings_agree(program, SIZES, DATA, seeds=24, width=2000)
+    assert_interpreters_agree(program, SIZES, DATA, seeds=24, width=2000)
 
 
 def test_one_network_written_in_two_ways_is_one_network() -> None:
@@ -187,13 +187,13 @@ def test_moments_of_random_matrices() -> None:
 def test_readings_that_disagree_are_named() -> None:
     program = plain("residual")
     known = read_program_coefficients(program, SIZES, DATA)
-    assert_readings_agree(program, SIZES, DATA, seeds=0, readings={
+    assert_interpreters_agree(program, SIZES, DATA, seeds=0, readings={
         "object": lambda p, sizes, data: known, "mapping": lambda p, sizes, data: {F[1]: known.scalars[F[1]]}})
     for wrong, message in (({F[1]: known.scalars[F[1]] + 1e-9}, r"f\[1\]: coefficients .*, other .* 1.00e-09 is more"),
                            ({F[9]: 1.0}, "reading 'other' gives none of the scalars"),
                            ({F[1]: np.nan}, r"f\[1\]: coefficients .* nan")):
         with pytest.raises(AssertionError, match=message):
-            assert_readings_agree(program, SIZES, DATA, seeds=0, readings={"other": lambda p, sizes, data: wrong})
+            assert_interpreters_agree(program, SIZES, DATA, seeds=0, readings={"other": lambda p, sizes, data: wrong})
 
 
 def test_a_wrong_limit_is_seen_in_real_networks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,7 +202,7 @@ def test_a_wrong_limit_is_seen_in_real_networks(monkeypatch: pytest.MonkeyPatch)
     for factor in (-1, 0):
         monkeypatch.setattr(Space, "dot", lambda self, *args: factor * true(self, *args))
         with pytest.raises(AssertionError, match="mean of 12 networks of width 500"):
-            assert_readings_agree(plain("residual"), {T: 3, L: 4}, DATA)
+            assert_interpreters_agree(plain("residual"), {T: 3, L: 4}, DATA)
 
 
 @settings(max_examples=60)

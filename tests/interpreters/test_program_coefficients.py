@@ -50,7 +50,7 @@ def test_the_residual_network_has_the_coefficients_of_the_written_recursion(
     hats = np.array([[[place[Hat(MatVec(W0[0, m], X[s, m - 1]))] for s in range(steps)] for m in range(1, depth + 1)],
                      [[place[Hat(MatVec(Transpose(W0[0, m]), DX[s, m]))] for s in range(steps)]
                       for m in range(1, depth + 1)]])
-    for family, ours, ends in ((X, known.x, known.x_ends), (DX, known.delta, known.delta_ends)):
+    for family, ours, ends in ((X, known.x, known.x_outputs), (DX, known.delta, known.delta_inputs)):
         kets = np.array([[found.ket(family[s, l]) for l in range(depth + 1)] for s in range(steps)])
         assert_close(kets[:, :, hats], ours, 1e-12, 1.0)
         assert_close(kets[:, :, [place[U], place[NV]]], ends, 1e-12, 1.0)

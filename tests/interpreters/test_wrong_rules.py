@@ -38,7 +38,7 @@ def drop_a_term(expression: sp.Expr) -> sp.Expr:
 
 CHANGES: dict[type, tuple[Change, ...]] = {
     rules.Unroll: (flip, end_sums_early, drop_a_term),
-    rules.Limit: (flip, drop_a_term),
+    rules.VectorsToKets: (flip, drop_a_term),
     rules.UpdateActs: (flip, end_sums_early, drop_a_term),
     rules.HatDot: (flip, drop_a_term),
     rules.DotSum: (flip, end_sums_early, drop_a_term),
@@ -48,7 +48,7 @@ CHANGES: dict[type, tuple[Change, ...]] = {
     coefficients.NameCoefficients: (flip, end_sums_early, drop_a_delta, drop_a_term),
     coefficients.NameCovariances: (flip, end_sums_early, drop_a_delta, drop_a_term),
     coefficients.Expand: (flip, drop_a_term),
-    coefficients.Independence: (flip, end_sums_early, drop_a_term),
+    coefficients.IndependentKets: (flip, end_sums_early, drop_a_term),
     coefficients.CollectCoefficients: (flip, end_sums_early, drop_a_delta, drop_a_term),
 }
 
@@ -73,8 +73,8 @@ def test_a_wrong_rule_is_reported(monkeypatch: pytest.MonkeyPatch, rule: Any, ch
 
 def test_hats_of_different_matrices_do_not_correlate(monkeypatch: pytest.MonkeyPatch) -> None:
     """The Kronecker deltas of the layers, dropped where hats are paired; a ket of layer 2 has hats of two layers."""
-    right = coefficients.Independence.rewrite
-    monkeypatch.setattr(coefficients.Independence, "rewrite", lambda self, node: right(self, node).replace(
+    right = coefficients.IndependentKets.rewrite
+    monkeypatch.setattr(coefficients.IndependentKets, "rewrite", lambda self, node: right(self, node).replace(
         lambda e: isinstance(e, sp.KroneckerDelta), lambda e: sp.Integer(1)))
     assert "independence" in {check.step.rule for check in reported(layers=3)}
 

@@ -37,19 +37,21 @@ def test_coefficients_are_those_of_exact_kets(depth: int, steps: int, batch: int
     kets, xi, rho, w = trained_exactly(depth, steps, batch)
     n = steps * batch
     x, delta = (np.zeros((n, depth + 1, 2, depth, n)) for _ in range(2))
-    x_ends, delta_ends = (np.zeros((n, depth + 1, 3)) for _ in range(2))
+    x_outputs, delta_inputs = (np.zeros((n, depth + 1, 3)) for _ in range(2))
     covariance, response = (np.zeros((2, depth, n, n)) for _ in range(2))
     work = np.zeros((2, depth, n))
-    x_ends[:, 0, :2] = xi
+    x_outputs[:, 0, :2] = xi
     for first in range(0, n, batch):
         rows = slice(first, first + batch)
         shared = first, first, first + batch, 0.5, 0.75, rho, w
-        assert coefficients.sweep(True, *shared, x, x_ends, delta, delta_ends, covariance, response, work) == 0
-        outputs = x_ends[rows, -1, 2]
+        assert coefficients.sweep_coefficients(True, *shared, x, x_outputs, delta, delta_inputs, covariance, response,
+                                               work) == 0
+        outputs = x_outputs[rows, -1, 2]
         assert_close(outputs, [float(f) for f in kets.outputs[rows]], 1e-13, 1.0)
-        delta_ends[rows, -1, 2] = [float(kets.derivative(a, kets.outputs[a])) for a in range(n)][rows]
-        assert coefficients.sweep(False, *shared, delta, delta_ends, x, x_ends, covariance, response, work) == 0
-    for fast, fast_ends, exact in ((x, x_ends, kets.x), (delta, delta_ends, kets.delta)):
+        delta_inputs[rows, -1, 2] = [float(kets.derivative(a, kets.outputs[a])) for a in range(n)][rows]
+        assert coefficients.sweep_coefficients(False, *shared, delta, delta_inputs, x, x_outputs, covariance, response,
+                                               work) == 0
+    for fast, fast_ends, exact in ((x, x_outputs, kets.x), (delta, delta_inputs, kets.delta)):
         expected, expected_ends = np.zeros_like(fast), np.zeros_like(fast_ends)
         for (a, node), ket in exact.items():
             for base, value in ket.items():
@@ -73,11 +75,11 @@ def test_bracket_of_contracted_kets_is_the_quadratic_form() -> None:
     covariance = rng.normal(size=(2, 3, 4, 4))
     covariance += covariance.transpose(0, 1, 3, 2)
     y, y_ends = np.empty((2, 3, 4)), np.empty(5)
-    coefficients.contract(one, ends_one, covariance, y, y_ends)
+    coefficients.apply_covariance(one, ends_one, covariance, y, y_ends)
     expected = np.einsum("dma,dmab,dmb->", one, covariance, two) + ends_one @ ends_two
     assert_close(coefficients.bracket(y, y_ends, two, ends_two), expected, 1e-14, 24.0)
     coefficients.accumulate(one, ends_one, 0.5, two, ends_two)
-    coefficients.contract(one, ends_one, covariance, y, y_ends)
+    coefficients.apply_covariance(one, ends_one, covariance, y, y_ends)
     doubled = coefficients.bracket(y, y_ends, two, ends_two)
     assert_close(doubled - expected, 0.5 * (np.einsum("dma,dmab,dmb->", two, covariance, two) + ends_two @ ends_two),
                  1e-13, 24.0)
@@ -91,6 +93,7 @@ def test_a_sweep_stops_where_values_cease_to_be_finite(forward: bool) -> None:
     own_ends[0, 0 if forward else depth] = 1e160  # its square overflows at once
     covariance, response, work = np.zeros((2, depth, 1, 1)), np.zeros((2, depth, 1, 1)), np.zeros((2, depth, 1))
     with np.errstate(over="ignore"):
-        passed = coefficients.sweep(forward, 0, 0, 1, 0.5, 0.5, np.ones(1), np.zeros((1, 1)), own, own_ends, other,
-                                    other_ends, covariance, response, work)
+        passed = coefficients.sweep_coefficients(forward, 0, 0, 1, 0.5, 0.5, np.ones(1), np.zeros((1, 1)), own,
+                                                 own_ends, other,
+                                                 other_ends, covariance, response, work)
     assert passed == 1

@@ -102,8 +102,8 @@ def test_a_slope_is_the_last_row_of_the_matrix_equations(seed: int, m: int, nois
     y = np.random.default_rng(seed + 1).normal(size=2 * m + 1)
     p, s, own = y[:m], y[m:2 * m], y[2 * m]
     out, row_r, row_c = np.empty(2 * m + 1), np.empty(m), np.empty(m)
-    crossed = kernel.slope(m, *law(known), y, P[0], S[0], C[0], r[0], Q[0], R[0], B[0], D[0], out, row_r, row_c,
-                           np.empty((9, m)))
+    crossed = kernel.row_slope(m, *law(known), y, P[0], S[0], C[0], r[0], Q[0], R[0], B[0], D[0], out, row_r, row_c,
+                               np.empty((9, m)))
     q, right, a, b = (bordered(x[0]) for x in (known.Q, known.R, known.A, known.B))
     response, c0, slope_p, slope_s = rates(bordered(known.P[0], p), bordered(known.S[0], s, own, True), q, right, a, b,
                                            known)

@@ -32,7 +32,7 @@ def test_densities_are_derivatives_of_the_action(forward: bool) -> None:
     drift = np.tril(rng.normal(size=(ROWS, ROWS)), -1)
     X, Y = symmetric(rng), symmetric(rng)
     found = np.zeros((2 * ROWS, 2 * ROWS))
-    tilted.density(X if forward else Y, noise, drift, 0 if forward else ROWS, found)
+    tilted.added_density(X if forward else Y, noise, drift, 0 if forward else ROWS, found)
     for i in range(2 * ROWS):
         for j in range(i, 2 * ROWS):
             unit = np.zeros((2 * ROWS, 2 * ROWS))
@@ -49,7 +49,7 @@ def test_resolvents_are_power_series() -> None:
     inverse = np.zeros((1, 2 * ROWS, 2 * ROWS))
     product, F = np.zeros((2, ORDERS, 1, 2 * ROWS, 2 * ROWS))
     for order in range(ORDERS):
-        tilted.resolve(order, 0, inverse, product, F, A, 1, B, 0)
+        tilted.resolvent_coefficient(order, 0, inverse, product, F, A, 1, B, 0)
 
     def error(t: float) -> float:
         a, b, f = (np.tensordot(t ** np.arange(ORDERS), series, 1) for series in (A[:, 1], B[:, 0], F[:, 0]))
@@ -68,8 +68,8 @@ def test_a_sweep_is_its_equations(forward: bool) -> None:
     C, mine, node_product, layer_product, F = np.zeros((5, 1, depth, n, n))
     at_node, through = np.zeros((2, depth, n, n))
     start = own.copy()
-    changed, largest = tilted.sweep(forward, 0, noise, drift, own, other, C, mine, theirs, at_node, node_product,
-                                    through, layer_product, F)
+    changed, largest = tilted.sweep_tilted(forward, 0, noise, drift, own, other, C, mine, theirs, at_node, node_product,
+                                           through, layer_product, F)
     law = start[0, 0 if forward else depth]
     worst = 0.0
     for step in range(depth):
@@ -77,7 +77,7 @@ def test_a_sweep_is_its_equations(forward: bool) -> None:
         old, new = (l, l + 1) if forward else (l + 1, l)
         overlaps = np.linalg.inv(np.linalg.inv(law) - other[0, old])
         added = np.zeros((n, n))
-        tilted.density(overlaps, noise, drift, 0 if forward else ROWS, added)
+        tilted.added_density(overlaps, noise, drift, 0 if forward else ROWS, added)
         law = added + np.linalg.inv(np.linalg.inv(law) - theirs[0, l])
         assert_close(C[0, l], overlaps, 1e-11)
         assert_close(own[0, new], law, 1e-11)
@@ -93,8 +93,8 @@ def test_a_sweep_stops_where_values_are_not_finite() -> None:
     at_node, through = np.zeros((2, 2, n, n))
     one = np.ones((ROWS, ROWS))
     with np.errstate(invalid="ignore"):
-        changed, _ = tilted.sweep(True, 0, one, one, own, other, C, mine, theirs, at_node, node_product, through,
-                                  layer_product, F)
+        changed, _ = tilted.sweep_tilted(True, 0, one, one, own, other, C, mine, theirs, at_node, node_product, through,
+                                         layer_product, F)
     assert np.isnan(changed)
 
 
@@ -106,14 +106,14 @@ def test_conjugations_act_on_entries_of_symmetric_matrices() -> None:
     i, j = np.triu_indices(4)
     mixed = rng.permutation(len(i))
     k, l = i[mixed], j[mixed]
-    assert_close(tilted.conjugation(K, i, j, k, l) @ X[k, l], (K @ X @ K.T)[i, j], 1e-14)
+    assert_close(tilted.packed_conjugation(K, i, j, k, l) @ X[k, l], (K @ X @ K.T)[i, j], 1e-14)
     weights = rng.normal(size=(len(k), len(i)))
     weights[rng.uniform(size=weights.shape) < 0.4] = 0.0
-    found = tilted.conjugation_gradient(weights, K, i, j, k, l)
+    found = tilted.packed_conjugation_gradient(weights, K, i, j, k, l)
     expected = np.zeros((4, 4))
     for a, b in np.ndindex(4, 4):
         unit = np.zeros((4, 4))
         unit[a, b] = 0.5  # a quadratic function has no error of central differences
-        more, less = (np.sum(weights.T * tilted.conjugation(K + move, i, j, k, l)) for move in (unit, -unit))
+        more, less = (np.sum(weights.T * tilted.packed_conjugation(K + move, i, j, k, l)) for move in (unit, -unit))
         expected[a, b] = more - less
     assert_close(found, expected, 1e-13)

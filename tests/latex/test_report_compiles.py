@@ -12,10 +12,10 @@ import tpcalc as tp
 from tpcalc.reports import transformer_stages
 from tpcalc.reports.cli import main
 from tpcalc.reports.derivations import derivation
-from tpcalc.reports.document import Code, Document, Formula, Paragraph, Plain, Section
+from tpcalc.reports.document import Code, Document, DisplayedFormula, Paragraph, Plain, Section
 from tpcalc.reports.failures import CompileError
-from tpcalc.reports.latex import compile_pdf, find_tex, render
-from tpcalc.reports.stages import derive
+from tpcalc.reports.latex import compile_pdf, find_tex, render_latex
+from tpcalc.reports.stages import derive_stage
 
 pytestmark = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex on the path")
 
@@ -58,15 +58,16 @@ def test_a_report_on_a_transformer_compiles(tmp_path: Path, monkeypatch: pytest.
 
 def test_text_from_elsewhere_is_harmless(tmp_path: Path) -> None:
     nasty = r"""\input{x} $ % & # _ ^ ~ { } < > | " ' ` -- --- \end{document} é ∞ 漢 ?` !` fi"""
-    blocks = [Paragraph("As it is:"), Plain([nasty]), Code(f"  {nasty}\n\n{nasty * 3}"), Formula("a &= b")]
-    (tmp_path / "report.tex").write_text(render(Document("Title", "$a$", [Section("s", "S", blocks)])))
+    blocks = [Paragraph("As it is:"), Plain([nasty]), Code(f"  {nasty}\n\n{nasty * 3}"), DisplayedFormula("a &= b")]
+    (tmp_path / "report.tex").write_text(render_latex(Document("Title", "$a$", [Section("s", "S", blocks)])))
     assert compile_pdf(tmp_path, program()).exists()
     assert not complaints((tmp_path / "report.log").read_text(encoding="latin-1"))
 
 
 def test_a_formula_wider_than_the_page_is_scaled(tmp_path: Path) -> None:
     wide = "x &= " + r" \cdot ".join(f"x_{{{i}}}" for i in range(200))
-    (tmp_path / "report.tex").write_text(render(Document("Title", "", [Section("s", "S", [Formula(wide)])])))
+    (tmp_path / "report.tex").write_text(render_latex(Document("Title", "",
+                                                               [Section("s", "S", [DisplayedFormula(wide)])])))
     compile_pdf(tmp_path, program())
     found = complaints((tmp_path / "report.log").read_text(encoding="latin-1"))
     assert len(found) == 1 and found[0].startswith("Scaled formula")
@@ -75,11 +76,12 @@ def test_a_formula_wider_than_the_page_is_scaled(tmp_path: Path) -> None:
 @pytest.mark.parametrize("net", [tp.ResNet(block="mlp"), tp.ResNet("tanh", "glu")], ids=["two matrices", "gated"])
 def test_derivations_fit_their_pages(net: tp.ResNet, tmp_path: Path) -> None:
     """No formula of the longest derivations has to be scaled, none is taller than a page."""
-    found = derive(net, tp.SGD())
+    found = derive_stage(net, tp.SGD())
     bodies = [body for body in (found.kets_latex, found.recursion_latex, found.limit_latex) if body]
-    page = Document("A_title & 100 %", "", [Section("s", "S", [Paragraph("In [[appendix:a]]:"), *map(Formula, bodies)]),
-                                            Section("a", "Steps", derivation(found.steps), is_appendix=True)])
-    (tmp_path / "report.tex").write_text(render(page))
+    page = Document("A_title & 100 %", "",
+                    [Section("s", "S", [Paragraph("In [[appendix:a]]:"), *map(DisplayedFormula, bodies)]),
+                     Section("a", "Steps", derivation(found.steps), is_appendix=True)])
+    (tmp_path / "report.tex").write_text(render_latex(page))
     text = compile_pdf(tmp_path, program()).read_bytes()
     assert not complaints((tmp_path / "report.log").read_text(encoding="latin-1"))
     title = re.search(rb"/Title\((.*?)\)/", text)

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings, strategies as st
 
 import tpcalc as tp
 from support.closeness import assert_close
-from tpcalc.testing import Problem, optimizers, problems, scalings, tasks
+from tpcalc.testing import DrawnProblem, optimizers, problems, scalings, tasks
 
 NET = tp.ResNet("linear")
 Row = tuple[int, int]
@@ -61,7 +61,7 @@ def test_other_losses(loss: str, outputs: int) -> None:
 
 @settings(max_examples=12)
 @given(problem=problems(max_steps=3, max_batch=2, with_limit=True), data=st.data())
-def test_the_limit_is_one_gaussian_process(problem: Problem, data: st.DataObject) -> None:
+def test_the_limit_is_one_gaussian_process(problem: DrawnProblem, data: st.DataObject) -> None:
     """Gram matrices over several layer times are positive semidefinite, are at one time what nodes say, and
     differences are what their entries add up to."""
     task, opt, scale, _ = problem
@@ -83,7 +83,7 @@ def test_the_limit_is_one_gaussian_process(problem: Problem, data: st.DataObject
 
 
 @given(problem=problems(max_depth=16))
-def test_untrained_changes_are_sums_of_independent_noise(problem: Problem) -> None:
+def test_untrained_changes_are_sums_of_independent_noise(problem: DrawnProblem) -> None:
     """d^2 = ((1 + eps^2)^l - (1 + eps^2)^m) |xi|^2 at the first step; backward, with chi = -y."""
     task, opt, scale, depth = problem
     run = tp.train(NET, task, opt, scale, depth)
@@ -98,7 +98,7 @@ def test_untrained_changes_are_sums_of_independent_noise(problem: Problem) -> No
 
 
 @given(problem=problems(max_depth=16))
-def test_a_step_has_one_overlap_of_forward_and_backward_signals_at_every_layer(problem: Problem) -> None:
+def test_a_step_has_one_overlap_of_forward_and_backward_signals_at_every_layer(problem: DrawnProblem) -> None:
     """<x_a^l|delta_b^l> = f_a . chi_b within a step, whatever l."""
     task, depth = problem.task, problem.depth
     run = tp.train(NET, *problem)
@@ -122,7 +122,7 @@ class Prescribed:
 
 @settings(max_examples=20)
 @given(problem=problems(max_depth=16))
-def test_the_mirrored_network_has_features_and_gradients_swapped(problem: Problem) -> None:
+def test_the_mirrored_network_has_features_and_gradients_swapped(problem: DrawnProblem) -> None:
     """Reverse the layers, train on the inputs chi with prescribed loss derivatives xi."""
     task, opt, scale, depth = problem
     run = tp.train(NET, *problem)
@@ -136,7 +136,7 @@ def test_the_mirrored_network_has_features_and_gradients_swapped(problem: Proble
 
 @settings(max_examples=10)
 @given(problem=problems(max_steps=3, max_batch=2, with_limit=True))
-def test_the_mirrored_limit_has_features_and_gradients_swapped(problem: Problem) -> None:
+def test_the_mirrored_limit_has_features_and_gradients_swapped(problem: DrawnProblem) -> None:
     task, opt, scale, _ = problem
     run = tp.train(NET, task, opt, scale, tp.oo)
     image = tp.train(NET, tp.Task(task.loss.derivative(run.outputs, task.targets), task.inputs, Prescribed()), opt,

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 import tpcalc as tp
 from support.closeness import assert_close
-from tpcalc.testing import Problem, arrays, problems
+from tpcalc.testing import DrawnProblem, arrays, problems
 
 NET = tp.ResNet("linear")
 METHODS = ["reflection", "coefficients"]
@@ -20,7 +20,7 @@ def like(task: tp.Task, inputs: np.ndarray, targets: np.ndarray) -> tp.Task:
 
 @pytest.mark.parametrize("method", METHODS)
 @given(problem=problems(max_probes=1), data=st.data())
-def test_permuting_the_inputs_of_a_batch_permutes_its_outputs(method: str, problem: Problem, data: st.DataObject
+def test_permuting_the_inputs_of_a_batch_permutes_its_outputs(method: str, problem: DrawnProblem, data: st.DataObject
                                                               ) -> None:
     """A permutation of its own at every step; covariances permute alike, losses and probes stay."""
     task, *rest = problem
@@ -38,7 +38,7 @@ def test_permuting_the_inputs_of_a_batch_permutes_its_outputs(method: str, probl
 
 
 @given(problems(max_steps=3), st.integers(2, 3))
-def test_repeating_every_input_of_a_batch_changes_nothing(problem: Problem, times: int) -> None:
+def test_repeating_every_input_of_a_batch_changes_nothing(problem: DrawnProblem, times: int) -> None:
     """The loss is a mean."""
     task, *rest = problem
     repeated = like(task, np.repeat(task.inputs, times, axis=1), np.repeat(task.targets, times, axis=1))
@@ -48,7 +48,7 @@ def test_repeating_every_input_of_a_batch_changes_nothing(problem: Problem, time
 
 @pytest.mark.parametrize("method", METHODS)
 @given(problem=problems(max_probes=1), square=arrays((2, 2)))
-def test_rotating_the_targets_rotates_the_outputs(method: str, problem: Problem, square: np.ndarray) -> None:
+def test_rotating_the_targets_rotates_the_outputs(method: str, problem: DrawnProblem, square: np.ndarray) -> None:
     """Losses and covariances stay."""
     task, *rest = problem
     rotation = np.linalg.qr(square + 3 * np.eye(2))[0][:task.d_out]  # one output becomes a line among two
@@ -64,7 +64,7 @@ def test_rotating_the_targets_rotates_the_outputs(method: str, problem: Problem,
 
 @pytest.mark.parametrize("method", METHODS)
 @given(problem=problems(max_outputs=1))
-def test_an_output_whose_target_is_zero_stays_zero_and_disturbs_none(method: str, problem: Problem) -> None:
+def test_an_output_whose_target_is_zero_stays_zero_and_disturbs_none(method: str, problem: DrawnProblem) -> None:
     task, *rest = problem
     padded = like(task, task.inputs, np.concatenate([np.zeros_like(task.targets), task.targets], axis=2))
     alone, beside = (tp.train(NET, k, *rest, method=method).outputs for k in (task, padded))
@@ -73,7 +73,7 @@ def test_an_output_whose_target_is_zero_stays_zero_and_disturbs_none(method: str
 
 
 @given(problems(min_steps=2))
-def test_outputs_start_at_zero_and_first_move_like_kernel_regression(problem: Problem) -> None:
+def test_outputs_start_at_zero_and_first_move_like_kernel_regression(problem: DrawnProblem) -> None:
     """f_0 = 0, and f_1 = eta L eps g (1 + eps^2)^(L - 1) mean_i <xi_1|xi_i> y_i: the sum over layers of C0 C1."""
     task, opt, scale, depth = problem
     f = tp.train(NET, *problem).outputs

@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
 from support.closeness import assert_close
-from tpcalc.testing import Problem, problems
+from tpcalc.testing import DrawnProblem, problems
 
 NET = tp.ResNet("linear")
 
@@ -21,7 +21,8 @@ def changed_target(task: tp.Task, t: int, by: float = 0.75) -> tp.Task:
 
 @pytest.mark.parametrize("method", ["reflection", "coefficients"])
 @given(problem=problems(min_steps=2, max_probes=1), data=st.data())
-def test_a_target_changes_no_forward_quantity_before_the_next_step(method: str, problem: Problem, data: st.DataObject
+def test_a_target_changes_no_forward_quantity_before_the_next_step(method: str, problem: DrawnProblem,
+                                                                   data: st.DataObject
                                                                    ) -> None:
     task, *rest = problem
     t = data.draw(st.integers(0, task.steps - 1))
@@ -37,7 +38,7 @@ def test_a_target_changes_no_forward_quantity_before_the_next_step(method: str, 
 
 @settings(max_examples=10)
 @given(problem=problems(min_steps=2, max_steps=3, with_limit=True), data=st.data())
-def test_a_target_changes_no_earlier_output_at_infinite_depth(problem: Problem, data: st.DataObject) -> None:
+def test_a_target_changes_no_earlier_output_at_infinite_depth(problem: DrawnProblem, data: st.DataObject) -> None:
     """To the accuracy asked for: the mesh may change with the data."""
     task, opt, scale, _ = problem
     t = data.draw(st.integers(0, task.steps - 1))
@@ -57,7 +58,7 @@ def test_a_target_does_change_the_next_step(depth: int, method: str) -> None:
 
 
 @given(problems(min_steps=2), st.data())
-def test_later_inputs_change_nothing(problem: Problem, data: st.DataObject) -> None:
+def test_later_inputs_change_nothing(problem: DrawnProblem, data: st.DataObject) -> None:
     """Training on the first steps alone gives the first outputs."""
     task, opt, scale, depth = problem
     steps = data.draw(st.integers(1, task.steps - 1))

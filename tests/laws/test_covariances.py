@@ -11,7 +11,7 @@ from support.closeness import assert_close
 from support.media import reflect
 from tpcalc.interpreters import read_coefficients
 from tpcalc.media.covariances import cross_covariance
-from tpcalc.testing import Problem, problems
+from tpcalc.testing import DrawnProblem, problems
 
 NET = tp.ResNet("linear")
 
@@ -25,7 +25,7 @@ def assert_symmetric_positive_semidefinite(covariance: np.ndarray, tolerance: fl
 
 @pytest.mark.parametrize("method", ["reflection", "coefficients"])
 @given(problem=problems(max_depth=24))
-def test_symmetric_and_positive_semidefinite(method: str, problem: Problem) -> None:
+def test_symmetric_and_positive_semidefinite(method: str, problem: DrawnProblem) -> None:
     run = tp.train(NET, *problem, method=method, keep_nodes="all")
     count = problem.task.steps * problem.task.batch
     for covariance in (run.forward_covariance, run.backward_covariance):
@@ -35,7 +35,7 @@ def test_symmetric_and_positive_semidefinite(method: str, problem: Problem) -> N
 
 @settings(max_examples=15)
 @given(problems(max_steps=3, with_limit=True))
-def test_symmetric_and_positive_semidefinite_at_infinite_depth(problem: Problem) -> None:
+def test_symmetric_and_positive_semidefinite_at_infinite_depth(problem: DrawnProblem) -> None:
     task, opt, scale, _ = problem
     run = tp.train(NET, task, opt, scale, tp.oo, keep_nodes=np.linspace(0, 1, 11))
     for covariance in (run.forward_covariance, run.backward_covariance):
@@ -44,7 +44,7 @@ def test_symmetric_and_positive_semidefinite_at_infinite_depth(problem: Problem)
 
 @pytest.mark.parametrize("method", ["reflection", "coefficients"])
 @given(problem=problems())
-def test_the_gram_matrices_of_the_data_stand_at_the_ends(method: str, problem: Problem) -> None:
+def test_the_gram_matrices_of_the_data_stand_at_the_ends(method: str, problem: DrawnProblem) -> None:
     """<x^0|x^0> is that of the inputs, <delta^L|delta^L> that of the loss derivatives."""
     run = tp.train(NET, *problem, method=method, keep_nodes=[0, 1])
     xi = problem.task.inputs.reshape(-1, problem.task.d_in)
@@ -55,7 +55,7 @@ def test_the_gram_matrices_of_the_data_stand_at_the_ends(method: str, problem: P
 
 @settings(max_examples=15)
 @given(problem=problems(max_steps=3, with_limit=True))
-def test_the_gram_matrices_of_the_data_stand_at_the_ends_of_infinite_depth(problem: Problem) -> None:
+def test_the_gram_matrices_of_the_data_stand_at_the_ends_of_infinite_depth(problem: DrawnProblem) -> None:
     task, opt, scale, _ = problem
     run = tp.train(NET, task, opt, scale, tp.oo, keep_nodes=[0, 1])
     xi, chi = task.inputs.reshape(-1, task.d_in), (run.outputs - task.targets).reshape(-1, task.d_out)
@@ -64,7 +64,7 @@ def test_the_gram_matrices_of_the_data_stand_at_the_ends_of_infinite_depth(probl
 
 
 @given(problems(max_batch=2, max_outputs=1))
-def test_c_at_the_first_layer_is_the_gram_matrix_of_the_inputs(problem: Problem) -> None:
+def test_c_at_the_first_layer_is_the_gram_matrix_of_the_inputs(problem: DrawnProblem) -> None:
     """C_ts = <x_t^0|x_s^0>, the covariance of the hats F of layer 1; at the last layer, that of delta^L."""
     task = problem.task
     run = tp.train(NET, *problem)
@@ -77,7 +77,7 @@ def test_c_at_the_first_layer_is_the_gram_matrix_of_the_inputs(problem: Problem)
 
 @pytest.mark.parametrize("method", ["reflection", "coefficients"])
 @given(problem=problems(max_depth=24))
-def test_without_training_every_layer_adds_its_noise(method: str, problem: Problem) -> None:
+def test_without_training_every_layer_adds_its_noise(method: str, problem: DrawnProblem) -> None:
     """lr = 0: <x^l|x^l> = (1 + eps^2)^l Xi, <delta^l|delta^l> = (1 + eps^2)^(L - l) chi chi^T, f = 0."""
     task, _, scale, depth = problem
     run = tp.train(NET, task, tp.SGD(0.0), scale, depth, method=method, keep_nodes="all")
@@ -89,14 +89,14 @@ def test_without_training_every_layer_adds_its_noise(method: str, problem: Probl
 
 
 @given(problems(max_depth=24))
-def test_forward_and_backward_signals_of_a_step_have_one_overlap_at_every_node(problem: Problem) -> None:
+def test_forward_and_backward_signals_of_a_step_have_one_overlap_at_every_node(problem: DrawnProblem) -> None:
     """<x_a^l|delta_b^l> of a step does not depend on l: it is f_a . chi_b; by both exact readings."""
     task, depth = problem.task, problem.depth
     trace, medium = reflect(*problem, "plain")
     kets = read_coefficients(*problem)
     by_reflection = cross_covariance(medium.P, medium.Q, medium.S, medium.R)
     by_coefficients = (np.einsum("aldmr,dmrs,bldms->lab", kets.x, kets.covariance, kets.delta, optimize=True)
-                       + np.einsum("ale,ble->lab", kets.x_ends, kets.delta_ends))
+                       + np.einsum("ale,ble->lab", kets.x_outputs, kets.delta_inputs))
     for t in range(task.steps):
         rows = slice(t * task.batch, (t + 1) * task.batch)
         expected = np.broadcast_to(trace.outputs[t] @ (trace.outputs[t] - task.targets[t]).T,

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 
 import tpcalc as tp
 from support.closeness import assert_close
-from tpcalc.testing import Problem, problems
+from tpcalc.testing import DrawnProblem, problems
 
 NET = tp.ResNet("linear")
 
@@ -46,7 +46,7 @@ def assert_mirror_images(task: tp.Task, run: tp.Run, image: tp.Run, tolerance: f
 
 @pytest.mark.parametrize("method", ["reflection", "coefficients"])
 @given(problem=problems(max_depth=16))
-def test_the_mirrored_network_has_the_roles_swapped(method: str, problem: Problem) -> None:
+def test_the_mirrored_network_has_the_roles_swapped(method: str, problem: DrawnProblem) -> None:
     task, *rest = problem
     run = tp.train(NET, *problem, method=method, keep_nodes="all")
     image = tp.train(NET, mirrored(task, run.outputs), *rest, method=method, keep_nodes="all")
@@ -55,7 +55,7 @@ def test_the_mirrored_network_has_the_roles_swapped(method: str, problem: Proble
 
 @settings(max_examples=10)
 @given(problem=problems(max_steps=3, with_limit=True))
-def test_the_mirrored_network_has_the_roles_swapped_at_infinite_depth(problem: Problem) -> None:
+def test_the_mirrored_network_has_the_roles_swapped_at_infinite_depth(problem: DrawnProblem) -> None:
     task, opt, scale, _ = problem
     times = np.linspace(0, 1, 5)
     run = tp.train(NET, task, opt, scale, tp.oo, keep_nodes=times)

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 import tpcalc as tp
 from support.closeness import assert_close
-from tpcalc.testing import Problem, arrays, problems
+from tpcalc.testing import DrawnProblem, arrays, problems
 
 NET = tp.ResNet("linear")
 METHODS = ["reflection", "coefficients"]
@@ -20,7 +20,7 @@ def with_probes(task: tp.Task, probes: np.ndarray | None) -> tp.Task:
 
 @pytest.mark.parametrize("method", METHODS)
 @given(problem=problems(max_probes=3))
-def test_probes_leave_no_trace(method: str, problem: Problem) -> None:
+def test_probes_leave_no_trace(method: str, problem: DrawnProblem) -> None:
     """Bit for bit."""
     task, *rest = problem
     without = tp.train(NET, with_probes(task, None), *rest, method=method)
@@ -31,7 +31,7 @@ def test_probes_leave_no_trace(method: str, problem: Problem) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 @given(problem=problems(max_batch=2))
-def test_a_probe_equal_to_a_training_input_has_its_output(method: str, problem: Problem) -> None:
+def test_a_probe_equal_to_a_training_input_has_its_output(method: str, problem: DrawnProblem) -> None:
     task, *rest = problem
     run = tp.train(NET, with_probes(task, task.inputs.reshape(-1, task.d_in)), *rest, method=method)
     assert run.probe_outputs is not None
@@ -41,7 +41,7 @@ def test_a_probe_equal_to_a_training_input_has_its_output(method: str, problem: 
 
 
 @given(problems(), arrays((2, 3)), st.floats(-2, 2))
-def test_probe_outputs_are_linear_in_the_probe(problem: Problem, pair: np.ndarray, factor: float) -> None:
+def test_probe_outputs_are_linear_in_the_probe(problem: DrawnProblem, pair: np.ndarray, factor: float) -> None:
     task, *rest = problem
     a, b = pair[:, :task.d_in]
     run = tp.train(NET, with_probes(task, np.array([a, b, a + factor * b])), *rest)
@@ -51,7 +51,7 @@ def test_probe_outputs_are_linear_in_the_probe(problem: Problem, pair: np.ndarra
 
 
 @given(problems(min_steps=2))
-def test_a_constant_schedule_is_a_number(problem: Problem) -> None:
+def test_a_constant_schedule_is_a_number(problem: DrawnProblem) -> None:
     task, _, scale, depth = problem
     number = tp.train(NET, task, tp.SGD(0.25), scale, depth)
     schedule = tp.train(NET, task, tp.SGD([0.25] * task.steps), scale, depth)
@@ -60,7 +60,7 @@ def test_a_constant_schedule_is_a_number(problem: Problem) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 @given(problem=problems(min_steps=3), data=st.data())
-def test_a_step_of_learning_rate_zero_might_as_well_be_left_out(method: str, problem: Problem, data: st.DataObject
+def test_a_step_of_learning_rate_zero_might_as_well_be_left_out(method: str, problem: DrawnProblem, data: st.DataObject
                                                                 ) -> None:
     task, opt, scale, depth = problem
     skipped = data.draw(st.integers(0, task.steps - 1))
@@ -74,7 +74,7 @@ def test_a_step_of_learning_rate_zero_might_as_well_be_left_out(method: str, pro
 
 
 @given(problems(min_steps=2), st.data())
-def test_the_learning_rate_of_a_step_acts_after_it(problem: Problem, data: st.DataObject) -> None:
+def test_the_learning_rate_of_a_step_acts_after_it(problem: DrawnProblem, data: st.DataObject) -> None:
     """Changing eta_t leaves f_0 .. f_t as they are, bit for bit."""
     task, opt, scale, depth = problem
     t = data.draw(st.integers(0, task.steps - 1))
@@ -87,7 +87,7 @@ def test_the_learning_rate_of_a_step_acts_after_it(problem: Problem, data: st.Da
 
 
 @given(problems(), st.floats(0, 1))
-def test_update_size_and_learning_rate_are_one_factor(problem: Problem, gamma: float) -> None:
+def test_update_size_and_learning_rate_are_one_factor(problem: DrawnProblem, gamma: float) -> None:
     """Only lr L^-gamma matters at a given depth."""
     task, opt, scale, depth = problem
     other = tp.DepthScaling(scale.alpha, gamma)
@@ -97,7 +97,7 @@ def test_update_size_and_learning_rate_are_one_factor(problem: Problem, gamma: f
 
 
 @given(problems(), st.sampled_from([2, 3, 12]))
-def test_base_depth_moves_constants_between_multiplier_and_learning_rate(problem: Problem, base: int) -> None:
+def test_base_depth_moves_constants_between_multiplier_and_learning_rate(problem: DrawnProblem, base: int) -> None:
     """eps = (L / base)^-alpha = base^alpha L^-alpha, g likewise."""
     task, opt, scale, depth = problem
     given_base = tp.DepthScaling(scale.alpha, scale.gamma, base_depth=base)

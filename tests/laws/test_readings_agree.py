@@ -9,7 +9,7 @@ from hypothesis import given, settings
 import tpcalc as tp
 from support.closeness import assert_close
 from support.media import reflect
-from tpcalc.testing import Problem, problems
+from tpcalc.testing import DrawnProblem, problems
 
 NET = tp.ResNet("linear")
 # round-off of order-one solutions over at most 24 layers and 18 rows; the two readings share no intermediate result
@@ -17,7 +17,7 @@ TOLERANCE = 1e-11
 
 
 @given(problems(max_depth=24, max_steps=6, max_probes=2))
-def test_coefficients_are_reflection(problem: Problem) -> None:
+def test_coefficients_are_reflection(problem: DrawnProblem) -> None:
     """Outputs, probes, and the covariances of both passes at every node."""
     fast = tp.train(NET, *problem, keep_nodes="all")
     oracle = tp.train(NET, *problem, method="coefficients", keep_nodes="all")
@@ -31,7 +31,7 @@ def test_coefficients_are_reflection(problem: Problem) -> None:
 
 @settings(max_examples=10)
 @given(problems(max_depth=4, max_steps=4, max_batch=2, max_outputs=1, min_steps=2))
-def test_gamma_and_c_of_coefficients_are_those_of_reflection(problem: Problem) -> None:
+def test_gamma_and_c_of_coefficients_are_those_of_reflection(problem: DrawnProblem) -> None:
     """Lemma D.1's functions between nodes and layers of both sides, and at the ends."""
     fast = tp.train(NET, *problem, keep_nodes="all")
     oracle = tp.train(NET, *problem, method="coefficients", keep_nodes="all")
@@ -46,7 +46,7 @@ def test_gamma_and_c_of_coefficients_are_those_of_reflection(problem: Problem) -
 
 
 @given(problems(max_depth=24, max_steps=6, max_probes=2))
-def test_effective_samples_are_plain_samples(problem: Problem) -> None:
+def test_effective_samples_are_plain_samples(problem: DrawnProblem) -> None:
     """One row for every output or one for every input: the same training, whichever has fewer rows."""
     plain, _ = reflect(*problem, "plain")
     effective, _ = reflect(*problem, "effective")
@@ -57,7 +57,7 @@ def test_effective_samples_are_plain_samples(problem: Problem) -> None:
 
 @settings(max_examples=15)
 @given(problems(max_steps=3, max_probes=1, with_limit=True))
-def test_effective_samples_are_plain_samples_at_infinite_depth(problem: Problem) -> None:
+def test_effective_samples_are_plain_samples_at_infinite_depth(problem: DrawnProblem) -> None:
     """keep_nodes makes ``train`` use plain samples; without it, it takes the fewer rows."""
     task, opt, scale, _ = problem
     few = tp.train(NET, task, opt, scale, tp.oo)
@@ -69,7 +69,7 @@ def test_effective_samples_are_plain_samples_at_infinite_depth(problem: Problem)
 
 
 @given(problems(max_depth=24, max_steps=6, max_batch=1, max_probes=2))
-def test_packed_kernel_is_block_kernel(problem: Problem) -> None:
+def test_packed_kernel_is_block_kernel(problem: DrawnProblem) -> None:
     """One row a step: outputs, and everything both media know at every node."""
     depth, samples = problem.depth, problem.task.steps
     packed_trace, packed = reflect(*problem, "plain", packed=True)

@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 
 import tpcalc as tp
 from support.closeness import assert_close
-from tpcalc.testing import Problem, arrays, problems
+from tpcalc.testing import DrawnProblem, arrays, problems
 
 NET = tp.ResNet("linear")
 METHODS = ["reflection", "coefficients"]
@@ -24,7 +24,7 @@ FACTORS = st.floats(0.5, 2.0).flatmap(lambda c: st.sampled_from([c, -c]))
 
 @pytest.mark.parametrize("method", METHODS)
 @given(problem=problems(), c=FACTORS)
-def test_data_times_c_and_learning_rate_over_c_squared(method: str, problem: Problem, c: float) -> None:
+def test_data_times_c_and_learning_rate_over_c_squared(method: str, problem: DrawnProblem, c: float) -> None:
     """f -> c f, losses and both covariances -> c^2."""
     task, opt, scale, depth = problem
     scaled = tp.Task(c * task.inputs, c * task.targets)
@@ -37,7 +37,7 @@ def test_data_times_c_and_learning_rate_over_c_squared(method: str, problem: Pro
 
 
 @given(problems(max_batch=1, max_steps=6), st.lists(FACTORS, min_size=6, max_size=6))
-def test_every_step_of_one_input_has_a_factor_of_its_own(problem: Problem, factors: list[float]) -> None:
+def test_every_step_of_one_input_has_a_factor_of_its_own(problem: DrawnProblem, factors: list[float]) -> None:
     """f_t -> c_t f_t, <x_t|x_s> -> c_t c_s <x_t|x_s>."""
     task, opt, scale, depth = problem
     c = np.array(factors[:task.steps])
@@ -50,7 +50,7 @@ def test_every_step_of_one_input_has_a_factor_of_its_own(problem: Problem, facto
 
 
 @given(problems(max_steps=3), st.data())
-def test_one_sample_may_change_its_sign(problem: Problem, data: st.DataObject) -> None:
+def test_one_sample_may_change_its_sign(problem: DrawnProblem, data: st.DataObject) -> None:
     """(xi_a, y_a) -> -(xi_a, y_a) for some samples: their outputs change sign and no other does."""
     task, *rest = problem
     count = task.steps * task.batch
@@ -74,7 +74,7 @@ class WeightedLoss:
 
 
 @given(problems(), FACTORS)
-def test_loss_times_k_and_learning_rate_over_k(problem: Problem, k: float) -> None:
+def test_loss_times_k_and_learning_rate_over_k(problem: DrawnProblem, k: float) -> None:
     """The same training; <delta|delta> -> k^2, losses -> k."""
     task, opt, scale, depth = problem
     weighted = tp.Task(task.inputs, task.targets, WeightedLoss(k))
@@ -88,7 +88,7 @@ def test_loss_times_k_and_learning_rate_over_k(problem: Problem, k: float) -> No
 
 @pytest.mark.parametrize("method", METHODS)
 @given(problem=problems(max_probes=1), square=arrays((3, 3)))
-def test_inputs_enter_by_their_gram_matrix(method: str, problem: Problem, square: np.ndarray) -> None:
+def test_inputs_enter_by_their_gram_matrix(method: str, problem: DrawnProblem, square: np.ndarray) -> None:
     """A rotation of the input space, into a larger one, changes nothing."""
     task, *rest = problem
     rotation = np.linalg.qr(square + 3 * np.eye(3))[0][:task.d_in]

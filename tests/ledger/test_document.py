@@ -5,7 +5,7 @@ import re
 from support.entries import entry, erratum, measured, proof
 
 from tpcalc.ledger import Ledger, check
-from tpcalc.ledger.document import latex, rich
+from tpcalc.ledger.document import ledger_latex, rich
 
 SQUARE = entry("a_paper/square", derive=proof, errata=(erratum(),), assumptions=("$a < 1$ & so on",))
 USER = entry("a_paper/user", uses=("a_paper/square",), evidence=measured, kind="remark")
@@ -13,7 +13,7 @@ USER = entry("a_paper/user", uses=("a_paper/square",), evidence=measured, kind="
 
 def document(*entries: object) -> tuple[Ledger, str]:
     ledger = check({e.key: e for e in entries})  # type: ignore[attr-defined]
-    return ledger, latex(ledger)
+    return ledger, ledger_latex(ledger)
 
 
 def test_statements_are_numbered_and_cross_referenced() -> None:

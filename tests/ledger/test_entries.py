@@ -13,7 +13,7 @@ from tpcalc.ledger.catalogue import keys
 from tpcalc.media.pair_kernels import DerivedBlock
 from tpcalc.media.collocation import solve_limit
 from tpcalc.reports.latex import compile_pdf, find_tex
-from tpcalc.reports.prove import write
+from tpcalc.reports.prove import write_ledger
 
 ROOT = Path(__file__).parents[2]
 
@@ -142,7 +142,7 @@ def test_results_cite_what_they_rest_on() -> None:
 
 @pytest.mark.skipif(find_tex() is None, reason="no pdflatex on the path")
 def test_the_document_compiles_with_every_reference_resolved(ledger: Ledger, tmp_path: Path) -> None:
-    write(ledger, tmp_path)
+    write_ledger(ledger, tmp_path)
     assert (tmp_path / "ledger.pdf").read_bytes()[:5] == b"%PDF-"
     (tmp_path / "report.tex").write_text((tmp_path / "ledger.tex").read_text())
     compile_pdf(tmp_path, str(find_tex()))

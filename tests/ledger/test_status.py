@@ -7,8 +7,8 @@ import pytest
 import sympy as sp
 from support.entries import A, B, RIGHT, entry, erratum, measured, proof, random_square
 
-from tpcalc.ledger import Entry, Evidence, Number, Proof, Rate, Slip, check, check_entry
-from tpcalc.ledger.table import table
+from tpcalc.ledger import Entry, Evidence, MeasuredNumber, Proof, Rate, Slip, check, check_entry
+from tpcalc.ledger.table import ledger_table
 
 
 def status(*entries: Entry) -> str:
@@ -106,12 +106,12 @@ def test_rates_hold_where_the_slope_is_right_and_only_there() -> None:
     noisy = tuple(d * e for d, e in zip(right, noise))
     assert Rate("d", "L", 1.0, sizes, noisy).holds and not Rate("d", "L", 0.5, sizes, noisy).holds
     assert not Rate("d", "L", 1.0, sizes[:2], right[:2]).holds  # two points have no error
-    assert Number("x", 1.0, 0.1, 1.25).holds and not Number("x", 1.0, 0.1, 1.35).holds
+    assert MeasuredNumber("x", 1.0, 0.1, 1.25).holds and not MeasuredNumber("x", 1.0, 0.1, 1.35).holds
 
 
 def test_the_table_has_every_entry_and_every_failure() -> None:
     good, bad = entry("p/good", derive=proof), entry("p/bad", evidence=lambda: measured(7.0))
-    text = table(check({"p/good": good, "p/bad": bad}))
+    text = ledger_table(check({"p/good": good, "p/bad": bad}))
     assert "p/good  a paper, (1)  derived throughout  1 step, numbers to 0e+00" in text
     assert "FAILS p/bad: evidence does not hold: something: 7" in text
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tpcalc.limits.square import Square
+from tpcalc.limits.square import LayerTimeSquare
 
-SQUARE = Square(9)
+SQUARE = LayerTimeSquare(9)
 P, Q = SQUARE.times[:, None], SQUARE.times[None, :]
 JUMPING = np.stack([P**2 * Q + 0 * P, 3 * P - Q**2])  # p < q; p > q
 
@@ -43,7 +43,7 @@ def test_functions_of_one_time_stay_so() -> None:
 
 
 def test_nodes_know_the_piece_they_are_on() -> None:
-    pieces = Square(5, (0.25, 0.6))
+    pieces = LayerTimeSquare(5, (0.25, 0.6))
     assert pieces.times.shape == (15,) and np.all(np.diff(pieces.times) >= 0)
     for number, ends in enumerate(zip(pieces.ends, pieces.ends[1:])):
         there = pieces.within(*ends)

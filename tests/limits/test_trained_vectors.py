@@ -13,9 +13,9 @@ import tpcalc as tp
 from tpcalc.calculus import kets
 from tpcalc.interpreters.dense import run_dense
 from tpcalc.limits.slow_streams import normal_form
-from tpcalc.limits.trained_vectors import numbers_of, trained_vectors, vector_of, with_moves
+from tpcalc.limits.trained_vectors import trained_vector_rates, trained_vectors, vector_of, with_moves
 from tpcalc.methods.sampled import training
-from tpcalc.orders.terms import split
+from tpcalc.orders.terms import additive_terms
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.language import MatVec
 from tpcalc.programs.program import Assign, mapped
@@ -56,8 +56,8 @@ def without(program: tp.Program) -> tp.Program:
 
 def test_updates_of_a_vector_are_told_from_those_of_matrices() -> None:
     program = tp.program(tp.ResNet("tanh", block=biased, **GAINS), tp.SGD(), tp.DepthScaling(1, sp.Rational(1, 4)))
-    assert numbers_of(program) == {"gn": -L**-sp.Rational(1, 4), "v": -L**-sp.Rational(1, 4)}
-    terms = [term for e in kets(normal_form(program).program).equations for term in split(e.value)]
+    assert trained_vector_rates(program) == {"gn": -L**-sp.Rational(1, 4), "v": -L**-sp.Rational(1, 4)}
+    terms = [term for e in kets(normal_form(program).program).equations for term in additive_terms(e.value)]
     assert {vector_of(term) for term in terms} == {None, "gn", "v"}
     matrices = [term for term in terms if isinstance(term, sp.Sum) and vector_of(term) is None]
     assert matrices and not any("move_of" in str(term) for term in matrices)

@@ -17,7 +17,7 @@ from tpcalc.interpreters import run_conditioned, run_particles, run_program
 from tpcalc.interpreters.conditioned_blocks import OrthonormalBlock
 from tpcalc.interpreters.lowered_conditioned import ConditionedExecution, conditioned
 from tpcalc.interpreters.lowered_particles import least_samples, particles
-from tpcalc.lowering import in_order
+from tpcalc.lowering import lowered_order
 from tpcalc.programs.language import Family, Matrix, Vector
 from tpcalc.programs.program import Program
 from tpcalc.testing.programs import ProgramExample, linear_programs
@@ -46,7 +46,7 @@ def training(block: str, opt: str, batch: int, d_in: int = 1, d_out: int = 1, pr
                           ("glu, rms", "Adam")])
 def test_draws_are_those_of_unrolled_runs(block: str, opt: str, shape: tuple[int, ...]) -> None:
     program, sizes, data = training(block, opt, *shape)
-    ordered = in_order(program)
+    ordered = lowered_order(program)
     ours = conditioned(program, sizes, data, 40, 3, keep=("x", "dx"))
     theirs = run_conditioned(ordered, sizes, data, 40, 3)
     assert_close(ours.series("f"), theirs.series("f"), 1e-12, 1.0)
@@ -65,7 +65,7 @@ def test_random_programs(example: ProgramExample) -> None:
     for width in (5, 60):  # narrow ones exhaust their matrices
         ours = conditioned(*example, width=width, seed=2, keep=tuple(
             p.statement.target.name for p in example.program.places() if isinstance(p.statement.target, Vector)))
-        theirs = run_conditioned(in_order(example.program), *list(example)[1:], width=width, seed=2)
+        theirs = run_conditioned(lowered_order(example.program), *list(example)[1:], width=width, seed=2)
         for member, value in {**ours.scalars, **ours.vectors}.items():
             expected = {**theirs.scalars, **theirs.vectors}
             if member in expected:
@@ -131,7 +131,7 @@ def test_executors_change_nothing_and_runs_can_be_sent() -> None:
 def test_in_order_means_the_same_program() -> None:
     """Dense matrices make no draws while they run."""
     program, sizes, data = training("mlp", "SGD", 2, 3, 2, 1)
-    one, two = (run_program(p, sizes, data, 12).series("f") for p in (program, in_order(program)))
+    one, two = (run_program(p, sizes, data, 12).series("f") for p in (program, lowered_order(program)))
     assert_close(one, two, 1e-13, 1.0)
 
 

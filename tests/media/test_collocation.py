@@ -14,12 +14,12 @@ from tpcalc.errors import Divergence
 from tpcalc.media import element
 from tpcalc.media.pair_kernels import linear_block
 from tpcalc.media.blocks import Pairs
-from tpcalc.media.collocation import CollocationMedium, TooCoarse, solve_limit
+from tpcalc.media.collocation import CollocationPropagator, TooCoarse, solve_limit
 from tpcalc.media.covariances import at_times, backward_covariance, forward_covariance
 from tpcalc.media.element import Element
 from tpcalc.media.medium import Rows
 from tpcalc.media.mesh import Mesh
-from tpcalc.media.reflection import ReflectionMedium
+from tpcalc.media.reflection import ReflectionPropagator
 from tpcalc.media.training import train_rows
 from tpcalc.programs import SGD, Task
 from tpcalc.programs.optimizers import rows_per_step, update_kernel
@@ -73,17 +73,17 @@ class SineBlock(ByHand):
 
 
 def collocate(task: Task, optimizer: Any, mesh: Mesh, samples: str = "plain", noise: float = 1.0, drift: float = 1.0
-              ) -> tuple[np.ndarray, CollocationMedium]:
+              ) -> tuple[np.ndarray, CollocationPropagator]:
     rho, w = optimizer.memory(task.steps)
     b = rows_per_step(task, samples)
-    medium = CollocationMedium(mesh, b, noise, drift, np.repeat(rho, b), update_kernel(w, task, samples))
+    medium = CollocationPropagator(mesh, b, noise, drift, np.repeat(rho, b), update_kernel(w, task, samples))
     return train_rows(task, medium, samples, lambda t: None).outputs, medium
 
 
-def reflect(task: Task, optimizer: Any, depth: int, alpha: float = 0.5) -> tuple[np.ndarray, ReflectionMedium]:
+def reflect(task: Task, optimizer: Any, depth: int, alpha: float = 0.5) -> tuple[np.ndarray, ReflectionPropagator]:
     rho, w = optimizer.memory(task.steps)
-    medium = ReflectionMedium(depth, task.batch, depth**-alpha, depth**(alpha - 1), np.repeat(rho, task.batch),
-                              update_kernel(w, task, "plain"))
+    medium = ReflectionPropagator(depth, task.batch, depth**-alpha, depth**(alpha - 1), np.repeat(rho, task.batch),
+                                  update_kernel(w, task, "plain"))
     return train_rows(task, medium, "plain", lambda t: None).outputs, medium
 
 
@@ -138,7 +138,7 @@ def test_branch_constants_and_decay() -> None:
     task, optimizer, constant = Task((1, .8, -.6), (1, -.7, .5)), Decaying(0.6, 0.8), 0.7
     limit, _ = collocate(task, optimizer, Mesh.uniform(2, 16), noise=constant**2, drift=constant)
     rho, w = optimizer.memory(3)
-    coarse, fine = (train_rows(task, ReflectionMedium(n, 1, constant * n**-.5, n**-.5, rho, w), "plain",
+    coarse, fine = (train_rows(task, ReflectionPropagator(n, 1, constant * n**-.5, n**-.5, rho, w), "plain",
                                lambda t: None).outputs for n in (2048, 4096))
     np.testing.assert_allclose(2 * fine - coarse, limit, rtol=0, atol=2e-6)
 
@@ -284,7 +284,7 @@ def test_a_blow_up_is_an_answer() -> None:
 
 def test_passengers_leave_no_trace_and_equal_rows() -> None:
     outputs, medium = collocate(FIRST, SGD(1.0), Mesh.uniform(2, 14))
-    fresh = CollocationMedium(medium.mesh, 1, 1.0, 1.0, medium.rho, medium.w)
+    fresh = CollocationPropagator(medium.mesh, 1, 1.0, 1.0, medium.rho, medium.w)
     rows = FIRST.inputs.reshape(-1, 1)
     chi = outputs.reshape(-1, 1) - FIRST.targets.reshape(-1, 1)
     for t in range(3):

@@ -10,9 +10,9 @@ from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
 from tpcalc.media import collocation_row, element
-from tpcalc.media.collocation import CollocationMedium, TooCoarse, solve_limit
+from tpcalc.media.collocation import CollocationPropagator, TooCoarse, solve_limit
 from tpcalc.media.mesh import Mesh
-from tpcalc.media.training import Trace, ends_memory, train_rows
+from tpcalc.media.training import Trace, embedding_readout_memory, train_rows
 from tpcalc.programs import SGD, Task
 from tpcalc.programs.optimizers import rows_per_step, update_kernel
 
@@ -22,15 +22,17 @@ NAMES = ("P", "Q", "S", "R", "A", "B", "C0", "C1")
 
 def collocate(task: Task, opt: SGD, mesh: Mesh, packed: bool, noise: float = 1.0, samples: str = "plain",
               train_embedding_readout: bool = False,
-              guess: CollocationMedium | None = None) -> tuple[Trace, CollocationMedium]:
+              guess: CollocationPropagator | None = None) -> tuple[Trace, CollocationPropagator]:
     rho, w = opt.memory(task.steps)
     b = rows_per_step(task, samples)
     w, rho = update_kernel(w, task, samples), np.repeat(rho, b)
-    medium = CollocationMedium(mesh, b, noise, 0.9, rho, w, guess=guess, packed=packed)
-    return train_rows(task, medium, samples, lambda t: None, ends_memory(train_embedding_readout, rho, w)), medium
+    medium = CollocationPropagator(mesh, b, noise, 0.9, rho, w, guess=guess, packed=packed)
+    return train_rows(task, medium, samples, lambda t: None,
+                      embedding_readout_memory(train_embedding_readout, rho, w)), medium
 
 
-def assert_same(one: tuple[Trace, CollocationMedium], two: tuple[Trace, CollocationMedium], tolerance: float) -> None:
+def assert_same(one: tuple[Trace, CollocationPropagator], two: tuple[Trace, CollocationPropagator],
+                tolerance: float) -> None:
     size = max(1.0, float(np.max(np.abs(two[0].outputs))))
     np.testing.assert_allclose(one[0].outputs, two[0].outputs, rtol=0, atol=tolerance * size)
     if two[0].probe_outputs is not None:
@@ -157,7 +159,7 @@ def test_too_coarse_beyond_what_is_solved_directly(monkeypatch: pytest.MonkeyPat
 def test_packed_is_for_one_row_a_step() -> None:
     rho, w = SGD(1.0).memory(4)
     with pytest.raises(ValueError, match="packed: True given with 2 rows a step"):
-        CollocationMedium(Mesh.uniform(1, 8), 2, 1.0, 1.0, rho, w, packed=True)
+        CollocationPropagator(Mesh.uniform(1, 8), 2, 1.0, 1.0, rho, w, packed=True)
 
 
 def scalars(steps: int) -> Task:
@@ -172,6 +174,6 @@ def test_long_runs_begin_like_short_ones(few: int, steps: int) -> None:
     run = tp.train(net, scalars(steps), opt, scale, tp.oo)
     mesh = Mesh.uniform(1, 20)
     rho, w = opt.memory(few)
-    whole = train_rows(scalars(few), CollocationMedium(mesh, 1, 1.0, 1.0, rho, w), "plain", lambda t: None)
+    whole = train_rows(scalars(few), CollocationPropagator(mesh, 1, 1.0, 1.0, rho, w), "plain", lambda t: None)
     np.testing.assert_allclose(run.outputs[:few], whole.outputs, rtol=0, atol=1e-12)
     assert run.error_estimate < 1e-11

@@ -12,8 +12,8 @@ from hypothesis import given, settings, strategies as st
 import tpcalc as tp
 from tpcalc.media.pair_kernels import kernels_of
 from tpcalc.media.blocks import Grams
-from tpcalc.media.collocation import CollocationMedium, solve_limit
-from tpcalc.media.group_laws import GroupForwardLaw, grouped, joined, within
+from tpcalc.media.collocation import CollocationPropagator, solve_limit
+from tpcalc.media.group_laws import GroupForwardLaw, grouped, ungrouped, within_groups
 from tpcalc.media.group_sums import LiftedKernels
 from tpcalc.media.mesh import Mesh
 
@@ -98,16 +98,16 @@ def test_grouped_rows_can_be_joined(groups: int, others: int, size: int, seed: i
     x = np.random.default_rng(seed).normal(size=(2, groups * size, others * size))
     pieces = grouped(x, size)
     assert pieces.shape == (2, groups, others, size, size)
-    np.testing.assert_array_equal(joined(pieces), x)
+    np.testing.assert_array_equal(ungrouped(pieces), x)
     np.testing.assert_array_equal(pieces[:, -1, 0], x[:, (groups - 1) * size:, :size])
     if groups == others:
-        np.testing.assert_array_equal(within(pieces)[1, -1], x[1, -size:, -size:])
+        np.testing.assert_array_equal(within_groups(pieces)[1, -1], x[1, -size:, -size:])
 
 
 def test_refused() -> None:
     block, task = Mixing(np.eye(2)), batches(2, 4)
     with pytest.raises(ValueError, match="rows: 3 a step given with .*; allowed are whole groups of 2"):
-        CollocationMedium(Mesh.uniform(1, 4), 3, 1.0, 1.0, np.ones(6), np.zeros((6, 6)), block)
+        CollocationPropagator(Mesh.uniform(1, 4), 3, 1.0, 1.0, np.ones(6), np.zeros((6, 6)), block)
     with pytest.raises(ValueError, match="probes: given with .* groups of 2"):
         outputs(block, tp.Task(task.inputs, task.targets, probes=[[1, 0, 0]]))
     with pytest.raises(ValueError, match=r"drift: matrices of shape \(2, 1, 1\) given"):

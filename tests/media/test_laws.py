@@ -11,9 +11,9 @@ import sympy as sp
 import tpcalc as tp
 from tpcalc.action import densities
 from tpcalc.action.action import STEPS, Acting, action, at
-from tpcalc.action.laws import Derivative, Term, derive_laws, terms_of
+from tpcalc.action.laws import Derivative, ActionTerm, derive_laws, density_terms
 from tpcalc.media.pair_kernels import DerivedBlock, kernels_of
-from tpcalc.media.collocation import CollocationMedium, solve_limit
+from tpcalc.media.collocation import CollocationPropagator, solve_limit
 from tpcalc.media.laws import ForwardLaw, compiled_laws
 
 TASK = tp.Task((1, .8, -.6, 1.1), (1, -.7, .5, 1.2))
@@ -58,10 +58,10 @@ def test_a_flipped_sign_in_the_action_is_seen_by_train(with_action: Callable[[Ca
 
 def test_a_term_of_another_form_is_refused() -> None:
     with pytest.raises(ValueError, match="whole numbers times r, w, e or C.1 and one kernel"):
-        terms_of(at("r", *sp.symbols("a b")) ** 2)
+        density_terms(at("r", *sp.symbols("a b")) ** 2)
     assert [str(term) for term in derive_laws().past] == [
         "-2 w C1 theta[0, 1, 0]", "2 e kappa[0, 1, 0]", "2 r C1 kappa[1, 1, 0]"]
-    assert Term(1, Derivative("kappa")) == derive_laws().N0[0]
+    assert ActionTerm(1, Derivative("kappa")) == derive_laws().N0[0]
 
 
 def test_matrices_of_weights_are_the_weights() -> None:
@@ -72,7 +72,7 @@ def test_matrices_of_weights_are_the_weights() -> None:
     w = np.kron(opt.memory(3)[1], np.ones((2, 2))) / 2
 
     class Diagonal:
-        def weights(self, medium: CollocationMedium, step: int) -> np.ndarray:
+        def weights(self, medium: CollocationPropagator, step: int) -> np.ndarray:
             return np.broadcast_to(np.diag(w[2 * step, :2 * step]), (len(medium.layer_times), 2 * step, 2 * step))
 
     for large in (1.0, 4.0):

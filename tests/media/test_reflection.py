@@ -8,7 +8,7 @@ import pytest
 import tpcalc as tp
 from support.closeness import assert_close
 from support.media import reflect
-from tpcalc.media.reflection import PackedReflectionMedium, ReflectionMedium
+from tpcalc.media.reflection import PackedReflectionPropagator, ReflectionPropagator
 
 NET, SCALE = tp.ResNet("linear"), tp.DepthScaling()
 
@@ -35,7 +35,7 @@ def test_the_mismatch_of_the_two_sweeps_is_round_off(packed: bool, depth: int) -
     rng = np.random.default_rng(depth)
     task = tp.Task(rng.normal(size=6) * 0.7, rng.normal(size=6))
     trace, medium = reflect(task, tp.SGD(0.5), SCALE, depth, "plain", packed)
-    assert isinstance(medium, PackedReflectionMedium if packed else ReflectionMedium)
+    assert isinstance(medium, PackedReflectionPropagator if packed else ReflectionPropagator)
     assert 0 < trace.mismatch < 1e-12
 
 
@@ -63,7 +63,7 @@ def test_packed_solutions_unpack_to_the_blocked_ones(opt: tp.SGD) -> None:
     task = tp.Task((1, 0.8, -0.6, 1.1), (1, -0.7, 0.5, 1.2))
     _, packed = reflect(task, opt, SCALE, 12, "plain", packed=True)
     _, block = reflect(task, opt, SCALE, 12, "plain")
-    assert isinstance(packed, PackedReflectionMedium)
+    assert isinstance(packed, PackedReflectionPropagator)
     solution = packed.solution()
     for name in ("P", "Q", "S", "R", "A", "B", "C0", "C1"):
         one, two = getattr(solution, name), getattr(block, name)

@@ -9,7 +9,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.methods.choice import ALIASES, in_order
+from tpcalc.methods.choice import ALIASES, methods_by_preference
 
 TASK = tp.Task([1.0, 0.5], [1.0, -1.0])
 NETS = {"linear": tp.ResNet(), "tanh": tp.ResNet("tanh"), "pre_nonlin": tp.ResNet("tanh", "pre_nonlin"),
@@ -75,7 +75,7 @@ def test_no_limit_is_an_answer_not_a_refusal() -> None:
 
 
 def test_the_order_is_exact_first() -> None:
-    names = [method.name for method in in_order(problem("linear", "SGD", "deep"))]
+    names = [method.name for method in methods_by_preference(problem("linear", "SGD", "deep"))]
     assert names[:2] == ["reflection", "collocation"] and names[-1] == "coefficients"
 
 

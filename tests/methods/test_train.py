@@ -13,7 +13,7 @@ from hypothesis import given
 
 import tpcalc as tp
 from support.closeness import assert_close
-from tpcalc.testing import Problem, problems
+from tpcalc.testing import DrawnProblem, problems
 
 NET, OPT, SCALE = tp.ResNet("linear"), tp.SGD(0.5), tp.DepthScaling()
 RNG = np.random.default_rng(0)
@@ -64,7 +64,7 @@ def test_kept_layer_times_are_those_of_the_nearest_nodes() -> None:
 
 
 @given(problems(max_steps=2, max_depth=4))
-def test_training_is_deterministic(problem: Problem) -> None:
+def test_training_is_deterministic(problem: DrawnProblem) -> None:
     a, b = (tp.train(NET, *problem) for _ in range(2))
     assert np.array_equal(a.outputs, b.outputs)
 

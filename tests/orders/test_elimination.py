@@ -9,7 +9,7 @@ import pytest
 
 from tpcalc.orders import EXPLODES, Affine, Exponent, Quantity, Region, elimination
 from tpcalc.orders.cell import Cell
-from tpcalc.orders.elimination import Loop
+from tpcalc.orders.elimination import GrowingLoop
 
 SWEEP = [Quantity.scalar(name, 0) for name in "abcdefghi"]
 
@@ -34,5 +34,5 @@ def test_arrays_solve_a_sweep_as_one_quantity_after_the_other_does(
     for few in (0, len(SWEEP)):
         monkeypatch.setattr(elimination, "FEW", few)
         solved = elimination._eliminate_linear(Cell(Region(0), {}), SWEEP, frozenset(), dict(alone), dict(loops))
-        found.append((solved.quantity, solved.weight) if isinstance(solved, Loop) else solved.exponents)
+        found.append((solved.quantity, solved.weight) if isinstance(solved, GrowingLoop) else solved.exponents)
     assert found[0] == found[1]

@@ -11,19 +11,19 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.orders import Affine, Base, KetTerms, Label, Quantity, Sort, Terms
-from tpcalc.orders.parts import Monomial, Parts
+from tpcalc.orders import Affine, BaseQuantity, KetTerms, Label, Quantity, Sort, Terms
+from tpcalc.orders.parts import BoundedMonomial, Parts
 from tpcalc.limits.survival import Kind, kind_of
 from tpcalc.orders.monomials import counted_scalar
-from tpcalc.orders.terms import is_carried, split
+from tpcalc.orders.terms import is_carried, additive_terms
 from tpcalc.programs.language import Family, Scalar
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
 EVERY = [Quantity.scalar("f", 1), Quantity.scalar("chi", 1), Quantity.covariance(0, 1, 0, 2),
-         Quantity.coefficient(0, 1, Base(-1, 0)), Quantity.coefficient(0, 1, Base(0, 0)),
-         Quantity.coefficient(0, 1, Base(0, 0, True)), Quantity(Sort.KET, 1, 0), Quantity(Sort.CHANGE, 1, 0),
+         Quantity.coefficient(0, 1, BaseQuantity(-1, 0)), Quantity.coefficient(0, 1, BaseQuantity(0, 0)),
+         Quantity.coefficient(0, 1, BaseQuantity(0, 0, True)), Quantity(Sort.KET, 1, 0), Quantity(Sort.CHANGE, 1, 0),
          Quantity(Sort.KET, 1, 0, label=Label(True)), Quantity(Sort.KET, 1, 0, label=Label(fresh=(0, 2))),
-         Quantity(Sort.DERIVATIVE, 1, 0, Base(0, 1))]
+         Quantity(Sort.DERIVATIVE, 1, 0, BaseQuantity(0, 1))]
 
 
 def test_quantities_are_in_a_total_order_that_equality_and_hashes_follow() -> None:
@@ -39,13 +39,13 @@ def test_kinds_forget_steps_and_are_written_as_documented() -> None:
     assert [kind_of(q).written for q in EVERY[:6]] == written
     assert [kind_of(q.at_step(5)) for q in EVERY[:6]] == [kind_of(q) for q in EVERY[:6]]
     assert kind_of(Quantity.covariance(0, 1, 1, 1)).written == ("C", 0, 1)
-    assert kind_of(Quantity.coefficient(1, 3, Base(2, 4))) == Kind(Sort.COEFFICIENT, 1, 0, 4)
+    assert kind_of(Quantity.coefficient(1, 3, BaseQuantity(2, 4))) == Kind(Sort.COEFFICIENT, 1, 0, 4)
 
 
 def test_only_what_two_factors_share_can_be_averaged() -> None:
     slow, fresh, both = Label(True), Label(fresh=(1,)), Label(True, (1,))
     assert Label.of(slow.sources | fresh.sources) == both
-    parts = [Parts.single(label, frozenset((Monomial(Affine.number(0, 0)),))) for label in (slow, fresh)]
+    parts = [Parts.single(label, frozenset((BoundedMonomial(Affine.number(0, 0)),))) for label in (slow, fresh)]
     assert [label for label, _ in parts[0].times(parts[1])] == [both]
     assert {label for label, _ in parts[1].times(parts[1])} == {Label(maybe=(1,))}
 
@@ -97,6 +97,6 @@ def test_what_the_layer_before_handed_on_is_told_in_both_directions_and_inside_o
     sweeps = [e for e in recursion.equations if e.kind == "Gamma" and len(e.place.loops) == 3]
     assert [e.place.loops[-1].descending for e in sweeps] == [False, True]
     for e in sweeps:
-        (carried,) = [term for term in split(e.value) if is_carried(e, term)]
+        (carried,) = [term for term in additive_terms(e.value) if is_carried(e, term)]
         (layer,), (before,) = e.target.args[4], carried.args[4]
         assert before - layer == (1 if e.place.loops[-1].descending else -1)

@@ -7,12 +7,12 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.calculus.kets import Expectation, Ket
-from tpcalc.orders import EXPLODES, Affine, Base, Exponent, KetTerms, Quantity, Region, Sort
+from tpcalc.orders import EXPLODES, Affine, BaseQuantity, Exponent, KetTerms, Quantity, Region, Sort
 from tpcalc.orders.cell import Cell
 from tpcalc.orders.demand import demanded
 from tpcalc.orders.forgetting import _sign
 from tpcalc.orders.ket_factors import centred_pairs
-from tpcalc.orders.layer_functions import LAYER_TIME, sign_of
+from tpcalc.orders.layer_functions import LAYER_TIME, sign_on_layers
 from tpcalc.orders.terms import Contribution
 from tpcalc.programs.language import Family, Vector
 
@@ -22,7 +22,7 @@ X, Y = (Ket(Family(Vector, name)[0, 1]) for name in "xy")
 
 @pytest.mark.parametrize("function, sign", [(1 + p, 1), (-1 - p, -1), (p - sp.Rational(1, 2), 0), (1 - 2 * p, 0)])
 def test_a_function_has_a_sign_where_it_keeps_it(function: sp.Expr, sign: int) -> None:
-    assert sign_of(function) == sign
+    assert sign_on_layers(function) == sign
 
 
 @pytest.mark.parametrize("exponents, bounded", [
@@ -34,14 +34,14 @@ def test_what_grows_or_explodes_is_not_bounded(exponents: tuple, bounded: bool) 
 
 
 def test_derivatives_that_explode_are_no_parts_of_kets() -> None:
-    derivative, ket = Quantity(Sort.DERIVATIVE, 1, 0, Base(0, 1)), Quantity(Sort.KET, 1, 0)
+    derivative, ket = Quantity(Sort.DERIVATIVE, 1, 0, BaseQuantity(0, 1)), Quantity(Sort.KET, 1, 0)
     assert Cell(Region(0), {}, ((derivative, EXPLODES),)).bends_alone
     for keys in ((), (ket,), (derivative, ket), (ket, derivative)):
         assert not Cell(Region(0), {}, tuple((key, EXPLODES) for key in keys)).bends_alone
 
 
 def test_loops_through_variances_keep_their_sign_and_others_have_none() -> None:
-    target, form = Quantity.coefficient(0, 1, Base(0, 0)), Affine.of(0, ())
+    target, form = Quantity.coefficient(0, 1, BaseQuantity(0, 0)), Affine.of(0, ())
 
     def loop(*others: Quantity) -> Contribution:
         return Contribution(target, form, (target, *others), 0, sp.S.One, False, "layers", sign=-1)

@@ -136,10 +136,10 @@ def test_statement_by_statement_is_the_lowered_form() -> None:
     """Two layers and a batch, draw by draw."""
     from tpcalc.interpreters.conditioned import run_conditioned
     from tpcalc.interpreters.lowered_conditioned import conditioned
-    from tpcalc.lowering.nest import in_order
+    from tpcalc.lowering.nest import lowered_order
     program = tp.program(tp.ResNet("tanh", "mlp"), tp.Clipped(tp.SGD(LR, momentum=0.5), 0.5), SCALE, True, 2)
     what = {"T": 3, "L": 2, "B": 2}, {"xi": drawn(3).inputs[:, :, 0], "y": drawn(3).targets[:, :, 0, 0]}
-    one = run_conditioned(in_order(program), *what, width=64)
+    one = run_conditioned(lowered_order(program), *what, width=64)
     lowered = conditioned(program, *what, width=64)
     assert np.abs(one.series("f") - lowered.series("f")).max() < 1e-10
     assert np.abs(one.series("clip") - lowered.series("clip")).max() < 1e-10 < 0.9 < 1 / np.min(lowered.series("clip"))

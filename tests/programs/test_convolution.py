@@ -111,11 +111,11 @@ def test_masks_are_the_positions_that_are_read(axes: list, padding: str) -> None
 def test_statement_by_statement_is_the_lowered_form() -> None:
     from tpcalc.interpreters.conditioned import run_conditioned
     from tpcalc.interpreters.lowered_conditioned import conditioned
-    from tpcalc.lowering.nest import in_order
+    from tpcalc.lowering.nest import lowered_order
     net = tp.Transformer(positions=3, attention=Convolution(3, 3, "zero", "post"), mlp=None, phi="tanh")
     program, data = tp.program(net, tp.SGD(0.5), tp.DepthScaling(), False, 2), drawn(3, 2)
     what = {"T": 2, "L": 1, "P": 3}, {"xi": data.inputs[:, 0], "y": data.targets[:, 0, :, 0]}
-    one = run_conditioned(in_order(program), *what, width=64)
+    one = run_conditioned(lowered_order(program), *what, width=64)
     assert np.abs(one.series("f") - conditioned(program, *what, width=64).series("f")).max() < 1e-10
 
 

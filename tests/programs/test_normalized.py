@@ -20,7 +20,7 @@ from tpcalc.interpreters.conditioned import run_conditioned
 from tpcalc.interpreters.lowered_conditioned import conditioned
 from tpcalc.interpreters.program_coefficients import read_program_coefficients
 from tpcalc.interpreters.vectors import run_program
-from tpcalc.lowering.nest import in_order
+from tpcalc.lowering.nest import lowered_order
 from tpcalc.methods.normalized import require_gradients, require_norms
 from tpcalc.programs.blocks import Branch, matrix
 from tpcalc.programs.language import MatVec, Mean
@@ -153,7 +153,7 @@ def test_all_readings_are_one() -> None:
     what = {"T": 3, "L": 3, "B": 2}, {"xi": rng.normal(size=(3, 2)), "y": rng.normal(size=(3, 2)),
                                       "eta": NESTEROV.schedule(3)}
     program = tp.program(tp.ResNet("tanh", "mlp"), NESTEROV, SCALE, True)
-    one, other = run_conditioned(in_order(program), *what, width=48), conditioned(program, *what, width=48)
+    one, other = run_conditioned(lowered_order(program), *what, width=48), conditioned(program, *what, width=48)
     assert np.abs(one.series("f") - other.series("f")).max() < 1e-10
     linear = tp.program(tp.ResNet(), NESTEROV, SCALE, True)
     exact = read_program_coefficients(linear, *what).series("f")

@@ -14,7 +14,7 @@ from tpcalc.interpreters.conditioned import run_conditioned
 from tpcalc.interpreters.dense import run_dense
 from tpcalc.interpreters.lowered_conditioned import conditioned
 from tpcalc.interpreters.vectors import run_program
-from tpcalc.lowering.nest import in_order
+from tpcalc.lowering.nest import lowered_order
 from tpcalc.programs.language import Family, HeadSum, MatVec, Vector
 
 RNG = np.random.default_rng(3)
@@ -153,7 +153,7 @@ def test_the_three_readings_that_condition_take_heads(shared: int) -> None:
     net, data = tp.Transformer(head_dim=2, positions=2, mlp=None, queries_per_key=shared), task(2, 1, 2, 1)
     program = tp.program(net, tp.SGD(0.5), tp.DepthScaling(), False, 2)
     what = {"T": 2, "L": 1, "P": 2}, {"xi": data.inputs[:, 0], "y": data.targets[:, 0, :, 0]}
-    one = run_conditioned(in_order(program), *what, width=64)
+    one = run_conditioned(lowered_order(program), *what, width=64)
     assert np.abs(one.series("f") - conditioned(program, *what, width=64).series("f")).max() < 1e-10
 
 

@@ -13,8 +13,8 @@ from hypothesis import given, strategies as st
 import tpcalc as tp
 from tpcalc.reports import breaking
 from tpcalc.reports.derivations import derivation
-from tpcalc.reports.document import Formula, Paragraph
-from tpcalc.reports.stages import derive
+from tpcalc.reports.document import DisplayedFormula, Paragraph
+from tpcalc.reports.stages import derive_stage
 from tpcalc.reports.widths import width
 
 GOLDEN = sorted((Path(__file__).parent.parent / "golden").glob("*.tex"))
@@ -25,8 +25,8 @@ NETS = {"linear": tp.ResNet(), "two matrices": tp.ResNet(block="mlp"), "tanh": t
 @lru_cache(maxsize=None)
 def bodies(name: str) -> list[str]:
     """All formulas of a network's derivation."""
-    found = derive(NETS[name], tp.SGD())
-    chains = [block.latex for block in derivation(found.steps) if isinstance(block, Formula)]
+    found = derive_stage(NETS[name], tp.SGD())
+    chains = [block.latex for block in derivation(found.steps) if isinstance(block, DisplayedFormula)]
     return [body for body in (found.program_latex, found.kets_latex, found.recursion_latex, found.limit_latex, *chains)
             if body]
 
@@ -99,9 +99,9 @@ def test_widths_are_about_those_of_mathml(path: Path) -> None:
 
 
 def test_derivations_are_chains_of_equalities() -> None:
-    found = derive(NETS["linear"], tp.SGD())
+    found = derive_stage(NETS["linear"], tp.SGD())
     blocks = derivation(found.steps)
-    formulas = [block.latex for block in blocks if isinstance(block, Formula)]
+    formulas = [block.latex for block in blocks if isinstance(block, DisplayedFormula)]
     words = [block.text for block in blocks if isinstance(block, Paragraph)]
     assert len(formulas) == len(words) == len(blocks) / 2
     numbers = [int(n) for latex in formulas for n in re.findall(r"\\overset\{\((\d+)\)\}\{=\}", latex)]

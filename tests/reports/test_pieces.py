@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 from tpcalc.derivations import mathml
 from tpcalc.reports import breaking, latex, numbers, progress, store, tables
 from tpcalc.reports.arguments import growing, join_negative
-from tpcalc.reports.document import Column, Document, Paragraph, Section, Table, literal, translate
+from tpcalc.reports.document import TableColumn, Document, Paragraph, Section, DocumentTable, literal, translate
 from tpcalc.reports.stages import extrapolated_z
 
 TERM = r"\sum_{\substack{1 \leq m \leq L\\0 \leq r + 1 \leq s}} \frac{a + b}{c} \left(x + y\right)"
@@ -59,16 +59,16 @@ def test_uncertainties_show_their_digits() -> None:
 
 
 def test_cells() -> None:
-    column = Column("a", "a", "sci")
+    column = TableColumn("a", "a", "sci")
     assert tables.tex_number(0.0123, column) == r"$1.23 \times 10^{-2}$"
     assert tables.html_number(-0.0123, column) == "\u22121.23&#8239;×&#8239;10<sup>\u22122</sup>"
     assert tables.tex_number(None, column) == "--" and tables.html_number(None, column) == "\u2013"
-    assert tables.tex_number(0.125, Column("a", "a", "percent", 1)) == r"$12.5 \%$"
+    assert tables.tex_number(0.125, TableColumn("a", "a", "percent", 1)) == r"$12.5 \%$"
 
 
 @given(st.text(max_size=40))
 def test_escaped_text_has_no_meaning_for_tex(text: str) -> None:
-    plain = latex.escape(text)
+    plain = latex.escape_for_tex(text)
     assert plain.isascii()
     left = plain
     for code in sorted(set(latex.SPECIAL.values()), key=len, reverse=True):
@@ -91,12 +91,12 @@ def test_markup() -> None:
 
 
 def test_references_to_what_is_missing_are_said() -> None:
-    text = latex.render(Document("t", "", [Section("s", "s", [Paragraph("see [[figure:gone]]")])]))
+    text = latex.render_latex(Document("t", "", [Section("s", "s", [Paragraph("see [[figure:gone]]")])]))
     assert r"\ref" not in text and "the figure that is missing" in text
 
 
 def test_tables_and_figures_are_numbered() -> None:
-    empty = [Table(key, "", [Column("a", "a")], []) for key in ("one", "two")]
+    empty = [DocumentTable(key, "", [TableColumn("a", "a")], []) for key in ("one", "two")]
     assert Document("t", "", [Section("s", "s", empty)]).numbers == {("table", "one"): 1, ("table", "two"): 2}
 
 

@@ -10,11 +10,11 @@ import tpcalc as tp
 from tpcalc.ledger import entries
 from tpcalc.ledger.bibliography import PAPERS, bibtex, papers
 from tpcalc.reports import latex
-from tpcalc.reports.document import Code, Formula
+from tpcalc.reports.document import Code, DisplayedFormula
 from tpcalc.reports.options import ReportOptions, Setup
 from tpcalc.reports.results import Results
-from tpcalc.reports.sections import document, rests_on
-from tpcalc.reports.stages import derive
+from tpcalc.reports.sections import report_document, rests_on
+from tpcalc.reports.stages import derive_stage
 
 HALF = Fraction(1, 2)
 
@@ -22,7 +22,7 @@ HALF = Fraction(1, 2)
 @pytest.fixture(scope="module")
 def results() -> Results:
     found = Results(ReportOptions(Setup(steps=1, batch=1)), "no paper")
-    found.derived = derive(found.options.setup.net, found.options.setup.opt, at=(HALF, HALF))
+    found.derived = derive_stage(found.options.setup.net, found.options.setup.opt, at=(HALF, HALF))
     return found
 
 
@@ -40,14 +40,14 @@ def test_references_are_those_of_the_steps(results: Results) -> None:
     assert results.derived is not None
     cited = {key for key in entries() if any(f"[{key}]" in step["source"] for step in results.derived.steps)}
     assert set(keys) == cited
-    page = {section.key: section for section in document(results).sections}["references"]
+    page = {section.key: section for section in report_document(results).sections}["references"]
     text, = (block.text for block in page.blocks if isinstance(block, Code))
     assert text.count("@") == len(papers(keys)) and "depthwise_transfer" not in text
 
 
 def test_the_paper_has_a_title(results: Results) -> None:
-    page = document(results)
-    assert page.title and f"pdftitle={{{page.title}}}" in latex.render(page)
+    page = report_document(results)
+    assert page.title and f"pdftitle={{{page.title}}}" in latex.render_latex(page)
 
 
 def test_the_limit_is_that_of_the_scaling(results: Results) -> None:
@@ -56,12 +56,12 @@ def test_the_limit_is_that_of_the_scaling(results: Results) -> None:
     other = tp.depth_limit(tp.recursion(tp.kets(tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling(1, 0)))))
     assert len(limit.at().equations) == len(other.at().equations) and str(limit) != str(other)
     assert results.derived.limit.count("\n") >= len(limit.at().equations)
-    page = {section.key: section for section in document(results).sections}["limit"]
-    assert results.derived.limit_latex in [block.latex for block in page.blocks if isinstance(block, Formula)]
-    everywhere = derive(tp.ResNet(), tp.SGD())
+    page = {section.key: section for section in report_document(results).sections}["limit"]
+    assert results.derived.limit_latex in [block.latex for block in page.blocks if isinstance(block, DisplayedFormula)]
+    everywhere = derive_stage(tp.ResNet(), tp.SGD())
     assert len(everywhere.limit) > len(results.derived.limit) and not everywhere.no_limit
 
 
 def test_networks_without_a_recursion_say_so() -> None:
-    found = derive(tp.ResNet("tanh"), tp.SGD())
+    found = derive_stage(tp.ResNet("tanh"), tp.SGD())
     assert not found.limit and "no recursion" in found.no_limit

@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix
 from support.closeness import assert_close
 from tpcalc.results.causal_pairs import causal_pairs
 from tpcalc.results.tilted import base_solution, tilted_network
-from tpcalc.results.tilted_determinant import ENDS, Layer, ReadOut, at_read_out, density_map
+from tpcalc.results.tilted_determinant import DIRECTIONS_OF, LinearizedLayer, ReadOut, at_read_out, density_map
 
 # steps, batch, probes, trained ends, optimizer
 CASES = {"one input a step": (4, 1, 0, False, tp.SGD(0.5)),
@@ -54,11 +54,11 @@ def test_all_maps_of_a_layer_and_all_reflections_are_triangular(name: str) -> No
     sigma = ReadOut(network, at_read_out(base)).sigma()
     rho = np.zeros_like(sigma)
     for l in reversed(range(depth)):
-        layer = Layer(base, l, *maps)
-        seen += [(sigma, False), *((matrix, ENDS[side] == ("p", "q")) for side, matrix in layer.maps.items())]
+        layer = LinearizedLayer(base, l, *maps)
+        seen += [(sigma, False), *((matrix, DIRECTIONS_OF[side] == ("p", "q")) for side, matrix in layer.maps.items())]
         sigma = layer.reflected(layer.facing(sigma, "q", "p"), "q", "p")
     for l in range(depth):
-        layer = Layer(base, l, *maps)
+        layer = LinearizedLayer(base, l, *maps)
         rho = layer.reflected(layer.facing(rho, "p", "q"), "p", "q")
         seen += [(rho, True)]
     pairs = causal_pairs(network.rows, network.per_step)

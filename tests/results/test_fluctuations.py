@@ -166,8 +166,8 @@ def test_covariance_and_bias_share_what_they_are_made_of(depth: int, kept: bool,
         calls.clear()
         return tp.train(NET, TASK, OPT, tp.DepthScaling(), depth).fluctuations
 
-    along = tilted_responses.along
-    monkeypatch.setattr(tilted_responses, "along", counted)
+    along = tilted_responses.series_in_tilt
+    monkeypatch.setattr(tilted_responses, "series_in_tilt", counted)
     monkeypatch.setattr(tilted_responses, "KEPT", 2.0**29 if kept else 1.0)
     first = asked()
     bias, covariance = first.bias, first.covariance
@@ -227,7 +227,7 @@ def test_what_does_not_fit_into_memory_is_refused_before_the_work(monkeypatch: p
 
     monkeypatch.setattr("tpcalc._checks.memory", small)
     monkeypatch.setattr("tpcalc.results.fluctuations.base_solution", base)
-    monkeypatch.setattr("tpcalc.results.tilted_determinant.Layer", lambda *given: solved.append(given))
+    monkeypatch.setattr("tpcalc.results.tilted_determinant.LinearizedLayer", lambda *given: solved.append(given))
     with pytest.raises(MemoryError, match="bias of a finite width at depth 1024 needs 5.3 GiB"):
         Fluctuations(task, OPT, 1024, 1 / 1024, 1 / 1024, False).bias
     assert not solved

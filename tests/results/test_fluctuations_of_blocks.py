@@ -10,7 +10,7 @@ import tpcalc as tp
 from support.closeness import assert_close
 from support.many_block_networks import drawn, outputs
 from tpcalc.action.tilted_densities import KAPPA, SOURCES, THETA, derive_pair_action
-from tpcalc.results.tilted import along, tilted_network
+from tpcalc.results.tilted import series_in_tilt, tilted_network
 from tpcalc.results.tilted_block import BlockDensity
 from tpcalc.results.tilted_limit import LimitTask
 
@@ -25,7 +25,7 @@ def base_of(net: tp.ResNet, alpha: float = 0.5, train_embedding_readout: bool = 
     network = tilted_network(TASK, OPT, 1, noise, 1.0, train_embedding_readout)
     limit = LimitTask(TASK, OPT, noise, 1.0, train_embedding_readout, None, net)
     base = limit.on(limit.mesh(), network)
-    return base, np.array([along(base, row, 0, 2).f[1, :, 0] for row in range(3)])
+    return base, np.array([series_in_tilt(base, row, 0, 2).f[1, :, 0] for row in range(3)])
 
 
 def test_linear_blocks_through_their_kernels_are_linear_blocks() -> None:

@@ -16,7 +16,7 @@ from tpcalc.media.collocation import solve_limit
 from tpcalc.media.covariances import inverse
 from tpcalc.media.mesh import Mesh
 from tpcalc.programs import SGD
-from tpcalc.results.details import MediumDetails
+from tpcalc.results.details import PropagatorDetails
 from tpcalc.results.scatterers import nothing, star
 from tpcalc.results.segments import IN_CACHE, LayerSegments, TimeSegments
 
@@ -34,7 +34,7 @@ def test_one_layer_of_many_has_relative_accuracy(scale: tp.DepthScaling) -> None
     subtracted. A difference of covariances would be off by 1e-11 at alpha = 1/2 and by 1e-8 at alpha = 1."""
     depth, opt = 2**14, SGD(0.5, momentum=0.5, weight_decay=0.1)
     _, medium = reflect(TASK, opt, scale, depth, "plain")
-    details = MediumDetails(medium, TASK.inputs[:, 0], np.zeros((4, 1)))
+    details = PropagatorDetails(medium, TASK.inputs[:, 0], np.zeros((4, 1)))
     for l in (1, 5000, depth):
         P, Q, A, C0, C1 = medium.P[l], medium.Q[l], medium.A[l - 1], medium.C0[l - 1], medium.C1[l - 1]
         noise = medium.eps * np.diag(medium.rho)
@@ -49,7 +49,7 @@ def test_one_layer_of_many_has_relative_accuracy(scale: tp.DepthScaling) -> None
 def test_a_short_piece_of_layer_time_has_relative_accuracy(noise: float, p: float) -> None:
     """d^2 = eps N0 + O(eps^2), or eps^2 A C1 A^T + O(eps^3) without noise: at eps = 1e-6 the next term, from 2e-6."""
     medium = solve_limit(TASK, OPT, noise, 1.0, "plain").medium
-    details = MediumDetails(medium, TASK.inputs[:, 0], np.zeros((4, 1)))
+    details = PropagatorDetails(medium, TASK.inputs[:, 0], np.zeros((4, 1)))
     at = lambda values: medium.mesh.evaluate(values, p)
     A = at(medium.A)
     rate = np.diag(at(medium.left.N) if noise else A @ at(medium.C1) @ A.T)[1:]

@@ -32,7 +32,7 @@ def test_at_initialisation_it_is_the_product_of_both_kernels(xi: np.ndarray, y: 
 
 @settings(deadline=None, max_examples=4)
 @given(testing.problems(max_outputs=1, max_depth=6))
-def test_readings_agree(problem: testing.Problem) -> None:
+def test_readings_agree(problem: testing.DrawnProblem) -> None:
     runs = [tp.train(NET, *problem, method=method) for method in ("reflection", "coefficients")]
     chi = problem.task.loss.derivative(runs[0].outputs, problem.task.targets)
     if np.min(np.max(np.abs(chi), axis=1)) > 1e-3:

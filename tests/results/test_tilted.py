@@ -11,7 +11,7 @@ import tpcalc as tp
 from support.closeness import assert_close
 from support.overlap_action import training
 from tpcalc.results.loss_series import loss_series
-from tpcalc.results.tilted import along, base_solution, tilted_network
+from tpcalc.results.tilted import series_in_tilt, base_solution, tilted_network
 from tpcalc.results.tilted_determinant import LayersGradient
 
 HALVES = tp.DepthScaling(0.5, 0.5)
@@ -141,7 +141,7 @@ def test_long_trainings_are_not_lost_in_round_off() -> None:
     task, opt, depth = tp.Task(rng.normal(size=20), rng.normal(size=20)), tp.SGD(0.5), 4
     base = base_solution(tilted_network(task, opt, depth, 1 / depth, 1 / depth, False))
     assert_close(base.f[0], tp.train(tp.ResNet(), task, opt, HALVES, depth).outputs[:, 0], 1e-9)
-    one, two = (along(base, row, 0, 2).f[1, other, 0] for row, other in ((2, 6), (6, 2)))
+    one, two = (series_in_tilt(base, row, 0, 2).f[1, other, 0] for row, other in ((2, 6), (6, 2)))
     assert_close(one, two, 1e-9)
 
 
@@ -171,7 +171,7 @@ def test_the_curvature_of_a_loss_enters_covariances_and_biases() -> None:
     mean, covariance, bias = action.fluctuations(outputs)
     network = replace(tilted_network(task, opt, depth, 1 / depth, 1 / depth, False), loss=QuadraticSlope(y[:, None], c))
     base = base_solution(network)
-    series = [along(base, row, 0, 2) for row in range(3)]
+    series = [series_in_tilt(base, row, 0, 2) for row in range(3)]
     gradient = LayersGradient(base)
     assert_close(base.f[0].ravel(), mean, TOLERANCE, 1.0)
     assert_close([s.f[1].ravel() for s in series], covariance, TOLERANCE)

@@ -16,7 +16,7 @@ from tpcalc.results import tilted_layer_time, tilted_limit
 from tpcalc.results.causal_pairs import causal_pairs
 from tpcalc.results.fluctuations import Fluctuations
 from tpcalc.results.tilted_determinant_layer_time import added
-from tpcalc.results.tilted_layer_time import density
+from tpcalc.results.tilted_layer_time import tilted_density
 
 ALPHAS = (0.5, 0.75, 1.0)
 
@@ -208,9 +208,9 @@ def test_densities_of_all_nodes_are_those_of_the_kernel(forward: bool) -> None:
     rng = np.random.default_rng(0)
     C, noise, drift = rng.normal(size=(3, 8, 8)), rng.normal(size=(4, 4)), np.tril(rng.normal(size=(4, 4)), -1)
     C, noise = C + C.transpose(0, 2, 1), noise + noise.T
-    for overlaps, found in zip(C, density(C, noise, drift, forward)):
+    for overlaps, found in zip(C, tilted_density(C, noise, drift, forward)):
         out = np.zeros((8, 8))
-        tilted.density(overlaps, noise, drift, 0 if forward else 4, out)
+        tilted.added_density(overlaps, noise, drift, 0 if forward else 4, out)
         assert_close(found, out, 1e-14)
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from tpcalc.interpreters import read_coefficients
-from tpcalc.media.collocation import CollocationMedium, solve_limit
+from tpcalc.media.collocation import CollocationPropagator, solve_limit
 from tpcalc.media.covariances import at_times, backward_covariance, cross_covariance, forward_covariance
-from tpcalc.media.reflection import ReflectionMedium
+from tpcalc.media.reflection import ReflectionPropagator
 from tpcalc.media.training import train_rows
 from tpcalc.parametrizations import DepthScaling
 from tpcalc.programs import SGD, Task
@@ -25,14 +25,14 @@ def two_point(task: Task, outputs: np.ndarray, medium: object) -> TwoPoint:
     return TwoPoint(medium, task.inputs.reshape(-1, task.d_in), (outputs - task.targets).reshape(-1, task.d_out))
 
 
-def finite(task: Task, scale: DepthScaling, depth: int, rate: float = 1.0) -> tuple[TwoPoint, ReflectionMedium]:
+def finite(task: Task, scale: DepthScaling, depth: int, rate: float = 1.0) -> tuple[TwoPoint, ReflectionPropagator]:
     rho, w = SGD(rate).memory(task.steps)
-    medium = ReflectionMedium(depth, task.batch, scale.multiplier(depth), scale.update_size(depth),
-                              np.repeat(rho, task.batch), update_kernel(w, task, "plain"))
+    medium = ReflectionPropagator(depth, task.batch, scale.multiplier(depth), scale.update_size(depth),
+                                  np.repeat(rho, task.batch), update_kernel(w, task, "plain"))
     return two_point(task, train_rows(task, medium, "plain", lambda t: None).outputs, medium), medium
 
 
-def infinite(task: Task, noise: float = 1.0) -> tuple[TwoPoint, CollocationMedium]:
+def infinite(task: Task, noise: float = 1.0) -> tuple[TwoPoint, CollocationPropagator]:
     limit = solve_limit(task, SGD(1.0), noise, 1.0, "plain")
     return two_point(task, limit.trace.outputs, limit.medium), limit.medium
 
@@ -52,7 +52,7 @@ def test_finite_depth_equals_the_coefficient_recursion(seed: int, exponents: tup
     close = lambda x, y: abs(x - y) < 1e-12 * size
     for t in range(4):
         for s in range(-1, 4):
-            for a, (hat, ends) in enumerate(((known.x, known.x_ends), (known.delta, known.delta_ends))):
+            for a, (hat, ends) in enumerate(((known.x, known.x_outputs), (known.delta, known.delta_inputs))):
                 for b in (0, 1):
                     for l in range(depth + 1):
                         for m in range(1, depth + 1):
@@ -65,7 +65,7 @@ def test_finite_depth_equals_the_coefficient_recursion(seed: int, exponents: tup
     for forward in (True, False):
         np.testing.assert_allclose(at_times(medium, forward, nodes), known.node_covariance(forward), atol=1e-12 * size)
     mixed = (np.einsum("aldmr,dmrs,bldms->lab", known.x, known.covariance, known.delta, optimize=True)
-             + np.einsum("ale,ble->lab", known.x_ends, known.delta_ends))
+             + np.einsum("ale,ble->lab", known.x_outputs, known.delta_inputs))
     np.testing.assert_allclose(cross_covariance(medium.P, medium.Q, medium.S, medium.R), mixed, atol=1e-12 * size)
 
 
@@ -134,7 +134,7 @@ def test_the_limit_solves_the_functional_integral_equations(noise: float) -> Non
 def test_the_read_out_is_the_loss_derivative() -> None:
     """delta_t at layer time 1 is chi_t nV, x_t at 0 is xi_t U, and f_t = Gamma_{t,-1,0,1}(1, .)."""
     functions, medium = infinite(TASK)
-    outputs = train_rows(TASK, CollocationMedium(medium.mesh, 1, 1.0, 1.0, medium.rho, medium.w), "plain",
+    outputs = train_rows(TASK, CollocationPropagator(medium.mesh, 1, 1.0, 1.0, medium.rho, medium.w), "plain",
                          lambda t: None).outputs.ravel()
     for t in range(3):
         assert functions.gamma(t, -1, 1, 1, 1.0, 1.0) == pytest.approx(outputs[t] - TASK.targets[t, 0, 0], abs=1e-12)

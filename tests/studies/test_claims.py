@@ -15,9 +15,9 @@ from typing import Any, Callable
 import pytest
 
 import tpcalc as tp
-from tpcalc._spread import executor_of, in_order
+from tpcalc._spread import executor_of, results_in_order
 from tpcalc.studies.claims import Claims
-from tpcalc.studies.jobs import Finished, _chunks, run_jobs
+from tpcalc.studies.jobs import FinishedJobs, _chunks, run_jobs
 
 WORKER = """
 import os, sys, time
@@ -176,7 +176,7 @@ def test_an_error_of_a_job_comes_through_and_cancels_the_rest() -> None:
         return 1 // number
 
     with ThreadPoolExecutor(1) as pool, pytest.raises(ZeroDivisionError):
-        list(in_order(pool, work, [1, 0, *range(1, 50)]))
+        list(results_in_order(pool, work, [1, 0, *range(1, 50)]))
     assert len(began) < 10
 
 
@@ -189,5 +189,5 @@ def test_lists_of_very_many_short_jobs_are_few() -> None:
 def test_a_folder_holds_what_an_executor_did(tmp_path: Path) -> None:
     jobs = [(f"job-{n}", 1.0, n) for n in range(5)]
     with ThreadPoolExecutor(2) as pool:
-        assert run_jobs(abs, jobs, Finished(tmp_path), pool, None) == list(range(5))
+        assert run_jobs(abs, jobs, FinishedJobs(tmp_path), pool, None) == list(range(5))
     assert len(list(tmp_path.glob("*.json"))) == 5 and not list(tmp_path.glob("*.claim.*"))

@@ -46,7 +46,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, float]]:
 
 @settings(deadline=None, max_examples=20)
 @given(testing.problems(max_steps=3, max_depth=6), st.data())
-def test_losses_are_those_of_single_trainings(problem: testing.Problem, data: st.DataObject) -> None:
+def test_losses_are_those_of_single_trainings(problem: testing.DrawnProblem, data: st.DataObject) -> None:
     task, opt, scale, depth = problem
     schedule = opt.schedule(task.steps)
     opt = replace(data.draw(testing.optimizers()), lr=opt.lr)

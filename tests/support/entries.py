@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Identity, Number, Proof, Slip, Witness
+from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Identity, MeasuredNumber, Proof, Slip, Witness
 
 A, B = sp.symbols("a b")
 LEFT = sp.Symbol("S")
@@ -20,7 +20,7 @@ def proof(after: sp.Expr = RIGHT, difference: float = 0.0) -> Proof:
 
 
 def measured(value: float = 1.0, expected: float = 1.0) -> Evidence:
-    return Evidence((Number("something", value, 0.01, expected),))
+    return Evidence((MeasuredNumber("something", value, 0.01, expected),))
 
 
 def erratum(printed: float | None = 2.0, corrected: float = 1.0, slip: Slip = Slip.FALSE) -> Erratum:

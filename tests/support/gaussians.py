@@ -9,15 +9,17 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
-from tpcalc.gaussian import (Blur, Condition, Degenerate, Expectation, Gaussians, Independence, Linearity, Moments,
-                             Open, Parity, Phases, Price, Shift, Square, Stein, Values, expectation)
+from tpcalc.gaussian import (Blur, ConditionOnForm, Degenerate, Expectation, Gaussians, IndependentFactors, Linearity,
+                             Moments,
+                             Open, Parity, Phases, Price, Shift, SquareInExponent, Stein, Values, expectation)
 
 
 U, V, W, C, M, S, T = sp.symbols("u v w c m s t", real=True)
 A, B = sp.symbols("a b", positive=True)
 PAIR = Gaussians({(U, U): A, (U, V): C, (V, V): B})
 TWINS = Gaussians({(U, U): A, (U, V): A, (V, V): A})
-RULES = (Blur, Condition, Degenerate, Independence, Linearity, Moments, Open, Parity, Phases, Price, Shift, Square,
+RULES = (Blur, ConditionOnForm, Degenerate, IndependentFactors, Linearity, Moments, Open, Parity, Phases, Price, Shift,
+         SquareInExponent,
          Stein, Values)
 
 

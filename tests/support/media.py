@@ -8,7 +8,7 @@ import numpy as np
 
 from tpcalc.action.laws import Derivative
 from tpcalc.media.blocks import Kernel, Pairs
-from tpcalc.media.reflection import PackedReflectionMedium, ReflectionMedium
+from tpcalc.media.reflection import PackedReflectionPropagator, ReflectionPropagator
 from tpcalc.media.training import Trace, train_rows
 from tpcalc.parametrizations import DepthScaling
 from tpcalc.programs import SGD, Task
@@ -16,17 +16,17 @@ from tpcalc.programs.optimizers import rows_per_step, update_kernel
 
 
 def reflect(task: Task, opt: SGD, scale: DepthScaling, depth: int, samples: str, packed: bool = False
-            ) -> tuple[Trace, ReflectionMedium | PackedReflectionMedium]:
+            ) -> tuple[Trace, ReflectionPropagator | PackedReflectionPropagator]:
     """Train by the reflection form; samples: "plain" or "effective"; packed: the kernel for one row a step."""
     rho, w = opt.memory(task.steps)
     b = rows_per_step(task, samples)
     physics = (scale.multiplier(depth), scale.update_size(depth), np.repeat(rho, b), update_kernel(w, task, samples))
-    medium: ReflectionMedium | PackedReflectionMedium
+    medium: ReflectionPropagator | PackedReflectionPropagator
     if packed:
         assert b == 1
-        medium = PackedReflectionMedium(depth, *physics)
+        medium = PackedReflectionPropagator(depth, *physics)
     else:
-        medium = ReflectionMedium(depth, b, *physics)
+        medium = ReflectionPropagator(depth, b, *physics)
     return train_rows(task, medium, samples, lambda t: None), medium
 
 

@@ -15,7 +15,7 @@ from tpcalc import testing
 
 
 @given(testing.problems(max_depth=24, max_steps=6, max_probes=2))
-def test_solutions_of_problems_are_of_order_one(problem: testing.Problem) -> None:
+def test_solutions_of_problems_are_of_order_one(problem: testing.DrawnProblem) -> None:
     """Outputs, probes and covariances, at all scalings, those that diverge with the depth included."""
     task = problem.task
     assert np.all(np.sum(task.inputs**2, axis=2) <= 1 + 1e-12) and np.all(np.abs(task.targets) <= 1)

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 import tpcalc as tp
 from tpcalc.testing import rationals
-from tpcalc.width import Term, differential_exponent, feature_exponent, terms
+from tpcalc.width import DifferentialTerm, differential_exponent, feature_exponent, terms
 
 S = sp.Symbol("s", real=True)
 
@@ -32,8 +32,8 @@ def test_the_hierarchy(order: int, s: sp.Rational) -> None:
 
 def test_terms_are_those_of_second_derivatives() -> None:
     """f = W phi(z): the derivative along its gradient, twice, by hand."""
-    assert terms(2) == {Term(0, 3, 2), Term(1, 1, 1)}
-    assert terms(3) == {Term(0, 4, 3), Term(1, 2, 2), Term(2, 0, 1)}
+    assert terms(2) == {DifferentialTerm(0, 3, 2), DifferentialTerm(1, 1, 1)}
+    assert terms(3) == {DifferentialTerm(0, 4, 3), DifferentialTerm(1, 2, 2), DifferentialTerm(2, 0, 1)}
 
 
 @given(st.integers(1, 6), rationals(-1, 2), rationals(-1, 2), rationals(-1, 2), rationals(-1, 2), rationals(-1, 2))

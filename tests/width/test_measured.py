@@ -12,7 +12,7 @@ import sympy as sp
 import tpcalc as tp
 from support.ntk_recursions import differentials
 from tpcalc.width import forward_equations, measure_differentials, measure_type_two
-from tpcalc.width.jets import Draws, compose, draw, kernel_series, output_series, smooth_derivatives
+from tpcalc.width.jets import Draws, compose, draw_weights, kernel_series, output_series, smooth_derivatives
 
 X = np.array([0.7, -0.4, 1.1])
 
@@ -21,7 +21,7 @@ X = np.array([0.7, -0.4, 1.1])
 def test_series_are_the_recursions_of_the_paper(widths: tuple[int, ...]) -> None:
     """Both ways to eta H, eta^2 dH and eta^3 ddH of both types, on two drawn networks with biases."""
     sizes, rng = tp.meta_principled("1/2", layers=len(widths) - 1).sizes(widths), np.random.default_rng(3)
-    drawn = draw(sizes, widths, 2, rng)
+    drawn = draw_weights(sizes, widths, 2, rng)
     drawn = Draws(drawn.weights, tuple(rng.standard_normal(b.shape) for b in drawn.biases))
     series, kernels = output_series(drawn, X, sizes, "tanh", 3), kernel_series(drawn, X, sizes, "tanh", 2)
     for a in range(2):
@@ -37,7 +37,7 @@ def test_forward_equations_at_all_outputs() -> None:
     """One input and three outputs against the typed recursions; two inputs are in the ledger's expansions."""
     widths = (3, 4, 5, 3)
     sizes, rng = tp.meta_principled("1/2", layers=3).sizes(widths), np.random.default_rng(1)
-    drawn = draw(sizes, widths, 1, rng)
+    drawn = draw_weights(sizes, widths, 1, rng)
     weights, biases = [w[0] for w in drawn.weights], [rng.standard_normal(n) for n in widths[1:]]
     found = forward_equations(weights, biases, sizes, X[None])
     expected = differentials(weights, biases, sizes.weight_rate, sizes.bias_rate, X)
@@ -57,7 +57,7 @@ def test_series_are_derivatives_of_the_output() -> None:
     """The output after a small step along eta lambda grad f, with gradients by finite differences."""
     widths = (3, 5, 4, 1)
     sizes, rng = tp.meta_principled(1, layers=3).sizes(widths), np.random.default_rng(0)
-    drawn = draw(sizes, widths, 1, rng)
+    drawn = draw_weights(sizes, widths, 1, rng)
 
     def output(weights: list[np.ndarray], biases: list[np.ndarray]) -> float:
         h = X
@@ -149,7 +149,7 @@ def _slopes(s: str, layers: int, widths: Any, samples: int, seed: int) -> None:
 def test_means_without_the_output_vanish_at_even_orders() -> None:
     """The expectation that ntk_exponent gives -oo for: zero within the error, where its size is far above it."""
     sizes = tp.meta_principled(0, layers=2).sizes((3, 64, 1))
-    drawn = draw(sizes, (3, 64, 1), 20_000, np.random.default_rng(5))
+    drawn = draw_weights(sizes, (3, 64, 1), 20_000, np.random.default_rng(5))
     values = 2 * output_series(drawn, X, sizes, "tanh", 2)[2]
     assert tp.ntk_exponent(2, 0) == -sp.oo
     assert abs(values.mean()) < 4 * values.std() / math.sqrt(20_000)

@@ -20,8 +20,8 @@ from tpcalc.width.features import feature_exponent
 from tpcalc.width.sizes import WIDTH as n
 from tpcalc.width.sizes import measure, perceptron, width_verdict
 from tpcalc.width.sizes.atoms import Initial, Monomial, MatrixProduct
-from tpcalc.width.sizes.powers import Powers
-from tpcalc.width.sizes.reading import SizeReading
+from tpcalc.width.sizes.powers import AffinePowers
+from tpcalc.width.sizes.reading import SizeInterpreter
 
 A, B = Family(Vector, "a")(), Family(Vector, "b")()
 W, V = Family(Matrix, "W"), Family(Matrix, "V")
@@ -85,7 +85,7 @@ def test_sizes_of_small_programs(expression: sp.Expr, statements: tuple, expecte
 
 def test_one_average_has_one_limit_however_it_is_written() -> None:
     """mean((W u) v) = mean(u (W^T v)), the limits found from different hats and dots."""
-    reading = SizeReading(program(), {}, Powers(), sp.Integer(1), {})
+    reading = SizeInterpreter(program(), {}, AffinePowers(), sp.Integer(1), {})
     algebra, limits = reading.algebra, reading.algebra.limits
 
     def one_of(atom: Initial | MatrixProduct) -> Monomial:

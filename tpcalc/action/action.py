@@ -158,7 +158,7 @@ class Along(Commuting):
         return operators + _plain(printer, name, sites)
 
 
-class Coefficient(Commuting):
+class OverlapCoefficient(Commuting):
     """What multiplies an overlap of fields at the saddle; args: the action, the overlap, and 2 if with a factor 1/2."""
 
     def found(self) -> sp.Expr:
@@ -222,15 +222,15 @@ class ChainRule(NodeRule):
 
 
 @dataclass(frozen=True)
-class Read(NodeRule):
+class ReadCoefficient(NodeRule):
     """The coefficient of an overlap of fields."""
 
-    kind = Coefficient
+    kind = OverlapCoefficient
     name = "coefficient"
     reason = "densities multiply pairs of fields in the action, linearised at the saddle"
     source = SOURCE
 
-    def rewrite(self, coefficient: Coefficient) -> sp.Expr:
+    def rewrite(self, coefficient: OverlapCoefficient) -> sp.Expr:
         return coefficient.found()
 
 

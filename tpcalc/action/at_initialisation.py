@@ -10,12 +10,12 @@ from ..errors import NotCovered
 from ..gaussian.overlaps import H
 from ..programs import ResNet
 from ..programs.blocks import block_name
-from .block_kernels import R, RP, RQ, X, DerivedKernels, Factors, FreshProduct, BlockReading
+from .block_kernels import R, RP, RQ, X, DerivedKernels, Factors, FreshProduct, BlockInterpreter
 
 UNTRAINED = {R: sp.S.One, RP: sp.S.One, RQ: sp.S.One}  # nothing has decayed
 
 
-class AtInitialisation(BlockReading):
+class AtInitialisation(BlockInterpreter):
     """Then the stream is Gaussian and independent of its gradient, so that any function of it has known means, and of
     what is the stream but for a number, such as its norm."""
 
@@ -71,7 +71,7 @@ def derive_initial_kernels(net: ResNet) -> tuple[DerivedKernels, bool]:
 def acts_on_stream_first(net: ResNet) -> bool:
     """Does the block need means of functions of the stream, which are known where it is Gaussian?"""
     try:
-        BlockReading(block_name(net.block)).read_block(net)
+        BlockInterpreter(block_name(net.block)).read_block(net)
     except NotCovered:
         return True
     return False

@@ -15,7 +15,7 @@ from ..programs import ResNet
 from ..programs.blocks import block_name
 from .at_initialisation import AtInitialisation
 from .block_kernels import C, P, Q, R, RP, RQ
-from ..gaussian import Expectation, Independence
+from ..gaussian import Expectation, IndependentFactors
 from ..gaussian.expectations import closed
 from ..gaussian.overlaps import U, V
 
@@ -46,5 +46,5 @@ def derive_gradient_correlation(net: ResNet) -> dict[str, sp.Expr]:
 
 def _closed(e: sp.Expr) -> sp.Expr:
     """With closed forms, where there are any; of independent variables there are means of one."""
-    return closed(Independence().apply(e).replace(lambda node: isinstance(node, Expectation),
-                                                  lambda node: node.renamed(U, V)))
+    return closed(IndependentFactors().apply(e).replace(lambda node: isinstance(node, Expectation),
+                                                        lambda node: node.renamed(U, V)))

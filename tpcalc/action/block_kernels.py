@@ -20,7 +20,7 @@ from ..programs import ResNet
 from ..programs.blocks import block_name
 from ..programs.indices import L, T, l, t
 from ..programs.language import Matrix, MatVec, Member, Mean, Outer, Transpose, Vector
-from ..gaussian.overlaps import H, mean, overlap
+from ..gaussian.overlaps import H, gaussian_mean, overlap
 
 C = sp.Symbol("C_ab", real=True)
 P, Q = sp.symbols("C_aa C_bb", positive=True)
@@ -84,7 +84,7 @@ def derive_block_kernels(net: ResNet) -> DerivedKernels:
     a matrix does, use a matrix twice or share it between layers, mix products in one function, or have outputs
     whose mean is not zero.
     """
-    reading = BlockReading(block_name(net.block))
+    reading = BlockInterpreter(block_name(net.block))
     output = reading.read_block(net)
     return DerivedKernels(reading.overlap(output), reading.tangents(output))
 
@@ -96,7 +96,7 @@ class FreshProduct(NamedTuple):
     tangents: dict[str, sp.Expr]
 
 
-class BlockReading:
+class BlockInterpreter:
     """Vectors of a block as functions of fresh products, scalars as functions of the slot's overlaps."""
 
     powers_of_stream_only = True  # of other functions of its coordinates means are not known
@@ -209,7 +209,7 @@ class BlockReading:
         return overlap(f, g, order, order, c, c.xreplace(FIRST), c.xreplace(SECOND))
 
     def _mean(self, u: sp.Symbol, f: sp.Expr, slot: dict[sp.Symbol, sp.Symbol]) -> sp.Expr:
-        return mean(f, 0, self.products[u].covariance.xreplace(slot))
+        return gaussian_mean(f, 0, self.products[u].covariance.xreplace(slot))
 
     def _at(self, coefficient: sp.Expr, slot: dict[sp.Symbol, sp.Symbol]) -> sp.Expr:
         return coefficient.xreplace({m: value.xreplace(slot) for m, value in self.scalars.items()})

@@ -10,7 +10,8 @@ import sympy as sp
 
 from .._text import Aligned
 from ..programs import ResNet
-from .action import (ChainRule, Coefficient, Field, Inner, Kernel, MultiplyOut, OverEarlier, Read, Saddle, a, action,
+from .action import (ChainRule, OverlapCoefficient, Field, Inner, Kernel, MultiplyOut, OverEarlier, ReadCoefficient,
+                     Saddle, a, action,
                      at, b, c, delta, dt, x, xt)
 from .block_kernels import FIRST, DerivedKernels, derive_block_kernels
 from ..derivations.derivation import Derivation, NodeRule
@@ -76,10 +77,10 @@ def derive_densities_of_kernels(matrices: tuple[str, ...] = ("m",)) -> Densities
         return derivation.through((MultiplyOut(), ChainRule()), at("Psi", one, two), action(one, two, matrices))
 
     def read(left: sp.Expr, value: sp.Expr) -> sp.Expr:
-        return derivation.through((Read(), Saddle()), left, value)
+        return derivation.through((ReadCoefficient(), Saddle()), left, value)
 
     def of(value: sp.Expr, f: sp.Symbol, i: sp.Symbol, g: sp.Symbol, j: sp.Symbol, double: int = 1) -> sp.Expr:
-        return Coefficient(value, Inner(Field(f, i), Field(g, j)), sp.Integer(double))
+        return OverlapCoefficient(value, Inner(Field(f, i), Field(g, j)), sp.Integer(double))
 
     pair, alone, peers = psi(a, b), psi(a, a), psi(a, c)
     asked = {"A": of(pair, xt, a, delta, b), "B": of(pair, dt, a, x, b),

@@ -35,7 +35,7 @@ class Derivative(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Term:
+class ActionTerm:
     """A number times a derivative of a kernel, times r, the weight w and e or C^1, each where it says so."""
 
     number: int
@@ -49,12 +49,12 @@ class Term:
         kernel, *orders = self.derivative
         return " ".join(filter(None, (str(self.number), *letters, f"{kernel}{orders}")))
 
-    def raised(self) -> "Term":
+    def raised(self) -> "ActionTerm":
         """The derivative in C_ab, of which a kernel that is linear in C_ab is C_ab times."""
         return replace(self, derivative=self.derivative._replace(cross=self.derivative.cross + 1))
 
 
-Terms = tuple[Term, ...]
+Terms = tuple[ActionTerm, ...]
 
 
 @dataclass(frozen=True)
@@ -82,18 +82,18 @@ def derive_laws() -> Laws:
     Raises ``ValueError`` for a density that is not of this form. Source: [tpcalc/block_densities].
     """
     found = derive_densities_of_kernels((MATRIX,))
-    laws = Laws(*(terms_of(e) for e in (found.A, found.N0, found.B, found.N1, found.past, found.own)))
-    if (terms_of(found.N0_own), terms_of(found.N1_own)) != (laws.N0, laws.N1):
+    laws = Laws(*(density_terms(e) for e in (found.A, found.N0, found.B, found.N1, found.past, found.own)))
+    if (density_terms(found.N0_own), density_terms(found.N1_own)) != (laws.N0, laws.N1):
         raise NotCovered("action: covariances of a site with itself differ from those of two sites")
     return laws
 
 
-def terms_of(density: sp.Expr) -> Terms:
+def density_terms(density: sp.Expr) -> Terms:
     """The terms of a density, in an order that depends on nothing else."""
     return tuple(sorted(map(_term, sp.Add.make_args(sp.expand(density))), key=str))
 
 
-def _term(product: sp.Expr) -> Term:
+def _term(product: sp.Expr) -> ActionTerm:
     number, factors = product.as_coeff_mul()
     kernels, letters = sift(factors, lambda f: f.func == Kernel, binary=True)
     cotangents = [COTANGENTS[f] for f in letters if f in COTANGENTS]
@@ -101,5 +101,5 @@ def _term(product: sp.Expr) -> Term:
     if len(kernels) != 1 or not number.is_Integer or len(cotangents) > 1 or not known.issuperset(letters):
         raise NotCovered(f"density: {product} given; allowed are whole numbers times r, w, e or C^1 and one kernel")
     name, *orders = kernels[0].args[:4]
-    return Term(int(number), Derivative(str(name).split("^")[0], *map(int, orders)), TANGENT in letters,
-                WEIGHT in letters, cotangents[0] if cotangents else "")
+    return ActionTerm(int(number), Derivative(str(name).split("^")[0], *map(int, orders)), TANGENT in letters,
+                      WEIGHT in letters, cotangents[0] if cotangents else "")

@@ -151,7 +151,7 @@ class NameCoefficients(NodeRule):
     def rewrite(self, response: Response) -> sp.Expr:
         place, scale = {Base: (lambda base: base.args, self._root if self.summed else 1), Hat: (self._hat, self._root),
                         Ket: (self._initial, 1)}[response.base.func]
-        return gamma_of(self.setting, response.vector, *place(response.base)) / scale
+        return gamma_coefficient(self.setting, response.vector, *place(response.base)) / scale
 
     def _hat(self, hat: Hat) -> tuple[sp.Expr, sp.Tuple, sp.Tuple]:
         product, values = self.setting.product_like(hat.vector)
@@ -161,7 +161,7 @@ class NameCoefficients(NodeRule):
         return self.setting.program.vectors.index(ket.vector), *Bases(self.setting).initial()
 
 
-def gamma_of(setting: Setting, v: Vector, b: sp.Expr, below: sp.Tuple, above: sp.Tuple) -> sp.Expr:
+def gamma_coefficient(setting: Setting, v: Vector, b: sp.Expr, below: sp.Tuple, above: sp.Tuple) -> sp.Expr:
     """Gamma of a vector, or what it is for an initial vector."""
     number = setting.initial_number(v)
     assigned = any(v.same_family(w) for w in setting.families)
@@ -235,7 +235,7 @@ class Expand(NodeRule):
 
 
 @dataclass(frozen=True)
-class Independence(NodeRule):
+class IndependentKets(NodeRule):
     """Base kets of different matrices, of a matrix and its transpose, and initial vectors are independent."""
 
     setting: Setting
@@ -246,7 +246,7 @@ class Independence(NodeRule):
 
     def rewrite(self, node: sp.Expr) -> sp.Expr:
         if node.func == sp.Sum:
-            return contract(node)
+            return contract_deltas(node)
         if not node.of(Base, Ket):
             return node
         u, v = node.args
@@ -264,7 +264,7 @@ class Independence(NodeRule):
             first.number, second.number, u.args[1], v.args[1], u.args[2], v.args[2])
 
 
-def contract(total: sp.Sum) -> sp.Expr:
+def contract_deltas(total: sp.Sum) -> sp.Expr:
     """Carry out the sums over an index that a Kronecker delta ties to another one with the same range."""
     body, limits = total.function, list(total.limits)
     if body == 0:

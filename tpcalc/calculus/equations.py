@@ -17,7 +17,7 @@ from ..derivations.derivation import Derivation
 from .kets import Ket
 from ..derivations.printing import latex
 from .outer_products import of_named_vectors
-from .rules import Causality, Collect, DotSum, HatDot, Limit, Unroll, UpdateActs
+from .rules import Causality, Collect, DotSum, HatDot, VectorsToKets, Unroll, UpdateActs
 from .support import Support
 from .setting import Setting
 
@@ -97,7 +97,8 @@ def kets(program: Program) -> KetEquations:
         if isinstance(target, Matrix):
             continue
         left = Ket(target) if isinstance(target, Vector) else target
-        value = derivation.through((Limit(), UpdateActs(setting), HatDot(setting), DotSum(setting, place.position)),
+        value = derivation.through((VectorsToKets(), UpdateActs(setting), HatDot(setting),
+                                    DotSum(setting, place.position)),
                                    left, value)
         found.append(KetEquation(left, multiplied_out(value) if place.statement.value.has(MatVec) else value, place))
     vectors = [(e.target.vector, e.value) for e in found if isinstance(e.target, Ket)]

@@ -198,11 +198,11 @@ def ket(expression: sp.Expr) -> sp.Expr:
 
 ket.register(Vector, Ket)
 ket.register(MatVec, Ket)
-ket.register(Mean, lambda moment: expectation(moment.args[0]))
+ket.register(Mean, lambda moment: limit_of_average(moment.args[0]))
 ket.register(sp.Sum, lambda total: sp.Sum(ket(total.function), *total.limits))
 
 
-def expectation(body: sp.Expr) -> sp.Expr:
+def limit_of_average(body: sp.Expr) -> sp.Expr:
     """The limit of an average over coordinates: brackets where it is bilinear, else expectations."""
     total = sp.Integer(0)
     for term in sp.Add.make_args(multiplied_out(body)):

@@ -91,7 +91,7 @@ def unrolled(setting: Setting, matrix: Matrix) -> sp.Expr:
     if memory.is_plain_sum:
         return (start if given else sp.Integer(0)) + sp.Sum(gradient, (s, first, last))
     carried = memory.carried_of(others)
-    rho, w = rho_of(matrix)[(step, *carried)], w_of(matrix)[(step, s, *carried)]
+    rho, w = initial_weight_factor_of(matrix)[(step, *carried)], update_response_of(matrix)[(step, s, *carried)]
     return (rho * start if given else sp.Integer(0)) + (0 if gradient == 0 else sp.Sum(w * gradient, (s, first, last)))
 
 
@@ -105,7 +105,7 @@ def _written_out(setting: Setting, matrix: sp.Expr) -> sp.Expr:
 
 
 @dataclass(frozen=True)
-class Part:
+class MemoryPart:
     """One update of a memory: its outer products are ``share`` times those that ``shown`` shows, at its layer."""
 
     update: Update
@@ -136,7 +136,7 @@ class Memory:
     """
 
     matrix: Matrix
-    parts: tuple[Part, ...]
+    parts: tuple[MemoryPart, ...]
     carried: tuple[int, ...]
     is_plain_sum: bool
     starts: tuple[Update, ...]
@@ -155,12 +155,12 @@ class Memory:
         return found[0] if found else sp.Integer(0)
 
 
-def rho_of(matrix: Matrix) -> Family:
+def initial_weight_factor_of(matrix: Matrix) -> Family:
     """The multiples of W_0 in a family of matrices, a scalar a step, and a layer where it depends on it."""
     return Family(Scalar, f"rho_{matrix.name}", rf"\rho^{{{matrix.args[1]}}}")
 
 
-def w_of(matrix: Matrix) -> Family:
+def update_response_of(matrix: Matrix) -> Family:
     """Its multiples of the steps' outer products, a scalar for every pair of steps, and a layer."""
     return Family(Scalar, f"w_{matrix.name}", rf"w^{{{matrix.args[1]}}}")
 
@@ -214,14 +214,14 @@ def _start(setting: Setting, matrix: Matrix, place: Place) -> Update:
     return start
 
 
-def _parts(updates: list[Update]) -> tuple[Part, ...]:
+def _parts(updates: list[Update]) -> tuple[MemoryPart, ...]:
     """Updates with the outer products that they share; those of whole loops are looked at first."""
     seeing = [u for u in updates if u.outers != 0]
     if len(seeing) < 2:  # nothing to share: coefficients stay where they are written
         shown = Shown(seeing[0], seeing[0].outers) if seeing else Shown(updates[0], sp.Integer(0))
-        return tuple(Part(u, sp.Integer(int(u.outers != 0)), shown) for u in updates)
+        return tuple(MemoryPart(u, sp.Integer(int(u.outers != 0)), shown) for u in updates)
     classes: list[Shown] = []
-    found: dict[int, Part] = {}
+    found: dict[int, MemoryPart] = {}
     for update in sorted(seeing, key=lambda u: (not all(i.free_symbols & set(u.place.indices) for i in u.others),
                                                 u.place.position)):
         front, rest = _what_may_vanish(update.outers)
@@ -229,12 +229,12 @@ def _parts(updates: list[Update]) -> tuple[Part, ...]:
             there = shown.at(update.others)
             ratio = None if there is None else _ratio(rest, there)
             if ratio is not None:
-                found[update.place.position] = Part(update, sp.simplify(front * ratio), shown)
+                found[update.place.position] = MemoryPart(update, sp.simplify(front * ratio), shown)
                 break
         else:
             classes.append(Shown(update, rest))
-            found[update.place.position] = Part(update, front, classes[-1])
-    return tuple(found.get(u.place.position, Part(u, sp.Integer(0), classes[0])) for u in updates)
+            found[update.place.position] = MemoryPart(update, front, classes[-1])
+    return tuple(found.get(u.place.position, MemoryPart(u, sp.Integer(0), classes[0])) for u in updates)
 
 
 def _weights(outers: sp.Expr) -> dict[sp.Expr, sp.Expr]:
@@ -289,13 +289,15 @@ def memory_equations(setting: Setting, matrix: Matrix) -> list[tuple[sp.Expr, sp
     found = []
     for start in memory.starts:
         at = (setting.step_index(start.target), *memory.carried_of(start.others))
-        found.append((rho_of(start.target)[at], sp.Add(*(c for c, _ in start.multiples)), start.place))
+        found.append((initial_weight_factor_of(start.target)[at], sp.Add(*(c for c, _ in start.multiples)),
+                      start.place))
     for part in memory.parts:
         one = part.update
-        rho, w, carried = rho_of(one.target), w_of(one.target), memory.carried_of(one.others)
+        rho, w = initial_weight_factor_of(one.target), update_response_of(one.target)
+        carried = memory.carried_of(one.others)
         steps = [(c, m, setting.step_index(m)) for c, m in one.multiples]
-        kept = sp.Add(*(c * rho_of(m)[(step, *carried)] for c, m, step in steps))
-        seen = sp.Add(*(c * w_of(m)[(step, s, *carried)] for c, m, step in steps))
+        kept = sp.Add(*(c * initial_weight_factor_of(m)[(step, *carried)] for c, m, step in steps))
+        seen = sp.Add(*(c * update_response_of(m)[(step, s, *carried)] for c, m, step in steps))
         if part.share.has(Vector):
             raise NotCovered(f"{one.target} := {one.place.statement.value}: the factor {part.share} of its outer "
                              "products is an average of vectors; name it as a scalar first")
@@ -310,12 +312,12 @@ def decays(setting: Setting, matrix: Matrix) -> bool:
     if trained is None or setting.clock is None:
         return False
     first, known = {setting.time: setting.clock.first}, dict[sp.Expr, sp.Expr]()
-    given = {rho_of(m).name: sp.Integer(1) for m in setting.program.matrices}
+    given = {initial_weight_factor_of(m).name: sp.Integer(1) for m in setting.program.matrices}
     for target, value, _ in memory_equations(setting, trained):
         if not target.has(setting.past):
             value = value.subs(first)
             value = value.xreplace({s: known.get(s, given.get(s.name, sp.Integer(0))) for s in value.atoms(Scalar)})
             known[target.subs(first)] = value
-            if target.name == rho_of(matrix).name and sp.simplify(value - 1) != 0:
+            if target.name == initial_weight_factor_of(matrix).name and sp.simplify(value - 1) != 0:
                 return True
     return False

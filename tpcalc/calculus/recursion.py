@@ -12,8 +12,8 @@ from ..errors import NotCovered
 from ..programs.expanded import expanded, fixed_indices
 from ..programs.language import Vector
 from ..programs.program import Place
-from .coefficients import (Bases, CollectCoefficients, Differentiate, Expand, Independence, NameCoefficients,
-                           NameCovariances, gamma_of)
+from .coefficients import (Bases, CollectCoefficients, Differentiate, Expand, IndependentKets, NameCoefficients,
+                           NameCovariances, gamma_coefficient)
 from ..derivations.derivation import Derivation
 from .compact import compact, conventions
 from .equations import KetEquations, kets
@@ -24,7 +24,7 @@ from .setting import Product, Setting
 
 
 @dataclass(frozen=True, repr=False)
-class Equation(Short):
+class RecursionEquation(Short):
     """``target = value`` where the program stands at ``place``.
 
     kind: "Gamma" (for the generic base ket), "C" (for all earlier products of the same matrix), "memory" (of an
@@ -48,7 +48,7 @@ class RecursionEquations(Short, Aligned):
     """
 
     setting: Setting
-    equations: tuple[Equation, ...]
+    equations: tuple[RecursionEquation, ...]
     derivation: Derivation
 
     def written(self) -> list[tuple[sp.Expr, sp.Expr, sp.Expr]]:
@@ -87,11 +87,11 @@ def derive_recursion(equations: KetEquations) -> RecursionEquations:
                          "to sum over, or with one that runs over a known number")
     _require_free_names(setting)
     derivation = Derivation(equations.derivation.steps)
-    found: list[Equation] = []
+    found: list[RecursionEquation] = []
     for matrix in setting.trained():
         for target, value, place in memory_equations(setting, matrix):
             if all((e.target, e.place) != (target, place) for e in found):
-                found.append(Equation("memory", target, value, place))
+                found.append(RecursionEquation("memory", target, value, place))
     for e in equations.equations:
         for product in setting.products:
             if product.place == e.place:
@@ -101,7 +101,7 @@ def derive_recursion(equations: KetEquations) -> RecursionEquations:
             found.append(_coefficients(derivation, setting, e.target.vector, e.value, e.place))
         else:
             value = _brackets(derivation, setting, e.target, e.value)
-            found.append(Equation("scalar", e.target, value, e.place))
+            found.append(RecursionEquation("scalar", e.target, value, e.place))
     return RecursionEquations(setting, tuple(sorted(found, key=lambda e: e.place.position)), derivation)
 
 
@@ -117,13 +117,14 @@ def _require_free_names(setting: Setting) -> None:
                          f"indices; allowed are others than {', '.join(sorted(taken))}")
 
 
-def _coefficients(derivation: Derivation, setting: Setting, v: Vector, value: sp.Expr, place: Place) -> Equation:
+def _coefficients(derivation: Derivation, setting: Setting, v: Vector, value: sp.Expr,
+                  place: Place) -> RecursionEquation:
     beta = Bases(setting).generic()
     value = derivation.apply(Differentiate(setting), Response(v, beta), value)
-    left = gamma_of(setting, v, *beta.args)
+    left = gamma_coefficient(setting, v, *beta.args)
     value = derivation.through((NameCoefficients(setting), NameCovariances(setting)), left, value)
     value = _brackets(derivation, setting, left, value)
-    return Equation("Gamma", left, derivation.apply(CollectCoefficients(), left, value), place)
+    return RecursionEquation("Gamma", left, derivation.apply(CollectCoefficients(), left, value), place)
 
 
 def _brackets(derivation: Derivation, setting: Setting, left: sp.Expr, value: sp.Expr) -> sp.Expr:
@@ -131,11 +132,12 @@ def _brackets(derivation: Derivation, setting: Setting, left: sp.Expr, value: sp
     if not value.has(Bracket):
         return value
     primes = ("'", "''") if left.func == Gamma else ("", "'")
-    return derivation.through((Expand(setting, primes), Independence(setting), NameCoefficients(setting, summed=True)),
+    return derivation.through((Expand(setting, primes), IndependentKets(setting),
+                               NameCoefficients(setting, summed=True)),
                               left, value)
 
 
-def _covariance(derivation: Derivation, setting: Setting, product: Product, other: Product) -> Equation:
+def _covariance(derivation: Derivation, setting: Setting, product: Product, other: Product) -> RecursionEquation:
     """<v | v'> of the vectors of a product at its own place and of another of the same matrix at earlier indices."""
     bases = Bases(setting)
     away = {i: sp.Symbol(f"{i}_1", integer=True) for i in other.indices if i.is_Symbol}
@@ -150,7 +152,7 @@ def _covariance(derivation: Derivation, setting: Setting, product: Product, othe
                       a2.subs(away, simultaneous=True))
     value: sp.Expr = Bracket(product.matvec.vector, other.matvec.vector.subs(away, simultaneous=True))
     value = _brackets(derivation, setting, left, value)
-    return Equation("C", left, value, product.place, (product, other))
+    return RecursionEquation("C", left, value, product.place, (product, other))
 
 
-__all__ = ["Equation", "Gamma", "RecursionEquations", "derive_recursion"]
+__all__ = ["RecursionEquation", "Gamma", "RecursionEquations", "derive_recursion"]

@@ -33,7 +33,7 @@ class Unroll:
 
 
 @dataclass(frozen=True)
-class Limit:
+class VectorsToKets:
     """Vectors become kets, entrywise expressions keep their form."""
 
     name = "master theorem"

@@ -15,8 +15,8 @@ from .._text import Aligned
 from ..derivations.printing import latex
 from ..parametrizations import DepthChoices, DepthScaling, Parametrization, WidthScaling
 from ..programs import ResNet
-from ..width.audit import WidthAudit, audit as audit_width
-from .advice import BEST, decay_enters, eps_outgrows, moved_by, power, warnings
+from ..width.audit import WidthAudit, broken_principles as audit_width
+from .advice import BEST, decay_enters, eps_outgrows, raw_update_exponent, as_power, warnings
 from .by_matrix import MatrixAudit, audit_parametrization
 from .classify import classify
 from .crossover import checked_sizes, crossover, since, slowly
@@ -86,7 +86,7 @@ class Audit(Short, Aligned):
         return " \\\\\n".join([*lines, self.verdict.latex()])
 
     def __str__(self) -> str:
-        given = ", ".join(f"{name} {power(size)}" for name, size in self.choices.powers.items())
+        given = ", ".join(f"{name} {as_power(size)}" for name, size in self.choices.powers.items())
         far, charged = self.far_away, self.eps_in_charge
         regimes = [] if charged is None else [
             f"with eps in charge, {since(self.sizes, self.crossover_depth)}: {charged.where}: {charged.name}"]
@@ -203,7 +203,7 @@ def judge_choices(choices: DepthChoices, base_depth: float = 1, sizes: Mapping[s
     """
     choices.require_numbers()
     bare, sizes = choices.without_eps, {} if sizes is None else sizes
-    b, moved = -choices.init, moved_by(bare)
+    b, moved = -choices.init, raw_update_exponent(bare)
     alpha, gamma = b - choices.branch, moved - b
     base_depth = DepthScaling(alpha, gamma, base_depth=base_depth).base_depth  # refused where it is not positive
     verdict = classify(alpha, gamma)
@@ -212,17 +212,19 @@ def judge_choices(choices: DepthChoices, base_depth: float = 1, sizes: Mapping[s
     if charged and choices.eps is not None and not decay_enters(choices):
         crossed = crossover(sizes, choices.gradient_power, choices.eps)
     reasons = [
-        f"branch {power(choices.branch)} times init {power(choices.init)}: blocks of order {power(-alpha)}",
-        f"gradients of order {power(choices.gradient_power)}, which {choices.optimizer} turns into directions of order "
-        f"{power(-choices.lr - moved)}; times the learning rate {power(choices.lr)}: updates of order {power(-moved)}, "
-        f"relative to the initial weights {power(-gamma)}"]
+        f"branch {as_power(choices.branch)} times init {as_power(choices.init)}: blocks of order {as_power(-alpha)}",
+        f"gradients of order {as_power(choices.gradient_power)}, which {choices.optimizer} turns into directions of "
+        f"order "
+        f"{as_power(-choices.lr - moved)}; times the learning rate {as_power(choices.lr)}: updates of order "
+        f"{as_power(-moved)}, "
+        f"relative to the initial weights {as_power(-gamma)}"]
     if lost is not None:
-        reasons.append(f"{choices.decay} weight decay {power(choices.powers['weight_decay'])}: a share of order "
-                       f"{power(-lost)} of a weight a step")
+        reasons.append(f"{choices.decay} weight decay {as_power(choices.powers['weight_decay'])}: a share of order "
+                       f"{as_power(-lost)} of a weight a step")
     return Audit(choices, alpha, gamma, lost, verdict,
                  tuple(warnings(choices, alpha, gamma, lost, since(sizes, crossed))), tuple(reasons),
                  _towards_best(choices), bool(verdict.faithful_at_init and b == 0), base_depth,
-                 classify(alpha, moved_by(choices) - b) if charged else None, crossed, dict(sizes))
+                 classify(alpha, raw_update_exponent(choices) - b) if charged else None, crossed, dict(sizes))
 
 
 def _lost(choices: DepthChoices) -> sp.Expr | None:
@@ -241,7 +243,7 @@ def _towards_best(choices: DepthChoices) -> Recipe:
     if choices.weight_decay is not None:
         kind = choices.decay if visible_decay(best, choices.decay) is not None else "decoupled"
         best = replace(best, weight_decay=visible_decay(best, kind), decay=kind)
-    changes = [f"change {MEANING[name]} from {power(choices.powers[name])} to {power(size)}"
+    changes = [f"change {MEANING[name]} from {as_power(choices.powers[name])} to {as_power(size)}"
                for name, size in best.powers.items() if size != choices.powers[name]]
     if best.decay != choices.decay:
         changes.append(f"change weight decay from {choices.decay} to {best.decay}: {choices.optimizer}'s steps are "

@@ -8,7 +8,7 @@ from typing import Mapping
 from .._shown import Short, or_why
 from ..parametrizations import DepthChoices, Parametrization, Scaling
 from ..programs import ResNet
-from .advice import power
+from .advice import as_power
 from .classify import classify
 from .resolved import resolved
 from .verdict import Verdict
@@ -48,7 +48,7 @@ class MatrixAudit(Short):
             lines.append(f"with eps in charge of {', '.join(self.outgrown)}, from a depth on that is not known: "
                          f"{charged.where}: {charged.name}")
         for name, one in self.choices.items():
-            set_to = ", ".join(f"{key} {power(size)}" for key, size in one.powers.items())
+            set_to = ", ".join(f"{key} {as_power(size)}" for key, size in one.powers.items())
             lines.append(f"{name}: {set_to}: {or_why(lambda: self.verdict.matrices[name].name)}")
         return "\n".join(lines)
 

@@ -16,13 +16,13 @@ from ..programs.program import Program
 from ..programs.updates import Optimizer
 from ..width.sizes.verdict import width_verdict
 from .counted import WIDE, FromZero
-from .exponents import exponents_of, region_of, require_frozen_ends
+from .exponents import exponents_of, region_of, require_frozen_embedding_readout
 from .matrices import MatrixVerdicts
 from .network_sizes import NetworkSizes
-from .optimized import as_gradient_descent, is_plain, optimizer_of
+from .optimized import as_gradient_descent, is_plain, optimizer_or_default
 from .resolved import resolved
 from .transformers import of_transformer
-from .verdict import Verdict, judge
+from .verdict import Verdict, judge_exponents
 
 
 def classify(alpha: Any, gamma: Any = None, net: ResNet | Transformer | Program | None = None, opt: Any = None,
@@ -72,7 +72,7 @@ def classify(alpha: Any, gamma: Any = None, net: ResNet | Transformer | Program 
         if not isinstance(net, Transformer):
             raise ValueError(f"from_zero: {short(from_zero)} given; allowed is () but for a tp.Transformer")
         net = FromZero.of(net, from_zero)
-    optimizer = optimizer_of(opt)
+    optimizer = optimizer_or_default(opt)
     if isinstance(scale, Parametrization):
         scale = _reduced(scale, net, opt)
     powers = {"alpha": scale.alpha, **({"gamma": scale.gamma} if isinstance(scale, DepthScaling) else scale.own)}
@@ -81,7 +81,7 @@ def classify(alpha: Any, gamma: Any = None, net: ResNet | Transformer | Program 
             raise ValueError(f"{name}: {value} given; allowed is a real number")
     if isinstance(net, Program):
         return _of_program(net, scale, opt)
-    require_frozen_ends(net)
+    require_frozen_embedding_readout(net)
     require_vectors_taken(net, optimizer, scale)
     try:
         if isinstance(net, Transformer):
@@ -99,7 +99,7 @@ def _of_program(net: Program, scale: Scaling, opt: object) -> Verdict:
     if not isinstance(scale, DepthScaling):
         raise NotCovered(f"alpha: {short(scale)} given with a tp.Program, whose sizes of updates are its symbols alpha "
                          "and gamma; allowed is one gamma for all matrices")
-    return judge(scale.alpha, scale.gamma, *region_of(net, scale.alpha, scale.gamma))
+    return judge_exponents(scale.alpha, scale.gamma, *region_of(net, scale.alpha, scale.gamma))
 
 
 def _of_resnet(net: ResNet, scale: Scaling, opt: Optimizer) -> Verdict:
@@ -123,7 +123,8 @@ def _of_resnet(net: ResNet, scale: Scaling, opt: Optimizer) -> Verdict:
     matrices = MatrixVerdicts(net, counted)
     if net.vectors_of_block and not exponents.explosions:  # a layer is curved in what they multiply, and in both
         exponents = replace(exponents, linearisation=matrices.linearisation())
-    found, descent = judge(alpha, gamma, region, exponents, matrices, point), linear if linear.weight_decay else SGD()
+    found, descent = judge_exponents(alpha, gamma, region, exponents, matrices,
+                                     point), linear if linear.weight_decay else SGD()
     return replace(found, sizes=NetworkSizes(net, counted, found.stable_at_init, descent))
 
 

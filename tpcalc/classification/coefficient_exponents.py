@@ -13,14 +13,14 @@ from ..calculus.kets import Covariance, Gamma
 from ..calculus.memory import decays
 from ..calculus.setting import Product
 from ..orders import Affine, Cell, Contribution, Exponent, Orders, Quantity, Sort, Terms, join
-from ..orders.terms import is_carried, split
+from ..orders.terms import is_carried, additive_terms
 from ..limits.outputs import outputs_of
 from .sizes import Exponents
 
 HALF = Fraction(1, 2)
 
 
-def read_exponents(recursion: RecursionEquations, found: Orders, cell: Cell) -> Exponents:
+def exponents_of_coefficients(recursion: RecursionEquations, found: Orders, cell: Cell) -> Exponents:
     """Sizes of vectors from those of their coefficients."""
     return _Reader(recursion, found, cell).read()
 
@@ -43,7 +43,7 @@ class _Reader:
         """The families that layers add to on the way forward: those that outputs read, or all where they read none."""
         upward = Terms(self.recursion).accumulating & {
             int(e.target.args[0]) for e in self.recursion.equations if e.kind == "Gamma"
-            and any(is_carried(e, term) for term in split(e.value)) and not e.place.loops[-1].descending}
+            and any(is_carried(e, term) for term in additive_terms(e.value)) and not e.place.loops[-1].descending}
         read = {int(g.args[0]) for e in self.recursion.equations if e.kind == "scalar" and e.target.name in self.outputs
                 for g in e.value.atoms(Gamma)}
         return upward & read or upward

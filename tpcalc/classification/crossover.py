@@ -9,7 +9,7 @@ from typing import Iterator
 import sympy as sp
 
 from .. import _checks
-from .advice import power
+from .advice import as_power
 
 SIZES = ("depth", "width", "eps", "gradient")
 ALLOWED = "allowed is None, or a dictionary of positive numbers by " + ", ".join(map(repr, SIZES))
@@ -66,5 +66,5 @@ def slowly(powers: Iterator[sp.Expr]) -> str:
     found = sorted({abs(p) for p in powers if p.is_finite and p != 0})
     if not found:
         return ""
-    said = ", ".join(f"L^({p}) is a factor 10 where the depth is a factor {power(1 / p, '10')}" for p in found)
+    said = ", ".join(f"L^({p}) is a factor 10 where the depth is a factor {as_power(1 / p, '10')}" for p in found)
     return f"far away: {said}; the depth from which on it outweighs constants is not known, for these are not counted"

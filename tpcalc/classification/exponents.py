@@ -44,21 +44,21 @@ def exponents_of(net: Network, at: Values = ()) -> tuple[tuple[Region, Exponents
 @lru_cache(maxsize=256)
 def _exponents_of(net: Network, at: Values) -> tuple[tuple[Region, Exponents], ...]:
     equations = general_equations(net, at)
-    if isinstance(equations, Everywhere):
+    if isinstance(equations, DepthIndependentRegime):
         size = 0 if at else 2
         return ((Region(size), equations.exponents(size)),)
     found = settled_orders(equations, at=at)
     for cell in found.cells:
         cell.require_forgotten(found.parameters)
     if isinstance(equations, RecursionEquations):
-        return tuple((cell.region, coefficient_exponents.read_exponents(equations, found, cell))
+        return tuple((cell.region, coefficient_exponents.exponents_of_coefficients(equations, found, cell))
                      for cell in found.cells)
     require_no_explosion(_program(net), found.cells)
-    return tuple((cell.region, ket_exponents.read_exponents(equations, cell, found.contributions))
+    return tuple((cell.region, ket_exponents.exponents_of_kets(equations, cell, found.contributions))
                  for cell in found.cells)
 
 
-def require_frozen_ends(net: Network | Transformer) -> None:
+def require_frozen_embedding_readout(net: Network | Transformer) -> None:
     """Raise ``ValueError`` for trained ends: no depth scaling touches their updates, f moves whatever it is."""
     trained = [v for v in net.vectors if any(v.same_family(p.statement.target) for p in net.places())] if isinstance(
         net, Program) else net.train_embedding_readout
@@ -69,7 +69,7 @@ def require_frozen_ends(net: Network | Transformer) -> None:
 
 
 @dataclass(frozen=True)
-class Everywhere:
+class DepthIndependentRegime:
     """What layers do of themselves, whatever the depth scaling: they explode, or keep nothing of what they find."""
 
     explodes: bool
@@ -82,21 +82,21 @@ class Everywhere:
 
 
 @lru_cache(maxsize=64)
-def general_equations(net: Network, at: Values = ()) -> KetEquations | RecursionEquations | Everywhere:
+def general_equations(net: Network, at: Values = ()) -> KetEquations | RecursionEquations | DepthIndependentRegime:
     """The recursion of a network's training where it is linear, its ket equations else, in normal form.
 
     A ResNet is trained by plain SGD. at: values of alpha and gamma, which some layers need to be judged at all.
     """
-    require_frozen_ends(net)
+    require_frozen_embedding_readout(net)
     one = _with_numbers(_program(net), at)
     depth = Setting.of(one).depth
     if depth is None:
         raise NotCovered(f"program {one.name} has no layers, so that nothing depends on the depth")
     found = normal_form(one, depth)
     if found.explodes or found.forgets:
-        return Everywhere(bool(found.explodes))
+        return DepthIndependentRegime(bool(found.explodes))
     equations = kets(found.program)
-    if is_linear(found.program):
+    if is_linear_program(found.program):
         return derive_recursion(equations)
     for matrix in equations.setting.trained():
         if decays(equations.setting, matrix):
@@ -110,7 +110,7 @@ def _program(net: Network) -> Program:
     return net if isinstance(net, Program) else program(net, SGD(), DepthScaling(ALPHA, GAMMA))
 
 
-def is_linear(one: Program) -> bool:
+def is_linear_program(one: Program) -> bool:
     """Are all vectors linear in vectors and matrices, and all updates in outer products?"""
     return all(is_linear_in_vectors(p.statement.value) if isinstance(p.statement.target,
                                                                      Vector) and p.statement.value != 0
@@ -154,7 +154,7 @@ def exponents_by_matrix(net: ResNet, alpha: sp.Expr, gammas: Mapping[str, sp.Exp
     cell, = found.cells
     cell.require_forgotten(())
     assert isinstance(counted.program, KetEquations)
-    return ket_exponents.read_exponents(counted.program, cell, found.contributions)
+    return ket_exponents.exponents_of_kets(counted.program, cell, found.contributions)
 
 
 @lru_cache(maxsize=8)

@@ -13,22 +13,22 @@ from ..orders import Exponent, Region, join
 from ..orders.quantities import Quantity
 from ..parametrizations import DepthScaling, Parametrization
 from ..programs import SGD, ResNet
-from ..programs.blocks import Branch, named
+from ..programs.blocks import Branch, named_family
 from ..programs.builders import program
 from ..programs.from_zero import from_zero
 from ..programs.indices import L, l, t
 from ..programs.language import Matrix, Mean, Scalar, Vector
 from ..programs.program import Assign, Statement, mapped
 from .exponents import ALPHA, GAMMA
-from .ket_exponents import read_exponents
+from .ket_exponents import exponents_of_kets
 from .matrices import MatrixTerms, MatrixVerdict, MatrixVerdicts
 from .sizes import Exponents
-from .verdict import Verdict, judge
+from .verdict import Verdict, judge_exponents
 
 UPDATES = 2  # the first moves what starts at zero, which brings the gradients of all the others
 
 
-class Together(MatrixVerdicts):
+class JointVerdicts(MatrixVerdicts):
     """The matrices of a block that adds nothing at first, with their exponents: alone, none of them does a thing."""
 
     def __getitem__(self, name: str) -> MatrixVerdict:
@@ -49,8 +49,8 @@ def of_zero(net: ResNet, scale: Parametrization, names: tuple[str, ...]) -> Verd
     terms = MatrixTerms.of(from_zero(program(net, SGD(), scale), *names), UPDATES)
     cell, = terms.counted.after(UPDATES + 1)
     last = min((quantity.step for quantity, _ in cell.explosions), default=UPDATES)
-    exponents = read_exponents(terms.equations, cell, terms.counted.upto(frozenset(), last), last)
-    found = judge(scale.alpha, None, Region(0), exponents, Together(net, scale), ())
+    exponents = exponents_of_kets(terms.equations, cell, terms.counted.upto(frozenset(), last), last)
+    found = judge_exponents(scale.alpha, None, Region(0), exponents, JointVerdicts(net, scale), ())
     said = (one.replace("one step changes", f"{UPDATES} steps change") for one in found.reasons)
     return replace(found, reasons=(*said, f"counted: over {UPDATES} updates, the first of which moves "
                                    f"{', '.join(names)} alone, because all other gradients carry what starts at zero"))
@@ -78,7 +78,7 @@ def of_gate(net: ResNet, gammas: dict[str, sp.Expr]) -> Verdict:
         raise NotCovered(f"net: {net!r} given; the gradient of the number in front of a branch does not vanish at the "
                          "first step, so that it moves, allowed are networks that stay where they start")
     scale = Parametrization(depth={"alpha": 0, **gammas})
-    found = judge(sp.Integer(0), None, Region(0), exponents, Together(net, scale), ())
+    found = judge_exponents(sp.Integer(0), None, Region(0), exponents, JointVerdicts(net, scale), ())
     return replace(found, reasons=(*found.reasons, "counted: gradients of matrices carry the number in front, which "
                                    "is 0, and its own gradient, a mean of products of independent vectors, is 0 at "
                                    "infinite width: nothing ever moves"))
@@ -92,8 +92,8 @@ def _closed(net: ResNet) -> tuple[Exponents, Exponent]:
         return b.let("branch", net.block_function(b))
 
     one = program(replace(net, block=behind), SGD(), DepthScaling(ALPHA, GAMMA))
-    x, gradient, value = (named(Vector, name) for name in ("x", "dx", "branch"))
-    mean = named(Scalar, "gate")[t, l]
+    x, gradient, value = (named_family(Vector, name) for name in ("x", "dx", "branch"))
+    mean = named_family(Scalar, "gate")[t, l]
 
     def closed(s: Assign) -> list[Statement]:
         if isinstance(s.target, Matrix):

@@ -17,7 +17,7 @@ from ..orders import Sort, join, settled_orders
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet
 from ..programs.builders import program
-from .exponents import ALPHA, GAMMA, require_frozen_ends
+from .exponents import ALPHA, GAMMA, require_frozen_embedding_readout
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def interactions(alpha: Number, gamma: Number, net: ResNet | None = None) -> tup
     for name, value in (("alpha", a), ("gamma", g)):
         if not value.is_Rational:
             raise ValueError(f"{name}: {value} given; allowed is a rational number")
-    require_frozen_ends(net)
+    require_frozen_embedding_readout(net)
     equations = kets(with_moves(program(net.narrow, SGD(), DepthScaling(ALPHA, GAMMA))))
     found = settled_orders(equations, at=((ALPHA, a), (GAMMA, g)))
     cell = found.cells[0]

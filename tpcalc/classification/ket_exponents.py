@@ -19,15 +19,15 @@ from ..gaussian import Expectation
 from ..orders import Affine, Cell, Contribution, Exponent, KetTerms, Quantity, Sort, exact_part, join
 from ..gaussian.scalar_functions import H, scalar_function
 from ..orders.ket_factors import argument_of, factors_of, squares
-from ..orders.terms import split
+from ..orders.terms import additive_terms
 from ..limits.outputs import outputs_of
 from ..limits.trained_vectors import vector_of
 from ..programs.language import LossDerivative, MatVec, Scalar, Vector, kind
 from .sizes import Exponents
 
 
-def read_exponents(equations: KetEquations, cell: Cell, unsaturated: tuple[Contribution, ...] = (), step: int = 1
-                   ) -> Exponents:
+def exponents_of_kets(equations: KetEquations, cell: Cell, unsaturated: tuple[Contribution, ...] = (), step: int = 1
+                      ) -> Exponents:
     """Sizes of the stream, of what matrices make of it, and of their changes up to a training step.
 
     What comes out smaller when only terms that are no upper bounds are counted is an upper bound itself. So is all that
@@ -212,7 +212,7 @@ class _KetReader:
         made, found = product.place.statement.target, []
         for e in self.equations.equations:
             if isinstance(e.target, Ket) and e.place.loops == product.place.loops:
-                factors = [factor for term in split(e.value) if not isinstance(term, sp.Sum)
+                factors = [factor for term in additive_terms(e.value) if not isinstance(term, sp.Sum)
                            for factor in factors_of(term) if any(k.vector.same_family(made) for k in factor.atoms(Ket))]
                 forms = [argument_of(f)[1] for f in factors if not isinstance(f, (Ket, Hat)) and random_parts(f)]
                 square = [H**2] if len(factors) != len(set(factors)) else []

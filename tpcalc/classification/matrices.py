@@ -14,15 +14,15 @@ from ..calculus.kets import Bracket, Ket
 from ..calculus.setting import Setting
 from ..errors import Divergence, NotCovered
 from ..limits.slow_streams import normal_form
-from ..limits.trained_vectors import MOVE, numbers_of, vector_of
+from ..limits.trained_vectors import MOVE, trained_vector_rates, vector_of
 from ..orders import Affine, Cell, Contribution, Exponent, Hypotheses, Sort, join
 from ..parametrizations import Parametrization, Scaling
 from ..programs import SGD, ResNet, Transformer
 from ..programs.language import Matrix, Outer, Vector
 from ..programs.program import Program
 from .counted import UPDATES, Judged, counted_program
-from .exponents import ALPHA, is_linear
-from .ket_exponents import read_exponents
+from .exponents import ALPHA, is_linear_program
+from .ket_exponents import exponents_of_kets
 from .second_order import linearisation, second_order
 from .sizes import Exponents
 
@@ -117,8 +117,8 @@ def gammas_of(matrices: Mapping[str, MatrixVerdict]) -> dict[str, sp.Expr]:
 
 @lru_cache(maxsize=128)
 def _verdicts(net: Judged, scale: Scaling) -> tuple[tuple[str, MatrixVerdict], ...]:
-    terms = terms_of(net, scale)
-    exact = is_linear(terms.source)
+    terms = training_terms(net, scale)
+    exact = is_linear_program(terms.source)
     found = {name: terms.alone(name) for name in net.trained_of_block}
     together = second_order(net, {name: e.update.at(()) for name, e in found.items()})
     return tuple((name, _verdict(name, scale, e, exact, *together[name])) for name, e in found.items())
@@ -139,7 +139,7 @@ def _verdict(name: str, scale: Scaling, e: Exponents, exact: bool, ratio: sp.Exp
                          partners)
 
 
-def terms_of(net: Judged, scale: Scaling, opt: SGD = SGD()) -> MatrixTerms:
+def training_terms(net: Judged, scale: Scaling, opt: SGD = SGD()) -> MatrixTerms:
     """The terms of a network's training by SGD at a scaling; those of a transformer are counted once for all."""
     if isinstance(net, ResNet):
         return MatrixTerms.of(counted_program(net, opt, scale))
@@ -192,7 +192,7 @@ class MatrixTerms:
     def together(self) -> tuple[Cell, Exponents]:
         """The first update of all matrices together."""
         cell, = self.counted.after(2, self._at_first)
-        return cell, read_exponents(self.equations, cell, self.counted.upto(frozenset(), 1))
+        return cell, exponents_of_kets(self.equations, cell, self.counted.upto(frozenset(), 1))
 
     def matrix_of(self, one: Contribution) -> str | None:
         """The matrix, or trained vector, whose update brings a term, None where none does; found once a term."""
@@ -241,12 +241,12 @@ class MatrixTerms:
         cell, = self._cells(matrix)
         if cell.explosions and cell.explosions[0][0].step == 0:
             raise Divergence("the network explodes at initialisation, so that updates have nothing to start from")
-        found: Exponents = read_exponents(self.equations, cell)
+        found: Exponents = exponents_of_kets(self.equations, cell)
         return found
 
     def alone_by_regions(self, matrix: str) -> tuple[Exponents, ...]:
         """Those exponents on all regions of the scaling's symbols, wherever the network does not explode at first."""
-        return tuple(read_exponents(self.equations, cell) for cell in self._cells(matrix)
+        return tuple(exponents_of_kets(self.equations, cell) for cell in self._cells(matrix)
                      if not (cell.explosions and cell.explosions[0][0].step == 0))
 
     def _cells(self, matrix: str | None) -> list[Cell]:
@@ -290,4 +290,4 @@ class MatrixTerms:
 
     def steps_of_vectors(self) -> dict[str, sp.Expr]:
         """Powers of L of the number in front of what moves trained vectors in a step."""
-        return {name: self._power(number) for name, number in numbers_of(self.source).items()}
+        return {name: self._power(number) for name, number in trained_vector_rates(self.source).items()}

@@ -19,7 +19,7 @@ from ..programs.language import LossDerivative, Mean, Scalar, Vector
 from ..programs.one_position import TWO
 from ..width.sizes import measure
 from .counted import FromZero, Judged, helpers_of, written_out
-from .matrices import UNDECIDED, MatrixTerms, MatrixVerdicts, terms_of
+from .matrices import UNDECIDED, MatrixTerms, MatrixVerdicts, training_terms
 from .sizes import Exponents
 
 STREAM, OUTPUT = "x", "f"
@@ -30,13 +30,13 @@ START_OF_ENTRIES, ENTRIES = sp.Rational(-1, 2), sp.Integer(-1)
 
 
 @dataclass(frozen=True, repr=False)
-class Size(Short):
+class NetworkSize(Short):
     """A size n^n L^L of root mean squares over coordinates, or of entries.
 
     n: None where it is not known. L: -oo where the quantity vanishes at infinite width, oo where it grows faster than
     every power. at_most: is the power of L an upper bound alone?
 
-    >>> print(Size(sp.Rational(-1, 2), sp.Integer(1)), Size(sp.Integer(0), sp.Integer(0)))
+    >>> print(NetworkSize(sp.Rational(-1, 2), sp.Integer(1)), NetworkSize(sp.Integer(0), sp.Integer(0)))
     n^(-1/2) L^(1) 1
     """
 
@@ -52,7 +52,7 @@ class Size(Short):
         return "at most " * self.at_most + (" ".join(filter(None, (width, depth))) or "1")
 
 
-class NetworkSizes(Tabled, Mapping[str, Mapping[str, Size]]):
+class NetworkSizes(Tabled, Mapping[str, Mapping[str, NetworkSize]]):
     """The sizes of vectors and matrices in a network's first update: by name, and then by what is looked at.
 
     Of the program's vectors (x is the stream) and of the output f: "at initialisation" and "change"; of x besides
@@ -82,7 +82,7 @@ class NetworkSizes(Tabled, Mapping[str, Mapping[str, Size]]):
     def __init__(self, net: Judged, scale: Scaling, trained: bool = True, opt: SGD = SGD()) -> None:
         self.asked = net, scale, trained, opt
 
-    def __getitem__(self, name: str) -> Mapping[str, Size]:
+    def __getitem__(self, name: str) -> Mapping[str, NetworkSize]:
         return {**self._vectors, **self._matrices}[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -92,11 +92,11 @@ class NetworkSizes(Tabled, Mapping[str, Mapping[str, Size]]):
         return len(self._vectors) + len(self._matrices)
 
     @property
-    def _vectors(self) -> dict[str, dict[str, Size]]:
+    def _vectors(self) -> dict[str, dict[str, NetworkSize]]:
         return _sizes(*self.asked)[0]
 
     @property
-    def _matrices(self) -> dict[str, dict[str, Size]]:
+    def _matrices(self) -> dict[str, dict[str, NetworkSize]]:
         return _sizes(*self.asked)[1]
 
     @property
@@ -121,8 +121,8 @@ class NetworkSizes(Tabled, Mapping[str, Mapping[str, Size]]):
 
 @lru_cache(maxsize=32)
 def _sizes(net: Judged, scale: Scaling, trained: bool, opt: SGD
-           ) -> tuple[dict[str, dict[str, Size]], dict[str, dict[str, Size]]]:
-    terms = terms_of(net, scale, opt)
+           ) -> tuple[dict[str, dict[str, NetworkSize]], dict[str, dict[str, NetworkSize]]]:
+    terms = training_terms(net, scale, opt)
     cell, exponents = terms.together()
     found = _Sizes(net, scale, terms, cell, exact_part(cell), exponents)
     return found.of_vectors(trained), found.of_matrices(bool(opt.weight_decay)) if trained else {}
@@ -139,7 +139,7 @@ class _Sizes:
     exact: Cell
     exponents: Exponents
 
-    def of_vectors(self, trained: bool) -> dict[str, dict[str, Size]]:
+    def of_vectors(self, trained: bool) -> dict[str, dict[str, NetworkSize]]:
         setting, helpers = self.terms.equations.setting, helpers_of(self.net)
         places = takewhile(lambda p: not p.statement.value.has(LossDerivative), setting.program.places())
         forward = {p.statement.target.name: setting.family_number(p.statement.target) for p in places
@@ -158,8 +158,8 @@ class _Sizes:
         found[STREAM][GRADIENT] = gradient if gradient.n is None else replace(gradient, n=ENTRIES)
         return found
 
-    def of_matrices(self, decays: bool) -> dict[str, dict[str, Size]]:
-        found: dict[str, dict[str, Size]] = {}
+    def of_matrices(self, decays: bool) -> dict[str, dict[str, NetworkSize]]:
+        found: dict[str, dict[str, NetworkSize]] = {}
         moves = self.terms.gradients(0)
         for name, verdict in MatrixVerdicts(self.net, self.scale).items():
             one = found.setdefault(name, {})
@@ -167,21 +167,21 @@ class _Sizes:
             if name in self.net.matrices_of_block:
                 n = ENTRIES
                 zero = isinstance(self.net, FromZero) and name in self.net.zero
-                one[START] = Size(None, -sp.oo) if zero else Size(START_OF_ENTRIES, sp.Integer(0))
+                one[START] = NetworkSize(None, -sp.oo) if zero else NetworkSize(START_OF_ENTRIES, sp.Integer(0))
                 one.update({DECAY: one[START]} if decays else {})
-                one[GRADIENT] = Size(n, moves[name] - self.terms.number_of(name) - self.scale.alpha)
-            one[UPDATE] = Size(n, moves[name])
+                one[GRADIENT] = NetworkSize(n, moves[name] - self.terms.number_of(name) - self.scale.alpha)
+            one[UPDATE] = NetworkSize(n, moves[name])
             for place, power in ((IN_LAYER, verdict.update), (IN_STREAM, verdict.effect), (IN_OUTPUT, verdict.output)):
-                one[place] = Size(sp.Integer(0), power, verdict.name == UNDECIDED)
+                one[place] = NetworkSize(sp.Integer(0), power, verdict.name == UNDECIDED)
         return found
 
-    def _of(self, sort: Sort, step: int, family: int) -> Size:
+    def _of(self, sort: Sort, step: int, family: int) -> NetworkSize:
         """A vector's size, or that of its change, which is an upper bound where terms that are no such come to less."""
         full, exact = (self.terms.size(cell, step, family, sort) for cell in (self.cell, self.exact))
         held = sort == Sort.CHANGE and Exponents.of_updates() <= self.exponents.bounds
         return _in_limit(full, held or full.at(()) != exact.at(()))
 
-    def _output(self) -> Size:
+    def _output(self) -> NetworkSize:
         """The output's size; where its limit vanishes, that of the average of independent vectors that it is."""
         if not self.exponents.f_init.vanishes:
             return _in_limit(self.exponents.f_init)
@@ -192,7 +192,7 @@ class _Sizes:
         for one in mean.atoms(Vector):  # initial ones are of order one
             if setting.initial_number(one) is None:
                 power = power.times(self.terms.size(self.cell, 0, setting.family_number(one)))
-        return Size(output_in_width(self.net, self.scale), power.at(()))
+        return NetworkSize(output_in_width(self.net, self.scale), power.at(()))
 
 
 def output_in_width(net: Judged, scale: Scaling) -> sp.Expr | None:
@@ -205,6 +205,6 @@ def output_in_width(net: Judged, scale: Scaling) -> sp.Expr | None:
     return None if found.refused else found.power(asked)
 
 
-def _in_limit(power: Exponent, at_most: bool = False) -> Size:
+def _in_limit(power: Exponent, at_most: bool = False) -> NetworkSize:
     """What has a limit at infinite width has no power of n; what vanishes there has one that no ket tells."""
-    return Size(None if power.vanishes else sp.Integer(0), power.at(()), at_most)
+    return NetworkSize(None if power.vanishes else sp.Integer(0), power.at(()), at_most)

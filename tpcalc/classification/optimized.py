@@ -14,13 +14,13 @@ from ..programs.language import Member
 from ..programs.updates import Optimizer, require_optimizer
 from .counted import Judged
 from .faithful import direction_power, optimizer_name
-from .matrices import MatrixTerms, terms_of
+from .matrices import MatrixTerms, training_terms
 
 BY_NAME: dict[str, Optimizer] = {"sgd": SGD(), "momentum": SGD(momentum=0.9), "signsgd": SignSGD(), "lion": Lion(),
                                  "adam": Adam(), "adamw": AdamW(), "muon": Muon(), "normalizedsgd": NormalizedSGD()}
 
 
-def optimizer_of(opt: object) -> Optimizer:
+def optimizer_or_default(opt: object) -> Optimizer:
     """An optimizer, or one by name, with its default settings; plain SGD where there is none."""
     if opt is None:
         return SGD()
@@ -48,7 +48,7 @@ def as_gradient_descent(net: Judged, opt: Optimizer, scale: Scaling) -> tuple[SG
     if isinstance(opt, SGD):
         return opt, scale
     linear = SGD(weight_decay=float(opt.weight_decay), decoupled=True) if opt.weight_decay else SGD()
-    terms = terms_of(net, scale)
+    terms = training_terms(net, scale)
     eps = getattr(opt, "eps", None)
     kept = None if eps is None or eps == 0 else sp.Integer(0)
     moved, sizes = {}, _sizes_of_vectors(net, scale)
@@ -63,7 +63,7 @@ def as_gradient_descent(net: Judged, opt: Optimizer, scale: Scaling) -> tuple[SG
     if any(moved[name] != scale.update_exponent(name) for name in moved):
         whole = scale if isinstance(scale, Parametrization) else Parametrization(depth=scale)
         scale = whole.with_exponents(scale.alpha, moved).over(net.trained_of_block, ends=False)
-        terms = terms_of(net, scale)
+        terms = training_terms(net, scale)
     start, later = terms.gradients(0), terms.gradients(1)
     changed = next((name for name in start if later[name] != start[name] and later[name] != sp.oo), None)
     if changed is not None and not _has_grown(net, terms):

@@ -17,13 +17,13 @@ from ..programs import SGD
 from ..programs.builders import program
 from ..programs.from_zero import from_zero
 from ..programs.program import Program
-from .advice import BEST, eps_outgrows, of_block, of_matrix, power
+from .advice import BEST, eps_outgrows, of_block, of_matrix, as_power
 from .carried import carried
 from .counted import Judged
 from .crossover import slowly
-from .recipe import MEANING, named, realise
-from .recipe_blocks import BLOCKS, exponents, name_on, verdict_behind_zero, verdict_on
-from .recipe_changes import Settings, changes, with_names
+from .recipe import MEANING, named_recipe, realise
+from .recipe_blocks import BLOCKS, block_exponents, name_on, verdict_past_zero, verdict_on
+from .recipe_changes import Settings, changes_to_depth_mup, with_names
 from .verdict import Verdict
 
 UNKNOWN = "from a depth on that is not known (tp.audit with sizes= says it for powers and sizes of one's own)"
@@ -72,7 +72,7 @@ class RecipeAudit(Short, Aligned):
     def verdict(self) -> Verdict:
         """That of ``tp.classify`` at these exponents, on ``net``; of what starts at zero, on ``program``."""
         if not self._start.after_an_update().moves:
-            return verdict_behind_zero(self.block)
+            return verdict_past_zero(self.block)
         return verdict_on(self.block, *self._start.counted)
 
     @property
@@ -115,7 +115,7 @@ class RecipeAudit(Short, Aligned):
         if self.zero:
             raise NotCovered(f"scaling: asked of {self.name!r}, in which {', '.join(self.zero)} starts at zero; "
                              "allowed is its .program, which has that")
-        return exponents(self.alpha, self.gammas).over(self.gammas, ends=False)
+        return block_exponents(self.alpha, self.gammas).over(self.gammas, ends=False)
 
     @property
     def program(self) -> Program:
@@ -128,7 +128,7 @@ class RecipeAudit(Short, Aligned):
         if missing:
             raise NotCovered(f"program: asked of {self.name!r}, in which the number {missing[0]} starts at zero; "
                              "allowed are recipes in which matrices do, or nothing")
-        written = program(self.net, SGD(), exponents(self._start.alpha, self._start.gammas))
+        written = program(self.net, SGD(), block_exponents(self._start.alpha, self._start.gammas))
         return from_zero(written, *self.zero) if self.zero else written
 
     @property
@@ -146,7 +146,7 @@ class RecipeAudit(Short, Aligned):
 
     def powers_of(self, names: tuple[str, ...]) -> dict[str, str]:
         """What is set for a group, in words."""
-        said = {key: power(size) for key, size in self.groups[names].powers.items()}
+        said = {key: as_power(size) for key, size in self.groups[names].powers.items()}
         return {**said, "init": "0"} if names[0] in self.zero else said
 
     def latex(self) -> str:
@@ -190,7 +190,7 @@ def audit_on_mlp(name: str, optimizer: str = "adam") -> RecipeAudit:
     >>> print(audit_on_mlp("gpt-2").where)
     alpha = 1/2, gamma = 0 of W1, gamma = -1/2 of W2
     """
-    entry = named(name)
+    entry = named_recipe(name)
     if entry.outside:
         raise NotCovered(f"name: {name!r} given, {entry.outside}; allowed here are recipes for the matrices of any MLP")
     return audit_on_block(replace(entry, block=MLP), optimizer)
@@ -222,9 +222,10 @@ def audit_on_block(entry: NamedRecipe, optimizer: str = "adam") -> RecipeAudit:
             outgrown = tuple(name for name, one in seen.items() if eps_outgrows(one))
     else:
         said = [f"{', '.join(entry.zero)} starts at zero, and gradients with it: nothing moves"]
-        called = verdict_behind_zero(entry.block).name
+        called = verdict_past_zero(entry.block).name
     return RecipeAudit(entry.name, entry.block, choices, alpha, gammas, decays, called, tuple(said),
-                       changes(given, entry.sized), entry.source, entry.caveat, width_of(entry.factor), entry.zero,
+                       changes_to_depth_mup(given, entry.sized), entry.source, entry.caveat, width_of(entry.factor),
+                       entry.zero,
                        outgrown)
 
 

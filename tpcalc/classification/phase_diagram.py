@@ -17,11 +17,11 @@ from ..limits import LimitRegion
 from ..parametrizations import DepthScaling, Parametrization, WidthScaling
 from ..programs import ResNet
 from ..width.regimes import WidthRegime
-from .phase_drawing import plot
+from .phase_drawing import plot_phase_diagram
 from .phase_html import html
-from .phase_picture import Picture, picture
-from .phase_plane import COORDINATES, Plane
-from .phase_regions import Point, area, corners, crossing, dimension, faces, joined, lines_of
+from .phase_picture import PhasePicture, picture
+from .phase_plane import COORDINATES, ExponentPlane
+from .phase_regions import Point, area, corners, crossing, dimension, faces, joined_faces, lines_of
 from .verdict import Verdict
 from .width_plane import WidthPlane
 
@@ -88,7 +88,7 @@ class PhaseDiagram(Short):
     net: ResNet | None
     regions: tuple[PhaseRegion, ...]
     box: tuple[Point, Point]
-    plane: Plane | WidthPlane
+    plane: ExponentPlane | WidthPlane
 
     @property
     def symbols(self) -> tuple[sp.Symbol, ...]:
@@ -157,7 +157,7 @@ class PhaseDiagram(Short):
         return self.html()
 
     @cached_property
-    def picture(self) -> Picture:
+    def picture(self) -> PhasePicture:
         """What drawings show, as plain data."""
         return picture(self)
 
@@ -167,7 +167,7 @@ class PhaseDiagram(Short):
         ax: where to draw; default a new figure. Raises ``MissingExtra`` without matplotlib.
         """
         axes("ax", ax)
-        return plot(self.picture, ax)
+        return plot_phase_diagram(self.picture, ax)
 
     def html(self) -> str:
         """A piece of HTML that needs nothing but itself: the picture, with what is known of a region as its tooltip."""
@@ -211,7 +211,7 @@ def phase_diagram(net: ResNet | None = None, scale: DepthScaling | Parametrizati
                          "a tp.WidthScaling or None")
     if not isinstance(scale, WidthScaling):
         net = ResNet() if net is None else net
-        plane: Plane | WidthPlane = Plane.of(net, scale)
+        plane: ExponentPlane | WidthPlane = ExponentPlane.of(net, scale)
     elif net is None:
         plane = WidthPlane.of(scale)
     else:
@@ -219,7 +219,7 @@ def phase_diagram(net: ResNet | None = None, scale: DepthScaling | Parametrizati
     lines = lines_of(plane.decisive())
     verdicts = {signs: plane.judged(face) for signs, face in faces(lines).items()}
     kinds = {signs: (verdict.name, *verdict.said.values()) for signs, verdict in verdicts.items()}
-    parts = [region for region, _ in joined(lines, kinds)]
+    parts = [region for region, _ in joined_faces(lines, kinds)]
     box = _box(parts)
     found = [PhaseRegion(region, plane.judged(region), corners(region, box), dimension(region), plane.symbols)
              for region in parts]

@@ -6,21 +6,21 @@ import math
 
 from .._types import Fields, PlotAxes
 from ..errors import MissingExtra
-from .phase_picture import FAST, SLOW, Picture, Shape, mixed
+from .phase_picture import FAST, SLOW, PhasePicture, Shape, mixed
 
 ABOVE = 9  # points between a segment and its label
 
 
-def plot(picture: Picture, ax: PlotAxes = None) -> PlotAxes:
+def plot_phase_diagram(picture: PhasePicture, ax: PlotAxes = None) -> PlotAxes:
     """On new axes where none are given; returns them. Raises ``MissingExtra`` without matplotlib."""
     try:
         import matplotlib.pyplot as plt
     except ImportError:
         raise MissingExtra("matplotlib", "report", "PhaseDiagram.plot") from None
-    return draw(picture, plt.subplots(figsize=(7.4, 5.2), layout="constrained")[1] if ax is None else ax)
+    return draw_phase_diagram(picture, plt.subplots(figsize=(7.4, 5.2), layout="constrained")[1] if ax is None else ax)
 
 
-def draw(picture: Picture, ax: PlotAxes, here: tuple[float, float] | None = None) -> PlotAxes:
+def draw_phase_diagram(picture: PhasePicture, ax: PlotAxes, here: tuple[float, float] | None = None) -> PlotAxes:
     """alpha to the right, gamma upwards; here: a point to be marked."""
     (a0, g0), (a1, g1) = picture.box
     for shape in picture.shapes:

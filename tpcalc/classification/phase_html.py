@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from html import escape
 
-from .phase_picture import FAST, SLOW, Picture, Shape, mixed
+from .phase_picture import FAST, SLOW, PhasePicture, Shape, mixed
 
 SCALE, LEFT, BELOW, RIGHT = 270, 60, 50, 120  # pixels a unit of the plane; margins
 LINE = 15                                     # pixels a line of text
@@ -14,7 +14,7 @@ LOOK = ("font:13px system-ui,sans-serif;max-width:100%;height:auto", "font-style
         "paint-order:stroke;stroke:#fff;stroke-width:3px;stroke-opacity:.7}")
 
 
-def html(picture: Picture, here: tuple[float, float] | None = None) -> str:
+def html(picture: PhasePicture, here: tuple[float, float] | None = None) -> str:
     """A figure without scripts that fetches nothing; here: a point to be marked."""
     return _Sheet(picture).write(here)
 
@@ -22,7 +22,7 @@ def html(picture: Picture, here: tuple[float, float] | None = None) -> str:
 class _Sheet:
     """The plane on a sheet of pixels, gamma upwards."""
 
-    def __init__(self, picture: Picture) -> None:
+    def __init__(self, picture: PhasePicture) -> None:
         self.picture = picture
         (self.a0, self.g0), (self.a1, self.g1) = picture.box
         self.width = LEFT + SCALE * (self.a1 - self.a0) + RIGHT

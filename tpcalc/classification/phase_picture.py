@@ -71,7 +71,7 @@ class Shape:
 
 
 @dataclass(frozen=True, repr=False)
-class Picture(Short):
+class PhasePicture(Short):
     """Shapes, polygons first; box: lowest and highest (alpha, gamma); axes: what is to the right, and what upwards;
     labels: of the axes, in LaTeX."""
 
@@ -125,7 +125,7 @@ def _with_room(vertices: list[list[float]], near: tuple[float, float], half: tup
     return float(point[0]), float(point[1])
 
 
-def picture(diagram: "PhaseDiagram") -> Picture:
+def picture(diagram: "PhaseDiagram") -> PhasePicture:
     """The shapes of a diagram; the largest of every name is labelled."""
     names = list(dict.fromkeys(one.name for one in diagram.regions))
     labelled: set[str] = set()
@@ -140,8 +140,9 @@ def picture(diagram: "PhaseDiagram") -> Picture:
     (a0, g0), (a1, g1) = diagram.box
     box = ((float(a0), float(g0)), (float(a1), float(g1)))
     if diagram.plane.of_depth_scalings:
-        return Picture(shapes, box)
-    return Picture(shapes, box, tuple(s.name for s in diagram.symbols), tuple(f"${latex(s)}$" for s in diagram.symbols))
+        return PhasePicture(shapes, box)
+    return PhasePicture(shapes, box, tuple(s.name for s in diagram.symbols),
+                        tuple(f"${latex(s)}$" for s in diagram.symbols))
 
 
 def said(diagram: "PhaseDiagram", one: "PhaseRegion") -> str:

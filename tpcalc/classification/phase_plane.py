@@ -17,19 +17,19 @@ from ..orders import Affine, Exponent, NotAffine, Region
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from ..programs import SGD, ResNet
 from ..programs.builders import program
-from .exponents import ALPHA, GAMMA, exponents_of, require_frozen_ends
+from .exponents import ALPHA, GAMMA, exponents_of, require_frozen_embedding_readout
 from .matrices import MatrixVerdicts
 from .phase_regions import Point, faces, lines_of
 from .resolved import resolved
 from .sizes import Exponents
-from .verdict import Verdict, judge
+from .verdict import Verdict, judge_exponents
 
 COORDINATES = (ALPHA, GAMMA)
 Cells = tuple[tuple[Region, Exponents], ...]
 
 
 @dataclass(frozen=True)
-class Plane:
+class ExponentPlane:
     """A network, and a scaling that has two symbols, which stand here as ``COORDINATES``.
 
     symbols: theirs, in the order in which the scaling names them. Raises ``ValueError`` for scalings of other numbers
@@ -41,18 +41,18 @@ class Plane:
     symbols: tuple[sp.Symbol, ...] = COORDINATES
 
     @classmethod
-    def of(cls, net: ResNet, scale: Scaling | None) -> Plane:
+    def of(cls, net: ResNet, scale: Scaling | None) -> ExponentPlane:
         net = net.narrow
         net.require_no_vectors("a phase diagram")
         if scale is None:
             return cls(net, DepthScaling(ALPHA, GAMMA))
-        require_frozen_ends(net)
+        require_frozen_embedding_readout(net)
         names = net.matrices_of_block
         whole = scale
         if isinstance(scale, Parametrization):
             scale.require_mup(ends=False)
             scale = resolved(scale).over(names, ends=False)
-        found = tuple(dict.fromkeys(s for e in exponents(scale, names) for s in sorted(e.free_symbols, key=str)))
+        found = tuple(dict.fromkeys(s for e in plane_exponents(scale, names) for s in sorted(e.free_symbols, key=str)))
         if len(found) != 2:
             raise ValueError(f"scale: {short(whole)} given, with {len(found)} symbols ({', '.join(map(str, found))}) "
                              f"in the exponents of a block with frozen ends, alpha and those of {', '.join(names)}; "
@@ -80,11 +80,11 @@ class Plane:
     def pieces(self) -> tuple[tuple[Region, Scaling], ...]:
         """Parts of the plane on which the scaling's exponents are affine forms, with these."""
         names = self.net.matrices_of_block
-        extrema = sorted({e for one in exponents(self.scale, names) for e in one.atoms(sp.Max, sp.Min)}, key=str)
+        extrema = sorted({e for one in plane_exponents(self.scale, names) for e in one.atoms(sp.Max, sp.Min)}, key=str)
         lines = lines_of(Affine.of(a - b, COORDINATES) for e in extrema for a in e.args for b in e.args if a != b)
         found = tuple((face, substituted(self.scale, dict(_chosen(extrema, face)), names))
                       for face in faces(lines).values())
-        for e in (e for _, scale in found for e in exponents(scale, names)):
+        for e in (e for _, scale in found for e in plane_exponents(scale, names)):
             Affine.of(e, COORDINATES)  # refused where it is not
         return found
 
@@ -125,7 +125,7 @@ class Plane:
         region, found = next((region, found) for region, found in self.cells if region.contains(point))
         scale = self.at(tuple(map(symbolic, point)))
         gamma = scale.gamma if isinstance(scale, DepthScaling) else None
-        return judge(scale.alpha, gamma, region, found, MatrixVerdicts(self.net, scale), point)
+        return judge_exponents(scale.alpha, gamma, region, found, MatrixVerdicts(self.net, scale), point)
 
 
 def decisive(region: Region, found: Exponents) -> Iterator[Affine]:
@@ -146,14 +146,14 @@ def plain(symbols: tuple[sp.Symbol, ...]) -> tuple[sp.Symbol, ...]:
     return tuple(sp.Symbol(name, real=True) for name in names)
 
 
-def exponents(scale: Scaling, names: tuple[str, ...]) -> list[sp.Expr]:
+def plane_exponents(scale: Scaling, names: tuple[str, ...]) -> list[sp.Expr]:
     """alpha, and the update exponents of a block's matrices."""
     return [scale.alpha, *(scale.update_exponent(name) for name in names)]
 
 
 def substituted(scale: Scaling, values: Mapping[sp.Expr, sp.Expr], names: tuple[str, ...]) -> Scaling:
     """A scaling with other expressions in the places of these."""
-    alpha, *gammas = (symbolic(e).xreplace(values) for e in exponents(scale, names))
+    alpha, *gammas = (symbolic(e).xreplace(values) for e in plane_exponents(scale, names))
     if isinstance(scale, DepthScaling):
         return DepthScaling(alpha, gammas[0], scale.branch, scale.base_depth)
     return scale.with_exponents(alpha, dict(zip(names, gammas)))

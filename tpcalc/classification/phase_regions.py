@@ -28,7 +28,7 @@ def faces(lines: Sequence[Affine]) -> dict[Signs, Region]:
     return found
 
 
-def joined(lines: Sequence[Affine], kinds: Mapping[Signs, Hashable]) -> list[tuple[Region, list[Signs]]]:
+def joined_faces(lines: Sequence[Affine], kinds: Mapping[Signs, Hashable]) -> list[tuple[Region, list[Signs]]]:
     """Polyhedra that divide the plane, each a union of faces of one kind, with these faces.
 
     A wall is dropped where all of what it then takes in is of one kind and belongs to no polyhedron yet.
@@ -39,13 +39,13 @@ def joined(lines: Sequence[Affine], kinds: Mapping[Signs, Hashable]) -> list[tup
         fewest = min(signs.count("=") for signs in left)  # the open faces first, which take their walls with them
         starts = sorted(signs for signs in left if signs.count("=") == fewest)
         grown = [_grown(start, left, kinds) for start in starts]
-        best = max(grown, key=lambda allowed: (len(within(allowed, kinds)), allowed.count("<=>")))
-        found.append((_region(lines, best), within(best, kinds)))
+        best = max(grown, key=lambda allowed: (len(faces_within(allowed, kinds)), allowed.count("<=>")))
+        found.append((_region(lines, best), faces_within(best, kinds)))
         left -= set(found[-1][1])
     return found
 
 
-def within(allowed: Allowed, all_faces: Iterable[Signs]) -> list[Signs]:
+def faces_within(allowed: Allowed, all_faces: Iterable[Signs]) -> list[Signs]:
     """The faces on which every line has an allowed sign."""
     return [face for face in all_faces if all(map(str.__contains__, allowed, face))]
 
@@ -59,7 +59,7 @@ def _grown(start: Signs, left: set[Signs], kinds: Mapping[Signs, Hashable]) -> A
             for more in ("<=>", "<=", "=>"):
                 wider = (*allowed[:i], more, *allowed[i + 1:])
                 if len(more) > len(allowed[i]) and set(signs) <= set(more) and all(
-                        face in left and kinds[face] == kinds[start] for face in within(wider, kinds)):
+                        face in left and kinds[face] == kinds[start] for face in faces_within(wider, kinds)):
                     allowed = wider
                     break
         if allowed == before:

@@ -14,7 +14,7 @@ from ..derivations.printing import latex
 from ..parametrizations import DepthChoices, DepthScaling, Parametrization
 from ..parametrizations.choices import DECAYS
 from ..parametrizations.recipes import NAMED, NamedRecipe
-from .advice import power as written
+from .advice import as_power as written
 from .faithful import decay_power, faithful_rate, optimizer_name
 
 MEANING = {
@@ -167,7 +167,7 @@ def assumed_of_decay(entry: NamedRecipe, optimizer: str) -> str:
     """What is assumed of the weight decay of a recipe that is taken as published, "" where it was published for this
     optimizer and says it.
 
-    >>> assumed_of_decay(named("completep"), "adam")
+    >>> assumed_of_decay(named_recipe("completep"), "adam")
     "'completep' has a decoupled weight decay, and adam is assumed to have none"
     """
     if entry.choices is None:
@@ -190,14 +190,14 @@ def of_powers(name: str | DepthScaling | Parametrization) -> NamedRecipe:
     >>> of_powers("gpt-2").block
     'attention and MLP, norms before'
     """
-    entry = named(name)
+    entry = named_recipe(name)
     if entry.outside:
         raise ValueError(f"name: {name!r} given, {entry.outside}; allowed here are other recipes, tp.named_recipes() "
                          "judges it")
     return entry
 
 
-def named(name: str | DepthScaling | Parametrization) -> NamedRecipe:
+def named_recipe(name: str | DepthScaling | Parametrization) -> NamedRecipe:
     """The data of a named recipe, or of a depth scaling that stands for one.
 
     Raises ``ValueError`` with the names there are, and for scalings whose constants are not 1, whose matrices have

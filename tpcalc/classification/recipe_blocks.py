@@ -19,7 +19,7 @@ from .exponents import exponents_by_matrix
 from .from_nothing import of_gate, of_zero
 from .matrices import MatrixVerdicts
 from .transformers import name_on_transformer
-from .verdict import Verdict, judge
+from .verdict import Verdict, judge_exponents
 
 
 def scaled(b: Branch) -> sp.Expr:
@@ -43,17 +43,17 @@ def verdict_on(block: str, alpha: sp.Expr, gammas: Gammas, zero: tuple[str, ...]
     """The verdict at exponents by matrix, with matrices of these names starting at zero."""
     net, own = BLOCKS[block], dict(gammas)
     if not isinstance(net, ResNet):
-        return classify(exponents(alpha, own), net)
+        return classify(block_exponents(alpha, own), net)
     if zero:
-        return of_zero(net, exponents(alpha, own), zero)
+        return of_zero(net, block_exponents(alpha, own), zero)
     if len(own) == 1:
         return classify(alpha, *own.values())
-    scale = exponents(alpha, own).over(own, ends=False)
+    scale = block_exponents(alpha, own).over(own, ends=False)
     common = next(iter(own.values())) if len(set(own.values())) == 1 else None
     found, matrices = exponents_by_matrix(net, alpha, own), MatrixVerdicts(net, scale)
     if net.vectors_of_block and not found.explosions:
         found = replace(found, linearisation=matrices.linearisation())
-    return judge(alpha, common, Region(0), found, matrices, ())
+    return judge_exponents(alpha, common, Region(0), found, matrices, ())
 
 
 @lru_cache(maxsize=128)
@@ -61,18 +61,18 @@ def name_on(block: str, alpha: sp.Expr, gammas: Gammas, zero: tuple[str, ...]) -
     """The name of that verdict, for which no matrix needs to be counted by itself."""
     net, own = BLOCKS[block], dict(gammas)
     if not isinstance(net, ResNet):
-        return name_on_transformer(net, exponents(alpha, own))
+        return name_on_transformer(net, block_exponents(alpha, own))
     if not net.vectors_of_block:
         return verdict_on(block, alpha, gammas, zero).name
-    return judge(alpha, None, Region(0), exponents_by_matrix(net, alpha, own), None, ()).name
+    return judge_exponents(alpha, None, Region(0), exponents_by_matrix(net, alpha, own), None, ()).name
 
 
-def verdict_behind_zero(block: str) -> Verdict:
+def verdict_past_zero(block: str) -> Verdict:
     """The verdict behind a number that starts at 0 and, moved along its gradient, stays there."""
     net = BLOCKS[block]
     assert isinstance(net, ResNet)
     return of_gate(net, dict.fromkeys(net.matrices_of_block, sp.Integer(0)))
 
 
-def exponents(alpha: sp.Expr, gammas: Mapping[str, sp.Expr]) -> Parametrization:
+def block_exponents(alpha: sp.Expr, gammas: Mapping[str, sp.Expr]) -> Parametrization:
     return Parametrization(depth={"alpha": alpha, **gammas})

@@ -9,13 +9,13 @@ import sympy as sp
 
 from ..errors import NotCovered
 from ..parametrizations import DepthChoices
-from .advice import BEST, power
+from .advice import BEST, as_power
 from .carried import Carried, carried
 from .counted import Judged
 from .faithful import decay_power, direction_power, faithful_rate, update_power
 from .from_nothing import gate_gradient
 from .recipe import MEANING, visible_decay
-from .resolved import gamma_of
+from .resolved import update_exponent
 
 SETTINGS = {"lr": "learning rate"}  # of a matrix that is named
 
@@ -76,7 +76,7 @@ class Settings:
 
     @property
     def gammas(self) -> dict[str, sp.Expr]:
-        return {name: gamma_of(self.seen(name), self.alpha) for name in self.names}
+        return {name: update_exponent(self.seen(name), self.alpha) for name in self.names}
 
     def lost(self, name: str) -> sp.Expr | None:
         """The share L^-(this) of a matrix that one step's weight decay takes."""
@@ -120,7 +120,7 @@ class Settings:
                                       for name, one in self.choices.items()})
 
 
-def changes(given: Settings, sized: str = "") -> tuple[str, ...]:
+def changes_to_depth_mup(given: Settings, sized: str = "") -> tuple[str, ...]:
     """What to change for Depth-muP with the same optimizer and initialisation, matrix by matrix.
 
     sized: whose initial size makes alpha in the place of a branch multiplier.
@@ -130,9 +130,9 @@ def changes(given: Settings, sized: str = "") -> tuple[str, ...]:
     for name, one in given.choices.items():
         there, same = best[name].powers, one.powers
         of = "initial value" if name in given.gates else MEANING["init"]
-        starts = [f"{of} from 0 to {power(there['init'])}"] if name in given.zero and (
+        starts = [f"{of} from 0 to {as_power(there['init'])}"] if name in given.zero and (
             name not in given.gates or there["init"] != 0) else []
-        found[name] = starts + [f"{SETTINGS.get(key, MEANING[key])} from {power(same[key])} to {power(size)}"
+        found[name] = starts + [f"{SETTINGS.get(key, MEANING[key])} from {as_power(same[key])} to {as_power(size)}"
                                 for key, size in there.items()
                                 if size != same[key] and not (starts and key == "init")]
     said = [f"{', '.join(names)}: {change}" for change, names in with_names(found).items()]

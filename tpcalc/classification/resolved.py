@@ -30,7 +30,7 @@ def resolved(one: Parametrization, opt: object = None, eps: bool = False) -> Par
     if opt is not None and optimizer_name(opt) != first.optimizer:
         raise ValueError(f"opt: {short(opt)} given; the powers of L are for {first.optimizer!r}")
     alpha = sp.expand(-first.branch - sp.Add(*(c.init for c in choices.values())))
-    gammas = {name: gamma_of(c if eps else c.without_eps, alpha) for name, c in choices.items()}
+    gammas = {name: update_exponent(c if eps else c.without_eps, alpha) for name, c in choices.items()}
     return Parametrization(one.width, {"alpha": alpha, **gammas})
 
 
@@ -39,7 +39,7 @@ def gradient_exponent(choices: DepthChoices, alpha: sp.Expr) -> sp.Expr:
     return alpha + choices.init if choices.gradient is None else -choices.gradient
 
 
-def gamma_of(choices: DepthChoices, alpha: sp.Expr) -> sp.Expr:
+def update_exponent(choices: DepthChoices, alpha: sp.Expr) -> sp.Expr:
     """gamma: updates relative to initial weights, by the optimizer's own formula [tensor_programs_vi/definition_41]."""
     eps = None if choices.eps is None else -choices.eps
     moved = update_power(choices.optimizer, gradient_exponent(choices, alpha), -choices.lr, eps)

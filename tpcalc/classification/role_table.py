@@ -14,16 +14,16 @@ from ..errors import NotCovered
 from ..parametrizations import DepthScaling, MatrixPowers, WidthScaling, width_recipe
 from ..parametrizations.matrix_powers import ROLES
 from ..width.family import meta_principled
-from .advice import power
+from .advice import as_power
 from .faithful import faithful_rate, update_power
-from .recipe import named, realise, visible_decay
+from .recipe import named_recipe, realise, visible_decay
 
 ROWS = ("init", "rate", "multiplier", "eps", "decay")
 FIXED = "rates, eps and decay left as they are"  # SP's, of which nothing is derived: it is what people start from
 
 
 @dataclass(frozen=True)
-class Column:
+class RoleColumn:
     """A parametrization: its powers of n and the depth scaling of its blocks, and where both are from.
 
     published: the name of a recipe of ``tp.named_recipes`` whose own powers of L are taken for Adam(W), as they were
@@ -40,14 +40,14 @@ class Column:
 
 MUP_SOURCE = "Tensor Programs IV, table 1, arXiv:2011.14522"
 COLUMNS = (
-    Column("SP", f"{MUP_SOURCE}; {FIXED}", lambda s: width_recipe("SP", 3), left=True),
-    Column("NTP", MUP_SOURCE, lambda s: width_recipe("NTP", 3)),
-    Column("muP", MUP_SOURCE, lambda s: width_recipe("muP", 3)),
-    Column("MFP", "Meta-Principled Family, s = 1, arXiv:2210.04909", lambda s: meta_principled(1, 3)),
-    Column("Depth-muP", "Tensor Programs VI, Claim 5.5, arXiv:2310.02244", lambda s: width_recipe("muP", 3),
-           DepthScaling()),
-    Column("CompleteP", "arXiv:2505.01618", lambda s: width_recipe("muP", 3), DepthScaling(1, 0), "completep"),
-    Column("meta-principled", "Meta-Principled Family, (3.15), arXiv:2210.04909", lambda s: meta_principled(s, 3)))
+    RoleColumn("SP", f"{MUP_SOURCE}; {FIXED}", lambda s: width_recipe("SP", 3), left=True),
+    RoleColumn("NTP", MUP_SOURCE, lambda s: width_recipe("NTP", 3)),
+    RoleColumn("muP", MUP_SOURCE, lambda s: width_recipe("muP", 3)),
+    RoleColumn("MFP", "Meta-Principled Family, s = 1, arXiv:2210.04909", lambda s: meta_principled(1, 3)),
+    RoleColumn("Depth-muP", "Tensor Programs VI, Claim 5.5, arXiv:2310.02244", lambda s: width_recipe("muP", 3),
+               DepthScaling()),
+    RoleColumn("CompleteP", "arXiv:2505.01618", lambda s: width_recipe("muP", 3), DepthScaling(1, 0), "completep"),
+    RoleColumn("meta-principled", "Meta-Principled Family, (3.15), arXiv:2210.04909", lambda s: meta_principled(s, 3)))
 
 
 @dataclass(frozen=True, repr=False)
@@ -105,7 +105,7 @@ def recipe_table(optimizer: str = "adam", s: Number = sp.Rational(1, 2)) -> Role
     return RoleTable(optimizer, entries, {column.name: column.source for column in COLUMNS})
 
 
-def _in_width(column: Column, role: str, optimizer: str, s: sp.Expr) -> MatrixPowers:
+def _in_width(column: RoleColumn, role: str, optimizer: str, s: sp.Expr) -> MatrixPowers:
     """Powers of n, with all initial variances critical, so that hidden vectors are of order one."""
     scaling = column.width(s)
     a, b, c = scaling.abc()
@@ -131,16 +131,16 @@ def gradient_power(scaling: WidthScaling, role: str) -> sp.Expr:
     return sp.Integer(0) if role == "output" else sp.expand((1 + scaling.p[-1]) / 2)
 
 
-def _in_depth(column: Column, role: str, optimizer: str) -> MatrixPowers:
+def _in_depth(column: RoleColumn, role: str, optimizer: str) -> MatrixPowers:
     """Powers of L, which blocks' matrices alone have."""
     if column.depth is None or role != "hidden":
         return MatrixPowers()
-    published = named(column.published).choices if column.published and optimizer == "adam" else None
+    published = named_recipe(column.published).choices if column.published and optimizer == "adam" else None
     choices = published or realise(column.depth, optimizer)
     decay = choices.weight_decay if published else visible_decay(choices, "decoupled")
     return MatrixPowers(choices.init, choices.branch, choices.lr, choices.eps, decay)
 
 
 def _said(wide: sp.Expr, deep: sp.Expr) -> str:
-    parts = [power(wide, "n")] * bool(wide) + [power(deep)] * bool(deep)
+    parts = [as_power(wide, "n")] * bool(wide) + [as_power(deep)] * bool(deep)
     return " ".join(parts) or "1"

@@ -9,7 +9,7 @@ from .._shown import Tabled
 from .._types import Fields
 from ..parametrizations.recipes import NAMED
 from .own_block import RecipeAudit, audit_on_block
-from .recipe import named
+from .recipe import named_recipe
 
 COLUMNS = ("recipe", "block", "optimizer", "branch", "init", "lr", "eps", "weight_decay", "alpha", "gamma", "verdict",
            "eps in charge")
@@ -73,7 +73,7 @@ def _together(each: list[str]) -> str:
 
 @lru_cache(maxsize=64)
 def _audited(name: str) -> RecipeAudit:
-    return audit_on_block(named(name))
+    return audit_on_block(named_recipe(name))
 
 
 def named_recipes() -> NamedRecipes:

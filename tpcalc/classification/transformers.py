@@ -14,11 +14,11 @@ from ..parametrizations import DepthScaling, Scaling
 from ..programs import SGD, Transformer
 from ..programs.updates import Optimizer
 from .counted import ASSUMED, NORMED, UNNORMED, FromZero
-from .matrices import MatrixTerms, MatrixVerdicts, terms_of
+from .matrices import MatrixTerms, MatrixVerdicts, training_terms
 from .network_sizes import NetworkSizes
 from .optimized import as_gradient_descent
 from .sizes import Exponents
-from .verdict import Verdict, in_words, judge
+from .verdict import Verdict, in_words, judge_exponents
 
 DECAYING = SGD(weight_decay=0.1, decoupled=True)  # a share of order one, whose number counts as nothing
 SCORES = {"score at initialisation": (Sort.KET, 0), "change of score": (Sort.CHANGE, 1)}
@@ -43,12 +43,12 @@ def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
     if isinstance(net, FromZero) and linear.weight_decay:
         raise NotCovered(f"from_zero: {net.zero} given with weight_decay: {linear.weight_decay}; what starts at 0 is "
                          "counted where nothing but updates changes it, allowed is 0")
-    terms, matrices = terms_of(net, same, descent), MatrixVerdicts(net, same)
+    terms, matrices = training_terms(net, same, descent), MatrixVerdicts(net, same)
     cell, exponents = terms.together()
     grown = exponents.x_init.at(()) > 0 or bool(exponents.explosions)
     if not grown:
         exponents = replace(exponents, linearisation=matrices.linearisation())
-    found = judge(alpha, gamma, Region(0), exponents, matrices, ())
+    found = judge_exponents(alpha, gamma, Region(0), exponents, matrices, ())
     counted = found.stable_at_init  # a stream that grows before training is no place for updates to start from
     scores = _scores(terms, cell, (0, 1) if counted else (0,))
     said = [f"{name}: {power}" for name, power in scores.items()]
@@ -120,8 +120,8 @@ def name_on_transformer(net: Transformer, scale: Scaling) -> str:
     >>> name_on_transformer(Transformer(mlp=None), DepthScaling(1, 0))
     'ODE limit'
     """
-    _, exponents = terms_of(net, scale).together()
-    return judge(scale.alpha, None, Region(0), exponents, None, ()).name
+    _, exponents = training_terms(net, scale).together()
+    return judge_exponents(scale.alpha, None, Region(0), exponents, None, ()).name
 
 
 def _scores(terms: MatrixTerms, cell: Cell, steps: Sequence[int]) -> dict[str, sp.Expr]:

@@ -15,7 +15,7 @@ from ..errors import NotCovered
 from ..orders import Region, point_of
 from .exponents import ALPHA, GAMMA
 from .matrices import MatrixVerdict, gammas_of
-from .network_sizes import Size
+from .network_sizes import NetworkSize
 from .sizes import Exponents
 
 UNSAID = ("alpha", "gamma", "name", "exponents", "bounds", "reasons", "matrices", "sizes")
@@ -62,7 +62,7 @@ class Verdict(Short, Aligned):
     reasons: tuple[str, ...]
     bounds: frozenset[str] = frozenset()
     matrices: Mapping[str, MatrixVerdict] = field(default_factory=dict, compare=False)
-    sizes: Mapping[str, Mapping[str, Size]] = field(default_factory=dict, compare=False)
+    sizes: Mapping[str, Mapping[str, NetworkSize]] = field(default_factory=dict, compare=False)
 
     @property
     def said(self) -> dict[str, bool | sp.Expr | None]:
@@ -118,8 +118,9 @@ def _power(exponent: sp.Expr) -> str:
     return "0" if exponent is -sp.oo else f"L^{{{latex(exponent)}}}"
 
 
-def judge(alpha: sp.Expr, gamma: sp.Expr | None, region: Region, exponents: Exponents,
-          matrices: Mapping[str, MatrixVerdict] | None = None, point: tuple[sp.Expr, ...] | None = None) -> Verdict:
+def judge_exponents(alpha: sp.Expr, gamma: sp.Expr | None, region: Region, exponents: Exponents,
+                    matrices: Mapping[str, MatrixVerdict] | None = None,
+                    point: tuple[sp.Expr, ...] | None = None) -> Verdict:
     """Apply the definitions of Tensor Programs VI, section 5, to the exponents of a region, at (alpha, gamma), or at a
     point of the plane of other exponents."""
     if point is None:

@@ -94,15 +94,15 @@ def latex(expression: sp.Expr) -> str:
     return KetPrinter().doprint(expression)
 
 
-def escape(text: str) -> str:
+def escape_as_codes(text: str) -> str:
     """Plain text for TeX, every character as it is; beyond ASCII by its code."""
     return "".join(SPECIAL.get(c, c if c.isascii() else f"[U+{ord(c):04X}]") for c in text)
 
 
 def unescape(text: str) -> str:
-    """What ``escape`` wrote, as it was; raises ``ValueError`` for other commands, which are no text.
+    """What ``escape_as_codes`` wrote, as it was; raises ``ValueError`` for other commands, which are no text.
 
-    >>> unescape(escape(r"<a> & 5% of {x}"))
+    >>> unescape(escape_as_codes(r"<a> & 5% of {x}"))
     '<a> & 5% of {x}'
     """
     def character(code: re.Match[str]) -> str:
@@ -116,4 +116,4 @@ def unescape(text: str) -> str:
 def rich(text: str) -> str:
     """Text with formulas between dollar signs."""
     parts = re.split(r"(\$[^$]*\$)", text)
-    return "".join(part if i % 2 else escape(part) for i, part in enumerate(parts))
+    return "".join(part if i % 2 else escape_as_codes(part) for i, part in enumerate(parts))

@@ -14,7 +14,7 @@ from .variables import Expectation
 FORMS = (sp.sign, sp.DiracDelta, sp.erf, sp.sin, sp.cos)  # functions of one affine form that the rules know
 
 
-def sign_of(form: sp.Expr) -> sp.Expr:
+def sign_of_form(form: sp.Expr) -> sp.Expr:
     """The sign of a form, of which one of the two orientations is written; differentiates to a delta function."""
     if not form.is_real:
         unknown = ", ".join(sorted(str(s) for s in form.free_symbols if not s.is_real))
@@ -22,7 +22,7 @@ def sign_of(form: sp.Expr) -> sp.Expr:
     return -sp.sign(-form) if form.could_extract_minus_sign() else sp.sign(form)
 
 
-def expanded(body: sp.Expr) -> sp.Expr:
+def expanded_products(body: sp.Expr) -> sp.Expr:
     """A sum of products; arguments of functions are left alone, and the square of a sign is one."""
     frozen = {f: sp.Dummy() for f in body.atoms(sp.Function, Expectation)}
     body = sp.expand(body.xreplace(frozen), power_exp=False, power_base=False)
@@ -51,7 +51,7 @@ def move(body: sp.Expr, places: dict[sp.Expr, sp.Expr], variables: Iterable[sp.E
 
     def settle(f: sp.Expr) -> sp.Expr:
         form = tidy_form(f.args[0], variables)
-        return sign_of(form) if f.func == sp.sign else f.func(form, *f.args[1:])
+        return sign_of_form(form) if f.func == sp.sign else f.func(form, *f.args[1:])
 
     return body.xreplace(places).replace(lambda e: e.func in FORMS, settle)
 

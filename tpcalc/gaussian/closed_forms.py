@@ -7,7 +7,7 @@ from functools import cache
 
 import sympy as sp
 
-from .algebra import FORMS, expanded, factors
+from .algebra import FORMS, expanded_products, factors
 from .forms import root, tidy, tidy_form
 from .rules import ExpectationRule
 from .variables import Expectation
@@ -132,7 +132,7 @@ def known(node: Expectation) -> bool:
 def simplified(value: sp.Expr) -> sp.Expr:
     """A sum of products; terms that differ by rational functions are joined."""
     joined: dict[sp.Expr, sp.Expr] = {}
-    for term in sp.Add.make_args(expanded(value)):
+    for term in sp.Add.make_args(expanded_products(value)):
         if term == 0:
             return term
         rational = sp.Mul(*(f for f in sp.Mul.make_args(term) if f.is_rational_function()))

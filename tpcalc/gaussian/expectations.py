@@ -19,11 +19,13 @@ import sympy as sp
 
 from ..derivations.derivation import Derivation, Rule
 from .closed_forms import Moments, Phases, Values, known, simplified
-from .rules import Blur, Condition, Degenerate, Independence, Linearity, Open, Parity, Shift, Square, Stein
+from .rules import (Blur, ConditionOnForm, Degenerate, IndependentFactors, Linearity, Open, Parity, Shift,
+                    SquareInExponent, Stein)
 from .variables import Expectation, Gaussians
 
-FIRST: tuple[Rule, ...] = (Degenerate(), Linearity(), Parity(), Independence())
-CLOSING: tuple[Rule, ...] = (Linearity(), Parity(), Independence(), Moments(), Square(), Shift(), Condition(), Blur(),
+FIRST: tuple[Rule, ...] = (Degenerate(), Linearity(), Parity(), IndependentFactors())
+CLOSING: tuple[Rule, ...] = (Linearity(), Parity(), IndependentFactors(), Moments(), SquareInExponent(), Shift(),
+                             ConditionOnForm(), Blur(),
                              Phases(), Stein(), Values())
 
 

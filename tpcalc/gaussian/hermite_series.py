@@ -13,7 +13,7 @@ from typing import Callable, NamedTuple
 import numpy as np
 
 from ..kernels import mehler
-from .trapezoid import TINY, Array, Smooth, overlap, spreads
+from .trapezoid import TINY, Array, Smooth, trapezoid_overlap, spreads
 
 END = 13.0            # f(x) exp(-x^2 / 4) is round-off there, beside Hermite functions of at most 1
 INTERVALS = 104       # between 0 and END, at least: as fine as products of two Hermite functions of FEW terms ask for
@@ -88,7 +88,7 @@ def pair_means(first: Series, second: Series) -> Callable[[Array, Array, Array],
             values[rest], enough[rest], *_ = _summed(first, second, ps[rows], qs[columns], here, there, r[rest], MANY)
             rest = np.flatnonzero(~enough)
         if len(rest):
-            values[rest] = overlap(first.f, second.f, c[rest], ps[left[rest]], qs[right[rest]])
+            values[rest] = trapezoid_overlap(first.f, second.f, c[rest], ps[left[rest]], qs[right[rest]])
         return values.reshape(shape)
     return means
 

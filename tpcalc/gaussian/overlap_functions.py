@@ -18,7 +18,7 @@ from .expectations import Expectation, closed
 from . import overlaps
 from .scalar_functions import H, scalar_function
 from .hermite_series import Series, pair_means
-from .trapezoid import TINY, Array, Smooth, mean
+from .trapezoid import TINY, Array, Smooth, trapezoid_mean
 
 Functions = tuple[tuple[sp.Expr, int], ...]  # (f, order) of every variable
 OverlapFunction = Callable[[Array, Array, Array], Array]  # covariance and the two variances, which broadcast
@@ -62,11 +62,11 @@ def mean_function(f: sp.Expr, j: int) -> MeanFunction:
         slope, bend = scalar_function(f).slopes
         if j % 2:
             return lambda p: np.full(np.shape(p), slope * (j == 1))
-        form = closed(overlaps.mean(sp.Abs(H), 0, VARIANCES[0])).diff(VARIANCES[0], j // 2) * 2 ** (j // 2)
+        form = closed(overlaps.gaussian_mean(sp.Abs(H), 0, VARIANCES[0])).diff(VARIANCES[0], j // 2) * 2 ** (j // 2)
         compiled = sp.lambdify(VARIANCES[0], form)
         return lambda p: bend * compiled(np.maximum(p, TINY))
     smooth = Smooth(f, j)
-    return lambda p: mean(smooth, p)
+    return lambda p: trapezoid_mean(smooth, p)
 
 
 def _kinked(first: tuple[float, float], second: tuple[float, float], j: int, k: int) -> OverlapFunction:

@@ -29,11 +29,11 @@ def overlap(f: sp.Expr, g: sp.Expr, j: int, k: int, c: sp.Expr, p: sp.Expr, q: s
     return _of(body, (U, V), sp.Matrix([[p, c], [c, q]]))
 
 
-def mean(f: sp.Expr, j: int, p: sp.Expr) -> sp.Expr:
+def gaussian_mean(f: sp.Expr, j: int, p: sp.Expr) -> sp.Expr:
     """E[f^(j)(u)] of a Gaussian u without mean and of variance p: an ``Expectation``, or its value for polynomials f,
     and 0 where f^(j) is odd.
 
-    >>> mean(sp.cos(H), 0, sp.Symbol("p")), mean(sp.cos(H), 1, sp.Symbol("p"))
+    >>> gaussian_mean(sp.cos(H), 0, sp.Symbol("p")), gaussian_mean(sp.cos(H), 1, sp.Symbol("p"))
     (E[cos(u)], 0)
     """
     return _of(DerivativeAt(f, j, U), (U,), sp.Matrix([[p]]))

@@ -11,7 +11,7 @@ import sympy as sp
 
 from ..derivations.derivation import NodeRule
 from ..errors import Divergence
-from .algebra import expanded, exponential, factors, move, sign_of, unused
+from .algebra import expanded_products, exponential, factors, move, sign_of_form, unused
 from .forms import has_full_rank, root, tidy
 from .variables import Expectation, condition
 
@@ -36,7 +36,7 @@ class Linearity(ExpectationRule):
 
     def rewrite(self, node: Expectation) -> sp.Expr:
         total: dict[sp.Expr, sp.Expr] = {}
-        for term in sp.Add.make_args(expanded(node.body)):
+        for term in sp.Add.make_args(expanded_products(node.body)):
             number, rest = term.as_independent(*node.variables, as_Add=False)
             total[rest] = total.get(rest, sp.Integer(0)) + number
         return sp.Add(*(tidy(number) * node.over(rest) for rest, number in total.items()))
@@ -66,12 +66,12 @@ class Parity(ExpectationRule):
     source = "symmetry"
 
     def rewrite(self, node: Expectation) -> sp.Expr:
-        mirrored = expanded(move(node.body, {u: -u for u in node.variables}, node.variables))
-        return sp.Integer(0) if expanded(mirrored + node.body) == 0 else node
+        mirrored = expanded_products(move(node.body, {u: -u for u in node.variables}, node.variables))
+        return sp.Integer(0) if expanded_products(mirrored + node.body) == 0 else node
 
 
 @dataclass(frozen=True)
-class Independence(ExpectationRule):
+class IndependentFactors(ExpectationRule):
     """E[F(u) G(v)] = E[F(u)] E[G(v)] where all covariances of u's and v's are zero."""
 
     name = "independence"
@@ -173,7 +173,7 @@ class Shift(ExpectationRule):
 
 
 @dataclass(frozen=True)
-class Square(ExpectationRule):
+class SquareInExponent(ExpectationRule):
     """E[exp(-u A u) F(u)] = det(1 + 2 A C)^(-1/2) E[F(u')], where u' has covariance C (1 + 2 A C)^-1.
 
     Raises ``Divergence`` for numbers for which 1 + 2 A C is not positive; of symbols it is assumed.
@@ -216,11 +216,11 @@ class Blur(ExpectationRule):
             return node
         erf = min(blurred, key=str)  # str: stand-ins for kets are numbered differently each time
         noise = unused("zeta", node)
-        return node.joined_by(noise, sp.Rational(1, 2), node.body / erf * sign_of(erf.args[0] + noise))
+        return node.joined_by(noise, sp.Rational(1, 2), node.body / erf * sign_of_form(erf.args[0] + noise))
 
 
 @dataclass(frozen=True)
-class Condition(ExpectationRule):
+class ConditionOnForm(ExpectationRule):
     """E[delta(l + m) F(u)] = p(-m) E[F(u') | l = -m], p the density of the linear form l.
 
     u given l = -m is -Cov(u, l) m / Var(l) + u', where u' has covariance C - Cov(u, l) Cov(l, u) / Var(l).
@@ -276,8 +276,8 @@ class Open(ExpectationRule):
 
 SMOOTH = {sp.sinh: sp.exp, sp.cosh: sp.exp, sp.erfc: sp.erf}  # and what they are written with
 AS_SIGNS: dict[type[sp.Expr], Callable[..., sp.Expr]] = {
-    sp.Heaviside: lambda form, *_: (1 + sign_of(form)) / 2,
-    sp.Abs: lambda form: form * sign_of(form),
-    sp.Max: lambda p, q: (p + q + (p - q) * sign_of(p - q)) / 2,
-    sp.Min: lambda p, q: (p + q - (p - q) * sign_of(p - q)) / 2,
+    sp.Heaviside: lambda form, *_: (1 + sign_of_form(form)) / 2,
+    sp.Abs: lambda form: form * sign_of_form(form),
+    sp.Max: lambda p, q: (p + q + (p - q) * sign_of_form(p - q)) / 2,
+    sp.Min: lambda p, q: (p + q - (p - q) * sign_of_form(p - q)) / 2,
 }

@@ -45,7 +45,7 @@ def nodes(step: float, spread: Array) -> tuple[Array, Array]:
     return x, weight / np.sum(weight)
 
 
-def mean(f: Smooth, p: Array) -> Array:
+def trapezoid_mean(f: Smooth, p: Array) -> Array:
     """E f(u) of variances p; nan where the spread of u is too large for the rule."""
     spread, known = spreads(p, f.step)
     x, weight = nodes(f.step, spread)
@@ -60,7 +60,7 @@ def spreads(p: Array, step: float) -> tuple[Array, Array]:
     return np.where(known, spread, 0.0), known
 
 
-def overlap(f: Smooth, g: Smooth, c: Array, p: Array, q: Array) -> Array:
+def trapezoid_overlap(f: Smooth, g: Smooth, c: Array, p: Array, q: Array) -> Array:
     """E f(u) g(v) in two dimensions, for arrays (pairs,): u = sqrt(p) x and v = sqrt(q) (r x + sqrt(1 - r^2) y)."""
     step = min(f.step, g.step)
     s, known = spreads(p, step)

@@ -10,7 +10,7 @@ from .._types import Fields, Value
 from .factors import ADAMS
 
 if TYPE_CHECKING:
-    from .plan import Entry, Plan
+    from .plan import PlanEntry, Plan
 
 
 def regular_expression(pattern: str) -> str:
@@ -18,7 +18,7 @@ def regular_expression(pattern: str) -> str:
     return "^" + re.escape(pattern).replace(r"\*", r"\d+") + "$"
 
 
-def _factors(entry: Entry, names: dict[str, str]) -> dict[str, float]:
+def _factors(entry: PlanEntry, names: dict[str, str]) -> dict[str, float]:
     found = {key: entry.factor(name) for name, key in names.items() if name != "eps" or entry.optimizer in ADAMS}
     if not entry.parameter.is_matrix:
         found[names["weight_decay"]] = 0.0

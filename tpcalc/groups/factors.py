@@ -8,11 +8,11 @@ from functools import lru_cache
 import sympy as sp
 
 from .._checks import choice
-from ..classification.advice import eps_outgrows, power
+from ..classification.advice import eps_outgrows, as_power
 from ..classification.faithful import direction_power, faithful_rate
 from ..classification.own_block import settings_of, width_of
 from ..classification.recipe import (
-    ADAMS as ADAMS, assumed_of_decay, named, of_powers, published_choices, realise, visible_decay)
+    ADAMS as ADAMS, assumed_of_decay, named_recipe, of_powers, published_choices, realise, visible_decay)
 from ..parametrizations import DepthChoices, Scaling, width_recipe
 from ..parametrizations.recipes import POST_NORM, NamedRecipe
 from .roles import Parameter
@@ -25,7 +25,7 @@ WIDTH = "meta_principled/translation"
 
 
 @dataclass(frozen=True)
-class Powers:
+class RolePowers:
     """Powers of one growing variable: of the initial size, the learning rate, eps and the weight decay of a parameter,
     and of a multiplier in the forward pass."""
 
@@ -35,14 +35,14 @@ class Powers:
     weight_decay: sp.Expr = ZERO
     forward: sp.Expr = ZERO
 
-    def folded(self, optimizer: str) -> "Powers":
+    def folded(self, optimizer: str) -> "RolePowers":
         """Powers of that training with the multiplier as a part of the parameter, which is then that much larger.
 
         Its gradient is that much smaller, and so is a direction of the optimizer as far as it is linear in gradients;
         eps goes with gradients, and a step's decay takes the share that it took.
         """
         rate = self.forward * (1 + _degree(optimizer))
-        return Powers(self.init + self.forward, self.lr + rate, self.eps - self.forward, self.weight_decay - rate)
+        return RolePowers(self.init + self.forward, self.lr + rate, self.eps - self.forward, self.weight_decay - rate)
 
 
 @lru_cache(maxsize=None)
@@ -51,7 +51,7 @@ def _degree(optimizer: str) -> sp.Expr:
     return direction_power(optimizer, sp.Integer(1), sp.Integer(1))
 
 
-def optimizer_of(parameter: Parameter, optimizer: str) -> str:
+def optimizer_of_role(parameter: Parameter, optimizer: str) -> str:
     """Whose directions move this parameter: Muon takes the matrices of layers, and AdamW all others."""
     if optimizer != "muon":
         return optimizer
@@ -100,7 +100,8 @@ def require_same_for_all(name: str | Scaling) -> NamedRecipe:
     others = [matrix for matrix in given if matrix not in smaller]
     if smaller and others:
         raise ValueError(f"recipe: {entry.name!r} given, in which {', '.join(smaller)} start like "
-                         f"{power(next(iter(smaller.values())))} and {', '.join(others)} do not, so that gradients and "
+                         f"{as_power(next(iter(smaller.values())))} and {', '.join(others)} do not, so that gradients "
+                         f"and "
                          "updates of these go like other powers of the depth; measured ones are held against one power "
                          "for all matrices of a layer; allowed are recipes that set the same for all of them")
     return entry
@@ -108,7 +109,7 @@ def require_same_for_all(name: str | Scaling) -> NamedRecipe:
 
 def assumed(name: str | Scaling, optimizer: str) -> list[str]:
     """What a plan assumes of the weight decay and of eps, a sentence each."""
-    entry = named(name)
+    entry = named_recipe(name)
     said = [assumed_of_decay(entry, optimizer)]
     for own in dict.fromkeys((optimizer,) if optimizer != "muon" else (SIGN, "adamw")):
         if own in ADAMS and eps_outgrows(replace(depth_choices(name, optimizer, own), weight_decay=None)):
@@ -119,28 +120,28 @@ def assumed(name: str | Scaling, optimizer: str) -> list[str]:
 
 def one_eps(name: str | Scaling) -> bool:
     """Is the recipe published with one eps for all parameters? In those that are derived it goes with gradients."""
-    return named(name).target is None
+    return named_recipe(name).target is None
 
 
-def depth_powers(parameter: Parameter, name: str | Scaling, optimizer: str) -> Powers:
+def depth_powers(parameter: Parameter, name: str | Scaling, optimizer: str) -> RolePowers:
     """Powers of the depth: those of the recipe in layers, none outside of them.
 
     A recipe that is published with one eps for all parameters has it outside of layers too.
     """
-    own = optimizer_of(parameter, optimizer)
+    own = optimizer_of_role(parameter, optimizer)
     choices = depth_choices(name, optimizer, own)
     eps = choices.gradient_power if choices.eps is None else choices.eps
     if not parameter.in_layers:
-        published = named(name).choices
+        published = named_recipe(name).choices
         outside = eps if published is None or published.eps is None else published.eps
-        return Powers(eps=outside if one_eps(name) and own in ADAMS else ZERO)
+        return RolePowers(eps=outside if one_eps(name) and own in ADAMS else ZERO)
     last = parameter.role == "branch output" or parameter.role == "bias" and parameter.of_output
-    return Powers(choices.init if parameter.is_matrix and last else ZERO, choices.lr, eps if own in ADAMS else ZERO,
-                  choices.weight_decay or ZERO, choices.branch if last else ZERO)
+    return RolePowers(choices.init if parameter.is_matrix and last else ZERO, choices.lr, eps if own in ADAMS else ZERO,
+                      choices.weight_decay or ZERO, choices.branch if last else ZERO)
 
 
 def width_powers(parameter: Parameter, optimizer: str, shared_eps: bool = False,
-                 factor: sp.Expr | None = None) -> Powers:
+                 factor: sp.Expr | None = None) -> RolePowers:
     """Powers of the width that make a perceptron's maximal-update parametrization, for this optimizer.
 
     shared_eps: with the eps of matrices in layers for all, the smallest one; factor: what a recipe multiplies
@@ -148,33 +149,33 @@ def width_powers(parameter: Parameter, optimizer: str, shared_eps: bool = False,
     ``ValueError`` for such a factor and a matrix of which not all dimensions grow.
     """
     found = _own_width_powers(parameter, optimizer)
-    if factor is not None and optimizer_of(parameter, optimizer) == SIGN:
+    if factor is not None and optimizer_of_role(parameter, optimizer) == SIGN:
         if not all(parameter.grows):
             raise ValueError(f"{parameter.pattern}: of shape {parameter.shape}, of which not all dimensions grow, "
                              "given with a recipe that multiplies updates by a factor of them; allowed are matrices of "
                              "layers that grow as a whole")
         return replace(found, lr=found.lr - width_of(factor), weight_decay=found.weight_decay + width_of(factor))
-    if shared_eps and optimizer_of(parameter, optimizer) in ADAMS:
-        return replace(found, eps=_width_powers(1, False, optimizer_of(parameter, optimizer)).eps)
+    if shared_eps and optimizer_of_role(parameter, optimizer) in ADAMS:
+        return replace(found, eps=_width_powers(1, False, optimizer_of_role(parameter, optimizer)).eps)
     return found
 
 
-def _own_width_powers(parameter: Parameter, optimizer: str) -> Powers:
-    own = optimizer_of(parameter, optimizer)
+def _own_width_powers(parameter: Parameter, optimizer: str) -> RolePowers:
+    own = optimizer_of_role(parameter, optimizer)
     if own == SIGN:  # matrices whose direction is orthogonal move by their own size at any width
-        return Powers(init=_width_powers(1, False, SIGN).init)
+        return RolePowers(init=_width_powers(1, False, SIGN).init)
     fixed = parameter.role in ("gain", "bias") and not any(parameter.grows)
     if fixed:
         return _width_powers(2, True, own)
     layer = {"hidden": 1, "branch output": 1, "output": 2}.get(parameter.role, 0)
     found = _width_powers(layer, parameter.role in ("gain", "bias"), own)
     if parameter.role == "tied":  # the head reads it with the multiplier that an output matrix carries in its entries
-        found = Powers(found.init, found.lr, found.eps, found.weight_decay, _width_powers(2, False, own).init)
+        found = RolePowers(found.init, found.lr, found.eps, found.weight_decay, _width_powers(2, False, own).init)
     return found
 
 
 @lru_cache(maxsize=None)
-def _width_powers(layer: int, vector: bool, optimizer: str) -> Powers:
+def _width_powers(layer: int, vector: bool, optimizer: str) -> RolePowers:
     """Powers for layer 0, 1 or 2 of a perceptron: its matrix, or a vector beside it.
 
     Rates are those of gradient descent; other optimizers move weights by as much. What an output is made of is of order
@@ -190,7 +191,7 @@ def _width_powers(layer: int, vector: bool, optimizer: str) -> Powers:
     gradient = ZERO if layer == 2 else init(2)
     lr = -faithful_rate(optimizer, -(rate + gradient), -gradient, -gradient)
     start = (ZERO if layer == 2 else -scaling.p[layer] / 2) if vector else init(layer)
-    return Powers(start, lr, gradient if optimizer in ADAMS else ZERO, -lr)
+    return RolePowers(start, lr, gradient if optimizer in ADAMS else ZERO, -lr)
 
 
 def checked_optimizer(value: object) -> str:

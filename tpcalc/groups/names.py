@@ -14,7 +14,7 @@ DIGITS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True)
-class Layers:
+class LayerCount:
     """What counts layers: names that begin with ``stem``, a number behind it; base, target: how many there are."""
 
     stem: str
@@ -36,13 +36,13 @@ class Layers:
         return -1 if found is None else int(found[0])
 
 
-def find_layers(base: Mapping[str, Shape], target: Mapping[str, Shape]) -> Layers:
+def find_layers(base: Mapping[str, Shape], target: Mapping[str, Shape]) -> LayerCount:
     """The numbers of which the target has more, or fewer, than the base; without any, those that repeat in both.
 
     Raises ``ValueError`` where two lists of layers differ in how much they grow, where layers of one list are not of
     one kind, and where names differ that no number explains.
     """
-    grown = {stem: Layers(stem, *counts) for stem, counts in _counts(base, target).items()
+    grown = {stem: LayerCount(stem, *counts) for stem, counts in _counts(base, target).items()
              if counts[0] != counts[1] and 0 not in counts}
     first = {stem: one for stem, one in grown.items()
              if not any(stem != other and stem.startswith(other) for other in grown)}
@@ -68,21 +68,21 @@ def _counts(*models: Mapping[str, Shape]) -> dict[str, tuple[int, int]]:
     return {stem: (len(one), len(other)) for stem, (one, other) in found.items()}
 
 
-def _repeated(shapes: Mapping[str, Shape]) -> Layers:
+def _repeated(shapes: Mapping[str, Shape]) -> LayerCount:
     """Layers of a model that does not grow in depth: the first numbers behind which the most names are repeated."""
     candidates = []
     for stem, (count, _) in _counts(shapes, shapes).items():
-        layers = Layers(stem, count, count)
+        layers = LayerCount(stem, count, count)
         try:
             _one_kind(layers, shapes)
         except NotCovered:
             continue
         if count > 1 and stem.endswith("."):
             candidates.append(layers)
-    return max(candidates, key=lambda one: sum(one.index(name) >= 0 for name in shapes), default=Layers("", 1, 1))
+    return max(candidates, key=lambda one: sum(one.index(name) >= 0 for name in shapes), default=LayerCount("", 1, 1))
 
 
-def _one_kind(layers: Layers, shapes: Mapping[str, Shape]) -> None:
+def _one_kind(layers: LayerCount, shapes: Mapping[str, Shape]) -> None:
     """Raise ``ValueError`` unless all layers have the parameters of the first."""
     kinds: dict[int, dict[str, Shape]] = {}
     for name, shape in shapes.items():

@@ -9,11 +9,12 @@ from typing import Iterable, Mapping
 from .. import _checks
 from .._types import Fields, Value
 from .._shown import Tabled, text_table
-from ..classification.recipe import named
+from ..classification.recipe import named_recipe
 from ..parametrizations import Scaling
 from .exports import FORMATS
 from .factors import (
-    ADAMS, DEPTH, SIGN, WIDTH, Powers, assumed, checked_optimizer, depth_powers, one_eps, optimizer_of, width_powers)
+    ADAMS, DEPTH, SIGN, WIDTH, RolePowers, assumed, checked_optimizer, depth_powers, one_eps, optimizer_of_role,
+    width_powers)
 from .names import Shape
 from .roles import Parameter, Roles, find_roles
 
@@ -24,14 +25,14 @@ HEADS = ("where heads grow with the width, attention logits are to be divided by
 
 
 @dataclass(frozen=True)
-class Entry:
+class PlanEntry:
     """One pattern of parameters. depth, width: powers; factors: what to multiply the base's settings with; forward: the
     factor that is left for the forward pass, 1 where it is part of the parameter."""
 
     parameter: Parameter
     optimizer: str
-    depth: Powers
-    width: Powers
+    depth: RolePowers
+    width: RolePowers
     depth_multiplier: float
     width_multiplier: float
 
@@ -49,7 +50,7 @@ class Entry:
     @property
     def why(self) -> str:
         """Keys of the ledger that the powers rest on."""
-        keys = [key for key, powers in ((DEPTH, self.depth), (WIDTH, self.width)) if powers != Powers()]
+        keys = [key for key, powers in ((DEPTH, self.depth), (WIDTH, self.width)) if powers != RolePowers()]
         return ", ".join(keys) or "as in the base"
 
 
@@ -66,7 +67,7 @@ class Plan(Tabled):
     optimizer: str
     forward: str
     roles: Roles
-    entries: tuple[Entry, ...]
+    entries: tuple[PlanEntry, ...]
     unfolded: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -87,7 +88,7 @@ class Plan(Tabled):
                  for module, factor in self.multipliers().items()]
         return "\n".join([head, text_table(self.rows), *lines, *(f"note: {note}" for note in self.notes)])
 
-    def entry(self, name: str) -> Entry:
+    def entry(self, name: str) -> PlanEntry:
         """The entry of the parameter of this name; ``ValueError`` where the plan has none."""
         name = name.removeprefix("_orig_mod.").removeprefix("module.")
         pattern = self.roles.layers.pattern(name)
@@ -192,16 +193,17 @@ def plan_shapes(base: Mapping[str, Shape], target: Mapping[str, Shape], recipe: 
     found = find_roles(base, target, ties)
     entries = []
     for parameter in found.parameters:
-        own = optimizer_of(parameter, optimizer)
+        own = optimizer_of_role(parameter, optimizer)
         depth = depth_powers(parameter, recipe, optimizer)
         if depth.forward != 0 and forward == "gauge" and parameter.module not in unfolded:
             depth = depth.folded(own)
-        across = Powers() if found.width == 1 else width_powers(parameter, optimizer, one_eps(recipe),
-                                                                named(recipe).factor)
-        entries.append(Entry(parameter, own, depth, across, found.layers.multiplier, found.width))
+        across = RolePowers() if found.width == 1 else width_powers(parameter, optimizer, one_eps(recipe),
+                                                                    named_recipe(recipe).factor)
+        entries.append(PlanEntry(parameter, own, depth, across, found.layers.multiplier, found.width))
     notes = assumed(recipe, optimizer)
     if forward == "gauge" and any(e.depth != depth_powers(e.parameter, recipe, optimizer) for e in entries):
         notes.append(CLIPPING)
     if found.width != 1:
         notes.append(HEADS)
-    return Plan(named(recipe).name, optimizer, forward, found, tuple(entries), tuple(unfolded.items()), tuple(notes))
+    return Plan(named_recipe(recipe).name, optimizer, forward, found, tuple(entries), tuple(unfolded.items()),
+                tuple(notes))

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import Iterable, Mapping
 
-from .names import Layers, Shape, find_layers, shapes_of
+from .names import LayerCount, Shape, find_layers, shapes_of
 
 ROLES = ("input", "hidden", "branch output", "gain", "bias", "output", "tied")
-ENDS = set("c_proj o_proj out_proj proj_out proj wo w_o down_proj down fc2 linear2 lin2 fc_out dense_4h_to_h to_out "
-           "w_out out_lin".split())  # what the last matrix of a branch is called
+LAST_OF_BRANCH = set("c_proj o_proj out_proj proj_out proj wo w_o down_proj down fc2 linear2 lin2 fc_out dense_4h_to_h "
+                     "to_out "
+                     "w_out out_lin".split())  # what the last matrix of a branch is called
 NORMS = re.compile(r"(norm|^ln|_ln|ln_|^bn|^n\d+$)", re.I)
 INPUTS = re.compile(r"(emb|wte|wpe|tok|pos|patch|cls|read_?in|input|stem|^in$)", re.I)
 OUTPUTS = re.compile(r"(head|unemb|read_?out|output|classif|logits|decoder|^out$|^fc$)", re.I)
@@ -51,7 +52,7 @@ class Parameter:
 class Roles:
     """The parameters of a model by their roles. layers: what counts depth; width: the target's over the base's."""
 
-    layers: Layers
+    layers: LayerCount
     width: float
     parameters: tuple[Parameter, ...]
 
@@ -127,7 +128,7 @@ def _last_matrices(patterns: list[str], shapes: Mapping[str, Shape]) -> set[str]
             branches.setdefault(branch, []).append(pattern)
     last: set[str] = set()
     for matrices in branches.values():
-        named = [p for p in matrices if {_part(p, -1), _part(p, -2)} & ENDS]
+        named = [p for p in matrices if {_part(p, -1), _part(p, -2)} & LAST_OF_BRANCH]
         narrowing = [p for p in matrices if shapes[p][0] < shapes[p][1]]
         last |= set(named or (narrowing if len(matrices) > len(narrowing) else []) or matrices[-1:])
     biases = {p for p in patterns if len(_squeezed(shapes[p])) == 1 and _part(p, -1) in ("bias", "b") and any(
@@ -141,7 +142,7 @@ def _in_layers(pattern: str, shape: Shape, last: set[str]) -> str:
         raise ValueError(f"{pattern}: of shape {shape}, not understood; {NOT_UNDERSTOOD}")
     if len(sizes) == 1:
         return _vector(pattern, leaf)
-    if not MATRICES.search(leaf) or INPUTS.search(_part(pattern, -2)) and not _part(pattern, -2) in ENDS or (
+    if not MATRICES.search(leaf) or INPUTS.search(_part(pattern, -2)) and not _part(pattern, -2) in LAST_OF_BRANCH or (
             _part(pattern, -2) in ("gate", "wg") and 4 * sizes[0] < sizes[1]):
         raise ValueError(f"{pattern}: of shape {shape}, not understood in a layer; {NOT_UNDERSTOOD}")
     return "branch output" if pattern in last else "hidden"

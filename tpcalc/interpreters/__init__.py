@@ -1,6 +1,6 @@
 """General readings of a network: exact coefficients, and real networks of finite width."""
 
-from .coefficients import Coefficients as Coefficients, read_coefficients as read_coefficients
+from .coefficients import KetCoefficients as KetCoefficients, read_coefficients as read_coefficients
 from .conditioned import run_conditioned as run_conditioned
 from .dense import DenseRun as DenseRun, run_dense as run_dense
 from .particles import ParticleRun as ParticleRun, run_particles as run_particles
@@ -8,5 +8,5 @@ from .program_coefficients import ProgramCoefficients as ProgramCoefficients
 from .program_coefficients import read_program_coefficients as read_program_coefficients
 from .registry import Registry as Registry, UnhandledNode as UnhandledNode
 from .steps import StepCheck as StepCheck, check_steps as check_steps
-from .training import Dense as Dense, read_dense as read_dense
+from .training import DenseRecord as DenseRecord, read_dense as read_dense
 from .vectors import ProgramRun as ProgramRun, run_program as run_program

@@ -20,33 +20,33 @@ from ..programs.losses import derivative
 
 
 @dataclass(frozen=True)
-class Coefficients:
+class KetCoefficients:
     """The trained network's kets.
 
     outputs: (steps, batch, d_out); probe_outputs: (steps, m, d_out) or None.
     x, delta: (N, L + 1, 2, L, N) coefficients of |x_a^l>, |delta_a^l> over F_b^m ([..., 0, m - 1, b]) and
-    B_b^m ([..., 1, m - 1, b]); x_ends, delta_ends: (N, L + 1, d_in + d_out) over U and nV; N = steps * batch.
+    B_b^m ([..., 1, m - 1, b]); x_outputs, delta_inputs: (N, L + 1, d_in + d_out) over U and nV; N = steps * batch.
     covariance: (2, L, N, N), of F^m and of B^m.
     """
 
     outputs: np.ndarray
     probe_outputs: np.ndarray | None
     x: np.ndarray
-    x_ends: np.ndarray
+    x_outputs: np.ndarray
     delta: np.ndarray
-    delta_ends: np.ndarray
+    delta_inputs: np.ndarray
     covariance: np.ndarray
 
     def node_covariance(self, forward: bool) -> np.ndarray:
         """<x^l | x^l> (or delta) at every node, shape (L + 1, N, N)."""
-        hat, ends = (self.x, self.x_ends) if forward else (self.delta, self.delta_ends)
+        hat, ends = (self.x, self.x_outputs) if forward else (self.delta, self.delta_inputs)
         return (np.einsum("aldmr,dmrs,bldms->lab", hat, self.covariance, hat, optimize=True)
                 + np.einsum("ale,ble->lab", ends, ends))
 
 
 def read_coefficients(task: Task, optimizer: SGD, scale: DepthScaling, depth: int,
                       progress: Callable[[int, int], None] | None = None,
-                      train_embedding_readout: bool = False) -> Coefficients:
+                      train_embedding_readout: bool = False) -> KetCoefficients:
     """Train at infinite width by the coefficient recursion; train_embedding_readout: read-in and read-out too.
 
     Raises ``MemoryError`` before the work where the coefficients cannot fit, ``Divergence`` naming step
@@ -62,7 +62,7 @@ def read_coefficients(task: Task, optimizer: SGD, scale: DepthScaling, depth: in
     eps, g = scale.multiplier(depth), scale.update_factor(depth)
 
     x, delta = (np.zeros((rows, depth + 1, 2, depth, rows)) for _ in range(2))
-    x_ends, delta_ends = (np.zeros((rows, depth + 1, task.d_in + task.d_out)) for _ in range(2))
+    x_outputs, delta_inputs = (np.zeros((rows, depth + 1, task.d_in + task.d_out)) for _ in range(2))
     covariance, response = (np.zeros((2, depth, rows, rows)) for _ in range(2))
     work = np.zeros((2, depth, rows))
     outputs, signal = np.zeros_like(task.targets), np.zeros_like(task.targets)
@@ -70,7 +70,7 @@ def read_coefficients(task: Task, optimizer: SGD, scale: DepthScaling, depth: in
 
     def enter(t: int, first: int, features: np.ndarray, forward: bool) -> None:
         """Rows from ``first`` on, at the end where they start: features times U_t, or times nV_t."""
-        mine, mine_ends, theirs, theirs_ends = x, x_ends, delta, delta_ends
+        mine, mine_ends, theirs, theirs_ends = x, x_outputs, delta, delta_inputs
         node, base, known = 0, slice(0, task.d_in), task.inputs
         if not forward:
             mine, mine_ends, theirs, theirs_ends = theirs, theirs_ends, mine, mine_ends
@@ -87,11 +87,11 @@ def read_coefficients(task: Task, optimizer: SGD, scale: DepthScaling, depth: in
     def read(t: int, first: int, stop: int) -> np.ndarray:
         """<x^L | nV_t>."""
         here = slice(first, stop)
-        f = x_ends[here, -1, task.d_in:]
+        f = x_outputs[here, -1, task.d_in:]
         if train_embedding_readout and t:
             past = slice(0, t * batch)
             overlap = (np.einsum("admr,dmrs,bdms->ab", x[here, -1], covariance, x[past, -1], optimize=True)
-                       + x_ends[here, -1] @ x_ends[past, -1].T)
+                       + x_outputs[here, -1] @ x_outputs[past, -1].T)
             f = rho_t[t] * f - overlap @ (np.repeat(w_t[t, :t], batch)[:, None] / batch
                                           * signal[:t].reshape(-1, task.d_out))
         return f
@@ -100,11 +100,12 @@ def read_coefficients(task: Task, optimizer: SGD, scale: DepthScaling, depth: in
         step_of = np.concatenate([np.repeat(np.arange(task.steps), batch), last])
         step_of[first:stop] = t
         w = w_t[step_of][:, step_of] / batch
-        own, own_ends, other, other_ends = x, x_ends, delta, delta_ends
+        own, own_ends, other, other_ends = x, x_outputs, delta, delta_inputs
         if not forward:
             own, own_ends, other, other_ends = other, other_ends, own, own_ends
-        passed = kernel.sweep(forward, t * batch, first, stop, eps, g, rho_t[step_of], w, own, own_ends, other,
-                              other_ends, covariance, response, work)
+        passed = kernel.sweep_coefficients(forward, t * batch, first, stop, eps, g, rho_t[step_of], w, own, own_ends,
+                                           other,
+                                           other_ends, covariance, response, work)
         if passed:
             layer = passed if forward else depth + 1 - passed
             raise Divergence(f"training diverges at step {t}, layer {layer} of {depth}, in the "
@@ -126,5 +127,5 @@ def read_coefficients(task: Task, optimizer: SGD, scale: DepthScaling, depth: in
         sweep(False, t, rows_t.start, rows_t.stop)
         if progress is not None:
             progress(t + 1, task.steps)
-    return Coefficients(outputs, probe_outputs, x[:samples, ..., :samples], x_ends[:samples],
-                        delta[:samples, ..., :samples], delta_ends[:samples], covariance[..., :samples, :samples])
+    return KetCoefficients(outputs, probe_outputs, x[:samples, ..., :samples], x_outputs[:samples],
+                           delta[:samples, ..., :samples], delta_inputs[:samples], covariance[..., :samples, :samples])

@@ -43,7 +43,7 @@ class Refinement:
         return cls(coarsest, level)
 
 
-class CommonDraws:
+class SharedDraws:
     """Rows of N(0, 1) draws of length ``width`` for every key, depth ``coarsest * 2**level`` and layer, from 0 on.
 
     seed: whole numbers; rows depend on them, on the key, level and layer alone, and not on the order of asking.
@@ -71,7 +71,7 @@ class CommonDraws:
         return generator.standard_normal(self.width, dtype=self.dtype)
 
 
-class FramedDraws(CommonDraws):
+class FramedDraws(SharedDraws):
     """Common draws that are orthonormal as averages over samples: one frame, orthogonal to what is given, for all keys.
 
     A linear program then sees exactly the covariances of infinite width, at every depth. keys: those that are framed;
@@ -119,7 +119,7 @@ def orthonormal(held: OrthonormalBlock, rows: np.ndarray) -> np.ndarray:
     return rows
 
 
-def keys_of(calls: Mapping[Key, tuple[int, int]]) -> list[Key]:
+def draw_keys(calls: Mapping[Key, tuple[int, int]]) -> list[Key]:
     """The keys of so many products with matrices, and with their transposes."""
     return [(*matrix, side, call) for matrix, counts in sorted(calls.items())
             for side, count in enumerate(counts) for call in range(count)]

@@ -14,10 +14,10 @@ from ..lowering.array_backends import precision
 from ..programs.losses import AnyLoss
 from ..programs.language import Matrix, Mean, NonlinearOuter, Outer, Scalar, Vector
 from ..programs.program import Assign, Program
-from .conditioned_blocks import Block, BlockMatrix, BlockSide, OrthonormalBlock
+from .conditioned_blocks import Block, BlockMatrix, BlockProducts, OrthonormalBlock
 from .conditioned_needs import last_reads, most_vectors, products
-from .entry_functions import EntryFunction, separated, split
-from .execution import Operator
+from .entry_functions import EntryFunction, separated, split_outer_products
+from .execution import MatrixOperator
 from .given import Number
 from .registry import Registry
 from .vectors import VECTORS, ProgramRun, VectorExecution
@@ -26,7 +26,7 @@ CONDITIONED = Registry("run_conditioned", VECTORS)
 ADVICE = "take a smaller width or depth, fewer steps, float32, or keep fewer vectors"
 
 
-class Conditioned(VectorExecution):
+class ConditionedInterpreter(VectorExecution):
     """Vectors are arrays of length n; of a matrix only products are known.
 
     keep: names of the families of vectors that are kept to the end, or "all", which keeps trained matrices and products
@@ -77,7 +77,7 @@ class Conditioned(VectorExecution):
         def draw(shunned: OrthonormalBlock, number: int) -> np.ndarray:
             return shunned.split(generator.standard_normal((number, self.width), dtype=self.dtype))[1]
 
-        one, two = (BlockSide(basis, image, basis) for basis, image in zip(*self.rooms(matrix)))
+        one, two = (BlockProducts(basis, image, basis) for basis, image in zip(*self.rooms(matrix)))
         return BlockMatrix(draw, (one, two))
 
     def factor(self, expression: sp.Expr) -> np.ndarray:
@@ -99,9 +99,9 @@ class Conditioned(VectorExecution):
 
 
 @CONDITIONED.rule(NonlinearOuter)
-def _nonlinear_outer(run: Conditioned, node: NonlinearOuter) -> Operator:
+def _nonlinear_outer(run: ConditionedInterpreter, node: NonlinearOuter) -> MatrixOperator:
     """What it takes to evaluate the entries again for every product."""
-    phi, sums = split(node.body)
+    phi, sums = split_outer_products(node.body)
     numbers = sorted(phi.atoms(Scalar, Mean) | (phi.free_symbols - set(sums)), key=default_sort_key)
     names = {number: sp.Symbol(f"x{i}", real=True) for i, number in enumerate(numbers)}
 
@@ -110,7 +110,7 @@ def _nonlinear_outer(run: Conditioned, node: NonlinearOuter) -> Operator:
 
     matrix = EntryFunction(phi.xreplace(names), (*names.values(), *sums), tuple(map(run.value, names)),
                            tuple(tuple(term(*one) for one in terms) for terms in sums.values()))
-    return Operator(full=((run.numbers.of(1), matrix),))
+    return MatrixOperator(full=((run.numbers.of(1), matrix),))
 
 
 def kept_names(statements: Collection[Assign], keep: str | Collection[str]) -> frozenset[str]:
@@ -147,6 +147,6 @@ def run_conditioned(program: Program, sizes: Sizes, data: ProgramData = {}, widt
     """
     n = _checks.positive_integer("width", width)
     assert n is not None
-    run = Conditioned(program, sizes, data, loss, n, seed, precision(dtype), keep)
+    run = ConditionedInterpreter(program, sizes, data, loss, n, seed, precision(dtype), keep)
     run.run(progress)
     return run.result()

@@ -82,13 +82,14 @@ class OrthonormalBlock(Block):
         old, rest = self.split(rows)
         least = ROUNDINGS * arrays.rounding
         if number == 1:
-            size = norm(arrays, rest[0, :])
-            if not size > least * norm(arrays, rows[0, :]):
+            size = root_mean_square(arrays, rest[0, :])
+            if not size > least * root_mean_square(arrays, rows[0, :]):
                 return old, rest[:0, :]
             rest /= size
             self.add(rest)
             return arrays.joined([old, arrays.asarray([[size]])], 1), rest
-        added, inner, short = gram_schmidt(arrays, rest, [least * norm(arrays, rows[j, :]) for j in range(number)])
+        added, inner, short = gram_schmidt(arrays, rest,
+                                           [least * root_mean_square(arrays, rows[j, :]) for j in range(number)])
         if short:  # without this, products with one matrix cease to fit each other, and long training blows up
             again, rest = self.split(added.filled)
             old = old + inner @ again
@@ -114,9 +115,9 @@ def gram_schmidt(arrays: Arrays, rows: Array, least: Sequence[float]) -> tuple[O
     added, inner, short = OrthonormalBlock(rows.shape[1], arrays, rows.shape[0]), [], False
     for j in range(rows.shape[0]):
         coefficients, part = added.split(rows[j:j + 1, :])
-        size = norm(arrays, part[0, :])
+        size = root_mean_square(arrays, part[0, :])
         if size > least[j]:
-            short = short or size < SHORT * norm(arrays, rows[j, :])
+            short = short or size < SHORT * root_mean_square(arrays, rows[j, :])
             part /= size
             added.add(part)
             coefficients = arrays.joined([coefficients, arrays.asarray([[size]])], 1)
@@ -131,7 +132,7 @@ def _numpy(dtype: type) -> Arrays:
     return Arrays("numpy", dtype)
 
 
-def norm(arrays: Arrays, row: Array) -> float:
+def root_mean_square(arrays: Arrays, row: Array) -> float:
     """The root mean square."""
     return math.sqrt(arrays.dot(row, row) / row.shape[0])
 
@@ -140,13 +141,13 @@ def of_variance_one(arrays: Arrays, rows: Array) -> Array:
     """Every row over its root mean square."""
     if arrays.is_numpy:
         for row in rows:
-            row /= norm(arrays, row)
+            row /= root_mean_square(arrays, row)
         return rows
     return rows / arrays.xp.sqrt(arrays.inner(rows, rows) / rows.shape[1])[:, None]
 
 
 @dataclass
-class BlockSide:
+class BlockProducts:
     """Products with a matrix, or with its transpose: basis vectors, and what the matrix makes of them.
 
     shunned: an orthonormal family, the basis among its span, that what is drawn for the other side is orthogonal to.
@@ -164,7 +165,8 @@ class BlockMatrix:
     complement. sides: for products with W and with its transpose.
     """
 
-    def __init__(self, draw: Callable[[OrthonormalBlock, int], Array], sides: tuple[BlockSide, BlockSide]) -> None:
+    def __init__(self, draw: Callable[[OrthonormalBlock, int], Array],
+                 sides: tuple[BlockProducts, BlockProducts]) -> None:
         self.draw, self.sides = draw, sides
 
     def product(self, turned: bool, rows: Array) -> Array:

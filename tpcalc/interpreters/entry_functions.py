@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import sympy as sp
 
-from ..lowering.rank_one import separated as separated, split as split  # noqa: F401, for those who look for them here
+from ..lowering.rank_one import separated as separated  # noqa: F401, for those who look for them here
+from ..lowering.rank_one import split_outer_products as split_outer_products  # noqa: F401
 from .given import Number
 from .vectors import numpy_function
 

@@ -29,7 +29,7 @@ VALUELESS = (sp.DiracDelta, sp.Derivative, *map(type, UNREAL))
 
 
 @dataclass(frozen=True)
-class Operator:
+class MatrixOperator:
     """A matrix as sum of c W or c W^T over initial matrices, of c u v^T / n over pairs of vectors, and of c M.
 
     initial: (W, transposed) -> c; outers: triples (c, u, v); full: pairs (c, M), M an array of shape (n, n).
@@ -39,19 +39,19 @@ class Operator:
     outers: tuple[tuple[Number, Value, Value], ...] = ()
     full: tuple[tuple[Number, Value], ...] = ()
 
-    def __add__(self, other: "Operator") -> "Operator":
+    def __add__(self, other: "MatrixOperator") -> "MatrixOperator":
         keys = {**self.initial, **other.initial}
         initial = {key: self.initial.get(key, 0) + other.initial.get(key, 0) for key in keys}
-        return Operator(initial, _joined(self.outers + other.outers), self.full + other.full)
+        return MatrixOperator(initial, _joined(self.outers + other.outers), self.full + other.full)
 
-    def __rmul__(self, factor: Number) -> "Operator":
-        return Operator({key: factor * c for key, c in self.initial.items()},
-                        tuple((factor * c, u, v) for c, u, v in self.outers),
-                        tuple((factor * c, m) for c, m in self.full))
+    def __rmul__(self, factor: Number) -> "MatrixOperator":
+        return MatrixOperator({key: factor * c for key, c in self.initial.items()},
+                              tuple((factor * c, u, v) for c, u, v in self.outers),
+                              tuple((factor * c, m) for c, m in self.full))
 
-    def transposed(self) -> "Operator":
-        return Operator({(matrix, not turned): c for (matrix, turned), c in self.initial.items()},
-                        tuple((c, v, u) for c, u, v in self.outers), tuple((c, m.T) for c, m in self.full))
+    def transposed(self) -> "MatrixOperator":
+        return MatrixOperator({(matrix, not turned): c for (matrix, turned), c in self.initial.items()},
+                              tuple((c, v, u) for c, u, v in self.outers), tuple((c, m.T) for c, m in self.full))
 
 
 def _joined(outers: tuple[tuple[Number, Value, Value], ...]) -> tuple[tuple[Number, Value, Value], ...]:
@@ -144,7 +144,7 @@ class Execution(ABC):
         """A number as the constant vector, or 0 as the matrix, where one is wanted."""
         if not is_number(value) or wanted == "scalar":
             return value
-        return self.constant(value) if wanted == "vector" else Operator()
+        return self.constant(value) if wanted == "vector" else MatrixOperator()
 
     def given(self, member: Member, among: tuple[Value, ...]) -> bool:
         """Is it one of the program's initial vectors or matrices, or of its data?"""
@@ -163,7 +163,7 @@ class Execution(ABC):
         place = "" if self.statement is None else f"{self.statement} reads "
         return ValueError(f"program {self.program.name}: {place}{member}, which is neither given nor assigned before")
 
-    def apply(self, operator: Operator, vector: Value, expression: sp.Expr) -> Value:
+    def apply(self, operator: MatrixOperator, vector: Value, expression: sp.Expr) -> Value:
         """The matrix times the vector, which ``expression`` stands for: (u v^T / n) y = u <v|y>."""
         bra = self.bra(vector)
         terms = [c * self.product(matrix, turned, expression, vector, bra)
@@ -206,7 +206,7 @@ class Execution(ABC):
 
 
 def is_number(value: Value) -> bool:
-    return not isinstance(value, Operator) and np.isscalar(value)
+    return not isinstance(value, MatrixOperator) and np.isscalar(value)
 
 
 def leaves(node: sp.Basic) -> Iterator[sp.Expr]:
@@ -248,19 +248,19 @@ def _vector(run: Execution, node: Vector) -> Value:
 
 
 @RULES.rule(Matrix)
-def _matrix(run: Execution, node: Matrix) -> Operator:
-    return run.read(node, run.program.matrices, lambda m: Operator({(m, False): run.numbers.of(1)}))
+def _matrix(run: Execution, node: Matrix) -> MatrixOperator:
+    return run.read(node, run.program.matrices, lambda m: MatrixOperator({(m, False): run.numbers.of(1)}))
 
 
 @RULES.rule(Transpose)
-def _transpose(run: Execution, node: Transpose) -> Operator:
+def _transpose(run: Execution, node: Transpose) -> MatrixOperator:
     return run.value(node.args[0]).transposed()
 
 
 @RULES.rule(Outer)
-def _outer(run: Execution, node: Outer) -> Operator:
+def _outer(run: Execution, node: Outer) -> MatrixOperator:
     left, right = (run.lifted(run.value(v), "vector") for v in node.args)
-    return Operator({}, ((run.numbers.of(1), left, right),))
+    return MatrixOperator({}, ((run.numbers.of(1), left, right),))
 
 
 @RULES.rule(MatVec)
@@ -312,7 +312,7 @@ def _function(run: Execution, node: sp.Expr) -> Value:
 
 
 @dataclass(frozen=True)
-class ProgramReading:
+class ProgramInterpreter:
     """What a program computes: scalars by member, such as ``f[0]``."""
 
     program: Program

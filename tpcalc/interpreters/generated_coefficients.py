@@ -19,7 +19,7 @@ from ..errors import Divergence, NotCovered
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
 from ..programs.builders import program
-from .coefficients import Coefficients
+from .coefficients import KetCoefficients
 
 ALPHA, GAMMA = sp.symbols("alpha gamma", real=True)
 
@@ -34,7 +34,7 @@ def not_generated(task: Task) -> str | None:
 
 
 def read_generated(task: Task, optimizer: SGD, scale: DepthScaling, depth: int, train_embedding_readout: bool = False
-                   ) -> Coefficients:
+                   ) -> KetCoefficients:
     """Train at infinite width by the generated recursion; equal to ``read_coefficients`` up to rounding.
 
     The first call for a shape (several inputs, outputs, a batch, probes, trained ends; momentum, decay) derives and
@@ -80,7 +80,7 @@ def _derived(optimizer: SGD, scale: DepthScaling, batched: bool, d_in: int, d_ou
 
 
 def _record(task: Task, arrays: dict[str, np.ndarray], outputs: np.ndarray, depth: int, forward: int, backward: int
-            ) -> Coefficients:
+            ) -> KetCoefficients:
     """The kernel's arrays in the oracle's layout: hats of samples as one axis, coefficients without sqrt(L)."""
     steps, batch, ends = task.steps, task.batch, task.d_in + task.d_out
     samples = steps * batch
@@ -98,7 +98,7 @@ def _record(task: Task, arrays: dict[str, np.ndarray], outputs: np.ndarray, dept
         c = c if c.ndim == 5 else c[:, None, :, None]
         return np.moveaxis(c[:, :batch, :, :batch, 1:], -1, 0).reshape(depth, samples, samples)
 
-    (x, x_ends), (delta, delta_ends) = kets_of(forward), kets_of(backward)
+    (x, x_outputs), (delta, delta_inputs) = kets_of(forward), kets_of(backward)
     probed = None if task.probes is None else outputs[:, batch:].copy()
-    return Coefficients(outputs[:, :batch].copy(), probed, x, x_ends, delta, delta_ends,
-                        np.stack([covariance(0), covariance(1)]))
+    return KetCoefficients(outputs[:, :batch].copy(), probed, x, x_outputs, delta, delta_inputs,
+                           np.stack([covariance(0), covariance(1)]))

@@ -16,7 +16,7 @@ from ..programs.losses import AnyLoss
 from .. import _checks
 from .._numbers import from_text
 from ..programs.language import HeadSum, LossDerivative, Scalar
-from ..programs.losses import LogisticLoss, Loss, SoftmaxLoss, resolve
+from ..programs.losses import LogisticLoss, Loss, SoftmaxLoss, loss_of
 from ..programs.program import Assign, Program
 
 Number = Union[float, Fraction]
@@ -90,18 +90,18 @@ class Data:
 
     def __init__(self, program: Program, data: ProgramData, loss: AnyLoss, numbers: Numbers) -> None:
         self.program, self.numbers, self.loss = program, numbers, _loss_rule(loss)
-        self.whole: Loss | None = None if _is_rule(loss) else resolve(loss)
+        self.whole: Loss | None = None if _is_rule(loss) else loss_of(loss)
         if not isinstance(data, Mapping):
             raise ValueError(f"data: {_checks.short(data)} given; allowed is a mapping from names to numbers or arrays")
         given = {getattr(name, "name", str(name)): value for name, value in data.items()}
-        needed = {member.name for member in program.data} | {symbol.name for symbol in parameters(program)}
+        needed = {member.name for member in program.data} | {symbol.name for symbol in program_parameters(program)}
         if any(place.statement.value.has(LossDerivative) for place in program.places()):
             needed.add("y")
         if set(given) != needed:
             raise ValueError(f"data: {sorted(given)} given; program {program.name} needs {sorted(needed)}, "
                              "which is all that is allowed")
         self.arrays = {name: self._array(name, value) for name, value in given.items()}
-        named = resolve(loss) if isinstance(loss, str) else loss
+        named = loss_of(loss) if isinstance(loss, str) else loss
         if isinstance(named, (LogisticLoss, SoftmaxLoss)) and "y" in self.arrays:
             several = any(node.several for place in program.places()
                           for node in place.statement.value.atoms(LossDerivative))
@@ -161,7 +161,7 @@ def _loss_rule(loss: Any) -> LossRule:
     """chi(f, y), from such a function, or a loss as ``tp.Task`` takes it: of numbers, or arrays of several outputs."""
     if _is_rule(loss):
         return partial(_asked, loss)
-    return partial(_chi, resolve(loss))
+    return partial(_chi, loss_of(loss))
 
 
 def _asked(loss: LossRule, f: Any, y: Any) -> Any:
@@ -175,7 +175,7 @@ def _chi(loss: Loss, f: Any, y: Any) -> Any:
     return loss.derivative(np.array([[f]]), np.array([[y]]))[0, 0]
 
 
-def parameters(program: Program) -> set[sp.Symbol]:
+def program_parameters(program: Program) -> set[sp.Symbol]:
     """The symbols that are neither sizes nor indices, such as alpha, gamma and a learning rate."""
     return {symbol for place in program.places() for symbol in place.statement.value.free_symbols
             - {*program.sizes, *place.indices}}

@@ -15,21 +15,21 @@ from ..programs.language import Matrix
 
 
 @dataclass(frozen=True, eq=False)
-class Ket:
+class KetVector:
     """A linear combination of base kets: entry i is the coefficient of the i-th, those beyond the end are 0."""
 
     coefficients: np.ndarray
 
-    def __add__(self, other: "Ket") -> "Ket":
+    def __add__(self, other: "KetVector") -> "KetVector":
         long, short = self.coefficients, other.coefficients
         if len(long) < len(short):
             long, short = short, long
         total = long.copy()
         total[:len(short)] += short
-        return Ket(total)
+        return KetVector(total)
 
-    def __rmul__(self, factor: Value) -> "Ket":
-        return Ket(factor * self.coefficients)
+    def __rmul__(self, factor: Value) -> "KetVector":
+        return KetVector(factor * self.coefficients)
 
 
 @dataclass
@@ -71,14 +71,14 @@ class Space:
         self.names: dict[sp.Expr, int] = {}
         self.groups: dict[tuple[Matrix, bool], Hats] = {}
 
-    def base(self, name: sp.Expr) -> Ket:
+    def base(self, name: sp.Expr) -> KetVector:
         """The base ket of that name, a new one if there is none."""
         place = self.names.setdefault(name, len(self.names))
         coefficients: np.ndarray = np.zeros(place + 1, dtype=self.dtype)
         coefficients[place] = 1
-        return Ket(coefficients)
+        return KetVector(coefficients)
 
-    def bra(self, ket: Ket) -> np.ndarray:
+    def bra(self, ket: KetVector) -> np.ndarray:
         """<ket|, the brackets with all base kets, group by group."""
         c: np.ndarray = np.zeros(len(self.names), dtype=self.dtype)
         c[:len(ket.coefficients)] = ket.coefficients
@@ -87,21 +87,21 @@ class Space:
             bra[hats.places] = hats.covariance @ c[hats.places]
         return bra
 
-    def hat(self, name: sp.Expr, matrix: Matrix, turned: bool, ket: Ket, bra: np.ndarray) -> Ket:
+    def hat(self, name: sp.Expr, matrix: Matrix, turned: bool, ket: KetVector, bra: np.ndarray) -> KetVector:
         """hat(W ket), W the matrix or its transpose: Cov(hat(W y), hat(W z)) = <y|z>."""
         if name not in self.names:
             hats = self.groups.setdefault((matrix, turned), Hats())
             hats.add(len(self.names), ket.coefficients, bra)
         return self.base(name)
 
-    def dot(self, matrix: Matrix, turned: bool, ket: Ket) -> Ket:
+    def dot(self, matrix: Matrix, turned: bool, ket: KetVector) -> KetVector:
         """dot(W ket) = sum of |z> d|ket>/d hat(W^T z) over the products W^T z made before."""
         hats = self.groups.get((matrix, not turned), Hats())
         c = ket.coefficients
-        total = Ket(np.zeros(0, dtype=self.dtype))
+        total = KetVector(np.zeros(0, dtype=self.dtype))
         for place, vector in zip(hats.places, hats.vectors):
             if place < len(c) and c[place] != 0:
-                total = total + c[place] * Ket(vector)
+                total = total + c[place] * KetVector(vector)
         return total
 
     def covariance(self) -> np.ndarray:

@@ -18,7 +18,7 @@ from ..errors import NotCovered
 from ..programs.losses import AnyLoss
 from .. import _checks
 from ..lowering.array_backends import Arrays
-from ..lowering.plan import Plan, numbers_of, plan
+from ..lowering.plan import LoweringPlan, program_numbers, plan_memory
 from ..lowering.source import Lowered, lower
 from ..programs.language import Matrix, Member, Scalar, Vector
 from ..programs.losses import derivative
@@ -82,12 +82,12 @@ class ArrayExecution(ABC):
                 self.data.at(symbol.name, ())
                 yield symbol
 
-    def _plan(self, values: Mapping[sp.Symbol, Value], keep: Collection[str]) -> Plan:
+    def _plan(self, values: Mapping[sp.Symbol, Value], keep: Collection[str]) -> LoweringPlan:
         shapes = {name: array.shape for name, array in self.data.arrays.items()}
         key = (tuple(self.sizes.items()), tuple(sorted(keep)), tuple(sorted(shapes.items())),
                tuple(values.items()) if "int(" in self.lowered.reads else ())
         if key not in self.lowered.plans:
-            self.lowered.plans[key] = plan(self.lowered, self.sizes, self.numbers, shapes, keep)
+            self.lowered.plans[key] = plan_memory(self.lowered, self.sizes, self.numbers, shapes, keep)
         return self.lowered.plans[key]
 
     def _function(self, name: str, func: type | None, arguments: int) -> Callable[..., Value]:
@@ -216,7 +216,7 @@ class ArrayExecution(ABC):
 
     def _meet(self) -> None:
         """Numbers and functions of the program's code, and later of what was written since."""
-        self.numbers += numbers_of(self.lowered, self.values, len(self.numbers))
+        self.numbers += program_numbers(self.lowered, self.values, len(self.numbers))
         for code, what in self.lowered.names.functions.items():
             if code not in self.functions:
                 self.functions[code] = self._function(*what)

@@ -15,7 +15,7 @@ from ..lowering.array_backends import Arrays
 from ..programs.language import Matrix, Member, Vector
 from ..programs.program import Program
 from .conditioned import ADVICE
-from .conditioned_blocks import Block, BlockMatrix, BlockSide, OrthonormalBlock
+from .conditioned_blocks import Block, BlockMatrix, BlockProducts, OrthonormalBlock
 from .entry_functions import BLOCK
 from .lowered import ArrayExecution, LoweredRun, Place
 from .vectors import numpy_function
@@ -137,7 +137,7 @@ class ConditionedExecution(ArrayExecution):
             return self.cleared(shunned, self.arrays.asarray(drawn))
 
         bases, images = self._rooms(matrix)
-        one, two = (BlockSide(basis, image, basis) for basis, image in zip(bases, images))
+        one, two = (BlockProducts(basis, image, basis) for basis, image in zip(bases, images))
         return BlockMatrix(draw, (one, two))
 
     def cleared(self, shunned: OrthonormalBlock, rows: Array) -> Array:

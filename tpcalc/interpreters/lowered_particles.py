@@ -14,11 +14,11 @@ from .._types import Array, ProgramData, Sizes
 from ..errors import NotCovered
 from ..programs.losses import AnyLoss
 from .. import _checks
-from .._spread import in_order
+from .._spread import results_in_order
 from ..programs.language import Matrix, Member, Vector
 from ..programs.program import Program
 from .conditioned import ADVICE
-from .conditioned_blocks import BlockMatrix, BlockSide, OrthonormalBlock, of_variance_one
+from .conditioned_blocks import BlockMatrix, BlockProducts, OrthonormalBlock, of_variance_one
 from .lowered import LoweredRun
 from .lowered_conditioned import FLOAT64, Backend, ConditionedExecution
 from .particles import PER_PRODUCT, default_samples
@@ -85,7 +85,7 @@ class ParticleExecution(ConditionedExecution):
         draw = partial(self._draw, self.generator(matrix))
         room = self.met.get(matrix, 1) + self.shunned.count
         bases, images = self._rooms(matrix)
-        one, two = (BlockSide(basis, image, self.shunned.copy(room)) for basis, image in zip(bases, images))
+        one, two = (BlockProducts(basis, image, self.shunned.copy(room)) for basis, image in zip(bases, images))
         return BlockMatrix(draw, (one, two))
 
 
@@ -150,7 +150,7 @@ def particles(program: Program, sizes: Sizes, data: ProgramData = {}, samples: i
     _checks.memory(first.needed + (batches - 1) * left, f"{batches} batches of {first.what}", ADVICE)
     done: list[LoweredRun] = []
     jobs = [(execution, *what, batch) for batch in range(batches)]
-    for run in in_order(executor, _run, jobs):
+    for run in results_in_order(executor, _run, jobs):
         done.append(run)
         if progress is not None:
             progress(len(done), batches)

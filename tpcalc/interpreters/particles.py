@@ -22,13 +22,13 @@ from .._types import ProgramData, Sizes, Value
 from ..errors import NotCovered
 from ..programs.losses import AnyLoss
 from .. import _checks
-from .._spread import in_order, require_executor
+from .._spread import results_in_order, require_executor
 from ..programs.language import Matrix, Member, NonlinearOuter, Scalar, Vector
 from ..programs.program import Program
-from .conditioned import ADVICE, CONDITIONED, Conditioned
-from .conditioned_blocks import BlockMatrix, BlockSide, OrthonormalBlock, of_variance_one
+from .conditioned import ADVICE, CONDITIONED, ConditionedInterpreter
+from .conditioned_blocks import BlockMatrix, BlockProducts, OrthonormalBlock, of_variance_one
 from .entry_functions import separated
-from .execution import ProgramReading
+from .execution import ProgramInterpreter
 from .given import whole_heads
 from .registry import Registry
 from .vectors import ProgramRun
@@ -39,7 +39,7 @@ SAMPLES, PAIRED_SAMPLES = 4096, 1024  # by default; averages over pairs take M^2
 PER_PRODUCT = 8  # samples needed for every direction that draws are orthogonal to
 
 
-class Particles(Conditioned):
+class ParticleInterpreter(ConditionedInterpreter):
     """Vectors are arrays of M samples of a ket.
 
     balance: what draws for W are orthogonal to besides the vectors that W^T has met: the constant 1 and the initial
@@ -76,7 +76,7 @@ class Particles(Conditioned):
     def generator(self, member: Member) -> np.random.Generator:
         return np.random.default_rng([self.seed, self.batch, *str(member).encode()])
 
-    def numbered(self, batch: int) -> "Particles":
+    def numbered(self, batch: int) -> "ParticleInterpreter":
         """The program, not run yet, with draws of its own."""
         other = copy(self)
         other.batch, other.assigned, other.matrices, other.factors = batch, {}, {}, {}
@@ -103,13 +103,13 @@ class Particles(Conditioned):
     def unmet(self, matrix: Matrix) -> BlockMatrix:
         draw = partial(self._draw, self.generator(matrix))
         room = self.met[matrix] + self.shunned.count
-        one, two = (BlockSide(basis, images, self.shunned if self.balance == "all" else self.shunned.copy(room))
+        one, two = (BlockProducts(basis, images, self.shunned if self.balance == "all" else self.shunned.copy(room))
                     for basis, images in zip(*self.rooms(matrix)))
         return BlockMatrix(draw, (one, two))
 
 
 @dataclass(frozen=True)
-class ParticleRun(ProgramReading):
+class ParticleRun(ProgramInterpreter):
     """A program's scalars at infinite width, as means over batches of particles.
 
     scalars: by member; errors: their standard errors, from the spread over batches; samples: M, of a batch; batches:
@@ -122,7 +122,7 @@ class ParticleRun(ProgramReading):
 
     def error_series(self, name: str) -> np.ndarray:
         """The standard errors of ``series(name)``, of its shape."""
-        return ProgramReading(self.program, self.errors).series(name)
+        return ProgramInterpreter(self.program, self.errors).series(name)
 
     def bracket(self, u: sp.Expr, v: sp.Expr) -> float:
         """<u|v> of any vector expressions over members that were kept."""
@@ -141,7 +141,7 @@ def mean_and_error(values: Sequence[Value]) -> tuple[float, float]:
     return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
-class _Counted(Particles):
+class _Counted(ParticleInterpreter):
     """Particles that are asked for numbers alone, and never run."""
 
     def require_memory(self) -> None:
@@ -198,11 +198,11 @@ def run_particles(program: Program, sizes: Sizes, data: ProgramData = {}, sample
     for name, value, least in (("samples", samples, 1), ("batches", batches, 2)):
         if _checks.positive_integer(name, value) < least:  # type: ignore[operator]
             raise ValueError(f"{name}: {value!r} given; allowed is a whole number of at least {least}")
-    first = Particles(program, sizes, data, loss, samples, seed, balance, keep)
+    first = ParticleInterpreter(program, sizes, data, loss, samples, seed, balance, keep)
     _checks.memory(first.needed + (batches - 1) * first.left, f"{batches} batches of {first.what}", ADVICE)
     jobs = [first.numbered(batch) for batch in range(batches)]
     done: list[ProgramRun] = []
-    for run in in_order(executor, _run, jobs):
+    for run in results_in_order(executor, _run, jobs):
         done.append(run)
         if progress is not None:
             progress(len(done), batches)
@@ -211,6 +211,6 @@ def run_particles(program: Program, sizes: Sizes, data: ProgramData = {}, sample
                        {member: error for member, (_, error) in found.items()}, tuple(done))
 
 
-def _run(job: Particles) -> ProgramRun:
+def _run(job: ParticleInterpreter) -> ProgramRun:
     job.run()
     return job.result()

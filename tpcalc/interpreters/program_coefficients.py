@@ -21,9 +21,9 @@ from ..calculus.kets import Dot, Hat
 from ..programs.language import HeadSum, Matrix, MatVec, Mean, NonlinearOuter, Transpose, Vector, kind
 from ..programs.polar import Polar
 from ..programs.program import Program
-from .execution import RULES, Execution, Operator, ProgramReading, is_number
+from .execution import RULES, Execution, MatrixOperator, ProgramInterpreter, is_number
 from .given import Number
-from .kets import Ket, Space
+from .kets import KetVector, Space
 from .registry import Registry
 
 KETS = Registry("read_program_coefficients", RULES)
@@ -45,34 +45,35 @@ class _Kets(Execution):
         _checks.memory(16.0 * products * products, f"program {program.name} with {products} products",
                        "take fewer steps or layers")
 
-    def bra(self, vector: Ket) -> np.ndarray:
+    def bra(self, vector: KetVector) -> np.ndarray:
         return self.space.bra(vector)
 
-    def against(self, bra: np.ndarray, vector: Ket) -> Number:
+    def against(self, bra: np.ndarray, vector: KetVector) -> Number:
         c = vector.coefficients
         return self.numbers.of(bra[:len(c)] @ c)
 
-    def initial_vector(self, vector: Vector) -> Ket:
+    def initial_vector(self, vector: Vector) -> KetVector:
         return self.space.base(vector)
 
-    def product(self, matrix: Matrix, turned: bool, expression: sp.Expr, vector: Ket, bra: np.ndarray) -> Ket:
+    def product(self, matrix: Matrix, turned: bool, expression: sp.Expr, vector: KetVector,
+                bra: np.ndarray) -> KetVector:
         name = Hat(MatVec(Transpose(matrix) if turned else matrix, expression))
         if self.complete and name not in self.space.names:
             raise NotCovered(f"{name.vector} is not a product that program {self.program.name} makes")
         return self.space.hat(name, matrix, turned, vector, bra) + self.space.dot(matrix, turned, vector)
 
-    def constant(self, value: Number) -> Ket:
-        return value * self.space.base(ONE) if value else Ket(np.zeros(0, dtype=self.space.dtype))
+    def constant(self, value: Number) -> KetVector:
+        return value * self.space.base(ONE) if value else KetVector(np.zeros(0, dtype=self.space.dtype))
 
     def is_finite(self, value: Value) -> bool:
-        if self.numbers.exact or isinstance(value, Operator):
+        if self.numbers.exact or isinstance(value, MatrixOperator):
             return True  # rationals always are, and a matrix is made of what was looked at
-        return bool(np.all(np.isfinite(value.coefficients if isinstance(value, Ket) else value)))
+        return bool(np.all(np.isfinite(value.coefficients if isinstance(value, KetVector) else value)))
 
-    def multiplied(self, node: sp.Expr, vectors: list[Value]) -> Ket:
+    def multiplied(self, node: sp.Expr, vectors: list[Value]) -> KetVector:
         self.refuse(node, f"a product of vectors is {LINEAR_ALONE}")
 
-    def entrywise(self, node: sp.Expr, values: Mapping[sp.Expr, Value]) -> Ket:
+    def entrywise(self, node: sp.Expr, values: Mapping[sp.Expr, Value]) -> KetVector:
         self.refuse(node, f"this function of a vector is {LINEAR_ALONE}")
 
 
@@ -112,19 +113,19 @@ def _mean(run: _Kets, node: sp.Expr) -> Number:
 
 
 @KETS.rule(Hat)
-def _hat(run: _Kets, node: Hat) -> Ket:
+def _hat(run: _Kets, node: Hat) -> KetVector:
     if node not in run.space.names:
         raise NotCovered(f"{node}: program {run.program.name} does not make that product")
     return run.space.base(node)
 
 
 @KETS.rule(Dot)
-def _dot(run: _Kets, node: Dot) -> Ket:
+def _dot(run: _Kets, node: Dot) -> KetVector:
     return run.value(node.vector) + (-1) * run.value(Hat(node.vector))
 
 
 @dataclass(frozen=True)
-class ProgramCoefficients(ProgramReading):
+class ProgramCoefficients(ProgramInterpreter):
     """A linear program's scalars and kets at infinite width.
 
     scalars: by member, floats or ``fractions.Fraction``; bases: the base kets in the order in which they arose:
@@ -170,7 +171,7 @@ class ProgramCoefficients(ProgramReading):
         self.execution.complete = True
         return replace(self, bases=tuple(self.execution.space.names))
 
-    def _ket(self, vector: sp.Expr) -> Ket:
+    def _ket(self, vector: sp.Expr) -> KetVector:
         return self.execution.lifted(self.execution.value(symbolic(vector)), "vector")
 
 

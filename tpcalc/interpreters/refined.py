@@ -11,8 +11,8 @@ from .._types import Array, ProgramData, Sizes
 from ..programs.losses import AnyLoss
 from ..programs.language import Matrix, Vector
 from ..programs.program import Program
-from .common_draws import CommonDraws, FramedDraws, Key, Refinement, keys_of
-from .conditioned_blocks import BlockMatrix, BlockSide, OrthonormalBlock
+from .common_draws import SharedDraws, FramedDraws, Key, Refinement, draw_keys
+from .conditioned_blocks import BlockMatrix, BlockProducts, OrthonormalBlock
 from .lowered_conditioned import FLOAT64, Backend, ConditionedExecution
 from .lowered_particles import ParticleExecution
 
@@ -25,7 +25,7 @@ class RefinedMatrix(BlockMatrix):
     common: given the side, these numbers and an orthonormal family, draws on the family's complement.
     """
 
-    def __init__(self, common: Draw, sides: tuple[BlockSide, BlockSide]) -> None:
+    def __init__(self, common: Draw, sides: tuple[BlockProducts, BlockProducts]) -> None:
         self.common, self.sides, self.calls = common, sides, [0, 0]
 
     def product(self, turned: bool, rows: Array) -> Array:
@@ -44,7 +44,7 @@ class Refined(ConditionedExecution):
     """An execution at the depth of ``refinement``, whose draws for matrices are ``draws``."""
 
     refinement: Refinement
-    draws: CommonDraws
+    draws: SharedDraws
     mirrored = False  # are draws for transposes taken with the other sign?
 
     def unmet(self, matrix: Matrix) -> BlockMatrix:
@@ -74,7 +74,7 @@ class RefinedConditioned(Refined):
     def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, width: int,
                  seed: int, backend: Backend, keep: Collection[str], refinement: Refinement) -> None:
         super().__init__(program, sizes, data, loss, width, seed, backend, keep)
-        self.refinement, self.draws = refinement, CommonDraws(width, self.dtype, (seed,))
+        self.refinement, self.draws = refinement, SharedDraws(width, self.dtype, (seed,))
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class RefinedParticles(Refined, ParticleExecution):
 
     def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, samples: int,
                  seed: int, keep: Collection[str], batch: int = 0, *, refinement: Refinement,
-                 frame: Frame | None = None, draws: CommonDraws | None = None, backend: Backend = FLOAT64) -> None:
+                 frame: Frame | None = None, draws: SharedDraws | None = None, backend: Backend = FLOAT64) -> None:
         super().__init__(program, sizes, data, loss, samples, seed, keep, batch, backend=backend)
         self.refinement, self.frame, self.prepared = refinement, frame, draws
         self.mirrored = bool(frame and frame.flipped)
@@ -104,9 +104,9 @@ class RefinedParticles(Refined, ParticleExecution):
         if self.prepared is not None:
             self.draws = self.prepared
         elif self.frame is None:
-            self.draws = CommonDraws(self.width, np.float64, seed)
+            self.draws = SharedDraws(self.width, np.float64, seed)
         else:
-            self.draws = FramedDraws(self.width, seed, keys_of(self._calls()), self.refinement.coarsest,
+            self.draws = FramedDraws(self.width, seed, draw_keys(self._calls()), self.refinement.coarsest,
                                      self.frame.finest, self.shunned)
 
     def _calls(self) -> dict[Key, tuple[int, int]]:
@@ -133,7 +133,7 @@ def at_depths(programs: Sequence[tuple[Program, Sizes]], data: ProgramData, loss
     programs: with their sizes, by depth; mirror: names of initial vectors that a second run takes with the other sign,
     for the mean of both; () runs once.
     """
-    draws: CommonDraws | None = None
+    draws: SharedDraws | None = None
     found, finest = [], refinements[-1].level
     for (program, sizes), refinement in zip(programs, refinements, strict=True):
         values = []

@@ -13,7 +13,7 @@ from .._types import Value
 from .._checks import symbolic
 from ..calculus.coefficients import Bases
 from ..calculus.kets import Base, Bracket, Covariance, Dot, Gamma, Hat, Ket, Response
-from ..calculus.memory import memory_equations, rho_of
+from ..calculus.memory import memory_equations, initial_weight_factor_of
 from ..calculus.rules import bounds
 from ..calculus.setting import Product, Setting
 from ..errors import NotCovered
@@ -21,8 +21,8 @@ from ..gaussian import Expectation
 from ..programs.language import Mean, Scalar, Vector
 from ..programs.program import Loop, Place
 from ..programs.read_members import at_numbers
-from .execution import Operator, is_number
-from .kets import Ket as Coefficients
+from .execution import MatrixOperator, is_number
+from .kets import KetVector as Coefficients
 from .program_coefficients import ONE, ProgramCoefficients
 
 Indices = Mapping[sp.Symbol, sp.Integer]
@@ -148,11 +148,11 @@ class StepValues:
     def _of(self, node: sp.Basic) -> Value:
         inner = {part: symbolic(self._of(part)) for kind in NUMBERS for part in node.atoms(kind)}
         found = self.reading.execution.value(node.xreplace(inner))
-        if isinstance(found, Operator):
+        if isinstance(found, MatrixOperator):
             return self._matrix(found)
         return self.reading.ket(node) if isinstance(found, Coefficients) else found
 
-    def _matrix(self, operator: Operator) -> np.ndarray:
+    def _matrix(self, operator: MatrixOperator) -> np.ndarray:
         if not set(operator.initial) <= set(self.initial):
             raise NotCovered(f"{operator.initial}: the program multiplies by none of these")
         size, dtype = len(self.places), self.reading.execution.space.dtype
@@ -229,7 +229,8 @@ class StepValues:
         self._remembered = {target.name for target, *_ in found}
         if setting.clock is None:
             return
-        self._begun = {rho_of(matrix).name: setting.clock.first for matrix in setting.program.matrices}
+        self._begun = {initial_weight_factor_of(matrix).name: setting.clock.first
+                       for matrix in setting.program.matrices}
         before = [equation for equation in found if setting.clock not in equation[2].loops]
         self._run(before, {})
         for at in indices([setting.clock], self.sizes):

@@ -11,11 +11,11 @@ import sympy as sp
 from .._types import ProgramData, Sizes, Value
 from .._checks import flag, short
 from .._shown import Short
-from ..calculus.coefficients import Bases, gamma_of
+from ..calculus.coefficients import Bases, gamma_coefficient
 from ..derivations.derivation import Step
 from ..calculus.equations import KetEquations
 from ..calculus.kets import Gamma, Ket, Response
-from ..calculus.recursion import Equation, RecursionEquations
+from ..calculus.recursion import RecursionEquation, RecursionEquations
 from ..calculus.setting import Setting
 from ..errors import NotCovered
 from ..programs.losses import AnyLoss
@@ -95,7 +95,7 @@ class _Checker:
         for place in setting.program.places():
             target = place.statement.target
             if isinstance(target, Vector):
-                for left in (Ket(target), Response(target, generic), gamma_of(setting, target, *generic.args)):
+                for left in (Ket(target), Response(target, generic), gamma_coefficient(setting, target, *generic.args)):
                     self.loops[left] = place.loops
             else:
                 self.loops[target] = place.loops
@@ -139,7 +139,7 @@ class _Checker:
         return before
 
 
-def _both(e: Equation, setting: Setting) -> tuple[Loop, ...]:
+def _both(e: RecursionEquation, setting: Setting) -> tuple[Loop, ...]:
     """The loops of a covariance: its own product's, and the other one's until the same step."""
     found = []
     for loop in e.products[1].place.loops:

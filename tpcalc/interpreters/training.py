@@ -12,8 +12,8 @@ import sympy as sp
 from .._types import Array, Value
 from ..errors import Divergence
 from ..parametrizations import DepthScaling, Scaling
-from ..parametrizations.depth import ENDS
-from ..parametrizations.parametrization import AtWidth
+from ..parametrizations.depth import EMBEDDING_READOUT_FAMILIES
+from ..parametrizations.parametrization import ParametrizationAtWidth
 from ..programs import SGD, Clipped, ResNet, Sequences, Task
 from ..programs.activations import require_finite
 from ..programs.blocks import vector
@@ -21,7 +21,7 @@ from ..programs.builders import program
 from ..programs.indices import BATCH, POSITIONS, L, T, i, p
 from ..programs.language import Family, Mean, Scalar, Vector
 from ..programs.networks import Network
-from ..programs.normalized import moved_by
+from ..programs.normalized import normalizing_matrix
 from ..programs.program import Assign, Loop, Program, Statement
 from ..programs.updates import Optimizer
 from .dense import DenseRun, Weights, run_dense
@@ -73,9 +73,10 @@ class Training:
 
     def factors(self) -> dict[str, float]:
         """What initial weights of the width's own powers are multiplied by, by family."""
-        if not isinstance(self.scale, AtWidth):
+        if not isinstance(self.scale, ParametrizationAtWidth):
             return {}
-        return {name: self.scale.initial_factor(name) for name in (*ENDS, *self.net.families_of_matrices)}
+        return {name: self.scale.initial_factor(name) for name in (*EMBEDDING_READOUT_FAMILIES,
+                                                                   *self.net.families_of_matrices)}
 
     def _without_ones(self, values: np.ndarray) -> np.ndarray:
         """Inputs of shape (steps, samples, [positions,] dimension), as the program reads it."""
@@ -106,7 +107,7 @@ def _program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batched: bo
     """Written once, so that it is lowered once."""
     written = program(net, opt, scale, batched, d_in, d_out, probes)
     first = (sp.Integer(0), *([i] if batched else []), *([p] if net.positions else []))
-    twice = 2 if net.ties_ends else 1  # U . U has twice the variance of U . nV
+    twice = 2 if net.ties_embedding_readout else 1  # U . U has twice the variance of U . nV
     square: Statement = Assign(SQUARE[first], twice * Mean(net.read((*first, L)) ** 2))
     if net.positions:
         square = Loop(p, sp.Integer(0), POSITIONS - 1, (square,))
@@ -124,7 +125,7 @@ def placed(work: Callable[[], Value], depth: int | None = None) -> Value:
         layered = isinstance(problem.target, (Vector, Scalar)) and bool(int(problem.target.args[2]))
         layer = inner[-1] if layered and inner else None
         place = "" if layer is None else f", layer {layer}" + (f" of {depth}" if depth else "")
-        moved = moved_by(problem.target)
+        moved = normalizing_matrix(problem.target)
         if moved:
             raise Divergence(f"training stops at step {step}{place}: what {moved} moves along is 0, or within "
                              "rounding, and cannot be divided by its norm", step, layer) from None
@@ -133,7 +134,7 @@ def placed(work: Callable[[], Value], depth: int | None = None) -> Value:
 
 
 @dataclass(frozen=True)
-class Dense:
+class DenseRecord:
     """A trained network's record.
 
     outputs: (steps, batch, d_out); probe_outputs: (steps, m, d_out) or None; x, delta: the kept nodes'
@@ -151,7 +152,7 @@ class Dense:
 
 def read_dense(task: Task, optimizer: SGD, scale: DepthScaling, depth: int, width: int, seed: int = 0,
                nodes: np.ndarray | None = None, progress: Progress | None = None,
-               train_embedding_readout: bool = False) -> Dense:
+               train_embedding_readout: bool = False) -> DenseRecord:
     """Train one linear network of ``width`` n and ``depth`` L in float64; ``nodes``: which l = 0..L to keep.
 
     Read-in U ~ N(0, 1) and read-out V = nV / n, nV ~ N(0, 1), frozen unless ``train_embedding_readout``: then updated
@@ -161,12 +162,12 @@ def read_dense(task: Task, optimizer: SGD, scale: DepthScaling, depth: int, widt
     """
     training = Training(ResNet("linear", train_embedding_readout=train_embedding_readout), task, optimizer, scale,
                         depth)
-    return dense_record(training, trained(training, width, seed, nodes is not None, progress), nodes)
+    return dense_record(training, dense_run(training, width, seed, nodes is not None, progress), nodes)
 
 
-def trained(training: Training, width: int, seed: int, keep: bool, progress: Progress | None = None,
-            weights: Weights | None = None, namespace: Array = "numpy", dtype: str = "float64", device: Array = None
-            ) -> DenseRun:
+def dense_run(training: Training, width: int, seed: int, keep: bool, progress: Progress | None = None,
+              weights: Weights | None = None, namespace: Array = "numpy", dtype: str = "float64", device: Array = None
+              ) -> DenseRun:
     """A dense run of a training, from weights that are drawn or given; keep: its vectors x and dx.
 
     namespace, dtype, device: as in ``run_dense``.
@@ -177,8 +178,8 @@ def trained(training: Training, width: int, seed: int, keep: bool, progress: Pro
                   training.depth)
 
 
-def dense_record(training: Training, run: LoweredRun | ProgramRun, nodes: np.ndarray | None) -> Dense:
+def dense_record(training: Training, run: LoweredRun | ProgramRun, nodes: np.ndarray | None) -> DenseRecord:
     """What a run recorded, its vectors at the nodes if any are given."""
     x, delta = (None if nodes is None else training.vectors(run, name, nodes) for name in ("x", "dx"))
-    return Dense(*training.outputs(run.series("f")), x, delta,
-                 float(np.sqrt(np.max(run.series("square")) / run.width)))
+    return DenseRecord(*training.outputs(run.series("f")), x, delta,
+                       float(np.sqrt(np.max(run.series("square")) / run.width)))

@@ -20,7 +20,7 @@ from ..lowering.array_backends import Arrays
 from ..programs.language import HeadSum, Matrix, Member, Mean, NonlinearOuter, Outer, Scalar, Vector
 from ..programs.polar import Polar
 from ..programs.program import Program
-from .execution import RULES, Execution, Operator, ProgramReading, is_number, with_leaves
+from .execution import RULES, Execution, MatrixOperator, ProgramInterpreter, is_number, with_leaves
 from .given import Number, require_heads
 from .orthogonal import orthogonal_factor
 from .registry import Registry
@@ -76,7 +76,7 @@ class VectorExecution(Execution):
         return np.full(self.width, float(value), dtype=self.dtype)
 
     def is_finite(self, value: Value) -> bool:
-        return isinstance(value, Operator) or bool(np.all(np.isfinite(value)))
+        return isinstance(value, MatrixOperator) or bool(np.all(np.isfinite(value)))
 
     def multiplied(self, node: sp.Expr, vectors: list[Value]) -> np.ndarray:
         return reduce(mul, vectors)
@@ -107,7 +107,7 @@ def _head_sum(run: VectorExecution, node: HeadSum) -> np.ndarray:
 
 
 @VECTORS.rule(NonlinearOuter)
-def _nonlinear_outer(run: VectorExecution, node: NonlinearOuter) -> Operator:
+def _nonlinear_outer(run: VectorExecution, node: NonlinearOuter) -> MatrixOperator:
     """phi of the n x n arrays u v^T, over n: nothing smaller holds it."""
     outers = {o: sp.Symbol(f"m{i}", real=True) for i, o in enumerate(sorted(node.atoms(Outer), key=default_sort_key))}
     phi = node.body.xreplace(outers)
@@ -120,18 +120,18 @@ def _nonlinear_outer(run: VectorExecution, node: NonlinearOuter) -> Operator:
     if not np.all(np.isfinite(entries)):
         assert run.statement is not None
         raise Divergence(f"program {run.program.name} diverges: {run.statement.target} is not finite")
-    return Operator(full=((1.0, entries / run.width),))
+    return MatrixOperator(full=((1.0, entries / run.width),))
 
 
 @VECTORS.rule(Polar)
-def _polar(run: VectorExecution, node: Polar) -> Operator:
+def _polar(run: VectorExecution, node: Polar) -> MatrixOperator:
     """Outer products of the same vectors, whose weights are functions of their overlaps."""
     left, right, _ = orthogonal_factor(Arrays("numpy", run.dtype), run.value(node.body).outers, node.steps)
-    return Operator({}, tuple((run.numbers.of(1), u, v) for u, v in zip(left, right)))
+    return MatrixOperator({}, tuple((run.numbers.of(1), u, v) for u, v in zip(left, right)))
 
 
 @dataclass(frozen=True)
-class ProgramRun(ProgramReading):
+class ProgramRun(ProgramInterpreter):
     """A program's scalars and vectors at one width and seed; vectors: by member, shape (width,) each."""
 
     width: int

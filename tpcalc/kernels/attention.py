@@ -22,7 +22,7 @@ from numba import njit
 
 
 @njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
-def keys_of(point, width, root, sign, keys):
+def key_differences(point, width, root, sign, keys):
     """keys (2, width, S), differences to the first: L z, with this sign of what the second slot has of its own."""
     n = len(root)
     half = n // 2
@@ -85,7 +85,7 @@ def attend(point, c, sign, scales, keys, n, m, queries, u, v, A, B):
 
 
 @njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
-def centred(T, A, B, n, m, out):
+def centered_under_weights(T, A, B, n, m, out):
     """T (n, m) less its means over either index, under weights A and B; returns its mean."""
     mean = 0.0
     for l in range(m):
@@ -130,7 +130,7 @@ def first(points, head_dim, causal, N, root, scales, value, slope, by_query):
         tau = scales[pair, 0] * scales[pair, 1]
         for number in range(len(points)):
             for key_sign in (1.0, -1.0):
-                keys_of(points[number], width, root[pair], key_sign, keys)
+                key_differences(points[number], width, root[pair], key_sign, keys)
                 overlaps_of_keys(keys, N[pair], rest, S, S, Z)
                 for i in range(S):
                     for k in range(S):
@@ -138,7 +138,7 @@ def first(points, head_dim, causal, N, root, scales, value, slope, by_query):
                         c = N[pair, i, k]
                         for sign in (1.0, -1.0):
                             g = attend(points[number], c, sign, scales[pair], keys, n, m, queries, u, v, A, B)
-                            mean = centred(N[pair], A, B, n, m, T)
+                            mean = centered_under_weights(N[pair], A, B, n, m, T)
                             total = 0.0
                             for j in range(n):
                                 for l in range(m):
@@ -169,7 +169,7 @@ def second(points, head_dim, causal, N, root, scales, left, right, R, cross, own
         tau = one * scales[pair, 1]
         for number in range(len(points)):
             for key_sign in (1.0, -1.0):
-                keys_of(points[number], width, root[pair], key_sign, keys)
+                key_differences(points[number], width, root[pair], key_sign, keys)
                 overlaps_of_keys(keys, N[pair], rest, S, S, Z0)
                 for i in range(S):
                     for k in range(S):
@@ -181,9 +181,9 @@ def second(points, head_dim, causal, N, root, scales, left, right, R, cross, own
                             for axis in range(width):
                                 h += queries[0, axis]**2
                             h *= one**2 / 2
-                            centred(N[pair], A, B, n, m, T)
-                            centred(R[pair], A, B, n, m, Q)
-                            centred(Z0, A, B, n, m, Z)
+                            centered_under_weights(N[pair], A, B, n, m, T)
+                            centered_under_weights(R[pair], A, B, n, m, Q)
+                            centered_under_weights(Z0, A, B, n, m, Z)
                             by_query = 0.0
                             for j in range(n):
                                 for l in range(m):
@@ -193,13 +193,13 @@ def second(points, head_dim, causal, N, root, scales, left, right, R, cross, own
                                         Z[j, l] * Q[j, l] + (d + u[j] + v[l] + g * Z[j, l]) * Q[j, l] * T[j, l]
                                         + r * tau * Z[j, l]**2 * T[j, l])
                             if rest > 0:
-                                centred(left[pair], A, A, n, n, V)
-                                centred(right[pair], B, B, m, m, V2)
+                                centered_under_weights(left[pair], A, A, n, n, V)
+                                centered_under_weights(right[pair], B, B, m, m, V2)
                                 for j in range(n):
                                     for l in range(m):
                                         by_query += A[j] * B[l] * r * tau * rest * T[j, l] * (
                                             T[j, l]**2 + V[j, j] * V2[l, l])
-                            centred(W, A, B, n, m, Y)
+                            centered_under_weights(W, A, B, n, m, Y)
                             for j in range(n):
                                 for l in range(m):
                                     cross[pair, i, k, j, l] += share * A[j] * B[l] * (

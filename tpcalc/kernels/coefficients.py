@@ -11,7 +11,7 @@ from numba import njit
 
 
 @njit(cache=True)
-def contract(hat, ends, covariance, y, y_ends):
+def apply_covariance(hat, ends, covariance, y, y_ends):
     """Apply the covariance of the base kets to one ket: hat, y: (2, L, N); covariance: (2, L, N, N)."""
     for a in range(len(ends)):
         y_ends[a] = ends[a]
@@ -51,7 +51,8 @@ def accumulate(hat, ends, factor, hat2, ends2):
 
 
 @njit(cache=True)
-def sweep(forward, earlier, first, last, eps, g, rho, w, own, own_ends, other, other_ends, covariance, response, work):
+def sweep_coefficients(forward, earlier, first, last, eps, g, rho, w, own, own_ends, other, other_ends, covariance,
+                       response, work):
     """Rows first..last-1 of one step through all layers; rows 0..earlier-1 belong to earlier steps.
 
     own, other: (N, L + 1, 2, L, N) coefficients over the hat-kets (own is x when forward, else delta);
@@ -68,7 +69,7 @@ def sweep(forward, earlier, first, last, eps, g, rho, w, own, own_ends, other, o
         new = old + 1 if forward else old - 1
         for a in range(first, last):
             # Cov(F_a, F_b) = <x_a | x_b> for b <= a
-            contract(own[a, old], own_ends[a, old], covariance, y, y_ends)
+            apply_covariance(own[a, old], own_ends[a, old], covariance, y, y_ends)
             for known in range(earlier + a + 1 - first):
                 b = known if known < earlier else first + known - earlier
                 value = bracket(y, y_ends, own[b, old], own_ends[b, old])

@@ -51,7 +51,7 @@ def symmetric(m, x, triangle, onto):
 
 
 @njit(cache=True, fastmath={"reassoc", "contract"})
-def slope(m, noise, rho, on_r, on_c, on_own, y, P, S, C, r, Q, R, B, D, out, row_r, row_c, work):
+def row_slope(m, noise, rho, on_r, on_c, on_own, y, P, S, C, r, Q, R, B, D, out, row_r, row_c, work):
     """y' at one node to ``out``, the rows r_t and c_t; returns C_tt - S_tt."""
     p, s, dp, ds = y[:m], y[m:2 * m], out[:m], out[m:2 * m]
     q, pq, pr, pb, pn, sq, sb, v, u = (work[0], work[1], work[2], work[3], work[4], work[5], work[6], work[7], work[8])
@@ -173,8 +173,8 @@ def sweep(forward, m, passed, halves, points, integral, last, rules, noise, rho,
                         state[i, m + j] += a * known_s[full_row + j]
             for i in range(n):
                 a = first + direction * i
-                crossed[i] = slope(m, noise, rho, on_r, on_c, on_own, state[i], P[a], S[a], C[a], r[a], Q[a], R[a],
-                                   B[a], D[a], slopes[i], row_r[i], row_c[i], work)
+                crossed[i] = row_slope(m, noise, rho, on_r, on_c, on_own, state[i], P[a], S[a], C[a], r[a], Q[a], R[a],
+                                       B[a], D[a], slopes[i], row_r[i], row_c[i], work)
             integrate(half, integral, row, slopes, new)
             now = change(m, new, state)
             state, new = new, state
@@ -187,8 +187,9 @@ def sweep(forward, m, passed, halves, points, integral, last, rules, noise, rho,
                 a = first + direction * i
                 for j in range(width):
                     new[i, j] += carried[j]
-                crossed[i] = slope(m, noise, rho, on_r, on_c, on_own, new[i], P[a], S[a], C[a], r[a], Q[a], R[a], B[a],
-                                   D[a], slopes[i], row_r[i], row_c[i], work)
+                crossed[i] = row_slope(m, noise, rho, on_r, on_c, on_own, new[i], P[a], S[a], C[a], r[a], Q[a], R[a],
+                                       B[a],
+                                       D[a], slopes[i], row_r[i], row_c[i], work)
                 if i + 1 < n:
                     ahead = half * (points[i + 1] - points[i])
                     for j in range(width):

@@ -12,7 +12,7 @@ from numba import njit
 
 
 @njit(cache=True, fastmath={"reassoc", "contract"})
-def slope(y, m, on_p, on_s, updates, out, c):
+def span_slope(y, m, on_p, on_s, updates, out, c):
     """y' at one node to ``out``, and the covariance with kept rows to ``c``; m: columns of p."""
     k = len(y) - m
     for j in range(len(out)):
@@ -48,7 +48,7 @@ def element(start, y, m, on_p, on_s, updates, points, integral, half, most, sett
     slopes, before, new = np.empty((n, width)), np.empty((n, width)), np.empty((n, width))
     carried = np.empty(width)
     for i in range(n):
-        slope(y[i], m, on_p[i], on_s[i], updates, slopes[i], c[i])
+        span_slope(y[i], m, on_p[i], on_s[i], updates, slopes[i], c[i])
     earlier = np.inf
     for iteration in range(most):
         slopes, before = before, slopes
@@ -65,7 +65,7 @@ def element(start, y, m, on_p, on_s, updates, points, integral, half, most, sett
         for i in range(n):
             for j in range(width):
                 new[i, j] += carried[j]
-            slope(new[i], m, on_p[i], on_s[i], updates, slopes[i], c[i])
+            span_slope(new[i], m, on_p[i], on_s[i], updates, slopes[i], c[i])
             if i + 1 < n:
                 ahead = half * (points[i + 1] - points[i])
                 for j in range(width):

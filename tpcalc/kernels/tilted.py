@@ -17,7 +17,7 @@ from .products import put
 
 
 @njit(cache=True)
-def resolve(order, l, inverse, product, F, A, a, B, b):
+def resolvent_coefficient(order, l, inverse, product, F, A, a, B, b):
     """Coefficient ``order`` of F = (1 - A B)^-1 A at l, from all coefficients of A at a and B at b.
 
     inverse: (layers, n, n), (1 - A_0 B_0)^-1, made at order 0; product, F: (orders, layers, n, n); product is A B.
@@ -38,7 +38,7 @@ def resolve(order, l, inverse, product, F, A, a, B, b):
 
 
 @njit(cache=True)
-def density(C, noise, drift, first, out):
+def added_density(C, noise, drift, first, out):
     """What a layer with overlaps C adds, (n, n): for the overlaps [[c, d], [d^T, m]] of a signal and its partner,
 
         [[noise o c, noise o d - drift o c], [., noise o m - drift o d^T - (drift o d^T)^T]],
@@ -59,13 +59,14 @@ def density(C, noise, drift, first, out):
 
 
 @njit(cache=True)
-def sweep(forward, order, noise, drift, own, other, C, mine, theirs, at_node, node_product, through, layer_product, F):
+def sweep_tilted(forward, order, noise, drift, own, other, C, mine, theirs, at_node, node_product, through,
+                 layer_product, F):
     """Carry coefficient ``order`` of ``own`` (orders, L + 1, n, n) from one end to the other.
 
     own, other: Pi and R, or forward being False R and Pi; C (orders, L, n, n): overlaps of what enters a layer; mine,
     theirs: what layers add to own and to other; at_node, through: (L, n, n) inverses at the node and through the
-    layer, with products and F as ``resolve`` keeps them. Returns (largest change of own, largest value of it); the
-    change is nan where a value is not finite, and the sweep ends there.
+    layer, with products and F as ``resolvent_coefficient`` keeps them. Returns (largest change of own, largest value of
+    it); the change is nan where a value is not finite, and the sweep ends there.
     """
     layers, n = C.shape[1], C.shape[2]
     changed, largest = 0.0, 0.0
@@ -74,9 +75,9 @@ def sweep(forward, order, noise, drift, own, other, C, mine, theirs, at_node, no
         l = step if forward else layers - 1 - step
         old = l if forward else l + 1
         new = l + 1 if forward else l
-        resolve(order, l, at_node, node_product, C, own, old, other, old)
-        density(C[order, l], noise, drift, first, mine[order, l])
-        resolve(order, l, through, layer_product, F, own, old, theirs, l)
+        resolvent_coefficient(order, l, at_node, node_product, C, own, old, other, old)
+        added_density(C[order, l], noise, drift, first, mine[order, l])
+        resolvent_coefficient(order, l, through, layer_product, F, own, old, theirs, l)
         for i in range(n):
             for j in range(n):
                 value = mine[order, l, i, j] + F[order, l, i, j]
@@ -89,7 +90,7 @@ def sweep(forward, order, noise, drift, own, other, C, mine, theirs, at_node, no
 
 
 @njit(cache=True)
-def conjugation(K, i, j, k, l):
+def packed_conjugation(K, i, j, k, l):
     """X -> K X K^T of symmetric matrices, from their entries at (k, l) to those at (i, j): (p, q), p pairs i <= j, q
     pairs k <= l, each once."""
     out = np.empty((len(i), len(k)), dtype=K.dtype)
@@ -105,7 +106,7 @@ def conjugation(K, i, j, k, l):
 
 
 @njit(cache=True)
-def conjugation_gradient(weights, K, i, j, k, l):
+def packed_conjugation_gradient(weights, K, i, j, k, l):
     """The gradient in K of tr(weights . conjugation(K, i, j, k, l)), of the shape of K; weights (q, p)."""
     out = np.zeros(K.shape)
     for column in range(len(k)):

@@ -10,7 +10,7 @@ from typing import Any, Callable, Iterable, Mapping
 import numpy as np
 
 from .._types import Value
-from .._spread import in_order
+from .._spread import results_in_order
 from .entry import Entry, Formula
 from .errata import Erratum, Witness
 from .evidence import Evidence
@@ -166,7 +166,7 @@ def check(entries: Mapping[str, Entry], keys: Iterable[str] | None = None, seed:
     """
     ordered = closure(entries, keys)
     accounts = {}
-    found = (check_entry(entry, seed) for entry in ordered) if executor is None else in_order(
+    found = (check_entry(entry, seed) for entry in ordered) if executor is None else results_in_order(
         executor, partial(_check_away, seed), ordered)
     for number, (entry, account) in enumerate(zip(ordered, found)):
         accounts[entry.key] = account if executor is None else _brought_home(entry, account)

@@ -18,10 +18,10 @@ from .entry import Entry
 from .graph import unknown_key
 from .status import Status
 
-READINGS = {"coefficients": "tensor_programs_vi/lemma_d1", "reflection": "tpcalc/reflection_form",
-            "collocation": "tensor_programs_vi/proposition_d2", "dense": "tensor_programs_vi/program_1",
-            "particles": "tensor_programs_vi/definition_c1", "conditioned": "gaussian/conditioning"}
-NONLINEAR = {**READINGS, "collocation": "tpcalc/action_principle"}
+INTERPRETERS = {"coefficients": "tensor_programs_vi/lemma_d1", "reflection": "tpcalc/reflection_form",
+                "collocation": "tensor_programs_vi/proposition_d2", "dense": "tensor_programs_vi/program_1",
+                "particles": "tensor_programs_vi/definition_c1", "conditioned": "gaussian/conditioning"}
+NONLINEAR = {**INTERPRETERS, "collocation": "tpcalc/action_principle"}
 RESULTS = ((Program, "tensor_programs_vi/program_1"), (KetEquations, "tensor_programs_vi/ket_equations"),
            (RecursionEquations, "tensor_programs_vi/recursion_h3"), (Convergence, "tensor_programs_vi/proposition_d2"),
            (CauchyDifferences, "tensor_programs_vi/theorem_d3"), (Densities, "tpcalc/block_densities"))
@@ -71,7 +71,7 @@ def cite(what: object) -> Citation:
             raise unknown_key(what, catalogue.keys(), "what")
         return Citation(catalogue.entry(what))
     if isinstance(what, Run):
-        key = (READINGS if what.linear else NONLINEAR).get(what.method)
+        key = (INTERPRETERS if what.linear else NONLINEAR).get(what.method)
     else:
         key = next((key for kind, key in RESULTS if isinstance(what, kind)), None)
     if key is None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from ..derivations.printing import escape, rich
+from ..derivations.printing import escape_as_codes, rich
 from ..errors import MissingExtra
 from .checking import Ledger
 from .entry import KINDS
 
 
-def latex(ledger: Ledger) -> str:
+def ledger_latex(ledger: Ledger) -> str:
     """The document's source, for any pdflatex with amsmath, graphicx and hyperref.
 
     Raises ``MissingExtra`` without Jinja2 (extra ``report``).
@@ -23,18 +23,18 @@ def latex(ledger: Ledger) -> str:
         loader=jinja2.PackageLoader("tpcalc.ledger"), trim_blocks=True, lstrip_blocks=True, autoescape=False,
         block_start_string="<%", block_end_string="%>", variable_start_string="<<", variable_end_string=">>",
         comment_start_string="<#", comment_end_string="#>", undefined=jinja2.StrictUndefined)
-    environment.filters.update(tex=escape, rich=rich, rows=_rows, measured=_measured, key=_key)
+    environment.filters.update(tex=escape_as_codes, rich=rich, rows=_rows, measured=_measured, key=_key)
     return environment.get_template("ledger.tex.j2").render(
         accounts=list(ledger.accounts.values()), statuses=ledger.statuses, kinds=KINDS)
 
 
 def _measured(text: str) -> str:
-    return escape(text).replace(" +- ", r" $\pm$ ")
+    return escape_as_codes(text).replace(" +- ", r" $\pm$ ")
 
 
 def _key(key: str) -> str:
     """A key, which may be broken after its slash and its underscores."""
-    return escape(key).replace(r"\_", r"\_\allowbreak{}").replace("/", r"/\allowbreak{}")
+    return escape_as_codes(key).replace(r"\_", r"\_\allowbreak{}").replace("/", r"/\allowbreak{}")
 
 
 def _rows(body: str) -> list[str]:

@@ -48,7 +48,7 @@ class Equations:
 
 
 @dataclass(frozen=True)
-class Size:
+class OrderBound:
     """``terms`` are at most of the order L^power: what is printed is what evidence reads.
 
     terms: in LaTeX; power: of L; condition: in LaTeX, printed behind.

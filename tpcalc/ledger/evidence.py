@@ -12,7 +12,7 @@ SIGMAS = 3.0
 
 
 @dataclass(frozen=True)
-class Number:
+class MeasuredNumber:
     """A measured ``value +- error`` and what the statement says it is.
 
     error: a standard error, or a bound on what discretisation and round-off can do.
@@ -68,7 +68,7 @@ class Rate:
 class Evidence:
     """All that was measured for one entry; raises ``ValueError`` where that is nothing."""
 
-    numbers: tuple[Number, ...] = ()
+    numbers: tuple[MeasuredNumber, ...] = ()
     rates: tuple[Rate, ...] = ()
 
     def __post_init__(self) -> None:
@@ -76,7 +76,7 @@ class Evidence:
             raise ValueError("evidence: nothing given; allowed are one or more numbers or rates")
 
     @property
-    def measurements(self) -> tuple[Number | Rate, ...]:
+    def measurements(self) -> tuple[MeasuredNumber | Rate, ...]:
         return (*self.numbers, *self.rates)
 
     @property

@@ -7,7 +7,7 @@ from .._types import Json
 from .checking import Ledger
 
 
-def table(ledger: Ledger) -> str:
+def ledger_table(ledger: Ledger) -> str:
     """One line an entry: key, source, status, what was checked; then what fails, and why."""
     head = ("key", "source", "status", "checked")
     lines = [(key, account.entry.source, str(ledger.statuses[key]), account.checks)

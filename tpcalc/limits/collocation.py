@@ -18,14 +18,14 @@ from .._types import Value
 from .. import _checks
 from .._shown import Short
 from ..calculus.coefficients import B, R
-from ..calculus.memory import rho_of
+from ..calculus.memory import initial_weight_factor_of
 from ..calculus.setting import Setting
 from ..errors import Divergence
 from .functions import INNER, CovarianceFunction, OwnCoefficient, P
 from .integral_equations import LimitEquation
 from ..orders.quantities import Sort
-from .reading import Numbers, Reading, State, covariance_key, index, reading
-from .square import Square
+from .reading import Numbers, Evaluation, SolvedValues, covariance_key, index, evaluation
+from .square import LayerTimeSquare
 from .translation import Remembered
 
 SETTLED = 1e-14     # relative changes of an iteration that are round-off
@@ -58,10 +58,10 @@ class CompiledLimit(Short):
     """
 
     setting: Setting
-    equations: tuple[tuple[LimitEquation, Reading], ...]
+    equations: tuple[tuple[LimitEquation, Evaluation], ...]
     output: str
     loss: Callable[[float, float], float]
-    memory: tuple[tuple[Remembered, Reading], ...] = ()
+    memory: tuple[tuple[Remembered, Evaluation], ...] = ()
     unit: float = 1.0
 
     @classmethod
@@ -72,8 +72,8 @@ class CompiledLimit(Short):
         reading, naming the term."""
         derivative = loss or (lambda f, y: f - y)
         output = next((e.target.name for e in equations if e.kinds[0].name == output), output)  # scaled, perhaps
-        return cls(setting, tuple((e, reading(e.value)) for e in equations), output, derivative,
-                   tuple((one, reading(one.value)) for one in memory), unit)
+        return cls(setting, tuple((e, evaluation(e.value)) for e in equations), output, derivative,
+                   tuple((one, evaluation(one.value)) for one in memory), unit)
 
     def __call__(self, inputs: ArrayLike, targets: ArrayLike, **data: ArrayLike) -> LimitOutputs:
         """Train on inputs and targets of shape (steps,); data: further data of the program by name.
@@ -89,9 +89,9 @@ class CompiledLimit(Short):
         before, problem = np.full(steps, np.inf), Divergence("")
         breaks = tuple(sorted({float(end) for one, _ in self.memory for end in (one.first, one.last)} - {0.0, 1.0}))
         for nodes in RESOLUTIONS:
-            state = State(Square(nodes, breaks), arrays, y, self.loss)
+            state = SolvedValues(LayerTimeSquare(nodes, breaks), arrays, y, self.loss)
             for matrix in self.setting.program.matrices:
-                state.values[(rho_of(matrix)[0].name, 0)] = np.ones((1, 1, 1))
+                state.values[(initial_weight_factor_of(matrix)[0].name, 0)] = np.ones((1, 1, 1))
             self._remember(state, None)
             try:
                 for t in range(steps):
@@ -118,7 +118,7 @@ class CompiledLimit(Short):
             raise ValueError("inputs: one number a step is allowed")
         return arrays
 
-    def _step(self, state: State, t: int) -> None:
+    def _step(self, state: SolvedValues, t: int) -> None:
         """All equations of a training step: those between two scalars together."""
         for scalar, block in groupby(self.equations, key=lambda pair: self._is_scalar(pair[0])):
             equations = list(block)
@@ -129,7 +129,7 @@ class CompiledLimit(Short):
             else:
                 self._settle(state, equations, t)
 
-    def _remember(self, state: State, t: int | None) -> None:
+    def _remember(self, state: SolvedValues, t: int | None) -> None:
         """What optimizers remember after step t; None: what they start from."""
         setting = self.setting
         for one, value in self.memory:
@@ -148,7 +148,7 @@ class CompiledLimit(Short):
     def _is_scalar(equation: LimitEquation) -> bool:
         return equation.kinds[0].sort == Sort.SCALAR
 
-    def _settle(self, state: State, equations: list[tuple[LimitEquation, Reading]], t: int) -> None:
+    def _settle(self, state: SolvedValues, equations: list[tuple[LimitEquation, Evaluation]], t: int) -> None:
         last = np.inf
         for _ in range(ITERATIONS):
             change, size = 0.0, 1.0

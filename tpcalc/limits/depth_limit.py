@@ -26,7 +26,7 @@ from ..orders.region import Region
 from .slow_streams import normal_form
 from .writing import limit_latex, limit_text, region_latex, region_text
 from ..orders.quantities import Quantity
-from .survival import Kind, Part, divide, kind_of, on_region
+from .survival import Kind, RegionPart, divide_cell, kind_of, on_region
 from .translation import Remembered, Translator
 
 
@@ -68,7 +68,7 @@ class LimitRegion(Short, Aligned):
     recursion: RecursionEquations
     parameters: tuple[sp.Symbol, ...]
     region: Region
-    part: Part | None
+    part: RegionPart | None
     obstacle: Obstacle | None
     period: int = 1
 
@@ -155,7 +155,7 @@ class LimitRegion(Short, Aligned):
         ``ValueError`` for a parameter that is left.
         """
         function("loss", loss, "a function of an output and a target")
-        numbers = numbers_of(values, self.parameters)
+        numbers = exact_parameters(values, self.parameters)
         equations = tuple(LimitEquation(e.target, e.value.subs(numbers), e.kinds, e.where, e.boundary)
                           for e in self.equations)
         left = set().union(*(e.value.free_symbols for e in equations)) & set(self.parameters)
@@ -173,7 +173,7 @@ class LimitRegion(Short, Aligned):
     def __str__(self) -> str:
         return region_text(self)
 
-    def _part(self) -> Part:
+    def _part(self) -> RegionPart:
         if self.part is None:
             assert self.obstacle is not None
             raise Divergence(f"no limit of infinite depth where {', '.join(map(str, self.conditions)) or 'asked'}: "
@@ -207,7 +207,7 @@ class DepthLimit(Short, Aligned):
 
         Raises ``ValueError`` for missing or unknown parameters and for what is not a real number.
         """
-        point = point_of(numbers_of(values, self.parameters), self.parameters)
+        point = point_of(exact_parameters(values, self.parameters), self.parameters)
         return next(one for one in self.regions if one.region.contains(point))
 
     def compile(self, loss: LossRule | None = None, **values: Number) -> CompiledLimit:
@@ -254,7 +254,7 @@ def depth_limit(recursion: RecursionEquations) -> DepthLimit:
             regions.append(LimitRegion(recursion, orders.parameters, cell.region.reduced(), None, grows, period))
         else:
             regions += [LimitRegion(recursion, orders.parameters, part.region.reduced(), part, None, period)
-                        for part in divide(cell, orders.contributions)]
+                        for part in divide_cell(cell, orders.contributions)]
     return DepthLimit(recursion, orders.parameters, orders, tuple(regions))
 
 
@@ -272,7 +272,7 @@ def _in_normal_form(recursion: RecursionEquations) -> tuple[RecursionEquations, 
     return recursion if same else derive_recursion(kets(found.program)), None, found.period
 
 
-def numbers_of(values: Mapping[str, Number], parameters: Iterable[sp.Symbol]) -> dict[sp.Symbol, sp.Expr]:
+def exact_parameters(values: Mapping[str, Number], parameters: Iterable[sp.Symbol]) -> dict[sp.Symbol, sp.Expr]:
     """Exact numbers of the named parameters; raises ``ValueError`` for unknown names and for what is not real."""
     known = {str(p): p for p in parameters}
     unknown = set(values) - set(known)

@@ -14,11 +14,11 @@ import sympy as sp
 from .._checks import symbolic
 from ..calculus.coefficients import B, R
 from ..derivations.printing import latex
-from ..calculus.recursion import Equation
+from ..calculus.recursion import RecursionEquation
 from ..calculus.rules import join_sums
 from ..errors import NotCovered
 from .functions import INNER, AnyCoefficient, CovarianceFunction, OwnCoefficient, P
-from .survival import CountedTerm, Kind, Part
+from .survival import CountedTerm, Kind, RegionPart
 from .translation import Translator, at_zero
 
 
@@ -45,7 +45,7 @@ class LimitEquation:
         return f"{self.target} = {self.value}" + (f"  ({ranges})" if ranges else "")
 
 
-def limit_equations(translator: Translator, part: Part) -> tuple[LimitEquation, ...]:
+def limit_equations(translator: Translator, part: RegionPart) -> tuple[LimitEquation, ...]:
     """All limit equations of a part, in program order, a boundary value before the equation that starts from it.
 
     Raises ``ValueError`` where one power of L does not fit all quantities of a kind, naming the term.
@@ -73,7 +73,8 @@ def _require_one_start(equations: list[LimitEquation]) -> None:
                              "in another; no rule for the limit of such a start")
 
 
-def _scalar(translator: Translator, part: Part, equation: Equation, terms: list[CountedTerm]) -> list[LimitEquation]:
+def _scalar(translator: Translator, part: RegionPart, equation: RecursionEquation,
+            terms: list[CountedTerm]) -> list[LimitEquation]:
     kept = [one for one in terms if part.is_kept(one.order)]
     if not kept:
         return []
@@ -82,7 +83,7 @@ def _scalar(translator: Translator, part: Part, equation: Equation, terms: list[
     return [LimitEquation(translator.target(equation), value if follows else at_zero(value), (kept[0].target,))]
 
 
-def _covariance(translator: Translator, part: Part, equation: Equation, terms: list[CountedTerm]
+def _covariance(translator: Translator, part: RegionPart, equation: RecursionEquation, terms: list[CountedTerm]
                 ) -> list[LimitEquation]:
     kept = [one for one in terms if part.is_kept(one.order)]
     if not kept:
@@ -127,7 +128,8 @@ def _summed(generic: sp.Expr, size: int) -> sp.Expr:
     return sp.Sum(generic, limit)
 
 
-def _coefficients(translator: Translator, part: Part, number: int, equation: Equation, terms: list[CountedTerm]
+def _coefficients(translator: Translator, part: RegionPart, number: int, equation: RecursionEquation,
+                  terms: list[CountedTerm]
                   ) -> list[LimitEquation]:
     """The equations of one family of vectors, or its boundary values; own-layer coefficients apart."""
     found: list[LimitEquation] = []
@@ -147,12 +149,12 @@ def _coefficients(translator: Translator, part: Part, number: int, equation: Equ
     return found
 
 
-def _kinds(part: Part, equation: Equation, here: bool) -> list[Kind]:
+def _kinds(part: RegionPart, equation: RecursionEquation, here: bool) -> list[Kind]:
     """The kinds of coefficients of the equation's vectors, over base kets of the own layer or all others."""
     return [k for k in part.exponents if k.is_coefficient and k.number == equation.target.args[0] and k.own == here]
 
 
-def _starts(translator: Translator, part: Part, number: int, kind: Kind) -> bool:
+def _starts(translator: Translator, part: RegionPart, number: int, kind: Kind) -> bool:
     """Has this kind of coefficient a value at the end of layer time where the sweep starts?"""
     ends = {i for i, e in enumerate(translator.recursion.equations) if i != number and e.kind == "Gamma"
             and not e.place.loops[1:]}
@@ -176,7 +178,8 @@ def _groups(reads: dict[Kind, tuple[set, set]]) -> list[tuple[Kind, ...]]:
     return [(k,) for k in kinds]
 
 
-def _written(translator: Translator, part: Part, equation: Equation, members: Sequence[Kind], kept: set, here: bool
+def _written(translator: Translator, part: RegionPart, equation: RecursionEquation, members: Sequence[Kind], kept: set,
+             here: bool
              ) -> LimitEquation:
     """One equation of the kept terms, for the members: a start, what is born, and an integral of what layers add."""
     direction = translator.direction(equation)
@@ -203,7 +206,7 @@ def _written(translator: Translator, part: Part, equation: Equation, members: Se
     return LimitEquation(target.subs(fixed), value.subs(fixed), tuple(members), where, boundary)
 
 
-def _named(part: Part, members: Sequence[Kind], equation: Equation, here: bool
+def _named(part: RegionPart, members: Sequence[Kind], equation: RecursionEquation, here: bool
            ) -> tuple[dict[sp.Symbol, sp.Expr], tuple[sp.Expr, ...]]:
     """What b and r are for these kinds: numbers to put in, and conditions to print."""
     every = _kinds(part, equation, here)

@@ -23,7 +23,7 @@ Powers = dict[sp.Expr, sp.Expr]   # exponent of L -> function of layer time
 
 
 @dataclass(frozen=True)
-class State:
+class LayerState:
     """A vector as the next layer may read it: the member that ``family`` had ``lag`` layers ago, 1 the last one.
 
     family: the member that a passage of the loop assigns.
@@ -77,8 +77,8 @@ class Sweep:
         return tuple(t for t in (a.target for a in self.assignments) if t in found and self._most(t) > 0)
 
     @cached_property
-    def states(self) -> tuple[State, ...]:
-        return tuple(State(v, lag) for v in self.carried for lag in range(1, self._most(v) + 1))
+    def states(self) -> tuple[LayerState, ...]:
+        return tuple(LayerState(v, lag) for v in self.carried for lag in range(1, self._most(v) + 1))
 
     def assigned(self, read: Vector) -> Vector | None:
         """The target of this sweep that ``read`` is a member of, at the same step and sample."""
@@ -107,16 +107,16 @@ class Sweep:
         return max((lag for lag in lags if lag is not None), default=0)
 
     @cached_property
-    def rows(self) -> dict[Vector, "Row"]:
+    def rows(self) -> dict[Vector, "Combination"]:
         """What every vector of a passage is made of, through the state that the passage found and what enters."""
-        found: dict[Vector, Row] = {}
+        found: dict[Vector, Combination] = {}
         for a in self.assignments:
             found[a.target] = self._row(a, found)
         return found
 
-    def _row(self, a: Assign, before: dict[Vector, "Row"]) -> "Row":
+    def _row(self, a: Assign, before: dict[Vector, "Combination"]) -> "Combination":
         own: Powers = {sp.Integer(0): sp.Integer(1)}
-        row = Row({}, {a.target: own} if self.entering(a.target) != 0 else {})
+        row = Combination({}, {a.target: own} if self.entering(a.target) != 0 else {})
         for term in sp.Add.make_args(multiplied_out(a.value)):
             number, read, target = self._carried_by(term)
             if read is None or target is None:
@@ -124,7 +124,7 @@ class Sweep:
             powers = dict(in_powers(number, self.layer, self.depth))
             lag = self.lag_of(read, target)
             if lag:
-                row = row.plus(Row({State(target, lag): powers}, {}))
+                row = row.plus(Combination({LayerState(target, lag): powers}, {}))
             elif target not in before:
                 raise ValueError(f"program {self.program.name}: {a.target} reads {read} before it is assigned")
             else:
@@ -170,7 +170,7 @@ class Sweep:
         found: dict[sp.Expr, sp.Matrix] = {sp.Integer(0): sp.zeros(size, size)}
         for i, state in enumerate(self.states):
             if state.lag > 1:
-                found[sp.Integer(0)][i, self.states.index(State(state.family, state.lag - 1))] = sp.Integer(1)
+                found[sp.Integer(0)][i, self.states.index(LayerState(state.family, state.lag - 1))] = sp.Integer(1)
                 continue
             for source, powers in self.rows[state.family].state.items():
                 for exponent, value in powers.items():
@@ -193,18 +193,18 @@ class Sweep:
 
 
 @dataclass(frozen=True)
-class Row:
+class Combination:
     """A vector as a combination: of the state before the passage, and of what enters vectors of the passage."""
 
-    state: dict[State, Powers]
+    state: dict[LayerState, Powers]
     entering: dict[Vector, Powers]
 
-    def plus(self, other: "Row") -> "Row":
-        return Row(_sum(self.state, other.state), _sum(self.entering, other.entering))
+    def plus(self, other: "Combination") -> "Combination":
+        return Combination(_sum(self.state, other.state), _sum(self.entering, other.entering))
 
-    def times(self, powers: Powers) -> "Row":
-        return Row({s: _product(p, powers) for s, p in self.state.items()},
-                   {v: _product(p, powers) for v, p in self.entering.items()})
+    def times(self, powers: Powers) -> "Combination":
+        return Combination({s: _product(p, powers) for s, p in self.state.items()},
+                           {v: _product(p, powers) for v, p in self.entering.items()})
 
 
 def _sum(one: dict[sp.Expr, Powers], other: dict[sp.Expr, Powers]) -> dict[sp.Expr, Powers]:

@@ -12,21 +12,21 @@ from .._types import Value
 from ..errors import NotCovered
 from ..programs.language import LossDerivative, Scalar
 from .functions import INNER, Coefficient, CovarianceFunction, Indicator, OwnCoefficient, P, Q
-from .square import Square
+from .square import LayerTimeSquare
 
 Numbers = dict[sp.Symbol, int]
 Values = Value  # an array that broadcasts over the square of layer times, or a number
-Reading = Callable[["State", Numbers], Values]
+Evaluation = Callable[["SolvedValues", Numbers], Values]
 
 
 @dataclass
-class State:
+class SolvedValues:
     """Values found so far, by (head, numbers); what is not there is zero.
 
     data: arrays by name; loss: the derivative in the output, from output and target.
     """
 
-    square: Square
+    square: LayerTimeSquare
     data: Mapping[str, np.ndarray]
     targets: np.ndarray
     loss: Callable[[float, float], float]
@@ -39,7 +39,7 @@ class State:
 ZERO = np.zeros((1, 1, 1))
 
 
-def reading(expression: sp.Expr) -> Reading:
+def evaluation(expression: sp.Expr) -> Evaluation:
     """The closure that evaluates an expression; raises ``ValueError`` for a node that has no rule."""
     for cls, rule in RULES.items():
         if isinstance(expression, cls):
@@ -57,16 +57,16 @@ def index(expression: sp.Expr) -> Callable[[Numbers], int]:
     return lambda numbers: numbers[symbol] + shift
 
 
-def _add(e: sp.Expr) -> Reading:
-    parts = [reading(part) for part in e.args]
+def _add(e: sp.Expr) -> Evaluation:
+    parts = [evaluation(part) for part in e.args]
     return lambda state, n: _total(part(state, n) for part in parts)
 
 
-def _mul(e: sp.Expr) -> Reading:
+def _mul(e: sp.Expr) -> Evaluation:
     cheap = sorted(e.args, key=lambda f: isinstance(f, (sp.Sum, sp.Integral)))
-    parts = [reading(part) for part in cheap]
+    parts = [evaluation(part) for part in cheap]
 
-    def product(state: State, n: Numbers) -> Values:
+    def product(state: SolvedValues, n: Numbers) -> Values:
         value: Values = 1.0
         for part in parts:
             factor = part(state, n)
@@ -78,14 +78,14 @@ def _mul(e: sp.Expr) -> Reading:
     return product
 
 
-def _pow(e: sp.Expr) -> Reading:
+def _pow(e: sp.Expr) -> Evaluation:
     if e.is_number:
         return _number(e)
-    base, power = reading(e.base), float(e.exp)
+    base, power = evaluation(e.base), float(e.exp)
     return lambda state, n: base(state, n) ** power
 
 
-def _symbol(e: sp.Symbol) -> Reading:
+def _symbol(e: sp.Symbol) -> Evaluation:
     """A layer time, or a training step."""
     if e in (P, INNER):
         return lambda state, n: state.square.times[None, :, None]
@@ -102,16 +102,16 @@ def _total(values: Iterable[Values]) -> Values:
     return found
 
 
-def _number(e: sp.Expr) -> Reading:
+def _number(e: sp.Expr) -> Evaluation:
     value = float(e)
     return lambda state, n: value
 
 
-def _sum(e: sp.Sum) -> Reading:
-    body = reading(e.function)
+def _sum(e: sp.Sum) -> Evaluation:
+    body = evaluation(e.function)
     ranges = [(v, index(first), index(last)) for v, first, last in e.limits]
 
-    def total(state: State, n: Numbers) -> Values:
+    def total(state: SolvedValues, n: Numbers) -> Values:
         def over(depth: int, inner: Numbers) -> Values:
             if depth == len(ranges):
                 return body(state, inner)
@@ -123,11 +123,11 @@ def _sum(e: sp.Sum) -> Reading:
     return total
 
 
-def _integral(e: sp.Integral) -> Reading:
-    body, (variable, first, _) = reading(e.function), e.limits[0]
+def _integral(e: sp.Integral) -> Evaluation:
+    body, (variable, first, _) = evaluation(e.function), e.limits[0]
     upward = first == 0
 
-    def value(state: State, n: Numbers) -> Values:
+    def value(state: SolvedValues, n: Numbers) -> Values:
         inside = body(state, n)
         if inside is ZERO:
             return ZERO
@@ -137,22 +137,22 @@ def _integral(e: sp.Integral) -> Reading:
     return value
 
 
-def _delta(e: sp.KroneckerDelta) -> Reading:
+def _delta(e: sp.KroneckerDelta) -> Evaluation:
     i, j = map(index, e.args)
     return lambda state, n: float(i(n) == j(n))
 
 
-def _indicator(e: Indicator) -> Reading:
+def _indicator(e: Indicator) -> Evaluation:
     sign = e.sign
     return lambda state, n: state.square.indicator(sign)
 
 
-def _coefficient(e: Coefficient) -> Reading:
+def _coefficient(e: Coefficient) -> Evaluation:
     a, b, t, r = map(index, e.args[:4])
     p, side = e.args[4], e.side
     end = int(p) if p.is_number else None
 
-    def value(state: State, n: Numbers) -> Values:
+    def value(state: SolvedValues, n: Numbers) -> Values:
         key = (a(n), b(n), t(n), r(n))
         if end is not None and ("end", *key, end) in state.values:
             return state.of("end", *key, end)  # where a sweep starts its value is given
@@ -166,7 +166,7 @@ def _coefficient(e: Coefficient) -> Reading:
     return value
 
 
-def _own(e: OwnCoefficient) -> Reading:
+def _own(e: OwnCoefficient) -> Evaluation:
     a, b, t, r = map(index, e.args[:4])
     return lambda state, n: state.of("own", a(n), b(n), t(n), r(n))
 
@@ -177,23 +177,23 @@ def covariance_key(b: int, c: int, t: int, s: int) -> tuple:
     return ("C", b, c, t, s)
 
 
-def _covariance(e: CovarianceFunction) -> Reading:
+def _covariance(e: CovarianceFunction) -> Evaluation:
     b, c, t, s = map(index, e.args[:4])
     along_q = e.args[4] == Q
 
-    def value(state: State, n: Numbers) -> Values:
+    def value(state: SolvedValues, n: Numbers) -> Values:
         found = state.of(*covariance_key(b(n), c(n), t(n), s(n)))
         return found.swapaxes(1, 2) if along_q else found
 
     return value
 
 
-def _scalar(e: Scalar) -> Reading:
+def _scalar(e: Scalar) -> Evaluation:
     name, layered = e.name, any(i in (P, INNER, Q) for i in e.indices)
     indices = [index(i) for i in e.indices if i not in (P, INNER, Q)]
     along_q = Q in e.indices
 
-    def value(state: State, n: Numbers) -> Values:
+    def value(state: SolvedValues, n: Numbers) -> Values:
         numbers = tuple(i(n) for i in indices)
         if name in state.data:
             return float(state.data[name][numbers])
@@ -203,12 +203,12 @@ def _scalar(e: Scalar) -> Reading:
     return value
 
 
-def _loss(e: LossDerivative) -> Reading:
-    output, step = reading(e.args[0]), index(e.args[1])
+def _loss(e: LossDerivative) -> Evaluation:
+    output, step = evaluation(e.args[0]), index(e.args[1])
     return lambda state, n: state.loss(float(np.squeeze(output(state, n))), float(state.targets[step(n)]))
 
 
-RULES: dict[type, Callable[[sp.Expr], Reading]] = {
+RULES: dict[type, Callable[[sp.Expr], Evaluation]] = {
     sp.Add: _add, sp.Mul: _mul, sp.Pow: _pow, sp.Sum: _sum, sp.Integral: _integral, sp.KroneckerDelta: _delta,
     Indicator: _indicator, Coefficient: _coefficient, OwnCoefficient: _own, CovarianceFunction: _covariance,
     LossDerivative: _loss, Scalar: _scalar, sp.Symbol: _symbol, sp.Number: _number}

@@ -24,7 +24,7 @@ from .forgetting_layers import Entering
 from .inlining import with_multiple, without_names
 from .interleaving import interleaved
 from ..orders.layer_functions import LAYER_TIME
-from .layer_map import State, Sweep, sweeps
+from .layer_map import LayerState, Sweep, sweeps
 from .own_layers import at_own_layers
 from .trained_vectors import with_moves
 
@@ -119,7 +119,7 @@ class _Rewriting:
     # -- streams ----------------------------------------------------------------------------------------------------
 
     @property
-    def _states(self) -> tuple[State, ...]:
+    def _states(self) -> tuple[LayerState, ...]:
         return self.sweep.states
 
     @property
@@ -224,7 +224,7 @@ class _Rewriting:
 
     def _made(self, target: Vector, names: list[Statement]) -> sp.Expr:
         """A vector of this layer: what it reads of the streams, and what has entered it in this layer."""
-        state = self._states.index(State(target, 1))
+        state = self._states.index(LayerState(target, 1))
         total = sp.Add(*(self._at_layer(r) * self._stream(n, 1) for n, r in enumerate(self._read.row(state)) if r != 0))
         for source, powers in self.sweep.rows[target].entering.items():
             weight = sum((self.sweep.depth**e * c for e, c in powers.items()), sp.Integer(0))
@@ -272,7 +272,7 @@ class _Rewriting:
         for vector in value.atoms(Vector):
             for target in self.sweep.carried:
                 if vector == target.subs(self.sweep.layer, end):
-                    row = self.slow.read.row(self._states.index(State(target, 1)))
+                    row = self.slow.read.row(self._states.index(LayerState(target, 1)))
                     time = sp.Integer(1) if self.sweep.direction > 0 else sp.Integer(0)
                     if any(r != 0 for r in row):
                         ends[vector] = sp.Add(*(r.subs(LAYER_TIME, time) * self._stream(n).subs(self.sweep.layer, end)
@@ -288,7 +288,8 @@ class _Rewriting:
             if target is None or not lag or target not in self.sweep.carried or any(
                     self._own(n) == target and lag == 1 for n in range(self.slow.streams)):
                 continue
-            state = self._states.index(State(target, min(lag, max(s.lag for s in self._states if s.family == target))))
+            state = self._states.index(LayerState(target,
+                                                  min(lag, max(s.lag for s in self._states if s.family == target))))
             row = self._read.row(state)
             parts = [(self._at_layer(r), self._stream(n, 1)) for n, r in enumerate(row) if r != 0]
             if all(r == 0 for r in self.slow.read.row(state)):

@@ -17,7 +17,7 @@ from .._chebyshev import reference
 
 
 @dataclass(frozen=True)
-class Square:
+class LayerTimeSquare:
     """``resolution`` Chebyshev-Lobatto points on every piece of either axis; breaks: where pieces meet, in (0, 1)."""
 
     resolution: int

@@ -88,7 +88,7 @@ class CountedTerm:
 
 
 @dataclass(frozen=True)
-class Part:
+class RegionPart:
     """A region on which the same terms survive: ``kept`` and ``dropped``.
 
     exponents: power of L of every kind of quantity; instances: relative orders of the single contributions.
@@ -156,20 +156,20 @@ class Part:
         return frozenset(one.place for one in self.kept)
 
 
-def divide(cell: Cell, contributions: Sequence[Contribution]) -> list[Part]:
+def divide_cell(cell: Cell, contributions: Sequence[Contribution]) -> list[RegionPart]:
     """The parts of a cell on which the same terms survive; faces of it are parts of their own where they differ."""
     part = _part(cell, contributions)
     form = _undecided(cell, part, contributions)
     if form is None:
-        assert isinstance(part, Part)
+        assert isinstance(part, RegionPart)
         return [part]
-    parts = [found for _, region in cell.region.split(form) for found in divide(cell.on(region), contributions)]
-    if isinstance(part, Part) and len({one.signature for one in parts}) == 1:
+    parts = [found for _, region in cell.region.split(form) for found in divide_cell(cell.on(region), contributions)]
+    if isinstance(part, RegionPart) and len({one.signature for one in parts}) == 1:
         return [part]
     return parts
 
 
-def _part(cell: Cell, contributions: Sequence[Contribution]) -> Part | dict[Kind, Exponent]:
+def _part(cell: Cell, contributions: Sequence[Contribution]) -> RegionPart | dict[Kind, Exponent]:
     """The orders on the cell as a whole; the exponents of all kinds where they are not one form each."""
     largest: dict[Kind, Exponent] = {}
     for key, exponent in cell.exponents.items():
@@ -179,12 +179,13 @@ def _part(cell: Cell, contributions: Sequence[Contribution]) -> Part | dict[Kind
     exponents = {kind: form for kind, exponent in largest.items() for form in exponent.forms}
     instances = [(one, cell.weight(one).times(Exponent.single(exponents[kind_of(one.target)] * -1)))
                  for one in contributions if one.target in cell.exponents]
-    return Part(cell, exponents, tuple((one, order.pruned(cell.region)) for one, order in instances))
+    return RegionPart(cell, exponents, tuple((one, order.pruned(cell.region)) for one, order in instances))
 
 
-def _undecided(cell: Cell, part: Part | dict[Kind, Exponent], contributions: Sequence[Contribution]) -> Affine | None:
+def _undecided(cell: Cell, part: RegionPart | dict[Kind, Exponent],
+               contributions: Sequence[Contribution]) -> Affine | None:
     """A form whose sign divides the cell, the simplest first; None where all is decided."""
-    if isinstance(part, Part):
+    if isinstance(part, RegionPart):
         forms = {form for _, order in part.instances for form in order.forms}
     else:
         forms = {one - other for e in part.values() for one in e.forms for other in e.forms if one != other}

@@ -37,7 +37,7 @@ def vector_of(term: sp.Expr) -> str | None:
     return moves[0].removeprefix(MOVE) if isinstance(term, sp.Sum) and moves else None
 
 
-def numbers_of(program: Program) -> dict[str, sp.Expr]:
+def trained_vector_rates(program: Program) -> dict[str, sp.Expr]:
     """The number in front of what moves a trained vector in a step, by the vector's name."""
     return {name: _Trained.of(program, name).number for name in trained_vectors(program)}
 

@@ -16,14 +16,14 @@ import sympy as sp
 from .._checks import symbolic
 from ..calculus.coefficients import Bases
 from ..calculus.kets import Covariance, Gamma
-from ..calculus.recursion import Equation, RecursionEquations
+from ..calculus.recursion import RecursionEquation, RecursionEquations
 from ..calculus.setting import Setting
 from ..errors import NotCovered
 from ..programs.algebra import replaced
 from ..programs.language import LossDerivative, Scalar
 from .functions import Coefficient, CovarianceFunction, Indicator, OwnCoefficient, P, Q, scaled_scalar
 from ..orders.layer_functions import in_powers, leading
-from ..orders.terms import Terms, is_carried, split
+from ..orders.terms import Terms, is_carried, additive_terms
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,14 @@ class Translator:
                              "covers one index")
         return above[0] if above else None
 
-    def direction(self, equation: Equation) -> int:
+    def direction(self, equation: RecursionEquation) -> int:
         """1 where layers follow each other upward, -1 downward, 0 where none adds to the one before."""
-        for term in split(equation.value):
+        for term in additive_terms(equation.value):
             if is_carried(equation, term):
                 return 1 if (equation.target.args[4][0] - term.args[4][0]).is_positive else -1
         return 0
 
-    def integrand(self, term: sp.Expr, equation: Equation, rule: str) -> sp.Expr:
+    def integrand(self, term: sp.Expr, equation: RecursionEquation, rule: str) -> sp.Expr:
         """The term with layers as layer times, its sums over base layers as integrals, without powers of L."""
         m, layer = self.base_layer, self._layer(equation)
         if rule == "born" and layer is not None:
@@ -87,7 +87,7 @@ class Translator:
         total = sp.Sum(body, *steps) if steps else body
         return sp.Integral(total, (Q, 0, 1)) if deep else total
 
-    def born(self, term: sp.Expr, equation: Equation) -> sp.Expr:
+    def born(self, term: sp.Expr, equation: RecursionEquation) -> sp.Expr:
         """A term that one layer creates: the indicator of the layer times that it reaches."""
         m, layer = self.base_layer, self._layer(equation)
         bare = self._read(term.xreplace({sp.KroneckerDelta(layer, m): sp.Integer(1)}), layer)
@@ -95,11 +95,11 @@ class Translator:
             raise NotCovered(f"{term}: a layer creates it through coefficients of its own; no rule for its limit")
         return bare.xreplace({P: Q}) * Indicator(P, Q, self.direction(equation))
 
-    def target(self, equation: Equation) -> sp.Expr:
+    def target(self, equation: RecursionEquation) -> sp.Expr:
         """The left side as a function of layer time, for the generic base ket."""
         return self._read(equation.target, self._layer(equation))
 
-    def _layer(self, equation: Equation) -> sp.Symbol | None:
+    def _layer(self, equation: RecursionEquation) -> sp.Symbol | None:
         loops = equation.place.loops[1:] if self.setting.clock is not None else equation.place.loops
         layers = {loop.index for loop in loops} & {s for p in self.setting.products for s in p.above.free_symbols}
         if len(layers) > 1:
@@ -138,7 +138,7 @@ class Translator:
             scalar = scalar.at(*(P if layer in i.free_symbols else i for i in scalar.indices))
         return scaled_scalar(scalar) if scalar.name in self.scaled else scalar
 
-    def memory(self, equation: Equation) -> Remembered:
+    def memory(self, equation: RecursionEquation) -> Remembered:
         """What an optimizer remembers: a member and its value, as functions of layer time where they have a layer."""
         loops = [loop for loop in equation.place.loops if loop is not self.setting.clock]
         layer = loops[-1].index if loops else None

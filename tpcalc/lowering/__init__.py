@@ -2,5 +2,5 @@
 
 from .array_backends import Arrays as Arrays
 from .code_lines import NotLowered as NotLowered
-from .nest import in_order as in_order
+from .nest import lowered_order as lowered_order
 from .source import Lowered as Lowered, lower as lower

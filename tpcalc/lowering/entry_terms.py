@@ -11,7 +11,7 @@ from sympy.core.sorting import default_sort_key
 from .._types import Array
 from ..programs.language import Mean, NonlinearOuter, Scalar
 from ..programs.read_members import write_out
-from .rank_one import separated, split
+from .rank_one import separated, split_outer_products
 
 Terms = tuple[tuple[sp.Expr, sp.Expr], ...]
 
@@ -41,7 +41,7 @@ def written_terms(node: NonlinearOuter, values: Mapping[sp.Symbol, Array], plain
         return None, (), [], [((sp.Integer(1), term),) for term in sp.Add.make_args(sp.expand(apart))]
     whole, = apart.atoms(NonlinearOuter)
     factor = apart / whole
-    phi, sums = split(whole.body)
+    phi, sums = split_outer_products(whole.body)
     phi = phi * factor
     numbers = sorted(phi.atoms(Scalar, Mean) | (phi.free_symbols - set(sums)), key=default_sort_key)
     numbers = [n for n in numbers if not any(n is not m and m.has(n) for m in numbers)]

@@ -11,10 +11,10 @@ from ..programs.program import Program
 from .nest import Axes, Family, Layout, family, is_given_axis
 
 Index = Mapping[sp.Symbol, str]
-Ends = Mapping[sp.Symbol, tuple[str, str]]
+LastReads = Mapping[sp.Symbol, tuple[str, str]]
 
 
-class Read(NamedTuple):
+class ArrayRead(NamedTuple):
     """Code of an array, code that says that it is read, and the axes in the order in which it has them."""
 
     code: str
@@ -94,7 +94,7 @@ class Names:
     def place(self, member: Member, index: Index) -> str:
         return f"{self.number_of(member)}, {self.key(member, index)}"
 
-    def member(self, member: Member, index: Index, bounds: Ends) -> Read:
+    def member(self, member: Member, index: Index, bounds: LastReads) -> ArrayRead:
         if self.is_data(member):
             return self._given(member.name, member.indices, index, bounds, "")
         layout, number = self.layout(member), self.number_of(member)
@@ -117,15 +117,15 @@ class Names:
         if isinstance(member, Scalar) and cuts and not axes:
             code = f"float({code})"
         read = f"need({number}, {self.key(member, index)}, ({''.join(e + ', ' for e in ends)}))"
-        return Read(code, read, tuple(axes))
+        return ArrayRead(code, read, tuple(axes))
 
-    def targets(self, place: Sequence[sp.Expr], outputs: int | None, index: Index, bounds: Ends) -> Read:
+    def targets(self, place: Sequence[sp.Expr], outputs: int | None, index: Index, bounds: LastReads) -> ArrayRead:
         """What a loss compares outputs with; those of all outputs, with one more axis, where there are several."""
         if outputs is None:
             return self._given("y", tuple(place), index, bounds, "")
         return self._given("y", tuple(place[:-1]), index, bounds, f"(0, {outputs - 1}), ")
 
-    def _given(self, name: str, indices: Sequence[sp.Expr], index: Index, bounds: Ends, row: str) -> Read:
+    def _given(self, name: str, indices: Sequence[sp.Expr], index: Index, bounds: LastReads, row: str) -> ArrayRead:
         axes = tuple(i for i in indices if i in bounds)
         ends = [bounds[i] if i in bounds else (self.integer(i, index),) * 2 for i in indices]
         cuts = [f"{low}:{high} + 1" if i in bounds else low for i, (low, high) in zip(indices, ends)]
@@ -135,4 +135,4 @@ class Names:
             code = f"numbers_of[{name!r}][{place or '()'}]"
         else:
             code = f"arrays_of[{name!r}][{place}]" if axes else f"numbers_of[{name!r}][{place or '()'}]"
-        return Read(code if axes or row else f"float({code})", read, axes)
+        return ArrayRead(code if axes or row else f"float({code})", read, axes)

@@ -203,7 +203,7 @@ def distributed(program: Program, axes: Axes) -> tuple[Lines, ...]:
     return tuple(walk(program.body, ()))
 
 
-def in_order(program: Program) -> Program:
+def lowered_order(program: Program) -> Program:
     """The program in the order in which its lowered form runs: loops that are axes around single statements.
 
     It means the program itself; unrolled readings that draw while they run draw in this order.

@@ -16,10 +16,10 @@ from .nest import family
 from .source import Lowered
 
 Place = tuple[int, tuple[int, ...]]  # family and indices that are no axes
-Ends = tuple[tuple[int, int], ...]
+LastReads = tuple[tuple[int, int], ...]
 
 
-class Number:
+class IndexedNumber:
     """A number made of loop indices, once sizes and parameters are known: called with the indices."""
 
     def __init__(self, expression: sp.Expr, indices: tuple[sp.Symbol, ...]) -> None:
@@ -38,7 +38,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Plan:
+class LoweringPlan:
     """ends: what is read for the last time, by the statement (number, indices) after which it can be forgotten; given:
     what is read of given vectors and matrices, with the ends of their axes; products: vectors that every given matrix,
     or what it is trained to, multiplies; turned: those of them that its transpose does; rows, matrices: the most
@@ -46,15 +46,16 @@ class Plan:
     """
 
     ends: Mapping[tuple[int, ...], tuple[Place, ...]]
-    given: Mapping[Place, Ends]
+    given: Mapping[Place, LastReads]
     products: Counter[Place]
     turned: Counter[Place]
     rows: int
     matrices: int
 
 
-def plan(lowered: Lowered, sizes: Mapping[str, int], numbers: list[Number], shapes: Mapping[str, tuple[int, ...]],
-         keep: Collection[str]) -> Plan:
+def plan_memory(lowered: Lowered, sizes: Mapping[str, int], numbers: list[IndexedNumber],
+                shapes: Mapping[str, tuple[int, ...]],
+                keep: Collection[str]) -> LoweringPlan:
     """Walk the nest; keep: the names of families that are never forgotten, besides all scalars.
 
     Raises ``ValueError`` for a statement that reads what is neither given nor assigned before, or data that is not
@@ -69,21 +70,21 @@ def plan(lowered: Lowered, sizes: Mapping[str, int], numbers: list[Number], shap
             ends.setdefault(at, []).append(place)
     rows, matrices = walk.most(ends)
     forgotten = {at: tuple(found) for at, found in ends.items()}
-    return Plan(forgotten, walk.given, walk.products, walk.turned, rows, matrices)
+    return LoweringPlan(forgotten, walk.given, walk.products, walk.turned, rows, matrices)
 
 
 class _Walk:
     """What the code that reports reads calls."""
 
-    def __init__(self, lowered: Lowered, sizes: Mapping[str, int], numbers: list[Number],
+    def __init__(self, lowered: Lowered, sizes: Mapping[str, int], numbers: list[IndexedNumber],
                  shapes: Mapping[str, tuple[int, ...]]) -> None:
         self.lowered, self.sizes, self.numbers, self.shapes = lowered, sizes, numbers, shapes
         self.families = lowered.names.families
         program = lowered.program
         self.givens = [[g for g in (*program.vectors, *program.matrices, *program.data) if family(g) == one]
                        for one in self.families]
-        self.assigned: dict[Place, Ends] = {}
-        self.given: dict[Place, Ends] = {}
+        self.assigned: dict[Place, LastReads] = {}
+        self.given: dict[Place, LastReads] = {}
         self.last: dict[Place, tuple[int, ...]] = {}
         self.events: list[tuple[tuple[int, ...], Place]] = []
         self.origins: dict[Place, frozenset[Place]] = {}
@@ -102,7 +103,7 @@ class _Walk:
         self.at = at
         self.sources = set()
 
-    def need(self, number: int, key: tuple[int, ...], ends: Ends) -> None:
+    def need(self, number: int, key: tuple[int, ...], ends: LastReads) -> None:
         place = number, key
         known = self.assigned.get(place)
         if known is None:
@@ -117,7 +118,7 @@ class _Walk:
         if self.families[number][0] is Matrix:
             self.sources.add(place)
 
-    def made(self, number: int, key: tuple[int, ...], ends: Ends) -> None:
+    def made(self, number: int, key: tuple[int, ...], ends: LastReads) -> None:
         place = number, key
         if place in self.assigned or place in self.given:
             raise ValueError(f"program {self.lowered.program.name}: {self._named()} is assigned a second time")
@@ -132,7 +133,7 @@ class _Walk:
             self.products[origin] += times
             self.turned[origin] += times * turned
 
-    def data(self, name: str, ends: Ends, row: bool) -> None:
+    def data(self, name: str, ends: LastReads, row: bool) -> None:
         shape = self.shapes[name]
         if row and shape and shape[-1] != ends[-1][1] + 1:
             raise ValueError(f"{name}: data of shape {shape} given; the program reads {ends[-1][1] + 1} along the last "
@@ -164,10 +165,10 @@ class _Walk:
         return max(most[Vector], held[Vector]), max(most[Matrix], held[Matrix]) + len(self.carried)
 
     @staticmethod
-    def _rows(ends: Ends) -> int:
+    def _rows(ends: LastReads) -> int:
         return int(np.prod([high - low + 1 for low, high in ends], dtype=np.int64))
 
-    def _require_given(self, place: Place, ends: Ends) -> None:
+    def _require_given(self, place: Place, ends: LastReads) -> None:
         for given in self.givens[place[0]]:
             layout = self.lowered.names.layout(given)
             fixed = [i for i, axis in zip(given.indices, layout) if axis is None]
@@ -175,7 +176,7 @@ class _Walk:
                 return
         raise self._missing(place, ends)
 
-    def _missing(self, place: Place, ends: Ends) -> ValueError:
+    def _missing(self, place: Place, ends: LastReads) -> ValueError:
         statement = self.lowered.statement(self.at)
         known = self.assigned.get(place, ends)
         bad = tuple(low if low == high or not first <= low <= last else high
@@ -188,6 +189,6 @@ class _Walk:
         return self.lowered.target(self.at)
 
 
-def numbers_of(lowered: Lowered, values: Mapping[sp.Symbol, Array], known: int = 0) -> list[Number]:
+def program_numbers(lowered: Lowered, values: Mapping[sp.Symbol, Array], known: int = 0) -> list[IndexedNumber]:
     """The numbers of the program's code, from sizes and parameters, but for the first ones that are known."""
-    return [Number(expression.subs(values), used) for expression, used in list(lowered.names.numbers)[known:]]
+    return [IndexedNumber(expression.subs(values), used) for expression, used in list(lowered.names.numbers)[known:]]

@@ -65,7 +65,7 @@ def _one_outer(expression: sp.Expr) -> tuple[sp.Expr, Outer | None]:
     return (number, one) if isinstance(one, Outer) else (sp.Integer(1), None)
 
 
-def split(body: sp.Expr) -> tuple[sp.Expr, dict[sp.Symbol, LinearPart]]:
+def split_outer_products(body: sp.Expr) -> tuple[sp.Expr, dict[sp.Symbol, LinearPart]]:
     """phi and its arguments: the largest parts that are sums of numbers times outer products, as symbols.
 
     A ``Sum`` that is still written as one counts as an outer product: it must be a sum of these.

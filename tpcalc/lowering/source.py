@@ -23,8 +23,8 @@ from .products import matrix_terms, simple_products
 
 OPERATIONS = ("asarray", "broadcast", "dot", "head_sum", "inner", "mean", "total", "permuted", "reshaped", "stacked",
               "finite")
-READING = ("matvec", "combine", "polar", "advanced", "entry_product", "entry_function", "chi", "chis",
-           "not_finite", "parts")
+ARRAY_FUNCTIONS = ("matvec", "combine", "polar", "advanced", "entry_product", "entry_function", "chi", "chis",
+                   "not_finite", "parts")
 REPORTS = ("begin", "need", "data", "multiplied", "made", "holds", "parts")
 
 
@@ -292,5 +292,5 @@ def _heading(names: Names, arrays: bool) -> list[str]:
              "    forget, ends, step_done = w.forget, w.ends, w.step_done",
              "    width, nan, where = w.width, float('nan'), w.arrays.xp.where"]
     head += [f"    {one} = w.arrays.{one}" for one in OPERATIONS]
-    head += [f"    {one} = w.{one}" for one in READING]
+    head += [f"    {one} = w.{one}" for one in ARRAY_FUNCTIONS]
     return [*head, *(f"    {one} = w.functions[{one!r}]" for one in names.functions)]

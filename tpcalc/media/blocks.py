@@ -106,7 +106,7 @@ class GroupKernels(Protocol):
 AnyKernels = Union[BlockKernels, GroupKernels]
 
 
-class Rates(NamedTuple):
+class BlockRates(NamedTuple):
     """What the block adds to the rows of a step: density and noise (..., b, m), and of the step with itself
     the diagonal of the density (..., b), for groups a matrix (..., b, b), or None, and the noise, of the shape of
     ``own``, or None."""
@@ -124,7 +124,7 @@ class Law(Protocol):
     """One direction's densities, as functions of the rows' response r (..., b, m or m + b), their covariance
     with earlier rows c (..., b, m) and with each other own (..., b, b); of passengers variances (..., b, 1) or None."""
 
-    def __call__(self, r: np.ndarray, c: np.ndarray, own: np.ndarray | None) -> Rates: ...
+    def __call__(self, r: np.ndarray, c: np.ndarray, own: np.ndarray | None) -> BlockRates: ...
 
     @property
     def resolution(self) -> float:

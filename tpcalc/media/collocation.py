@@ -26,14 +26,14 @@ from ..programs import SGD, Muon, Task
 from ..programs.optimizers import rows_per_step, update_kernel
 from .pair_kernels import linear_block
 from .blocks import AnyKernels, BlockKernels, GroupKernels, Law, Linear
-from .collocation_row import Near, PackedSide, carry, spanned
-from .group_laws import GroupBackwardLaw, GroupForwardLaw, grouped, within
-from .element import LARGEST, Element, Side, Solved
+from .collocation_row import Near, PackedDirectionSolution, carry, spanned
+from .group_laws import GroupBackwardLaw, GroupForwardLaw, grouped, within_groups
+from .element import LARGEST, Element, DirectionSolution, Solved
 from .laws import BackwardLaw, ForwardLaw
 from .mixing_laws import MixingBackwardLaw, MixingForwardLaw
 from .medium import Rows, UpdateKernels
 from .mesh import Mesh, halving, reference
-from .training import Trace, ends_memory, moved_by_update, require_known, train_rows
+from .training import Trace, embedding_readout_memory, moved_by_update, require_known, train_rows
 
 ROUND_OFF = 4 * np.finfo(np.float64).eps
 COARSE, FINE = 18, 20  # nodes of an element in the two resolutions that are compared
@@ -41,7 +41,7 @@ MOST_ELEMENTS = 1024
 SAMPLED_ELEMENTS = 32   # of kernels that are sampled, where one costs seconds
 SMOOTH = 1e-8          # tails so small that an error which shorter elements leave is round-off
 SHORTEST = 2.0**-40    # a piece of layer time that is not worth halving
-AnySide = Union[Side, PackedSide]
+AnyDirectionSolution = Union[DirectionSolution, PackedDirectionSolution]
 
 
 class TooCoarse(ArithmeticError):
@@ -54,7 +54,7 @@ class TooCoarse(ArithmeticError):
 
 
 @dataclass
-class CollocationMedium:
+class CollocationPropagator:
     """The body of a residual network of infinite depth on a mesh of layer time; ``rho.size`` rows at most.
 
     noise: constant of everything the initial matrices add (L eps^2 at alpha = 1/2, else 0); drift: constant
@@ -77,7 +77,7 @@ class CollocationMedium:
     rho: np.ndarray      # (N,)
     w: np.ndarray        # (N, N)
     block: AnyKernels = field(default_factory=linear_block)
-    guess: CollocationMedium | None = None  # the same on fewer nodes an element: where iterations start
+    guess: CollocationPropagator | None = None  # the same on fewer nodes an element: where iterations start
     packed: bool = False
     updates: UpdateKernels | None = None
 
@@ -90,7 +90,9 @@ class CollocationMedium:
                              f"{self.block.size}")
         self._moved: tuple[int, np.ndarray] = (-1, np.zeros(0))
         nodes, n = len(self.mesh.times), len(self.rho)
-        self.halves = tuple(PackedSide.empty(nodes, self.noise, self.rho) if self.packed else Side.empty(nodes, n)
+        self.halves = tuple(PackedDirectionSolution.empty(nodes, self.noise,
+                                                          self.rho) if self.packed else DirectionSolution.empty(nodes,
+                                                                                                                n)
                             for _ in range(2))
 
     left = cached_property(lambda self: self.halves[0].whole())
@@ -170,10 +172,10 @@ class CollocationMedium:
         """Carry the state of a packed medium, in place, from element to element; how many it has passed."""
         if not self.packed or passed == self.mesh.elements:
             return passed
-        mine, other = cast(tuple[PackedSide, ...], self.halves if forward else self.halves[::-1])
+        mine, other = cast(tuple[PackedDirectionSolution, ...], self.halves if forward else self.halves[::-1])
         near = None
         if self.guess is not None and self.guess.packed and state.shape[1] > 2 * m:
-            near = Near(cast(PackedSide, self.guess.halves[0 if forward else 1]), self.guess.mesh.nodes)
+            near = Near(cast(PackedDirectionSolution, self.guess.halves[0 if forward else 1]), self.guess.mesh.nodes)
         return carry(forward, self.mesh.lengths, self.mesh.nodes, mine, other, self._linear(m), state[0], near, passed)
 
     def _linear(self, m: int) -> Linear | None:
@@ -188,7 +190,8 @@ class CollocationMedium:
             self._moved = step, self.drift * self.updates.weights(self, step)
         return self._moved[1]
 
-    def _solved(self, forward: bool, sides: tuple[AnySide, ...], ends: tuple[float, ...], m: int, wide: int,
+    def _solved(self, forward: bool, sides: tuple[AnyDirectionSolution, ...], ends: tuple[float, ...], m: int,
+                wide: int,
                 state: np.ndarray, drift: np.ndarray, near: np.ndarray | None) -> Solved | None:
         """The rows of a step on an element from their values where they enter; None where it is too long for them."""
         if self.packed and self.mesh.nodes * (wide + m) > LARGEST:
@@ -201,17 +204,18 @@ class CollocationMedium:
                           state.shape[1] > wide + m)
         return element.solve(state, near)
 
-    def _piece(self, forward: bool, sides: tuple[AnySide, ...], ends: tuple[float, ...], m: int, wide: int,
+    def _piece(self, forward: bool, sides: tuple[AnyDirectionSolution, ...], ends: tuple[float, ...], m: int, wide: int,
                state: np.ndarray, drift: np.ndarray) -> np.ndarray | None:
         """The state at the other end of a piece of an element; None where the piece is too long for it."""
         (mine, other), end = sides, state.copy()
-        if self.packed and carry(forward, np.diff(ends), self.mesh.nodes, cast(PackedSide, mine),
-                                 cast(PackedSide, other), self._linear(m), end[0], None):
+        if self.packed and carry(forward, np.diff(ends), self.mesh.nodes, cast(PackedDirectionSolution, mine),
+                                 cast(PackedDirectionSolution, other), self._linear(m), end[0], None):
             return end
         solved = self._solved(forward, sides, ends, m, wide, state, drift, None)
         return None if solved is None else solved.state[-1 if forward else 0]
 
-    def _halved(self, forward: bool, sides: tuple[AnySide, ...], ends: tuple[float, ...], m: int, wide: int,
+    def _halved(self, forward: bool, sides: tuple[AnyDirectionSolution, ...], ends: tuple[float, ...], m: int,
+                wide: int,
                 state: np.ndarray, drift: np.ndarray, cuts: list[float], step: int) -> np.ndarray:
         """Carry a state through an element that is too long for it, in pieces; adds where they meet to ``cuts``."""
         middle = sum(ends) / 2
@@ -250,12 +254,12 @@ class CollocationMedium:
         """What a law is given besides the block."""
         return self.noise, drift, variances, self.rho[m] * self.rho[:m], float(self.rho[m]**2)
 
-    def _law(self, forward: bool, left: Side, m: int, drift: np.ndarray) -> Law:
+    def _law(self, forward: bool, left: DirectionSolution, m: int, drift: np.ndarray) -> Law:
         r, c, own = left.r[:, m:, :m], left.C[:, m:, :m], left.C[:, m:, m:]
         if self.block.size > 1:
             size = self.block.size
             together = GroupForwardLaw(cast(GroupKernels, self.block), self.noise, drift,
-                                       within(grouped(left.C[:, :m, :m], size)), self.rho[m] * self.rho[:m:size],
+                                       within_groups(grouped(left.C[:, :m, :m], size)), self.rho[m] * self.rho[:m:size],
                                        float(self.rho[m]**2))
             return together if forward else GroupBackwardLaw(together, r, c, own)
         variances = np.diagonal(left.C[:, :m, :m], axis1=1, axis2=2)
@@ -266,23 +270,23 @@ class CollocationMedium:
         return law if forward else BackwardLaw(law, r, c, own)
 
 
-class Limit(NamedTuple):
+class TrainedLimit(NamedTuple):
     """A trained network of infinite depth; ``error`` bounds how far its outputs are off, absolutely."""
 
     trace: Trace
-    medium: CollocationMedium
+    medium: CollocationPropagator
     error: float
 
 
 def solve_limit(task: Task, optimizer: SGD | Muon, noise: float, drift: float, samples: str, tolerance: float = 1e-12,
                 after_step: Callable[[int], None] = lambda t: None, block: AnyKernels | None = None,
                 train_embedding_readout: bool = False, learnt: int | None = None, updates: UpdateKernels | None = None,
-                ends: tuple[float, ...] = (0.0, 1.0)) -> Limit:
+                ends: tuple[float, ...] = (0.0, 1.0)) -> TrainedLimit:
     """Train at infinite width and depth until the outputs are known to ``tolerance`` times the scale of f.
 
-    noise, drift: the constants of ``CollocationMedium``; samples: "plain" or "effective"; after_step is
+    noise, drift: the constants of ``CollocationPropagator``; samples: "plain" or "effective"; after_step is
     called after every training step of every attempt; learnt: as in ``train_on``; updates: those of
-    ``CollocationMedium``, in place of the optimizer's w; ends: of the elements that are tried first.
+    ``CollocationPropagator``, in place of the optimizer's w; ends: of the elements that are tried first.
     Two resolutions of one mesh are
     compared; twice their difference and the mismatch between outputs and backward sweep, with the round-off of sums,
     is the error estimate of the finer. It exceeds the tolerance only where round-off forbids better. Elements are cut
@@ -298,7 +302,7 @@ def solve_limit(task: Task, optimizer: SGD | Muon, noise: float, drift: float, s
     mesh = Mesh(ends, COARSE)
     _checks.memory(8 * 12.0 * len(mesh.times) * (b * task.steps)**2, "one element of layer time", fewer)
 
-    def attempt(mesh: Mesh, guess: CollocationMedium | None) -> tuple[Trace, CollocationMedium]:
+    def attempt(mesh: Mesh, guess: CollocationPropagator | None) -> tuple[Trace, CollocationPropagator]:
         return train_on(mesh, task, optimizer, noise, drift, samples, after_step, body, train_embedding_readout, learnt,
                         guess,
                         updates)
@@ -321,17 +325,17 @@ def solve_limit(task: Task, optimizer: SGD | Muon, noise: float, drift: float, s
             # shorter elements help by a large factor, unless what is left is round-off
             settled = np.max(tails) < SMOOTH and error > best / 2
             if error <= max(tolerance * size, 2 * round_off):
-                return Limit(trace, medium, error)
+                return TrainedLimit(trace, medium, error)
             if np.max(tails) <= ROUND_OFF or settled:
                 require_known(error, size, "the infinite-depth limit is lost in round-off",
                               "shorter elements do not help, a smaller learning rate may")
-                return Limit(trace, medium, error)
+                return TrainedLimit(trace, medium, error)
             best = min(best, error)
             longer, mesh = mesh, mesh.bisect(tails >= 0.01 * np.max(tails))
             if mesh.elements > MOST_ELEMENTS or np.min(mesh.lengths) < SHORTEST:
                 require_known(error, size, f"the infinite-depth limit is not resolved by {longer.elements} elements of "
                               "layer time", "a smaller learning rate may help")
-                return Limit(trace, medium, error)
+                return TrainedLimit(trace, medium, error)
         if mesh.elements > MOST_ELEMENTS or np.min(mesh.lengths) < SHORTEST:
             raise Divergence(f"the infinite-depth limit is not resolved by {MOST_ELEMENTS} elements of layer time "
                              f"({cause}); a smaller learning rate may help", step=step, layer=layer)
@@ -340,8 +344,8 @@ def solve_limit(task: Task, optimizer: SGD | Muon, noise: float, drift: float, s
 def train_on(mesh: Mesh, task: Task, optimizer: SGD | Muon, noise: float, drift: float, samples: str,
              after_step: Callable[[int], None], block: AnyKernels, train_embedding_readout: bool,
              learnt: int | None = None,
-             guess: CollocationMedium | None = None, updates: UpdateKernels | None = None
-             ) -> tuple[Trace, CollocationMedium]:
+             guess: CollocationPropagator | None = None, updates: UpdateKernels | None = None
+             ) -> tuple[Trace, CollocationPropagator]:
     """Train on one mesh, as ``solve_limit`` does; raises ``TooCoarse`` where it does not resolve the rows of a step.
 
     learnt: how many of the samples of every step, its first, are learnt from, where not all of them (plain rows only).
@@ -357,9 +361,10 @@ def train_on(mesh: Mesh, task: Task, optimizer: SGD | Muon, noise: float, drift:
     kept *= 5 / 12 if packed else 1  # halves of five matrices a side instead of six whole ones
     _checks.memory(8 * kept * len(rho)**2, f"{mesh.elements} elements of layer time",
                    "fewer steps, a smaller batch or a smaller learning rate fit")
-    medium = CollocationMedium(mesh, b, noise, drift, rho, w, block, guess, packed, updates)
+    medium = CollocationPropagator(mesh, b, noise, drift, rho, w, block, guess, packed, updates)
     with np.errstate(over="ignore", invalid="ignore"):
-        return train_rows(task, medium, samples, after_step, ends_memory(train_embedding_readout, rho, w), unit), medium
+        return train_rows(task, medium, samples, after_step, embedding_readout_memory(train_embedding_readout, rho, w),
+                          unit), medium
 
 
 def _compare(coarse: Trace, fine: Trace, conserved: bool) -> tuple[float, float, float]:

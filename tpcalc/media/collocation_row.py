@@ -10,14 +10,14 @@ import numpy as np
 from ..kernels import collocation_row as kernel
 from . import element
 from .blocks import Linear
-from .element import Side, Solved
+from .element import DirectionSolution, Solved
 from .mesh import between, reference
 from .packed import Triangles
 
 
 @dataclass
-class PackedSide:
-    """What one direction has found at the nodes, as in ``Side``, for one row a step of a linear block.
+class PackedDirectionSolution:
+    """What one direction has found at the nodes, as in ``DirectionSolution``, for one row a step of a linear block.
 
     P, A and r hold strict lower triangles by rows, (nodes, N (N - 1) / 2); S and C lower ones, (nodes, N (N + 1) / 2).
     N is noise rho_a rho_b C.
@@ -32,31 +32,33 @@ class PackedSide:
     r: np.ndarray
 
     @staticmethod
-    def empty(nodes: int, noise: float, rho: np.ndarray) -> PackedSide:
+    def empty(nodes: int, noise: float, rho: np.ndarray) -> PackedDirectionSolution:
         n = len(rho)
         strict, lower = (nodes, n * (n - 1) // 2), (nodes, n * (n + 1) // 2)
-        return PackedSide(noise, rho, *(np.zeros(shape) for shape in (strict, lower, strict, lower, strict)))
+        return PackedDirectionSolution(noise, rho,
+                                       *(np.zeros(shape) for shape in (strict, lower, strict, lower, strict)))
 
-    def on(self, nodes: slice, rows: int) -> PackedSide:
+    def on(self, nodes: slice, rows: int) -> PackedDirectionSolution:
         """A view of some nodes and of the first rows."""
         strict, lower = rows * (rows - 1) // 2, rows * (rows + 1) // 2
-        return PackedSide(self.noise, self.rho[:rows], self.P[nodes, :strict], self.S[nodes, :lower],
-                          self.A[nodes, :strict], self.C[nodes, :lower], self.r[nodes, :strict])
+        return PackedDirectionSolution(self.noise, self.rho[:rows], self.P[nodes, :strict], self.S[nodes, :lower],
+                                       self.A[nodes, :strict], self.C[nodes, :lower], self.r[nodes, :strict])
 
-    def at(self, weights: np.ndarray) -> PackedSide:
+    def at(self, weights: np.ndarray) -> PackedDirectionSolution:
         """Interpolated: weights (new nodes, nodes)."""
-        return PackedSide(self.noise, self.rho, *(weights @ a for a in (self.P, self.S, self.A, self.C, self.r)))
+        return PackedDirectionSolution(self.noise, self.rho,
+                                       *(weights @ a for a in (self.P, self.S, self.A, self.C, self.r)))
 
     def forget(self) -> None:
         """All but P and S."""
         self.A = self.C = self.r = np.empty((0, 0))
 
-    def whole(self) -> Side:
+    def whole(self) -> DirectionSolution:
         """As whole matrices."""
         n = len(self.rho)
         P, A, r = (Triangles(a, n, False)[:] for a in (self.P, self.A, self.r))
         S, C = (Triangles(a, n, True)[:] for a in (self.S, self.C))
-        return Side(P, S, A, self.noise * np.outer(self.rho, self.rho) * C, C, r)
+        return DirectionSolution(P, S, A, self.noise * np.outer(self.rho, self.rho) * C, C, r)
 
     def store(self, nodes: slice, solved: Solved, m: int, wide: int) -> None:
         """Append a row that was solved with whole matrices."""
@@ -71,14 +73,14 @@ class PackedSide:
 class Near(NamedTuple):
     """Rows of one direction on a mesh with the same elements, and fewer nodes, to start from."""
 
-    side: PackedSide
+    side: PackedDirectionSolution
     nodes: int
 
 
 NOTHING = np.zeros((0, 0))
 
 
-def carry(forward: bool, lengths: np.ndarray, nodes: int, mine: PackedSide, other: PackedSide,
+def carry(forward: bool, lengths: np.ndarray, nodes: int, mine: PackedDirectionSolution, other: PackedDirectionSolution,
           linear: Linear | None, state: np.ndarray, near: Near | None, passed: int = 0) -> int:
     """Carry a row through the elements, of the given lengths, from where it has passed some of them; how many it has
     passed in the end: all, or the next one is too long for the iteration.

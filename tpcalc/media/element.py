@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, gmres
 
-from .blocks import Law, Rates
+from .blocks import Law, BlockRates
 from .mesh import reference
 
 TINY = np.finfo(np.float64).tiny
@@ -30,7 +30,7 @@ KRYLOV = 60            # its dimension: a row that needs more is solved sooner o
 
 
 @dataclass
-class Side:
+class DirectionSolution:
     """What one direction has found at the nodes, each (nodes, N, N); letters are those of the forward direction.
 
     P, S: reflection and covariance; A, N: densities of response and noise; C: covariance of the signal
@@ -45,22 +45,22 @@ class Side:
     r: np.ndarray
 
     @staticmethod
-    def empty(nodes: int, rows: int) -> Side:
-        return Side(*(np.zeros((nodes, rows, rows)) for _ in range(6)))
+    def empty(nodes: int, rows: int) -> DirectionSolution:
+        return DirectionSolution(*(np.zeros((nodes, rows, rows)) for _ in range(6)))
 
-    def on(self, nodes: slice, rows: int) -> Side:
+    def on(self, nodes: slice, rows: int) -> DirectionSolution:
         """A view of some nodes and of the first rows."""
-        return Side(*(getattr(self, f.name)[nodes, :rows, :rows] for f in fields(self)))
+        return DirectionSolution(*(getattr(self, f.name)[nodes, :rows, :rows] for f in fields(self)))
 
-    def at(self, weights: np.ndarray) -> Side:
+    def at(self, weights: np.ndarray) -> DirectionSolution:
         """Interpolated: weights (new nodes, nodes)."""
-        return Side(*(np.tensordot(weights, getattr(self, f.name), 1) for f in fields(self)))
+        return DirectionSolution(*(np.tensordot(weights, getattr(self, f.name), 1) for f in fields(self)))
 
     def forget(self) -> None:
         """All but P and S."""
         self.A = self.N = self.C = self.r = np.empty((0, 0, 0))
 
-    def whole(self) -> Side:
+    def whole(self) -> DirectionSolution:
         """As whole matrices."""
         return self
 
@@ -89,7 +89,7 @@ class Solved(NamedTuple):
     r: np.ndarray
     c: np.ndarray
     own: np.ndarray | None
-    rates: Rates
+    rates: BlockRates
 
 
 @dataclass
@@ -101,8 +101,8 @@ class Element:
     the sweep enters; law: the block's.
     """
 
-    mine: Side
-    other: Side
+    mine: DirectionSolution
+    other: DirectionSolution
     integral: np.ndarray
     law: Law
     m: int

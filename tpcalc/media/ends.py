@@ -15,14 +15,14 @@ import numpy as np
 from .medium import Rows
 
 
-class EndsMemory(NamedTuple):
+class EmbeddingReadoutMemory(NamedTuple):
     """What trained ends remember, between rows: rho (N,) and w (N, N), without g: ends move by whole gradients."""
 
     rho: np.ndarray
     w: np.ndarray
 
 
-class End:
+class EmbeddingOrReadout:
     """One end of the network, while rows are appended; rows are asked for once, in order.
 
     dimension: d; memory: None for a frozen end. ``features``: (m, d) of the rows appended so far.
@@ -30,7 +30,7 @@ class End:
     Source: [tpcalc/reflection_form].
     """
 
-    def __init__(self, dimension: int, memory: EndsMemory | None) -> None:
+    def __init__(self, dimension: int, memory: EmbeddingReadoutMemory | None) -> None:
         self._memory = memory
         self.features = np.zeros((0, dimension))
         n = 0 if memory is None else len(memory.rho)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..action.laws import KAPPA, Term, Terms, derive_laws
+from ..action.laws import KAPPA, ActionTerm, Terms, derive_laws
 from ..errors import NotCovered
-from .blocks import Grams, GroupKernels, LinearMaps, Linear, Rates
+from .blocks import Grams, GroupKernels, LinearMaps, Linear, BlockRates
 
 NOTHING = np.zeros(())
 
@@ -24,13 +24,13 @@ def grouped(x: np.ndarray, size: int) -> np.ndarray:
     return np.swapaxes(x.reshape(*rest, rows // size, size, columns // size, size), -3, -2)
 
 
-def joined(x: np.ndarray) -> np.ndarray:
+def ungrouped(x: np.ndarray) -> np.ndarray:
     """The inverse of ``grouped``."""
     *rest, rows, columns, size, _ = x.shape
     return np.swapaxes(x, -3, -2).reshape(*rest, rows * size, columns * size)
 
 
-def within(x: np.ndarray) -> np.ndarray:
+def within_groups(x: np.ndarray) -> np.ndarray:
     """(..., G, G, S, S) -> (..., G, S, S), of every group with itself."""
     return np.moveaxis(np.diagonal(x, axis1=-4, axis2=-3), -1, -3)
 
@@ -63,13 +63,14 @@ class GroupForwardLaw:
         """The block's kernels between the groups of the step and earlier ones."""
         here = np.full(own.shape[-1] // self.block.size, self.own_decay)
         own_decay = self.own_decay or np.nan  # after a decay to 0 nothing is known of rho_b alone
-        return self.block.at(Grams(grouped(c, self.block.size), within(grouped(own, self.block.size)), self.right,
+        return self.block.at(Grams(grouped(c, self.block.size), within_groups(grouped(own, self.block.size)),
+                                   self.right,
                                    np.tile(self.decay, (len(here), 1)), here, np.square(self.decay) / own_decay))
 
     def own_maps(self, own: np.ndarray) -> LinearMaps:
         """The block's kernels among the groups of the step."""
         between = grouped(own, self.block.size)
-        left, here = within(between), np.full(between.shape[-3], self.own_decay)
+        left, here = within_groups(between), np.full(between.shape[-3], self.own_decay)
         return self.block.at(Grams(between, left, left, np.full((len(here), len(here)), self.own_decay), here, here))
 
     def summed(self, terms: Terms, maps: LinearMaps, r: np.ndarray, cotangents: dict[str, np.ndarray]
@@ -93,15 +94,15 @@ class GroupForwardLaw:
                 between = between + of_pairs
         return value, between, left
 
-    def _weighed(self, term: Term, x: np.ndarray) -> np.ndarray:
+    def _weighed(self, term: ActionTerm, x: np.ndarray) -> np.ndarray:
         return x * self.drift.reshape(-1, 1, self.block.size) if term.weighed else x
 
-    def __call__(self, r: np.ndarray, c: np.ndarray, own: np.ndarray | None) -> Rates:
+    def __call__(self, r: np.ndarray, c: np.ndarray, own: np.ndarray | None) -> BlockRates:
         assert own is not None
         laws, maps, moved = derive_laws(), self.maps(c, own), grouped(r, self.block.size)
-        density, noise = (joined(np.broadcast_to(self.summed(terms, maps, moved, {})[0], moved.shape))
+        density, noise = (ungrouped(np.broadcast_to(self.summed(terms, maps, moved, {})[0], moved.shape))
                           for terms in (laws.A, laws.N0))
-        return Rates(density, None, noise, joined(self.summed(laws.N0, self.own_maps(own), NOTHING, {})[0]))
+        return BlockRates(density, None, noise, ungrouped(self.summed(laws.N0, self.own_maps(own), NOTHING, {})[0]))
 
 
 class GroupBackwardLaw:
@@ -113,7 +114,7 @@ class GroupBackwardLaw:
         self.forward, self.resolution, self.r = forward, forward.resolution, grouped(r, forward.block.size)
         self.maps, self.own_maps = forward.maps(c0, own), forward.own_maps(own)
 
-    def __call__(self, r: np.ndarray, c: np.ndarray, own: np.ndarray | None) -> Rates:
+    def __call__(self, r: np.ndarray, c: np.ndarray, own: np.ndarray | None) -> BlockRates:
         m, size, laws, summed = c.shape[-1], self.forward.block.size, derive_laws(), self.forward.summed
         letters = {"e": grouped(r[..., :m], size), "C1": grouped(c, size)}
         density = summed(laws.B, self.maps, self.r, letters)[1]
@@ -123,12 +124,12 @@ class GroupBackwardLaw:
         groups = mine.shape[-3]
         alone = mine * np.eye(groups)[:, :, None, None]  # a gradient answers its own group alone
         _, between, first = summed(laws.present, self.own_maps, NOTHING, {"e": alone})
-        diagonal = within(between) + _symmetric(first) + _symmetric(of_first)
+        diagonal = within_groups(between) + _symmetric(first) + _symmetric(of_first)
         own_noise = None
         if own is not None:
-            own_noise = joined(summed(laws.N1, self.own_maps, NOTHING, {"C1": grouped(own, size)})[1])
+            own_noise = ungrouped(summed(laws.N1, self.own_maps, NOTHING, {"C1": grouped(own, size)})[1])
         blocks = diagonal[..., :, None, :, :] * np.eye(groups)[:, :, None, None]
-        return Rates(joined(density), joined(blocks), joined(noise), own_noise)
+        return BlockRates(ungrouped(density), ungrouped(blocks), ungrouped(noise), own_noise)
 
 
 def _symmetric(gradient: np.ndarray) -> np.ndarray:

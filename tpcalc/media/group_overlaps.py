@@ -14,7 +14,7 @@ from scipy.integrate import solve_ivp
 from ..action.laws import KAPPA
 from ..errors import Divergence
 from .blocks import Grams, GroupKernels, LinearMaps
-from .group_laws import within
+from .group_laws import within_groups
 from .group_sums import SummedKernels
 
 RELATIVE = 1e-7  # of steps in layer time: sampled kernels are known to less
@@ -22,7 +22,7 @@ RELATIVE = 1e-7  # of steps in layer time: sampled kernels are known to less
 
 def with_themselves(block: GroupKernels, overlaps: np.ndarray) -> LinearMaps:
     """The kernels of all pairs of groups, of overlaps (G, G, S, S)."""
-    own, one = within(overlaps), np.ones(len(overlaps))
+    own, one = within_groups(overlaps), np.ones(len(overlaps))
     return block.at(Grams(overlaps, own, own, np.ones(overlaps.shape[:2]), one, one))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..action.laws import THETA, Derivative
 from .blocks import BlockKernels, Grams, GroupKernels, LinearMaps, Pairs
-from .group_laws import grouped, joined
+from .group_laws import grouped, ungrouped
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class LiftedMaps:
         self.block, self.size = block, size
         left, right = (np.diagonal(g, axis1=-2, axis2=-1) for g in (grams.left, grams.right))
         decay = np.repeat(np.repeat(grams.decay, size, axis=0), size, axis=1)
-        self.pairs = Pairs(joined(grams.between), left.reshape(*left.shape[:-2], -1),
+        self.pairs = Pairs(ungrouped(grams.between), left.reshape(*left.shape[:-2], -1),
                            right.reshape(*right.shape[:-2], -1), decay, np.repeat(grams.left_decay, size)[:, None],
                            np.repeat(grams.right_decay, size))
 

@@ -24,7 +24,7 @@ from ..parametrizations import DepthScaling
 from ..programs import ResNet
 from ..programs.activations import H, activation
 from .mesh import between
-from .pair_kernels import compiled
+from .pair_kernels import compiled_pair_function
 
 RELATIVE, ABSOLUTE = 1e-12, 1e-14  # what overlaps in layer time may be off by; the second of the largest variance
 ROUNDING = 4e-15                   # of the largest on a path, what an iteration changes when it has settled
@@ -48,8 +48,8 @@ class PairFunctions:
     """Functions of C_ab, C_aa and C_bb, compiled for pairs and for an input with itself, which is exact there."""
 
     def __init__(self, expressions: tuple[sp.Expr, ...]) -> None:
-        self._pair = compiled(expressions)
-        self._own = compiled(tuple(e.xreplace(OWN) for e in expressions))
+        self._pair = compiled_pair_function(expressions)
+        self._own = compiled_pair_function(tuple(e.xreplace(OWN) for e in expressions))
 
     def pair(self, c: np.ndarray, p: np.ndarray, q: np.ndarray) -> list[np.ndarray]:
         return _of_shape(c, self._pair(c, p, q, 1.0, 1.0, 1.0))

@@ -11,7 +11,7 @@ import sympy as sp
 
 from ..action.laws import KAPPA, Derivative, Terms, derive_laws
 from ..errors import NotCovered
-from .blocks import BlockKernels, Kernel, Linear, Pairs, Rates
+from .blocks import BlockKernels, Kernel, Linear, Pairs, BlockRates
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def formulas(*sums: Terms) -> Formulas:
     return Formulas(asked, sp.lambdify([noise, r, *names.values()], values, modules="numpy"))
 
 
-def chosen(terms: Terms, cotangent: str = "", weighed: bool = False) -> Terms:
+def terms_with_factors(terms: Terms, cotangent: str = "", weighed: bool = False) -> Terms:
     """The terms with this factor e or C^1, and with w or without."""
     return tuple(t for t in terms if (t.cotangent, t.weighed) == (cotangent, weighed))
 
@@ -62,14 +62,14 @@ def compiled_laws() -> CompiledLaws:
     laws = derive_laws()
 
     def three(terms: Terms) -> tuple[Terms, ...]:
-        return chosen(terms, "e"), chosen(terms, "C1"), chosen(terms, "C1", True)
+        return terms_with_factors(terms, "e"), terms_with_factors(terms, "C1"), terms_with_factors(terms, "C1", True)
 
-    back = (*three(laws.B), chosen(laws.N1, "C1"))
-    moved = tuple(term.raised() for term in chosen(laws.A, weighed=True))
+    back = (*three(laws.B), terms_with_factors(laws.N1, "C1"))
+    moved = tuple(term.raised() for term in terms_with_factors(laws.A, weighed=True))
     return CompiledLaws(
-        formulas(chosen(laws.A), chosen(laws.A, weighed=True), laws.N0), formulas(*back),
+        formulas(terms_with_factors(laws.A), terms_with_factors(laws.A, weighed=True), laws.N0), formulas(*back),
         formulas(*back, *three(laws.past)), formulas(laws.N0), formulas(laws.N1), formulas(laws.N1, laws.present),
-        formulas(chosen(laws.A), moved, tuple(term.raised() for term in laws.N0)))
+        formulas(terms_with_factors(laws.A), moved, tuple(term.raised() for term in laws.N0)))
 
 
 def weighted(x: np.ndarray, w: np.ndarray, forward: bool) -> np.ndarray:
@@ -120,14 +120,14 @@ class ForwardLaw:
     def sums(self, of: Formulas, pairs: Pairs, r: Kernel) -> tuple[Kernel, ...]:
         return of.of(self.noise, r, *self.block.derivatives(pairs, of.asked))
 
-    def __call__(self, r: np.ndarray, c: np.ndarray, own: np.ndarray | None) -> Rates:
+    def __call__(self, r: np.ndarray, c: np.ndarray, own: np.ndarray | None) -> BlockRates:
         laws, own_noise = compiled_laws(), None
         plain, moved, noise = map(np.asarray, self.sums(laws.ahead, self.pairs(c, own), r))
         if own is not None:
             pairs = self.own_pairs(own)
             found, = self.sums(laws.own_ahead, pairs, 0.0)
             own_noise = np.broadcast_to(found, pairs.c.shape).reshape(own.shape)
-        return Rates(plain + weighted(moved, self.drift, True), None, noise, own_noise)
+        return BlockRates(plain + weighted(moved, self.drift, True), None, noise, own_noise)
 
     @cached_property
     def linear(self) -> Linear | None:
@@ -167,7 +167,7 @@ class BackwardLaw:
         ahead = self.forward.linear
         return ahead if ahead is None or ahead[1].ndim == 1 else (ahead[0], np.swapaxes(ahead[1], -1, -2), ahead[2])
 
-    def __call__(self, r: np.ndarray, c: np.ndarray, own: np.ndarray | None) -> Rates:
+    def __call__(self, r: np.ndarray, c: np.ndarray, own: np.ndarray | None) -> BlockRates:
         m = c.shape[-1]
         e, diagonal = r[..., :m], None
         density = self.on_e * e + self.on_c * c
@@ -176,4 +176,4 @@ class BackwardLaw:
         if self.has_diagonal:
             diagonal = (self.present * np.diagonal(r[..., m:], axis1=-2, axis2=-1)
                         + np.sum(self.past_e * e + self.past_c * c, axis=-1))
-        return Rates(density, diagonal, self.on_noise * c, None if own is None else self.on_own * own)
+        return BlockRates(density, diagonal, self.on_noise * c, None if own is None else self.on_own * own)

@@ -17,7 +17,7 @@ from ..limits.obstacle import Obstacle, obstacle
 from ..limits.slow_streams import normal_form
 from ..limits.uncounted import require_no_explosion
 from ..parametrizations import DepthScaling, Parametrization, Scaling
-from ..parametrizations.depth import ENDS
+from ..parametrizations.depth import EMBEDDING_READOUT_FAMILIES
 from .._checks import short
 from ..programs import SGD, ResNet, Transformer
 from ..programs.builders import program
@@ -82,7 +82,7 @@ def regime_by_matrix(net: Network, scale: Parametrization) -> Regime:
 
     Raises ``ValueError`` where powers of L are not counted, and for trained ends with exponents of their own.
     """
-    for end in ENDS if net.train_embedding_readout else ():
+    for end in EMBEDDING_READOUT_FAMILIES if net.train_embedding_readout else ():
         if scale.update_exponent(end):
             raise NotCovered(f"depth: {end} = {scale.update_exponent(end)} given; at infinite depth allowed is 0 for a "
                              "trained end")
@@ -159,12 +159,12 @@ def _of_recursion(alpha: sp.Expr, gamma: sp.Expr) -> Regime:
     return Regime(noise, not region.is_trivial, grows_inside=not region.is_trivial and bool(gamma < 0))
 
 
-def in_place_of(net: Transformer) -> ResNet:
+def instead_of(net: Transformer) -> ResNet:
     """A residual network of one sublayer W tanh(x), with a transformer's norms, gains and skip in their places.
 
     It ends with a fresh matrix, as attention and perceptrons do. Raises ``ValueError`` for skips of a user's own.
     """
-    net.require_alike()
+    net.require_choices_of_positions()
     return ResNet("tanh", "pre_nonlin", net.norm, **{f.name: getattr(net, f.name) for f in fields(Residual)})
 
 
@@ -185,7 +185,7 @@ def _of_sublayers(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
         raise NotCovered(f"gamma = {gamma} given for {net.title}; allowed are numbers of at least 0, as scores that "
                          "grow with the depth have no limit")
     if not net.is_added:
-        return regime(in_place_of(net), alpha, gamma)
+        return regime(instead_of(net), alpha, gamma)
     for what, power in (("the stream grows at initialisation", sp.Rational(1, 2) - alpha),
                         ("training moves the stream", 1 - alpha - gamma)):
         if net.norm is not None and power > 0:

@@ -16,7 +16,7 @@ from ..errors import Divergence
 from ..programs import SGD, Task
 from ..programs.losses import derivative
 from .mesh import Mesh, reference
-from .spanned import Row, SpannedMedium, Unresolved
+from .spanned import SpannedRow, SpannedPropagator, Unresolved
 from .training import Trace, require_known
 
 NODES = 18
@@ -82,7 +82,7 @@ class _Training:
     def __init__(self, task: Task, optimizer: SGD, noise: float, drift: float, tolerance: float, most: int,
                  elements: int) -> None:
         self.task, self.optimizer, self.most = task, optimizer, most
-        self.medium = SpannedMedium(Mesh.uniform(elements, NODES), noise, drift, task.d_in, task.d_out)
+        self.medium = SpannedPropagator(Mesh.uniform(elements, NODES), noise, drift, task.d_in, task.d_out)
         every = [task.inputs[0]] + ([] if task.probes is None else [task.probes])
         self.left_out = LeftOut(tolerance, inputs=max(float(np.max(np.linalg.norm(x, axis=1))) for x in every))
         self.rates = np.abs(optimizer.schedule(task.steps)) * drift
@@ -146,7 +146,7 @@ class _Training:
         self.left_out.lost += rest
         return True
 
-    def _update(self, t: int, returned: list[Row], features: np.ndarray, gradient: np.ndarray) -> None:
+    def _update(self, t: int, returned: list[SpannedRow], features: np.ndarray, gradient: np.ndarray) -> None:
         """The update of step t: its rows as coordinates in kept ones, with what these leave out counted."""
         medium, left_out, rate = self.medium, self.left_out, self.rates[t]
         sizes = np.linalg.norm(features, axis=1)
@@ -181,7 +181,8 @@ class _Training:
                                                     -medium.M, step, np.pad(self.buffer, grown))
         medium.M = -moved_to
 
-    def _coordinates(self, forward: bool, row: Row, allowed: float, t: int) -> tuple[np.ndarray, float, float, bool]:
+    def _coordinates(self, forward: bool, row: SpannedRow, allowed: float,
+                     t: int) -> tuple[np.ndarray, float, float, bool]:
         """(coordinates, residual, norm, whether the row is kept now): kept where others leave more than ``allowed``."""
         medium, left_out = self.medium, self.left_out
         mine = medium.forward if forward else medium.backward
@@ -203,7 +204,7 @@ class _Training:
         medium.keep(forward, row, own_s, own_c)
         return np.append(np.zeros(len(mine) - 1), 1.0), 0.0, norm, True
 
-    def _require_resolved(self, row: Row) -> None:
+    def _require_resolved(self, row: SpannedRow) -> None:
         """Raise ``Unresolved`` where the last Chebyshev coefficients of a row are larger than the tolerance allows."""
         mesh, size = self.medium.mesh, float(np.max(np.abs(row.y), initial=0.0))
         last = reference(mesh.nodes)[1][-2:]

@@ -50,7 +50,7 @@ class UpdateKernels(Protocol):
         """
 
 
-class Medium(Protocol):
+class Propagator(Protocol):
     """Rows a = (step, sample) are appended step by step; every call says how rows start and returns how they end."""
 
     def probe(self, step: int, start: Rows) -> Rows:

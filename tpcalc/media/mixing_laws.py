@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .blocks import Linear, Rates
+from .blocks import Linear, BlockRates
 from .laws import ForwardLaw, Formulas, compiled_laws, weighted
 
 
@@ -28,7 +28,7 @@ class MixingForwardLaw(ForwardLaw):
         """What moves the arguments of phi, in units in which kernels carry the decay: noise r - C0 w^T / decay."""
         return self.noise * r - weighted(c, self.drift, True) / self.decay
 
-    def __call__(self, r: np.ndarray, c: np.ndarray, own: np.ndarray | None) -> Rates:
+    def __call__(self, r: np.ndarray, c: np.ndarray, own: np.ndarray | None) -> BlockRates:
         ahead = compiled_laws().ahead
         derivatives = self.block.derivatives(self.pairs(c, own), ahead.asked)
         density = ahead.of(1.0, self.moved(r, c), *derivatives)[0]
@@ -38,7 +38,7 @@ class MixingForwardLaw(ForwardLaw):
             pairs = self.own_pairs(own)
             found, = self.sums(compiled_laws().own_ahead, pairs, 0.0)
             own_noise = np.broadcast_to(found, pairs.c.shape).reshape(own.shape)
-        return Rates(np.asarray(density), None, noise, own_noise)
+        return BlockRates(np.asarray(density), None, noise, own_noise)
 
 
 class MixingBackwardLaw:
@@ -59,10 +59,10 @@ class MixingBackwardLaw:
         self.on_own, present = forward.sums(laws.own_back_with_diagonal, forward.own_pairs(own), 0.0)
         self.present = np.diagonal(np.broadcast_to(present, own.shape), axis1=-2, axis2=-1)
 
-    def __call__(self, r: np.ndarray, c: np.ndarray, own: np.ndarray | None) -> Rates:
+    def __call__(self, r: np.ndarray, c: np.ndarray, own: np.ndarray | None) -> BlockRates:
         m = c.shape[-1]
         e = r[..., :m]
         density = self.on_e * e + self.on_c * c - weighted(self.slopes * c, self.forward.drift, False)
         diagonal = (self.present * np.diagonal(r[..., m:], axis1=-2, axis2=-1)
                     + np.sum(self.past_e * e + self.past_c * c, axis=-1))
-        return Rates(density, diagonal, self.on_noise * c, None if own is None else self.on_own * own)
+        return BlockRates(density, diagonal, self.on_noise * c, None if own is None else self.on_own * own)

@@ -103,8 +103,8 @@ def muon_updates(opt: SGD | Muon, net: ResNet, steps: int, block: BlockKernels |
     return MuonUpdates(opt, steps, None if net.is_plain or block is None else slopes_of(block))
 
 
-def require_directions(net: ResNet, task: Task, opt: Muon, outputs: np.ndarray,
-                       error: np.ndarray | float = 0.0) -> None:
+def require_limit_directions(net: ResNet, task: Task, opt: Muon, outputs: np.ndarray,
+                             error: np.ndarray | float = 0.0) -> None:
     """Raise ``ValueError`` where a direction of a gradient vanishes at infinite width alone, naming the step.
 
     There a network of width n has a fluctuation, which Muon blows up to order one: what the limit says is of no width.

@@ -40,7 +40,7 @@ def require_kernels(net: Transformer) -> None:
         return
     used: dict[str, str] = {}
     for block, own in zip(net.sublayers, (callable(net.attention), callable(net.mlp))):
-        reading = _Reading(block_name(block))
+        reading = _SublayerStatements(block_name(block))
         written = reading.read(block, net) if own else _written(block, net)[0]
         for name in {one.name for e in [*(s.value for s in written.statements),
                                         *reading.ends] for one in e.atoms(Matrix)}:
@@ -56,7 +56,7 @@ def _written(block: Block, net: Transformer) -> tuple[Branch, sp.Expr]:
 
 
 @dataclass
-class _Reading:
+class _SublayerStatements:
     """name: of the sublayer; made: names of vectors that were made of products, ends: what it adds to the stream;
     multiplied: what every matrix multiplies."""
 

@@ -47,7 +47,7 @@ class Composed:
 
 @dataclass(frozen=True)
 class PackedSolution:
-    """What details of a trained network of finite depth are read from; letters as in ``ReflectionMedium``."""
+    """What details of a trained network of finite depth are read from; letters as in ``ReflectionPropagator``."""
 
     depth: int
     eps: float

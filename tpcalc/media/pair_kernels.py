@@ -48,7 +48,7 @@ class DerivedBlock:
 
     def _function(self, asked: tuple[Derivative, ...]) -> Callable[..., tuple[Kernel, ...]]:
         if asked not in self._functions:
-            self._functions[asked] = compiled(tuple(self.kernels.derivative(*one) for one in asked))
+            self._functions[asked] = compiled_pair_function(tuple(self.kernels.derivative(*one) for one in asked))
         return self._functions[asked]
 
 
@@ -63,7 +63,7 @@ def linear_block() -> BlockKernels:
     return kernels_of(ResNet())
 
 
-def compiled(expressions: tuple[sp.Expr, ...]) -> Callable[..., tuple[Kernel, ...]]:
+def compiled_pair_function(expressions: tuple[sp.Expr, ...]) -> Callable[..., tuple[Kernel, ...]]:
     functions: dict[str, Callable[..., np.ndarray]] = {}
     names: dict[object, sp.Expr] = {}
 

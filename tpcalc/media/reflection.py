@@ -20,7 +20,7 @@ LARGE = 256  # rows in all, from where on products with large matrices outweigh 
 
 
 @dataclass
-class ReflectionMedium:
+class ReflectionPropagator:
     """The body of a linear residual network of ``depth`` layers, rows of ``rho.size`` samples at most.
 
     Arrays over nodes 0..L have shape (L + 1, N, N), over layers 1..L (L, N, N); the notation is that of
@@ -67,7 +67,7 @@ class ReflectionMedium:
 
 
 @dataclass
-class PackedReflectionMedium:
+class PackedReflectionPropagator:
     """The medium for one row a step, with packed triangles: less memory, and less of it read in a step.
 
     P, Q, G, G' and A, B hold strict lower triangles by rows, (., N (N - 1) / 2); S, R, C0 and C1 lower

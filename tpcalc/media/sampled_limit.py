@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import Divergence
 from ..programs import SGD, Task
 from .blocks import GroupKernels
-from .collocation import SAMPLED_ELEMENTS, CollocationMedium, TooCoarse, train_on
+from .collocation import SAMPLED_ELEMENTS, CollocationPropagator, TooCoarse, train_on
 from .mesh import Mesh
 
 COARSE, FINE = 6, 8   # nodes of an element in the two resolutions that are compared
@@ -32,7 +32,7 @@ def solve_sampled(task: Task, optimizer: SGD, noise: float, drift: float, scramb
                   ) -> SampledLimit:
     """Train at infinite width and depth with every one of the kernels, on one mesh of layer time.
 
-    noise, drift: the constants of ``CollocationMedium``. Raises ``Divergence`` where values are not finite, or not
+    noise, drift: the constants of ``CollocationPropagator``. Raises ``Divergence`` where values are not finite, or not
     resolved by ``SAMPLED_ELEMENTS`` elements.
     """
     mesh = Mesh.uniform(1, FINE)
@@ -56,7 +56,7 @@ def solve_sampled(task: Task, optimizer: SGD, noise: float, drift: float, scramb
 def _on(mesh: Mesh, task: Task, optimizer: SGD, noise: float, drift: float, scrambles: Sequence[GroupKernels]
         ) -> SampledLimit | Mesh:
     """The solutions, or a mesh of shorter elements where those of this one are too long."""
-    guess: CollocationMedium | None = None
+    guess: CollocationPropagator | None = None
 
     def solved(block: GroupKernels, nodes: int) -> tuple[np.ndarray, float]:
         nonlocal guess

@@ -27,7 +27,7 @@ class Unresolved(ArithmeticError):
     """Elements of layer time are too long for a row."""
 
 
-class Row(NamedTuple):
+class SpannedRow(NamedTuple):
     """A row of a step: y = [p | s], (nodes, m + k), against m kept rows of the other direction and k of its own; c:
     covariances with these, (nodes, k); feature: its input or its output weights, (d,)."""
 
@@ -62,7 +62,7 @@ class Kept:
         self.P, self.A, self.r = (np.concatenate([a, np.zeros((*a.shape[:2], 1))], axis=2)
                                   for a in (self.P, self.A, self.r))
 
-    def append(self, row: Row, density: np.ndarray, r: np.ndarray, own_s: np.ndarray, own_c: np.ndarray,
+    def append(self, row: SpannedRow, density: np.ndarray, r: np.ndarray, own_s: np.ndarray, own_c: np.ndarray,
                weights: np.ndarray) -> None:
         """Keep a row; density, r: (nodes, m); own_s, own_c: its own S and C, (nodes,)."""
         m = self.P.shape[2]
@@ -88,10 +88,11 @@ class Operators(NamedTuple):
     norms: np.ndarray
 
 
-class SpannedMedium:
+class SpannedPropagator:
     """The body of a linear network of infinite depth between kept rows.
 
-    mesh; noise, drift: as in ``CollocationMedium``; M: (backward, forward), what updates weigh pairs of kept rows by.
+    mesh; noise, drift: as in ``CollocationPropagator``; M: (backward, forward), what updates weigh pairs of kept rows
+    by.
     """
 
     def __init__(self, mesh: Mesh, noise: float, drift: float, d_in: int, d_out: int) -> None:
@@ -102,7 +103,7 @@ class SpannedMedium:
         self._operators: dict[bool, Operators] = {}
         self._seen: dict[tuple[bool, int], list[np.ndarray]] = {}
 
-    def sweep(self, forward: bool, number: int, feature: np.ndarray) -> Row:
+    def sweep(self, forward: bool, number: int, feature: np.ndarray) -> SpannedRow:
         """The row with this feature, the ``number``-th of the step; it leaves no trace. Raises ``Unresolved``."""
         mine, m = (self.forward, len(self.backward)) if forward else (self.backward, len(self.forward))
         found = self._of(forward)
@@ -124,7 +125,7 @@ class SpannedMedium:
         seen = self._seen.setdefault((forward, number), [])
         seen.insert(0, y)
         del seen[3:]
-        return Row(y, c, feature)
+        return SpannedRow(y, c, feature)
 
     def _near(self, forward: bool, number: int, state: np.ndarray) -> np.ndarray:
         """Where iterations start: rows of the steps before, continued."""
@@ -135,7 +136,7 @@ class SpannedMedium:
         weights = {1: (1.0,), 2: (2.0, -1.0), 3: (3.0, -3.0, 1.0)}[len(alike)]
         return np.asarray(sum(a * y for a, y in zip(weights, alike)))
 
-    def own(self, forward: bool, row: Row) -> tuple[np.ndarray, np.ndarray]:
+    def own(self, forward: bool, row: SpannedRow) -> tuple[np.ndarray, np.ndarray]:
         """S and C of a row with itself, (nodes,) each."""
         other, m = (self.backward, len(self.backward)) if forward else (self.forward, len(self.forward))
         p, s = row.y[:, :m], row.y[:, m:]
@@ -150,7 +151,7 @@ class SpannedMedium:
             state = float(own[here][-1 if forward else 0])
         return own, own + crossed
 
-    def coordinates(self, forward: bool, row: Row, norm: float) -> tuple[np.ndarray, float]:
+    def coordinates(self, forward: bool, row: SpannedRow, norm: float) -> tuple[np.ndarray, float]:
         """(phi, residual): what the row is made of in the kept ones, and the norm of the rest over all layer times."""
         found = self._of(forward)
         if found.factor is None or norm == 0.0:
@@ -161,7 +162,7 @@ class SpannedMedium:
         floor = ROUND_OFF / 4 * (1.0 + float(np.sum(np.abs(phi))))
         return phi * norm / found.norms, norm * float(np.sqrt(max(square, 0.0) + floor))
 
-    def keep(self, forward: bool, row: Row, own_s: np.ndarray, own_c: np.ndarray) -> None:
+    def keep(self, forward: bool, row: SpannedRow, own_s: np.ndarray, own_c: np.ndarray) -> None:
         """Keep a row, as the last of its direction."""
         mine, other = (self.forward, self.backward) if forward else (self.backward, self.forward)
         m = len(other)

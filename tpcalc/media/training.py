@@ -15,8 +15,8 @@ import numpy as np
 from ..errors import Divergence
 from ..programs import Task
 from ..programs.losses import derivative
-from .ends import End, EndsMemory
-from .medium import Medium
+from .ends import EmbeddingOrReadout, EmbeddingReadoutMemory
+from .medium import Propagator
 
 UNKNOWN = 0.1  # an estimate of this part of the outputs: not one digit is known, nothing was found
 
@@ -38,13 +38,14 @@ def fewer_rows(task: Task) -> str:
     return "effective" if task.d_out < task.batch else "plain"
 
 
-def ends_memory(train_embedding_readout: bool, rho: np.ndarray, w: np.ndarray) -> EndsMemory | None:
+def embedding_readout_memory(train_embedding_readout: bool, rho: np.ndarray,
+                             w: np.ndarray) -> EmbeddingReadoutMemory | None:
     """The memory of ends that the optimizer of the body trains, whose rho and w are given; None for frozen ones."""
-    return EndsMemory(rho, w) if train_embedding_readout else None
+    return EmbeddingReadoutMemory(rho, w) if train_embedding_readout else None
 
 
-def train_rows(task: Task, medium: Medium, samples: str, after_step: Callable[[int], None],
-               ends: EndsMemory | None = None, unit: float = 0.0) -> Trace:
+def train_rows(task: Task, medium: Propagator, samples: str, after_step: Callable[[int], None],
+               ends: EmbeddingReadoutMemory | None = None, unit: float = 0.0) -> Trace:
     """Train a linear network through ``medium``, in the plain or the effective indexing.
 
     ends: frozen where None; unit: how much an update moves outputs by, for a loss derivative of 1.
@@ -53,7 +54,7 @@ def train_rows(task: Task, medium: Medium, samples: str, after_step: Callable[[i
     outputs = np.zeros_like(task.targets)
     probes = None if task.probes is None else np.zeros((task.steps, len(task.probes), task.d_out))
     # row a starts as its input times read-in weights; its backward signal as its loss derivative times read-out ones
-    read_in, read_out = End(task.d_in, ends), End(task.d_out, ends)
+    read_in, read_out = EmbeddingOrReadout(task.d_in, ends), EmbeddingOrReadout(task.d_out, ends)
     mismatch = largest = 0.0
     for t in range(task.steps):
         xi, y = task.inputs[t], task.targets[t]

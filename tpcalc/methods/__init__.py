@@ -1,6 +1,6 @@
 """Methods of training, each a frozen value with its own options that says what it refuses, and ``train`` itself."""
 
-from .choice import Row as Row, Table as Table, table as table
+from .choice import MethodRow as MethodRow, MethodTable as MethodTable, table as table
 from .coefficients import Coefficients as Coefficients
 from .collocation import Collocation as Collocation
 from .common_draws import CommonDraws as CommonDraws

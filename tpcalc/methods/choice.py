@@ -16,7 +16,7 @@ from .common_draws import CommonDraws
 from .conditioned import Conditioned
 from .dense import Dense
 from .long_collocation import LongCollocation, prefers
-from .method import Method, Misplaced, require
+from .method import Method, WrongSizes, require_taken
 from .particles import Particles
 from .reflection import Reflection
 
@@ -24,7 +24,7 @@ ALIASES: Fields = {kind.name: kind for kind in (Coefficients, Reflection, Colloc
                                                 Dense, Conditioned, Particles)}
 
 
-class Row(dict[str, Any]):
+class MethodRow(dict[str, Any]):
     """A method's name and why the method refuses the problem, or None: a line of a table, as others are."""
 
     def __init__(self, name: str, refusal: str | None) -> None:
@@ -40,14 +40,14 @@ class Row(dict[str, Any]):
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Row, (self.name, self.refusal)
+        return MethodRow, (self.name, self.refusal)
 
 
 @dataclass(frozen=True, repr=False)
-class Table(Tabled, Short):
+class MethodTable(Tabled, Short):
     """Every method and, for each that refuses a problem, why; ``str`` prints it. rows: in the order of "auto"."""
 
-    rows: list[Row]
+    rows: list[MethodRow]
 
     @property
     def chosen(self) -> str | None:
@@ -61,7 +61,7 @@ class Table(Tabled, Short):
         return "\n".join(f"{name:<{width}}  {text}" for name, text in said.items())
 
 
-def in_order(problem: Problem) -> tuple[Method, ...]:
+def methods_by_preference(problem: Problem) -> tuple[Method, ...]:
     """All methods of the package with their own defaults, those first that "auto" prefers.
 
     Exact ones come before sampled ones and before the slow oracle. Real networks of linear blocks and tp.SGD are
@@ -73,7 +73,7 @@ def in_order(problem: Problem) -> tuple[Method, ...]:
     return (Reflection(), *limit, CommonDraws(), *real, Particles(), Coefficients())
 
 
-def table(problem: Problem, methods: Sequence[Method] | None = None) -> Table:
+def table(problem: Problem, methods: Sequence[Method] | None = None) -> MethodTable:
     """Ask every method whether it takes the problem; methods: those to ask, where it is not those of the package.
 
     Where there is no limit, collocation takes the problem and answers by ``Divergence``: that is no refusal. Raises
@@ -87,11 +87,12 @@ def table(problem: Problem, methods: Sequence[Method] | None = None) -> Table:
     """
     if not isinstance(problem, Problem):
         raise ValueError(f"problem: {_checks.short(problem)} given; allowed is a tp.Problem")
-    asked = in_order(problem) if methods is None else tuple(methods) if isinstance(methods, (list, tuple)) else ()
+    asked = methods_by_preference(problem) if methods is None else tuple(methods) if isinstance(methods,
+                                                                                                (list, tuple)) else ()
     if not asked or not all(map(is_method, asked)):
         raise ValueError(f"methods: {_checks.short(methods)} given; allowed are methods such as "
                          "tp.methods.Reflection(), one or more")
-    return Table([Row(method.name, method.refuses(problem)) for method in asked])
+    return MethodTable([MethodRow(method.name, method.refuses(problem)) for method in asked])
 
 
 def is_method(value: Value) -> bool:
@@ -100,7 +101,7 @@ def is_method(value: Value) -> bool:
             and all(callable(getattr(value, name, None)) for name in ("refuses", "solve")))
 
 
-def chosen(problem: Problem, method: Value, options: Fields) -> Method:
+def chosen_method(problem: Problem, method: Value, options: Fields) -> Method:
     """The method that is asked for, with its options; options: by name, None where one is not given.
 
     Raises ``ValueError`` with the reason where the method refuses, for options that it does not have, and beside a
@@ -112,7 +113,7 @@ def chosen(problem: Problem, method: Value, options: Fields) -> Method:
             name, value = next(iter(given.items()))
             raise ValueError(f"{name}: {_checks.short(value)} given with method={_checks.short(method)}; options "
                              "belong to the method, allowed is nothing beside it")
-        require(method, problem)
+        require_taken(method, problem)
         found: Method = method
         return found
     asked = _checks.choice("method", method, ("auto", *ALIASES))
@@ -120,7 +121,7 @@ def chosen(problem: Problem, method: Value, options: Fields) -> Method:
         kind: Value = type(_first(problem))
     else:
         kind = ALIASES[asked]
-        require(kind(), problem)
+        require_taken(kind(), problem)
     for name, value in given.items():
         if name not in _options(kind):
             readers = ", ".join(repr(alias) for alias, other in ALIASES.items() if name in _options(other))
@@ -137,12 +138,12 @@ def _options(kind: Value) -> set[str]:
 def _first(problem: Problem) -> Method:
     """The first method that does not refuse; where all do, the reasons of those for this depth and width."""
     refusals = []
-    for method in in_order(problem):
+    for method in methods_by_preference(problem):
         reason = method.refuses(problem)
         if reason is None:
             return method
         refusals.append((method.name, reason))
-    telling = [(name, reason) for name, reason in refusals if not isinstance(reason, Misplaced)]
+    telling = [(name, reason) for name, reason in refusals if not isinstance(reason, WrongSizes)]
     if not telling:
         raise NotCovered(f"method: 'auto' given with depth {problem.layers or 'tp.oo'} and width "
                          f"{problem.neurons or 'tp.oo'}, which no method takes; allowed are any depth at "

@@ -9,13 +9,13 @@ import numpy as np
 
 from .._types import KeptNodes
 from .. import _checks
-from ..interpreters import Coefficients as Record, read_coefficients
+from ..interpreters import KetCoefficients as Record, read_coefficients
 from ..interpreters.generated_coefficients import not_generated, read_generated
 from ..programs import SGD
 from ..programs.problem import Problem
 from ..results.details import CoefficientDetails, or_all_layers
 from ..results.run import Details, Run
-from .method import Progress, not_linear, require, wanted_times
+from .method import Progress, not_linear, require_taken, wanted_times
 from .solution import Solution
 
 
@@ -47,7 +47,7 @@ class Coefficients:
 
     def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
         """Train; the error estimate is round-off."""
-        require(self, problem)
+        require_taken(self, problem)
         task, depth = problem.of_vectors, problem.layers
         assert depth is not None
         times = or_all_layers(wanted_times(keep_nodes, problem), depth)

@@ -10,7 +10,7 @@ import numpy as np
 from .._types import KeptNodes
 from ..errors import Divergence
 from ..media.blocks import BlockKernels
-from ..media.collocation import Limit, solve_limit
+from ..media.collocation import TrainedLimit, solve_limit
 from ..media.infinite_depth import infinite_depth_problem
 from ..media.limit_cell import LimitCell
 from ..media.muon import MuonUpdates, muon_updates, require_mixing_block
@@ -18,17 +18,18 @@ from ..media.training import fewer_rows
 from ..programs import SGD, Muon
 from ..programs.problem import Problem
 from ..results.run import Details, Run
-from .method import (Progress, each_step, misplaced, not_sums_of_outer_products, one_exponent, reason_of, require,
+from .method import (Progress, each_step, misplaced, not_sums_of_outer_products, one_exponent, reason_of, require_taken,
                      require_known_directions, wanted_times)
-from .solution import Solution, medium_details
+from .solution import Solution, propagator_details
 
 TOLERANCE = 1e-12        # of outputs
 BLOCK_TOLERANCE = 1e-9   # a kink is singular where inputs are collinear: digits cost elements there
 # where Gram matrices of several steps lose their rank, at both ends, what a layer adds goes like one over the distance
 SHRINKING = tuple(2.0**-k for k in range(10, 0, -1))
 GRADED = (0.0, *SHRINKING, *(1 - x for x in reversed(SHRINKING[:-1])), 1.0)
-ONLY_ENDS = ("the blocks' updates of size L^-gamma add up to nothing: read-in and read-out learn, between blocks that "
-             "stay at initialisation")
+ONLY_EMBEDDING_READOUT = ("the blocks' updates of size L^-gamma add up to nothing: read-in and read-out learn, between "
+                          "blocks that "
+                          "stay at initialisation")
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Collocation:
 
     def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
         """Train; the error estimate is that of the discretisation. Raises ``Divergence`` where there is no limit."""
-        require(self, problem)
+        require_taken(self, problem)
         times = wanted_times(keep_nodes, problem)
         cell, block, _ = _limit(problem)
         linear, task = block.is_linear, problem.of_vectors
@@ -63,8 +64,9 @@ class Collocation:
         samples = fewer_rows(task) if keep_nodes is None and linear else "plain"
         (trace, medium, error), said = _train(problem, samples, progress)
         times = medium.layer_times if times is None else times
-        kept = None if keep_nodes is None else medium_details(problem, trace.outputs, medium, linear)
-        notes = ((ONLY_ENDS,) if problem.net.train_embedding_readout and cell.drift == 0 else cell.notes) + said
+        kept = None if keep_nodes is None else propagator_details(problem, trace.outputs, medium, linear)
+        notes = ((ONLY_EMBEDDING_READOUT,
+                  ) if problem.net.train_embedding_readout and cell.drift == 0 else cell.notes) + said
         return Run(task, trace.outputs, trace.probe_outputs, times, self.name, None, None, float(error), notes,
                    linear=linear, exact=True, details=Solution(self, problem, trace.outputs, times, kept),
                    problem=problem)
@@ -72,7 +74,7 @@ class Collocation:
     def details(self, problem: Problem, outputs: np.ndarray, layer_times: np.ndarray) -> Details:
         """The medium of all nodes, by training once more."""
         linear = _limit(problem)[1].is_linear
-        return medium_details(problem, outputs, _train(problem, "plain", None)[0][1], linear)
+        return propagator_details(problem, outputs, _train(problem, "plain", None)[0][1], linear)
 
 
 def _limit(problem: Problem) -> tuple[LimitCell, BlockKernels, MuonUpdates | None]:
@@ -84,7 +86,7 @@ def _limit(problem: Problem) -> tuple[LimitCell, BlockKernels, MuonUpdates | Non
     return cell, block, muon_updates(opt, problem.resnet, problem.of_vectors.steps, block)
 
 
-def _train(problem: Problem, samples: str, progress: Progress | None) -> tuple[Limit, tuple[str, ...]]:
+def _train(problem: Problem, samples: str, progress: Progress | None) -> tuple[TrainedLimit, tuple[str, ...]]:
     """The trained network, and notes; samples: how rows stand for inputs."""
     cell, block, updates = _limit(problem)
     opt = problem.opt

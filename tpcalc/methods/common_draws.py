@@ -10,7 +10,7 @@ import numpy as np
 
 from .._types import Fields, KeptNodes
 from .. import _checks
-from .._spread import in_order, require_executor
+from .._spread import results_in_order, require_executor
 from ..errors import Divergence, NotCovered
 from ..interpreters.common_draws import Refinement
 from ..interpreters.lowered_particles import least_samples
@@ -25,7 +25,7 @@ from ..results.run import Run
 from .depth_orders import DepthOrders, depth_orders
 from .extrapolation import CONFIDENCE, Extrapolation
 from .fluctuations import are_told, fewest_part
-from .method import Progress, misplaced, reason_of, require, require_known_directions
+from .method import Progress, misplaced, reason_of, require_taken, require_known_directions
 from .particles import Particles
 from .sampled import training
 from .solution import outputs_alone
@@ -105,7 +105,7 @@ class CommonDraws:
         limit, or where outputs change more with the last doubling of the depth than with the one before, ``ValueError``
         for ``keep_nodes``: outputs alone are extrapolated.
         """
-        require(self, problem)
+        require_taken(self, problem)
         if keep_nodes is not None:
             raise NotCovered(f"keep_nodes: {keep_nodes!r} given; method={self.name!r} knows outputs alone, allowed is "
                              "None")
@@ -150,7 +150,7 @@ class _Plan:
             samples = whole_heads(what[0], 2 ** int(np.ceil(np.log2(wanted))))
         matrices = len(problem.net.families_of_matrices) if problem.net.positions else 1
         plan = cls(samples, method.budget or (PAIRED_BUDGET if pairs else BUDGET),
-                   () if isinstance(problem.opt, SGD) or problem.net.ties_ends else ("nV",), matrices)
+                   () if isinstance(problem.opt, SGD) or problem.net.ties_embedding_readout else ("nV",), matrices)
         first = method.batches * plan.cost(method.coarsest * 2**level for level in range(DEPTHS))
         if pairs and matrices > 1 and method.samples is None and first > plan.budget:
             return replace(plan, samples=whole_heads(what[0], max(least, FEWEST)), mirror=())
@@ -213,7 +213,7 @@ class _Sampled:
         """Outputs, shape (batches, levels, ...)."""
         method, done = self.method, []
         jobs = [_Job(self.problem, self.plan, method.coarsest, method.seed, batch, tuple(levels)) for batch in batches]
-        for values in in_order(method.executor, _run, jobs):
+        for values in results_in_order(method.executor, _run, jobs):
             done.append(values)
             if self.progress is not None:
                 self.progress(len(done), len(jobs))

@@ -10,7 +10,7 @@ import numpy as np
 from .._types import Array, Value
 from .. import _checks
 from ..interpreters.dense import DenseRun
-from ..interpreters.training import trained
+from ..interpreters.training import dense_run
 from ..lowering import Arrays
 from ..programs import SGD
 from ..programs.problem import Problem
@@ -93,5 +93,5 @@ class Dense(ReadsProgram):
 
     def read(self, problem: Problem, keep: bool, progress: Progress | None) -> DenseRun:
         assert problem.neurons is not None
-        return trained(training(problem), problem.neurons, self.seed, keep, progress, self.weights,
-                       self.namespace, self.dtype, self.device)
+        return dense_run(training(problem), problem.neurons, self.seed, keep, progress, self.weights,
+                         self.namespace, self.dtype, self.device)

@@ -15,7 +15,7 @@ from ..orders import Cell, Contribution, KetTerms, Sort
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from ..programs import ResNet, Transformer
 from ..programs.networks import Network
-from ..media.limit_cell import ALPHA, GAMMA, counted, in_place_of, limit_cell, linear_region, regime_by_matrix
+from ..media.limit_cell import ALPHA, GAMMA, counted, instead_of, limit_cell, linear_region, regime_by_matrix
 
 Powers = tuple[Fraction | float, ...]
 GAINS = {"layers": 1, "independent layers": 2}  # the power of a term that averages see, by how it enters the stream
@@ -83,7 +83,7 @@ def corrections(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Powers:
     ``ValueError`` for exponents of nonlinear blocks that are no fractions.
     """
     if isinstance(net, Transformer):
-        net = net.at_one_position or (ONE_MATRIX if net.is_added else in_place_of(net))
+        net = net.at_one_position or (ONE_MATRIX if net.is_added else instead_of(net))
     if net.is_plain:
         return _with_sums(_of_recursion(alpha, gamma))
     if not (alpha.is_Rational and gamma.is_Rational):

@@ -7,7 +7,7 @@ from typing import Iterator, Sequence
 
 import numpy as np
 
-from .._spread import in_order
+from .._spread import results_in_order
 from ..errors import Divergence
 from ..interpreters.given import whole_heads
 from ..interpreters.lowered import LoweredRun
@@ -29,7 +29,7 @@ def networks_beside(job: Training, samples: int, networks: int, seed: int, execu
     """Real networks, a quarter as wide as there are particles: orthogonal draws of particles, however few, make exactly
     0 of directions that fluctuate in these."""
     width = whole_heads(job.program(), max(samples // PART, 1))
-    return tuple(in_order(executor, _network, [(job, width, seed + number) for number in range(networks)]))
+    return tuple(results_in_order(executor, _network, [(job, width, seed + number) for number in range(networks)]))
 
 
 def _network(what: tuple[Training, int, int]) -> LoweredRun:

@@ -17,7 +17,7 @@ from ..programs import SGD, Task
 from ..programs.optimizers import rows_per_step
 from ..programs.problem import Problem
 from ..results.run import Run
-from .method import Progress, each_step, misplaced, not_sums_of_outer_products, reason_of, require
+from .method import Progress, each_step, misplaced, not_sums_of_outer_products, reason_of, require_taken
 from .solution import outputs_alone
 
 MANY = 2000                # rows of a training that "auto" gives to this method: the exact one takes an hour and more
@@ -80,7 +80,7 @@ class LongCollocation:
     def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
         """Train. Raises ``Divergence`` where there is no limit, where values are not finite, and where the estimate of
         the error is more than a tenth of the scale of f; ``ValueError`` where more rows are needed than allowed."""
-        require(self, problem)
+        require_taken(self, problem)
         if keep_nodes is not None:
             raise NotCovered(f"keep_nodes: {_checks.short(keep_nodes)} given; method={self.name!r} knows outputs "
                              "alone, allowed is None, or method='collocation'")

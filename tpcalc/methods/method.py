@@ -11,7 +11,7 @@ import sympy as sp
 from .._types import KeptNodes, Value
 from .. import _checks
 from ..errors import NotCovered
-from ..media.muon import require_directions
+from ..media.muon import require_limit_directions
 from ..parametrizations import DepthScaling, Parametrization, WidthScaling
 from ..programs import SGD, Muon, NormalizedSGD
 from ..programs.problem import Problem
@@ -42,7 +42,7 @@ class Method(Protocol):
         """Train; raises ``NotCovered`` with the reason where the method refuses the problem."""
 
 
-class Misplaced(str):
+class WrongSizes(str):
     """A refusal by depth and width alone, whatever the network."""
 
 
@@ -54,11 +54,11 @@ def misplaced(name: str, problem: Problem, *, real: bool = False, infinite_depth
     those of a parametrization that is not muP in width.
     """
     if real != (problem.neurons is not None):
-        return Misplaced(f"method: {name!r} given with width {problem.neurons or 'tp.oo'}; allowed are 'dense' and "
-                         "'conditioned' at finite width, the others at width=tp.oo")
+        return WrongSizes(f"method: {name!r} given with width {problem.neurons or 'tp.oo'}; allowed are 'dense' and "
+                          "'conditioned' at finite width, the others at width=tp.oo")
     if infinite_depth != (problem.layers is None):
-        return Misplaced(f"method: {name!r} given with depth {problem.layers or 'tp.oo'}; allowed are 'collocation' "
-                         "and 'common_draws' at depth=tp.oo, the others at finite depth")
+        return WrongSizes(f"method: {name!r} given with depth {problem.layers or 'tp.oo'}; allowed are 'collocation' "
+                          "and 'common_draws' at depth=tp.oo, the others at finite depth")
     if not problem.is_mup and not powers_of_n:
         return no_kets(name, problem)
     return None
@@ -117,7 +117,7 @@ def not_sums_of_outer_products(name: str, problem: Problem, muon: bool = False) 
 def not_linear(name: str, problem: Problem, muon: bool = False) -> str | None:
     """Why a method of the linear network with one matrix a block, at finite depth and infinite width, refuses."""
     return (misplaced(name, problem) or one_exponent(name, problem) or not_sums_of_outer_products(name, problem, muon)
-            or reason_of(lambda: problem.net.require_plain(f"method={name!r}", trained_ends=True)))
+            or reason_of(lambda: problem.net.require_plain(f"method={name!r}", trained_embedding_readout=True)))
 
 
 def reason_of(check: Callable[[], Value]) -> str | None:
@@ -129,7 +129,7 @@ def reason_of(check: Callable[[], Value]) -> str | None:
     return None
 
 
-def require(method: Method, problem: Problem) -> None:
+def require_taken(method: Method, problem: Problem) -> None:
     """Raise ``NotCovered`` with the method's reason where it refuses the problem."""
     reason = method.refuses(problem)
     if reason is not None:
@@ -165,4 +165,4 @@ def require_known_directions(problem: Problem, outputs: np.ndarray, error: np.nd
     if not isinstance(problem.opt, Muon):
         require_gradients(problem, outputs, error)
     elif not directions_are_sampled(problem):
-        require_directions(problem.resnet, problem.of_vectors, problem.opt, outputs, error)
+        require_limit_directions(problem.resnet, problem.of_vectors, problem.opt, outputs, error)

@@ -10,15 +10,15 @@ import numpy as np
 from .._types import KeptNodes, Value
 from .. import _checks
 from ..media.muon import muon_updates
-from ..media.reflection import PackedReflectionMedium, ReflectionMedium
-from ..media.training import Trace, ends_memory, fewer_rows, train_rows
+from ..media.reflection import PackedReflectionPropagator, ReflectionPropagator
+from ..media.training import Trace, embedding_readout_memory, fewer_rows, train_rows
 from ..programs import SGD, Muon
 from ..programs.optimizers import rows_per_step, update_kernel
 from ..programs.problem import Problem
 from ..results.details import or_all_layers
 from ..results.run import Details, Run
-from .method import Progress, each_step, not_linear, require, require_known_directions, wanted_times
-from .solution import Solution, medium_details
+from .method import Progress, each_step, not_linear, require_taken, require_known_directions, wanted_times
+from .solution import Solution, propagator_details
 
 
 @dataclass(frozen=True)
@@ -33,20 +33,20 @@ class Reflection:
 
     def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
         """Train; the error estimate is round-off. Raises ``MemoryError`` before the work."""
-        require(self, problem)
+        require_taken(self, problem)
         depth = problem.layers
         assert depth is not None
         times = or_all_layers(wanted_times(keep_nodes, problem), depth)
         samples = fewer_rows(problem.of_vectors) if keep_nodes is None else "plain"
         trace, medium, notes = _train(problem, samples, progress)
         round_off = max(trace.mismatch, np.finfo(float).eps * float(np.max(np.abs(trace.outputs))))
-        kept = None if keep_nodes is None else medium_details(problem, trace.outputs, medium)
+        kept = None if keep_nodes is None else propagator_details(problem, trace.outputs, medium)
         return Run(problem.of_vectors, trace.outputs, trace.probe_outputs, times, self.name, depth, None, round_off,
                    notes, exact=True, details=Solution(self, problem, trace.outputs, times, kept), problem=problem)
 
     def details(self, problem: Problem, outputs: np.ndarray, layer_times: np.ndarray) -> Details:
         """The medium of all nodes, by training once more."""
-        return medium_details(problem, outputs, _train(problem, "plain", None)[1])
+        return propagator_details(problem, outputs, _train(problem, "plain", None)[1])
 
 
 def _train(problem: Problem, samples: str, progress: Progress | None) -> tuple[Trace, Value, tuple[str, ...]]:
@@ -63,10 +63,11 @@ def _train(problem: Problem, samples: str, progress: Progress | None) -> tuple[T
     physics = problem.depth_scaling.multiplier(depth), problem.depth_scaling.update_factor(depth), *between
     updates = muon_updates(opt, problem.resnet, task.steps)
     packed = b == 1 and updates is None
-    medium = PackedReflectionMedium(depth, *physics) if packed else ReflectionMedium(depth, b, *physics, updates)
-    ends = ends_memory(problem.net.train_embedding_readout, *between)
+    medium = PackedReflectionPropagator(depth,
+                                        *physics) if packed else ReflectionPropagator(depth, b, *physics, updates)
+    ends = embedding_readout_memory(problem.net.train_embedding_readout, *between)
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is a Divergence
         trace = train_rows(task, medium, samples, each_step(progress, problem), ends)
     require_known_directions(problem, trace.outputs)
     notes = () if updates is None else (updates.note(),)
-    return trace, medium.solution() if isinstance(medium, PackedReflectionMedium) else medium, notes
+    return trace, medium.solution() if isinstance(medium, PackedReflectionPropagator) else medium, notes

@@ -19,7 +19,7 @@ from ..results.details import DenseDetails, nearest_nodes, or_all_layers
 from ..results.outputs_alone import OutputsAlone
 from ..results.run import Details, Run
 from .fluctuations import rounded
-from .method import (Progress, misplaced, reason_of, require, require_known_directions, wanted_times)
+from .method import (Progress, misplaced, reason_of, require_taken, require_known_directions, wanted_times)
 from .solution import Solution
 
 
@@ -63,7 +63,7 @@ class ReadsProgram(ABC):
 
     def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
         """Train, with the error estimate that the method has; raises ``MemoryError`` before the work."""
-        require(self, problem)
+        require_taken(self, problem)
         if keep_nodes is not None:
             require_no_positions(problem, "keep_nodes")
             require_one_stream(problem, "keep_nodes")

@@ -11,7 +11,7 @@ from .._types import Value
 from .. import _checks
 from ..programs.losses import derivative
 from ..programs.problem import Problem
-from ..results.details import BlockDetails, MediumDetails
+from ..results.details import BlockDetails, PropagatorDetails
 from ..results.outputs_alone import OutputsAlone
 from ..results.run import Details, Run
 
@@ -61,10 +61,10 @@ def outputs_alone(problem: Problem, name: str, outputs: np.ndarray, error_estima
                linear=problem.net.is_plain, details=OutputsAlone(name), problem=problem)
 
 
-def medium_details(problem: Problem, outputs: np.ndarray, medium: Value, linear: bool = True) -> MediumDetails:
+def propagator_details(problem: Problem, outputs: np.ndarray, medium: Value, linear: bool = True) -> PropagatorDetails:
     """Details from the rows that a medium learned, and from the signal that the losses of ``outputs`` send back."""
     task = problem.task
     chi = np.concatenate([derivative(task.loss, f, y) for f, y in zip(outputs, task.targets)])
-    kind = MediumDetails if linear else BlockDetails
+    kind = PropagatorDetails if linear else BlockDetails
     return kind(medium, task.inputs.reshape(-1, task.d_in), chi, problem.net.train_embedding_readout,
                 problem.depth_scaling.sign)

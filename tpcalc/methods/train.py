@@ -14,7 +14,7 @@ from ..programs.problem import Problem
 from ..programs.text import Text
 from ..programs.updates import Optimizer
 from ..results.run import Run
-from .choice import chosen
+from .choice import chosen_method
 from .conditioned import Conditioned
 from .dense import Dense
 from .method import Method, Progress, wanted_times
@@ -105,4 +105,4 @@ def train(net: Network | Problem, task: Task | Sequences | Text | None = None, o
     require_executor(executor)
     _checks.with_methods("progress", progress, ("__call__",), "a function")
     wanted_times(keep_nodes, problem)
-    return chosen(problem, method, options).solve(problem, keep_nodes, progress)
+    return chosen_method(problem, method, options).solve(problem, keep_nodes, progress)

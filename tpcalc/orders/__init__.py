@@ -5,7 +5,7 @@ from .counting import (Cell as Cell, Orders as Orders, exact_part as exact_part,
                        settled_orders as settled_orders, Hypotheses as Hypotheses)
 from .exponent import EXPLODES as EXPLODES, Exponent as Exponent, join as join
 from .ket_terms import KetTerms as KetTerms
-from .quantities import Base as Base, Label as Label, Quantity as Quantity, Sort as Sort
+from .quantities import BaseQuantity as BaseQuantity, Label as Label, Quantity as Quantity, Sort as Sort
 from .region import Condition as Condition, Region as Region
 from .growing_variable import Values as Values
 from .terms import Contribution as Contribution, Terms as Terms

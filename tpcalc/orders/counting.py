@@ -21,7 +21,7 @@ from ..calculus.recursion import RecursionEquations
 from ..errors import NotCovered
 from .affine import Affine, point_of
 from .cell import Cell as Cell
-from .elimination import in_order, lost, present, solve
+from .elimination import dependency_order, lost, present, solve
 from .exponent import Exponent
 from .region import Region
 from .ket_terms import KetTerms
@@ -135,7 +135,7 @@ class Hypotheses:
     def step(self, before: Cell, t: int, tried: frozenset[frozenset[Quantity]] = frozenset()) -> list[Cell]:
         """A step's exponents, on parts of the cell on which what is taken to be saturated is, and nothing else."""
         contributions = self.upto(before.saturated, t)
-        sweeps, by_target = in_order([one for one in contributions if one.target.step == t])
+        sweeps, by_target = dependency_order([one for one in contributions if one.target.step == t])
         solved = solve(before, sweeps, by_target)
         return [replace(done, contributions=contributions) if done.saturated == before.saturated else done
                 for cell in solved for done in self._consistent(before, cell, t, tried | {before.saturated})]

@@ -9,13 +9,13 @@ import sympy as sp
 
 from ..calculus.kets import Bracket, Ket, Response
 from ..programs.language import Vector
-from .quantities import Base
-from .terms import split
+from .quantities import BaseQuantity
+from .terms import additive_terms
 
 if TYPE_CHECKING:
     from .ket_terms import KetTerms
 
-Derivative = tuple[int, int, Base]  # of a family, at a step, in a base ket
+Derivative = tuple[int, int, BaseQuantity]  # of a family, at a step, in a base ket
 
 
 def demanded(terms: KetTerms, last: int) -> frozenset[Derivative]:
@@ -24,7 +24,7 @@ def demanded(terms: KetTerms, last: int) -> frozenset[Derivative]:
     written: dict[tuple[int, int], list[sp.Expr]] = {}
     waiting: list[Derivative] = []
 
-    def want(vector: Vector, base: Base) -> None:
+    def want(vector: Vector, base: BaseQuantity) -> None:
         if reading.equations.setting.initial_number(vector) is not None:
             return
         family = reading.family(vector)
@@ -35,7 +35,8 @@ def demanded(terms: KetTerms, last: int) -> frozenset[Derivative]:
 
     for t in range(last + 1):
         for e in reading.equations.equations:
-            parts = [one for term in split(e.value) if not (isinstance(e.target, Ket) and reading.is_stream(e, term))
+            parts = [one for term in additive_terms(e.value) if not (isinstance(e.target,
+                                                                                Ket) and reading.is_stream(e, term))
                      for one in terms.written(term, t)]
             if isinstance(e.target, Ket):
                 written.setdefault((reading.family(e.target.vector), t), []).extend(parts)
@@ -45,7 +46,7 @@ def demanded(terms: KetTerms, last: int) -> frozenset[Derivative]:
                 for initial, other in (bracket.args, bracket.args[::-1]):
                     number = reading.equations.setting.initial_number(initial)
                     if number is not None:
-                        want(other, Base(-1, number))
+                        want(other, BaseQuantity(-1, number))
     while waiting:
         family, t, base = waiting.pop()
         streams = family in terms.accumulating and not base.is_initial  # what its own layer adds is read with its own
@@ -56,6 +57,6 @@ def demanded(terms: KetTerms, last: int) -> frozenset[Derivative]:
     return frozenset(found)
 
 
-def base_for(terms: KetTerms, family: int, base: Base) -> Base:
+def base_for(terms: KetTerms, family: int, base: BaseQuantity) -> BaseQuantity:
     """The base ket that a family's derivative is named by: a stream has no layer of its own."""
     return replace(base, own=False) if family in terms.accumulating else base

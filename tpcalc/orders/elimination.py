@@ -32,7 +32,7 @@ def lost(cell: Cell, quantities: set[Quantity]) -> Cell:
         u: most if u.sort == Sort.SHRINK else EXPLODES for u in quantities}})
 
 
-def in_order(found: Sequence[Contribution]) -> tuple[list[list[Quantity]], dict[Quantity, list[Contribution]]]:
+def dependency_order(found: Sequence[Contribution]) -> tuple[list[list[Quantity]], dict[Quantity, list[Contribution]]]:
     """The quantities of a step, those that depend on each other together, each after what it depends on."""
     by_target: dict[Quantity, list[Contribution]] = {}
     for one in found:
@@ -64,7 +64,7 @@ def solve(cell: Cell, sweeps: Sequence[list[Quantity]], by_target: dict[Quantity
             parts = [cell.on(cell.region.where(forgetting, relation)) for relation in ("<=", ">")]
             return [done for part in parts for done in solve(part, sweeps[number:], by_target)]
         solved = _eliminate(cell, sweep, by_target, forgetting)
-        if isinstance(solved, Loop):
+        if isinstance(solved, GrowingLoop):
             _require_one_sign(sweep, by_target)
             broken = cell.on(cell.region.where(solved.form, ">"))
             rates = [] if _is_held(cell, sweep, by_target) else [(solved.quantity, solved.weight.pruned(broken.region))]
@@ -96,7 +96,7 @@ def _require_one_sign(sweep: Sequence[Quantity], by_target: dict[Quantity, list[
 
 
 @dataclass(frozen=True)
-class Loop:
+class GrowingLoop:
     """A sweep that grows like exp(L^weight), a quantity of it, and a form that is positive where it does."""
 
     quantity: Quantity
@@ -105,7 +105,7 @@ class Loop:
 
 
 def _eliminate(cell: Cell, sweep: list[Quantity], by_target: dict[Quantity, list[Contribution]],
-               forgetting: Forgetting, rounds: int = 12) -> Cell | Loop | Affine:
+               forgetting: Forgetting, rounds: int = 12) -> Cell | GrowingLoop | Affine:
     """The exponents of one sweep's quantities; or a loop that does not stay bounded everywhere on the region.
 
     Terms with several of them are taken as linear in each, the others at the values of the round before, until the
@@ -152,16 +152,16 @@ def _with_shrunk(cell: Cell, sweep: list[Quantity], short: frozenset[Quantity], 
 
 
 def _solved(cell: Cell, sweep: list[Quantity], short: frozenset[Quantity], terms: list[Contribution], rounds: int
-            ) -> Cell | Loop:
+            ) -> Cell | GrowingLoop:
     """The rounds over a sweep's terms."""
     inner = set(sweep)
     several = any(sum(f in inner for f in one.factors) > 1 for one in terms)
     current: dict[Quantity, Exponent] = {}
     for _ in range(rounds):
         solved = _eliminate_linear(cell, sweep, short, *_system(cell, sweep, terms, current))
-        if isinstance(solved, Loop) and len(sweep) > MANY:
+        if isinstance(solved, GrowingLoop) and len(sweep) > MANY:
             return replace(solved, weight=EXPLODES)
-        if isinstance(solved, Loop):
+        if isinstance(solved, GrowingLoop):
             by_layers = [_system(cell, sweep, [one for one in terms if passed(one) == number], current)[1]
                          for number in range(3)]
             return replace(solved, weight=growth(cell.region.where(solved.form, ">"), by_layers))
@@ -204,7 +204,7 @@ def _system(cell: Cell, sweep: list[Quantity], terms: list[Contribution], curren
 
 
 def _eliminate_linear(cell: Cell, sweep: list[Quantity], short: frozenset[Quantity],
-                      alone: dict[Quantity, Exponent], loops: Loops) -> Cell | Loop:
+                      alone: dict[Quantity, Exponent], loops: Loops) -> Cell | GrowingLoop:
     """Max-plus elimination, as long as loops stay bounded; short: what sums over the last layers that count.
 
     A loop of weight 0 multiplies by a number over all layers, and stays bounded; through what forgets it does so every
@@ -218,7 +218,7 @@ def _eliminate_linear(cell: Cell, sweep: list[Quantity], short: frozenset[Quanti
             alone[pivot] = EXPLODES
         for form in sorted(guard.forms):
             if cell.region.sign(form) not in ("<", "=", "<="):
-                return Loop(pivot, guard, form)
+                return GrowingLoop(pivot, guard, form)
             if pivot in short and cell.region.sign(form) != "<":
                 raise NotCovered(f"{pivot}: its layers forget, and it is fed by what it makes as fast as it forgets "
                                  "it; coefficients decide whether it grows, and no rule compares them")
@@ -229,7 +229,7 @@ def _eliminate_linear(cell: Cell, sweep: list[Quantity], short: frozenset[Quanti
 
 
 def _eliminate_numbers(cell: Cell, sweep: list[Quantity], alone: dict[Quantity, Exponent], loops: Loops
-                       ) -> Cell | Loop:
+                       ) -> Cell | GrowingLoop:
     """The elimination at a point, where every exponent is a number, in whole multiples of a common fraction."""
     place = {u: i for i, u in enumerate(sweep)}
     unit = math.lcm(*(form.constant.denominator for e in (*alone.values(), *loops.values()) for form in e.forms))
@@ -274,14 +274,14 @@ def _passed_on(values: np.ndarray, rows: np.ndarray, columns: np.ndarray, edges:
     return False
 
 
-def _pivoted(sweep: list[Quantity], values: np.ndarray, weights: np.ndarray, unit: int) -> Loop | None:
+def _pivoted(sweep: list[Quantity], values: np.ndarray, weights: np.ndarray, unit: int) -> GrowingLoop | None:
     """Eliminate one quantity after the other, in place; a loop that grows, where there is one."""
     for k, pivot in enumerate(sweep):
         if weights[k, k] > EVERYTHING // 2:
             values[k] = EVERYTHING if values[k] > NOTHING // 2 else NOTHING
         elif weights[k, k] > 0:
             form = Affine((), Fraction(int(weights[k, k]), unit))
-            return Loop(pivot, Exponent.single(form), form)
+            return GrowingLoop(pivot, Exponent.single(form), form)
         weights[k, k] = NOTHING
         rows = np.flatnonzero(weights[:, k] > NOTHING // 2)
         through, source = weights[rows, k], weights[k].copy()

@@ -22,9 +22,9 @@ from ..errors import NotCovered
 from ..programs.language import Vector
 from ..gaussian.scalar_functions import H, scalar_function
 from .ket_factors import argument_of, factors_of
-from .parts import Monomial, Monomials, Parts, multiply, total
-from .quantities import MEAN, STREAM, Base, Label, Quantity, Sort
-from .terms import split
+from .parts import BoundedMonomial, Monomials, Parts, multiply, total
+from .quantities import MEAN, STREAM, BaseQuantity, Label, Quantity, Sort
+from .terms import additive_terms
 
 if TYPE_CHECKING:
     from .ket_parts import KetParts
@@ -59,7 +59,7 @@ class Argument:
 
 
 @dataclass(frozen=True)
-class Functions:
+class KetFunctions:
     """The rules for entrywise functions, in the reading of one set of ket equations.
 
     nodes: the BEND, SHRINK and ARGUMENT quantities met while expressions are read, with the monomials that they are
@@ -84,7 +84,7 @@ class Functions:
         linear = self._value(scalar_function(form).derivative.expression, argument).times(inner)
         return self._capped(form, f"change of {form.subs(H, argument.expression)}", argument, linear, inner)
 
-    def derivative(self, function: sp.Expr, base: Base) -> Parts:
+    def derivative(self, function: sp.Expr, base: BaseQuantity) -> Parts:
         """The parts of a function's derivative in a base ket."""
         argument, form = self._argument(function)
         inner = self._sum(argument.expression, lambda factor: self.reading.derivative(factor, base))
@@ -93,7 +93,7 @@ class Functions:
 
     def _sum(self, expression: sp.Expr, part: Callable[[sp.Expr], Parts]) -> Parts:
         """The product rule over a function's argument, itself a sum."""
-        return total(others.times(part(factor)) for term in split(expression) if random_parts(term)
+        return total(others.times(part(factor)) for term in additive_terms(expression) if random_parts(term)
                      for others, factor in self.reading.slopes(term, 0))
 
     def _value(self, form: sp.Expr, argument: Argument) -> Parts:
@@ -123,7 +123,7 @@ class Functions:
         if bend not in self.reading.saturated:
             return linear
         sources = argument.sources.union(*(label.possible for label, _ in (*argument.rest, *inner)))
-        unit = frozenset((Monomial(self.reading.form(0), (), scalar_function(form).vanishes),))
+        unit = frozenset((BoundedMonomial(self.reading.form(0), (), scalar_function(form).vanishes),))
         return Parts.single(Label.of(frozenset(), sources), unit)
 
     def _on_leading(self, form: sp.Expr, argument: Argument) -> Parts:
@@ -157,7 +157,7 @@ class Functions:
             return self.reading.unit
         shrink = Quantity(Sort.SHRINK, max(steps) if step is None else step, name=name)
         self.nodes[shrink] = (size, Fraction(power))
-        return frozenset((Monomial(self.reading.form(0), (shrink,)),))
+        return frozenset((BoundedMonomial(self.reading.form(0), (shrink,)),))
 
     def _argument(self, function: sp.Expr) -> tuple[Argument, sp.Expr]:
         if function not in self.arguments:
@@ -166,14 +166,14 @@ class Functions:
                 raise NotCovered(f"{form.subs(H, expression)}: a function of {expression} and of "
                                  f"{', '.join(sorted(map(str, form.free_symbols - {H})))}, of which no rule counts "
                                  "powers of L; give what it acts on a name of its own")
-            led = frozenset(label for term in split(expression) for label in self._leading(term))
+            led = frozenset(label for term in additive_terms(expression) for label in self._leading(term))
             steps = [int(self.reading.equations.setting.step(k.vector)) for k in expression.atoms(Ket)
                      if self.reading.equations.setting.initial_number(k.vector) is None]
             self.arguments[function] = (expression, form, led, max(steps, default=0))
         expression, form, led, step = self.arguments[function]
         place = ("argument", sp.Integer(0), expression)
         if place not in self.known:
-            self.known[place] = total(self.reading.parts(term, 0) for term in split(expression))
+            self.known[place] = total(self.reading.parts(term, 0) for term in additive_terms(expression))
         sources = frozenset().union(*(label.sources for label in led))
         return Argument(expression, step, self.known[place], sources, MEAN in led), form
 
@@ -189,7 +189,7 @@ class Functions:
             elif isinstance(factor, Ket):
                 found += self._leading_of(factor.vector)
             else:
-                found += [label for part in split(argument_of(factor)[0]) for label in self._leading(part)]
+                found += [label for part in additive_terms(argument_of(factor)[0]) for label in self._leading(part)]
         return found if factors or term.has(sp.Sum) else [MEAN] if term.is_number else []
 
     def _leading_of(self, vector: Vector) -> list[Label]:
@@ -199,4 +199,4 @@ class Functions:
             return [STREAM]
         equation = next(e for e in reading.equations.equations
                         if isinstance(e.target, Ket) and e.target.vector.same_family(vector))
-        return [label for term in split(equation.value) for label in self._leading(term)]
+        return [label for term in additive_terms(equation.value) for label in self._leading(term)]

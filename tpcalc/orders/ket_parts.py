@@ -15,19 +15,19 @@ import sympy as sp
 
 from ..calculus.equations import KetEquation, KetEquations
 from ..calculus.kets import Bracket, Hat, Ket, Response, random_parts
-from ..calculus.memory import decays, rho_of
+from ..calculus.memory import decays, initial_weight_factor_of
 from ..errors import NotCovered
 from ..gaussian import Expectation
 from ..programs.language import Scalar, Vector
 from .affine import Affine
 from .growing_variable import Values, free_parameters, growing_variable
-from .layer_functions import in_powers, leading, sign_of
-from .ket_factors import factors_of, normalised, parity, squares
-from .ket_functions import Functions
-from .parts import Monomial, Monomials, Parts, multiply, total
+from .layer_functions import in_powers, leading, sign_on_layers
+from .ket_factors import factors_of, normalised, ket_parity, squares
+from .ket_functions import KetFunctions
+from .parts import BoundedMonomial, Monomials, Parts, multiply, total
 from .monomials import counted_scalar
-from .quantities import MEAN, STREAM, Base, Label, Quantity, Sort
-from .terms import split
+from .quantities import MEAN, STREAM, BaseQuantity, Label, Quantity, Sort
+from .terms import additive_terms
 
 MOST_PARTS = 64
 
@@ -67,7 +67,8 @@ class KetParts:
     def accumulating(self) -> frozenset[int]:
         """Families that a layer adds to: their equation contains them at the layer before, with coefficient one."""
         return frozenset(self.family(e.target.vector) for e in self.equations.equations
-                         if isinstance(e.target, Ket) and any(self.is_stream(e, term) for term in split(e.value)))
+                         if isinstance(e.target,
+                                       Ket) and any(self.is_stream(e, term) for term in additive_terms(e.value)))
 
     @cached_property
     def labels(self) -> dict[Quantity, set[Label]]:
@@ -75,9 +76,9 @@ class KetParts:
         return {}
 
     @cached_property
-    def functions(self) -> Functions:
+    def functions(self) -> KetFunctions:
         """The rules for entrywise functions."""
-        return Functions(self)
+        return KetFunctions(self)
 
     def family(self, vector: Vector) -> int:
         return self.equations.setting.family_number(vector)
@@ -88,7 +89,7 @@ class KetParts:
         terms: dict[int, list[sp.Expr]] = {}
         for e in self.equations.equations:
             if isinstance(e.target, Ket):
-                parts = [term.function if isinstance(term, sp.Sum) else term for term in split(e.value)]
+                parts = [term.function if isinstance(term, sp.Sum) else term for term in additive_terms(e.value)]
                 terms.setdefault(self.family(e.target.vector), []).extend(
                     part for part in parts if not part.has(Expectation) or random_parts(part))
         signs: dict[int, int] = {}  # 1 of even functions; of none without a sign that fits is it known that it has one
@@ -98,7 +99,7 @@ class KetParts:
             return -1 if is_initial else signs.get(self.family(vector), 0)
 
         def read(family: int) -> set[int]:
-            return {parity(term, sign) for term in terms[family]}
+            return {ket_parity(term, sign) for term in terms[family]}
 
         while new := {family: found.pop() for family in terms if family not in signs and len(
                 found := read(family) - {0}) == 1}:
@@ -111,7 +112,7 @@ class KetParts:
     def is_stream(self, equation: KetEquation, term: sp.Expr) -> bool:
         return isinstance(term, Ket) and term.vector.same_family(equation.target.vector)
 
-    def key(self, sort: Sort, label: Label, t: int, family: int, base: Base | None = None) -> Quantity:
+    def key(self, sort: Sort, label: Label, t: int, family: int, base: BaseQuantity | None = None) -> Quantity:
         """The quantity of a family's part at a step; noted as one that there is."""
         whole = self._whole(sort, t, family, base)
         labels = self.labels.setdefault(whole, set())
@@ -123,16 +124,16 @@ class KetParts:
                              f"random in more than {MOST_PARTS} ways at once; too many to count powers of L")
         return replace(whole, label=label)
 
-    def _whole(self, sort: Sort, t: int, family: int, base: Base | None) -> Quantity:
+    def _whole(self, sort: Sort, t: int, family: int, base: BaseQuantity | None) -> Quantity:
         """All parts together; the stream keeps no track of which layer's hat-ket is its own."""
         if base is not None and family in self.accumulating:
-            base = Base(base.step, base.number)
+            base = BaseQuantity(base.step, base.number)
         return Quantity(sort, t, family, base)
 
     @cached_property
     def unit(self) -> Monomials:
         """The exponent of what is of order one."""
-        return frozenset((Monomial(self.form(0)),))
+        return frozenset((BoundedMonomial(self.form(0)),))
 
     def form(self, value: int) -> Affine:
         """A power of L without parameters."""
@@ -157,7 +158,7 @@ class KetParts:
             if isinstance(e.target, Ket) and e.target.vector.same_family(whole.vector):
                 there = dict(zip(e.target.vector.indices, whole.vector.indices))
                 return any(isinstance(term, Ket) and term.subs(there, simultaneous=True) == ket
-                           for term in split(e.value)) and all(i.is_Symbol for i in there)
+                           for term in additive_terms(e.value)) and all(i.is_Symbol for i in there)
         return False
 
     def _factor(self, factor: sp.Expr, t: int) -> Parts:
@@ -173,7 +174,7 @@ class KetParts:
         """A hat-ket, as large as the vector that its matrix multiplies, fresh in the matrix."""
         return Parts.single(self.fresh(hat), self.of_ket(sort, hat.vector.vector).size())
 
-    def of_ket(self, sort: Sort, vector: Vector, base: Base | None = None) -> Parts:
+    def of_ket(self, sort: Sort, vector: Vector, base: BaseQuantity | None = None) -> Parts:
         initial = self.equations.setting.initial_number(vector)
         if initial is not None:
             if sort == Sort.KET:
@@ -182,7 +183,7 @@ class KetParts:
             return Parts.single(MEAN, self.unit if alike else frozenset())
         t, family = self.step(vector), self.family(vector)
         whole = self._whole(sort, t, family, base)
-        return Parts({label: frozenset((Monomial(self.form(0), (replace(whole, label=label),)),))
+        return Parts({label: frozenset((BoundedMonomial(self.form(0), (replace(whole, label=label),)),))
                       for label in self.labels.get(whole, set())})
 
     def step(self, vector: Vector) -> int:
@@ -203,7 +204,7 @@ class KetParts:
     def _product(self, factors: list[sp.Expr], t: int) -> Parts:
         return self.parts(sp.Mul(*factors, evaluate=False) if factors else sp.Integer(1), t)
 
-    def derivative(self, factor: sp.Expr, base: Base) -> Parts:
+    def derivative(self, factor: sp.Expr, base: BaseQuantity) -> Parts:
         """The parts of a factor's derivative in a base ket."""
         if isinstance(factor, Ket):
             return self.of_ket(Sort.DERIVATIVE, factor.vector, base)
@@ -239,7 +240,8 @@ class KetParts:
     def _left(self) -> frozenset[str]:
         """The multiples of initial matrices that the first update changes, by name."""
         setting = self.equations.setting
-        return frozenset(rho_of(matrix).name for matrix in setting.trained() if decays(setting, matrix))
+        return frozenset(initial_weight_factor_of(matrix).name for matrix in setting.trained()
+                         if decays(setting, matrix))
 
     def numbers(self, expression: sp.Expr, t: int) -> Monomials:
         """The monomials of a number."""
@@ -251,20 +253,20 @@ class KetParts:
     def _number_factor(self, factor: sp.Expr, t: int) -> Monomials:
         base, power = factor.as_base_exp()
         if base == self.variable:
-            return frozenset((Monomial(Affine.of(power.subs(self.at), self.parameters)),))
+            return frozenset((BoundedMonomial(Affine.of(power.subs(self.at), self.parameters)),))
         if factor.func in NUMBERS:
             return NUMBERS[factor.func](self, factor, t)
         if factor.is_Pow and power.is_Rational and factor.has(Bracket, Expectation):
             return self._root(base, power)
         if isinstance(factor, Scalar) and any(factor.name == e.target.name for e in self.scalars):
-            return frozenset((Monomial(self.form(0), (counted_scalar(factor),)),))
+            return frozenset((BoundedMonomial(self.form(0), (counted_scalar(factor),)),))
         fixed = factor.is_number or isinstance(factor, Scalar) or base == self.equations.setting.depth
         if fixed or factor.subs(self.at).free_symbols <= set(self.parameters):
             return self.unit
         layer = next((i for i in self._layers if i in factor.free_symbols), None)
         if layer is None or factor.subs(self.at).free_symbols - {layer, self.variable, *self.parameters}:
             raise NotCovered(f"{factor}: no rule for its order in L")
-        return frozenset(Monomial(Affine.of(power, self.parameters))
+        return frozenset(BoundedMonomial(Affine.of(power, self.parameters))
                          for power, _ in in_powers(factor.subs(self.at), layer, self.variable))
 
     @cached_property
@@ -285,7 +287,7 @@ class KetParts:
         if kets != 1 or random_parts(number) or number.has(Response, Bracket, Expectation, Scalar):
             return 0
         layer = next((i for i in self._layers if i in number.free_symbols), None)
-        return sign_of(leading(number.subs(self.at), layer, self.variable))
+        return sign_on_layers(leading(number.subs(self.at), layer, self.variable))
 
     def _root(self, base: sp.Expr, power: sp.Rational) -> Monomials:
         """A power of a sum of squares, which nothing cancels in, a whole power of the root mean square.
@@ -304,19 +306,19 @@ class KetParts:
         return reduce(multiply, [size] * int(twice), self.unit)
 
     def _expectation(self, mean: Expectation, t: int) -> Monomials:
-        return total(self.parts(term, t) for term in split(mean.body)).mean()
+        return total(self.parts(term, t) for term in additive_terms(mean.body)).mean()
 
     def _response(self, response: Response, t: int) -> Monomials:
         """The mean of a derivative."""
         return self.of_ket(Sort.DERIVATIVE, response.vector, self.base_of(response)).mean()
 
-    def base_of(self, response: Response) -> Base:
+    def base_of(self, response: Response) -> BaseQuantity:
         """The base ket that the derivative is in."""
         product, values = self.equations.setting.product_like(response.base.vector)
         layers = tuple(i.subs(values) for i in product.above)
         family = self.family(response.vector)
         own = family not in self.accumulating and response.vector.indices[-len(layers):] == layers
-        return Base(int(product.below[0].subs(values)), product.number, own)
+        return BaseQuantity(int(product.below[0].subs(values)), product.number, own)
 
     def _is_held(self, vector: Vector) -> bool:
         """Is a function saturated at the step of a vector?"""
@@ -330,7 +332,7 @@ class KetParts:
             if number is not None and self._is_held(other):  # the derivative is no guide to what stays bounded
                 return self.of_ket(Sort.CHANGE, other).times(self.of_ket(Sort.KET, initial)).mean()
             if number is not None:  # Stein: <u|v> is the mean derivative of v in u
-                return self.of_ket(Sort.DERIVATIVE, other, Base(-1, number)).mean()
+                return self.of_ket(Sort.DERIVATIVE, other, BaseQuantity(-1, number)).mean()
         u, v = (self.of_ket(Sort.KET, vector) for vector in bracket.args)
         return u.times(v).mean()
 

@@ -19,12 +19,12 @@ from ..errors import NotCovered
 from ..programs.language import LossDerivative, Scalar
 from .affine import Affine
 from .demand import Derivative, base_for, demanded
-from .ket_factors import centred_pairs, gathered
+from .ket_factors import centred_pairs, gathered_terms
 from .ket_parts import KetParts
 from .parts import Monomials, Parts, total
-from .quantities import STREAM, Base, Label, Quantity, Sort
+from .quantities import STREAM, BaseQuantity, Label, Quantity, Sort
 from .growing_variable import Values
-from .terms import Contribution, split
+from .terms import Contribution, additive_terms
 
 MOST_TERMS = 40_000  # of a training step; a tanh block of five matrices has a quarter of it
 FEW = 2  # matrices of a layer, of whose parts each is a quantity of its own
@@ -104,8 +104,8 @@ class KetTerms:
             yield from self._of_scalar(number, e, t)
             return
         stream, layers = self.reading.family(e.target.vector), bool(e.place.loops[1:])
-        terms = [term for term in split(e.value) if not self.reading.is_stream(e, term)]
-        for term, centred in centred_pairs(gathered(terms)):
+        terms = [term for term in additive_terms(e.value) if not self.reading.is_stream(e, term)]
+        for term, centred in centred_pairs(gathered_terms(terms)):
             update, sign = isinstance(term, sp.Sum), self.reading.sign(term)
             for written in self.written(term, t):
                 for sort, base, parts in self._read(stream, term, written, t, layers):
@@ -124,7 +124,7 @@ class KetTerms:
             yield from ((one, monomials) for one in (label.each() if few else [label]))
 
     def _read(self, family: int, term: sp.Expr, written: sp.Expr, t: int, layers: bool
-              ) -> Iterator[tuple[Sort, Base | None, Parts]]:
+              ) -> Iterator[tuple[Sort, BaseQuantity | None, Parts]]:
         """A term's own parts, those of its change and of its derivatives."""
         yield Sort.KET, None, self.reading.parts(written, t)
         yield Sort.CHANGE, None, self.reading.change(term, written, t)
@@ -135,7 +135,7 @@ class KetTerms:
             yield Sort.DERIVATIVE, base, total(others.times(self.reading.derivative(factor, base))
                                                for others, factor in slopes)
 
-    def _entering(self, label: Label, family: int, base: Base | None, layers: bool
+    def _entering(self, label: Label, family: int, base: BaseQuantity | None, layers: bool
                   ) -> list[tuple[Label, Affine, str]]:
         """Which parts of a vector a part of a term enters, with what gain and why; those of a stream one by one."""
         if family not in self.accumulating:
@@ -157,16 +157,16 @@ class KetTerms:
             for one in self.reading.numbers(output.args[0].subs(self._time, t), t):
                 yield Contribution(target, one.weight, one.factors, number, e.value, False, "loss", one.bound)
             return
-        for term in split(e.value):
+        for term in additive_terms(e.value):
             for one in self.reading.numbers(term.subs(self._time, t), t):
                 yield Contribution(target, one.weight, one.factors, number, term, False, "", one.bound)
 
-    def _bases(self, t: int, layers: bool) -> list[Base]:
+    def _bases(self, t: int, layers: bool) -> list[BaseQuantity]:
         setting = self.equations.setting
-        found = [Base(-1, b) for b in range(len(setting.program.vectors))]
+        found = [BaseQuantity(-1, b) for b in range(len(setting.program.vectors))]
         for r in range(t + 1):
             for b in range(len(setting.products)):
-                found += [Base(r, b, own) for own in ((False, True) if layers else (False,))]
+                found += [BaseQuantity(r, b, own) for own in ((False, True) if layers else (False,))]
         return found
 
     def written(self, term: sp.Expr, t: int) -> Iterator[sp.Expr]:

@@ -79,7 +79,7 @@ def _require_bounded(coefficient: sp.Expr, function: sp.Expr) -> None:
 
 
 @lru_cache(maxsize=1024)
-def sign_of(function: sp.Expr) -> int:
+def sign_on_layers(function: sp.Expr) -> int:
     """1 or -1 where a function of layer time keeps this sign on [0, 1], 0 where that is not known."""
     values = [function.subs(LAYER_TIME, p) for p in GRID]
     if all(v.is_positive for v in values):

@@ -11,7 +11,7 @@ import sympy as sp
 from ..calculus.kets import Covariance, Gamma
 from ..errors import NotCovered
 from ..programs.language import LossDerivative, Scalar
-from .quantities import Base, Quantity
+from .quantities import BaseQuantity, Quantity
 
 Numbers = Mapping[sp.Symbol, int]
 
@@ -74,7 +74,7 @@ class Named:
         values = [index.at(numbers) for index in self.indices]
         if self.kind is Gamma:
             a, b, t, r = values
-            return Quantity.coefficient(a, t, Base(r, b, self.own and r >= 0))
+            return Quantity.coefficient(a, t, BaseQuantity(r, b, self.own and r >= 0))
         if self.kind is Covariance:
             b, c, t, s = values
             return Quantity.covariance(b, t, c, s)

@@ -18,7 +18,7 @@ from .affine import Affine
 from .quantities import Label, Quantity
 
 
-class Monomial(NamedTuple):
+class BoundedMonomial(NamedTuple):
     """A power of L times quantities; bound: it is no smaller than what it stands for, perhaps larger."""
 
     weight: Affine
@@ -26,7 +26,7 @@ class Monomial(NamedTuple):
     bound: bool = False
 
 
-Monomials = frozenset[Monomial]
+Monomials = frozenset[BoundedMonomial]
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ class Parts:
 
 
 def multiply(a: Monomials, b: Monomials) -> Monomials:
-    return frozenset(Monomial(one.weight + two.weight, tuple(sorted((*one.factors, *two.factors))),
-                              one.bound or two.bound) for one in a for two in b)
+    return frozenset(BoundedMonomial(one.weight + two.weight, tuple(sorted((*one.factors, *two.factors))),
+                                     one.bound or two.bound) for one in a for two in b)
 
 
 def total(parts: Iterable[Parts]) -> Parts:

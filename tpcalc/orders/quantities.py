@@ -28,7 +28,7 @@ class Sort(StrEnum):
 
 
 @dataclass(frozen=True, order=True)
-class Base:
+class BaseQuantity:
     """A base ket: the hat-ket of product ``number`` at a step, or initial vector ``number`` (step -1).
 
     own: it belongs to the layer of the vector that is derived in it, or expanded in it.
@@ -115,7 +115,7 @@ class Quantity:
     sort: Sort
     step: int
     number: int = -1
-    base: Base | None = None
+    base: BaseQuantity | None = None
     label: Label = MEAN
     name: str = ""
 
@@ -141,14 +141,14 @@ class Quantity:
         return cls(Sort.SCALAR, int(step), name=name)
 
     @classmethod
-    def coefficient(cls, family: int, step: int, base: Base) -> "Quantity":
+    def coefficient(cls, family: int, step: int, base: BaseQuantity) -> "Quantity":
         return cls(Sort.COEFFICIENT, int(step), int(family), base)
 
     @classmethod
     def covariance(cls, product: int, step: int, other: int, past: int) -> "Quantity":
         """The covariance of two products' hat-kets, the later step first."""
         (later, one), (earlier, two) = sorted(((int(step), int(product)), (int(past), int(other))), reverse=True)
-        return cls(Sort.COVARIANCE, later, one, Base(earlier, two))
+        return cls(Sort.COVARIANCE, later, one, BaseQuantity(earlier, two))
 
     def at_step(self, step: int) -> "Quantity":
         return replace(self, step=step)

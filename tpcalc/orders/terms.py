@@ -20,12 +20,12 @@ import sympy as sp
 
 from ..calculus.coefficients import B, R, Bases
 from ..calculus.kets import Gamma
-from ..calculus.recursion import Equation, RecursionEquations
+from ..calculus.recursion import RecursionEquation, RecursionEquations
 from ..errors import NotCovered
 from ..programs.language import Scalar
 from .affine import Affine
 from .growing_variable import Values, free_parameters, growing_variable
-from .layer_functions import in_powers, sign_of
+from .layer_functions import in_powers, sign_on_layers
 from .monomials import Index, Monomial, Named, Summand, unknown_range
 from .quantities import Quantity
 
@@ -95,14 +95,14 @@ class Terms:
     def accumulating(self) -> frozenset[int]:
         """Families that a layer adds to: their equation contains them at the layer before, with coefficient one."""
         return frozenset(int(e.target.args[0]) for e in self.recursion.equations if e.kind == "Gamma"
-                         for term in split(e.value) if is_carried(e, term))
+                         for term in additive_terms(e.value) if is_carried(e, term))
 
     def of_step(self, t: int) -> tuple[Contribution, ...]:
         """All contributions to the quantities of training step t."""
         return tuple(one for number, equation in enumerate(self.recursion.equations)
                      for one in self._of_equation(number, equation, t))
 
-    def _of_equation(self, number: int, equation: Equation, t: int) -> Iterator[Contribution]:
+    def _of_equation(self, number: int, equation: RecursionEquation, t: int) -> Iterator[Contribution]:
         if equation.kind == "memory":
             self._require_order_one(equation)
             return
@@ -112,7 +112,7 @@ class Terms:
                 for one in summands:
                     yield from self._contributions(number, equation, target.at(numbers), one, numbers, here is True)
 
-    def _instances(self, equation: Equation, t: int) -> list[dict[sp.Symbol, int]]:
+    def _instances(self, equation: RecursionEquation, t: int) -> list[dict[sp.Symbol, int]]:
         """Numbers for steps and families of an equation's target at step t."""
         setting = self.recursion.setting
         now: dict[sp.Symbol, int] = {setting.time: t}
@@ -123,7 +123,7 @@ class Terms:
         return [{**now, R: -1, B: b} for b in range(len(setting.program.vectors))] + [
             {**now, R: r, B: b} for r in range(t + 1) for b in range(len(setting.products))]
 
-    def _has_layers(self, equation: Equation, numbers: dict[sp.Symbol, int]) -> bool:
+    def _has_layers(self, equation: RecursionEquation, numbers: dict[sp.Symbol, int]) -> bool:
         """Is there a base layer to compare with the layer of the equation?"""
         return equation.kind == "Gamma" and bool(equation.place.loops[1:]) and numbers.get(R, -1) >= 0
 
@@ -136,12 +136,12 @@ class Terms:
         if (number, here) not in self._already_read:
             equation = self.recursion.equations[number]
             target = Named.of(self._placed(equation.target, equation, here), self.accumulating)
-            found = tuple(self._summand(term, equation, here) for term in split(equation.value)
+            found = tuple(self._summand(term, equation, here) for term in additive_terms(equation.value)
                           if not is_carried(equation, term))  # y(l) = y(l - 1) + ...: the sweep itself
             self._already_read[number, here] = target, found
         return self._already_read[number, here]
 
-    def _placed(self, expression: sp.Expr, equation: Equation, here: bool | None) -> sp.Expr:
+    def _placed(self, expression: sp.Expr, equation: RecursionEquation, here: bool | None) -> sp.Expr:
         """The base layer m set to the equation's layer, or (``here`` false) known to differ from it."""
         if here is None:
             return expression
@@ -150,7 +150,7 @@ class Terms:
             return expression.subs(base, equation.place.loops[-1].index)
         return expression.replace(lambda e: isinstance(e, sp.KroneckerDelta) and e.has(base), lambda e: sp.Integer(0))
 
-    def _summand(self, term: sp.Expr, equation: Equation, here: bool | None) -> Summand:
+    def _summand(self, term: sp.Expr, equation: RecursionEquation, here: bool | None) -> Summand:
         """A term with the sums over steps and families that it is still under, and the layers it is summed over."""
         body, limits = (term.function, term.limits) if isinstance(term, sp.Sum) else (term, ())
         layers = tuple(v for v, *_ in limits if v in self._deep)
@@ -186,7 +186,7 @@ class Terms:
         base, = Bases(self.recursion.setting).generic().args[2]
         return base
 
-    def _contributions(self, place: int, equation: Equation, target: Quantity, summand: Summand,
+    def _contributions(self, place: int, equation: RecursionEquation, target: Quantity, summand: Summand,
                        numbers: dict[sp.Symbol, int], here: bool) -> Iterator[Contribution]:
         """What a term adds to the target, at every step and family that it is summed over."""
         setting = self.recursion.setting
@@ -214,7 +214,7 @@ class Terms:
             deep = number if self.layers_grow else number.replace(  # a power of the depth is a number like any other
                 lambda e: e.as_base_exp()[0] in (depth, DEEP), lambda e: DEEP)
             self._already_weighed[number, place] = tuple(
-                (Affine.of(power, self.parameters), sign_of(function))
+                (Affine.of(power, self.parameters), sign_on_layers(function))
                 for power, function in self._powers(deep, self.recursion.equations[place]))
         return self._already_weighed[number, place]
 
@@ -222,9 +222,9 @@ class Terms:
     def _already_weighed(self) -> dict[tuple[sp.Expr, int], tuple[tuple[Affine, int], ...]]:
         return {}
 
-    def _require_order_one(self, equation: Equation) -> None:
+    def _require_order_one(self, equation: RecursionEquation) -> None:
         """What an optimizer remembers counts as a number: raise ``ValueError`` where it depends on the depth."""
-        for term in split(equation.value):
+        for term in additive_terms(equation.value):
             number = sp.Mul(*(f for f in sp.Mul.make_args(term) if not f.has(Scalar, sp.KroneckerDelta)))
             for power, _ in self._powers(number, equation):
                 if not power.is_Integer or power > 0:
@@ -235,7 +235,7 @@ class Terms:
     def _form(self, value: int) -> Affine:
         return Affine.number(value, len(self.parameters))
 
-    def _powers(self, number: sp.Expr, equation: Equation) -> tuple[tuple[sp.Expr, sp.Expr], ...]:
+    def _powers(self, number: sp.Expr, equation: RecursionEquation) -> tuple[tuple[sp.Expr, sp.Expr], ...]:
         """A coefficient in powers of the growing variable, times functions of layer time."""
         depth, loops = self.recursion.setting.depth, equation.place.loops[1:]
         layer = loops[-1].index if loops else None
@@ -252,7 +252,7 @@ class Terms:
         return frozenset(e.target.name for e in self.recursion.equations if e.kind == "scalar")
 
 
-def is_carried(equation: Equation, term: sp.Expr) -> bool:
+def is_carried(equation: RecursionEquation, term: sp.Expr) -> bool:
     """Is the term the target's own family, one layer before?"""
     if not (isinstance(term, Gamma) and term.args[:4] == equation.target.args[:4] and equation.place.loops[1:]):
         return False
@@ -262,7 +262,7 @@ def is_carried(equation: Equation, term: sp.Expr) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def split(value: sp.Expr) -> tuple[sp.Expr, ...]:
+def additive_terms(value: sp.Expr) -> tuple[sp.Expr, ...]:
     """Additive terms, sums taken apart too: each is a product, or a sum over steps or layers of one."""
     found: list[sp.Expr] = []
     for term in sp.Add.make_args(sp.expand(value)):

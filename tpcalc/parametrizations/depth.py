@@ -10,7 +10,7 @@ import sympy as sp
 
 from .._checks import exact, exponent, positive_number, real_number, short, whole_number
 
-ENDS = ("U", "nV")  # families of read-in and read-out, names that no matrix of a block can have
+EMBEDDING_READOUT_FAMILIES = ("U", "nV")  # families of read-in and read-out, names that no matrix of a block can have
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class DepthScaling:
 
     def update_exponent(self, matrix: str) -> sp.Expr:
         """The gamma of a matrix: of the ends, which no depth scaling touches, 0."""
-        return sp.Integer(0) if matrix in ENDS else self.gamma
+        return sp.Integer(0) if matrix in EMBEDDING_READOUT_FAMILIES else self.gamma
 
     def step_size(self, matrix: str, depth: sp.Expr) -> sp.Expr:
         """The size of one update of a matrix, (depth / base_depth)^-gamma, exactly, of a depth that may be a symbol."""

@@ -11,7 +11,7 @@ from .._types import Value
 from .._checks import choice, exact, exponent, short, whole_number
 from ..errors import NotCovered
 from .choices import DepthChoices
-from .depth import ENDS, DepthScaling
+from .depth import EMBEDDING_READOUT_FAMILIES, DepthScaling
 from .matrix_powers import Frozen, MatrixPowers, roles
 from .width import WidthScaling
 from .width_recipes import NAMED_WIDTHS, width_recipe
@@ -103,7 +103,7 @@ class Parametrization:
 
     def update_exponent(self, matrix: str) -> sp.Expr:
         """gamma of a matrix: its updates are of size L^-gamma. Raises ``ValueError`` for one that has none."""
-        if matrix in ENDS:
+        if matrix in EMBEDDING_READOUT_FAMILIES:
             return self.own.get(matrix, self.own.get("V" if matrix == "nV" else matrix, sp.Integer(0)))
         default = isinstance(self.depth, DepthScaling) or "gamma" in self.depth
         if matrix not in self.own and not default:
@@ -123,13 +123,13 @@ class Parametrization:
         """
         names = tuple(matrices)
         for name in (*self.own, *(self.choices or ())):
-            if name not in (*names, *ENDS, "V"):
+            if name not in (*names, *EMBEDDING_READOUT_FAMILIES, "V"):
                 raise ValueError(f"depth: {name!r} given; the network's matrices are {', '.join(names)}, its ends U, V")
         if ends and "V" in self.own and "V" in names and "nV" not in self.own:
             raise ValueError("depth: 'V' given, which is a matrix of the block here; allowed is 'nV' for the read-out "
                              "beside it")
         gammas = {self.update_exponent(name) for name in names}
-        moved = ends and any(self.update_exponent(end) for end in ENDS)
+        moved = ends and any(self.update_exponent(end) for end in EMBEDDING_READOUT_FAMILIES)
         if len(gammas) == 1 and not moved and self.is_mup(linear, ends):
             whole = self.scaling
             return DepthScaling(whole.alpha, gammas.pop(), whole.branch, whole.base_depth)
@@ -179,9 +179,9 @@ class Parametrization:
             f": relative to it {differing}" if differing else " by name, and its rates are those of gradient descent")
             + "; vectors have kets where their entries stay of order one, allowed here is 'muP'")
 
-    def at_width(self, n: int) -> AtWidth:
+    def at_width(self, n: int) -> ParametrizationAtWidth:
         """The parametrization of a real network of width n, with its powers of n as numbers."""
-        return AtWidth(self.width, self.depth, whole_number("n", n, 1))
+        return ParametrizationAtWidth(self.width, self.depth, whole_number("n", n, 1))
 
     def beyond_mup(self, ends: bool = True) -> Mapping[str, sp.Expr]:
         """Powers of n by which initial weights ("U", "W", "V") and learning rates of plain gradient descent ("rate of
@@ -195,7 +195,7 @@ class Parametrization:
 
 
 @dataclass(frozen=True)
-class AtWidth(Parametrization):
+class ParametrizationAtWidth(Parametrization):
     """A parametrization at one width n: what differs from muP are numbers, in front of initial weights and updates."""
 
     n: int = 1
@@ -240,7 +240,7 @@ def _by_matrix(given: Mapping[Value, Value]) -> Frozen[Value]:
 
 def _chosen(given: Mapping[str, Value]) -> Frozen[DepthChoices]:
     found = {(one.branch, one.optimizer) if isinstance(one, DepthChoices) else None for one in given.values()}
-    if None in found or len(found) > 1 or set(given) & {*SCALED, *ENDS}:
+    if None in found or len(found) > 1 or set(given) & {*SCALED, *EMBEDDING_READOUT_FAMILIES}:
         raise ValueError(f"depth: {short(dict(given))} given; allowed are DepthChoices of one branch and one optimizer "
                          "for every matrix of a block, and nothing beside them")
     return Frozen(given)

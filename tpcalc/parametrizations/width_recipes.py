@@ -24,7 +24,7 @@ class WidthRecipe:
     exponents: Callable[[int], Exponents]
 
 
-def _ends(first: object, hidden: object, last: object, layers: int) -> tuple[sp.Expr, ...]:
+def _first_hidden_last(first: object, hidden: object, last: object, layers: int) -> tuple[sp.Expr, ...]:
     return (sp.Rational(first), *(sp.Rational(hidden),) * (layers - 2), sp.Rational(last))
 
 
@@ -35,18 +35,20 @@ META_PRINCIPLED = "Meta-Principled Family, (3.15) at s = 1, in the gauge q_1 = 0
 
 def _means(layers: int) -> Exponents:
     """Outputs are means and weights of order one; of one hidden layer it is the mean field of Tensor Programs IV."""
-    return _ends(0, HALF, 1, layers), _ends(0, 0, 0, layers), sp.Integer(-1)
+    return _first_hidden_last(0, HALF, 1, layers), _first_hidden_last(0, 0, 0, layers), sp.Integer(-1)
 
 
 NAMED_WIDTHS = (
     WidthRecipe("SP", "standard parametrization, learning rate of order one", TENSOR_PROGRAMS_IV,
-                lambda n: (_ends(0, 0, 0, n), _ends(0, HALF, HALF, n), sp.Integer(0))),
+                lambda n: (_first_hidden_last(0, 0, 0, n), _first_hidden_last(0, HALF, HALF, n), sp.Integer(0))),
     WidthRecipe("SP, rate 1/n", "standard parametrization, the largest learning rate that is stable",
-                TENSOR_PROGRAMS_IV, lambda n: (_ends(0, 0, 0, n), _ends(0, HALF, HALF, n), sp.Integer(1))),
+                TENSOR_PROGRAMS_IV,
+                lambda n: (_first_hidden_last(0, 0, 0, n), _first_hidden_last(0, HALF, HALF, n), sp.Integer(1))),
     WidthRecipe("NTP", "neural-tangent parametrization", TENSOR_PROGRAMS_IV,
-                lambda n: (_ends(0, HALF, HALF, n), _ends(0, 0, 0, n), sp.Integer(0))),
+                lambda n: (_first_hidden_last(0, HALF, HALF, n), _first_hidden_last(0, 0, 0, n), sp.Integer(0))),
     WidthRecipe("muP", "maximal-update parametrization", TENSOR_PROGRAMS_IV,
-                lambda n: (_ends(-HALF, 0, HALF, n), _ends(HALF, HALF, HALF, n), sp.Integer(0))),
+                lambda n: (_first_hidden_last(-HALF, 0, HALF, n), _first_hidden_last(HALF, HALF, HALF, n),
+                           sp.Integer(0))),
     WidthRecipe("mean field", "mean-field parametrization, of one hidden layer or carried to any depth", MEAN_FIELD,
                 _means),
     WidthRecipe("MFP", "mean-field parametrization of any depth: outputs are means, weights of order one",

@@ -12,7 +12,7 @@ from .signs import first_undecided
 from .transformer import Transformer
 from .updates import Optimizer
 
-ALIKE = 1e-6  # positions that differ by less have gradients of queries and keys that rounding may pass for
+INDISTINCT = 1e-6  # positions that differ by less have gradients of queries and keys that rounding may pass for
 ROUNDED = 1e-15  # a gradient that is rounding and nothing else
 SHARE = 1e-6  # of an update of order one: by less the sign of rounding decides nothing
 
@@ -30,12 +30,12 @@ def require_choices(net: Transformer, task: Sequences, opt: Optimizer) -> None:
     apart = [_apart(xi, normed) for xi in np.asarray(task.inputs)[:-1]]
     if isinstance(opt, NormalizedSGD):  # refuses such gradients itself
         return
-    step = first_undecided(opt, [one < ALIKE for one in apart], ROUNDED, SHARE)
+    step = first_undecided(opt, [one < INDISTINCT for one in apart], ROUNDED, SHARE)
     if step is not None:
         raise NotCovered(f"task: at step {step} all positions of every sequence are alike"
                          f"{' behind the norm' if normed else ''}, differing by {apart[step]:.1e} at most, given with "
                          f"{short(opt)}; attention has no choice, and its queries and keys no gradient to take a "
-                         f"direction from, allowed are at least {ALIKE:.0e}")
+                         f"direction from, allowed are at least {INDISTINCT:.0e}")
 
 
 def _apart(xi: np.ndarray, normed: bool) -> float:

@@ -67,7 +67,7 @@ class Branch:
         s[t + 1, l] := -dx[t, l]*h[t, l] + s[t, l]
         """
         own = self._free(_checked(name) + self.suffix, {one.target.name for one in self.statements})
-        member: Vector = named(Vector, own)[t, l]
+        member: Vector = named_family(Vector, own)[t, l]
         if member not in self.vectors:
             self.vectors.append(member)
         return member
@@ -137,7 +137,8 @@ class Branch:
     def _write(self, kind_of: type[Member], name: str, value: sp.Expr) -> sp.Expr:
         looks = (m,) if p in self.sample and m in value.free_symbols else ()
         used = {member.name for member in (*(one.target for one in self.statements), *self.vectors)}
-        member = named(kind_of, self._free(_checked(name) + self.suffix, used, kind_of))[(*self.sample, *looks, l)]
+        member = named_family(kind_of,
+                              self._free(_checked(name) + self.suffix, used, kind_of))[(*self.sample, *looks, l)]
         self.statements.append(Assign(member, value))
         return member
 
@@ -277,7 +278,7 @@ def block_name(block: object) -> str:
 
 def vector(name: str) -> Family:
     """A family of vectors over steps and layers; gradients are written with a delta."""
-    return named(Vector, name)
+    return named_family(Vector, name)
 
 
 def matrix(name: str) -> Family:
@@ -285,7 +286,7 @@ def matrix(name: str) -> Family:
     return Family(Matrix, name, latex_name(name), layered=True)
 
 
-def named(kind_of: type[Member], name: str) -> Family:
+def named_family(kind_of: type[Member], name: str) -> Family:
     """A family over steps and layers; gradients are written with a delta."""
     latex = rf"\delta {latex_name(name[1:])}" if name.startswith("d") else latex_name(name)
     return Family(kind_of, name, latex, layered=True)

@@ -10,7 +10,7 @@ from .._checks import exact, flag, instance, short, symbolic
 from ..errors import NotCovered
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from .backprop import Backward, Gradient, backpropagate
-from .blocks import named
+from .blocks import named_family
 from .clipped import Clipped
 from .indices import BATCH, POSITIONS, L, T, i, j, l, m, o, p, t
 from .language import Family, LossDerivative, Matrix, Mean, Scalar, Vector
@@ -21,7 +21,7 @@ from .optimizers import SGD
 from .positions import at_positions
 from .program import Assign, Loop, Program, Statement
 from .trainable import Trainable
-from .updates import Optimizer, rates, require_optimizer, start, title, update
+from .updates import Optimizer, schedule_rates, require_optimizer, start, title, update
 
 MOST = 10**5   # outputs of a program that is written out
 UNIT = sp.Symbol("eps", positive=True)  # the branch multiplier, while the backward pass is derived
@@ -57,7 +57,7 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
     require_optimizer(opt)
     batch = flag("batch", batch)
     _require_sizes(batch, d_in, d_out, probes)
-    require_ends(net, opt, scale, d_in, d_out)
+    require_embedding_readout(net, opt, scale, d_in, d_out)
     eps = exact("branch", whole.branch) * (L / exact("base_depth", whole.base_depth)) ** -whole.alpha
     sample: tuple[sp.Expr, ...] = (t, *([i] if batch else []), *([p] if net.positions else []))
     U, nV = Family(Vector, "U"), Family(Vector, "nV")
@@ -65,14 +65,14 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
     trained = net.train_embedding_readout
     into, out = (j,) if d_in > 1 else (), (o,) if d_out > 1 else ()
     when = (t,) if trained else ()
-    ties = net.ties_ends
+    ties = net.ties_embedding_readout
     read_in, read_out = U[(*when, *into)], (U if ties else nV)[(*when, *out)]
     given, answer, signal = xi[(*sample, *into)], f[(*sample, *out)], chi[(*sample, *out)]
     answers = sp.Tuple(*(answer.subs(o, number) for number in range(d_out))) if out else answer
 
     layer, streams = net.layer(sample, UNIT), net.streams
     require_vectors_taken(net, opt, scale)
-    back = _went_back(layer, streams, sample, trained)
+    back = _backward_pass(layer, streams, sample, trained)
     ahead, behind = (tuple(at_positions(Assign(a.target, a.value.subs(UNIT, eps)) for a in part))
                      for part in (layer.statements, back.statements))
     every = net.positions and POSITIONS  # as many as the size says, where there are any
@@ -132,7 +132,8 @@ def program(net: Network, opt: Optimizer | Clipped, scale: Scaling, batch: bool 
                **({POSITIONS: "is the number of positions"} if every else {})}
     ends = (read_in,) if ties else (read_in, read_out)
     return Program(_title(net, opt) + (", clipped" if clipped else ""), tuple(end.subs(t, 0) for end in ends),
-                   tuple(one.family[(0, l)] for one in trainables if one.initial is None), (given, *rates(opt)),
+                   tuple(one.family[(0, l)] for one in trainables if one.initial is None),
+                   (given, *schedule_rates(opt)),
                    (*before, Loop(t, sp.Integer(0), T - 1, body)),
                    (T, L, *([BATCH] if batch else []), *([POSITIONS] if every else [])), meaning, roles)
 
@@ -165,9 +166,9 @@ def require_vectors_taken(net: Network, opt: Optimizer, scale: Scaling) -> None:
         net.require_no_vectors(f"{short(scale)}, with powers of n other than muP's,")
 
 
-def require_ends(net: Network, opt: object, scale: Scaling, d_in: int, d_out: int) -> None:
+def require_embedding_readout(net: Network, opt: object, scale: Scaling, d_in: int, d_out: int) -> None:
     """Raise ``ValueError`` for what read-in and read-out cannot differ in where they are one."""
-    if not net.ties_ends:
+    if not net.ties_embedding_readout:
         return
     if d_in != d_out:
         raise ValueError(f"tied: True given with {d_in} inputs and {d_out} outputs; the read-out is the read-in, "
@@ -192,7 +193,7 @@ def _require_sizes(batch: bool, d_in: int, d_out: int, probes: int) -> None:
 
 def gradient_name(v: Vector | Scalar) -> sp.Expr:
     """dx[t, l] for x[t, l]."""
-    return named(type(v), "d" + v.name)[v.indices]
+    return named_family(type(v), "d" + v.name)[v.indices]
 
 
 def _total(value: sp.Expr, index: sp.Symbol, size: int) -> sp.Expr:
@@ -206,12 +207,13 @@ def _each(index: sp.Symbol, size: int | sp.Symbol | None, *statements: Statement
         *statements]
 
 
-def _went_back(layer: Layer, streams: tuple[Family, ...], sample: tuple[sp.Expr, ...], trained_ends: bool) -> Backward:
+def _backward_pass(layer: Layer, streams: tuple[Family, ...], sample: tuple[sp.Expr, ...],
+                   trained_embedding_readout: bool) -> Backward:
     """The backward pass of a layer; without trained ends, of those streams alone whose gradients layers learn from."""
     before, after = (tuple(stream[(*sample, at)] for stream in streams) for at in (l - 1, l))
     back = backpropagate(layer.statements, {v: gradient_name(v) for v in after}, before, gradient_name, UNIT,
                          layer.vectors)
-    if trained_ends or len(streams) == 1:
+    if trained_embedding_readout or len(streams) == 1:
         return back
     makes = {s.target: s.value.atoms(Vector, Scalar) for s in back.statements}
     onwards = {gradient_name(new): gradient_name(old) for new, old in zip(after, before)}

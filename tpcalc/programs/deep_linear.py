@@ -13,7 +13,7 @@ from .indices import BATCH, L, T, i, l, t
 from .language import Family, LossDerivative, Matrix, MatVec, Mean, Scalar, Vector
 from .optimizers import SGD
 from .program import Assign, Loop, Program, Statement
-from .updates import Trainable, rates, start, update
+from .updates import Trainable, schedule_rates, start, update
 
 
 def deep_linear(opt: SGD = SGD(1.0)) -> Program:
@@ -62,7 +62,7 @@ def deep_linear(opt: SGD = SGD(1.0)) -> Program:
                                            Assign(chi, LossDerivative(f, t, i)))),
         Assign(h[t, 1], sp.Sum(chi * xi * U[t, i], (i, 0, BATCH - 1)) / BATCH),
         Loop(l, sp.Integer(2), L, (forward,)), *updates)
-    return Program("deep linear network", (U[0, i], nV[0]), (W[0, l],), (xi, *rates(opt)),
+    return Program("deep linear network", (U[0, i], nV[0]), (W[0, l],), (xi, *schedule_rates(opt)),
                    (*before, Loop(t, sp.Integer(0), T - 1, body)), (T, L, BATCH),
                    {L: "is the number of hidden layers", T: "is the number of steps", BATCH: "is the batch"},
                    {t: "clock", l: "layer", i: "sample"})

@@ -10,7 +10,7 @@ import numpy as np
 import sympy as sp
 
 from .._types import Number
-from .._checks import exact, flag, learning_rate, schedule, short
+from .._checks import exact, flag, learning_rate, rates_by_step, short
 
 BETAS = (0.9, 0.999)  # PyTorch's
 LION_BETAS = (0.9, 0.99)  # its authors'
@@ -46,7 +46,7 @@ class _Scheduled:
 
     def schedule(self, steps: int) -> np.ndarray:
         """The learning rate of every step, shape (steps,); raises ``ValueError`` for a symbol."""
-        return schedule(self.lr, steps)
+        return rates_by_step(self.lr, steps)
 
 
 @dataclass(frozen=True)

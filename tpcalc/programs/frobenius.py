@@ -38,7 +38,7 @@ def extent(gradient: sp.Expr) -> sp.Expr:
     return total
 
 
-def along(matrix: Matrix, gradient: sp.Expr) -> sp.Expr:
+def frobenius_inner(matrix: Matrix, gradient: sp.Expr) -> sp.Expr:
     """The inner product tr(M^T G) of a matrix and a sum of outer products u v^T / n: the sum of <u, M v>."""
     total = sp.Integer(0)
     for number, one, limits in outer_terms(gradient):

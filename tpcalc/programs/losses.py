@@ -112,7 +112,7 @@ def _real(method: str, found: object, shape: tuple[int, ...]) -> np.ndarray:
     return np.asarray(array, dtype=np.float64)
 
 
-def require(loss: Loss, y: np.ndarray) -> None:
+def require_targets(loss: Loss, y: np.ndarray) -> None:
     """Raise ``ValueError`` where targets (steps, batch, d_out) do not follow the loss's convention, and where the loss
     returns what is no loss: at outputs 0, those that training of infinite width starts from."""
     if isinstance(loss, (LogisticLoss, SoftmaxLoss)):
@@ -122,7 +122,7 @@ def require(loss: Loss, y: np.ndarray) -> None:
             method(loss, np.zeros_like(y[0]), y[0].copy())
 
 
-def resolve(loss: AnyLoss) -> Loss:
+def loss_of(loss: AnyLoss) -> Loss:
     """A loss by its name, or an object with ``value`` and ``derivative`` as it is."""
     if isinstance(loss, str) and loss.lower() in NAMED:
         return NAMED[loss.lower()]

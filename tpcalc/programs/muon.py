@@ -8,7 +8,7 @@ from typing import Sequence
 import numpy as np
 import sympy as sp
 
-from .._checks import exact, memory, schedule, whole_number
+from .._checks import exact, memory, rates_by_step, whole_number
 from ..errors import NotCovered
 from .entrywise import Gradient
 from .language import Outer
@@ -67,7 +67,7 @@ class Muon:
 
     def schedule(self, steps: int) -> np.ndarray:
         """The learning rate of every step, shape (steps,)."""
-        return schedule(self.lr, steps)
+        return rates_by_step(self.lr, steps)
 
     def direction(self, gradient: Gradient, step: sp.Symbol) -> sp.Expr:
         """What a matrix moves along at ``step``; ``gradient(k)`` is that of step k, a sum of outer products."""
@@ -89,7 +89,8 @@ class Muon:
         return self.momentum * past + (np.arange(steps) == steps - 1) if self.nesterov else past
 
     def memory(self, steps: int) -> tuple[np.ndarray, np.ndarray]:
-        """(rho, w) of W_t = rho_t W_0 - g sum_(s < t) w_ts U_s, U_s the factor of step s.
+        """(initial_weight_factor, update_response), rho and w of W_t = rho_t W_0 - g sum_(s < t) w_ts U_s, U_s the
+        factor of step s.
 
         Shapes (steps,) and (steps, steps). Raises ``MemoryError`` where steps^2 numbers cannot fit.
         """

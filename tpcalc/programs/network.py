@@ -63,7 +63,7 @@ class Network(ABC):
         """Is a layer nothing but one matrix, on the stream as it is, added to it?"""
 
     @property
-    def ties_ends(self) -> bool:
+    def ties_embedding_readout(self) -> bool:
         """Is the read-out the read-in, over n?"""
         return False
 
@@ -152,10 +152,11 @@ class Network(ABC):
     def require_sizes(self, depth: int | None) -> None:
         """Raise ``ValueError`` for a depth at which what is set as an expression in it has no value."""
 
-    def require_plain(self, what: str, trained_ends: bool = False) -> None:
+    def require_plain(self, what: str, trained_embedding_readout: bool = False) -> None:
         """Raise ``ValueError`` unless this is the linear network with one matrix a block, an identity for its skip and,
-        but for ``trained_ends``, frozen ends."""
-        if not self.is_plain or (self.train_embedding_readout and not trained_ends):
+        but for ``trained_embedding_readout``, frozen ends."""
+        if not self.is_plain or (self.train_embedding_readout and not trained_embedding_readout):
             raise NotCovered(f"net: {self!r} given; {what} takes phi='linear', one matrix a block ('post_nonlin' or "
                              f"'pre_nonlin'), "
-                             "skip=None, " + ("norm=None" if trained_ends else "norm=None and frozen ends"))
+                             "skip=None, "
+                             + ("norm=None" if trained_embedding_readout else "norm=None and frozen ends"))

@@ -8,9 +8,9 @@ from typing import Sequence
 import numpy as np
 import sympy as sp
 
-from .._checks import exact, schedule
+from .._checks import exact, rates_by_step
 from .blocks import matrix
-from .frobenius import along, extent, square
+from .frobenius import frobenius_inner, extent, square
 from .indices import L, l, t
 from .language import Family, Member, Scalar
 from .optimizers import SGD, settle
@@ -72,7 +72,7 @@ class NormalizedSGD:
 
     def schedule(self, steps: int) -> np.ndarray:
         """The learning rate of every step, shape (steps,)."""
-        return schedule(self.lr, steps)
+        return rates_by_step(self.lr, steps)
 
     @property
     def linear(self) -> SGD:
@@ -112,7 +112,7 @@ class NormalizedSGD:
             return [], now, gradient, squared
         shared, size = (_named(one.family, word) for word in ("along", "msquare"))
         buffer = buffer_of(one.family)
-        now += [Assign(shared[t, l], along(buffer[t, l], gradient)),
+        now += [Assign(shared[t, l], frobenius_inner(buffer[t, l], gradient)),
                 Assign(size[t + 1, l], beta**2 * size[t, l] + 2 * beta * shared[t, l] + squared),
                 Assign(buffer[t + 1, l], beta * buffer[t, l] + gradient)]
         start = [Assign(buffer[0, l], sp.Integer(0)), Assign(size[0, l], sp.Integer(0))]
@@ -138,7 +138,7 @@ def inverse_of(family: Family) -> Family:
     return _named(family, OVER)
 
 
-def moved_by(target: Member) -> str | None:
+def normalizing_matrix(target: Member) -> str | None:
     """The name of the matrix whose norm a number is one over, or None; scalars of blocks may begin with that word."""
     if not isinstance(target, Scalar) or not target.name.startswith(OVER):
         return None

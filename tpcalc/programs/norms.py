@@ -8,7 +8,7 @@ import sympy as sp
 
 from .language import Mean, Vector
 
-PLACES = ("pre", "output", "sandwich", "post")
+NORM_POSITIONS = ("pre", "output", "sandwich", "post")
 
 
 def rms(x: Vector) -> sp.Expr:

@@ -7,7 +7,7 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from .._checks import flag, learning_rate, memory, nonnegative_number, real_number, schedule, whole_number
+from .._checks import flag, learning_rate, memory, nonnegative_number, real_number, rates_by_step, whole_number
 from .task import Task
 
 Quantity = Any  # an array, a number or an expression: what adds and scales
@@ -72,10 +72,11 @@ class SGD:
 
     def schedule(self, steps: int) -> np.ndarray:
         """The learning rate of every step, shape (steps,)."""
-        return schedule(self.lr, steps)
+        return rates_by_step(self.lr, steps)
 
     def memory(self, steps: int) -> tuple[np.ndarray, np.ndarray]:
-        """(rho, w) of W_t = rho_t W_0 - g sum_(s < t) w_ts grad_s, shapes (steps,) and (steps, steps).
+        """(initial_weight_factor, update_response), rho and w of W_t = rho_t W_0 - g sum_(s < t) w_ts grad_s, shapes
+        (steps,) and (steps, steps).
 
         Found by running the optimizer on formal vectors: coordinates over (W_0, g grad_0, g grad_1, ...). Raises
         ``MemoryError`` where steps^2 numbers cannot fit.

@@ -12,7 +12,7 @@ from .. import _checks
 from ..errors import NotCovered
 from ..parametrizations import DepthScaling, Parametrization, Scaling
 from .alike import require_choices
-from .builders import require_ends, require_vectors_taken
+from .builders import require_embedding_readout, require_vectors_taken
 from .clipped import Clipped
 from .networks import NETWORKS, Network, ResNet
 from .optimizers import SGD
@@ -60,7 +60,7 @@ class Problem:
     def __post_init__(self) -> None:
         _checks.instance("net", self.net, Network, NETWORKS)
         if isinstance(self.task, Text) and self.net.positions:
-            object.__setattr__(self, "task", self.task.sequences(self.net.ties_ends))
+            object.__setattr__(self, "task", self.task.sequences(self.net.ties_embedding_readout))
         _checks.instance("task", self.task, self.net.takes)
         if isinstance(self.task, Sequences) and self.task.positions != self.net.positions:
             raise ValueError(f"task: {self.task} given for {self.net.positions} positions; allowed is as many of them")
@@ -83,7 +83,7 @@ class Problem:
         if symbols:
             raise ValueError(f"opt: {self.opt!r} given; training takes numbers for {', '.join(symbols)}")
         self.scale.require_numbers()
-        require_ends(self.net, self.opt, self.scale, self.task.d_in, self.task.d_out)
+        require_embedding_readout(self.net, self.opt, self.scale, self.task.d_in, self.task.d_out)
         require_vectors_taken(self.net, inner, self.scale)
         self.net.require_sizes(self.layers)
         if self.net.norm is not None:

@@ -16,11 +16,12 @@ from .blocks import HIDDEN, Block, Branch, require_block
 from .indices import L, l
 from .language import Matrix, Vector, kind
 from .network import Network
-from .norms import NORMS, PLACES
+from .norms import NORMS, NORM_POSITIONS
 from .program import Assign
 from .skips import HyperConnections, Junction, Skip, SkipConnection, by_name, of_depth
 
-INSIDE, BEHIND = ("pre", "sandwich"), ("output", "sandwich")  # places of the norm of a block's input, and of its output
+# places of the norm of a block's input, and of its output
+OF_INPUT, OF_OUTPUT = ("pre", "sandwich"), ("output", "sandwich")
 CARRIED = 8  # streams, at most: every one is a vector of its own in every layer
 WIDEST = 32  # parts of a hidden layer
 
@@ -40,7 +41,7 @@ class Residual(Network):
         without a norm, or without a hidden layer."""
         if not (self.norm is None or isinstance(self.norm, str) and self.norm in NORMS):
             raise ValueError(f"norm: {short(self.norm)} given; allowed are None and {', '.join(map(repr, NORMS))}")
-        object.__setattr__(self, "norm_position", choice("norm_position", self.norm_position, PLACES))
+        object.__setattr__(self, "norm_position", choice("norm_position", self.norm_position, NORM_POSITIONS))
         object.__setattr__(self, "gains", flag("gains", self.gains))
         given, scale = self.norm_scale, of_depth("norm_scale", self.norm_scale, l)
         for name, usual in (("norm_position", "pre"), ("gains", False), ("norm_scale", 1)):
@@ -48,7 +49,7 @@ class Residual(Network):
                 raise ValueError(f"{name}: {short(getattr(self, name))} given with norm=None; allowed is {usual!r}, "
                                  "which says nothing there")
         object.__setattr__(self, "norm_scale", scale)
-        if self.norm_scale != 1 and self.norm_position not in INSIDE:
+        if self.norm_scale != 1 and self.norm_position not in OF_INPUT:
             raise ValueError(f"norm_scale: {short(given)} given with norm_position={self.norm_position!r}; it "
                              f"multiplies "
                              "the normed input of a block, allowed there is 1")
@@ -109,7 +110,7 @@ class Residual(Network):
     @property
     def acts_on_normed(self) -> bool:
         """Does a block act on a stream that is normalised first?"""
-        return self.norm is not None and self.norm_position in INSIDE
+        return self.norm is not None and self.norm_position in OF_INPUT
 
     def __repr__(self) -> str:
         """As dataclasses are shown, without options of a sublayer that are as usual."""
@@ -145,7 +146,7 @@ class Residual(Network):
         if self.norm_scale.free_symbols:  # of functions of what shrinks bounds alone are counted
             raise NotCovered(f"norm_scale: {self.norm_scale} given; powers of L are counted where it is a number")
 
-    def require_alike(self) -> None:
+    def require_choices_of_positions(self) -> None:
         """Raise ``ValueError`` for skips of a user's own, which may differ from layer to layer."""
         if not (self.skip is None or isinstance(self.skip, (Skip, HyperConnections))):
             raise NotCovered(f"skip: {short(self.skip)} given; allowed here are None, a tp.Skip and "
@@ -201,7 +202,7 @@ class Residual(Network):
             x = branch.let(f"{'ng' if self.gains else 'n'}{number}", normed)
         value = block(replace(branch, x=x))
         require_block(block, value, branch)
-        if self.norm is not None and self.norm_position in BEHIND:
+        if self.norm is not None and self.norm_position in OF_OUTPUT:
             value = self._normed(branch, branch.let(f"r{number}", value), "o", number)
         elif named:
             value = branch.let(f"r{number}", value)

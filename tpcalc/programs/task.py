@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from .losses import AnyLoss
 from .._checks import finite_array
-from .losses import Loss, require, resolve, values
+from .losses import Loss, require_targets, loss_of, values
 
 
 class Task:
@@ -52,8 +52,8 @@ class Task:
         if self.inputs.shape[:2] != self.targets.shape[:2]:
             raise ValueError(f"inputs of {self.inputs.shape[0]} steps of {self.inputs.shape[1]} and targets of "
                              f"{self.targets.shape[0]} steps of {self.targets.shape[1]} given; they must be as many")
-        self.loss = resolve(loss)
-        require(self.loss, self.targets)
+        self.loss = loss_of(loss)
+        require_targets(self.loss, self.targets)
         self.probes = None if probes is None else finite_array("probes", probes)
         if self.probes is not None and self.probes.ndim == 1 and self.d_in == 1:
             self.probes = self.probes[:, None]

@@ -10,7 +10,7 @@ from .._checks import choice, exponent, flag, positive_integer, short
 from ..errors import NotCovered
 from .activations import activation, is_linear
 from .attention import softmax_attention
-from .blocks import BLOCKS, GATES, HIDDEN, Block, Branch, after_gate, block_name, in_parts, named
+from .blocks import BLOCKS, GATES, HIDDEN, Block, Branch, after_gate, block_name, in_parts, named_family
 from .convolution import Convolution
 from .entrywise import Adam
 from .indices import l, p
@@ -175,7 +175,7 @@ class Transformer(Residual):
     @property
     def carried(self) -> tuple[tuple[Family, ...], ...]:
         """The families of the streams behind each sublayer; behind the last, those of the network."""
-        within = tuple(named(Vector, one.name.replace("x", "y")) for one in self.streams)
+        within = tuple(named_family(Vector, one.name.replace("x", "y")) for one in self.streams)
         return (*(within,) * (len(self.sublayers) - 1), self.streams)
 
     def layer(self, sample: tuple[sp.Expr, ...], eps: sp.Expr) -> Layer:
@@ -189,7 +189,7 @@ class Transformer(Residual):
         return Layer(tuple(branch.statements), tuple(branch.vectors))
 
     @property
-    def ties_ends(self) -> bool:
+    def ties_embedding_readout(self) -> bool:
         return self.tied
 
     def frozen(self) -> Transformer:

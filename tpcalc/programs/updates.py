@@ -32,7 +32,7 @@ def require_optimizer(opt: object) -> None:
                          "tp.NormalizedSGD, or what has an lr, a weight_decay, a schedule and a direction as they do")
 
 
-def rates(opt: Optimizer) -> tuple[Scalar, ...]:
+def schedule_rates(opt: Optimizer) -> tuple[Scalar, ...]:
     """The learning rates that the program is given: those of a schedule."""
     return (ETA[t],) if isinstance(opt.lr, tuple) else ()
 

@@ -35,7 +35,7 @@ def exact_number(text: str) -> Fraction:
 
 
 @argument("a power of L: an exact number such as 1/2, 0.75 or -1")
-def power(text: str) -> Fraction | float:
+def power_argument(text: str) -> Fraction | float:
     """A rational; decimals as floats, of which an audit asks whether they are powers."""
     number = from_text(text)
     return number if set("+-/0123456789") >= set(text.strip()) else float(number)
@@ -57,7 +57,7 @@ def nonnegative(text: str) -> int:
 
 
 @argument("a whole number of at least 1, or oo")
-def size(text: str) -> int | float:
+def size_argument(text: str) -> int | float:
     """A depth or width, which may be infinite."""
     return math.inf if text in ("oo", "inf") else _positive(text)
 
@@ -76,7 +76,7 @@ def growing(text: str) -> tuple[int, ...]:
 
 
 @argument("a finite number such as 0.5 or 1/2, or one a step with commas, such as 1,0.5,0.25")
-def rates(text: str) -> tuple[float, ...]:
+def rates_argument(text: str) -> tuple[float, ...]:
     """Learning rates: one for all steps, or one a step."""
     values = tuple(float(from_text(part)) for part in text.split(","))
     if not all(map(math.isfinite, values)):

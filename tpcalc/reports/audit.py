@@ -8,10 +8,10 @@ import json
 from .._types import Json
 from .. import Audit, audit as audit_powers, named_recipes
 from ..classification.own_block import RecipeAudit
-from ..classification.recipe import named
+from ..classification.recipe import named_recipe
 
 
-def audit(args: argparse.Namespace) -> int:
+def print_audit(args: argparse.Namespace) -> int:
     """Print one audit, of a named recipe on its own block, or the table of named recipes."""
     result: Audit | RecipeAudit
     if args.list:
@@ -22,7 +22,7 @@ def audit(args: argparse.Namespace) -> int:
         if args.sizes is not None:
             raise ValueError("sizes: given with a named recipe, whose matrices have gradients of their own; allowed "
                              "with --branch")
-        result = named_recipes()[named(args.recipe).name]  # refuses what there is none of
+        result = named_recipes()[named_recipe(args.recipe).name]  # refuses what there is none of
     else:
         result = audit_powers(args.branch, args.lr, args.optimizer, None if args.no_eps else args.eps, args.init,
                               args.weight_decay, not args.coupled, args.independent, args.gradient, sizes=args.sizes)

@@ -16,7 +16,7 @@ from .. import __version__
 from ..errors import Divergence, MissingExtra
 from .arguments import (
     Defaults, OneLineParser, exact_number, growing, join_negative, named_numbers, nonnegative, one_line, positive,
-    power, rates, size)
+    power_argument, rates_argument, size_argument)
 from .failures import ReportError
 
 HALF = Fraction(1, 2)
@@ -53,8 +53,8 @@ def _scaling(parser: argparse.ArgumentParser, default: Fraction | None = HALF) -
 
 
 def _learning_rate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--lr", type=rates, default=(1.0,), metavar="R", help="learning rate, or one a step with "
-                                                                              "commas")
+    parser.add_argument("--lr", type=rates_argument, default=(1.0,), metavar="R",
+                        help="learning rate, or one a step with commas")
 
 
 def _training(parser: argparse.ArgumentParser) -> None:
@@ -113,9 +113,11 @@ def _derive(parser: argparse.ArgumentParser) -> None:
 
 def _train(parser: argparse.ArgumentParser) -> None:
     _training(parser)
-    parser.add_argument("--depth", type=size, metavar="L", help="a whole number, or oo; if not given oo, or 16 where "
+    parser.add_argument("--depth", type=size_argument, metavar="L",
+                        help="a whole number, or oo; if not given oo, or 16 where "
                                                                 "width or method go with finite depths alone")
-    parser.add_argument("--width", type=size, metavar="N", help="a whole number, or oo; if not given oo, or 128 where "
+    parser.add_argument("--width", type=size_argument, metavar="N",
+                        help="a whole number, or oo; if not given oo, or 128 where "
                                                                 "the method is one of real networks")
     parser.add_argument("--method", default="auto",
                         help="auto, coefficients, reflection (finite depth), collocation, long_collocation or "
@@ -145,22 +147,23 @@ def _classify(parser: argparse.ArgumentParser) -> None:
 
 def _audit(parser: argparse.ArgumentParser) -> None:
     given = parser.add_mutually_exclusive_group(required=True)
-    given.add_argument("--branch", type=power, metavar="P", help="branches are multiplied by L^P, such as -1/2")
+    given.add_argument("--branch", type=power_argument, metavar="P",
+                       help="branches are multiplied by L^P, such as -1/2")
     given.add_argument("--recipe", metavar="NAME", help="a named recipe, such as completep")
     given.add_argument("--list", action="store_true", help="print all named recipes as a table")
-    parser.add_argument("--lr", type=power, default=Fraction(0), metavar="P",
+    parser.add_argument("--lr", type=power_argument, default=Fraction(0), metavar="P",
                         help="the learning rate of blocks goes like L^P")
     parser.add_argument("--optimizer", default="adam", metavar="NAME",
                         help="sgd, momentum, signsgd, lion, adam, adamw, muon or normalizedsgd")
     eps = parser.add_mutually_exclusive_group()
-    eps.add_argument("--eps", type=power, default=Fraction(0), metavar="P",
+    eps.add_argument("--eps", type=power_argument, default=Fraction(0), metavar="P",
                      help="Adam's eps goes like L^P; 0 where it is not scaled")
     eps.add_argument("--no-eps", action="store_true", help="Adam's eps is negligible")
-    parser.add_argument("--init", type=power, default=Fraction(0), metavar="P",
+    parser.add_argument("--init", type=power_argument, default=Fraction(0), metavar="P",
                         help="initial weights of blocks go like L^P")
-    parser.add_argument("--weight-decay", type=power, metavar="P",
+    parser.add_argument("--weight-decay", type=power_argument, metavar="P",
                         help="weight decay goes like L^P; none if not given")
-    parser.add_argument("--gradient", type=power, metavar="P",
+    parser.add_argument("--gradient", type=power_argument, metavar="P",
                         help="gradients go like L^P; like the branches if not given")
     parser.add_argument("--sizes", type=named_numbers, metavar="NAME=NUMBER,...",
                         help="depth, width, eps and gradient (root mean square of an entry) of one network, which say "
@@ -224,7 +227,7 @@ def _run(args: argparse.Namespace) -> int:
     with warnings.catch_warnings():
         # what overflows is reported by a Divergence that names the step; NumPy's words would only precede it
         warnings.filterwarnings("ignore", "overflow|invalid value", RuntimeWarning)
-        status: int = getattr(commands, args.command)(args)
+        status: int = getattr(commands, f"{args.command}_command")(args)
     sys.stdout.flush()  # here, where a reader that has gone can still be dealt with
     return status
 

@@ -15,13 +15,13 @@ from .._types import Fields
 from .. import SGD, Adam, AdamW, Lion, Muon, NormalizedSGD, DepthScaling, Divergence, ResNet, SignSGD, _checks
 from .. import Problem, phase_diagram
 from .. import train as train_network
-from ..methods.choice import ALIASES, in_order
-from ..methods.method import Misplaced
+from ..methods.choice import ALIASES, methods_by_preference
+from ..methods.method import WrongSizes
 from . import breaking
 from .failures import NoResult
 from .options import ReportOptions, Setup
 from .progress import bar
-from .stages import DEEP, SHALLOW, SYMBOLS, accuracy, derive as derive_equations, judge
+from .stages import DEEP, SHALLOW, SYMBOLS, accuracy, derive_stage as derive_equations, judge_stage
 from .store import as_json
 from .transformer_options import TransformerOptions
 
@@ -35,7 +35,7 @@ DEPTHS, WIDTHS = tuple(2**k for k in range(4, 11)), (128, 256, 512)
 SAMPLED = tuple(2**k for k in range(2, 6)), {"steps": 3, "batch": 4}  # what particles do in minutes
 
 
-def report(args: argparse.Namespace) -> int:
+def report_command(args: argparse.Namespace) -> int:
     """Write the report; 2 where a part of it has no result, which is then said."""
     results = _report_transformer(args) if args.net == "transformer" else _report_resnet(args)
     if results.failures:
@@ -84,7 +84,7 @@ def _require_unasked(args: argparse.Namespace, names: tuple[str, ...]) -> None:
                              "is nothing")
 
 
-def derive(args: argparse.Namespace) -> int:
+def derive_command(args: argparse.Namespace) -> int:
     """Print program, ket equations, recursion and limit equations."""
     exponents = [symbol if given is None else sp.Rational(given.numerator, given.denominator)
                  for symbol, given in zip(SYMBOLS, (args.alpha, args.gamma))]
@@ -108,7 +108,7 @@ def derive(args: argparse.Namespace) -> int:
     return 0
 
 
-def train(args: argparse.Namespace) -> int:
+def train_command(args: argparse.Namespace) -> int:
     """Print the losses of one training."""
     setup = _setup(args, ResNet(args.phi, args.block, args.norm))
     if args.save:
@@ -144,12 +144,12 @@ def _problem(args: argparse.Namespace, problem: Problem) -> Problem:
         (args.depth, ReportOptions.network_depth), (args.width, WIDTHS[0])))
     tried = [replace(problem, depth=depth, width=width) for width in widths for depth in depths]
     name = args.method.lower()
-    asked = [ALIASES[name]()] if name in ALIASES else in_order(problem)
-    return next((one for one in tried if not all(isinstance(method.refuses(one), Misplaced) for method in asked)),
+    asked = [ALIASES[name]()] if name in ALIASES else methods_by_preference(problem)
+    return next((one for one in tried if not all(isinstance(method.refuses(one), WrongSizes) for method in asked)),
                 tried[0])
 
 
-def classify(args: argparse.Namespace) -> int:
+def classify_command(args: argparse.Namespace) -> int:
     """Print the verdict on (alpha, gamma), or the whole plane."""
     net = ResNet(args.phi, args.block)
     if args.plane and args.measure:
@@ -158,7 +158,7 @@ def classify(args: argparse.Namespace) -> int:
         return plane(net, args.json, args.latex)
     with bar("measuring", len(args.depths or ()) or 7) as progress:
         tries = (args.depths,) if args.depths else (DEEP, SHALLOW)
-        found = judge(args.alpha, args.gamma, tries if args.measure else (), progress, net)
+        found = judge_stage(args.alpha, args.gamma, tries if args.measure else (), progress, net)
     if found.unmeasured:
         raise Divergence(found.unmeasured)
     if args.json:
@@ -191,23 +191,23 @@ def plane(net: ResNet, json_form: bool, latex_form: bool) -> int:
     return 0
 
 
-def audit(args: argparse.Namespace) -> int:
+def audit_command(args: argparse.Namespace) -> int:
     """Print what a recipe of powers of the depth does."""
-    from .audit import audit as audit_powers
+    from .audit import print_audit as audit_powers
 
     return audit_powers(args)
 
 
-def prove(args: argparse.Namespace) -> int:
+def prove_command(args: argparse.Namespace) -> int:
     """Check the ledger."""
-    from .prove import prove as check_ledger
+    from .prove import print_ledger as check_ledger
 
     return check_ledger(args)
 
 
-def warmup(args: argparse.Namespace) -> int:
+def warmup_command(args: argparse.Namespace) -> int:
     """Compile all kernels."""
-    from .warmup import warmup as compile_all
+    from .warmup import print_warmup as compile_all
 
     return compile_all(args)
 

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Sequence
 
 from .._types import Json
-from .document import Block, Formula, Paragraph
+from .document import Block, DisplayedFormula, Paragraph
 
 RELATION = " &= "
 
@@ -21,7 +21,8 @@ def derivation(steps: Sequence[Json]) -> list[Block]:
     for left, run in groupby(steps, key=lambda step: step["latex"].partition(RELATION)[0]):
         chain = list(run)
         rights = [rf"& \overset{{({step['number']})}}{{=}} {step['latex'].partition(RELATION)[2]}" for step in chain]
-        blocks += [Formula(" \\\\\n".join([f"{left} {rights[0]}", *rights[1:]])), Paragraph(_words(chain, known))]
+        blocks += [DisplayedFormula(" \\\\\n".join([f"{left} {rights[0]}", *rights[1:]])),
+                   Paragraph(_words(chain, known))]
     return blocks
 
 

@@ -25,7 +25,7 @@ class Paragraph:
 
 
 @dataclass(frozen=True)
-class Formula:
+class DisplayedFormula:
     """The body of an ``aligned`` environment."""
 
     latex: str
@@ -44,7 +44,7 @@ class Code:
 
 
 @dataclass(frozen=True)
-class Picture:
+class DrawnFigure:
     """A drawn figure: files figures/<key>.svg, .pdf, .png; the caption says what one sees.
 
     page: HTML that stands on the page instead, where it can say more than a picture.
@@ -56,7 +56,7 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """One column: the key of its values in the rows, a header with markup, and a form.
 
     form: "int", "sci" (three digits and a power of ten), "fixed" with ``digits`` places, "percent", "text",
@@ -74,14 +74,14 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class DocumentTable:
     key: str
     caption: str
-    columns: Sequence[Column]
+    columns: Sequence[TableColumn]
     rows: Sequence[Json]
 
 
-Block = Union[Paragraph, Formula, Plain, Code, Picture, Table]
+Block = Union[Paragraph, DisplayedFormula, Plain, Code, DrawnFigure, DocumentTable]
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,8 @@ class Document:
             ("appendix", section.key): letter
             for section, letter in zip((s for s in self.sections if s.is_appendix), ascii_uppercase)}
         for block in self.blocks():
-            if isinstance(block, (Picture, Table)):
-                kind = "table" if isinstance(block, Table) else "figure"
+            if isinstance(block, (DrawnFigure, DocumentTable)):
+                kind = "table" if isinstance(block, DocumentTable) else "figure"
                 counts[kind] += 1
                 numbers[kind, block.key] = counts[kind]
         object.__setattr__(self, "numbers", numbers)

@@ -12,10 +12,10 @@ from markupsafe import Markup
 from .._types import Json
 from ..derivations import mathml
 from . import breaking, tables
-from .document import Column, Document, Table, translate
+from .document import TableColumn, Document, DocumentTable, translate
 
 
-def render(document: Document, folder: Path) -> str:
+def render_html(document: Document, folder: Path) -> str:
     """The page; figures are read from ``folder``/figures/<key>.svg, missing ones are left out with a word."""
     environment = jinja2.Environment(loader=jinja2.PackageLoader("tpcalc.reports"), autoescape=True,
                                      trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
@@ -26,7 +26,7 @@ def render(document: Document, folder: Path) -> str:
     environment.globals["cell"] = lambda row, column: _cell(row, column, document)
     environment.globals["letter_of"] = lambda section: document.numbers["appendix", section.key]
     environment.globals["number_of"] = lambda block: document.numbers[
-        "table" if isinstance(block, Table) else "figure", block.key]
+        "table" if isinstance(block, DocumentTable) else "figure", block.key]
     return environment.get_template("index.html.j2").render(document=document)
 
 
@@ -45,7 +45,7 @@ def _reference(kind: str, key: str, document: Document) -> str:
     return f"the {kind} that is missing" if number is None else f'<a href="#{place}">{kind} {number}</a>'
 
 
-def _cell(row: Json, column: Column, document: Document) -> Markup:
+def _cell(row: Json, column: TableColumn, document: Document) -> Markup:
     value = row.get(column.key)
     if column.numeric:
         return Markup(tables.html_number(value, column))

@@ -14,7 +14,7 @@ import jinja2
 from .._types import Json
 from .. import __version__
 from . import breaking, tables
-from .document import Column, Document, translate
+from .document import TableColumn, Document, translate
 from .failures import CompileError
 
 SPECIAL = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%",
@@ -24,19 +24,19 @@ SPECIAL = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r
            "\N{EN DASH}": "--", "\N{MINUS SIGN}": "$-$"}
 
 
-def escape(text: str) -> str:
+def escape_for_tex(text: str) -> str:
     """Plain text for TeX: every character as it is, none with a meaning; what fonts may lack is spelled out."""
     return "".join(SPECIAL.get(c, c if c.isascii() else f"[U+{ord(c):04X}]") for c in text)
 
 
-def render(document: Document) -> str:
+def render_latex(document: Document) -> str:
     """report.tex, with figures in figures/<key>.pdf beside it."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("tpcalc.reports"), trim_blocks=True, lstrip_blocks=True, autoescape=False,
         block_start_string="<%", block_end_string="%>", variable_start_string="<<", variable_end_string=">>",
         comment_start_string="<#", comment_end_string="#>", undefined=jinja2.StrictUndefined)
     environment.filters["rich"] = lambda text: _rich(text, document)
-    environment.filters["tex"] = escape
+    environment.filters["tex"] = escape_for_tex
     environment.filters["displays"] = breaking.displays
     environment.filters["kind"] = lambda block: type(block).__name__
     environment.filters["code"] = _code
@@ -48,20 +48,20 @@ def render(document: Document) -> str:
 
 def _rich(text: str, document: Document) -> str:
     return translate(
-        text, _prose, lambda math: f"${math}$", lambda code: rf"\texttt{{{_breakable(escape(code))}}}",
+        text, _prose, lambda math: f"${math}$", lambda code: rf"\texttt{{{_breakable(escape_for_tex(code))}}}",
         lambda strong: rf"\textbf{{{_prose(strong)}}}",
         lambda kind, key: _reference(kind, key, document))
 
 
 def _reference(kind: str, key: str, document: Document) -> str:
     if kind == "file":
-        return rf"\texttt{{{escape(key)}}}"
+        return rf"\texttt{{{escape_for_tex(key)}}}"
     return rf"{kind}~\ref{{{kind}:{key}}}" if (kind, key) in document.numbers else f"the {kind} that is missing"
 
 
 def _prose(text: str) -> str:
     """Our own sentences: escaped, but hyphens may break lines."""
-    return escape(text).replace("{-}", "-").replace(r"{\textquotesingle}", "'")
+    return escape_for_tex(text).replace("{-}", "-").replace(r"{\textquotesingle}", "'")
 
 
 def _breakable(code: str) -> str:
@@ -74,7 +74,7 @@ def _code(text: str) -> str:
     lines = []
     for line in text.splitlines():
         body = line.lstrip(" ")
-        lines.append(rf"\codeline{{{(len(line) - len(body)) * 0.5:g}em}}{{{escape(body)}}}")
+        lines.append(rf"\codeline{{{(len(line) - len(body)) * 0.5:g}em}}{{{escape_for_tex(body)}}}")
     return "\n".join(lines)
 
 
@@ -87,11 +87,11 @@ def _columns(table: Any) -> str:
     return r">{\raggedright\arraybackslash}X" + "".join(letters[1:]) if letters[0] == "l" else "".join(letters)
 
 
-def _cell(row: Json, column: Column, document: Document) -> str:
+def _cell(row: Json, column: TableColumn, document: Document) -> str:
     value = row.get(column.key)
     if column.numeric:
         return tables.tex_number(value, column)
-    return _rich(str(value), document) if column.form == "markup" else escape(str(value))
+    return _rich(str(value), document) if column.form == "markup" else escape_for_tex(str(value))
 
 
 def find_tex() -> str | None:

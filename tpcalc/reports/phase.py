@@ -11,16 +11,16 @@ import sympy as sp
 from .._types import Json
 from .. import phase_diagram
 from ..derivations.printing import latex
-from ..classification.phase_drawing import draw
+from ..classification.phase_drawing import draw_phase_diagram
 from ..classification.phase_html import html
-from ..classification.phase_picture import Picture, Shape
-from .document import Block, Column, Paragraph, Picture as Drawn, Table, literal
+from ..classification.phase_picture import PhasePicture, Shape
+from .document import Block, TableColumn, Paragraph, DrawnFigure as Drawn, DocumentTable, literal
 from .options import Setup
 from .tables import write_csv
 
 
 @dataclass(frozen=True)
-class Plane:
+class DividedPlane:
     """The plane divided by verdicts: rows, a dictionary a region; picture: shapes and box; here: (alpha, gamma)."""
 
     rows: list[dict[str, str]]
@@ -28,8 +28,8 @@ class Plane:
     here: list[float]
 
     @property
-    def drawing(self) -> Picture:
-        return Picture([Shape(**shape) for shape in self.picture["shapes"]], self.picture["box"])
+    def drawing(self) -> PhasePicture:
+        return PhasePicture([Shape(**shape) for shape in self.picture["shapes"]], self.picture["box"])
 
     @property
     def marked(self) -> tuple[float, float] | None:
@@ -39,39 +39,40 @@ class Plane:
         return (alpha, gamma) if a0 <= alpha <= a1 and g0 <= gamma <= g1 else None
 
 
-def divide(setup: Setup) -> Plane:
+def divide_plane(setup: Setup) -> DividedPlane:
     """The diagram of the report's network."""
     found = phase_diagram(setup.net)
     rows = [{**one.row, "conditions": ",\\; ".join(map(latex, one.conditions)),
              "diversity": _formula(one.verdict.said["diversity_exponent"])} for one in found.regions]
-    return Plane(rows, asdict(found.picture), [float(setup.alpha), float(setup.gamma)])
+    return DividedPlane(rows, asdict(found.picture), [float(setup.alpha), float(setup.gamma)])
 
 
-def plane_figure(found: Plane) -> Any:
+def plane_figure(found: DividedPlane) -> Any:
     """A matplotlib figure."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.4, 5.2), layout="constrained")
-    draw(found.drawing, figure.subplots(), found.marked)
+    draw_phase_diagram(found.drawing, figure.subplots(), found.marked)
     return figure
 
 
-def plane_table(found: Plane) -> Table:
+def plane_table(found: DividedPlane) -> DocumentTable:
     rows = [{**row, "conditions": f"${row['conditions']}$"} for row in found.rows]
-    return Table(
+    return DocumentTable(
         "regions", "The plane, region by region, the largest first; all flags are in the CSV file.",
-        [Column("name", "region"), Column("conditions", "where", "markup"), Column("stable_in_training", "stable"),
-         Column("nontrivial", "nontrivial"), Column("feature_learning", "features"),
-         Column("diversity", "diversity", "markup")], rows)
+        [TableColumn("name", "region"), TableColumn("conditions", "where", "markup"),
+         TableColumn("stable_in_training", "stable"),
+         TableColumn("nontrivial", "nontrivial"), TableColumn("feature_learning", "features"),
+         TableColumn("diversity", "diversity", "markup")], rows)
 
 
-def write_regions(found: Plane, folder: Path) -> None:
+def write_regions(found: DividedPlane, folder: Path) -> None:
     """Every flag of every region."""
     keys = [key for key in found.rows[0] if key not in ("conditions", "diversity")]
     write_csv(folder / "regions.csv", keys, [[row[key] for key in keys] for row in found.rows])
 
 
-def plane_blocks(found: Plane) -> list[Block]:
+def plane_blocks(found: DividedPlane) -> list[Block]:
     names = list(dict.fromkeys(row["name"] for row in found.rows))
     circle = "" if found.marked is None else " The circle is this report's own scaling."
     return [

@@ -15,26 +15,26 @@ from typing import Any
 from .. import _checks
 from .._files import write_text
 from ..ledger import Ledger, check, closure, dot, entries
-from ..ledger.document import latex
+from ..ledger.document import ledger_latex
 from ..ledger.numbered import table_of_counts
-from ..ledger.table import data, table
+from ..ledger.table import data, ledger_table
 from .failures import CompileError
 from .latex import compile_pdf, find_tex
 from .progress import bar
 from .store import write_json
 
 
-def prove(args: argparse.Namespace) -> int:
+def print_ledger(args: argparse.Namespace) -> int:
     """Print the table, write the folder; 1 where a check fails."""
     known = entries()
     ordered = closure(known, args.keys or None)
     _checks.folder("--output", args.output)
     with bar("proving", len(ordered)) as progress, _workers(args.workers) as executor:
         ledger = check(known, args.keys or None, args.seed, progress, executor)
-    print(json.dumps(data(ledger), indent=1, allow_nan=False) if args.json else table(ledger), flush=True)
+    print(json.dumps(data(ledger), indent=1, allow_nan=False) if args.json else ledger_table(ledger), flush=True)
     if not args.keys and not args.json:
         print(f"\n{table_of_counts(ledger)}", flush=True)
-    write(ledger, Path(args.output), not args.no_pdf)
+    write_ledger(ledger, Path(args.output), not args.no_pdf)
     return 1 if ledger.failures else 0
 
 
@@ -43,12 +43,12 @@ def _workers(number: int) -> Any:
     return nullcontext() if number == 1 else ProcessPoolExecutor(number, multiprocessing.get_context("spawn"))
 
 
-def write(ledger: Ledger, folder: Path, pdf: bool = True) -> None:
+def write_ledger(ledger: Ledger, folder: Path, pdf: bool = True) -> None:
     """ledger.json, ledger.dot, ledger.tex, and ledger.pdf where a TeX is; raises ``CompileError`` where it fails."""
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "ledger.json", data(ledger))
     write_text(folder / "ledger.dot", dot([account.entry for account in ledger.accounts.values()], ledger.statuses))
-    source = latex(ledger)
+    source = ledger_latex(ledger)
     write_text(folder / "ledger.tex", source)
     tex = find_tex()
     if not pdf or tex is None:

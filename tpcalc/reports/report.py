@@ -13,18 +13,18 @@ from .._types import Json
 from .._files import write_text
 from ..errors import Divergence, MissingExtra, NotCovered
 from ..ledger.bibliography import bibtex
-from .document import Document, Table
+from .document import Document, DocumentTable
 from .latex import compile_pdf, find_tex
 from .options import ReportOptions
-from .phase import Plane, divide, plane_figure, plane_table, write_regions
+from .phase import DividedPlane, divide_plane, plane_figure, plane_table, write_regions
 from .progress import bar
-from .results import Finished, Results
-from .stages import Classified, Converged, Derived, Networks, compare_networks, converge, derive, judge_network
+from .results import FinishedStages, Results
+from .stages import Classified, Converged, Derived, Networks, compare_networks, converge, derive_stage, judge_network
 from .store import Store, write_json
 from .tables import write_csv, write_table
 
 Say = Callable[[str], None]
-Found = TypeVar("Found", bound=Finished)
+Found = TypeVar("Found", bound=FinishedStages)
 NO_TEX = "No TeX was found: [[file:report.tex]] is there, `report.pdf` is not."
 
 
@@ -76,7 +76,8 @@ def publish(folder: Path, pdf: bool, say: Say, begin: Callable[[str], Found], ru
     return results
 
 
-def run_stage(results: Finished, store: Store, say: Say, name: str, depends: Json, kind: Callable[..., Any], total: int,
+def run_stage(results: FinishedStages, store: Store, say: Say, name: str, depends: Json, kind: Callable[..., Any],
+              total: int,
               compute: Callable[[Callable[[int, int], None]], Any], finish: Callable[[Any], None],
               refuses: bool = True) -> Any:
     """A stage's result, computed or as it was; None where it failed, or refuses, with the reason in ``results``.
@@ -108,30 +109,30 @@ def _stages(options: ReportOptions, results: Results, store: Store, folder: Path
 
     stage = partial(run_stage, results, store, say, refuses=not setup.net.is_plain)
 
-    def tables(*makers: Callable[[Any], Table]) -> Callable[[Any], None]:
+    def tables(*makers: Callable[[Any], DocumentTable]) -> Callable[[Any], None]:
         def finish(result: Any) -> None:
             for make in makers:
                 table = make(result)
                 write_table(folder / f"{table.key}.csv", table)
-            draw(result, folder)
+            draw_figures(result, folder)
         return finish
 
     def finish_convergence(found: Converged) -> None:
         tables(content.convergence_table, content.training_table)(found)
         write_outputs(folder / "outputs.csv", options, found)
 
-    def finish_plane(found: Plane) -> None:
+    def finish_plane(found: DividedPlane) -> None:
         tables(plane_table)(found)
         write_regions(found, folder)  # in the place of the page's table, which has fewer columns
 
     results.derived = stage(
         "derivation", {**learning, "alpha": str(setup.alpha), "gamma": str(setup.gamma)}, Derived, 1,
-        lambda p: derive(setup.net, setup.opt, at=(setup.alpha, setup.gamma)), lambda r: None)
+        lambda p: derive_stage(setup.net, setup.opt, at=(setup.alpha, setup.gamma)), lambda r: None)
     results.classified = stage(
         "classification", {"alpha": str(setup.alpha), "gamma": str(setup.gamma), "net": net}, Classified, 7,
         lambda p: judge_network(setup, p), tables(content.flags_table, content.exponents_table))
-    results.plane = stage("plane", {"alpha": str(setup.alpha), "gamma": str(setup.gamma), "net": net}, Plane, 1,
-                          lambda p: divide(setup), finish_plane)
+    results.plane = stage("plane", {"alpha": str(setup.alpha), "gamma": str(setup.gamma), "net": net}, DividedPlane, 1,
+                          lambda p: divide_plane(setup), finish_plane)
     results.converged = stage(
         "convergence", {**setup.numbers, "depths": options.depths}, Converged, len(options.depths),
         lambda p: converge(setup, options.depths, p), finish_convergence)
@@ -145,7 +146,7 @@ def _stages(options: ReportOptions, results: Results, store: Store, folder: Path
         Networks, 2 * options.seeds * len(options.widths), lambda p: compare_networks(options, p), finish_networks)
 
 
-def draw(result: Any, folder: Path) -> None:
+def draw_figures(result: Any, folder: Path) -> None:
     """The figures of one stage; none of exponents where none was measured."""
     if isinstance(result, Classified) and result.depths is None:
         return
@@ -154,7 +155,7 @@ def draw(result: Any, folder: Path) -> None:
     drawn: dict[type, list[tuple[str, Callable[[Any], Any]]]] = {
         Converged: [("convergence", figures.convergence_figure), ("training", figures.training_figure)],
         Networks: [("networks", figures.networks_figure)], Classified: [("exponents", figures.exponents_figure)],
-        Plane: [("plane", plane_figure)]}
+        DividedPlane: [("plane", plane_figure)]}
     for key, make in drawn[type(result)]:
         figures.save(make(result), folder / "figures", key)
 
@@ -174,9 +175,9 @@ def write_outputs(path: Path, options: ReportOptions, found: Converged) -> None:
 
 def write_documents(results: Results, folder: Path) -> None:
     """index.html, report.tex and report.json of what there is."""
-    from .sections import document, rests_on
+    from .sections import report_document, rests_on
 
-    write_pages(folder, document(results), rests_on(results), results.numbers())
+    write_pages(folder, report_document(results), rests_on(results), results.numbers())
 
 
 def write_pages(folder: Path, page: Document, rests_on: Iterable[str], numbers: Json) -> None:
@@ -185,5 +186,5 @@ def write_pages(folder: Path, page: Document, rests_on: Iterable[str], numbers: 
 
     write_text(folder / "references.bib", bibtex(rests_on))
     write_json(folder / "report.json", numbers)
-    write_text(folder / "report.tex", latex.render(page))
-    write_text(folder / "index.html", html.render(page, folder))
+    write_text(folder / "report.tex", latex.render_latex(page))
+    write_text(folder / "index.html", html.render_html(page, folder))

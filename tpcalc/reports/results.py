@@ -10,7 +10,7 @@ from typing import Any
 from .._types import Json
 from .. import __version__
 from .options import ReportOptions
-from .phase import Plane
+from .phase import DividedPlane
 from .stages import Classified, Converged, Derived, Networks
 
 ELSEWHERE = ("outputs", "limit_outputs", "standard_error", "picture")
@@ -29,7 +29,7 @@ def versions() -> dict[str, str]:
 
 
 @dataclass(kw_only=True)
-class Finished:
+class FinishedStages:
     """How the stages of a report went, by name: seconds of those that ran; why in ``failures`` for those that failed,
     and in ``left_out`` for those that refuse the network or its exponents."""
 
@@ -48,7 +48,7 @@ class Finished:
 
 
 @dataclass
-class Results(Finished):
+class Results(FinishedStages):
     """What the stages found, None where a stage has not run."""
 
     options: ReportOptions
@@ -57,7 +57,7 @@ class Results(Finished):
     converged: Converged | None = None
     networks: Networks | None = None
     classified: Classified | None = None
-    plane: Plane | None = None
+    plane: DividedPlane | None = None
 
     def numbers(self) -> Json:
         """For report.json: all but the outputs of every sample, which are in outputs.csv."""

@@ -8,9 +8,9 @@ import sympy as sp
 
 from .. import Verdict
 from ..ledger.bibliography import CITED, bibtex
-from ..ledger.citations import READINGS
+from ..ledger.citations import INTERPRETERS
 from .derivations import derivation
-from .document import Block, Code, Document, Formula, Paragraph, Picture, Plain, Section, literal
+from .document import Block, Code, Document, DisplayedFormula, Paragraph, DrawnFigure, Plain, Section, literal
 from .numbers import math_number, with_uncertainty
 from .phase import plane_blocks
 from .results import Results
@@ -22,7 +22,7 @@ MISSING = "This part was not computed:"
 LEFT_OUT = "This part is left out for this network:"
 
 
-def document(results: Results) -> Document:
+def report_document(results: Results) -> Document:
     """The report, with as many parts as there are."""
     setup = results.options.setup
     title = f"{setup.network}, wide and deep"
@@ -105,7 +105,8 @@ def _program(results: Results) -> list[Block]:
     return [Paragraph("What is computed, as a Tensor Program: vectors have $n$ coordinates, and $n$ goes to "
                       "infinity. One input and one output a step are written; a batch adds an index to the step, and "
                       "outputs are independent coordinates. The exponents stay symbols here."),
-            Formula(results.derived.program_latex), Paragraph("The same as text:"), Code(results.derived.program)]
+            DisplayedFormula(results.derived.program_latex), Paragraph("The same as text:"),
+            Code(results.derived.program)]
 
 
 def _kets(results: Results) -> list[Block]:
@@ -116,7 +117,7 @@ def _kets(results: Results) -> list[Block]:
                       "variable, its ket; brackets are expectations. A hat marks the Gaussian part of a product with "
                       "an initial matrix; what the vector owes to that matrix's transpose is the sum over earlier "
                       "steps. They are derived in [[appendix:derived-kets]]."),
-            Formula(d.kets_latex)]
+            DisplayedFormula(d.kets_latex)]
 
 
 def _recursion(results: Results) -> list[Block]:
@@ -131,7 +132,7 @@ def _recursion(results: Results) -> list[Block]:
     return [Paragraph("All kets are linear combinations of initial vectors and hat-kets, so that coefficients and "
                       "covariances are all there is to know. They follow a recursion of plain numbers, which is what "
                       "is evaluated below. It is derived in [[appendix:derived-recursion]]."),
-            Formula(d.recursion_latex)]
+            DisplayedFormula(d.recursion_latex)]
 
 
 def _convergence(results: Results) -> list[Block]:
@@ -148,9 +149,11 @@ def _convergence(results: Results) -> list[Block]:
                  f"{with_uncertainty(c.limit_order, c.limit_uncertainty)}")
     return [Paragraph(text + ". Orders are fitted over the deeper half of the depths; the uncertainty is the "
                       "standard error of the fit."),
-            Picture("convergence", "Largest change of any output from one depth to the next, and largest distance of "
-                    "any output to its limit, against depth, both on logarithmic axes; straight dashed lines are the "
-                    "fitted power laws."),
+            DrawnFigure("convergence",
+                        "Largest change of any output from one depth to the next, and largest distance of "
+                        "any output to its limit, against depth, both on logarithmic axes; straight dashed lines are "
+                        "the "
+                        "fitted power laws."),
             convergence_table(c)]
 
 
@@ -164,7 +167,7 @@ def _limit(results: Results) -> list[Block]:
     derived = results.derived
     if derived is not None and derived.limit_latex:
         blocks += [Paragraph("The recursion becomes these equations in layer time, from 0 to 1:"),
-                   Formula(derived.limit_latex)]
+                   DisplayedFormula(derived.limit_latex)]
     if c is None:
         return blocks + _missing(results, "convergence")
     if c.limit_losses is None:
@@ -179,7 +182,7 @@ def _limit(results: Results) -> list[Block]:
     if c.limit_losses is not None:
         caption = ("Left: the loss of every batch before its step, at three depths and in the limit. Right: the "
                    "distance of these losses to those of the limit, on a logarithmic axis.")
-    return [*blocks, Picture("training", caption), training_table(c)]
+    return [*blocks, DrawnFigure("training", caption), training_table(c)]
 
 
 def _networks(results: Results) -> list[Block]:
@@ -204,9 +207,10 @@ def _networks(results: Results) -> list[Block]:
         f"{math_number(n.infinite_error, 1)}). The difference falls like $n^{{-r}}$, "
         f"{with_uncertainty(n.order, n.uncertainty, 2, 'r')}. " + means),
         *_spread(n),
-        Picture("networks", "Root mean square difference of the outputs of real networks from those of infinite "
-                "width, against width: each dot is one network, circles are root mean squares over seeds, the dashed "
-                r"line falls like $n^{-1/2}$." + beside), networks_table(n),
+        DrawnFigure("networks", "Root mean square difference of the outputs of real networks from those of infinite "
+                    "width, against width: each dot is one network, circles are root mean squares over seeds, the "
+                    "dashed "
+                    r"line falls like $n^{-1/2}$." + beside), networks_table(n),
         *([] if n.band is None else [band_table(n)])]
 
 
@@ -233,8 +237,9 @@ def _classification(results: Results) -> list[Block]:
         Paragraph("The verdict follows from exponents of $L$, which are read off the terms of the derived equations."),
         flags_table(v), Paragraph("In words:"), Plain(v.reasons)]
     if any(row["measured"] is not None for row in v.rows):
-        blocks.append(Picture("exponents", "Powers of $L$: open circles are derived, dots are slopes fitted to exact "
-                              "values at growing depth."))
+        blocks.append(DrawnFigure("exponents",
+                                  "Powers of $L$: open circles are derived, dots are slopes fitted to exact "
+                                  "values at growing depth."))
     if v.unmeasured:
         blocks += [Paragraph("Nothing was measured:"), Plain([v.unmeasured])]
     return blocks + [exponents_table(v)]
@@ -267,9 +272,9 @@ def rests_on(results: Results) -> list[str]:
     found = {key for step in (results.derived.steps if results.derived else ())
              for key in CITED.findall(step["source"])}
     if results.converged is not None:
-        found |= {READINGS[name] for name in (results.converged.method, "collocation") if name in READINGS}
+        found |= {INTERPRETERS[name] for name in (results.converged.method, "collocation") if name in INTERPRETERS}
     if results.networks is not None:
-        found.add(READINGS["dense"])
+        found.add(INTERPRETERS["dense"])
     if results.classified is not None:
         found |= set(CITED.findall(Verdict.__doc__ or ""))
     return sorted(found)

@@ -42,8 +42,8 @@ class Derived:
     no_limit: str = ""
 
 
-def derive(net: ResNet, opt: SGD, scale: DepthScaling | None = None,
-           at: tuple[Fraction, Fraction] | None = None) -> Derived:
+def derive_stage(net: ResNet, opt: SGD, scale: DepthScaling | None = None,
+                 at: tuple[Fraction, Fraction] | None = None) -> Derived:
     """Program, kets, and of linear networks the recursion and its limit; for symbolic (alpha, gamma) where no scale is
     given.
 
@@ -233,14 +233,14 @@ DEEP, SHALLOW = tuple(2**k for k in range(7, 14)), tuple(2**k for k in range(3, 
 def judge_network(setup: Setup, progress: Progress | None = None) -> Classified:
     """The verdict on a report's network at its scaling; measured where networks are linear."""
     if setup.net.is_plain:
-        return judge(setup.alpha, setup.gamma, progress=progress)
-    found = judge(setup.alpha, setup.gamma, (), progress, setup.net)
+        return judge_stage(setup.alpha, setup.gamma, progress=progress)
+    found = judge_stage(setup.alpha, setup.gamma, (), progress, setup.net)
     return replace(found, unmeasured="exponents are measured with the exact solver of linear networks with one matrix "
                                      "a block; those of this network are derived alone")
 
 
-def judge(alpha: Fraction, gamma: Fraction, tries: Sequence[Sequence[int]] = (DEEP, SHALLOW),
-          progress: Progress | None = None, net: ResNet | None = None) -> Classified:
+def judge_stage(alpha: Fraction, gamma: Fraction, tries: Sequence[Sequence[int]] = (DEEP, SHALLOW),
+                progress: Progress | None = None, net: ResNet | None = None) -> Classified:
     """The verdict, with slopes of the exact solver beside the derived exponents.
 
     tries: depths to measure at, those after the first where networks of the former ones overflow; none of

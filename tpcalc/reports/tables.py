@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Sequence
 
 from .._files import write_text
-from .document import Column, Table
+from .document import TableColumn, DocumentTable
 from .numbers import DASH, MINUS, missing, split_power
 
 
@@ -21,12 +21,12 @@ def write_csv(path: Path, header: Sequence[str], lines: Sequence[Sequence[Any]])
     write_text(path, out.getvalue())
 
 
-def write_table(path: Path, table: Table) -> None:
+def write_table(path: Path, table: DocumentTable) -> None:
     """The table's values under the keys of its columns."""
     write_csv(path, [c.key for c in table.columns], [[row.get(c.key) for c in table.columns] for row in table.rows])
 
 
-def number(value: float | None, column: Column) -> tuple[str, int | None]:
+def number(value: float | None, column: TableColumn) -> tuple[str, int | None]:
     """A numeric cell: its digits, and a power of ten where it has one."""
     if value is None or missing(value):
         return DASH, None
@@ -39,11 +39,11 @@ def number(value: float | None, column: Column) -> tuple[str, int | None]:
     return split_power(float(value), column.digits, always=True)
 
 
-def flag(value: bool | None) -> str:
+def flag_cell(value: bool | None) -> str:
     return "undefined here" if value is None else "yes" if value else "no"
 
 
-def html_number(value: float | None, column: Column) -> str:
+def html_number(value: float | None, column: TableColumn) -> str:
     digits, power = number(value, column)
     digits = digits.replace("-", MINUS)
     if power is None:
@@ -51,7 +51,7 @@ def html_number(value: float | None, column: Column) -> str:
     return f"{digits}&#8239;×&#8239;10<sup>{str(power).replace('-', MINUS)}</sup>"
 
 
-def tex_number(value: float | None, column: Column) -> str:
+def tex_number(value: float | None, column: TableColumn) -> str:
     digits, power = number(value, column)
     if digits == DASH:
         return "--"

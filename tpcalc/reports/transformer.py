@@ -13,9 +13,11 @@ from .report import Say, publish, require_extra, run_stage, write_pages
 from .store import Store
 from .tables import write_csv, write_table
 from .transformer_options import TransformerOptions
-from .transformer_page import (RESTS_ON, TransformerResults, document, figures_of, limit_table, networks_table,
+from .transformer_page import (RESTS_ON, TransformerResults, transformer_document, figures_of, limit_table,
+                               real_networks_table,
                                rates_table)
-from .transformer_stages import (BestRates, Limit, RealTransformers, Written, find_rates, solve_limit, train_real,
+from .transformer_stages import (BestRates, AttentionTraining, RealTransformers, Written, find_rates, limit_stage,
+                                 train_real,
                                  write_program)
 
 
@@ -32,7 +34,7 @@ def write_transformer_report(options: TransformerOptions, folder: Path, fresh: b
     store = Store(folder / "stages", fresh)
     return publish(folder, pdf, say, lambda pdf_said: TransformerResults(options, pdf_said),
                    lambda results: _stages(options, results, store, folder, say),
-                   lambda results: write_pages(folder, document(results), RESTS_ON, results.numbers()))
+                   lambda results: write_pages(folder, transformer_document(results), RESTS_ON, results.numbers()))
 
 
 def _stages(options: TransformerOptions, results: TransformerResults, store: Store, folder: Path, say: Say) -> None:
@@ -44,7 +46,7 @@ def _stages(options: TransformerOptions, results: TransformerResults, store: Sto
 
     stage = partial(run_stage, results, store, say, finish=draw)
     results.written = stage("program", numbers, Written, 1, lambda p: write_program(options))
-    results.limit = stage("limit", numbers, Limit, 1, lambda p: solve_limit(options))
+    results.limit = stage("limit", numbers, AttentionTraining, 1, lambda p: limit_stage(options))
     if results.limit is not None:
         _write_outputs(folder / "outputs.csv", options, results.limit)
     results.real = stage("networks", {**numbers, **real, "seeds": options.seeds, "limit": results.limit is not None},
@@ -52,14 +54,14 @@ def _stages(options: TransformerOptions, results: TransformerResults, store: Sto
                          lambda p: train_real(options, results.limit, p))
     write_table(folder / "training.csv", limit_table(results))
     if results.real is not None:
-        write_table(folder / "networks.csv", networks_table(results.real))
+        write_table(folder / "networks.csv", real_networks_table(results.real))
     results.rates = stage("rates", {**numbers, **real}, BestRates, len(options.scalings) * len(options.depths),
                           lambda p: find_rates(options, p))
     if results.rates is not None:
         write_table(folder / "rates.csv", rates_table(results.rates))
 
 
-def _write_outputs(path: Path, options: TransformerOptions, limit: Limit) -> None:
+def _write_outputs(path: Path, options: TransformerOptions, limit: AttentionTraining) -> None:
     """Every output of the limit: a line for each step, sequence, position and character."""
     outputs, errors = np.array(limit.outputs), np.array(limit.standard_error)
     lines = [[*index, target, float(outputs[index]), float(errors[index])]

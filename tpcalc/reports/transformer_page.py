@@ -12,26 +12,27 @@ from matplotlib.figure import Figure
 from .._types import Json
 from ..ledger.bibliography import bibtex
 from ..ledger.citations import NONLINEAR
-from .document import Block, Code, Column, Document, Formula, Paragraph, Picture, Plain, Section, Table
+from .document import (Block, Code, TableColumn, Document, DisplayedFormula, Paragraph, DrawnFigure, Plain, Section,
+                       DocumentTable)
 from .figures import BLUE, GREEN, GREY, ORANGE, bare_axes, power_of_two_ticks
 from .numbers import math_number, with_uncertainty
-from .results import Finished
-from .tables import flag
+from .results import FinishedStages
+from .tables import flag_cell
 from .transformer_options import TransformerOptions
-from .transformer_stages import BestRates, Limit, RealTransformers, Written
+from .transformer_stages import BestRates, AttentionTraining, RealTransformers, Written
 
 RESTS_ON = (NONLINEAR["dense"], NONLINEAR["collocation"])
 COLOURS = (BLUE, ORANGE, GREEN, GREY, "#cc79a7")
 
 
 @dataclass
-class TransformerResults(Finished):
+class TransformerResults(FinishedStages):
     """What the stages found, None where a stage has not run."""
 
     options: TransformerOptions
     pdf: str
     written: Written | None = None
-    limit: Limit | None = None
+    limit: AttentionTraining | None = None
     real: RealTransformers | None = None
     rates: BestRates | None = None
 
@@ -42,7 +43,7 @@ class TransformerResults(Finished):
                 "seed": o.seed, **self.said(written=self.written, limit=self.limit, real=self.real, rates=self.rates)}
 
 
-def document(results: TransformerResults) -> Document:
+def transformer_document(results: TransformerResults) -> Document:
     """The report, with as many parts as there are."""
     scale = results.options.scale
     subtitle = (f"SGD at $({sp.latex(sp.Symbol('alpha'))}, {sp.latex(sp.Symbol('gamma'))}) = "
@@ -107,20 +108,21 @@ def _program(results: TransformerResults) -> list[Block]:
     return [Paragraph("What is computed, as a Tensor Program: vectors have $n$ coordinates, and $n$ goes to infinity. "
                       "The forward statements are those of the network; the backward pass and the updates are derived. "
                       "A sum over the coordinates of a head is given back to each of them."),
-            Formula(results.written.latex), Paragraph("The same as text:"), Code(results.written.text),
+            DisplayedFormula(results.written.latex), Paragraph("The same as text:"), Code(results.written.text),
             *(beside if refused else [])]
 
 
-def limit_table(results: TransformerResults) -> Table:
+def limit_table(results: TransformerResults) -> DocumentTable:
     """Step by step: the limit's loss, and that of the deepest and widest real networks."""
     limit, real = results.limit, results.real
     rows = [{"step": t, "limit": None if limit is None else limit.losses[t],
              "real": None if real is None else real.losses[t]} for t in range(results.options.steps)]
     o = results.options
-    return Table("training", "The loss of a position at every step, before the step is taken: in the limit, and the "
-                 f"mean of real transformers of width ${o.widths[-1]}$ and depth ${o.depths[-1]}$.",
-                 [Column("step", "step", "int"), Column("limit", r"loss, limit", "fixed", 4),
-                  Column("real", "loss, real", "fixed", 4)], rows)
+    return DocumentTable("training",
+                         "The loss of a position at every step, before the step is taken: in the limit, and the "
+                         f"mean of real transformers of width ${o.widths[-1]}$ and depth ${o.depths[-1]}$.",
+                         [TableColumn("step", "step", "int"), TableColumn("limit", r"loss, limit", "fixed", 4),
+                          TableColumn("real", "loss, real", "fixed", 4)], rows)
 
 
 def _limit(results: TransformerResults) -> list[Block]:
@@ -134,37 +136,44 @@ def _limit(results: TransformerResults) -> list[Block]:
         f"{math_number(results.limit.discretisation, 2)}."), limit_table(results)]
 
 
-def networks_table(found: RealTransformers) -> Table:
+def real_networks_table(found: RealTransformers) -> DocumentTable:
     known = any(row["error"] is not None for row in found.rows)
-    columns = [Column("width", "width $n$", "int"), Column("depth", "depth $L$", "int"),
-               Column("last_loss", "loss of the last step", "fixed", 4)]
+    columns = [TableColumn("width", "width $n$", "int"), TableColumn("depth", "depth $L$", "int"),
+               TableColumn("last_loss", "loss of the last step", "fixed", 4)]
     if known:
-        columns += [Column("error", "difference", "sci"), Column("spread", "its spread", "sci"),
-                    Column("z", "$z$", "fixed", 2)]
+        columns += [TableColumn("error", "difference", "sci"), TableColumn("spread", "its spread", "sci"),
+                    TableColumn("z", "$z$", "fixed", 2)]
     beside = (", the root mean square difference of all outputs from the limit, its standard deviation from one "
               "network to the next, and the root mean square of $z$, the mean difference over its standard error, "
               "which has the biases of a finite width and depth in it") if known else ""
-    return Table("networks", f"{found.seeds} real transformers of each width and depth: the mean loss of the last "
-                 f"step{beside}.", columns, found.rows)
+    return DocumentTable("networks",
+                         f"{found.seeds} real transformers of each width and depth: the mean loss of the last "
+                         f"step{beside}.", columns, found.rows)
 
 
 def _real(results: TransformerResults) -> list[Block]:
     if results.real is None:
         return _missing(results, "networks")
-    drawn = [Picture("networks", "Root mean square difference of the outputs of real transformers from the limit of "
-                     "infinite width and depth, against width, a line a depth; the dashed one falls like $n^{-1/2}$.")]
+    drawn = [DrawnFigure("networks",
+                         "Root mean square difference of the outputs of real transformers from the limit of "
+                         "infinite width and depth, against width, a line a depth; the dashed one falls like "
+                         "$n^{-1/2}$.")]
     return [Paragraph("Transformers with real matrices, trained on the same text, at several widths and depths."),
-            *(drawn if results.limit is not None else []), networks_table(results.real)]
+            *(drawn if results.limit is not None else []), real_networks_table(results.real)]
 
 
-def rates_table(found: BestRates) -> Table:
-    rows = [{**row, "inside": flag(row["bracketed"])} for row in found.rows]
-    return Table("rates", f"Real transformers of width ${found.width}$ that see one batch again, {found.updates} "
-                 "updates: the best learning rate by depth and exponents, and the least loss of a position; the last "
-                 "column says whether the best one is inside the grid.",
-                 [Column("alpha", r"$\alpha$"), Column("gamma", r"$\gamma$"), Column("depth", "depth $L$", "int"),
-                  Column("optimum", "best rate", "fixed", 3), Column("loss", "least loss", "fixed", 4),
-                  Column("inside", "inside")], rows)
+def rates_table(found: BestRates) -> DocumentTable:
+    rows = [{**row, "inside": flag_cell(row["bracketed"])} for row in found.rows]
+    return DocumentTable("rates",
+                         f"Real transformers of width ${found.width}$ that see one batch again, {found.updates} "
+                         "updates: the best learning rate by depth and exponents, and the least loss of a position; "
+                         "the last "
+                         "column says whether the best one is inside the grid.",
+                         [TableColumn("alpha", r"$\alpha$"), TableColumn("gamma", r"$\gamma$"),
+                          TableColumn("depth", "depth $L$", "int"),
+                          TableColumn("optimum", "best rate", "fixed", 3),
+                          TableColumn("loss", "least loss", "fixed", 4),
+                          TableColumn("inside", "inside")], rows)
 
 
 def _rates(results: TransformerResults) -> list[Block]:
@@ -177,8 +186,8 @@ def _rates(results: TransformerResults) -> list[Block]:
     return [Paragraph("Updates of all layers add up to $L^{1 - \\alpha - \\gamma}$ times the learning rate, so that "
                       "the best one goes like $L^{\\alpha + \\gamma - 1}$ and stays where that is 0. Powers of $L$, by "
                       "$(\\alpha, \\gamma)$:"),
-            Plain(said), Picture("rates", "The best learning rate of real transformers against depth; dashed lines "
-                                 "have the slopes of theory."), rates_table(found)]
+            Plain(said), DrawnFigure("rates", "The best learning rate of real transformers against depth; dashed lines "
+                                     "have the slopes of theory."), rates_table(found)]
 
 
 def _reproduce(results: TransformerResults) -> list[Block]:
@@ -188,7 +197,7 @@ def _reproduce(results: TransformerResults) -> list[Block]:
             Paragraph("Versions:"), Plain([", ".join(f"{name} {number}" for name, number in results.versions.items())])]
 
 
-def networks_figure(found: RealTransformers) -> Figure:
+def real_networks_figure(found: RealTransformers) -> Figure:
     figure = Figure(figsize=(6.2, 3.8), layout="constrained")
     ax, = bare_axes(figure)
     widths = sorted({row["width"] for row in found.rows})
@@ -227,5 +236,5 @@ def rates_figure(found: BestRates) -> Figure:
 def figures_of(stage: Any, has_limit: bool) -> list[tuple[str, Figure]]:
     """The figures that one stage's numbers are drawn in."""
     if isinstance(stage, RealTransformers):
-        return [("networks", networks_figure(stage))] if has_limit else []
+        return [("networks", real_networks_figure(stage))] if has_limit else []
     return [("rates", rates_figure(stage))] if isinstance(stage, BestRates) else []

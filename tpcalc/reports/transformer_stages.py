@@ -45,7 +45,7 @@ def _reason(ask: Callable[[], Any]) -> str:
 
 
 @dataclass(frozen=True)
-class Limit:
+class AttentionTraining:
     """Training at infinite width, depth and number of heads, by the integral equations of attention.
 
     outputs, standard_error: (steps, batch, positions, d_out); losses: (steps,), of a position; discretisation: what two
@@ -59,14 +59,14 @@ class Limit:
     error: float
 
 
-def solve_limit(options: TransformerOptions) -> Limit:
+def limit_stage(options: TransformerOptions) -> AttentionTraining:
     """Raises ``ValueError`` for exponents other than (1/2, 1/2), ``Divergence`` where the limit is not resolved."""
     net, task = options.net, options.task
     layer = AttentionLayer(net.positions, net.head_dim, net.causal, net.scale_power, ResNet(net.phi, "mlp", net.norm),
                            POINTS, SCRAMBLES)
     found = attention_limit(layer, task.inputs, task.targets, options.opt, options.scale, task.loss)
-    return Limit(found.outputs.tolist(), found.standard_error.tolist(),
-                 (task.losses(found.outputs) / task.positions).tolist(), found.discretisation, found.error)
+    return AttentionTraining(found.outputs.tolist(), found.standard_error.tolist(),
+                             (task.losses(found.outputs) / task.positions).tolist(), found.discretisation, found.error)
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,8 @@ class RealTransformers:
     uncertainty: float | None
 
 
-def train_real(options: TransformerOptions, limit: Limit | None, progress: Progress | None = None) -> RealTransformers:
+def train_real(options: TransformerOptions, limit: AttentionTraining | None,
+               progress: Progress | None = None) -> RealTransformers:
     task, rows, errors = options.task, [], []
     total, done = len(options.widths) * len(options.depths), 0
     losses: list[float] = []

@@ -15,7 +15,7 @@ from ..methods import Coefficients, LongCollocation
 from .progress import bar
 
 
-def tasks() -> dict[str, Callable[[], Any]]:
+def warmup_tasks() -> dict[str, Callable[[], Any]]:
     """What is solved, small, by what it warms up: one input a step, batches, many rows, every kind of medium."""
     rng = np.random.default_rng(0)
     one, batch = Task([1.0, 0.8], [1.0, -0.7]), Task(rng.normal(size=(2, 3, 2)), rng.normal(size=(2, 3, 2)))
@@ -47,7 +47,7 @@ def tasks() -> dict[str, Callable[[], Any]]:
 
 def warm(say: Callable[[str, float], None] = lambda name, seconds: None) -> None:
     """Solve all of them; say: told each name and how long it took."""
-    todo = tasks()
+    todo = warmup_tasks()
     with bar("compiling", len(todo)) as progress:
         for done, (name, solve) in enumerate(todo.items(), start=1):
             start = time.perf_counter()
@@ -56,7 +56,7 @@ def warm(say: Callable[[str, float], None] = lambda name, seconds: None) -> None
             progress(done, len(todo))
 
 
-def warmup(args: argparse.Namespace) -> int:
+def print_warmup(args: argparse.Namespace) -> int:
     """Print what was compiled, and how long it took."""
     warm(lambda name, seconds: print(f"{name:<32} {seconds:6.1f} s", flush=True))
     return 0

@@ -12,12 +12,12 @@ import numpy as np
 from .._types import Fields
 from .. import _checks
 from ..errors import NotCovered
-from ..interpreters import Coefficients, Dense
+from ..interpreters import KetCoefficients, DenseRecord
 from ..media import covariances
-from ..media.medium import Medium
+from ..media.medium import Propagator
 from ..media.packed import PackedSolution
 from . import two_point
-from .scatterers import Ends
+from .scatterers import Signals
 from .segments import segments
 
 
@@ -37,7 +37,7 @@ def nearest_nodes(layer_times: np.ndarray, depth: int) -> np.ndarray:
 class CoefficientDetails:
     """Read off the coefficients themselves."""
 
-    solution: Coefficients
+    solution: KetCoefficients
 
     @property
     def depth(self) -> int:
@@ -48,7 +48,7 @@ class CoefficientDetails:
 
     def gamma(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
         known = self.solution
-        hat, ends = (known.x, known.x_ends) if a == 0 else (known.delta, known.delta_ends)
+        hat, ends = (known.x, known.x_outputs) if a == 0 else (known.delta, known.delta_inputs)
         node, layer = two_point.ceiling(p, self.depth), max(two_point.ceiling(q, self.depth), 1)
         if row_s >= 0:
             return math.sqrt(self.depth) * float(hat[row_t, node, b, layer - 1, row_s])
@@ -73,18 +73,18 @@ class CoefficientDetails:
     def _ket(self, a: int, row: int, p: float) -> list[np.ndarray]:
         """Coefficients (2, L, N) over the hats and (d_in + d_out,) over U and nV."""
         known, node = self.solution, two_point.ceiling(p, self.depth)
-        return [known.x[row, node], known.x_ends[row, node]] if a == 0 else [known.delta[row, node],
-                                                                             known.delta_ends[row, node]]
+        return [known.x[row, node], known.x_outputs[row, node]] if a == 0 else [known.delta[row, node],
+                                                                                known.delta_inputs[row, node]]
 
     def _overlap(self, one: list[np.ndarray], two: list[np.ndarray]) -> float:
         return float(np.einsum("dmr,dmrs,dms->", one[0], self.solution.covariance, two[0]) + one[1] @ two[1])
 
 
 @dataclass(frozen=True)
-class MediumDetails:
+class PropagatorDetails:
     """From reflections and two-point functions, at finite or infinite depth."""
 
-    medium: Medium | PackedSolution
+    medium: Propagator | PackedSolution
     inputs: np.ndarray   # (N, d_in)
     signal: np.ndarray   # (N, d_out), delta^L = signal . nV_t
     train_embedding_readout: bool = False
@@ -108,7 +108,7 @@ class MediumDetails:
         return self._pairs.c(row_t, row_s, a, p)
 
     @cached_property
-    def _ends(self) -> Callable[[float, float], Ends]:
+    def _ends(self) -> Callable[[float, float], Signals]:
         """The signals of the piece from p to p + length; the last few are kept, for their other rows."""
         return lru_cache(maxsize=16)(segments(self.medium).ends)
 
@@ -124,7 +124,7 @@ class MediumDetails:
 
 
 @dataclass(frozen=True)
-class BlockDetails(MediumDetails):
+class BlockDetails(PropagatorDetails):
     """The details of a network whose blocks enter through kernels: its kets have no finite list of coefficients."""
 
     def gamma(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
@@ -138,7 +138,7 @@ class BlockDetails(MediumDetails):
 class DenseDetails:
     """Averages over the coordinates of one real network, kept at ``nodes``: l = 0..L, as the run's layer times."""
 
-    solution: Dense
+    solution: DenseRecord
     nodes: np.ndarray
     depth: int
 

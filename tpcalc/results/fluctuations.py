@@ -21,18 +21,18 @@ from .. import _checks
 from .._shown import Short
 from ..errors import NotCovered
 from ..programs import SGD, ResNet, Task
-from .tilted import TiltedSolution, along, base_solution, tilted_network
+from .tilted import TiltedSolution, series_in_tilt, base_solution, tilted_network
 from .tilted_limit import Known, LimitTask, Values, infinite_depth
-from .tilted_responses import Responses, bias_gradient
+from .tilted_responses import TiltedResponses, bias_gradient
 
 ROUND_OFF = float(16 * np.finfo(np.float64).eps)
 TOLERANCE = 3e-11  # at infinite depth, relative to the largest value
 SMALL = 0.1  # what the next order may change a standard deviation by before it is said
 # of some rows of a network, with their answers to tilts; errors are those of round-off
-Quantity = Callable[[TiltedSolution, np.ndarray, Responses], Known]
+Quantity = Callable[[TiltedSolution, np.ndarray, TiltedResponses], Known]
 
 
-class AtWidth(NamedTuple):
+class OutputsAtWidth(NamedTuple):
     """What real networks of one width give: mean and std, (steps, samples, d_out), over initialisations; warning: None,
     or a sentence where the next order in 1/n is not small.
 
@@ -162,9 +162,9 @@ class Fluctuations(Short):
         return {}
 
     @cached_property
-    def _responses(self) -> Responses:
+    def _responses(self) -> TiltedResponses:
         """Those of the batch."""
-        return Responses()
+        return TiltedResponses()
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_responses"}
@@ -185,7 +185,7 @@ class Fluctuations(Short):
                                  self.train_embedding_readout,
                                  probes)
         rows = np.flatnonzero(network.learnt if probes is None else ~network.learnt)
-        responses = self._responses if probes is None else Responses()
+        responses = self._responses if probes is None else TiltedResponses()
         if self.depth is None:
             limit = LimitTask(self.task, self.optimizer, self.noise, self.drift, self.train_embedding_readout, probes,
                               self.net)
@@ -196,7 +196,7 @@ class Fluctuations(Short):
         return found._replace(values=tuple(value.reshape(shape * (value.ndim // 2)) for value in found.values))
 
 
-def _covariance(base: TiltedSolution, rows: np.ndarray, responses: Responses) -> Known:
+def _covariance(base: TiltedSolution, rows: np.ndarray, responses: TiltedResponses) -> Known:
     """(R, d_out, R, d_out): how every output answers a tilt of every other."""
     return _symmetric(np.array([[responses.of(base, row, k).f[1, rows] for k in range(base.network.d_out)]
                                 for row in rows.tolist()]))
@@ -209,11 +209,11 @@ def _symmetric(value: np.ndarray) -> Known:
 def _cumulants(orders: int) -> Quantity:
     """``orders`` arrays (R, d_out)."""
 
-    def found(base: TiltedSolution, rows: np.ndarray, responses: Responses) -> Known:
+    def found(base: TiltedSolution, rows: np.ndarray, responses: TiltedResponses) -> Known:
         if orders == 1:
             values: Values = (base.f[0, rows],)
         else:
-            series = np.array([[along(base, row, k, orders).f[:, row, k] for k in range(base.network.d_out)]
+            series = np.array([[series_in_tilt(base, row, k, orders).f[:, row, k] for k in range(base.network.d_out)]
                                for row in rows])
             values = tuple(math.factorial(k) * series[..., k] for k in range(orders))
         return Known(values, tuple(map(_round_off, values)))
@@ -221,7 +221,7 @@ def _cumulants(orders: int) -> Quantity:
     return found
 
 
-def _biases(base: TiltedSolution, rows: np.ndarray, responses: Responses) -> Known:
+def _biases(base: TiltedSolution, rows: np.ndarray, responses: TiltedResponses) -> Known:
     """b, (R, d_out), that of step 0 vanishes by symmetry; and the covariances, found on the way."""
     gradient = bias_gradient(base)
     d_out = base.network.d_out
@@ -240,13 +240,14 @@ def _round_off(value: np.ndarray) -> float:
     return ROUND_OFF * float(np.max(np.abs(value), initial=0.0))
 
 
-def at_width(fluctuations: Fluctuations, outputs: np.ndarray, width: int, probes: bool = False) -> AtWidth:
+def at_width(fluctuations: Fluctuations, outputs: np.ndarray, width: int, probes: bool = False) -> OutputsAtWidth:
     """Mean and standard deviation of outputs at a width, and a warning where the next order is not small."""
     if fluctuations.net is not None:
         second = (fluctuations.probe_cumulants if probes else fluctuations.cumulants)(2)[1]
-        return AtWidth(outputs, np.sqrt(np.maximum(second, 0.0) / width),
-                       f"at width {width} the mean is that of infinite width and the next order in 1/n is not known: "
-                       f"of {fluctuations.net!r} the covariance is, and no bias or higher cumulant")
+        return OutputsAtWidth(outputs, np.sqrt(np.maximum(second, 0.0) / width),
+                              f"at width {width} the mean is that of infinite width and the next order in 1/n is not "
+                              f"known: "
+                              f"of {fluctuations.net!r} the covariance is, and no bias or higher cumulant")
     bias = fluctuations.probe_bias if probes else fluctuations.bias
     _, second, third, fourth = (fluctuations.probe_cumulants if probes else fluctuations.cumulants)(4)
     change = next_order(second, third, fourth) / width
@@ -257,7 +258,7 @@ def at_width(fluctuations: Fluctuations, outputs: np.ndarray, width: int, probes
         warning = (f"at width {width} the next order in 1/n may change the standard deviation of output {k} of "
                    f"{'probe' if probes else 'sample'} {sample} at step {step} by {100 * change[worst]:.0f} %; it is "
                    f"below {100 * SMALL:.0f} % from width {math.ceil(width * change[worst] / SMALL)} on")
-    return AtWidth(outputs + bias / width, np.sqrt(np.maximum(second, 0.0) / width), warning)
+    return OutputsAtWidth(outputs + bias / width, np.sqrt(np.maximum(second, 0.0) / width), warning)
 
 
 def next_order(second: np.ndarray, third: np.ndarray, fourth: np.ndarray) -> np.ndarray:

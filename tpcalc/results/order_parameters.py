@@ -17,7 +17,7 @@ from ..programs import SGD
 from ..programs.activations import H as VARIABLE, activation, is_linear
 from ..programs.losses import derivative
 from ..programs.raw_problem import RawProblem
-from .details import DenseDetails, MediumDetails
+from .details import DenseDetails, PropagatorDetails
 from .responses import responses
 from .run import Details, Run
 from .sampled import SampledDetails
@@ -136,7 +136,7 @@ def order_parameters(run: Run, raw: RawProblem | None = None, layer_times: np.nd
         raise ValueError(f"layer_times: {_checks.short(layer_times)} given at depth {run.depth}, where all nodes are; "
                          "allowed is None")
     known = run.solved if run.depth is None or len(run.layer_times) == run.depth + 1 else run.details()
-    if isinstance(known, MediumDetails):
+    if isinstance(known, PropagatorDetails):
         return _exact(run, known, _units(run, raw, run.outputs), layer_times)
     found = of_samples(run, raw, known)
     spread = len(found)**-0.5
@@ -178,7 +178,7 @@ def _units(run: Run, raw: RawProblem | None, outputs: np.ndarray) -> _Units:
     return _Units(f[..., 0], Delta, chi.ravel(), raw.scaling.eta0 * raw.scaling.mu0)
 
 
-def _exact(run: Run, known: MediumDetails, units: _Units, layer_times: np.ndarray | None) -> OrderParameters:
+def _exact(run: Run, known: PropagatorDetails, units: _Units, layer_times: np.ndarray | None) -> OrderParameters:
     """From rows of reflections: A is G P chi, of a row of g itself; B likewise."""
     medium: Value = known.medium
     steps, batch = run.task.steps, run.task.batch
@@ -206,7 +206,7 @@ def _exact(run: Run, known: MediumDetails, units: _Units, layer_times: np.ndarra
     H = known.covariance(True, times)
     G = known.covariance(False, times)[:, rows[:, None], rows] / np.outer(units.chi[rows], units.chi[rows])
     K = tangent_kernel(run)
-    return _indexed(run, units, times, H, H, G, A, B, _with_ends(run, K, H[-1], G[0]))
+    return _indexed(run, units, times, H, H, G, A, B, _with_embedding_readout(run, K, H[-1], G[0]))
 
 
 def _sampled(run: Run, known: DenseDetails, units: _Units) -> OrderParameters:
@@ -236,7 +236,7 @@ def _sampled(run: Run, known: DenseDetails, units: _Units) -> OrderParameters:
     overlap = source @ g[1:].transpose(0, 2, 1) / n
     pairs = [responses(*of, task.batch) for of in zip(overlap, Phi[:-1], G[1:])]
     A, B = (np.array([getattr(pair, name) for pair in pairs]) for name in "AB")
-    K = _with_ends(run, np.mean(Phi[:-1] * G[1:], axis=0), H[-1], G[0])
+    K = _with_embedding_readout(run, np.mean(Phi[:-1] * G[1:], axis=0), H[-1], G[0])
     shape = (task.steps, task.batch, n)
     sites = [one.reshape(len(one), *shape) for one in (x, g, source, source - A @ g[1:])]
     behind = [None if one is None else one.reshape(len(one), *shape)
@@ -246,7 +246,7 @@ def _sampled(run: Run, known: DenseDetails, units: _Units) -> OrderParameters:
     return _indexed(run, units, np.arange(run.depth + 1) / run.depth, H, Phi, G, size * A, size * B, K, fields)
 
 
-def _with_ends(run: Run, body: np.ndarray, last: np.ndarray, first: np.ndarray) -> np.ndarray:
+def _with_embedding_readout(run: Run, body: np.ndarray, last: np.ndarray, first: np.ndarray) -> np.ndarray:
     """The tangent kernel with what trained ends add: the features at the end, and the gradients at the start."""
     if not run.problem.net.train_embedding_readout:
         return body

@@ -17,7 +17,7 @@ from ..errors import MissingExtra, NotCovered
 from ..media.limit_cell import limit_cell
 from ..programs import SGD, Sequences, Task
 from ..programs.problem import Problem
-from .fluctuations import AtWidth, Fluctuations, at_width
+from .fluctuations import OutputsAtWidth, Fluctuations, at_width
 
 Index = int | tuple[int, int]
 ROUNDING = 1e-12  # what p + eps may exceed 1 by, where both are rounded decimals
@@ -166,7 +166,7 @@ class Run:
             problem: Any = saved.described(self.problem)
         except saved.NoWords as left_out:
             problem = str(left_out)
-        saved.write(path, self._arrays, {**self._words, "problem": problem})
+        saved.write_arrays(path, self._arrays, {**self._words, "problem": problem})
 
     @classmethod
     def load(cls, path: str | PathLike[str], problem: Problem | None = None) -> Run:
@@ -297,7 +297,7 @@ class Run:
         return Fluctuations(self.problem.of_vectors, optimizer, self.depth, noise, drift, net.train_embedding_readout,
                             None if net.is_plain else net)
 
-    def at_width(self, n: int, probes: bool = False) -> AtWidth:
+    def at_width(self, n: int, probes: bool = False) -> OutputsAtWidth:
         """Mean and standard deviation over initialisations of the outputs of real networks of width n, and a warning.
 
         A named tuple (mean, std, warning), arrays of the shape of ``outputs``, or with ``probes`` of

@@ -149,7 +149,7 @@ def _of_type(name: str, value: Any, *kinds: type | None) -> Any:
     return value
 
 
-def write(path: Any, arrays: Mapping[str, np.ndarray | None], words: Json) -> None:
+def write_arrays(path: Any, arrays: Mapping[str, np.ndarray | None], words: Json) -> None:
     """Arrays and JSON in one .npz file, written whole, with a digest of both."""
     target = _checks.writable("path", path)
     there = {name: array for name, array in arrays.items() if array is not None}
@@ -162,8 +162,8 @@ def write(path: Any, arrays: Mapping[str, np.ndarray | None], words: Json) -> No
 
 
 def read(path: Any) -> tuple[dict[str, np.ndarray], Json]:
-    """What ``write`` wrote of a run; raises ``ValueError``, naming the file, where it is not there, is damaged, or is
-    no saved run."""
+    """What ``write_arrays`` wrote of a run; raises ``ValueError``, naming the file, where it is not there, is damaged,
+    or is no saved run."""
     if not isinstance(path, (str, PathLike)):
         raise ValueError(f"path: {_checks.short(path)} given; allowed is the path of a file that run.save wrote")
     with damaged(path):

@@ -65,7 +65,7 @@ def star(left: Scatterer, right: Scatterer) -> Scatterer:
     return Scatterer(response, on_left @ left.noise @ _t(on_left) + on_right @ right.noise @ _t(on_right))
 
 
-class Ends(NamedTuple):
+class Signals(NamedTuple):
     """The signals at the two ends of a piece within its network, over independent sources.
 
     start, end, change: (2N, 4N), rows x_a (a < N) and delta_a (N + a) at m, at l, and what they differ by, found
@@ -78,7 +78,7 @@ class Ends(NamedTuple):
     sources: np.ndarray
 
 
-def close(piece: Scatterer, p: np.ndarray, s: np.ndarray, q: np.ndarray, r: np.ndarray) -> Ends:
+def close(piece: Scatterer, p: np.ndarray, s: np.ndarray, q: np.ndarray, r: np.ndarray) -> Signals:
     """Put a piece in its network: x^m = P delta^m + x_left on its left, delta^l = Q x^l + delta_right on its right.
 
     p, s at node m and q, r at node l: (N, N); s, r the covariances of x_left and delta_right.
@@ -95,7 +95,7 @@ def close(piece: Scatterer, p: np.ndarray, s: np.ndarray, q: np.ndarray, r: np.n
     change = np.concatenate([increments[:n], -increments[n:]])
     sources = np.zeros((4 * n, 4 * n))
     sources[:n, :n], sources[n:2 * n, n:2 * n], sources[2 * n:, 2 * n:] = s, r, piece.noise
-    return Ends(start, end, change, sources)
+    return Signals(start, end, change, sources)
 
 
 def _blocks(a: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

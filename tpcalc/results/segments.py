@@ -17,12 +17,12 @@ from typing import Callable
 import numpy as np
 
 from .. import _checks
-from ..media.collocation import ROUND_OFF, CollocationMedium
-from ..media.medium import Medium
+from ..media.collocation import ROUND_OFF, CollocationPropagator
+from ..media.medium import Propagator
 from ..media.mesh import reference
 from ..media.packed import PackedSolution
-from ..media.reflection import ReflectionMedium
-from .scatterers import Ends, Scatterer, close, layer, nothing, star
+from ..media.reflection import ReflectionPropagator
+from .scatterers import Signals, Scatterer, close, layer, nothing, star
 from .two_point import ceiling
 
 IN_CACHE = 2**13  # numbers of one block of a stack
@@ -35,10 +35,10 @@ class LayerSegments:
     further one O(log(L) N^3).
     """
 
-    def __init__(self, medium: ReflectionMedium | PackedSolution) -> None:
+    def __init__(self, medium: ReflectionPropagator | PackedSolution) -> None:
         self.medium = medium
 
-    def ends(self, p: float, length: float) -> Ends:
+    def ends(self, p: float, length: float) -> Signals:
         """The signals at p and p + length."""
         medium = self.medium
         m, l = ceiling(p, medium.depth), ceiling(p + length, medium.depth)
@@ -84,10 +84,10 @@ class LayerSegments:
 class TimeSegments:
     """Infinite depth. A question costs as much as the elements of layer time that its piece ends in."""
 
-    def __init__(self, medium: CollocationMedium) -> None:
+    def __init__(self, medium: CollocationPropagator) -> None:
         self.medium = medium
 
-    def ends(self, p: float, length: float) -> Ends:
+    def ends(self, p: float, length: float) -> Signals:
         """The signals at p and p + length."""
         medium, q = self.medium, min(p + length, 1.0)
         at = medium.mesh.evaluate
@@ -141,9 +141,9 @@ def _settle(step: Callable[[np.ndarray], np.ndarray], start: np.ndarray) -> np.n
     return new
 
 
-def segments(medium: Medium | PackedSolution) -> LayerSegments | TimeSegments:
+def segments(medium: Propagator | PackedSolution) -> LayerSegments | TimeSegments:
     """The segments of a trained medium with plain rows (step, input)."""
-    if isinstance(medium, CollocationMedium):
+    if isinstance(medium, CollocationPropagator):
         return TimeSegments(medium)
-    assert isinstance(medium, (ReflectionMedium, PackedSolution))
+    assert isinstance(medium, (ReflectionPropagator, PackedSolution))
     return LayerSegments(medium)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 
 from ..errors import NotCovered
-from ..media.collocation import CollocationMedium
+from ..media.collocation import CollocationPropagator
 from ..media.covariances import inverse
 from ..media.mesh import Mesh, reference
 from .run import Index, Run, layer_time
@@ -60,7 +60,7 @@ def short_pieces(run: Run, t: Index, p: float) -> ShortPieces:
     if run.depth is not None:
         raise NotCovered(f"run: one of depth {run.depth} given; allowed are runs with depth=tp.oo")
     medium = run.solved.medium  # type: ignore[attr-defined]
-    assert isinstance(medium, CollocationMedium)
+    assert isinstance(medium, CollocationPropagator)
     A, P, Q, N0 = (medium.mesh.evaluate(v, at) for v in (medium.A, medium.P, medium.Q, medium.left.N))
     C1 = run.solved.covariance(False, np.array([at]))[0]
     answer = Q @ inverse(P, Q)

@@ -10,7 +10,7 @@ from .. import _checks
 from ..action.laws import THETA, Derivative
 from ..errors import NotCovered
 from ..media.blocks import BlockKernels, Pairs
-from ..media.collocation import CollocationMedium
+from ..media.collocation import CollocationPropagator
 from .details import BlockDetails
 from .run import Run
 
@@ -93,7 +93,7 @@ def _of_blocks(run: Run, chi: np.ndarray) -> np.ndarray:
         raise ValueError(f"run: the loss derivative of step {step}, input {sample} vanishes, so that its gradient is "
                          "not known")
     known = run.details()
-    assert isinstance(known, BlockDetails) and isinstance(known.medium, CollocationMedium)
+    assert isinstance(known, BlockDetails) and isinstance(known.medium, CollocationPropagator)
     medium = known.medium
     variances, rho = np.diagonal(medium.C0, axis1=1, axis2=2), medium.rho
     pairs = Pairs(medium.C0, variances, variances, np.outer(rho, rho), rho[:, None]**2, rho**2)

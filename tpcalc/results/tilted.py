@@ -53,7 +53,7 @@ class TiltedNetwork:
         return len(self.gram)
 
     def body(self, orders: int) -> Body:
-        return Layers(self, orders)
+        return TiltedLayers(self, orders)
 
     def base(self) -> TiltedSolution:
         """Order 0: the network as it is at infinite width."""
@@ -93,7 +93,7 @@ def layer_density(overlaps: np.ndarray, noise: np.ndarray, drift: np.ndarray, be
     """What a layer makes of the overlaps of fields before it, (x, dhat), as a weight on those behind it, (xhat,
     delta), or the other way round: (2 N, 2 N). Source: [tpcalc/overlap_action]."""
     out = np.zeros_like(overlaps)
-    kernel.density(overlaps, noise, drift, 0 if behind else len(noise), out)
+    kernel.added_density(overlaps, noise, drift, 0 if behind else len(noise), out)
     return out
 
 
@@ -137,7 +137,7 @@ class Body(Protocol):
         """Take order 0 from a body of the same kind that has it."""
 
 
-class TiltedSide(NamedTuple):
+class TiltedDirection(NamedTuple):
     """One direction: law (orders, L + 1, n, n) at nodes, ``added`` (orders, L, n, n) by layers; the overlaps of what
     enters a layer are ``node.F``; ``through`` carries the law through the layer."""
 
@@ -147,27 +147,28 @@ class TiltedSide(NamedTuple):
     through: Resolvent
 
     @staticmethod
-    def empty(orders: int, layers: int, n: int) -> TiltedSide:
-        return TiltedSide(np.zeros((orders, layers + 1, n, n)), np.zeros((orders, layers, n, n)),
-                          Resolvent.empty(orders, layers, n), Resolvent.empty(orders, layers, n))
+    def empty(orders: int, layers: int, n: int) -> TiltedDirection:
+        return TiltedDirection(np.zeros((orders, layers + 1, n, n)), np.zeros((orders, layers, n, n)),
+                               Resolvent.empty(orders, layers, n), Resolvent.empty(orders, layers, n))
 
 
-class Layers:
+class TiltedLayers:
     """The body as a stack of ``depth`` layers."""
 
     round_off = float(ROUND_OFF)
 
     def __init__(self, network: TiltedNetwork, orders: int) -> None:
         self.network = network
-        self.left, self.right = (TiltedSide.empty(orders, network.depth, 2 * network.rows) for _ in range(2))
+        self.left, self.right = (TiltedDirection.empty(orders, network.depth, 2 * network.rows) for _ in range(2))
 
     def sweep(self, forward: bool, order: int) -> tuple[float, float]:
         own, other = (self.left, self.right) if forward else (self.right, self.left)
-        return kernel.sweep(forward, order, self.network.noise, self.network.drift, own.law, other.law, own.node.F,
-                            own.added, other.added, own.node.inverse, own.node.product, own.through.inverse,
-                            own.through.product, own.through.F)
+        return kernel.sweep_tilted(forward, order, self.network.noise, self.network.drift, own.law, other.law,
+                                   own.node.F,
+                                   own.added, other.added, own.node.inverse, own.node.product, own.through.inverse,
+                                   own.through.product, own.through.F)
 
-    def take(self, base: Layers) -> None:
+    def take(self, base: TiltedLayers) -> None:
         for mine, theirs in ((self.left, base.left), (self.right, base.right)):
             for array, known in ((mine.law, theirs.law), (mine.added, theirs.added)):
                 array[0] = known[0]
@@ -203,7 +204,7 @@ class TiltedSolution:
         self.solved = 0
         overlaps = np.zeros((n, n))
         overlaps[:network.rows, :network.rows] = network.gram
-        kernel.density(overlaps, network.noise_end, network.drift_end, 0, self.read_in)
+        kernel.added_density(overlaps, network.noise_end, network.drift_end, 0, self.read_in)
         self.left.law[0, 0] = self.read_in
         self.reached = np.ones(network.rows, dtype=bool)
         if base is not None:
@@ -276,8 +277,8 @@ class TiltedSolution:
         """Outputs, from the law at the last node, and what the read-out sends back; the largest change of it."""
         network, n = self.network, 2 * self.network.rows
         last = self.left.law.shape[1] - 1
-        kernel.resolve(order, 0, *self.end, self.left.law, last, self.right.law, last)
-        kernel.density(self.end.F[order, 0], network.noise_end, network.drift_end, 0, self.read_out[order])
+        kernel.resolvent_coefficient(order, 0, *self.end, self.left.law, last, self.right.law, last)
+        kernel.added_density(self.end.F[order, 0], network.noise_end, network.drift_end, 0, self.read_out[order])
         entering = np.concatenate([self.z + self.tilt, self.chi], axis=1)  # (orders, 2 N, d_out)
         leaving = sum(self.read_out[k] @ entering[order - k] for k in range(order + 1))
         self.f[order], self.v[order] = leaving[:network.rows], leaving[network.rows:]
@@ -288,7 +289,7 @@ class TiltedSolution:
         entering = np.concatenate([self.z + self.tilt, self.chi], axis=1)
         overlaps = np.array(sum(entering[k] @ entering[order - k].T for k in range(order + 1)))
         sent = np.zeros((n, n))
-        kernel.density(overlaps, network.noise_end, network.drift_end, network.rows, sent)
+        kernel.added_density(overlaps, network.noise_end, network.drift_end, network.rows, sent)
         changed = float(np.max(np.abs(sent - self.right.law[order, -1])))
         self.right.law[order, -1] = sent
         return changed if np.all(np.isfinite(sent)) else np.nan
@@ -301,7 +302,7 @@ def base_solution(network: TiltedNetwork) -> TiltedSolution:
     return network.base()
 
 
-def along(base: TiltedSolution, row: int, output: int, orders: int) -> TiltedSolution:
+def series_in_tilt(base: TiltedSolution, row: int, output: int, orders: int) -> TiltedSolution:
     """The series in the tilt of one output."""
     direction: Value = np.zeros((base.network.rows, base.network.d_out))
     direction[row, output] = 1.0

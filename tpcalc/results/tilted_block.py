@@ -20,7 +20,7 @@ from ..errors import NotCovered
 from ..gaussian import Expectation
 from ..action.tilted_densities import KAPPA, SOURCES, THETA, PairAction, derive_pair_action
 from ..programs import ResNet
-from ..media.pair_kernels import compiled
+from ..media.pair_kernels import compiled_pair_function
 from ..gaussian.scalar_functions import KINKED
 
 # where the overlaps of a pair (a, b) stand in a matrix over both fields: (field, field), of sites "ab", "aa" or "bb"
@@ -30,7 +30,7 @@ _TARGETS = ((0, 0, "ab"), (0, 1, "ab"), (1, 0, "ab"), (1, 1, "ab"))
 Places = tuple[tuple[int, int, str], ...]
 
 
-def gathered(overlaps: np.ndarray, places: Places) -> list[np.ndarray]:
+def gathered_overlaps(overlaps: np.ndarray, places: Places) -> list[np.ndarray]:
     """Overlaps (..., 2 N, 2 N) of every ordered pair, each broadcasting against (..., N, N)."""
     n = overlaps.shape[-1] // 2
     blocks = [[overlaps[..., i * n:(i + 1) * n, j * n:(j + 1) * n] for j in (0, 1)] for i in (0, 1)]
@@ -66,14 +66,14 @@ class BlockDensity:
                  C_right: np.ndarray) -> None:
         function = _compiled(net)
         n = len(decay)
-        sources, own = gathered(C_left, _SOURCES), np.diagonal(decay)
+        sources, own = gathered_overlaps(C_left, _SOURCES), np.diagonal(decay)
         shape = (len(C_left), n, n)
         with np.errstate(over="ignore", invalid="ignore"):
             parts = function(*sources, decay, own[:, None], own[None, :])
         values = [noise * kappa - 2 * drift * theta for kappa, theta in zip(*parts)]
         T, slopes, curvatures = values[:4], values[4:36], values[36:]
         self.slopes = [[np.broadcast_to(slopes[8 * m + i], shape) for i in range(8)] for m in range(4)]
-        overlaps = gathered(C_right, _TARGETS)
+        overlaps = gathered_overlaps(C_right, _TARGETS)
         self.theta = scattered([np.broadcast_to(t, shape) for t in T], _TARGETS)
         self.omega = self._omega(overlaps)
         self.bend = [[sum(overlaps[m] * curvatures[64 * m + 8 * i + j] for m in range(4)) for j in range(8)]
@@ -94,10 +94,10 @@ class BlockDensity:
         part = object.__new__(BlockDensity)
         part.slopes = [[slope[nodes] for slope in row] for row in self.slopes]
         if forward:
-            moved = gathered(own, _SOURCES)
+            moved = gathered_overlaps(own, _SOURCES)
             return scattered([sum(slope * v for slope, v in zip(row, moved)) for row in part.slopes], _TARGETS)
         part.bend = [[np.broadcast_to(bend, self.slopes[0][0].shape)[nodes] for bend in row] for row in self.bend]
-        return part._omega(gathered(own, _TARGETS), gathered(other, _SOURCES))
+        return part._omega(gathered_overlaps(own, _TARGETS), gathered_overlaps(other, _SOURCES))
 
 
 @lru_cache(maxsize=16)
@@ -111,7 +111,7 @@ def _compiled(net: ResNet) -> Callable[..., Value]:
         if any(f.has(*KINKED) for node in kernel.atoms(Expectation) for f, _ in node.functions):
             raise NotCovered(f"fluctuations: {net!r} given; they need derivatives of kernels that functions with a "
                              "kink do not have; allowed are smooth functions")
-        functions.append(compiled(tuple(kernels.derivative(part, *k.args[1:4]) for k in pair.kernels)))
+        functions.append(compiled_pair_function(tuple(kernels.derivative(part, *k.args[1:4]) for k in pair.kernels)))
         flat.append(sp.lambdify((SOURCES, sp.symbols(f"k:{len(pair.kernels)}")), _flat(pair), modules="numpy",
                                 cse=True))
 

@@ -34,13 +34,13 @@ def pairs_of(network: TiltedNetwork) -> CausalPairs:
 
 def conjugation(pairs: CausalPairs, K: np.ndarray, to: str, of: str) -> np.ndarray:
     """X -> K X K^T from changes ``of`` one side to changes ``to`` one, "p" or "q"."""
-    found: np.ndarray = kernel.conjugation(K, *getattr(pairs, to), *getattr(pairs, of))
+    found: np.ndarray = kernel.packed_conjugation(K, *getattr(pairs, to), *getattr(pairs, of))
     return found
 
 
 def conjugation_gradient(pairs: CausalPairs, weights: np.ndarray, K: np.ndarray, to: str, of: str) -> np.ndarray:
     """The gradient in K of tr(weights . conjugation)."""
-    found: np.ndarray = kernel.conjugation_gradient(weights, K, *getattr(pairs, to), *getattr(pairs, of))
+    found: np.ndarray = kernel.packed_conjugation_gradient(weights, K, *getattr(pairs, to), *getattr(pairs, of))
     return found
 
 
@@ -51,7 +51,7 @@ def density_map(network: TiltedNetwork, side: str) -> np.ndarray:
     result, unit, out = np.zeros((len(i), len(i))), np.zeros((n, n)), np.zeros((n, n))
     for c, (a, b) in enumerate(zip(i, j)):
         unit[a, b] = unit[b, a] = 1.0
-        kernel.density(unit, network.noise, network.drift, 0 if side == "p" else network.rows, out)
+        kernel.added_density(unit, network.noise, network.drift, 0 if side == "p" else network.rows, out)
         result[:, c] = out[i, j]
         unit[a, b] = unit[b, a] = 0.0
     return result
@@ -70,11 +70,11 @@ class Facing(NamedTuple):
 
 
 # of the matrices of a layer: the side of what a conjugation by them makes, and of what it makes it of
-ENDS = {"node p": ("p", "p"), "C p": ("p", "q"), "through p": ("p", "p"), "F p": ("p", "q"),
-        "node q": ("q", "q"), "C q": ("q", "p"), "through q": ("q", "q"), "F q": ("q", "p")}
+DIRECTIONS_OF = {"node p": ("p", "p"), "C p": ("p", "q"), "through p": ("p", "p"), "F p": ("p", "q"),
+                 "node q": ("q", "q"), "C q": ("q", "p"), "through q": ("q", "q"), "F q": ("q", "p")}
 
 
-class Layer:
+class LinearizedLayer:
     """The linearised equations of one layer: (p_l, q_(l-1)) from themselves and from (p_(l-1), q_l).
 
     With P, Q for what the layer adds to p_l and q_(l-1), from changes of overlaps,
@@ -92,7 +92,8 @@ class Layer:
         self.matrices = {"node p": left.node.inverse[l], "C p": left.node.F[0, l], "node q": right.node.inverse[l],
                          "C q": right.node.F[0, l], "through p": left.through.inverse[l], "F p": left.through.F[0, l],
                          "through q": right.through.inverse[l], "F q": right.through.F[0, l]}
-        self.maps = {name: conjugation(self.pairs, matrix, *ENDS[name]) for name, matrix in self.matrices.items()}
+        self.maps = {name: conjugation(self.pairs, matrix, *DIRECTIONS_OF[name]) for name,
+                     matrix in self.matrices.items()}
 
     def facing(self, beyond: np.ndarray, here: str, there: str) -> Facing:
         """``beyond``: rho of the side p, with ``here``, ``there`` p, q; or sigma of the side q, with q, p."""
@@ -125,7 +126,7 @@ class Layer:
                    "through q": times(sigma, pq), "node p": (transposed["p"] @ times(rho, of_p).T).T,
                    "C p": (transposed["p"] @ of_p.T).T, "node q": (transposed["q"] @ times(sigma, of_q).T).T,
                    "C q": (transposed["q"] @ of_q.T).T}
-        return {name: -conjugation_gradient(self.pairs, w, self.matrices[name], *ENDS[name])
+        return {name: -conjugation_gradient(self.pairs, w, self.matrices[name], *DIRECTIONS_OF[name])
                 for name, w in weights.items()}
 
 
@@ -217,11 +218,11 @@ def _end_density(C: np.ndarray, network: TiltedNetwork, first: int) -> np.ndarra
     if np.iscomplexobj(C):
         return _end_density(C.real, network, first) + 1j * _end_density(C.imag, network, first)
     out = np.zeros(C.shape)
-    kernel.density(np.ascontiguousarray(C), network.noise_end, network.drift_end, first, out)
+    kernel.added_density(np.ascontiguousarray(C), network.noise_end, network.drift_end, first, out)
     return out
 
 
-class Response(NamedTuple):
+class TiltResponse(NamedTuple):
     """How a solution answers a tilt, as far as covariances and biases read it: f (2, N, d_out), and the changes along
     the tilt of the determinant's matrices, by their names, and of the read-out's."""
 
@@ -230,10 +231,10 @@ class Response(NamedTuple):
     read_out: AtReadOut
 
 
-def response(base: TiltedSolution, series: TiltedSolution, tangents: dict[str, Tangent]) -> Response:
+def response(base: TiltedSolution, series: TiltedSolution, tangents: dict[str, Tangent]) -> TiltResponse:
     """What a series of order 1 at least says to first order."""
-    return Response(series.f[:2].copy(), {name: tangent(series) for name, tangent in tangents.items()},
-                    at_read_out(base, series))
+    return TiltResponse(series.f[:2].copy(), {name: tangent(series) for name, tangent in tangents.items()},
+                        at_read_out(base, series))
 
 
 class BiasGradient:
@@ -248,7 +249,7 @@ class BiasGradient:
     def __init__(self, base: TiltedSolution, rho: np.ndarray, gradients: dict[str, np.ndarray]) -> None:
         self.base, self.rho, self.gradients = base, rho, gradients
 
-    def along(self, answer: Response | TiltedSolution) -> float:
+    def along(self, answer: TiltResponse | TiltedSolution) -> float:
         """b of the output along which a solution is tilted; a series has order 1 at least."""
         if isinstance(answer, TiltedSolution):
             answer = response(self.base, answer, self.tangents)
@@ -275,12 +276,12 @@ class LayersGradient(BiasGradient):
         maps = csr_matrix(density_map(network, "p")), csr_matrix(density_map(network, "q"))
         sigma = [np.zeros((0, 0))] * depth + [ReadOut(network, at_read_out(base)).sigma()]
         for l in reversed(range(depth)):
-            layer = Layer(base, l, *maps)
+            layer = LinearizedLayer(base, l, *maps)
             sigma[l] = layer.reflected(layer.facing(sigma[l + 1], "q", "p"), "q", "p")
         gradients = {name: np.zeros((depth, n, n)) for name in TANGENTS}
         rho = np.zeros((size, size))  # nothing comes back from the read-in's fixed overlaps
         for l in range(depth):
-            layer = Layer(base, l, *maps)
+            layer = LinearizedLayer(base, l, *maps)
             left, right = layer.facing(rho, "p", "q"), layer.facing(sigma[l + 1], "q", "p")
             for name, gradient in layer.gradients(rho, sigma[l + 1], left, right).items():
                 gradients[name][l] = gradient

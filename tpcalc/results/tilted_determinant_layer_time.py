@@ -37,11 +37,11 @@ TANGENTS: dict[str, Tangent] = {
     "through p": lambda s: s.left.law[1] @ s.right.added[0] + s.left.law[0] @ s.right.added[1],
     "through q": lambda s: s.right.law[1] @ s.left.added[0] + s.right.law[0] @ s.left.added[1]}
 # the side of what a conjugation by them makes, and of what it makes it of
-ENDS = {"node p": ("p", "p"), "C p": ("p", "q"), "Pi": ("p", "q"), "through p": ("p", "p"),
-        "node q": ("q", "q"), "C q": ("q", "p"), "R": ("q", "p"), "through q": ("q", "q")}
+DIRECTIONS_OF = {"node p": ("p", "p"), "C p": ("p", "q"), "Pi": ("p", "q"), "through p": ("p", "p"),
+                 "node q": ("q", "q"), "C q": ("q", "p"), "R": ("q", "p"), "through q": ("q", "q")}
 
 
-class Rates(NamedTuple):
+class LinearizedRates(NamedTuple):
     """a, b, c, d of the linearised equations, (..., p, p)."""
 
     a: np.ndarray
@@ -62,16 +62,17 @@ class Node:
     def __init__(self, base: TiltedSolution, i: int, forward: np.ndarray, backward: np.ndarray) -> None:
         self.pairs, self.forward, self.backward = pairs_of(base.network), forward, backward
         self.matrices = {name: matrix(base)[i] for name, matrix in MATRICES.items()}
-        self.maps = {name: conjugation(self.pairs, matrix, *ENDS[name]) for name, matrix in self.matrices.items()}
+        self.maps = {name: conjugation(self.pairs, matrix, *DIRECTIONS_OF[name]) for name,
+                     matrix in self.matrices.items()}
         self.through = (base.left.law[0, i] @ base.right.added[0, i], base.right.law[0, i] @ base.left.added[0, i])
 
-    def rates(self) -> Rates:
+    def rates(self) -> LinearizedRates:
         m, times = self.maps, self.pairs.product
         of_p, of_q = times(self.forward, m["node p"]), times(self.backward, m["node q"])
         across_p, across_q = times(self.forward, m["C p"]), times(self.backward, m["C q"])
         through_p, through_q = (added(self.pairs, M, side) for M, side in zip(self.through, "pq"))
-        return Rates(of_p + through_p + times(m["Pi"], across_q), across_p + times(m["Pi"], of_q),
-                     across_q + times(m["R"], of_p), of_q + through_q + times(m["R"], across_p))
+        return LinearizedRates(of_p + through_p + times(m["Pi"], across_q), across_p + times(m["Pi"], of_q),
+                               across_q + times(m["R"], of_p), of_q + through_q + times(m["R"], across_p))
 
     def gradients(self, rho: np.ndarray, sigma: np.ndarray) -> dict[str, np.ndarray]:
         """Those of log det M per unit layer time, in the matrices and in what goes through the layer, by name."""
@@ -88,7 +89,7 @@ class Node:
                    "R": times(self.forward, times(m["C p"], own_d) + times(m["node p"], on_c)),
                    "through p": on_a, "through q": on_d}
         at = {**self.matrices, "through p": np.eye(len(self.through[0])), "through q": np.eye(len(self.through[1]))}
-        return {name: -conjugation_gradient(self.pairs, weight, at[name], *ENDS[name])
+        return {name: -conjugation_gradient(self.pairs, weight, at[name], *DIRECTIONS_OF[name])
                 for name, weight in weights.items()}
 
 

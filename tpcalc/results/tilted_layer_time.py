@@ -16,7 +16,7 @@ from typing import Callable, NamedTuple
 import numpy as np
 
 from .._types import Fields
-from ..media.collocation import ROUND_OFF, CollocationMedium
+from ..media.collocation import ROUND_OFF, CollocationPropagator
 from ..programs import ResNet
 from ..media.mesh import Mesh
 from .causal_pairs import causal_pairs
@@ -46,11 +46,11 @@ class LimitNetwork(TiltedNetwork):
     """A network of infinite depth; ``noise``, ``drift`` of unit layer time; ``depth`` is not read. net: None where
     blocks are linear; of other blocks order 1 is known, and no more."""
 
-    medium: CollocationMedium
+    medium: CollocationPropagator
     net: ResNet | None
 
     @staticmethod
-    def on(medium: CollocationMedium, network: TiltedNetwork, net: ResNet | None = None) -> LimitNetwork:
+    def on(medium: CollocationPropagator, network: TiltedNetwork, net: ResNet | None = None) -> LimitNetwork:
         known: Fields = {field.name: getattr(network, field.name) for field in fields(TiltedNetwork)}
         return LimitNetwork(**known, medium=medium, net=net)
 
@@ -70,7 +70,7 @@ class LimitNetwork(TiltedNetwork):
         return 8.0 * len(self.mesh.times) * (2 * self.rows) ** 2 * (10 * orders + 10)
 
 
-class TimeSide(NamedTuple):
+class LayerTimeDirection(NamedTuple):
     """One direction at the nodes: its law, the overlaps C of what enters there, (1 - own other)^-1 own, with the
     product own other, and what layers add; all (orders, nodes, n, n). inverse: (nodes, n, n), (1 - own other)^-1 of
     order 0."""
@@ -82,14 +82,14 @@ class TimeSide(NamedTuple):
     inverse: np.ndarray
 
     @staticmethod
-    def empty(orders: int, nodes: int, n: int) -> TimeSide:
+    def empty(orders: int, nodes: int, n: int) -> LayerTimeDirection:
         law, C, product, added = (np.zeros((orders, nodes, n, n)) for _ in range(4))
-        return TimeSide(law, C, product, added, np.zeros((nodes, n, n)))
+        return LayerTimeDirection(law, C, product, added, np.zeros((nodes, n, n)))
 
-    def on(self, nodes: slice) -> TimeSide:
+    def on(self, nodes: slice) -> LayerTimeDirection:
         """A view of some nodes."""
-        return TimeSide(self.law[:, nodes], self.C[:, nodes], self.product[:, nodes], self.added[:, nodes],
-                        self.inverse[nodes])
+        return LayerTimeDirection(self.law[:, nodes], self.C[:, nodes], self.product[:, nodes], self.added[:, nodes],
+                                  self.inverse[nodes])
 
     def tangent(self) -> np.ndarray:
         """The derivative of the inverse, from order 1: (nodes, n, n)."""
@@ -104,7 +104,8 @@ class LayerTime:
     def __init__(self, network: LimitNetwork, orders: int) -> None:
         self.network = network
         self.block: BlockDensity | None = None
-        self.left, self.right = (TimeSide.empty(orders, len(network.mesh.times), 2 * network.rows) for _ in range(2))
+        self.left, self.right = (LayerTimeDirection.empty(orders, len(network.mesh.times),
+                                                          2 * network.rows) for _ in range(2))
         self.stiff: dict[tuple[bool, int], StiffElement] = {}  # direction and element
 
     def take(self, base: LayerTime) -> None:
@@ -126,7 +127,7 @@ class LayerTime:
             own.product[0] = own.law[0] @ other.law[0]
             own.inverse[...] = np.linalg.inv(np.eye(2 * n) - own.product[0])
             own.C[0] = own.inverse @ own.law[0]
-            own.added[0] = density(own.C[0], self.network.noise, self.network.drift, forward)
+            own.added[0] = tilted_density(own.C[0], self.network.noise, self.network.drift, forward)
         if self.network.net is not None:
             self.block = BlockDensity(self.network.net, medium.noise, medium.drift * medium.w,
                                       np.outer(medium.rho, medium.rho), self.left.C[0], self.right.C[0])
@@ -155,7 +156,7 @@ class LayerTime:
             largest = max(largest, float(np.max(np.abs(after))))
         return changed, largest
 
-    def _series(self, forward: bool, order: int, e: int, own: TimeSide, other: TimeSide) -> None:
+    def _series(self, forward: bool, order: int, e: int, own: LayerTimeDirection, other: LayerTimeDirection) -> None:
         """An order above 0 on an element, in place: (1 - A B)^-1 A is K A_k K^T and what lower orders make."""
         mesh, before = self.network.mesh, own.law[order].copy()
         K, Kt, A, product = own.inverse, own.inverse.transpose(0, 2, 1), own.law, own.product
@@ -171,7 +172,7 @@ class LayerTime:
 
         def answer(C: np.ndarray, beside: np.ndarray) -> np.ndarray:
             if self.block is None:
-                return density(C, self.network.noise, self.network.drift, forward)
+                return tilted_density(C, self.network.noise, self.network.drift, forward)
             return self.block.answer(forward, C, beside, mesh.element(e))
 
         def rates(law: np.ndarray) -> np.ndarray:
@@ -217,7 +218,7 @@ def picard(mesh: Mesh, forward: bool, e: int, law: np.ndarray, rates: Callable[[
     raise TooLong(e)
 
 
-def density(C: np.ndarray, noise: np.ndarray, drift: np.ndarray, forward: bool) -> np.ndarray:
+def tilted_density(C: np.ndarray, noise: np.ndarray, drift: np.ndarray, forward: bool) -> np.ndarray:
     """What a layer makes of overlaps C (..., n, n), of (x, dhat) if forward, else of (xhat, delta)."""
     rows = len(noise)
     one, two = slice(None, rows), slice(rows, None)

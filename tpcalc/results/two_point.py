@@ -16,10 +16,10 @@ import numpy as np
 
 from .._types import Value
 from ..errors import NotCovered
-from ..media.collocation import CollocationMedium
+from ..media.collocation import CollocationPropagator
 from ..media.covariances import inverse
 from ..media.packed import PackedSolution
-from ..media.reflection import ReflectionMedium
+from ..media.reflection import ReflectionPropagator
 
 Place = Union[int, float]  # a node, or a layer time
 
@@ -32,7 +32,7 @@ def ceiling(p: float, depth: int) -> int:
 class _Layers:
     """Finite depth: places are nodes 0..L."""
 
-    def __init__(self, medium: ReflectionMedium | PackedSolution) -> None:
+    def __init__(self, medium: ReflectionPropagator | PackedSolution) -> None:
         self.medium = medium
 
     first = 0
@@ -78,7 +78,7 @@ class _Layers:
 class _Times:
     """Infinite depth: places are layer times."""
 
-    def __init__(self, medium: CollocationMedium, sign: int) -> None:
+    def __init__(self, medium: CollocationPropagator, sign: int) -> None:
         self.medium, self.sign = medium, sign
 
     first, last = 0.0, 1.0
@@ -133,7 +133,7 @@ class TwoPoint:
                  sign: int = 1) -> None:
         if signal.shape[1] != 1:
             raise NotCovered(f"signal: {signal.shape[1]} outputs given; allowed is 1")
-        self._line = _Times(medium, sign) if isinstance(medium, CollocationMedium) else _Layers(medium)
+        self._line = _Times(medium, sign) if isinstance(medium, CollocationPropagator) else _Layers(medium)
         self._inputs, self._chi = inputs, signal[:, 0]
         self._rho = medium.rho if train_embedding_readout else None
 

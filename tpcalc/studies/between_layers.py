@@ -10,7 +10,7 @@ import sympy as sp
 from .. import _checks
 from ..action.between_layers import derive_gradient_correlation
 from ..interpreters import ParticleRun
-from ..media.pair_kernels import compiled
+from ..media.pair_kernels import compiled_pair_function
 from ..programs import ResNet
 from ..programs.blocks import vector
 
@@ -50,7 +50,7 @@ def gradient_correlation(net: ResNet, variance: float = 1.0) -> dict[str, Gradie
         raise ValueError(f"net: {net!r} given; allowed is a tp.ResNet")
     at = _checks.positive_number("variance", variance)
     derived = derive_gradient_correlation(net)
-    values = compiled(tuple(derived.values()))(at, at, at, 1.0, 1.0, 1.0)
+    values = compiled_pair_function(tuple(derived.values()))(at, at, at, 1.0, 1.0, 1.0)
     return {name: GradientCorrelation(expression, float(value))
             for (name, expression), value in zip(derived.items(), values)}
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import _checks
 from .._shown import Short
-from ..interpreters import Coefficients, read_coefficients
+from ..interpreters import KetCoefficients, read_coefficients
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
 from .convergence import Slope, fit_order
@@ -123,12 +123,12 @@ class _Grid:
     hats: (2, 2, N, N, L + 1, L) [a, b, row t, row s, node of p, layer of q]; ends: (2, N, E, L + 1); c: (2, N, N, L).
     """
 
-    def __init__(self, found: Coefficients, task: Task, eps: float) -> None:
+    def __init__(self, found: KetCoefficients, task: Task, eps: float) -> None:
         self.steps, self.batch, self.d_in = task.steps, task.batch, task.d_in
         self.depth = found.covariance.shape[1]
         self.outputs = found.outputs
         self.hats = np.stack([y.transpose(2, 0, 4, 1, 3) for y in (found.x, found.delta)]) / eps
-        self.ends = np.stack([y.transpose(0, 2, 1) for y in (found.x_ends, found.delta_ends)])
+        self.ends = np.stack([y.transpose(0, 2, 1) for y in (found.x_outputs, found.delta_inputs)])
         self.c = found.covariance.transpose(0, 2, 3, 1)
 
     def suprema(self) -> tuple[np.ndarray, ...]:

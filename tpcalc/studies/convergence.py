@@ -11,10 +11,10 @@ import sympy as sp
 
 from .._types import Fields, Number, PlotAxes
 from .. import _checks
-from .._spread import in_order, require_executor
+from .._spread import results_in_order, require_executor
 from .._shown import Short, Tabled
 from ..errors import Divergence, MissingExtra
-from ..methods.choice import chosen
+from ..methods.choice import chosen_method
 from ..methods.method import Method, reason_of
 from ..methods.train import train
 from ..parametrizations import Scaling
@@ -149,7 +149,7 @@ def convergence(net: ResNet, task: Task, opt: Optimizer, scale: Scaling, depths:
     problems = [Problem(net, task, opt, scale, size, width) for size in sizes]
     jobs = [(problem, method) for problem, method in zip(problems, methods_at(problems, method))]
     deep = replace(problems[0], depth=sp.oo)
-    reason, limit = reason_of(lambda: chosen(deep, "auto", {})) or "", None
+    reason, limit = reason_of(lambda: chosen_method(deep, "auto", {})) or "", None
     try:
         limit = None if reason else train(deep)
     except Divergence as divergence:
@@ -157,7 +157,7 @@ def convergence(net: ResNet, task: Task, opt: Optimizer, scale: Scaling, depths:
             raise
         reason = str(divergence)
     outputs, errors = [], []
-    for f, error in in_order(executor, _outputs, jobs):
+    for f, error in results_in_order(executor, _outputs, jobs):
         outputs.append(f)
         errors.append(error)
         if progress is not None:
@@ -181,7 +181,7 @@ def _outputs(job: tuple[Problem, Method]) -> tuple[np.ndarray, float]:
 def methods_at(problems: Sequence[Problem], method: str | Method) -> list[Method]:
     """The method of every depth: with draws that depths share, where the method was not given with its options, has
     such draws, and all depths are doublings of the first."""
-    found = [chosen(problem, method, {}) for problem in problems]
+    found = [chosen_method(problem, method, {}) for problem in problems]
     if not isinstance(method, str) or any(not hasattr(one, "coarsest") for one in found):
         return found
     first = problems[0].layers

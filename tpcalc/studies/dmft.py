@@ -10,7 +10,7 @@ from .._types import Value
 from .. import _checks
 from ..errors import NotCovered
 from ..methods import CommonDraws, Particles
-from ..methods.choice import chosen
+from ..methods.choice import chosen_method
 from ..methods.depth_orders import depth_orders
 from ..methods.extrapolation import Extrapolation
 from ..programs.raw_problem import RawProblem
@@ -48,7 +48,7 @@ def dmft(raw: RawProblem, method: Value = "auto", layer_times: Value = None) -> 
         if problem.layers is not None and layer_times is not None:
             raise ValueError(f"layer_times: {_checks.short(layer_times)} given at depth {problem.layers}, where all "
                              "nodes are; allowed is None")
-        solver = chosen(problem, method, {})
+        solver = chosen_method(problem, method, {})
         return order_parameters(solver.solve(problem, "all"), raw, layer_times)
     if isinstance(method, str) and method.lower() == "auto":
         sampled = Particles(coarsest=CommonDraws.coarsest)

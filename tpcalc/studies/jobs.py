@@ -19,7 +19,7 @@ Job = TypeVar("Job")
 Progress = Callable[[int, int], None]
 
 
-class Finished:
+class FinishedJobs:
     """Results that JSON can hold, one file each, in a folder; ``None`` keeps them in memory only.
 
     is_result: what a file holds is taken only where this is true of it; anything else counts as not there.
@@ -50,7 +50,7 @@ class Finished:
         return True
 
 
-def run_jobs(work: Callable[[Job], Any], jobs: Sequence[tuple[str, float, Job]], finished: Finished,
+def run_jobs(work: Callable[[Job], Any], jobs: Sequence[tuple[str, float, Job]], finished: FinishedJobs,
              executor: Any, progress: Progress | None, expires: float = EXPIRES) -> list[Any]:
     """The results of all jobs, in order; jobs are (key, cost, what ``work`` takes), equal keys being one job.
 
@@ -99,7 +99,7 @@ def run_jobs(work: Callable[[Job], Any], jobs: Sequence[tuple[str, float, Job]],
     return [finished[key] for key, _, _ in jobs]
 
 
-def _ours(key: str, claims: Claims, finished: Finished) -> bool:
+def _ours(key: str, claims: Claims, finished: FinishedJobs) -> bool:
     """Is it ours to do a job? Not where another process holds it, or has done it meanwhile."""
     if key in finished or not claims.take(key):
         return False

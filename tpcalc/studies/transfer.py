@@ -22,18 +22,18 @@ from .._shown import Short, Tabled
 from .._spread import require_executor
 from ..errors import Divergence, MissingExtra, NotCovered
 from ..media.infinite_depth import infinite_depth_problem
-from ..methods.choice import chosen
+from ..methods.choice import chosen_method
 from ..methods.collocation import Collocation
 from ..methods.method import Method
 from ..methods.train import train
 from ..parametrizations import DepthScaling, Scaling
 from ..programs import HyperConnections, ResNet, Skip, Task
-from ..programs.losses import require, values
+from ..programs.losses import require_targets, values
 from ..programs.problem import Problem
 from ..programs.updates import Optimizer
 from .fingerprints import content
 from .convergence import Slope, fit_order
-from .jobs import Finished, Progress, run_jobs
+from .jobs import FinishedJobs, Progress, run_jobs
 from .optimum import Optimum, grid_optimum
 
 Point = tuple[int, int, int]
@@ -233,10 +233,10 @@ def transfer(net: ResNet, task: Task, opt: Optimizer, scalings: Sequence[Scaling
             continue
         for k, rate in enumerate(rates):
             problem = replace(problems[i][j], opt=replace(opt, lr=tuple(base * rate)))
-            job = problem, chosen(problem, method, {})
+            job = problem, chosen_method(problem, method, {})
             places.append((i, j, k))
             jobs.append((known.key(*job), float(sizes[j] or max(finite, default=1)), job))
-    finished = Finished(None if resume is None else _checks.folder("resume", resume), _is_loss)
+    finished = FinishedJobs(None if resume is None else _checks.folder("resume", resume), _is_loss)
     done = run_jobs(partial(last_loss, targets), jobs, finished, executor, progress)
     losses = np.full((len(scales), len(sizes), len(rates)), np.nan)
     blow_ups = {}
@@ -292,7 +292,7 @@ def _probe_targets(task: Task, targets: ArrayLike | None) -> np.ndarray | None:
     if array.shape != wanted:
         raise ValueError(f"probe_targets: shape {array.shape} given; allowed is " + (
             f"{wanted}" if wanted else "nothing: the task has no probes"))
-    require(task.loss, array[None])
+    require_targets(task.loss, array[None])
     return array
 
 

@@ -105,5 +105,5 @@ def _require_known(problem: Problem) -> None:
     if not isinstance(problem.opt, SGD):
         raise NotCovered(f"opt: {problem.opt!r} given; what finite width does to updates that are no linear functions "
                          "of gradients is not known, allowed is a tp.SGD")
-    problem.net.require_plain("tp.width_or_depth", trained_ends=True)
+    problem.net.require_plain("tp.width_or_depth", trained_embedding_readout=True)
     problem.depth_scaling

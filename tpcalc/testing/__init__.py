@@ -1,10 +1,10 @@
 """Hypothesis strategies and laws for property-based tests of claims about wide and deep networks."""
 
-from .agreement import assert_readings_agree as assert_readings_agree
+from .agreement import assert_interpreters_agree as assert_interpreters_agree
 from .programs import ProgramExample as ProgramExample, linear_programs as linear_programs
 from .rewriting import renamed as renamed, with_named_products as with_named_products
 from .strategies import (
-    Problem as Problem,
+    DrawnProblem as DrawnProblem,
     arrays as arrays,
     learning_rates as learning_rates,
     optimizers as optimizers,

@@ -19,9 +19,9 @@ ROUNDING = 1e-12
 Values = dict[Value, Value]
 
 
-def assert_readings_agree(program: Program, sizes: Sizes, data: ProgramData = {}, loss: AnyLoss = "mse",
-                          *, seeds: int = 12, width: int = 500, errors: float = 8.0,
-                          readings: Mapping[str, Callable[..., Value]] = {}) -> None:
+def assert_interpreters_agree(program: Program, sizes: Sizes, data: ProgramData = {}, loss: AnyLoss = "mse",
+                              *, seeds: int = 12, width: int = 500, errors: float = 8.0,
+                              readings: Mapping[str, Callable[..., Value]] = {}) -> None:
     """Assert that all readings of a linear program give one answer for its scalars and the brackets of its vectors.
 
     The coefficients in floats are compared with those in rationals (skipped where a number is not rational) and with

@@ -27,7 +27,7 @@ HIGHEST_RATE = 0.5  # the tangent kernel of the body is about e |xi|^2: updates 
 
 
 @dataclass(frozen=True)
-class Problem:
+class DrawnProblem:
     """All that ``tp.train`` needs but the network: ``tp.train(net, *problem)``."""
 
     task: Task
@@ -107,9 +107,9 @@ def optimizers(draw: st.DrawFn, highest: float = 0.5) -> SGD:
 
 @st.composite
 def problems(draw: st.DrawFn, max_depth: int = 12, max_steps: int = 4, max_batch: int = 3, max_inputs: int = 3,
-             max_outputs: int = 2, max_probes: int = 0, min_steps: int = 1, with_limit: bool = False) -> Problem:
+             max_outputs: int = 2, max_probes: int = 0, min_steps: int = 1, with_limit: bool = False) -> DrawnProblem:
     """A task, plain SGD (a number or a schedule), a depth scaling and a finite depth that go together."""
     task = draw(tasks(max_steps, max_batch, max_inputs, max_outputs, max_probes, min_steps))
     scale, depth = draw(scalings(with_limit=with_limit)), draw(st.integers(1, max_depth))
     highest = HIGHEST_RATE / max(1.0, depth ** float(scale.drift_exponent))
-    return Problem(task, SGD(draw(schedules(task.steps, highest))), scale, depth)
+    return DrawnProblem(task, SGD(draw(schedules(task.steps, highest))), scale, depth)

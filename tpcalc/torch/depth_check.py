@@ -14,7 +14,7 @@ from .._shown import Tabled, text_table
 from .._types import Fields, Value
 from ..groups.factors import require_same_for_all
 from ..errors import MissingExtra
-from ..groups.names import Layers, find_layers
+from ..groups.names import LayerCount, find_layers
 from ..parametrizations import Scaling
 from ..results import Run
 from .findings import Power, branch_cause, fitted, update_cause
@@ -164,7 +164,8 @@ def depth_check(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (2
     layer_modules(large, layers)
     taken = drawn_batch(small) if batch is None else batch
     asked = mean_square if loss is None else loss
-    runs = [[trained(make, {depth_key: depth}, optimizer, asked, taken, layers, count, seed) for depth in sizes]
+    runs = [[measured_training(make, {depth_key: depth}, optimizer, asked, taken, layers, count,
+                               seed) for depth in sizes]
             for seed in range(starts)]
     found = {q: np.array([[run[q] for run in row] for row in runs]) for q in QUANTITIES}
     slopes = {q: tuple(fitted(sizes, values[:, :, i].tolist()) for i in range(values.shape[2]))
@@ -181,8 +182,8 @@ def stream_of(run: Run) -> np.ndarray:
     return np.sqrt(squares.mean(axis=1))
 
 
-def trained(make: Make, config: Mapping[str, object], optimizer: MakeOptimizer, loss: Loss, batch: object,
-            layers: Layers, steps: int, seed: int) -> dict[str, list[float]]:
+def measured_training(make: Make, config: Mapping[str, object], optimizer: MakeOptimizer, loss: Loss, batch: object,
+                      layers: LayerCount, steps: int, seed: int) -> dict[str, list[float]]:
     """quantity -> its size before every update, of one training."""
     model = build(make, config, seed)
     trainer = optimizer(model)

@@ -9,10 +9,10 @@ from fractions import Fraction
 import sympy as sp
 
 from ..classification import classify
-from ..classification.advice import moved_by
+from ..classification.advice import raw_update_exponent
 from ..classification.crossover import crossover
 from ..groups.factors import depth_choices, require_same_for_all
-from ..groups.names import Layers
+from ..groups.names import LayerCount
 from ..parametrizations import DepthChoices, Scaling
 from .findings import Finding, Power, branch_cause, fitted, update_cause
 from .measuring import EVERYWHERE, Make, MakeOptimizer, Sizes, first_update
@@ -35,7 +35,7 @@ class Measure:
     optimizer: MakeOptimizer
     loss: Loss
     batch: object
-    layers: Layers
+    layers: LayerCount
 
     def powers(self, sizes: list[int], configs: list[dict[str, object]]) -> tuple[dict[tuple[str, str], Power],
                                                                                   list[list[Sizes]]]:
@@ -190,7 +190,7 @@ class Measure:
 
 def effect_power(choices: DepthChoices) -> float:
     """The power of the depth of what one update of a layer changes in the stream, while eps is not felt."""
-    return float(choices.branch - moved_by(replace(choices, eps=None, weight_decay=None)))
+    return float(choices.branch - raw_update_exponent(replace(choices, eps=None, weight_decay=None)))
 
 
 def choices_of(name: str | Scaling, optimizer: str, known: bool = True) -> DepthChoices:

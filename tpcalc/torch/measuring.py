@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from .._checks import short
-from ..groups.names import Layers
+from ..groups.names import LayerCount
 from .streams import Loss, Model, build, outputs_outside, recorded
 
 Make = Callable[..., Model]
@@ -39,7 +39,7 @@ def settings_of(optimizer: torch.optim.Optimizer, model: Model) -> dict[int, Map
 
 
 def first_update(make: Make, config: Mapping[str, object], optimizer: MakeOptimizer, loss: Loss, batch: object,
-                 layers: Layers, seed: int) -> Sizes:
+                 layers: LayerCount, seed: int) -> Sizes:
     """Sizes at the first step, by quantity and pattern, of a model built from ``seed``.
 
     gradient: of one layer's output in its parameters, along a direction that is drawn, over the stream in front of it;
@@ -64,7 +64,7 @@ def first_update(make: Make, config: Mapping[str, object], optimizer: MakeOptimi
 
 
 def _step(make: Make, config: Mapping[str, object], optimizer: MakeOptimizer, loss: Loss, batch: object,
-          layers: Layers, seed: int, factor: float) -> Sizes:
+          layers: LayerCount, seed: int, factor: float) -> Sizes:
     model = build(make, config, seed)
     trainer = optimizer(model)
     settings = {key: dict(group) for key, group in settings_of(trainer, model).items()}
@@ -110,7 +110,7 @@ def _step(make: Make, config: Mapping[str, object], optimizer: MakeOptimizer, lo
 class Places:
     """The stream at every layer, and the gradients that are measured there."""
 
-    def __init__(self, stream: dict[int, Tensor], layers: Layers) -> None:
+    def __init__(self, stream: dict[int, Tensor], layers: LayerCount) -> None:
         order = sorted(stream)
         self.stream, self.layers, self.first, self.last = stream, layers, order[0], order[-1]
         self.values = {i: stream[i].detach().double() for i in order}

@@ -11,9 +11,9 @@ from .. import _checks
 from ..errors import NotCovered
 from ..groups import Plan, plan_shapes
 from ..groups.names import Shape
-from ..groups.factors import depth_choices, optimizer_of
+from ..groups.factors import depth_choices, optimizer_of_role
 from ..parametrizations import Scaling
-from .probing import normalised_ends
+from .probing import normalized_branches
 from .streams import MAKE, Model, build, drawn_batch
 
 Config = Mapping[str, object]
@@ -115,7 +115,7 @@ def plan(make: Make, base: Config, target: Config, recipe: str | Scaling = "dept
     found = plan_shapes(small, large, recipe, optimizer, forward, width, ties)
     unfolded: dict[str, str] = {}
     notes: tuple[str, ...] = ()
-    if any(depth_choices(recipe, found.optimizer, optimizer_of(p, found.optimizer)).branch != 0
+    if any(depth_choices(recipe, found.optimizer, optimizer_of_role(p, found.optimizer)).branch != 0
            for p in found.roles.parameters if p.in_layers):
         live = build(make, base, seed=0).eval()
         taken, failure = _taken(live) if batch is None else (batch, "")
@@ -123,7 +123,7 @@ def plan(make: Make, base: Config, target: Config, recipe: str | Scaling = "dept
             notes = (f"the base could not be run on a batch that was drawn ({failure}), so that the last matrices of "
                      "branches are those that names and shapes tell; give batch= for a look at it",)
         else:
-            unfolded = normalised_ends(live, found.roles, taken)
+            unfolded = normalized_branches(live, found.roles, taken)
     if unfolded:
         found = plan_shapes(small, large, recipe, optimizer, forward, width, ties, unfolded)
     return ModelPlan(found.recipe, found.optimizer, found.forward, found.roles, found.entries, found.unfolded,

@@ -13,7 +13,7 @@ from .streams import Model, layer_modules, recorded
 HALF = 0.5  # of a branch: the first layer is to change the stream by half as much
 
 
-def branch_ends(roles: Roles) -> dict[str, list[Parameter]]:
+def branch_outputs(roles: Roles) -> dict[str, list[Parameter]]:
     """Module (pattern) -> its parameters, for the last matrices of branches."""
     found: dict[str, list[Parameter]] = {}
     for parameter in roles.parameters:
@@ -23,7 +23,7 @@ def branch_ends(roles: Roles) -> dict[str, list[Parameter]]:
     return found
 
 
-def changes(model: Model, roles: Roles, batch: object) -> list[Tensor]:
+def stream_changes(model: Model, roles: Roles, batch: object) -> list[Tensor]:
     """By how much every layer but the last changes the stream: between its input and that of the next."""
     with torch.no_grad(), recorded(model, roles.layers) as stream:
         model(batch)
@@ -34,8 +34,8 @@ def changes(model: Model, roles: Roles, batch: object) -> list[Tensor]:
     return [(b - a).flatten().double() for a, b in zip(inputs, inputs[1:])]
 
 
-def with_ends_times(model: Model, ends: dict[str, list[Parameter]], roles: Roles,
-                    factors: dict[str, float]) -> Callable[[], None]:
+def with_branch_outputs_times(model: Model, ends: dict[str, list[Parameter]], roles: Roles,
+                              factors: dict[str, float]) -> Callable[[], None]:
     """Multiply the ends of branches by factors, in place; returns what undoes it."""
     kept: list[tuple[Tensor, Tensor]] = []
     for name, parameter in model.named_parameters():
@@ -52,14 +52,14 @@ def with_ends_times(model: Model, ends: dict[str, list[Parameter]], roles: Roles
     return undo
 
 
-def normalised_ends(model: Model, roles: Roles, batch: object) -> dict[str, str]:
+def normalized_branches(model: Model, roles: Roles, batch: object) -> dict[str, str]:
     """{pattern of a module that ends a branch, but behind which something normalises, or is not linear: pattern of the
     module whose output can be multiplied instead}.
 
     Raises ``ValueError`` where layers change the stream although all ends of branches are zero: then some end is not
     known, or the stream itself is normalised; and where no module's output is the branch.
     """
-    ends = branch_ends(roles)
+    ends = branch_outputs(roles)
     whole, rest = (float(_alone(model, roles, batch, ends, None, s).norm()) for s in (1.0, 0.0))
     if not rest <= 1e-5 * whole:
         names = ", ".join(ends)
@@ -81,9 +81,10 @@ def _alone(model: Model, roles: Roles, batch: object, ends: dict[str, list[Param
            factor: float) -> Tensor:
     """By how much layers change the stream with all ends times a factor; of one module, by how much the first layer
     does with the others at zero."""
-    undo = with_ends_times(model, ends, roles, {other: factor if module in (None, other) else 0.0 for other in ends})
+    undo = with_branch_outputs_times(model, ends, roles,
+                                     {other: factor if module in (None, other) else 0.0 for other in ends})
     try:
-        found = changes(model, roles, batch)
+        found = stream_changes(model, roles, batch)
     finally:
         undo()
     return torch.cat(found) if module is None else found[0]

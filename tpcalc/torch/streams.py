@@ -11,7 +11,7 @@ from torch.nn import Module as Model
 
 from .._checks import short
 from ..errors import NotCovered
-from ..groups.names import Layers
+from ..groups.names import LayerCount
 
 Loss = Callable[[Model, object], Tensor]
 MAKE = "a function that returns a torch.nn.Module for the arguments of base and target"
@@ -80,7 +80,7 @@ def mean_square(model: Model, batch: object) -> Tensor:
 
 
 @contextmanager
-def recorded(model: Model, layers: Layers) -> Iterator[dict[int, Tensor]]:
+def recorded(model: Model, layers: LayerCount) -> Iterator[dict[int, Tensor]]:
     """Layer -> what enters it, in the order of layers, with its gradient after a backward pass.
 
     Raises ``ValueError`` where layers are no modules; a layer that is run twice in one pass keeps its last input.
@@ -110,7 +110,7 @@ def recorded(model: Model, layers: Layers) -> Iterator[dict[int, Tensor]]:
 
 
 @contextmanager
-def outputs_outside(model: Model, layers: Layers) -> Iterator[dict[str, Tensor]]:
+def outputs_outside(model: Model, layers: LayerCount) -> Iterator[dict[str, Tensor]]:
     """Name -> what it returns, for every module outside of layers that has parameters of its own."""
     found: dict[str, Tensor] = {}
 
@@ -137,7 +137,7 @@ def watched(value: Tensor) -> Tensor:
     return copy
 
 
-def layer_modules(model: Model, layers: Layers) -> dict[int, Model]:
+def layer_modules(model: Model, layers: LayerCount) -> dict[int, Model]:
     """Layer -> its module; ``ValueError`` where layers of the model are no modules."""
     named = {name: module for name, module in model.named_modules() if layers.index(name) >= 0
              and layers.pattern(name) == layers.stem + "*"}

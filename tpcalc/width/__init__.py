@@ -1,8 +1,9 @@
 """Width: principles that fix how a perceptron scales with its width n, and what is learned at which n and L."""
 
-from .aspect import Aspect as Aspect, aspect as aspect
-from .audit import Breach as Breach, WidthAudit as WidthAudit, audit as audit
-from .differentials import Term as Term, differential_exponent as differential_exponent, terms as terms
+from .aspect import DepthToWidthRatio as DepthToWidthRatio, depth_to_width_ratio as depth_to_width_ratio
+from .audit import Breach as Breach, WidthAudit as WidthAudit, broken_principles as broken_principles
+from .differentials import (DifferentialTerm as DifferentialTerm, differential_exponent as differential_exponent,
+                            terms as terms)
 from .family import AnyDepth as AnyDepth, meta_principled as meta_principled, solve_any_depth as solve_any_depth
 from .features import feature_exponent as feature_exponent
 from .forward_equations import Differentials as Differentials, forward_equations as forward_equations

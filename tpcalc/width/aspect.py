@@ -11,12 +11,12 @@ from .hierarchy import ntk_exponent
 from .principles import S
 
 
-class Aspect(float):
-    """A number found by ``aspect``, with the depth-to-width ratio L / n beside it, which ``repr`` shows."""
+class DepthToWidthRatio(float):
+    """A number found by ``depth_to_width_ratio``, with L / n beside it, which ``repr`` shows."""
 
     depth_to_width: float
 
-    def __new__(cls, value: float, depth_to_width: float) -> "Aspect":
+    def __new__(cls, value: float, depth_to_width: float) -> "DepthToWidthRatio":
         made = super().__new__(cls, value)
         made.depth_to_width = depth_to_width
         return made
@@ -28,8 +28,8 @@ class Aspect(float):
         return f"{float(self)!r} (L / n = {self.depth_to_width:.6g})"
 
 
-def aspect(n: Number | None = None, L: Number | None = None, s: Number | None = None,
-           target: Number | None = None) -> Aspect:
+def depth_to_width_ratio(n: Number | None = None, L: Number | None = None, s: Number | None = None,
+                         target: Number | None = None) -> DepthToWidthRatio:
     """The one of n, L, s and target that is None, so that target = L / n^(1 - s).
 
     Parameters
@@ -49,9 +49,9 @@ def aspect(n: Number | None = None, L: Number | None = None, s: Number | None = 
     Raises ``ValueError`` unless exactly one is None, for what is not positive, and where no number, or every one,
     solves the equation: n at s = 1, s at n = 1.
 
-    >>> aspect(n=1024, L=32, s=0.5)
+    >>> depth_to_width_ratio(n=1024, L=32, s=0.5)
     1.0 (L / n = 0.03125)
-    >>> aspect(n=1024, s=0, target=0.25)
+    >>> depth_to_width_ratio(n=1024, s=0, target=0.25)
     256.0 (L / n = 0.25)
     """
     given = {"n": n, "L": L, "s": s, "target": target}
@@ -61,7 +61,7 @@ def aspect(n: Number | None = None, L: Number | None = None, s: Number | None = 
                          "None; allowed is exactly one, which is returned")
     read: dict[str, Any] = {name: value if value is None else real_number(name, value) if name == "s"
                             else positive_number(name, value) for name, value in given.items()}
-    return Aspect(*_solved(missing[0], **read))
+    return DepthToWidthRatio(*_solved(missing[0], **read))
 
 
 def _solved(unknown: str, n: Any, L: Any, s: Any, target: Any) -> tuple[float, float]:

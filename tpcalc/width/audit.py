@@ -54,7 +54,7 @@ class WidthAudit:
                                     for name in self.unjudged)))
 
 
-def audit(scaling: WidthScaling) -> WidthAudit:
+def broken_principles(scaling: WidthScaling) -> WidthAudit:
     """Name the principles that a width scaling breaks.
 
     Powers of the tangent kernels are those of the larger term of (3.7) at every layer, so that eta H is judged also
@@ -63,7 +63,7 @@ def audit(scaling: WidthScaling) -> WidthAudit:
     exponents.
 
     >>> from tpcalc.parametrizations import width_recipe
-    >>> print(audit(width_recipe("SP, rate 1/n", layers=3)))
+    >>> print(broken_principles(width_recipe("SP, rate 1/n", layers=3)))
     learning-rate equivalence: what layer 2 adds to its kernel, over what those below do, goes like n^1, allowed is n^0
     bounded differentials: not judged, its counting supposes what is broken
     """

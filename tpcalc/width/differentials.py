@@ -20,7 +20,7 @@ from .counting import contraction
 
 
 @dataclass(frozen=True)
-class Term:
+class DifferentialTerm:
     """rate^u sum_j W_j^v H^w F(z_j): learning rates and weights of the last layer, tangent kernels of the hidden one.
 
     F is of order one. The form is (A18) [meta_principled/differential_form]. The numbers may be symbols.
@@ -30,13 +30,13 @@ class Term:
     weights: Count
     kernels: Count
 
-    def through_hidden(self) -> "Term":
+    def through_hidden(self) -> "DifferentialTerm":
         """The first part of (A19): a derivative in z_j, which brings one more W_j and one more kernel."""
-        return Term(self.rates, self.weights + 1, self.kernels + 1)
+        return DifferentialTerm(self.rates, self.weights + 1, self.kernels + 1)
 
-    def through_weights(self) -> "Term":
+    def through_weights(self) -> "DifferentialTerm":
         """The second part of (A19): a derivative in W_j, which takes one W_j away and brings a learning rate."""
-        return Term(self.rates + 1, self.weights - 1, self.kernels)
+        return DifferentialTerm(self.rates + 1, self.weights - 1, self.kernels)
 
     def power(self, scaling: WidthScaling, hidden: sp.Expr, inserted: int = 0) -> sp.Expr:
         """The power of n of the expectation, without global learning rates; the pairing of weights must be possible.
@@ -48,11 +48,11 @@ class Term:
                          + hidden * self.kernels)
 
 
-OUTPUT = Term(0, 1, 0)  # f = sum_j W_j phi(z_j)
+OUTPUT = DifferentialTerm(0, 1, 0)  # f = sum_j W_j phi(z_j)
 
 
 @lru_cache(maxsize=None)
-def terms(order: int) -> frozenset[Term]:
+def terms(order: int) -> frozenset[DifferentialTerm]:
     """The terms of d^(order - 1) H, of all types: what ``order`` applications of (A19) make of the output.
 
     >>> sorted((t.rates, t.weights, t.kernels) for t in terms(1))

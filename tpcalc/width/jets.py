@@ -33,7 +33,7 @@ class Draws:
     biases: tuple[np.ndarray, ...]
 
 
-def draw(sizes: ParameterSizes, widths: Sequence[int], samples: int, rng: np.random.Generator) -> Draws:
+def draw_weights(sizes: ParameterSizes, widths: Sequence[int], samples: int, rng: np.random.Generator) -> Draws:
     """Gaussian weights of the sizes asked for; biases start at zero and are trained."""
     shapes = list(zip(widths[1:], widths[:-1]))
     return Draws(tuple(std * rng.standard_normal((samples, *shape)) for std, shape in zip(sizes.weight_std, shapes)),

@@ -12,7 +12,7 @@ from .._types import Activation
 from .._checks import finite_array, positive_integer, whole_number
 from ..parametrizations import WidthScaling
 from ..parametrizations.width import ParameterSizes
-from .jets import Draws, draw, kernel_series, output_series, smooth_derivatives
+from .jets import Draws, draw_weights, kernel_series, output_series, smooth_derivatives
 
 CHUNK = 2**21  # entries of weights drawn at a time
 
@@ -119,7 +119,7 @@ def _averages(values: Callable[[ParameterSizes, Draws, np.ndarray], np.ndarray],
         sizes, found = scaling.sizes(shape), []
         chunk = max(1, CHUNK // sum(a * b for a, b in zip(shape, shape[1:])))
         for start in range(0, networks, chunk):
-            found.append(values(sizes, draw(sizes, shape, min(chunk, networks - start), rng), x))
+            found.append(values(sizes, draw_weights(sizes, shape, min(chunk, networks - start), rng), x))
         every = np.concatenate(found, axis=1)
         means[:, at], errors[:, at] = every.mean(axis=1), every.std(axis=1, ddof=1) / math.sqrt(networks)
     return np.array(hidden, dtype=float), means, errors

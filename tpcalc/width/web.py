@@ -9,7 +9,7 @@ import sympy as sp
 
 from .._types import Number
 from .._checks import exponent
-from .audit import audit
+from .audit import broken_principles
 from .family import meta_principled
 from .hierarchy import ntk_exponent
 
@@ -64,9 +64,9 @@ class Web:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the map on new axes where none are given, and return them; ``MissingExtra`` without matplotlib."""
-        from .web_drawing import plot
+        from .web_drawing import plot_web
 
-        return plot(ax)
+        return plot_web(ax)
 
 
 @overload
@@ -108,7 +108,7 @@ def theory(s: Number, kappa: Number) -> EffectiveTheory:
             raise ValueError(f"{name}: {value} given; numbers are needed to tell which exponents vanish, and allowed")
     if growth < 0:
         raise ValueError(f"kappa: {growth} given; allowed is a number of at least 0, for L ~ n^kappa does not shrink")
-    broken = audit(meta_principled(metaparameter, layers=2)).breaches
+    broken = broken_principles(meta_principled(metaparameter, layers=2)).breaches
     return EffectiveTheory(metaparameter, growth, sp.expand(growth + ntk_exponent(3, metaparameter)),
                            sp.expand(growth + ntk_exponent(2, metaparameter, insert_output=True)),
                            tuple(map(str, broken)))

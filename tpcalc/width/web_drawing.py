@@ -16,7 +16,7 @@ COLORS = {"frozen NTK": "#c6dbef", "beyond": "#eeeeee", "NT": "#08519c", "mean f
 TOP = 1.35
 
 
-def plot(ax: Any = None) -> Any:
+def plot_web(ax: Any = None) -> Any:
     """On new axes where none are given; returns them. Raises ``MissingExtra`` without matplotlib."""
     try:
         import matplotlib.pyplot as plt

@@ -32,7 +32,7 @@ def test_compiled_agrees_with_coefficients_and_reflection(kernel, steps, depth, 
     fast = tp.train(tp.ResNet(), task, tp.SGD(), scale, depth)
     assert np.abs(derived.outputs - fast.outputs.ravel()).max() < 1e-12 * size
     root = np.sqrt(depth)
-    for a, (hat, ends) in enumerate(((oracle.x, oracle.x_ends), (oracle.delta, oracle.delta_ends))):
+    for a, (hat, ends) in enumerate(((oracle.x, oracle.x_outputs), (oracle.delta, oracle.delta_inputs))):
         gamma = derived.arrays[f"Gamma{a}"]  # [t, l, r + 1, b, m]
         ours = gamma[:, :, 1:, :, 1:].transpose(0, 1, 3, 4, 2)
         assert np.abs(ours - root * hat).max() < 1e-12 * (1 + np.abs(root * hat).max())

@@ -48,14 +48,14 @@ def test_outputs_and_coefficients_are_those_of_exact_readings(name: str, opt: tp
     oracle = read_coefficients(task, opt, scale, depth, train_embedding_readout=ends)
     assert np.abs(outputs - oracle.outputs).max() < 1e-12
     assert np.abs(outputs - tp.train(net, task, opt, scale, depth).outputs).max() < 1e-12
-    for v, hat, ends_of in (("x", oracle.x, oracle.x_ends), ("dx", oracle.delta, oracle.delta_ends)):
+    for v, hat, ends_of in (("x", oracle.x, oracle.x_outputs), ("dx", oracle.delta, oracle.delta_inputs)):
         gamma = found.arrays[f"Gamma{numbers[v]}"]  # [t, (i,) l, r + 1, b, (j,) m]
         gamma = gamma[:steps] if batch else gamma[:steps, None, :, :, :, None]
         ours = gamma[:, :samples, :, 1:, :2, :samples, 1:].transpose(0, 1, 2, 4, 6, 3, 5)
         assert np.abs(ours.reshape(hat.shape) - np.sqrt(depth) * hat).max() < 1e-12
         initial = gamma[:, :samples, :, 0, :d_in + d_out, 0, 0].reshape(ends_of.shape)
         assert np.abs(initial - ends_of).max() < 1e-12
-    assert np.abs(oracle.x).max() > 0.01 and np.abs(oracle.delta_ends).max() > 0.01
+    assert np.abs(oracle.x).max() > 0.01 and np.abs(oracle.delta_inputs).max() > 0.01
 
 
 def test_a_nonlinear_loss_is_differentiated_output_by_output() -> None:

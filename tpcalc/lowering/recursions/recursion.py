@@ -16,7 +16,7 @@ from ...calculus.setting import Setting
 from ...errors import Divergence
 from .cache import load_source
 from .losses import LossRule, row_rule
-from .source import argument_names, array_entries, numba_source, parameters, result_names, widths
+from .source import argument_names, array_entries, numba_source, recursion_parameters, result_names, widths
 
 
 @dataclass(frozen=True, repr=False)
@@ -120,7 +120,7 @@ class Recursion(RecursionEquations):
         names = argument_names(self)
         known = len(program.sizes) + len(program.data)
         return CompiledRecursion(source, names[:len(program.sizes)], names[len(program.sizes):known],
-                                 tuple(str(s) for s in parameters(self)), result_names(self),
+                                 tuple(str(s) for s in recursion_parameters(self)), result_names(self),
                                  load_source(source).kernel, _in_order(self.setting),
                                  array_entries(self), widths(self))
 

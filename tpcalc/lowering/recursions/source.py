@@ -11,8 +11,8 @@ from sympy.printing.pycode import PythonCodePrinter
 
 from ...calculus.coefficients import Bases
 from ...calculus.kets import Covariance, Gamma
-from ...calculus.memory import rho_of
-from ...calculus.recursion import Equation, RecursionEquations
+from ...calculus.memory import initial_weight_factor_of
+from ...calculus.recursion import RecursionEquation, RecursionEquations
 from ...calculus.setting import Product, Setting
 from ...errors import NotCovered
 from ...programs.algebra import replaced
@@ -96,7 +96,7 @@ def _free_layers(product: Product, layers: sp.Tuple, setting: Setting) -> tuple[
     return tuple(layer for symbol, layer in zip(Bases(setting).above, layers) if symbol not in fixed)
 
 
-def parameters(recursion: RecursionEquations) -> tuple[sp.Symbol, ...]:
+def recursion_parameters(recursion: RecursionEquations) -> tuple[sp.Symbol, ...]:
     """The symbols that stay free, such as alpha and gamma, sorted by name."""
     bound: set[sp.Symbol] = set(recursion.setting.program.sizes) | {recursion.setting.time, recursion.setting.past}
     free: set[sp.Symbol] = set()
@@ -111,7 +111,7 @@ def argument_names(recursion: RecursionEquations) -> tuple[str, ...]:
     """Names of the kernel's arguments: sizes, data, the targets y, parameters."""
     program = recursion.setting.program
     return (*(s.name for s in program.sizes), *(d.name for d in program.data), "y",
-            *(s.name for s in parameters(recursion)))
+            *(s.name for s in recursion_parameters(recursion)))
 
 
 def result_names(recursion: RecursionEquations) -> tuple[str, ...]:
@@ -260,7 +260,7 @@ def _initial_members(out: _Lines, printer: _Printer, recursion: RecursionEquatio
             out.add(f"{printer.doprint(member)} = 1.0")
     remembered = {e.target.name: e.target for e in recursion.equations if e.kind == "memory"}
     for m in setting.program.matrices:
-        rho = remembered.get(rho_of(m).name)
+        rho = remembered.get(initial_weight_factor_of(m).name)
         if rho is not None:
             layers = ", :" * (len(rho.indices) - 1)
             out.add(f"{rho.name}[{printer.doprint(setting.step_index(m))}{layers}] = 1.0")
@@ -279,7 +279,8 @@ def _enter(out: _Lines, printer: _Printer, opened: tuple[Loop, ...], wanted: tup
     return wanted
 
 
-def _assign(out: _Lines, printer: _Printer, recursion: RecursionEquations, equation: Equation, loss: RowRule) -> None:
+def _assign(out: _Lines, printer: _Printer, recursion: RecursionEquations, equation: RecursionEquation,
+            loss: RowRule) -> None:
     depth = out.depth
     out.add(f"# {equation.target}")
     {"scalar": _assign_scalar, "memory": _assign_memory, "C": _assign_covariance,
@@ -287,7 +288,8 @@ def _assign(out: _Lines, printer: _Printer, recursion: RecursionEquations, equat
     out.depth = depth
 
 
-def _assign_scalar(out: _Lines, printer: _Printer, recursion: RecursionEquations, e: Equation, loss: RowRule) -> None:
+def _assign_scalar(out: _Lines, printer: _Printer, recursion: RecursionEquations, e: RecursionEquation,
+                   loss: RowRule) -> None:
     def derivative(of: LossDerivative) -> sp.Expr:
         """In one output; of several, the one of its last index."""
         outputs, place = of.outputs, of.indices
@@ -300,14 +302,15 @@ def _assign_scalar(out: _Lines, printer: _Printer, recursion: RecursionEquations
     out.add(f"{printer.doprint(e.target)} = {printer.doprint(value)}")
 
 
-def _assign_memory(out: _Lines, printer: _Printer, recursion: RecursionEquations, e: Equation, loss: RowRule) -> None:
+def _assign_memory(out: _Lines, printer: _Printer, recursion: RecursionEquations, e: RecursionEquation,
+                   loss: RowRule) -> None:
     setting = recursion.setting
     if e.target.has(setting.past):
         out.open(f"for {setting.past} in range({setting.time} + 1):")
     out.add(f"{printer.doprint(e.target)} = {printer.doprint(e.value)}")
 
 
-def _assign_covariance(out: _Lines, printer: _Printer, recursion: RecursionEquations, e: Equation,
+def _assign_covariance(out: _Lines, printer: _Printer, recursion: RecursionEquations, e: RecursionEquation,
                        loss: RowRule) -> None:
     """With every earlier product of the same matrix; unborn ones have coefficients 0 and are met again."""
     setting = recursion.setting
@@ -362,7 +365,8 @@ def _in_memory(limits: list[tuple], setting: Setting) -> list[tuple]:
     return sorted(limits, key=lambda limit: order.index(limit[0]))
 
 
-def _assign_gamma(out: _Lines, printer: _Printer, recursion: RecursionEquations, e: Equation, loss: RowRule) -> None:
+def _assign_gamma(out: _Lines, printer: _Printer, recursion: RecursionEquations, e: RecursionEquation,
+                  loss: RowRule) -> None:
     setting = recursion.setting
     bases, depth = Bases(setting), out.depth
     generic = bases.generic()

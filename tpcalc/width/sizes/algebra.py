@@ -9,7 +9,7 @@ from ...errors import NotCovered
 from ...orders.affine import Affine
 from ...programs.language import Matrix
 from .atoms import Atom, Atoms, Key, CoordinateAverage, Monomial, MatrixProduct, Total
-from .powers import Powers
+from .powers import AffinePowers
 
 if TYPE_CHECKING:
     from .limits import Limits
@@ -37,7 +37,7 @@ class Algebra:
 
     limits: "Limits"
 
-    def __init__(self, powers: Powers, window: Fraction) -> None:
+    def __init__(self, powers: AffinePowers, window: Fraction) -> None:
         self.powers, self.window, self.atoms = powers, window, Atoms()
         self._canonical: dict[Monomial, Monomial] = {}
 

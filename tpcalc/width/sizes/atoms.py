@@ -38,7 +38,7 @@ class CoordinateAverage:
 
 
 @dataclass(frozen=True)
-class Number:
+class NumberFunction:
     """A function of numbers, over its own power of n; what: its text, which says what it is a function of."""
 
     what: str
@@ -76,7 +76,7 @@ class MatrixProduct:
 
 
 @dataclass(frozen=True)
-class Hat:
+class HatPart:
     """The Gaussian part of such a product in the limit: Gaussian, with the covariance of what is multiplied."""
 
     matrix: Matrix
@@ -101,7 +101,7 @@ class Joint:
 
 
 @dataclass(frozen=True)
-class Averaged:
+class AveragedMatrix:
     """Entries of a matrix that is a function of outer products, averaged over a vector.
 
     Entry i is the mean over j of body(u_0i v_0j, u_1i v_1j, ...) x_j, where lefts are the u and rights the v.
@@ -113,9 +113,10 @@ class Averaged:
     vector: Monomial
 
 
-Atom = Union[Given, CoordinateAverage, Number, Expected, Noise, Initial, MatrixProduct, Hat, Function, Joint, Averaged]
-FUNCTIONS = (Function, Joint, Averaged)
-VECTORS = (Initial, MatrixProduct, Hat, *FUNCTIONS)
+Atom = Union[Given, CoordinateAverage, NumberFunction, Expected, Noise, Initial, MatrixProduct, HatPart, Function,
+             Joint, AveragedMatrix]
+FUNCTIONS = (Function, Joint, AveragedMatrix)
+VECTORS = (Initial, MatrixProduct, HatPart, *FUNCTIONS)
 
 
 def slot(number: int) -> sp.Symbol:

@@ -21,12 +21,12 @@ from ...programs.activations import H
 from ...programs.language import Member, NonlinearOuter, Outer, Vector, kind
 from .algebra import HALF
 from .atoms import Joint, Monomial, Total, slot
-from .leading import size
-from .operators import Entries, Operator
+from .leading import leading_size
+from .operators import Entries, OperatorSize
 from .powers import WIDTH
 
 if TYPE_CHECKING:
-    from .reading import SizeReading
+    from .reading import SizeInterpreter
 
 ALLOWED = ("; allowed are functions that are homogeneous of degree 0, such as signs, and a linear one over the sum of "
            "a homogeneous one and a number, such as Adam's")
@@ -42,7 +42,7 @@ class Direction:
 
 
 @dataclass(frozen=True)
-class Gradient:
+class GradientSize:
     """One gradient over its power of n: the leading terms of its factors, and by how much the others are smaller."""
 
     power: Affine
@@ -50,7 +50,7 @@ class Gradient:
     smaller: tuple[Affine, ...]
 
 
-def entrywise_matrix(reading: "SizeReading", e: NonlinearOuter) -> Operator:
+def entrywise_matrix(reading: "SizeInterpreter", e: NonlinearOuter) -> OperatorSize:
     """psi(u_0 v_0^T, u_1 v_1^T, ...) / n; raises ``ValueError`` for a psi that is no direction of an optimizer."""
     leaves, front, body = _leaves(e, e.body, Outer)
     totals = [(reading.algebra.product(reading.total(times), reading.total(one.left)), reading.total(one.right))
@@ -59,21 +59,21 @@ def entrywise_matrix(reading: "SizeReading", e: NonlinearOuter) -> Operator:
     found = _Regime(reading, e, body, [[u, v] for u, v in totals])
     if found.linear is not None:
         outers = tuple((reading.algebra.product(c, u), v) for c, (u, v) in zip(found.linear, totals) if c.terms)
-        return Operator(outers=outers, rest=found.rest).times(reading.algebra, common)
+        return OperatorSize(outers=outers, rest=found.rest).times(reading.algebra, common)
     if found.factor is not None:
         u, v = (reading.functions.value(sp.sign(H), side) for side in totals[found.kept[0]])
         outers = ((reading.algebra.product(found.factor, u), v),)
-        return Operator(outers=outers, rest=found.rest).times(reading.algebra, common)
+        return OperatorSize(outers=outers, rest=found.rest).times(reading.algebra, common)
     for side in range(2):
         if any(_are_parallel(reading, found.leading[0].factors[side], g.factors[side]) for g in found.leading[1:]):
             raise NotCovered(f"{e}: no rule where leading vectors of several gradients are multiples of one another: "
                              "so are products with the matrix, which would be taken for independent ones")
     lefts, rights = (tuple(g.factors[side].key for g in found.leading) for side in range(2))
     entries = Entries(reading.algebra.number(1), found.body, lefts, rights)
-    return Operator(entries=(entries,), rest=found.rest).times(reading.algebra, common)
+    return OperatorSize(entries=(entries,), rest=found.rest).times(reading.algebra, common)
 
 
-def entrywise_vector(reading: "SizeReading", e: sp.Expr) -> Total:
+def entrywise_vector(reading: "SizeInterpreter", e: sp.Expr) -> Total:
     """A direction of vectors, times numbers; raises ``ValueError`` as for matrices."""
     leaves, front, body = _leaves(e, e, Vector)
     totals = [reading.algebra.product(reading.total(times), reading.total(one)) for one, times in leaves]
@@ -133,11 +133,11 @@ class _Regime:
     for the ``leading`` gradients alone. rest: bounds on what was dropped.
     """
 
-    def __init__(self, reading: "SizeReading", e: sp.Expr, body: sp.Expr, gradients: list[list[Total]]) -> None:
+    def __init__(self, reading: "SizeInterpreter", e: sp.Expr, body: sp.Expr, gradients: list[list[Total]]) -> None:
         self.linear: list[Total] | None = None
         self.factor: Total | None = None
         self.body, self.kept = sp.Integer(0), list[int]()
-        self.leading, self.rest = list[Gradient](), frozenset[Affine]()
+        self.leading, self.rest = list[GradientSize](), frozenset[Affine]()
         powers = reading.algebra.powers
         slots = tuple(slot(k) for k in range(len(gradients)))
         direction = direction_of(body, slots)
@@ -146,7 +146,7 @@ class _Regime:
         there = {k: g for k, g in read.items() if g is not None}
         top = powers.largest(g.power for g in there.values())
         number = reading.total(direction.number)
-        threshold = None if number.vanishes else size(reading.algebra, number).power
+        threshold = None if number.vanishes else leading_size(reading.algebra, number).power
         if top is None:
             if threshold is None:
                 raise NotCovered(f"{e}: 0/0, for all gradients vanish")
@@ -180,11 +180,11 @@ class _Regime:
                 self.factor = reading.total(sp.simplify(value))
 
 
-def _gradient(reading: "SizeReading", e: sp.Expr, factors: list[Total]) -> Gradient | None:
+def _gradient(reading: "SizeInterpreter", e: sp.Expr, factors: list[Total]) -> GradientSize | None:
     """A gradient without its power of n, None for zero."""
     algebra, leading, smaller, power = reading.algebra, [], [], reading.algebra.powers.number(0)
     for total in factors:
-        bound = size(algebra, total).power
+        bound = leading_size(algebra, total).power
         if bound is None:
             return None
         first = {key: v for key, v in total.terms.items() if not algebra.powers.sign(algebra.bound(key) - bound)}
@@ -196,10 +196,10 @@ def _gradient(reading: "SizeReading", e: sp.Expr, factors: list[Total]) -> Gradi
             smaller.append(step - bound)
         leading.append(Total({(p - bound, monomial): value for (p, monomial), value in first.items()}))
         power = power + bound
-    return Gradient(power, tuple(leading), tuple(smaller))
+    return GradientSize(power, tuple(leading), tuple(smaller))
 
 
-def _are_parallel(reading: "SizeReading", one: Total, other: Total) -> bool:
+def _are_parallel(reading: "SizeInterpreter", one: Total, other: Total) -> bool:
     """Is one vector a number times the other, whatever their random numbers are?"""
     found = []
     for total in (one, other):

@@ -21,7 +21,7 @@ class Unbounded(NotCovered):
     """A function is asked for where its argument grows with the width, and no power of n says what it is there."""
 
 
-class Functions:
+class SizeFunctions:
     """Functions of vectors, as sums of atoms.
 
     A function is a polynomial in its argument and in named functions: tanh, erf, exp(-h^2), and signs, steps and

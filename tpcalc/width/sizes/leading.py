@@ -8,22 +8,22 @@ from typing import Iterable
 
 from ...orders.affine import Affine
 from .algebra import HALF, Algebra, Cancellation
-from .atoms import CoordinateAverage, Monomial, Noise, Number, Total
-from .operators import Operator
+from .atoms import CoordinateAverage, Monomial, Noise, NumberFunction, Total
+from .operators import OperatorSize
 from .witness import is_certainly_nonzero
 
 MOST_ROUNDS = 12
 
 
 @dataclass(frozen=True)
-class Size:
+class LeadingSize:
     """A power of n, None for what vanishes; random: does the leading term depend on how averages fluctuate?"""
 
     power: Affine | None
     random: bool = False
 
 
-def size(algebra: Algebra, total: Total) -> Size:
+def leading_size(algebra: Algebra, total: Total) -> LeadingSize:
     """The root mean square of a vector, or the absolute value of a number, as a power of n.
 
     Products of vectors are linearly independent, so that they cannot cancel each other; their coefficients are
@@ -33,10 +33,10 @@ def size(algebra: Algebra, total: Total) -> Size:
     return _largest(algebra, _by_vectors(algebra, total).values(), total.rest)
 
 
-def norm(algebra: Algebra, operator: Operator) -> Size:
+def matrix_norm_size(algebra: Algebra, operator: OperatorSize) -> LeadingSize:
     """The norm of a matrix as a power of n; outer products of linearly independent vectors cannot cancel each other.
 
-    Raises ``Cancellation`` as ``size`` does.
+    Raises ``Cancellation`` as ``leading_size`` does.
     """
     initial = [c for _, _, c in operator.initial]
     functions: dict[object, Total] = {}
@@ -65,9 +65,9 @@ def _by_vectors(algebra: Algebra, total: Total) -> dict[Monomial, Total]:
     return groups
 
 
-def _largest(algebra: Algebra, groups: Iterable[Total], dropped_before: frozenset[Affine]) -> Size:
+def _largest(algebra: Algebra, groups: Iterable[Total], dropped_before: frozenset[Affine]) -> LeadingSize:
     """The largest of some coefficients, which must be larger than all that was dropped."""
-    top, rest = Size(None), set(dropped_before)
+    top, rest = LeadingSize(None), set(dropped_before)
     for group in sorted(groups, key=lambda g: _at(algebra, algebra.bounds(g)), reverse=True):
         bound = algebra.bounds(group)
         if bound is None or top.power is not None and algebra.powers.sign(bound - top.power) < 0:
@@ -80,7 +80,7 @@ def _largest(algebra: Algebra, groups: Iterable[Total], dropped_before: frozense
         if relation > 0:
             top = found
         elif relation == 0:
-            top = Size(top.power, top.random or found.random)
+            top = LeadingSize(top.power, top.random or found.random)
     _require_larger(algebra, rest, top.power)
     return top
 
@@ -98,12 +98,12 @@ def _at(algebra: Algebra, form: Affine | None) -> float:
     return float("-inf") if form is None else float(form.at(algebra.powers.point))
 
 
-def coefficient(algebra: Algebra, total: Total) -> tuple[Size, frozenset[Affine]]:
+def coefficient(algebra: Algebra, total: Total) -> tuple[LeadingSize, frozenset[Affine]]:
     """The power of n of a sum of products of numbers, and powers of n that bound what was dropped on the way."""
     for _ in range(MOST_ROUNDS):
         bound = algebra.powers.largest(map(algebra.bound, total.terms))
         if bound is None:
-            return Size(None), total.rest
+            return LeadingSize(None), total.rest
         leading = {key: value for key, value in total.terms.items() if not algebra.powers.sign(
             algebra.bound(key) - bound)}
         limit = _limit(algebra, Total(leading))
@@ -112,14 +112,14 @@ def coefficient(algebra: Algebra, total: Total) -> tuple[Size, frozenset[Affine]
                 raise Cancellation("the leading terms may cancel: means that are not known exactly stand in their "
                                    "coefficient, and it is not certain that it does not vanish")
             groups = [monomial for _, monomial in limit.terms]
-            return Size(bound, any(_is_random(algebra, number) for m in groups for number, _ in m)), total.rest
+            return LeadingSize(bound, any(_is_random(algebra, number) for m in groups for number, _ in m)), total.rest
         total = _expanded(algebra, total)
     raise Cancellation("the leading terms cancel in every power that was looked at")
 
 
 def _is_random(algebra: Algebra, number: int) -> bool:
     atom = algebra.atoms[number]
-    if isinstance(atom, Number):
+    if isinstance(atom, NumberFunction):
         return any(_is_random(algebra, inner) for _, monomial in dict(atom.of) for inner, _ in monomial)
     if isinstance(atom, CoordinateAverage):
         return algebra.limits.value(atom.body).vanishes
@@ -155,7 +155,7 @@ def _raised(algebra: Algebra, value: Total, power: Fraction) -> Total:
         (form, monomial), number = next(iter(value.terms.items()))
         if number == 1:
             return Total({(form * power, tuple((n, p * power) for n, p in monomial)): Fraction(1)})
-    return algebra.monomial(((algebra.atoms.number(Number("power", value.key)), power),))
+    return algebra.monomial(((algebra.atoms.number(NumberFunction("power", value.key)), power),))
 
 
 def _expanded(algebra: Algebra, total: Total) -> Total:

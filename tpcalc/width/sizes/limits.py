@@ -18,9 +18,10 @@ import sympy as sp
 from ...gaussian.scalar_functions import scalar_function
 from ...programs.activations import H
 from .algebra import Algebra
-from .atoms import (FUNCTIONS, Atom, Averaged, Expected, Function, Hat, Initial, Joint, Monomial, MatrixProduct, Terms,
+from .atoms import (FUNCTIONS, Atom, AveragedMatrix, Expected, Function, HatPart, Initial, Joint, Monomial,
+                    MatrixProduct, Terms,
                     Total, slot)
-from .functions import KINKED, Functions
+from .functions import KINKED, SizeFunctions
 
 
 class Limits:
@@ -28,7 +29,7 @@ class Limits:
 
     def __init__(self, algebra: Algebra) -> None:
         self.algebra, self.atoms = algebra, algebra.atoms
-        self.functions = Functions(algebra)
+        self.functions = SizeFunctions(algebra)
         self._values: dict[Monomial, Total] = {}
         self._kets: dict[int, Total] = {}
         self._sources: dict[int, frozenset[int]] = {}
@@ -64,7 +65,7 @@ class Limits:
         return self._kets[number]
 
     def _ket_of_product(self, atom: MatrixProduct) -> Total:
-        return self.algebra.of(Hat(atom.matrix, atom.turned, atom.vector)) + self._dot(atom)
+        return self.algebra.of(HatPart(atom.matrix, atom.turned, atom.vector)) + self._dot(atom)
 
     def _ket_of_function(self, atom: Function) -> Total:
         return self.functions.named(atom.body, self.ket(Total(dict(atom.argument))))
@@ -78,7 +79,7 @@ class Limits:
         found = Total()
         for source in sorted(self._sources_of(multiplied)):
             hat = self.atoms[source]
-            if isinstance(hat, Hat) and hat.matrix == product.matrix and hat.turned != product.turned:
+            if isinstance(hat, HatPart) and hat.matrix == product.matrix and hat.turned != product.turned:
                 slope = self.expected(self.derivative(multiplied, source))
                 found = found + self.algebra.product(slope, self.ket(self.algebra.monomial(hat.vector)))
         return found
@@ -116,7 +117,7 @@ class Limits:
             argument = Total(dict(atom.argument))
             outer = self.functions.derived(atom.body, argument)
             return self.algebra.product(outer, self.derivative(argument, source))
-        assert isinstance(atom, (Joint, Averaged))
+        assert isinstance(atom, (Joint, AveragedMatrix))
         found = Total()
         for place, of in enumerate(arguments(atom)):
             inner, body = self.derivative(Total(dict(of)), source), sp.diff(atom.body, slot(place))
@@ -124,7 +125,7 @@ class Limits:
                 found = found + self.algebra.product(self._slope_in(atom, body, place), inner)
         return found
 
-    def _slope_in(self, atom: Joint | Averaged, body: sp.Expr, place: int) -> Total:
+    def _slope_in(self, atom: Joint | AveragedMatrix, body: sp.Expr, place: int) -> Total:
         """The derivative of a function of several vectors in one of them; body: that of its body."""
         if isinstance(atom, Joint):
             return self.algebra.of(Joint(body, atom.arguments))
@@ -136,10 +137,10 @@ class Limits:
     def averaged(self, body: sp.Expr, lefts: tuple[Terms, ...], rights: tuple[Terms, ...], vector: Monomial
                  ) -> Total | None:
         """The average of a matrix's entries over a vector, None where it vanishes in the limit."""
-        atom = Averaged(body, lefts, rights, vector)
+        atom = AveragedMatrix(body, lefts, rights, vector)
         return None if self._averaged_kets(atom).vanishes else self.algebra.of(atom)
 
-    def _averaged_kets(self, atom: Averaged) -> Total:
+    def _averaged_kets(self, atom: AveragedMatrix) -> Total:
         return self._averages(atom.body, self._of_kets(atom.lefts), self._of_kets(atom.rights),
                               self.ket(self.algebra.monomial(atom.vector)))
 
@@ -150,7 +151,8 @@ class Limits:
             numbers, vectors = self.atoms.split(monomial)
             if not self._averages_out(body, rights, vectors):
                 front = Total({(power, numbers): value})
-                found = found + self.algebra.product(front, self.algebra.of(Averaged(body, lefts, rights, vectors)))
+                found = found + self.algebra.product(front,
+                                                     self.algebra.of(AveragedMatrix(body, lefts, rights, vectors)))
         return found
 
     def _averages_out(self, body: sp.Expr, rights: tuple[Terms, ...], vector: Monomial) -> bool:
@@ -214,7 +216,7 @@ class Limits:
         u, v = self.atoms[one], self.atoms[other]
         if isinstance(u, Initial) or isinstance(v, Initial):
             return self.algebra.number(int(one == other))
-        assert isinstance(u, Hat) and isinstance(v, Hat)
+        assert isinstance(u, HatPart) and isinstance(v, HatPart)
         if (u.matrix, u.turned) != (v.matrix, v.turned):
             return Total()
         return self.value(self.atoms.joined(u.vector, v.vector))
@@ -269,12 +271,12 @@ class Limits:
         if key not in self._parities:
             signs = tuple(self._common_sign(of, flipped) for of in arguments(atom))
             self._parities[key] = (parity_of_several(atom.body, signs) if not isinstance(atom, Function)
-                                   else 1 if signs == (1,) else parity(atom.body) if signs == (-1,) else 0)
+                                   else 1 if signs == (1,) else function_parity(atom.body) if signs == (-1,) else 0)
         return self._parities[key]
 
 
 @lru_cache(maxsize=256)
-def parity(body: sp.Expr) -> int:
+def function_parity(body: sp.Expr) -> int:
     """1 for an even function of ``H``, -1 for an odd one, 0 for neither."""
     if isinstance(body, KINKED):
         return -1 if isinstance(body, sp.sign) else 0
@@ -282,14 +284,14 @@ def parity(body: sp.Expr) -> int:
 
 
 KETS: dict[type, Callable[..., Total]] = {MatrixProduct: Limits._ket_of_product, Function: Limits._ket_of_function,
-                                          Joint: Limits._ket_of_joint, Averaged: Limits._averaged_kets}
+                                          Joint: Limits._ket_of_joint, AveragedMatrix: Limits._averaged_kets}
 
 
 def arguments(atom: Atom) -> tuple[Terms, ...]:
     """What a function's entries are functions of; of an average those on the left."""
     if isinstance(atom, Function):
         return (atom.argument,)
-    assert isinstance(atom, (Joint, Averaged))
+    assert isinstance(atom, (Joint, AveragedMatrix))
     return atom.arguments if isinstance(atom, Joint) else atom.lefts
 
 

@@ -15,10 +15,10 @@ from ...orders.region import Region
 from ...programs.language import Member
 from ...programs.program import Program
 from .algebra import Cancellation
-from .leading import Size, norm, size
-from .operators import Operator
-from .powers import Powers
-from .reading import SizeReading
+from .leading import LeadingSize, matrix_norm_size, leading_size
+from .operators import OperatorSize
+from .powers import AffinePowers
+from .reading import SizeInterpreter
 
 WINDOWS = (Fraction(0), Fraction(1, 2), Fraction(1), Fraction(3, 2), Fraction(2))
 
@@ -32,7 +32,7 @@ class Found:
     """
 
     parameters: tuple[sp.Symbol, ...]
-    sizes: Mapping[sp.Expr, Size]
+    sizes: Mapping[sp.Expr, LeadingSize]
     refused: Mapping[sp.Expr, str] = field(default_factory=dict)
     at_most: Mapping[sp.Expr, Affine] = field(default_factory=dict)
     region: Region = Region(0)
@@ -80,20 +80,21 @@ def measure(program: Program, sizes: Sizes, values: Mapping[sp.Symbol, sp.Expr] 
     {'h2[0]': '0', 'f[0]': '0', 'dx2[0]': '1/2', 'h2[1]': '0', 'f[1]': '0', 'dx2[1]': '1/2'}
     """
     parameters = tuple(sorted(values, key=str))
-    found: dict[sp.Expr, Size] = {}
+    found: dict[sp.Expr, LeadingSize] = {}
     refused: dict[sp.Expr, str] = {}
     at_most: dict[sp.Expr, Affine] = {}
-    powers = Powers(parameters, values)
+    powers = AffinePowers(parameters, values)
     queries = list(asked) if asked is not None else [statement.target for statement in program.unroll(sizes)]
     for window in windows:
-        reading = SizeReading(program, sizes, powers, window, numbers)
+        reading = SizeInterpreter(program, sizes, powers, window, numbers)
         refused = _run(reading, queries, found, at_most)
         if not refused:
             break
     return Found(parameters, {e: found[e] for e in queries if e in found}, refused, at_most, powers.region)
 
 
-def _run(reading: SizeReading, queries: list[sp.Expr], found: dict[sp.Expr, Size], at_most: dict[sp.Expr, Affine]
+def _run(reading: SizeInterpreter, queries: list[sp.Expr], found: dict[sp.Expr, LeadingSize],
+         at_most: dict[sp.Expr, Affine]
          ) -> dict[sp.Expr, str]:
     """One pass over the program: what it decides goes to ``found``, what it does not comes back with reasons."""
     refused: dict[sp.Expr, str] = {}
@@ -124,6 +125,8 @@ def _run(reading: SizeReading, queries: list[sp.Expr], found: dict[sp.Expr, Size
     return refused
 
 
-def _size(reading: SizeReading, e: sp.Expr) -> Size:
+def _size(reading: SizeInterpreter, e: sp.Expr) -> LeadingSize:
     value = reading.read(e)
-    return norm(reading.algebra, value) if isinstance(value, Operator) else size(reading.algebra, value)
+    return matrix_norm_size(reading.algebra, value) if isinstance(value,
+                                                                  OperatorSize) else leading_size(reading.algebra,
+                                                                                                  value)

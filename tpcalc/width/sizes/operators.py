@@ -43,7 +43,7 @@ class Entries:
 
 
 @dataclass(frozen=True)
-class Operator:
+class OperatorSize:
     """A sum of c W_0 over initial matrices, transposed or not, of u v^T / n over pairs of vectors, and of functions.
 
     rest: powers of n that bound the Frobenius norm of what was dropped.
@@ -54,23 +54,24 @@ class Operator:
     entries: tuple[Entries, ...] = ()
     rest: frozenset[Affine] = frozenset()
 
-    def __add__(self, other: "Operator") -> "Operator":
+    def __add__(self, other: "OperatorSize") -> "OperatorSize":
         initial = {(matrix, turned): c for matrix, turned, c in self.initial}
         for matrix, turned, c in other.initial:
             initial[matrix, turned] = initial.get((matrix, turned), Total()) + c
-        return Operator(tuple((*key, c) for key, c in initial.items() if not c.vanishes),
-                        (*self.outers, *other.outers), (*self.entries, *other.entries), self.rest | other.rest)
+        return OperatorSize(tuple((*key, c) for key, c in initial.items() if not c.vanishes),
+                            (*self.outers, *other.outers), (*self.entries, *other.entries), self.rest | other.rest)
 
-    def transposed(self) -> "Operator":
-        return Operator(tuple((matrix, not turned, c) for matrix, turned, c in self.initial),
-                        tuple((v, u) for u, v in self.outers),
-                        tuple(Entries(one.front, one.body, one.rights, one.lefts) for one in self.entries), self.rest)
+    def transposed(self) -> "OperatorSize":
+        return OperatorSize(tuple((matrix, not turned, c) for matrix, turned, c in self.initial),
+                            tuple((v, u) for u, v in self.outers),
+                            tuple(Entries(one.front, one.body, one.rights, one.lefts) for one in self.entries),
+                            self.rest)
 
-    def times(self, algebra: Algebra, number: Total) -> "Operator":
-        return Operator(tuple((matrix, turned, algebra.product(number, c)) for matrix, turned, c in self.initial),
-                        tuple((algebra.product(number, u), v) for u, v in self.outers),
-                        tuple(replace(one, front=algebra.product(number, one.front)) for one in self.entries),
-                        algebra.product(number, Total({}, self.rest)).rest)
+    def times(self, algebra: Algebra, number: Total) -> "OperatorSize":
+        return OperatorSize(tuple((matrix, turned, algebra.product(number, c)) for matrix, turned, c in self.initial),
+                            tuple((algebra.product(number, u), v) for u, v in self.outers),
+                            tuple(replace(one, front=algebra.product(number, one.front)) for one in self.entries),
+                            algebra.product(number, Total({}, self.rest)).rest)
 
     def apply(self, algebra: Algebra, vector: Total) -> Total:
         """The product with a vector; of u v^T / n it is u times the average of v and the vector."""

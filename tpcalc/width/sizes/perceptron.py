@@ -16,7 +16,7 @@ from ...programs.indices import T, t
 from ...programs.language import Family, LossDerivative, Matrix, MatVec, Mean, Scalar, Vector
 from ...programs.optimizers import SGD
 from ...programs.program import Assign, Loop, Program, Statement
-from ...programs.updates import Optimizer, Trainable, rates, require_optimizer, start, update
+from ...programs.updates import Optimizer, Trainable, schedule_rates, require_optimizer, start, update
 from .reading import WIDTH
 
 UNIT = sp.Symbol("unit", positive=True)  # branch multipliers, of which perceptrons have none
@@ -24,7 +24,7 @@ HALF = sp.Rational(1, 2)
 
 
 @dataclass(frozen=True)
-class _Layer:
+class _PerceptronLayer:
     """Weights n^-a w, w of entries n^-b N(0, 1); number: counted from 1."""
 
     number: int
@@ -76,7 +76,7 @@ def perceptron(scaling: WidthScaling, phi: sp.Expr | str = "tanh", opt: Optimize
     require_optimizer(opt)
     function = activation(phi)
     a, b, c = scaling.abc()
-    layers = [_Layer(i + 1, a[i], b[i]) for i in range(scaling.layers)]
+    layers = [_PerceptronLayer(i + 1, a[i], b[i]) for i in range(scaling.layers)]
     first, *hidden, last = layers
     h, x = ({one.number: vector(f"{name}{one.number}")[t] for one in layers} for name in "hx")
     matrices = {one.number: Family(Matrix, f"W{one.number}") for one in hidden}
@@ -108,7 +108,7 @@ def perceptron(scaling: WidthScaling, phi: sp.Expr | str = "tanh", opt: Optimize
     for trainable in trained:
         before += start(opt, trainable)
         body += update(opt, trainable)
-    given = (xi, *rates(opt))
+    given = (xi, *schedule_rates(opt))
     return Program(f"perceptron of {scaling.layers} layers", (Family(Vector, "U")(), Family(Vector, "V")()),
                    tuple(family[0] for family in matrices.values()), given,
                    (*before, Loop(t, sp.Integer(0), T - 1, tuple(body))), (T,), {T: "is the number of steps"},

@@ -13,7 +13,7 @@ from ...orders.region import Region
 WIDTH = sp.Symbol("n", positive=True)
 
 
-class Powers:
+class AffinePowers:
     """Exponents as affine forms, decided at a point; ``region`` is where all decisions so far are the same."""
 
     def __init__(self, parameters: Sequence[sp.Symbol] = (), values: Mapping[sp.Symbol, sp.Expr] = {}) -> None:

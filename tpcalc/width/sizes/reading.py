@@ -15,24 +15,24 @@ from ...programs.language import (LossDerivative, Matrix, MatVec, Member, Mean, 
 from ...programs.activations import H
 from ...programs.program import Assign, Program
 from .algebra import Algebra
-from .atoms import Given, Initial, Number, Total
+from .atoms import Given, Initial, NumberFunction, Total
 from .entrywise import entrywise_matrix, entrywise_vector, is_direction
 from .functions import in_ramps
-from .leading import size
+from .leading import leading_size
 from .limits import Limits
-from .operators import Operator
-from .powers import WIDTH as WIDTH, Powers
+from .operators import OperatorSize
+from .powers import WIDTH as WIDTH, AffinePowers
 
-Value = Union[Total, Operator]
+Value = Union[Total, OperatorSize]
 
 
-class SizeReading:
+class SizeInterpreter:
     """The values of a program's members, statement by statement.
 
     numbers: values of parameters that are to be taken exactly; all others are numbers that nothing is known of.
     """
 
-    def __init__(self, program: Program, sizes: Sizes, powers: Powers, window: sp.Rational,
+    def __init__(self, program: Program, sizes: Sizes, powers: AffinePowers, window: sp.Rational,
                  numbers: Mapping[str, sp.Expr], loss: str = "mse") -> None:
         self.program, self.sizes, self.numbers, self.loss = program, sizes, numbers, loss
         self.algebra = Algebra(powers, window)
@@ -51,7 +51,7 @@ class SizeReading:
         except NotCovered as problem:
             raise type(problem)(f"{statement.target} := {statement.value}: {problem}") from None
         if isinstance(value, Total) and isinstance(statement.target, Matrix):
-            value = Operator()  # 0
+            value = OperatorSize()  # 0
         self.values[statement.target] = value
 
     def total(self, expression: sp.Expr) -> Total:
@@ -77,12 +77,12 @@ class SizeReading:
         if isinstance(member, Vector):
             return self.algebra.of(Initial(member))
         if isinstance(member, Matrix):
-            return Operator(((member, False, self.algebra.number(1)),))
+            return OperatorSize(((member, False, self.algebra.number(1)),))
         return self.algebra.of(Given(str(member)))
 
-    def operator(self, e: sp.Expr) -> Operator:
+    def operator(self, e: sp.Expr) -> OperatorSize:
         found = self.read(e)
-        return found if isinstance(found, Operator) else Operator()
+        return found if isinstance(found, OperatorSize) else OperatorSize()
 
     def number(self, e: sp.Expr) -> Total:
         """An expression in n, parameters and numbers."""
@@ -103,7 +103,7 @@ class SizeReading:
 
     def _sum(self, e: sp.Expr) -> Value:
         parts = [self.read(term) for term in e.args]
-        operators = [part for part in parts if isinstance(part, Operator)]
+        operators = [part for part in parts if isinstance(part, OperatorSize)]
         if operators:
             found = operators[0]
             for one in operators[1:]:
@@ -118,7 +118,7 @@ class SizeReading:
     def _product(self, e: sp.Expr) -> Value:
         parts = [self.read(factor) for factor in e.args]
         number = self.algebra.product(*(part for part in parts if isinstance(part, Total)))
-        matrices = [part for part in parts if isinstance(part, Operator)]
+        matrices = [part for part in parts if isinstance(part, OperatorSize)]
         return matrices[0].times(self.algebra, number) if matrices else number
 
     def _function(self, e: sp.Expr) -> Total:
@@ -156,21 +156,21 @@ class SizeReading:
             exact = _fraction(power)
             raised = Total({(form * exact, tuple((m, p * exact) for m, p in monomial)): Fraction(1)})
             return self.algebra.product(factor, raised)
-        found = size(self.algebra, inside).power
+        found = leading_size(self.algebra, inside).power
         if found is None:
             raise NotCovered(f"{e}: a function of a number that vanishes")
         if power != 1:
             unit = self.algebra.product(self.algebra.power(found * -1), inside)
             return self.algebra.product(self.algebra.power(found * _fraction(power)),
-                                        self.algebra.of(Number(f"power {power}", unit.key)))
+                                        self.algebra.of(NumberFunction(f"power {power}", unit.key)))
         if isinstance(e, sp.sign):
             unit = self.algebra.product(self.algebra.power(found * -1), inside)
-            return self.algebra.of(Number("sign", unit.key))
+            return self.algebra.of(NumberFunction("sign", unit.key))
         relation = self.algebra.powers.sign(found)
         if relation > 0:
             raise NotCovered(f"{e}: a function of a number that grows with n")
         if relation == 0:
-            return self.algebra.of(Number(e.func.__name__, inside.key))
+            return self.algebra.of(NumberFunction(e.func.__name__, inside.key))
         start = self.functions.constant(e.func(sp.Integer(0)))
         if not start.terms:
             raise NotCovered(f"{e}: a function that vanishes at 0, of a number that vanishes with n")
@@ -186,14 +186,14 @@ class SizeReading:
         raise NotCovered(f"loss: {self.loss!r} given; powers of n are known of the squared loss, 'mse'")
 
 
-RULES: dict[type[sp.Expr], Callable[[SizeReading, sp.Expr], Value]] = {
-    Member: SizeReading.member,
+RULES: dict[type[sp.Expr], Callable[[SizeInterpreter, sp.Expr], Value]] = {
+    Member: SizeInterpreter.member,
     Transpose: lambda reading, e: reading.operator(e.args[0]).transposed(),
-    Outer: lambda reading, e: Operator(outers=((reading.total(e.left), reading.total(e.right)),)),
+    Outer: lambda reading, e: OperatorSize(outers=((reading.total(e.left), reading.total(e.right)),)),
     NonlinearOuter: entrywise_matrix,
     MatVec: lambda reading, e: reading.operator(e.matrix).apply(reading.algebra, reading.total(e.vector)),
     Mean: lambda reading, e: reading.algebra.mean(reading.total(e.args[0])),
-    LossDerivative: SizeReading.loss_derivative,
+    LossDerivative: SizeInterpreter.loss_derivative,
 }
 
 

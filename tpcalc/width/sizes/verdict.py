@@ -14,7 +14,7 @@ from ...programs.language import Member
 from ...programs.optimizers import SGD
 from ...programs.program import Program
 from ...programs.updates import Optimizer
-from .leading import Size
+from .leading import LeadingSize
 from .measure import WINDOWS, Found, measure
 from .perceptron import perceptron
 
@@ -77,14 +77,14 @@ def width_verdict(scaling: WidthScaling, phi: sp.Expr | str = "tanh", opt: Optim
     program = perceptron(scaling, phi, opt)
     if not all(power.is_number for power in (*scaling.p, *scaling.q, scaling.r)):
         raise NotCovered(f"scaling: {scaling!r} given; numbers are needed to tell what grows")
-    reading = _Reading(program)
-    looked = _Looked.of(program, scaling.layers)
+    reading = _MemberPowers(program)
+    looked = _Observables.of(program, scaling.layers)
     name, reason = _named(reading, looked)
     no_kets = _no_kets(reading, name, reason, looked.signal)
     return WidthVerdict(scaling, name, reason, no_kets, reading.powers, reading.refused)
 
 
-class _Reading:
+class _MemberPowers:
     """Powers of n in a program's members, found as they are asked for: ``powers``, and ``refused`` with reasons."""
 
     def __init__(self, program: Program) -> None:
@@ -107,7 +107,7 @@ class _Reading:
 
 
 @dataclass(frozen=True)
-class _Looked:
+class _Observables:
     """What a verdict looks at.
 
     sizes: of hidden layers and the output, by steps; signal: the first loss derivative; changes: of hidden layers since
@@ -120,7 +120,7 @@ class _Looked:
     moved: sp.Expr
 
     @classmethod
-    def of(cls, program: Program, layers: int) -> _Looked:
+    def of(cls, program: Program, layers: int) -> _Observables:
         members = {str(s.target): s.target for s in program.unroll({"T": STEPS})}
         hidden = [[members[f"h{layer}[{step}]"] for layer in range(1, layers)] for step in range(STEPS)]
         outputs = [members[f"f[{step}]"] for step in range(STEPS - 1)]
@@ -135,7 +135,7 @@ class _Looked:
         return self.sizes[0][:-2]
 
 
-def _named(reading: _Reading, looked: _Looked) -> tuple[str, str]:
+def _named(reading: _MemberPowers, looked: _Observables) -> tuple[str, str]:
     """The name, and the term that decides; what grows ends the matter, then what vanishes does."""
     for sizes in looked.sizes:
         for window in WINDOWS:  # wider ones cost more, and one member that grows is enough
@@ -175,20 +175,20 @@ def _named(reading: _Reading, looked: _Looked) -> tuple[str, str]:
                     + ", ".join(first[:-1]) + " and " * (len(first) > 1) + first[-1])
 
 
-def _no_kets(reading: _Reading, name: str, reason: str, signal: Member) -> str:
+def _no_kets(reading: _MemberPowers, name: str, reason: str, signal: Member) -> str:
     if name == UNSTABLE:
         return f"no kets: {reason}"
-    size: Size | None = reading.found.sizes.get(signal)
+    size: LeadingSize | None = reading.found.sizes.get(signal)
     if size is not None and size.random:
         return f"no kets: {signal} keeps a fluctuation at infinite width"
     return ""
 
 
-def _like(reading: _Reading, e: sp.Expr) -> str:
+def _like(reading: _MemberPowers, e: sp.Expr) -> str:
     return ("like " if e in reading.powers else "at most like ") + _power(reading, e)
 
 
-def _power(reading: _Reading, e: sp.Expr) -> str:
+def _power(reading: _MemberPowers, e: sp.Expr) -> str:
     power = reading.found.bound(e)
     return f"n^{power}" if power.is_Integer and power >= 0 else f"n^({power})"
 

@@ -14,7 +14,8 @@ import numpy as np
 import sympy as sp
 
 from ...programs.activations import H
-from .atoms import Atom, Averaged, Expected, Function, Given, Hat, Joint, Monomial, Noise, Number, Terms, Total, slot
+from .atoms import (Atom, AveragedMatrix, Expected, Function, Given, HatPart, Joint, Monomial, Noise, NumberFunction,
+                    Terms, Total, slot)
 
 if TYPE_CHECKING:
     from .algebra import Algebra
@@ -38,7 +39,7 @@ def is_certainly_nonzero(algebra: "Algebra", total: Total) -> bool:
 
 def _is_mean(algebra: "Algebra", number: int) -> bool:
     atom = algebra.atoms[number]
-    return isinstance(atom, Expected) or isinstance(atom, Number) and atom.what == "power"
+    return isinstance(atom, Expected) or isinstance(atom, NumberFunction) and atom.what == "power"
 
 
 class _Sampler:
@@ -70,7 +71,7 @@ class _Sampler:
             atom = self.algebra.atoms[number]
             if isinstance(atom, Expected):
                 self.numbers[number] = self._mean(atom.body)
-            elif isinstance(atom, Number):
+            elif isinstance(atom, NumberFunction):
                 self.numbers[number] = self.total(Total(dict(atom.of)))
             else:
                 self.numbers[number] = np.full(BATCHES, _drawn(atom, self.algebra, number))
@@ -96,14 +97,14 @@ class _Sampler:
 
     def _vector(self, number: int, at: dict[int, np.ndarray]) -> np.ndarray:
         atom = self.algebra.atoms[number]
-        if isinstance(atom, (Joint, Averaged)):
+        if isinstance(atom, (Joint, AveragedMatrix)):
             return self._joint(atom, at) if isinstance(atom, Joint) else UNKNOWN
         if not isinstance(atom, Function):
             return at[number]
         argument = self._sum(atom.argument, at)
         if atom.body.has(sp.DiracDelta):  # as narrow as the samples resolve
             return np.exp(-(argument / 0.05) ** 2 / 2) / (0.05 * np.sqrt(2 * np.pi))
-        return compiled(atom.body)(argument)
+        return array_function(atom.body)(argument)
 
     def _joint(self, atom: Joint, at: dict[int, np.ndarray]) -> np.ndarray:
         """A function of several vectors; not known with deltas in it, and with numbers that nothing is known of."""
@@ -126,14 +127,14 @@ class _Sampler:
 
 
 @lru_cache(maxsize=256)
-def compiled(body: sp.Expr) -> Callable[[np.ndarray], np.ndarray]:
+def array_function(body: sp.Expr) -> Callable[[np.ndarray], np.ndarray]:
     """The function on arrays."""
     return sp.lambdify(H, body, ["scipy", "numpy"])
 
 
 def _drawn(atom: Atom, algebra: "Algebra", number: int) -> float:
     """A number of order one that nothing is known of."""
-    assert not isinstance(atom, Hat)
+    assert not isinstance(atom, HatPart)
     if isinstance(atom, Given) and atom.value is not None:
         return atom.value
     name = atom.name.encode() if isinstance(atom, Given) else str(number).encode()
