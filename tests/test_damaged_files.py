@@ -42,8 +42,8 @@ def damages(whole: bytes, number: int) -> Iterator[bytes]:
     for _ in range(number):
         for count in (1, 8):
             flipped = bytearray(whole)
-            for place in RNG.integers(len(whole), size=count):
-                flipped[place] ^= 1 << int(RNG.integers(8))
+            for location in RNG.integers(len(whole), size=count):
+                flipped[location] ^= 1 << int(RNG.integers(8))
             yield bytes(flipped)
         start, end = sorted(RNG.integers(len(whole), size=2))
         yield whole[:start] + whole[end:]

@@ -12,7 +12,7 @@ import pytest
 
 import tpcalc as tp
 
-PLACES = (Path(tp.__file__).parent, Path(__file__).parents[1] / "proofs")
+LOCATIONS = (Path(tp.__file__).parent, Path(__file__).parents[1] / "proofs")
 WIDE = {"ValueError", "TypeError", "KeyError", "AttributeError", "IndexError", "NameError", "RuntimeError", "EOFError",
         "NotImplementedError", "AssertionError", "ArithmeticError", "LookupError", "Exception", "BaseException", ""}
 CONVERSIONS = {  # one call, of something that is not the package's: what it does not take, it says by such an error
@@ -68,11 +68,11 @@ def is_one_call(body: list[ast.stmt]) -> bool:
     return isinstance(body[0].value, ast.Call)
 
 
-def faults(place: str, source: str) -> list[str]:
+def faults(location: str, source: str) -> list[str]:
     """What a file catches that it may not."""
     found = []
     for function, names, body in catches(ast.parse(source)):
-        where = f"{place} {function}"
+        where = f"{location} {function}"
         if names & WIDE and where not in BOUNDARIES and not (where in CONVERSIONS and is_one_call(body)):
             found.append(f"{where} catches {', '.join(sorted(names))}")
         if names & {"ImportError", "ModuleNotFoundError"} and not all(is_import(one) for one in body):
@@ -89,17 +89,18 @@ def is_import(statement: ast.stmt) -> bool:
 @lru_cache(maxsize=1)
 def files() -> dict[str, str]:
     """place -> source, of the package and of the proofs."""
-    return {path.relative_to(top.parent).as_posix(): path.read_text("utf-8") for top in PLACES
+    return {path.relative_to(top.parent).as_posix(): path.read_text("utf-8") for top in LOCATIONS
             for path in sorted(top.rglob("*.py")) if "proofs" not in path.relative_to(top).parts}
 
 
 def test_nothing_is_caught_that_a_fault_may_be() -> None:
     sources = files()
-    assert len(sources) > 400 and not [fault for place, source in sources.items() for fault in faults(place, source)]
+    assert len(sources) > 400 and not [fault for location,
+                                       source in sources.items() for fault in faults(location, source)]
 
 
 def test_every_boundary_is_there() -> None:
-    there = {f"{place} {function}" for place, source in files().items()
+    there = {f"{location} {function}" for location, source in files().items()
              for function, names, _ in catches(ast.parse(source)) if names & WIDE}
     assert there == {*CONVERSIONS, *BOUNDARIES} and not {*CONVERSIONS} & {*BOUNDARIES}
 
@@ -117,6 +118,6 @@ def test_the_walk_sees_what_is_caught(source: str) -> None:
 
 def test_a_conversion_is_one_call() -> None:
     where = next(iter(CONVERSIONS))
-    place, name = where.split(" ")
+    location, name = where.split(" ")
     more = f"def {name}(a):\n    try:\n        x = repr(a)\n        y = x + 1\n    except ValueError:\n        return 1"
-    assert faults(place, more) and not faults(place, more.replace("        y = x + 1\n", ""))
+    assert faults(location, more) and not faults(location, more.replace("        y = x + 1\n", ""))

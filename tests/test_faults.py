@@ -62,7 +62,7 @@ def swept(folder: Path) -> Any:
 
 PASSED_ON = {"the plane", "the plane of widths", "a named recipe", "lists of layers"}  # as they were raised
 Ask = Callable[[Path], Any]
-PLACES: dict[str, tuple[str, str, Ask]] = {  # what breaks, and what is asked of the package
+LOCATIONS: dict[str, tuple[str, str, Ask]] = {  # what breaks, and what is asked of the package
     "powers of L, training": ("media.limit_cell", "counted", lambda _: tp.train(problem(), method="collocation")),
     "powers of L, auto": ("media.limit_cell", "counted", lambda _: tp.train(problem())),
     "powers of L, table": ("media.limit_cell", "counted", lambda _: tp.methods.table(problem())),
@@ -102,14 +102,14 @@ PLACES: dict[str, tuple[str, str, Ask]] = {  # what breaks, and what is asked of
 }
 
 
-for place, _, _ in PLACES.values():  # a module that is first imported later would keep what is broken
-    import_module(f"tpcalc.{place.partition(':')[0]}")
+for location, _, _ in LOCATIONS.values():  # a module that is first imported later would keep what is broken
+    import_module(f"tpcalc.{location.partition(':')[0]}")
 
 
 @pytest.fixture
 def breaks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, Exception], Any]:
     def ask(name: str, error: Exception) -> Any:
-        where, attribute, call = PLACES[name]
+        where, attribute, call = LOCATIONS[name]
         module, _, kind = where.partition(":")
         owner: Any = import_module(f"tpcalc.{module}")
         owner = getattr(owner, kind) if kind else owner
@@ -125,7 +125,7 @@ def breaks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, Ex
 
 
 @pytest.mark.parametrize("kind", [ValueError, TypeError, KeyError])
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", LOCATIONS)
 def test_a_fault_is_seen_as_it_was_raised(breaks: Any, name: str, kind: type[Exception]) -> None:
     fault = kind("a fault")
     with pytest.raises(kind) as seen:
@@ -133,7 +133,7 @@ def test_a_fault_is_seen_as_it_was_raised(breaks: Any, name: str, kind: type[Exc
     assert seen.value is fault
 
 
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", LOCATIONS)
 def test_a_refusal_in_the_same_place_is_caught(breaks: Any, name: str) -> None:
     """What is caught there is what says that it is a refusal: there is an answer, or the reason in a sentence."""
     refusal = tp.NotCovered("a refusal")

@@ -76,7 +76,7 @@ def code(tmp_path: Path) -> Any:
 H = sp.Symbol("h", real=True)
 W, U, XI = Family(Matrix, "W")(), Family(Vector, "U")(), Family(Scalar, "xi")
 TASK = tp.Task([1.0], [1.0])
-PLACES: dict[str, Callable[[str], Any]] = {
+LOCATIONS: dict[str, Callable[[str], Any]] = {
     "DepthScaling alpha": lambda s: tp.DepthScaling(s, .5),
     "DepthScaling gamma": lambda s: tp.DepthScaling(.5, s),
     "DepthScaling branch": lambda s: tp.DepthScaling(branch=s),  # type: ignore[arg-type]
@@ -137,10 +137,10 @@ PLACES: dict[str, Callable[[str], Any]] = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_text_is_refused_and_not_evaluated(place: str, code: str) -> None:
+@pytest.mark.parametrize("location", LOCATIONS)
+def test_text_is_refused_and_not_evaluated(location: str, code: str) -> None:
     with pytest.raises(ValueError):
-        PLACES[place](code)
+        LOCATIONS[location](code)
 
 
 @pytest.mark.parametrize("command", ["classify --alpha {}", "train --lr {}", "train --depth {}", "train --task {}",

@@ -178,8 +178,8 @@ def finite_array(name: str, value: object) -> np.ndarray:
     if len(bad) and not array.ndim:
         raise ValueError(f"{name}: {short(value)} given, which is NaN or infinite; allowed are finite numbers")
     if len(bad):
-        place = tuple(int(i) for i in bad[0])
-        raise ValueError(f"{name}: {len(bad)} values are NaN or infinite (the first at index {place}); "
+        location = tuple(int(i) for i in bad[0])
+        raise ValueError(f"{name}: {len(bad)} values are NaN or infinite (the first at index {location}); "
                          "allowed are finite numbers")
     return array
 

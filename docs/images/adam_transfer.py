@@ -153,11 +153,11 @@ class Sweep:
         """The least learning rate whose loss is ``level``, of every depth and seed, sharper than a flat minimum; NaN
         where the grid does not reach it."""
         found = np.full(self.losses.shape[:2], np.nan)
-        for place in np.ndindex(found.shape):
-            curve = self.losses[place]
+        for location in np.ndindex(found.shape):
+            curve = self.losses[location]
             k = int(np.argmax(curve < level))
             if k > 0:
-                found[place] = np.exp(np.interp(-level, -curve[k - 1:k + 1], np.log(self.rates[k - 1:k + 1])))
+                found[location] = np.exp(np.interp(-level, -curve[k - 1:k + 1], np.log(self.rates[k - 1:k + 1])))
         return found
 
     def power(self, least: int = BASE) -> tuple[float, float]:
@@ -199,9 +199,10 @@ def draw_losses(axis: Axes, found: Sweep, title: str) -> None:
 
 def draw_optima(axis: Axes, found: dict[str, Sweep]) -> None:
     for k, (name, one) in enumerate(found.items()):
-        places = np.log2(np.where(one.optima()[1], one.optima()[0], np.nan))
+        locations = np.log2(np.where(one.optima()[1], one.optima()[0], np.nan))
         power, error = one.power()
-        axis.errorbar(DEPTHS, places.mean(axis=1), places.std(axis=1, ddof=1) / np.sqrt(len(SEEDS)), color=f"C{k}",
+        axis.errorbar(DEPTHS, locations.mean(axis=1), locations.std(axis=1, ddof=1) / np.sqrt(len(SEEDS)),
+                      color=f"C{k}",
                       marker="o", markersize=4, label=f"{name}: {power:.2f} $\\pm$ {error:.2f}")
     axis.set_xscale("log", base=2)
     axis.set(xlabel="depth L", ylabel="best learning rate, power of 2", title="best learning rate, and its power of L")

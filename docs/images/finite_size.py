@@ -22,7 +22,7 @@ matplotlib.rcParams["svg.hashsalt"] = "tpcalc"  # the same numbers give the same
 
 LINEAR, RELU = tp.ResNet("linear"), tp.ResNet("relu", "pre_nonlin")
 SCALE, TASK, OPT = tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7]), tp.SGD(0.3)
-STEP, PLACES = tp.Task([1, 1], [1, 1]), np.linspace(0, 1, 51)
+STEP, LOCATIONS = tp.Task([1, 1], [1, 1]), np.linspace(0, 1, 51)
 ANGLES, NTK_DEPTHS = np.linspace(-np.pi, np.pi, 41), [1, 2, 4, 8, 16, 32, 64, 128, 256]
 STEP_DEPTHS, SIZE_DEPTHS = [5, 15, 50, 500], [4, 16, 64]
 WIDTHS, REAL, SEEDS = [2**k for k in range(4, 15)], [16, 64, 256], 100
@@ -40,9 +40,9 @@ def tangent_kernels() -> Numbers:
 def step_kernels() -> Numbers:
     found = {}
     for depth in (*STEP_DEPTHS, tp.oo):
-        places = PLACES if depth is tp.oo else np.arange(depth + 1) / depth
-        kernel = tp.train(LINEAR, STEP, tp.SGD(1.0), SCALE, depth, keep_nodes=places).forward_covariance
-        found[str(depth)] = [list(places), kernel[:, 0, 0].tolist(), (kernel[:, 1, 1] - kernel[:, 0, 0]).tolist()]
+        locations = LOCATIONS if depth is tp.oo else np.arange(depth + 1) / depth
+        kernel = tp.train(LINEAR, STEP, tp.SGD(1.0), SCALE, depth, keep_nodes=locations).forward_covariance
+        found[str(depth)] = [list(locations), kernel[:, 0, 0].tolist(), (kernel[:, 1, 1] - kernel[:, 0, 0]).tolist()]
     return found
 
 
@@ -86,10 +86,10 @@ def main() -> None:
     rate.loglog(NTK_DEPTHS, squares, "o-", label=f"L^{slope(NTK_DEPTHS[4:], squares[4:]):.2f}")
     rate.set(title="its mean square distance from infinite depth", xlabel="depth")
     print(f"| tangent kernel, mean square over angles | L^{slope(NTK_DEPTHS[4:], squares[4:]):.3f} |")
-    for number, (depth, (places, before, change)) in enumerate(found["step"].items()):
+    for number, (depth, (locations, before, change)) in enumerate(found["step"].items()):
         style = "k--" if depth == "oo" else f"C{number}-"
-        step.plot(places, before, style, lw=1)
-        step.plot(places, change, style, label=f"L = {depth}")
+        step.plot(locations, before, style, lw=1)
+        step.plot(locations, change, style, label=f"L = {depth}")
     step.set(title="feature kernel before a step (thin), and its change", xlabel="layer time")
     last = [abs(found["step"][str(depth)][2][-1] - found["step"]["oo"][2][-1]) for depth in STEP_DEPTHS]
     print(f"| change of the feature kernel at the last layer | L^{slope(STEP_DEPTHS[1:], last[1:]):.3f} |")

@@ -30,7 +30,7 @@ from tpcalc.studies.jobs import FinishedJobs, run_jobs
 
 matplotlib.rcParams["svg.hashsalt"] = "tpcalc"  # the same numbers give the same file
 
-UPDATES, PLACES = (1, 5, 10), (0, 0.25, 0.5, 0.75, 1)
+UPDATES, LOCATIONS = (1, 5, 10), (0, 0.25, 0.5, 0.75, 1)
 NAMES = ("x at 0", "x at L/4", "x at L/2", "x at 3L/4", "x at L", "f")
 WIDTHS, SEEDS = [2**k for k in range(7, 18)], range(4)
 DEPTHS = [2**k for k in range(4, 15)]
@@ -54,7 +54,7 @@ class Training:
         particles = self.phi != "linear" and self.width is tp.oo and self.depth is not tp.oo
         sampled = {"samples": 4096, "batches": 2} if particles else {}
         run = tp.train(tp.ResNet(self.phi), task, tp.SGD(lr=1.0), tp.DepthScaling(0.5, 0.5), self.depth, self.width,
-                       keep_nodes=PLACES, **real, **sampled, **({"seed": self.seed} if real or sampled else {}))
+                       keep_nodes=LOCATIONS, **real, **sampled, **({"seed": self.seed} if real or sampled else {}))
         features = np.sqrt(np.diagonal(run.forward_covariance, axis1=1, axis2=2).T[list(UPDATES)])
         outputs = np.sqrt(np.mean(run.outputs[list(UPDATES), 0] ** 2, axis=1))
         return {"statistics": np.column_stack([features, outputs]).tolist(), "seconds": time.time() - start,
@@ -65,7 +65,7 @@ class Training:
         return float(self.width) if self.width is not tp.oo else 2.0**15
 
     def key(self, code: str) -> str:
-        return hashlib.sha256(f"{code} {self!r} {UPDATES} {PLACES}".encode()).hexdigest()
+        return hashlib.sha256(f"{code} {self!r} {UPDATES} {LOCATIONS}".encode()).hexdigest()
 
 
 class Trainings:

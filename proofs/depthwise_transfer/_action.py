@@ -41,7 +41,7 @@ SADDLE = (Equation(Phi(t, s, ell), mean_of(phi(t, ell) * phi(s, ell))),
 COUNTED_AFTER = {"G", "Gh", "chi", "chih"}   # counted by the node behind a block
 
 
-def place(name: str, node: int) -> int:
+def location(name: str, node: int) -> int:
     """The block of a letter, from 0."""
     return node - (2 if name in COUNTED_AFTER else 1)
 
@@ -94,7 +94,7 @@ class Sites:
         """Coefficients."""
         L, steps = self.shape
         tables: dict[str, Value] = {name: lambda t_, s_, node, name=name: self.parameters[name][
-            place(name, node), t_, s_] for name in self.parameters}
+            location(name, node), t_, s_] for name in self.parameters}
         tables["jh"], tables["jg"] = (lambda t_, node: self.jh[node - 2, t_]), (lambda t_, node: self.jg[node - 1, t_])
         tables[r"\Delta"], tables["dphi"] = (lambda s_: self.Delta[s_]), (lambda t_, node: 1.0)
         return Letters(tables, {depth: L, T: steps, c: self.c})

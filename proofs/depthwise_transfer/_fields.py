@@ -42,10 +42,10 @@ class Field(sp.Function):
     """A field or a kernel: times as indices, layer time as the argument."""
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
-        *steps, place = self.args
+        *steps, location = self.args
         name = NAMES.get(self.func.__name__, self.func.__name__)
         below = f"_{{{' '.join(map(printer.doprint, steps))}}}" if steps else ""
-        text = f"{name}{below}({printer.doprint(place)})"
+        text = f"{name}{below}({printer.doprint(location)})"
         return text if exp is None else f"{text}^{{{exp}}}"
 
 

@@ -150,7 +150,7 @@ def _(node: sp.Integral, reading: Letters) -> Value:
     ends, total = sorted({low, high, *(x for x in reading.bound if low < x < high)}), 0.0
     for left, right in zip(ends, ends[1:]):
         for x, w in zip(NODES, WEIGHTS):
-            place = (left + right + x * (right - left)) / 2
-            within = replace(reading.at({variable: place}), bound=(*reading.bound, place))
+            location = (left + right + x * (right - left)) / 2
+            within = replace(reading.at({variable: location}), bound=(*reading.bound, location))
             total = total + w * (right - left) / 2 * within.of(body)
     return total

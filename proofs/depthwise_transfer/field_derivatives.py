@@ -72,10 +72,10 @@ def sampled() -> tp.OrderParameters:
 
 def compared(later: int, step: int, backward: Equation) -> tuple[float, float, float]:
     """B by causality, by derivatives of fields, and what chance makes of both."""
-    found, place = sampled(), (BLOCK - 1, later, 0, step, 0)
+    found, location = sampled(), (BLOCK - 1, later, 0, step, 0)
     means = mean_derivative(found, (step, BLOCK), FORWARD, backward)[:, later]
-    error = float(found.standard_errors["B"][place]) + float(np.std(means, ddof=1) / np.sqrt(BATCHES))
-    return float(found.B[place]), float(means.mean()), error
+    error = float(found.standard_errors["B"][location]) + float(np.std(means, ddof=1) / np.sqrt(BATCHES))
+    return float(found.B[location]), float(means.mean()), error
 
 
 def evidence() -> Evidence:

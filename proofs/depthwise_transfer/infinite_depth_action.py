@@ -18,7 +18,7 @@ from .finite_network import Delta, c, depth, ell, s, t
 from .path_integral import DEPTH, SCALING, TASK, slope, solved
 
 hh, gh, u, r, dphi = fields("hh gh u r dphi")
-tau, place = sp.symbols("tau {\\tau'}")
+tau, location = sp.symbols("tau {\\tau'}")
 CURVES, TRIAL = (0.5, 0.3), (8, 16, 32)   # of conjugate kernels; depths
 
 _past = (s, 0, t - 1), STEPS[1], BLOCKS
@@ -41,7 +41,7 @@ SADDLE = (Equation(Phi(t, s, ell), mean_of(phi(t, ell) * phi(s, ell))),
           Equation(B(t, s, ell), -sp.I * mean_of(hh(s, ell + 1) * g(t, ell + 1)) / c),
           Equation(A(t, s, ell), -sp.I * mean_of(gh(s, ell) * dphi(s, ell) * phi(t, ell)) / c))
 _phase = sp.exp(-sp.I * sp.Integral(hh(t, tau) * u(t, tau).diff(tau), (tau, 0, 1)))
-SHIFT = Equation(sp.Symbol(r"\frac{\delta}{\delta du_t(\tau')}") * _phase, -sp.I * hh(t, place) * _phase)
+SHIFT = Equation(sp.Symbol(r"\frac{\delta}{\delta du_t(\tau')}") * _phase, -sp.I * hh(t, location) * _phase)
 
 
 class Streams(Sites):

@@ -17,16 +17,16 @@ from ._linear_case import C as SINGLE, TAU, case, curve
 from ._reading import Letters
 
 x, y, z, t, s, v = sp.symbols("x y z t s v", integer=True)
-tau, place, sigma, rho = sp.symbols("tau {\\tau'} sigma rho", real=True)
+tau, location, sigma, rho = sp.symbols("tau {\\tau'} sigma rho", real=True)
 c, size = sp.symbols("c |B|")
 h, g, u, r, H, Phi, G, A, B = fields("h g u r H Phi G A B")
 Delta = sp.IndexedBase(r"\Delta")
-PLACES = {tau: 0.6, place: 0.35}
+LOCATIONS = {tau: 0.6, location: 0.35}
 
 _inputs = (z, 0, size - 1)
 DRIFT = Phi(x, t, z, v, sigma) * Delta[z, v] / size + A(x, t, z, v, sigma)
 BACK = G(t, v, sigma) * Delta[z, v] / size + B(t, z, v, sigma)
-SOURCE_U, SOURCE_R = u(y, s, place), r(s, place)
+SOURCE_U, SOURCE_R = u(y, s, location), r(s, location)
 
 
 def forward(source: sp.Expr) -> sp.Expr:
@@ -38,11 +38,11 @@ def backward(source: sp.Expr, kernel: sp.Expr = BACK) -> sp.Expr:
 
 
 SLOPES = (
-    Equation(Slope(h(x, t, tau), SOURCE_U), sp.Heaviside(tau - place) * sp.KroneckerDelta(x, y) * sp.KroneckerDelta(
+    Equation(Slope(h(x, t, tau), SOURCE_U), sp.Heaviside(tau - location) * sp.KroneckerDelta(x, y) * sp.KroneckerDelta(
         t, s) + forward(SOURCE_U)),
     Equation(Slope(g(t, tau), SOURCE_U), backward(SOURCE_U)),
     Equation(Slope(h(x, t, tau), SOURCE_R), forward(SOURCE_R)),
-    Equation(Slope(g(t, tau), SOURCE_R), sp.Heaviside(place - tau) * sp.KroneckerDelta(t, s) + backward(SOURCE_R)))
+    Equation(Slope(g(t, tau), SOURCE_R), sp.Heaviside(location - tau) * sp.KroneckerDelta(t, s) + backward(SOURCE_R)))
 
 _drift = H(1, 0, sigma) * Delta[0] + A(1, 0, sigma)
 FIELD = Equation(h(1, tau), h(1, 0) + u(1, tau) + c * sp.Integral(_drift * g(0, sigma), (sigma, 0, tau)))
@@ -55,8 +55,8 @@ KERNEL_SLOPE = Equation(H(1, 1, tau).diff(tau), H(1, 1, tau) + 2 * c**2 * _drift
 
 def letters_of_inputs(t_: int, s_: int) -> Letters:
     """For input 0 of step t_ and the source of input 0 of step s_."""
-    known = replace(batch_case().reading, bound=(PLACES[place],))   # fields jump where their source is
-    return known.at({x: 0, y: 0, t: t_, s: s_, c: C, size: BATCH, **PLACES})
+    known = replace(batch_case().reading, bound=(LOCATIONS[location],))   # fields jump where their source is
+    return known.at({x: 0, y: 0, t: t_, s: s_, c: C, size: BATCH, **LOCATIONS})
 
 
 @lru_cache(maxsize=None)

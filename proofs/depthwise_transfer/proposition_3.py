@@ -63,9 +63,9 @@ def measured() -> tuple[MeasuredNumber, ...]:
 
 
 def slope_witness(name: str, printed: Mirrored) -> Witness:
-    found, place = case(), (2, 1)
-    right, wrong = (float(found.slope_by(one)[place]) for one in (SLOPES[name], printed))
-    return Witness(f"{name}'_21 at layer time {TAU}, linear", float(found.slope(name)[place]), 1e-7, wrong, right)
+    found, location = case(), (2, 1)
+    right, wrong = (float(found.slope_by(one)[location]) for one in (SLOPES[name], printed))
+    return Witness(f"{name}'_21 at layer time {TAU}, linear", float(found.slope(name)[location]), 1e-7, wrong, right)
 
 
 def pushed(value: sp.Expr, at: float, first: dict[str, Value]) -> float:
@@ -73,13 +73,14 @@ def pushed(value: sp.Expr, at: float, first: dict[str, Value]) -> float:
     found = case()
     kernels = {name: found.kernels(*of)[:-1] for name, of in (("Ch", ("H", "A")), ("Cg", ("G", "B")))}
     tables: dict[str, Value] = {
-        **{name: lambda a, b, place, table=table: curve(table[:, a, b])(place) for name, table in kernels.items()},
+        **{name: lambda a, b, location, table=table: curve(table[:, a, b])(location) for name,
+           table in kernels.items()},
         "g": lambda *_: 0.0, "h": lambda *_: 0.0, "phi": lambda *_: 0.0, "dphi": lambda *_: 1.0, **first}
     without_noise = value.replace(sp.Derivative, lambda *_: sp.Integer(0))
     return float(Letters(tables, {c: C, t: 1, tau: at}).of(without_noise))
 
 
-def by_read_in(step: int, place: float) -> float:
+def by_read_in(step: int, location: float) -> float:
     """dh_0/dU, at every layer time."""
     return float(TASK.inputs[0, 0, 0]) if step == 0 else 0.0
 

@@ -37,11 +37,11 @@ def numbers() -> tuple[MeasuredNumber, ...]:
     found, layer = [], DEPTH // 2
     for name in "AB":
         for later, earlier in ((1, 0), (2, 1)):
-            place = (layer, later, 0, earlier, 0)
+            location = (layer, later, 0, earlier, 0)
             what = f"{name}_{later}{earlier} of block {layer + 1} of {DEPTH}, {BATCHES} batches of particles"
-            error = float(sampled.standard_errors[name][place]) + 1e-3
-            found.append(MeasuredNumber(what, float(getattr(sampled, name)[place]), error,
-                                        float(getattr(exact, name)[place])))
+            error = float(sampled.standard_errors[name][location]) + 1e-3
+            found.append(MeasuredNumber(what, float(getattr(sampled, name)[location]), error,
+                                        float(getattr(exact, name)[location])))
     assert sampled.fields is not None
     sources = sampled.fields.u[layer, :, 0]
     parts = np.array([part @ part.T / SAMPLES for part in np.split(sources, BATCHES, axis=1)])

@@ -79,7 +79,7 @@ def in_layer_time(**first: Value) -> Letters:
     found = case()
     curves: dict[str, np.ndarray] = {**found.curves, "Phi": found.curves["H"], "Ch": found.kernels("H", "A"),
                                      "Cg": found.kernels("G", "B")}
-    tables: dict[str, Value] = {name: lambda a, b, place, table=table: curve(table[:-1, a, b])(place)
+    tables: dict[str, Value] = {name: lambda a, b, location, table=table: curve(table[:-1, a, b])(location)
                                 for name, table in curves.items()}
     return Letters({**tables, "dphi": lambda *_: 1.0, r"\Delta": lambda a: found.Delta[a], **first}, {c: C, tau: TAU},
                    mean=lambda reading, body: reading.of(body))
@@ -105,8 +105,8 @@ def increment_witness() -> Witness:
     """Increments over 1000 layers, added up: what h_1 owes to the read-out, which g_0 is but for noise."""
     many, step = 1000, sp.Symbol(r"d\tau")
     here = in_layer_time(g=lambda *_: 1.0).at({t: 1, sp.Symbol("du_t"): 0.0})
-    right, printed = (float(sum(here.at({tau: place, step: size}).of(INCREMENT.value)
-                                for place in (np.arange(many) + 0.5) * TAU / many)) for size in (TAU / many, 1.0))
+    right, printed = (float(sum(here.at({tau: location, step: size}).of(INCREMENT.value)
+                                for location in (np.arange(many) + 0.5) * TAU / many)) for size in (TAU / many, 1.0))
     return Witness(f"dh_1/dw at layer time {TAU}, linear, of 1000 increments",
                    case().run.gamma(1, -1, 0, 1, TAU, 1.0), 1e-6, printed, right)
 
@@ -115,8 +115,8 @@ def kernel_witness() -> Witness:
     """dg_1/dU, with the kernel of the drift as the equation has it."""
     found, here = case(), in_layer_time()
 
-    def kernel(step: int, other: int, place: float) -> Value:
-        return here.at({t: step, s: other, tau: place}).of(BACK_KERNEL.value)
+    def kernel(step: int, other: int, location: float) -> Value:
+        return here.at({t: step, s: other, tau: location}).of(BACK_KERNEL.value)
     return Witness("dg_1/dU at layer time 0, linear", found.run.gamma(1, -1, 1, 0, 0.0, 1.0) / found.chi[1], 1e-8, None,
                    pushed(BACKWARD.value, 0.0, {"phi": by_read_in, "Cg": kernel}))
 

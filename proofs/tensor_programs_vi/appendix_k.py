@@ -73,7 +73,7 @@ def measured(scale: tp.DepthScaling, expected: sp.Expr) -> Rate:
     """Real networks after one step: Delta W2 Delta W1 x over Delta W2 W1 x + W2 Delta W1 x, a quarter of all layers."""
     program, task = tp.program(NET, tp.SGD(1.0), scale), {"xi": [1.0, 1.0], "y": [3.0, 3.0]}
     first, last = program.matrices
-    x = next(p.statement.target for p in program.places() if p.statement.target.name == "x")
+    x = next(p.statement.target for p in program.locations() if p.statement.target.name == "x")
     found = []
     for depth in DEPTHS:
         alone = together = 0.0

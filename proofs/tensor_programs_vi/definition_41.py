@@ -13,8 +13,8 @@ OPTIMIZERS = (tp.SGD(), tp.SignSGD())
 
 def update(opt: tp.SGD | tp.SignSGD) -> Equation:
     """W_{t+1} and its value in the program that is trained by an optimizer."""
-    place = next(p for p in tp.program(NET, opt, GENERAL).places() if isinstance(p.statement.target, Matrix))
-    return Equation(place.statement.target, place.statement.value)
+    location = next(p for p in tp.program(NET, opt, GENERAL).locations() if isinstance(p.statement.target, Matrix))
+    return Equation(location.statement.target, location.statement.value)
 
 
 def evidence() -> Evidence:

@@ -30,7 +30,7 @@ def derive() -> Proof:
 def _forward() -> str:
     """The corrected form of the display in C.2."""
     equation = next(e for e in kets().equations if isinstance(e.target, Ket) and e.value.has(sp.Sum)
-                    and any(isinstance(v, MatVec) for v in e.place.statement.value.atoms(MatVec)))
+                    and any(isinstance(v, MatVec) for v in e.location.statement.value.atoms(MatVec)))
     return line(equation.target, equation.value)
 
 

@@ -29,8 +29,8 @@ def misread() -> float:
     """How far the statement, for a product of two vectors, is from what a program says of f and what kets say of it."""
     equations = kets()
     of_kets = next(e.value for e in equations.equations if getattr(e.target, "name", "") == "f")
-    of_program = next(place.statement.value for place in equations.setting.program.places()
-                      if place.statement.target.name == "f")
+    of_program = next(location.statement.value for location in equations.setting.program.locations()
+                      if location.statement.target.name == "f")
     vectors = sorted(of_program.atoms(Vector), key=str)
     values = dict(zip(vectors, np.random.default_rng(0).standard_normal((2, 50))))
     sides = statement().equations[0]

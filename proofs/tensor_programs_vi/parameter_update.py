@@ -19,8 +19,8 @@ WIDTH, STEPS = 6, 4
 
 def _update() -> tuple[sp.Expr, sp.Expr]:
     """W_{t+1} and its value in the program."""
-    place = next(p for p in kets(GENERAL).setting.program.places() if isinstance(p.statement.target, Matrix))
-    return place.statement.target, place.statement.value
+    location = next(p for p in kets(GENERAL).setting.program.locations() if isinstance(p.statement.target, Matrix))
+    return location.statement.target, location.statement.value
 
 
 def _matrix() -> sp.Expr:

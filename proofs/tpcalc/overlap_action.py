@@ -106,9 +106,9 @@ def numbers(rng: np.random.Generator) -> float:
         for target, overlap, _ in entries():
             (one, i), (two, j) = (field.args for field in overlap.args)
             if {one, two} <= set(fields(behind)):
-                places = [2 * fields(behind).index(f) + number[s] for f, s in ((one, i), (two, j))]
+                locations = [2 * fields(behind).index(f) + number[s] for f, s in ((one, i), (two, j))]
                 value = next(e.value for e in derivation()[1] if e.target == target).xreplace(known)
-                worst = max(worst, relative(made[tuple(places)], float(value)))
+                worst = max(worst, relative(made[tuple(locations)], float(value)))
     return worst
 
 

@@ -214,7 +214,7 @@ def _numbers(rng: np.random.Generator) -> float:
         before, after = (float(side.subs(draw)) for side in (step.before, step.after))
         worst = max(worst, abs(before - after) / max(1.0, abs(after)))
     for noise in (1, 0):
-        pair = [float(value(*place, noise).subs(draw)) for place in ((0, 1), (1, 0))]
+        pair = [float(value(*location, noise).subs(draw)) for location in ((0, 1), (1, 0))]
         worst = max(worst, abs(pair[0] - pair[1]))
     return worst
 

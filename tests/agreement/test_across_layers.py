@@ -10,14 +10,14 @@ import tpcalc as tp
 NET, OPT, WIDTH, SEEDS = tp.ResNet(), tp.SGD([0.6, 0.45, 0.3], momentum=0.5, weight_decay=0.1), 512, 40
 RNG = np.random.default_rng(11)
 TASK = tp.Task(RNG.normal(size=(3, 2, 3)) / np.sqrt(3), RNG.normal(size=(3, 2, 2)))
-PLACES, ROWS = (0.0, 1 / 3, 2 / 3, 1.0), [(t, i) for t in range(3) for i in range(2)]
+LOCATIONS, ROWS = (0.0, 1 / 3, 2 / 3, 1.0), [(t, i) for t in range(3) for i in range(2)]
 
 
 def across(run: tp.Run) -> np.ndarray:
     """Squared differences (their means over networks are what infinite width says), and covariances."""
     values = []
-    for k, p in enumerate(PLACES):
-        for q in PLACES[k + 1:]:
+    for k, p in enumerate(LOCATIONS):
+        for q in LOCATIONS[k + 1:]:
             for row in ROWS:
                 values += [run.feature_difference(row, p, q - p) ** 2, run.gradient_difference(row, p, q - p) ** 2]
             values += [run.cross_covariance((2, 0), (1, 1), a, b, p, q) for a in (0, 1) for b in (0, 1)]

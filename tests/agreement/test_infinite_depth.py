@@ -52,10 +52,10 @@ class Drawn:
         return np.random.default_rng([2026, list(NETS).index(self.name), self.number])
 
     def task(self) -> tuple[tp.Task, tp.SGD]:
-        rng, place = self.rng(), list(NETS).index(self.name)
-        steps, batch = 3 + (place + self.number) % 2, 1 + self.number
+        rng, location = self.rng(), list(NETS).index(self.name)
+        steps, batch = 3 + (location + self.number) % 2, 1 + self.number
         task = tp.Task(0.8 * rng.normal(size=(steps, batch, 2)), rng.normal(size=(steps, batch, 1)))
-        return task, tp.SGD(rng.uniform(0.3, 1), **KINDS[(2 * place + self.number) % 4])
+        return task, tp.SGD(rng.uniform(0.3, 1), **KINDS[(2 * location + self.number) % 4])
 
     def limit(self, faster: float = 1.0) -> np.ndarray:
         """f_1, f_2, ... of depth=tp.oo, for the learning rate or one that is larger by a factor."""

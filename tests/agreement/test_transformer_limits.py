@@ -91,8 +91,8 @@ def test_real_networks_extrapolate_to_the_limit_in_width_and_depth() -> None:
     wanted, doubt = limit.outputs.ravel(), limit.standard_error.ravel() + limit.discretisation
     z = (found - wanted) / np.hypot(known, doubt)
     print("\noutput: limit, real networks extrapolated, standard error, z; at n = 512, L = 64")
-    for place, *line in zip(np.ndindex(limit.outputs.shape), wanted, found, known, z, means[-1], errors[-1]):
-        print("step {0}, position {2}:".format(*place),
+    for location, *line in zip(np.ndindex(limit.outputs.shape), wanted, found, known, z, means[-1], errors[-1]):
+        print("step {0}, position {2}:".format(*location),
               "{:8.4f} {:8.4f} {:7.4f} {:6.2f}; {:8.4f} +- {:.4f}".format(*line))
     print(f"chi^2 of the fits over {len(cells) - terms.shape[1]} degrees of freedom: {np.round(misfit, 1)}")
     assert np.abs(z).max() < 4 and np.abs(z[np.abs(wanted) > 0.1]).size >= 4

@@ -11,14 +11,14 @@ from typing import Callable
 
 import numpy as np
 import pytest
-from support.media import reflect
+from support.propagators import reflect
 from support.timing import best
 
 import tpcalc as tp
-from tpcalc.media import reflection
-from tpcalc.media.collocation import CollocationPropagator
-from tpcalc.media.mesh import Mesh
-from tpcalc.media.training import train_rows
+from tpcalc.propagators import reflection
+from tpcalc.propagators.collocation import CollocationPropagator
+from tpcalc.propagators.mesh import Mesh
+from tpcalc.propagators.training import train_rows
 
 SCALE, OPT = tp.DepthScaling(), tp.SGD(0.3)
 Record = Callable[[str, str, str], None]
@@ -70,8 +70,8 @@ def test_packed_layer_time_against_whole_matrices(record: Record, steps: int) ->
     given, mesh, (rho, w) = task(steps, 1), Mesh.uniform(1, 18), OPT.memory(steps)
 
     def solve(packed: bool) -> np.ndarray:
-        medium = CollocationPropagator(mesh, 1, 1.0, 1.0, rho, w, packed=packed)
-        return train_rows(given, medium, "plain", lambda t: None).outputs
+        propagator = CollocationPropagator(mesh, 1, 1.0, 1.0, rho, w, packed=packed)
+        return train_rows(given, propagator, "plain", lambda t: None).outputs
 
     time, memory = earned(record, f"whole matrices / triangles in layer time, T = {steps}", lambda: solve(False),
                           lambda: solve(True), 3 if steps < 160 else 1)

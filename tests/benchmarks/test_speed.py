@@ -10,7 +10,7 @@ from typing import Any, Callable
 
 import numpy as np
 import pytest
-from support.media import reflect
+from support.propagators import reflect
 from support.timing import best
 
 import tpcalc as tp

@@ -186,9 +186,9 @@ def test_a_product_that_comes_later_is_in_no_dot_of_an_earlier_one() -> None:
     W = Family(Matrix, "W")()
     first, second = MatVec(W, A), MatVec(Transpose(W), B)
     setting = Setting.of(Program("p", (A, B), (W,), (), (Assign(x, first), Assign(y, second)), ()))
-    places = [product.place.position for product in setting.products]
-    assert DotSum(setting, places[0]).apply(Dot(first)) == 0
-    assert DotSum(setting, places[1]).apply(Dot(second)) == Ket(A) * Response(B, Hat(first))
+    locations = [product.location.position for product in setting.products]
+    assert DotSum(setting, locations[0]).apply(Dot(first)) == 0
+    assert DotSum(setting, locations[1]).apply(Dot(second)) == Ket(A) * Response(B, Hat(first))
 
 
 def test_indices_are_solved_for_and_fixed_ones_compared() -> None:
@@ -209,5 +209,5 @@ def test_products_outside_of_the_layers_stand_at_layer_zero() -> None:
         Loop(l, sp.Integer(1), depth, (Assign(x[t, l], x[t, l - 1] + MatVec(W, x[t, l - 1])),)))),), (steps, depth)))
     outside, inside = setting.products
     bases = Bases(setting)
-    assert bases.place(outside, {})[1] == sp.Tuple(0) and bases.place(inside, {})[1] == sp.Tuple(l)
+    assert bases.location(outside, {})[1] == sp.Tuple(0) and bases.location(inside, {})[1] == sp.Tuple(l)
     assert bases.fixed(outside, bases.generic())[bases.generic().args[2][0]] == 0

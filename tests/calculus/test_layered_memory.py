@@ -110,7 +110,7 @@ def test_check_steps_sees_a_memory_without_its_layer(monkeypatch: pytest.MonkeyP
     """The equations of another layer: what was silently wrong when rho and w had no layer."""
     right = step_values.memory_equations
     monkeypatch.setattr(step_values, "memory_equations", lambda *of: [
-        (left, value.subs({l / L: (l - 1) / L}), place) for left, value, place in right(*of)])
+        (left, value.subs({l / L: (l - 1) / L}), location) for left, value, location in right(*of)])
     data = {"xi": [1.0, 0.8], "y": [1.0, -0.7], "alpha": 0.5, "gamma": 0.5}
     checks = step_module.check_steps(derive(PROGRAMS["heavy ball by layer"]), {"T": 2, "L": 3}, data)
     assert "unroll the updates" in {check.step.rule for check in checks if check.difference > 1e-3}

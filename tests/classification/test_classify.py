@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import tpcalc as tp
 from tpcalc.classification.exponents import ALPHA, GAMMA
 from tpcalc.classification.verdict import judge_exponents
-from tpcalc.media.limit_cell import limit_cell
+from tpcalc.propagators.limit_cell import limit_cell
 from tpcalc.programs.language import MatVec
 
 # alpha, gamma: output stable, stable, nontrivial, faithful (both), feature learning, diversity exponent.

@@ -24,7 +24,7 @@ def test_what_is_damped(keep: sp.Expr, name: str) -> None:
     assert tp.classify(0.5, 0.5, tp.ResNet(skip=tp.Skip(keep=keep))).name == name
 
 
-PLACES = [(0.5, 0.5), (1, 0), (0.5, 0.25), (1, 0.25), (0.25, 0.75)]
+LOCATIONS = [(0.5, 0.5), (1, 0), (0.5, 0.25), (1, 0.25), (0.25, 0.75)]
 
 
 def test_a_linear_stream_that_alternates_in_sign_is_one_that_does_not() -> None:
@@ -35,12 +35,12 @@ def test_a_linear_stream_that_alternates_in_sign_is_one_that_does_not() -> None:
     method = tp.methods.Dense(weights={**weights, "W": -weights["W"]})
     again = tp.train(turned, task, tp.SGD(0.5), tp.DepthScaling(), 4, method=method, **how)
     assert np.abs(again.outputs - plain.outputs).max() < 1e-12
-    for alpha, gamma in PLACES:
+    for alpha, gamma in LOCATIONS:
         ours, theirs = (tp.classify(alpha, gamma, net) for net in (turned, tp.ResNet()))
         assert (ours.name, ours.exponents) == (theirs.name, theirs.exponents)
 
 
-@pytest.mark.parametrize("alpha, gamma", PLACES[:4])
+@pytest.mark.parametrize("alpha, gamma", LOCATIONS[:4])
 def test_verdicts_on_alternating_streams_are_slopes(alpha: float, gamma: float) -> None:
     net = tp.ResNet(skip=tp.Skip(keep=-1))
     program = tp.program(net, tp.SGD(1.0), tp.DepthScaling(alpha, gamma))

@@ -35,7 +35,7 @@ def test_what_is_lazy_drifts_and_learns() -> None:
 def test_norms_of_q_and_k_have_a_stand_in_that_no_number_changes() -> None:
     """An odd function of a coordinate over the root mean square of all, in front of scores alone."""
     net = replace(SMALL, head_dim=3, qk_norm=True)
-    written = {p.statement.target.name: p.statement.value for p in counted_program(net, tp.SGD(), POINT).places()}
+    written = {p.statement.target.name: p.statement.value for p in counted_program(net, tp.SGD(), POINT).locations()}
     assert {v.name for v in written["score"].args} == {"nq", "nk"}
     assert written["nq"].func == sp.tanh and written["nq"].args[0].name == "over_q"
     assert str(written["over_q"]) == "q[t, l]/sqrt(mean(q[t, l]**2))"
@@ -115,7 +115,7 @@ def test_a_learned_skip_that_damps_keeps_what_it_finds() -> None:
     """Terms of a gradient that differ by a number are terms: a factor a - a/L with a name of its own is no stream."""
     net = tp.Transformer(head_dim=2, positions=2, mlp=None, skip=tp.Skip(keep=1 - 1 / sp.Symbol("L"), learned=True))
     one = counted_program(net, tp.SGD(), tp.DepthScaling())
-    assert not any(place.statement.target.name.startswith("dx_") for place in one.places())
+    assert not any(location.statement.target.name.startswith("dx_") for location in one.locations())
     found = normal_form(one)
     assert not found.forgets and not found.explodes
 

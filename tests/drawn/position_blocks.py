@@ -32,7 +32,7 @@ DEPTHS = (32, 64, 128, 256)
 NAMES = START, CHANGE, OUTPUT = ("x at initialisation", "change of x", "change of f")
 SLACK, ERRORS, STEP = 0.1, 3, sp.Rational(1, 4)
 SHARP, ROUNDS = 0.05, 16
-PLACES = 3
+LOCATIONS = 3
 
 # Inputs that overlap and targets of one sign, so that what positions bring to each other adds up. Small ones where
 # products of vectors act on a stream without a norm: of larger ones some networks blow up at a finite layer time, which
@@ -63,7 +63,8 @@ class DrawnTransformer:
     def net(self) -> Transformer:
         attention: str | Block = self.attention if self.attention == "softmax" else attention_of(
             self.attention, self.head_dim, self.causal)
-        return Transformer(head_dim=self.head_dim, positions=PLACES, norm=self.norm, mlp=self.mlp, causal=self.causal,
+        return Transformer(head_dim=self.head_dim, positions=LOCATIONS, norm=self.norm, mlp=self.mlp,
+                           causal=self.causal,
                            phi=self.phi, attention=attention, qk_norm=self.qk_norm)
 
 

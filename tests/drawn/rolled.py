@@ -28,7 +28,7 @@ MOST_KETS = 9000  # base kets: arrays of their square are kept
 class _Group:
     """The hats of one initial matrix, or of its transpose: their places and the vectors that were multiplied."""
 
-    places: list[int] = field(default_factory=list)
+    locations: list[int] = field(default_factory=list)
     vectors: list[np.ndarray] = field(default_factory=list)
 
 
@@ -56,16 +56,16 @@ class _Space:
     def product(self, key: tuple[Value, bool], ket: np.ndarray, bra: np.ndarray) -> np.ndarray:
         """hat + dot of an initial matrix times a vector."""
         group = self.groups.setdefault(key, _Group())
-        total, place = self.base(), self.used - 1
-        group.places.append(place)
+        total, location = self.base(), self.used - 1
+        group.locations.append(location)
         group.vectors.append(ket)
-        self._widen(len(group.places))
+        self._widen(len(group.locations))
         row = np.array([bra @ z for z in group.vectors])
         count = len(row)
-        self.partners[place, :count], self.covariance[place, :count] = group.places, row
-        self.partners[group.places, count - 1], self.covariance[group.places, count - 1] = place, row
+        self.partners[location, :count], self.covariance[location, :count] = group.locations, row
+        self.partners[group.locations, count - 1], self.covariance[group.locations, count - 1] = location, row
         other = self.groups.get((key[0], not key[1]), _Group())
-        for b, z in zip(other.places, other.vectors):
+        for b, z in zip(other.locations, other.vectors):
             if ket[b] != 0.0:
                 total = total + ket[b] * z
         return total
@@ -103,9 +103,9 @@ class RolledReading:
         steps = sorted(key[1] for key in self.members if key[0] == name and len(key) == 2)
         return np.array([self.members[name, step] for step in steps])
 
-    def vector(self, name: str, *place: int) -> np.ndarray:
+    def vector(self, name: str, *location: int) -> np.ndarray:
         """The coefficients of one vector."""
-        return self.members[(name, *place)]
+        return self.members[(name, *location)]
 
     def size(self, ket: np.ndarray) -> float:
         """The root mean square over coordinates."""
@@ -207,8 +207,8 @@ class _Run:
 
     @_source.register(Member)
     def _member(self, node: Member) -> str:
-        place = "".join(f", {_index(i)}" for i in node.indices)
-        return f"M[{node.name!r}{place or ','}]"
+        location = "".join(f", {_index(i)}" for i in node.indices)
+        return f"M[{node.name!r}{location or ','}]"
 
     @_source.register(MatVec)
     def _product(self, node: MatVec) -> str:

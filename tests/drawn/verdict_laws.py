@@ -48,7 +48,7 @@ def trained_program(net: ResNet | Program, alpha: Number, gamma: Number) -> Prog
 
 
 def _symbols(program: Program) -> set[sp.Symbol]:
-    return set().union(*(place.statement.value.free_symbols for place in program.places()))
+    return set().union(*(location.statement.value.free_symbols for location in program.locations()))
 
 
 def measured_sizes(program: Program, depth: int, exact: bool) -> dict[str, float]:
@@ -66,8 +66,8 @@ def measured_sizes(program: Program, depth: int, exact: bool) -> dict[str, float
         layer = v.indices[1]
         return v.at(step, (ends[layer] if layer in ends else depth) - below)
 
-    places = [(x, 0), *((v, below) for v in products for below in (0, 1, depth - depth // 4))]
-    pairs = {(v, below): (member(v, 0, below), member(v, 1, below)) for v, below in places}
+    locations = [(x, 0), *((v, below) for v in products for below in (0, 1, depth - depth // 4))]
+    pairs = {(v, below): (member(v, 0, below), member(v, 1, below)) for v, below in locations}
     if exact:
         reading = read_rolled(program, sizes, TASK)
         kets = {at: [reading.vector(m.name, *map(int, m.indices)) for m in pair] for at, pair in pairs.items()}
@@ -79,15 +79,16 @@ def measured_sizes(program: Program, depth: int, exact: bool) -> dict[str, float
         start = {at: np.sqrt(run.bracket(a, a)) for at, (a, b) in pairs.items()}
         change = {at: np.sqrt(run.bracket(b - a, b - a)) for at, (a, b) in pairs.items()}
         f = run.series("f")
-    return dict(zip(NAMES, (start[x, 0], max(start[place] for place in places[1:]), abs(f[1] - f[0]), change[x, 0],
-                            max(change[place] for place in places[1:]))))
+    return dict(zip(NAMES,
+                    (start[x, 0], max(start[location] for location in locations[1:]), abs(f[1] - f[0]), change[x, 0],
+                     max(change[location] for location in locations[1:]))))
 
 
 def _forward(program: Program) -> tuple[list[Vector], Vector]:
     """The products before the loss, and the vector of the last layer that the output reads."""
     products: list[Vector] = []
-    for place in program.places():
-        statement = place.statement
+    for location in program.locations():
+        statement = location.statement
         if statement.value.has(LossDerivative):
             break
         if isinstance(statement.value, MatVec):
@@ -102,8 +103,8 @@ def depths_for(program: Program, exact: bool, deepest: int = 1024) -> list[int]:
 
     Sampled to 2^8 at most.
     """
-    products = sum(isinstance(node, MatVec) for place in program.places()
-                   for node in sp.preorder_traversal(place.statement.value))
+    products = sum(isinstance(node, MatVec) for location in program.locations()
+                   for node in sp.preorder_traversal(location.statement.value))
     largest = min(deepest, MOST_KETS // (4 * products)) if exact else min(deepest, 256)
     top = int(np.log2(largest))
     powers = [2**k for k in range(top - 3, top + 1)]

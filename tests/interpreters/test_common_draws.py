@@ -63,7 +63,7 @@ def test_innovations_are_independent_and_of_variance_one() -> None:
 def test_a_frame_is_orthonormal_at_every_depth(level: int) -> None:
     """All rows of all keys, and to the constant and the initial vectors; coarse rows do not know the finest level."""
     draws = framed(1, level)
-    rows = np.array([draws.row(key, level, layer) for key in draws.places for layer in range(2 * 2**level)])
+    rows = np.array([draws.row(key, level, layer) for key in draws.locations for layer in range(2 * 2**level)])
     assert np.max(np.abs(rows @ rows.T / SAMPLES - np.eye(len(rows)))) < 1e-12
     assert np.max(np.abs(rows.mean(axis=1))) < 1e-12
     deeper = framed(1, level + 1)
@@ -73,7 +73,7 @@ def test_a_frame_is_orthonormal_at_every_depth(level: int) -> None:
 def test_a_level_that_does_not_fit_is_orthonormal_key_by_key_or_left_as_it_is_drawn() -> None:
     draws = framed(1, 6, calls=(4, 2))  # 6 keys of 16 layers in 512 samples: more than 1 in 8; so are 128 layers alone
     assert [frame.shape for frame in draws.frames] == [(6, k, SAMPLES) for k in (2, 2, 4, 8, 16, 32)]
-    rows = np.array([[draws.row(key, 3, layer) for layer in range(16)] for key in draws.places])
+    rows = np.array([[draws.row(key, 3, layer) for layer in range(16)] for key in draws.locations])
     for own in rows:
         assert np.max(np.abs(own @ own.T / SAMPLES - np.eye(16))) < 1e-12
     assert 1e-3 < np.max(np.abs(rows[0] @ rows[1].T / SAMPLES)) < 0.3

@@ -222,4 +222,4 @@ def test_a_failing_program_shrinks_to_a_small_one() -> None:
         return any(np.any(reading.ket(Dot(h.vector)) != 0) for h in reading.bases if isinstance(h, Hat))
 
     smallest = find(linear_programs(), has_dot, settings=settings(max_examples=200, database=None, derandomize=True))
-    assert len(smallest.program.places()) <= 2 and smallest.sizes == {}
+    assert len(smallest.program.locations()) <= 2 and smallest.sizes == {}

@@ -46,14 +46,15 @@ def test_the_residual_network_has_the_coefficients_of_the_written_recursion(
     found = read_program_coefficients(BUILT_IN, {T: steps, "L": depth}, dict(xi=xi, y=y, alpha=alpha, gamma=gamma))
     known = read_coefficients(tp.Task(xi, y), tp.SGD(0.5), tp.DepthScaling(alpha, gamma), depth)
     assert_close(found.series("f"), known.outputs.ravel(), 1e-12, 1.0)
-    place = {base: i for i, base in enumerate(found.bases)}
-    hats = np.array([[[place[Hat(MatVec(W0[0, m], X[s, m - 1]))] for s in range(steps)] for m in range(1, depth + 1)],
-                     [[place[Hat(MatVec(Transpose(W0[0, m]), DX[s, m]))] for s in range(steps)]
+    location = {base: i for i, base in enumerate(found.bases)}
+    hats = np.array([[[location[Hat(MatVec(W0[0, m], X[s, m - 1]))] for s in range(steps)]
+                      for m in range(1, depth + 1)],
+                     [[location[Hat(MatVec(Transpose(W0[0, m]), DX[s, m]))] for s in range(steps)]
                       for m in range(1, depth + 1)]])
     for family, ours, ends in ((X, known.x, known.x_outputs), (DX, known.delta, known.delta_inputs)):
         kets = np.array([[found.ket(family[s, l]) for l in range(depth + 1)] for s in range(steps)])
         assert_close(kets[:, :, hats], ours, 1e-12, 1.0)
-        assert_close(kets[:, :, [place[U], place[NV]]], ends, 1e-12, 1.0)
+        assert_close(kets[:, :, [location[U], location[NV]]], ends, 1e-12, 1.0)
     covariance = found.covariance
     assert_close(covariance[hats[..., :, None], hats[..., None, :]], known.covariance, 1e-12, 1.0)
     between = covariance.copy()
@@ -133,7 +134,7 @@ def test_hats_covary_like_what_is_multiplied_and_dots_are_the_rest(example: Prog
 def test_products_are_linear_as_random_variables(example: ProgramExample) -> None:
     """|W (2 y - z)> and 2 |W y> - |W z> are one random variable, though made of different hats."""
     program = example.program
-    assigned = [place.statement.target for place in program.places()]
+    assigned = [location.statement.target for location in program.locations()]
     *_, z, y = (program.vectors[0], *program.vectors, *(v for v in assigned if isinstance(v, Vector)))
     for matrix in (program.matrices[0], Transpose(program.matrices[0])):
         three = [Family(Vector, f"new{i}")() for i in range(3)]

@@ -89,7 +89,7 @@ def test_a_wrong_memory_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """The optimizer forgets twice as fast: trained matrices are no longer what their updates make of them."""
     right = step_values.memory_equations
     monkeypatch.setattr(step_values, "memory_equations", lambda *at: [(left, value.subs(sp.Rational(1, 2), sp.Rational(
-        1, 4)), place) for left, value, place in right(*at)])
+        1, 4)), location) for left, value, location in right(*at)])
     assert "unroll the updates" in {check.step.rule for check in reported()}
 
 

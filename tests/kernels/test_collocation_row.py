@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings, strategies as st
 
 from tpcalc.kernels import collocation_row as kernel
-from tpcalc.media.mesh import between, reference
+from tpcalc.propagators.mesh import between, reference
 
 RULES = (40, 10, 2e-14, 2e-13, 1e-2)  # iterations, before divergence is looked for; settled, stagnant, unresolved
 NONE = np.zeros((0, 0))

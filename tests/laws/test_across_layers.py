@@ -20,9 +20,9 @@ def rows_of(task: tp.Task) -> list[Row]:
     return [(t, i) for t in range(task.steps) for i in range(task.batch)]
 
 
-def covariance(run: tp.Run, places: list[float]) -> np.ndarray:
+def covariance(run: tp.Run, locations: list[float]) -> np.ndarray:
     """Of x and delta of all rows at all places, in this order; a Gram matrix."""
-    keys = [(row, a, p) for p in places for a in (0, 1) for row in rows_of(run.task)]
+    keys = [(row, a, p) for p in locations for a in (0, 1) for row in rows_of(run.task)]
     return np.array([[run.cross_covariance(t, s, a, b, p, q) for s, b, q in keys] for t, a, p in keys])
 
 
@@ -41,12 +41,12 @@ def test_reflection_equals_the_coefficients(task: tp.Task, opt: tp.SGD, scale: t
     assume(scale.drift_exponent <= 0)
     fast, oracle = (tp.train(NET, task, opt, scale, depth, method=method) for method in ("reflection", "coefficients"))
     m, l = sorted(data.draw(st.tuples(*2 * [st.integers(0, depth)])))
-    places = [m / depth, l / depth]
-    expected = covariance(oracle, places)
-    assert_close(covariance(fast, places), expected, 1e-12)
-    exact = differences(oracle, places[0], (l - m) / depth)
+    locations = [m / depth, l / depth]
+    expected = covariance(oracle, locations)
+    assert_close(covariance(fast, locations), expected, 1e-12)
+    exact = differences(oracle, locations[0], (l - m) / depth)
     round_off = 1e-14 * float(np.sqrt(np.max(np.diag(expected))))  # of the oracle, which subtracts coefficients
-    np.testing.assert_allclose(differences(fast, places[0], (l - m) / depth), exact, rtol=1e-12, atol=round_off)
+    np.testing.assert_allclose(differences(fast, locations[0], (l - m) / depth), exact, rtol=1e-12, atol=round_off)
 
 
 @pytest.mark.parametrize("loss, outputs", [("logistic", 1), ("softmax", 3)])
@@ -66,10 +66,10 @@ def test_the_limit_is_one_gaussian_process(problem: DrawnProblem, data: st.DataO
     differences are what their entries add up to."""
     task, opt, scale, _ = problem
     inside = data.draw(st.lists(st.floats(0.01, 0.99), min_size=1, max_size=1))
-    places = [0.0, *inside, 1.0]
-    run = tp.train(NET, task, opt, scale, tp.oo, keep_nodes=places)
+    locations = [0.0, *inside, 1.0]
+    run = tp.train(NET, task, opt, scale, tp.oo, keep_nodes=locations)
     n = len(rows_of(task))
-    whole = covariance(run, places)
+    whole = covariance(run, locations)
     gram = whole.reshape(3, 2 * n, 3, 2 * n)
     size = float(np.max(np.abs(whole)))
     assert_close(whole, whole.T, 1e-12)
@@ -77,7 +77,7 @@ def test_the_limit_is_one_gaussian_process(problem: DrawnProblem, data: st.DataO
     for k in range(3):
         assert_close(gram[k, :n, k, :n], run.forward_covariance[k], 1e-11, size)
         assert_close(gram[k, n:, k, n:], run.backward_covariance[k], 1e-11, size)
-    change = differences(run, places[0], places[1]).ravel()
+    change = differences(run, locations[0], locations[1]).ravel()
     squares = np.diag(gram[1, :, 1] + gram[0, :, 0] - 2 * gram[0, :, 1])
     assert_close(change**2, squares, 1e-11, size)
 

@@ -68,13 +68,13 @@ def by_differences(block: Block, U: np.ndarray, nV: np.ndarray, weights: Weights
         gradients = {}
         for name, w in weights.items():
             gradients[name] = np.zeros_like(w)
-            for place in np.ndindex(*w.shape):
-                at = w[place]
+            for location in np.ndindex(*w.shape):
+                at = w[location]
                 losses = []
-                for w[place] in (at + 1e-5, at - 1e-5):
+                for w[location] in (at + 1e-5, at - 1e-5):
                     losses.append(0.5 * (output(weights, xi) - y)**2)
-                w[place] = at
-                gradients[name][place] = (losses[0] - losses[1]) / 2e-5 * WIDTH / abs(eps)
+                w[location] = at
+                gradients[name][location] = (losses[0] - losses[1]) / 2e-5 * WIDTH / abs(eps)
         for name, change in move(t, gradients).items():
             weights[name] -= g / WIDTH * change
     return np.array(found)
@@ -140,9 +140,9 @@ def test_a_linear_network_does_not_know_the_sign(branch: float, net: tp.ResNet, 
         a, b = (tp.train(net, task, opt, scale, depth) for scale in (down, up))
         assert_close(a.outputs, b.outputs, 1e-13)
         assert_close(a.probe_outputs, b.probe_outputs, 1e-13)
-        places = [(t, s, i, j, p, 0.5) for t in (1, 2) for s in (0, 1) for i in (0, 1) for j in (0, 1)
-                  for p in (.3, .8)]
-        found = np.array([[run.gamma(*place) for place in places] for run in (a, b)])
+        locations = [(t, s, i, j, p, 0.5) for t in (1, 2) for s in (0, 1) for i in (0, 1) for j in (0, 1)
+                     for p in (.3, .8)]
+        found = np.array([[run.gamma(*location) for location in locations] for run in (a, b)])
         assert_close(found[0], -found[1], 1e-12)
         assert np.sum(np.abs(found[0]) > 1e-3) > 10
     for method in ("coefficients", "reflection"):

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 
 import tpcalc as tp
 from support.closeness import assert_close
-from support.media import reflect
+from support.propagators import reflect
 from tpcalc.interpreters import read_coefficients
-from tpcalc.media.covariances import cross_covariance
+from tpcalc.propagators.covariances import cross_covariance
 from tpcalc.testing import DrawnProblem, problems
 
 NET = tp.ResNet("linear")
@@ -92,9 +92,9 @@ def test_without_training_every_layer_adds_its_noise(method: str, problem: Drawn
 def test_forward_and_backward_signals_of_a_step_have_one_overlap_at_every_node(problem: DrawnProblem) -> None:
     """<x_a^l|delta_b^l> of a step does not depend on l: it is f_a . chi_b; by both exact readings."""
     task, depth = problem.task, problem.depth
-    trace, medium = reflect(*problem, "plain")
+    trace, propagator = reflect(*problem, "plain")
     kets = read_coefficients(*problem)
-    by_reflection = cross_covariance(medium.P, medium.Q, medium.S, medium.R)
+    by_reflection = cross_covariance(propagator.P, propagator.Q, propagator.S, propagator.R)
     by_coefficients = (np.einsum("aldmr,dmrs,bldms->lab", kets.x, kets.covariance, kets.delta, optimize=True)
                        + np.einsum("ale,ble->lab", kets.x_outputs, kets.delta_inputs))
     for t in range(task.steps):

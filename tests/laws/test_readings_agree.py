@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 import tpcalc as tp
 from support.closeness import assert_close
-from support.media import reflect
+from support.propagators import reflect
 from tpcalc.testing import DrawnProblem, problems
 
 NET = tp.ResNet("linear")

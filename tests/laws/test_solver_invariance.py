@@ -10,8 +10,8 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.errors import Divergence
-from tpcalc.media import collocation
-from tpcalc.media.mesh import Mesh
+from tpcalc.propagators import collocation
+from tpcalc.propagators.mesh import Mesh
 from tpcalc.methods import collocation as method
 
 BLOCKS: tuple[tuple[str, Any], ...] = (("linear", "post_nonlin"), ("tanh", "post_nonlin"), ("erf", "mlp"),

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
 from support.closeness import assert_close
-from support.media import reflect
+from support.propagators import reflect
 from tpcalc.interpreters import read_program_coefficients
 from tpcalc.testing import optimizers
 
@@ -78,8 +78,8 @@ def test_two_places_agree_with_coefficients(opt: tp.SGD, depth: int, seed: int) 
     task = tp.Task(*np.random.default_rng(seed).uniform(-1, 1, (2, 3)))
     fast, oracle = (tp.train(NET, task, opt, HALF, depth, method=m, keep_nodes="all")
                     for m in ("reflection", "coefficients"))
-    places = [(p, q) for p in (0, 0.3, 1) for q in (0.2, 0.7, 1)]
-    names = [(t, s, a, b, p, q) for t, s, a, b, (p, q) in product(range(3), range(-1, 3), (0, 1), (0, 1), places)]
+    locations = [(p, q) for p in (0, 0.3, 1) for q in (0.2, 0.7, 1)]
+    names = [(t, s, a, b, p, q) for t, s, a, b, (p, q) in product(range(3), range(-1, 3), (0, 1), (0, 1), locations)]
     assert_close(np.array([fast.gamma(*n) for n in names]), np.array([oracle.gamma(*n) for n in names]), 1e-11)
     names = [n for n in names if n[1] >= 0]
     assert_close(np.array([fast.cross_covariance(*n) for n in names]),

@@ -19,14 +19,14 @@ def module(name: str) -> Any:
     return importlib.import_module(f"{_package().__name__}.tpcalc.{name}")
 
 
-@pytest.mark.parametrize("place", [(0, 1), (1, 2), (3, 2)])
-def test_a_kernel_with_a_wrong_term_is_found(place: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("location", [(0, 1), (1, 2), (3, 2)])
+def test_a_kernel_with_a_wrong_term_is_found(location: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     proof = module("overlap_action")
     right = proof.layer_density
 
     def wrong(*arguments: Any) -> np.ndarray:
         made = right(*arguments)
-        made[place] *= -1
+        made[location] *= -1
         return made
 
     monkeypatch.setattr(proof, "layer_density", wrong)
@@ -65,10 +65,10 @@ def test_a_flipped_sign_in_a_printed_equation_is_found() -> None:
     assert reading.residual() < 1e-12
     for part in ("layer", "end"):
         right = getattr(reading, part)
-        for place, one in enumerate(right):
+        for location, one in enumerate(right):
             wrong = one.value.replace(lambda e: e.is_Add, lambda e: e.args[0] - sp.Add(*e.args[1:]))
             if wrong != one.value:
-                setattr(reading, part, (*right[:place], replace(one, value=wrong), *right[place + 1:]))
+                setattr(reading, part, (*right[:location], replace(one, value=wrong), *right[location + 1:]))
                 assert reading.residual() > 1e-4, one
         setattr(reading, part, right)
 

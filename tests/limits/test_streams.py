@@ -102,9 +102,10 @@ def test_what_is_read_of_two_streams_has_one_name_in_all_loops() -> None:
     program = training(*lines, rate=rate)
     streams = normal_form(program, L).program
     name = "v~1"
-    assert [p.statement.target.name for p in streams.places() if isinstance(p.statement.target,
-                                                                            Vector)].count(name) == 1
-    assert sum(v.name == name for p in streams.places() for v in p.statement.value.atoms(Vector)) == 3  # u0, u1 and S
+    assert [p.statement.target.name for p in streams.locations() if isinstance(p.statement.target,
+                                                                               Vector)].count(name) == 1
+    # u0, u1 and S
+    assert sum(v.name == name for p in streams.locations() for v in p.statement.value.atoms(Vector)) == 3
     data = {"xi": INPUTS, "y": TARGETS}
     errors = [max(abs(read_rolled(streams, {T: 3, L: depth}, data).series("f")
                       - read_rolled(program, {T: 3, L: depth}, data).series("f"))) for depth in (16, 32)]
@@ -206,9 +207,9 @@ def test_the_slow_directions_of_a_companion_matrix() -> None:
     assert sp.simplify((turning.weigh.diff(P) * turning.read)[0] - 1 / (2 * (1 + P))) == 0
     with pytest.raises(NoStreams, match="Jordan"):
         slow_subspace(sp.Matrix([[1, 1], [0, 1]]), ("x", "z"))
-    for place, said in ((sp.Rational(3, 10), "at layer time 3/10"), (H, "modulus 1 besides 1")):
+    for location, said in ((sp.Rational(3, 10), "at layer time 3/10"), (H, "modulus 1 besides 1")):
         with pytest.raises(NoStreams, match=said):  # there a second eigenvalue becomes 1
-            slow_subspace(sp.Matrix([[1, 0], [P - place, 1 - (P - place) ** 2]]), ("x", "z"))
+            slow_subspace(sp.Matrix([[1, 0], [P - location, 1 - (P - location) ** 2]]), ("x", "z"))
     assert [period(sp.Matrix(m)) for m in ([[0, 1], [1, 0]], [[0, 0, 1], [1, 0, 0], [0, 1, 0]], [[H, H], [1, 0]])] == [
         2, 3, 1]
 
@@ -241,7 +242,7 @@ def test_what_forgets_reads_the_stream_through_what_is_small_too() -> None:
     """z = z / 2 + x / sqrt(L) settles at 2 x / sqrt(L), while x hardly moves."""
     lines = (Line("z", (Term("z", 1, H), Term("x", 1, power=1))),
              x_of(Term("x", 1), BRANCH, Term("z", matrix="W")))
-    found = {p.statement.target.name: p.statement for p in normal_form(training(*lines), L).program.places()}
+    found = {p.statement.target.name: p.statement for p in normal_form(training(*lines), L).program.locations()}
     assert found["z"].value == 2 * Family(Vector, "x", layered=True)[t, l - 1] / sp.sqrt(L)
 
 

@@ -29,7 +29,7 @@ WIDTH = 9
 def assert_same(program: Program, sizes: dict, data: dict, loss: Any = "mse", first: dict[str, int] = {},
                 tolerance: float = 1e-12) -> dict:
     """All scalars and vectors of both executions are equal."""
-    names = sorted({p.statement.target.name for p in program.places() if isinstance(p.statement.target, Vector)})
+    names = sorted({p.statement.target.name for p in program.locations() if isinstance(p.statement.target, Vector)})
     run = run_dense(program, sizes, data, WIDTH, 3, loss, keep=tuple(names))
     found = unrolled(program, sizes, data, WIDTH, run.initial_weights(), loss, first)
     values = {**run.scalars, **run.vectors}

@@ -64,7 +64,7 @@ def test_draws_are_those_of_unrolled_runs(block: str, opt: str, shape: tuple[int
 def test_random_programs(example: ProgramExample) -> None:
     for width in (5, 60):  # narrow ones exhaust their matrices
         ours = conditioned(*example, width=width, seed=2, keep=tuple(
-            p.statement.target.name for p in example.program.places() if isinstance(p.statement.target, Vector)))
+            p.statement.target.name for p in example.program.locations() if isinstance(p.statement.target, Vector)))
         theirs = run_conditioned(lowered_order(example.program), *list(example)[1:], width=width, seed=2)
         for member, value in {**ours.scalars, **ours.vectors}.items():
             expected = {**theirs.scalars, **theirs.vectors}

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tpcalc.media.attention import AttentionKernels, AttentionMaps
-from tpcalc.media.blocks import Grams
+from tpcalc.propagators.attention import AttentionKernels, AttentionMaps
+from tpcalc.propagators.blocks import Grams
 
 Arrays = dict[str, np.ndarray]
 DECAYS = (0.8, 0.6)

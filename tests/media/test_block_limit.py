@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 import sympy as sp
-from support.media import ByHand
+from support.propagators import ByHand
 
 import tpcalc as tp
 from tpcalc.action.laws import Derivative
-from tpcalc.media.pair_kernels import DerivedBlock, kernels_of, linear_block
-from tpcalc.media.blocks import Pairs
-from tpcalc.media.collocation import solve_limit
-from tpcalc.media.laws import ForwardLaw
+from tpcalc.propagators.pair_kernels import DerivedBlock, kernels_of, linear_block
+from tpcalc.propagators.blocks import Pairs
+from tpcalc.propagators.collocation import solve_limit
+from tpcalc.propagators.laws import ForwardLaw
 
 h = sp.Symbol("h", real=True)
 SINE = sp.sin(h + sp.Rational(1, 2))

@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from support.media import ByHand
+from support.propagators import ByHand
 
 from tpcalc.action.laws import Derivative
 from tpcalc.errors import Divergence
-from tpcalc.media import element
-from tpcalc.media.pair_kernels import linear_block
-from tpcalc.media.blocks import Pairs
-from tpcalc.media.collocation import CollocationPropagator, TooCoarse, solve_limit
-from tpcalc.media.covariances import at_times, backward_covariance, forward_covariance
-from tpcalc.media.element import Element
-from tpcalc.media.medium import Rows
-from tpcalc.media.mesh import Mesh
-from tpcalc.media.reflection import ReflectionPropagator
-from tpcalc.media.training import train_rows
+from tpcalc.propagators import element
+from tpcalc.propagators.pair_kernels import linear_block
+from tpcalc.propagators.blocks import Pairs
+from tpcalc.propagators.collocation import CollocationPropagator, TooCoarse, solve_limit
+from tpcalc.propagators.covariances import at_times, backward_covariance, forward_covariance
+from tpcalc.propagators.element import Element
+from tpcalc.propagators.propagator import Rows
+from tpcalc.propagators.mesh import Mesh
+from tpcalc.propagators.reflection import ReflectionPropagator
+from tpcalc.propagators.training import train_rows
 from tpcalc.programs import SGD, Task
 from tpcalc.programs.optimizers import rows_per_step, update_kernel
 
@@ -76,15 +76,15 @@ def collocate(task: Task, optimizer: Any, mesh: Mesh, samples: str = "plain", no
               ) -> tuple[np.ndarray, CollocationPropagator]:
     rho, w = optimizer.memory(task.steps)
     b = rows_per_step(task, samples)
-    medium = CollocationPropagator(mesh, b, noise, drift, np.repeat(rho, b), update_kernel(w, task, samples))
-    return train_rows(task, medium, samples, lambda t: None).outputs, medium
+    propagator = CollocationPropagator(mesh, b, noise, drift, np.repeat(rho, b), update_kernel(w, task, samples))
+    return train_rows(task, propagator, samples, lambda t: None).outputs, propagator
 
 
 def reflect(task: Task, optimizer: Any, depth: int, alpha: float = 0.5) -> tuple[np.ndarray, ReflectionPropagator]:
     rho, w = optimizer.memory(task.steps)
-    medium = ReflectionPropagator(depth, task.batch, depth**-alpha, depth**(alpha - 1), np.repeat(rho, task.batch),
-                                  update_kernel(w, task, "plain"))
-    return train_rows(task, medium, "plain", lambda t: None).outputs, medium
+    propagator = ReflectionPropagator(depth, task.batch, depth**-alpha, depth**(alpha - 1), np.repeat(rho, task.batch),
+                                      update_kernel(w, task, "plain"))
+    return train_rows(task, propagator, "plain", lambda t: None).outputs, propagator
 
 
 @pytest.mark.parametrize("task, expected", [(FIRST, FIRST_OUTPUTS), (SECOND, SECOND_OUTPUTS)])
@@ -92,8 +92,8 @@ def test_reference_vectors(task: Task, expected: tuple[float, ...]) -> None:
     limit = solve_limit(task, SGD(1.0), 1.0, 1.0, "plain")
     np.testing.assert_allclose(limit.trace.outputs.ravel(), expected, rtol=0, atol=1e-12)
     assert limit.error <= 1e-12 * max(1, np.max(np.abs(expected)))
-    assert limit.medium.layer_times[0] == 0 and limit.medium.layer_times[-1] == 1
-    assert np.all(np.diff(limit.medium.layer_times) > 0)
+    assert limit.propagator.layer_times[0] == 0 and limit.propagator.layer_times[-1] == 1
+    assert np.all(np.diff(limit.propagator.layer_times) > 0)
 
 
 @pytest.mark.parametrize("task, expected, bounds", [
@@ -114,12 +114,12 @@ def test_error_falls_like_a_power_of_the_elements() -> None:
 
 def test_any_mesh_gives_the_same() -> None:
     graded = Mesh((0.0, 0.02, 0.1, 0.45, 1.0), 18)
-    outputs, medium = collocate(FIRST, SGD(1.0), graded)
+    outputs, propagator = collocate(FIRST, SGD(1.0), graded)
     other, reference = collocate(FIRST, SGD(1.0), Mesh.uniform(3, 20))
     np.testing.assert_allclose(outputs, other, rtol=0, atol=1e-13)
     times = np.linspace(0, 1, 11)
     for name in "PQSRAB":
-        np.testing.assert_allclose(medium.mesh.evaluate(getattr(medium, name), times),
+        np.testing.assert_allclose(propagator.mesh.evaluate(getattr(propagator, name), times),
                                    reference.mesh.evaluate(getattr(reference, name), times), rtol=0, atol=1e-10)
 
 
@@ -158,14 +158,14 @@ def test_symmetry_positivity_and_the_two_indexings(seed: int, batch: int, d_out:
         plain = solve_limit(task, SGD(0.5), noise, 1.0, "plain")
         np.testing.assert_allclose(plain.trace.outputs, effective.trace.outputs, rtol=0, atol=1e-11)
         np.testing.assert_allclose(plain.trace.probe_outputs, effective.trace.probe_outputs, rtol=0, atol=1e-11)
-    medium = effective.medium
-    reflections = medium.P, medium.Q, medium.S, medium.R
-    for stored, composed in ((medium.C0, forward_covariance(*reflections)),
-                             (medium.C1, backward_covariance(*reflections))):
+    propagator = effective.propagator
+    reflections = propagator.P, propagator.Q, propagator.S, propagator.R
+    for stored, composed in ((propagator.C0, forward_covariance(*reflections)),
+                             (propagator.C1, backward_covariance(*reflections))):
         np.testing.assert_allclose(stored, stored.transpose(0, 2, 1), rtol=0, atol=1e-12 * np.max(np.abs(stored)))
         np.testing.assert_allclose(stored, composed, rtol=0, atol=1e-12 * np.max(np.abs(stored)))
         assert np.min(np.linalg.eigvalsh(composed)) > -1e-12 * np.max(np.abs(composed))
-    for reflection in (medium.P, medium.Q):
+    for reflection in (propagator.P, propagator.Q):
         assert not np.any(np.triu(reflection))
     assert effective.trace.mismatch <= effective.error <= 1e-12 * max(1, np.max(np.abs(effective.trace.outputs)),
                                                                       np.max(np.abs(effective.trace.probe_outputs)))
@@ -177,18 +177,19 @@ def test_the_equations_hold(seed: int) -> None:
     """The differential equations and their mirror, integrated at the nodes, on random tasks."""
     draw = np.random.default_rng(seed)
     task = Task(draw.normal(size=(3, 2, 3)) / 2, draw.normal(size=(3, 2, 1)))
-    _, medium = collocate(task, Decaying(0.4, 0.9), Mesh.uniform(2, 18), noise=0.8, drift=1.2)
+    _, propagator = collocate(task, Decaying(0.4, 0.9), Mesh.uniform(2, 18), noise=0.8, drift=1.2)
     t = lambda a: a.transpose(0, 2, 1)
-    rr, w, earlier = 0.8 * np.outer(medium.rho, medium.rho), 1.2 * medium.w, np.kron(np.tri(3, k=-1), np.ones((2, 2)))
-    for forward, P, Q, S, R in ((True, medium.P, medium.Q, medium.S, medium.R),
-                                (False, medium.Q, medium.P, medium.R, medium.S)):
+    rr, w, earlier = 0.8 * np.outer(propagator.rho,
+                                    propagator.rho), 1.2 * propagator.w, np.kron(np.tri(3, k=-1), np.ones((2, 2)))
+    for forward, P, Q, S, R in ((True, propagator.P, propagator.Q, propagator.S, propagator.R),
+                                (False, propagator.Q, propagator.P, propagator.R, propagator.S)):
         C0, C1 = forward_covariance(P, Q, S, R), backward_covariance(P, Q, S, R)
         A = (rr * (np.linalg.inv(np.eye(6) - P @ Q) @ P) - w * C0) * earlier
         B = (rr * (np.linalg.inv(np.eye(6) - Q @ P) @ Q) - w * C1) * earlier
         PBS = P @ B @ S
         for value, rate in ((P, A + P @ B @ P), (S, rr * C0 + P @ (rr * C1) @ t(P) + PBS + t(PBS))):
             start = value[0 if forward else -1]
-            np.testing.assert_allclose(value - start, medium.mesh.cumulative(rate, forward), rtol=0,
+            np.testing.assert_allclose(value - start, propagator.mesh.cumulative(rate, forward), rtol=0,
                                        atol=1e-10 * (1 + np.max(np.abs(value))))
 
 
@@ -209,7 +210,7 @@ def test_large_learning_rates_need_elements() -> None:
     assert caught.value.step == 2 and all(0 < cut < 1 for cut in caught.value.cuts)
     steps: list[int] = []
     limit = solve_limit(FIRST, SGD(4.0), 1.0, 1.0, "plain", after_step=steps.append)
-    assert 8 < limit.medium.mesh.elements < 20 and steps[-4:] == [0, 1, 2, 3]
+    assert 8 < limit.propagator.mesh.elements < 20 and steps[-4:] == [0, 1, 2, 3]
     other, _ = collocate(FIRST, SGD(4.0), Mesh.uniform(60, 18))
     difference = np.max(np.abs(limit.trace.outputs - other))
     assert difference < limit.error < 1e-11 and np.max(np.abs(other)) > 8
@@ -225,7 +226,7 @@ def test_outputs_of_a_thousand(rate: float, elements: int) -> None:
     """
     limit = solve_limit(FIRST, SGD(rate), 1.0, 1.0, "plain")
     f = limit.trace.outputs.ravel()
-    mesh = limit.medium.mesh
+    mesh = limit.propagator.mesh
     assert abs(f[1] - rate * np.e * 0.8) <= limit.error < 1e-6 * f[1]
     assert mesh.elements < elements and np.min(mesh.lengths[[0, -1]]) < 1e-3 * np.max(mesh.lengths)
     halved, _ = collocate(FIRST, SGD(rate), mesh.bisect(np.ones(mesh.elements, dtype=bool)))
@@ -244,17 +245,17 @@ def test_rows_are_the_same_however_they_are_solved(constants: tuple[str, ...], s
     expected, before = collocate(task, opt, mesh, samples, noise=0.8)
     for constant in constants:
         monkeypatch.setattr(element, constant, 0)
-    outputs, medium = collocate(task, opt, mesh, samples, noise=0.8)
+    outputs, propagator = collocate(task, opt, mesh, samples, noise=0.8)
     np.testing.assert_allclose(outputs, expected, rtol=0, atol=1e-13)
     for name in ("P", "Q", "S", "R", "A", "B", "C0", "C1"):
-        one, two = getattr(medium, name), getattr(before, name)
+        one, two = getattr(propagator, name), getattr(before, name)
         np.testing.assert_allclose(one, two, rtol=0, atol=1e-12 * np.max(np.abs(two)))
 
 
 def test_a_krylov_space_where_picard_does_not_contract(monkeypatch: pytest.MonkeyPatch) -> None:
     """It solves the equations that a factorisation solves, and these are the right ones."""
     limit = solve_limit(FIRST, SGD(4.0), 1.0, 1.0, "plain")
-    factorised, _ = collocate(FIRST, SGD(4.0), limit.medium.mesh)
+    factorised, _ = collocate(FIRST, SGD(4.0), limit.propagator.mesh)
     monkeypatch.setattr(element, "LARGEST", 0)
     found: list[np.ndarray | None] = []
     solve = Element._in_krylov_space
@@ -264,7 +265,7 @@ def test_a_krylov_space_where_picard_does_not_contract(monkeypatch: pytest.Monke
         return found[-1]
 
     monkeypatch.setattr(Element, "_in_krylov_space", watched)
-    outputs, _ = collocate(FIRST, SGD(4.0), limit.medium.mesh)
+    outputs, _ = collocate(FIRST, SGD(4.0), limit.propagator.mesh)
     assert any(y is not None for y in found)
     np.testing.assert_allclose(outputs, factorised, rtol=0, atol=1e-13)
     np.testing.assert_allclose(outputs, limit.trace.outputs, rtol=0, atol=1e-11)  # composed operators lose two digits
@@ -283,8 +284,8 @@ def test_a_blow_up_is_an_answer() -> None:
 
 
 def test_passengers_leave_no_trace_and_equal_rows() -> None:
-    outputs, medium = collocate(FIRST, SGD(1.0), Mesh.uniform(2, 14))
-    fresh = CollocationPropagator(medium.mesh, 1, 1.0, 1.0, medium.rho, medium.w)
+    outputs, propagator = collocate(FIRST, SGD(1.0), Mesh.uniform(2, 14))
+    fresh = CollocationPropagator(propagator.mesh, 1, 1.0, 1.0, propagator.rho, propagator.w)
     rows = FIRST.inputs.reshape(-1, 1)
     chi = outputs.reshape(-1, 1) - FIRST.targets.reshape(-1, 1)
     for t in range(3):
@@ -295,11 +296,11 @@ def test_passengers_leave_no_trace_and_equal_rows() -> None:
         np.testing.assert_allclose(ride.s, kept.s, atol=1e-13)
         assert ride.own is None
         fresh.backward(t, Rows(still, chi[t:t + 1] @ chi[:t].T, chi[t:t + 1]**2))
-    np.testing.assert_array_equal(fresh.P[:, :3, :3], medium.P[:, :3, :3])
+    np.testing.assert_array_equal(fresh.P[:, :3, :3], propagator.P[:, :3, :3])
 
 
 def test_covariances_at_layer_times() -> None:
-    limit = solve_limit(SECOND, SGD(1.0), 1.0, 1.0, "plain").medium
+    limit = solve_limit(SECOND, SGD(1.0), 1.0, 1.0, "plain").propagator
     _, finite = reflect(SECOND, SGD(1.0), 1024)
     times = np.array([0.0, 0.25, 0.5, 1.0])
     for forward in (True, False):

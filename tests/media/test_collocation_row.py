@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
-from tpcalc.media import collocation_row, element
-from tpcalc.media.collocation import CollocationPropagator, TooCoarse, solve_limit
-from tpcalc.media.mesh import Mesh
-from tpcalc.media.training import Trace, embedding_readout_memory, train_rows
+from tpcalc.propagators import collocation_row, element
+from tpcalc.propagators.collocation import CollocationPropagator, TooCoarse, solve_limit
+from tpcalc.propagators.mesh import Mesh
+from tpcalc.propagators.training import Trace, embedding_readout_memory, train_rows
 from tpcalc.programs import SGD, Task
 from tpcalc.programs.optimizers import rows_per_step, update_kernel
 
@@ -26,9 +26,9 @@ def collocate(task: Task, opt: SGD, mesh: Mesh, packed: bool, noise: float = 1.0
     rho, w = opt.memory(task.steps)
     b = rows_per_step(task, samples)
     w, rho = update_kernel(w, task, samples), np.repeat(rho, b)
-    medium = CollocationPropagator(mesh, b, noise, 0.9, rho, w, guess=guess, packed=packed)
-    return train_rows(task, medium, samples, lambda t: None,
-                      embedding_readout_memory(train_embedding_readout, rho, w)), medium
+    propagator = CollocationPropagator(mesh, b, noise, 0.9, rho, w, guess=guess, packed=packed)
+    return train_rows(task, propagator, samples, lambda t: None,
+                      embedding_readout_memory(train_embedding_readout, rho, w)), propagator
 
 
 def assert_same(one: tuple[Trace, CollocationPropagator], two: tuple[Trace, CollocationPropagator],
@@ -84,7 +84,7 @@ def test_large_learning_rates_take_both_roads(rate: float, alpha: float, monkeyp
     monkeypatch.setattr(element.Element, "solve", counted)
     limit = solve_limit(FIRST, SGD(rate), noise, 0.9, "plain")
     assert elements
-    mesh = limit.medium.mesh
+    mesh = limit.propagator.mesh
     while True:
         try:
             whole, _ = collocate(FIRST, SGD(rate), mesh, False, noise)
@@ -152,7 +152,7 @@ def test_too_coarse_beyond_what_is_solved_directly(monkeypatch: pytest.MonkeyPat
     limit = solve_limit(FIRST, SGD(8.0), 1.0, 1.0, "plain")
     monkeypatch.undo()
     expected = solve_limit(FIRST, SGD(8.0), 1.0, 1.0, "plain")
-    assert limit.medium.mesh.elements > expected.medium.mesh.elements
+    assert limit.propagator.mesh.elements > expected.propagator.mesh.elements
     np.testing.assert_allclose(limit.trace.outputs, expected.trace.outputs, rtol=0, atol=limit.error + expected.error)
 
 

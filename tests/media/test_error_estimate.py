@@ -13,8 +13,8 @@ import tpcalc as tp
 from support.limit_reference import finite_outputs, limit_outputs
 from support.series_reference import series_outputs
 from tpcalc.errors import Divergence
-from tpcalc.media import collocation
-from tpcalc.media.collocation import solve_limit
+from tpcalc.propagators import collocation
+from tpcalc.propagators.collocation import solve_limit
 from tpcalc.programs import SGD, Task
 
 TOLERANCES = (1e-3, 1e-6, 1e-9, 1e-12)

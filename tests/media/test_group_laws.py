@@ -10,12 +10,12 @@ import sympy as sp
 from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
-from tpcalc.media.pair_kernels import kernels_of
-from tpcalc.media.blocks import Grams
-from tpcalc.media.collocation import CollocationPropagator, solve_limit
-from tpcalc.media.group_laws import GroupForwardLaw, grouped, ungrouped, within_groups
-from tpcalc.media.group_sums import LiftedKernels
-from tpcalc.media.mesh import Mesh
+from tpcalc.propagators.pair_kernels import kernels_of
+from tpcalc.propagators.blocks import Grams
+from tpcalc.propagators.collocation import CollocationPropagator, solve_limit
+from tpcalc.propagators.group_laws import GroupForwardLaw, grouped, ungrouped, within_groups
+from tpcalc.propagators.group_sums import LiftedKernels
+from tpcalc.propagators.mesh import Mesh
 
 h = sp.Symbol("h", real=True)
 SINE = sp.sin(h + sp.Rational(1, 2))

@@ -12,9 +12,9 @@ import tpcalc as tp
 from tpcalc.action import densities
 from tpcalc.action.action import STEPS, Acting, action, at
 from tpcalc.action.laws import Derivative, ActionTerm, derive_laws, density_terms
-from tpcalc.media.pair_kernels import DerivedBlock, kernels_of
-from tpcalc.media.collocation import CollocationPropagator, solve_limit
-from tpcalc.media.laws import ForwardLaw, compiled_laws
+from tpcalc.propagators.pair_kernels import DerivedBlock, kernels_of
+from tpcalc.propagators.collocation import CollocationPropagator, solve_limit
+from tpcalc.propagators.laws import ForwardLaw, compiled_laws
 
 TASK = tp.Task((1, .8, -.6, 1.1), (1, -.7, .5, 1.2))
 
@@ -72,8 +72,8 @@ def test_matrices_of_weights_are_the_weights() -> None:
     w = np.kron(opt.memory(3)[1], np.ones((2, 2))) / 2
 
     class Diagonal:
-        def weights(self, medium: CollocationPropagator, step: int) -> np.ndarray:
-            return np.broadcast_to(np.diag(w[2 * step, :2 * step]), (len(medium.layer_times), 2 * step, 2 * step))
+        def weights(self, propagator: CollocationPropagator, step: int) -> np.ndarray:
+            return np.broadcast_to(np.diag(w[2 * step, :2 * step]), (len(propagator.layer_times), 2 * step, 2 * step))
 
     for large in (1.0, 4.0):
         f, g = (solve_limit(task, opt, 1.0, large, "plain", updates=updates).trace.outputs

@@ -6,7 +6,7 @@ import pytest
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.media.limit_cell import limit_cell, regime
+from tpcalc.propagators.limit_cell import limit_cell, regime
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.language import MatVec, Mean
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import tpcalc as tp
 from tpcalc.kernels import collocation_span
-from tpcalc.media import long_training
-from tpcalc.media.element import ITERATIONS, SETTLED
-from tpcalc.media.mesh import reference
-from tpcalc.media.spanned import STAGNANT
+from tpcalc.propagators import long_training
+from tpcalc.propagators.element import ITERATIONS, SETTLED
+from tpcalc.propagators.mesh import reference
+from tpcalc.propagators.spanned import STAGNANT
 from tpcalc.methods import Collocation, LongCollocation
 from tpcalc.methods.long_collocation import MANY
 

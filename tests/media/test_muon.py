@@ -85,12 +85,12 @@ def test_real_networks_extrapolate_to_it(opt: tp.Muon) -> None:
         means.append(found.mean(0) - exact)
         errors.append(found.std(0) / np.sqrt(seeds))
     design = np.stack([np.ones(3), 1 / widths], axis=1)
-    for place in np.ndindex(3, 2):
-        sigma = np.array([e[place] for e in errors])
+    for location in np.ndindex(3, 2):
+        sigma = np.array([e[location] for e in errors])
         weighted = design / sigma[:, None]
         covariance = np.linalg.inv(weighted.T @ weighted)
-        at_infinity = (covariance @ weighted.T @ (np.array([m[place] for m in means]) / sigma))[0]
-        assert abs(at_infinity) < 3.5 * np.sqrt(covariance[0, 0]), (place, at_infinity)
+        at_infinity = (covariance @ weighted.T @ (np.array([m[location] for m in means]) / sigma))[0]
+        assert abs(at_infinity) < 3.5 * np.sqrt(covariance[0, 0]), (location, at_infinity)
 
 
 @pytest.mark.parametrize("net, targets, method", [
@@ -134,7 +134,7 @@ def test_runs_say_what_was_set_to_one_and_know_no_fluctuations() -> None:
         run.fluctuations
 
 
-PLACES = [(.5, .5), (1, 0), (.5, .25), (.75, .5), (.5, .75), (1, .25)]
+LOCATIONS = [(.5, .5), (1, 0), (.5, .25), (.75, .5), (.5, .75), (1, .25)]
 
 
 def slope(alpha: float, gamma: float, depths: tuple[int, int], **width: int) -> float:
@@ -143,7 +143,7 @@ def slope(alpha: float, gamma: float, depths: tuple[int, int], **width: int) -> 
     return float(np.log(moved[1] / moved[0]) / np.log(many / few))
 
 
-@pytest.mark.parametrize("alpha, gamma", PLACES[1:4])
+@pytest.mark.parametrize("alpha, gamma", LOCATIONS[1:4])
 def test_verdicts_are_slopes(alpha: float, gamma: float) -> None:
     """The change of f in a step, between depths, against the power that is derived."""
     derived = float(tp.classify(alpha, gamma, opt=PLAIN).exponents["change of f"])
@@ -151,7 +151,7 @@ def test_verdicts_are_slopes(alpha: float, gamma: float) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("alpha, gamma", PLACES)
+@pytest.mark.parametrize("alpha, gamma", LOCATIONS)
 def test_verdicts_are_slopes_of_real_networks(alpha: float, gamma: float) -> None:
     derived = float(tp.classify(alpha, gamma, opt=PLAIN).exponents["change of f"])
     assert abs(slope(alpha, gamma, (16, 128), width=400) - derived) < .15

@@ -7,8 +7,8 @@ import pytest
 
 import tpcalc as tp
 from support.closeness import assert_close
-from support.media import reflect
-from tpcalc.media.reflection import PackedReflectionPropagator, ReflectionPropagator
+from support.propagators import reflect
+from tpcalc.propagators.reflection import PackedReflectionPropagator, ReflectionPropagator
 
 NET, SCALE = tp.ResNet("linear"), tp.DepthScaling()
 
@@ -34,8 +34,8 @@ def test_the_mismatch_of_the_two_sweeps_is_round_off(packed: bool, depth: int) -
     """<x^0|delta^0> = <x^L|delta^L>: the first from the backward sweep, the second from the forward one."""
     rng = np.random.default_rng(depth)
     task = tp.Task(rng.normal(size=6) * 0.7, rng.normal(size=6))
-    trace, medium = reflect(task, tp.SGD(0.5), SCALE, depth, "plain", packed)
-    assert isinstance(medium, PackedReflectionPropagator if packed else ReflectionPropagator)
+    trace, propagator = reflect(task, tp.SGD(0.5), SCALE, depth, "plain", packed)
+    assert isinstance(propagator, PackedReflectionPropagator if packed else ReflectionPropagator)
     assert 0 < trace.mismatch < 1e-12
 
 

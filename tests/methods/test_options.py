@@ -57,10 +57,10 @@ IMAGINARY: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("place", IMAGINARY)
-def test_nothing_loses_its_imaginary_part(place: str, recwarn: pytest.WarningsRecorder) -> None:
+@pytest.mark.parametrize("location", IMAGINARY)
+def test_nothing_loses_its_imaginary_part(location: str, recwarn: pytest.WarningsRecorder) -> None:
     with pytest.raises(ValueError, match="real|given"):
-        IMAGINARY[place]()
+        IMAGINARY[location]()
     assert not [w for w in recwarn if "imaginary" in str(w.message)]
 
 
@@ -173,15 +173,15 @@ def test_flags_and_helpers_are_what_they_must_be(refused: Callable[[], Any], sai
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("place", [(0.5, 0, 0, 0, 1, 1), (True, 0, 0, 0, 1, 1), ("0", 0, 0, 0, 1, 1),
-                                   (9, 0, 0, 0, 1, 1), ((0, 0.0), 0, 0, 0, 1, 1),
-                                   (0, 0, 2, 0, 1, 1), (0, 0, 0, 0, 1j, 1),
-                                   (0, 0, 0, 0, True, 1), (0, 0, 0, 0, 1, float("nan")), (0, 0, 0, 0, "x", 1)])
-def test_places_of_a_run_are_steps_and_layer_times(place: tuple) -> None:
+@pytest.mark.parametrize("location", [(0.5, 0, 0, 0, 1, 1), (True, 0, 0, 0, 1, 1), ("0", 0, 0, 0, 1, 1),
+                                      (9, 0, 0, 0, 1, 1), ((0, 0.0), 0, 0, 0, 1, 1),
+                                      (0, 0, 2, 0, 1, 1), (0, 0, 0, 0, 1j, 1),
+                                      (0, 0, 0, 0, True, 1), (0, 0, 0, 0, 1, float("nan")), (0, 0, 0, 0, "x", 1)])
+def test_places_of_a_run_are_steps_and_layer_times(location: tuple) -> None:
     run = tp.train(NET, TASK, OPT, SCALE, 2)
     for ask in (run.gamma, run.cross_covariance):
         with pytest.raises(ValueError, match="^[tsabpq]: .* given; allowed"):
-            ask(*place)
+            ask(*location)
 
 
 def test_a_dense_network_is_trained_in_the_precision_that_is_asked_for() -> None:

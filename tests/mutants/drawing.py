@@ -38,8 +38,8 @@ class Drawn:
 def drawn(folder: str, each: int) -> list[Drawn]:
     """Faults of a folder. They are drawn by their names, so that a change in one file leaves those of others."""
     home = ROOT / "proofs" if folder == "proofs" else ROOT / "tpcalc" / folder
-    places = {one.name: one for file in sorted(home.rglob("*.py")) for one in _of(file)}
-    return [places[name] for name in sorted(places)[:each]]
+    locations = {one.name: one for file in sorted(home.rglob("*.py")) for one in _of(file)}
+    return [locations[name] for name in sorted(locations)[:each]]
 
 
 def _of(file: Path) -> Iterator[Drawn]:

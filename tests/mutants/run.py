@@ -193,8 +193,8 @@ class Judgements:
                 self.killers[one.name] = result["by"]
             (HERE / "killers.json").write_text(json.dumps(dict(sorted(self.killers.items())), indent=0) + "\n")
         fate = "killed" if result["killed"] else "SURVIVED"
-        place = f"{result['file']}:{result['line']}"
-        print(f"{fate}  {place}  {result['was']}  ->  {result['is']}  {result['by']}", flush=True)
+        location = f"{result['file']}:{result['line']}"
+        print(f"{fate}  {location}  {result['was']}  ->  {result['is']}  {result['by']}", flush=True)
 
 
 def main() -> None:

@@ -78,7 +78,7 @@ def test_a_recursion_counts_in_another_variable_too() -> None:
 def test_a_layer_known_to_differ_takes_away_what_compares_it_alone() -> None:
     """Only a delta of the base layer itself vanishes, what has the base layer in it, and other deltas, stay."""
     terms = Terms(tp.recursion(tp.kets(tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling()))))
-    equation = next(e for e in terms.recursion.equations if e.kind == "Gamma" and e.place.loops[1:])
+    equation = next(e for e in terms.recursion.equations if e.kind == "Gamma" and e.location.loops[1:])
     (layer,), (base,) = equation.target.args[4:]
     t, r = sp.symbols("t r", integer=True)
     value = equation.target + sp.KroneckerDelta(t, r) + sp.KroneckerDelta(layer, base)
@@ -94,9 +94,9 @@ def test_scalars_with_other_indices_are_refused() -> None:
 def test_what_the_layer_before_handed_on_is_told_in_both_directions_and_inside_of_samples() -> None:
     """Of a batch, loops are those of steps, samples and layers; backwards the layer before is the one above."""
     recursion = tp.recursion(tp.kets(tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling(), batch=True)))
-    sweeps = [e for e in recursion.equations if e.kind == "Gamma" and len(e.place.loops) == 3]
-    assert [e.place.loops[-1].descending for e in sweeps] == [False, True]
+    sweeps = [e for e in recursion.equations if e.kind == "Gamma" and len(e.location.loops) == 3]
+    assert [e.location.loops[-1].descending for e in sweeps] == [False, True]
     for e in sweeps:
         (carried,) = [term for term in additive_terms(e.value) if is_carried(e, term)]
         (layer,), (before,) = e.target.args[4], carried.args[4]
-        assert before - layer == (1 if e.place.loops[-1].descending else -1)
+        assert before - layer == (1 if e.location.loops[-1].descending else -1)

@@ -222,7 +222,7 @@ def test_numbers_of_matrices_are_checked() -> None:
 def test_a_matrix_has_one_update_however_often_it_is_used() -> None:
     program = tp.program(tp.ResNet("tanh", tied), tp.SGD(), SCALE)
     assert len(program.matrices) == 1
-    assert sum(isinstance(place.statement.target, Matrix) for place in program.places()) == 1
+    assert sum(isinstance(location.statement.target, Matrix) for location in program.locations()) == 1
 
 
 def test_a_network_writes_its_block_when_it_is_built_and_once_for_each_question() -> None:

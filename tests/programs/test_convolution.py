@@ -29,10 +29,10 @@ def back_to(seen: np.ndarray, grid: tuple, kernel: tuple, padding: str) -> np.nd
     """The adjoint of ``padded``, one position after the other."""
     found = np.zeros(seen.shape[1:])
     for entry, start in enumerate(np.ndindex(*kernel)):
-        for place, at in enumerate(np.ndindex(*grid)):
+        for location, at in enumerate(np.ndindex(*grid)):
             there = [a + s - k // 2 for a, s, k in zip(at, start, kernel)]
             if padding == "circular" or all(0 <= one < g for one, g in zip(there, grid)):
-                found[np.ravel_multi_index([one % g for one, g in zip(there, grid)], grid)] += seen[entry, place]
+                found[np.ravel_multi_index([one % g for one, g in zip(there, grid)], grid)] += seen[entry, location]
     return found
 
 

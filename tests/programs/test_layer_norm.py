@@ -34,13 +34,13 @@ def test_the_derived_backward_pass_is_that_of_finite_differences() -> None:
         return float(nV @ x / n)
 
     gradient = np.zeros_like(weights)
-    for place in np.ndindex(*weights.shape):
+    for location in np.ndindex(*weights.shape):
         ends = []
         for step in (1e-5, -1e-5):
             moved = weights.copy()
-            moved[place] += step
+            moved[location] += step
             ends.append((output(moved, 1.0) - 1.0)**2 / 2)
-        gradient[place] = (ends[0] - ends[1]) / 2e-5
+        gradient[location] = (ends[0] - ends[1]) / 2e-5
     assert abs(run.outputs.ravel()[0] - output(weights, 1.0)) < 1e-12
     after = weights - rate * gradient  # alpha = gamma: one factor L^(alpha - gamma) = 1, in units of tp.SGD
     assert abs(run.outputs.ravel()[1] - output(after, -0.5)) < 1e-8

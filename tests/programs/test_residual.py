@@ -16,9 +16,9 @@ KEEPS = {"1": (1, 1.0), "0.8": (0.8, 0.8), "1 - 1/L": (1 - 1 / L, 1 - 1 / DEPTH)
 
 norms = st.one_of(
     st.just({}),
-    st.builds(lambda norm, place, gains, scaled: {
-        "norm": norm, "norm_position": place, "gains": gains,
-        **({"norm_scale": 1 / sp.sqrt(layer)} if scaled and place in ("pre", "sandwich") else {})},
+    st.builds(lambda norm, location, gains, scaled: {
+        "norm": norm, "norm_position": location, "gains": gains,
+        **({"norm_scale": 1 / sp.sqrt(layer)} if scaled and location in ("pre", "sandwich") else {})},
         st.sampled_from(["rms", "layer"]), st.sampled_from(["pre", "output", "sandwich", "post"]), st.booleans(),
         st.booleans()))
 skips = st.one_of(

@@ -21,7 +21,7 @@ from drawn import position_blocks  # noqa: E402
 from drawn.position_blocks import (  # noqa: E402
     HALF,
     OUTPUT,
-    PLACES,
+    LOCATIONS,
     Compared,
     DrawnTransformer,
     assert_transformer_agrees,
@@ -41,7 +41,7 @@ DECAYING = replace(drawn_transformer(0), opt=SGD(0.05, weight_decay=4.0))
 def test_networks_are_those_that_verdicts_are_of(drawn: DrawnTransformer) -> None:
     """Gradients by PyTorch against the program's, matrix by matrix through what they change."""
     training = program(drawn.net, drawn.opt, DepthScaling(*drawn.point), d_in=len(drawn.inputs[0]))
-    run = run_dense(training, {"T": 2, "L": LAYERS, "P": PLACES},
+    run = run_dense(training, {"T": 2, "L": LAYERS, "P": LOCATIONS},
                     {"xi": np.array([drawn.inputs] * 2), "y": [drawn.targets] * 2}, WIDE, 1, keep=("x",))
     given = {name: torch.tensor(value)[None] for name, value in run.initial_weights().items()}
     layers = [{name: given[name].reshape(1, LAYERS, WIDE, WIDE)[:, layer] for name in drawn.net.matrices_of_block}

@@ -14,7 +14,7 @@ import tpcalc as tp
 from tpcalc import methods
 from tpcalc.interpreters.lowered import ArrayExecution
 from tpcalc.interpreters.lowered_particles import ParticleExecution, least_samples
-from tpcalc.media import training
+from tpcalc.propagators import training
 from tpcalc.methods.sampled import training as training_of
 from tpcalc.programs.raw_problem import raw_problem
 from tpcalc.reports import cli, commands

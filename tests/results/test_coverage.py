@@ -7,7 +7,7 @@ import pytest
 
 import tpcalc as tp
 from support.closeness import assert_close
-from tpcalc.media.training import require_known
+from tpcalc.propagators.training import require_known
 from tpcalc.results.sampled import CONFIDENCE, joint_error
 
 NET = tp.ResNet()

@@ -41,12 +41,12 @@ def test_densities_are_those_of_the_solver_and_answers_are_symmetric(name: str) 
     """What the action says at its saddle is what ``collocation`` solves; and f_t answers j_s as f_s answers j_t."""
     net = tp.ResNet(SINE.phi, block="mlp", train_embedding_readout=name == "trained ends")
     base, covariance = base_of(net, train_embedding_readout=net.train_embedding_readout)
-    medium, n = base.network.medium, 3
+    propagator, n = base.network.propagator, 3
     theta, omega = base.left.added[0], base.right.added[0]
-    assert_close(np.tril(theta[:, :n, n:], -1), medium.A, 1e-12)
-    assert_close(np.tril(omega[:, n:, :n]), medium.B, 1e-12)
-    assert_close(theta[:, :n, :n], medium.left.N, 1e-12)
-    assert_close(omega[:, n:, n:], medium.right.N, 1e-12)
+    assert_close(np.tril(theta[:, :n, n:], -1), propagator.A, 1e-12)
+    assert_close(np.tril(omega[:, n:, :n]), propagator.B, 1e-12)
+    assert_close(theta[:, :n, :n], propagator.left.N, 1e-12)
+    assert_close(omega[:, n:, n:], propagator.right.N, 1e-12)
     for zero in (theta[:, n:, n:], np.triu(theta[:, :n, n:]), omega[:, :n, :n], np.triu(omega[:, n:, :n], 1)):
         assert np.max(np.abs(zero)) < 1e-12
     assert_close(covariance, covariance.T, 1e-12)
@@ -55,7 +55,7 @@ def test_densities_are_those_of_the_solver_and_answers_are_symmetric(name: str) 
 def test_answers_of_densities_are_their_derivatives() -> None:
     """Theta and Omega at overlaps that are a little different, by central differences."""
     base, _ = base_of(SINE)
-    medium, n, step, nodes = base.network.medium, 3, 1e-5, slice(4, 6)
+    propagator, n, step, nodes = base.network.propagator, 3, 1e-5, slice(4, 6)
     left, right = base.left.C[0, nodes], base.right.C[0, nodes]
     rng = np.random.default_rng(0)
     change, turn = np.zeros((2, 2, 2 * n, 2 * n))
@@ -65,7 +65,8 @@ def test_answers_of_densities_are_their_derivatives() -> None:
     change, turn = change + change.transpose(0, 2, 1), turn + turn.transpose(0, 2, 1)
 
     def block(move: float, also: float) -> BlockDensity:
-        return BlockDensity(SINE, medium.noise, medium.drift * medium.w, np.outer(medium.rho, medium.rho),
+        return BlockDensity(SINE, propagator.noise, propagator.drift * propagator.w,
+                            np.outer(propagator.rho, propagator.rho),
                             left + move * change, right + also * turn)
 
     answers = base.body.block.answer(True, change, right, nodes), base.body.block.answer(False, turn, change, nodes)

@@ -11,10 +11,10 @@ import pytest
 
 import tpcalc as tp
 from support.closeness import assert_close
-from support.media import reflect
-from tpcalc.media.collocation import solve_limit
-from tpcalc.media.covariances import inverse
-from tpcalc.media.mesh import Mesh
+from support.propagators import reflect
+from tpcalc.propagators.collocation import solve_limit
+from tpcalc.propagators.covariances import inverse
+from tpcalc.propagators.mesh import Mesh
 from tpcalc.programs import SGD
 from tpcalc.results.details import PropagatorDetails
 from tpcalc.results.scatterers import nothing, star
@@ -33,11 +33,12 @@ def test_one_layer_of_many_has_relative_accuracy(scale: tp.DepthScaling) -> None
     """x^l - x^(l-1) = eps rho F^l + A^l delta^l, with <F_t|delta_s> = sum_b C0_tb d delta_s/dF_b: nothing is
     subtracted. A difference of covariances would be off by 1e-11 at alpha = 1/2 and by 1e-8 at alpha = 1."""
     depth, opt = 2**14, SGD(0.5, momentum=0.5, weight_decay=0.1)
-    _, medium = reflect(TASK, opt, scale, depth, "plain")
-    details = PropagatorDetails(medium, TASK.inputs[:, 0], np.zeros((4, 1)))
+    _, propagator = reflect(TASK, opt, scale, depth, "plain")
+    details = PropagatorDetails(propagator, TASK.inputs[:, 0], np.zeros((4, 1)))
     for l in (1, 5000, depth):
-        P, Q, A, C0, C1 = medium.P[l], medium.Q[l], medium.A[l - 1], medium.C0[l - 1], medium.C1[l - 1]
-        noise = medium.eps * np.diag(medium.rho)
+        P, Q, A = propagator.P[l], propagator.Q[l], propagator.A[l - 1]
+        C0, C1 = propagator.C0[l - 1], propagator.C1[l - 1]
+        noise = propagator.eps * np.diag(propagator.rho)
         mixed = noise @ C0 @ noise @ inverse(P, Q).T @ Q.T @ A.T
         exact = noise @ C0 @ noise + mixed + mixed.T + A @ C1 @ A.T
         found = [details.difference(row, 0, (l - 1) / depth, 1 / depth) for row in range(4)]
@@ -48,11 +49,11 @@ def test_one_layer_of_many_has_relative_accuracy(scale: tp.DepthScaling) -> None
 @pytest.mark.parametrize("p", [0.0, 0.3, 0.5])
 def test_a_short_piece_of_layer_time_has_relative_accuracy(noise: float, p: float) -> None:
     """d^2 = eps N0 + O(eps^2), or eps^2 A C1 A^T + O(eps^3) without noise: at eps = 1e-6 the next term, from 2e-6."""
-    medium = solve_limit(TASK, OPT, noise, 1.0, "plain").medium
-    details = PropagatorDetails(medium, TASK.inputs[:, 0], np.zeros((4, 1)))
-    at = lambda values: medium.mesh.evaluate(values, p)
-    A = at(medium.A)
-    rate = np.diag(at(medium.left.N) if noise else A @ at(medium.C1) @ A.T)[1:]
+    propagator = solve_limit(TASK, OPT, noise, 1.0, "plain").propagator
+    details = PropagatorDetails(propagator, TASK.inputs[:, 0], np.zeros((4, 1)))
+    at = lambda values: propagator.mesh.evaluate(values, p)
+    A = at(propagator.A)
+    rate = np.diag(at(propagator.left.N) if noise else A @ at(propagator.C1) @ A.T)[1:]
     squares = [np.array([details.difference(row, 0, p, eps) for row in (1, 2, 3)])**2 / eps**(1 if noise else 2)
                for eps in (1e-6, 2e-6)]
     np.testing.assert_allclose(2 * squares[0] - squares[1], rate, rtol=3e-11)
@@ -62,14 +63,14 @@ def test_a_short_piece_of_layer_time_has_relative_accuracy(noise: float, p: floa
 
 def test_pieces_do_not_depend_on_the_elements_they_are_cut_by() -> None:
     """The same medium on the mesh it was found on, and interpolated to one cut at odd places."""
-    medium = solve_limit(TASK, OPT, 1.0, 1.0, "plain").medium
-    plain = TimeSegments(medium).ends(0.2, 0.65)
-    mesh = Mesh((0.0, 0.15, 0.2, 0.4, 0.41, 0.85, 1.0), medium.mesh.nodes)
-    for side in (medium.left, medium.right):
+    propagator = solve_limit(TASK, OPT, 1.0, 1.0, "plain").propagator
+    plain = TimeSegments(propagator).ends(0.2, 0.65)
+    mesh = Mesh((0.0, 0.15, 0.2, 0.4, 0.41, 0.85, 1.0), propagator.mesh.nodes)
+    for side in (propagator.left, propagator.right):
         for name in ("P", "S", "A", "N", "C", "r"):
-            setattr(side, name, medium.mesh.evaluate(getattr(side, name), mesh.times))
-    medium.mesh = mesh
-    cut = TimeSegments(medium).ends(0.2, 0.65)
+            setattr(side, name, propagator.mesh.evaluate(getattr(side, name), mesh.times))
+    propagator.mesh = mesh
+    cut = TimeSegments(propagator).ends(0.2, 0.65)
     for one, two in zip(plain, cut):
         assert_close(one, two, 1e-11)
 
@@ -78,8 +79,8 @@ def test_pieces_do_not_depend_on_the_elements_they_are_cut_by() -> None:
 def test_any_piece_is_a_product_of_aligned_ones(in_cache: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Depth 11, no power of two: all pieces against their layers one by one, however many are composed at a time."""
     monkeypatch.setattr("tpcalc.results.segments.IN_CACHE", in_cache)
-    _, medium = reflect(TASK, OPT, SCALE, 11, "plain")
-    cut = LayerSegments(medium)
+    _, propagator = reflect(TASK, OPT, SCALE, 11, "plain")
+    cut = LayerSegments(propagator)
     layers = [cut._piece(l, l + 1) for l in range(11)]
     for m in range(12):
         for l in range(m, 12):

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from tpcalc.interpreters import read_coefficients
-from tpcalc.media.collocation import CollocationPropagator, solve_limit
-from tpcalc.media.covariances import at_times, backward_covariance, cross_covariance, forward_covariance
-from tpcalc.media.reflection import ReflectionPropagator
-from tpcalc.media.training import train_rows
+from tpcalc.propagators.collocation import CollocationPropagator, solve_limit
+from tpcalc.propagators.covariances import at_times, backward_covariance, cross_covariance, forward_covariance
+from tpcalc.propagators.reflection import ReflectionPropagator
+from tpcalc.propagators.training import train_rows
 from tpcalc.parametrizations import DepthScaling
 from tpcalc.programs import SGD, Task
 from tpcalc.programs.optimizers import update_kernel
@@ -21,20 +21,20 @@ from tpcalc.results.two_point import TwoPoint, ceiling
 TASK = Task((1, .8, -.6), (1, -.7, .5))
 
 
-def two_point(task: Task, outputs: np.ndarray, medium: object) -> TwoPoint:
-    return TwoPoint(medium, task.inputs.reshape(-1, task.d_in), (outputs - task.targets).reshape(-1, task.d_out))
+def two_point(task: Task, outputs: np.ndarray, propagator: object) -> TwoPoint:
+    return TwoPoint(propagator, task.inputs.reshape(-1, task.d_in), (outputs - task.targets).reshape(-1, task.d_out))
 
 
 def finite(task: Task, scale: DepthScaling, depth: int, rate: float = 1.0) -> tuple[TwoPoint, ReflectionPropagator]:
     rho, w = SGD(rate).memory(task.steps)
-    medium = ReflectionPropagator(depth, task.batch, scale.multiplier(depth), scale.update_size(depth),
-                                  np.repeat(rho, task.batch), update_kernel(w, task, "plain"))
-    return two_point(task, train_rows(task, medium, "plain", lambda t: None).outputs, medium), medium
+    propagator = ReflectionPropagator(depth, task.batch, scale.multiplier(depth), scale.update_size(depth),
+                                      np.repeat(rho, task.batch), update_kernel(w, task, "plain"))
+    return two_point(task, train_rows(task, propagator, "plain", lambda t: None).outputs, propagator), propagator
 
 
 def infinite(task: Task, noise: float = 1.0) -> tuple[TwoPoint, CollocationPropagator]:
     limit = solve_limit(task, SGD(1.0), noise, 1.0, "plain")
-    return two_point(task, limit.trace.outputs, limit.medium), limit.medium
+    return two_point(task, limit.trace.outputs, limit.propagator), limit.propagator
 
 
 @settings(max_examples=6, deadline=None)
@@ -47,7 +47,7 @@ def test_finite_depth_equals_the_coefficient_recursion(seed: int, exponents: tup
     task, depth = Task(draw.normal(size=(*shape, 1)), draw.normal(size=(*shape, 1))), 4
     scale = DepthScaling(*exponents, branch=1.3, base_depth=2)
     known = read_coefficients(task, SGD(0.4), scale, depth)
-    functions, medium = finite(task, scale, depth, 0.4)
+    functions, propagator = finite(task, scale, depth, 0.4)
     size = 1 + np.max(np.abs(known.covariance))
     close = lambda x, y: abs(x - y) < 1e-12 * size
     for t in range(4):
@@ -63,16 +63,18 @@ def test_finite_depth_equals_the_coefficient_recursion(seed: int, exponents: tup
                     assert close(functions.c(t, s, a, (l - 0.3) / depth), exact)
     nodes = np.arange(depth + 1) / depth
     for forward in (True, False):
-        np.testing.assert_allclose(at_times(medium, forward, nodes), known.node_covariance(forward), atol=1e-12 * size)
+        np.testing.assert_allclose(at_times(propagator, forward, nodes), known.node_covariance(forward),
+                                   atol=1e-12 * size)
     mixed = (np.einsum("aldmr,dmrs,bldms->lab", known.x, known.covariance, known.delta, optimize=True)
              + np.einsum("ale,ble->lab", known.x_outputs, known.delta_inputs))
-    np.testing.assert_allclose(cross_covariance(medium.P, medium.Q, medium.S, medium.R), mixed, atol=1e-12 * size)
+    np.testing.assert_allclose(cross_covariance(propagator.P, propagator.Q, propagator.S, propagator.R), mixed,
+                               atol=1e-12 * size)
 
 
 def test_finite_depth_converges_like_one_over_the_depth() -> None:
     limit, _ = infinite(TASK)
-    places = [(1.0, 0.5), (0.5, 0.25), (0.25, 0.75), (0.0, 0.5)]
-    wanted = [(2, s, a, b, p, q) for s in (-1, 0, 1, 2) for a in (0, 1) for b in (0, 1) for p, q in places]
+    locations = [(1.0, 0.5), (0.5, 0.25), (0.25, 0.75), (0.0, 0.5)]
+    wanted = [(2, s, a, b, p, q) for s in (-1, 0, 1, 2) for a in (0, 1) for b in (0, 1) for p, q in locations]
     exact = np.array([limit.gamma(*key) for key in wanted] + [limit.c(2, s, a, 0.5) for s in range(3) for a in (0, 1)])
     errors = []
     for depth in (1024, 4096):
@@ -133,8 +135,9 @@ def test_the_limit_solves_the_functional_integral_equations(noise: float) -> Non
 
 def test_the_read_out_is_the_loss_derivative() -> None:
     """delta_t at layer time 1 is chi_t nV, x_t at 0 is xi_t U, and f_t = Gamma_{t,-1,0,1}(1, .)."""
-    functions, medium = infinite(TASK)
-    outputs = train_rows(TASK, CollocationPropagator(medium.mesh, 1, 1.0, 1.0, medium.rho, medium.w), "plain",
+    functions, propagator = infinite(TASK)
+    outputs = train_rows(TASK, CollocationPropagator(propagator.mesh, 1, 1.0, 1.0, propagator.rho, propagator.w),
+                         "plain",
                          lambda t: None).outputs.ravel()
     for t in range(3):
         assert functions.gamma(t, -1, 1, 1, 1.0, 1.0) == pytest.approx(outputs[t] - TASK.targets[t, 0, 0], abs=1e-12)
@@ -155,8 +158,8 @@ def test_sources_vanish_above_one_half() -> None:
 
 
 def test_covariances_of_the_limit() -> None:
-    functions, medium = infinite(TASK)
-    reflections = medium.P, medium.Q, medium.S, medium.R
+    functions, propagator = infinite(TASK)
+    reflections = propagator.P, propagator.Q, propagator.S, propagator.R
     assert functions.c(2, 1, 0, 1.0) == pytest.approx(forward_covariance(*reflections)[-1, 2, 1], rel=1e-12)
     assert functions.c(2, 1, 1, 1.0) == pytest.approx(backward_covariance(*reflections)[-1, 2, 1], rel=1e-12)
     assert (functions.c(-1, -1, 0, 0.5), functions.c(-1, 0, 1, 0.5), functions.c(1, -1, 0, 0.5)) == (1, 0, 0)
@@ -166,10 +169,10 @@ def test_covariances_of_the_limit() -> None:
 
 
 def test_functions_and_errors() -> None:
-    functions, medium = infinite(TASK)
+    functions, propagator = infinite(TASK)
     inputs, signal = TASK.inputs.reshape(-1, 1), np.array([[functions.gamma(t, -1, 1, 1, 1.0, 1.0)] for t in range(3)])
     with pytest.raises(ValueError, match="outputs"):
-        TwoPoint(medium, inputs, np.zeros((3, 2)))
+        TwoPoint(propagator, inputs, np.zeros((3, 2)))
     with pytest.raises(ValueError, match="input dimension"):
-        TwoPoint(medium, np.zeros((3, 2)), signal).gamma(1, -1, 0, 0, 0.5, 0.5)
+        TwoPoint(propagator, np.zeros((3, 2)), signal).gamma(1, -1, 0, 0, 0.5, 0.5)
     assert [ceiling(l / 49, 49) for l in range(50)] == list(range(50)) and ceiling(0.501, 10) == 6

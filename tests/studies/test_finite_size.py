@@ -62,15 +62,15 @@ def test_tangent_kernels_of_relu_converge_like_one_over_L_as_in_figure_6() -> No
 
 def test_kernels_before_and_after_a_step_as_in_figure_7() -> None:
     """H_0 = e^tau and H_1 - H_0 = e^(1 + tau) (tau^2 + 2/3 tau^3), which depths of 5 to 500 reach like 1 / L."""
-    task, places = tp.Task([1, 1], [1, 1]), np.array([0, 0.2, 0.4, 0.6, 0.8, 1.0])
+    task, locations = tp.Task([1, 1], [1, 1]), np.array([0, 0.2, 0.4, 0.6, 0.8, 1.0])
 
     def kernels(depth: object) -> tuple[np.ndarray, np.ndarray]:
-        found = tp.train(NET, task, tp.SGD(1.0), SCALE, depth, keep_nodes=places).forward_covariance
+        found = tp.train(NET, task, tp.SGD(1.0), SCALE, depth, keep_nodes=locations).forward_covariance
         return found[:, 0, 0], found[:, 1, 1] - found[:, 0, 0]
 
     before, change = kernels(tp.oo)
-    assert np.allclose(before, np.exp(places), atol=1e-10)
-    assert np.allclose(change, np.exp(1 + places) * (places**2 + 2 / 3 * places**3), atol=1e-9)
+    assert np.allclose(before, np.exp(locations), atol=1e-10)
+    assert np.allclose(change, np.exp(1 + locations) * (locations**2 + 2 / 3 * locations**3), atol=1e-9)
     depths = [5, 15, 50, 150, 500]
     for number, limit in enumerate((before, change)):
         errors = [float(np.max(np.abs(kernels(depth)[number] - limit))) for depth in depths]

@@ -17,7 +17,7 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 import tpcalc as tp
-from tpcalc.media.initial_overlaps import InitialLayers, Overlaps
+from tpcalc.propagators.initial_overlaps import InitialLayers, Overlaps
 from tpcalc.programs.blocks import Branch
 from tpcalc.programs.language import MatVec
 from tpcalc.proofs.depthwise_transfer._real_kernels import real_kernels
@@ -55,9 +55,10 @@ def test_relu_against_an_equation_of_the_angle(readout: str) -> None:
         return [(math.cos(angle) / 2 - relu_mean(angle)) / math.sin(angle),
                 relu_slope(angle) * tangent + math.exp(t / 2) * relu_mean(angle)]
 
-    for place in (1, 2, 3):
-        angle, tangent = solve_ivp(rates, (0, 1), [angles[place], 0.0], "DOP853", rtol=1e-12, atol=1e-14).y[:, -1]
-        assert found[place] == pytest.approx(tangent * (1.0 if readout == "linear" else relu_slope(angle)), rel=1e-10)
+    for location in (1, 2, 3):
+        angle, tangent = solve_ivp(rates, (0, 1), [angles[location], 0.0], "DOP853", rtol=1e-12, atol=1e-14).y[:, -1]
+        assert found[location] == pytest.approx(tangent * (1.0 if readout == "linear" else relu_slope(angle)),
+                                                rel=1e-10)
 
 
 def test_tanh_against_plain_quadrature() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from tpcalc.programs import SGD, Task
 
 DIGITS = 70
-Places = list[tuple[np.ndarray, ...]]  # per number of layers passed: P, S, and A and noise of the last layer
+Locations = list[tuple[np.ndarray, ...]]  # per number of layers passed: P, S, and A and noise of the last layer
 
 
 def decimals(array: Any) -> np.ndarray:
@@ -31,18 +31,18 @@ def inverse(nilpotent: np.ndarray) -> np.ndarray:
     return total
 
 
-def through(depth: int, p: np.ndarray, s: np.ndarray, rr: np.ndarray, w: np.ndarray, other: Places) -> Places:
+def through(depth: int, p: np.ndarray, s: np.ndarray, rr: np.ndarray, w: np.ndarray, other: Locations) -> Locations:
     """One direction, from P and S where it starts; what the other direction found ends in the opposite order."""
     unit, lower = Decimal(1) / depth, decimals(np.tri(len(p), k=-1))
-    places: Places = [(p, s, 0 * p, 0 * p)]
+    locations: Locations = [(p, s, 0 * p, 0 * p)]
     for passed in range(depth):
         q, r, b, n = (np.pad(a, (0, len(p) - len(a)), constant_values=Decimal(0)) for a in other[depth - passed])
         g, h = inverse(p @ q), inverse(p @ b)
         c = g @ (s + p @ r @ p.T) @ g.T
         a, noise = unit * lower * (rr * (g @ p) - w * c), unit * rr * c
         p, s = a + h @ p, noise + h @ (p @ n @ p.T + s) @ h.T
-        places.append((p, s, a, noise))
-    return places
+        locations.append((p, s, a, noise))
+    return locations
 
 
 def finite_outputs(task: Task, optimizer: SGD, depth: int, train_embedding_readout: bool) -> list[Decimal]:
@@ -51,7 +51,7 @@ def finite_outputs(task: Task, optimizer: SGD, depth: int, train_embedding_reado
     xi, y = decimals(task.inputs.ravel()), decimals(task.targets.ravel())
     nothing = decimals(np.zeros((0, 0)))
     chi, outputs = decimals(np.zeros(0)), []
-    backward: Places = [(nothing,) * 4] * (depth + 1)
+    backward: Locations = [(nothing,) * 4] * (depth + 1)
     for t in range(task.steps):
         known = slice(0, t + 1)
         rr, w_t = np.outer(rho[known], rho[known]), w[known, known]

@@ -86,17 +86,17 @@ def times(x: Tensor, matrix: Tensor) -> Tensor:
 
 
 def attention(drawn: DrawnTransformer, x: Tensor, layer: Layer) -> Tensor:
-    networks, places, width = x.shape
+    networks, locations, width = x.shape
     size = drawn.head_dim
-    seen = torch.ones(places, places, dtype=x.dtype)
+    seen = torch.ones(locations, locations, dtype=x.dtype)
     seen = seen.tril() if drawn.causal else seen
     v = times(x, layer["Wv"])
     if drawn.attention in ("mean", "gated"):
-        mixed = torch.matmul(seen / places, v)
+        mixed = torch.matmul(seen / locations, v)
         if drawn.attention == "gated":
             mixed = PHI[drawn.phi](times(x, layer["Wg"])) * mixed
         return times(mixed, layer["Wo"])
-    q, k, v = (one.reshape(networks, places, width // size, size)
+    q, k, v = (one.reshape(networks, locations, width // size, size)
                for one in (times(x, layer["Wq"]), times(x, layer["Wk"]), v))
     if drawn.qk_norm:
         q, k = (one / (one**2).mean(-1, keepdim=True).sqrt() for one in (q, k))
@@ -104,7 +104,7 @@ def attention(drawn: DrawnTransformer, x: Tensor, layer: Layer) -> Tensor:
     if drawn.attention == "softmax":
         share = torch.softmax(score / math.sqrt(size) + torch.log(seen), 2)
     else:
-        share = score * seen / (size * places)
+        share = score * seen / (size * locations)
     return times((share[..., None] * v[:, None]).sum(2).reshape(x.shape), layer["Wo"])
 
 

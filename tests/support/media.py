@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from tpcalc.action.laws import Derivative
-from tpcalc.media.blocks import Kernel, Pairs
-from tpcalc.media.reflection import PackedReflectionPropagator, ReflectionPropagator
-from tpcalc.media.training import Trace, train_rows
+from tpcalc.propagators.blocks import Kernel, Pairs
+from tpcalc.propagators.reflection import PackedReflectionPropagator, ReflectionPropagator
+from tpcalc.propagators.training import Trace, train_rows
 from tpcalc.parametrizations import DepthScaling
 from tpcalc.programs import SGD, Task
 from tpcalc.programs.optimizers import rows_per_step, update_kernel
@@ -21,13 +21,13 @@ def reflect(task: Task, opt: SGD, scale: DepthScaling, depth: int, samples: str,
     rho, w = opt.memory(task.steps)
     b = rows_per_step(task, samples)
     physics = (scale.multiplier(depth), scale.update_size(depth), np.repeat(rho, b), update_kernel(w, task, samples))
-    medium: ReflectionPropagator | PackedReflectionPropagator
+    propagator: ReflectionPropagator | PackedReflectionPropagator
     if packed:
         assert b == 1
-        medium = PackedReflectionPropagator(depth, *physics)
+        propagator = PackedReflectionPropagator(depth, *physics)
     else:
-        medium = ReflectionPropagator(depth, b, *physics)
-    return train_rows(task, medium, samples, lambda t: None), medium
+        propagator = ReflectionPropagator(depth, b, *physics)
+    return train_rows(task, propagator, samples, lambda t: None), propagator
 
 
 class ByHand:

@@ -87,18 +87,18 @@ class OverlapAction:
         quartic = self.averaged()
         observed = [_pair(self.names[a], self.names[b]) for a, b in wanted]
         pairs = sorted({p for key in quartic for p in key} | set(observed))
-        place = {p: k for k, p in enumerate(pairs)}
+        location = {p: k for k, p in enumerate(pairs)}
         i, j = np.array(pairs).T
         A = np.zeros((len(pairs), len(pairs)))
         for (p, q), c in quartic.items():
-            A[place[p], place[q]] += c
-            A[place[q], place[p]] += c
+            A[location[p], location[q]] += c
+            A[location[q], location[p]] += c
         size = len(self.names)
         bare = np.zeros((size, size))
         for (p, q), c in self.quadratic.items():
             bare[p, q] += c
             bare[q, p] += c
-        here = [place[p] for p in observed]
+        here = [location[p] for p in observed]
         source = np.zeros(len(pairs))
         source[here] = tilt
         mean, G = np.zeros(len(pairs)), np.zeros((size, size))

@@ -35,9 +35,10 @@ class PlainResidual:
     @property
     def vectors(self) -> list[tuple[str, bool]]:
         """Names of trained vectors of a layer, and whether they multiply the stream without eps."""
-        places = {"pre": "n", "output": "o", "sandwich": "no", "post": "e"}[self.norm_position]
+        locations = {"pre": "n", "output": "o", "sandwich": "no", "post": "e"}[self.norm_position]
         numbers = [""] if self.head_dim is None else ["1", "2"]
-        found = [(f"g{place}{number}", place == "e") for number in numbers for place in places if self.gains]
+        found = [(f"g{location}{number}",
+                  location == "e") for number in numbers for location in locations if self.gains]
         if self.hyper and self.norm_position == "post":
             found = [(f"ge{stream}{number}", True) for number in numbers for stream in ("", "2") if self.gains]
         return found + [(f"a{number}", True) for number in numbers if self.learned]
@@ -108,9 +109,9 @@ class PlainResidual:
 
     def gradient(self, w: Arrays, name: str, xi: np.ndarray, y: np.ndarray) -> np.ndarray:
         found = np.zeros_like(w[name])
-        for place in np.ndindex(*found.shape):
+        for location in np.ndindex(*found.shape):
             moved = w[name].astype(complex)
-            moved[place] += 1j * STEP
+            moved[location] += 1j * STEP
             errors = [self.outputs({**w, name: moved}, one) - f for one, f in zip(xi, y)]
-            found[place] = np.mean([np.sum(e * e) / 2 for e in errors]).imag / STEP
+            found[location] = np.mean([np.sum(e * e) / 2 for e in errors]).imag / STEP
         return found

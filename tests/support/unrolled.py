@@ -21,9 +21,9 @@ class FromWeights(VectorExecution):
         given, = {g for g in (*self.program.vectors, *self.program.matrices) if g.same_family(member)
                   and all(i == j for i, j in zip(g.indices, member.indices) if i.is_number)}
         free = [p for p, i in enumerate(given.indices) if not i.is_number]
-        place = tuple(int(member.indices[p]) - self.first.get(member.name, 0) for p in free)
+        location = tuple(int(member.indices[p]) - self.first.get(member.name, 0) for p in free)
         scale = np.sqrt(self.width) if isinstance(member, Matrix) else 1.0
-        return self.weights[member.name][place] * scale
+        return self.weights[member.name][location] * scale
 
 
 def unrolled(program: Program, sizes: Mapping[Any, int], data: Mapping[Any, Any], width: int,

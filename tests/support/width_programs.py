@@ -113,7 +113,7 @@ def slopes(program: Program, sizes: Mapping[str, int], asked: Iterable[sp.Expr],
            data: Mapping[str, object] = {}, first: int = 0) -> dict[sp.Expr, Slope]:
     """Powers of n of vectors (root mean squares) and numbers, from geometric means over samples: so many by width."""
     asked = list(asked)
-    has_width = any(place.statement.value.has(WIDTH) for place in program.places())
+    has_width = any(location.statement.value.has(WIDTH) for location in program.locations())
     means, errors = np.empty((2, len(asked), len(samples)))
     for j, (width, count) in enumerate(samples.items()):
         logs = np.empty((len(asked), count))

@@ -76,19 +76,19 @@ def test_updates_are_gradients(shape: dict[str, Any]) -> None:
                 for layer in ([1] if name in sweep.tied else range(sweep.first, DEPTH + 1))]
     for matrix in matrices:
         given_values[matrix] = rng.normal(size=(WIDTH, WIDTH)) / np.sqrt(WIDTH)
-    f = program.places()
+    f = program.locations()
     output = next(p.statement.target for p in f if p.statement.target.name == "f").at(0)
     trained = Dense(program, given_values).members
     step = 1e-6
     for matrix in matrices:
         slopes = np.zeros((WIDTH, WIDTH))
-        for place in np.ndindex(WIDTH, WIDTH):
+        for location in np.ndindex(WIDTH, WIDTH):
             ends = []
             for sign in (1, -1):
                 moved = given_values[matrix].copy()
-                moved[place] += sign * step
+                moved[location] += sign * step
                 ends.append(Dense(program, {**given_values, matrix: moved}).members[output])
-            slopes[place] = (ends[0] - ends[1]) / (2 * step)
+            slopes[location] = (ends[0] - ends[1]) / (2 * step)
         after = trained[matrix.at(1, *matrix.indices[1:])]
         share = DEPTH if matrix.name in sweep.tied else 1  # a tied matrix gets the mean over layers
         expected = given_values[matrix] - 0.5 * slopes / share  # f is a mean, and an outer product is divided by n
@@ -140,9 +140,9 @@ def test_other_words_say_the_same(example: dp.DeepProgram) -> None:
     """By the exact reading, which knows no names, on linear programs; other programs keep their statements' count."""
     base = example.at_point()
     named, other = with_named_products(base), renamed(base)
-    assert len(other.places()) == len(base.places()) <= len(named.places())
+    assert len(other.locations()) == len(base.locations()) <= len(named.locations())
     assert not {m.name for m in other.matrices} & {m.name for m in base.matrices}
-    bare = [p for p in named.places() if p.statement.value.has(MatVec) and not p.statement.value.has(sp.Add)]
+    bare = [p for p in named.locations() if p.statement.value.has(MatVec) and not p.statement.value.has(sp.Add)]
     assert all(isinstance(p.statement.value, (MatVec, sp.Mul, Outer)) for p in bare)
     if example.is_linear:
         values = {name: example.data[name] for name in ("xi", "y")}
@@ -153,8 +153,8 @@ def test_other_words_say_the_same(example: dp.DeepProgram) -> None:
 
 
 def renamed_output(base: tp.Program, other: tp.Program) -> str:
-    number = next(n for n, p in enumerate(base.places()) if p.statement.target.name == "f")
-    return other.places()[number].statement.target.name
+    number = next(n for n, p in enumerate(base.locations()) if p.statement.target.name == "f")
+    return other.locations()[number].statement.target.name
 
 
 def test_names_that_are_taken_are_refused() -> None:

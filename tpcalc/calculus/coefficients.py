@@ -45,7 +45,7 @@ class Bases:
         return Base(sp.Symbol("b" + prime, integer=True),
                     sp.Tuple(sp.Symbol("r" + prime, integer=True), *free[:cut]), sp.Tuple(*free[cut:]))
 
-    def place(self, product: Product, values: dict[sp.Expr, sp.Expr]) -> tuple[sp.Tuple, sp.Tuple]:
+    def location(self, product: Product, values: dict[sp.Expr, sp.Expr]) -> tuple[sp.Tuple, sp.Tuple]:
         """The indices of one of a product's hat-kets among those of the generic base ket."""
         known = dict(zip(product.indices, product.indices))
         step = product.below[0]
@@ -60,7 +60,7 @@ class Bases:
         """What the indices of a product's base kets run over, steps until ``last``, and which are fixed."""
         free = self._indices(base)
         limits: list[tuple] = []
-        for loop in product.place.loops:
+        for loop in product.location.loops:
             if loop is not self.setting.clock and loop.index in product.indices:
                 limits.append((free[loop.index], *bounds(loop)))
         if self.setting.clock is not None and self.setting.time in product.indices:
@@ -108,7 +108,7 @@ class Differentiate:
     def _of_hat(self, one: Hat) -> sp.Expr:
         bases = Bases(self.setting)
         beta, (product, values) = bases.generic(), self.setting.product_like(one.vector)
-        below, above = bases.place(product, values)
+        below, above = bases.location(product, values)
         return _deltas((product.number, *below, *above), (beta.number, *beta.args[1], *beta.args[2]))
 
     def _of_ket(self, one: Ket) -> sp.Expr:
@@ -149,13 +149,14 @@ class NameCoefficients(NodeRule):
         return sp.Integer(1) if self.setting.depth is None else sp.sqrt(self.setting.depth)
 
     def rewrite(self, response: Response) -> sp.Expr:
-        place, scale = {Base: (lambda base: base.args, self._root if self.summed else 1), Hat: (self._hat, self._root),
-                        Ket: (self._initial, 1)}[response.base.func]
-        return gamma_coefficient(self.setting, response.vector, *place(response.base)) / scale
+        location, scale = {Base: (lambda base: base.args, self._root if self.summed else 1),
+                           Hat: (self._hat, self._root),
+                           Ket: (self._initial, 1)}[response.base.func]
+        return gamma_coefficient(self.setting, response.vector, *location(response.base)) / scale
 
     def _hat(self, hat: Hat) -> tuple[sp.Expr, sp.Tuple, sp.Tuple]:
         product, values = self.setting.product_like(hat.vector)
-        return product.number, *Bases(self.setting).place(product, values)
+        return product.number, *Bases(self.setting).location(product, values)
 
     def _initial(self, ket: Ket) -> tuple[sp.Expr, sp.Tuple, sp.Tuple]:
         return self.setting.program.vectors.index(ket.vector), *Bases(self.setting).initial()
@@ -192,7 +193,7 @@ class NameCovariances(NodeRule):
                 if one is None or two is None:
                     continue
                 if first.matrix.subs(one, simultaneous=True) == second.matrix.subs(two, simultaneous=True):
-                    (b1, a1), (b2, a2) = bases.place(first, one), bases.place(second, two)
+                    (b1, a1), (b2, a2) = bases.location(first, one), bases.location(second, two)
                     return Covariance(first.number, second.number, b1, b2, a1, a2)
         return bracket
 

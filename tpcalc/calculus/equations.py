@@ -12,7 +12,7 @@ from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
 from ..programs.language import HeadSum, Matrix, MatVec, Vector
 from ..programs.polar import Polar
-from ..programs.program import Place, Program
+from ..programs.program import Location, Program
 from ..derivations.derivation import Derivation
 from .kets import Ket
 from ..derivations.printing import latex
@@ -28,7 +28,7 @@ class KetEquation(Short):
 
     target: sp.Expr
     value: sp.Expr
-    place: Place
+    location: Location
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,14 +51,14 @@ class KetEquations(Short, Aligned):
 
     def latex(self) -> str:
         """The equations as lines of an ``aligned`` environment, with their ranges."""
-        return " \\\\\n".join(rf"{latex(e.target)} &= {latex(e.value)}{_range(e.place)}" for e in self.equations)
+        return " \\\\\n".join(rf"{latex(e.target)} &= {latex(e.value)}{_range(e.location)}" for e in self.equations)
 
     def __str__(self) -> str:
         return "\n".join(f"{e.target} = {e.value}" for e in self.equations)
 
 
-def _range(place: Place) -> str:
-    inner = place.loops[1:]
+def _range(location: Location) -> str:
+    inner = location.loops[1:]
     return "".join(rf", \quad {sp.latex(loop.index)} = {sp.latex(loop.first)}, \ldots, {sp.latex(loop.last)}"
                    for loop in inner)
 
@@ -78,13 +78,14 @@ def kets(program: Program) -> KetEquations:
     """
     if not isinstance(program, Program):
         raise ValueError(f"program: {program!r} given; allowed is a tp.program(...)")
-    for place in program.places():
-        if place.statement.value.has(Polar):
-            raise NotCovered(f"program {program.name}: {place.statement} given; the weights of an orthogonal factor "
+    for location in program.locations():
+        if location.statement.value.has(Polar):
+            raise NotCovered(f"program {program.name}: {location.statement} given; the weights of an orthogonal factor "
                              "are functions of Gram matrices of all its rows, for which kets have no rule; allowed are "
                              "updates that are functions of entries, or tp.train")
-        for node in place.statement.value.atoms(HeadSum):
-            raise NotCovered(f"program {program.name}: {place.statement} sums over the coordinates of heads, {node}; "
+        for node in location.statement.value.atoms(HeadSum):
+            raise NotCovered(f"program {program.name}: {location.statement} sums over the coordinates of heads, "
+                             f"{node}; "
                              "kets are of one coordinate, allowed are heads of 1")
     program = of_named_vectors(program)
     setting = Setting.of(program)
@@ -92,20 +93,21 @@ def kets(program: Program) -> KetEquations:
     found: list[KetEquation] = []
     for matrix in setting.trained():
         derivation.apply(Unroll(setting), matrix, matrix)
-    for place in program.places():
-        target, value = place.statement.target, place.statement.value
+    for location in program.locations():
+        target, value = location.statement.target, location.statement.value
         if isinstance(target, Matrix):
             continue
         left = Ket(target) if isinstance(target, Vector) else target
         value = derivation.through((VectorsToKets(), UpdateActs(setting), HatDot(setting),
-                                    DotSum(setting, place.position)),
+                                    DotSum(setting, location.position)),
                                    left, value)
-        found.append(KetEquation(left, multiplied_out(value) if place.statement.value.has(MatVec) else value, place))
+        found.append(KetEquation(left, multiplied_out(value) if location.statement.value.has(MatVec) else value,
+                                 location))
     vectors = [(e.target.vector, e.value) for e in found if isinstance(e.target, Ket)]
     support = Support(setting, vectors)
     finished = []
     for e in found:
         value = derivation.apply(Causality(support), e.target, e.value)
-        value = derivation.apply(Collect(), e.target, value) if e.place.statement.value.has(MatVec) else value
-        finished.append(KetEquation(e.target, value, e.place))
+        value = derivation.apply(Collect(), e.target, value) if e.location.statement.value.has(MatVec) else value
+        finished.append(KetEquation(e.target, value, e.location))
     return KetEquations(setting, tuple(finished), support, derivation)

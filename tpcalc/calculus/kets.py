@@ -145,9 +145,9 @@ class Gamma(_Printed):
         initial = bool(r) and r[0] == -1
         steps = [_index(printer, i) for i in (t, r[:1] if initial else r) if i]
         below = [*steps, printer.doprint(a), printer.doprint(b)]
-        places = [_layer_time(printer, i) for i in ((l,) if initial else (l, m)) if i]
+        locations = [_layer_time(printer, i) for i in ((l,) if initial else (l, m)) if i]
         text = rf"\Gamma_{{{','.join(below)}}}"
-        return text + (rf"\left({','.join(places)}\right)" if places else "")
+        return text + (rf"\left({','.join(locations)}\right)" if locations else "")
 
 
 class Covariance(_Printed):
@@ -165,15 +165,15 @@ class Covariance(_Printed):
     def _sympystr(self, printer: Printer) -> str:
         b, c, t, s, l, m = self.args
         numbers = printer.doprint(b) if b == c else f"{printer.doprint(b)}-{printer.doprint(c)}"
-        places = "; ".join(_index(printer, i) for i in ((l,) if l == m else (l, m)) if i)
-        return f"C[{_index(printer, t)},{_index(printer, s)},{numbers}]({places})"
+        locations = "; ".join(_index(printer, i) for i in ((l,) if l == m else (l, m)) if i)
+        return f"C[{_index(printer, t)},{_index(printer, s)},{numbers}]({locations})"
 
     def _latex(self, printer: Printer) -> str:
         b, c, t, s, l, m = self.args
         numbers = printer.doprint(b) if b == c else f"{printer.doprint(b)} {printer.doprint(c)}"
-        places = [_layer_time(printer, i) for i in ((l,) if l == m else (l, m)) if i]
+        locations = [_layer_time(printer, i) for i in ((l,) if l == m else (l, m)) if i]
         text = rf"C_{{{_index(printer, t)},{_index(printer, s)},{numbers}}}"
-        return text + (rf"\left({','.join(places)}\right)" if places else "")
+        return text + (rf"\left({','.join(locations)}\right)" if locations else "")
 
 
 def _index(printer: Printer, indices: sp.Tuple) -> str:

@@ -16,7 +16,7 @@ from sympy.utilities.iterables import sift
 from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
 from ..programs.language import Family, Matrix, Outer, Scalar, Vector
-from ..programs.program import Place
+from ..programs.program import Location
 from .setting import Setting, solve_indices
 
 
@@ -28,7 +28,7 @@ class Update:
     others: tuple[sp.Expr, ...]
     multiples: tuple[tuple[sp.Expr, Matrix], ...]
     outers: sp.Expr
-    place: Place
+    location: Location
 
     def is_plain_sum(self, setting: Setting) -> bool:
         """Is it the last member plus outer products, so that nothing has to be remembered?"""
@@ -36,7 +36,7 @@ class Update:
 
     def at(self, others: tuple[sp.Expr, ...]) -> dict[sp.Symbol, sp.Expr] | None:
         """The values of its loops' indices at which the update is that of a matrix with these indices, or None."""
-        return solve_indices(self.others, others, set(self.place.indices))
+        return solve_indices(self.others, others, set(self.location.indices))
 
     def may_reach(self, others: tuple[sp.Expr, ...]) -> bool:
         """Can it be an update of a matrix with these indices, at some values of their symbols?"""
@@ -44,15 +44,15 @@ class Update:
         if found is None:
             return all((mine - theirs).is_zero is not False for mine, theirs in zip(self.others, others))
         ranges = {loop.index: sorted((loop.first, loop.last), key=lambda end: (end == loop.first) == loop.descending)
-                  for loop in self.place.loops}
+                  for loop in self.location.loops}
         return not any((value - ranges[i][1]).is_positive or (ranges[i][0] - value).is_positive
                        for i, value in found.items())
 
 
-def read_update(setting: Setting, place: Place) -> Update:
+def read_update(setting: Setting, location: Location) -> Update:
     """Split an update statement; raises ``ValueError`` where it is not linear, or reads matrices of other layers."""
-    target, value = place.statement.target, multiplied_out(place.statement.value)
-    others, said = setting.others(target), f"{target} := {place.statement.value}"
+    target, value = location.statement.target, multiplied_out(location.statement.value)
+    others, said = setting.others(target), f"{target} := {location.statement.value}"
     multiples, outers = [], sp.Integer(0)
     for term in sp.Add.make_args(value):
         factors = sp.Mul.make_args(term)
@@ -70,7 +70,7 @@ def read_update(setting: Setting, place: Place) -> Update:
             outers += term
         elif term != 0:
             raise NotCovered(f"{target} := {value}: {term} is neither a multiple of a matrix nor an outer product")
-    return Update(target, others, tuple(multiples), outers, place)
+    return Update(target, others, tuple(multiples), outers, location)
 
 
 def unrolled(setting: Setting, matrix: Matrix) -> sp.Expr:
@@ -97,7 +97,7 @@ def unrolled(setting: Setting, matrix: Matrix) -> sp.Expr:
 
 def _written_out(setting: Setting, matrix: sp.Expr) -> sp.Expr:
     """Without a loop over steps: every assigned matrix replaced by what it was assigned."""
-    values = {p.statement.target: p.statement.value for p in setting.program.places()
+    values = {p.statement.target: p.statement.value for p in setting.program.locations()
               if isinstance(p.statement.target, Matrix)}
     while matrix.atoms(Matrix) & set(values):
         matrix = matrix.xreplace(values)
@@ -149,7 +149,7 @@ class Memory:
         reach = [part for part in self.parts if part.share != 0 and part.update.may_reach(others)]
         found = list(dict.fromkeys(part.shown.at(others) for part in reach))
         if len(found) > 1 or None in found:
-            statements = "; ".join(f"{p.update.target} := {p.update.place.statement.value}" for p in reach)
+            statements = "; ".join(f"{p.update.target} := {p.update.location.statement.value}" for p in reach)
             raise NotCovered(f"{self.matrix}: its updates {statements} see different outer products; allowed are "
                              "multiples of one, as a function of the layer")
         return found[0] if found else sp.Integer(0)
@@ -178,14 +178,14 @@ def memory_of(setting: Setting, matrix: Matrix) -> Memory | None:
         one = waiting.pop()
         if one.name in found:
             continue
-        places = setting.updates(one)
-        found[one.name] = [read_update(setting, place) for place in places if setting.clock in place.loops]
-        starts += [_start(setting, matrix, place) for place in places if setting.clock not in place.loops]
+        locations = setting.updates(one)
+        found[one.name] = [read_update(setting, location) for location in locations if setting.clock in location.loops]
+        starts += [_start(setting, matrix, location) for location in locations if setting.clock not in location.loops]
         waiting += [m for update in found[one.name] for _, m in update.multiples]
         if not one.same_family(matrix) and any(one.same_family(m) for m in setting.program.matrices):
             raise NotCovered(f"{matrix}: it is updated from {one}, another initial matrix; allowed are buffers that "
                              "start at 0 or at multiples of its own initial matrix")
-    updates = sorted((u for several in found.values() for u in several), key=lambda u: u.place.position)
+    updates = sorted((u for several in found.values() for u in several), key=lambda u: u.location.position)
     if not found[matrix.name]:
         return None
     for update in updates:
@@ -203,13 +203,14 @@ def memory_of(setting: Setting, matrix: Matrix) -> Memory | None:
     return Memory(matrix, parts, carried, plain, tuple(start for start in starts if start.multiples))
 
 
-def _start(setting: Setting, matrix: Matrix, place: Place) -> Update:
+def _start(setting: Setting, matrix: Matrix, location: Location) -> Update:
     """What a buffer holds before the first step: 0, or multiples of the initial matrix."""
     assert setting.clock is not None
-    start = read_update(setting, place)
+    start = read_update(setting, location)
     first = setting.member(matrix, setting.clock.first, start.others)
     if start.outers != 0 or any(m != first for _, m in start.multiples):
-        raise NotCovered(f"{start.target} := {place.statement.value}: a buffer that {matrix} is updated from; allowed "
+        raise NotCovered(f"{start.target} := {location.statement.value}: a buffer that {matrix} is updated from; "
+                         f"allowed "
                          f"starts are 0 and multiples of {first}")
     return start
 
@@ -222,19 +223,19 @@ def _parts(updates: list[Update]) -> tuple[MemoryPart, ...]:
         return tuple(MemoryPart(u, sp.Integer(int(u.outers != 0)), shown) for u in updates)
     classes: list[Shown] = []
     found: dict[int, MemoryPart] = {}
-    for update in sorted(seeing, key=lambda u: (not all(i.free_symbols & set(u.place.indices) for i in u.others),
-                                                u.place.position)):
+    for update in sorted(seeing, key=lambda u: (not all(i.free_symbols & set(u.location.indices) for i in u.others),
+                                                u.location.position)):
         front, rest = _what_may_vanish(update.outers)
         for shown in classes:
             there = shown.at(update.others)
             ratio = None if there is None else _ratio(rest, there)
             if ratio is not None:
-                found[update.place.position] = MemoryPart(update, sp.simplify(front * ratio), shown)
+                found[update.location.position] = MemoryPart(update, sp.simplify(front * ratio), shown)
                 break
         else:
             classes.append(Shown(update, rest))
-            found[update.place.position] = MemoryPart(update, front, classes[-1])
-    return tuple(found.get(u.place.position, MemoryPart(u, sp.Integer(0), classes[0])) for u in updates)
+            found[update.location.position] = MemoryPart(update, front, classes[-1])
+    return tuple(found.get(u.location.position, MemoryPart(u, sp.Integer(0), classes[0])) for u in updates)
 
 
 def _weights(outers: sp.Expr) -> dict[sp.Expr, sp.Expr]:
@@ -277,7 +278,7 @@ def _ratio(outers: sp.Expr, shown: sp.Expr) -> sp.Expr | None:
     return ratios.pop() if len(ratios) == 1 else None
 
 
-def memory_equations(setting: Setting, matrix: Matrix) -> list[tuple[sp.Expr, sp.Expr, Place]]:
+def memory_equations(setting: Setting, matrix: Matrix) -> list[tuple[sp.Expr, sp.Expr, Location]]:
     """(member of rho or w, value, place) for every update in the memory of ``matrix``; none where plain sums do.
 
     w_{t+1,s} stands for all s <= t: the outer product of step t counts where s = t.
@@ -290,7 +291,7 @@ def memory_equations(setting: Setting, matrix: Matrix) -> list[tuple[sp.Expr, sp
     for start in memory.starts:
         at = (setting.step_index(start.target), *memory.carried_of(start.others))
         found.append((initial_weight_factor_of(start.target)[at], sp.Add(*(c for c, _ in start.multiples)),
-                      start.place))
+                      start.location))
     for part in memory.parts:
         one = part.update
         rho, w = initial_weight_factor_of(one.target), update_response_of(one.target)
@@ -299,10 +300,10 @@ def memory_equations(setting: Setting, matrix: Matrix) -> list[tuple[sp.Expr, sp
         kept = sp.Add(*(c * initial_weight_factor_of(m)[(step, *carried)] for c, m, step in steps))
         seen = sp.Add(*(c * update_response_of(m)[(step, s, *carried)] for c, m, step in steps))
         if part.share.has(Vector):
-            raise NotCovered(f"{one.target} := {one.place.statement.value}: the factor {part.share} of its outer "
+            raise NotCovered(f"{one.target} := {one.location.statement.value}: the factor {part.share} of its outer "
                              "products is an average of vectors; name it as a scalar first")
-        found.append((rho[(t + 1, *carried)], kept, one.place))
-        found.append((w[(t + 1, s, *carried)], seen + part.share * sp.KroneckerDelta(s, t), one.place))
+        found.append((rho[(t + 1, *carried)], kept, one.location))
+        found.append((w[(t + 1, s, *carried)], seen + part.share * sp.KroneckerDelta(s, t), one.location))
     return found
 
 

@@ -11,7 +11,7 @@ from .._text import Aligned
 from ..errors import NotCovered
 from ..programs.expanded import expanded, fixed_indices
 from ..programs.language import Vector
-from ..programs.program import Place
+from ..programs.program import Location
 from .coefficients import (Bases, CollectCoefficients, Differentiate, Expand, IndependentKets, NameCoefficients,
                            NameCovariances, gamma_coefficient)
 from ..derivations.derivation import Derivation
@@ -25,7 +25,7 @@ from .setting import Product, Setting
 
 @dataclass(frozen=True, repr=False)
 class RecursionEquation(Short):
-    """``target = value`` where the program stands at ``place``.
+    """``target = value`` where the program stands at ``location``.
 
     kind: "Gamma" (for the generic base ket), "C" (for all earlier products of the same matrix), "memory" (of an
     optimizer: rho and w), or "scalar". products: the pair of a covariance.
@@ -34,7 +34,7 @@ class RecursionEquation(Short):
     kind: str
     target: sp.Expr
     value: sp.Expr
-    place: Place
+    location: Location
     products: tuple[Product, ...] = ()
 
 
@@ -89,27 +89,27 @@ def derive_recursion(equations: KetEquations) -> RecursionEquations:
     derivation = Derivation(equations.derivation.steps)
     found: list[RecursionEquation] = []
     for matrix in setting.trained():
-        for target, value, place in memory_equations(setting, matrix):
-            if all((e.target, e.place) != (target, place) for e in found):
-                found.append(RecursionEquation("memory", target, value, place))
+        for target, value, location in memory_equations(setting, matrix):
+            if all((e.target, e.location) != (target, location) for e in found):
+                found.append(RecursionEquation("memory", target, value, location))
     for e in equations.equations:
         for product in setting.products:
-            if product.place == e.place:
+            if product.location == e.location:
                 found += [_covariance(derivation, setting, product, other) for other in setting.products
                           if product.same_group(other)]
         if e.target.func == Ket:
-            found.append(_coefficients(derivation, setting, e.target.vector, e.value, e.place))
+            found.append(_coefficients(derivation, setting, e.target.vector, e.value, e.location))
         else:
             value = _brackets(derivation, setting, e.target, e.value)
-            found.append(RecursionEquation("scalar", e.target, value, e.place))
-    return RecursionEquations(setting, tuple(sorted(found, key=lambda e: e.place.position)), derivation)
+            found.append(RecursionEquation("scalar", e.target, value, e.location))
+    return RecursionEquations(setting, tuple(sorted(found, key=lambda e: e.location.position)), derivation)
 
 
 def _require_free_names(setting: Setting) -> None:
     """Raise ``ValueError`` for a program's symbols that have the names of a base ket's indices."""
     program, generic = setting.program, Bases(setting).generic()
     taken = {str(symbol) for symbol in (generic.number, *generic.args[1], *generic.args[2], setting.past)}
-    own = {s for place in program.places() for e in (place.statement.target, place.statement.value)
+    own = {s for location in program.locations() for e in (location.statement.target, location.statement.value)
            for s in e.free_symbols} | set(program.index_roles()) | set(program.sizes)
     clash = sorted(taken & set(map(str, own)))
     if clash:
@@ -118,13 +118,13 @@ def _require_free_names(setting: Setting) -> None:
 
 
 def _coefficients(derivation: Derivation, setting: Setting, v: Vector, value: sp.Expr,
-                  place: Place) -> RecursionEquation:
+                  location: Location) -> RecursionEquation:
     beta = Bases(setting).generic()
     value = derivation.apply(Differentiate(setting), Response(v, beta), value)
     left = gamma_coefficient(setting, v, *beta.args)
     value = derivation.through((NameCoefficients(setting), NameCovariances(setting)), left, value)
     value = _brackets(derivation, setting, left, value)
-    return RecursionEquation("Gamma", left, derivation.apply(CollectCoefficients(), left, value), place)
+    return RecursionEquation("Gamma", left, derivation.apply(CollectCoefficients(), left, value), location)
 
 
 def _brackets(derivation: Derivation, setting: Setting, left: sp.Expr, value: sp.Expr) -> sp.Expr:
@@ -147,12 +147,12 @@ def _covariance(derivation: Derivation, setting: Setting, product: Product, othe
     for index, here in same.items():  # one matrix: its indices agree
         symbol, = index.free_symbols
         away[symbol] = here - (index - symbol)
-    (b1, a1), (b2, a2) = bases.place(product, {}), bases.place(other, {})
+    (b1, a1), (b2, a2) = bases.location(product, {}), bases.location(other, {})
     left = Covariance(product.number, other.number, b1, b2.subs(away, simultaneous=True), a1,
                       a2.subs(away, simultaneous=True))
     value: sp.Expr = Bracket(product.matvec.vector, other.matvec.vector.subs(away, simultaneous=True))
     value = _brackets(derivation, setting, left, value)
-    return RecursionEquation("C", left, value, product.place, (product, other))
+    return RecursionEquation("C", left, value, product.location, (product, other))
 
 
 __all__ = ["RecursionEquation", "Gamma", "RecursionEquations", "derive_recursion"]

@@ -142,11 +142,11 @@ class DotSum(NodeRule):
         if fixed is None:
             return sp.Integer(0)
         z = known.matvec.vector.subs({t: s, **own}, simultaneous=True).subs(fixed)
-        limits = [(own[loop.index], *bounds(loop)) for loop in known.place.loops
+        limits = [(own[loop.index], *bounds(loop)) for loop in known.location.loops
                   if loop is not setting.clock and loop.index in own and own[loop.index] not in fixed]
-        earlier = known.place.position < self.position
-        together = known.place.position == self.position or any(
-            loop in known.place.loops for loop in self._loops() if loop is not setting.clock)
+        earlier = known.location.position < self.position
+        together = known.location.position == self.position or any(
+            loop in known.location.loops for loop in self._loops() if loop is not setting.clock)
         if t in known.indices and setting.clock is not None:
             limits.append((s, setting.clock.first, t if earlier or together else t - 1))
         elif setting.clock is None and not (earlier or together):
@@ -155,7 +155,7 @@ class DotSum(NodeRule):
         return sp.Sum(summand, *limits) if limits else summand
 
     def _loops(self) -> tuple:
-        return next(p.loops for p in self.setting.program.places() if p.position == self.position)
+        return next(p.loops for p in self.setting.program.locations() if p.position == self.position)
 
 
 def bounds(loop: Loop) -> tuple[sp.Expr, sp.Expr]:

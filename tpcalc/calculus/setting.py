@@ -10,7 +10,7 @@ import sympy as sp
 from .._shown import Short
 from ..errors import NotCovered
 from ..programs.language import Matrix, MatVec, Member, Transpose, Vector
-from ..programs.program import Loop, Place, Program
+from ..programs.program import Loop, Location, Program
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Product:
 
     number: int
     matvec: MatVec
-    place: Place
+    location: Location
     below: sp.Tuple
     above: sp.Tuple
 
@@ -100,59 +100,59 @@ class Setting(Short):
 
     @classmethod
     def of(cls, program: Program) -> "Setting":
-        places = program.places()
+        locations = program.locations()
         clock = program.clock()
         time = clock.index if clock is not None else sp.Symbol("t", integer=True, nonnegative=True)
         layers = {index for index, role in program.index_roles().items() if role == "layer"}
-        _require_clock(program, clock, places)
+        _require_clock(program, clock, locations)
         families: list[Vector] = []
         products: list[Product] = []
-        for place in places:
-            target = place.statement.target
+        for location in locations:
+            target = location.statement.target
             if isinstance(target, Vector) and not any(target.same_family(v) for v in families):
                 families.append(target)
-            for matvec in sorted(place.statement.value.atoms(MatVec), key=sp.default_sort_key):
-                inside = clock is not None and clock in place.loops
+            for matvec in sorted(location.statement.value.atoms(MatVec), key=sp.default_sort_key):
+                inside = clock is not None and clock in location.loops
                 if clock is not None and not inside:
-                    raise NotCovered(f"program {program.name}: {target} := {place.statement.value} multiplies by a "
+                    raise NotCovered(f"program {program.name}: {target} := {location.statement.value} multiplies by a "
                                      "matrix outside the loop over training steps; products belong inside")
                 if _begins_at_zero(program, initial_matrix(matvec.matrix)):
                     continue  # it is outer products alone
                 start = _at_start(program, clock, matvec)
                 known = next((known for known in products if known.matvec == start), None)
                 if known is not None:
-                    _require_one_range(program, known, place)
+                    _require_one_range(program, known, location)
                     continue
                 seen = start.free_symbols  # a product that a loop repeats unchanged is made once
-                indices = [i for i in place.indices if i != time and i in seen]
+                indices = [i for i in location.indices if i != time and i in seen]
                 first = clock.first if clock is not None else sp.Integer(0)
                 below = sp.Tuple(time if inside and time in seen else first, *(i for i in indices if i not in layers))
                 above = sp.Tuple(*(i for i in indices if i in layers))
-                products.append(Product(len(products), start, place, below, above))
+                products.append(Product(len(products), start, location, below, above))
         _require_one_form(program, products)
-        return cls(program, clock, time, tuple(families), tuple(products), _depth(places, layers, program))
+        return cls(program, clock, time, tuple(families), tuple(products), _depth(locations, layers, program))
 
-    def updates(self, matrix: Matrix) -> list[Place]:
+    def updates(self, matrix: Matrix) -> list[Location]:
         """The statements that assign members of the family of ``matrix``."""
-        return [p for p in self.program.places() if matrix.same_family(p.statement.target)]
+        return [p for p in self.program.locations() if matrix.same_family(p.statement.target)]
 
     def trained(self) -> list[Matrix]:
         """One member W_t, at symbolic step, of every family of matrices that products meet and updates change."""
         found: list[Matrix] = []
         for matrix in (*(product.matrix for product in self.products), *self.from_zero()):
-            place = next(iter(self.updates(matrix)), None)
-            if place is not None and not any(matrix.same_family(m) for m in found):
+            location = next(iter(self.updates(matrix)), None)
+            if location is not None and not any(matrix.same_family(m) for m in found):
                 found.append(self.member(matrix, self.time, self.others(matrix)))
         return found
 
-    def from_zero(self) -> dict[Matrix, Place]:
+    def from_zero(self) -> dict[Matrix, Location]:
         """Matrices that start at 0 and are met by products: nothing but outer products; each with where it is met."""
-        found: dict[Matrix, Place] = {}
-        for place in self.program.places():
-            for matvec in sorted(place.statement.value.atoms(MatVec), key=sp.default_sort_key):
+        found: dict[Matrix, Location] = {}
+        for location in self.program.locations():
+            for matvec in sorted(location.statement.value.atoms(MatVec), key=sp.default_sort_key):
                 matrix = initial_matrix(matvec.matrix)
                 if isinstance(matrix, Matrix) and _begins_at_zero(self.program, matrix):
-                    found.setdefault(matrix, place)
+                    found.setdefault(matrix, location)
         return found
 
     def is_initial(self, matrix: sp.Expr) -> bool:
@@ -199,7 +199,7 @@ class Setting(Short):
         return self.step_index(vector)
 
     def _in_time(self, vector: Vector) -> bool:
-        return any(self.clock in p.loops for p in self.program.places() if vector.same_family(p.statement.target))
+        return any(self.clock in p.loops for p in self.program.locations() if vector.same_family(p.statement.target))
 
     def product_like(self, matvec: MatVec) -> tuple[Product, dict[sp.Expr, sp.Expr]]:
         """(product, substitution of its loops' indices): which of the program's products ``matvec`` is.
@@ -227,32 +227,33 @@ class Setting(Short):
 
 def clock_slot(program: Program, clock: Loop | None, member: Member) -> int:
     """The place of the clock among a member's indices, from the statements that assign its family; 0 without any."""
-    for place in program.places():
-        if clock in place.loops and member.same_family(place.statement.target):
-            for slot, index in enumerate(place.statement.target.indices):
+    for location in program.locations():
+        if clock in location.loops and member.same_family(location.statement.target):
+            for slot, index in enumerate(location.statement.target.indices):
                 if clock is not None and clock.index in index.free_symbols:
                     return slot
     return 0
 
 
-def _require_clock(program: Program, clock: Loop | None, places: list[Place]) -> None:
+def _require_clock(program: Program, clock: Loop | None, locations: list[Location]) -> None:
     """Raise ``ValueError`` for matrices trained in a loop that is not known to be the clock, and for vectors whose
     step is not their first index."""
-    for place in places:
-        target = place.statement.target
-        if clock is None and place.loops and isinstance(target, Matrix):
+    for location in locations:
+        target = location.statement.target
+        if clock is None and location.loops and isinstance(target, Matrix):
             raise NotCovered(f"program {program.name}: {target} := ... is an update in a loop, and no loop is the "
-                             f"clock; say which one is, with roles={{{place.loops[0].index}: 'clock'}}, or let it run "
+                             f"clock; say which one is, with roles={{{location.loops[0].index}: 'clock'}}, or let it "
+                             f"run "
                              "to the first size")
         if not isinstance(target, Matrix) and target.indices and clock_slot(program, clock, target):
             raise NotCovered(f"program {program.name}: {target} has the clock at another place than its first index; "
                              "allowed is the first, for vectors and scalars")
 
 
-def _require_one_range(program: Program, made: Product, place: Place) -> None:
+def _require_one_range(program: Program, made: Product, location: Location) -> None:
     """Raise ``ValueError`` where a product stands in two loops that run over different indices."""
     there, here = ({loop.index: {loop.first, loop.last} for loop in loops if loop.index in made.indices}
-                   for loops in (made.place.loops, place.loops))
+                   for loops in (made.location.loops, location.loops))
     if there != here:
         ranges = (", ".join(f"{i} between {' and '.join(map(str, sorted(ends, key=str)))}" for i, ends in one.items())
                   for one in (there, here))
@@ -262,7 +263,7 @@ def _require_one_range(program: Program, made: Product, place: Place) -> None:
 
 def _require_one_form(program: Program, products: list[Product]) -> None:
     """Raise ``ValueError`` where one product meets a single member of a family that another one runs through."""
-    loops = {i for place in program.places() for i in place.indices}
+    loops = {i for location in program.locations() for i in location.indices}
     for one, other in combinations(products, 2):
         if one.matrix.same_family(other.matrix) and any(
                 bool(i.free_symbols & loops) != bool(j.free_symbols & loops)
@@ -275,7 +276,7 @@ def _require_one_form(program: Program, products: list[Product]) -> None:
 def _begins_at_zero(program: Program, matrix: Matrix) -> bool:
     """Has the family no initial member, and is it assigned 0 before it is updated?"""
     clock = program.clock()
-    values = [p.statement.value for p in program.places() if matrix.same_family(p.statement.target)
+    values = [p.statement.value for p in program.locations() if matrix.same_family(p.statement.target)
               and clock is not None and clock not in p.loops]
     return bool(values) and all(value == 0 for value in values) and not any(
         matrix.same_family(m) for m in program.matrices)
@@ -293,9 +294,9 @@ def _at_start(program: Program, clock: Loop | None, matvec: MatVec) -> MatVec:
     return MatVec(Transpose(first) if is_transposed(matvec.matrix) else first, matvec.vector)
 
 
-def _depth(places: list[Place], layers: set[sp.Symbol], program: Program) -> sp.Symbol | None:
+def _depth(locations: list[Location], layers: set[sp.Symbol], program: Program) -> sp.Symbol | None:
     """The size that the layers' loops run over; None without layers."""
-    loops = [loop for place in places for loop in place.loops if loop.index in layers]
+    loops = [loop for location in locations for loop in location.loops if loop.index in layers]
     sizes = {s for loop in loops for s in loop.first.free_symbols | loop.last.free_symbols} & set(program.sizes)
     if len(sizes) > 1:
         raise NotCovered(f"program {program.name}: the layers run over {sizes}; allowed is one depth")

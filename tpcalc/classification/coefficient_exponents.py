@@ -43,7 +43,7 @@ class _Reader:
         """The families that layers add to on the way forward: those that outputs read, or all where they read none."""
         upward = Terms(self.recursion).accumulating & {
             int(e.target.args[0]) for e in self.recursion.equations if e.kind == "Gamma"
-            and any(is_carried(e, term) for term in additive_terms(e.value)) and not e.place.loops[-1].descending}
+            and any(is_carried(e, term) for term in additive_terms(e.value)) and not e.location.loops[-1].descending}
         read = {int(g.args[0]) for e in self.recursion.equations if e.kind == "scalar" and e.target.name in self.outputs
                 for g in e.value.atoms(Gamma)}
         return upward & read or upward
@@ -142,7 +142,7 @@ class _Reader:
 
     def _family(self, product: Product) -> int:
         """The family that the product is made for."""
-        return self.setting.family_number(product.place.statement.target)
+        return self.setting.family_number(product.location.statement.target)
 
     def _of_product(self, product: Product, chosen: Callable[[Contribution], bool]) -> Exponent:
         """The size, in W v of one layer, of the chosen terms that updates of W, and what v owes to W, bring to it."""
@@ -184,4 +184,4 @@ class _Reader:
 
 def _is_backward(product: Product) -> bool:
     """Does the product belong to a sweep from the last layer to the first?"""
-    return bool(product.place.loops) and product.place.loops[-1].descending
+    return bool(product.location.loops) and product.location.loops[-1].descending

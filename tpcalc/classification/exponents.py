@@ -60,7 +60,7 @@ def _exponents_of(net: Network, at: Values) -> tuple[tuple[Region, Exponents], .
 
 def require_frozen_embedding_readout(net: Network | Transformer) -> None:
     """Raise ``ValueError`` for trained ends: no depth scaling touches their updates, f moves whatever it is."""
-    trained = [v for v in net.vectors if any(v.same_family(p.statement.target) for p in net.places())] if isinstance(
+    trained = [v for v in net.vectors if any(v.same_family(p.statement.target) for p in net.locations())] if isinstance(
         net, Program) else net.train_embedding_readout
     if trained:
         raise NotCovered(f"net: {net!r} given; allowed is a net with frozen ends")
@@ -114,12 +114,12 @@ def is_linear_program(one: Program) -> bool:
     """Are all vectors linear in vectors and matrices, and all updates in outer products?"""
     return all(is_linear_in_vectors(p.statement.value) if isinstance(p.statement.target,
                                                                      Vector) and p.statement.value != 0
-               else not p.statement.value.has(NonlinearOuter) for p in one.places())
+               else not p.statement.value.has(NonlinearOuter) for p in one.locations())
 
 
 def _with_numbers(one: Program, at: Values) -> Program:
     """The program with its symbols alpha and gamma as ours, or as numbers."""
-    names = {s: ours for s in set().union(*(p.statement.value.free_symbols for p in one.places()))
+    names = {s: ours for s in set().union(*(p.statement.value.free_symbols for p in one.locations()))
              for ours in (ALPHA, GAMMA) if s.name == ours.name}
     values = {s: dict(at).get(ours, ours) for s, ours in names.items()}
 

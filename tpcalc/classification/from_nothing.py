@@ -108,7 +108,7 @@ def _closed(net: ResNet) -> tuple[Exponents, Exponent]:
     families = terms.equations.setting.families
 
     made = {n for n, v in enumerate(families) for p in terms.equations.setting.products
-            if not p.transposed and p.place.statement.target.same_family(v)}
+            if not p.transposed and p.location.statement.target.same_family(v)}
     stream = {n for n, v in enumerate(families) if v.same_family(x[t, l])}
     x_init, h_init = (join(terms.size(cell, 0, number) for number in chosen) for chosen in (stream, made))
     nothing: Fields = {one.name: Exponent() for one in Exponents.sizes()}

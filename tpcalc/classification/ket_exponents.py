@@ -81,7 +81,7 @@ class _KetReader:
         written = self._written_branch()
         if written is not None:
             return written
-        named = [str(p.statement.target) for p in self.setting.program.places()
+        named = [str(p.statement.target) for p in self.setting.program.locations()
                  if kind(p.statement.value) == "scalar" and p.loops[1:]]
         if named:
             raise NotCovered(f"program {self.setting.program.name}: the scalar {named[0]} is computed in every layer, "
@@ -95,7 +95,7 @@ class _KetReader:
         if not any(one.update for one in self._to_stream(self.step)):
             return None
         setting, found = self.setting, set()
-        for p in setting.program.places():
+        for p in setting.program.locations():
             target, value = p.statement.target, sp.expand(p.statement.value)
             if isinstance(target, Vector) and target.same_family(setting.families[self.stream]):
                 found |= {sp.powsimp(value.coeff(one)) for one in value.atoms(MatVec)}
@@ -178,7 +178,7 @@ class _KetReader:
 
     def _change(self, product: Product, acts: bool) -> Exponent:
         """The change of W v in one layer; acts: only what updates of W do to v."""
-        target = self.setting.family_number(product.place.statement.target)
+        target = self.setting.family_number(product.location.statement.target)
         vector = self.setting.family_number(product.matvec.vector)
         found = self._updates(target, lambda term: not acts or term.has(Bracket))
         if not acts and decays(self.setting, product.matrix):
@@ -203,15 +203,15 @@ class _KetReader:
     @cached_property
     def _forward(self) -> list[int]:
         """The families that a step makes before it knows its loss."""
-        places = takewhile(lambda p: not p.statement.value.has(LossDerivative), self.setting.program.places())
-        return sorted({self.setting.family_number(p.statement.target) for p in places
+        locations = takewhile(lambda p: not p.statement.value.has(LossDerivative), self.setting.program.locations())
+        return sorted({self.setting.family_number(p.statement.target) for p in locations
                        if isinstance(p.statement.target, Vector)})
 
     def _bent(self, product: Product) -> list[sp.Expr]:
         """The functions, not linear ones, that are taken of what the product makes."""
-        made, found = product.place.statement.target, []
+        made, found = product.location.statement.target, []
         for e in self.equations.equations:
-            if isinstance(e.target, Ket) and e.place.loops == product.place.loops:
+            if isinstance(e.target, Ket) and e.location.loops == product.location.loops:
                 factors = [factor for term in additive_terms(e.value) if not isinstance(term, sp.Sum)
                            for factor in factors_of(term) if any(k.vector.same_family(made) for k in factor.atoms(Ket))]
                 forms = [argument_of(f)[1] for f in factors if not isinstance(f, (Ket, Hat)) and random_parts(f)]

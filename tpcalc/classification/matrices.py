@@ -196,10 +196,10 @@ class MatrixTerms:
 
     def matrix_of(self, one: Contribution) -> str | None:
         """The matrix, or trained vector, whose update brings a term, None where none does; found once a term."""
-        place = one.equation, one.term
-        if place not in self.brought:
-            self.brought[place] = self._brought_by(one)
-        return self.brought[place]
+        location = one.equation, one.term
+        if location not in self.brought:
+            self.brought[location] = self._brought_by(one)
+        return self.brought[location]
 
     def _brought_by(self, one: Contribution) -> str | None:
         """What brings a term, read off it.
@@ -221,7 +221,7 @@ class MatrixTerms:
         assert isinstance(target, Ket)
         averaged = {setting.family_number(v) for mean in means for v in mean.atoms(Vector)}
         acting = [p for p in setting.products if setting.family_number(p.matvec.vector) in averaged]
-        named = [p for p in acting if p.place.statement.target.same_family(target.vector)]
+        named = [p for p in acting if p.location.statement.target.same_family(target.vector)]
         # a product that has a name of its own stands in the equations of others, too, written out
         found = {p.matrix.name for p in named or acting}
         if len(found) > 1:  # of matrices that act on one vector each brings a gradient of its own
@@ -259,7 +259,7 @@ class MatrixTerms:
 
     def number_of(self, matrix: str) -> sp.Expr:
         """The power of L of the number in front of a matrix's outer products, the largest of them."""
-        moves = [sp.expand(p.statement.value) for p in self.source.places()
+        moves = [sp.expand(p.statement.value) for p in self.source.locations()
                  if isinstance(p.statement.target, Matrix) and p.statement.target.name == matrix]
         return max(self._power(value.coeff(outer)) for value in moves for outer in value.atoms(Outer))
 

@@ -141,8 +141,8 @@ class _Sizes:
 
     def of_vectors(self, trained: bool) -> dict[str, dict[str, NetworkSize]]:
         setting, helpers = self.terms.equations.setting, helpers_of(self.net)
-        places = takewhile(lambda p: not p.statement.value.has(LossDerivative), setting.program.places())
-        forward = {p.statement.target.name: setting.family_number(p.statement.target) for p in places
+        locations = takewhile(lambda p: not p.statement.value.has(LossDerivative), setting.program.locations())
+        forward = {p.statement.target.name: setting.family_number(p.statement.target) for p in locations
                    if isinstance(p.statement.target, Vector) and p.statement.target.name not in helpers}
         found = {name: {START: self._of(Sort.KET, 0, family)} for name, family in forward.items()}
         found[OUTPUT] = {START: self._output()}
@@ -171,8 +171,9 @@ class _Sizes:
                 one.update({DECAY: one[START]} if decays else {})
                 one[GRADIENT] = NetworkSize(n, moves[name] - self.terms.number_of(name) - self.scale.alpha)
             one[UPDATE] = NetworkSize(n, moves[name])
-            for place, power in ((IN_LAYER, verdict.update), (IN_STREAM, verdict.effect), (IN_OUTPUT, verdict.output)):
-                one[place] = NetworkSize(sp.Integer(0), power, verdict.name == UNDECIDED)
+            for location, power in ((IN_LAYER, verdict.update), (IN_STREAM, verdict.effect),
+                                    (IN_OUTPUT, verdict.output)):
+                one[location] = NetworkSize(sp.Integer(0), power, verdict.name == UNDECIDED)
         return found
 
     def _of(self, sort: Sort, step: int, family: int) -> NetworkSize:
@@ -185,7 +186,7 @@ class _Sizes:
         """The output's size; where its limit vanishes, that of the average of independent vectors that it is."""
         if not self.exponents.f_init.vanishes:
             return _in_limit(self.exponents.f_init)
-        of = next(p.statement for p in self.terms.source.places() if isinstance(p.statement.target, Scalar)
+        of = next(p.statement for p in self.terms.source.locations() if isinstance(p.statement.target, Scalar)
                   and p.statement.target.name == OUTPUT)
         mean, = of.value.atoms(Mean)
         setting, power = self.terms.equations.setting, Exponent.single(Affine.number(0, 0))

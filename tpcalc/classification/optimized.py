@@ -88,7 +88,7 @@ def _sizes_of_vectors(net: Judged, scale: Scaling) -> dict[str, sp.Expr]:
         return {}
     written, found = program(net, SignSGD(), scale), {}
     depth = Setting.of(written).depth
-    for p in written.places():
+    for p in written.locations():
         one, clock = p.statement, written.clock()
         if one.target.name in net.vectors_of_block and clock in p.loops:
             moves = one.value - one.target.subs(clock.index, clock.index - 1)

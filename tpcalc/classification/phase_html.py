@@ -46,11 +46,11 @@ class _Sheet:
         if shape.dimension == 0:
             radius = 8 if shape.label else 5
             return self._circle(shape.vertices[0], radius, f'data-part="point" fill="{shape.color}"', shape.said)
-        places = " ".join("{:.2f},{:.2f}".format(*self.at(*v)) for v in shape.vertices)
+        locations = " ".join("{:.2f},{:.2f}".format(*self.at(*v)) for v in shape.vertices)
         look = (f'data-part="area" fill="{shape.color}" shape-rendering="crispEdges"' if shape.dimension == 2 else
                 f'data-part="line" stroke="{shape.color}" stroke-width="5"')
         kind = "polygon" if shape.dimension == 2 else "polyline"
-        return f'<{kind} points="{places}" {look}>{_title(shape.said)}</{kind}>'
+        return f'<{kind} points="{locations}" {look}>{_title(shape.said)}</{kind}>'
 
     def pieces(self, shape: Shape) -> list[str]:
         """Rates along a line, each with its number."""
@@ -104,8 +104,8 @@ class _Sheet:
         return [*bars, *(f'<text x="{x + (0 if i == 0 else 20):g}" y="{where:g}">{word}</text>'
                          for i, (where, word) in enumerate(words))]
 
-    def _circle(self, place: tuple[float, float] | list[float], radius: int, look: str, said: str) -> str:
-        x, y = self.at(*place)
+    def _circle(self, location: tuple[float, float] | list[float], radius: int, look: str, said: str) -> str:
+        x, y = self.at(*location)
         return f'<circle cx="{x:.2f}" cy="{y:.2f}" r="{radius}" {look}>{_title(said) if said else ""}</circle>'
 
 

@@ -174,11 +174,12 @@ def _rates(diagram: "PhaseDiagram", one: "PhaseRegion") -> list[tuple[list[list[
     ends = [*one.vertices, *one.vertices][:2]
     found = []
     for k in range(PIECES if one.dimension else 1):
-        places = [[a + (b - a) * Fraction(i, 2 * PIECES) for a, b in zip(*ends)] for i in (2 * k, 2 * k + 1, 2 * k + 2)]
-        rate = diagram.rate(*places[1])
+        locations = [[a + (b - a) * Fraction(i, 2 * PIECES) for a,
+                      b in zip(*ends)] for i in (2 * k, 2 * k + 1, 2 * k + 2)]
+        rate = diagram.rate(*locations[1])
         if rate is not None:
-            at = f"at ({places[1][0]}, {places[1][1]}): r = {rate}"
-            found.append(([[float(x) for x in place] for place in places[::2]], float(rate), at))
+            at = f"at ({locations[1][0]}, {locations[1][1]}): r = {rate}"
+            found.append(([[float(x) for x in location] for location in locations[::2]], float(rate), at))
     return found
 
 

@@ -36,15 +36,15 @@ def block_jet(net: Judged) -> Jet:
     """The expansion of what a layer adds to the stream, statement by statement, from a stream that no update changes;
     each of several sublayers from its own input."""
     streams = {one.name for families in net.carried for one in families}
-    places = counted_program(net, SGD(), DepthScaling()).places()
-    known = {v: Jet(frozenset([v.name])) for place in places for v in place.statement.value.atoms(Vector)
+    locations = counted_program(net, SGD(), DepthScaling()).locations()
+    known = {v: Jet(frozenset([v.name])) for location in locations for v in location.statement.value.atoms(Vector)
              if v.name in net.vectors_of_block}
     added: list[Jet] = []
-    for place in places:
-        one = place.statement
+    for location in locations:
+        one = location.statement
         if one.value.has(LossDerivative):
             break
-        if isinstance(one.target, Scalar) or len(place.loops) < 2:
+        if isinstance(one.target, Scalar) or len(location.loops) < 2:
             continue
         jet = _jet(one.value, known)
         if one.target.name in streams:

@@ -42,18 +42,18 @@ def exponential(body: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     return sp.expand(sp.Add(*(f.exp for f in exponentials))), sp.Mul(*others)
 
 
-def move(body: sp.Expr, places: dict[sp.Expr, sp.Expr], variables: Iterable[sp.Expr]) -> sp.Expr:
+def move(body: sp.Expr, locations: dict[sp.Expr, sp.Expr], variables: Iterable[sp.Expr]) -> sp.Expr:
     """The body with other expressions in place of variables; arguments of functions are written as forms in
     ``variables``, so that equal ones look equal. Raises ``Divergence`` for a delta function of zero."""
     variables = tuple(variables)
-    if any(tidy_form(delta.args[0].xreplace(places), variables) == 0 for delta in body.atoms(sp.DiracDelta)):
+    if any(tidy_form(delta.args[0].xreplace(locations), variables) == 0 for delta in body.atoms(sp.DiracDelta)):
         raise Divergence("the expectation is infinite: two delta functions of one form, or one of zero")
 
     def settle(f: sp.Expr) -> sp.Expr:
         form = tidy_form(f.args[0], variables)
         return sign_of_form(form) if f.func == sp.sign else f.func(form, *f.args[1:])
 
-    return body.xreplace(places).replace(lambda e: e.func in FORMS, settle)
+    return body.xreplace(locations).replace(lambda e: e.func in FORMS, settle)
 
 
 def unused(name: str, node: Expectation) -> sp.Symbol:

@@ -65,9 +65,9 @@ class SharedDraws:
             self._pairs[key, level] = known  # the other child is asked for next, forward or backward
         return known[1][second]
 
-    def innovation(self, key: Key, level: int, place: int) -> np.ndarray:
+    def innovation(self, key: Key, level: int, location: int) -> np.ndarray:
         """What is new at a level: a row of the coarsest depth, or half the difference of two that refine one."""
-        generator = np.random.default_rng([*self.seed, level, place, *key])
+        generator = np.random.default_rng([*self.seed, level, location, *key])
         return generator.standard_normal(self.width, dtype=self.dtype)
 
 
@@ -83,7 +83,7 @@ class FramedDraws(SharedDraws):
     def __init__(self, samples: int, seed: Sequence[int], keys: Sequence[Key], coarsest: int, level: int,
                  given: OrthonormalBlock) -> None:
         super().__init__(samples, np.float64, seed)
-        self.places = {key: place for place, key in enumerate(keys)}
+        self.locations = {key: location for location, key in enumerate(keys)}
         self.frames: list[np.ndarray] = []  # by level, shape (keys, innovations, samples)
         held = [given.copy(given.count)]  # one frame for all keys, or one for each
         for number in range(level + 1):
@@ -91,22 +91,22 @@ class FramedDraws(SharedDraws):
             if PER_ROW * rows > samples or len(keys) * rows * samples > MOST_NUMBERS:
                 break
             if len(held) == 1 and len(keys) * rows > min(samples / PER_ROW, MOST_ROWS):
-                held = [self._own(place, given) for place in range(len(keys))]
+                held = [self._own(location, given) for location in range(len(keys))]
             drawn = np.random.default_rng([*self.seed, number]).standard_normal((len(keys) * new, samples))
             parts = [orthonormal(frame, part) for frame, part in zip(held, np.split(drawn, len(held)))]
             self.frames.append(np.concatenate(parts).reshape(len(keys), new, samples))
 
-    def _own(self, place: int, given: OrthonormalBlock) -> OrthonormalBlock:
+    def _own(self, location: int, given: OrthonormalBlock) -> OrthonormalBlock:
         """What a key has drawn so far."""
         found = given.copy(given.count)
         for frame in self.frames:
-            found.add(frame[place])
+            found.add(frame[location])
         return found
 
-    def innovation(self, key: Key, level: int, place: int) -> np.ndarray:
-        if key in self.places and level < len(self.frames):
-            return self.frames[level][self.places[key], place]
-        return super().innovation(key, level, place)
+    def innovation(self, key: Key, level: int, location: int) -> np.ndarray:
+        if key in self.locations and level < len(self.frames):
+            return self.frames[level][self.locations[key], location]
+        return super().innovation(key, level, location)
 
 
 def orthonormal(held: OrthonormalBlock, rows: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from .. import _checks
 from ..lowering.array_backends import Arrays
 from ..programs.language import Matrix, Member, Vector
 from ..programs.program import Program
-from .lowered import ArrayExecution, LoweredRun, Place
+from .lowered import ArrayExecution, LoweredRun, Location
 
 Weights = Mapping[str, np.ndarray]
 
@@ -30,8 +30,8 @@ class DenseExecution(ArrayExecution):
                  factors: Mapping[str, float] = {}) -> None:
         super().__init__(program, sizes, data, loss, width, arrays, keep)
         self.seed, self.factors = seed, factors
-        self.shapes = initial_shapes(self.program, [self.lowered.member(place, at) for place, ends in
-                                                    self.plan.given.items() for at in _places(ends)])
+        self.shapes = initial_shapes(self.program, [self.lowered.member(location, at) for location, ends in
+                                                    self.plan.given.items() for at in _locations(ends)])
         self.require_memory()
         self.weights = None if weights is None else checked(weights, self.shapes, width)
 
@@ -72,7 +72,7 @@ class DenseExecution(ArrayExecution):
             return self.arrays.reshaped(flat @ (matrix if turned else matrix.T), tuple(vectors.shape))
         return vectors @ (matrix if turned else matrix.T)
 
-    def combine(self, members: list, outers: list, functions: list, ended: tuple[Place, ...]) -> Value:
+    def combine(self, members: list, outers: list, functions: list, ended: tuple[Location, ...]) -> Value:
         total = self._start(members, ended)
         for c, u, v in outers:
             total = self._with_outer(total, c / self.width, u, v)
@@ -84,7 +84,7 @@ class DenseExecution(ArrayExecution):
                     total[rows] += (c / self.width) * entries
         return total
 
-    def _start(self, members: list, ended: tuple[Place, ...]) -> Value:
+    def _start(self, members: list, ended: tuple[Location, ...]) -> Value:
         """The sum of given or trained matrices: the first that nothing reads again is written over."""
         spare = [self.F[number].get(key) for number, key in ended]
         if not members:
@@ -118,7 +118,7 @@ class DenseExecution(ArrayExecution):
 Shapes = Mapping[str, tuple[type, tuple[tuple[int, int], ...], tuple[int, ...]]]
 
 
-def _places(ends: tuple[tuple[int, int], ...]) -> Value:
+def _locations(ends: tuple[tuple[int, int], ...]) -> Value:
     return product(*({a, b} for a, b in ends))
 
 

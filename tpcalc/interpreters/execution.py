@@ -160,8 +160,9 @@ class Execution(ABC):
         return first(member)
 
     def _missing(self, member: Member) -> ValueError:
-        place = "" if self.statement is None else f"{self.statement} reads "
-        return ValueError(f"program {self.program.name}: {place}{member}, which is neither given nor assigned before")
+        location = "" if self.statement is None else f"{self.statement} reads "
+        return ValueError(f"program {self.program.name}: {location}{member}, which is neither given nor assigned "
+                          "before")
 
     def apply(self, operator: MatrixOperator, vector: Value, expression: sp.Expr) -> Value:
         """The matrix times the vector, which ``expression`` stands for: (u v^T / n) y = u <v|y>."""
@@ -270,12 +271,12 @@ def _matvec(run: Execution, node: MatVec) -> Value:
 
 @RULES.rule(LossDerivative)
 def _loss_derivative(run: Execution, node: LossDerivative) -> Number:
-    values, place = [run.value(one) for one in node.outputs], node.indices
+    values, location = [run.value(one) for one in node.outputs], node.indices
     if not node.several:
-        return run.numbers.of(run.data.loss(values[0], run.data.at("y", place)), str(node))
+        return run.numbers.of(run.data.loss(values[0], run.data.at("y", location)), str(node))
     outputs: np.ndarray = np.array(values, dtype=run.numbers.dtype)
-    targets = run.data.row("y", place[:-1], len(outputs))
-    return run.numbers.of(run.data.loss(outputs, targets)[int(place[-1])], str(node))
+    targets = run.data.row("y", location[:-1], len(outputs))
+    return run.numbers.of(run.data.loss(outputs, targets)[int(location[-1])], str(node))
 
 
 @RULES.rule(sp.Add)
@@ -327,10 +328,10 @@ class ProgramInterpreter:
         if not found:
             raise ValueError(f"name: {name!r} given; program {self.program.name} assigns the scalars "
                              f"{sorted({s.name for s in self.scalars})}")
-        shape = tuple(max(place) + 1 for place in zip(*found))
-        if len(found) != int(np.prod(shape)) or any(i < 0 for place in found for i in place):
+        shape = tuple(max(location) + 1 for location in zip(*found))
+        if len(found) != int(np.prod(shape)) or any(i < 0 for location in found for i in location):
             raise ValueError(f"name: {name!r} given; it has no scalar at some indices, see .scalars")
         values = np.empty(shape, dtype=np.array(list(found.values())).dtype)
-        for place, value in found.items():
-            values[place] = value
+        for location, value in found.items():
+            values[location] = value
         return values

@@ -79,7 +79,7 @@ def whole_heads(program: Program, least: int) -> int:
 
 def head_sizes(program: Program) -> set[int]:
     """How many coordinates heads have, or groups of heads that share."""
-    return {node.coordinates for place in program.places() for node in place.statement.value.atoms(HeadSum)}
+    return {node.coordinates for location in program.locations() for node in location.statement.value.atoms(HeadSum)}
 
 
 class Data:
@@ -95,7 +95,7 @@ class Data:
             raise ValueError(f"data: {_checks.short(data)} given; allowed is a mapping from names to numbers or arrays")
         given = {getattr(name, "name", str(name)): value for name, value in data.items()}
         needed = {member.name for member in program.data} | {symbol.name for symbol in program_parameters(program)}
-        if any(place.statement.value.has(LossDerivative) for place in program.places()):
+        if any(location.statement.value.has(LossDerivative) for location in program.locations()):
             needed.add("y")
         if set(given) != needed:
             raise ValueError(f"data: {sorted(given)} given; program {program.name} needs {sorted(needed)}, "
@@ -103,8 +103,8 @@ class Data:
         self.arrays = {name: self._array(name, value) for name, value in given.items()}
         named = loss_of(loss) if isinstance(loss, str) else loss
         if isinstance(named, (LogisticLoss, SoftmaxLoss)) and "y" in self.arrays:
-            several = any(node.several for place in program.places()
-                          for node in place.statement.value.atoms(LossDerivative))
+            several = any(node.several for location in program.locations()
+                          for node in location.statement.value.atoms(LossDerivative))
             y = self.arrays["y"].astype(np.float64)
             named.require(y if several else y[..., None])
 
@@ -119,11 +119,11 @@ class Data:
 
     def at(self, name: str, indices: tuple[sp.Expr, ...]) -> Number:
         """One given number; raises ``ValueError`` where the data does not reach."""
-        array, place = self.arrays[name], tuple(int(i) for i in indices)
-        if len(place) != array.ndim or any(not 0 <= i < n for i, n in zip(place, array.shape)):
-            wanted = f"{name}[{', '.join(map(str, place))}]" if place else f"{name}, a single number,"
+        array, location = self.arrays[name], tuple(int(i) for i in indices)
+        if len(location) != array.ndim or any(not 0 <= i < n for i, n in zip(location, array.shape)):
+            wanted = f"{name}[{', '.join(map(str, location))}]" if location else f"{name}, a single number,"
             raise ValueError(f"{name}: data of shape {array.shape} given; the program reads {wanted}")
-        return self.numbers.of(array[place], name)
+        return self.numbers.of(array[location], name)
 
     def row(self, name: str, indices: tuple[sp.Expr, ...], size: int) -> np.ndarray:
         """All given numbers over a last index of so many values, shape (size,)."""
@@ -177,5 +177,5 @@ def _chi(loss: Loss, f: Any, y: Any) -> Any:
 
 def program_parameters(program: Program) -> set[sp.Symbol]:
     """The symbols that are neither sizes nor indices, such as alpha, gamma and a learning rate."""
-    return {symbol for place in program.places() for symbol in place.statement.value.free_symbols
-            - {*program.sizes, *place.indices}}
+    return {symbol for location in program.locations() for symbol in location.statement.value.free_symbols
+            - {*program.sizes, *location.indices}}

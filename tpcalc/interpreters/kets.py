@@ -40,21 +40,21 @@ class Hats:
     room: their covariances <y|z>, in the upper left corner of an array with room to grow.
     """
 
-    places: list[int] = field(default_factory=list)
+    locations: list[int] = field(default_factory=list)
     vectors: list[np.ndarray] = field(default_factory=list)
     room: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
 
     @property
     def covariance(self) -> np.ndarray:
-        return self.room[:len(self.places), :len(self.places)]
+        return self.room[:len(self.locations), :len(self.locations)]
 
-    def add(self, place: int, vector: np.ndarray, bra: np.ndarray) -> None:
-        n = len(self.places)
+    def add(self, location: int, vector: np.ndarray, bra: np.ndarray) -> None:
+        n = len(self.locations)
         if n == len(self.room):
             larger = np.zeros((2 * n + 1, 2 * n + 1), dtype=vector.dtype)
             larger[:n, :n] = self.room
             self.room = larger
-        self.places.append(place)
+        self.locations.append(location)
         self.vectors.append(vector)
         row = [bra[:len(z)] @ z for z in self.vectors]
         self.room[n, :n + 1] = self.room[:n + 1, n] = row
@@ -73,9 +73,9 @@ class Space:
 
     def base(self, name: sp.Expr) -> KetVector:
         """The base ket of that name, a new one if there is none."""
-        place = self.names.setdefault(name, len(self.names))
-        coefficients: np.ndarray = np.zeros(place + 1, dtype=self.dtype)
-        coefficients[place] = 1
+        location = self.names.setdefault(name, len(self.names))
+        coefficients: np.ndarray = np.zeros(location + 1, dtype=self.dtype)
+        coefficients[location] = 1
         return KetVector(coefficients)
 
     def bra(self, ket: KetVector) -> np.ndarray:
@@ -84,7 +84,7 @@ class Space:
         c[:len(ket.coefficients)] = ket.coefficients
         bra = c.copy()
         for hats in self.groups.values():
-            bra[hats.places] = hats.covariance @ c[hats.places]
+            bra[hats.locations] = hats.covariance @ c[hats.locations]
         return bra
 
     def hat(self, name: sp.Expr, matrix: Matrix, turned: bool, ket: KetVector, bra: np.ndarray) -> KetVector:
@@ -99,9 +99,9 @@ class Space:
         hats = self.groups.get((matrix, not turned), Hats())
         c = ket.coefficients
         total = KetVector(np.zeros(0, dtype=self.dtype))
-        for place, vector in zip(hats.places, hats.vectors):
-            if place < len(c) and c[place] != 0:
-                total = total + c[place] * KetVector(vector)
+        for location, vector in zip(hats.locations, hats.vectors):
+            if location < len(c) and c[location] != 0:
+                total = total + c[location] * KetVector(vector)
         return total
 
     def covariance(self) -> np.ndarray:
@@ -109,5 +109,5 @@ class Space:
         whole: np.ndarray = np.zeros((len(self.names), len(self.names)), dtype=self.dtype)
         np.fill_diagonal(whole, 1)
         for hats in self.groups.values():
-            whole[np.ix_(hats.places, hats.places)] = hats.covariance
+            whole[np.ix_(hats.locations, hats.locations)] = hats.covariance
         return whole

@@ -30,7 +30,7 @@ from .orthogonal import orthogonal_factor
 PART = 2**15  # entries at a time: what is computed from them stays in a processor's cache
 PLANNED = 200  # bytes of a plan for a statement, at least
 
-Place = tuple[int, tuple[int, ...]]
+Location = tuple[int, tuple[int, ...]]
 Progress = Callable[[int, int], None]
 
 
@@ -114,16 +114,16 @@ class ArrayExecution(ABC):
         """
         require_heads(self.program, self.width)
         self.progress = progress
-        for place, ends in self.plan.given.items():
-            self.F[place[0]][place[1]] = self._given(place, ends)
+        for location, ends in self.plan.given.items():
+            self.F[location[0]][location[1]] = self._given(location, ends)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             self.lowered.functions[0](self)
 
-    def _given(self, place: Place, ends: tuple[tuple[int, int], ...]) -> Value:
-        kind = self.lowered.names.families[place[0]][0]
+    def _given(self, location: Location, ends: tuple[tuple[int, int], ...]) -> Value:
+        kind = self.lowered.names.families[location[0]][0]
         if kind is Matrix:
-            return self.initial_matrix(self.lowered.member(place, ()))
-        members = [self.lowered.member(place, at) for at in product(*(range(a, b + 1) for a, b in ends))]
+            return self.initial_matrix(self.lowered.member(location, ()))
+        members = [self.lowered.member(location, at) for at in product(*(range(a, b + 1) for a, b in ends))]
         if kind is Scalar:
             found: Value = [self.data.at(m.name, m.indices) for m in members]
             return self.arrays.asarray(np.reshape(found, [b - a + 1 for a, b in ends])) if ends else float(found[0])
@@ -195,7 +195,7 @@ class ArrayExecution(ABC):
         """A matrix, or its transpose where ``turned``, times vectors of shape (..., width)."""
 
     @abstractmethod
-    def combine(self, members: list, outers: list, functions: list, ended: tuple[Place, ...]) -> Value:
+    def combine(self, members: list, outers: list, functions: list, ended: tuple[Location, ...]) -> Value:
         """The sum of c M (or its transpose) over (c, M, turned), of c sum_k u_k v_k^T / n over (c, u, v), of c phi / n
         over (c, phi); ended: places of matrices that nothing reads again."""
 
@@ -265,12 +265,12 @@ class LoweredRun:
             raise ValueError(f"name: {name!r} given; program {self.program.name} assigns the scalars "
                              f"{sorted(scalars)}")
         found = dict(self._entries(name))
-        shape = tuple(max(place) + 1 for place in zip(*found))
-        if len(found) != int(np.prod(shape)) or any(i < 0 for place in found for i in place):
+        shape = tuple(max(location) + 1 for location in zip(*found))
+        if len(found) != int(np.prod(shape)) or any(i < 0 for location in found for i in location):
             raise ValueError(f"name: {name!r} given; it has no scalar at some indices, see .scalars")
         series = np.empty(shape)
-        for place, value in found.items():
-            series[place] = value
+        for location, value in found.items():
+            series[location] = value
         return series
 
     def stack(self, name: str, *key: int) -> np.ndarray:

@@ -17,7 +17,7 @@ from ..programs.program import Program
 from .conditioned import ADVICE
 from .conditioned_blocks import Block, BlockMatrix, BlockProducts, OrthonormalBlock
 from .entry_functions import BLOCK
-from .lowered import ArrayExecution, LoweredRun, Place
+from .lowered import ArrayExecution, LoweredRun, Location
 from .vectors import numpy_function
 
 Outers = dict[tuple, tuple[float, Array, Array]]
@@ -106,7 +106,7 @@ class ConditionedExecution(ArrayExecution):
         super().__init__(program, sizes, data, loss, width, Arrays(*backend), keep)
         self.seed, self.dtype = seed, self.arrays.precision
         self.matrices: dict[Matrix, BlockMatrix] = {}
-        self.met = {self.lowered.member(place, ()): times for place, times in self.plan.products.items()}
+        self.met = {self.lowered.member(location, ()): times for location, times in self.plan.products.items()}
         self.require_memory()
 
     def require_memory(self) -> None:
@@ -165,7 +165,7 @@ class ConditionedExecution(ArrayExecution):
             found += c * (phi.transposed() if turned else phi).products(rows)
         return self.arrays.reshaped(found, tuple(vectors.shape))
 
-    def combine(self, members: list, outers: list, functions: list, ended: tuple[Place, ...]) -> BlockOperator:
+    def combine(self, members: list, outers: list, functions: list, ended: tuple[Location, ...]) -> BlockOperator:
         found = BlockOperator({}, {}, tuple(functions))
         for c, matrix, turned in members:
             found = found.plus(c, matrix, turned)

@@ -46,8 +46,8 @@ class ParticleExecution(ConditionedExecution):
 
     def count_directions(self) -> None:
         """Find the initial vectors, and how many directions a draw is orthogonal to at most."""
-        vectors = {self.lowered.member(place, at) for place, ends in self.plan.given.items()
-                   if self.lowered.names.families[place[0]][0] is Vector
+        vectors = {self.lowered.member(location, at) for location, ends in self.plan.given.items()
+                   if self.lowered.names.families[location[0]][0] is Vector
                    for at in product(*(range(low, high + 1) for low, high in ends))}
         single = {v for v in self.program.vectors if all(index.is_number for index in v.indices)}
         self.initial = sorted(vectors | single, key=str)

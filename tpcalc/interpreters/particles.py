@@ -155,7 +155,7 @@ def default_samples(program: Program, least: int) -> int:
 
 def averages_over_pairs(program: Program) -> bool:
     """Does a product take M^2?"""
-    return any(separated(place.statement.value).has(NonlinearOuter) for place in program.places())
+    return any(separated(location.statement.value).has(NonlinearOuter) for location in program.locations())
 
 
 def run_particles(program: Program, sizes: Sizes, data: ProgramData = {}, samples: int | None = None,

@@ -48,7 +48,7 @@ class Refined(ConditionedExecution):
     mirrored = False  # are draws for transposes taken with the other sign?
 
     def unmet(self, matrix: Matrix) -> BlockMatrix:
-        key, level, layer = self.place(matrix)
+        key, level, layer = self.location(matrix)
 
         def common(turned: int, calls: Sequence[int], shunned: OrthonormalBlock) -> Array:
             rows = np.stack([self.draws.row((*key, turned, call), level, layer) for call in calls])
@@ -56,7 +56,7 @@ class Refined(ConditionedExecution):
 
         return RefinedMatrix(common, super().unmet(matrix).sides)
 
-    def place(self, matrix: Matrix) -> tuple[Key, int, int]:
+    def location(self, matrix: Matrix) -> tuple[Key, int, int]:
         """What a matrix's draws are keyed by but for side and call, their level and their layer.
 
         Matrices without a layer are alike at all depths. Families go by their place in the program: names mean nothing.
@@ -112,9 +112,9 @@ class RefinedParticles(Refined, ParticleExecution):
     def _calls(self) -> dict[Key, tuple[int, int]]:
         """How many vectors a layer's matrix and its transpose are multiplied with."""
         found: dict[Key, tuple[int, int]] = {}
-        for place, made in self.plan.products.items():
-            key, _, _ = self.place(self.lowered.member(place, ()))
-            turned = self.plan.turned[place]
+        for location, made in self.plan.products.items():
+            key, _, _ = self.location(self.lowered.member(location, ()))
+            turned = self.plan.turned[location]
             before = found.get(key, (0, 0))
             found[key] = max(before[0], made - turned), max(before[1], turned)
         return found

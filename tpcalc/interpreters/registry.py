@@ -25,8 +25,8 @@ class UnhandledNode(NotCovered):
     """
 
     def __init__(self, interpreter: str, node: sp.Basic, reason: str, statement: Value = None) -> None:
-        place = "" if statement is None else f", in {statement}"
-        super().__init__(f"{interpreter} does not read {type(node).__name__} nodes such as {node}{place}: {reason}")
+        location = "" if statement is None else f", in {statement}"
+        super().__init__(f"{interpreter} does not read {type(node).__name__} nodes such as {node}{location}: {reason}")
         self.interpreter, self.node, self.reason, self.statement = interpreter, node, reason, statement
 
 

@@ -19,7 +19,7 @@ from ..calculus.setting import Product, Setting
 from ..errors import NotCovered
 from ..gaussian import Expectation
 from ..programs.language import Mean, Scalar, Vector
-from ..programs.program import Loop, Place
+from ..programs.program import Loop, Location
 from ..programs.read_members import at_numbers
 from .execution import MatrixOperator, is_number
 from .kets import KetVector as Coefficients
@@ -42,7 +42,7 @@ class StepValues:
         self.sizes: Indices = {size: sp.Integer(number) for size, number in sizes.items()}
         self.bases = Bases(setting)
         self._generic = self.bases.generic()
-        self.places = {base: i for i, base in enumerate(reading.bases)}
+        self.locations = {base: i for i, base in enumerate(reading.bases)}
         met = {matrix for matrix, _ in reading.execution.space.groups}
         self.initial = sorted({(matrix, turned) for matrix in met for turned in (False, True)},
                               key=str)
@@ -88,23 +88,23 @@ class StepValues:
         symbols = (generic.number, *generic.args[1], *generic.args[2])
         found: list[Indices] = []
         for number, vector in enumerate(self.setting.program.vectors):
-            if vector in self.places:
+            if vector in self.locations:
                 below, above = self.bases.initial()
                 found.append(dict(zip(symbols, (sp.Integer(number), *below, *above))))
         for product in self.setting.products:
-            loops = [loop for loop in product.place.loops if loop.index in product.indices]
+            loops = [loop for loop in product.location.loops if loop.index in product.indices]
             for at in indices(loops, self.sizes):
-                below, above = self.bases.place(product, dict(at))
+                below, above = self.bases.location(product, dict(at))
                 values = (sp.Integer(product.number), *at_numbers(below, at), *at_numbers(above, at))
                 found.append(dict(zip(symbols, values)))
         return found
 
     def coefficient(self, ket: Value, at: Indices) -> Value:
         """The coefficient of the generic base ket at ``at``, in a ket's coefficients."""
-        place = self.places.get(self._base(at_numbers(self._generic, at)))
+        location = self.locations.get(self._base(at_numbers(self._generic, at)))
         if is_number(ket):
             ket = self._constant(ket)
-        return self._number(sp.Integer(0)) if place is None else ket[place]
+        return self._number(sp.Integer(0)) if location is None else ket[location]
 
     def scale(self, at: Indices) -> Value:
         """Gamma's factor against the derivative in the generic base ket: sqrt(L) for hats, 1 for initial vectors."""
@@ -155,7 +155,7 @@ class StepValues:
     def _matrix(self, operator: MatrixOperator) -> np.ndarray:
         if not set(operator.initial) <= set(self.initial):
             raise NotCovered(f"{operator.initial}: the program multiplies by none of these")
-        size, dtype = len(self.places), self.reading.execution.space.dtype
+        size, dtype = len(self.locations), self.reading.execution.space.dtype
         outers: np.ndarray = np.zeros((size, size), dtype=dtype)
         for factor, *vectors in operator.outers:
             left, right = (v.coefficients for v in vectors)
@@ -205,7 +205,7 @@ class StepValues:
     def _coefficient(self, vector: Vector, base: sp.Expr | None) -> Value:
         """0 where the base ket does not exist."""
         coefficients = self.reading.ket(vector)
-        return self._number(sp.Integer(0)) if base not in self.places else coefficients[self.places[base]]
+        return self._number(sp.Integer(0)) if base not in self.locations else coefficients[self.locations[base]]
 
     def _base(self, base: sp.Expr) -> sp.Expr:
         """The name of a base ket in the reading: a hat, or an initial vector."""
@@ -236,12 +236,12 @@ class StepValues:
         for at in indices([setting.clock], self.sizes):
             self._run([equation for equation in found if equation not in before], at)
 
-    def _run(self, equations: list[tuple[sp.Expr, sp.Expr, Place]], at: Indices) -> None:
+    def _run(self, equations: list[tuple[sp.Expr, sp.Expr, Location]], at: Indices) -> None:
         """Equations of the memory at a step, one after the other, for all layers and earlier steps."""
         setting = self.setting
         assert setting.clock is not None
-        for target, value, place in equations:
-            loops = [loop for loop in place.loops if loop is not setting.clock]
+        for target, value, location in equations:
+            loops = [loop for loop in location.loops if loop is not setting.clock]
             if target.has(setting.past):
                 loops.append(Loop(setting.past, setting.clock.first, setting.time, ()))
             for here in indices(loops, {**self.sizes, **at}):

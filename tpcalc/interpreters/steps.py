@@ -79,7 +79,7 @@ def check_steps(derived: Derived, sizes: Sizes, data: ProgramData = {}, loss: An
     numbers: Indices = {size: sp.Integer(number) for size, number in sizes_of(program, sizes).items()}
     reading = read_program_coefficients(program, sizes, data, loss, exact).with_products(
         product.matvec.xreplace(at) for product in derived.setting.products
-        for at in indices(product.place.loops, numbers))
+        for at in indices(product.location.loops, numbers))
     checker = _Checker(derived, StepValues(reading, derived.setting, sizes_of(program, sizes)))
     steps = derived.derivation.steps
     return tuple(checker.check(step, last) for last, step in zip((None, *steps), steps))
@@ -92,17 +92,17 @@ class _Checker:
         self.values, setting = values, derived.setting
         generic = Bases(setting).generic()
         self.loops: dict[sp.Expr, tuple[Loop, ...]] = {}
-        for place in setting.program.places():
-            target = place.statement.target
+        for location in setting.program.locations():
+            target = location.statement.target
             if isinstance(target, Vector):
                 for left in (Ket(target), Response(target, generic), gamma_coefficient(setting, target, *generic.args)):
-                    self.loops[left] = place.loops
+                    self.loops[left] = location.loops
             else:
-                self.loops[target] = place.loops
+                self.loops[target] = location.loops
         for matrix in setting.trained():
-            met = [*((p.matrix, p.place) for p in setting.products), *setting.from_zero().items()]
-            place = next(place for one, place in met if one.same_family(matrix))
-            self.loops[matrix] = tuple(loop for loop in place.loops if loop.index in matrix.free_symbols)
+            met = [*((p.matrix, p.location) for p in setting.products), *setting.from_zero().items()]
+            location = next(location for one, location in met if one.same_family(matrix))
+            self.loops[matrix] = tuple(loop for loop in location.loops if loop.index in matrix.free_symbols)
         for e in derived.equations if isinstance(derived, RecursionEquations) else ():
             if e.products:
                 self.loops[e.target] = _both(e, setting)
@@ -142,12 +142,12 @@ class _Checker:
 def _both(e: RecursionEquation, setting: Setting) -> tuple[Loop, ...]:
     """The loops of a covariance: its own product's, and the other one's until the same step."""
     found = []
-    for loop in e.products[1].place.loops:
+    for loop in e.products[1].location.loops:
         if loop is setting.clock:
             found.append(Loop(setting.past, loop.first, setting.time, ()))
         else:
             found.append(replace(loop, index=sp.Symbol(f"{loop.index}_1", integer=True), body=()))
-    return (*e.place.loops, *(loop for loop in found if loop.index in e.target.free_symbols))
+    return (*e.location.loops, *(loop for loop in found if loop.index in e.target.free_symbols))
 
 
 def _distance(one: Value, other: Value) -> float:

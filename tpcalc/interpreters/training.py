@@ -124,12 +124,12 @@ def placed(work: Callable[[], Value], depth: int | None = None) -> Value:
         step, *inner = map(int, problem.target.indices)
         layered = isinstance(problem.target, (Vector, Scalar)) and bool(int(problem.target.args[2]))
         layer = inner[-1] if layered and inner else None
-        place = "" if layer is None else f", layer {layer}" + (f" of {depth}" if depth else "")
+        location = "" if layer is None else f", layer {layer}" + (f" of {depth}" if depth else "")
         moved = normalizing_matrix(problem.target)
         if moved:
-            raise Divergence(f"training stops at step {step}{place}: what {moved} moves along is 0, or within "
+            raise Divergence(f"training stops at step {step}{location}: what {moved} moves along is 0, or within "
                              "rounding, and cannot be divided by its norm", step, layer) from None
-        where = f"training diverges at step {step}{place}"
+        where = f"training diverges at step {step}{location}"
         raise Divergence(f"{where}: {problem.target} is not finite", step, layer) from None
 
 

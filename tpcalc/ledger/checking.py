@@ -153,8 +153,8 @@ def _check_away(seed: int, entry: Entry) -> Account:
 
 def _brought_home(entry: Entry, account: Account) -> Account:
     """An account about the entry that is here."""
-    return replace(account, entry=entry, errata=tuple((entry.errata[place], *found)  # type: ignore
-                                                      for place, *found in account.errata))
+    return replace(account, entry=entry, errata=tuple((entry.errata[location], *found)  # type: ignore
+                                                      for location, *found in account.errata))
 
 
 def check(entries: Mapping[str, Entry], keys: Iterable[str] | None = None, seed: int = 0,

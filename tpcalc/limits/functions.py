@@ -41,14 +41,14 @@ class Coefficient(AnyCoefficient):
 
     def _sympystr(self, printer: Printer) -> str:
         a, b, t, r, p, q, side = map(printer.doprint, self.args[:7])
-        places = [p + {"-1": "-", "1": "+"}.get(side, "")] + ([] if self.step == -1 else [q])
-        return f"Gamma{'~' if self.scaled else ''}[{t},{r},{a},{b}]({', '.join(places)})"
+        locations = [p + {"-1": "-", "1": "+"}.get(side, "")] + ([] if self.step == -1 else [q])
+        return f"Gamma{'~' if self.scaled else ''}[{t},{r},{a},{b}]({', '.join(locations)})"
 
     def _latex(self, printer: Printer) -> str:
         a, b, t, r, p, q, side = map(printer.doprint, self.args[:7])
         first = p if side == "0" else rf"{{{p}}}^{{{'-' if side == '-1' else '+'}}}"
-        places = [first] + ([] if self.step == -1 else [q])
-        return rf"{_head(GAMMA, self.scaled)}_{{{t},{r},{a},{b}}}\left({','.join(places)}\right)"
+        locations = [first] + ([] if self.step == -1 else [q])
+        return rf"{_head(GAMMA, self.scaled)}_{{{t},{r},{a},{b}}}\left({','.join(locations)}\right)"
 
 
 class OwnCoefficient(AnyCoefficient):

@@ -16,7 +16,7 @@ from ..calculus.setting import solve_indices
 from ..programs.algebra import multiplied_out
 from ..programs.blocks import is_linear_in_vectors
 from ..programs.language import MatVec, Outer, Vector, kind
-from ..programs.program import Assign, Loop, Place, Program, Statement, mapped
+from ..programs.program import Assign, Loop, Location, Program, Statement, mapped
 from .trained_vectors import MOVE
 
 
@@ -40,12 +40,12 @@ def without_names(program: Program) -> Program:
 class _Readable:
     """Assignments whose value may stand in place of their target: by the family of the target."""
 
-    places: tuple[Place, ...]
+    locations: tuple[Location, ...]
 
     @classmethod
     def of(cls, program: Program) -> "_Readable":
-        places = program.places()
-        vectors = [p for p in places if isinstance(p.statement.target, Vector)]
+        locations = program.locations()
+        vectors = [p for p in locations if isinstance(p.statement.target, Vector)]
         alone = [p for p in vectors if sum(p.statement.target.same_family(q.statement.target) for q in vectors) == 1]
         given = [p for p in alone if not any(p.statement.target.same_family(v) for v in program.vectors)
                  and not p.statement.target.name.startswith(MOVE)]
@@ -55,25 +55,25 @@ class _Readable:
     @property
     def multiples(self) -> "_Readable":
         """The assignments of a number times another vector alone."""
-        return replace(self, places=tuple(p for p in self.places if _multiple(p.statement.value)[1] is not None))
+        return replace(self, locations=tuple(p for p in self.locations if _multiple(p.statement.value)[1] is not None))
 
     def value(self, member: Vector, at: tuple[Loop, ...]) -> sp.Expr | None:
         """What the member is made of: by name where the loops around the reader assigned it in the same passage, and
         anywhere where it is a number times another vector."""
-        for place in self.places:
-            target, value = place.statement.target, place.statement.value
-            if target == member and place.loops == at[:len(place.loops)]:
+        for location in self.locations:
+            target, value = location.statement.target, location.statement.value
+            if target == member and location.loops == at[:len(location.loops)]:
                 return value
             if target.same_family(member) and _multiple(value)[1] is not None:
-                found = solve_indices(target.indices, member.indices, set(place.indices))
+                found = solve_indices(target.indices, member.indices, set(location.indices))
                 if found is not None:
                     return value.subs(found, simultaneous=True)
         return None
 
 
-def _is_generic(place: Place) -> bool:
+def _is_generic(location: Location) -> bool:
     """Are the target's indices the loops' own, perhaps shifted, so that one passage assigns one member?"""
-    return all(any((index - i).is_Integer for index in place.statement.target.indices) for i in place.indices)
+    return all(any((index - i).is_Integer for index in location.statement.target.indices) for i in location.indices)
 
 
 def _inlined(body: Iterable[Statement], readable: _Readable, loops: tuple[Loop, ...] = ()) -> tuple[Statement, ...]:
@@ -135,7 +135,7 @@ def _in_term(term: sp.Expr, vector: Vector, made_of: sp.Expr) -> sp.Expr:
 def _pruned(body: tuple[Statement, ...], program: Program) -> tuple[Statement, ...]:
     """Without assignments of vectors that nothing reads: families, and members before the first layer read."""
     written = replace(program, body=body) if body != program.body else program
-    read = [(v, p.loops) for p in written.places() for v in p.statement.value.atoms(Vector)]
+    read = [(v, p.loops) for p in written.locations() for v in p.statement.value.atoms(Vector)]
 
     def kept(s: Assign) -> Iterable[Statement]:
         if not isinstance(s.target, Vector) or any(_may_be(s.target, v, loops) for v, loops in read):

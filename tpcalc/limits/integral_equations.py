@@ -139,12 +139,12 @@ def _coefficients(translator: Translator, part: RegionPart, number: int, equatio
         for one in terms:
             if one.target in reads:
                 reads[one.target][0 if part.is_kept(one.order) else 1].add((one.term, one.rule))
-        for kind in kinds if equation.place.loops[1:] else ():
+        for kind in kinds if equation.location.loops[1:] else ():
             if _starts(translator, part, number, kind):  # a boundary value that vanishes stands in nobody's way
                 reads[kind][0].add("start")
         for members in _groups(reads):
             kept = set().union(*(reads[k][0] for k in members))
-            if kept - {"start"} or kept and equation.place.loops[1:]:
+            if kept - {"start"} or kept and equation.location.loops[1:]:
                 found.append(_written(translator, part, equation, members, kept, here))
     return found
 
@@ -157,7 +157,7 @@ def _kinds(part: RegionPart, equation: RecursionEquation, here: bool) -> list[Ki
 def _starts(translator: Translator, part: RegionPart, number: int, kind: Kind) -> bool:
     """Has this kind of coefficient a value at the end of layer time where the sweep starts?"""
     ends = {i for i, e in enumerate(translator.recursion.equations) if i != number and e.kind == "Gamma"
-            and not e.place.loops[1:]}
+            and not e.location.loops[1:]}
     return any(one.target == kind and one.equation in ends for one in part.kept)
 
 
@@ -202,7 +202,7 @@ def _written(translator: Translator, part: RegionPart, equation: RecursionEquati
         joined = join_sums(layers, AnyCoefficient, R).xreplace({P: INNER})
         value += sp.Integral(joined, (INNER, 0, P) if direction > 0 else (INNER, P, 1))
     value = join_sums(value, AnyCoefficient, R) if here or not direction else value
-    boundary = not equation.place.loops[1:]
+    boundary = not equation.location.loops[1:]
     return LimitEquation(target.subs(fixed), value.subs(fixed), tuple(members), where, boundary)
 
 

@@ -22,7 +22,7 @@ def interleaved(program: Program, depth: sp.Symbol, k: int) -> Program:
     Raises ``ValueError`` for loops over layers that are not all from the same first one to L or back, for sums over
     layers inside a statement, and for data with a layer index.
     """
-    start = min((end for p in program.places() for loop in p.loops for end in (loop.first, loop.last)
+    start = min((end for p in program.locations() for loop in p.loops for end in (loop.first, loop.last)
                  if end.is_Integer and (loop.first.has(depth) or loop.last.has(depth))), default=sp.Integer(1))
 
     def outside(s: Assign) -> tuple[Statement, ...]:
@@ -69,13 +69,13 @@ def interleaved(program: Program, depth: sp.Symbol, k: int) -> Program:
                 raise NotCovered(f"program {program.name}: {m} has a layer among its indices; streams that alternate "
                                  "between layers are taken apart for vectors and matrices whose layer is a superscript")
             return m
-        place = m.indices[-1]
-        if at is not None and place.has(at[0]):
-            block, shift = at[0], int(place - at[0]) + at[1]
-        elif place.has(depth):
-            block, shift = depth, int(place - depth) + k
+        location = m.indices[-1]
+        if at is not None and location.has(at[0]):
+            block, shift = at[0], int(location - at[0]) + at[1]
+        elif location.has(depth):
+            block, shift = depth, int(location - depth) + k
         else:
-            block, shift = sp.Integer(0), int(place - start + 1) + k
+            block, shift = sp.Integer(0), int(location - start + 1) + k
         number = (shift - 1) % k + 1
         name, latex = f"{m.name}_{number}", r"{%s}_{(%d)}" % (m.args[1], number)
         return m.func(Str(name), Str(latex), m.args[2], *m.indices[:-1], block + (shift - number) // k)

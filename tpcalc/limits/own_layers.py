@@ -10,7 +10,7 @@ from dataclasses import replace
 import sympy as sp
 
 from ..programs.language import Vector
-from ..programs.program import Assign, Loop, Place, Program, mapped
+from ..programs.program import Assign, Loop, Location, Program, mapped
 
 
 def at_own_layers(program: Program) -> Program:
@@ -28,22 +28,23 @@ def at_own_layers(program: Program) -> Program:
 
 def _shifts(program: Program) -> list[tuple[Vector, tuple[sp.Expr, ...]]]:
     """Vectors at another layer than their loop's, and by how much, where no layer reads them but their own."""
-    everywhere = program.places()
-    places = [p for p in everywhere if isinstance(p.statement.target, Vector)]
+    everywhere = program.locations()
+    locations = [p for p in everywhere if isinstance(p.statement.target, Vector)]
     found: list[tuple[Vector, tuple[sp.Expr, ...]]] = []
-    for place in places:
-        target = place.statement.target
-        alone = sum(target.same_family(other.statement.target) for other in places) == 1
-        if not alone or not place.loops or any(target.same_family(v) for v in program.vectors):
+    for location in locations:
+        target = location.statement.target
+        alone = sum(target.same_family(other.statement.target) for other in locations) == 1
+        if not alone or not location.loops or any(target.same_family(v) for v in program.vectors):
             continue
-        layer = place.loops[-1].index
+        layer = location.loops[-1].index
         shift = tuple(index - layer if layer in index.free_symbols else sp.Integer(0) for index in target.indices)
-        if any(shift) and all(by.is_Integer for by in shift) and not _is_carried(target, place.loops[-1], everywhere):
+        if any(shift) and all(by.is_Integer
+                              for by in shift) and not _is_carried(target, location.loops[-1], everywhere):
             found.append((target, shift))
     return found
 
 
-def _is_carried(target: Vector, loop: Loop, places: list[Place]) -> bool:
+def _is_carried(target: Vector, loop: Loop, locations: list[Location]) -> bool:
     """Does a layer of the loop read the vector of another layer?"""
     return any(v.same_family(target) and v != target
-               for p in places if loop in p.loops for v in p.statement.value.atoms(Vector))
+               for p in locations if loop in p.loops for v in p.statement.value.atoms(Vector))

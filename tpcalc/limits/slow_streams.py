@@ -84,7 +84,7 @@ def normal_form(program: Program, depth: sp.Symbol | None = None) -> NormalForm:
 
 def _in_rationals(program: Program) -> Program:
     """Decimal numbers as what they say, 0.1 as 1/10: in floating point an eigenvalue 1 is 1 and something."""
-    if not any(p.statement.value.atoms(sp.Float) for p in program.places()):
+    if not any(p.statement.value.atoms(sp.Float) for p in program.locations()):
         return program
     return replace(program, body=mapped(program.body, lambda s: [Assign(s.target, s.value.xreplace(
         {number: exact("a number", float(number)) for number in s.value.atoms(sp.Float)}))]))
@@ -158,7 +158,7 @@ class _Rewriting:
         if own is not None:
             return own.subs(self.sweep.layer, layer)
         pattern, shift = self.sweep.carried[0], 0 if self.sweep.direction > 0 else -1
-        taken = {v.name for p in self.sweep.program.places() for v in p.statement.value.atoms(Vector)} | {
+        taken = {v.name for p in self.sweep.program.locations() for v in p.statement.value.atoms(Vector)} | {
             v.name for v in self.sweep.program.vectors}
         name = "u" + ("d" if self.sweep.direction < 0 else "") + str(number)
         while name in taken:
@@ -188,7 +188,7 @@ class _Rewriting:
 
     def _given(self, member: Vector) -> sp.Expr:
         """What a vector in front of the first layer was assigned."""
-        return next((p.statement.value for p in self.sweep.program.places() if p.statement.target == member), member)
+        return next((p.statement.value for p in self.sweep.program.locations() if p.statement.target == member), member)
 
     def body(self) -> tuple[Statement, ...]:
         """The passage with reads of earlier layers as reads of streams, and the streams' own sums."""

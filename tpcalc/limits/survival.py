@@ -83,7 +83,7 @@ class CountedTerm:
     order: Exponent
 
     @property
-    def place(self) -> tuple:
+    def location(self) -> tuple:
         return (self.target, self.equation, self.term, self.rule)
 
 
@@ -107,9 +107,9 @@ class RegionPart:
         """All terms by kind of target, with the largest relative order among their instances."""
         found: dict[tuple[Kind, int, sp.Expr, str], Exponent] = {}
         for one, order in self.instances:
-            place = (kind_of(one.target), one.equation, one.term, one.rule)
-            found[place] = found.get(place, Exponent()).plus(order)
-        return tuple(CountedTerm(*place, order.pruned(self.region)) for place, order in found.items())
+            location = (kind_of(one.target), one.equation, one.term, one.rule)
+            found[location] = found.get(location, Exponent()).plus(order)
+        return tuple(CountedTerm(*location, order.pruned(self.region)) for location, order in found.items())
 
     @cached_property
     def kept(self) -> tuple[CountedTerm, ...]:
@@ -153,7 +153,7 @@ class RegionPart:
 
     @property
     def signature(self) -> frozenset[tuple]:
-        return frozenset(one.place for one in self.kept)
+        return frozenset(one.location for one in self.kept)
 
 
 def divide_cell(cell: Cell, contributions: Sequence[Contribution]) -> list[RegionPart]:

@@ -17,7 +17,7 @@ from ..calculus.setting import Setting, solve_indices
 from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
 from ..programs.language import Member, Vector
-from ..programs.program import Assign, Loop, Place, Program, Statement, mapped
+from ..programs.program import Assign, Loop, Location, Program, Statement, mapped
 
 MOVE = "move_of_"  # what moves a vector in a step is a vector of its own, by this name
 
@@ -25,7 +25,7 @@ MOVE = "move_of_"  # what moves a vector in a step is a vector of its own, by th
 def trained_vectors(program: Program) -> tuple[str, ...]:
     """The names of the vectors that a step of the clock makes for the next one."""
     clock = program.clock()
-    names = {p.statement.target.name for p in program.places() if isinstance(p.statement.target, Vector)
+    names = {p.statement.target.name for p in program.locations() if isinstance(p.statement.target, Vector)
              and clock in p.loops and any(index.has(clock.index) and index != clock.index
                                           for index in p.statement.target.indices[:1])} if clock else ()
     return tuple(sorted(names))
@@ -90,9 +90,9 @@ class _Trained:
     def of(cls, program: Program, name: str) -> "_Trained":
         clock = program.clock()
         assert clock is not None
-        places = [p for p in program.places() if isinstance(target := p.statement.target,
-                                                            Vector) and target.name == name]
-        one, first = _of_a_step(program, places, clock)
+        locations = [p for p in program.locations() if isinstance(target := p.statement.target,
+                                                                  Vector) and target.name == name]
+        one, first = _of_a_step(program, locations, clock)
         before = one.target.subs(clock.index, clock.index - 1)
         moves = multiplied_out(one.value - before)
         if one.target.indices[0] != clock.index + 1 or {v.name
@@ -112,10 +112,10 @@ class _Trained:
         return self.first * beside + sp.Sum(self.number * move * beside, (past, 0, member.indices[0] - 1))
 
 
-def _of_a_step(program: Program, places: list[Place], clock: Loop) -> tuple[Assign, sp.Expr]:
+def _of_a_step(program: Program, locations: list[Location], clock: Loop) -> tuple[Assign, sp.Expr]:
     """The statement by which a step makes a trained vector, and the number that all coordinates are at first."""
-    later = [p.statement for p in places if clock in p.loops]
-    first = [p.statement.value for p in places if clock not in p.loops]
+    later = [p.statement for p in locations if clock in p.loops]
+    first = [p.statement.value for p in locations if clock not in p.loops]
     if len(later) != 1 or len(first) != 1 or not first[0].is_number:
         raise _no_rule(program, later[0])
     return later[0], first[0]

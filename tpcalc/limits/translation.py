@@ -100,7 +100,7 @@ class Translator:
         return self._read(equation.target, self._layer(equation))
 
     def _layer(self, equation: RecursionEquation) -> sp.Symbol | None:
-        loops = equation.place.loops[1:] if self.setting.clock is not None else equation.place.loops
+        loops = equation.location.loops[1:] if self.setting.clock is not None else equation.location.loops
         layers = {loop.index for loop in loops} & {s for p in self.setting.products for s in p.above.free_symbols}
         if len(layers) > 1:
             raise NotCovered(f"{equation.target}: stands in loops over {layers}; the limit covers one layer index")
@@ -108,12 +108,12 @@ class Translator:
 
     def _time(self, layers: sp.Tuple, layer: sp.Symbol | None) -> sp.Expr:
         """l - 1, l -> p; m -> q; 0 and L are the ends."""
-        place, = layers
-        if layer is not None and layer in place.free_symbols:
+        location, = layers
+        if layer is not None and layer in location.free_symbols:
             return P
-        if self.base_layer in place.free_symbols:
+        if self.base_layer in location.free_symbols:
             return Q
-        return sp.Integer(int(symbolic(place).has(self.setting.depth)))  # the first layers, or the last ones
+        return sp.Integer(int(symbolic(location).has(self.setting.depth)))  # the first layers, or the last ones
 
     def _read(self, expression: sp.Expr, layer: sp.Symbol | None) -> sp.Expr:
         """A sum of products, layers as layer times and coefficients by their leading power of L."""
@@ -140,7 +140,7 @@ class Translator:
 
     def memory(self, equation: RecursionEquation) -> Remembered:
         """What an optimizer remembers: a member and its value, as functions of layer time where they have a layer."""
-        loops = [loop for loop in equation.place.loops if loop is not self.setting.clock]
+        loops = [loop for loop in equation.location.loops if loop is not self.setting.clock]
         layer = loops[-1].index if loops else None
         ends = sorted(self._share(end) for end in (loops[-1].first, loops[-1].last)) if loops else [0, 1]
         return Remembered(self._scalar(equation.target, layer), self._of_order_one(equation.value, layer), *ends)
@@ -155,12 +155,12 @@ class Translator:
         return sp.Add(*(function * self._read_product(rest, layer) for rest, number in coefficients.items()
                         for power, function in in_powers(number, layer, self.setting.depth) if power == 0))
 
-    def _share(self, place: sp.Expr) -> sp.Expr:
+    def _share(self, location: sp.Expr) -> sp.Expr:
         """A layer that a loop begins or ends at, as a layer time: of floor(L / 2) it is 1/2."""
         depth = self.setting.depth
-        found = sp.limit(place.replace(sp.floor, lambda x: x).replace(sp.ceiling, lambda x: x) / depth, depth, sp.oo)
+        found = sp.limit(location.replace(sp.floor, lambda x: x).replace(sp.ceiling, lambda x: x) / depth, depth, sp.oo)
         if not found.is_Rational or not 0 <= found <= 1:
-            raise NotCovered(f"{place}: begins or ends a loop over layers; allowed are parts of the depth")
+            raise NotCovered(f"{location}: begins or ends a loop over layers; allowed are parts of the depth")
         return found
 
     def _gamma(self, gamma: Gamma, layer: sp.Symbol | None) -> sp.Expr:

@@ -9,7 +9,7 @@ import sympy as sp
 from ..errors import NotCovered
 from ..orders import Cell
 from ..programs.language import LossDerivative, MatVec, Mean, Vector
-from ..programs.program import Place, Program
+from ..programs.program import Location, Program
 
 
 def normed_products(program: Program) -> tuple[str, ...]:
@@ -19,14 +19,14 @@ def normed_products(program: Program) -> tuple[str, ...]:
     """
     made: set[str] = set()
     found: dict[str, None] = {}
-    for place in program.places():
-        if place.statement.value.has(LossDerivative):  # the way back divides by the same means
+    for location in program.locations():
+        if location.statement.value.has(LossDerivative):  # the way back divides by the same means
             break
-        if place.statement.value.has(MatVec) or any(v.name in made for v in _of_own_layer(place)):
-            made.add(place.statement.target.name)
-        for power in place.statement.value.atoms(sp.Pow):
+        if location.statement.value.has(MatVec) or any(v.name in made for v in _of_own_layer(location)):
+            made.add(location.statement.target.name)
+        for power in location.statement.value.atoms(sp.Pow):
             if power.base.has(Mean) and power.exp.is_negative:
-                inside = {v for v in power.base.atoms(Vector) if v.name in made and v in _of_own_layer(place)}
+                inside = {v for v in power.base.atoms(Vector) if v.name in made and v in _of_own_layer(location)}
                 found.update(dict.fromkeys(sorted(v.name for v in inside)))
     return tuple(found)
 
@@ -40,6 +40,6 @@ def require_no_explosion(program: Program, cells: Iterable[Cell]) -> None:
                          "allowed are norms of the stream (norm_position='pre'), or other exponents")
 
 
-def _of_own_layer(place: Place) -> set[Vector]:
+def _of_own_layer(location: Location) -> set[Vector]:
     """The vectors that a statement reads with the indices of its target."""
-    return {v for v in place.statement.value.atoms(Vector) if v.indices == place.statement.target.indices}
+    return {v for v in location.statement.value.atoms(Vector) if v.indices == location.statement.target.indices}

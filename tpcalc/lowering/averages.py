@@ -86,16 +86,16 @@ class Averages(Arithmetic):
             return self.kept(f"entry_product({matrix}, {vector.code})", vector.axes, "vector")
         turned, member = node.matrix.turned, node.matrix.member
         matrix = self.matrix(member)
-        self.line(f"multiplied({self.names.place(member, self.index)}, {times}, {turned})", reads=True)
+        self.line(f"multiplied({self.names.location(member, self.index)}, {times}, {turned})", reads=True)
         return self.kept(f"matvec({matrix}, {turned}, {vector.code})", vector.axes, "vector")
 
     def loss(self, node: LossDerivative) -> Value:
         """chi of a whole batch at once; of several outputs in one of them, or in all."""
-        place, several = node.indices, node.several
+        location, several = node.indices, node.several
         values = [self.value(one) for one in node.outputs]
-        axes = self.ordered({a for v in values for a in v.axes} | {a for i in place[:len(place) - several]
+        axes = self.ordered({a for v in values for a in v.axes} | {a for i in location[:len(location) - several]
                                                                    for a in i.free_symbols})
-        read = self.names.targets(place, len(values) if several else None, self.index, self.bounds)
+        read = self.names.targets(location, len(values) if several else None, self.index, self.bounds)
         self.line(read.read, reads=True)
         targets, found = read.code, read.axes
         if found != self.ordered(found):
@@ -107,7 +107,7 @@ class Averages(Arithmetic):
             targets = f"{targets}[{slots}]"
         if not several:
             return self.kept(f"chi({parts[0]}, {targets})", axes, "scalar")
-        last, name = place[-1], self.fresh()
+        last, name = location[-1], self.fresh()
         self.line(f"{name} = chis(stacked([{', '.join(parts)}]), {targets})")
         if last in self.bounds:
             low, high = self.bounds[last]

@@ -77,8 +77,8 @@ class Names:
         if expression.is_Rational and expression.is_finite:
             return repr(float(expression))
         used = tuple(s for s in index if s in expression.free_symbols)
-        place = self.numbers.setdefault((expression, used), len(self.numbers))
-        return f"n{place}({', '.join(index[s] for s in used)})" if used else f"n{place}"
+        location = self.numbers.setdefault((expression, used), len(self.numbers))
+        return f"n{location}({', '.join(index[s] for s in used)})" if used else f"n{location}"
 
     def function(self, name: str, arguments: int, node: sp.Basic | None) -> str:
         code = f"f_{name}"
@@ -91,7 +91,7 @@ class Names:
         codes = [self.integer(i, index) for i, axis in zip(member.indices, layout) if axis is None]
         return f"({', '.join(codes)}{',' if len(codes) == 1 else ''})"
 
-    def place(self, member: Member, index: Index) -> str:
+    def location(self, member: Member, index: Index) -> str:
         return f"{self.number_of(member)}, {self.key(member, index)}"
 
     def member(self, member: Member, index: Index, bounds: LastReads) -> ArrayRead:
@@ -119,20 +119,20 @@ class Names:
         read = f"need({number}, {self.key(member, index)}, ({''.join(e + ', ' for e in ends)}))"
         return ArrayRead(code, read, tuple(axes))
 
-    def targets(self, place: Sequence[sp.Expr], outputs: int | None, index: Index, bounds: LastReads) -> ArrayRead:
+    def targets(self, location: Sequence[sp.Expr], outputs: int | None, index: Index, bounds: LastReads) -> ArrayRead:
         """What a loss compares outputs with; those of all outputs, with one more axis, where there are several."""
         if outputs is None:
-            return self._given("y", tuple(place), index, bounds, "")
-        return self._given("y", tuple(place[:-1]), index, bounds, f"(0, {outputs - 1}), ")
+            return self._given("y", tuple(location), index, bounds, "")
+        return self._given("y", tuple(location[:-1]), index, bounds, f"(0, {outputs - 1}), ")
 
     def _given(self, name: str, indices: Sequence[sp.Expr], index: Index, bounds: LastReads, row: str) -> ArrayRead:
         axes = tuple(i for i in indices if i in bounds)
         ends = [bounds[i] if i in bounds else (self.integer(i, index),) * 2 for i in indices]
         cuts = [f"{low}:{high} + 1" if i in bounds else low for i, (low, high) in zip(indices, ends)]
-        place = ", ".join([*cuts, *([":"] if row else [])])
+        location = ", ".join([*cuts, *([":"] if row else [])])
         read = f"data({name!r}, ({''.join(f'({low}, {high}), ' for low, high in ends)}{row}), {bool(row)})"
         if name == "y":  # losses are NumPy's
-            code = f"numbers_of[{name!r}][{place or '()'}]"
+            code = f"numbers_of[{name!r}][{location or '()'}]"
         else:
-            code = f"arrays_of[{name!r}][{place}]" if axes else f"numbers_of[{name!r}][{place or '()'}]"
+            code = f"arrays_of[{name!r}][{location}]" if axes else f"numbers_of[{name!r}][{location or '()'}]"
         return ArrayRead(code if axes or row else f"float({code})", read, axes)

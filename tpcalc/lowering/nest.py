@@ -12,7 +12,7 @@ from typing import Iterator, Union
 import sympy as sp
 
 from ..programs.language import LossDerivative, Matrix, Member, NonlinearOuter, Outer, is_linear_in_outers
-from ..programs.program import Assign, Loop, Place, Program, Statement
+from ..programs.program import Assign, Loop, Location, Program, Statement
 
 Family = tuple[type, sp.Basic, sp.Basic, sp.Basic]
 Bounds = tuple[sp.Expr, sp.Expr]
@@ -70,8 +70,8 @@ class Axes:
     plain_sums: frozenset[tuple[int, sp.Symbol]]
     layouts: dict[Family, Layout]
 
-    def of(self, place: Place) -> tuple[Loop, ...]:
-        return tuple(loop for loop in place.loops if id(loop) in self.loops)
+    def of(self, location: Location) -> tuple[Loop, ...]:
+        return tuple(loop for loop in location.loops if id(loop) in self.loops)
 
     def is_axis(self, position: int, index: sp.Symbol) -> bool:
         """Is the index of a sum in the statement at a position an axis?"""
@@ -80,50 +80,50 @@ class Axes:
 
 def find_axes(program: Program) -> Axes:
     """The most loops and sums that can be axes: all of them, less those that something speaks against."""
-    places = program.places()
-    loops = {id(loop): loop for place in places for loop in place.loops}
+    locations = program.locations()
+    loops = {id(loop): loop for location in locations for loop in location.loops}
     kept: set[int] = set(loops)
     plain: set[tuple[int, sp.Symbol]] = set()
     while True:
-        axes = Axes(frozenset(kept), frozenset(plain), _layouts(places, kept))
-        bad = set().union(*(_against(program, places, place, axes) for place in places))
+        axes = Axes(frozenset(kept), frozenset(plain), _layouts(locations, kept))
+        bad = set().union(*(_against(program, locations, location, axes) for location in locations))
         if not bad:
             return axes
         kept -= {one for one in bad if isinstance(one, int)}
         plain |= {one for one in bad if not isinstance(one, int)}
 
 
-def _layouts(places: list[Place], kept: set[int]) -> dict[Family, Layout]:
+def _layouts(locations: list[Location], kept: set[int]) -> dict[Family, Layout]:
     """By the first statement that assigns a family; others are held against it."""
     found: dict[Family, Layout] = {}
-    for place in places:
-        found.setdefault(family(place.statement.target), _layout(place, kept))
+    for location in locations:
+        found.setdefault(family(location.statement.target), _layout(location, kept))
     return found
 
 
-def _layout(place: Place, kept: set[int]) -> Layout:
-    bounds = {loop.index: loop.bounds for loop in place.loops if id(loop) in kept}
-    return tuple(bounds.get(index) for index in place.statement.target.indices)
+def _layout(location: Location, kept: set[int]) -> Layout:
+    bounds = {loop.index: loop.bounds for loop in location.loops if id(loop) in kept}
+    return tuple(bounds.get(index) for index in location.statement.target.indices)
 
 
-def _against(program: Program, places: list[Place], place: Place, axes: Axes) -> set:
+def _against(program: Program, locations: list[Location], location: Location, axes: Axes) -> set:
     """The loops and sums that cannot be axes because of one statement."""
-    own = {loop.index: id(loop) for loop in axes.of(place)}
-    target, value = place.statement.target, place.statement.value
+    own = {loop.index: id(loop) for loop in axes.of(location)}
+    target, value = location.statement.target, location.statement.value
     bad: set = set()
-    for loop in axes.of(place):
-        inner = place.loops[[one is loop for one in place.loops].index(True) + 1:]
+    for loop in axes.of(location):
+        inner = location.loops[[one is loop for one in location.loops].index(True) + 1:]
         if (isinstance(target, Matrix) or target.indices.count(loop.index) != 1
                 or any(i != loop.index and i.has(loop.index) for i in target.indices)
                 or not (loop.first.free_symbols | loop.last.free_symbols) <= set(program.sizes)
                 or any(one.first.has(loop.index) or one.last.has(loop.index) for one in inner)):
             bad.add(id(loop))
-    bad |= _clashes(program, places, place, axes)
-    sums = {s: (place.position, s) for total in value.atoms(sp.Sum) for s, *_ in total.limits}
+    bad |= _clashes(program, locations, location, axes)
+    sums = {s: (location.position, s) for total in value.atoms(sp.Sum) for s, *_ in total.limits}
     names: dict[sp.Symbol, int | tuple] = {**own, **{s: key for s, key in sums.items()
-                                                     if axes.is_axis(place.position, s)}}
-    for s in set(sums) & {loop.index for loop in place.loops}:  # one name for two things
-        bad |= {sums[s], *(id(loop) for loop in place.loops if loop.index == s)}
+                                                     if axes.is_axis(location.position, s)}}
+    for s in set(sums) & {loop.index for loop in location.loops}:  # one name for two things
+        bad |= {sums[s], *(id(loop) for loop in location.loops if loop.index == s)}
     for total in value.atoms(sp.Sum):
         for s, low, high in total.limits:
             bad |= {names[v] for v in (low.free_symbols | high.free_symbols) & set(names)}
@@ -134,8 +134,8 @@ def _against(program: Program, places: list[Place], place: Place, axes: Axes) ->
         bad |= {names[v] for v in node.atoms(sp.Symbol) & set(names) - _summed_inside(node)}
     for node in value.atoms(Member, LossDerivative):
         bad |= _misread(program, node, names, axes)
-    for loop in axes.of(place):  # what is assigned in a loop is read there at its own index
-        inside = {family(p.statement.target): p.statement.target for p in places
+    for loop in axes.of(location):  # what is assigned in a loop is read there at its own index
+        inside = {family(p.statement.target): p.statement.target for p in locations
                   if any(one is loop for one in p.loops)}
         for member in value.atoms(Member):
             if family(member) in inside:
@@ -149,16 +149,16 @@ def _summed_inside(node: sp.Basic) -> set[sp.Symbol]:
     return {s for total in node.atoms(sp.Sum) for s, *_ in total.limits}
 
 
-def _clashes(program: Program, places: list[Place], place: Place, axes: Axes) -> set:
+def _clashes(program: Program, locations: list[Location], location: Location, axes: Axes) -> set:
     """Loops over axes of a family that another statement, or what is given, lays out differently."""
-    target, bad = place.statement.target, set()
-    ours = _layout(place, set(axes.loops))
+    target, bad = location.statement.target, set()
+    ours = _layout(location, set(axes.loops))
     theirs = axes.layouts[family(target)]
     for p, index in enumerate(target.indices):
         given = any(g.same_family(target) and p < len(g.indices) and g.indices[p].is_number
                     for g in (*program.vectors, *program.matrices, *program.data))
         if given or len(ours) != len(theirs) or ours[p] != theirs[p]:
-            bad |= {id(loop) for other in places if family(other.statement.target) == family(target)
+            bad |= {id(loop) for other in locations if family(other.statement.target) == family(target)
                     for loop in axes.of(other)
                     if p < len(other.statement.target.indices) and other.statement.target.indices[p] == loop.index}
     return bad

@@ -15,7 +15,7 @@ from ..programs.read_members import write_out
 from .nest import family
 from .source import Lowered
 
-Place = tuple[int, tuple[int, ...]]  # family and indices that are no axes
+Location = tuple[int, tuple[int, ...]]  # family and indices that are no axes
 LastReads = tuple[tuple[int, int], ...]
 
 
@@ -45,10 +45,10 @@ class LoweringPlan:
     vectors, and matrices with what sums over their past carry, that are held at a time.
     """
 
-    ends: Mapping[tuple[int, ...], tuple[Place, ...]]
-    given: Mapping[Place, LastReads]
-    products: Counter[Place]
-    turned: Counter[Place]
+    ends: Mapping[tuple[int, ...], tuple[Location, ...]]
+    given: Mapping[Location, LastReads]
+    products: Counter[Location]
+    turned: Counter[Location]
     rows: int
     matrices: int
 
@@ -64,10 +64,10 @@ def plan_memory(lowered: Lowered, sizes: Mapping[str, int], numbers: list[Indexe
     walk = _Walk(lowered, sizes, numbers, shapes)
     lowered.functions[1](walk)
     kept = {i for i, one in enumerate(lowered.names.families) if one[0] is Scalar or str(one[1]) in keep}
-    ends: dict[tuple[int, ...], list[Place]] = {}
-    for place, at in walk.last.items():
-        if place[0] not in kept:
-            ends.setdefault(at, []).append(place)
+    ends: dict[tuple[int, ...], list[Location]] = {}
+    for location, at in walk.last.items():
+        if location[0] not in kept:
+            ends.setdefault(at, []).append(location)
     rows, matrices = walk.most(ends)
     forgotten = {at: tuple(found) for at, found in ends.items()}
     return LoweringPlan(forgotten, walk.given, walk.products, walk.turned, rows, matrices)
@@ -83,14 +83,14 @@ class _Walk:
         program = lowered.program
         self.givens = [[g for g in (*program.vectors, *program.matrices, *program.data) if family(g) == one]
                        for one in self.families]
-        self.assigned: dict[Place, LastReads] = {}
-        self.given: dict[Place, LastReads] = {}
-        self.last: dict[Place, tuple[int, ...]] = {}
-        self.events: list[tuple[tuple[int, ...], Place]] = []
-        self.origins: dict[Place, frozenset[Place]] = {}
-        self.products: Counter[Place] = Counter()
-        self.turned: Counter[Place] = Counter()
-        self.sources: set[Place] = set()
+        self.assigned: dict[Location, LastReads] = {}
+        self.given: dict[Location, LastReads] = {}
+        self.last: dict[Location, tuple[int, ...]] = {}
+        self.events: list[tuple[tuple[int, ...], Location]] = []
+        self.origins: dict[Location, frozenset[Location]] = {}
+        self.products: Counter[Location] = Counter()
+        self.turned: Counter[Location] = Counter()
+        self.sources: set[Location] = set()
         self.at: tuple[int, ...] = ()
         self.carried: set[tuple[int, ...]] = set()
         self.parts = (slice(0, 1),)
@@ -104,29 +104,29 @@ class _Walk:
         self.sources = set()
 
     def need(self, number: int, key: tuple[int, ...], ends: LastReads) -> None:
-        place = number, key
-        known = self.assigned.get(place)
+        location = number, key
+        known = self.assigned.get(location)
         if known is None:
-            self._require_given(place, ends)
-            before = self.given.get(place, ends)
-            self.given[place] = tuple((min(a, c), max(b, d)) for (a, b), (c, d) in zip(before, ends))
+            self._require_given(location, ends)
+            before = self.given.get(location, ends)
+            self.given[location] = tuple((min(a, c), max(b, d)) for (a, b), (c, d) in zip(before, ends))
         elif known != ends:
             for (low, high), (first, last) in zip(ends, known):
                 if low <= high and not first <= low <= high <= last:
-                    raise self._missing(place, ends)
-        self.last[place] = self.at
+                    raise self._missing(location, ends)
+        self.last[location] = self.at
         if self.families[number][0] is Matrix:
-            self.sources.add(place)
+            self.sources.add(location)
 
     def made(self, number: int, key: tuple[int, ...], ends: LastReads) -> None:
-        place = number, key
-        if place in self.assigned or place in self.given:
+        location = number, key
+        if location in self.assigned or location in self.given:
             raise ValueError(f"program {self.lowered.program.name}: {self._named()} is assigned a second time")
-        self.assigned[place] = ends
-        self.last[place] = self.at
-        self.events.append((self.at, place))
+        self.assigned[location] = ends
+        self.last[location] = self.at
+        self.events.append((self.at, location))
         if self.families[number][0] is Matrix:
-            self.origins[place] = frozenset().union(*(self.origins.get(s, {s}) for s in self.sources))
+            self.origins[location] = frozenset().union(*(self.origins.get(s, {s}) for s in self.sources))
 
     def multiplied(self, number: int, key: tuple[int, ...], times: int, turned: bool) -> None:
         for origin in self.origins.get((number, key), {(number, key)}):
@@ -141,23 +141,23 @@ class _Walk:
         inside = len(ends) == len(shape) and all(
             low > high or 0 <= low <= high < n for (low, high), n in zip(ends, shape))
         if not inside:
-            place = [str(high if not 0 <= high < n else low) for (low, high), n in zip(ends, shape)]
-            place += [str(high) for _, high in ends[len(shape):]]
-            wanted = f"{name}[{', '.join(place)}]" if ends else f"{name}, a single number,"
+            location = [str(high if not 0 <= high < n else low) for (low, high), n in zip(ends, shape)]
+            location += [str(high) for _, high in ends[len(shape):]]
+            wanted = f"{name}[{', '.join(location)}]" if ends else f"{name}, a single number,"
             raise ValueError(f"{name}: data of shape {shape} given; the program reads {wanted}")
 
-    def most(self, ends: Mapping[tuple[int, ...], list[Place]]) -> tuple[int, int]:
+    def most(self, ends: Mapping[tuple[int, ...], list[Location]]) -> tuple[int, int]:
         """The most rows of vectors, and matrices, at a time."""
         held: dict[type, int] = {Vector: 0, Matrix: 0, Scalar: 0}
         most: dict[type, int] = {Vector: 0, Matrix: 0}
-        size: dict[Place, int] = {}
-        for place, given in self.given.items():
-            size[place] = self._rows(given)
-            held[self.families[place[0]][0]] += size[place]
-        for at, place in self.events:
-            kind = self.families[place[0]][0]
-            size[place] = self._rows(self.assigned[place])
-            held[kind] += size[place]
+        size: dict[Location, int] = {}
+        for location, given in self.given.items():
+            size[location] = self._rows(given)
+            held[self.families[location[0]][0]] += size[location]
+        for at, location in self.events:
+            kind = self.families[location[0]][0]
+            size[location] = self._rows(self.assigned[location])
+            held[kind] += size[location]
             most[Vector] = max(most[Vector], held[Vector])
             for ended in ends.get(at, ()):
                 held[self.families[ended[0]][0]] -= size[ended]
@@ -168,20 +168,20 @@ class _Walk:
     def _rows(ends: LastReads) -> int:
         return int(np.prod([high - low + 1 for low, high in ends], dtype=np.int64))
 
-    def _require_given(self, place: Place, ends: LastReads) -> None:
-        for given in self.givens[place[0]]:
+    def _require_given(self, location: Location, ends: LastReads) -> None:
+        for given in self.givens[location[0]]:
             layout = self.lowered.names.layout(given)
             fixed = [i for i, axis in zip(given.indices, layout) if axis is None]
-            if len(fixed) == len(place[1]) and all(i == k for i, k in zip(fixed, place[1]) if i.is_number):
+            if len(fixed) == len(location[1]) and all(i == k for i, k in zip(fixed, location[1]) if i.is_number):
                 return
-        raise self._missing(place, ends)
+        raise self._missing(location, ends)
 
-    def _missing(self, place: Place, ends: LastReads) -> ValueError:
+    def _missing(self, location: Location, ends: LastReads) -> ValueError:
         statement = self.lowered.statement(self.at)
-        known = self.assigned.get(place, ends)
+        known = self.assigned.get(location, ends)
         bad = tuple(low if low == high or not first <= low <= last else high
                     for (low, high), (first, last) in zip(ends, known))
-        member = self.lowered.member(place, bad)
+        member = self.lowered.member(location, bad)
         return ValueError(f"program {self.lowered.program.name}: {statement} reads "
                           f"{member}, which is neither given nor assigned before")
 

@@ -67,11 +67,11 @@ class Lowered:
         leaf, indices = self.leaves[at[0]]
         return leaf.assign.target.xreplace(dict(zip(indices, map(sp.Integer, at[1:]))))
 
-    def member(self, place: tuple[int, tuple[int, ...]], on_axes: tuple[int, ...]) -> Member:
+    def member(self, location: tuple[int, tuple[int, ...]], on_axes: tuple[int, ...]) -> Member:
         """The member of a family at indices that are no axes, and at indices that are."""
-        kind, *name = self.names.families[place[0]]
-        layout = self.names.layouts[place[0]]
-        keys, axes = iter(place[1]), iter(on_axes)
+        kind, *name = self.names.families[location[0]]
+        layout = self.names.layouts[location[0]]
+        keys, axes = iter(location[1]), iter(on_axes)
         indices = [sp.Integer(next(keys) if axis is None else next(axes)) for axis in layout]
         return kind(*name, *indices)
 
@@ -135,10 +135,10 @@ class _Program:
         self.program, self.axes, self.names = program, axes, Names(program, axes)
         self.writer = Writer(self.names, entries)
         self.leaves: list[tuple[Leaf, tuple[sp.Symbol, ...]]] = []
-        self.positions = {id(place.statement): place.position for place in program.places()}
+        self.positions = {id(location.statement): location.position for location in program.locations()}
         self.at = ""  # code of the place of the statement that is written
-        for place in program.places():
-            self.names.number_of(place.statement.target)
+        for location in program.locations():
+            self.names.number_of(location.statement.target)
 
     def written(self, lines: tuple[Lines, ...]) -> Lowered:
         nests = [line for line in lines if isinstance(line, Nest)]
@@ -199,13 +199,13 @@ class _Program:
             code = self._matrix(value, at)
         else:
             code = self._array(assign, value)
-        place = f"F{self.names.number_of(assign.target)}[{self.names.key(assign.target, w.index)}]"
+        location = f"F{self.names.number_of(assign.target)}[{self.names.key(assign.target, w.index)}]"
         code = code if code.isidentifier() else w.kept(code, (), "scalar").code
         if not isinstance(assign.target, Matrix) or w.entries and value.has(NonlinearOuter):
             w.line(f"if not finite({code}): not_finite({at}, {code})")
-        w.line(f"{place} = {code}")
+        w.line(f"{location} = {code}")
         made = "".join("({}, {}), ".format(*w.bounds[i]) for i in assign.target.indices if i in w.bounds)
-        w.line(f"made({self.names.place(assign.target, w.index)}, ({made}))", reads=True)
+        w.line(f"made({self.names.location(assign.target, w.index)}, ({made}))", reads=True)
         w.line(f"if {at} in ends: forget({at})")
         if w.large:
             w.line(" = ".join(w.large) + " = None")

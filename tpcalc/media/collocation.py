@@ -31,7 +31,7 @@ from .group_laws import GroupBackwardLaw, GroupForwardLaw, grouped, within_group
 from .element import LARGEST, Element, DirectionSolution, Solved
 from .laws import BackwardLaw, ForwardLaw
 from .mixing_laws import MixingBackwardLaw, MixingForwardLaw
-from .medium import Rows, UpdateKernels
+from .propagator import Rows, UpdateKernels
 from .mesh import Mesh, halving, reference
 from .training import Trace, embedding_readout_memory, moved_by_update, require_known, train_rows
 
@@ -274,7 +274,7 @@ class TrainedLimit(NamedTuple):
     """A trained network of infinite depth; ``error`` bounds how far its outputs are off, absolutely."""
 
     trace: Trace
-    medium: CollocationPropagator
+    propagator: CollocationPropagator
     error: float
 
 
@@ -314,28 +314,28 @@ def solve_limit(task: Task, optimizer: SGD | Muon, noise: float, drift: float, s
         try:
             coarse, guess = attempt(mesh, None)
             guess.forget()
-            trace, medium = attempt(mesh.with_nodes(FINE), guess)
-            medium.guess = None
+            trace, propagator = attempt(mesh.with_nodes(FINE), guess)
+            propagator.guess = None
         except TooCoarse as coarser:
             cause, step, layer = str(coarser), coarser.step, coarser.layer
             mesh = mesh.cut(coarser.cuts)
         else:
             size, error, round_off = _compare(coarse, trace, conserved=body.is_linear)
-            tails = medium.tails()
+            tails = propagator.tails()
             # shorter elements help by a large factor, unless what is left is round-off
             settled = np.max(tails) < SMOOTH and error > best / 2
             if error <= max(tolerance * size, 2 * round_off):
-                return TrainedLimit(trace, medium, error)
+                return TrainedLimit(trace, propagator, error)
             if np.max(tails) <= ROUND_OFF or settled:
                 require_known(error, size, "the infinite-depth limit is lost in round-off",
                               "shorter elements do not help, a smaller learning rate may")
-                return TrainedLimit(trace, medium, error)
+                return TrainedLimit(trace, propagator, error)
             best = min(best, error)
             longer, mesh = mesh, mesh.bisect(tails >= 0.01 * np.max(tails))
             if mesh.elements > MOST_ELEMENTS or np.min(mesh.lengths) < SHORTEST:
                 require_known(error, size, f"the infinite-depth limit is not resolved by {longer.elements} elements of "
                               "layer time", "a smaller learning rate may help")
-                return TrainedLimit(trace, medium, error)
+                return TrainedLimit(trace, propagator, error)
         if mesh.elements > MOST_ELEMENTS or np.min(mesh.lengths) < SHORTEST:
             raise Divergence(f"the infinite-depth limit is not resolved by {MOST_ELEMENTS} elements of layer time "
                              f"({cause}); a smaller learning rate may help", step=step, layer=layer)
@@ -361,10 +361,11 @@ def train_on(mesh: Mesh, task: Task, optimizer: SGD | Muon, noise: float, drift:
     kept *= 5 / 12 if packed else 1  # halves of five matrices a side instead of six whole ones
     _checks.memory(8 * kept * len(rho)**2, f"{mesh.elements} elements of layer time",
                    "fewer steps, a smaller batch or a smaller learning rate fit")
-    medium = CollocationPropagator(mesh, b, noise, drift, rho, w, block, guess, packed, updates)
+    propagator = CollocationPropagator(mesh, b, noise, drift, rho, w, block, guess, packed, updates)
     with np.errstate(over="ignore", invalid="ignore"):
-        return train_rows(task, medium, samples, after_step, embedding_readout_memory(train_embedding_readout, rho, w),
-                          unit), medium
+        return train_rows(task, propagator, samples, after_step,
+                          embedding_readout_memory(train_embedding_readout, rho, w),
+                          unit), propagator
 
 
 def _compare(coarse: Trace, fine: Trace, conserved: bool) -> tuple[float, float, float]:

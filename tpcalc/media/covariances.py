@@ -35,7 +35,7 @@ def cross_covariance(p: np.ndarray, q: np.ndarray, s: np.ndarray, r: np.ndarray)
     return inverse(p, q) @ (p @ r + s @ _t(q)) @ _t(inverse(q, p))
 
 
-def at_times(medium: Value, forward: bool, layer_times: np.ndarray) -> np.ndarray:
+def at_times(propagator: Value, forward: bool, layer_times: np.ndarray) -> np.ndarray:
     """<x|x> or <delta|delta> of a trained medium at layer times in [0, 1], shape (times, N, N).
 
     At finite depth, those of the nearest nodes l = round(L tau); at infinite depth, spectrally accurate
@@ -43,13 +43,13 @@ def at_times(medium: Value, forward: bool, layer_times: np.ndarray) -> np.ndarra
     """
     covariance = forward_covariance if forward else backward_covariance
     times = np.asarray(layer_times, dtype=np.float64)
-    if hasattr(medium, "mesh"):
-        return medium.mesh.evaluate(covariance(medium.P, medium.Q, medium.S, medium.R), times)
+    if hasattr(propagator, "mesh"):
+        return propagator.mesh.evaluate(covariance(propagator.P, propagator.Q, propagator.S, propagator.R), times)
     # one node at a time: what is asked for may fill the memory
-    nodes = np.rint(times * medium.depth).astype(int)
-    found = np.empty((len(nodes), len(medium.rho), len(medium.rho)))
+    nodes = np.rint(times * propagator.depth).astype(int)
+    found = np.empty((len(nodes), len(propagator.rho), len(propagator.rho)))
     for here, node in zip(found, nodes):
-        here[:] = covariance(*(a[node] for a in (medium.P, medium.Q, medium.S, medium.R)))
+        here[:] = covariance(*(a[node] for a in (propagator.P, propagator.Q, propagator.S, propagator.R)))
     return found
 
 

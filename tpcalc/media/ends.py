@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .medium import Rows
+from .propagator import Rows
 
 
 class EmbeddingReadoutMemory(NamedTuple):
     """What trained ends remember, between rows: rho (N,) and w (N, N), without g: ends move by whole gradients."""
 
-    rho: np.ndarray
-    w: np.ndarray
+    initial_weight_factor: np.ndarray
+    update_response: np.ndarray
 
 
 class EmbeddingOrReadout:
@@ -33,7 +33,7 @@ class EmbeddingOrReadout:
     def __init__(self, dimension: int, memory: EmbeddingReadoutMemory | None) -> None:
         self._memory = memory
         self.features = np.zeros((0, dimension))
-        n = 0 if memory is None else len(memory.rho)
+        n = 0 if memory is None else len(memory.initial_weight_factor)
         # at this end: responses G = (I - P Q)^-1 and r = G P of the arriving signals, and their covariance C
         self._G, self._r, self._C = (np.zeros((n, n)) for _ in range(3))
 
@@ -43,26 +43,29 @@ class EmbeddingOrReadout:
         own = np.sum(features**2, axis=1, keepdims=True) if passengers else features @ features.T
         if self._memory is None:
             return Rows(np.zeros_like(gram), gram, own)
-        rho, w = self._memory
-        return Rows(-w[m, :m] * gram, rho[m] * rho[:m] * gram, rho[m] ** 2 * own)
+        initial_weight_factor, update_response = self._memory
+        return Rows(-update_response[m, :m] * gram, initial_weight_factor[m] * initial_weight_factor[:m] * gram,
+                    initial_weight_factor[m] ** 2 * own)
 
     def reads(self, rows: Rows) -> np.ndarray:
         """<y_a | Z_t>, (b, d), of arriving rows y of the next step."""
         if self._memory is None:
             return rows.p @ self.features
-        m, (rho, w) = len(self.features), self._memory
+        m, (initial_weight_factor, update_response) = len(self.features), self._memory
         _, r, c = self._arriving(rows)
-        return rho[m] * r @ (rho[:m, None] * self.features) - (w[m, :m] * c) @ self.features
+        kept = initial_weight_factor[m] * r @ (initial_weight_factor[:m, None] * self.features)
+        return kept - (update_response[m, :m] * c) @ self.features
 
     def append(self, rows: Rows, features: np.ndarray) -> None:
         """The rows of a step: how they arrived, and their features (b, d)."""
         if self._memory is not None:
             assert rows.own is not None
             g, r, c = self._arriving(rows)
-            m, (rho, _) = len(self.features), self._memory
+            m, (initial_weight_factor, _) = len(self.features), self._memory
             gram = self.features @ self.features.T
             # <y_a | y_b> within the step, y_b = p_b z + (what the body makes): by <y_a | z> = C Q^T + r R
-            crossed = c @ self._reflection(gram).T + r @ (rho[:m, None] * rho[:m] * gram)
+            received = initial_weight_factor[:m, None] * initial_weight_factor[:m] * gram
+            crossed = c @ self._reflection(gram).T + r @ received
             own = rows.own + g @ rows.s.T + crossed @ rows.p.T
             here = slice(m, m + len(features))
             self._G[here, :m], self._r[here, :m] = g, r
@@ -72,14 +75,14 @@ class EmbeddingOrReadout:
 
     def _reflection(self, gram: np.ndarray) -> np.ndarray:
         assert self._memory is not None
-        return -self._memory.w[:len(gram), :len(gram)] * gram
+        return -self._memory.update_response[:len(gram), :len(gram)] * gram
 
     def _arriving(self, rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows of G, r = G P and C = <y y>, (b, m) each, against the rows appended so far."""
         assert self._memory is not None
-        m, (rho, _) = len(self.features), self._memory
+        m, (initial_weight_factor, _) = len(self.features), self._memory
         G, r, C = (a[:m, :m] for a in (self._G, self._r, self._C))
         gram = self.features @ self.features.T
         reflected = rows.p @ self._reflection(gram)
-        received = rows.p @ (rho[:m, None] * rho[:m] * gram)
+        received = rows.p @ (initial_weight_factor[:m, None] * initial_weight_factor[:m] * gram)
         return reflected @ G, rows.p + reflected @ r, reflected @ C + received @ r.T + rows.s @ G.T

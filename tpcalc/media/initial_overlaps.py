@@ -176,10 +176,10 @@ class InitialLayers:
                     return now
             pair |= own[first] | own[second]
             kept = np.flatnonzero(own | np.isin(np.arange(len(own)), [first[pair], second[pair]]))
-            place = np.zeros(len(own), dtype=int)
-            place[kept] = np.arange(len(kept))
+            location = np.zeros(len(own), dtype=int)
+            location[kept] = np.arange(len(kept))
             stepped = self._stepped(Overlaps(start.own[kept], start.own_tangent[kept], start.pair[pair],
-                                             start.pair_tangent[pair]), place[first[pair]], place[second[pair]])
+                                             start.pair_tangent[pair]), location[first[pair]], location[second[pair]])
         for value, part, where in zip(now, stepped, (kept, kept, pair, pair)):
             value[where] = part
         return now

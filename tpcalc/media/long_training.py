@@ -82,7 +82,7 @@ class _Training:
     def __init__(self, task: Task, optimizer: SGD, noise: float, drift: float, tolerance: float, most: int,
                  elements: int) -> None:
         self.task, self.optimizer, self.most = task, optimizer, most
-        self.medium = SpannedPropagator(Mesh.uniform(elements, NODES), noise, drift, task.d_in, task.d_out)
+        self.propagator = SpannedPropagator(Mesh.uniform(elements, NODES), noise, drift, task.d_in, task.d_out)
         every = [task.inputs[0]] + ([] if task.probes is None else [task.probes])
         self.left_out = LeftOut(tolerance, inputs=max(float(np.max(np.linalg.norm(x, axis=1))) for x in every))
         self.rates = np.abs(optimizer.schedule(task.steps)) * drift
@@ -95,13 +95,13 @@ class _Training:
 
     def run(self, after_step: Callable[[int], None]) -> tuple[Trace, float, int]:
         """Train: (trace, error, rows kept)."""
-        task, medium = self.task, self.medium
+        task, propagator = self.task, self.propagator
         xi, y, read_out = task.inputs[0], task.targets[0], np.eye(task.d_out)
         outputs = np.zeros_like(task.targets)
         probes = None if task.probes is None else np.zeros((task.steps, len(task.probes), task.d_out))
         for t in range(task.steps):
-            returned = [medium.sweep(False, k, feature) for k, feature in enumerate(read_out)]
-            gradient = np.stack([row.y[0, :len(medium.forward)] @ medium.forward.features for row in returned])
+            returned = [propagator.sweep(False, k, feature) for k, feature in enumerate(read_out)]
+            gradient = np.stack([row.y[0, :len(propagator.forward)] @ propagator.forward.features for row in returned])
             outputs[t] = xi @ gradient.T
             if probes is not None and task.probes is not None:
                 probes[t] = task.probes @ gradient.T
@@ -122,16 +122,16 @@ class _Training:
         scale = max(1e-300, *(float(np.max(np.abs(f))) for f in found))
         unit = float(np.max(self.rates)) * self.left_out.inputs**2
         scale = max(scale, min(1.0, unit * float(np.max(np.abs(y)))))
-        kept = max(len(medium.forward), len(medium.backward))
+        kept = max(len(propagator.forward), len(propagator.backward))
         return Trace(outputs, probes, self.mismatch, scale), self.left_out.error + self._round_off(scale), kept
 
     def _round_off(self, scale: float) -> float:
         """What elements of layer time leave of outputs, and sums of weights that nearly cancel."""
-        medium, left_out = self.medium, self.left_out
+        propagator, left_out = self.propagator, self.left_out
         if not left_out.path:
             return 2 * self.mismatch
-        forward, backward = (np.sqrt(np.diagonal(kept.gram)) for kept in (medium.forward, medium.backward))
-        cancelled = float(backward @ np.abs(medium.M) @ forward) * medium.drift
+        forward, backward = (np.sqrt(np.diagonal(kept.gram)) for kept in (propagator.forward, propagator.backward))
+        cancelled = float(backward @ np.abs(propagator.M) @ forward) * propagator.drift
         return (2 * self.mismatch + self.tail * scale * (1 + left_out.path)
                 + 16 * EPS * cancelled * left_out.forward * left_out.backward * left_out.inputs)
 
@@ -148,7 +148,7 @@ class _Training:
 
     def _update(self, t: int, returned: list[SpannedRow], features: np.ndarray, gradient: np.ndarray) -> None:
         """The update of step t: its rows as coordinates in kept ones, with what these leave out counted."""
-        medium, left_out, rate = self.medium, self.left_out, self.rates[t]
+        propagator, left_out, rate = self.propagator, self.left_out, self.rates[t]
         sizes = np.linalg.norm(features, axis=1)
         if rate == 0.0:
             return
@@ -160,11 +160,11 @@ class _Training:
             if size == 0.0:
                 continue
             if stale:
-                row = medium.sweep(False, k, row.feature)
+                row = propagator.sweep(False, k, row.feature)
             psi, left, norm, stale_now = self._coordinates(False, row, budget / (rate * size * self.norms[0]), t)
             stale = stale or stale_now
-            x = medium.sweep(True, k, features[k])
-            arrived = x.y[-1, :len(medium.backward)] @ medium.backward.features
+            x = propagator.sweep(True, k, features[k])
+            arrived = x.y[-1, :len(propagator.backward)] @ propagator.backward.features
             self.mismatch = max(self.mismatch, float(np.max(np.abs(arrived - gradient @ features[k]))) / size
                                 * left_out.inputs)
             phi, gone, own, stale_now = self._coordinates(True, x, budget / (rate * norm), t)
@@ -173,21 +173,21 @@ class _Training:
             left_out.lost += rate * (left * own + gone * norm)
             self.norms = own / size, norm
             pairs.append((psi, phi))
-        step = np.zeros_like(medium.M)
+        step = np.zeros_like(propagator.M)
         for psi, phi in pairs:
             step[:len(psi), :len(phi)] += np.outer(psi, phi)
         grown = [(0, new - old) for new, old in zip(step.shape, self.buffer.shape)]
         moved_to, self.buffer = self.optimizer.step(min(t, 1), self.optimizer.schedule(self.task.steps)[t],
-                                                    -medium.M, step, np.pad(self.buffer, grown))
-        medium.M = -moved_to
+                                                    -propagator.M, step, np.pad(self.buffer, grown))
+        propagator.M = -moved_to
 
     def _coordinates(self, forward: bool, row: SpannedRow, allowed: float,
                      t: int) -> tuple[np.ndarray, float, float, bool]:
         """(coordinates, residual, norm, whether the row is kept now): kept where others leave more than ``allowed``."""
-        medium, left_out = self.medium, self.left_out
-        mine = medium.forward if forward else medium.backward
-        own_s, own_c = medium.own(forward, row)
-        norm = float(np.sqrt(max(medium.mesh.weights @ own_c, 0.0)))
+        propagator, left_out = self.propagator, self.left_out
+        mine = propagator.forward if forward else propagator.backward
+        own_s, own_c = propagator.own(forward, row)
+        norm = float(np.sqrt(max(propagator.mesh.weights @ own_c, 0.0)))
         if not np.isfinite(norm):
             raise Unresolved("values that are not finite")
         growth = float(np.sqrt(np.max(np.abs(own_c)))) / float(np.linalg.norm(row.feature))
@@ -195,18 +195,18 @@ class _Training:
             left_out.forward = max(left_out.forward, growth)
         else:
             left_out.backward = max(left_out.backward, growth)
-        coordinates, residual = medium.coordinates(forward, row, norm)
+        coordinates, residual = propagator.coordinates(forward, row, norm)
         if residual <= allowed:
             return coordinates, residual, norm, False
         if len(mine) == self.most:
             raise TooMany(t)
         self._require_resolved(row)
-        medium.keep(forward, row, own_s, own_c)
+        propagator.keep(forward, row, own_s, own_c)
         return np.append(np.zeros(len(mine) - 1), 1.0), 0.0, norm, True
 
     def _require_resolved(self, row: SpannedRow) -> None:
         """Raise ``Unresolved`` where the last Chebyshev coefficients of a row are larger than the tolerance allows."""
-        mesh, size = self.medium.mesh, float(np.max(np.abs(row.y), initial=0.0))
+        mesh, size = self.propagator.mesh, float(np.max(np.abs(row.y), initial=0.0))
         last = reference(mesh.nodes)[1][-2:]
         for e in range(mesh.elements):
             if np.max(np.abs(last @ row.y[mesh.element(e)]), initial=0.0) > self.tail * size:

@@ -42,7 +42,7 @@ class UpdateKernels(Protocol):
     """What updates are made of where that depends on the layer: Muon's, of which the Gram matrices of its inputs and
     gradients decide how a step's rows are mixed."""
 
-    def weights(self, medium: Gradients, step: int) -> np.ndarray:
+    def weights(self, propagator: Gradients, step: int) -> np.ndarray:
         """w of the updates before ``step``, at the places of the medium, which has trained up to there: (places, m, m).
 
         The matrices of a layer are rho W_0 - g sum over rows a, b of w[a, b] times the outer product of gradient a and

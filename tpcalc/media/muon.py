@@ -13,7 +13,7 @@ from ..programs import SGD, Muon, ResNet, Task
 from ..programs.losses import derivative
 from ..programs.optimizers import kept
 from .blocks import BlockKernels, Pairs
-from .medium import Gradients
+from .propagator import Gradients
 
 Slopes = Callable[[np.ndarray, np.ndarray], np.ndarray]
 NOTHING = 1e-8  # of the largest: such loss derivatives are 0 at infinite width
@@ -33,34 +33,34 @@ class MuonUpdates:
         self.rho, _ = opt.memory(steps)
         self.rates = opt.schedule(steps)
         self.spreads: dict[int, float] = {}
-        self._medium: Gradients | None = None
+        self._propagator: Gradients | None = None
         self._done, self._known = 0, np.zeros((0, 0, 0))
 
-    def weights(self, medium: Gradients, step: int) -> np.ndarray:
-        if self._medium is not medium or self._done > step:
-            self._medium, self._done, self._known = medium, 0, np.zeros((len(medium.C0), 0, 0))
+    def weights(self, propagator: Gradients, step: int) -> np.ndarray:
+        if self._propagator is not propagator or self._done > step:
+            self._propagator, self._done, self._known = propagator, 0, np.zeros((len(propagator.C0), 0, 0))
         while self._done < step:
-            factors = self._factors(medium, self._done)
+            factors = self._factors(propagator, self._done)
             before = kept(self.opt, self.rates[self._done], self.opt.weight_decay) * self._known
             self._known = self.rates[self._done] * factors
             self._known[:, :before.shape[1], :before.shape[2]] += before
             self._done += 1
         return self._known
 
-    def _factors(self, medium: Gradients, step: int) -> np.ndarray:
+    def _factors(self, propagator: Gradients, step: int) -> np.ndarray:
         """M of the update of ``step``, at every place: (places, m, m), m rows up to that step."""
-        b, first = medium.rows, 0 if self.opt.momentum else step
+        b, first = propagator.rows, 0 if self.opt.momentum else step
         here = slice(first * b, (step + 1) * b)
-        inputs, gradients = medium.C0[:, here, here], medium.C1[:, here, here]
+        inputs, gradients = propagator.C0[:, here, here], propagator.C1[:, here, here]
         if self.slopes is not None:
             shares = np.repeat(self.rho[first:step + 1], b)
             gradients = self.slopes(inputs, np.outer(shares, shares)) * gradients
         weights = np.repeat(self.opt.weights(step + 1)[first:], b)
         found = np.zeros((len(inputs), (step + 1) * b, (step + 1) * b))
-        for place, (c0, c1) in enumerate(zip(inputs, gradients * np.outer(weights, weights))):
+        for location, (c0, c1) in enumerate(zip(inputs, gradients * np.outer(weights, weights))):
             mixed, spread = orthogonal_weights(c0, c1, self.opt.newton_schulz_steps or 0)
-            found[place, here, here] = weights[:, None] * mixed
-            if place == len(inputs) // 2:
+            found[location, here, here] = weights[:, None] * mixed
+            if location == len(inputs) // 2:
                 self.spreads[step] = spread
         return found
 

@@ -18,8 +18,8 @@ class Triangles:
     rows: int
     symmetric: bool
 
-    def __getitem__(self, places: int | slice | np.ndarray) -> np.ndarray:
-        packed = self.packed[places]
+    def __getitem__(self, locations: int | slice | np.ndarray) -> np.ndarray:
+        packed = self.packed[locations]
         result = np.zeros(packed.shape[:-1] + (self.rows, self.rows))
         row, column = np.tril_indices(self.rows, 0 if self.symmetric else -1)
         result[..., row, column] = packed
@@ -35,14 +35,15 @@ class Triangles:
 class Composed:
     """Covariances of the signals, (layers, N, N) when indexed, found from what meets at a node: not stored."""
 
-    medium: PackedSolution
+    propagator: PackedSolution
     forward: bool
 
     def __getitem__(self, layers: int | slice | np.ndarray) -> np.ndarray:
         """Covariances of layer l = index + 1: <x x> at node l - 1, or <delta delta> at node l."""
-        nodes = np.arange(self.medium.depth)[layers] + (0 if self.forward else 1)
+        nodes = np.arange(self.propagator.depth)[layers] + (0 if self.forward else 1)
         covariance = forward_covariance if self.forward else backward_covariance
-        return covariance(*(a[nodes] for a in (self.medium.P, self.medium.Q, self.medium.S, self.medium.R)))
+        return covariance(*(a[nodes] for a in (self.propagator.P, self.propagator.Q, self.propagator.S,
+                                               self.propagator.R)))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from ..errors import Divergence
 from ..kernels import reflection as kernel
 from ..kernels import reflection_block as block_kernel
 from ..kernels import reflection_row as row_kernel
-from .medium import Rows, UpdateKernels
+from .propagator import Rows, UpdateKernels
 from .packed import PackedSolution, Triangles
 
 LARGE = 256  # rows in all, from where on products with large matrices outweigh calls from Python

@@ -16,7 +16,7 @@ from ..errors import Divergence
 from ..programs import Task
 from ..programs.losses import derivative
 from .ends import EmbeddingOrReadout, EmbeddingReadoutMemory
-from .medium import Propagator
+from .propagator import Propagator
 
 UNKNOWN = 0.1  # an estimate of this part of the outputs: not one digit is known, nothing was found
 
@@ -44,9 +44,9 @@ def embedding_readout_memory(train_embedding_readout: bool, rho: np.ndarray,
     return EmbeddingReadoutMemory(rho, w) if train_embedding_readout else None
 
 
-def train_rows(task: Task, medium: Propagator, samples: str, after_step: Callable[[int], None],
+def train_rows(task: Task, propagator: Propagator, samples: str, after_step: Callable[[int], None],
                ends: EmbeddingReadoutMemory | None = None, unit: float = 0.0) -> Trace:
-    """Train a linear network through ``medium``, in the plain or the effective indexing.
+    """Train a linear network through ``propagator``, in the plain or the effective indexing.
 
     ends: frozen where None; unit: how much an update moves outputs by, for a loss derivative of 1.
     """
@@ -60,12 +60,12 @@ def train_rows(task: Task, medium: Propagator, samples: str, after_step: Callabl
         xi, y = task.inputs[t], task.targets[t]
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is reported below
             if plain:
-                arrived = medium.forward(t, read_in.emits(xi))
+                arrived = propagator.forward(t, read_in.emits(xi))
             else:
-                arrived = medium.probe(t, read_in.emits(xi, passengers=True))
+                arrived = propagator.probe(t, read_in.emits(xi, passengers=True))
             outputs[t] = read_out.reads(arrived)
             if probes is not None and task.probes is not None:
-                probes[t] = read_out.reads(medium.probe(t, read_in.emits(task.probes, passengers=True)))
+                probes[t] = read_out.reads(propagator.probe(t, read_in.emits(task.probes, passengers=True)))
             chi = derivative(task.loss, outputs[t], y)
         if not np.all(np.isfinite(chi)):
             raise Divergence(f"training step {t}: the loss derivative is not finite", step=t)
@@ -74,8 +74,8 @@ def train_rows(task: Task, medium: Propagator, samples: str, after_step: Callabl
             new_rows, new_signal = xi, chi
         else:
             new_rows, new_signal = chi.T @ xi / task.batch, np.eye(task.d_out)
-            arrived = medium.forward(t, read_in.emits(new_rows))
-        returned = medium.backward(t, read_out.emits(new_signal))
+            arrived = propagator.forward(t, read_in.emits(new_rows))
+        returned = propagator.backward(t, read_out.emits(new_signal))
         # <x^0 | delta^0> = <x^L | delta^L>: what the read-in reads of the backward rows is f again
         mirrored = read_in.reads(returned) @ xi.T
         strength = float(np.max(np.linalg.norm(new_signal, axis=1), initial=0.0))

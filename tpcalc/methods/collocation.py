@@ -9,12 +9,12 @@ import numpy as np
 
 from .._types import KeptNodes
 from ..errors import Divergence
-from ..media.blocks import BlockKernels
-from ..media.collocation import TrainedLimit, solve_limit
-from ..media.infinite_depth import infinite_depth_problem
-from ..media.limit_cell import LimitCell
-from ..media.muon import MuonUpdates, muon_updates, require_mixing_block
-from ..media.training import fewer_rows
+from ..propagators.blocks import BlockKernels
+from ..propagators.collocation import TrainedLimit, solve_limit
+from ..propagators.infinite_depth import infinite_depth_problem
+from ..propagators.limit_cell import LimitCell
+from ..propagators.muon import MuonUpdates, muon_updates, require_mixing_block
+from ..propagators.training import fewer_rows
 from ..programs import SGD, Muon
 from ..programs.problem import Problem
 from ..results.run import Details, Run
@@ -62,9 +62,9 @@ class Collocation:
         linear, task = block.is_linear, problem.of_vectors
         # rows for every output stand for batches through linearity
         samples = fewer_rows(task) if keep_nodes is None and linear else "plain"
-        (trace, medium, error), said = _train(problem, samples, progress)
-        times = medium.layer_times if times is None else times
-        kept = None if keep_nodes is None else propagator_details(problem, trace.outputs, medium, linear)
+        (trace, propagator, error), said = _train(problem, samples, progress)
+        times = propagator.layer_times if times is None else times
+        kept = None if keep_nodes is None else propagator_details(problem, trace.outputs, propagator, linear)
         notes = ((ONLY_EMBEDDING_READOUT,
                   ) if problem.net.train_embedding_readout and cell.drift == 0 else cell.notes) + said
         return Run(task, trace.outputs, trace.probe_outputs, times, self.name, None, None, float(error), notes,

@@ -18,9 +18,9 @@ def depth_weights(powers: np.ndarray) -> np.ndarray:
     >>> depth_weights(np.array([1.0, 2.0])).round(6).tolist()  # 1/3, -2, 8/3
     [0.333333, -2.0, 2.666667]
     """
-    places = np.arange(len(powers) + 1)
-    conditions = np.vstack([np.ones(len(places)), 2.0 ** (-np.outer(powers, places))])
-    return np.linalg.solve(conditions, np.eye(len(places))[0])
+    locations = np.arange(len(powers) + 1)
+    conditions = np.vstack([np.ones(len(locations)), 2.0 ** (-np.outer(powers, locations))])
+    return np.linalg.solve(conditions, np.eye(len(locations))[0])
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,10 @@ class Extrapolation:
     @property
     def is_biased(self) -> bool:
         """Is the bias bound, where the error is largest, more than chance, and more than half of the error?"""
-        place = np.unravel_index(np.argmax(self.errors), self.errors.shape)
-        bound = self.bias_bound[place]
-        return bool(bound > self.quantile * _error(self._without_coarsest)[place] and bound > self.errors[place] / 2)
+        location = np.unravel_index(np.argmax(self.errors), self.errors.shape)
+        bound = self.bias_bound[location]
+        return bool(bound > self.quantile * _error(self._without_coarsest)[location] and bound > self.errors[location]
+                    / 2)
 
     @property
     def changes(self) -> np.ndarray:

@@ -10,9 +10,9 @@ import numpy as np
 from .._types import KeptNodes
 from .. import _checks
 from ..errors import NotCovered
-from ..media.limit_cell import limit_cell
-from ..media.long_training import TooMany, train_spanned
-from ..media.training import fewer_rows
+from ..propagators.limit_cell import limit_cell
+from ..propagators.long_training import TooMany, train_spanned
+from ..propagators.training import fewer_rows
 from ..programs import SGD, Task
 from ..programs.optimizers import rows_per_step
 from ..programs.problem import Problem

@@ -11,7 +11,7 @@ import sympy as sp
 from .._types import KeptNodes, Value
 from .. import _checks
 from ..errors import NotCovered
-from ..media.muon import require_limit_directions
+from ..propagators.muon import require_limit_directions
 from ..parametrizations import DepthScaling, Parametrization, WidthScaling
 from ..programs import SGD, Muon, NormalizedSGD
 from ..programs.problem import Problem

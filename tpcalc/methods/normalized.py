@@ -8,7 +8,7 @@ import numpy as np
 from .._checks import short
 from ..errors import Divergence
 from ..interpreters.lowered_particles import LoweredParticles
-from ..media.muon import CERTAIN, NOTHING
+from ..propagators.muon import CERTAIN, NOTHING
 from ..programs import Clipped, Transformer
 from ..programs.blocks import matrix
 from ..programs.losses import derivative

@@ -9,9 +9,9 @@ import numpy as np
 
 from .._types import KeptNodes, Value
 from .. import _checks
-from ..media.muon import muon_updates
-from ..media.reflection import PackedReflectionPropagator, ReflectionPropagator
-from ..media.training import Trace, embedding_readout_memory, fewer_rows, train_rows
+from ..propagators.muon import muon_updates
+from ..propagators.reflection import PackedReflectionPropagator, ReflectionPropagator
+from ..propagators.training import Trace, embedding_readout_memory, fewer_rows, train_rows
 from ..programs import SGD, Muon
 from ..programs.optimizers import rows_per_step, update_kernel
 from ..programs.problem import Problem
@@ -38,9 +38,9 @@ class Reflection:
         assert depth is not None
         times = or_all_layers(wanted_times(keep_nodes, problem), depth)
         samples = fewer_rows(problem.of_vectors) if keep_nodes is None else "plain"
-        trace, medium, notes = _train(problem, samples, progress)
+        trace, propagator, notes = _train(problem, samples, progress)
         round_off = max(trace.mismatch, np.finfo(float).eps * float(np.max(np.abs(trace.outputs))))
-        kept = None if keep_nodes is None else propagator_details(problem, trace.outputs, medium)
+        kept = None if keep_nodes is None else propagator_details(problem, trace.outputs, propagator)
         return Run(problem.of_vectors, trace.outputs, trace.probe_outputs, times, self.name, depth, None, round_off,
                    notes, exact=True, details=Solution(self, problem, trace.outputs, times, kept), problem=problem)
 
@@ -63,11 +63,11 @@ def _train(problem: Problem, samples: str, progress: Progress | None) -> tuple[T
     physics = problem.depth_scaling.multiplier(depth), problem.depth_scaling.update_factor(depth), *between
     updates = muon_updates(opt, problem.resnet, task.steps)
     packed = b == 1 and updates is None
-    medium = PackedReflectionPropagator(depth,
-                                        *physics) if packed else ReflectionPropagator(depth, b, *physics, updates)
+    propagator = PackedReflectionPropagator(depth,
+                                            *physics) if packed else ReflectionPropagator(depth, b, *physics, updates)
     ends = embedding_readout_memory(problem.net.train_embedding_readout, *between)
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is a Divergence
-        trace = train_rows(task, medium, samples, each_step(progress, problem), ends)
+        trace = train_rows(task, propagator, samples, each_step(progress, problem), ends)
     require_known_directions(problem, trace.outputs)
     notes = () if updates is None else (updates.note(),)
-    return trace, medium.solution() if isinstance(medium, PackedReflectionPropagator) else medium, notes
+    return trace, propagator.solution() if isinstance(propagator, PackedReflectionPropagator) else propagator, notes

@@ -61,10 +61,11 @@ def outputs_alone(problem: Problem, name: str, outputs: np.ndarray, error_estima
                linear=problem.net.is_plain, details=OutputsAlone(name), problem=problem)
 
 
-def propagator_details(problem: Problem, outputs: np.ndarray, medium: Value, linear: bool = True) -> PropagatorDetails:
+def propagator_details(problem: Problem, outputs: np.ndarray, propagator: Value,
+                       linear: bool = True) -> PropagatorDetails:
     """Details from the rows that a medium learned, and from the signal that the losses of ``outputs`` send back."""
     task = problem.task
     chi = np.concatenate([derivative(task.loss, f, y) for f, y in zip(outputs, task.targets)])
     kind = PropagatorDetails if linear else BlockDetails
-    return kind(medium, task.inputs.reshape(-1, task.d_in), chi, problem.net.train_embedding_readout,
+    return kind(propagator, task.inputs.reshape(-1, task.d_in), chi, problem.net.train_embedding_readout,
                 problem.depth_scaling.sign)

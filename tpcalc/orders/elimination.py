@@ -231,10 +231,10 @@ def _eliminate_linear(cell: Cell, sweep: list[Quantity], short: frozenset[Quanti
 def _eliminate_numbers(cell: Cell, sweep: list[Quantity], alone: dict[Quantity, Exponent], loops: Loops
                        ) -> Cell | GrowingLoop:
     """The elimination at a point, where every exponent is a number, in whole multiples of a common fraction."""
-    place = {u: i for i, u in enumerate(sweep)}
+    location = {u: i for i, u in enumerate(sweep)}
     unit = math.lcm(*(form.constant.denominator for e in (*alone.values(), *loops.values()) for form in e.forms))
     values = np.array([_whole(alone[u], unit) for u in sweep], dtype=np.int64)
-    rows, columns = (np.array([place[pair[side]] for pair in loops], dtype=int) for side in (0, 1))
+    rows, columns = (np.array([location[pair[side]] for pair in loops], dtype=int) for side in (0, 1))
     edges = np.array([_whole(one, unit) for one in loops.values()], dtype=np.int64)
     if not _passed_on(values, rows, columns, edges):  # a loop that grows, or a long way round
         weights = np.full((len(sweep), len(sweep)), NOTHING)
@@ -242,7 +242,7 @@ def _eliminate_numbers(cell: Cell, sweep: list[Quantity], alone: dict[Quantity, 
         grown = _pivoted(sweep, values, weights, unit)
         if grown is not None:
             return grown
-    found = {u: _exponent(int(values[i]), unit) for u, i in place.items()}
+    found = {u: _exponent(int(values[i]), unit) for u, i in location.items()}
     return replace(cell, exponents={**cell.exponents, **found})
 
 

@@ -97,10 +97,10 @@ class KetFunctions:
                      for others, factor in self.reading.slopes(term, 0))
 
     def _value(self, form: sp.Expr, argument: Argument) -> Parts:
-        place = ("value", form, argument.expression)
-        if place not in self.known:
-            self.known[place] = self._read(form, argument)
-        return self.known[place]
+        location = ("value", form, argument.expression)
+        if location not in self.known:
+            self.known[location] = self._read(form, argument)
+        return self.known[location]
 
     def _read(self, form: sp.Expr, argument: Argument) -> Parts:
         found, rest = [self._on_leading(form, argument)], argument.rest
@@ -171,11 +171,11 @@ class KetFunctions:
                      if self.reading.equations.setting.initial_number(k.vector) is None]
             self.arguments[function] = (expression, form, led, max(steps, default=0))
         expression, form, led, step = self.arguments[function]
-        place = ("argument", sp.Integer(0), expression)
-        if place not in self.known:
-            self.known[place] = total(self.reading.parts(term, 0) for term in additive_terms(expression))
+        location = ("argument", sp.Integer(0), expression)
+        if location not in self.known:
+            self.known[location] = total(self.reading.parts(term, 0) for term in additive_terms(expression))
         sources = frozenset().union(*(label.sources for label in led))
-        return Argument(expression, step, self.known[place], sources, MEAN in led), form
+        return Argument(expression, step, self.known[location], sources, MEAN in led), form
 
     def _leading(self, term: sp.Expr) -> list[Label]:
         """What a term of order one is random in: the hat-kets that it is made of, the stream; MEAN for a constant."""

@@ -103,7 +103,7 @@ class KetTerms:
         if isinstance(e.target, Scalar):
             yield from self._of_scalar(number, e, t)
             return
-        stream, layers = self.reading.family(e.target.vector), bool(e.place.loops[1:])
+        stream, layers = self.reading.family(e.target.vector), bool(e.location.loops[1:])
         terms = [term for term in additive_terms(e.value) if not self.reading.is_stream(e, term)]
         for term, centred in centred_pairs(gathered_terms(terms)):
             update, sign = isinstance(term, sp.Sum), self.reading.sign(term)

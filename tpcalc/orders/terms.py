@@ -125,7 +125,7 @@ class Terms:
 
     def _has_layers(self, equation: RecursionEquation, numbers: dict[sp.Symbol, int]) -> bool:
         """Is there a base layer to compare with the layer of the equation?"""
-        return equation.kind == "Gamma" and bool(equation.place.loops[1:]) and numbers.get(R, -1) >= 0
+        return equation.kind == "Gamma" and bool(equation.location.loops[1:]) and numbers.get(R, -1) >= 0
 
     @cached_property
     def _already_read(self) -> dict[tuple[int, bool | None], tuple[Named, tuple[Summand, ...]]]:
@@ -147,7 +147,7 @@ class Terms:
             return expression
         base = self._base_layer
         if here:
-            return expression.subs(base, equation.place.loops[-1].index)
+            return expression.subs(base, equation.location.loops[-1].index)
         return expression.replace(lambda e: isinstance(e, sp.KroneckerDelta) and e.has(base), lambda e: sp.Integer(0))
 
     def _summand(self, term: sp.Expr, equation: RecursionEquation, here: bool | None) -> Summand:
@@ -186,11 +186,11 @@ class Terms:
         base, = Bases(self.recursion.setting).generic().args[2]
         return base
 
-    def _contributions(self, place: int, equation: RecursionEquation, target: Quantity, summand: Summand,
+    def _contributions(self, location: int, equation: RecursionEquation, target: Quantity, summand: Summand,
                        numbers: dict[sp.Symbol, int], here: bool) -> Iterator[Contribution]:
         """What a term adds to the target, at every step and family that it is summed over."""
         setting = self.recursion.setting
-        layered = equation.kind == "Gamma" and bool(equation.place.loops[1:])
+        layered = equation.kind == "Gamma" and bool(equation.location.loops[1:])
         coherent = layered and not here and target.number in self.accumulating
         for at in summand.values(numbers):
             earlier = any(v == setting.past for v, *_ in summand.ranges) and at[setting.past] < at[setting.time]
@@ -200,23 +200,23 @@ class Terms:
                     continue
                 for output in product.outputs:
                     # the derivative of a loss in an output of order one is of order one, beyond that of its order
-                    yield Contribution(target, self._form(0), (output.at(at),), place, summand.term, update, "loss")
+                    yield Contribution(target, self._form(0), (output.at(at),), location, summand.term, update, "loss")
                 rule = ("layers" if coherent else "born" if here else rule) if layered else rule
                 factors = tuple(one.at(at) for one in product.quantities)
-                for weight, sign in self._weights(product.number_at(at), place):
+                for weight, sign in self._weights(product.number_at(at), location):
                     total = weight + self._form((gain + int(coherent)) * int(self.layers_grow))
-                    yield Contribution(target, total, factors, place, summand.term, update, rule, sign=sign)
+                    yield Contribution(target, total, factors, location, summand.term, update, rule, sign=sign)
 
-    def _weights(self, number: sp.Expr, place: int) -> tuple[tuple[Affine, int], ...]:
+    def _weights(self, number: sp.Expr, location: int) -> tuple[tuple[Affine, int], ...]:
         """A coefficient's powers of the growing variable, with the signs of what stands in front of them."""
-        if (number, place) not in self._already_weighed:
+        if (number, location) not in self._already_weighed:
             depth = self.recursion.setting.depth
             deep = number if self.layers_grow else number.replace(  # a power of the depth is a number like any other
                 lambda e: e.as_base_exp()[0] in (depth, DEEP), lambda e: DEEP)
-            self._already_weighed[number, place] = tuple(
+            self._already_weighed[number, location] = tuple(
                 (Affine.of(power, self.parameters), sign_on_layers(function))
-                for power, function in self._powers(deep, self.recursion.equations[place]))
-        return self._already_weighed[number, place]
+                for power, function in self._powers(deep, self.recursion.equations[location]))
+        return self._already_weighed[number, location]
 
     @cached_property
     def _already_weighed(self) -> dict[tuple[sp.Expr, int], tuple[tuple[Affine, int], ...]]:
@@ -237,7 +237,7 @@ class Terms:
 
     def _powers(self, number: sp.Expr, equation: RecursionEquation) -> tuple[tuple[sp.Expr, sp.Expr], ...]:
         """A coefficient in powers of the growing variable, times functions of layer time."""
-        depth, loops = self.recursion.setting.depth, equation.place.loops[1:]
+        depth, loops = self.recursion.setting.depth, equation.location.loops[1:]
         layer = loops[-1].index if loops else None
         known = {*self.parameters, *number.atoms(sp.Dummy), self.variable, depth, layer, self.recursion.setting.time}
         here = number.subs(self.at) if self.at else number
@@ -254,9 +254,9 @@ class Terms:
 
 def is_carried(equation: RecursionEquation, term: sp.Expr) -> bool:
     """Is the term the target's own family, one layer before?"""
-    if not (isinstance(term, Gamma) and term.args[:4] == equation.target.args[:4] and equation.place.loops[1:]):
+    if not (isinstance(term, Gamma) and term.args[:4] == equation.target.args[:4] and equation.location.loops[1:]):
         return False
-    loop = equation.place.loops[-1]
+    loop = equation.location.loops[-1]
     steps = [there - here for here, there in zip(equation.target.args[4], term.args[4])]
     return steps == [sp.Integer(1 if loop.descending else -1)]
 

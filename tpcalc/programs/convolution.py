@@ -74,10 +74,10 @@ class Convolution:
     def reads(self) -> np.ndarray:
         """The position that every entry of the filter reads at every position, -1 outside, shape (entries, P)."""
         grid, kernel = np.array(self.grid), np.array(self.kernel)
-        places = np.array(list(np.ndindex(*self.grid)))  # type: ignore[misc]
+        locations = np.array(list(np.ndindex(*self.grid)))  # type: ignore[misc]
         found = []
         for entry in product(*map(range, kernel)):
-            there = places + np.array(entry) - kernel // 2
+            there = locations + np.array(entry) - kernel // 2
             inside = np.all((there >= 0) & (there < grid), axis=1) | (self.padding == "circular")
             found.append(np.where(inside, np.ravel_multi_index(tuple((there % grid).T), tuple(grid)), -1))
         return np.array(found)
@@ -105,8 +105,8 @@ class Convolution:
 def is_read(read: np.ndarray) -> sp.Expr:
     """1 where m is the position that p reads, 0 elsewhere, for whole numbers; neighbours that are shifted alike are one
     term. (Of pieces sums over positions would make pieces of vectors.)"""
-    places = [(at, int(there) - at) for at, there in enumerate(read) if there >= 0]
-    runs = [[at for _, (at, _) in run] for _, run in groupby(enumerate(places), lambda k: (k[1][1], k[1][0] - k[0]))]
+    locations = [(at, int(there) - at) for at, there in enumerate(read) if there >= 0]
+    runs = [[at for _, (at, _) in run] for _, run in groupby(enumerate(locations), lambda k: (k[1][1], k[1][0] - k[0]))]
     total = sp.Integer(0)
     for low, high in ((run[0], run[-1]) for run in runs):
         away = sp.Abs(p + int(read[low]) - low - m)

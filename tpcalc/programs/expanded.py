@@ -13,8 +13,8 @@ from .program import Assign, Loop, Program, Statement, mapped
 def fixed_indices(program: Program) -> dict[sp.Symbol, range]:
     """The indices of role "width" that run over as many values whatever the sizes are, with these values."""
     widths = {index for index, role in program.index_roles().items() if role == "width"}
-    ends = {(loop.index, loop.first, loop.last) for place in program.places() for loop in place.loops}
-    ends |= {limit for place in program.places() for total in place.statement.value.atoms(sp.Sum)
+    ends = {(loop.index, loop.first, loop.last) for location in program.locations() for loop in location.loops}
+    ends |= {limit for location in program.locations() for total in location.statement.value.atoms(sp.Sum)
              for limit in map(tuple, total.limits)}
     found = {index: range(int(first), int(last) + 1) for index, first, last in ends
              if index in widths and first.is_Integer and last.is_Integer}

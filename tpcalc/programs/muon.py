@@ -97,9 +97,10 @@ class Muon:
         steps = whole_number("steps", steps, 1)
         memory(16.0 * steps**2, f"what {steps} steps remember of each other", "take fewer steps")
         rates = self.schedule(steps)
-        rho, w = np.ones(steps), np.zeros((steps, steps))
+        initial_weight_factor, update_response = np.ones(steps), np.zeros((steps, steps))
         for t, rate in enumerate(rates[:-1]):
             left = kept(self, rate, self.weight_decay)
-            rho[t + 1], w[t + 1] = left * rho[t], left * w[t]
-            w[t + 1, t] = rate
-        return rho, w
+            initial_weight_factor[t + 1] = left * initial_weight_factor[t]
+            update_response[t + 1] = left * update_response[t]
+            update_response[t + 1, t] = rate
+        return initial_weight_factor, update_response

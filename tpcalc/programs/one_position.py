@@ -64,10 +64,10 @@ class _WrittenOut:
     @classmethod
     def of(cls, program: Program) -> _WrittenOut:
         indices = frozenset(i for i, role in program.index_roles().items() if role == "position")
-        members = [*program.data, *(place.statement.target for place in program.places())]
+        members = [*program.data, *(location.statement.target for location in program.locations())]
         slots = {(type(one), one.name): tuple(n for n, index in enumerate(one.indices) if index in indices)
                  for one in members}
-        return cls(indices, {family: places for family, places in slots.items() if places})
+        return cls(indices, {family: locations for family, locations in slots.items() if locations})
 
     def value(self, value: sp.Expr) -> sp.Expr:
         return value.subs(POSITIONS, TWO).replace(HeadSum, lambda body, *heads: body).replace(
@@ -87,12 +87,12 @@ class _WrittenOut:
             yield from (statement.at({loop.index: sp.Integer(number)}) for statement in body)
 
     def positions(self, one: Member) -> tuple[sp.Expr, ...]:
-        return tuple(one.indices[place] for place in self.slots.get((type(one), one.name), ()))
+        return tuple(one.indices[location] for location in self.slots.get((type(one), one.name), ()))
 
     def without(self, one: Member) -> Member:
         """The member without its positions."""
         slots = self.slots.get((type(one), one.name), ())
-        return one.at(*(index for place, index in enumerate(one.indices) if place not in slots))
+        return one.at(*(index for location, index in enumerate(one.indices) if location not in slots))
 
 
 @dataclass(frozen=True)

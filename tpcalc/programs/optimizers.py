@@ -47,8 +47,8 @@ class SGD:
     neither True nor False, and Nesterov's without momentum or with dampening.
 
     >>> import tpcalc as tp
-    >>> rho, w = tp.SGD(lr=0.5, momentum=0.5).memory(3)
-    >>> rho.tolist(), w.tolist()
+    >>> initial_weight_factor, update_response = tp.SGD(lr=0.5, momentum=0.5).memory(3)
+    >>> initial_weight_factor.tolist(), update_response.tolist()
     ([1.0, 1.0, 1.0], [[-0.0, -0.0, -0.0], [0.5, -0.0, -0.0], [0.75, 0.5, -0.0]])
     """
 
@@ -122,7 +122,7 @@ def rows_per_step(task: Task, samples: str) -> int:
     return task.batch if samples == "plain" else task.d_out
 
 
-def update_kernel(w: np.ndarray, task: Task, samples: str) -> np.ndarray:
+def update_kernel(update_response: np.ndarray, task: Task, samples: str) -> np.ndarray:
     """w_ab between rows, from w_ts between steps: plain rows carry the mean over the batch."""
     b = rows_per_step(task, samples)
-    return np.kron(w, np.ones((b, b))) / (task.batch if samples == "plain" else 1)
+    return np.kron(update_response, np.ones((b, b))) / (task.batch if samples == "plain" else 1)

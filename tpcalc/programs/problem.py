@@ -142,6 +142,7 @@ def _require_directions(task: Task | Sequences, norm: str) -> None:
     """Raise ``ValueError`` for an input of norm 0, which has no direction to be normalised to."""
     for name, values in (("inputs", task.inputs), ("probes", task.probes)):
         if values is not None and not np.all(np.any(values, axis=-1)):
-            place = tuple(int(i) for i in np.argwhere(~np.any(values, axis=-1))[0])
-            raise ValueError(f"{name}: an input of norm 0 given, at {place}, with norm={norm!r}, which divides by the "
+            location = tuple(int(i) for i in np.argwhere(~np.any(values, axis=-1))[0])
+            raise ValueError(f"{name}: an input of norm 0 given, at {location}, with norm={norm!r}, which divides by "
+                             f"the "
                              "root mean square of the stream; allowed are inputs other than 0")

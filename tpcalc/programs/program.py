@@ -144,7 +144,7 @@ Around = Callable[[Loop, tuple[Statement, ...]], Iterable[Statement]]
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """Where a statement stands: the loops around it, outermost first, and its position in program order."""
 
     statement: Assign
@@ -231,8 +231,9 @@ class Program(Short, Aligned):
         >>> {str(index): role for index, role in program.index_roles().items()}
         {'t': 'clock', 'i': 'sample', 'l': 'layer'}
         """
-        places = self.places()
-        members = [m for place in places for m in (place.statement.target, *place.statement.value.atoms(Member))]
+        locations = self.locations()
+        members = [m for location in locations for m in (location.statement.target,
+                                                         *location.statement.value.atoms(Member))]
         outermost = {loop.index: loop.last for loop in reversed(self._outermost)}
         return read_roles(self.name, self.roles, self._indices(), dict(reversed(outermost.items())), members,
                           self.sizes[0] if self.sizes else None)
@@ -257,14 +258,14 @@ class Program(Short, Aligned):
         by_name = dict(zip(given, sizes.values()))
         return {size: by_name[str(size)] for size in self.sizes}
 
-    def places(self) -> list[Place]:
+    def locations(self) -> list[Location]:
         """All assignments with their loops, in program order."""
-        return list(self._places)
+        return list(self._locations)
 
     @cached_property
-    def _places(self) -> tuple[Place, ...]:
+    def _locations(self) -> tuple[Location, ...]:
         found = ((s, loops) for s, loops in walked(self.body) if isinstance(s, Assign))
-        return tuple(Place(statement, loops, position) for position, (statement, loops) in enumerate(found))
+        return tuple(Location(statement, loops, position) for position, (statement, loops) in enumerate(found))
 
     @property
     def _outermost(self) -> list[Loop]:
@@ -322,19 +323,19 @@ def _check_order(program: Program) -> None:
     assigned: set[sp.Expr] = set()
     sizes = _integers({size: 2 for size in program.sizes})
     visits = (visit for statement in program.body for visit in statement.visited(sizes))
-    ways = {id(place.statement): ReadMembers.of(place.statement.value) for place in program.places()}
+    ways = {id(location.statement): ReadMembers.of(location.statement.value) for location in program.locations()}
     for statement, values in visits:
         target = at_numbers(statement.target, values)
         for read in ways[id(statement)].at(values):
             if read not in assigned and not _is_given(program, read):
-                raise ValueError(f"{_place(program, statement, values)} reads {read}, which is neither given nor "
+                raise ValueError(f"{_location(program, statement, values)} reads {read}, which is neither given nor "
                                  "assigned before")
         if target in assigned or _is_given(program, target):
-            raise ValueError(f"{_place(program, statement, values)} assigns {target} a second time")
+            raise ValueError(f"{_location(program, statement, values)} assigns {target} a second time")
         assigned.add(target)
 
 
-def _place(program: Program, statement: Assign, values: Values) -> str:
+def _location(program: Program, statement: Assign, values: Values) -> str:
     return f"program {program.name}: {next(statement.unrolled(values))}"
 
 

@@ -41,8 +41,8 @@ def _reference(kind: str, key: str, document: Document) -> str:
     if kind == "file":
         return f'<a href="{escape(key)}"><code>{escape(key)}</code></a>'
     number = document.numbers.get((kind, key))
-    place = key if kind == "appendix" else f"{kind}-{key}"
-    return f"the {kind} that is missing" if number is None else f'<a href="#{place}">{kind} {number}</a>'
+    location = key if kind == "appendix" else f"{kind}-{key}"
+    return f"the {kind} that is missing" if number is None else f'<a href="#{location}">{kind} {number}</a>'
 
 
 def _cell(row: Json, column: TableColumn, document: Document) -> Markup:

@@ -122,5 +122,5 @@ def compile_pdf(folder: Path, program: str, timeout: float = 120.0) -> Path:
 def first_error(log: str) -> str:
     """The first line of a log that is an error, with the line of the source where TeX says it."""
     found = re.search(r"^! ?(.+)$", log, re.MULTILINE)
-    place = re.search(r"^l\.(\d+)", log, re.MULTILINE)
-    return (found[1] if found else "no error line in its log") + (f" (line {place[1]})" if place else "")
+    location = re.search(r"^l\.(\d+)", log, re.MULTILINE)
+    return (found[1] if found else "no error line in its log") + (f" (line {location[1]})" if location else "")

@@ -41,5 +41,5 @@ def with_uncertainty(value: float | None, uncertainty: float | None, digits: int
         return f"${name}$ {DASH}" if name else DASH
     if uncertainty is None or not math.isfinite(uncertainty):
         return f"${name}{value:.{digits}f}$"
-    places = digits if uncertainty == 0 else max(digits, min(6, 1 - math.floor(math.log10(uncertainty))))
-    return rf"${name}{value:.{places}f} \pm {uncertainty:.{places}f}$"
+    locations = digits if uncertainty == 0 else max(digits, min(6, 1 - math.floor(math.log10(uncertainty))))
+    return rf"${name}{value:.{locations}f} \pm {uncertainty:.{locations}f}$"

@@ -13,9 +13,9 @@ from .._types import Fields
 from .. import _checks
 from ..errors import NotCovered
 from ..interpreters import KetCoefficients, DenseRecord
-from ..media import covariances
-from ..media.medium import Propagator
-from ..media.packed import PackedSolution
+from ..propagators import covariances
+from ..propagators.propagator import Propagator
+from ..propagators.packed import PackedSolution
 from . import two_point
 from .scatterers import Signals
 from .segments import segments
@@ -84,14 +84,14 @@ class CoefficientDetails:
 class PropagatorDetails:
     """From reflections and two-point functions, at finite or infinite depth."""
 
-    medium: Propagator | PackedSolution
+    propagator: Propagator | PackedSolution
     inputs: np.ndarray   # (N, d_in)
     signal: np.ndarray   # (N, d_out), delta^L = signal . nV_t
     train_embedding_readout: bool = False
     sign: int = 1        # of the branch multiplier
 
     def covariance(self, forward: bool, layer_times: np.ndarray) -> np.ndarray:
-        return covariances.at_times(self.medium, forward, layer_times)
+        return covariances.at_times(self.propagator, forward, layer_times)
 
     def __getstate__(self) -> Fields:
         """The fields alone: what is found from them is found again."""
@@ -99,7 +99,7 @@ class PropagatorDetails:
 
     @cached_property
     def _pairs(self) -> two_point.TwoPoint:
-        return two_point.TwoPoint(self.medium, self.inputs, self.signal, self.train_embedding_readout, self.sign)
+        return two_point.TwoPoint(self.propagator, self.inputs, self.signal, self.train_embedding_readout, self.sign)
 
     def gamma(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
         return self._pairs.gamma(row_t, row_s, a, b, p, q)
@@ -110,7 +110,7 @@ class PropagatorDetails:
     @cached_property
     def _ends(self) -> Callable[[float, float], Signals]:
         """The signals of the piece from p to p + length; the last few are kept, for their other rows."""
-        return lru_cache(maxsize=16)(segments(self.medium).ends)
+        return lru_cache(maxsize=16)(segments(self.propagator).ends)
 
     def cross_covariance(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
         ends, n = self._ends(min(p, q), abs(q - p)), len(self.inputs)

@@ -12,7 +12,7 @@ import sympy as sp
 from .. import _checks
 from .._types import Value
 from ..errors import NotCovered
-from ..media.covariances import inverse
+from ..propagators.covariances import inverse
 from ..programs import SGD
 from ..programs.activations import H as VARIABLE, activation, is_linear
 from ..programs.losses import derivative
@@ -180,7 +180,7 @@ def _units(run: Run, raw: RawProblem | None, outputs: np.ndarray) -> _Units:
 
 def _exact(run: Run, known: PropagatorDetails, units: _Units, layer_times: np.ndarray | None) -> OrderParameters:
     """From rows of reflections: A is G P chi, of a row of g itself; B likewise."""
-    medium: Value = known.medium
+    propagator: Value = known.propagator
     steps, batch = run.task.steps, run.task.batch
     chi = units.chi.reshape(steps, batch)
     largest = np.argmax(np.abs(chi), axis=1)
@@ -192,15 +192,15 @@ def _exact(run: Run, known: PropagatorDetails, units: _Units, layer_times: np.nd
         times = np.linspace(0, 1, TIMES) if layer_times is None else _checks.finite_array("layer_times", layer_times)
         if times.ndim != 1 or not len(times) or np.min(times) < 0 or np.max(times) > 1:
             raise ValueError(f"layer_times: {_checks.short(layer_times)} given; allowed are numbers from 0 to 1")
-        P, Q = (medium.mesh.evaluate(nodal, times) for nodal in (medium.P, medium.Q))
-        noise, before, behind = float(medium.noise), (P, Q), (P, Q)
+        P, Q = (propagator.mesh.evaluate(nodal, times) for nodal in (propagator.P, propagator.Q))
+        noise, before, behind = float(propagator.noise), (P, Q), (P, Q)
     else:
         times = np.arange(run.depth + 1) / run.depth
         _checks.memory(60.0 * len(times) * (steps * batch)**2, f"order parameters at depth {run.depth}",
                        "a smaller depth fits")
-        P, Q = medium.P[:], medium.Q[:]
-        noise, before, behind = run.depth * medium.eps**2, (P[:-1], Q[:-1]), (P[1:], Q[1:])
-    weights = medium.rho[:, None] * medium.rho * noise / units.c
+        P, Q = propagator.P[:], propagator.Q[:]
+        noise, before, behind = run.depth * propagator.eps**2, (P[:-1], Q[:-1]), (P[1:], Q[1:])
+    weights = propagator.rho[:, None] * propagator.rho * noise / units.c
     A = weights * (inverse(*before) @ before[0]) * units.chi
     B = weights * (inverse(*behind[::-1]) @ behind[1])[:, rows] / units.chi[rows][:, None]
     H = known.covariance(True, times)

@@ -14,7 +14,7 @@ from .._types import Fields, Json, Number, Value
 from .. import _checks
 from .._shown import brief, html_table, text_table
 from ..errors import MissingExtra, NotCovered
-from ..media.limit_cell import limit_cell
+from ..propagators.limit_cell import limit_cell
 from ..programs import SGD, Sequences, Task
 from ..programs.problem import Problem
 from .fluctuations import OutputsAtWidth, Fluctuations, at_width

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..media.covariances import inverse
+from ..propagators.covariances import inverse
 
 
 @dataclass(frozen=True)

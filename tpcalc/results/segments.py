@@ -17,11 +17,11 @@ from typing import Callable
 import numpy as np
 
 from .. import _checks
-from ..media.collocation import ROUND_OFF, CollocationPropagator
-from ..media.medium import Propagator
-from ..media.mesh import reference
-from ..media.packed import PackedSolution
-from ..media.reflection import ReflectionPropagator
+from ..propagators.collocation import ROUND_OFF, CollocationPropagator
+from ..propagators.propagator import Propagator
+from ..propagators.mesh import reference
+from ..propagators.packed import PackedSolution
+from ..propagators.reflection import ReflectionPropagator
 from .scatterers import Signals, Scatterer, close, layer, nothing, star
 from .two_point import ceiling
 
@@ -35,24 +35,25 @@ class LayerSegments:
     further one O(log(L) N^3).
     """
 
-    def __init__(self, medium: ReflectionPropagator | PackedSolution) -> None:
-        self.medium = medium
+    def __init__(self, propagator: ReflectionPropagator | PackedSolution) -> None:
+        self.propagator = propagator
 
     def ends(self, p: float, length: float) -> Signals:
         """The signals at p and p + length."""
-        medium = self.medium
-        m, l = ceiling(p, medium.depth), ceiling(p + length, medium.depth)
-        return close(self._piece(m, l), medium.P[m], medium.S[m], medium.Q[l], medium.R[l])
+        propagator = self.propagator
+        m, l = ceiling(p, propagator.depth), ceiling(p + length, propagator.depth)
+        return close(self._piece(m, l), propagator.P[m], propagator.S[m], propagator.Q[l], propagator.R[l])
 
     def _layers(self, index: slice) -> Scatterer:
-        medium = self.medium
-        strength = medium.eps**2 * np.outer(medium.rho, medium.rho)
-        return layer(medium.A[index], medium.B[index], strength * medium.C0[index], strength * medium.C1[index])
+        propagator = self.propagator
+        strength = propagator.eps**2 * np.outer(propagator.rho, propagator.rho)
+        return layer(propagator.A[index], propagator.B[index], strength * propagator.C0[index],
+                     strength * propagator.C1[index])
 
     @cached_property
     def _doubled(self) -> list[Scatterer]:
         """Stacks of the aligned pieces of 2, 4, 8, ... layers."""
-        depth, rows = self.medium.depth, len(self.medium.rho)
+        depth, rows = self.propagator.depth, len(self.propagator.rho)
         _checks.memory(8.0 * 12 * depth * rows**2, f"covariances across {depth} layers",
                        "fewer steps, a smaller batch or a smaller depth fit")
         stacks = [self._paired(self._layers, depth)]
@@ -62,7 +63,7 @@ class LayerSegments:
 
     def _paired(self, pieces: Callable[[slice], Scatterer], count: int) -> Scatterer:
         """Pieces 0 and 1, 2 and 3, ... composed, as many at a time as stay in the processor's cache."""
-        even, some = count - count % 2, 2 * max(1, IN_CACHE // len(self.medium.rho) ** 2)
+        even, some = count - count % 2, 2 * max(1, IN_CACHE // len(self.propagator.rho) ** 2)
         parts = [star(pieces(slice(first, min(first + some, even), 2)),
                       pieces(slice(first + 1, min(first + some, even), 2))) for first in range(0, even, some)]
         return Scatterer(np.concatenate([part.response for part in parts]),
@@ -70,7 +71,7 @@ class LayerSegments:
 
     def _piece(self, m: int, l: int) -> Scatterer:
         """Layers m + 1..l, by the largest aligned pieces from left to right."""
-        piece = nothing(len(self.medium.rho))
+        piece = nothing(len(self.propagator.rho))
         while m < l:
             doublings = 0
             while m % 2 ** (doublings + 1) == 0 and m + 2 ** (doublings + 1) <= l:
@@ -84,17 +85,18 @@ class LayerSegments:
 class TimeSegments:
     """Infinite depth. A question costs as much as the elements of layer time that its piece ends in."""
 
-    def __init__(self, medium: CollocationPropagator) -> None:
-        self.medium = medium
+    def __init__(self, propagator: CollocationPropagator) -> None:
+        self.propagator = propagator
 
     def ends(self, p: float, length: float) -> Signals:
         """The signals at p and p + length."""
-        medium, q = self.medium, min(p + length, 1.0)
-        at = medium.mesh.evaluate
-        return close(self._piece(p, length), at(medium.P, p), at(medium.S, p), at(medium.Q, q), at(medium.R, q))
+        propagator, q = self.propagator, min(p + length, 1.0)
+        at = propagator.mesh.evaluate
+        return close(self._piece(p, length), at(propagator.P, p), at(propagator.S, p), at(propagator.Q, q),
+                     at(propagator.R, q))
 
     def _piece(self, p: float, length: float) -> Scatterer:
-        ends = np.asarray(self.medium.mesh.ends)
+        ends = np.asarray(self.propagator.mesh.ends)
         cuts = np.flatnonzero((ends > p) & (ends < p + length))
         if not len(cuts):
             return self._grow(p, length)
@@ -104,15 +106,16 @@ class TimeSegments:
 
     @cached_property
     def _elements(self) -> list[Scatterer]:
-        mesh = self.medium.mesh
+        mesh = self.propagator.mesh
         return [self._grow(start, length) for start, length in zip(mesh.ends, mesh.lengths)]
 
     def _grow(self, start: float, length: float) -> Scatterer:
         """The piece from ``start`` on, within one element."""
-        medium, mesh, n = self.medium, self.medium.mesh, len(self.medium.rho)
+        propagator, mesh, n = self.propagator, self.propagator.mesh, len(self.propagator.rho)
         points, _, integral = reference(mesh.nodes)
         times = np.clip(start + length * (points + 1) / 2, 0.0, 1.0)
-        a, b, n0, n1 = (mesh.evaluate(x, times) for x in (medium.A, medium.B, medium.left.N, medium.right.N))
+        a, b, n0, n1 = (mesh.evaluate(x, times) for x in (propagator.A, propagator.B, propagator.left.N,
+                                                          propagator.right.N))
         first, second = np.eye(n, 2 * n), np.eye(2 * n, n, -n)
         zero = np.zeros((len(times), 2 * n, 2 * n))
 
@@ -141,9 +144,9 @@ def _settle(step: Callable[[np.ndarray], np.ndarray], start: np.ndarray) -> np.n
     return new
 
 
-def segments(medium: Propagator | PackedSolution) -> LayerSegments | TimeSegments:
+def segments(propagator: Propagator | PackedSolution) -> LayerSegments | TimeSegments:
     """The segments of a trained medium with plain rows (step, input)."""
-    if isinstance(medium, CollocationPropagator):
-        return TimeSegments(medium)
-    assert isinstance(medium, (ReflectionPropagator, PackedSolution))
-    return LayerSegments(medium)
+    if isinstance(propagator, CollocationPropagator):
+        return TimeSegments(propagator)
+    assert isinstance(propagator, (ReflectionPropagator, PackedSolution))
+    return LayerSegments(propagator)

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.polynomial import chebyshev
 
 from ..errors import NotCovered
-from ..media.collocation import CollocationPropagator
-from ..media.covariances import inverse
-from ..media.mesh import Mesh, reference
+from ..propagators.collocation import CollocationPropagator
+from ..propagators.covariances import inverse
+from ..propagators.mesh import Mesh, reference
 from .run import Index, Run, layer_time
 
 
@@ -59,12 +59,13 @@ def short_pieces(run: Run, t: Index, p: float) -> ShortPieces:
     row, at = run.row("t", t), layer_time("p", p)
     if run.depth is not None:
         raise NotCovered(f"run: one of depth {run.depth} given; allowed are runs with depth=tp.oo")
-    medium = run.solved.medium  # type: ignore[attr-defined]
-    assert isinstance(medium, CollocationPropagator)
-    A, P, Q, N0 = (medium.mesh.evaluate(v, at) for v in (medium.A, medium.P, medium.Q, medium.left.N))
+    propagator = run.solved.propagator  # type: ignore[attr-defined]
+    assert isinstance(propagator, CollocationPropagator)
+    A, P, Q, N0 = (propagator.mesh.evaluate(v, at) for v in (propagator.A, propagator.P, propagator.Q,
+                                                             propagator.left.N))
     C1 = run.solved.covariance(False, np.array([at]))[0]
     answer = Q @ inverse(P, Q)
-    return ShortPieces(float(N0[row, row]), float(_slope(medium.mesh, medium.left.N[:, row, row], at)) / 2,
+    return ShortPieces(float(N0[row, row]), float(_slope(propagator.mesh, propagator.left.N[:, row, row], at)) / 2,
                        float((A @ C1 @ A.T)[row, row]), float(2 * (A @ answer @ N0)[row, row]))
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from .. import _checks
 from ..action.laws import THETA, Derivative
 from ..errors import NotCovered
-from ..media.blocks import BlockKernels, Pairs
-from ..media.collocation import CollocationPropagator
+from ..propagators.blocks import BlockKernels, Pairs
+from ..propagators.collocation import CollocationPropagator
 from .details import BlockDetails
 from .run import Run
 
@@ -93,12 +93,12 @@ def _of_blocks(run: Run, chi: np.ndarray) -> np.ndarray:
         raise ValueError(f"run: the loss derivative of step {step}, input {sample} vanishes, so that its gradient is "
                          "not known")
     known = run.details()
-    assert isinstance(known, BlockDetails) and isinstance(known.medium, CollocationPropagator)
-    medium = known.medium
-    variances, rho = np.diagonal(medium.C0, axis1=1, axis2=2), medium.rho
-    pairs = Pairs(medium.C0, variances, variances, np.outer(rho, rho), rho[:, None]**2, rho**2)
-    theta, = cast(BlockKernels, medium.block).derivatives(pairs, (Derivative(THETA),))
-    return medium.mesh.cumulative(theta * medium.C1 / np.outer(chi, chi))[-1]
+    assert isinstance(known, BlockDetails) and isinstance(known.propagator, CollocationPropagator)
+    propagator = known.propagator
+    variances, rho = np.diagonal(propagator.C0, axis1=1, axis2=2), propagator.rho
+    pairs = Pairs(propagator.C0, variances, variances, np.outer(rho, rho), rho[:, None]**2, rho**2)
+    theta, = cast(BlockKernels, propagator.block).derivatives(pairs, (Derivative(THETA),))
+    return propagator.mesh.cumulative(theta * propagator.C1 / np.outer(chi, chi))[-1]
 
 
 def _integral(function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:

@@ -20,33 +20,33 @@ from ..errors import NotCovered
 from ..gaussian import Expectation
 from ..action.tilted_densities import KAPPA, SOURCES, THETA, PairAction, derive_pair_action
 from ..programs import ResNet
-from ..media.pair_kernels import compiled_pair_function
+from ..propagators.pair_kernels import compiled_pair_function
 from ..gaussian.scalar_functions import KINKED
 
 # where the overlaps of a pair (a, b) stand in a matrix over both fields: (field, field), of sites "ab", "aa" or "bb"
 _SOURCES = ((0, 0, "ab"), (0, 0, "aa"), (0, 0, "bb"), (0, 1, "ab"), (1, 0, "ab"), (0, 1, "aa"), (0, 1, "bb"),
             (1, 1, "ab"))
 _TARGETS = ((0, 0, "ab"), (0, 1, "ab"), (1, 0, "ab"), (1, 1, "ab"))
-Places = tuple[tuple[int, int, str], ...]
+Locations = tuple[tuple[int, int, str], ...]
 
 
-def gathered_overlaps(overlaps: np.ndarray, places: Places) -> list[np.ndarray]:
+def gathered_overlaps(overlaps: np.ndarray, locations: Locations) -> list[np.ndarray]:
     """Overlaps (..., 2 N, 2 N) of every ordered pair, each broadcasting against (..., N, N)."""
     n = overlaps.shape[-1] // 2
     blocks = [[overlaps[..., i * n:(i + 1) * n, j * n:(j + 1) * n] for j in (0, 1)] for i in (0, 1)]
     found = []
-    for i, j, sites in places:
+    for i, j, sites in locations:
         own = np.diagonal(blocks[i][j], axis1=-2, axis2=-1)
         found.append(blocks[i][j] if sites == "ab" else own[..., :, None] if sites == "aa" else own[..., None, :])
     return found
 
 
-def scattered(values: list[np.ndarray], places: Places) -> np.ndarray:
+def scattered(values: list[np.ndarray], locations: Locations) -> np.ndarray:
     """The symmetric part of the matrix (..., 2 N, 2 N) whose sum with overlaps is that of the values (..., N, N)."""
     n = values[0].shape[-1]
     out = np.zeros((*values[0].shape[:-2], 2 * n, 2 * n))
     rows = np.arange(n)
-    for value, (i, j, sites) in zip(values, places):
+    for value, (i, j, sites) in zip(values, locations):
         block = out[..., i * n:(i + 1) * n, j * n:(j + 1) * n]
         if sites == "ab":
             block += value

@@ -16,9 +16,9 @@ from typing import Callable, NamedTuple
 import numpy as np
 
 from .._types import Fields
-from ..media.collocation import ROUND_OFF, CollocationPropagator
+from ..propagators.collocation import ROUND_OFF, CollocationPropagator
 from ..programs import ResNet
-from ..media.mesh import Mesh
+from ..propagators.mesh import Mesh
 from .causal_pairs import causal_pairs
 from .stiff_element import StiffElement
 from .tilted_block import BlockDensity
@@ -46,16 +46,16 @@ class LimitNetwork(TiltedNetwork):
     """A network of infinite depth; ``noise``, ``drift`` of unit layer time; ``depth`` is not read. net: None where
     blocks are linear; of other blocks order 1 is known, and no more."""
 
-    medium: CollocationPropagator
+    propagator: CollocationPropagator
     net: ResNet | None
 
     @staticmethod
-    def on(medium: CollocationPropagator, network: TiltedNetwork, net: ResNet | None = None) -> LimitNetwork:
+    def on(propagator: CollocationPropagator, network: TiltedNetwork, net: ResNet | None = None) -> LimitNetwork:
         known: Fields = {field.name: getattr(network, field.name) for field in fields(TiltedNetwork)}
-        return LimitNetwork(**known, medium=medium, net=net)
+        return LimitNetwork(**known, propagator=propagator, net=net)
 
     where = property(lambda self: "infinite depth")
-    mesh = property(lambda self: self.medium.mesh)
+    mesh = property(lambda self: self.propagator.mesh)
 
     def body(self, orders: int) -> Body:
         return LayerTime(self, orders)
@@ -117,10 +117,10 @@ class LayerTime:
 
     def start(self) -> None:
         """Order 0: Pi = [[S, P], [P^T, 0]], R = [[0, Q^T], [Q, R]]."""
-        medium, n = self.network.medium, self.network.rows
+        propagator, n = self.network.propagator, self.network.rows
         one, two = slice(None, n), slice(n, None)
-        for own, first, second, P, S in ((self.left, one, two, medium.P, medium.S),
-                                         (self.right, two, one, medium.Q, medium.R)):
+        for own, first, second, P, S in ((self.left, one, two, propagator.P, propagator.S),
+                                         (self.right, two, one, propagator.Q, propagator.R)):
             own.law[0, :, first, first] = S
             own.law[0, :, first, second], own.law[0, :, second, first] = P, P.transpose(0, 2, 1)
         for own, other, forward in ((self.left, self.right, True), (self.right, self.left, False)):
@@ -129,8 +129,8 @@ class LayerTime:
             own.C[0] = own.inverse @ own.law[0]
             own.added[0] = tilted_density(own.C[0], self.network.noise, self.network.drift, forward)
         if self.network.net is not None:
-            self.block = BlockDensity(self.network.net, medium.noise, medium.drift * medium.w,
-                                      np.outer(medium.rho, medium.rho), self.left.C[0], self.right.C[0])
+            self.block = BlockDensity(self.network.net, propagator.noise, propagator.drift * propagator.w,
+                                      np.outer(propagator.rho, propagator.rho), self.left.C[0], self.right.C[0])
             self.left.added[0], self.right.added[0] = self.block.theta, self.block.omega
 
     def as_stiff(self, element: int) -> np.ndarray:

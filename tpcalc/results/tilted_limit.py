@@ -10,10 +10,10 @@ import numpy as np
 from ..errors import Divergence
 from ..programs import SGD, ResNet, Task
 from ..programs.losses import Loss, derivative, values
-from ..media.pair_kernels import kernels_of, linear_block
-from ..media.blocks import BlockKernels
-from ..media.collocation import COARSE, FINE, TooCoarse, solve_limit, train_on
-from ..media.mesh import Mesh
+from ..propagators.pair_kernels import kernels_of, linear_block
+from ..propagators.blocks import BlockKernels
+from ..propagators.collocation import COARSE, FINE, TooCoarse, solve_limit, train_on
+from ..propagators.mesh import Mesh
 from .tilted import TiltedNetwork, TiltedSolution, base_solution
 from .tilted_layer_time import LimitNetwork, TooLong, TooMuchWork
 
@@ -76,13 +76,13 @@ class LimitTask:
     def mesh(self) -> Mesh:
         """A mesh that resolves the training at infinite width."""
         return solve_limit(*self._arguments(), block=self.block, train_embedding_readout=self.train_embedding_readout,
-                           learnt=self.task.batch).medium.mesh
+                           learnt=self.task.batch).propagator.mesh
 
     def on(self, mesh: Mesh, network: TiltedNetwork) -> TiltedSolution:
         """Order 0 on a mesh."""
-        _, medium = train_on(mesh, *self._arguments(), lambda t: None, self.block, self.train_embedding_readout,
-                             self.task.batch)
-        return base_solution(LimitNetwork.on(medium, network, self.net))
+        _, propagator = train_on(mesh, *self._arguments(), lambda t: None, self.block, self.train_embedding_readout,
+                                 self.task.batch)
+        return base_solution(LimitNetwork.on(propagator, network, self.net))
 
 
 def infinite_depth(problem: LimitTask, network: TiltedNetwork, quantity: Callable[[TiltedSolution], Known],

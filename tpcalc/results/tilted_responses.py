@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..media.mesh import Mesh
+from ..propagators.mesh import Mesh
 from .tilted import TiltedSolution, series_in_tilt
 from .tilted_determinant import TANGENTS, BiasGradient, LayersGradient, TiltResponse, response
 from .tilted_determinant_layer_time import TANGENTS as IN_LAYER_TIME, LayerTimeGradient

@@ -16,12 +16,12 @@ import numpy as np
 
 from .._types import Value
 from ..errors import NotCovered
-from ..media.collocation import CollocationPropagator
-from ..media.covariances import inverse
-from ..media.packed import PackedSolution
-from ..media.reflection import ReflectionPropagator
+from ..propagators.collocation import CollocationPropagator
+from ..propagators.covariances import inverse
+from ..propagators.packed import PackedSolution
+from ..propagators.reflection import ReflectionPropagator
 
-Place = Union[int, float]  # a node, or a layer time
+Location = Union[int, float]  # a node, or a layer time
 
 
 def ceiling(p: float, depth: int) -> int:
@@ -32,81 +32,81 @@ def ceiling(p: float, depth: int) -> int:
 class _Layers:
     """Finite depth: places are nodes 0..L."""
 
-    def __init__(self, medium: ReflectionPropagator | PackedSolution) -> None:
-        self.medium = medium
+    def __init__(self, propagator: ReflectionPropagator | PackedSolution) -> None:
+        self.propagator = propagator
 
     first = 0
-    last = property(lambda self: self.medium.depth)
+    last = property(lambda self: self.propagator.depth)
 
-    def place(self, p: float) -> int:
-        return ceiling(p, self.medium.depth)
+    def location(self, p: float) -> int:
+        return ceiling(p, self.propagator.depth)
 
     @cached_property
     def forward(self) -> np.ndarray:
-        steps = inverse(self.medium.A[:], self.medium.Q[1:])
+        steps = inverse(self.propagator.A[:], self.propagator.Q[1:])
         return np.array(_products(steps))
 
     @cached_property
     def backward(self) -> np.ndarray:
-        steps = inverse(self.medium.B[:], self.medium.P[:-1])
+        steps = inverse(self.propagator.B[:], self.propagator.P[:-1])
         return np.array(_products(steps[::-1]))[::-1]
 
-    def at(self, name: str, place: Place) -> np.ndarray:
-        return (getattr(self, name) if name in ("forward", "backward") else getattr(self.medium, name))[place]
+    def at(self, name: str, location: Location) -> np.ndarray:
+        return (getattr(self, name) if name in ("forward", "backward") else getattr(self.propagator, name))[location]
 
     def source(self, b: int, q: float) -> tuple[int, np.ndarray, int, np.ndarray]:
         """Where the wave starts to the right and with what x, to the left and with what delta; columns: sources."""
-        medium = self.medium
-        m = max(1, self.place(q))
-        P, Q, PP, QQ = medium.P[m], medium.Q[m], medium.P[m - 1], medium.Q[m - 1]
-        strength = math.sqrt(medium.depth) * medium.eps * medium.rho
+        propagator = self.propagator
+        m = max(1, self.location(q))
+        P, Q, PP, QQ = propagator.P[m], propagator.Q[m], propagator.P[m - 1], propagator.Q[m - 1]
+        strength = math.sqrt(propagator.depth) * propagator.eps * propagator.rho
         if b == 0:
             x = inverse(P, Q)
-            delta = inverse(QQ, PP) @ inverse(Q, medium.A[m - 1]) @ Q
+            delta = inverse(QQ, PP) @ inverse(Q, propagator.A[m - 1]) @ Q
         else:
-            x = inverse(P, Q) @ inverse(PP, medium.B[m - 1]) @ PP
+            x = inverse(P, Q) @ inverse(PP, propagator.B[m - 1]) @ PP
             delta = inverse(QQ, PP)
         return m, x * strength, m - 1, delta * strength
 
     def right_of(self, p: float, q: float, b: int) -> bool:
-        return self.place(p) >= max(1, self.place(q))
+        return self.location(p) >= max(1, self.location(q))
 
     def covariance(self, a: int, p: float) -> np.ndarray:
-        return (self.medium.C0 if a == 0 else self.medium.C1)[max(1, self.place(p)) - 1]
+        return (self.propagator.C0 if a == 0 else self.propagator.C1)[max(1, self.location(p)) - 1]
 
 
 class _Times:
     """Infinite depth: places are layer times."""
 
-    def __init__(self, medium: CollocationPropagator, sign: int) -> None:
-        self.medium, self.sign = medium, sign
+    def __init__(self, propagator: CollocationPropagator, sign: int) -> None:
+        self.propagator, self.sign = propagator, sign
 
     first, last = 0.0, 1.0
 
-    def place(self, p: float) -> float:
+    def location(self, p: float) -> float:
         return p
 
     @cached_property
     def forward(self) -> np.ndarray:
-        return self._transfer(self.medium.A @ self.medium.Q, True)
+        return self._transfer(self.propagator.A @ self.propagator.Q, True)
 
     @cached_property
     def backward(self) -> np.ndarray:
-        return self._transfer(self.medium.B @ self.medium.P, False)
+        return self._transfer(self.propagator.B @ self.propagator.P, False)
 
     def _transfer(self, rate: np.ndarray, forward: bool) -> np.ndarray:
         transfer = identity = np.broadcast_to(np.eye(rate.shape[-1]), rate.shape)
-        for _ in range(rate.shape[-1] // self.medium.rows):  # the rate is nilpotent: one step back at least
-            transfer = identity + self.medium.mesh.cumulative(rate @ transfer, forward)
+        for _ in range(rate.shape[-1] // self.propagator.rows):  # the rate is nilpotent: one step back at least
+            transfer = identity + self.propagator.mesh.cumulative(rate @ transfer, forward)
         return transfer
 
-    def at(self, name: str, place: Place) -> np.ndarray:
-        nodal = getattr(self, name) if name in ("forward", "backward") else getattr(self.medium, name)
-        return self.medium.mesh.evaluate(nodal, place)
+    def at(self, name: str, location: Location) -> np.ndarray:
+        nodal = getattr(self, name) if name in ("forward", "backward") else getattr(self.propagator, name)
+        return self.propagator.mesh.evaluate(nodal, location)
 
     def source(self, b: int, q: float) -> tuple[float, np.ndarray, float, np.ndarray]:
         P, Q = self.at("P", q), self.at("Q", q)
-        strength = self.sign * math.sqrt(self.medium.noise) * self.medium.rho
+        strength = self.sign * math.sqrt(self.propagator.noise) * self.propagator.rho
         x, delta = inverse(P, Q), inverse(Q, P)
         return (q, x * strength, q, delta @ Q * strength) if b == 0 else (q, x @ P * strength, q, delta * strength)
 
@@ -129,13 +129,13 @@ class TwoPoint:
     alpha > 1/2. sign: of the branch multiplier, which a medium of layer time knows by its square.
     """
 
-    def __init__(self, medium: Value, inputs: np.ndarray, signal: np.ndarray, train_embedding_readout: bool = False,
+    def __init__(self, propagator: Value, inputs: np.ndarray, signal: np.ndarray, train_embedding_readout: bool = False,
                  sign: int = 1) -> None:
         if signal.shape[1] != 1:
             raise NotCovered(f"signal: {signal.shape[1]} outputs given; allowed is 1")
-        self._line = _Times(medium, sign) if isinstance(medium, CollocationPropagator) else _Layers(medium)
+        self._line = _Times(propagator, sign) if isinstance(propagator, CollocationPropagator) else _Layers(propagator)
         self._inputs, self._chi = inputs, signal[:, 0]
-        self._rho = medium.rho if train_embedding_readout else None
+        self._rho = propagator.rho if train_embedding_readout else None
 
     def gamma(self, row_t: int, row_s: int, a: int, b: int, p: float, q: float) -> float:
         """Gamma_{t,s,a,b}(p, q): of x_t (a = 0) or delta_t (a = 1) at p, over the source b of row s at layer q.
@@ -159,19 +159,19 @@ class TwoPoint:
         else:
             start, right = line.last, False
             wave = self._answered("Q", "P", start, self._chi)
-        here, side = line.place(p), "forward" if right else "backward"
+        here, side = line.location(p), "forward" if right else "backward"
         if here != start:
             wave = line.at(side, here) @ np.linalg.solve(line.at(side, start), wave)
         if right == (a == 0):
             return float(wave[row_t])
         return float(line.at("Q" if right else "P", here)[row_t] @ wave)
 
-    def _answered(self, end: str, body: str, place: Place, features: np.ndarray) -> np.ndarray:
+    def _answered(self, end: str, body: str, location: Location, features: np.ndarray) -> np.ndarray:
         """The wave at an end of the network: features of its initial weights, among trained ones' reflections."""
         if self._rho is None:
             return features
         at = self._line.at
-        return np.asarray(inverse(at(end, place), at(body, place)) @ (self._rho * features))
+        return np.asarray(inverse(at(end, location), at(body, location)) @ (self._rho * features))
 
     def c(self, row_t: int, row_s: int, a: int, p: float) -> float:
         """C_{t,s,a}(p), p in (0, 1]: <x_t^(l-1) | x_s^(l-1)> or <delta_t^l | delta_s^l>, l = ceil(L p).

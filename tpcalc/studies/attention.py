@@ -13,15 +13,15 @@ from .. import _checks
 from .._shown import Short
 from .._types import Count, Value
 from ..errors import NotCovered
-from ..media.attention import AttentionKernels
-from ..media.blocks import GroupKernels
-from ..media.group_overlaps import through_layers
-from ..media.group_sums import LiftedKernels, SummedKernels
-from ..media.initial_overlaps import InitialLayers
-from ..media.limit_cell import limit_cell
-from ..media.pair_kernels import kernels_of
-from ..media.sampled_limit import solve_sampled
-from ..media.training import require_known
+from ..propagators.attention import AttentionKernels
+from ..propagators.blocks import GroupKernels
+from ..propagators.group_overlaps import through_layers
+from ..propagators.group_sums import LiftedKernels, SummedKernels
+from ..propagators.initial_overlaps import InitialLayers
+from ..propagators.limit_cell import limit_cell
+from ..propagators.pair_kernels import kernels_of
+from ..propagators.sampled_limit import solve_sampled
+from ..propagators.training import require_known
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task
 from ..programs.losses import AnyLoss

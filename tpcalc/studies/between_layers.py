@@ -10,7 +10,7 @@ import sympy as sp
 from .. import _checks
 from ..action.between_layers import derive_gradient_correlation
 from ..interpreters import ParticleRun
-from ..media.pair_kernels import compiled_pair_function
+from ..propagators.pair_kernels import compiled_pair_function
 from ..programs import ResNet
 from ..programs.blocks import vector
 

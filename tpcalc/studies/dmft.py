@@ -76,14 +76,14 @@ def _extrapolated(raw: RawProblem, method: Particles, layer_times: Value) -> Ord
         problem = replace(raw.problem, depth=depth)
         last = replace(method, coarsest=coarsest).solve(problem, "all")
         nodes = steps * 2**level
-        places = {**dict.fromkeys(("H", "Phi", "G"), nodes), "A": np.minimum(nodes, depth - 1),
-                  "B": np.maximum(nodes - 1, 0)}
+        locations = {**dict.fromkeys(("H", "Phi", "G"), nodes), "A": np.minimum(nodes, depth - 1),
+                     "B": np.maximum(nodes - 1, 0)}
         batches = of_samples(last, replace(raw, problem=problem), last.solved)
-        levels.append([np.concatenate([_at(one, name, places).ravel() for name in NUMBERS]) for one in batches])
+        levels.append([np.concatenate([_at(one, name, locations).ravel() for name in NUMBERS]) for one in batches])
     assert last is not None
     powers = np.array(orders.first(DEPTHS))
     found = Extrapolation(np.array(levels).transpose(1, 0, 2), powers, coarsest)
-    shapes = {name: _at(batches[0], name, places).shape for name in NUMBERS}
+    shapes = {name: _at(batches[0], name, locations).shape for name in NUMBERS}
 
     def split(values: np.ndarray) -> dict[str, np.ndarray]:
         ends = np.cumsum([int(np.prod(shape)) for shape in shapes.values()])
@@ -92,6 +92,6 @@ def _extrapolated(raw: RawProblem, method: Particles, layer_times: Value) -> Ord
     return of_values(last, steps / coarsest, split(found.limit), split(found.standard_error), split(found.bias_bound))
 
 
-def _at(one: OrderParameters, name: str, places: dict[str, np.ndarray]) -> np.ndarray:
+def _at(one: OrderParameters, name: str, locations: dict[str, np.ndarray]) -> np.ndarray:
     value: np.ndarray = getattr(one, name)
-    return value[places[name]] if name in places else value
+    return value[locations[name]] if name in locations else value

@@ -12,7 +12,7 @@ from .._types import Fields, Number
 from .. import _checks
 from .._shown import Short, Tabled
 from ..errors import Divergence
-from ..media.limit_cell import limit_cell
+from ..propagators.limit_cell import limit_cell
 from ..methods.train import train
 from ..parametrizations import DepthScaling
 from ..programs import SGD, ResNet, Task

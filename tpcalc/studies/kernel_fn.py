@@ -10,7 +10,7 @@ import sympy as sp
 
 from .. import _checks
 from .._types import Count, Number, Value
-from ..media.initial_overlaps import InitialLayers, Overlaps, readout_functions, require_gaussian
+from ..propagators.initial_overlaps import InitialLayers, Overlaps, readout_functions, require_gaussian
 from ..parametrizations import DepthScaling
 from ..programs import ResNet
 from ..programs.activations import activation, is_linear
@@ -128,8 +128,8 @@ class KernelFunction:
 
     def _kernels(self, x1: np.ndarray, x2: np.ndarray) -> Kernels:
         """Every two different inputs are one pair."""
-        inputs, place = np.unique(np.concatenate([x1, x2]) + 0.0, axis=0, return_inverse=True)  # -0 is 0
-        rows, columns = place.ravel()[:len(x1)], place.ravel()[len(x1):]
+        inputs, location = np.unique(np.concatenate([x1, x2]) + 0.0, axis=0, return_inverse=True)  # -0 is 0
+        rows, columns = location.ravel()[:len(x1)], location.ravel()[len(x1):]
         low, high = np.minimum(rows[:, None], columns), np.maximum(rows[:, None], columns)
         pairs, which = np.unique((low * len(inputs) + high)[low != high], return_inverse=True)
         first, second = np.divmod(pairs, len(inputs))

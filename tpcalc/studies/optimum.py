@@ -35,8 +35,8 @@ def grid_optimum(values: np.ndarray, losses: np.ndarray) -> Optimum:
     around = slice(best - 1, best + 2)
     if not bracketed or not known[around].all():
         return Optimum(float(values[best]), float(losses[best]), bracketed)
-    place = np.log(values[around] / values[best])
-    a, b, _ = np.linalg.solve(np.vander(place, 3), losses[around] - losses[best])
+    location = np.log(values[around] / values[best])
+    a, b, _ = np.linalg.solve(np.vander(location, 3), losses[around] - losses[best])
     if a <= 0:  # two equal losses, and a third
         return Optimum(float(values[best]), float(losses[best]), bracketed)
     return Optimum(float(values[best] * np.exp(-b / (2 * a))), float(losses[best]), bracketed)

@@ -21,7 +21,7 @@ from .._files import code_digest
 from .._shown import Short, Tabled
 from .._spread import require_executor
 from ..errors import Divergence, MissingExtra, NotCovered
-from ..media.infinite_depth import infinite_depth_problem
+from ..propagators.infinite_depth import infinite_depth_problem
 from ..methods.choice import chosen_method
 from ..methods.collocation import Collocation
 from ..methods.method import Method
@@ -227,23 +227,23 @@ def transfer(net: ResNet, task: Task, opt: Optimizer, scalings: Sequence[Scaling
     reasons = tuple(_reason(row[0]) if None in sizes or row[0].is_linear else "" for row in problems)
     finite = [size for size in sizes if size is not None]
     known = _Keys(net, task, targets, resume is not None)
-    places, jobs = [], []
+    locations, jobs = [], []
     for i, j in np.ndindex(len(scales), len(sizes)):
         if sizes[j] is None and reasons[i]:
             continue
         for k, rate in enumerate(rates):
             problem = replace(problems[i][j], opt=replace(opt, lr=tuple(base * rate)))
             job = problem, chosen_method(problem, method, {})
-            places.append((i, j, k))
+            locations.append((i, j, k))
             jobs.append((known.key(*job), float(sizes[j] or max(finite, default=1)), job))
     finished = FinishedJobs(None if resume is None else _checks.folder("resume", resume), _is_loss)
     done = run_jobs(partial(last_loss, targets), jobs, finished, executor, progress)
     losses = np.full((len(scales), len(sizes), len(rates)), np.nan)
     blow_ups = {}
-    for place, (loss, message) in zip(places, done):
-        losses[place] = np.inf if loss is None else loss
+    for location, (loss, message) in zip(locations, done):
+        losses[location] = np.inf if loss is None else loss
         if loss is None:
-            blow_ups[place] = message
+            blow_ups[location] = message
     return Transfer(scales, tuple(sp.oo if size is None else size for size in sizes), rates, losses, reasons, blow_ups)
 
 

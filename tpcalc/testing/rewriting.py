@@ -20,8 +20,8 @@ def renamed(program: Program, names: Mapping[str, str] | None = None) -> Program
     """
     if names is None:
         given = {member.name for member in program.data}
-        old = sorted({m.name for place in program.places()
-                      for m in place.statement.value.atoms(Member) | {place.statement.target}} - given)
+        old = sorted({m.name for location in program.locations()
+                      for m in location.statement.value.atoms(Member) | {location.statement.target}} - given)
         names = {name: f"{chr(ord('a') + 25 - number % 26)}{number // 26 or ''}q" for number, name in enumerate(old)}
 
     def of(expression: sp.Expr) -> sp.Expr:
@@ -40,7 +40,7 @@ def with_named_products(program: Program) -> Program:
 
     The names are h_1, h_2, ... in program order, without the underscore; none of them may be taken.
     """
-    taken = {place.statement.target.name for place in program.places()}
+    taken = {location.statement.target.name for location in program.locations()}
     count = 0
 
     def named(statement: Assign) -> tuple[Statement, ...]:

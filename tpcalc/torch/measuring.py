@@ -78,8 +78,8 @@ def _step(make: Make, config: Mapping[str, object], optimizer: MakeOptimizer, lo
         if not isinstance(value, Tensor) or value.numel() != 1:
             raise ValueError(f"loss: it returned {short(value)}; allowed is a function of model and batch that returns "
                              "a tensor of one number")
-        places = Places(stream, layers)
-        local = places.local_gradients(parameters, returned)
+        locations = Locations(stream, layers)
+        local = locations.local_gradients(parameters, returned)
         trainer.zero_grad()
         (factor * value).backward()
     pushes = {name: p.grad.detach() / factor for name, p in parameters.items() if p.grad is not None}
@@ -97,17 +97,17 @@ def _step(make: Make, config: Mapping[str, object], optimizer: MakeOptimizer, lo
                  "along": abs(float((change * push).sum())) / max(float(push.norm()), TINY),
                  "dimensions": weight.dim(), "push": float(push.norm()), "moved": float(change.norm()),
                  "entry": float(push.norm()) / weight.numel()**0.5,
-                 **({"signal": places.signals[name]} if name in places.signals else {}),
+                 **({"signal": locations.signals[name]} if name in locations.signals else {}),
                  **{key: group[name_there] for key, name_there in SETTINGS
                     if isinstance(group.get(name_there), (int, float))}}
         for quantity, one in found.items():
             sums[quantity, pattern].append(float(one))
     means = {key: sum(values) / len(values) for key, values in sums.items()}
-    return {**means, ("skip", EVERYWHERE): places.skip, ("growth", EVERYWHERE): places.growth,
+    return {**means, ("skip", EVERYWHERE): locations.skip, ("growth", EVERYWHERE): locations.growth,
             ("loss", EVERYWHERE): float(value.detach())}
 
 
-class Places:
+class Locations:
     """The stream at every layer, and the gradients that are measured there."""
 
     def __init__(self, stream: dict[int, Tensor], layers: LayerCount) -> None:
@@ -117,7 +117,7 @@ class Places:
         self.sizes = {i: float(x.norm()) for i, x in self.values.items()}
         self.next = dict(zip(order, order[1:]))
         stride = max(1, round(len(order) / layers.base))  # places at which the shallowest model has a layer's end, too
-        early = [i for place, i in enumerate(order) if i in self.next and (place + 1) % stride == 0
+        early = [i for location, i in enumerate(order) if i in self.next and (location + 1) % stride == 0
                  and not self.sizes[i] > GROWTH * self.sizes[self.first]]
         self.early = early or [self.first]
         self.signals: dict[str, float] = {}  # root mean squares of what modules behind the stream return
@@ -154,14 +154,14 @@ class Places:
         return self.sizes[self.last] / max(self.sizes[self.first], TINY)
 
 
-def pulled(place: Tensor, size: float, names: list[str],
+def pulled(location: Tensor, size: float, names: list[str],
            parameters: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, float]]:
     """name -> (gradient of a tensor along a direction that is drawn, size of that direction times ``size``)."""
     trained = [name for name in names if parameters[name].requires_grad]
-    if not place.requires_grad or not trained:
+    if not location.requires_grad or not trained:
         return {}
-    drawn = torch.randn(place.shape, generator=torch.Generator().manual_seed(0)).to(place)
-    slopes = torch.autograd.grad(place, [parameters[name] for name in trained], drawn, retain_graph=True,
+    drawn = torch.randn(location.shape, generator=torch.Generator().manual_seed(0)).to(location)
+    slopes = torch.autograd.grad(location, [parameters[name] for name in trained], drawn, retain_graph=True,
                                  allow_unused=True)
     scale = max(float(drawn.norm()) * size, TINY)
     return {name: (slope, scale) for name, slope in zip(trained, slopes) if slope is not None}

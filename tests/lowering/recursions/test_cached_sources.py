@@ -97,14 +97,14 @@ def test_text_beyond_ascii_is_kept_in_any_locale(folder: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no such owners")
-@pytest.mark.parametrize("place", ["folder", "compiled", "linked"])
+@pytest.mark.parametrize("location", ["folder", "compiled", "linked"])
 @pytest.mark.parametrize("change", ["group", "world", "owner"])
-def test_folders_that_others_write_to_are_not_used(folder: Path, place: str, change: str,
+def test_folders_that_others_write_to_are_not_used(folder: Path, location: str, change: str,
                                                    monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither they nor the folder of compiled files in them, from which numba loads machine code."""
     load_source("VALUE = 7\n")
-    opened = folder / "__pycache__" if place == "compiled" else folder
-    if place == "linked":
+    opened = folder / "__pycache__" if location == "compiled" else folder
+    if location == "linked":
         link = folder.with_name("link")
         link.symlink_to(folder)
         monkeypatch.setenv("TPCALC_CACHE_DIR", str(link))
@@ -114,7 +114,7 @@ def test_folders_that_others_write_to_are_not_used(folder: Path, place: str, cha
         opened.chmod(0o770 if change == "group" else 0o707)
     before = sorted(folder.rglob("*"))
     with pytest.warns(RuntimeWarning, match="belongs to user" if change == "owner" else "written by others") as caught:
-        modules = [load_source(f"VALUE = {value!r}\nPLACE = {(place, change)}\n") for value in (8, 9)]
+        modules = [load_source(f"VALUE = {value!r}\nPLACE = {(location, change)}\n") for value in (8, 9)]
     assert len(caught) == 1 and [module.VALUE for module in modules] == [8, 9]
     own = Path(str(modules[0].__file__)).parent
     assert folder not in (own, *own.parents) and own.stat().st_mode & 0o077 == 0

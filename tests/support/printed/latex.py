@@ -320,16 +320,16 @@ class _Text:
         self.take(r"\Gamma", "C")
         self.need("_{")
         below = self.indices("}")
-        places: list[Read] = []
+        locations: list[Read] = []
         if self.take(r"\left("):
             while not self.take(r"\right)"):
                 if self.take(r"\tfrac{"):
-                    places.append(self.expression())
+                    locations.append(self.expression())
                     self.need("}{L}")
                 elif not self.take(","):
                     ratio = self.expression()
-                    places.append(lambda env, ratio=ratio: ratio(env) * env["L"])  # type: ignore[misc]
-        return lambda env: values.some("scalar", name, *(i(env) for i in below + places))
+                    locations.append(lambda env, ratio=ratio: ratio(env) * env["L"])  # type: ignore[misc]
+        return lambda env: values.some("scalar", name, *(i(env) for i in below + locations))
 
     def name(self) -> Read | None:
         if self.take(r"\beta_{"):

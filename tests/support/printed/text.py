@@ -71,8 +71,8 @@ class TextReader:
             case ast.Call(func=ast.Subscript(value=ast.Name(id="LOSS"))):
                 return values.loss(self._value(node.args[0], env), *self._indices(node.func.slice, env))
             case ast.Call(func=ast.Subscript(value=ast.Name(id="Gamma" | "C" as name))):
-                places = [i for a in node.args for i in self._indices(a, env)]
-                return values.some("scalar", name, *self._indices(node.func.slice, env), *places)
+                locations = [i for a in node.args for i in self._indices(a, env)]
+                return values.some("scalar", name, *self._indices(node.func.slice, env), *locations)
             case ast.Call(func=ast.Name(id="Piecewise")):
                 return next(self._value(e.elts[0], env) for e in node.args
                             if isinstance(e, ast.Tuple) and self._value(e.elts[1], env))

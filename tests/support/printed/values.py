@@ -197,8 +197,8 @@ def _gamma(node: Gamma, env: Env) -> Value:
 
 def _covariance(node: Covariance, env: Env) -> Value:
     b, c, t, s, l, m = node.args
-    numbers, places = ((b,) if b == c else (b, c)), ((*l,) if l == m else (*l, *m))
-    return some("scalar", "C", *(value(i, env) for i in (*t, *s, *numbers, *places)))
+    numbers, locations = ((b,) if b == c else (b, c)), ((*l,) if l == m else (*l, *m))
+    return some("scalar", "C", *(value(i, env) for i in (*t, *s, *numbers, *locations)))
 
 
 OUTER = " outer"  # in env: what an outer product is within functions of its entries

@@ -57,10 +57,10 @@ def _own(folder: Path) -> Path:
     compiled = folder / "__pycache__"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     compiled.mkdir(mode=0o700, exist_ok=True)
-    for place in (folder, compiled):
-        why = _open_to_others(place)
+    for location in (folder, compiled):
+        why = _open_to_others(location)
         if why:
-            _warn(str(place), why)
+            _warn(str(location), why)
             return Path(_private().name)
     return folder
 
@@ -76,8 +76,9 @@ def _open_to_others(folder: Path) -> str:
 
 
 @cache
-def _warn(place: str, why: str) -> None:
-    warnings.warn(f"{place} {why}, so nothing in it is run: generated code goes to a temporary folder. Take away what "
+def _warn(location: str, why: str) -> None:
+    warnings.warn(f"{location} {why}, so nothing in it is run: generated code goes to a temporary folder. Take away "
+                  f"what "
                   "is there, or choose a folder of your own by TPCALC_CACHE_DIR", RuntimeWarning, stacklevel=5)
 
 

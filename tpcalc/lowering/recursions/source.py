@@ -101,7 +101,7 @@ def recursion_parameters(recursion: RecursionEquations) -> tuple[sp.Symbol, ...]
     bound: set[sp.Symbol] = set(recursion.setting.program.sizes) | {recursion.setting.time, recursion.setting.past}
     free: set[sp.Symbol] = set()
     for equation in recursion.equations:
-        bound |= {loop.index for loop in equation.place.loops} | set(equation.target.free_symbols)
+        bound |= {loop.index for loop in equation.location.loops} | set(equation.target.free_symbols)
         bound |= {limit[0] for total in equation.value.atoms(sp.Sum) for limit in total.limits}
         free |= equation.value.free_symbols
     return tuple(sorted(free - bound, key=str))
@@ -154,7 +154,7 @@ def numba_source(recursion: RecursionEquations, loss: RowRule) -> str:
         out.add(f"{setting.time} = 0")
     opened: tuple[Loop, ...] = ()
     for equation in recursion.equations:
-        opened = _enter(out, printer, opened, equation.place.loops)
+        opened = _enter(out, printer, opened, equation.location.loops)
         _assign(out, printer, recursion, equation, loss)
     out.depth = 1
     out.add("return (" + "".join(f"{name}, " for name in result_names(recursion)) + ")")
@@ -189,8 +189,8 @@ def _shapes(recursion: RecursionEquations) -> dict[str, tuple[sp.Expr, ...]]:
     """Shapes of all arrays, by name."""
     setting = recursion.setting
     ends_of: dict[sp.Symbol, dict[sp.Expr, None]] = {}  # several loops may share an index
-    for place in setting.program.places():
-        for loop in place.loops:
+    for location in setting.program.locations():
+        for loop in location.loops:
             ends_of.setdefault(loop.index, {}).update(dict.fromkeys((loop.first, loop.last)))
     bases = Bases(setting)
 
@@ -292,11 +292,11 @@ def _assign_scalar(out: _Lines, printer: _Printer, recursion: RecursionEquations
                    loss: RowRule) -> None:
     def derivative(of: LossDerivative) -> sp.Expr:
         """In one output; of several, the one of its last index."""
-        outputs, place = of.outputs, of.indices
+        outputs, location = of.outputs, of.indices
         if not of.several:
-            return loss(outputs, (sp.Symbol(printer.element("y", place)),), 0)
-        targets = (sp.Symbol(printer.element("y", (*place[:-1], sp.Integer(k)))) for k in range(len(outputs)))
-        return loss(outputs, tuple(targets), int(place[-1]))
+            return loss(outputs, (sp.Symbol(printer.element("y", location)),), 0)
+        targets = (sp.Symbol(printer.element("y", (*location[:-1], sp.Integer(k)))) for k in range(len(outputs)))
+        return loss(outputs, tuple(targets), int(location[-1]))
 
     value = replaced(e.value, LossDerivative, derivative)
     out.add(f"{printer.doprint(e.target)} = {printer.doprint(value)}")
@@ -314,9 +314,9 @@ def _assign_covariance(out: _Lines, printer: _Printer, recursion: RecursionEquat
                        loss: RowRule) -> None:
     """With every earlier product of the same matrix; unborn ones have coefficients 0 and are met again."""
     setting = recursion.setting
-    free = e.target.free_symbols - {loop.index for loop in e.place.loops}
+    free = e.target.free_symbols - {loop.index for loop in e.location.loops}
     value = _contracted(out, printer, e.value, free, setting)
-    for loop in e.products[1].place.loops:
+    for loop in e.products[1].location.loops:
         away = setting.past if loop is setting.clock else sp.Symbol(f"{loop.index}_1", integer=True)
         if away in free:
             last = setting.time if loop is setting.clock else _extent(loop) - 1
@@ -375,7 +375,7 @@ def _assign_gamma(out: _Lines, printer: _Printer, recursion: RecursionEquations,
     out.open(f"for {generic.number} in range({len(setting.program.vectors)}):")
     out.add(f"{printer.doprint(e.target.subs(first))} = {printer.doprint(_at(e.value, first))}")
     out.depth = depth
-    if setting.clock is not None and setting.clock not in e.place.loops:
+    if setting.clock is not None and setting.clock not in e.location.loops:
         return  # before the first step there are no hat-kets
     for product in setting.products:
         fixed = bases.fixed(product, generic)

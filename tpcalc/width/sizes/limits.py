@@ -119,17 +119,17 @@ class Limits:
             return self.algebra.product(outer, self.derivative(argument, source))
         assert isinstance(atom, (Joint, AveragedMatrix))
         found = Total()
-        for place, of in enumerate(arguments(atom)):
-            inner, body = self.derivative(Total(dict(of)), source), sp.diff(atom.body, slot(place))
+        for location, of in enumerate(arguments(atom)):
+            inner, body = self.derivative(Total(dict(of)), source), sp.diff(atom.body, slot(location))
             if not inner.vanishes and body != 0:
-                found = found + self.algebra.product(self._slope_in(atom, body, place), inner)
+                found = found + self.algebra.product(self._slope_in(atom, body, location), inner)
         return found
 
-    def _slope_in(self, atom: Joint | AveragedMatrix, body: sp.Expr, place: int) -> Total:
+    def _slope_in(self, atom: Joint | AveragedMatrix, body: sp.Expr, location: int) -> Total:
         """The derivative of a function of several vectors in one of them; body: that of its body."""
         if isinstance(atom, Joint):
             return self.algebra.of(Joint(body, atom.arguments))
-        right = self.algebra.product(Total(dict(atom.rights[place])), self.algebra.monomial(atom.vector))
+        right = self.algebra.product(Total(dict(atom.rights[location])), self.algebra.monomial(atom.vector))
         return self._averages(body, atom.lefts, atom.rights, right)
 
     # --- functions of several outer products

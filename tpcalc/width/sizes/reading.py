@@ -179,10 +179,10 @@ class SizeInterpreter:
     def loss_derivative(self, e: LossDerivative) -> Total:
         """l'(f): f - y of the squared loss; of others a number of order one, where outputs do not grow."""
         outputs, *where = e.args
-        place = ", ".join(map(str, where))
+        location = ", ".join(map(str, where))
         output = outputs[int(where[-1])] if isinstance(outputs, sp.Tuple) else outputs
         if self.loss == "mse":
-            return self.total(output) - self.algebra.of(Given(f"y[{place}]"))
+            return self.total(output) - self.algebra.of(Given(f"y[{location}]"))
         raise NotCovered(f"loss: {self.loss!r} given; powers of n are known of the squared loss, 'mse'")
 
 
