@@ -39,7 +39,7 @@ HOMES = {
     ".width": "meta_principled ntk_exponent web",
 }
 PACKAGES = ("calculus", "classification", "groups", "interpreters", "kernels", "ledger", "limits",
-            "lowering", "media", "methods", "parametrizations", "programs", "results", "studies",
+            "lowering", "methods", "parametrizations", "programs", "propagators", "results", "studies",
             "width")
 MODULE_OF = {name: home for home, names in HOMES.items() for name in names.split()}
 

@@ -13,7 +13,7 @@ from tpcalc._types import Value
 from tpcalc.ledger import Equation
 
 from ._fields import Field, fields, mean_of
-from ._reading import Letters
+from ._letters import Letters
 from .finite_network import BACKWARD, FORWARD, c, depth, ell, s, t
 
 T = sp.Symbol("T", integer=True)

@@ -9,7 +9,7 @@ import numpy as np
 import tpcalc as tp
 
 from ._linear_case import TIMES, curve
-from ._reading import Letters
+from ._letters import Letters
 
 MU0, ETA0 = 0.7, 0.8
 C = MU0 * ETA0

@@ -15,7 +15,7 @@ from tpcalc.ledger.entry import line
 from ._batch_case import BATCH, C as BATCH_C, ETA0, MU0, batch_case
 from ._fields import fields, mean_of
 from ._linear_case import C, TASK, TAU, case, curve
-from ._reading import Letters
+from ._letters import Letters
 from .written_forms import DEPTH, layers
 
 DEPTHS, WIDTH, SEEDS = (8, 16, 32, 64, 128), 128, 48

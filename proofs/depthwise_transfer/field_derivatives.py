@@ -13,7 +13,7 @@ from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Measure
 from tpcalc.ledger.entry import line
 
 from ._fields import Slope, fields
-from ._reading import Letters
+from ._letters import Letters
 
 DEPTH, STEPS, RATE, SAMPLES, BATCHES, BLOCK = 6, 3, 1.5, 4096, 16, 3
 t, s, v, ell, k, m = sp.symbols("t s v ell k m", integer=True)

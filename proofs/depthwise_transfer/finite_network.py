@@ -15,7 +15,7 @@ from tpcalc.ledger.entry import line
 
 from ._finite_network import D, L, N, STEPS, Trained, train
 from ._fields import fields, mean_of
-from ._reading import Letters
+from ._letters import Letters
 
 ROUND_OFF, BETA, DECAYED = 1e-12, 0.6, 0.3
 t, s, v, ell = sp.symbols("t s v ell", integer=True)

@@ -13,7 +13,7 @@ from tpcalc.ledger.entry import line
 
 from ._action import BLOCKS, STEPS, A, B, G, Gh, Phi, Phih, Sites, T, Z, g, h, phi
 from ._fields import fields, mean_of
-from ._reading import Letters
+from ._letters import Letters
 from .finite_network import Delta, c, depth, ell, s, t
 from .path_integral import DEPTH, SCALING, TASK, slope, solved
 

@@ -13,7 +13,7 @@ from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber
 
 from ._action import Sites
 from ._fields import fields, mean_of
-from ._reading import Letters
+from ._letters import Letters
 
 DEPTH, WIDTH, NETWORKS, SAMPLES, START = 3, 128, 3000, 200_000, 1.4
 ell, k, j, L = sp.symbols("ell k j L", integer=True)

@@ -14,7 +14,7 @@ from tpcalc.ledger.entry import line
 from ._batch_case import BATCH, C, batch_case
 from ._fields import Slope, fields, mean_of
 from ._linear_case import C as SINGLE, TAU, case, curve
-from ._reading import Letters
+from ._letters import Letters
 
 x, y, z, t, s, v = sp.symbols("x y z t s v", integer=True)
 tau, location, sigma, rho = sp.symbols("tau {\\tau'} sigma rho", real=True)

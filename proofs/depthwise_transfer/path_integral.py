@@ -15,7 +15,7 @@ from tpcalc.ledger.entry import line
 
 from ._action import ACTION, HAMILTONIAN, SADDLE, STEPS, A, G, Phi, Sites, T, Z, chih, g, h, jh, xih
 from ._fields import Slope, fields, mean_of
-from ._reading import Letters
+from ._letters import Letters
 from .finite_network import ell, s, t
 
 TASK, DEPTH, SCALING = tp.Task([1.0, 0.8, -0.6], [0.9, -0.7, 0.5]), 2, tp.DepthwiseScaling(mu0=0.7, eta0=0.8)

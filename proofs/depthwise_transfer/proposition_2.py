@@ -8,7 +8,7 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
-from tpcalc.action.at_initialisation import derive_initial_kernels
+from tpcalc.action.at_initialization import derive_initial_kernels
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber, Rate
 
 from ._real_kernels import real_kernels

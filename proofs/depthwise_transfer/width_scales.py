@@ -10,7 +10,7 @@ import sympy as sp
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber, Rate
 
 from ._fields import fields
-from ._reading import Letters
+from ._letters import Letters
 
 L, WIDTHS, SEEDS, ETA0, MU0, XI = 3, (32, 64, 128, 256), 32, 0.7, 1.3, 1.1
 ell = sp.Symbol("ell", integer=True)

@@ -12,7 +12,7 @@ from tpcalc.ledger import Entry, Equation, Equations, Erratum, Evidence, Measure
 from tpcalc.ledger.entry import line
 
 from ._fields import fields
-from ._reading import Letters
+from ._letters import Letters
 
 N, L, K, STEPS, MU0, ETA0 = 12, 2, 3, 3, 0.8, 0.5
 t, s, ell, k, last = sp.symbols("t s ell k K", integer=True)

@@ -14,7 +14,7 @@ from tpcalc.ledger.entry import line
 
 from ._fields import Slope, fields, mean_of
 from ._linear_case import C, TASK, TAU, case, curve
-from ._reading import Letters
+from ._letters import Letters
 from ._stochastic_equations import BACKWARD
 from .proposition_3 import by_read_in, pushed
 

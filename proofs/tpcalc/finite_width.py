@@ -12,7 +12,7 @@ from tpcalc.results.tilted import tilted_network
 
 from .._line import NET
 from .._matrices import Transposed, matrix
-from ._tilted_reading import AtZero, Made, TiltedNetworkEquations, Stacked
+from ._tilted_equations import AtZero, Made, TiltedNetworkEquations, Stacked
 
 TASK, OPT, DEPTH = tp.Task((1.0, 0.8), (1.0, -0.7)), tp.SGD(0.3), 4
 WIDTHS, NETWORKS, TOGETHER = (24, 48), (40000, 20000), 250

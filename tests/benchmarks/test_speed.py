@@ -100,7 +100,7 @@ def test_compiled_against_numpy(record: Record, monkeypatch: pytest.MonkeyPatch)
     task, opt, depth = scalars(10), tp.SGD(0.3), 1024
     compiled = tp.train(NET, task, opt, SCALE, depth)
     seconds = best(lambda: tp.train(NET, task, opt, SCALE, depth), 10)
-    monkeypatch.setattr("tpcalc.media.reflection.kernel.sweep", reflection_block.sweep)
+    monkeypatch.setattr("tpcalc.propagators.reflection.kernel.sweep", reflection_block.sweep)
     slow = best(lambda: reflect(task, opt, SCALE, depth, "plain"), 2)
     trace, _ = reflect(task, opt, SCALE, depth, "plain")
     record("NumPy / compiled, T = 10, L = 1024",

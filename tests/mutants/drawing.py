@@ -10,7 +10,8 @@ from typing import Iterator
 from operators import Fault, faults
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("calculus", "orders", "limits", "classification", "media", "methods", "kernels", "interpreters", "lowering",
+FOLDERS = ("calculus", "orders", "limits", "classification", "propagators", "methods", "kernels", "interpreters",
+           "lowering",
            "programs", "proofs")
 
 

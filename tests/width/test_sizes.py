@@ -21,7 +21,7 @@ from tpcalc.width.sizes import WIDTH as n
 from tpcalc.width.sizes import measure, perceptron, width_verdict
 from tpcalc.width.sizes.atoms import Initial, Monomial, MatrixProduct
 from tpcalc.width.sizes.powers import AffinePowers
-from tpcalc.width.sizes.reading import SizeInterpreter
+from tpcalc.width.sizes.interpreter import SizeInterpreter
 
 A, B = Family(Vector, "a")(), Family(Vector, "b")()
 W, V = Family(Matrix, "W"), Family(Matrix, "V")

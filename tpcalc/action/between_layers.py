@@ -13,7 +13,7 @@ import sympy as sp
 
 from ..programs import ResNet
 from ..programs.blocks import block_name
-from .at_initialisation import AtInitialisation
+from .at_initialization import AtInitialisation
 from .block_kernels import C, P, Q, R, RP, RQ
 from ..gaussian import Expectation, IndependentFactors
 from ..gaussian.expectations import closed

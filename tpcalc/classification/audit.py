@@ -15,7 +15,7 @@ from .._text import Aligned
 from ..derivations.printing import latex
 from ..parametrizations import DepthChoices, DepthScaling, Parametrization, WidthScaling
 from ..programs import ResNet
-from ..width.audit import WidthAudit, broken_principles as audit_width
+from ..width.principle_audit import WidthAudit, broken_principles as audit_width
 from .advice import BEST, decay_enters, eps_outgrows, raw_update_exponent, as_power, warnings
 from .by_matrix import MatrixAudit, audit_parametrization
 from .classify import classify

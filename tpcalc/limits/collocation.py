@@ -24,7 +24,7 @@ from ..errors import Divergence
 from .functions import INNER, CovarianceFunction, OwnCoefficient, P
 from .integral_equations import LimitEquation
 from ..orders.quantities import Sort
-from .reading import Numbers, Evaluation, SolvedValues, covariance_key, index, evaluation
+from .evaluation import Numbers, Evaluation, SolvedValues, covariance_key, index, evaluation
 from .square import LayerTimeSquare
 from .translation import Remembered
 

@@ -14,7 +14,7 @@ from ..programs.blocks import matrix
 from ..programs.losses import derivative
 from ..programs.normalized import norm_of
 from ..programs.problem import Problem
-from ..programs.signs import first_undecided
+from ..programs.sign_ambiguity import first_undecided
 from .fluctuations import FALLS, SPREAD
 
 FLUCTUATION = 1e-3  # of a gradient that vanishes at infinite width, in networks of a million neurons

@@ -11,7 +11,7 @@ from .._types import Number
 from .. import _checks
 from ..errors import NotCovered
 from ..parametrizations import DepthScaling, Parametrization, Scaling
-from .alike import require_choices
+from .degenerate_positions import require_choices
 from .builders import require_embedding_readout, require_vectors_taken
 from .clipped import Clipped
 from .networks import NETWORKS, Network, ResNet

@@ -1,7 +1,7 @@
 """Width: principles that fix how a perceptron scales with its width n, and what is learned at which n and L."""
 
-from .aspect import DepthToWidthRatio as DepthToWidthRatio, depth_to_width_ratio as depth_to_width_ratio
-from .audit import Breach as Breach, WidthAudit as WidthAudit, broken_principles as broken_principles
+from .depth_to_width import DepthToWidthRatio as DepthToWidthRatio, depth_to_width_ratio as depth_to_width_ratio
+from .principle_audit import Breach as Breach, WidthAudit as WidthAudit, broken_principles as broken_principles
 from .differentials import (DifferentialTerm as DifferentialTerm, differential_exponent as differential_exponent,
                             terms as terms)
 from .family import AnyDepth as AnyDepth, meta_principled as meta_principled, solve_any_depth as solve_any_depth

@@ -9,7 +9,7 @@ import sympy as sp
 
 from .._types import Number
 from .._checks import exponent
-from .audit import broken_principles
+from .principle_audit import broken_principles
 from .family import meta_principled
 from .hierarchy import ntk_exponent
 

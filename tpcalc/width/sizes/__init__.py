@@ -2,5 +2,5 @@
 
 from .measure import Found as Found, measure as measure
 from .perceptron import perceptron as perceptron
-from .reading import WIDTH as WIDTH
+from .interpreter import WIDTH as WIDTH
 from .verdict import WidthVerdict as WidthVerdict, width_verdict as width_verdict

@@ -26,7 +26,7 @@ from .operators import Entries, OperatorSize
 from .powers import WIDTH
 
 if TYPE_CHECKING:
-    from .reading import SizeInterpreter
+    from .interpreter import SizeInterpreter
 
 ALLOWED = ("; allowed are functions that are homogeneous of degree 0, such as signs, and a linear one over the sum of "
            "a homogeneous one and a number, such as Adam's")

@@ -18,7 +18,7 @@ from .algebra import Cancellation
 from .leading import LeadingSize, matrix_norm_size, leading_size
 from .operators import OperatorSize
 from .powers import AffinePowers
-from .reading import SizeInterpreter
+from .interpreter import SizeInterpreter
 
 WINDOWS = (Fraction(0), Fraction(1, 2), Fraction(1), Fraction(3, 2), Fraction(2))
 

@@ -17,7 +17,7 @@ from ...programs.language import Family, LossDerivative, Matrix, MatVec, Mean, S
 from ...programs.optimizers import SGD
 from ...programs.program import Assign, Loop, Program, Statement
 from ...programs.updates import Optimizer, Trainable, schedule_rates, require_optimizer, start, update
-from .reading import WIDTH
+from .interpreter import WIDTH
 
 UNIT = sp.Symbol("unit", positive=True)  # branch multipliers, of which perceptrons have none
 HALF = sp.Rational(1, 2)

@@ -16,7 +16,7 @@ from scipy.integrate import solve_ivp
 
 from .._chebyshev import reference
 from .._types import Value
-from ..action.at_initialisation import acts_on_stream_first, derive_initial_kernels
+from ..action.at_initialization import acts_on_stream_first, derive_initial_kernels
 from ..action.block_kernels import C, P, Q
 from ..errors import Divergence, NotCovered
 from ..gaussian.overlaps import overlap

@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import Divergence
 from ..programs import Task
 from ..programs.losses import derivative
-from .ends import EmbeddingOrReadout, EmbeddingReadoutMemory
+from .embedding_readout import EmbeddingOrReadout, EmbeddingReadoutMemory
 from .propagator import Propagator
 
 UNKNOWN = 0.1  # an estimate of this part of the outputs: not one digit is known, nothing was found

@@ -8,7 +8,7 @@ from .._checks import short
 from ..errors import NotCovered
 from .normalized import NormalizedSGD
 from .sequences import Sequences
-from .signs import first_undecided
+from .sign_ambiguity import first_undecided
 from .transformer import Transformer
 from .updates import Optimizer
 

@@ -148,7 +148,7 @@ def test_too_coarse_says_where() -> None:
 
 def test_too_coarse_beyond_what_is_solved_directly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces of an element are tried by the kernel alone."""
-    monkeypatch.setattr("tpcalc.media.collocation.LARGEST", 0)
+    monkeypatch.setattr("tpcalc.propagators.collocation.LARGEST", 0)
     limit = solve_limit(FIRST, SGD(8.0), 1.0, 1.0, "plain")
     monkeypatch.undo()
     expected = solve_limit(FIRST, SGD(8.0), 1.0, 1.0, "plain")
