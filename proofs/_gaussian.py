@@ -1,4 +1,4 @@
-"""Two centred Gaussian variables, their density, and integrals against it: what proofs about expectations share."""
+"""Two centered Gaussian variables, their density, and integrals against it: what proofs about expectations share."""
 
 from __future__ import annotations
 

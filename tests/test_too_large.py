@@ -82,7 +82,7 @@ def test_compiled_kernels_that_cannot_fit_are_refused() -> None:
 
 @pytest.mark.parametrize("depth, width", [(2, tp.oo), (2, 8), (tp.oo, tp.oo)])
 @pytest.mark.parametrize("where", ["inputs", "probes"])
-def test_inputs_without_a_direction_are_not_normalised(depth: Any, width: Any, where: str) -> None:
+def test_inputs_without_a_direction_are_not_normalized(depth: Any, width: Any, where: str) -> None:
     inputs, probes = np.ones((2, 1, 2)), np.ones((1, 2))
     (inputs[1] if where == "inputs" else probes)[0] = 0
     task = tp.Task(inputs, np.ones((2, 1, 1)), probes=probes)

@@ -89,13 +89,13 @@ class Training:
                 r = np.sqrt(np.mean(x**2, axis=1, keepdims=True)) if self.norm else 1.0
                 h = x / r @ W[k].T
                 kept.append((x / r, r, h))
-                x = x + eps * centred(phi(h))
+                x = x + eps * centered(phi(h))
             found[t] = x @ nV.T / n
             delta = task.loss.derivative(found[t], task.targets[t]).astype(self.dtype) @ nV
             first, second = 1 / (1 - OPT.beta1 ** (t + 1)), 1 / (1 - OPT.beta2 ** (t + 1))
             for k in reversed(range(self.depth)):
                 z, r, h = kept[k]
-                dh = slope(h) * centred(delta)
+                dh = slope(h) * centered(delta)
                 dz = dh @ W[k]
                 delta = delta + eps * (dz - z * np.mean(z * dz, axis=1, keepdims=True) if self.norm else dz) / r
                 gradient = dh.T @ z
@@ -119,7 +119,7 @@ class Training:
         return hashlib.sha256(f"{self!r} {OPT!r} {STEPS} {BATCH} {LAST}".encode()).hexdigest()
 
 
-def centred(values: np.ndarray) -> np.ndarray:
+def centered(values: np.ndarray) -> np.ndarray:
     return values - values.mean(axis=1, keepdims=True)
 
 

@@ -80,7 +80,7 @@ def main() -> None:
     ntk, rate, step, size = figure.subplots(2, 2).ravel()
     for depth in ("1", "4", "16", "oo"):
         ntk.plot(ANGLES, found["ntk"][depth], "k--" if depth == "oo" else "-", label=f"L = {depth}")
-    ntk.set(title="tangent kernel of relu at initialisation", xlabel="angle between inputs")
+    ntk.set(title="tangent kernel of relu at initialization", xlabel="angle between inputs")
     limit = np.array(found["ntk"]["oo"])
     squares = [float(np.mean((np.array(found["ntk"][str(depth)]) - limit) ** 2)) for depth in NTK_DEPTHS]
     rate.loglog(NTK_DEPTHS, squares, "o-", label=f"L^{slope(NTK_DEPTHS[4:], squares[4:]):.2f}")

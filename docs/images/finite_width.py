@@ -21,7 +21,7 @@ SCALE = tp.DepthScaling(0.75, 0.25)
 WIDTHS, SEEDS = [2**k for k in range(6, 14)], 40
 DEPTHS = (4, 16, 64)
 RATES = [(tp.DepthScaling(0.5, 0.5), "alpha = 1/2"), (SCALE, "alpha = 3/4"), (tp.DepthScaling(1, 0), "alpha = 1")]
-COLOURS = ("#1b4f72", "#b9770e", "#6c3483")
+COLORS = ("#1b4f72", "#b9770e", "#6c3483")
 
 
 def deviation(run: tp.Run, depth: int, width: int) -> float:
@@ -36,25 +36,25 @@ def draw() -> Figure:
     left, right = figure.subplots(1, 2)
     n = np.array(WIDTHS, dtype=float)
     spread = np.sqrt(2 / SEEDS) / 2 * 1.96  # of an estimated deviation, relatively
-    for depth, colour in zip(DEPTHS, COLOURS):
+    for depth, color in zip(DEPTHS, COLORS):
         run = tp.train(NET, TASK, OPT, SCALE, depth)
         predicted = np.array([run.at_width(width).std[-1, 0, 0] for width in WIDTHS])
         measured = np.array([deviation(run, depth, width) for width in WIDTHS])
-        left.loglog(n, predicted, color=colour, label=f"L = {depth}")
-        left.fill_between(n, predicted * (1 - spread), predicted * (1 + spread), color=colour, alpha=0.15, linewidth=0)
-        left.loglog(n, measured, "o", color=colour, markersize=4)
+        left.loglog(n, predicted, color=color, label=f"L = {depth}")
+        left.fill_between(n, predicted * (1 - spread), predicted * (1 + spread), color=color, alpha=0.15, linewidth=0)
+        left.loglog(n, measured, "o", color=color, markersize=4)
         print(f"L = {depth}: measured / predicted", (measured / predicted).round(2).tolist())
     limit = tp.train(NET, TASK, OPT, SCALE, tp.oo).at_width(1).std[-1, 0, 0]
     left.loglog(n, limit / np.sqrt(n), "k--", linewidth=1, label="L infinite")
     left.set(xlabel="width n", ylabel="deviation of f_3 over seeds", title=f"{SEEDS} real networks a point")
     left.legend(frameon=False, fontsize=8)
     depths = [2**k for k in range(3, 11)]
-    for (scale, name), colour in zip(RATES, COLOURS):
+    for (scale, name), color in zip(RATES, COLORS):
         whole = tp.train(NET, TASK, OPT, scale, tp.oo).fluctuations.covariance
         errors = [np.max(np.abs(tp.train(NET, TASK, OPT, scale, depth).fluctuations.covariance - whole))
                   for depth in depths]
         slope = -np.polyfit(np.log(depths[-3:]), np.log(errors[-3:]), 1)[0]
-        right.loglog(depths, errors, "o-", color=colour, markersize=3, label=f"{name}: L^-{slope:.2f}")
+        right.loglog(depths, errors, "o-", color=color, markersize=3, label=f"{name}: L^-{slope:.2f}")
         print(f"{name}: Sigma at L = {depths[0]}..{depths[-1]} is off by {errors[0]:.2g}..{errors[-1]:.2g}, "
               f"L^-{slope:.3f}")
     right.set(xlabel="depth L", ylabel="Sigma from its limit", title="infinite depth")

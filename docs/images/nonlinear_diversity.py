@@ -1,7 +1,7 @@
 """Draw docs/images/nonlinear_diversity.svg: what Tensor Programs VI's Figures 3, 4, 18 and 20 ask, in cases that are
 solved, and print its numbers and how long it took.
 
-Above: correlations of gradients of neighbouring layers against depth, with the derived limits; d(eps) of relu networks
+Above: correlations of gradients of neighboring layers against depth, with the derived limits; d(eps) of relu networks
 at two depth scalings. Below: drift against noise for relu and abs, as inputs of different steps are more alike, and
 d(eps) / eps^(1/2) at two points of it; the least loss on digits against depth. Takes some minutes on two cores.
 """
@@ -38,7 +38,7 @@ PHI: dict[str, tuple[Function, Function]] = {"relu": (lambda h: np.maximum(h, 0)
                                              "abs": (np.abs, np.sign)}
 
 
-def neighbours(phi: str, block: str, of: tuple[str, str], depth: int, t: int = 1) -> float:
+def neighbors(phi: str, block: str, of: tuple[str, str], depth: int, t: int = 1) -> float:
     """The correlation of gradients of layers l and l + 1 after an update, mean over l."""
     job = Job(tp.ResNet(phi, block=block), LINE, tp.SGD(1.0), DEPTH_MUP, depth)
     run = run_particles(job.program(), job.sizes(), job.data(), samples=1024, batches=4)
@@ -49,15 +49,15 @@ def draw_correlations(axis: Axes) -> None:
     depths = [8, 16, 32]
     tanh = tp.train(tp.ResNet("tanh"), LINE, tp.SGD(1.0), DEPTH_MUP, tp.oo)
     variance = float(tanh.forward_covariance[:, 1, 1].mean())
-    print("correlation of neighbours' gradients at depths 8, 16, 32, and derived")
+    print("correlation of neighbors' gradients at depths 8, 16, 32, and derived")
     for k, ((phi, block, matrix), of) in enumerate(GRADIENTS.items()):
-        found = [neighbours(phi, block, of, depth) for depth in depths]
+        found = [neighbors(phi, block, of, depth) for depth in depths]
         derived = tp.gradient_correlation(tp.ResNet(phi, block=block), variance)[matrix].value
         axis.plot(depths, found, f"C{k}.-", label=f"{phi}, {block}" + f", {matrix}" * (matrix != "W"))
         axis.axhline(derived, color=f"C{k}", linestyle="--", linewidth=1)
         print(f"  {phi:>6} {block:>4} {matrix}: {', '.join(f'{x:.3f}' for x in found)}; {derived:.4f}")
     axis.set_xscale("log", base=2)
-    axis.set(xlabel="depth L", ylabel="correlation", title="gradients of neighbouring layers", ylim=(-0.05, 1.4))
+    axis.set(xlabel="depth L", ylabel="correlation", title="gradients of neighboring layers", ylim=(-0.05, 1.4))
     axis.legend(frameon=False, fontsize=8, loc="upper center", ncols=2)
 
 

@@ -1,4 +1,4 @@
-"""Kernels of real networks at initialisation, by their own forward and backward passes."""
+"""Kernels of real networks at initialization, by their own forward and backward passes."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class LayerTime:
     """The change over one layer times L, as L grows: layers become layer time, q becomes 1."""
 
     name = "layers to layer time"
-    reason = "$l = \\tau L$, $L \\to \\infty$: neighbouring layers have one limit"
+    reason = "$l = \\tau L$, $L \\to \\infty$: neighboring layers have one limit"
     source = "Tensor Programs VI, proposition C.4"
 
     def apply(self, expression: sp.Expr) -> sp.Expr:

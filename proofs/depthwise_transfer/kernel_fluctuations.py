@@ -165,14 +165,14 @@ def of_the_hessian() -> tuple[MeasuredNumber, ...]:
 
 def evidence() -> Evidence:
     real, sigma, kernels = networks(), propagator(), solved()[0]
-    centred = real - real.mean(axis=0)
+    centered = real - real.mean(axis=0)
     last = DEPTH - 1
     cases = [("Phi, Phi", last, last, sigma[last, last]), ("Phi, Phi of other nodes", 0, last, sigma[0, last]),
              ("G, G", DEPTH, DEPTH, sigma[DEPTH, DEPTH]), ("Phi, G", last, DEPTH, sigma[last, DEPTH]),
              ("K, K, (111)", 2 * DEPTH, 2 * DEPTH, tangent_variance())]
     numbers = []
     for what, a, b, expected in cases:
-        products = WIDTH * centred[:, a] * centred[:, b]
+        products = WIDTH * centered[:, a] * centered[:, b]
         error = float(np.std(products, ddof=1) / np.sqrt(NETWORKS))
         numbers.append(MeasuredNumber(f"N Cov of {what}, {NETWORKS} tanh networks of width {WIDTH}",
                                       float(np.mean(products)),
@@ -191,7 +191,7 @@ ENTRY = Entry(
          "counted. Second derivatives of the action vanish in two kernels, are $1 - D / L$ in a conjugate kernel and a "
          "kernel, and $\\kappa$ in two conjugate ones; responses do not mix with kernels there, as the signs of all "
          "gradients may be turned. $\\Sigma = (1 - D / L)^{-1} \\kappa (1 - D / L)^{-\\top}$ is then $N$ times the "
-         "covariance of kernels over initialisations.",
+         "covariance of kernels over initializations.",
     statement=lambda: Equations((COVARIANCE, *KAPPAS, *SENSITIVITIES, *BLOCKS, VARIANCE)),
     assumptions=("width to infinity at fixed depth", "no step was made"),
     uses=("depthwise_transfer/path_integral", "depthwise_transfer/finite_size"),

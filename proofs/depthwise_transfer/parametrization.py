@@ -49,7 +49,7 @@ ENTRY = Entry(
     source="Depthwise Hyperparameter Transfer, table 1, (1) to (3), (8), (133), (138) and (141)",
     says="Weights have entries $N(0, 1)$ and one learning rate $\\eta$; inputs enter divided by $\\sqrt D$. In units "
          "of the limit the branch multiplier is $\\beta L^{-\\alpha}$, outputs and targets are $\\mu_0$ times as "
-         "large, and blocks move by $\\eta_0 \\beta L^{\\alpha - 1}$ times normalised gradients.",
+         "large, and blocks move by $\\eta_0 \\beta L^{\\alpha - 1}$ times normalized gradients.",
     statement=statement,
     evidence=evidence,
 )

@@ -86,7 +86,7 @@ ENTRY = Entry(
     title="blocks of several matrices",
     source="Depthwise Hyperparameter Transfer, appendix K.2, (120) to (127)",
     says="A block of $K$ matrices adds to the stream what each of them learns, at order one: the sum over layers of "
-         "one matrix's update meets gradients that neighbouring layers share, whichever matrix of the block it is. "
+         "one matrix's update meets gradients that neighboring layers share, whichever matrix of the block it is. "
          "In the drift stands $\\Theta$, the sum of the tangent kernels of all matrices of a block, in the place of "
          "$\\Phi$. One step on one input of a linear network therefore moves its output by $K$ times what one matrix "
          "gives.",

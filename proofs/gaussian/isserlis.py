@@ -41,7 +41,7 @@ ENTRY = Entry(
     title="moments are sums over pairings",
     source="L. Isserlis, On a formula for the product-moment coefficient of any order of a normal frequency "
            "distribution in any number of variables (1918)",
-    says="The mean of a product of centred Gaussian variables is the sum, over all ways to pair them, of the products "
+    says="The mean of a product of centered Gaussian variables is the sum, over all ways to pair them, of the products "
          "of the pairs' covariances; here for four. Every higher moment follows in the same way, two factors at a "
          "time.",
     statement=statement,

@@ -41,7 +41,7 @@ ENTRY = Entry(
     kind="lemma",
     title="Stein's lemma",
     source="C. Stein, Estimation of the mean of a multivariate normal distribution (1981), lemma 2",
-    says="For centred Gaussian $u$, $v$ with covariances $a$ of $u$, $c$ of $u$ and $v$: a factor $u$ becomes "
+    says="For centered Gaussian $u$, $v$ with covariances $a$ of $u$, $c$ of $u$ and $v$: a factor $u$ becomes "
          "derivatives. More variables bring one such term each.",
     statement=statement,
     assumptions=("$F$ is differentiable, and it and its derivatives grow at most polynomially",

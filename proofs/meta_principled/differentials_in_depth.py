@@ -24,7 +24,7 @@ CLAIM = Equations(tuple(Equation(combination, L / N, relation=r"\sim") for combi
 
 
 def ratios(layers: int) -> tuple[np.ndarray, np.ndarray]:
-    """The three combinations at s = 0, critical initialisation of tanh, and their standard errors by batches."""
+    """The three combinations at s = 0, critical initialization of tanh, and their standard errors by batches."""
     widths = (2, *(WIDTH,) * (layers - 1), 1)
     sizes, rng = tp.meta_principled(0, layers).sizes(widths), np.random.default_rng(layers)
     batches = []
@@ -71,10 +71,10 @@ ENTRY = Entry(
     kind="remark",
     title="dNTK and ddNTKs in powers of the depth",
     source="Meta-Principled Family, (4.3), (4.6), (4.9), footnote 16, after The Principles of Deep Learning Theory",
-    says="At critical initialisation and $s = 0$. Measured here for tanh; what a proof lacks is the solution of the "
+    says="At critical initialization and $s = 0$. Measured here for tanh; what a proof lacks is the solution of the "
          "forward equations at large depth for each class of activations.",
     statement=lambda: CLAIM,
-    assumptions=("activations that are not linear", "critical initialisation", "depth small against the width"),
+    assumptions=("activations that are not linear", "critical initialization", "depth small against the width"),
     uses=("meta_principled/differentials_in_width", "meta_principled/dimensionless"),
     evidence=evidence,
     errata=(Erratum(Slip.INCOMPLETE, "(4.6), which names no activations", r"E[\eta^3 dd_I H] &= O(L/n)",

@@ -82,7 +82,7 @@ ENTRY = Entry(
     kind="proposition",
     title="dNTK and ddNTKs in powers of the width",
     source="Meta-Principled Family, (4.3), (4.6), (4.9)",
-    says="At initialisation. $X$ is what a term of the last layer's forward equation has beyond its power at $s = 0$, "
+    says="At initialization. $X$ is what a term of the last layer's forward equation has beyond its power at $s = 0$, "
          "for any number of layers; two terms of a differential have one power.",
     statement=statement,
     assumptions=("smooth activations", "width to infinity at fixed depth"),

@@ -60,7 +60,7 @@ ENTRY = Entry(
     kind="theorem",
     title="the hierarchy of differentials",
     source="Meta-Principled Family, (A15), (A17)",
-    says="At initialisation, of the meta-principled scaling $s$. Expectations with an odd number of weights of the "
+    says="At initialization, of the meta-principled scaling $s$. Expectations with an odd number of weights of the "
          "last layer vanish.",
     statement=statement,
     assumptions=("one hidden layer", "smooth activations", "width to infinity at fixed depth"),

@@ -1,4 +1,4 @@
-"""Equivalence of learning rates as an equation between exponents of neighbouring layers."""
+"""Equivalence of learning rates as an equation between exponents of neighboring layers."""
 
 from __future__ import annotations
 

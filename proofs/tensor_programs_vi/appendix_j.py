@@ -1,4 +1,4 @@
-"""An even activation decorrelates the gradients of neighbouring blocks."""
+"""An even activation decorrelates the gradients of neighboring blocks."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def correlation(phi: str) -> MeasuredNumber:
     run = run_particles(job.program(), job.sizes(), job.data(), samples=1024, batches=BATCHES)
     found = measured_correlation(run, ("dh",), DEPTH, 1)
     error = float(np.std(found, ddof=1)) / BATCHES**0.5
-    return MeasuredNumber(f"correlation of dh in neighbouring layers, {phi}, depth {DEPTH}, with 1/L as part of the "
+    return MeasuredNumber(f"correlation of dh in neighboring layers, {phi}, depth {DEPTH}, with 1/L as part of the "
                           f"error",
                           float(np.mean(found)), error + 1 / DEPTH, tp.gradient_correlation(tp.ResNet(phi))["W"].value)
 
@@ -63,7 +63,7 @@ def evidence() -> Evidence:
 ENTRY = Entry(
     key="tensor_programs_vi/appendix_j",
     kind="claim",
-    title="even activations decorrelate gradients of neighbouring blocks",
+    title="even activations decorrelate gradients of neighboring blocks",
     source="Tensor Programs VI, appendix J.3",
     says="In the limit $\\delta h^l = \\phi'(h^l)\\, \\delta x^l$, with $\\delta x$ continuous in layer time and $h$ "
          "independent from layer to layer: gradients share the factor $E \\phi'(u) \\phi'(v)$, $u$ and $v$ "

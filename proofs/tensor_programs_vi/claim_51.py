@@ -1,4 +1,4 @@
-"""Which branch multipliers are stable at initialisation."""
+"""Which branch multipliers are stable at initialization."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tpcalc.ledger import Entry, Equations, Evidence, MeasuredNumber
 from .._claims import QUARTER, Equivalence, growth
 from .._line import ALPHA, GENERAL, HALF, NET
 
-STABLE = Equivalence("stable at initialisation", lambda v: v.stable_at_init, ALPHA >= HALF)
+STABLE = Equivalence("stable at initialization", lambda v: v.stable_at_init, ALPHA >= HALF)
 DEPTH = 2**12
 
 
 def evidence() -> Evidence:
-    below = [growth((alpha, sp.Integer(1)), "log of x at initialisation", GENERAL.noise_exponent.subs(ALPHA, alpha))
+    below = [growth((alpha, sp.Integer(1)), "log of x at initialization", GENERAL.noise_exponent.subs(ALPHA, alpha))
              for alpha in (QUARTER, 3 * QUARTER / 2)]
     start = tp.Task([1.0], [1.0])
     run = tp.train(NET, start, tp.SGD(0.0), tp.DepthScaling(HALF, HALF), DEPTH, keep_nodes=[1.0])
@@ -28,7 +28,7 @@ def evidence() -> Evidence:
 ENTRY = Entry(
     key="tensor_programs_vi/claim_51",
     kind="claim",
-    title="stability at initialisation",
+    title="stability at initialization",
     source="Tensor Programs VI, claim 5.1; appendix H.1",
     says=rf"Below $\alpha = 1/2$ the network explodes like $\exp(L^{{{sp.latex(GENERAL.noise_exponent)}}})$. "
          "Other activations than one-homogeneous ones may differ: a bounded one grows like a power of $L$.",

@@ -57,7 +57,7 @@ ENTRY = Entry(
     kind="claim",
     title="stability and nontriviality in training",
     source="Tensor Programs VI, claim 5.2; appendices G.4 and H.2",
-    says="Among depth scalings that are stable at initialisation, with $h$ counted as definition 5.2 does. Where "
+    says="Among depth scalings that are stable at initialization, with $h$ counted as definition 5.2 does. Where "
          "$\\alpha + \\gamma < 1$ the outputs diverge, which counts as nontrivial in the source.",
     statement=lambda: Equations((STABLE, OUTPUTS, NONTRIVIAL)),
     assumptions=("a linear network", "width to infinity, then depth"),

@@ -9,7 +9,7 @@ from tpcalc.ledger import Entry, Equations, Evidence
 from .._claims import QUARTER, Equivalence, growth
 from .._line import ALPHA, HALF
 
-AT_INIT = Equivalence("faithful at initialisation", lambda v: v.faithful_at_init, ALPHA >= HALF)
+AT_INIT = Equivalence("faithful at initialization", lambda v: v.faithful_at_init, ALPHA >= HALF)
 IN_TRAINING = Equivalence("faithful during training", lambda v: v.faithful_in_training,
                           sp.And(ALPHA >= HALF, ALPHA <= 1), lambda v: bool(v.output_stable and v.nontrivial))
 
@@ -26,7 +26,7 @@ ENTRY = Entry(
     title="faithfulness",
     source="Tensor Programs VI, claim 5.3; appendices G.4 and H.2",
     says="The second line is for scalings with $x$ and $f$ stable and nontrivial. Read as the source states it, among "
-         "stable and nontrivial scalings, neither line says anything: stability at initialisation is "
+         "stable and nontrivial scalings, neither line says anything: stability at initialization is "
          "$\\alpha \\geq 1/2$ already, and stability of $h$ on $\\alpha + \\gamma = 1$ is $\\alpha \\leq 1$.",
     statement=lambda: Equations((AT_INIT, IN_TRAINING)),
     assumptions=("a linear network", "width to infinity, then depth"),

@@ -1,4 +1,4 @@
-"""Above one half, neighbouring layers do the same."""
+"""Above one half, neighboring layers do the same."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def evidence() -> Evidence:
     return Evidence((REDUNDANT.agreement(),), (piece(DEPTH_MUP, 0.5), piece(tp.DepthScaling(1, 0), 1.0)))
 
 
-def at_initialisation() -> Witness:
+def at_initialization() -> Witness:
     """At t = 0 there is nothing but noise, which dies."""
     depths = np.array([2**k for k in range(9, 14)])
     start = tp.Task(TASK.inputs[:1], TASK.targets[:1])
@@ -77,5 +77,5 @@ ENTRY = Entry(
         r"\left\| x_t^{(\lambda + \epsilon) L} - x_t^{\lambda L} \right\| / \sqrt{n} &= \Omega(\epsilon) \text{ for "
         r"all } t",
         lambda: r"\left\| x_0^{(\lambda + \epsilon) L} - x_0^{\lambda L} \right\| / \sqrt{n} &\sim L^{"
-                + sp.latex(GENERAL.noise_exponent / 2) + r"} \text{ at } t = 0", at_initialisation),),
+                + sp.latex(GENERAL.noise_exponent / 2) + r"} \text{ at } t = 0", at_initialization),),
 )

@@ -1,4 +1,4 @@
-"""Where a layer may be linearised in its update."""
+"""Where a layer may be linearized in its update."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LINEAR = Equivalence("layerwise linear", lambda v: v.layerwise_linear, sp.And(AL
 
 
 def evidence() -> Evidence:
-    """The update of h, gamma = 1 - alpha; its square times the branch multiplier is what linearising leaves out."""
+    """The update of h, gamma = 1 - alpha; its square times the branch multiplier is what linearizing leaves out."""
     return Evidence((LINEAR.agreement(),), tuple(
         growth((alpha, 1 - alpha), "update of h", alpha - 1) for alpha in (HALF, 3 * QUARTER, sp.Integer(1))))
 
@@ -22,9 +22,9 @@ def evidence() -> Evidence:
 ENTRY = Entry(
     key="tensor_programs_vi/claim_g1",
     kind="claim",
-    title="layerwise linearisation",
+    title="layerwise linearization",
     source="Tensor Programs VI, definition G.1 and claim G.1",
-    says="Among scalings with $x$ and $f$ stable and nontrivial. Linearising a smooth activation leaves out "
+    says="Among scalings with $x$ and $f$ stable and nontrivial. Linearizing a smooth activation leaves out "
          "$L^{-\\alpha - 2\\gamma}$ a layer, which at $\\alpha = 1$ is just the $1/L$ that is not allowed.",
     statement=lambda: Equations((LINEAR,)),
     assumptions=("a smooth activation, with the sizes of a linear network", "width to infinity, then depth"),

@@ -12,7 +12,7 @@ from tpcalc.ledger import Entry, Equations, Evidence, MeasuredNumber
 
 from .._claims import PLANE, Flag, verdict
 
-START, CHANGE = ("x at initialisation", "h at initialisation"), ("change of x", "change of h", "change of f")
+START, CHANGE = ("x at initialization", "h at initialization"), ("change of x", "change of h", "change of f")
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ def _starts(one: tp.Verdict) -> bool:
 
 
 DEFINITIONS = (
-    Definition("stable at initialisation (5.2)", lambda v: v.stable_at_init, START),
+    Definition("stable at initialization (5.2)", lambda v: v.stable_at_init, START),
     Definition("stable during training (5.2)", lambda v: v.stable_in_training, CHANGE, given=_starts),
-    Definition("faithful at initialisation (5.3)", lambda v: v.faithful_at_init, START[1:], True),
+    Definition("faithful at initialization (5.3)", lambda v: v.faithful_at_init, START[1:], True),
     Definition("faithful during training (5.3)", lambda v: v.faithful_in_training, (START[1], CHANGE[1]), True,
                lambda v: v.stable_at_init and v.stable_in_training),
     Definition("nontrivial (5.4)", lambda v: v.nontrivial, CHANGE[2:], True, lambda v: v.output_stable),
@@ -67,7 +67,7 @@ ENTRY = Entry(
     title="stable, faithful, nontrivial, feature learning",
     source="Tensor Programs VI, definitions 5.1 to 5.5",
     says="A training routine is a learning rate, an entrywise update $Q$ and the inputs; none of them moves a power of "
-         "$L$, so that one routine decides. Training is asked about where initialisation is stable, faithfulness in "
+         "$L$, so that one routine decides. Training is asked about where initialization is stable, faithfulness in "
          "training where training is stable, the rest where the output is.",
     statement=lambda: Equations(DEFINITIONS),
     uses=("tensor_programs_vi/definition_41",),

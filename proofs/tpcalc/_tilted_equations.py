@@ -100,7 +100,7 @@ class TiltedNetworkEquations:
                                known[n["f and v"]].ravel()])
 
     def log_determinant(self, row: int, h: float) -> float:
-        """That of the linearised equations, at the tilt h of a row."""
+        """That of the linearized equations, at the tilt h of a row."""
         flat = self.flat(row, h)
         moves = flat + 1j * TINY * np.eye(len(flat))
         slopes = np.array([self.again(moved, row, h).imag / TINY for moved in moves]).T

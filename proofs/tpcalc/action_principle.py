@@ -46,7 +46,7 @@ def shared(branch: Branch) -> sp.Expr:
     return MatVec(Family(Matrix, "W")[t], branch.x)
 
 
-def uncentred(branch: Branch) -> sp.Expr:
+def uncentered(branch: Branch) -> sp.Expr:
     return branch.let("z", sp.cos(branch.let("h", MatVec(branch.weights(), branch.x))))
 
 
@@ -64,7 +64,7 @@ def refusals() -> dict[str, Callable[[], Any]]:
     return {"'pre_nonlin' blocks": lambda: derive_block_kernels(tp.ResNet("tanh", "pre_nonlin")),
             "weights shared by layers": lambda: derive_block_kernels(tp.ResNet("tanh", shared)),
             "a matrix used twice": lambda: derive_block_kernels(tp.ResNet("tanh", twice)),
-            "outputs with a mean": lambda: derive_block_kernels(tp.ResNet("tanh", uncentred)),
+            "outputs with a mean": lambda: derive_block_kernels(tp.ResNet("tanh", uncentered)),
             "Adam": lambda: _limit(opt=tp.Adam(0.1)),
             "alpha = 1": lambda: _limit(scale=tp.DepthScaling(1, 0))}
 

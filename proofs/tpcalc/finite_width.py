@@ -100,7 +100,7 @@ def evidence() -> Evidence:
     numbers = (
         MeasuredNumber("the equations at a solution, with and without a tilt, largest difference", read.residual(),
                        1e-10, 0.0),
-        MeasuredNumber("b_1 by the determinant of the equations, linearised by differentiation", expected[-1], 1e-6,
+        MeasuredNumber("b_1 by the determinant of the equations, linearized by differentiation", expected[-1], 1e-6,
                        float(found.bias.ravel()[1])),
         MeasuredNumber("third cumulant of f_1, n^2 times it, as found for runs", float(found.cumulant(3).ravel()[1]),
                        1e-10,
@@ -122,13 +122,13 @@ ENTRY = Entry(
     kind="claim",
     title="fluctuations of a finite width",
     source="tpcalc (new); the fluctuations of an action, to leading order",
-    says="Over initialisations the outputs of a trained linear network of width $n$ have a density $e^{n S}$ in the "
+    says="Over initializations the outputs of a trained linear network of width $n$ have a density $e^{n S}$ in the "
          "overlaps of all fields. With the weight $e^{n j \\cdot f}$ on it, $E(j) = \\lim n^{-1} \\log \\mathrm{E}\\, "
          "e^{n j \\cdot f}$ is its saddle and $\\partial E / \\partial j$ the output $f(j)$, so that derivatives of "
          "$f(j)$ are the leading cumulants. At the saddle a node splits the network into Gaussian laws, $\\Pi$ of "
          "$(x, \\tilde{\\delta})$ to its left and $R$ of $(\\tilde{x}, \\delta)$ to its right; $\\Theta[\\cdot]$, "
          "$\\Omega[\\cdot]$ are what a layer makes of overlaps; $\\chi'$ is the slope of $\\chi$ in $f$, row by row. "
-         "At $j = 0$, $\\Pi = ((S, P), (P^\\top, 0))$ and this is the reflection form. $M$ is the linearised system, "
+         "At $j = 0$, $\\Pi = ((S, P), (P^\\top, 0))$ and this is the reflection form. $M$ is the linearized system, "
          "whose determinant is that of the fluctuations of the action; eliminated layer by layer, it gives the bias in "
          "time linear in $L$. A trained read-in or read-out is one more layer.",
     statement=statement,

@@ -126,7 +126,7 @@ ENTRY = Entry(
          "W_0 - g \\sum_s w_{ts} \\delta_s \\otimes x_s / n$ multiplies the law of all fields by $e^{n \\Psi}$, "
          "$\\Psi$ a sum over pairs of sites of products of overlaps, $\\nu_{ab} = \\varepsilon^2 \\rho_a \\rho_b$ and "
          "$w_{ab}$ short for $\\varepsilon g w_{ab}$: the action of a block, exact at every depth because a linear "
-         "layer is Gaussian. Linearised, it is a Gaussian weight: $\\Theta$ on the fields $(\\tilde{x}, \\delta)$ "
+         "layer is Gaussian. Linearized, it is a Gaussian weight: $\\Theta$ on the fields $(\\tilde{x}, \\delta)$ "
          "behind the layer, whose entries are coefficients of their overlaps, and $\\Omega$ on $(x, "
          "\\tilde{\\delta})$ before it. Overlaps that vanish at the saddle are kept: they fluctuate, and a tilt moves "
          "them.",

@@ -94,6 +94,6 @@ def of_a_sum(branch: Branch) -> sp.Expr:
     return MatVec(branch.weights("C"), branch.let("z", branch.phi(one + two)))
 
 
-def test_a_normalised_stream_is_the_same_one_in_the_next_layer() -> None:
+def test_a_normalized_stream_is_the_same_one_in_the_next_layer() -> None:
     found, = tp.gradient_correlation(tp.ResNet("tanh", block="pre_nonlin", norm="rms")).values()
     assert found.expression == 1

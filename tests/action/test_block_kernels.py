@@ -39,8 +39,8 @@ def test_post_is_the_table_s_row() -> None:
     assert kernels.thetas == {"W": C * dual(SHIFTED, 1, 1)}
     assert sp.expand(kernels.forward[1] - R * dual(SHIFTED, 1, 1)) == 0
     assert sp.expand(kernels.backward[1] - R**2 * dual(SHIFTED, 2, 2)) == 0
-    centred = dual(SHIFTED, 2, 0) - gaussian_mean(SHIFTED, 2, RP * P) * gaussian_mean(SHIFTED, 0, RQ * Q)
-    assert sp.expand(kernels.diagonal[0] - RP * centred) == 0
+    centered = dual(SHIFTED, 2, 0) - gaussian_mean(SHIFTED, 2, RP * P) * gaussian_mean(SHIFTED, 0, RQ * Q)
+    assert sp.expand(kernels.diagonal[0] - RP * centered) == 0
     assert sp.expand(kernels.diagonal[1] - RP * R * dual(SHIFTED, 3, 1)) == 0
 
 
@@ -52,7 +52,7 @@ def test_mlp_is_the_table_s_row() -> None:
     assert sp.expand(kernels.diagonal[2] - RP * (R * C * dual(TANH, 3, 1) + dual(TANH, 2, 0))) == 0
 
 
-def test_gated_and_normalised_blocks() -> None:
+def test_gated_and_normalized_blocks() -> None:
     """Distinct matrices multiply; the root mean square is that of each slot."""
     gated = derive_block_kernels(tp.ResNet("tanh", "glu"))
     assert gated.kappa == R**2 * C * dual(TANH, 0, 0)
@@ -139,7 +139,7 @@ def shared(branch: Branch) -> sp.Expr:
     return MatVec(Family(Matrix, "W")[t], branch.x)
 
 
-def uncentred(branch: Branch) -> sp.Expr:
+def uncentered(branch: Branch) -> sp.Expr:
     return branch.let("z", sp.cos(branch.let("h", MatVec(branch.weights(), branch.x))))
 
 
@@ -159,7 +159,7 @@ def mixed(branch: Branch) -> sp.Expr:
 
 @pytest.mark.parametrize("block, reason", [
     ("pre_nonlin", "acts on the stream before a fresh random matrix"), (twice, "W.* multiplies two vectors"),
-    (shared, "weights shared between layers"), (uncentred, "a mean that is not zero"),
+    (shared, "weights shared between layers"), (uncentered, "a mean that is not zero"),
     (with_stream, "contains the stream itself"), (gated_by_stream, "acts on the stream"),
     (mixed, "mixes several products")])
 def test_blocks_that_do_not_close_say_why(block: Any, reason: str) -> None:

@@ -43,7 +43,7 @@ def test_kernels_and_common_draws_are_two_readings_of_one_limit(mlp: str | None)
     solved = tp.attention_limit(layer, inputs, targets[..., None], tp.SGD(0.7))
     apart = np.abs(sampled.outputs - solved.outputs)
     assert np.all(apart < 4 * np.hypot(sampled.standard_error, solved.standard_error) + sampled.bias_bound
-                  + solved.discretisation + 1e-9)
+                  + solved.discretization + 1e-9)
     assert np.abs(solved.outputs).max() > 0.3 > 10 * np.max(sampled.standard_error)
 
 
@@ -88,7 +88,7 @@ def test_real_networks_extrapolate_to_the_limit_in_width_and_depth() -> None:
     means, errors = drawn.mean(axis=1), drawn.std(axis=1, ddof=1) / np.sqrt(seeds)
     terms = np.array([(1, 1 / n, 1 / L, 1 / L**2) for n, L in cells])
     found, known, misfit = np.transpose([_fitted(terms, mean, error) for mean, error in zip(means.T, errors.T)])
-    wanted, doubt = limit.outputs.ravel(), limit.standard_error.ravel() + limit.discretisation
+    wanted, doubt = limit.outputs.ravel(), limit.standard_error.ravel() + limit.discretization
     z = (found - wanted) / np.hypot(known, doubt)
     print("\noutput: limit, real networks extrapolated, standard error, z; at n = 512, L = 64")
     for location, *line in zip(np.ndindex(limit.outputs.shape), wanted, found, known, z, means[-1], errors[-1]):

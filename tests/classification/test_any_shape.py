@@ -52,9 +52,9 @@ def with_its_transpose(b: Branch) -> sp.Expr:
 
 VERDICTS = {plain: ("Depth-muP", "ODE limit", "trivial"), named: ("Depth-muP", "ODE limit", "trivial"),
             in_sequence: ("Depth-muP", "ODE limit", "trivial"), in_parallel: ("Depth-muP", "ODE limit", "trivial"),
-            amplified: ("explodes at initialisation", "ODE limit", "trivial"),
+            amplified: ("explodes at initialization", "ODE limit", "trivial"),
             damped: ("decays", "ODE limit", "trivial"),
-            with_its_transpose: ("explodes at initialisation", "ODE limit", "trivial")}
+            with_its_transpose: ("explodes at initialization", "ODE limit", "trivial")}
 
 
 @pytest.mark.parametrize("block", [pytest.param(block, marks=[pytest.mark.slow] * (block is in_parallel))
@@ -119,7 +119,7 @@ def test_what_decays_is_stable_and_neither_nontrivial_nor_faithful() -> None:
     verdict = tp.classify(H, H, tp.ResNet(block=damped))
     assert (verdict.stable_at_init, verdict.stable_in_training) == (True, True)
     assert (verdict.nontrivial, verdict.faithful_at_init, verdict.faithful_in_training) == (False, False, False)
-    assert verdict.exponents["x at initialisation"] == -sp.oo
+    assert verdict.exponents["x at initialization"] == -sp.oo
 
 
 def test_a_name_for_an_activation_is_no_difference() -> None:

@@ -20,7 +20,7 @@ POWERS = rationals(-2, 1, max_denominator=4)
 
 # Reference: what is set, (alpha, gamma) and the verdict, worked out by hand for blocks of one matrix, eps negligible.
 TABLE = {
-    "SP": (dict(branch=0, lr=0), (0, 0), "explodes at initialisation"),
+    "SP": (dict(branch=0, lr=0), (0, 0), "explodes at initialization"),
     "Depth-muP, SGD": (dict(branch=-H, lr=0, optimizer="sgd"), (H, H), "Depth-muP"),
     "Depth-muP, Adam": (dict(branch=-H, lr=-H, eps=-H), (H, H), "Depth-muP"),
     "Depth-muP, Adam, smaller eps": (dict(branch=-H, lr=-H, eps=-1), (H, H), "Depth-muP"),
@@ -119,7 +119,7 @@ def test_known_recipes(given: dict[str, Any], exponents: tuple, name: str) -> No
 
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(OPTIMIZERS), POWERS, POWERS, POWERS, POWERS)
-def test_an_initialisation_is_a_change_of_variables(optimizer: str, branch: sp.Rational, lr: sp.Rational,
+def test_an_initialization_is_a_change_of_variables(optimizer: str, branch: sp.Rational, lr: sp.Rational,
                                                     init: sp.Rational, eps: sp.Rational) -> None:
     """L^init into the matrix or into the branch: the same alpha; and the warnings know which."""
     found = tp.audit(branch, lr, optimizer, eps, init)

@@ -19,7 +19,7 @@ HALF, QUARTER = sp.Rational(1, 2), sp.Rational(1, 4)
 DEPTHS = np.array([64, 256, 1024])
 
 
-def sizes_at_initialisation(phi: Callable, slope: Callable, alpha: float, depth: int, norm: bool = False,
+def sizes_at_initialization(phi: Callable, slope: Callable, alpha: float, depth: int, norm: bool = False,
                             width: int = 200) -> tuple[float, float]:
     """The root mean squares of x^L and of the gradient in x^0, of a real network of blocks phi(W x), without its mean.
 
@@ -41,24 +41,24 @@ def sizes_at_initialisation(phi: Callable, slope: Callable, alpha: float, depth:
 def test_below_one_half_tanh_grows_like_a_power_and_its_gradient_like_an_exponential_of_one() -> None:
     """At alpha = 0 x ~ L^(1/2); the slope is of order one where |h| is, with probability 1/|x|: L^(1/2) over layers."""
     v = tp.classify(0, 1, tp.ResNet("tanh"))
-    assert (v.exponents["x at initialisation"], v.exponents["h at initialisation"]) == (HALF, HALF)
+    assert (v.exponents["x at initialization"], v.exponents["h at initialization"]) == (HALF, HALF)
     assert not v.stable_at_init and "exp(L^(1/2))" in v.reasons[0] and "x L^(1/2)" in v.reasons[0]
-    found = np.array([sizes_at_initialisation(np.tanh, lambda h: 1 / np.cosh(h)**2, 0, n) for n in DEPTHS])
+    found = np.array([sizes_at_initialization(np.tanh, lambda h: 1 / np.cosh(h)**2, 0, n) for n in DEPTHS])
     slope_x = np.polyfit(np.log(DEPTHS), np.log(found[:, 0]), 1)[0]
     one, two = np.diff(np.log(found[:, 1]))  # what log of the gradient has beside its power of L is of order one
     slope_gradient = np.log(two / one) / np.log(DEPTHS[1] / DEPTHS[0])
     assert slope_x == pytest.approx(0.5, abs=0.05) and slope_gradient == pytest.approx(0.5, abs=0.05)
     quarter = tp.classify(QUARTER, 3 * QUARTER, tp.ResNet("tanh"))
-    assert quarter.exponents["x at initialisation"] == QUARTER and "exp(L^(1/4))" in quarter.reasons[0]
+    assert quarter.exponents["x at initialization"] == QUARTER and "exp(L^(1/4))" in quarter.reasons[0]
 
 
 @pytest.mark.slow
 def test_with_a_norm_the_stream_grows_like_a_power_below_one_half() -> None:
     """What a block adds is of order one however large the stream is."""
     v = tp.classify(QUARTER, 3 * QUARTER, tp.ResNet("relu", norm="rms"))
-    assert v.exponents["x at initialisation"] == QUARTER and v.exponents["h at initialisation"] == 0
+    assert v.exponents["x at initialization"] == QUARTER and v.exponents["h at initialization"] == 0
     assert not v.stable_at_init and v.output_stable is not True and "change of f" not in v.exponents
-    found = [sizes_at_initialisation(lambda h: np.maximum(h, 0), np.sign, 0.25, n, norm=True)[0] for n in DEPTHS]
+    found = [sizes_at_initialization(lambda h: np.maximum(h, 0), np.sign, 0.25, n, norm=True)[0] for n in DEPTHS]
     assert np.polyfit(np.log(DEPTHS), np.log(found), 1)[0] == pytest.approx(0.25, abs=0.05)
     assert "exp" in tp.classify(QUARTER, 3 * QUARTER, tp.ResNet("relu")).reasons[0]
 
@@ -178,7 +178,7 @@ def own(phi: Callable) -> Callable:
 
 
 def test_kinks_are_those_of_the_blocks_own_functions() -> None:
-    error = "linearisation error of a layer"
+    error = "linearization error of a layer"
     kinked = tp.classify(HALF, HALF, tp.ResNet("tanh", own(lambda h: sp.Max(h, 0))))
     smooth = tp.classify(HALF, HALF, tp.ResNet("relu", own(sp.tanh)))
     assert (kinked.exponents[error], smooth.exponents[error]) == (-5 * QUARTER, -3 * HALF)

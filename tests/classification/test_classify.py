@@ -77,7 +77,7 @@ def test_exponents_are_affine_in_alpha_and_gamma(alpha, gamma) -> None:
     assert e["change of f"] == e["change of x"] == kappa and e["update of h"] == -g
     assert e["change of h"] == max(kappa, -g)
     assert e["noise of x over a piece"] == sp.Rational(1, 2) - a + max(kappa, 0)
-    assert e["linearisation error of a layer"] == -a - 2 * g
+    assert e["linearization error of a layer"] == -a - 2 * g
 
 
 @pytest.mark.parametrize("alpha, gamma", [(0.5, 0.5), (0.8, 0.2), (1, 0), (1.5, -0.5), (0.5, 1), (1.5, 0), (0.5, 0),
@@ -115,7 +115,7 @@ def test_ket_equations_of_a_linear_network_say_what_its_recursion_says(alpha, ga
     v = tp.classify(alpha, gamma)
     again = judge_exponents(v.alpha, v.gamma, orders.cells[0].region, read)
     if v.stable_at_init and v.exponents["change of f"] <= 0:
-        smooth = "linearisation error of a layer"  # of an activation in the linear one's place
+        smooth = "linearization error of a layer"  # of an activation in the linear one's place
         assert {**again.exponents, smooth: 0} == {**v.exponents, smooth: 0}
     for flag in ("stable_at_init", "output_stable", "stable_in_training", "nontrivial", "feature_learning",
                  "redundant"):
@@ -138,8 +138,8 @@ def test_nonlinear_networks_share_the_linear_ones_verdict_where_h_does_not_grow(
 
 
 def test_kinks_cost_a_quarter_power() -> None:
-    """Linearising relu in an update of size g errs by g^(3/2), a smooth activation by g^2: both in the mean square."""
-    errors = {phi: tp.classify(H, H, tp.ResNet(phi)).exponents["linearisation error of a layer"]
+    """Linearizing relu in an update of size g errs by g^(3/2), a smooth activation by g^2: both in the mean square."""
+    errors = {phi: tp.classify(H, H, tp.ResNet(phi)).exponents["linearization error of a layer"]
               for phi in ("tanh", "relu", "abs")}
     assert errors == {"tanh": -sp.Rational(3, 2), "relu": -sp.Rational(5, 4), "abs": -sp.Rational(5, 4)}
 
@@ -208,14 +208,14 @@ def test_two_matrix_blocks_change_their_output_as_derived(alpha, gamma) -> None:
     assert slope == pytest.approx(float(derived), abs=0.06)
 
 
-def uncentred(branch):
+def uncentered(branch):
     """A user's own block: phi(W x) with its mean left in."""
     return branch.let("z", branch.phi(branch.let("h", MatVec(branch.weights(), branch.x))))
 
 
 def test_a_mean_that_stays_adds_up_coherently() -> None:
     """relu without mean subtraction needs alpha >= 1; an odd activation has no mean, by symmetry, at any step."""
-    relu, tanh = (tp.ResNet(phi, block=uncentred) for phi in ("relu", "tanh"))
+    relu, tanh = (tp.ResNet(phi, block=uncentered) for phi in ("relu", "tanh"))
     half, line = tp.classify(H, H, relu), tp.classify(sp.Rational(3, 4), sp.Rational(1, 4), relu)
     assert not half.stable_at_init and "exp(L^(1/2))" in half.reasons[0]
     assert not line.stable_at_init and "exp(L^(1/4))" in line.reasons[0]

@@ -71,7 +71,7 @@ def test_measured_slopes_of_updates(name: str, gradient: float, eps: float) -> N
 
 
 def test_gradients_of_a_real_network_carry_the_branch_multiplier() -> None:
-    """A width-64 residual network, its raw gradients at initialisation, and what each optimizer makes of them."""
+    """A width-64 residual network, its raw gradients at initialization, and what each optimizer makes of them."""
     depths, n, gradient = 2 ** np.arange(4, 9), 64, {}
     for depth in depths:
         rng = np.random.default_rng(1)

@@ -86,7 +86,7 @@ def test_verdicts_say_what_learns_and_what_is_left_out():
         found = tp.classify(by_matrix(*point), net=LINEAR)
         assert (found.matrices["W1"].name, found.matrices["W2"].name) == (first, second), point
         assert found.complete_in_feature_learning == complete, point
-    with pytest.raises(tp.Divergence, match="initialisation"):
+    with pytest.raises(tp.Divergence, match="initialization"):
         tp.classify(by_matrix(0, 1, 1), net=LINEAR).matrices["W1"]
 
 
@@ -239,7 +239,7 @@ def test_outputs_of_networks_in_which_one_matrix_is_trained_have_its_power(name,
 
 
 def scaled(branch, named=False):
-    """Normalised by an average that stands in the vector, or has a name."""
+    """Normalized by an average that stands in the vector, or has a name."""
     size = branch.let("s", Mean(branch.x**2)) if named else Mean(branch.x**2)
     v = branch.let("v", branch.x / sp.sqrt(size))
     return MatVec(branch.weights("W2"), branch.let("z", MatVec(branch.weights("W1"), v)))
@@ -253,12 +253,12 @@ def summed(branch):
     return MatVec(branch.weights("W1"), branch.x) + MatVec(branch.weights("W2"), branch.x)
 
 
-NORMALISED = [tp.ResNet("linear", "mlp", norm="rms"), tp.ResNet("linear", scaled)]
+NORMALIZED = [tp.ResNet("linear", "mlp", norm="rms"), tp.ResNet("linear", scaled)]
 
 
-@pytest.mark.parametrize("net", [NORMALISED[0], pytest.param(NORMALISED[1], marks=pytest.mark.slow)], ids=str)
-def test_normalised_blocks_are_judged_matrix_by_matrix(net):
-    """What normalises the stream is of order one, and no update."""
+@pytest.mark.parametrize("net", [NORMALIZED[0], pytest.param(NORMALIZED[1], marks=pytest.mark.slow)], ids=str)
+def test_normalized_blocks_are_judged_matrix_by_matrix(net):
+    """What normalizes the stream is of order one, and no update."""
     scale = by_matrix(1, 0, "1/2")
     found, plain = (tp.classify(scale, one).matrices for one in (net, LINEAR))
     assert [(one.name, one.update, one.effect, one.output, one.second_order) for one in found.values()] == [
@@ -266,9 +266,9 @@ def test_normalised_blocks_are_judged_matrix_by_matrix(net):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("net", NORMALISED, ids=("rms", "written"))
+@pytest.mark.parametrize("net", NORMALIZED, ids=("rms", "written"))
 @pytest.mark.parametrize("point", [("1/2", "1/2", "1/2"), ("1/2", "1/2", 1), (1, 0, "1/4"), ("1/2", "1/4", "1/2")])
-def test_a_matrix_of_a_normalised_block_alone(net, point):
+def test_a_matrix_of_a_normalized_block_alone(net, point):
     alpha, first, second = point
     matrices = tp.classify(by_matrix(*point), net=net).matrices
     for name, others in (("W1", (first, NEVER)), ("W2", (NEVER, second))):

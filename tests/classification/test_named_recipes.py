@@ -29,8 +29,8 @@ def of_six(alpha: float, first: float, last: float, name: str, block: str = LAYE
 # DeepNorm's queries and keys start as usual, so that SGD moves them by their gradient alone. What started at zero is as
 # large as its first update: Fixup's W2 L^(-1/2), which makes alpha 1 and W1's gradient L^(-1/2), its own size.
 BY_HAND = {
-    "sp": (ONE, 0, [0], "explodes at initialisation"), "depth-mup": (ONE, .5, [.5], "Depth-muP"),
-    "ode": (ONE, 1, [0], "ODE limit"), "mup": of_six(0, 0, 0, "grows at initialisation"),
+    "sp": (ONE, 0, [0], "explodes at initialization"), "depth-mup": (ONE, .5, [.5], "Depth-muP"),
+    "ode": (ONE, 1, [0], "ODE limit"), "mup": of_six(0, 0, 0, "grows at initialization"),
     "branch-only": of_six(.5, 0, 0, "unstable in training"), "depth-mup-fixed-eps": of_six(.5, .5, .5, "Depth-muP"),
     "completep": of_six(1, 0, 0, "ODE limit"), "megatron-depth-mup": of_six(1, 0, 0, "ODE limit"),
     "megatron-depth-mup-uncompensated": of_six(1.5, 0, -.5, "converges in x and f, not in h"),
@@ -39,10 +39,10 @@ BY_HAND = {
     "deepnorm": (POST_NORM, .75, [.75, .75, .25, .25, .25, .25], "ODE limit"),
     "deepnorm-adam": (POST_NORM, .75, [0, 0, -.25, -.25, -.25, -.25], "unstable in training"),
     **dict.fromkeys(("muon", "muon-spectral", "muon-unit-rms", "megatron-muon-spectral",
-                     "megatron-muon-unit-rms-norm"), of_six(0, 0, 0, "grows at initialisation")),
+                     "megatron-muon-unit-rms-norm"), of_six(0, 0, 0, "grows at initialization")),
     "fixup": (FROM_ZERO, 1, [0, 0], "ODE limit"), "fixup-bottleneck": (BOTTLENECK, 1, [.5, .5, 0], "ODE limit"),
-    "rezero": (GATED, OO, [OO, OO], "trivial"), "rezero-adam": (GATED, 0, [0, 0], "explodes at initialisation"),
-    "layerscale": (SCALED, 0, [0, 0, 0], "grows at initialisation")}
+    "rezero": (GATED, OO, [OO, OO], "trivial"), "rezero-adam": (GATED, 0, [0, 0], "explodes at initialization"),
+    "layerscale": (SCALED, 0, [0, 0, 0], "grows at initialization")}
 
 # Where eps outgrows gradients: whose, their gamma, and the verdict: the rate times gradient over eps.
 OUTGROWN = {

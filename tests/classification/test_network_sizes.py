@@ -28,9 +28,9 @@ def test_a_table_has_what_a_verdict_says() -> None:
     verdict = tp.classify(POINT, SMALL)
     sizes = pickle.loads(pickle.dumps(verdict)).sizes
     assert sizes["x"]["change"].L == verdict.exponents["change of x"] == -HALF / 2
-    assert sizes["score"]["at initialisation"].L == verdict.exponents["score at initialisation"]
+    assert sizes["score"]["at initialization"].L == verdict.exponents["score at initialization"]
     assert sizes["score"]["change"].L == verdict.exponents["change of score"]
-    assert sizes["f"] == {"at initialisation": NetworkSize(-HALF, sp.Integer(0)),
+    assert sizes["f"] == {"at initialization": NetworkSize(-HALF, sp.Integer(0)),
                           "change": NetworkSize(sp.Integer(0), -HALF / 2)}
     for name, one in verdict.matrices.items():
         assert (sizes[name]["in a layer"].L, sizes[name]["in the stream"].L, sizes[name]["in f"].L) == (
@@ -50,15 +50,15 @@ def test_a_vector_has_its_sizes_whatever_a_user_calls_it() -> None:
 
     row, other = (tp.classify(POINT, tp.ResNet(block=bent(name))).sizes for name in ("row", "kept"))
     assert {name.replace("row", "kept"): size for name, size in row.items()} == dict(other)
-    assert row["row"]["at initialisation"] == NetworkSize(sp.Integer(0), sp.Integer(0))
+    assert row["row"]["at initialization"] == NetworkSize(sp.Integer(0), sp.Integer(0))
 
 
 def test_a_stream_that_grows_does_so_in_front_of_a_norm_alone() -> None:
     """Of a network that grows before training there is nothing else to say; f is read of what has grown."""
     sizes = tp.classify(tp.DepthScaling(HALF / 2, HALF), tp.ResNet("relu", "mlp", norm="rms")).sizes
-    assert {name: one["at initialisation"].L for name, one in sizes.items()} == {
+    assert {name: one["at initialization"].L for name, one in sizes.items()} == {
         "x": HALF / 2, "n": 0, "h": 0, "z": 0, "f": HALF / 2}
-    assert all(list(one) == ["at initialisation"] for one in sizes.values())
+    assert all(list(one) == ["at initialization"] for one in sizes.values())
 
 
 def test_adam_moves_by_its_directions_whatever_gradients_are() -> None:
@@ -75,7 +75,7 @@ def test_powers_of_n_are_those_of_the_rules_for_finite_width() -> None:
     found = measure(one, {"T": 2, "L": 1, "P": 2}, asked=[*last.values(), *moved])
     sizes = tp.classify(POINT, SMALL).sizes
     for name in ("x", "n1", "q", "k", "value", "score", "share", "mixed", "f"):
-        assert found.power(last[name]) == sizes[name]["at initialisation"].n, name
+        assert found.power(last[name]) == sizes[name]["at initialization"].n, name
     assert found.power(last["dx"]) - 1 == sizes["x"]["gradient"].n
     assert {found.power(e) for e in moved} == {sizes[name]["change"].n for name in ("q", "k", "value")} == {0}
     for matrix, (left, right) in {"Wq": ("dq", "n1"), "Wo": ("dx", "mixed")}.items():
@@ -96,7 +96,7 @@ def test_real_networks_have_these_powers_of_n(opt: tp.SGD | tp.Adam) -> None:
             both = [run.series("f") if kept == "f" else [run.stack(kept, t, 2) for t in range(2)] for run in runs]
             found.append(float(np.mean([(b[1] - b[0] if "change" in name else b[0])**2 for b in both])))
     for name, found in squares.items():
-        power = sizes[name.split()[-1]]["change" if "change" in name else "at initialisation"].n
+        power = sizes[name.split()[-1]]["change" if "change" in name else "at initialization"].n
         measured = float(np.polyfit(np.log(widths), np.log(found), 1)[0]) / 2
         assert abs(measured - float(power)) < 0.1, (name, measured, power)
 

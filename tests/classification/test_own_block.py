@@ -75,7 +75,7 @@ def test_real_streams_behind_two_norms_grow_like_powers(phi: str, alpha: float, 
     """Attention and an MLP, each behind a norm: at the first step, in root mean square over the last layer."""
     net, scale = tp.Transformer(positions=2, phi=phi), tp.DepthScaling(alpha, 1)
     counted = tp.classify(scale, net)
-    assert (counted.name, float(counted.exponents["x at initialisation"])) == ("grows at initialisation", expected)
+    assert (counted.name, float(counted.exponents["x at initialization"])) == ("grows at initialization", expected)
     sizes = []
     for depth in (32, 256):
         program = tp.program(net, tp.SGD(1.0), scale)
@@ -87,8 +87,8 @@ def test_real_streams_behind_two_norms_grow_like_powers(phi: str, alpha: float, 
 
 def test_behind_norms_branches_of_order_one_grow_and_do_not_explode() -> None:
     verdicts = [audit_on_mlp("sp").verdict, tp.named_recipes()["mup"].verdict]
-    assert [(one.name, str(one.exponents["x at initialisation"])) for one in verdicts] == [
-        ("grows at initialisation", "1/2")] * 2
+    assert [(one.name, str(one.exponents["x at initialization"])) for one in verdicts] == [
+        ("grows at initialization", "1/2")] * 2
 
 
 @pytest.mark.parametrize("name, said", [("fixup", "starts at zero"), ("nothing", "name: 'nothing' given")])

@@ -22,7 +22,7 @@ numbers = st.fractions(min_value=-2, max_value=3, max_denominator=6)
 points = st.one_of(st.tuples(numbers, numbers), numbers.map(lambda a: (a, 1 - a)),
                    numbers.map(lambda g: (Fraction(1, 2), g)), numbers.map(lambda a: (a, Fraction(0))),
                    st.tuples(numbers, st.sampled_from([Fraction(-1, 6), Fraction(0), Fraction(1, 6)])).map(
-                       lambda one: (1 - 2 * one[0] + one[1], one[0])))  # about where linearisation errs by 1/L
+                       lambda one: (1 - 2 * one[0] + one[1], one[0])))  # about where linearization errs by 1/L
 
 
 @cache
@@ -108,7 +108,7 @@ def test_exactly_one_point_is_depth_mup_and_it_is_a_region(linear) -> None:
     assert set(own.conditions) == {sp.Eq(2 * ALPHA, 1), sp.Eq(ALPHA + GAMMA, 1)}
 
 
-def test_linearising_a_layer_errs_by_less_than_its_share_above_a_line(linear) -> None:
+def test_linearizing_a_layer_errs_by_less_than_its_share_above_a_line(linear) -> None:
     """Definition G.1: L^(-alpha - 2 gamma) against 1/L; on the line itself the error stays."""
     for a, g in ((2, -H), (3, -1), (sp.Rational(9, 5), -sp.Rational(2, 5))):
         assert linear.at(a, g).verdict.layerwise_linear is False

@@ -24,7 +24,7 @@ def test_every_region_is_a_shape_and_every_name_is_written_once(linear) -> None:
     assert [s.dimension for s in shapes] == [one.dimension for one in linear.regions]
     assert sorted(s.label for s in shapes if s.label) == sorted({one.name for one in linear.regions})
     for shape, one in zip(shapes, linear.regions):
-        if one.dimension == 2:  # its middle lies inside, or in a neighbour of its name
+        if one.dimension == 2:  # its middle lies inside, or in a neighbor of its name
             assert linear.at(*map(sp.nsimplify, shape.middle)).name == one.name
 
 
@@ -34,7 +34,7 @@ def test_labels_have_room(linear) -> None:
     assert sorted(map(tuple, yellow.room)) == [(1.0, 0.0), (1.75, -0.75), (1.75, 0.0)]
     alpha, gamma = yellow.middle
     assert alpha + gamma > 1.25 and -0.3 < gamma < -0.1  # away from the thick line alpha + gamma = 1
-    assert next(s for s in linear.picture.shapes if s.label == "explodes at initialisation").middle == (0.125, 0.25)
+    assert next(s for s in linear.picture.shapes if s.label == "explodes at initialization").middle == (0.125, 0.25)
 
 
 def test_all_that_is_known_is_said(linear) -> None:
@@ -63,7 +63,7 @@ def test_the_page_has_a_tooltip_for_every_region_and_no_address(linear) -> None:
     assert any("at (49/96, 47/96): r = 1/48" in title for title in titles)
     assert "<script" not in page and "http" not in page and "url(" not in page
     assert all(label in unescape(re.sub(r"</tspan><tspan[^>]*>", " ", page))
-               for label in ("explodes at initialisation", "Depth-muP"))
+               for label in ("explodes at initialization", "Depth-muP"))
 
 
 def test_the_drawing_has_its_axes_the_right_way_round(linear) -> None:
@@ -91,7 +91,7 @@ def test_without_matplotlib_the_extra_is_named(linear, monkeypatch) -> None:
     assert linear.html()
 
 
-def test_colours_between_two() -> None:
+def test_colors_between_two() -> None:
     assert (mixed(SLOW, FAST, 0), mixed(SLOW, FAST, 1)) == (SLOW, FAST)
     assert mixed("#000000", "#ffffff", 0.5) == "#808080"
 
@@ -102,7 +102,7 @@ def test_networks_without_a_recursion_have_no_rates() -> None:
     assert {one.name for one in relu.regions} >= {"Depth-muP", "ODE limit", "undecided, with h growing"}
 
 
-def test_lines_of_a_label_are_centred_about_its_place(linear) -> None:
+def test_lines_of_a_label_are_centered_about_its_place(linear) -> None:
     sheet = _Sheet(linear.picture)
     areas = [shape for shape in linear.picture.shapes if shape.dimension == 2 and shape.label]
     assert max(len(shape.lines) for shape in areas) > 1

@@ -9,7 +9,7 @@ import sympy as sp
 from hypothesis import given, settings, strategies as st
 
 import tpcalc as tp
-from tpcalc.classification.recipe import realise
+from tpcalc.classification.recipe import realize
 from tpcalc.parametrizations.choices import OPTIMIZERS
 from tpcalc.testing import rationals, scalings
 
@@ -22,9 +22,9 @@ def audited(choices: Any, **changes: Any) -> tp.Audit:
 
 @settings(max_examples=60, deadline=None)
 @given(scalings(), st.sampled_from(OPTIMIZERS), rationals(-1, 1), st.one_of(st.none(), rationals(-2, 1)))
-def test_what_realises_a_scaling_audits_to_it(target: tp.DepthScaling, optimizer: str, init: sp.Rational,
+def test_what_realizes_a_scaling_audits_to_it(target: tp.DepthScaling, optimizer: str, init: sp.Rational,
                                               eps: sp.Rational | None) -> None:
-    found = audited(realise(target, optimizer, init, eps))
+    found = audited(realize(target, optimizer, init, eps))
     assert (found.alpha, found.gamma, found.choices.init) == (target.alpha, target.gamma, init)
     assert not any("eps outgrows" in one for one in found.warnings)
 

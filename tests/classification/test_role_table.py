@@ -74,7 +74,7 @@ def test_recipes_of_parametrizations_are_what_their_audit_says(alpha, first, sec
     assert (found.alpha, found.own) == (one.alpha, dict(one.own))
 
 
-def test_initialisation_counts_once_and_in_every_gradient():
+def test_initialization_counts_once_and_in_every_gradient():
     """W2 L^b2 W1 L^b1 x: the block has both, a raw gradient all but its own, an update is relative to its own."""
     raw = {"W1": DepthChoices(0, 0, "sgd", init=-HALF), "W2": DepthChoices(0, 0, "sgd", init=0)}
     found = resolved(tp.Parametrization(depth=raw))

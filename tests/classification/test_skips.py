@@ -16,7 +16,7 @@ L, QUARTER = sp.Symbol("L"), sp.Rational(1, 4)
                          ids=str)
 def test_what_is_kept_more_than_once_explodes(keep: sp.Expr) -> None:
     """Real networks grow by this factor in every layer."""
-    assert tp.classify(0.5, 0.5, tp.ResNet(skip=tp.Skip(keep=keep))).name == "explodes at initialisation"
+    assert tp.classify(0.5, 0.5, tp.ResNet(skip=tp.Skip(keep=keep))).name == "explodes at initialization"
 
 
 @pytest.mark.parametrize("keep, name", [(0.9, "decays"), (1 - 1 / L, "Depth-muP"), (1 - 2 / L, "Depth-muP")])

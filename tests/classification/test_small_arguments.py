@@ -37,6 +37,6 @@ def test_homogeneous_functions_of_what_falls_are_counted() -> None:
     """relu(x / sqrt(L)) is relu(x) / sqrt(L): a branch multiplier and an update smaller by that."""
     one = tp.classify(HALF, HALF, tp.ResNet("relu", block(lambda u: sp.Max(u, 0), HALF, True)))
     other = tp.classify(1, 1, tp.ResNet("relu", block(lambda u: sp.Max(u, 0), sp.Integer(0), True)))
-    shared = ("x at initialisation", "change of f", "noise of x over a piece")
+    shared = ("x at initialization", "change of f", "noise of x over a piece")
     assert one.name == other.name == "trivial"
     assert [one.exponents[name] for name in shared] == [other.exponents[name] for name in shared]

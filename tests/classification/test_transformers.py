@@ -26,8 +26,8 @@ def test_what_is_lazy_drifts_and_learns() -> None:
     assert [one.name for one in by_point.values()] == ["Depth-muP", "ODE limit", "trivial"]
     assert [{m.name for m in one.matrices.values()} for one in by_point.values()] == [{"drifts"}, {"learns"}, {"lazy"}]
     assert [one.exponents["change of score"] for one in by_point.values()] == [0, 0, -sp.Rational(1, 4)]
-    assert all(one.exponents["score at initialisation"] == 0 for one in by_point.values())
-    assert "attention: not uniform at initialisation, scores are of order one; the first update changes them by " \
+    assert all(one.exponents["score at initialization"] == 0 for one in by_point.values())
+    assert "attention: not uniform at initialization, scores are of order one; the first update changes them by " \
         "L^(-1/4)" in by_point[HALF, sp.Rational(3, 4)].reasons
     assert "which stand for all head_dim, queries_per_key and positions" in str(by_point[1, 0])
 
@@ -44,7 +44,7 @@ def test_norms_of_q_and_k_have_a_stand_in_that_no_number_changes() -> None:
 @pytest.mark.slow
 def test_verdicts_with_norms_of_q_and_k() -> None:
     verdict = tp.classify(POINT, replace(SMALL, head_dim=3, qk_norm=True))
-    assert [verdict.exponents[name] for name in ("score at initialisation", "change of score")] == [0, -HALF / 2]
+    assert [verdict.exponents[name] for name in ("score at initialization", "change of score")] == [0, -HALF / 2]
     assert "tanh of a coordinate of q" in str(verdict)
     assert list(verdict.sizes)[2:7] == ["q", "k", "value", "nq", "nk"]
 
@@ -162,7 +162,7 @@ def test_what_each_vector_alone_brings_to_outputs(options: dict, alpha: float, g
         assert abs(slope - float(counted)) < max(0.1, 3 * error) < 0.25
 
 
-def test_initialisations_of_single_matrices_are_refused() -> None:
+def test_initializations_of_single_matrices_are_refused() -> None:
     """At L^(-1/2) W_q makes attention uniform, and no power of the branch does."""
     raw = {name: tp.parametrizations.DepthChoices(branch=-HALF, lr=-HALF, init=-HALF if name == "Wq" else 0)
            for name in SMALL.matrices_of_block}
@@ -175,12 +175,12 @@ def test_attention_from_zero_is_uniform_where_an_update_vanishes_in_a_layer() ->
     for point, name, change in (((HALF, HALF), "Depth-muP", -HALF), ((1, 0), "ODE limit", 0)):
         verdict = tp.classify(*point, SMALL, from_zero=("Wq",))
         assert verdict.name == name and verdict.exponents["change of score"] == change
-        assert verdict.exponents["score at initialisation"] == -sp.oo
-        assert any(one.startswith("attention: uniform at initialisation") for one in verdict.reasons)
+        assert verdict.exponents["score at initialization"] == -sp.oo
+        assert any(one.startswith("attention: uniform at initialization") for one in verdict.reasons)
         assert "from zero: Wq; gradients of Wk vanish at the first step" in str(verdict)
         assert {one.name for key, one in verdict.matrices.items() if key != "Wk"} == {"drifts" if change else "learns"}
         assert (verdict.matrices["Wk"].name, verdict.matrices["Wk"].output) == ("lazy", -sp.oo)
-        assert str(verdict.sizes["Wq"]["at initialisation"]) == str(verdict.sizes["Wk"]["update"]) == "0"
+        assert str(verdict.sizes["Wq"]["at initialization"]) == str(verdict.sizes["Wk"]["update"]) == "0"
 
 
 @pytest.mark.parametrize("options, said", [
@@ -205,7 +205,7 @@ def attending_alike(b: Branch) -> sp.Expr:
     return MatVec(b.weights("Wo"), b.let_total("mixed", b.other(v)))
 
 
-@pytest.mark.parametrize("point, name", [((0.25, 0.75), "grows at initialisation"),
+@pytest.mark.parametrize("point, name", [((0.25, 0.75), "grows at initialization"),
                                          ((0.5, 0.25), "unstable in training")])
 def test_gradients_that_grow_behind_an_update_leave_a_verdict(point: tuple[float, float], name: str) -> None:
     """Updates by signs are counted where gradients keep their powers, and one update is where the stream has grown."""

@@ -1,7 +1,7 @@
 """A layer as lines of terms that read this layer and earlier ones, and its reverse, written by hand.
 
 What ``backpropagate`` derives for one block is done here for a sweep whose layers read several layers back and carry
-several families on: the loop is reversed, and what a layer sends further back than to its neighbour is a message that
+several families on: the loop is reversed, and what a layer sends further back than to its neighbor is a message that
 waits for the layer that needs it.
 """
 

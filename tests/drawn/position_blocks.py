@@ -29,7 +29,7 @@ ACTIVATIONS = ("tanh", "relu", "gelu")
 OPTIMIZERS: tuple[Callable[[float], Optimizer], ...] = (SGD, partial(Adam, eps=0), SignSGD, Lion)
 RATE, SMALL = 0.05, 0.0005  # small where changes outgrow the stream: their powers are those to first order in the rate
 DEPTHS = (32, 64, 128, 256)
-NAMES = START, CHANGE, OUTPUT = ("x at initialisation", "change of x", "change of f")
+NAMES = START, CHANGE, OUTPUT = ("x at initialization", "change of x", "change of f")
 SLACK, ERRORS, STEP = 0.1, 3, sp.Rational(1, 4)
 SHARP, ROUNDS = 0.05, 16
 LOCATIONS = 3

@@ -33,7 +33,7 @@ TASK = {"xi": [0.5, 0.5], "y": [-0.25, -0.25]}  # a small step: large ones show 
 CLEAR = sp.Rational(1, 8)
 SAMPLES, BATCHES = 4096, 2
 SLACK = 0.05
-NAMES = ("x at initialisation", "h at initialisation", "change of f", "change of x", "change of h")
+NAMES = ("x at initialization", "h at initialization", "change of f", "change of x", "change of h")
 
 
 def trained_program(net: ResNet | Program, alpha: Number, gamma: Number) -> Program:
@@ -174,7 +174,7 @@ def assert_verdict_agrees(net: ResNet | Program, point: tuple[Value, Value], is_
 
 
 def _is_bound(verdict: Verdict, name: str) -> bool:
-    """Is the exponent labelled as an upper bound?"""
+    """Is the exponent labeled as an upper bound?"""
     return name in getattr(verdict, "bounds", ()) or any(", at most" in reason for reason in verdict.reasons)
 
 

@@ -61,8 +61,8 @@ def test_kinks_are_the_arc_cosine_formulas(f: sp.Expr, jump: float) -> None:
     assert abs(at(f, 1, 1, c, p, q) - slope) < 1e-14
     assert abs(at(f, 2, 2, c, p, q) - jump**2 / (2 * np.pi * np.sqrt(p * q) * rest)) < 1e-14
     assert abs(at(f, 3, 1, c, p, q) + jump**2 * r / (2 * np.pi * p * rest)) < 1e-14
-    centred = at(f, 2, 0, c, p, q) - mean_function(f, 2)(np.array(p)) * mean_function(f, 0)(np.array(q))
-    assert abs(centred - jump**2 * np.sqrt(q / p) * (rest - 1) / (2 * np.pi)) < 1e-14
+    centered = at(f, 2, 0, c, p, q) - mean_function(f, 2)(np.array(p)) * mean_function(f, 0)(np.array(q))
+    assert abs(centered - jump**2 * np.sqrt(q / p) * (rest - 1) / (2 * np.pi)) < 1e-14
     assert scalar_function(f).slopes == ((0.5, 0.5) if jump == 1 else (0.0, 1.0))
 
 

@@ -243,8 +243,8 @@ def test_scalings_that_one_power_cannot_say_are_refused(scale: Any, said: str) -
         plan_shapes(gpt(4, 32), gpt(8, 32), scale)
 
 
-def test_an_initialisation_that_shrinks_with_depth_is_that_of_the_last_matrix_of_a_branch() -> None:
-    """GPT-2 initialises what its branches end with by 1/sqrt(2 L), and nothing else in its layers."""
+def test_an_initialization_that_shrinks_with_depth_is_that_of_the_last_matrix_of_a_branch() -> None:
+    """GPT-2 initializes what its branches end with by 1/sqrt(2 L), and nothing else in its layers."""
     found = plan_shapes(gpt(4, 32), gpt(16, 32), "gpt-2", forward="multiplier", ties=TIES)
     starts = {entry.parameter.role: entry.factor("init") for entry in found.entries if entry.parameter.is_matrix}
     assert starts["branch output"] == pytest.approx(0.5) and starts["hidden"] == 1

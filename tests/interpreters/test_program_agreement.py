@@ -160,7 +160,7 @@ def test_a_batch_trains_as_the_solvers_say() -> None:
     assert_close(found.series("f"), run.outputs[..., 0], 1e-12, 1.0)
 
 
-def test_tied_weights_at_initialisation_are_powers_of_one_matrix() -> None:
+def test_tied_weights_at_initialization_are_powers_of_one_matrix() -> None:
     """x^n = (1 + W / 2)^n U and W^k U are orthonormal: <x^m|x^n> = sum of binomials C(m, k) C(n, k) / 4^k."""
     reading = read_program_coefficients(tied(), {T: 1, L: 4}, {**DATA, "xi": [1], "y": [1]}, exact=True)
     for m in range(5):

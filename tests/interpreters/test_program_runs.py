@@ -101,7 +101,7 @@ def test_draws_are_those_of_the_seed_and_the_name() -> None:
     assert not np.any(np.isclose(one.vector(A), one.vector(B)))
 
 
-def test_normalisation() -> None:
+def test_normalization() -> None:
     """|W a|^2 / n = <a|a> (1 + O(n^-1/2)), entries of a of variance 1."""
     program = Program("p", (A,), (W[0],), (), (Assign(X, MatVec(W[0], A)),), ())
     run = run_program(program, {}, width=2000)

@@ -25,7 +25,7 @@ def action(X: np.ndarray, Y: np.ndarray, noise: np.ndarray, drift: np.ndarray) -
 
 @pytest.mark.parametrize("forward", [True, False])
 def test_densities_are_derivatives_of_the_action(forward: bool) -> None:
-    """exp(n Psi) linearised in the overlaps of one side leaves a Gaussian weight exp(1/2 fields . density . fields)."""
+    """exp(n Psi) linearized in the overlaps of one side leaves a Gaussian weight exp(1/2 fields . density . fields)."""
     rng = np.random.default_rng(0)
     noise = rng.normal(size=(ROWS, ROWS))
     noise += noise.T

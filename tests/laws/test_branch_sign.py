@@ -23,7 +23,7 @@ Weights = dict[str, np.ndarray]
 Block = Callable[[Weights, int, np.ndarray], np.ndarray]
 
 
-def centred(z: np.ndarray) -> np.ndarray:
+def centered(z: np.ndarray) -> np.ndarray:
     return z - z.mean()
 
 
@@ -36,7 +36,7 @@ def relu_then_tanh(branch: Branch) -> sp.Expr:
 
 BLOCKS: dict[str, tuple[tp.ResNet, Block]] = {
     "linear": (tp.ResNet(), lambda w, l, x: w["W"][l] @ x),
-    "post_nonlin": (tp.ResNet("gelu"), lambda w, l, x: centred(_gelu(w["W"][l] @ x))),
+    "post_nonlin": (tp.ResNet("gelu"), lambda w, l, x: centered(_gelu(w["W"][l] @ x))),
     "pre_nonlin": (tp.ResNet("tanh", "pre_nonlin"), lambda w, l, x: w["W"][l] @ np.tanh(x)),
     "mlp": (tp.ResNet("tanh", "mlp"), lambda w, l, x: w["W2"][l] @ np.tanh(w["W1"][l] @ x)),
     "glu": (tp.ResNet("tanh", "glu"), lambda w, l, x: w["W3"][l] @ (np.tanh(w["W1"][l] @ x) * (w["W2"][l] @ x))),

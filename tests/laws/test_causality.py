@@ -30,7 +30,7 @@ def test_a_target_changes_no_forward_quantity_before_the_next_step(method: str, 
     assert np.array_equal(runs[0].outputs[:t + 1], runs[1].outputs[:t + 1])
     if task.probes is not None:
         assert np.array_equal(runs[0].probe_outputs[:t + 1], runs[1].probe_outputs[:t + 1])
-    # covariances come from one factorisation of all rows together: equal to round-off, not bit for bit
+    # covariances come from one factorization of all rows together: equal to round-off, not bit for bit
     x, delta = (t + 1) * task.batch, t * task.batch
     assert_close(runs[0].forward_covariance[:, :x, :x], runs[1].forward_covariance[:, :x, :x], 1e-12)
     assert_close(runs[0].backward_covariance[:, :delta, :delta], runs[1].backward_covariance[:, :delta, :delta], 1e-12)

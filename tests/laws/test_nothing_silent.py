@@ -177,7 +177,7 @@ def test_training_at_any_exponent_agrees_with_the_oracle(alpha: Any, branch: Any
     if run is None:
         assert depth is tp.oo and exact < 0.5 or abs(exact) > 10
         return
-    assert scale.drift_exponent == 0 or str(alpha) == "1e+16"  # which has no neighbour at a distance of 1
+    assert scale.drift_exponent == 0 or str(alpha) == "1e+16"  # which has no neighbor at a distance of 1
     if depth is tp.oo:
         near = tp.train(NET, TASK, opt, scale, 2**13)
         noise = 0.0 if exact == 0.5 else 2.0**(13 * (1 - 2 * exact))  # what the initial matrices still add at 2^13

@@ -129,7 +129,7 @@ def test_small_outputs_leave_the_loss_at_zero(limit: tp.DepthLimit) -> None:
 
 
 def test_reasons(limit: tp.DepthLimit, mlp: tp.DepthLimit) -> None:
-    assert limit.at(alpha=0.25, gamma=1).reason == "the network explodes at initialisation like exp(L^(1 - 2*alpha))"
+    assert limit.at(alpha=0.25, gamma=1).reason == "the network explodes at initialization like exp(L^(1 - 2*alpha))"
     assert limit.at(alpha=1, gamma=-1).reason == "the first update moves the output by L^(-alpha - gamma + 1)"
     assert limit.at(alpha=1, gamma=0.5).reason.startswith("trivial limit")
     assert limit.at(alpha=0.5, gamma=0.5).reason == ""

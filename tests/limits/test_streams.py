@@ -117,7 +117,7 @@ def test_what_a_layer_adds_to_a_mean_of_two_layers_counts_two_thirds() -> None:
     half = tp.DepthScaling(H, H, branch=2 / 3)
     mean = region_of(training(*SWEEPS["a mean of two layers"][0], rate=H**2)).compile()(INPUTS, TARGETS).outputs
     weighed = tp.train(tp.ResNet(), tp.Task(INPUTS, TARGETS), tp.SGD(1 / 6), half, depth=tp.oo)
-    # (2/3)^2 / 4 = 1/9 is what an update moves f by; that network's is (2/3) (1/6), its gradient being normalised
+    # (2/3)^2 / 4 = 1/9 is what an update moves f by; that network's is (2/3) (1/6), its gradient being normalized
     assert mean == pytest.approx(weighed.outputs.ravel(), abs=1e-10)
 
 
@@ -128,8 +128,8 @@ def test_streams_that_alternate_keep_their_layered_decay(seed: int) -> None:
 
 
 @pytest.mark.parametrize("lines, reason", [
-    ((x_of(Term("x", 1, sp.Integer(2)), BRANCH),), r"explodes at initialisation like exp\(L\^\(1\)\)"),
-    ((x_of(Term("x", 1), Term("x", 1, power=1), BRANCH),), r"explodes at initialisation like exp\(L\^\(1/2\)\)"),
+    ((x_of(Term("x", 1, sp.Integer(2)), BRANCH),), r"explodes at initialization like exp\(L\^\(1\)\)"),
+    ((x_of(Term("x", 1), Term("x", 1, power=1), BRANCH),), r"explodes at initialization like exp\(L\^\(1/2\)\)"),
     ((x_of(Term("x", 1), Term("x", 1, -H, power=1), BRANCH),), r"decays.* like 1 / exp\(L\^\(1/2\)\)"),
     ((x_of(Term("x", 1, H), BRANCH),), r"decays.* like 1 / exp\(L\^\(1\)\)")])
 def test_loops_have_signs(lines: tuple[Line, ...], reason: str) -> None:
@@ -160,7 +160,7 @@ def test_coupled_streams_grow_like_the_fastest_mean_of_a_loop(couplings: tuple[t
         growths.append(depth * max(abs(np.linalg.eigvals(small))))
     measured = sp.Rational(round(np.log2(growths[1] / growths[0]) / 10 * 16), 16)
     region = region_of(training(*lines, alpha=H / 2, gamma=3 * H / 2))
-    assert f"explodes at initialisation like exp(L^({measured}))" in region.reason
+    assert f"explodes at initialization like exp(L^({measured}))" in region.reason
 
 
 @pytest.mark.parametrize("lines, said", [

@@ -141,10 +141,10 @@ def test_powers_of_the_depth_of_a_gradient_are_none_of_a_sign(skip: Any, power: 
 
 
 def test_a_layer_is_curved_in_what_gains_multiply() -> None:
-    """W tanh(g n) is linear in W, and without gains linearised exactly."""
+    """W tanh(g n) is linear in W, and without gains linearized exactly."""
     plain, gained = (tp.classify(1, 0,
                                  tp.ResNet("tanh", "pre_nonlin", norm="rms", gains=gains)) for gains in (False, True))
-    said = "linearisation error of a layer"
+    said = "linearization error of a layer"
     assert plain.exponents[said] == -sp.oo and gained.exponents[said] == -1
     assert gained.matrices["gn"].partners == ("W", "gn") and plain.matrices["W"].partners == ()
 
@@ -172,7 +172,7 @@ def test_odd_networks_are_odd_with_vectors_whose_moves_are_even(block: Any) -> N
 
 
 def test_a_vector_that_is_added_has_a_mean() -> None:
-    assert tp.classify(0.5, 0.5, tp.ResNet("tanh", biased)).name == "grows at initialisation"
+    assert tp.classify(0.5, 0.5, tp.ResNet("tanh", biased)).name == "grows at initialization"
 
 
 @pytest.mark.parametrize("opt", [tp.Muon(), tp.NormalizedSGD(), "muon"], ids=str)

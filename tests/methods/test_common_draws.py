@@ -123,7 +123,7 @@ def test_a_sampled_network_that_blows_up_is_a_divergence_with_its_place() -> Non
 
 
 @pytest.mark.parametrize("change, kind, said", [
-    (dict(scale=tp.DepthScaling(0.25, 0.75)), tp.Divergence, "explodes at initialisation"),
+    (dict(scale=tp.DepthScaling(0.25, 0.75)), tp.Divergence, "explodes at initialization"),
     (dict(scale=tp.DepthScaling(0.5, 0), opt=tp.SignSGD(0.5)), tp.Divergence, "a limit needs alpha >= 1/2"),
     (dict(scale=tp.DepthScaling(sp.sqrt(2) / 2, 1 - sp.sqrt(2) / 2)), ValueError,
      "depth: tp.oo given; no rule says whether there is a limit: block: pre_nonlin given"),

@@ -108,7 +108,7 @@ def test_skips_of_a_transformer_at_infinite_depth_are_those_of_every_layer() -> 
     task = tp.Sequences(np.ones((1, 1, 2, 1)), np.ones((1, 1, 2)))
     with pytest.raises(ValueError, match="skip: .*allowed here are None, a tp.Skip"):
         tp.train(tp.Transformer(head_dim=1, positions=2, skip=by_hand), task, OPT, SCALE, tp.oo)
-    with pytest.raises(tp.Divergence, match="explodes at initialisation"):
+    with pytest.raises(tp.Divergence, match="explodes at initialization"):
         tp.train(tp.Transformer(head_dim=1, positions=2, skip=tp.Skip(keep=sp.sqrt(L))), task, OPT, SCALE, tp.oo)
     with pytest.raises(ValueError, match="keep nothing of what they find"):
         tp.train(tp.Transformer(head_dim=1, positions=2, skip=tp.Skip(keep=0.5)), task, OPT, SCALE, tp.oo)
@@ -147,7 +147,7 @@ def test_verdicts_count_what_skips_do() -> None:
         found, plain = (tp.classify(0.5, 0.25, one) for one in (net_of(name, "linear", "post_nonlin"), tp.ResNet()))
         assert (found.name, found.exponents["change of f"]) == (plain.name, plain.exponents["change of f"])
     assert tp.classify(0.5, 0.5, tp.ResNet(skip=tp.Skip(keep=0.9))).name == "decays"
-    assert tp.classify(0.5, 0.5, tp.ResNet(skip=tp.Skip(keep=1.1))).name == "explodes at initialisation"
+    assert tp.classify(0.5, 0.5, tp.ResNet(skip=tp.Skip(keep=1.1))).name == "explodes at initialization"
     damped, plain = (tp.classify(0.5, 0.75, tp.ResNet(skip=skip)).matrices["W"] for skip in (
         tp.Skip(keep=1 - 1 / L), None))
     assert (damped.name, damped.effect) == (plain.name, plain.effect) == ("lazy", -sp.Rational(1, 4))
@@ -240,7 +240,7 @@ def test_names_of_matrices_and_vectors_differ() -> None:
 
 
 @pytest.mark.parametrize("name", ["output", "sandwich"])
-def test_the_lazy_limit_normalises_what_blocks_give(name: str) -> None:
+def test_the_lazy_limit_normalizes_what_blocks_give(name: str) -> None:
     """One small step of wide real networks, beside the tangent kernel of the same depth."""
     inputs, targets, rate = np.array([[1.0, 0.2], [0.3, -0.8]]), np.array([1.0, -0.7]), 1e-3
     net = net_of(name, "relu", "pre") if name == "output" else tp.ResNet("relu", "pre_nonlin", norm="rms",

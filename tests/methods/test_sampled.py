@@ -68,7 +68,7 @@ def test_a_conditioned_run_has_the_shapes_it_declares() -> None:
 
 
 def test_the_error_of_a_real_network_is_its_fluctuation() -> None:
-    """At initialisation f = nV . x / n has standard deviation |x| / n given x."""
+    """At initialization f = nV . x / n has standard deviation |x| / n given x."""
     runs = [tp.train(tp.ResNet("relu"), TASK, OPT, SCALE, 3, width=100, seed=seed) for seed in range(60)]
     measured = np.std([run.outputs[0, 0, 0] for run in runs])
     assert abs(np.log(measured / np.mean([run.error_estimate for run in runs]))) < 0.4

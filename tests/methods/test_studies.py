@@ -42,7 +42,7 @@ def test_losses_of_a_sweep_are_those_of_single_trainings(kind: str) -> None:
 def test_nonlinear_networks_without_a_limit_say_why() -> None:
     scales = [tp.DepthScaling(0.25, 0.75), SCALE]
     found = tp.transfer(tp.ResNet("tanh"), TASK, tp.SGD(0.5), scales, [tp.oo], RATES)
-    assert "explodes at initialisation like exp(L^(1/4))" in found.reasons[0] and found.reasons[1] == ""
+    assert "explodes at initialization like exp(L^(1/4))" in found.reasons[0] and found.reasons[1] == ""
     assert np.isnan(found.losses[0]).all() and np.isfinite(found.losses[1]).all()
 
 

@@ -175,8 +175,8 @@ def test_too_much_memory_is_refused_before_the_work(settings: dict, said: str, m
 
 
 @pytest.mark.parametrize("alpha, gamma, said", [
-    (0.4, 0.6, "alpha = 2/5, gamma = 3/5 given with depth=tp.oo: the network explodes at initialisation"),
-    (0, 1, "alpha = 0, gamma = 1 given with depth=tp.oo: the network explodes at initialisation"),
+    (0.4, 0.6, "alpha = 2/5, gamma = 3/5 given with depth=tp.oo: the network explodes at initialization"),
+    (0, 1, "alpha = 0, gamma = 1 given with depth=tp.oo: the network explodes at initialization"),
     (0.5, 0.4, "alpha = 1/2, gamma = 2/5 given with depth=tp.oo: the first update moves the output by L^(1/10)"),
     (0.75, 0, "alpha = 3/4, gamma = 0 given with depth=tp.oo: the first update moves the output by L^(1/4)"),
     (1, -0.5, "alpha = 1, gamma = -1/2 given with depth=tp.oo: the first update moves the output by L^(1/2)"),

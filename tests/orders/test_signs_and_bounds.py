@@ -11,7 +11,7 @@ from tpcalc.orders import EXPLODES, Affine, BaseQuantity, Exponent, KetTerms, Qu
 from tpcalc.orders.cell import Cell
 from tpcalc.orders.demand import demanded
 from tpcalc.orders.forgetting import _sign
-from tpcalc.orders.ket_factors import centred_pairs
+from tpcalc.orders.ket_factors import centered_pairs
 from tpcalc.orders.layer_functions import LAYER_TIME, sign_on_layers
 from tpcalc.orders.terms import Contribution
 from tpcalc.programs.language import Family, Vector
@@ -53,9 +53,9 @@ def test_loops_through_variances_keep_their_sign_and_others_have_none() -> None:
 
 def test_means_are_taken_from_the_terms_that_they_are_of() -> None:
     two = 2 * X
-    assert list(centred_pairs([two, -2 * Expectation(X), Y])) == [(two, True), (Y, False)]
-    assert list(centred_pairs([two, 2 * Expectation(X)])) == [(two, False), (2 * Expectation(X), False)]
-    assert list(centred_pairs([X * Expectation(Y), Y])) == [(X * Expectation(Y), False), (Y, False)]
+    assert list(centered_pairs([two, -2 * Expectation(X), Y])) == [(two, True), (Y, False)]
+    assert list(centered_pairs([two, 2 * Expectation(X)])) == [(two, False), (2 * Expectation(X), False)]
+    assert list(centered_pairs([X * Expectation(Y), Y])) == [(X * Expectation(Y), False), (Y, False)]
 
 
 def test_derivatives_in_initial_vectors_are_those_of_step_minus_one() -> None:

@@ -25,7 +25,7 @@ def gated(b: Branch) -> sp.Expr:
     return MatVec(b.weights("W3"), b.let("z", b.phi(h) * v))
 
 
-def centred(b: Branch) -> sp.Expr:
+def centered(b: Branch) -> sp.Expr:
     z = b.let("z", b.phi(b.let("h", MatVec(b.weights(), b.x))))
     return z - Mean(z)
 
@@ -67,7 +67,7 @@ def body(net: tp.ResNet) -> Any:
 
 
 @pytest.mark.parametrize("norm", [None, "rms", "layer"])
-@pytest.mark.parametrize("name, block", [("glu", gated), ("post_nonlin", centred)])
+@pytest.mark.parametrize("name, block", [("glu", gated), ("post_nonlin", centered)])
 def test_a_block_of_ones_own_is_as_good_as_a_built_in_one(name: str, block: Callable, norm: str | None) -> None:
     assert body(tp.ResNet("tanh", block, norm)) == body(tp.ResNet("tanh", name, norm))
 

@@ -1,4 +1,5 @@
-"""LayerNorm without gains: centred, then divided by the root mean square, and what infinite width makes of the mean."""
+"""LayerNorm without gains: centered, then divided by the root mean square, and what infinite width makes of the
+mean."""
 
 from __future__ import annotations
 
@@ -48,11 +49,11 @@ def test_the_derived_backward_pass_is_that_of_finite_differences() -> None:
 
 @pytest.mark.parametrize("phi, block", [("linear", "post_nonlin"), ("tanh", "mlp"), pytest.param(
     "gelu", "glu", marks=pytest.mark.slow)])
-def test_at_infinite_width_and_depth_a_centred_stream_is_a_stream(phi: str, block: str) -> None:
+def test_at_infinite_width_and_depth_a_centered_stream_is_a_stream(phi: str, block: str) -> None:
     """Streams of blocks that meet them with fresh matrices are linear in symmetric variables: their means vanish."""
-    centred, plain = (tp.train(tp.ResNet(phi, block, norm=norm), TASK, OPT, SCALE, tp.oo) for norm in ("layer", "rms"))
-    assert centred.method == plain.method == "collocation"
-    assert np.array_equal(centred.outputs, plain.outputs)
+    centered, plain = (tp.train(tp.ResNet(phi, block, norm=norm), TASK, OPT, SCALE, tp.oo) for norm in ("layer", "rms"))
+    assert centered.method == plain.method == "collocation"
+    assert np.array_equal(centered.outputs, plain.outputs)
 
 
 @pytest.mark.slow
@@ -108,9 +109,9 @@ def test_all_real_networks_are_one() -> None:
 
 def test_verdicts_are_those_of_rms_norm() -> None:
     for point in ((0.5, 0.5), (0.5, 0.25)):
-        centred, plain = (tp.classify(*point,
-                                      tp.ResNet("linear", "post_nonlin", norm=norm)) for norm in ("layer", "rms"))
-        assert (centred.name, centred.exponents) == (plain.name, plain.exponents)
+        centered, plain = (tp.classify(*point,
+                                       tp.ResNet("linear", "post_nonlin", norm=norm)) for norm in ("layer", "rms"))
+        assert (centered.name, centered.exponents) == (plain.name, plain.exponents)
 
 
 @pytest.mark.parametrize("ask, said", [

@@ -94,7 +94,7 @@ def test_an_unknown_loss_is_refused(loss: Any) -> None:
     assert f"loss: {loss!r} given; allowed are {allowed}" in message
 
 
-def test_digits_are_normalised_images_with_one_hot_targets() -> None:
+def test_digits_are_normalized_images_with_one_hot_targets() -> None:
     pytest.importorskip("sklearn")
     task = tp.tasks.digits(steps=28, batch=64)  # almost all of the 1797
     assert (task.steps, task.batch, task.d_in, task.d_out) == (28, 64, 64, 10)

@@ -10,7 +10,7 @@ import pytest
 import tpcalc as tp
 from support.plain_transformer import PlainTransformer
 
-Step = Callable[[dict, dict], dict]  # (state by name, normalised gradients) -> what weights move along, times -1
+Step = Callable[[dict, dict], dict]  # (state by name, normalized gradients) -> what weights move along, times -1
 OPTIONS = dict(head_dim=2, norm="rms", mlp=None, causal=True, scale_power=0.5, tied=True)
 LR, ALPHA, GAMMA, DEPTH, WIDTH = 0.3, 0.7, 0.4, 2, 8
 

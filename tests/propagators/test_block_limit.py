@@ -157,7 +157,7 @@ def test_bad_input() -> None:
     cases: list[tuple[dict[str, Any], Any, str]] = [
         (dict(scale=tp.DepthScaling(1, 0)), ValueError, "takes alpha < 1: .* nothing closes on kernels"),
         (dict(scale=tp.DepthScaling(.4, .6)), tp.Divergence,
-         r"explodes at initialisation like exp\(L\^\(1/5\)\); a limit needs"),
+         r"explodes at initialization like exp\(L\^\(1/5\)\); a limit needs"),
         (dict(scale=tp.DepthScaling(.5, .25)), tp.Divergence, r"explodes at step 1 like .*; a limit needs"),
         (dict(net=tp.ResNet("tanh", "pre_nonlin")), ValueError, "acts on the stream"),
         (dict(opt=tp.SGD(1.0, weight_decay=1.0)), ValueError, "weight decay"),

@@ -45,7 +45,7 @@ class Decaying:
 
 
 class SineBlock(ByHand):
-    """G phi(W x) with phi(u) = sin(u + shift), centred: kernels in closed form."""
+    """G phi(W x) with phi(u) = sin(u + shift), centered: kernels in closed form."""
 
     has_diagonal = True
     is_linear = False
@@ -238,7 +238,7 @@ def test_outputs_of_a_thousand(rate: float, elements: int) -> None:
                                        ("COMPOSED", "ITERATIONS")])
 def test_rows_are_the_same_however_they_are_solved(constants: tuple[str, ...], samples: str,
                                                    monkeypatch: pytest.MonkeyPatch) -> None:
-    """Picard's iteration, one factorisation, a Krylov space, operators never composed."""
+    """Picard's iteration, one factorization, a Krylov space, operators never composed."""
     draw = np.random.default_rng(3)
     task = Task(draw.normal(size=(3, 2, 2)) / 2, draw.normal(size=(3, 2, 1)), probes=draw.normal(size=(2, 2)))
     opt, mesh = SGD(0.5, momentum=0.4, weight_decay=0.3), Mesh.uniform(2, 16)
@@ -253,9 +253,9 @@ def test_rows_are_the_same_however_they_are_solved(constants: tuple[str, ...], s
 
 
 def test_a_krylov_space_where_picard_does_not_contract(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It solves the equations that a factorisation solves, and these are the right ones."""
+    """It solves the equations that a factorization solves, and these are the right ones."""
     limit = solve_limit(FIRST, SGD(4.0), 1.0, 1.0, "plain")
-    factorised, _ = collocate(FIRST, SGD(4.0), limit.propagator.mesh)
+    factorized, _ = collocate(FIRST, SGD(4.0), limit.propagator.mesh)
     monkeypatch.setattr(element, "LARGEST", 0)
     found: list[np.ndarray | None] = []
     solve = Element._in_krylov_space
@@ -267,7 +267,7 @@ def test_a_krylov_space_where_picard_does_not_contract(monkeypatch: pytest.Monke
     monkeypatch.setattr(Element, "_in_krylov_space", watched)
     outputs, _ = collocate(FIRST, SGD(4.0), limit.propagator.mesh)
     assert any(y is not None for y in found)
-    np.testing.assert_allclose(outputs, factorised, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(outputs, factorized, rtol=0, atol=1e-13)
     np.testing.assert_allclose(outputs, limit.trace.outputs, rtol=0, atol=1e-11)  # composed operators lose two digits
 
 

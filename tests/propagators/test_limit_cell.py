@@ -27,7 +27,7 @@ def minus(b: Branch) -> sp.Expr:
 
 
 def unnamed_mean(b: Branch) -> sp.Expr:
-    """A centred activation without a name for it."""
+    """A centered activation without a name for it."""
     z = b.phi(b.let("h", MatVec(b.weights(), b.x)))
     return z - Mean(z)
 
@@ -46,7 +46,7 @@ def test_regimes(net: tp.ResNet) -> None:
     for alpha, gamma in ((H, H), (3 * Q, Q), (H, sp.Integer(1)), (3 * Q, 3 * Q)):
         found = regime(net, alpha, gamma)
         assert (found.noise, found.drift, found.obstacle) == (alpha == H, alpha + gamma == 1, "")
-    for alpha, gamma, step in ((Q, H, ("at initialisation", "step 1")), (H, Q, ("step 1", "first update"))):
+    for alpha, gamma, step in ((Q, H, ("at initialization", "step 1")), (H, Q, ("step 1", "first update"))):
         with pytest.raises(tp.Divergence, match=rf"alpha = {alpha}, gamma = {gamma} given.*needs") as caught:
             limit_cell(tp.DepthScaling(alpha, gamma), net)
         assert any(when in str(caught.value) for when in step)
@@ -56,15 +56,15 @@ def test_what_grows_is_the_nets_own() -> None:
     """At alpha = 1/4 the stream of tanh grows like L^(1/4), and the slopes are small where it is large; a root mean
     square holds the stream's arguments, and training explodes. Those of a linear network are exp(L^(1/2))."""
     grows = {net: regime(net, Q, H).obstacle for net in (tp.ResNet(), tp.ResNet("tanh"), tp.ResNet(norm="rms"))}
-    assert list(grows.values()) == ["the network explodes at initialisation like exp(L^(1/2))",
-                                    "the network explodes at initialisation like exp(L^(1/4))",
+    assert list(grows.values()) == ["the network explodes at initialization like exp(L^(1/2))",
+                                    "the network explodes at initialization like exp(L^(1/4))",
                                     "the network explodes at step 1 like exp(L^(1/4))"]
 
 
 def test_the_stream_itself_in_the_block() -> None:
     """W x + x grows like exp(L^(1 - alpha)), W x - x/2 decays: neither is the plain linear network's problem."""
     task = tp.Task((1, .8, -.6), (1, -.7, .5))
-    for block, reason in ((plus, "explodes at initialisation like exp"), (minus, "decays: its layers forget")):
+    for block, reason in ((plus, "explodes at initialization like exp"), (minus, "decays: its layers forget")):
         net = tp.ResNet(block=block)
         for alpha, gamma in ((H, H), (3 * Q, Q), (H, sp.Integer(1))):
             assert reason in regime(net, alpha, gamma).obstacle

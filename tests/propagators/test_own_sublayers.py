@@ -66,14 +66,14 @@ def averaged(b: Branch) -> sp.Expr:
     return b.let_scalar("size", Mean(v**2)) * MatVec(b.weights("B"), v)
 
 
-def centred(b: Branch) -> sp.Expr:
+def centered(b: Branch) -> sp.Expr:
     z = b.let("z", sp.tanh(b.let("v", MatVec(b.weights("A"), b.x))))
     return z - Mean(z)
 
 
 REFUSED: dict[str, tuple[Callable, str]] = {
     "a function without a rule": (exponential, r"exp\(v"), "a division": (divided, r"1/\(v.* means are finite"),
-    "a scalar": (averaged, "size|mean"), "no matrix at the end": (centred, "which is no product with a matrix"),
+    "a scalar": (averaged, "size|mean"), "no matrix at the end": (centered, "which is no product with a matrix"),
     "the stream first": (pre, "where no matrix has multiplied it"),
     "the stream behind": (lambda b: MatVec(b.weights("A"), b.x) + b.x, "no product with a matrix"),
     "a matrix twice": (lambda b: MatVec(b.weights("A"), b.let("v", MatVec(b.weights("A"), b.x))), "which multiplies"),

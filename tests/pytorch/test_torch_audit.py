@@ -80,7 +80,7 @@ def test_right_ones(make: Any, kind: str) -> None:
 
 
 def test_what_plan_sets_is_right() -> None:
-    """Five lines: a gauge, on an initialisation that has the depth in it."""
+    """Five lines: a gauge, on an initialization that has the depth in it."""
     def init(name: str, p: Any, n_layer: int) -> None:
         if p.dim() == 2 and name.endswith(("attn.proj.weight", "mlp.2.weight")):
             nn.init.normal_(p, std=0.3 / (2 * n_layer)**0.5)
@@ -122,7 +122,7 @@ def test_square_root_of_the_number_of_layers_for_its_inverse() -> None:
 
 
 class Buffered(models.ResMLP):
-    """Built as large models are: on the meta device, emptied, initialised; the multiplier is a buffer."""
+    """Built as large models are: on the meta device, emptied, initialized; the multiplier is a buffer."""
 
     def __init__(self, n_layer: int, lost: float | None = None) -> None:
         with torch.device("meta"):
@@ -150,7 +150,7 @@ def test_multiplier_lost_behind_to_empty() -> None:
         assert not tpt.audit(lambda n_layer: Buffered(n_layer, lost=rubbish), optimizer, recipe="depth-mup").ok
 
 
-def test_initialisation_and_branch_both_shrunk() -> None:
+def test_initialization_and_branch_both_shrunk() -> None:
     def make(n_layer: int) -> Any:
         model = gpt(n_layer, m=(n_layer / BASE)**-0.5)
         for block in model.h:

@@ -73,7 +73,7 @@ def test_tied_embeddings_and_width_and_depth_together() -> None:
     assert ratio == pytest.approx(2**-0.5 / 2, rel=0.05)
 
 
-def test_an_initialisation_that_has_the_depth_in_it_is_not_counted_twice() -> None:
+def test_an_initialization_that_has_the_depth_in_it_is_not_counted_twice() -> None:
     """GPT-2's: 0.02 / sqrt(2 L) for the last matrices of branches."""
     def make(n_layer: int) -> Any:
         def init(name: str, p: Any) -> None:
@@ -88,14 +88,14 @@ def test_an_initialisation_that_has_the_depth_in_it_is_not_counted_twice() -> No
     assert model.h[1].mlp[0].weight.std().item() == pytest.approx(0.02, rel=0.05)
 
 
-def test_where_something_normalises_behind_a_branch_the_plan_says_what_to_multiply() -> None:
+def test_where_something_normalizes_behind_a_branch_the_plan_says_what_to_multiply() -> None:
     make = lambda n_layer: models.GPT(n_layer, after=True)  # noqa: E731
     plan = tpt.plan(make, dict(n_layer=2), dict(n_layer=8))
     assert plan.multipliers() == {"h.*.post1": 0.5, "h.*.post2": 0.5}
     assert plan.entry("h.0.mlp.2.weight").factor("lr") == 0.5 and "in forward: multiply what h.*.post1" in str(plan)
 
 
-def test_a_stream_that_is_normalised_is_refused() -> None:
+def test_a_stream_that_is_normalized_is_refused() -> None:
     class Post(models.ResMLP):
         def forward(self, x: Any) -> Any:
             x = self.read_in(x)
@@ -107,7 +107,7 @@ def test_a_stream_that_is_normalised_is_refused() -> None:
         tpt.plan(Post, dict(depth=4), dict(depth=8))
 
 
-def test_models_that_are_not_initialised_are_refused() -> None:
+def test_models_that_are_not_initialized_are_refused() -> None:
     plan = tpt.plan(models.ResMLP, dict(depth=2), dict(depth=4))
     with torch.device("meta"):
         empty = models.ResMLP(depth=4)

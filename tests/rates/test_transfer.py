@@ -39,6 +39,6 @@ def test_without_any_scaling_the_optimum_falls_exponentially() -> None:
     assert tp.classify(0, 0).exponents["change of f"] == tp.oo
     depths = np.array([8, 16, 32, 64])
     found = tp.transfer(NET, TASK, OPT, [tp.DepthScaling(0, 0, branch=0.5)], depths, 2.0 ** np.arange(-28, 0, 0.25))
-    assert found.bracketed.all() and "explodes at initialisation" in found.reasons[0]
+    assert found.bracketed.all() and "explodes at initialization" in found.reasons[0]
     fall = -np.diff(np.log(found.optimum[0] * depths)) / np.diff(depths)
     assert np.all(np.abs(fall / np.log(1.25) - 1) < 0.005)

@@ -1,4 +1,4 @@
-"""Causal order of pairs: the linearised equations are triangular in it, and their algebra is that of matrices."""
+"""Causal order of pairs: the linearized equations are triangular in it, and their algebra is that of matrices."""
 
 from __future__ import annotations
 

@@ -156,8 +156,8 @@ def test_real_networks_spread_as_computed() -> None:
             rng = np.random.default_rng(n * depth)
             f = np.concatenate([outputs(TASK, OPT, tp.DepthScaling(), depth, lambda h: np.sin(h + 0.5),
                                         lambda h: np.cos(h + 0.5), drawn(depth, n, 200, rng)) for _ in range(60)])
-            centred = f - f.mean(axis=0)
-            each = n * (centred[:, :, None] * centred[:, None, :])[:, *upper]
+            centered = f - f.mean(axis=0)
+            each = n * (centered[:, :, None] * centered[:, None, :])[:, *upper]
             rows.append([1, 1 / n, 1 / depth, 1 / depth**2])
             values.append(each.mean(axis=0))
             errors.append(each.std(axis=0) / len(f) ** 0.5)

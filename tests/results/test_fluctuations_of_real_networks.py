@@ -38,8 +38,8 @@ def z_scores(case: Any, seed: int) -> tuple[np.ndarray, np.ndarray]:
     for width in WIDTHS:
         change = outputs(task, opt, scale.multiplier(depth), scale.update_size(depth), depth, width, NETWORKS,
                          seed * 1000 + width, net.train_embedding_readout) - f
-        centred = change - change.mean(axis=0)
-        each = width * np.concatenate([(centred[:, :, None] * centred[:, None, :])[:, *upper], change], axis=1)
+        centered = change - change.mean(axis=0)
+        each = width * np.concatenate([(centered[:, :, None] * centered[:, None, :])[:, *upper], change], axis=1)
         values.append(each.mean(axis=0))
         errors.append(each.std(axis=0, ddof=1) / NETWORKS**0.5)
     found = run.fluctuations

@@ -48,7 +48,7 @@ def triangular(rng: np.random.Generator, decay: float, strictly: bool) -> np.nda
     return values
 
 
-@pytest.mark.parametrize("how", ["in a Krylov space", "factorised"])
+@pytest.mark.parametrize("how", ["in a Krylov space", "factorized"])
 @pytest.mark.parametrize("forward", [True, False])
 def test_riccatis_equation_is_that_of_an_integrator(how: str, forward: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """rho' = b + a rho + rho d + rho c rho, or -rho', with decays of 20 on both sides, against Runge and Kutta."""
@@ -67,12 +67,12 @@ def test_riccatis_equation_is_that_of_an_integrator(how: str, forward: bool, mon
     expected = solve_ivp(slope, (0, 0.5), start.ravel(), "DOP853", times if forward else 0.5 - times[::-1],
                          rtol=1e-13, atol=1e-14).y.T.reshape(NODES, 5, 5)
     matrix = integral / 4 if forward else integral[::-1, ::-1] / 4
-    if how == "factorised":
+    if how == "factorized":
         monkeypatch.setattr(stiff_element, "KRYLOV", 2)
     found = reflection(start, *at, matrix, TURNS)
     assert_close(found, expected if forward else expected[::-1], 1e-7)
     monkeypatch.setattr(stiff_element, "LARGEST", 1)
-    assert (reflection(start, *at, matrix, TURNS) is None) == (how == "factorised")
+    assert (reflection(start, *at, matrix, TURNS) is None) == (how == "factorized")
 
 
 def test_stiff_elements_are_those_with_large_rates_times_lengths() -> None:

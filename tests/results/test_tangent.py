@@ -1,4 +1,4 @@
-"""The tangent kernel: closed forms at initialisation, finite differences of outputs, and gradient flow."""
+"""The tangent kernel: closed forms at initialization, finite differences of outputs, and gradient flow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TASK = tp.Task(RNG.normal(size=(3, 2, 2)), RNG.normal(size=(3, 2, 1)))
 @settings(deadline=None, max_examples=10)
 @given(testing.arrays((3, 2)), testing.arrays((3, 1)).filter(lambda y: bool(np.any(np.abs(y) > 1e-3))),
        st.integers(1, 200), st.sampled_from([0.5, 0.75, 1.0]))
-def test_at_initialisation_it_is_the_product_of_both_kernels(xi: np.ndarray, y: np.ndarray, depth: int, alpha: float
+def test_at_initialization_it_is_the_product_of_both_kernels(xi: np.ndarray, y: np.ndarray, depth: int, alpha: float
                                                              ) -> None:
     """H_0 = (1 + eps^2)^(l - 1), G_0 = (1 + eps^2)^(L - l): their product is the same in all layers; e in the limit."""
     task, scale = tp.Task(xi[None], y[None]), tp.DepthScaling(alpha, 1 - alpha)
@@ -87,7 +87,7 @@ def test_of_nonlinear_blocks(net: tp.ResNet, alpha: float) -> None:
 
 @pytest.mark.slow
 def test_of_a_real_nonlinear_network() -> None:
-    """At initialisation: how fast the output of 0.8 moves as 1 is learned. Width 2048, depths extrapolated like 1/L, in
+    """At initialization: how fast the output of 0.8 moves as 1 is learned. Width 2048, depths extrapolated like 1/L, in
     standard errors of independent seeds."""
     net, task, rate = tp.ResNet("tanh", "mlp"), tp.Task([1.0, 0.8], [1.0, 0.5]), 0.01
     kernel = tp.tangent_kernel(tp.train(net, task, tp.SGD(0.0), SCALE, tp.oo))[0, 1]

@@ -88,7 +88,7 @@ def test_the_first_cumulants_are_the_limit_and_the_variances() -> None:
 
 
 @pytest.mark.parametrize("depth", [1, 3, 50])
-def test_cumulants_at_initialisation_have_closed_forms(depth: int) -> None:
+def test_cumulants_at_initialization_have_closed_forms(depth: int) -> None:
     """f_0 is V . x^L / n: its fourth cumulant is three times the variance of |x^L|^2 / n, which a layer of multiplier
     eps takes from v to (1 + eps^2)^2 v + q^2 (4 eps^2 + 2 eps^4), q its mean, from 2 xi^4 and xi^2; its third is 0."""
     xi, eps2 = 0.9, 1.0 / depth

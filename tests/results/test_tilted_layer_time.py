@@ -195,7 +195,7 @@ def test_what_no_mesh_resolves_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
         run.fluctuations.covariance
 
 
-def test_a_trivial_limit_fluctuates_as_at_initialisation() -> None:
+def test_a_trivial_limit_fluctuates_as_at_initialization() -> None:
     """gamma = 1: f_t is V . x^L / n of an untrained network, Sigma_ts = e xi_t xi_s, without bias."""
     xi = np.array([1, 0.8, -0.6])
     run = tp.train(tp.ResNet(), tp.Task(xi, (1, -0.7, 0.5)), tp.SGD(0.5), tp.DepthScaling(0.5, 1), tp.oo)

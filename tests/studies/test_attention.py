@@ -24,7 +24,7 @@ def small(**options: Any) -> tp.AttentionLayer:
 
 @pytest.mark.parametrize("mlp", [None, MLP])
 def test_a_small_first_step_is_the_tangent_kernel(mlp: tp.ResNet | None) -> None:
-    """f_1 = -lr K chi: the solver in layer time and the kernels at initialisation are different code."""
+    """f_1 = -lr K chi: the solver in layer time and the kernels at initialization are different code."""
     layer, lr, x = small(mlp=mlp, head_dim=2, causal=True), 1e-4, TWO[0]
     inputs, targets = np.stack([x, x]), np.stack([TARGETS[0], TARGETS[0]])
     kernel = tp.attention_kernel(layer, x)
@@ -106,7 +106,7 @@ def test_three_causal_positions_of_a_reference() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("head_dim, causal, mlp, power", [(1, False, False, 0.5), (2, True, True, 0.5),
                                                           (4, False, False, 1)])
-def test_kernels_of_real_networks_at_initialisation(head_dim: int, causal: bool, mlp: bool, power: float) -> None:
+def test_kernels_of_real_networks_at_initialization(head_dim: int, causal: bool, mlp: bool, power: float) -> None:
     """Three layers, two sequences: means over networks against infinite width, extrapolated from n = 64 and 128."""
     rng, x = np.random.default_rng(2), TWO[:2, 0]
     kernel = tp.attention_kernel(tp.AttentionLayer(2, head_dim, causal, power, MLP if mlp else None), x, depth=3)

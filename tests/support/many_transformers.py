@@ -77,8 +77,8 @@ def before_and_changes(drawn: DrawnTransformer, read_in: Tensor, read_out: Tenso
 def normed(drawn: DrawnTransformer, x: Tensor) -> Tensor:
     if drawn.norm is None:
         return x
-    centred = x - x.mean(-1, keepdim=True) if drawn.norm == "layer" else x
-    return centred / (centred**2).mean(-1, keepdim=True).sqrt()
+    centered = x - x.mean(-1, keepdim=True) if drawn.norm == "layer" else x
+    return centered / (centered**2).mean(-1, keepdim=True).sqrt()
 
 
 def times(x: Tensor, matrix: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ FUNCTIONS: tuple[Any, ...] = (sp.tanh, sp.erf, sp.sin, lambda v: sp.tanh(v) + sp
 
 @st.composite
 def nonlinear_programs(draw: st.DrawFn, **settings: Any) -> ProgramExample:
-    """Programs of ``linear_programs`` with an entrywise function, a centred or a normalised one around every vector
+    """Programs of ``linear_programs`` with an entrywise function, a centered or a normalized one around every vector
     that is assigned; all are bounded or 1-homogeneous."""
     example = draw(linear_programs(**settings))
     chosen = draw(st.lists(st.integers(0, len(FUNCTIONS) - 1), min_size=12, max_size=12))

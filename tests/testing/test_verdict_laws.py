@@ -60,7 +60,7 @@ def test_points_keep_away_from_walls() -> None:
 
 
 @pytest.mark.parametrize("change, broken", [({}, False), ({"change of h": HALF}, True), ({"change of x": -HALF}, True),
-                                            ({"change of f": sp.oo}, True), ({"x at initialisation": -sp.oo}, True)])
+                                            ({"change of f": sp.oo}, True), ({"x at initialization": -sp.oo}, True)])
 def test_a_wrong_exponent_is_seen(monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], broken: bool) -> None:
     verdict = tp.classify(HALF, HALF)
     other = replace(verdict, exponents={**verdict.exponents, **change})

@@ -227,7 +227,7 @@ class ReadCoefficient(NodeRule):
 
     kind = OverlapCoefficient
     name = "coefficient"
-    reason = "densities multiply pairs of fields in the action, linearised at the saddle"
+    reason = "densities multiply pairs of fields in the action, linearized at the saddle"
     source = SOURCE
 
     def rewrite(self, coefficient: OverlapCoefficient) -> sp.Expr:

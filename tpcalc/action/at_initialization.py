@@ -1,4 +1,4 @@
-"""A block's kernels at initialisation, where the stream is Gaussian: of blocks that act on the stream first, too."""
+"""A block's kernels at initialization, where the stream is Gaussian: of blocks that act on the stream first, too."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .block_kernels import R, RP, RQ, X, DerivedKernels, Factors, FreshProduct, 
 UNTRAINED = {R: sp.S.One, RP: sp.S.One, RQ: sp.S.One}  # nothing has decayed
 
 
-class AtInitialisation(BlockInterpreter):
+class AtInitialization(BlockInterpreter):
     """Then the stream is Gaussian and independent of its gradient, so that any function of it has known means, and of
     what is the stream but for a number, such as its norm."""
 
@@ -47,7 +47,7 @@ class AtInitialisation(BlockInterpreter):
 
 @lru_cache(maxsize=64)
 def derive_initial_kernels(net: ResNet) -> tuple[DerivedKernels, bool]:
-    """The kernels of a net's blocks at initialisation, and whether what a block adds to the stream is Gaussian, so that
+    """The kernels of a net's blocks at initialization, and whether what a block adds to the stream is Gaussian, so that
     the stream is at every depth and not only where layers are infinitely many.
 
     Raises ``ValueError`` as ``derive_block_kernels``, except for acting on the stream first.
@@ -56,7 +56,7 @@ def derive_initial_kernels(net: ResNet) -> tuple[DerivedKernels, bool]:
     >>> kernels.theta == kernels.kappa, is_gaussian
     (True, True)
     """
-    reading = AtInitialisation(block_name(net.block))
+    reading = AtInitialization(block_name(net.block))
     output = reading.read_block(net)
     terms = [factors for _, factors in reading._terms(output, power=1)]
     is_gaussian = all(len(factors) == 1 and f.diff(H).is_number and f.xreplace({H: sp.S.Zero}) == 0

@@ -1,6 +1,6 @@
-"""How alike the gradients of neighbouring blocks are, derived from the statements a block writes.
+"""How alike the gradients of neighboring blocks are, derived from the statements a block writes.
 
-The stream x and its gradient are continuous in layer time, so that two neighbouring layers see the same ones; what a
+The stream x and its gradient are continuous in layer time, so that two neighboring layers see the same ones; what a
 block makes with its matrices is fresh in every layer. Matrices of two layers have covariance 0 where a matrix has
 rho_a rho_b with itself at two steps. So what the gradients of two layers share is theta at rho_ab = 0: overlaps of
 functions of fresh products become products of means, and a gradient that has come back through a matrix of the block
@@ -13,7 +13,7 @@ import sympy as sp
 
 from ..programs import ResNet
 from ..programs.blocks import block_name
-from .at_initialization import AtInitialisation
+from .at_initialization import AtInitialization
 from .block_kernels import C, P, Q, R, RP, RQ
 from ..gaussian import Expectation, IndependentFactors
 from ..gaussian.expectations import closed
@@ -23,17 +23,17 @@ VARIANCE = P  # of the stream, in the expressions given
 
 
 def derive_gradient_correlation(net: ResNet) -> dict[str, sp.Expr]:
-    """By matrix, the correlation of its gradients in neighbouring layers, for one input in the limit of
+    """By matrix, the correlation of its gradients in neighboring layers, for one input in the limit of
     alpha = gamma = 1/2.
 
     Expressions in ``VARIANCE``, with an ``Expectation`` where there is no closed form. They hold at every step
     for blocks whose first operation is a fresh random matrix, and wherever the stream cancels; elsewhere, for blocks
-    that act on the stream first, at initialisation, where it is Gaussian.
+    that act on the stream first, at initialization, where it is Gaussian.
 
     Raises ``ValueError`` as ``derive_block_kernels``, except for acting on the stream first. Source: Tensor Programs
     VI, appendix J [tensor_programs_vi/appendix_j], whose argument this is for phi'.
     """
-    reading = AtInitialisation(block_name(net.block))
+    reading = AtInitialization(block_name(net.block))
     tangents = reading.tangents(reading.read_block(net))
     here = {C: P, Q: P, RP: sp.Integer(1), RQ: sp.Integer(1)}
     found = {}

@@ -64,7 +64,7 @@ def of_matrix(choices: DepthChoices, alpha: sp.Expr, gamma: sp.Expr, lost: sp.Ex
 
 
 def of_block(branch: sp.Expr, init: sp.Expr, alpha: sp.Expr) -> Iterator[str]:
-    """What falls short in the size of a block at initialisation; init: of all its matrices together."""
+    """What falls short in the size of a block at initialization; init: of all its matrices together."""
     excess = alpha - BEST.alpha
     sizes = f"branch {as_power(branch)} times init {as_power(init)} is {as_power(-alpha)}"
     if excess > 0 and branch < 0 and init < 0:
@@ -77,7 +77,7 @@ def of_block(branch: sp.Expr, init: sp.Expr, alpha: sp.Expr) -> Iterator[str]:
     elif excess < 0:
         yield (f"a missing factor {as_power(excess)}: {sizes}, and the initial matrices add up to {as_power(-excess)}: "
                f"the "
-               "network explodes with depth before any training, unless normalisation holds it back")
+               "network explodes with depth before any training, unless normalization holds it back")
 
 
 def _updates(alpha: sp.Expr, gamma: sp.Expr) -> Iterator[str]:
@@ -98,7 +98,7 @@ def _input(choices: DepthChoices, alpha: sp.Expr, since: str) -> Iterator[str]:
     size, eps = entering(choices), choices.powers["eps"]
     if alpha < BEST.alpha:
         yield (f"eps is of order {as_power(eps)}; whether gradients fall below it is not counted, for they go like a "
-               "power of the depth only where the network is stable at initialisation")
+               "power of the depth only where the network is stable at initialization")
         return
     lost = direction_power(choices.optimizer, -size, -eps)
     yield (f"eps outgrows gradients {since}: it is of order {as_power(eps)}, gradients are of order {as_power(size)}, "
@@ -109,8 +109,8 @@ def _input(choices: DepthChoices, alpha: sp.Expr, since: str) -> Iterator[str]:
 
 def _raw(choices: DepthChoices) -> Iterator[str]:
     if choices.init != 0:
-        way = "is linearised" if choices.init < 0 else "saturates or blows up"
-        yield (f"not faithful to the activation: the raw h = W x is {as_power(choices.init)} at initialisation, and "
+        way = "is linearized" if choices.init < 0 else "saturates or blows up"
+        yield (f"not faithful to the activation: the raw h = W x is {as_power(choices.init)} at initialization, and "
                f"any "
                f"activation but a one-homogeneous one {way}")
 

@@ -1,4 +1,4 @@
-"""``audit``: which depth scaling a real recipe realises, and what it would take to be Depth-muP."""
+"""``audit``: which depth scaling a real recipe realizes, and what it would take to be Depth-muP."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from .by_matrix import MatrixAudit, audit_parametrization
 from .classify import classify
 from .crossover import checked_sizes, crossover, since, slowly
 from .faithful import decay_power, optimizer_name
-from .recipe import MEANING, Recipe, realise, visible_decay
+from .recipe import MEANING, Recipe, realize, visible_decay
 from .verdict import Verdict
 
 MOST_DENOMINATOR = 64  # of powers of L that anybody sets as floats
-COVERED = "a residual block of one matrix without normalisation; with init other than 0, a one-homogeneous activation"
+COVERED = "a residual block of one matrix without normalization; with init other than 0, a one-homogeneous activation"
 
 
 @dataclass(frozen=True, repr=False)
 class Audit(Short, Aligned):
     """What the powers of L in ``choices`` come to, in both regimes of Adam's eps.
 
-    alpha, gamma: the depth scaling (tp.DepthScaling) they realise while eps is negligible beside gradients; decay: one
+    alpha, gamma: the depth scaling (tp.DepthScaling) they realize while eps is negligible beside gradients; decay: one
     step of weight decay takes a share L^-decay of a weight, None without one; verdict: of (alpha, gamma);
     eps_in_charge: the verdict where eps, at the power of L that was given, outgrows gradients, None where it never
     does, or where gradients are no power of L since the network explodes; crossover_depth: the depth at which eps is as
@@ -237,7 +237,7 @@ def _lost(choices: DepthChoices) -> sp.Expr | None:
 
 def _towards_best(choices: DepthChoices) -> Recipe:
     """Depth-muP with the same optimizer: eps stays where it may, weight decay becomes visible."""
-    best = realise(BEST, choices.optimizer, eps=choices.eps, gradient=choices.gradient)
+    best = realize(BEST, choices.optimizer, eps=choices.eps, gradient=choices.gradient)
     if choices.eps is None:
         best = replace(best, eps=None)
     if choices.weight_decay is not None:

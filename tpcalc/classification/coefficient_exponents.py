@@ -72,7 +72,7 @@ class _Reader:
             h_init=join(self._variance(0, p.number).power(HALF) for p in self.forward),
             f_init=self._output(0), dx=dx, dh=dh, df=self._output(1), update=update,
             noise=self._largest(one for family in self.streams for one in self._born(1, family)), drift=dx,
-            linearisation=linear.times(update).times(update),
+            linearization=linear.times(update).times(update),
             explosions=tuple((key.step, v) for key, v in self.cell.explosions), grows=self.cell.grows)
         exploded = bool(self.cell.explosions) and self.cell.explosions[0][0].step == 0
         return found.without_training() if exploded else found.pruned(self.cell.region)

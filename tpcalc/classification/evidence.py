@@ -37,7 +37,7 @@ def measure_exponents(alpha: Number, gamma: Number, depths: Sequence[int] = DEPT
                       progress: Callable[[int, int], None] | None = None) -> list[Measured]:
     """Train one step on one fixed input, exactly, at every depth, and fit powers of L over the deeper half.
 
-    Where the network explodes at initialisation, the logarithm of <x|x> is measured: it goes like the
+    Where the network explodes at initialization, the logarithm of <x|x> is measured: it goes like the
     exponent in exp(L^v). progress: called with (depths done, depths). Raises ``Divergence`` where fewer than
     four of the depths stay within floating point.
 
@@ -74,10 +74,10 @@ def measure_exponents(alpha: Number, gamma: Number, depths: Sequence[int] = DEPT
 
 
 def _log_size(net: ResNet, task: Task, scale: DepthScaling, depth: int) -> dict[str, float]:
-    """log <x|x> at the last layer, at initialisation."""
+    """log <x|x> at the last layer, at initialization."""
     start = Task(task.inputs[:1], task.targets[:1])
     run = train(net, start, SGD(0.0), scale, depth, keep_nodes=[1.0])
-    return {"log of x at initialisation": float(np.log(run.forward_covariance[0, 0, 0]))}
+    return {"log of x at initialization": float(np.log(run.forward_covariance[0, 0, 0]))}
 
 
 def _changes(net: ResNet, task: Task, scale: DepthScaling, depth: int) -> dict[str, float]:

@@ -122,7 +122,7 @@ class _KetReader:
             x_init=self._of(Sort.KET, 0, self.stream), h_init=hidden, f_init=self._output(0), dx=dx,
             dh=changes.plus(dx), df=df, update=updates,
             noise=adding["independent layers"], drift=adding["layers"],
-            linearisation=Exponent.single(self.branch).times(join(errors)), explosions=explosions,
+            linearization=Exponent.single(self.branch).times(join(errors)), explosions=explosions,
             grows=self.cell.grows, exact=False).pruned(self.cell.region)
         return found.without_training() if explosions and explosions[0][0] == 0 else found
 

@@ -23,7 +23,7 @@ from ..programs.program import Program
 from .counted import UPDATES, Judged, counted_program
 from .exponents import ALPHA, is_linear_program
 from .ket_exponents import exponents_of_kets
-from .second_order import linearisation, second_order
+from .second_order import linearization, second_order
 from .sizes import Exponents
 
 LEARNS, DRIFTS, LAZY, UNSTABLE, UNDECIDED = "learns", "drifts", "lazy", "unstable", "undecided"
@@ -97,9 +97,9 @@ class MatrixVerdicts(Mapping[str, MatrixVerdict]):
     def __getitem__(self, name: str) -> MatrixVerdict:
         return dict(_verdicts(self.net, self.scale))[name]
 
-    def linearisation(self) -> Exponent:
+    def linearization(self) -> Exponent:
         """The power of L of what a layer is wrong by in which only the first order of its updates is kept."""
-        power = linearisation(self.net, -self.scale.alpha, {name: one.update for name, one in self.items()})
+        power = linearization(self.net, -self.scale.alpha, {name: one.update for name, one in self.items()})
         return Exponent() if power == -sp.oo else Exponent.single(Affine.of(power, ()))
 
     def __repr__(self) -> str:
@@ -205,7 +205,7 @@ class MatrixTerms:
         """What brings a term, read off it.
 
         An update is a sum over steps of averages of a vector of these steps with one of now. The dots of initial
-        matrices are sums, too, and what normalises a vector is an average; neither is both.
+        matrices are sums, too, and what normalizes a vector is an average; neither is both.
         """
         if one.equation < 0 or not isinstance(one.term, sp.Sum):
             return None
@@ -237,10 +237,10 @@ class MatrixTerms:
 
     def alone(self, matrix: str | None) -> Exponents:
         """The exponents of a first update where no other matrix is trained, and none where None is given, weight decay
-        going on. Raises ``Divergence`` for networks that explode at initialisation, from which no update starts."""
+        going on. Raises ``Divergence`` for networks that explode at initialization, from which no update starts."""
         cell, = self._cells(matrix)
         if cell.explosions and cell.explosions[0][0].step == 0:
-            raise Divergence("the network explodes at initialisation, so that updates have nothing to start from")
+            raise Divergence("the network explodes at initialization, so that updates have nothing to start from")
         found: Exponents = exponents_of_kets(self.equations, cell)
         return found
 

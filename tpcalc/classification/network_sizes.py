@@ -23,7 +23,7 @@ from .matrices import UNDECIDED, MatrixTerms, MatrixVerdicts, training_terms
 from .sizes import Exponents
 
 STREAM, OUTPUT = "x", "f"
-START, CHANGE, GRADIENT, UPDATE, DECAY = "at initialisation", "change", "gradient", "update", "decay"
+START, CHANGE, GRADIENT, UPDATE, DECAY = "at initialization", "change", "gradient", "update", "decay"
 IN_LAYER, IN_STREAM, IN_OUTPUT = "in a layer", "in the stream", "in f"
 # Matrices of a program start with entries N(0, 1/n), and what moves them stands over n.
 START_OF_ENTRIES, ENTRIES = sp.Rational(-1, 2), sp.Integer(-1)
@@ -55,11 +55,11 @@ class NetworkSize(Short):
 class NetworkSizes(Tabled, Mapping[str, Mapping[str, NetworkSize]]):
     """The sizes of vectors and matrices in a network's first update: by name, and then by what is looked at.
 
-    Of the program's vectors (x is the stream) and of the output f: "at initialisation" and "change"; of x besides
-    "gradient", of the loss in a coordinate of it. Of matrices entries "at initialisation", "gradient", of the loss in
+    Of the program's vectors (x is the stream) and of the output f: "at initialization" and "change"; of x besides
+    "gradient", of the loss in a coordinate of it. Of matrices entries "at initialization", "gradient", of the loss in
     an entry, nothing taken out, and "update", of entries, then "in a layer", "in the stream" and "in f", what its
     update alone changes there; of trained vectors the last four; "decay" is what weight decay takes from entries.
-    Counted when one is asked for; of a stream that grows before training there are sizes at initialisation alone, and
+    Counted when one is asked for; of a stream that grows before training there are sizes at initialization alone, and
     where a sweep explodes changes of x and f.
 
     Powers of n are those of muP: what has a limit at infinite width that does not vanish has power 0, times what the
@@ -69,13 +69,13 @@ class NetworkSizes(Tabled, Mapping[str, Mapping[str, NetworkSize]]):
 
     >>> import tpcalc as tp
     >>> print(tp.classify(tp.DepthScaling(1, 0.5), tp.ResNet("tanh")).sizes)
-       at initialisation    change  gradient
+       at initialization    change  gradient
     x                  1  L^(-1/2)    n^(-1)
     h                  1  L^(-1/2)         -
     z                  1  L^(-1/2)         -
     f           n^(-1/2)  L^(-1/2)         -
     <BLANKLINE>
-       at initialisation       gradient           update  in a layer  in the stream      in f
+       at initialization       gradient           update  in a layer  in the stream      in f
     W           n^(-1/2)  n^(-1) L^(-1)  n^(-1) L^(-1/2)    L^(-1/2)       L^(-1/2)  L^(-1/2)
     """
 

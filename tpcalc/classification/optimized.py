@@ -55,7 +55,7 @@ def as_gradient_descent(net: Judged, opt: Optimizer, scale: Scaling) -> tuple[SG
     for name, moves in terms.gradients(0).items():
         power = moves - sizes.get(name, -scale.update_exponent(name))
         if power == sp.oo:
-            return linear, scale  # what explodes at initialisation does so whatever is trained
+            return linear, scale  # what explodes at initialization does so whatever is trained
         if power == -sp.oo:
             raise NotCovered(f"net: {net!r} given; the gradient of {name} vanishes at the first step, and with it no "
                              f"size of {optimizer_name(opt)}'s direction is known")

@@ -21,7 +21,7 @@ from .advice import BEST, eps_outgrows, of_block, of_matrix, as_power
 from .carried import carried
 from .counted import Judged
 from .crossover import slowly
-from .recipe import MEANING, named_recipe, realise
+from .recipe import MEANING, named_recipe, realize
 from .recipe_blocks import BLOCKS, block_exponents, name_on, verdict_past_zero, verdict_on
 from .recipe_changes import Settings, changes_to_depth_mup, with_names
 from .verdict import Verdict
@@ -44,7 +44,7 @@ class RecipeAudit(Short, Aligned):
     >>> import tpcalc as tp
     >>> found = tp.named_recipes()["layerscale"]
     >>> found.block, {name: str(gamma) for name, gamma in found.gammas.items()}, found.called
-    ('MLP behind a norm, scaled', {'W1': '0', 'W2': '0', 's': '0'}, 'grows at initialisation')
+    ('MLP behind a norm, scaled', {'W1': '0', 'W2': '0', 's': '0'}, 'grows at initialization')
     """
 
     name: str
@@ -179,7 +179,7 @@ class RecipeAudit(Short, Aligned):
 def audit_on_mlp(name: str, optimizer: str = "adam") -> RecipeAudit:
     """Audit a named recipe on a transformer's MLP, x + eps W2 relu(W1 x / rms(x)), whatever its own block is.
 
-    Both matrices have the recipe's rate, eps and branch multiplier; an initialisation that goes down with the depth is
+    Both matrices have the recipe's rate, eps and branch multiplier; an initialization that goes down with the depth is
     that of the last matrix of a branch alone, as sources have it. The norm is that of root mean squares, without gains;
     attention is another block. Behind a norm the stream of a branch of order one grows like a power of the depth and
     does not explode. optimizer: for recipes that are solved for one, such as "depth-mup".
@@ -231,7 +231,7 @@ def audit_on_block(entry: NamedRecipe, optimizer: str = "adam") -> RecipeAudit:
 
 def settings_of(entry: NamedRecipe, optimizer: str = "adam") -> Settings:
     """What a recipe sets for every matrix of its own block."""
-    each = realise(entry.target, optimizer) if entry.target is not None else entry.choices
+    each = realize(entry.target, optimizer) if entry.target is not None else entry.choices
     assert each is not None
     net = BLOCKS[entry.block]
     scaled = carried(net).last if entry.scaled == "last" else entry.scaled

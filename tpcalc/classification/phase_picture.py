@@ -1,4 +1,4 @@
-"""The picture of a phase diagram as data that JSON can hold: coloured shapes, labels, what is said of each."""
+"""The picture of a phase diagram as data that JSON can hold: colored shapes, labels, what is said of each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .verdict import Verdict
 if TYPE_CHECKING:
     from .phase_diagram import PhaseDiagram, PhaseRegion
 
-# told apart by colour-blind readers too, and so are their tints
+# told apart by color-blind readers too, and so are their tints
 HUES = ("#777777", "#0072b2", "#d55e00", "#e69f00", "#cc79a7", "#009e73", "#1c2430", "#56b4e9")
 SLOW, FAST = "#f0e442", "#440154"  # of rates 0 and 1, the largest there is
 WIDEST = 12                        # letters of a line of a label
@@ -35,7 +35,7 @@ class Shape:
     """A polygon, segment or point: vertices (k, 2); said: its tooltip; label: its name where it is to be written.
 
     rates: pieces of a segment, or a point, with the rate of convergence there: ends (k, 2), rate r, and text.
-    room: the polygon that an area's label may use, which neighbours of one name make together; empty for its own.
+    room: the polygon that an area's label may use, which neighbors of one name make together; empty for its own.
     """
 
     label: str
@@ -51,7 +51,7 @@ class Shape:
 
     @property
     def middle(self) -> tuple[float, float]:
-        """Where a label has room: of areas near the centre of mass, but away from the edges by what its lines need."""
+        """Where a label has room: of areas near the center of mass, but away from the edges by what its lines need."""
         if self.dimension < 2:
             return _mean([v[0] for v in self.vertices]), _mean([v[1] for v in self.vertices])
         wide = max([1, *map(len, self.lines)]) * LETTER
@@ -98,7 +98,7 @@ def _together(diagram: "PhaseDiagram", one: "PhaseRegion") -> list[list[float]]:
 
 
 def _centre(vertices: list[list[float]]) -> tuple[float, float]:
-    """The centre of mass of a polygon."""
+    """The center of mass of a polygon."""
     (a0, g0), total, alpha, gamma = vertices[0], 0.0, 0.0, 0.0
     for (a1, g1), (a2, g2) in zip(vertices[1:], vertices[2:]):
         weight = (a1 - a0) * (g2 - g0) - (a2 - a0) * (g1 - g0)
@@ -126,14 +126,14 @@ def _with_room(vertices: list[list[float]], near: tuple[float, float], half: tup
 
 
 def picture(diagram: "PhaseDiagram") -> PhasePicture:
-    """The shapes of a diagram; the largest of every name is labelled."""
+    """The shapes of a diagram; the largest of every name is labeled."""
     names = list(dict.fromkeys(one.name for one in diagram.regions))
-    labelled: set[str] = set()
+    labeled: set[str] = set()
     shapes = []
     for one in diagram.regions:
         color = HUES[names.index(one.name) % len(HUES)]
-        label = "" if one.name in labelled else one.name
-        labelled.add(one.name)
+        label = "" if one.name in labeled else one.name
+        labeled.add(one.name)
         vertices = [[float(a), float(g)] for a, g in one.vertices]
         shapes.append(Shape(label, vertices, mixed("#ffffff", color, 0.22) if one.dimension == 2 else color,
                             said(diagram, one), _rates(diagram, one), _together(diagram, one) if label else []))
@@ -157,7 +157,7 @@ def said(diagram: "PhaseDiagram", one: "PhaseRegion") -> str:
 
 
 def mixed(first: str, second: str, share: float) -> str:
-    """A colour between two, as #rrggbb."""
+    """A color between two, as #rrggbb."""
     pairs = [(int(first[i:i + 2], 16), int(second[i:i + 2], 16)) for i in (1, 3, 5)]
     return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in pairs)
 

@@ -133,7 +133,7 @@ def decisive(region: Region, found: Exponents) -> Iterator[Affine]:
     yield from (condition.form for condition in region.conditions)
     for field in Exponents.sizes():
         exponent: Exponent = getattr(found, field.name)
-        least = 1 if field.name == "linearisation" else 0  # an error of order 1/L a layer adds up to one of order one
+        least = 1 if field.name == "linearization" else 0  # an error of order 1/L a layer adds up to one of order one
         yield from (form + Affine.number(least, region.size) for form in exponent.forms)
     yield from found.at_first.forms
 

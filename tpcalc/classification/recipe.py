@@ -121,7 +121,7 @@ def recipe(name: str | DepthScaling | Parametrization = "depth-mup", optimizer: 
            depth: int | None = None, base_depth: float = 1) -> Recipe | MatrixRecipe:
     """The multipliers that a named recipe sets at ``depth``, relative to a network of depth ``base_depth``.
 
-    "depth-mup" and "ode" are solved for ``optimizer`` ("adam" where none is given), with the matrices' initialisation
+    "depth-mup" and "ode" are solved for ``optimizer`` ("adam" where none is given), with the matrices' initialization
     left as it is, as is a ``tp.DepthScaling``, and a ``tp.Parametrization``'s exponents, matrix by matrix; of the
     others, taken as published, ``optimizer`` must be that of the source, Adam and AdamW standing for each other, with
     what is then assumed of the weight decay in ``caveat``. Raises ``ValueError`` for unknown names and
@@ -140,7 +140,7 @@ def recipe(name: str | DepthScaling | Parametrization = "depth-mup", optimizer: 
     entry = of_powers(name)
     asked = None if optimizer is None else optimizer_name(optimizer)
     if entry.target is not None:
-        choices = realise(entry.target, asked or "adam")
+        choices = realize(entry.target, asked or "adam")
         decays = {kind: power for kind in DECAYS if (power := visible_decay(choices, kind)) is not None}
     else:
         assert entry.choices is not None
@@ -218,9 +218,9 @@ def named_recipe(name: str | DepthScaling | Parametrization) -> NamedRecipe:
     return next(one for one in NAMED if one.name == name)
 
 
-def realise(target: DepthScaling, optimizer: str, init: sp.Expr = sp.Integer(0), eps: sp.Expr | None = None,
+def realize(target: DepthScaling, optimizer: str, init: sp.Expr = sp.Integer(0), eps: sp.Expr | None = None,
             gradient: sp.Expr | None = None) -> DepthChoices:
-    """The powers of L that realise (alpha, gamma) with an initialisation L^init.
+    """The powers of L that realize (alpha, gamma) with an initialization L^init.
 
     The branch multiplier makes up the rest of alpha. eps is kept where it does not dominate the gradients; else, and
     where it is None, it goes with them, as Tensor Programs VI's Definition 4.1 has it.
@@ -246,7 +246,7 @@ def visible_decay(choices: DepthChoices, kind: str) -> sp.Expr | None:
 
 
 def recipe_of(one: Parametrization, optimizer: str, depth: int | None, base_depth: float) -> MatrixRecipe:
-    """The powers that realise a parametrization: every matrix has the gradient of a block, L^-alpha, and its own rate.
+    """The powers that realize a parametrization: every matrix has the gradient of a block, L^-alpha, and its own rate.
 
     Raises ``ValueError`` for raw powers, and for one gamma without names: ``tp.recipe(name)`` has these.
     """
@@ -254,5 +254,5 @@ def recipe_of(one: Parametrization, optimizer: str, depth: int | None, base_dept
     if not own:
         raise ValueError(f"name: {one!r} given, which names no matrix; allowed is an exponent for every matrix of a "
                          "block, {'alpha': ..., 'W1': ...}")
-    found = {name: realise(DepthScaling(one.alpha, gamma), optimizer) for name, gamma in own.items()}
+    found = {name: realize(DepthScaling(one.alpha, gamma), optimizer) for name, gamma in own.items()}
     return MatrixRecipe(found, depth, base_depth)

@@ -52,7 +52,7 @@ def verdict_on(block: str, alpha: sp.Expr, gammas: Gammas, zero: tuple[str, ...]
     common = next(iter(own.values())) if len(set(own.values())) == 1 else None
     found, matrices = exponents_by_matrix(net, alpha, own), MatrixVerdicts(net, scale)
     if net.vectors_of_block and not found.explosions:
-        found = replace(found, linearisation=matrices.linearisation())
+        found = replace(found, linearization=matrices.linearization())
     return judge_exponents(alpha, common, Region(0), found, matrices, ())
 
 

@@ -121,7 +121,7 @@ class Settings:
 
 
 def changes_to_depth_mup(given: Settings, sized: str = "") -> tuple[str, ...]:
-    """What to change for Depth-muP with the same optimizer and initialisation, matrix by matrix.
+    """What to change for Depth-muP with the same optimizer and initialization, matrix by matrix.
 
     sized: whose initial size makes alpha in the place of a branch multiplier.
     """

@@ -16,7 +16,7 @@ from ..parametrizations.matrix_powers import ROLES
 from ..width.family import meta_principled
 from .advice import as_power
 from .faithful import faithful_rate, update_power
-from .recipe import named_recipe, realise, visible_decay
+from .recipe import named_recipe, realize, visible_decay
 
 ROWS = ("init", "rate", "multiplier", "eps", "decay")
 FIXED = "rates, eps and decay left as they are"  # SP's, of which nothing is derived: it is what people start from
@@ -136,7 +136,7 @@ def _in_depth(column: RoleColumn, role: str, optimizer: str) -> MatrixPowers:
     if column.depth is None or role != "hidden":
         return MatrixPowers()
     published = named_recipe(column.published).choices if column.published and optimizer == "adam" else None
-    choices = published or realise(column.depth, optimizer)
+    choices = published or realize(column.depth, optimizer)
     decay = choices.weight_decay if published else visible_decay(choices, "decoupled")
     return MatrixPowers(choices.init, choices.branch, choices.lr, choices.eps, decay)
 

@@ -137,7 +137,7 @@ def second_order(net: Judged, updates: Mapping[str, sp.Expr]) -> dict[str, tuple
     return found
 
 
-def linearisation(net: Judged, branch: sp.Expr, updates: Mapping[str, sp.Expr]) -> sp.Expr:
+def linearization(net: Judged, branch: sp.Expr, updates: Mapping[str, sp.Expr]) -> sp.Expr:
     """The power of L of what a layer is wrong by in which only the first order of its updates is kept.
 
     branch: the power of L of the branch multiplier.

@@ -17,13 +17,13 @@ AT_START = ("x_init", "h_init", "f_init")
 class Exponents:
     """Powers of L on a region of the plane: -oo where a quantity vanishes, +oo where it explodes.
 
-    x_init, h_init, f_init: sizes at initialisation; dx, dh, df: their changes after one step on the same
+    x_init, h_init, f_init: sizes at initialization; dx, dh, df: their changes after one step on the same
     input; update: of the weight update's action on x, in h; noise, drift: what a piece of the network of
-    length eps adds to x, the former times eps^(1/2), the latter times eps; linearisation: the error in x of
-    one layer when a smooth activation is linearised in the update. explosions: training steps and v of what grows
+    length eps adds to x, the former times eps^(1/2), the latter times eps; linearization: the error in x of
+    one layer when a smooth activation is linearized in the update. explosions: training steps and v of what grows
     like exp(L^v), the first one first; grows: exponents grow from one training step to the next; exact: these two
     are no upper bounds; bounds: the names of the exponents that are upper bounds. at_first: what updates do to x where
-    all else is as at initialisation, where that is asked for: if it grows, so does x, however bounded functions hold
+    all else is as at initialization, where that is asked for: if it grows, so does x, however bounded functions hold
     back what has grown.
     """
 
@@ -36,7 +36,7 @@ class Exponents:
     update: Exponent
     noise: Exponent
     drift: Exponent
-    linearisation: Exponent
+    linearization: Exponent
     explosions: tuple[tuple[int, Exponent], ...] = ()
     grows: bool = False
     exact: bool = True
@@ -49,7 +49,7 @@ class Exponents:
         return replace(self, **sizes)
 
     def without_training(self) -> "Exponents":
-        """Where the network explodes at initialisation, training has nothing to start from.
+        """Where the network explodes at initialization, training has nothing to start from.
 
         Where its gradient alone does, bounded functions may hold what updates do: the exponents are upper bounds then.
         """

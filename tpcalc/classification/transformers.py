@@ -21,7 +21,7 @@ from .sizes import Exponents
 from .verdict import Verdict, in_words, judge_exponents
 
 DECAYING = SGD(weight_decay=0.1, decoupled=True)  # a share of order one, whose number counts as nothing
-SCORES = {"score at initialisation": (Sort.KET, 0), "change of score": (Sort.CHANGE, 1)}
+SCORES = {"score at initialization": (Sort.KET, 0), "change of score": (Sort.CHANGE, 1)}
 
 
 def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
@@ -47,7 +47,7 @@ def of_transformer(net: Transformer, scale: Scaling, opt: Optimizer) -> Verdict:
     cell, exponents = terms.together()
     grown = exponents.x_init.at(()) > 0 or bool(exponents.explosions)
     if not grown:
-        exponents = replace(exponents, linearisation=matrices.linearisation())
+        exponents = replace(exponents, linearization=matrices.linearization())
     found = judge_exponents(alpha, gamma, Region(0), exponents, matrices, ())
     counted = found.stable_at_init  # a stream that grows before training is no place for updates to start from
     scores = _scores(terms, cell, (0, 1) if counted else (0,))
@@ -93,20 +93,20 @@ def starting_at_zero(net: FromZero, terms: MatrixTerms) -> str:
 def uniformity(start: sp.Expr, change: sp.Expr | None = None, at_most: bool = False) -> str:
     """Is softmax attention uniform before training, and by how much does the first update move it? From powers of L.
 
-    start: of the score at initialisation, -oo where it vanishes; change: of the score's change, None where no update is
+    start: of the score at initialization, -oo where it vanishes; change: of the score's change, None where no update is
     counted; at_most: is that an upper bound alone? Softmax moves as its scores do where they fall with the depth, or
     are of order one.
 
     >>> half = sp.Rational(1, 2)
     >>> print(uniformity(sp.Integer(0), -half))
-    attention: not uniform at initialisation, scores are of order one; the first update changes them by L^(-1/2)
+    attention: not uniform at initialization, scores are of order one; the first update changes them by L^(-1/2)
     >>> print(uniformity(-sp.oo, -half))
-    attention: uniform at initialisation, scores are 0; the first update makes them differ by L^(-1/2)
+    attention: uniform at initialization, scores are 0; the first update makes them differ by L^(-1/2)
     >>> print(uniformity(-half, sp.Integer(0)))
-    attention: uniform at initialisation as L grows, scores are L^(-1/2); the first update makes them differ by 1
+    attention: uniform at initialization as L grows, scores are L^(-1/2); the first update makes them differ by 1
     """
     uniform = bool(start < 0)
-    found = (f"attention: {'' if uniform else 'not '}uniform at initialisation"
+    found = (f"attention: {'' if uniform else 'not '}uniform at initialization"
              f"{' as L grows' if uniform and start.is_finite else ''}, scores are {in_words(start)}")
     if change is None:
         return found

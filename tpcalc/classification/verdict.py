@@ -107,9 +107,9 @@ class Verdict(Short, Aligned):
         return "\n".join([f"{self.where}: {self.name}", *self.reasons])
 
 
-NAMES = {"x at initialisation": "x_init", "h at initialisation": "h_init", "change of f": "df", "change of x": "dx",
+NAMES = {"x at initialization": "x_init", "h at initialization": "h_init", "change of f": "df", "change of x": "dx",
          "change of h": "dh", "update of h": "update", "noise of x over a piece": "noise",
-         "drift of x over a piece": "drift", "linearisation error of a layer": "linearisation"}
+         "drift of x over a piece": "drift", "linearization error of a layer": "linearization"}
 
 
 def _power(exponent: sp.Expr) -> str:
@@ -151,11 +151,11 @@ def judge_exponents(alpha: sp.Expr, gamma: sp.Expr | None, region: Region, expon
     diversity = _diversity(e) if outputs else None
     if at_most & {"noise", "drift"} and diversity is not None:
         diversity = None
-    linear = None if not outputs else True if e.linearisation < -1 else None if "linearisation" in at_most else False
+    linear = None if not outputs else True if e.linearization < -1 else None if "linearization" in at_most else False
     redundant = None if diversity is None else bool(diversity == 0)
     if not starts:
-        name = "explodes at initialisation" if sp.oo in (e.x_init, e.h_init, e.f_init) else (
-            "grows at initialisation" + (", and its gradient explodes" if bursts else ""))
+        name = "explodes at initialization" if sp.oo in (e.x_init, e.h_init, e.f_init) else (
+            "grows at initialization" + (", and its gradient explodes" if bursts else ""))
     elif e.x_init is -sp.oo:
         name = "decays"
     elif undecided:
@@ -172,10 +172,10 @@ def judge_exponents(alpha: sp.Expr, gamma: sp.Expr | None, region: Region, expon
         name = "Depth-muP" if faithful_init and faithful and learning and not redundant else "ODE limit"
     said = {name: in_words(getattr(e, name)) if name not in at_most else f"at most {in_words(getattr(e, name))}"
             for name in exponents.at(point)}
-    counted = starts or bursts  # a stream that grows at initialisation, layer by layer, is no place to start from
+    counted = starts or bursts  # a stream that grows at initialization, layer by layer, is no place to start from
     named = {name: getattr(e, field) for name, field in NAMES.items() if counted or field.endswith("init")}
     reasons = (
-        f"initialisation: x {said['x_init']}, h {said['h_init']}, f {said['f_init']}"
+        f"initialization: x {said['x_init']}, h {said['h_init']}, f {said['f_init']}"
         + (f"; a sweep multiplies by {_exponential(later[0][1])}" if bursts and not starts else "")
         + f", {_word(starts, 'stable', 'not stable')}",
         "training: not counted, for the stream grows with depth before it" if not counted else
@@ -187,7 +187,7 @@ def judge_exponents(alpha: sp.Expr, gamma: sp.Expr | None, region: Region, expon
            f": x and f {_word(outputs, 'are', 'are not')} stable, with h {_word(stable, 'stable', 'not stable')}"),
         _undefined("nontrivial", nontrivial, outputs) or
         f"nontrivial: the change of f is {said['df']}: {_word(nontrivial, 'yes', 'no')}",
-        f"faithful: h is {said['h_init']} at initialisation ({_word(faithful_init, 'yes', 'no')}) and "
+        f"faithful: h is {said['h_init']} at initialization ({_word(faithful_init, 'yes', 'no')}) and "
         f"{'at most ' * ('dh' in at_most and bool(e.dh > e.h_init))}{in_words(max(e.h_init, e.dh))} in training "
         f"({_word(faithful, 'yes', 'no')})",
         f"feature learning: the change of h is {said['dh']}: {_word(learning, 'yes', 'no')}",
@@ -195,7 +195,7 @@ def judge_exponents(alpha: sp.Expr, gamma: sp.Expr | None, region: Region, expon
         f"diversity: a piece eps of the network adds noise, eps^(1/2) times {in_words(e.noise, 1)}, and drift, eps "
         f"times {in_words(e.drift, 1)}: exponent {diversity}, {_word(redundant, 'redundant', 'not redundant')}",
         _undefined("layerwise linear", linear, outputs) or
-        f"layerwise linear: linearising a smooth activation in the update errs by {said['linearisation']} a layer; "
+        f"layerwise linear: linearizing a smooth activation in the update errs by {said['linearization']} a layer; "
         f"less than 1/L is allowed: {_word(linear, 'yes', 'no')}",
     )
     bounds = frozenset(name for name, field in NAMES.items() if field in at_most and name in named)

@@ -75,7 +75,7 @@ def _phase(wave: sp.Expr) -> sp.Expr:
 
 @dataclass(frozen=True)
 class Values(ExpectationRule):
-    """The means of one cos, of up to two signs, and of a centred sign times a cos, of affine forms.
+    """The means of one cos, of up to two signs, and of a centered sign times a cos, of affine forms.
 
     E cos(p + m) = exp(-Var(p) / 2) cos m;  E sign(l + m) = erf(m / sqrt(2 Var(l)));
     E sign(l) sign(k) = (2 / pi) asin(correlation) (its derivative in the covariance is that of Price's theorem, and

@@ -1,6 +1,6 @@
 """Means of pairs of Gaussians by Mehler's formula: E f(u) g(v) = sum over k of a_k b_k r^k.
 
-a_k = E f(sqrt(p) x) h_k(x), with the normalised Hermite polynomials h_k, belong to one variable and one variance. So a
+a_k = E f(sqrt(p) x) h_k(x), with the normalized Hermite polynomials h_k, belong to one variable and one variance. So a
 function is evaluated once for every row and not for every pair of rows, and pairs are products of short vectors. What
 a number of terms leaves out is bounded by norms that are known: means are as exact as asked for, or go to quadrature.
 """
@@ -112,7 +112,7 @@ def _rows(shape: tuple[int, ...], wide: tuple[int, ...]) -> Array:
 @lru_cache(maxsize=4)
 def _basis(doublings: int, terms: int) -> tuple[Array, Array, tuple[Array, Array]]:
     """Points from 0 to END, (points,), roots of their weights on one half of the even or odd part of a function, and
-    normalised Hermite polynomials times such roots, even and odd ones, (points, terms / 2) each."""
+    normalized Hermite polynomials times such roots, even and odd ones, (points, terms / 2) each."""
     x = np.linspace(0.0, END, (INTERVALS << doublings) + 1)
     weight = np.exp(-x * x / 2) / np.sqrt(2 * np.pi) * x[1] / 2
     weight[0] /= 2

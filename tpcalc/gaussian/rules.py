@@ -62,7 +62,7 @@ class Parity(ExpectationRule):
     """E[F] = 0 where F(-u) = -F(u)."""
 
     name = "parity"
-    reason = "centred Gaussians and their negatives have one law"
+    reason = "centered Gaussians and their negatives have one law"
     source = "symmetry"
 
     def rewrite(self, node: Expectation) -> sp.Expr:

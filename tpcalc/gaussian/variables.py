@@ -1,4 +1,4 @@
-"""Centred jointly Gaussian variables, and the expectation of an expression in them as a sympy node."""
+"""Centered jointly Gaussian variables, and the expectation of an expression in them as a sympy node."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Conditional:
 
 
 class Gaussians:
-    """Centred jointly Gaussian variables.
+    """Centered jointly Gaussian variables.
 
     covariance: pairs of variables to numbers or expressions; one order of each pair is enough, floats are read as
     decimals. Variables are real symbols or kets, in order of appearance. Raises ``ValueError`` naming the pair for
@@ -122,7 +122,7 @@ def _entry(u: sp.Expr, v: sp.Expr, value: Number) -> sp.Expr:
 
 
 class Expectation(sp.Expr):
-    """E[body] over centred Gaussian variables with a covariance; the variables are bound.
+    """E[body] over centered Gaussian variables with a covariance; the variables are bound.
 
     args: body, the variables that occur in it, their covariance matrix. Without any it is the body. Its derivative
     in a parameter is by Price's theorem, which covers the parameters of the covariance.

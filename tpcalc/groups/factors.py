@@ -12,7 +12,7 @@ from ..classification.advice import eps_outgrows, as_power
 from ..classification.faithful import direction_power, faithful_rate
 from ..classification.own_block import settings_of, width_of
 from ..classification.recipe import (
-    ADAMS as ADAMS, assumed_of_decay, named_recipe, of_powers, published_choices, realise, visible_decay)
+    ADAMS as ADAMS, assumed_of_decay, named_recipe, of_powers, published_choices, realize, visible_decay)
 from ..parametrizations import DepthChoices, Scaling, width_recipe
 from ..parametrizations.recipes import POST_NORM, NamedRecipe
 from .roles import Parameter
@@ -69,7 +69,7 @@ def depth_choices(name: str | Scaling, optimizer: str, own: str) -> DepthChoices
     """
     entry = settable(name)
     if entry.target is not None:
-        choices = realise(entry.target, own)
+        choices = realize(entry.target, own)
         return replace(choices, weight_decay=visible_decay(
             choices, "coupled" if own in ("sgd", "momentum") else "decoupled"))
     choices = replace(published_choices(entry, optimizer), optimizer=own)

@@ -174,7 +174,7 @@ def plan_shapes(base: Mapping[str, Shape], target: Mapping[str, Shape], recipe: 
     width:
         "muP".
     unfolded:
-        {pattern of a module behind which something normalises, so that it cannot carry the multiplier: pattern of the
+        {pattern of a module behind which something normalizes, so that it cannot carry the multiplier: pattern of the
         module whose output can be multiplied}.
 
     Raises ``ValueError`` for what is not understood, naming the parameter. Source: Tensor Programs VI, Definition 4.1

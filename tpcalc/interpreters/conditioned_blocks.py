@@ -1,6 +1,6 @@
 """A Gaussian matrix that is met only through its products with blocks of vectors, sampled block by block.
 
-The law, and the draws, are those of vector after vector in the block's order; a block is orthogonalised and multiplied
+The law, and the draws, are those of vector after vector in the block's order; a block is orthogonalized and multiplied
 by a few products of matrices. Vectors are rows; brackets are averages over coordinates, <u|v> = u . v / n, so that
 nothing here scales with the width. Source: conditioning of Gaussian vectors [gaussian/conditioning]; the form of
 infinite width is Tensor Programs VI's Definition C.1 [tensor_programs_vi/definition_c1].

@@ -138,8 +138,8 @@ class DenseRecord:
     """A trained network's record.
 
     outputs: (steps, batch, d_out); probe_outputs: (steps, m, d_out) or None; x, delta: the kept nodes'
-    vectors (nodes, steps * batch, n), delta normalised (n times the gradient), or None where not kept;
-    fluctuation: the standard deviation of an output at initialisation, |x^L| / n, the scale of what
+    vectors (nodes, steps * batch, n), delta normalized (n times the gradient), or None where not kept;
+    fluctuation: the standard deviation of an output at initialization, |x^L| / n, the scale of what
     distinguishes one seed from another.
     """
 

@@ -2,7 +2,7 @@
 
 A slot is a group of positions with one setting of the weights. For query i of one slot and k of the other, weights A_j
 and A'_l are a product measure on pairs of keys. The derivative of a mean of T under it in two logits is A_j A'_l times
-T, centred in both indices, and each further derivative multiplies centred matrices: they are cumulants. By Price's
+T, centered in both indices, and each further derivative multiplies centered matrices: they are cumulants. By Price's
 theorem derivatives in overlaps of queries or keys are means of such derivatives in logits, so that nothing is divided
 by what vanishes where slots coincide.
 
@@ -52,7 +52,7 @@ def queries_of(point, width, c, sign, queries):
 
 @njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def weigh(query, keys, scale, seen, u, A):
-    """Softmax weights A of the logits u of the first ``seen`` keys; u is centred."""
+    """Softmax weights A of the logits u of the first ``seen`` keys; u is centered."""
     largest = 0.0  # the first logit
     for m in range(seen):
         u[m] = 0.0

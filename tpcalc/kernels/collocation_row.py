@@ -26,7 +26,7 @@ TINY = np.finfo(np.float64).tiny
 def strict(m, x, y, triangle, onto, back):
     """Adds x T to ``onto``; back = y T^T."""
     for k in range(m):
-        row = triangle[k * (k - 1) // 2:k * (k + 1) // 2]  # a slice: indices that the compiler can vectorise
+        row = triangle[k * (k - 1) // 2:k * (k + 1) // 2]  # a slice: indices that the compiler can vectorize
         a = x[k]
         total = 0.0
         for j in range(k):

@@ -15,7 +15,7 @@ SIGMAS = 3.0
 class MeasuredNumber:
     """A measured ``value +- error`` and what the statement says it is.
 
-    error: a standard error, or a bound on what discretisation and round-off can do.
+    error: a standard error, or a bound on what discretization and round-off can do.
     """
 
     what: str

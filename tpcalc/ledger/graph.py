@@ -9,9 +9,9 @@ from .entry import Entry
 from .status import Standing, Status
 
 SHAPES = {"definition": "box", "rule": "box", "remark": "note"}
-COLOURS = {Standing.FAILS: "#e06666", Standing.UNDERMINED: "#f4cccc", Standing.CITED: "#eeeeee",
-           Standing.DEFINITION: "#d9e7f5", Standing.EVIDENCED: "#fff2cc",
-           Standing.DERIVED: "#d9ead3", Standing.DERIVED_THROUGHOUT: "#93c47d"}
+COLORS = {Standing.FAILS: "#e06666", Standing.UNDERMINED: "#f4cccc", Standing.CITED: "#eeeeee",
+          Standing.DEFINITION: "#d9e7f5", Standing.EVIDENCED: "#fff2cc",
+          Standing.DERIVED: "#d9ead3", Standing.DERIVED_THROUGHOUT: "#93c47d"}
 
 
 def unknown_key(key: str, known: Iterable[str], name: str = "key") -> ValueError:
@@ -47,7 +47,7 @@ def closure(entries: Mapping[str, Entry], keys: Iterable[str] | None = None) -> 
 
 
 def dot(entries: Iterable[Entry], statuses: Mapping[str, Status]) -> str:
-    """The graph in the language of Graphviz: an arrow from every entry to what it uses, colours by status."""
+    """The graph in the language of Graphviz: an arrow from every entry to what it uses, colors by status."""
     lines = ["digraph ledger {", "  rankdir=BT;",
              '  node [style=filled, fontname="Helvetica", fontsize=10];']
     for entry in entries:
@@ -55,6 +55,6 @@ def dot(entries: Iterable[Entry], statuses: Mapping[str, Status]) -> str:
         label = f"{entry.title}\\n{entry.source}\\n{status}".replace('"', r'\"')
         outline = ', color="#cc0000", penwidth=2' if status.slips else ""
         lines.append(f'  "{entry.key}" [label="{label}", shape={SHAPES.get(entry.kind, "ellipse")}, '
-                     f'fillcolor="{COLOURS[status.standing]}"{outline}];')
+                     f'fillcolor="{COLORS[status.standing]}"{outline}];')
         lines += [f'  "{entry.key}" -> "{used}";' for used in entry.uses]
     return "\n".join([*lines, "}"]) + "\n"

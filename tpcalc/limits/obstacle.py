@@ -39,13 +39,13 @@ class Obstacle:
 
     def _sentence(self, exponential: str, polynomial: str, power: str) -> str:
         if self.kind == "explodes":
-            when = "at initialisation" if self.step == 0 else f"at step {self.step}"
+            when = "at initialization" if self.step == 0 else f"at step {self.step}"
             how = "faster than every power of L" if self.exponent is sp.oo else f"like {exponential}"
             return f"the network explodes {when} {how}"
         if self.kind == "decays":
             return f"the network decays: its layers forget what they are given, and outputs fall like 1 / {exponential}"
         if self.kind == "grows":
-            update = "the first update" if self.step == 1 else f"update {self.step}" if self.step else "initialisation"
+            update = "the first update" if self.step == 1 else f"update {self.step}" if self.step else "initialization"
             return f"{update} moves the output by {polynomial}"
         if self.exponent is None:
             return "exponents of L grow from each training step to the next"

@@ -2,7 +2,7 @@
 
 What layers pass on is taken apart by the eigenvectors of the layers' map (``layer_map.py``, ``eigenspaces.py``):
 streams u = Q y, to which what enters counts with weight Q, and reads y = R u. Fast modes are geometric sums over
-neighbouring layers and count in Q. Errors are of relative order 1/L. Source: perturbation of a matrix's eigenspaces.
+neighboring layers and count in Q. Errors are of relative order 1/L. Source: perturbation of a matrix's eigenspaces.
 """
 
 from __future__ import annotations
@@ -307,7 +307,7 @@ class _Rewriting:
 
     def _require_no_memory(self, target: Vector, read: Vector) -> None:
         raise NoStreams(f"program {self.sweep.program.name}: {read} is read from an earlier layer, and layers do not "
-                        "carry it on: it fluctuates from layer to layer; no rule for what its neighbours in depth have "
+                        "carry it on: it fluctuates from layer to layer; no rule for what its neighbors in depth have "
                         "in common")
 
     def require_homogeneous(self) -> None:

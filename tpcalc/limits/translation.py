@@ -2,7 +2,7 @@
 
 Layers become layer times: l/L is p, the base ket's m/L is q. A sum over base layers is an integral over [0, 1], what
 enters at every layer an integral over the layers passed, what is born at one layer the indicator of those after it.
-Coefficients of neighbouring layers, Gamma(l - 1; l) and Gamma(l; l), are one-sided values at p = q: a vector before
+Coefficients of neighboring layers, Gamma(l - 1; l) and Gamma(l; l), are one-sided values at p = q: a vector before
 its base ket's layer has p < q. Source: Tensor Programs VI, Proposition C.4 and appendix H.3.
 """
 

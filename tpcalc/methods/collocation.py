@@ -29,7 +29,7 @@ SHRINKING = tuple(2.0**-k for k in range(10, 0, -1))
 GRADED = (0.0, *SHRINKING, *(1 - x for x in reversed(SHRINKING[:-1])), 1.0)
 ONLY_EMBEDDING_READOUT = ("the blocks' updates of size L^-gamma add up to nothing: read-in and read-out learn, between "
                           "blocks that "
-                          "stay at initialisation")
+                          "stay at initialization")
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Collocation:
             return None
 
     def solve(self, problem: Problem, keep_nodes: KeptNodes = None, progress: Progress | None = None) -> Run:
-        """Train; the error estimate is that of the discretisation. Raises ``Divergence`` where there is no limit."""
+        """Train; the error estimate is that of the discretization. Raises ``Divergence`` where there is no limit."""
         require_taken(self, problem)
         times = wanted_times(keep_nodes, problem)
         cell, block, _ = _limit(problem)

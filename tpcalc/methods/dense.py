@@ -23,7 +23,7 @@ class Dense(ReadsProgram):
     """One real network of finite width and depth, any block and optimizer, with its n x n matrices.
 
     seed: of the initial weights; weights: the initial weights themselves, {family: array}, as
-    ``run.initial_weights()`` gives them: shapes and normalisation are said there. They are copied.
+    ``run.initial_weights()`` gives them: shapes and normalization are said there. They are copied.
 
     namespace, dtype, device: of the arrays, as in ``tpcalc.lowering.Arrays``: "numpy", "torch", "cupy" or "jax", or an
     array-API namespace itself.
@@ -88,7 +88,7 @@ class Dense(ReadsProgram):
                 "not muP's; rates in width are those of gradient descent, allowed is a tp.SGD")
 
     def error(self, found: DenseRun) -> float:
-        """The standard deviation of an output at initialisation, which the read-out's has a part in."""
+        """The standard deviation of an output at initialization, which the read-out's has a part in."""
         return super().error(found) * found.start.factors.get("nV", 1.0)
 
     def read(self, problem: Problem, keep: bool, progress: Progress | None) -> DenseRun:

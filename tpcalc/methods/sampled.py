@@ -46,7 +46,7 @@ class ReadsProgram(ABC):
         return node_details(training(problem), found, layer_times)
 
     def error(self, found: Value) -> float:
-        """The scale of what distinguishes two seeds: the standard deviation of an output at initialisation."""
+        """The scale of what distinguishes two seeds: the standard deviation of an output at initialization."""
         return float(np.sqrt(np.max(found.series("square")) / found.width))
 
     def notes(self, found: Value) -> tuple[str, ...]:

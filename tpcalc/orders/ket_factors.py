@@ -88,7 +88,7 @@ def squares(base: sp.Expr) -> list[sp.Expr]:
     return found
 
 
-def normalised(factors: list[sp.Expr], within: Callable[[Ket, Ket], bool]) -> list[tuple[sp.Expr, sp.Expr]]:
+def normalized(factors: list[sp.Expr], within: Callable[[Ket, Ket], bool]) -> list[tuple[sp.Expr, sp.Expr]]:
     """The kets of a product that are divided by their own root mean square, with the factor that divides.
 
     within: is the first ket the second, or a term of it? Nothing cancels, so that it is then no larger.
@@ -124,7 +124,7 @@ def _arguments(function: sp.Expr) -> set[sp.Expr]:
     return {a for e in nodes for a in e.args if random_parts(a)}
 
 
-def centred_pairs(terms: list[sp.Expr]) -> Iterator[tuple[sp.Expr, bool]]:
+def centered_pairs(terms: list[sp.Expr]) -> Iterator[tuple[sp.Expr, bool]]:
     """Terms; True for those from which the program takes the mean away, which is left out."""
     means = {term for term in terms if term.has(Expectation) and not random_parts(term)}
     for term in [term for term in terms if term not in means]:
@@ -133,8 +133,8 @@ def centred_pairs(terms: list[sp.Expr]) -> Iterator[tuple[sp.Expr, bool]]:
         opposite = set() if isinstance(term, sp.Sum) else {
             -number * Expectation(sp.Mul(*(f for f in factors if random_parts(f)))),
             *(-term.xreplace({k: Expectation(k)}) for k in random_parts(term))}
-        centred = bool(opposite & means)
+        centered = bool(opposite & means)
         means -= opposite
-        yield term, centred
+        yield term, centered
     for term in means:
         yield term, False

@@ -22,7 +22,7 @@ from ..programs.language import Scalar, Vector
 from .affine import Affine
 from .growing_variable import Values, free_parameters, growing_variable
 from .layer_functions import in_powers, leading, sign_on_layers
-from .ket_factors import factors_of, normalised, ket_parity, squares
+from .ket_factors import factors_of, normalized, ket_parity, squares
 from .ket_functions import KetFunctions
 from .parts import BoundedMonomial, Monomials, Parts, multiply, total
 from .monomials import counted_scalar
@@ -142,7 +142,7 @@ class KetParts:
     def parts(self, expression: sp.Expr, t: int) -> Parts:
         """The parts of a product of numbers and kets."""
         found, factors = Parts.single(MEAN, self.unit), factors_of(expression)
-        for ket, norm in normalised(factors, self._in_one):  # a vector over its own root mean square is of order one
+        for ket, norm in normalized(factors, self._in_one):  # a vector over its own root mean square is of order one
             factors.remove(ket)
             factors.remove(norm)
             found = found.times(Parts({label: self.unit for label, _ in self.of_ket(Sort.KET, ket.vector)}))

@@ -1,7 +1,7 @@
 """The terms of ket equations as contributions, for programs of any activation.
 
 Quantities: the parts (``ket_parts.py``) of every ket, of its change since the first step, and of its derivatives in
-base kets. What the program centres has no mean, nor has an odd function of base kets.
+base kets. What the program centers has no mean, nor has an odd function of base kets.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..errors import NotCovered
 from ..programs.language import LossDerivative, Scalar
 from .affine import Affine
 from .demand import Derivative, base_for, demanded
-from .ket_factors import centred_pairs, gathered_terms
+from .ket_factors import centered_pairs, gathered_terms
 from .ket_parts import KetParts
 from .parts import Monomials, Parts, total
 from .quantities import STREAM, BaseQuantity, Label, Quantity, Sort
@@ -105,12 +105,12 @@ class KetTerms:
             return
         stream, layers = self.reading.family(e.target.vector), bool(e.location.loops[1:])
         terms = [term for term in additive_terms(e.value) if not self.reading.is_stream(e, term)]
-        for term, centred in centred_pairs(gathered_terms(terms)):
+        for term, centered in centered_pairs(gathered_terms(terms)):
             update, sign = isinstance(term, sp.Sum), self.reading.sign(term)
             for written in self.written(term, t):
                 for sort, base, parts in self._read(stream, term, written, t, layers):
-                    centred_here = base is None and (centred or stream in self.reading.odd)
-                    for label, monomials in self._told_apart(parts.centred() if centred_here else parts):
+                    centered_here = base is None and (centered or stream in self.reading.odd)
+                    for label, monomials in self._told_apart(parts.centered() if centered_here else parts):
                         for to, gain, rule in self._entering(label, stream, base, layers):
                             target = self.reading.key(sort, to, t, stream, base)
                             for one in monomials:

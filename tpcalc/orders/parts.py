@@ -58,7 +58,7 @@ class Parts:
         """The monomials of all parts."""
         return frozenset().union(*self.by_label.values())
 
-    def centred(self) -> "Parts":
+    def centered(self) -> "Parts":
         """Without means."""
         return total(Parts.single(part, m) for label, m in self for part in label.random())
 

@@ -35,7 +35,7 @@ class DepthScaling:
         for exponents that are not real and finite, a branch constant that is 0 or not finite, a base depth that is not
         positive.
 
-    Source: Tensor Programs VI, section 4 and Definition 4.1 [tensor_programs_vi/definition_41]; plain SGD realises the
+    Source: Tensor Programs VI, section 4 and Definition 4.1 [tensor_programs_vi/definition_41]; plain SGD realizes the
     update size with the learning rate ``eta L^(alpha - gamma)``, because its gradient already carries the multiplier.
 
     >>> DepthScaling(2 / 3, "1/3")

@@ -14,7 +14,7 @@ HALF = sp.Rational(1, 2)
 ONE, MLP, LAYER = "one matrix", "MLP behind a norm", "attention and MLP, norms before"
 POST_NORM, SCALED = "attention and MLP, norms after", "MLP behind a norm, scaled"
 FROM_ZERO, BOTTLENECK, GATED = "MLP from zero", "MLP of three from zero", "MLP behind a number"
-TRANSFORMER = "gains of its norms, and that they centre, are in no verdict"
+TRANSFORMER = "gains of its norms, and that they center, are in no verdict"
 AFTER = (f"{TRANSFORMER}; norms of a stream of order one change no power of L, so that they are judged before "
          "branches")
 PREFACTOR = "the branches of a transformer count twice as many as its layers, a constant factor"
@@ -31,9 +31,9 @@ OUT, IN = sp.symbols("fan_out fan_in", positive=True)  # of a matrix, in factors
 class NamedRecipe:
     """A recipe from a source.
 
-    choices: what it sets for every matrix of a block, but that an initialisation with a power of its own is that of
+    choices: what it sets for every matrix of a block, but that an initialization with a power of its own is that of
     the matrices in ``scaled`` alone, their names, or "last", of every branch; None where target is given, a depth
-    scaling that has to be realised for the optimizer asked for. own: of what has settings of its own, by name; zero:
+    scaling that has to be realized for the optimizer asked for. own: of what has settings of its own, by name; zero:
     what starts at zero; sized: whose initial size makes alpha, where no branch multiplier is set. outside: why no power
     of L for one matrix says it, where none does. block: the source's, as far as there are verdicts on it; caveat: what
     of the source's block that is not; factor: what updates are multiplied with, by the matrix's fan-out and fan-in.
@@ -84,15 +84,15 @@ NAMED = (
         "completep", "CompleteP", "github.com/EleutherAI/nanoGPT-mup/tree/completep; arXiv:2505.01618",
         _powers(-1, 0, optimizer="adamw", eps=-1, weight_decay=0), caveat=TRANSFORMER, block=LAYER),
     NamedRecipe(
-        "megatron-depth-mup", "depth_mup as proposed for Megatron-LM, its initialisation compensated",
+        "megatron-depth-mup", "depth_mup as proposed for Megatron-LM, its initialization compensated",
         "github.com/NVIDIA/Megatron-LM/pull/4381 and pull/4999", _powers(-1, 0, eps=-1),
         caveat=f"{TRANSFORMER}; {PREFACTOR}", block=LAYER),
     NamedRecipe(
-        "megatron-depth-mup-uncompensated", "the same on an initialisation of 1/sqrt(2 L)",
+        "megatron-depth-mup-uncompensated", "the same on an initialization of 1/sqrt(2 L)",
         "github.com/NVIDIA/Megatron-LM/pull/4381 and pull/4999", _powers(-1, 0, eps=-1, init=-HALF),
         caveat=f"{TRANSFORMER}; {PREFACTOR}", block=LAYER),
     NamedRecipe(
-        "gpt-2", "GPT-2's initialisation 1/sqrt(2 L), learning rate as it was",
+        "gpt-2", "GPT-2's initialization 1/sqrt(2 L), learning rate as it was",
         "github.com/karpathy/nanoGPT, model.py", _powers(0, 0, optimizer="adamw", init=-HALF, weight_decay=0),
         caveat=f"{TRANSFORMER}; {PREFACTOR}", block=LAYER),
     NamedRecipe(

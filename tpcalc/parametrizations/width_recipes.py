@@ -61,7 +61,7 @@ def width_recipe(name: str, layers: int) -> WidthScaling:
 
     name: "SP", "SP, rate 1/n", "NTP", "muP" or "mean field", as Tensor Programs IV prints them, the last one for one
     hidden layer. Of deeper networks "mean field" is "MFP", the member s = 1 of the Meta-Principled Family: the mean
-    field carried to any depth, which is muP in another gauge; other generalisations go by other names. Raises
+    field carried to any depth, which is muP in another gauge; other generalizations go by other names. Raises
     ``ValueError`` for other names and for fewer than two layers.
 
     >>> width_recipe("muP", layers=3).canonical()

@@ -15,7 +15,7 @@ def softmax_attention(head_dim: int, scale_power: sp.Expr, causal: bool = True, 
 
     All is entrywise but the products with matrices and the sums over a head's d coordinates; every coordinate of a head
     has that head's weights. causal: m <= p alone is read. qk_norm: q and k are divided by their root mean squares
-    over the head. queries_per_key: so many neighbouring heads read the key and the value of the first of them; rows of
+    over the head. queries_per_key: so many neighboring heads read the key and the value of the first of them; rows of
     W_k and W_v that belong to the others are read by nothing and never move, so that they may as well not be there.
 
     >>> import tpcalc as tp

@@ -1,6 +1,6 @@
 """Backpropagation through straight-line statements, as statements of the language.
 
-Gradients are normalised: that of a vector is n times the derivative, that of a scalar the derivative itself, so that
+Gradients are normalized: that of a vector is n times the derivative, that of a scalar the derivative itself, so that
 both are of order one in the width. A scalar factor (a branch multiplier) is kept apart from what it multiplies, so that
 the outer products of an update are made of vectors of order one, whatever the multiplier.
 
@@ -26,7 +26,7 @@ EVERY_POSITION = (m, sp.Integer(0), POSITIONS - 1)
 
 
 class Gradient(NamedTuple):
-    """The normalised gradient in a matrix, an outer product, or in a trained vector: ``factor``, a power of the branch
+    """The normalized gradient in a matrix, an outer product, or in a trained vector: ``factor``, a power of the branch
     multiplier, times ``value``."""
 
     of: Matrix | Vector

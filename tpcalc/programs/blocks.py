@@ -28,7 +28,7 @@ TAKEN_SCALARS = ("xi", "f", "chi", "eta", "y", "clip", "gradnorm", "squares", "e
 class Branch:
     """One residual branch at step t and layer l, while it is being written.
 
-    x: the vector it acts on: the stream, or the stream normalised; phi: the activation, a function of expressions;
+    x: the vector it acts on: the stream, or the stream normalized; phi: the activation, a function of expressions;
     is_linear: is phi the identity?; sample: the indices (t) or (t, i) of its vectors, with p where a sample is a
     sequence of positions; statements: what was written; vectors: what is trained, coordinatewise. suffix: what names
     of matrices and vectors end with, in one of the parts of a hidden layer.

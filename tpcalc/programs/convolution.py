@@ -1,4 +1,4 @@
-"""Convolutions as a block: every position reads its neighbours on a grid, through a matrix for each of them."""
+"""Convolutions as a block: every position reads its neighbors on a grid, through a matrix for each of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ORDERS, PADDINGS = ("post", "pre"), ("zero", "circular")
 
 @dataclass(frozen=True)
 class Convolution:
-    """Positions on a grid that read their neighbours: sum_o W_o phi(x_(p + o)), or phi(sum_o W_o x_(p + o)).
+    """Positions on a grid that read their neighbors: sum_o W_o phi(x_(p + o)), or phi(sum_o W_o x_(p + o)).
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class Convolution:
 
 
 def is_read(read: np.ndarray) -> sp.Expr:
-    """1 where m is the position that p reads, 0 elsewhere, for whole numbers; neighbours that are shifted alike are one
+    """1 where m is the position that p reads, 0 elsewhere, for whole numbers; neighbors that are shifted alike are one
     term. (Of pieces sums over positions would make pieces of vectors.)"""
     locations = [(at, int(there) - at) for at, there in enumerate(read) if there >= 0]
     runs = [[at for _, (at, _) in run] for _, run in groupby(enumerate(locations), lambda k: (k[1][1], k[1][0] - k[0]))]

@@ -329,7 +329,7 @@ class HeadSum(Real):
     Coordinates 0 ... d - 1 are the first head, and so on: d stays as the width grows, the number of heads n / d grows
     with it. It is a constant matrix of d x d blocks of ones.
 
-    With ``apart`` what is summed are ``size`` coordinates so far apart, which are those of ``size`` neighbouring heads
+    With ``apart`` what is summed are ``size`` coordinates so far apart, which are those of ``size`` neighboring heads
     of ``apart`` coordinates each. first_read: the first of them is taken in the place of their sum, so that heads share
     what one of them has; first_written: what is found goes to the first alone, the others get 0. The two are each
     other's adjoint. Raises ``ValueError`` for sizes that are no whole numbers of at least 1, ``TypeError`` for a

@@ -67,7 +67,7 @@ class ResNet(Residual):
         ``tp.Parametrization`` names W1 and W2. tp.Muon and tp.NormalizedSGD, which see a matrix as a whole, are
         refused with r > 1.
 
-    Normalisation (muP): U has entries N(0, 1), matrices N(0, 1/n), n V N(0, 1); source: Tensor Programs VI,
+    Normalization (muP): U has entries N(0, 1), matrices N(0, 1/n), n V N(0, 1); source: Tensor Programs VI,
     section 4.2 and Program 1 [tensor_programs_vi/program_1]. Symbolic work takes all of these; so does ``tp.train``,
     which samples what is not linear with one matrix a block and does not close at infinite depth.
 

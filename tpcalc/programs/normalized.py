@@ -32,7 +32,7 @@ class NormalizedSGD:
         a number, or one number a step: the Frobenius norm of an update at g = 1, in units in which singular values of
         the initial matrices go up to 2. It is the same number at every width, as that of tp.Muon.
     momentum, nesterov:
-        what is normalised is sum_s momentum^(t - s) gradient_s, or, with ``nesterov``, gradient_t + momentum times that
+        what is normalized is sum_s momentum^(t - s) gradient_s, or, with ``nesterov``, gradient_t + momentum times that
         sum. A dampening would change nothing: only directions count.
     weight_decay, independent:
         decoupled, W <- (1 - lr weight_decay) W before the update; independent of the rate, W <- (1 - weight_decay) W.
@@ -76,7 +76,7 @@ class NormalizedSGD:
 
     @property
     def linear(self) -> SGD:
-        """What moves matrices, once directions are normalised."""
+        """What moves matrices, once directions are normalized."""
         return SGD(self.lr, weight_decay=self.weight_decay, decoupled=True, independent=self.independent)
 
     def applied(self, layer: Sequence[Trainable]) -> tuple[list[Statement], list[Statement], list[Trainable]]:

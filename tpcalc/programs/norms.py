@@ -16,10 +16,10 @@ def rms(x: Vector) -> sp.Expr:
     return x * Mean(x**2) ** sp.Rational(-1, 2)
 
 
-def centred(x: Vector) -> sp.Expr:
+def centered(x: Vector) -> sp.Expr:
     """The vector less its mean over coordinates."""
     return x - Mean(x)
 
 
 # one after the other
-NORMS: dict[str, tuple[Callable[[Vector], sp.Expr], ...]] = {"rms": (rms,), "layer": (centred, rms)}
+NORMS: dict[str, tuple[Callable[[Vector], sp.Expr], ...]] = {"rms": (rms,), "layer": (centered, rms)}

@@ -139,7 +139,7 @@ class Problem:
 
 
 def _require_directions(task: Task | Sequences, norm: str) -> None:
-    """Raise ``ValueError`` for an input of norm 0, which has no direction to be normalised to."""
+    """Raise ``ValueError`` for an input of norm 0, which has no direction to be normalized to."""
     for name, values in (("inputs", task.inputs), ("probes", task.probes)):
         if values is not None and not np.all(np.any(values, axis=-1)):
             location = tuple(int(i) for i in np.argwhere(~np.any(values, axis=-1))[0])

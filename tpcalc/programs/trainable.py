@@ -11,7 +11,7 @@ from .language import Family, Outer
 
 @dataclass(frozen=True)
 class Trainable:
-    """A family under training, a matrix or an end: its normalised gradient at step t and the size g of an update.
+    """A family under training, a matrix or an end: its normalized gradient at step t and the size g of an update.
 
     rate: what the optimizer's learning rate is multiplied by, in front of decoupled and coupled decay too; initial:
     what all its coordinates are at first, where they are not drawn.

@@ -70,7 +70,7 @@ class Transformer(Residual):
         the hidden width of the second sublayer over that of the stream, a whole number, 4 in many models;
         ``tp.ResNet`` says what its matrices are and how they move.
 
-    Normalisation (muP) as in ``tp.ResNet``: q, k, v and what is mixed have coordinates of order one.
+    Normalization (muP) as in ``tp.ResNet``: q, k, v and what is mixed have coordinates of order one.
 
     Raises ``ValueError`` for anything else, naming what is allowed.
 

@@ -2,7 +2,7 @@
 
 Per head queries, keys and values are q, k, v = W x / |x|, weights softmax_j(q_i . k_j / d^s), and W_o adds z_i =
 sum_j A_ij v_j of all heads to the stream. Heads of fixed dimension are independent, so that kappa is a mean over one of
-them of <N, A_i A'_k>, N the overlaps of normalised rows, and every tangent kernel a derivative of it.
+them of <N, A_i A'_k>, N the overlaps of normalized rows, and every tangent kernel a derivative of it.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class AttentionMaps:
         else:
             between, left = _back(w, cross), _back(w, own)
             by_rows = np.sum(direction * _back(w, slope), axis=-1)
-        # N is C12 over both norms, so that a row's norm moves all that is normalised by it
+        # N is C12 over both norms, so that a row's norm moves all that is normalized by it
         by_rows = -(by_rows + np.sum(self.N * between, axis=-1)) / 2 - np.sum(self.left * left, axis=-1)
         left = left + by_rows[:, :, None] * np.eye(w.shape[-1])
         return self._shaped(between / self._flat(self.units)), self._shaped(left / self.left_units).sum(axis=-3)

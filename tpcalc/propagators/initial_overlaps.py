@@ -65,7 +65,7 @@ def _of_shape(like: np.ndarray, values: Iterable[Value]) -> list[np.ndarray]:
 
 @lru_cache(maxsize=16)
 def block_functions(net: ResNet) -> PairFunctions:
-    """kappa, kappa_12 and theta at initialisation."""
+    """kappa, kappa_12 and theta at initialization."""
     return PairFunctions(derive_initial_kernels(net)[0].forward)
 
 
@@ -98,7 +98,7 @@ def _sizes(start: Overlaps, first: np.ndarray, second: np.ndarray) -> tuple[np.n
 
 @dataclass(frozen=True)
 class InitialLayers:
-    """The layers of a net at initialisation, at a depth (None: infinite) and a scaling.
+    """The layers of a net at initialization, at a depth (None: infinite) and a scaling.
 
     Raises ``ValueError`` for blocks whose kernels are not functions of overlaps at this depth, ``Divergence`` for
     scalings at which kernels have no limit.

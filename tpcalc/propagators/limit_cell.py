@@ -69,7 +69,7 @@ def limit_cell(scale: DepthScaling, net: Network = PLAIN) -> LimitCell:
     notes = []
     if not found.drift:
         notes.append("trivial limit: updates of size L^-gamma add up to nothing, f stays f_0 and kernels stay at "
-                     "initialisation")
+                     "initialization")
     elif found.grows_inside:
         notes.append("x and f converge, to the limit shared by all alpha > 1/2; h = W x does not: its change grows "
                      f"like L^({-scale.gamma})")
@@ -171,7 +171,7 @@ def instead_of(net: Transformer) -> ResNet:
 def _of_sublayers(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
     """The regime of a transformer: each sublayer meets the stream with fresh matrices and enters through kernels of
     order one, now of all positions. So powers of L are those of the plain linear network [tpcalc/action_principle];
-    where the stream grows sublayers that are normalised do not grow with it. Where sublayers do more to the stream than
+    where the stream grows sublayers that are normalized do not grow with it. Where sublayers do more to the stream than
     add to it, or have gains, powers are those of blocks of one matrix that do. A convolution is a sum of
     finitely many blocks of one matrix, whose powers of L are counted on one position. Raises ``ValueError`` for
     sublayers that users wrote and that do not meet the stream so, and for updates that grow inside.
@@ -186,7 +186,7 @@ def _of_sublayers(net: Network, alpha: sp.Expr, gamma: sp.Expr) -> Regime:
                          "grow with the depth have no limit")
     if not net.is_added:
         return regime(instead_of(net), alpha, gamma)
-    for what, power in (("the stream grows at initialisation", sp.Rational(1, 2) - alpha),
+    for what, power in (("the stream grows at initialization", sp.Rational(1, 2) - alpha),
                         ("training moves the stream", 1 - alpha - gamma)):
         if net.norm is not None and power > 0:
             return Regime(obstacle=f"{what} like L^({power})")
@@ -217,7 +217,7 @@ def _of_kets(equations: KetEquations, cell: Cell) -> Regime:
     drift = join(cell.weight(one) for one in to_stream if one.rule == "layers" and one.target.step > 0)
     at_first = join(cell.weight(one) for one in to_stream if one.target.step == 0).at(())
     change = join(e for key, e in cell.exponents.items() if (key.sort, key.number) == (Sort.CHANGE, stream)).at(())
-    for what, power in (("the stream grows at initialisation", at_first), ("training moves the stream", change)):
+    for what, power in (("the stream grows at initialization", at_first), ("training moves the stream", change)):
         if power > 0:
             return Regime(obstacle=f"{what} like L^({power})")
     return Regime(noise.at(()) == 0, drift.at(()) == 0)

@@ -76,7 +76,7 @@ class Kept:
 
 class Operators(NamedTuple):
     """What rows of one direction are multiplied with, as ``kernels.collocation_span`` reads it, at nodes from where
-    they enter; on_r: to their response, (nodes, m, m), in the order of the mesh; factor: of the normalised Gram matrix
+    they enter; on_r: to their response, (nodes, m, m), in the order of the mesh; factor: of the normalized Gram matrix
     of kept rows; norms: theirs.
     """
 

@@ -13,7 +13,7 @@ from matplotlib.ticker import NullLocator
 from .._types import Json
 from .stages import Classified, Converged, Networks
 
-BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#666666"  # told apart by colour-blind readers too
+BLUE, ORANGE, GREEN, GRAY = "#0072b2", "#d55e00", "#009e73", "#666666"  # told apart by color-blind readers too
 FORMATS = ("svg", "pdf", "png")
 
 
@@ -108,7 +108,7 @@ def networks_figure(found: Networks) -> Figure:
 
 def _dots(ax: Any, widths: np.ndarray, errors: list[list[float]]) -> None:
     for i, (width, each) in enumerate(zip(widths, errors)):
-        ax.plot([width] * len(each), each, ".", color=GREY, alpha=0.6, label="one network" if i == 0 else None)
+        ax.plot([width] * len(each), each, ".", color=GRAY, alpha=0.6, label="one network" if i == 0 else None)
 
 
 def _band(ax: Any, band: Json) -> None:

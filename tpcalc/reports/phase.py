@@ -80,7 +80,7 @@ def plane_blocks(found: DividedPlane) -> list[Block]:
                   "points on which every verdict has the same answers. Their borders are lines on which an exponent "
                   "of $L$ changes its sign; nothing is sampled."),
         Drawn("plane", r"What depth scalings do: branches are multiplied by $L^{-\alpha}$, updates by $L^{-\gamma}$ "
-              f"({', '.join(map(literal, names))}). Where a nontrivial limit exists, the colour of the line is the "
+              f"({', '.join(map(literal, names))}). Where a nontrivial limit exists, the color of the line is the "
               "rate $r$ at which the distance to infinite depth falls, like $L^{-r}$." + circle,
               html(found.drawing, found.marked)),
         plane_table(found)]

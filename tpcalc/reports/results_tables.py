@@ -7,15 +7,15 @@ from .stages import Classified, Converged, Networks
 from .tables import flag_cell
 
 MEANING = {
-    "stable_at_init": ("stable at initialisation", "the stream and the output stay of order one as the depth grows"),
+    "stable_at_init": ("stable at initialization", "the stream and the output stay of order one as the depth grows"),
     "output_stable": ("output stable", "in training, the stream and the output stay of order one"),
     "stable_in_training": ("stable in training", "the same, and the branches' inner values too"),
     "nontrivial": ("nontrivial", "training changes the output in the limit"),
-    "faithful_at_init": ("faithful at initialisation", "the inner values of a branch are of order one before training"),
+    "faithful_at_init": ("faithful at initialization", "the inner values of a branch are of order one before training"),
     "faithful_in_training": ("faithful in training", "they are of order one in training"),
     "feature_learning": ("feature learning", "the inner values change by order one"),
-    "redundant": ("redundant", "neighbouring layers come to compute the same"),
-    "layerwise_linear": ("layerwise linear", "each layer may be linearised in its update"),
+    "redundant": ("redundant", "neighboring layers come to compute the same"),
+    "layerwise_linear": ("layerwise linear", "each layer may be linearized in its update"),
 }
 
 
@@ -55,7 +55,7 @@ def networks_table(found: Networks) -> DocumentTable:
     return DocumentTable(
         "networks", f"{found.seeds} real networks of each width at depth $L = {found.depth}$ against infinite width: "
         "root mean square difference of the outputs, its standard deviation from one network to the next, the "
-        r"difference times $\sqrt{n}$, and the fluctuation that a run estimates for itself at initialisation"
+        r"difference times $\sqrt{n}$, and the fluctuation that a run estimates for itself at initialization"
         + (", and the root mean square of $z$, the mean difference over its standard error, which has the bias of "
            "order $1/n$ in it." if known else "."),
         [TableColumn("width", "width $n$", "int"), TableColumn("error", "difference", "sci"),
@@ -70,7 +70,7 @@ def band_table(found: Networks) -> DocumentTable:
     assert found.band is not None
     return DocumentTable(
         "band", f"Real networks on {found.band['task']}: root mean square difference of the outputs from infinite "
-        r"width, as computed from their covariances $\Sigma / n$ over initialisations, the range in which 95 of 100 "
+        r"width, as computed from their covariances $\Sigma / n$ over initializations, the range in which 95 of 100 "
         "networks are expected, what was measured, and the share of networks in that range.",
         [TableColumn("width", "width $n$", "int"), TableColumn("predicted", "predicted", "sci"),
          TableColumn("low", "from", "sci"),

@@ -218,7 +218,7 @@ def _spread(n: Networks) -> list[Block]:
     if n.band is None:
         return [Paragraph("How far real networks are expected to be is not known here:"), Plain([n.no_band])]
     blocks: list[Block] = [Paragraph(
-        f"How far a network of width $n$ is from its limit can be computed: over initialisations the covariances of "
+        f"How far a network of width $n$ is from its limit can be computed: over initializations the covariances of "
         f"its outputs are $\\Sigma / n$. On {n.band['task']} networks of width "
         f"${n.band['rows'][-1]['width']}$ differ by "
         f"{math_number(n.band['rows'][-1]['measured'])} where {math_number(n.band['rows'][-1]['predicted'])} is "

@@ -14,7 +14,7 @@ from ..ledger.bibliography import bibtex
 from ..ledger.citations import NONLINEAR
 from .document import (Block, Code, TableColumn, Document, DisplayedFormula, Paragraph, DrawnFigure, Plain, Section,
                        DocumentTable)
-from .figures import BLUE, GREEN, GREY, ORANGE, bare_axes, power_of_two_ticks
+from .figures import BLUE, GREEN, GRAY, ORANGE, bare_axes, power_of_two_ticks
 from .numbers import math_number, with_uncertainty
 from .results import FinishedStages
 from .tables import flag_cell
@@ -22,7 +22,7 @@ from .transformer_options import TransformerOptions
 from .transformer_stages import BestRates, AttentionTraining, RealTransformers, Written
 
 RESTS_ON = (NONLINEAR["dense"], NONLINEAR["collocation"])
-COLOURS = (BLUE, ORANGE, GREEN, GREY, "#cc79a7")
+COLORS = (BLUE, ORANGE, GREEN, GRAY, "#cc79a7")
 
 
 @dataclass
@@ -133,7 +133,7 @@ def _limit(results: TransformerResults) -> list[Block]:
         "matrices. Means over one head are taken by scrambled Sobol points, several times: how the answers differ says "
         "how well they are known. The largest standard error is "
         f"{math_number(float(np.max(results.limit.standard_error)), 2)}; two resolutions of layer time differ by "
-        f"{math_number(results.limit.discretisation, 2)}."), limit_table(results)]
+        f"{math_number(results.limit.discretization, 2)}."), limit_table(results)]
 
 
 def real_networks_table(found: RealTransformers) -> DocumentTable:
@@ -201,9 +201,9 @@ def real_networks_figure(found: RealTransformers) -> Figure:
     figure = Figure(figsize=(6.2, 3.8), layout="constrained")
     ax, = bare_axes(figure)
     widths = sorted({row["width"] for row in found.rows})
-    for colour, depth in zip(COLOURS * len(found.rows), sorted({row["depth"] for row in found.rows})):
+    for color, depth in zip(COLORS * len(found.rows), sorted({row["depth"] for row in found.rows})):
         errors = [row["error"] for row in found.rows if row["depth"] == depth]
-        ax.plot(widths, errors, "o-", color=colour, markersize=4, linewidth=0.8, label=f"$L$ = {depth}")
+        ax.plot(widths, errors, "o-", color=color, markersize=4, linewidth=0.8, label=f"$L$ = {depth}")
     reference = np.exp(np.mean(np.log(errors) + 0.5 * np.log(widths)))
     ax.plot(widths, reference / np.sqrt(widths), "--", color="black", linewidth=1, label="order 1/2")
     ax.set_yscale("log")
@@ -217,14 +217,14 @@ def rates_figure(found: BestRates) -> Figure:
     figure = Figure(figsize=(6.2, 3.8), layout="constrained")
     ax, = bare_axes(figure)
     depths = np.array(sorted({row["depth"] for row in found.rows}), dtype=float)
-    for colour, (key, power) in zip(COLOURS * len(found.predicted), found.predicted.items()):
+    for color, (key, power) in zip(COLORS * len(found.predicted), found.predicted.items()):
         own = [row for row in found.rows if f"{row['alpha']}, {row['gamma']}" == key and row["bracketed"]]
         if not own:
             continue
         at, best = np.array([[row["depth"], row["optimum"]] for row in own], dtype=float).T
-        ax.plot(at, best, "o", color=colour, label=f"({key})")
+        ax.plot(at, best, "o", color=color, label=f"({key})")
         height = np.exp(np.mean(np.log(best) - power * np.log(at)))
-        ax.plot(depths, height * depths**power, "--", color=colour, linewidth=1)
+        ax.plot(depths, height * depths**power, "--", color=color, linewidth=1)
     ax.set_yscale("log")
     power_of_two_ticks(ax, [int(depth) for depth in depths], "depth $L$")
     ax.set_ylabel("best learning rate")

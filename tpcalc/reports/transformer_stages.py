@@ -48,14 +48,14 @@ def _reason(ask: Callable[[], Any]) -> str:
 class AttentionTraining:
     """Training at infinite width, depth and number of heads, by the integral equations of attention.
 
-    outputs, standard_error: (steps, batch, positions, d_out); losses: (steps,), of a position; discretisation: what two
+    outputs, standard_error: (steps, batch, positions, d_out); losses: (steps,), of a position; discretization: what two
     resolutions of layer time differ by; error: three of the largest standard errors, and that.
     """
 
     outputs: Any
     standard_error: Any
     losses: list[float]
-    discretisation: float
+    discretization: float
     error: float
 
 
@@ -66,7 +66,7 @@ def limit_stage(options: TransformerOptions) -> AttentionTraining:
                            POINTS, SCRAMBLES)
     found = attention_limit(layer, task.inputs, task.targets, options.opt, options.scale, task.loss)
     return AttentionTraining(found.outputs.tolist(), found.standard_error.tolist(),
-                             (task.losses(found.outputs) / task.positions).tolist(), found.discretisation, found.error)
+                             (task.losses(found.outputs) / task.positions).tolist(), found.discretization, found.error)
 
 
 @dataclass(frozen=True)

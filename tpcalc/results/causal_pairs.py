@@ -1,4 +1,4 @@
-"""Pairs of fields in causal order, in which the linearised equations of a trained network are triangular.
+"""Pairs of fields in causal order, in which the linearized equations of a trained network are triangular.
 
 Signals of a step answer earlier steps, response fields later ones. So changes of overlaps can be ordered: first those
 whose later field is a response field, the last step first, and then those whose later field is a signal, the first step

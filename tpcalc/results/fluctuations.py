@@ -1,6 +1,6 @@
 """What finite width does to a trained network: error bars, biases and cumulants of its outputs, computed.
 
-Over initialisations an output of a network of width n has mean f + b / n, covariances Sigma / n and a k-th cumulant of
+Over initializations an output of a network of width n has mean f + b / n, covariances Sigma / n and a k-th cumulant of
 order n^(1 - k), to leading order; Sigma, b and the cumulants' constants are derivatives of the output under a tilt, or
 of the determinant of fluctuations: through layers, or through layer time at infinite depth. Of nonlinear blocks that
 close on kernels, at infinite depth, covariances are known.
@@ -33,7 +33,7 @@ Quantity = Callable[[TiltedSolution, np.ndarray, TiltedResponses], Known]
 
 
 class OutputsAtWidth(NamedTuple):
-    """What real networks of one width give: mean and std, (steps, samples, d_out), over initialisations; warning: None,
+    """What real networks of one width give: mean and std, (steps, samples, d_out), over initializations; warning: None,
     or a sentence where the next order in 1/n is not small.
 
     Of nonlinear blocks the bias is not known: mean is that of infinite width, and warning always says so."""
@@ -73,7 +73,7 @@ class Fluctuations(Short):
 
     @cached_property
     def covariance(self) -> np.ndarray:
-        """Sigma, the limit of n Cov of the outputs over initialisations, shape (T, B, d_out, T, B, d_out)."""
+        """Sigma, the limit of n Cov of the outputs over initializations, shape (T, B, d_out, T, B, d_out)."""
         return self._covariance.values[0]
 
     @cached_property

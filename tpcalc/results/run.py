@@ -54,7 +54,7 @@ class Run:
     layer_times: (nodes,), l / L or times in [0, 1], of the covariances.
     method, depth, width: which reading; None stands for infinity.
     error_estimate: how far the outputs may be off: round-off of the exact readings at finite depth,
-        discretisation at infinite depth, the scale of one seed's fluctuation (at initialisation,
+        discretization at infinite depth, the scale of one seed's fluctuation (at initialization,
         falling like n^-1/2) for a real network; of particles what holds all outputs with 95% confidence, by
         Student's distribution of the means of batches (a bias of order 1/samples is not in it); with common draws
         the largest over outputs of such a quantile of the standard error, plus the bias bound.
@@ -63,7 +63,7 @@ class Run:
     notes: what should be known about this result, in words.
     linear: whether blocks are linear ones of one matrix.
     problem: what was trained, a ``tp.Problem``.
-    exact: whether the method is exact, but for round-off or discretisation: nothing is drawn.
+    exact: whether the method is exact, but for round-off or discretization: nothing is drawn.
     details: a picklable value; called, it gives what is known at every node, by training once more unless it was kept.
 
     >>> import tpcalc as tp
@@ -220,7 +220,7 @@ class Run:
 
     @cached_property
     def backward_covariance(self) -> np.ndarray:
-        """<delta_a^l | delta_b^l> at ``layer_times``, normalised gradients; as ``forward_covariance``."""
+        """<delta_a^l | delta_b^l> at ``layer_times``, normalized gradients; as ``forward_covariance``."""
         return self.solved.covariance(False, self.layer_times)
 
     def gamma(self, t: Index, s: Index, a: int, b: int, p: float, q: float) -> float:
@@ -269,12 +269,12 @@ class Run:
         return self._differences(self.row("t", t), 0, p, eps)
 
     def gradient_difference(self, t: Index, p: Number, eps: Number) -> Value:
-        """sqrt <(delta_t^(p + eps) - delta_t^p)^2>, normalised gradients; as ``feature_difference``."""
+        """sqrt <(delta_t^(p + eps) - delta_t^p)^2>, normalized gradients; as ``feature_difference``."""
         return self._differences(self.row("t", t), 1, p, eps)
 
     @cached_property
     def fluctuations(self) -> Fluctuations:
-        """What finite width does to the outputs, to leading order: covariances over initialisations, biases, cumulants.
+        """What finite width does to the outputs, to leading order: covariances over initializations, biases, cumulants.
 
         For exact readings; found when asked for. Of nonlinear blocks that close on kernels, at infinite depth,
         covariances are known and nothing else. Raises ``ValueError`` for sampled readings and real networks, and when
@@ -298,7 +298,7 @@ class Run:
                             None if net.is_plain else net)
 
     def at_width(self, n: int, probes: bool = False) -> OutputsAtWidth:
-        """Mean and standard deviation over initialisations of the outputs of real networks of width n, and a warning.
+        """Mean and standard deviation over initializations of the outputs of real networks of width n, and a warning.
 
         A named tuple (mean, std, warning), arrays of the shape of ``outputs``, or with ``probes`` of
         ``probe_outputs``: f + b / n and sqrt(Sigma / n). The series in 1/n is asymptotic: ``warning`` is None, or a

@@ -2,7 +2,7 @@
 
 At large learning rates rows decay in layer time at rates of hundreds; collocation holds on elements that resolve the
 solution, also where exp(rate times length) is huge. In causal order the equations of all nodes are block triangular
-with a block for every turn, so that factorisations stay small; and Riccati's equations are linear ones for every pair
+with a block for every turn, so that factorizations stay small; and Riccati's equations are linear ones for every pair
 of turns, solved in a Krylov space.
 
 Source: [tpcalc/finite_width].
@@ -19,12 +19,12 @@ from .. import _checks
 from .causal_pairs import CausalPairs
 from .krylov import krylov
 
-LARGEST = 2400     # unknowns, up to which a factorisation costs less than shorter elements
-KRYLOV = 80        # the dimension of a Krylov space: equations that need more are factorised, or their element cut
+LARGEST = 2400     # unknowns, up to which a factorization costs less than shorter elements
+KRYLOV = 80        # the dimension of a Krylov space: equations that need more are factorized, or their element cut
 STIFF = 10.0       # rates times lengths from which an iteration takes longer, if it settles
 
 
-def _factorised(integral: np.ndarray, operator: np.ndarray) -> Any:
+def _factorized(integral: np.ndarray, operator: np.ndarray) -> Any:
     """The factors of y - J (operator y), operator (nodes, s, s), all nodes at once."""
     nodes, size = operator.shape[:2]
     matrix = -np.einsum("ij,jkl->ikjl", integral, operator).reshape(2 * (nodes * size,))
@@ -52,7 +52,7 @@ class StiffElement:
             unit[:, a, b] = unit[:, b, a] = 1.0
             self.operator[:, :, column] = linear(unit)[:, self.i, self.j]
             unit[:, a, b] = unit[:, b, a] = 0.0
-        self.factors = [_factorised(integral, self.operator[:, turn, turn]) for turn in self.turns]
+        self.factors = [_factorized(integral, self.operator[:, turn, turn]) for turn in self.turns]
 
     def solve(self, start: np.ndarray, known: np.ndarray) -> np.ndarray:
         """The law, (nodes, n, n), that enters as ``start``, (n, n)."""
@@ -96,7 +96,7 @@ def _integrated(integral: np.ndarray, rates: np.ndarray) -> np.ndarray:
 def _sylvester(known: np.ndarray, a: np.ndarray, d: np.ndarray, integral: np.ndarray) -> np.ndarray | None:
     """X = known + the integral of a X + X d, (nodes, s, r); None where that takes too long.
 
-    At eight steps it takes a third of a second for all turns of an element, where factorisations take minutes.
+    At eight steps it takes a third of a second for all turns of an element, where factorizations take minutes.
     """
 
     def equation(flat: np.ndarray) -> np.ndarray:
@@ -107,7 +107,7 @@ def _sylvester(known: np.ndarray, a: np.ndarray, d: np.ndarray, integral: np.nda
     if found is None and size <= LARGEST:
         own = np.einsum("nij,kl->nikjl", a, np.eye(known.shape[2]))
         own += np.einsum("nlk,ij->nikjl", d, np.eye(known.shape[1]))
-        factors = _factorised(integral, own.reshape(len(known), *2 * (size // len(known),)))
+        factors = _factorized(integral, own.reshape(len(known), *2 * (size // len(known),)))
         found = lu_solve(factors, known.ravel(), check_finite=False)
     return None if found is None else found.reshape(known.shape)
 

@@ -23,7 +23,7 @@ def tangent_kernel(run: Run) -> np.ndarray:
     """K_ab = 1/L sum over layers of <x_a^(l-1) | x_b^(l-1)> <g_a^l | g_b^l>, the integral over layer time at tp.oo.
 
     Rows are (step, input), flattened, each with the weights of its own step; g = delta / chi is the gradient of the
-    output itself, normalised. So for one and the same step K is the tangent kernel: under gradient flow the outputs of
+    output itself, normalized. So for one and the same step K is the tangent kernel: under gradient flow the outputs of
     step t move by df_a/dt = -L eps g_L sum_b K_ab chi_b / batch, with the branch multiplier eps, the size g_L of an
     update and L eps g_L = 1 at alpha + gamma = 1 (branch and base depth 1). Shape (N, N), N = steps * batch.
 
@@ -37,7 +37,7 @@ def tangent_kernel(run: Run) -> np.ndarray:
     Raises ``ValueError`` for several outputs, for a step at which chi vanishes for every input (in nonlinear networks,
     for any), for a real network that kept only some of its layers, for nonlinear networks of finite depth, and for
     sampled runs of infinite width. Source: Depthwise Hyperparameter Transfer, (16) and (128), with frozen ends; at
-    initialisation it is H_0 G_0 [depthwise_transfer/one_step_finite_depth].
+    initialization it is H_0 G_0 [depthwise_transfer/one_step_finite_depth].
 
     >>> import tpcalc as tp
     >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])

@@ -1,7 +1,7 @@
 """The law of a trained linear network tilted by exp(n j . f): power series in j, exact and linear in the depth.
 
 The network's outputs f at width n have cumulants of order n^(1 - k), whose leading terms are derivatives of f(j), the
-output under the tilt. Every layer adds to the Gaussian law of its neighbours what ``density`` makes of its overlaps; a
+output under the tilt. Every layer adds to the Gaussian law of its neighbors what ``density`` makes of its overlaps; a
 trained read-in or read-out is one more layer, whose overlaps are Gram matrices of inputs and of (F, chi).
 
 Source: [tpcalc/finite_width].

@@ -1,6 +1,6 @@
 """The bias of finite width: the determinant of fluctuations, by elimination of layers.
 
-log <exp(n j . f)> is n E(j) - log det M(j) / 2 + O(1/n), M(j) the linearised equations of the tilted law, so that n
+log <exp(n j . f)> is n E(j) - log det M(j) / 2 + O(1/n), M(j) the linearized equations of the tilted law, so that n
 <f> = n f + b with b = -(1/2) d/dj log det M. A change of the law at a node is a pair (p of Pi, q of R) of symmetric
 matrices, here vectors of their entries in causal order, in which M is triangular; a layer scatters (p_(l-1), q_l)
 into (p_l, q_(l-1)), so that M is eliminated layer by layer: all that lies to the left of a node answers q by p = rho
@@ -75,7 +75,7 @@ DIRECTIONS_OF = {"node p": ("p", "p"), "C p": ("p", "q"), "through p": ("p", "p"
 
 
 class LinearizedLayer:
-    """The linearised equations of one layer: (p_l, q_(l-1)) from themselves and from (p_(l-1), q_l).
+    """The linearized equations of one layer: (p_l, q_(l-1)) from themselves and from (p_(l-1), q_l).
 
     With P, Q for what the layer adds to p_l and q_(l-1), from changes of overlaps,
 
@@ -164,7 +164,7 @@ def at_read_out(base: TiltedSolution, series: TiltedSolution | None = None) -> A
 
 
 class ReadOut:
-    """The linearised equations of the read-out: changes (df, dz) of outputs and their partners, from those of p_L.
+    """The linearized equations of the read-out: changes (df, dz) of outputs and their partners, from those of p_L.
 
     ``sent``: (p, 2 N d_out), q_L of (df, dz).
     """

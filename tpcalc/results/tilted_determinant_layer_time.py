@@ -42,7 +42,7 @@ DIRECTIONS_OF = {"node p": ("p", "p"), "C p": ("p", "q"), "Pi": ("p", "q"), "thr
 
 
 class LinearizedRates(NamedTuple):
-    """a, b, c, d of the linearised equations, (..., p, p)."""
+    """a, b, c, d of the linearized equations, (..., p, p)."""
 
     a: np.ndarray
     b: np.ndarray
@@ -57,7 +57,7 @@ def added(pairs: CausalPairs, M: np.ndarray, side: str) -> np.ndarray:
 
 
 class Node:
-    """The linearised equations at one layer time. forward, backward: ``density_map`` of both directions."""
+    """The linearized equations at one layer time. forward, backward: ``density_map`` of both directions."""
 
     def __init__(self, base: TiltedSolution, i: int, forward: np.ndarray, backward: np.ndarray) -> None:
         self.pairs, self.forward, self.backward = pairs_of(base.network), forward, backward

@@ -1,4 +1,4 @@
-"""Softmax attention of several positions at infinite width: kernels at initialisation, and the limit of training it."""
+"""Softmax attention of several positions at infinite width: kernels at initialization, and the limit of training it."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class AttentionLimit(Short):
     """A trained network of infinite width, heads and depth.
 
     outputs: (steps, batch, positions, d_out), before every update; standard_error: of the same shape, over scrambles;
-    discretisation: by how much outputs differ between two resolutions of layer time.
+    discretization: by how much outputs differ between two resolutions of layer time.
 
     >>> import tpcalc as tp
     >>> layer = tp.AttentionLayer(positions=2, points=16, scrambles=2)
@@ -150,12 +150,12 @@ class AttentionLimit(Short):
 
     outputs: np.ndarray
     standard_error: np.ndarray
-    discretisation: float
+    discretization: float
 
     @property
     def error(self) -> float:
-        """Three standard errors of the least known output, and the discretisation."""
-        return 3 * float(np.max(self.standard_error)) + self.discretisation
+        """Three standard errors of the least known output, and the discretization."""
+        return 3 * float(np.max(self.standard_error)) + self.discretization
 
 
 def attention_limit(layer: AttentionLayer, inputs: Value, targets: Value, opt: SGD = SGD(),

@@ -1,4 +1,4 @@
-"""How alike the gradients of neighbouring blocks are, in numbers: derived, and measured in particles."""
+"""How alike the gradients of neighboring blocks are, in numbers: derived, and measured in particles."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..programs.blocks import vector
 
 @dataclass(frozen=True)
 class GradientCorrelation:
-    """The correlation of one matrix's gradients in neighbouring layers.
+    """The correlation of one matrix's gradients in neighboring layers.
 
     expression: in the symbol ``C_aa``, the variance of the stream; value: at the variance given.
 
@@ -31,10 +31,10 @@ class GradientCorrelation:
 
 
 def gradient_correlation(net: ResNet, variance: float = 1.0) -> dict[str, GradientCorrelation]:
-    """The correlation of the gradients of neighbouring blocks, by matrix, at infinite width and depth.
+    """The correlation of the gradients of neighboring blocks, by matrix, at infinite width and depth.
 
     For two layers l != l' next to each other, one input, and alpha = gamma = 1/2: <G^l, G^l'> / <G^l, G^l> of the
-    gradients G^l of a matrix of the block. 1: neighbours learn the same; 0: their gradients are orthogonal.
+    gradients G^l of a matrix of the block. 1: neighbors learn the same; 0: their gradients are orthogonal.
     variance: <x|x> of the stream, where the block is.
 
     It is derived from the block's statements (``tpcalc.action.between_layers``), closed where a closed form is

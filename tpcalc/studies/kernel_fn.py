@@ -51,11 +51,11 @@ WORDS = "'nngp', 'ntk', or a tuple of these"
 
 @dataclass(frozen=True)
 class KernelFunction:
-    """The kernels of a network at infinite width and initialisation, as a function of two arrays of inputs.
+    """The kernels of a network at infinite width and initialization, as a function of two arrays of inputs.
 
     Called as ``kernel_fn(x1, x2=None, get=("nngp", "ntk"))``, with x1 (N1, d) and x2 (N2, d), by default x1, it returns
     an array (N1, N2) for a word and a named tuple of arrays for a tuple of words, in their order. "nngp" is the
-    covariance of the network's outputs over initialisations, "ntk" the overlap of their gradients in the weights, times
+    covariance of the network's outputs over initializations, "ntk" the overlap of their gradients in the weights, times
     the size of an update. The Gram matrix of inputs is x1 x2^T, without a division by d, as in ``tp.Task``.
 
     An input with itself is computed as such, without the rounding of a correlation that is nearly 1. Steps in layer
@@ -169,7 +169,7 @@ def kernel_fn(net: ResNet, depth: Count = sp.oo, scale: DepthScaling = DepthScal
     readout: what the read-out is applied to, the stream itself or an activation of it.
 
     Kernels come from the statements of the block: its covariance kappa, its slope kappa_12 and its tangent kernels, at
-    initialisation, where streams are Gaussian. So blocks that act on the stream first, such as "pre_nonlin", are
+    initialization, where streams are Gaussian. So blocks that act on the stream first, such as "pre_nonlin", are
     answered too: at every depth where what they add is Gaussian, else at infinite depth. Matrices have entries N(0,
     1/n), relu is max(h, 0), and nothing is rescaled.
 

@@ -23,7 +23,7 @@ class Optimum:
 def grid_optimum(values: np.ndarray, losses: np.ndarray) -> Optimum:
     """The minimum of ``losses`` over growing positive ``values``, between grid points by a parabola in log(values).
 
-    The parabola goes through the least loss and its neighbours; where one of these is missing or not finite, the
+    The parabola goes through the least loss and its neighbors; where one of these is missing or not finite, the
     grid point stands. Its error is of second order in the logarithmic spacing for a smooth curve. Its own least value
     is not used: near the edge of stability curves are steep on one side, and it would be a loss that no training has.
     """

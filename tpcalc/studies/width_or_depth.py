@@ -20,7 +20,7 @@ from ..programs.problem import Problem
 
 
 class Best(NamedTuple):
-    """A network of a budget, and its error: root mean square over outputs and initialisations, from both limits."""
+    """A network of a budget, and its error: root mean square over outputs and initializations, from both limits."""
 
     width: int
     depth: int
@@ -32,7 +32,7 @@ class WidthOrDepth(Tabled, Short):
     """Errors of finite width and of finite depth, root mean squares over all outputs; (k,) for k depths.
 
     depths; change: of infinite width, f at that depth from f at infinite depth, like L^-1 or L^-(2 alpha - 1); spread:
-    n^(1/2) times the deviation over initialisations at that depth, so that a width n adds spread / n^(1/2); width:
+    n^(1/2) times the deviation over initializations at that depth, so that a width n adds spread / n^(1/2); width:
     where both are alike, (spread / change)^2: wider networks are limited by their depth.
 
     >>> import tpcalc as tp

@@ -1,4 +1,4 @@
-"""``audit``: does a training script realise a depth recipe? Exponents measured on the models that it builds."""
+"""``audit``: does a training script realize a depth recipe? Exponents measured on the models that it builds."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class DepthCheck(Tabled):
         return "\n".join([self.verdict, text_table(self.rows)])
 
     def plot(self, axes: Value = None) -> Value:
-        """Sizes against log2 of the depth, one panel a quantity and one colour a step; returns the axes, (7,).
+        """Sizes against log2 of the depth, one panel a quantity and one color a step; returns the axes, (7,).
 
         Bands are means over seeds, of relative width n^-1/2 for a width n; a dashed line has the derived slope. Raises
         ``MissingExtra`` without matplotlib, ``ValueError`` for another number of axes.
@@ -95,10 +95,10 @@ class DepthCheck(Tabled):
             for step in range(steps):
                 if not (means[:, step] > LEAST).all():
                     continue
-                colour = plt.get_cmap("viridis")(step / max(1, steps - 1))
-                axis.plot(x, means[:, step], ".-", color=colour)
+                color = plt.get_cmap("viridis")(step / max(1, steps - 1))
+                axis.plot(x, means[:, step], ".-", color=color)
                 band = means[:, step] * self.width**-0.5
-                axis.fill_between(x, means[:, step] - band, means[:, step] + band, color=colour, alpha=0.15, lw=0)
+                axis.fill_between(x, means[:, step] - band, means[:, step] + band, color=color, alpha=0.15, lw=0)
             last, expected = means[:, -1], self.derived[quantity]
             if expected is not None and (last > LEAST).all():
                 line = last[-1] * 2.0**(expected * (x - x[-1]))
@@ -121,7 +121,7 @@ def depth_check(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (2
     make, optimizer, depths, loss, batch, depth_key:
         as in ``audit``.
     steps, seeds:
-        how many updates, and from how many initialisations.
+        how many updates, and from how many initializations.
     recipe:
         as in ``plan``, a name of ``tp.named_recipes()`` or a scaling, whose powers are then the derived ones; None asks
         for what is stable and

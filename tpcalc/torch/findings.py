@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Power:
-    """A measured power of the depth or of the width. error: the standard error over initialisations."""
+    """A measured power of the depth or of the width. error: the standard error over initializations."""
 
     value: float
     error: float
@@ -57,11 +57,11 @@ def fitted(sizes: list[int], values: list[list[float]]) -> Power:
     return Power(float(slopes.mean()), error)
 
 
-def branch_cause(measured: float, expected: float, normalised: bool, skipped: bool) -> str:
+def branch_cause(measured: float, expected: float, normalized: bool, skipped: bool) -> str:
     """Why a branch adds more, or less, to the stream than it should."""
     if skipped:
         return "the multiplier is on the skip connection, not on the branch"
-    if normalised and measured > expected:
+    if normalized and measured > expected:
         return ("a norm behind the matrix cancels its initial size, and with it a multiplier that was made a part of "
                 "it: multiply behind the norm")
     if abs(measured + expected) < 0.2 < abs(expected):
@@ -69,7 +69,7 @@ def branch_cause(measured: float, expected: float, normalised: bool, skipped: bo
     if measured > expected:
         return ("the branch multiplier is missing or too large: never applied, or a buffer that held it was lost, as "
                 "behind to_empty")
-    return "the branch shrinks twice, by its multiplier and by its initialisation, or its multiplier is too small"
+    return "the branch shrinks twice, by its multiplier and by its initialization, or its multiplier is too small"
 
 
 def update_cause(inside: bool, measured: float, expected: float, whole: bool) -> str:

@@ -70,7 +70,7 @@ class Measure:
             if not update.is_known:
                 left.append(f"{p}: no update at the first step, or a gradient of zero")
             if inside[p] and not branch.is_known:
-                left.append(f"{p}: what it adds at initialisation, since it, or what is behind it, starts at zero")
+                left.append(f"{p}: what it adds at initialization, since it, or what is behind it, starts at zero")
             if choices is None:
                 found += self._against_verdict(p, inside[p], branch, update, whole, skipped)
                 found += self._eps(p, powers, deepest, None, sizes[-1])
@@ -80,7 +80,7 @@ class Measure:
                 found += self._decay(p, powers, deepest, inside[p], choices)
         if not any(powers.get(("update", p), Power(math.nan, 0)).is_known for p in patterns if inside[p]) and not found:
             found.append(Finding(self.layers.stem + "*", "update of layers", math.nan, math.nan, None, "no gradient "
-                                 "reaches any layer, or no update: is the multiplier zero, or not initialised?"))
+                                 "reaches any layer, or no update: is the multiplier zero, or not initialized?"))
         if choices is None:
             kept = [powers["update", p] for p in patterns if inside[p] and ("update", p) in powers]
             if kept and all(one.is_known and one.value < -1 - TOLERANCE for one in kept):
@@ -101,9 +101,9 @@ class Measure:
         found = []
         expected = float(choices.branch + choices.init)
         if inside and branch.is_known and branch.differs(expected, TOLERANCE):
-            normalised = _average(deepest, "invariance", p) < 1e-3
+            normalized = _average(deepest, "invariance", p) < 1e-3
             found.append(Finding(p, "branch, power of the depth", branch.value, branch.error, expected,
-                                 branch_cause(branch.value, expected, normalised, skipped)))
+                                 branch_cause(branch.value, expected, normalized, skipped)))
         expected = self._expected_update(inside, choices)
         tolerance = TOLERANCE * (1 + _average(deepest, "degree", p) / 2)  # gradients enter twice where updates grow so
         if _average(deepest, "dimensions", p) < 2:
@@ -184,7 +184,7 @@ class Measure:
             for size, one in zip(sizes, run):
                 if not all(math.isfinite(value) for (q, _), value in one.items() if q in ("loss", "growth")):
                     return [Finding(EVERYWHERE, f"loss at size {size}", math.nan, math.nan, None,
-                                    "values are not finite: something is not initialised, or branches are too large")]
+                                    "values are not finite: something is not initialized, or branches are too large")]
         return []
 
 

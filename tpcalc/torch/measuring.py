@@ -44,7 +44,7 @@ def first_update(make: Make, config: Mapping[str, object], optimizer: MakeOptimi
 
     gradient: of one layer's output in its parameters, along a direction that is drawn, over the stream in front of it;
     branch: that times the parameter's own size, which is what a branch adds to the stream, relative to it, whatever
-    normalises it; update: that times how far the first update goes along its gradient, which is by how much it changes
+    normalizes it; update: that times how far the first update goes along its gradient, which is by how much it changes
     the layer's output; where directions of the optimizer grow with gradients, the loss's own size is taken out.
     invariance: the share of the gradient along the parameter, zero where a norm is behind it; degree: of the direction
     in gradients; entry: root mean square of the loss's gradient; init, lr, eps, decay: root mean square at the start,

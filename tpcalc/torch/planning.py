@@ -31,17 +31,17 @@ class ModelPlan(Plan):
         """Give every parameter the size that it has in the base, times its factor; in place, and returns the model.
 
         What the model has drawn keeps its shape: root mean squares are set, pattern by pattern, over all layers. So
-        factors of the depth that the model's own initialisation has, such as GPT-2's, do not count twice. A base is
+        factors of the depth that the model's own initialization has, such as GPT-2's, do not count twice. A base is
         built for its sizes, from ``seed``.
 
         Raises ``ValueError`` for parameters on the meta device, that are not finite (a model behind ``to_empty`` has to
-        be initialised first), and of a pattern that is zero here and not in the base.
+        be initialized first), and of a pattern that is zero here and not in the base.
         """
         small, large = self._sizes(build(self.make, self.base, seed)), self._sizes(model)
         for pattern, size in large.items():
             if not size < float("inf") or size == 0 and small[pattern] != 0:
                 raise ValueError(f"{pattern}: values of root mean square {size:g} given, {small[pattern]:g} in the "
-                                 "base; allowed is a model that is initialised, in its own way")
+                                 "base; allowed is a model that is initialized, in its own way")
         with torch.no_grad():
             for name, parameter in model.named_parameters():
                 entry = self.entry(name)
@@ -77,11 +77,11 @@ def plan(make: Make, base: Config, target: Config, recipe: str | Scaling = "dept
     recipe, optimizer, forward, width:
         as in ``tpcalc.groups.plan_shapes``. "gauge" makes the branch multiplier a part of the last matrix of a branch:
         exact for SGD (learning rate times m^2), Adam and AdamW (rate times m, eps and decay over m), not where
-        gradients are clipped by their global norm. Where something normalises behind that matrix, ``multipliers()``
+        gradients are clipped by their global norm. Where something normalizes behind that matrix, ``multipliers()``
         says which module's output to multiply.
     batch:
         what the model takes; None draws one. The base is run on it, to see that layers pass the stream on as it is when
-        the matrices taken to be last are zero, and where something normalises.
+        the matrices taken to be last are zero, and where something normalizes.
 
     Returns a plan: ``print`` it, ``plan.init_(model)``, ``plan.groups(model, lr=...)``, ``plan.multipliers()``,
     ``plan.to("json")``. Raises ``ValueError`` naming the parameter that is not understood. Source: Tensor Programs VI,

@@ -53,11 +53,11 @@ def with_branch_outputs_times(model: Model, ends: dict[str, list[Parameter]], ro
 
 
 def normalized_branches(model: Model, roles: Roles, batch: object) -> dict[str, str]:
-    """{pattern of a module that ends a branch, but behind which something normalises, or is not linear: pattern of the
+    """{pattern of a module that ends a branch, but behind which something normalizes, or is not linear: pattern of the
     module whose output can be multiplied instead}.
 
     Raises ``ValueError`` where layers change the stream although all ends of branches are zero: then some end is not
-    known, or the stream itself is normalised; and where no module's output is the branch.
+    known, or the stream itself is normalized; and where no module's output is the branch.
     """
     ends = branch_outputs(roles)
     whole, rest = (float(_alone(model, roles, batch, ends, None, s).norm()) for s in (1.0, 0.0))
@@ -65,7 +65,7 @@ def normalized_branches(model: Model, roles: Roles, batch: object) -> dict[str, 
         names = ", ".join(ends)
         raise ValueError(f"{names}: taken to be the last matrices of all branches; with them at zero, layers "
                          f"still change the stream, by {rest / whole:.2g} of what they did; allowed are layers that "
-                         "add branches to a stream that nothing normalises or multiplies")
+                         "add branches to a stream that nothing normalizes or multiplies")
     found = {}
     for module in ends:
         if _halved(*(_alone(model, roles, batch, ends, module, s) for s in (1.0, HALF))):

@@ -42,7 +42,7 @@ def depth_to_width_ratio(n: Number | None = None, L: Number | None = None, s: Nu
         the paper's gamma, (1.1): the size of what a step changes in the tangent kernel.
 
     Returns a float, not rounded to whole widths or depths, with L / n as its ``depth_to_width``: for s > 0 fluctuations
-    over initialisations, which are of that size, are smaller than what is learned. The power 1 - s is the one with
+    over initializations, which are of that size, are smaller than what is learned. The power 1 - s is the one with
     which E[eta^3 d^2 H] falls in n, as ``ntk_exponent(3, s)`` counts it; the one power of L is that of the source,
     which takes it from The Principles of Deep Learning Theory for critical networks whose activations are not linear.
 

@@ -1,7 +1,7 @@
 """Differentials of the tangent kernel in powers of the width: terms, the operators that make them, and their sizes.
 
 The operator (A1), the derivative along the gradient of the output, makes d^(k-1) H from the output by k applications.
-In a network of one hidden layer every term is a sum over one neuron j (A18): neighbours never mix, because the tangent
+In a network of one hidden layer every term is a sum over one neuron j (A18): neighbors never mix, because the tangent
 kernel of the first layer is diagonal in the neurons and an entry of W belongs to one neuron.
 """
 
@@ -71,7 +71,7 @@ def terms(order: int) -> frozenset[DifferentialTerm]:
 def term_powers(order: int, scaling: WidthScaling, hidden: sp.Expr, insert_output: bool = False) -> set[sp.Expr]:
     """The powers of n of the terms of E[eta^k d^(k-1) H], k = order, whose expectation does not vanish.
 
-    A product of an odd number of weights, which are centred, has expectation 0; the output, where it is inserted,
+    A product of an odd number of weights, which are centered, has expectation 0; the output, where it is inserted,
     brings one more.
     """
     inserted = int(insert_output)

@@ -1,8 +1,8 @@
 """Blocks of hidden width M in a stream of width N and depth L: an ODE or an SDE in layer time, by powers of a variable.
 
 A block adds c V phi(U h) to the stream h, where U h is of order one and c stands for the multiplier times the size of
-entries of V. What it adds at the start is a sum over M units and L layers of centred independent terms; what the units'
-movement adds is a sum of terms of one sign.
+entries of V. What it adds at the start is a sum over M units and L layers of centered independent terms; what the
+units' movement adds is a sum of terms of one sign.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def ntk_exponent(order: int, s: Number, insert_output: bool = False) -> sp.Expr:
         take the expectation with one more factor, the output z.
 
     Returns an exact expression in s, or -oo where the expectation vanishes. It is counted from the operators (A1),
-    (A19) at initialisation, for one hidden layer, smooth activations and n at fixed depth [meta_principled/hierarchy];
+    (A19) at initialization, for one hidden layer, smooth activations and n at fixed depth [meta_principled/hierarchy];
     the exponents for k = 2 and 3 hold at any depth [meta_principled/differentials_in_width].
     Raises ``ValueError`` for an order below 1 and for s that is not real.
 

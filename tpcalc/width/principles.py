@@ -127,7 +127,7 @@ def requirements(scaling: WidthScaling, kernels: Sequence[sp.Expr]) -> tuple[Req
     found = [critical(p[i], i + 1) for i in range(last - 1)]
     found += [equivalent(p[i], q[i], kernels[i - 1], i + 1) for i in range(1, last)]
     found.append(learning(kernels[-1], scaling.r, last))
-    found.append(Requirement(OUTPUTS, last, preactivations(p[-1]), True, "the variance of outputs at initialisation"))
+    found.append(Requirement(OUTPUTS, last, preactivations(p[-1]), True, "the variance of outputs at initialization"))
     for order in COUNTED_ORDERS:
         for insert in (False, True):
             for power in sorted(term_powers(order, scaling, kernels[-2], insert), key=str):

@@ -1,7 +1,7 @@
 """Averages in the limit of infinite width: which vanish, which are numbers, and what the others are made of.
 
 A product with an initial matrix is a Gaussian vector (its hat) and multiples of earlier vectors (its dot), with the
-mean of a derivative in front of each [tensor_programs_vi/ket_equations]. A mean over Gaussian vectors factorises over
+mean of a derivative in front of each [tensor_programs_vi/ket_equations]. A mean over Gaussian vectors factorizes over
 those that are independent; it vanishes where a sign flip of correlated ones turns its sign, is a sum over pairs where
 no function is in it, and is a number that is not known, but not zero, elsewhere.
 """
