@@ -181,7 +181,7 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "order_parameters": {"run": "result", "raw": "optional nothing", "layer_times": "optional nothing"},
     "ntk_exponent": {"order": "whole", "s": "symbolic real", "insert_output": "flag"},
     "web": {"s": "optional real", "kappa": "optional real"},
-    "aspect": {**dict.fromkeys(("n", "L", "target"), "optional positive"), "s": "optional real"},
+    "width.depth_to_width_ratio": {**dict.fromkeys(("n", "L", "target"), "optional positive"), "s": "optional real"},
     "Program.unroll": {"sizes": "mapping"},
     "kernel_fn": {"train_embedding_readout": "optional flag", "readout": "activation"},
     "AttentionLayer": {"positions": "whole", "head_dim": "whole", "causal": "flag", "power": "real",
@@ -200,7 +200,7 @@ MORE: dict[str, dict[str, Any]] = {  # right arguments of single calls
     "DepthwiseScaling.width_scaling": {"layers": 3}, "DepthwiseScaling.sizes": {"width": 8, "layers": 3},
     "depthwise_recipe": {"name": "muP"}, "raw_problem": {"scaling": tp.DepthwiseScaling()},
     "dmft": {"raw": tp.raw_problem(tp.DepthwiseScaling(), NET, TASK, 4)},
-    "ntk_exponent": {"order": 3, "s": 0.5}, "web": {"s": 0.5, "kappa": 0.5}, "aspect": {"n": 64, "L": 4, "s": 0.5},
+    "ntk_exponent": {"order": 3, "s": 0.5}, "web": {"s": 0.5, "kappa": 0.5}, "width.depth_to_width_ratio": {"n": 64, "L": 4, "s": 0.5},
     "train": WHOLE_TRAINING, "check_steps": {"data": {"xi": [1.0, 0.5], "y": [1.0, 0.5]}},
     "audit": {"branch": -1, "lr": 0}, "transfer": {"scalings": SCALE, "learning_rates": [0.5, 1.0]},
     "gradient_flow": {"time": 1.0, "task": tp.Task([1.0], [1.0])},
@@ -282,11 +282,12 @@ def public_calls() -> Iterator[Call]:
             yield call(name, value)
         if isinstance(value, type):
             yield from methods_of(name, value)
+    yield call("width.depth_to_width_ratio", tp.width.depth_to_width_ratio)
     for module, members in (("tasks", vars(tp.tasks)), ("methods", vars(tp.methods))):
         for name, value in members.items():
             own = (getattr(value, "__module__", None) or "").startswith(
                 "tpcalc.programs.tasks" if module == "tasks" else "tpcalc.methods")
-            if name.startswith("_") or not own or name in ("Method", "Row", "Table"):
+            if name.startswith("_") or not own or name in ("Method", "MethodRow", "MethodTable"):
                 continue
             if isinstance(value, FunctionType) or isinstance(value, type) and inspect.signature(value).parameters:
                 yield call(f"{module}.{name}", value)
