@@ -120,7 +120,7 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "Lion": {"lr": "symbolic rates", "beta1": "symbolic share", "beta2": "symbolic share", "betas": "shares",
              "weight_decay": "symbolic nonnegative", "independent": "flag"},
     "NormalizedSGD": {"momentum": "nonnegative", "nesterov": "flag", "independent": "flag"},
-    "Muon": {"momentum": "nonnegative", "nesterov": "flag", "steps": "optional whole", "independent": "flag"},
+    "Muon": {"momentum": "nonnegative", "nesterov": "flag", "newton_schulz_steps": "optional whole", "independent": "flag"},
     "schedule": {"steps": "whole", "peak": "positive", "warmup": "whole or 0", "fall": "word", "floor": "nonnegative"},
     **dict.fromkeys(("Adam", "AdamW"), {
         "lr": "symbolic rates", "beta1": "symbolic share", "beta2": "symbolic share", "betas": "shares",
@@ -200,7 +200,8 @@ MORE: dict[str, dict[str, Any]] = {  # right arguments of single calls
     "DepthwiseScaling.width_scaling": {"layers": 3}, "DepthwiseScaling.sizes": {"width": 8, "layers": 3},
     "depthwise_recipe": {"name": "muP"}, "raw_problem": {"scaling": tp.DepthwiseScaling()},
     "dmft": {"raw": tp.raw_problem(tp.DepthwiseScaling(), NET, TASK, 4)},
-    "ntk_exponent": {"order": 3, "s": 0.5}, "web": {"s": 0.5, "kappa": 0.5}, "width.depth_to_width_ratio": {"n": 64, "L": 4, "s": 0.5},
+    "ntk_exponent": {"order": 3, "s": 0.5}, "web": {"s": 0.5, "kappa": 0.5},
+    "width.depth_to_width_ratio": {"n": 64, "L": 4, "s": 0.5},
     "train": WHOLE_TRAINING, "check_steps": {"data": {"xi": [1.0, 0.5], "y": [1.0, 0.5]}},
     "audit": {"branch": -1, "lr": 0}, "transfer": {"scalings": SCALE, "learning_rates": [0.5, 1.0]},
     "gradient_flow": {"time": 1.0, "task": tp.Task([1.0], [1.0])},
