@@ -120,7 +120,8 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "Lion": {"lr": "symbolic rates", "beta1": "symbolic share", "beta2": "symbolic share", "betas": "shares",
              "weight_decay": "symbolic nonnegative", "independent": "flag"},
     "NormalizedSGD": {"momentum": "nonnegative", "nesterov": "flag", "independent": "flag"},
-    "Muon": {"momentum": "nonnegative", "nesterov": "flag", "newton_schulz_steps": "optional whole", "independent": "flag"},
+    "Muon": {"momentum": "nonnegative", "nesterov": "flag", "newton_schulz_steps": "optional whole",
+             "independent": "flag"},
     "schedule": {"steps": "whole", "peak": "positive", "warmup": "whole or 0", "fall": "word", "floor": "nonnegative"},
     **dict.fromkeys(("Adam", "AdamW"), {
         "lr": "symbolic rates", "beta1": "symbolic share", "beta2": "symbolic share", "betas": "shares",
