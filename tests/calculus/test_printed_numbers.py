@@ -154,7 +154,7 @@ def assume_number(expression: sp.Expr) -> sp.Expr:
 
 
 def numbers(value: Any) -> np.ndarray:
-    return np.asarray(value.entries if isinstance(value, values.Matrix) else np.broadcast_to(value, values.N))
+    return np.asarray(value.entries if isinstance(value, values.DenseMatrix) else np.broadcast_to(value, values.N))
 
 
 @QUICK

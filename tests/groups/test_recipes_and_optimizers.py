@@ -9,7 +9,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.classification.faithful import update_power
-from tpcalc.classification.own_block import settings_of
+from tpcalc.classification.own_block import own_settings_of
 from tpcalc.classification.recipe import named_recipe
 from tpcalc.groups import plan_shapes
 from tpcalc.groups.factors import OPTIMIZERS, require_same_for_all
@@ -65,7 +65,7 @@ def test_a_plan_sets_what_the_recipe_says_or_is_refused_by_what_was_given(name: 
             assert (powers.init, moved) == (0, target.gamma)
         assert plan.entry("h.3.mlp.fc2.weight").depth.forward == -target.alpha
         return
-    given = settings_of(entry).choices
+    given = own_settings_of(entry).choices
     for matrix, one in given.items():
         for part in (MATRICES.values() if len(given) == 1 else [MATRICES[matrix]]):
             powers = plan.entry(f"h.3.{part}.weight").depth
@@ -108,11 +108,11 @@ def test_an_audit_refuses_recipes_whose_matrices_differ(name: str) -> None:
     except ValueError as refused:
         assert names_only_what_was_given(str(refused), name, "")
         if not named_recipe(name).outside and "norms after" not in named_recipe(name).block:
-            inits = settings_of(named_recipe(name)).inits
+            inits = own_settings_of(named_recipe(name)).inits
             smaller = ", ".join(matrix for matrix, init in inits.items() if init != 0)
             assert smaller and f"in which {smaller} start like" in str(refused) and len(set(inits.values())) == 2
         return
-    given = settings_of(named_recipe(name)).inits
+    given = own_settings_of(named_recipe(name)).inits
     assert len(set(given.values())) == 1
 
 

@@ -202,7 +202,7 @@ def audit_on_block(entry: NamedRecipe, optimizer: str = "adam") -> RecipeAudit:
     Raises ``ValueError`` for initial sizes of what its block is not homogeneous in, and for those that make branches of
     a layer differ in alpha.
     """
-    given = settings_of(entry, optimizer)
+    given = own_settings_of(entry, optimizer)
     choices = given.choices
     first = given.without_eps
     from_now_on = first.after_an_update()
@@ -229,7 +229,7 @@ def audit_on_block(entry: NamedRecipe, optimizer: str = "adam") -> RecipeAudit:
                        outgrown)
 
 
-def settings_of(entry: NamedRecipe, optimizer: str = "adam") -> Settings:
+def own_settings_of(entry: NamedRecipe, optimizer: str = "adam") -> Settings:
     """What a recipe sets for every matrix of its own block."""
     each = realize(entry.target, optimizer) if entry.target is not None else entry.choices
     assert each is not None

@@ -10,7 +10,7 @@ import sympy as sp
 from .._checks import choice
 from ..classification.advice import eps_outgrows, as_power
 from ..classification.faithful import direction_power, faithful_rate
-from ..classification.own_block import settings_of, width_of
+from ..classification.own_block import own_settings_of, width_of
 from ..classification.recipe import (
     ADAMS as ADAMS, assumed_of_decay, named_recipe, of_powers, published_choices, realize, visible_decay)
 from ..parametrizations import DepthChoices, Scaling, width_recipe
@@ -95,7 +95,7 @@ def require_same_for_all(name: str | Scaling) -> NamedRecipe:
     """The data of a recipe that sets the same for all matrices of a layer, so that measured powers of the depth can be
     held against it; ``ValueError`` naming the matrices that differ in others."""
     entry = settable(name)
-    given = {} if entry.target is not None else settings_of(entry).inits
+    given = {} if entry.target is not None else own_settings_of(entry).inits
     smaller = {matrix: init for matrix, init in given.items() if init != 0}
     others = [matrix for matrix in given if matrix not in smaller]
     if smaller and others:

@@ -109,7 +109,7 @@ class LoweredParticles:
         return np.std([run.series(name) for run in self.batches], axis=0, ddof=1) / np.sqrt(len(self.batches))
 
 
-class _Counted(ParticleExecution):
+class _CountedLowered(ParticleExecution):
     """An execution that is asked for numbers alone, and never run."""
 
     def require_memory(self) -> None:
@@ -118,7 +118,7 @@ class _Counted(ParticleExecution):
 
 def least_samples(program: Program, sizes: Sizes, data: ProgramData = {}, loss: AnyLoss = "mse") -> int:
     """The fewest particles that a program can be run with: 8 for every direction that draws are orthogonal to."""
-    return PER_PRODUCT * _Counted(program, sizes, data, loss, 1, 0, ()).directions
+    return PER_PRODUCT * _CountedLowered(program, sizes, data, loss, 1, 0, ()).directions
 
 
 def enough_samples(program: Program, sizes: Sizes, data: ProgramData = {}, loss: AnyLoss = "mse",

@@ -115,10 +115,10 @@ def _train(parser: argparse.ArgumentParser) -> None:
     _training(parser)
     parser.add_argument("--depth", type=size_argument, metavar="L",
                         help="a whole number, or oo; if not given oo, or 16 where "
-                                                                "width or method go with finite depths alone")
+                             "width or method go with finite depths alone")
     parser.add_argument("--width", type=size_argument, metavar="N",
                         help="a whole number, or oo; if not given oo, or 128 where "
-                                                                "the method is one of real networks")
+                             "the method is one of real networks")
     parser.add_argument("--method", default="auto",
                         help="auto, coefficients, reflection (finite depth), collocation, long_collocation or "
                              "common_draws (depth oo), particles (finite depth, width oo), conditioned or dense "

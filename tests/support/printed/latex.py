@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import values
-from .values import Env, Matrix, Value
+from .values import Env, DenseMatrix, Value
 
 Read = Callable[[Env], Value]
 SPACE = re.compile(r"\s+|\\,|\\textstyle|\\displaystyle")
@@ -374,7 +374,7 @@ def _folded(parts: list[Value], join: Callable[[Value, Value], Value]) -> Value:
 
 
 def _beside(right: Value, left: Value) -> Value:
-    if isinstance(left, Matrix) and not isinstance(right, Matrix) and np.ndim(right):
+    if isinstance(left, DenseMatrix) and not isinstance(right, DenseMatrix) and np.ndim(right):
         return left @ right  # matrices beside each other are functions of entries
     return left * right
 

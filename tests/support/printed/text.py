@@ -49,7 +49,7 @@ class TextReader:
                 return -self._value(node.operand, env)
             case ast.BinOp(op=ast.MatMult()):
                 left, right = self._value(node.left, env), self._value(node.right, env)
-                return left @ right if isinstance(left, values.Matrix) else values.outer(left, right)
+                return left @ right if isinstance(left, values.DenseMatrix) else values.outer(left, right)
             case ast.BinOp():
                 left, right = self._value(node.left, env), self._value(node.right, env)
                 return JOIN[type(node.op)](float(left) if isinstance(left, int) else left, right)

@@ -22,11 +22,11 @@ from tpcalc.programs.language import (HeadSum, LossDerivative, Matrix, MatVec, M
 from tpcalc.programs.polar import Polar
 
 N = 4
-Value = Any  # a float, an array of N, or a Matrix
+Value = Any  # a float, an array of N, or a DenseMatrix
 Env = Mapping[str, Any]
 
 
-class Matrix:
+class DenseMatrix:
     """A matrix: products with * are by numbers, or entrywise by another, with @ by a matrix or vector."""
 
     __array_ufunc__ = None
@@ -34,42 +34,42 @@ class Matrix:
     def __init__(self, entries: np.ndarray) -> None:
         self.entries = entries
 
-    T = property(lambda self: Matrix(self.entries.T))
+    T = property(lambda self: DenseMatrix(self.entries.T))
 
     def __matmul__(self, other: Value) -> Value:
-        if isinstance(other, Matrix):
-            return Matrix(self.entries @ other.entries)
+        if isinstance(other, DenseMatrix):
+            return DenseMatrix(self.entries @ other.entries)
         return self.entries @ np.broadcast_to(other, N)
 
-    def _with(self, other: Value, join: Callable[[Any, Any], Any]) -> Matrix:
-        if not isinstance(other, Matrix) and np.ndim(other):
+    def _with(self, other: Value, join: Callable[[Any, Any], Any]) -> DenseMatrix:
+        if not isinstance(other, DenseMatrix) and np.ndim(other):
             raise TypeError("a matrix and a vector")
-        return Matrix(join(self.entries, other.entries if isinstance(other, Matrix) else other))
+        return DenseMatrix(join(self.entries, other.entries if isinstance(other, DenseMatrix) else other))
 
-    def __add__(self, other: Value) -> Matrix:
+    def __add__(self, other: Value) -> DenseMatrix:
         return self._with(other, lambda a, b: a + b)
 
-    def __mul__(self, other: Value) -> Matrix:
+    def __mul__(self, other: Value) -> DenseMatrix:
         return self._with(other, lambda a, b: a * b)
 
-    def __truediv__(self, other: Value) -> Matrix:
+    def __truediv__(self, other: Value) -> DenseMatrix:
         return self._with(other, lambda a, b: a / b)
 
-    def __rtruediv__(self, other: Value) -> Matrix:
+    def __rtruediv__(self, other: Value) -> DenseMatrix:
         return self._with(other, lambda a, b: b / a)
 
-    def __pow__(self, other: Value) -> Matrix:
+    def __pow__(self, other: Value) -> DenseMatrix:
         return self._with(other, lambda a, b: a ** b)
 
-    def __neg__(self) -> Matrix:
-        return Matrix(-self.entries)
+    def __neg__(self) -> DenseMatrix:
+        return DenseMatrix(-self.entries)
 
     __radd__, __rmul__ = __add__, __mul__
 
-    def __sub__(self, other: Value) -> Matrix:
+    def __sub__(self, other: Value) -> DenseMatrix:
         return self + -other
 
-    def __rsub__(self, other: Value) -> Matrix:
+    def __rsub__(self, other: Value) -> DenseMatrix:
         return -self + other
 
 
@@ -79,7 +79,7 @@ def some(kind: str, *key: object) -> Value:
     rng = np.random.default_rng(zlib.crc32(f"{kind}|{text}".encode()))
     shape = {"scalar": (), "vector": (N,), "matrix": (N, N)}[kind]
     drawn = rng.uniform(0.5, 1.5, shape) * rng.choice([-1, 1], shape)
-    return Matrix(drawn) if kind == "matrix" else abs(float(drawn)) if kind == "scalar" else drawn
+    return DenseMatrix(drawn) if kind == "matrix" else abs(float(drawn)) if kind == "scalar" else drawn
 
 
 def ket_of(mark: str, vector: Value) -> np.ndarray:
@@ -103,15 +103,15 @@ def mean(vector: Value) -> float:
     return float(np.mean(vector))
 
 
-def outer(u: Value, v: Value) -> Matrix:
-    return Matrix(np.outer(np.broadcast_to(u, N), np.broadcast_to(v, N)))
+def outer(u: Value, v: Value) -> DenseMatrix:
+    return DenseMatrix(np.outer(np.broadcast_to(u, N), np.broadcast_to(v, N)))
 
 
 def applied(name: str, *arguments: Value) -> Value:
     """A function of numbers, entry by entry."""
-    entries = [a.entries if isinstance(a, Matrix) else a for a in arguments]
+    entries = [a.entries if isinstance(a, DenseMatrix) else a for a in arguments]
     found = FUNCTIONS[name](*entries)
-    return Matrix(found) if any(isinstance(a, Matrix) for a in arguments) else found
+    return DenseMatrix(found) if any(isinstance(a, DenseMatrix) for a in arguments) else found
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -125,8 +125,8 @@ def heads(word: str, size: str, body: Value) -> Value:
     return some("matrix", word, size) @ body
 
 
-def polar(body: Matrix, steps: int) -> Matrix:
-    return Matrix(np.sin(body.entries) + steps)
+def polar(body: DenseMatrix, steps: int) -> DenseMatrix:
+    return DenseMatrix(np.sin(body.entries) + steps)
 
 
 def value(node: sp.Basic, env: Env) -> Value:
