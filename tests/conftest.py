@@ -1,8 +1,21 @@
-"""Hypothesis profiles: the same examples in every run, or (--hypothesis-profile=thorough) many new ones."""
+"""Hypothesis profiles: the same examples in every run, or (--hypothesis-profile=thorough) many new ones; the recipes
+that fast tests print."""
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("same", derandomize=True, deadline=None, database=None, max_examples=100,
                           suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("thorough", deadline=None, max_examples=1000, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("same")
+
+FEW = ("sp", "depth-mup", "ode", "fixup", "fixup-bottleneck", "rezero", "rezero-adam")
+
+
+@pytest.fixture
+def few_recipes(monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
+    """``tp.named_recipes()`` with no transformers among them, whose audits take a minute."""
+    from tpcalc.classification import table
+
+    monkeypatch.setattr(table, "NAMED", tuple(one for one in table.NAMED if one.name in FEW))
+    return FEW

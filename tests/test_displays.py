@@ -32,7 +32,6 @@ RUNS = {"linear": lambda: run(), "wide": lambda: run(width=8), "adamw": lambda: 
 
 def test_every_public_value_is_a_line_of_repr() -> None:
     shown = {name: repr(value) for name, value in instances().items() if value is not None}
-    shown["NamedRecipes"] = repr(tp.named_recipes())
     shown |= {f"{name} of a recursion": repr(getattr(instances()["Recursion"], name))
               for name in ("setting", "derivation", "equations") if name != "equations"}
     shown["a compiled recursion"] = repr(instances()["Recursion"].compile())
@@ -41,7 +40,7 @@ def test_every_public_value_is_a_line_of_repr() -> None:
     assert not [name for name, text in shown.items() if " object at 0x" in text]
 
 
-def test_every_public_value_is_printed_and_pickled() -> None:
+def test_every_public_value_is_printed_and_pickled(few_recipes: tuple[str, ...]) -> None:
     """A public class without a value in tests/support/bad_values.py fails here."""
     public = {name for name in tp.__all__ if isinstance(getattr(tp, name), type)}
     assert public <= set(instances())
@@ -51,10 +50,10 @@ def test_every_public_value_is_printed_and_pickled() -> None:
         assert type(pickle.loads(pickle.dumps(value))) is type(value), name
 
 
-def test_pages_show_tables() -> None:
+def test_pages_show_tables(few_recipes: tuple[str, ...]) -> None:
     tables = {name: value for name, value in instances().items() if hasattr(value, "rows")}
-    assert {"Run", "Convergence", "Transfer", "WidthOrDepth"} <= set(tables)
-    for name, value in {**tables, "methods": tp.methods.table(run().problem), "recipes": tp.named_recipes()}.items():
+    assert {"Run", "Convergence", "Transfer", "WidthOrDepth", "NamedRecipes"} <= set(tables)
+    for name, value in {**tables, "methods": tp.methods.table(run().problem)}.items():
         rows = value.rows
         assert isinstance(rows, list) and all(isinstance(row, dict) for row in rows), name
         assert value._repr_html_().count("<tr>") == len(rows) + 1, name

@@ -17,9 +17,10 @@ import numpy as np
 import sympy as sp
 
 from ._types import Value
-from ._numbers import NEAR, from_text, least_denominator
+from ._numbers import LONGEST, NEAR, from_text, least_denominator
 
 LARGEST = 2**53        # whole numbers up to here are floats
+MOST_BITS = 2**14      # of a number that is written out; floats end at 2^10, floats of more digits at 2^14
 TEXT = "; text is read as fractions.Fraction reads it, such as '1/2'"
 
 
@@ -237,10 +238,31 @@ def symbolic(value: object) -> sp.Basic:
     return sp.sympify(value, strict=True)
 
 
+def _bounded(expression: sp.Basic) -> None:
+    """Raise ``ValueError`` for an expression with a number in it whose digits would take all memory: sympy has floats
+    of any exponent, and powers that nobody has multiplied out."""
+    for one in sp.postorder_traversal(expression):
+        if isinstance(one, sp.Float):
+            bits = _bits(one)
+        elif isinstance(one, sp.Pow) and isinstance(one.base, sp.Number) and one.exp.is_number:
+            bits = one.exp * _bits(one.base)
+        else:
+            continue
+        if not abs(sp.N(bits)) <= MOST_BITS:
+            raise ValueError("a number in it is beyond all floats")
+
+
+def _bits(number: sp.Number) -> int:
+    """How many bits a rational number has, or a float beside its exponent."""
+    return max(int(number.p).bit_length(), int(number.q).bit_length()) if number.is_Rational else abs(
+        number._mpf_[2] + number._mpf_[3])
+
+
 def _exactly(name: str, value: object, of_float: Callable[..., Fraction]) -> sp.Expr:
     try:
         value = _unwrapped(value)
         expression = symbolic(_as_fraction(value, of_float))
+        _bounded(expression)
     except (TypeError, ValueError, OverflowError, sp.SympifyError):
         raise ValueError(f"{name}: {short(value)} given; allowed is a real number or a sympy expression"
                          + TEXT * isinstance(value, str)) from None
@@ -259,7 +281,13 @@ def _as_fraction(value: object, of_float: Callable[..., Fraction]) -> object:
 
 
 _as_fraction.register(str)(lambda value, of_float: from_text(value))
-_as_fraction.register(Decimal)(lambda value, of_float: Fraction(value))
+
+
+@_as_fraction.register(Decimal)
+def _of_decimal(value: Decimal, of_float: Callable[..., Fraction]) -> Fraction:
+    if not value.is_finite() or abs(value.adjusted()) > LONGEST and value:
+        raise ValueError(f"{short(value)} is beyond all floats")
+    return Fraction(value or 0)
 
 
 @_as_fraction.register(float)

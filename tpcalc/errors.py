@@ -51,4 +51,8 @@ class MissingExtra(ImportError):
     """
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
-        super().__init__(f"{purpose} needs {package}; install it with: pip install 'tpcalc[{extra}]'")
+        super().__init__(package, extra, purpose)  # what pickle makes it of again
+
+    def __str__(self) -> str:
+        package, extra, purpose = self.args
+        return f"{purpose} needs {package}; install it with: pip install 'tpcalc[{extra}]'"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ import sympy as sp
 from hypothesis import given, strategies as st
 
 import tpcalc as tp
+from tpcalc import _checks
 from tpcalc._numbers import NEAR, from_text, least_denominator
 
 GRIDS = [(0.5, 1, 7), (0.5, 1, 11), (0.5, 1, 31), (0, 1, 13), (0.5, 1, 50), (0.5, 2, 97)]
@@ -75,3 +76,24 @@ def test_text_that_is_no_number_is_refused(text: str) -> None:
         tp.DepthScaling(text, .5)
     with pytest.raises(ValueError):
         from_text("1e400000000")
+
+
+ENDLESS = [Decimal("1e999999999"), Decimal("-1e-999999999"), Decimal("nan"), Decimal("inf"), "1e999999999",
+           "1E+999_999", "-.5e-999999999", sp.sympify(Decimal("1e99999999")),
+           1 + sp.Symbol("x", real=True) * sp.sympify(Decimal("1e-99999999")),
+           sp.Pow(10, 10**9, evaluate=False), sp.Pow(sp.Rational(2, 3), -10**9, evaluate=False),
+           sp.Pow(2, sp.Pow(10, 9, evaluate=False), evaluate=False), sp.Pow(sp.Float(2), 10**9, evaluate=False),
+           sp.Pow(sp.Rational(1, 2), sp.Float(1e9), evaluate=False)]
+
+
+@pytest.mark.parametrize("value", ENDLESS, ids=str)
+@pytest.mark.parametrize("read", [_checks.exact, _checks.exponent])
+def test_no_number_is_read_whose_digits_take_all_memory(value: object, read: Callable[[str, object], object]) -> None:
+    with pytest.raises(ValueError, match="^alpha: .* given; allowed is"):
+        read("alpha", value)
+
+
+def test_decimals_are_read_exactly() -> None:
+    assert _checks.exact("alpha", Decimal("0.1")) == sp.Rational(1, 10)
+    assert _checks.exponent("alpha", Decimal("0e999999999")) == 0
+    assert _checks.exact("alpha", sp.Pow(2, 1000, evaluate=False) * sp.pi) == 2**1000 * sp.pi

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -31,6 +32,8 @@ SAVED = Path(mkdtemp()) / "run.npz"
 VALUES: dict[str, Any] = {
     "None": None, "True": True, "a word": "magic", "no word": "", "a number as text": "1/2", "bytes": b"bytes",
     "1.5": 1.5, "-1": -1, "-0.5": -0.5, "0": 0, "7": 7, "a third": Fraction(1, 3), "huge": 10**400, "nan": float("nan"),
+    "a huge decimal": Decimal("1e999999999"), "a huge text": "1e999999999",
+    "a huge float": sp.sympify(Decimal("1e99999999")), "a huge power": sp.Pow(10, 10**9, evaluate=False),
     "inf": float("inf"), "complex": 1j, "an empty list": [], "a list of None": [None], "a list of words": ["a", "b"],
     "a list of nan": [float("nan")], "falling numbers": [3, 2], "halves": [0.5, 1.5], "a pair": (0, 0),
     "a far pair": (9, 9), "a dict": {}, "a set": {1}, "an object": object(), "a class": int, "a function": len,
@@ -62,7 +65,8 @@ KINDS: dict[str, set[str]] = {  # what is right, or not wrong by itself
     "power or parametrization": POWERS | {"7", "a parametrization"}, "depth scaling": {"a scaling"},
     "problem": {"a problem"}, "optimizer name": {"an optimizer"}, "depths": {"falling numbers"},
     "depths or none": {"falling numbers", "an empty list"}, "rising": {"halves"},
-    "any word": {"a word", "a number as text", "no word"}, "path": {"a word", "a number as text"},
+    "any word": {"a word", "a number as text", "a huge text", "no word"},
+    "path": {"a word", "a number as text", "a huge text"},
     "function": FUNCTIONS, "activation": {"a symbol"}, "block": FUNCTIONS, "time": SHARES,
     "times": SHARES | {"a pair", "an empty list"}, "nodes": SHARES | {"None", "a pair"}, "step": {"0", "a pair"},
     "step or start": {"0", "-1", "a pair"}, "inputs": REALS | ARRAYS | {"a matrix"}, "probes": {"None"} | ARRAYS,
@@ -248,6 +252,8 @@ def instances() -> dict[str, Any]:
     limit = tp.depth_limit(recursion)
     run = tp.train(PROBLEM)
     diagram = tp.phase_diagram()
+    raw = tp.raw_problem(tp.DepthwiseScaling(), NET, TASK, 4)
+    pair = np.ones((1, 2, 1))
     run.save(SAVED)
     return {
         "Adam": tp.Adam(), "AdamW": tp.AdamW(), "Lion": tp.Lion(), "Muon": tp.Muon(), "SGD": OPT,
@@ -257,17 +263,25 @@ def instances() -> dict[str, Any]:
         "HyperConnections": tp.HyperConnections(),
         "Sequences": tp.Sequences(np.ones((1, 1, 2, 1)), np.ones((1, 1, 2))),
         "Problem": PROBLEM, "Audit": tp.audit(-1, 0), "Citation": tp.cite(run), "DepthLimit": limit, "LimitRegion":
-        limit.regions[0], "KetEquations": equations(), "Recursion": recursion, "NamedRecipes": None, "PhaseDiagram":
-        diagram, "PhaseRegion": diagram.regions[0], "Program": tp.program(NET, OPT, SCALE), "Recipe": tp.recipe(),
+        limit.regions[0], "KetEquations": equations(), "Recursion": recursion, "NamedRecipes": tp.named_recipes(),
+        "PhaseDiagram": diagram, "PhaseRegion": diagram.regions[0], "Program":
+        tp.program(NET, OPT, SCALE), "Recipe": tp.recipe(),
         "Run": run, "Verdict": diagram.regions[0].verdict, "Interaction": tp.interactions(1, 0)[0],
         "CauchyDifferences": tp.cauchy_differences(NET, TASK, OPT, SCALE, (2, 4, 8, 16)),
-        "Convergence": tp.convergence(NET, TASK, OPT, SCALE, (2, 4)), "Diversity": None, "GradientCorrelation": None,
-        "AttentionKernel": None, "AttentionLayer": ATTENTION, "AttentionLimit": None,
-        "GradientFlow": None, "KernelFunction": tp.kernel_fn(NET), "StepCheck": None,
+        "Convergence": tp.convergence(NET, TASK, OPT, SCALE, (2, 4)),
+        "Diversity": tp.measure_diversity(1, 0, depths=(4, 8, 16, 32)),
+        "GradientCorrelation": next(iter(tp.gradient_correlation(NET).values())),
+        "AttentionKernel": tp.attention_kernel(ATTENTION, pair, 1), "AttentionLayer": ATTENTION,
+        "AttentionLimit": tp.attention_limit(ATTENTION, pair[None], pair[None]),
+        "GradientFlow": tp.gradient_flow(NET, tp.Task([1.0], [1.0]), 1.0, SCALE, 4),
+        "KernelFunction": tp.kernel_fn(NET),
+        "StepCheck": tp.check_steps(equations(), {"T": 2, "L": 2}, {"xi": [1.0, 0.5], "y": [1.0, 0.5]})[0],
         "Transfer": tp.transfer(NET, TASK, OPT, SCALE, (2, 4), [0.5, 1.0]),
-        "WidthOrDepth": tp.width_or_depth(NET, tp.Task([1.0], [1.0]), OPT, SCALE, (2, 4)), "Divergence": None,
-        "MissingExtra": None, "DepthwiseScaling": tp.DepthwiseScaling(), "RawProblem": None,
-        "OrderParameters": None, "WidthScaling": tp.WidthScaling((0, 0), (0, 1), 0),
+        "WidthOrDepth": tp.width_or_depth(NET, tp.Task([1.0], [1.0]), OPT, SCALE, (2, 4)),
+        "DepthwiseScaling": tp.DepthwiseScaling(), "Divergence": tp.Divergence("the outputs are not finite", step=3),
+        "NotCovered": tp.NotCovered("no rule"),
+        "MissingExtra": tp.MissingExtra("matplotlib", "report", "plots"),
+        "RawProblem": raw, "OrderParameters": tp.dmft(raw), "WidthScaling": tp.WidthScaling((0, 0), (0, 1), 0),
         "Parametrization": tp.Parametrization()}
 
 

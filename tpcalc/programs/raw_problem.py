@@ -8,6 +8,7 @@ from typing import Any, Sequence
 import numpy as np
 
 from .. import _checks
+from .._shown import Short
 from .._types import Number
 from ..errors import NotCovered
 from ..parametrizations import DepthScaling, DepthwiseScaling, RawSizes
@@ -32,8 +33,8 @@ class ScaledLoss:
         return self.scale * derivative(self.loss, self.scale * f, y)
 
 
-@dataclass(frozen=True)
-class RawProblem:
+@dataclass(frozen=True, repr=False)
+class RawProblem(Short):
     """A training in the source's parametrization, as a ``tp.Problem`` and the factor between their outputs.
 
     problem: what ``tp.train`` takes; output_scale: outputs of the source are this many times those of the run;

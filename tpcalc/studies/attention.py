@@ -10,7 +10,7 @@ import numpy as np
 import sympy as sp
 
 from .. import _checks
-from .._shown import Short
+from .._shown import Short, brief
 from .._types import Count, Value
 from ..errors import NotCovered
 from ..propagators.attention import AttentionKernels
@@ -98,6 +98,9 @@ class AttentionKernel(NamedTuple):
     ntk: np.ndarray
     by_matrix: dict[str, np.ndarray]
     error: float
+
+    def __repr__(self) -> str:
+        return f"AttentionKernel({', '.join(f'{name}={brief(value)}' for name, value in self._asdict().items())})"
 
 
 def attention_kernel(layer: AttentionLayer, inputs: Value, depth: Count = sp.oo, scale: DepthScaling = DepthScaling()
