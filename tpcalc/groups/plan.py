@@ -8,7 +8,7 @@ from typing import Iterable, Mapping
 
 from .. import _checks
 from .._types import Fields, Value
-from .._shown import Tabled, text_table
+from .._shown import Short, Tabled, text_table
 from ..classification.recipe import named_recipe
 from ..parametrizations import Scaling
 from .exports import FORMATS
@@ -54,8 +54,8 @@ class PlanEntry:
         return ", ".join(keys) or "as in the base"
 
 
-@dataclass(frozen=True)
-class Plan(Tabled):
+@dataclass(frozen=True, repr=False)
+class Plan(Short, Tabled):
     """What to set for the target so that it trains as the base does. See ``plan_shapes`` and ``tpcalc.torch.plan``.
 
     recipe: the depth recipe's name; optimizer: whose; forward: "gauge" or "multiplier"; entries: one a pattern;

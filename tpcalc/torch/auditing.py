@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Sequence
 
 from .. import _checks
-from .._shown import Tabled
+from .._shown import Short, Tabled
 from .._types import Fields
 from ..groups.factors import require_same_for_all
 from ..groups.names import find_layers
@@ -19,8 +19,8 @@ from .streams import MAKE, Loss, build, drawn_batch, layer_modules, mean_square
 SHOWN = ("branch", "update", "skip", "growth")
 
 
-@dataclass(frozen=True)
-class ModelAudit(Tabled):
+@dataclass(frozen=True, repr=False)
+class ModelAudit(Short, Tabled):
     """What an audit measured.
 
     findings: what is not as it should be, empty where ``ok``; powers: (quantity, pattern) -> measured power, of the

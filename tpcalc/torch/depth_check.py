@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from .. import _checks
-from .._shown import Tabled, text_table
+from .._shown import Short, Tabled, text_table
 from .._types import Fields, Value
 from ..groups.factors import require_same_for_all
 from ..errors import MissingExtra
@@ -33,8 +33,8 @@ TOLERANCE = 0.25
 LEAST = 1e-12
 
 
-@dataclass(frozen=True, eq=False)
-class DepthCheck(Tabled):
+@dataclass(frozen=True, eq=False, repr=False)
+class DepthCheck(Short, Tabled):
     """Sizes of a training at several depths.
 
     sizes: quantity -> array (seeds, depths, steps) of root mean squares; slopes: quantity -> a power a step; derived:

@@ -20,7 +20,7 @@ Config = Mapping[str, object]
 Make = Callable[..., Model]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ModelPlan(Plan):
     """A plan that can set initial sizes, since it knows how the base is made. make, base: as given to ``plan``."""
 
