@@ -184,7 +184,7 @@ def test_bad_calls_are_refused_before_the_work() -> None:
     with pytest.raises(ValueError, match="balance: 'none' given; allowed are 'initial', 'all'"):
         run_particles(program, {}, balance="none")
     for samples, what in ((10**11, "program p"), (10**8, "1000 batches of program p")):
-        with pytest.raises(MemoryError, match=f"^{what} with 3 products of width {samples} needs .* GiB"):
+        with pytest.raises(MemoryError, match=f"^{what} with 3 products of {samples} particles needs .* GiB"):
             run_particles(program, {}, samples=samples, batches=1000)
     with pytest.raises(tp.Divergence, match="program p diverges: x is not finite"):
         run_particles(statements(x=sp.exp(10**6 * A**2)), {}, samples=100)

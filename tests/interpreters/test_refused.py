@@ -116,7 +116,7 @@ def test_triangles_of_statements_are_counted() -> None:
 
 def test_memory_is_refused_before_the_work() -> None:
     for size, what in ((dict(depth=10**9), r"program .* of 2\d{10} statements"),
-                       (dict(depth=3, samples=10**9), "program .* products of width 1000000000"),
+                       (dict(depth=3, samples=10**9), "program .* products of 1000000000 particles"),
                        (dict(depth=3, width=10**9), "program .* products of width 1000000000")):
         with pytest.raises(MemoryError, match=rf"{what} needs .* GiB, this machine has"):
             tp.train(tp.ResNet("tanh"), TASK, OPT, SCALE, progress=begun, **size)

@@ -145,3 +145,84 @@ def test_the_mean_field_theory_chooses_enough_particles(begins: None) -> None:
     raw = raw_problem(tp.DepthwiseScaling(), tp.ResNet("tanh", "pre_nonlin"), task, 4)
     with pytest.raises(Begun):
         tp.dmft(raw)
+
+
+@pytest.mark.parametrize("options", ["", "--steps 2", "--batch 8", "--phi silu --block glu --norm rms"])
+def test_fewer_digits_are_taken_where_memory_is_short(options: str, begins: None, monkeypatch: pytest.MonkeyPatch,
+                                                      capsys: pytest.CaptureFixture[str]) -> None:
+    """On a machine of 1/4 GiB; what is asked for is refused, and no width is named where none was given."""
+    monkeypatch.setattr("tpcalc._checks.os.sysconf", lambda name: 2**14)
+    command = ["train", "--optimizer", "normalizedsgd", "--depth", "4", "--phi", "tanh", "--block", "mlp"]
+    with pytest.raises(Begun):
+        cli.main([*command, *options.split()])
+    assert cli.main([*command, *options.split(), "--batch", "64", "--steps", "10"]) == 2
+    said = capsys.readouterr().err
+    assert "particles needs" in said and "width" not in said
+
+
+SHELL: dict[str, dict[str, tuple[str, ...]]] = {
+    "classify": {"--phi": ("linear", "tanh", "relu"), "--block": ("post", "pre", "mlp"), "--alpha": ("1/2", "1", "1/4"),
+                 "--gamma": ("1/2", "0")},
+    "derive": {"--alpha": ("1/2", "1"), "--gamma": ("1/2", "0"), "--lr": ("0.5",)},
+    "audit": {"--branch": ("-1/2", "-1", "0"), "--optimizer": ("sgd", "adam", "muon", "lion", "adamw"),
+              "--lr": ("-1/2", "0"), "--eps": ("-1", "0"), "--init": ("-1/2", "0"), "--weight-decay": ("0", "1"),
+              "--gradient": ("-1/2",), "--sizes": ("depth=12,width=768,eps=1e-8,gradient=1e-5", "depth=12")}}
+NEEDED = {"classify": {"--alpha", "--gamma"}, "derive": set(), "audit": {"--branch"}}
+
+
+def refused_by(command: str, number: int, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    rng, wrong = random.Random(command), []
+    for _ in range(number):
+        given = [(name, rng.choice(values)) for name, values in SHELL[command].items()
+                 if name in NEEDED[command] or rng.random() < 0.4]
+        argv = [command, *(f"{name}={value}" for name, value in given)]
+        code, (out, said) = cli.main(argv), capsys.readouterr()
+        names = {name.removeprefix("--").replace("-", "_") for name, _ in given}
+        if not (code == 0 and out or code and said) or blamed(said.removeprefix(f"tpcalc {command}: "), names):
+            wrong.append(f"{' '.join(argv)}: {said}")
+    return wrong
+
+
+@pytest.mark.parametrize("command, number", [("audit", 12), ("derive", 1)])
+def test_other_commands_refuse_no_default_of_their_own(command: str, number: int, capsys: pytest.CaptureFixture[str]
+                                                       ) -> None:
+    assert not refused_by(command, number, capsys)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command, number", [("audit", 100), ("derive", 6), ("classify", 12)])
+def test_no_command_refuses_a_default_of_its_own(command: str, number: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert not refused_by(command, number, capsys)
+
+
+QUESTIONS = {  # with their own defaults
+    "convergence": lambda net, opt: tp.convergence(net, FEW, opt, tp.DepthScaling(), (4, 8)),
+    "transfer": lambda net, opt: tp.transfer(net, FEW, opt, tp.DepthScaling(), (4, 8), [0.1, 0.2]),
+    "transfer at a width": lambda net, opt: tp.transfer(net, FEW, opt, tp.DepthScaling(), (4, 8), [0.1, 0.2], width=64),
+    "train at infinite depth": lambda net, opt: tp.train(net, FEW, opt, tp.DepthScaling(), tp.oo)}
+FEW = tp.Task(np.ones((2, 2, 3)) + np.eye(2, 3), np.ones((2, 2, 1)))
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_questions_refuse_no_default_of_their_own(question: str, begins: None) -> None:
+    begun = 0
+    for net, opt in ((tp.ResNet(), "SGD"), (NETS["pre_nonlin"], "Adam")):
+        try:
+            QUESTIONS[question](net, CALLS[opt])
+            begun += 1
+        except Begun:
+            begun += 1
+        except (ValueError, MemoryError) as refusal:
+            assert not blamed(str(refusal), {"net", "task", "opt", "scale"}), refusal
+    assert begun
+
+
+@pytest.mark.parametrize("phi", ["linear", "relu", "abs", "tanh", "erf", "gelu"])
+def test_kernels_have_defaults_that_work(phi: str) -> None:
+    assert tp.kernel_fn(tp.ResNet(phi))(np.eye(2), np.eye(2)).ntk.shape == (2, 2)
+
+
+@pytest.mark.parametrize("options", [{}, {"mlp": None}, {"positions": 8}, {"qk_norm": True}, {"queries_per_key": 2},
+                                     {"norm": None}, {"tied": True}])
+def test_transformers_have_defaults_that_work(options: dict[str, Any]) -> None:
+    assert tp.Transformer(**options) == tp.Transformer(**{"head_dim": 3 if "qk_norm" in options else 1, **options})

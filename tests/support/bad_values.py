@@ -136,7 +136,7 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "HyperConnections": {"reads": "pair of reals", "mixes": "nothing", "writes": "pair of reals"},
     "Task": {"inputs": "inputs", "targets": "inputs", "loss": "loss", "probes": "probes"},
     "Task.losses": {"outputs": "outputs"},
-    "Transformer": {"heads": "optional whole", "head_dim": "whole", "positions": "whole", "norm": "optional word",
+    "Transformer": {"heads": "optional whole", "head_dim": "optional whole", "positions": "whole", "norm": "optional word",
                     "mlp": "optional block", "causal": "flag", "scale_power": "half or one", "qk_norm": "nothing",
                     "phi": "activation", "train_embedding_readout": "flag", "attention": "block",
                     "queries_per_key": "whole",

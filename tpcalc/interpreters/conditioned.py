@@ -24,6 +24,7 @@ from .vectors import VECTORS, ProgramRun, VectorExecution
 
 CONDITIONED = Registry("run_conditioned", VECTORS)
 ADVICE = "take a smaller width or depth, fewer steps, float32, or keep fewer vectors"
+FEWER = "take a smaller depth, fewer steps, inputs a step or particles, float32, or keep fewer vectors"
 
 
 class ConditionedInterpreter(VectorExecution):
@@ -35,6 +36,7 @@ class ConditionedInterpreter(VectorExecution):
 
     registry = CONDITIONED
     rows_per_product = 2  # a basis vector and its image
+    unit, advice = "width {}", ADVICE  # what coordinates are in messages
 
     def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, width: int,
                  seed: int, dtype: type = np.float64, keep: str | Collection[str] = "all") -> None:
@@ -52,8 +54,8 @@ class ConditionedInterpreter(VectorExecution):
         products_made, row = sum(self.met.values()), float(np.dtype(self.dtype).itemsize) * self.width
         self.needed = row * (self.rows_per_product * products_made + most_vectors(self.statements, ends))
         self.left = self.needed if self.keep == "all" else row * sum(s.target.name in names for s in self.statements)
-        self.what = f"program {self.program.name} with {products_made} products of width {self.width}"
-        _checks.memory(self.needed, self.what, ADVICE)
+        self.what = f"program {self.program.name} with {products_made} products of {self.unit.format(self.width)}"
+        _checks.memory(self.needed, self.what, self.advice)
 
     def after(self, statement: Assign) -> None:
         for member in self._ends[statement.target]:

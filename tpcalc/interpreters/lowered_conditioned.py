@@ -100,6 +100,7 @@ class ConditionedExecution(ArrayExecution):
 
     entries = False
     rows_per_product = 2  # a basis vector and its image
+    unit, advice = "width {}", ADVICE  # what coordinates are in messages
 
     def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, width: int,
                  seed: int, backend: Backend, keep: Collection[str]) -> None:
@@ -114,8 +115,8 @@ class ConditionedExecution(ArrayExecution):
         made = sum(self.met.values())
         row = float(np.dtype(self.dtype).itemsize) * self.width
         self.needed = row * (self.rows_per_product * made + self.plan.rows)
-        self.what = f"program {self.program.name} with {made} products of width {self.width}"
-        _checks.memory(self.needed, self.what, ADVICE)
+        self.what = f"program {self.program.name} with {made} products of {self.unit.format(self.width)}"
+        _checks.memory(self.needed, self.what, self.advice)
 
     def generator(self, member: Member) -> np.random.Generator:
         return np.random.default_rng([self.seed, *str(member).encode()])

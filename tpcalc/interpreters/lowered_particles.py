@@ -17,7 +17,7 @@ from .. import _checks
 from .._spread import results_in_order
 from ..programs.language import Matrix, Member, Vector
 from ..programs.program import Program
-from .conditioned import ADVICE
+from .conditioned import FEWER
 from .conditioned_blocks import BlockMatrix, BlockProducts, OrthonormalBlock, of_variance_one
 from .lowered import LoweredRun
 from .lowered_conditioned import FLOAT64, Backend, ConditionedExecution
@@ -29,6 +29,7 @@ class ParticleExecution(ConditionedExecution):
     what they must be independent of, and have variance 1. batch: which of several independent runs with one seed."""
 
     rows_per_product = 3  # a basis vector, its image, and a direction that draws are orthogonal to
+    unit, advice = "{} particles", FEWER
 
     def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, samples: int,
                  seed: int, keep: Collection[str], batch: int = 0, *, backend: Backend = FLOAT64) -> None:
@@ -147,7 +148,7 @@ def particles(program: Program, sizes: Sizes, data: ProgramData = {}, samples: i
     execution = partial(execution, backend=(namespace, dtype, device))
     first = execution(*what)
     left = 8.0 * samples * first.plan.rows if keep else 0.0
-    _checks.memory(first.needed + (batches - 1) * left, f"{batches} batches of {first.what}", ADVICE)
+    _checks.memory(first.needed + (batches - 1) * left, f"{batches} batches of {first.what}", FEWER)
     done: list[LoweredRun] = []
     jobs = [(execution, *what, batch) for batch in range(batches)]
     for run in results_in_order(executor, _run, jobs):

@@ -25,7 +25,7 @@ from .. import _checks
 from .._spread import results_in_order, require_executor
 from ..programs.language import Matrix, Member, NonlinearOuter, Scalar, Vector
 from ..programs.program import Program
-from .conditioned import ADVICE, CONDITIONED, ConditionedInterpreter
+from .conditioned import CONDITIONED, FEWER, ConditionedInterpreter
 from .conditioned_blocks import BlockMatrix, BlockProducts, OrthonormalBlock, of_variance_one
 from .entry_functions import separated
 from .execution import ProgramInterpreter
@@ -49,6 +49,7 @@ class ParticleInterpreter(ConditionedInterpreter):
 
     registry = PARTICLES
     rows_per_product = 3  # a basis vector, its image, and a direction that draws are orthogonal to
+    unit, advice = "{} particles", FEWER
 
     def __init__(self, program: Program, sizes: Sizes, data: ProgramData, loss: AnyLoss, samples: int,
                  seed: int, balance: str = "initial", keep: str | Collection[str] = "all") -> None:
@@ -199,7 +200,7 @@ def run_particles(program: Program, sizes: Sizes, data: ProgramData = {}, sample
         if _checks.positive_integer(name, value) < least:  # type: ignore[operator]
             raise ValueError(f"{name}: {value!r} given; allowed is a whole number of at least {least}")
     first = ParticleInterpreter(program, sizes, data, loss, samples, seed, balance, keep)
-    _checks.memory(first.needed + (batches - 1) * first.left, f"{batches} batches of {first.what}", ADVICE)
+    _checks.memory(first.needed + (batches - 1) * first.left, f"{batches} batches of {first.what}", FEWER)
     jobs = [first.numbered(batch) for batch in range(batches)]
     done: list[ProgramRun] = []
     for run in results_in_order(executor, _run, jobs):

@@ -36,7 +36,7 @@ class Transformer(Residual):
         how many real networks have: their width is heads * head_dim where none is said. None leaves it to the width.
         Infinite width is infinitely many heads of the same ``head_dim``, whatever ``heads`` is.
     head_dim:
-        coordinates of a head, d.
+        coordinates of a head, d; where none are given 1, or with ``qk_norm`` as many as it needs, 3.
     positions:
         tokens of a sequence, P.
     norm:
@@ -83,7 +83,7 @@ class Transformer(Residual):
     takes = Sequences
 
     heads: int | None = None
-    head_dim: int = 1
+    head_dim: int = None  # type: ignore[assignment]
     positions: int = 2
     norm: str | None = "rms"
     mlp: str | Block | None = "mlp"
@@ -102,6 +102,8 @@ class Transformer(Residual):
             object.__setattr__(self, name, value)
         if isinstance(self.phi, str):
             object.__setattr__(self, "phi", self.phi.lower())
+        if self.head_dim is None:
+            object.__setattr__(self, "head_dim", LEAST_NORMED if self.qk_norm is True else 1)
         for name in ("heads", "head_dim", "positions", "queries_per_key"):
             if name != "heads" or self.heads is not None:
                 object.__setattr__(self, name, positive_integer(name, getattr(self, name)))

@@ -63,8 +63,9 @@ def _training(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--task", default="digits", metavar="DATA",
                         help="digits, a .npz file with arrays inputs and targets, or a .csv file whose header's "
                         "names start with x (inputs) and y (targets); a transformer's is text")
-    parser.add_argument("--steps", type=positive, metavar="N", help="training steps (10 of the digits)")
-    parser.add_argument("--batch", type=positive, metavar="N", help="inputs a step (64 of the digits)")
+    parser.add_argument("--steps", type=positive, metavar="N", help="training steps (10 of the digits, 3 where "
+                        "a training of so many does not fit into memory)")
+    parser.add_argument("--batch", type=positive, metavar="N", help="inputs a step (64 of the digits, or 4)")
     parser.add_argument("--data-seed", type=nonnegative, default=0, metavar="N", help="order in which the digits are "
                                                                                       "seen")
 

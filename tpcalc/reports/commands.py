@@ -13,7 +13,7 @@ import sympy as sp
 
 from .._types import Fields
 from .. import SGD, Adam, AdamW, Lion, Muon, NormalizedSGD, DepthScaling, Divergence, ResNet, SignSGD, _checks
-from .. import Problem, phase_diagram
+from .. import Problem, Run, phase_diagram
 from .. import train as train_network
 from ..methods.choice import ALIASES, methods_by_preference
 from ..methods.method import WrongSizes
@@ -110,32 +110,47 @@ def derive_command(args: argparse.Namespace) -> int:
 
 def train_command(args: argparse.Namespace) -> int:
     """Print the losses of one training."""
-    setup = _setup(args, ResNet(args.phi, args.block, args.norm))
+    _checks.choice("optimizer", args.optimizer, OPTIMIZERS)
     if args.save:
         _checks.writable("--save", args.save)
-    net = setup.net
-    opt = OPTIMIZERS[_checks.choice("optimizer", args.optimizer, OPTIMIZERS)](setup.opt.lr)
-    problem = _problem(args, Problem(net, setup.task, opt, setup.scale, sp.oo))
-    depth, width = problem.depth, problem.width
-    with bar("training", setup.task.steps) as progress:
-        run = train_network(problem, method=args.method, seed=args.seed, samples=args.samples, progress=progress)
+    said: tuple[str, ...] = ()
+    try:
+        setup, run = _trained(args)
+    except MemoryError:
+        fewer = {name: number for name, number in SAMPLED[1].items() if getattr(args, name) is None}
+        if args.task != "digits" or not fewer:
+            raise
+        vars(args).update(fewer)
+        setup, run = _trained(args)
+        said = (f"{args.steps} steps of {args.batch} digits, since more do not fit into memory",)
+    notes = (*run.notes, *said)
+    opt, depth, width = run.problem.opt, run.problem.depth, run.problem.width
     if args.save:
         np.savez(args.save, outputs=run.outputs, losses=run.losses, targets=setup.task.targets)
     shares = accuracy(setup.task, run.outputs)
     if args.json:
         _print_json({"setup": {**setup.numbers, "optimizer": repr(opt)},
                      "depth": run.depth, "width": run.width, "method": run.method, "error_estimate": run.error_estimate,
-                     "notes": run.notes, "losses": run.losses, "accuracies": shares, "outputs": run.outputs})
+                     "notes": notes, "losses": run.losses, "accuracies": shares, "outputs": run.outputs})
         return 0
     print(f"alpha = {setup.alpha}, gamma = {setup.gamma}, learning rate {', '.join(f'{r:g}' for r in setup.lr)}")
     print(f"method {run.method}, depth {depth}, width {width}; outputs are off by about {run.error_estimate:.1e}")
-    for note in run.notes:
+    for note in notes:
         print(f"note: {note}")
     known = any(share is not None for share in shares)
     print(f"{'step':>5} {'loss':>14}" + (f" {'accuracy':>9}" if known else ""))
     for step, (loss, share) in enumerate(zip(run.losses, shares)):
         print(f"{step:>5} {loss:>14.10f}" + (f" {'-' if share is None else format(share, '.1%'):>9}" if known else ""))
     return 0
+
+
+def _trained(args: argparse.Namespace) -> tuple[Setup, Run]:
+    setup = _setup(args, ResNet(args.phi, args.block, args.norm))
+    opt = OPTIMIZERS[args.optimizer.lower()](setup.opt.lr)
+    problem = _problem(args, Problem(setup.net, setup.task, opt, setup.scale, sp.oo))
+    with bar("training", setup.task.steps) as progress:
+        return setup, train_network(problem, method=args.method, seed=args.seed, samples=args.samples,
+                                    progress=progress)
 
 
 def _problem(args: argparse.Namespace, problem: Problem) -> Problem:
