@@ -101,7 +101,7 @@ def test_what_is_read_of_two_streams_has_one_name_in_all_loops() -> None:
     lines, rate = SWEEPS["three vectors of two streams"]
     program = training(*lines, rate=rate)
     streams = normal_form(program, L).program
-    name = "v~1"
+    name = "carried_1(v)"
     assert [p.statement.target.name for p in streams.locations() if isinstance(p.statement.target,
                                                                                Vector)].count(name) == 1
     # u0, u1 and S

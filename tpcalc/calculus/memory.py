@@ -157,12 +157,12 @@ class Memory:
 
 def initial_weight_factor_of(matrix: Matrix) -> Family:
     """The multiples of W_0 in a family of matrices, a scalar a step, and a layer where it depends on it."""
-    return Family(Scalar, f"rho_{matrix.name}", rf"\rho^{{{matrix.args[1]}}}")
+    return Family.made(Scalar, f"rho_{matrix.name}", rf"\rho^{{{matrix.args[1]}}}")
 
 
 def update_response_of(matrix: Matrix) -> Family:
     """Its multiples of the steps' outer products, a scalar for every pair of steps, and a layer."""
-    return Family(Scalar, f"w_{matrix.name}", rf"w^{{{matrix.args[1]}}}")
+    return Family.made(Scalar, f"w_{matrix.name}", rf"w^{{{matrix.args[1]}}}")
 
 
 def memory_of(setting: Setting, matrix: Matrix) -> Memory | None:
@@ -286,6 +286,7 @@ def memory_equations(setting: Setting, matrix: Matrix) -> list[tuple[sp.Expr, sp
     memory = memory_of(setting, matrix) if setting.clock is not None else None
     if memory is None or memory.is_plain_sum:
         return []
+    _require_names(setting, memory)
     t, s = setting.time, setting.past
     found = []
     for start in memory.starts:
@@ -305,6 +306,16 @@ def memory_equations(setting: Setting, matrix: Matrix) -> list[tuple[sp.Expr, sp
         found.append((rho[(t + 1, *carried)], kept, one.location))
         found.append((w[(t + 1, s, *carried)], seen + part.share * sp.KroneckerDelta(s, t), one.location))
     return found
+
+
+def _require_names(setting: Setting, memory: Memory) -> None:
+    """Raise ``NotCovered`` for scalars of a program by the names of what its optimizer remembers."""
+    scalars = {v.name for p in setting.program.locations() for e in p.statement.expressions for v in e.atoms(Scalar)}
+    ours = {family(part.update.target).name for part in memory.parts
+            for family in (initial_weight_factor_of, update_response_of)}
+    if clash := sorted(scalars & ours):
+        raise NotCovered(f"program {setting.program.name}: it has scalars {', '.join(clash)}, the names of what its "
+                         f"optimizer remembers of {memory.matrix}; allowed are other names")
 
 
 def decays(setting: Setting, matrix: Matrix) -> bool:

@@ -14,6 +14,7 @@ from ..calculus.kets import Bracket, Ket
 from ..calculus.setting import Setting
 from ..errors import Divergence, NotCovered
 from ..limits.slow_streams import normal_form
+from ..limits.made_names import source_of
 from ..limits.trained_vectors import MOVE, trained_vector_rates, vector_of
 from ..orders import Affine, Cell, Contribution, Exponent, Hypotheses, Sort, join
 from ..parametrizations import Parametrization, Scaling
@@ -284,7 +285,7 @@ class MatrixTerms:
                 back, forth = (self.size(cell, step, setting.family_number(q.matvec.vector)) for q in (p, ahead))
                 sizes[p.matrix.name] = back.times(forth).at(()) + self.number_of(p.matrix.name)
         for name, power in self.steps_of_vectors().items():
-            move = next(n for n, v in enumerate(setting.families) if v.name == MOVE + name)
+            move = next(n for n, v in enumerate(setting.families) if source_of(MOVE, v.name) == name)
             sizes[name] = self.size(cell, step, move).at(()) + power
         return sizes
 

@@ -23,6 +23,7 @@ from .outputs import computed_scalars
 from .obstacle import Obstacle, obstacle
 from ..orders.counting import Orders, settled_orders
 from ..orders.region import Region
+from ..orders.said import in_names_of
 from .slow_streams import normal_form
 from .writing import limit_latex, limit_text, region_latex, region_text
 from ..orders.quantities import Quantity
@@ -120,6 +121,10 @@ class LimitRegion(Short, Aligned):
     @cached_property
     def equations(self) -> tuple[LimitEquation, ...]:
         """The equations of the limit functions, boundary values among them, in program order."""
+        with in_names_of(self.recursion.setting):
+            return self._equations()
+
+    def _equations(self) -> tuple[LimitEquation, ...]:
         part = self._part()
         scaled = frozenset(kind.head for kind, form in part.exponents.items()
                            if not kind.own and self.region.sign(form) != "=")
@@ -238,12 +243,22 @@ def depth_limit(recursion: RecursionEquations) -> DepthLimit:
     """
     if not isinstance(recursion, RecursionEquations):
         raise ValueError(f"recursion: {recursion!r} given; allowed is what tp.recursion(...) returns")
+    with in_names_of(recursion.setting):
+        return _limit(recursion)
+
+
+def _limit(recursion: RecursionEquations) -> DepthLimit:
     outside = next((g for e in recursion.equations for g in e.value.atoms(Gamma) if not g.args[4]), None)
     if outside is not None and recursion.setting.depth is not None:
         raise NotCovered(f"program {recursion.setting.program.name}: {outside} belongs to a vector outside the layers "
                          "that changes in training; the depth limit has no rule for it")
     recursion, everywhere, period = _in_normal_form(recursion)
     orders = settled_orders(recursion)
+    with in_names_of(recursion.setting):
+        return _by_regions(recursion, orders, everywhere, period)
+
+
+def _by_regions(recursion: RecursionEquations, orders: Orders, everywhere: Obstacle | None, period: int) -> DepthLimit:
     if everywhere is not None:
         region = LimitRegion(recursion, orders.parameters, Region(len(orders.parameters)), None, everywhere)
         return DepthLimit(recursion, orders.parameters, orders, (region,))

@@ -17,6 +17,7 @@ from ..programs.algebra import multiplied_out
 from ..programs.blocks import is_linear_in_vectors
 from ..programs.language import MatVec, Outer, Vector, kind
 from ..programs.program import Assign, Loop, Location, Program, Statement, mapped
+from .made_names import source_of
 from .trained_vectors import MOVE
 
 
@@ -48,7 +49,7 @@ class _Readable:
         vectors = [p for p in locations if isinstance(p.statement.target, Vector)]
         alone = [p for p in vectors if sum(p.statement.target.same_family(q.statement.target) for q in vectors) == 1]
         given = [p for p in alone if not any(p.statement.target.same_family(v) for v in program.vectors)
-                 and not p.statement.target.name.startswith(MOVE)]
+                 and source_of(MOVE, p.statement.target.name) is None]
         return cls(tuple(p for p in given if _is_generic(p) and is_linear_in_vectors(p.statement.value)
                          and not any(v.same_family(p.statement.target) for v in p.statement.value.atoms(Vector))))
 

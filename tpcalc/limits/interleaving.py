@@ -14,6 +14,7 @@ from sympy.core.symbol import Str
 from ..errors import NotCovered
 from ..programs.language import Matrix, Member, Vector
 from ..programs.program import Assign, Loop, Program, Statement, assignments, loops_in
+from .made_names import made_name
 
 
 def interleaved(program: Program, depth: sp.Symbol, k: int) -> Program:
@@ -77,7 +78,7 @@ def interleaved(program: Program, depth: sp.Symbol, k: int) -> Program:
         else:
             block, shift = sp.Integer(0), int(location - start + 1) + k
         number = (shift - 1) % k + 1
-        name, latex = f"{m.name}_{number}", r"{%s}_{(%d)}" % (m.args[1], number)
+        name, latex = made_name(m.name, number), r"{%s}_{(%d)}" % (m.args[1], number)
         return m.func(Str(name), Str(latex), m.args[2], *m.indices[:-1], block + (shift - number) // k)
 
     matrices: list[Matrix] = []

@@ -24,6 +24,7 @@ from .forgetting_layers import Entering
 from .inlining import with_multiple, without_names
 from .interleaving import interleaved
 from ..orders.layer_functions import LAYER_TIME
+from .made_names import made_name
 from .layer_map import LayerState, Sweep, sweeps
 from .own_layers import at_own_layers
 from .trained_vectors import with_moves
@@ -160,11 +161,15 @@ class _Rewriting:
         pattern, shift = self.sweep.carried[0], 0 if self.sweep.direction > 0 else -1
         taken = {v.name for p in self.sweep.program.locations() for v in p.statement.value.atoms(Vector)} | {
             v.name for v in self.sweep.program.vectors}
-        name = "u" + ("d" if self.sweep.direction < 0 else "") + str(number)
+        name = made_name(f"stream_{number}", *dict.fromkeys(v.name for v in self.sweep.carried))
         while name in taken:
             name += "'"
         indices = [layer + shift if self.sweep.layer in i.free_symbols else i for i in pattern.indices]
-        return pattern.func(Str(name), Str(_latex(name)), pattern.args[2], *indices)
+        return pattern.func(Str(name), Str(self._latex(number, name)), pattern.args[2], *indices)
+
+    def _latex(self, number: int, name: str) -> str:
+        letter = "u" if self.sweep.direction > 0 else r"\delta u"
+        return "{%s_{%s}}" % (letter, number) + r"'" * (len(name) - len(name.rstrip("'")))
 
     def _at_layer(self, function: sp.Expr) -> sp.Expr:
         return function.subs(LAYER_TIME, self.sweep.layer / self.sweep.depth)
@@ -297,7 +302,7 @@ class _Rewriting:
             if len(parts) == 1:
                 value = with_multiple(value, vector, *parts[0])
                 continue
-            name = vector.func(Str(f"{vector.name}~{lag}"), Str(rf"\bar{{{vector.args[1]}}}"), *target.args[2:])
+            name = vector.func(Str(made_name(f"carried_{lag}", vector.name)), Str(rf"\bar{{{vector.args[1]}}}"), *target.args[2:])
             if all(s.target != name for s in names if isinstance(s, Assign)):
                 names.append(Assign(name, sp.Add(*(r * u for r, u in parts))))
             value = value.xreplace({vector: name})
@@ -317,9 +322,3 @@ class _Rewriting:
             raise NoStreams(f"program {self.sweep.program.name}: its layers keep nothing of what they find, and {term} "
                             "enters, which is not known to be a small multiple of what they find; a limit is known "
                             "where all that enters is")
-
-
-def _latex(name: str) -> str:
-    body = name.rstrip("'")
-    head, number = (r"\delta u", body[2:]) if body.startswith("ud") else ("u", body[1:])
-    return "{%s_{%s}}" % (head, number) + r"'" * (len(name) - len(body))

@@ -18,8 +18,9 @@ from ..errors import NotCovered
 from ..programs.algebra import multiplied_out
 from ..programs.language import Member, Vector
 from ..programs.program import Assign, Loop, Location, Program, Statement, mapped
+from .made_names import made_name, source_of
 
-MOVE = "move_of_"  # what moves a vector in a step is a vector of its own, by this name
+MOVE = "move"  # what moves a vector in a step is a vector of its own, made of it
 
 
 def trained_vectors(program: Program) -> tuple[str, ...]:
@@ -33,8 +34,8 @@ def trained_vectors(program: Program) -> tuple[str, ...]:
 
 def vector_of(term: sp.Expr) -> str | None:
     """The trained vector whose update brings a term of a ket equation, None where none does."""
-    moves = [one.vector.name for one in term.atoms(Ket) if one.vector.name.startswith(MOVE)]
-    return moves[0].removeprefix(MOVE) if isinstance(term, sp.Sum) and moves else None
+    moves = [source_of(MOVE, one.vector.name) for one in term.atoms(Ket)]
+    return next(filter(None, moves), None) if isinstance(term, sp.Sum) else None
 
 
 def trained_vector_rates(program: Program) -> dict[str, sp.Expr]:
@@ -51,9 +52,9 @@ def with_moves(program: Program) -> Program:
     >>> import tpcalc as tp
     >>> program = with_moves(tp.program(tp.ResNet(skip=tp.Skip(learned=True)), tp.SGD(), tp.DepthScaling(1, 0)))
     >>> print(*(line.strip() for line in str(program).splitlines()
-    ...         if line.strip().startswith(("x[t, l] ", "move_of_"))), sep=chr(10))
-    x[t, l] := Sum(-move_of_a[s, l]*x[t, l - 1]/L, (s, 0, t - 1)) + x[t, l - 1] + (W[t, l] @ x[t, l - 1])/L
-    move_of_a[t, l] := dx[t, l]*x[t, l - 1]
+    ...         if line.strip().startswith(("x[t, l] ", "move("))), sep=chr(10))
+    x[t, l] := Sum(-move(a)[s, l]*x[t, l - 1]/L, (s, 0, t - 1)) + x[t, l - 1] + (W[t, l] @ x[t, l - 1])/L
+    move(a)[t, l] := dx[t, l]*x[t, l - 1]
     """
     known = {name: _Trained.of(program, name) for name in trained_vectors(program)}
     if not known:
@@ -99,7 +100,7 @@ class _Trained:
                                                         for v in moves.atoms(Vector)} & {*trained_vectors(program)}:
             raise _no_rule(program, one)
         number = sp.Mul(*(f for f in sp.Mul.make_args(sp.Add.make_args(moves)[0]) if not f.has(Member, sp.Sum)))
-        move = before.func(Str(MOVE + name), Str(rf"\Delta {before.args[1]}"), *before.args[2:])
+        move = before.func(Str(made_name(MOVE, name)), Str(rf"\Delta {before.args[1]}"), *before.args[2:])
         return cls(one.target, first, move, multiplied_out(moves / number), number, clock.index)
 
     def at(self, member: Vector, beside: sp.Expr) -> sp.Expr:

@@ -26,6 +26,7 @@ from .exponent import Exponent
 from .region import Region
 from .ket_terms import KetTerms
 from .quantities import Quantity, Sort
+from .said import in_names_of
 from .growing_variable import Values
 from .terms import Contribution, Terms
 
@@ -121,8 +122,9 @@ class Hypotheses:
         start: those of the first one, where they are known.
         """
         cells = list(start) or [Cell(Region(len(self.parameters)), {})]
-        for t in range(int(bool(start)), steps):
-            cells = [part for cell in cells for part in ([cell] if cell.explosions else self.step(cell, t))]
+        with in_names_of(self.program.setting):
+            for t in range(int(bool(start)), steps):
+                cells = [part for cell in cells for part in ([cell] if cell.explosions else self.step(cell, t))]
         return cells
 
     def _terms(self, saturated: frozenset[Quantity]) -> tuple[Counted, list[tuple[Contribution, ...]]]:
@@ -180,6 +182,11 @@ def settled_orders(program: RecursionEquations | KetEquations | Hypotheses, most
     Raises ``ValueError`` where some still change after ``most`` steps.
     """
     hypotheses = program if isinstance(program, Hypotheses) else Hypotheses(program, at)
+    with in_names_of(hypotheses.program.setting):
+        return _settled(hypotheses, most)
+
+
+def _settled(hypotheses: Hypotheses, most: int) -> Orders:
     terms, parameters = hypotheses.plain, hypotheses.parameters
     streams = max(1, len(terms.accumulating) // 2)  # a step's effect on one may reach another with the next step
     done: list[Cell] = []

@@ -99,6 +99,13 @@ class Family:
             raise ValueError(f"name: {name!r} given; allowed is an identifier, as names go into generated source")
         self.kind, self.name, self.latex, self.layered = kind, name, latex or name, layered
 
+    @classmethod
+    def made(cls, kind: type[Member], name: str, latex: str) -> Family:
+        """A family that no program wrote, by any name."""
+        family = cls.__new__(cls)
+        family.kind, family.name, family.latex, family.layered = kind, name, latex, False
+        return family
+
     def __getitem__(self, indices: sp.Basic) -> sp.Expr:
         indices = indices if isinstance(indices, tuple) else (indices,)
         return self.kind(Str(self.name), Str(self.latex), sp.Integer(int(self.layered)), *map(symbolic, indices))
