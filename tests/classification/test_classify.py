@@ -221,3 +221,19 @@ def test_a_mean_that_stays_adds_up_coherently() -> None:
     assert not line.stable_at_init and "exp(L^(1/4))" in line.reasons[0]
     assert tp.classify(1, 0, relu).name == tp.classify(1, 0).name
     assert tp.classify(H, H, tanh).name == tp.classify(sp.Rational(1, 2), H, tp.ResNet("tanh")).name == "Depth-muP"
+
+
+@pytest.mark.parametrize("alpha, gamma", [("1/4", "1/4"), ("1/4", "3/4"), ("3/4", "1/2"), ("2/3", "1/3"),
+                                          ("1/2", "1/2"), (1, 0)])
+def test_how_far_away_a_verdict_is_is_said_as_an_audit_says_it(alpha: object, gamma: object) -> None:
+    scale = tp.DepthScaling(alpha, gamma)
+    verdict = tp.classify(scale)
+    audited = tp.audit(-scale.alpha, -scale.gamma, "adam", eps=None)
+    assert (audited.alpha, audited.gamma) == (scale.alpha, scale.gamma)
+    assert verdict.far_away == audited.far_away and (verdict.far_away in str(verdict).splitlines()[1:]) == bool(
+        verdict.far_away)
+    assert bool(verdict.far_away) == (scale.alpha != sp.Rational(1, 2) or scale.gamma != 1 - scale.alpha)
+
+
+def test_nothing_is_said_of_how_far_symbols_are() -> None:
+    assert all(one.verdict.far_away == "" for one in tp.phase_diagram().regions if one.verdict.alpha.free_symbols)

@@ -33,7 +33,8 @@ def names_of(program: Program) -> set[str]:
 def foreign(message: str, program: Program) -> set[str]:
     """What a message names and the program does not have."""
     inside = {name for made in re.findall(r"\w+\(([^()\[\]]*)\)\[", message) for name in re.split(r", ", made)}
-    return {*NAMED.findall(message), *PRIMED.findall(message), *(n for n in inside if not n.isdigit())} - names_of(program)
+    said = {*NAMED.findall(message), *PRIMED.findall(message), *(name for name in inside if not name.isdigit())}
+    return said - names_of(program)
 
 
 def drawn(seed: int) -> Program:
@@ -84,8 +85,8 @@ def test_refusals_of_drawn_programs_name_what_they_have(seed: int) -> None:
         assert not foreign(str(refusal), program), refusal
 
 
-LINES = {"an average in front": (Line("z", (Term("z", 1, H), Term("x", 1, H))), x_of(Term("x", 1), Term("z", 1, power=1,
-                                                                                                     matrix="W"))),
+LINES = {"an average in front": (Line("z", (Term("z", 1, H), Term("x", 1, H))),
+                                 x_of(Term("x", 1), Term("z", 1, power=1, matrix="W"))),
          "a mean of two layers": (x_of(Term("x", 1, H), Term("x", 2, H), BRANCH),),
          "two interleaved streams": (x_of(Term("x", 2), BRANCH),)}
 
@@ -108,7 +109,8 @@ def test_a_program_may_use_any_names(name: str) -> None:
     for others in (("u0", "ud0", "u1", "move_of_x", "stream_0", "rho_W", "w_W", "carried_1", "x_1", "x_2", "b", "r"),
                    ("x_2", "x_1", "move", "stream_1", "ud1", "u0", "memory", "w_x", "coefficient", "Gamma", "C", "dx")):
         other = renamed(program, dict(zip(plain, others)))
-        one, two = ([p.statement.value.count_ops() for p in normal_form(p).program.locations()] for p in (program, other))
+        one, two = ([p.statement.value.count_ops() for p in normal_form(asked).program.locations()]
+                    for asked in (program, other))
         assert sorted(one) == sorted(two)
         region, again = (tp.depth_limit(tp.recursion(tp.kets(p))).regions[0] for p in (program, other))
         assert region.reason == again.reason and region.has_limit == again.has_limit
@@ -141,7 +143,8 @@ def test_refusals_keep_their_kind_and_other_errors_pass() -> None:
         pass
 
     setting = tp.kets(tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling())).setting
-    for error, said in ((Kind("Gamma[t,s,0,1](l; m)"), "coefficient(x)"), (ValueError("Gamma[t,s,0,1]"), "Gamma[t,s,0,1]")):
+    for error, said in ((Kind("Gamma[t,s,0,1](l; m)"), "coefficient(x)"),
+                        (ValueError("Gamma[t,s,0,1]"), "Gamma[t,s,0,1]")):
         with pytest.raises(type(error)) as caught:
             with in_names_of(setting):
                 raise error

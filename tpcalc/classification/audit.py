@@ -19,7 +19,7 @@ from ..width.principle_audit import WidthAudit, broken_principles as audit_width
 from .advice import BEST, decay_enters, eps_outgrows, raw_update_exponent, as_power, warnings
 from .by_matrix import MatrixAudit, audit_parametrization
 from .classify import classify
-from .crossover import checked_sizes, crossover, since, slowly
+from .crossover import checked_sizes, crossover, far_away, since
 from .faithful import decay_power, optimizer_name
 from .recipe import MEANING, Recipe, realize, visible_decay
 from .verdict import Verdict
@@ -71,8 +71,7 @@ class Audit(Short, Aligned):
     @property
     def far_away(self) -> str:
         """From which depth on what is said of powers of L is felt; "" where nothing grows or vanishes."""
-        return slowly(iter((self.alpha - BEST.alpha, 1 - self.alpha - self.gamma, sp.Min(self.gamma, 0),
-                            self.decay or sp.Integer(0))))
+        return far_away(self.alpha, (self.gamma,), (self.decay or sp.Integer(0),))
 
     @property
     def scaling(self) -> DepthScaling:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Iterator
+from typing import Iterable, Iterator
 
 import sympy as sp
 
 from .. import _checks
-from .advice import as_power
+from .advice import BEST, as_power
 
 SIZES = ("depth", "width", "eps", "gradient")
 ALLOWED = "allowed is None, or a dictionary of positive numbers by " + ", ".join(map(repr, SIZES))
@@ -57,13 +57,20 @@ def since(sizes: Mapping[str, float], depth: float | None) -> str:
     return f"{from_there}, at width {sizes['width']:.0f}"
 
 
+def far_away(alpha: sp.Expr, gammas: Iterable[sp.Expr], decays: Iterable[sp.Expr] = ()) -> str:
+    """How far away what is said of a depth scaling is, in words: of a stream that grows or does nothing, of updates
+    that do, and of decays that die out; "" where none of this is, or powers are symbols."""
+    kappas = (p for gamma in gammas for p in (1 - alpha - gamma, sp.Min(gamma, 0)))
+    return slowly(iter((alpha - BEST.alpha, *kappas, *decays)))
+
+
 def slowly(powers: Iterator[sp.Expr]) -> str:
     """How far away what is said of powers of L is, in words; "" where there are none.
 
     >>> slowly(iter([sp.Rational(1, 4), sp.Integer(0)]))  # doctest: +ELLIPSIS
     'far away: L^(1/4) is a factor 10 where the depth is a factor 10^(4); the depth from which on it outweighs ...'
     """
-    found = sorted({abs(p) for p in powers if p.is_finite and p != 0})
+    found = sorted({abs(p) for p in powers if p.is_number and p.is_finite and p != 0})
     if not found:
         return ""
     said = ", ".join(f"L^({p}) is a factor 10 where the depth is a factor {as_power(1 / p, '10')}" for p in found)

@@ -20,7 +20,7 @@ from ..programs.program import Program
 from .advice import BEST, eps_outgrows, of_block, of_matrix, as_power
 from .carried import carried
 from .counted import Judged
-from .crossover import slowly
+from .crossover import far_away
 from .recipe import MEANING, named_recipe, realize
 from .recipe_blocks import BLOCKS, block_exponents, name_on, verdict_past_zero, verdict_on
 from .recipe_changes import Settings, changes_to_depth_mup, with_names
@@ -85,8 +85,7 @@ class RecipeAudit(Short, Aligned):
     @property
     def far_away(self) -> str:
         """From which depth on what is said of powers of L is felt; "" where nothing grows or vanishes."""
-        kappas = (p for gamma in self.gammas.values() for p in (1 - self.alpha - gamma, sp.Min(gamma, 0)))
-        return slowly(iter((self.alpha - BEST.alpha, *kappas, *(one for one in self.decays.values() if one))))
+        return far_away(self.alpha, self.gammas.values(), (one for one in self.decays.values() if one))
 
     @property
     def _start(self) -> Settings:

@@ -13,6 +13,7 @@ from .._text import Aligned
 from ..derivations.printing import latex
 from ..errors import NotCovered
 from ..orders import Region, point_of
+from .crossover import far_away
 from .exponents import ALPHA, GAMMA
 from .matrices import MatrixVerdict, gammas_of
 from .network_sizes import NetworkSize
@@ -103,8 +104,16 @@ class Verdict(Short, Aligned):
             lines.append(rf"\text{{{name}}} &{relation} {_power(exponent)}")
         return " \\\\\n".join(lines)
 
+    @property
+    def far_away(self) -> str:
+        """From which depth on what is said of powers of L is felt; "" where nothing grows or vanishes."""
+        if self.gamma is not None:
+            return far_away(self.alpha, (self.gamma,))
+        return far_away(self.alpha, gammas_of(self.matrices).values())
+
     def __str__(self) -> str:
-        return "\n".join([f"{self.where}: {self.name}", *self.reasons])
+        far = self.far_away
+        return "\n".join([f"{self.where}: {self.name}", *self.reasons, *[far] * bool(far)])
 
 
 NAMES = {"x at initialization": "x_init", "h at initialization": "h_init", "change of f": "df", "change of x": "dx",

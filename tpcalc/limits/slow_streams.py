@@ -302,7 +302,8 @@ class _Rewriting:
             if len(parts) == 1:
                 value = with_multiple(value, vector, *parts[0])
                 continue
-            name = vector.func(Str(made_name(f"carried_{lag}", vector.name)), Str(rf"\bar{{{vector.args[1]}}}"), *target.args[2:])
+            name = vector.func(Str(made_name(f"carried_{lag}", vector.name)), Str(rf"\bar{{{vector.args[1]}}}"),
+                               *target.args[2:])
             if all(s.target != name for s in names if isinstance(s, Assign)):
                 names.append(Assign(name, sp.Add(*(r * u for r, u in parts))))
             value = value.xreplace({vector: name})
