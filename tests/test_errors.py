@@ -30,13 +30,16 @@ BOUNDARIES = {  # where the package meets what is not its own, and several calls
     "tpcalc/_checks.py _exactly": "likewise, as an exact one",
     "tpcalc/_checks.py asked": "a function of the user's",
     "tpcalc/torch/planning.py _taken": "a model of the user's, on a batch that nobody asked it to take",
+    "tpcalc/derivations/mathml.py _element": "the converter's errors for formulas that are not well formed",
+    "tpcalc/_files.py arrays_of": "a file that may be damaged",
+    "tpcalc/results/saved.py damaged": "likewise, and what is in it",
+    "tpcalc/results/saved.py _read_part": "fields of a file that a class does not take",
+    "tpcalc/_shown.py or_why": "a part of a text that is found when it is printed: printing raises nothing",
     "tpcalc/ledger/checking.py attempt": "a check of the ledger that raises has failed, and says what was raised",
-    "tpcalc/testing/refusals.py refused_or": "raised again, as what fails a test",
     "tpcalc/lowering/recursions/cache.py load_source": "raised again, once the half-made module is gone",
     "tpcalc/_files.py kept_json": "a file that is damaged keeps nothing",
     "tpcalc/reports/data.py load_task": "a file of the user's",
     "tpcalc/reports/data.py _read_csv": "a line of a file of the user's",
-    "tpcalc/results/saved.py read": "a file of the user's",
     "tpcalc/reports/cli.py main": "the end of the shell: one line of what was raised, and exit status 2",
 }
 

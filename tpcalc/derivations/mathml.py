@@ -16,6 +16,7 @@ OPERATORS = "\u00b1\u2213\u00d7\u223c"  # plus-minus, times and ~ need the gaps 
 TIGHT = "|/\u27e8\u27e9"  # the brackets of kets are not signs of divisibility
 SUM, DOT = "\u2211", "\u02d9"
 TEXT, DOLLAR = re.compile(r"\\text\{"), re.compile(r"(?<!\\)\$")
+PARTS = {**dict.fromkeys(("mfrac", "msub", "msup", "munder", "mover", "mroot"), 2), "msubsup": 3, "munderover": 3}
 LIMITS = {"msub": "munder", "msup": "mover", "msubsup": "munderover"}
 
 
@@ -38,7 +39,8 @@ def annotated(rows: Sequence[tuple[str, str]]) -> str:
     table = ET.SubElement(whole, "mtable", columnalign="right left left", displaystyle="true")
     for formula, words in rows:
         row = _element(r"\begin{align*}" + formula + r"\end{align*}", "block").find(".//mtr")
-        assert row is not None
+        if row is None:
+            raise ValueError(f"formula: {formula!r} has no MathML: nothing is in it")
         cell = ET.SubElement(row, "mtd")
         for i, part in enumerate(words.split("$")):
             if i % 2:
@@ -82,13 +84,37 @@ def _element(formula: str, mode: str) -> ET.Element:
     if WORDS in formula:
         raise ValueError(f"formula: {formula!r} has no MathML: {WORDS!r} is not known")
     numbered, words = _words(formula)
-    element: ET.Element = Converter(display=mode).convert_to_element(numbered)
+    if _open_braces(numbered):
+        raise ValueError(f"formula: {formula!r} has no MathML: its braces are not closed")
+    try:
+        element: ET.Element = Converter(display=mode).convert_to_element(numbered)
+    except Exception as error:  # of the converter, which has an error of its own for every fault of a formula
+        raise ValueError(f"formula: {formula!r} has no MathML: {_fault(error)}") from error
     del element.attrib["xmlns"]  # HTML knows the element; no address is left in the page
     for node in element.iter():
         _read(node, words, formula)
     for node in element.iter():
+        if len(node) != PARTS.get(node.tag, len(node)):
+            raise ValueError(f"formula: {formula!r} has no MathML: {node.tag} of {len(node)} parts where it has "
+                             f"{PARTS[node.tag]}")
         _improve(node)
     return element
+
+
+def _open_braces(formula: str) -> bool:
+    """Is a brace without its other one?"""
+    level = 0
+    for brace in re.findall(r"\\.|[{}]", formula):
+        level += {"{": 1, "}": -1}.get(brace, 0)
+        if level < 0:
+            return True
+    return level > 0
+
+
+def _fault(error: Exception) -> str:
+    """The converter's name for a fault, as words: DoubleSuperscriptsError is double superscripts."""
+    name = type(error).__name__.removesuffix("Error") if "latex2mathml" in type(error).__module__ else ""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower() or "it is not well formed"
 
 
 def _read(node: ET.Element, words: list[str], formula: str) -> None:

@@ -30,7 +30,8 @@ class Parametrization:
         "muP", or another name that ``tp.width_recipe`` knows; a ``tp.WidthScaling`` of three layers or more, its first
         for the read-in, its last for the read-out, those between, which must be alike, for the blocks' matrices; or
         {role: powers} for the roles "input", "hidden" and "output", with powers {"init": ..., "multiplier": ...,
-        "rate": ..., "eps": ..., "decay": ...} of n, 0 (of the last two: none) where one is left out.
+        "rate": ..., "eps": ..., "decay": ...} of n, 0 (of the last two: none) where one is left out. Networks are
+        trained with the optimizer's eps and decay at every width: powers of these but 0 are refused there.
     depth:
         a ``tp.DepthScaling``, for all matrices of a block; or {"alpha": ..., name: gamma}, where updates of the matrix
         of that name are of size L^-gamma: names are those of the block ("W"; "W1", "W2", ...), of its trained vectors
@@ -128,12 +129,23 @@ class Parametrization:
         if ends and "V" in self.own and "V" in names and "nV" not in self.own:
             raise ValueError("depth: 'V' given, which is a matrix of the block here; allowed is 'nV' for the read-out "
                              "beside it")
+        self._require_read()
         gammas = {self.update_exponent(name) for name in names}
         moved = ends and any(self.update_exponent(end) for end in EMBEDDING_READOUT_FAMILIES)
         if len(gammas) == 1 and not moved and self.is_mup(linear, ends):
             whole = self.scaling
             return DepthScaling(whole.alpha, gammas.pop(), whole.branch, whole.base_depth)
         return self
+
+    def _require_read(self) -> None:
+        """Raise ``NotCovered`` for powers of n of eps or of weight decay: optimizers have these as numbers."""
+        powers = self.width if isinstance(self.width, Mapping) else {}
+        for role, one in powers.items():
+            for name in ("eps", "decay"):
+                if getattr(one, name):
+                    raise NotCovered(f"width: {name} n^({getattr(one, name)}) of {role!r} given; networks are trained "
+                                     "and judged with an eps and a weight decay that are the optimizer's at every "
+                                     "width; allowed is 0, or None")
 
     def with_exponents(self, alpha: sp.Expr, gammas: Mapping[str, sp.Expr]) -> Parametrization:
         """This parametrization with other exponents in depth, its constants being what they are."""
