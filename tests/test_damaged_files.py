@@ -223,3 +223,22 @@ def test_a_table_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     path.write_text(CSV.replace("\n", "\r\n"), encoding="utf-8-sig")
     marked = load_task(str(path), None, None, 0)
     assert np.array_equal(marked.inputs, plain.inputs) and np.array_equal(marked.targets, plain.targets)
+
+
+ODD = {  # what is in a .csv behind its header, and the line that is refused, none where it is read as two rows of two
+    '"1","0.5"\r\n\r\n 2 , 1 \r\n': 0, "1,1\n   \n2,3\n": 0, "1,1\r2,3\r": 0, "\u0661,1\n2,3\n": 0,
+    '"1\n",1\n2,3': 0, '1,"1,000"\n2,3\n': 2, "\n\n1,nan\n2,3\n": 4, "1,2\n1e999,3\n": 3, "1,2\n-inf,3": 3,
+    "1,2\n\n1_0,3\n": 4,
+    "1,\n2,3": 2, ",,\n1,2": 2, "0x10,2\n": 2, "1/2,2\n": 2, "\u22121,2\n": 2, "1,2\x00\n": 2}
+
+
+@pytest.mark.parametrize("content", ODD, ids=ascii)
+def test_odd_lines_are_read_as_they_are_or_refused_by_their_number(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "task.csv"
+    path.write_text("x1,y1\n" + content, encoding="utf-8", newline="")
+    if not ODD[content]:
+        task = load_task(str(path), None, None, 0)
+        assert (task.inputs.shape, task.targets.shape) == ((1, 2, 1), (1, 2, 1))
+        return
+    with pytest.raises(ValueError, match=rf"task.csv': line {ODD[content]} has .*; allowed are 2 (finite )?numbers"):
+        load_task(str(path), None, None, 0)

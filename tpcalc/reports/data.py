@@ -53,8 +53,9 @@ def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _read_csv(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    lines = [line for line in csv.reader(io.StringIO(text_of(path), newline="")) if line]
-    header = [name.strip() for name in lines[0]] if lines else []
+    reader = csv.reader(io.StringIO(text_of(path), newline=""))
+    lines = [(reader.line_num, line) for line in reader if len(line) > 1 or line and line[0].strip()]
+    header = [name.strip() for name in lines[0][1]] if lines else []
     x = [i for i, name in enumerate(header) if name.startswith(("x", "input"))]
     y = [i for i, name in enumerate(header) if name.startswith(("y", "target"))]
     if not x or not y or len(x) + len(y) < len(header):
@@ -63,14 +64,23 @@ def _read_csv(path: Path) -> tuple[np.ndarray, np.ndarray]:
     if len(lines) < 2:
         raise ValueError("no line after the header found; allowed is one line a sample")
     values = np.empty((len(lines) - 1, len(header)))
-    for number, line in enumerate(lines[1:], start=2):
+    for row, (number, line) in zip(values, lines[1:]):
         try:
-            if len(line) != len(header):  # one number would fill the row
+            if len(line) != len(header) or any("_" in cell for cell in line):  # one number would fill the row
                 raise ValueError
-            values[number - 2] = [float(cell) for cell in line]
+            row[:] = [float(cell) for cell in line]
         except ValueError:
-            raise ValueError(f"line {number} has {','.join(line)[:80]!r}; allowed are {len(header)} numbers") from None
+            raise ValueError(f"line {number} has {_written(line)[:80]!r}; allowed are {len(header)} numbers") from None
+        if not np.isfinite(row).all():
+            raise ValueError(f"line {number} has {_written(line)[:80]!r}; allowed are {len(header)} finite numbers")
     return values[:, x], values[:, y]
+
+
+def _written(line: list[str]) -> str:
+    """Cells as a file has them, those with commas in quotes."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(line)
+    return text.getvalue()
 
 
 def _cut(source: str, inputs: np.ndarray, targets: np.ndarray, steps: int | None,
