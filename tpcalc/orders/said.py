@@ -25,18 +25,18 @@ def in_names_of(setting: Setting) -> Iterator[None]:
     try:
         yield
     except NotCovered as refusal:
-        said = in_words(str(refusal), setting)
+        said = in_program_names(str(refusal), setting)
         if said == str(refusal):
             raise
         raise type(refusal)(said) from refusal
 
 
-def in_words(text: str, setting: Setting) -> str:
+def in_program_names(text: str, setting: Setting) -> str:
     """A sentence on a derived recursion or on ket equations as one on their program.
 
     >>> import tpcalc as tp
     >>> setting = tp.kets(tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling())).setting
-    >>> in_words("Gamma[t,s,0,1](l; m)*rho_W[t]", setting), in_words("Gamma 0[1] over 1[0]", setting)
+    >>> in_program_names("Gamma[t,s,0,1](l; m)*rho_W[t]", setting), in_program_names("Gamma 0[1] over 1[0]", setting)
     ('coefficient(x)*memory(W)', 'coefficient of x at step 1 and of a product with W at step 0')
     """
     families = [v.name for v in setting.families]
