@@ -15,12 +15,18 @@ README = (ROOT / "README.md").read_text()
 PAPER = re.compile(r"https://arxiv.org/abs/\d{4}\.\d{5}")
 
 
-def test_the_first_line_links_the_three_papers() -> None:
-    assert len(set(PAPER.findall(README.splitlines()[0]))) == 3
+def of_the_readme() -> set[str]:
+    """Papers that the first paragraph links."""
+    return set(PAPER.findall(README.split("\n\n")[1]))
+
+
+def test_the_readme_says_what_it_is_and_links_the_three_papers() -> None:
+    assert re.match("# tpcalc: exact infinite-width and infinite-depth limits of residual networks and transformers", README)
+    assert len(of_the_readme()) == 3
 
 
 def test_papers_are_the_same_everywhere() -> None:
-    three = set(PAPER.findall(README.splitlines()[0]))
+    three = of_the_readme()
     assert set(PAPER.findall((ROOT / "CITATION.cff").read_text())) == three
     assert set(PAPER.findall((ROOT / "setup.cfg").read_text())) == three
     assert {link for text in PAPERS.values() for link in PAPER.findall(text)} <= three
