@@ -51,3 +51,15 @@ def test_readme_knows_every_command() -> None:
     assert names is not None
     for name in names[1].split(","):
         assert f"tpcalc {name}" in README and callable(getattr(commands, f"{name}_command"))
+
+
+def test_architecture_names_packages_and_files_that_there_are() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    table = page.split("## Packages and their imports")[1].split("## ")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line[:3] == "| `"]
+    packages = [name for row in rows for name in re.findall(r"`(\w+)`", row[0])]
+    there = {path.parent.name for path in (ROOT / "tpcalc").glob("*/__init__.py")} - {"proofs"}
+    assert set(packages) - {"proofs"} == there and len(packages) == len(set(packages))
+    for row in rows:
+        home = ROOT / "tpcalc" / re.findall(r"`(\w+)`", row[0])[0]
+        assert all((home / name).exists() or (home.parent / name).exists() for name in re.findall(r"`([\w/]+\.py)`", row[2]))
