@@ -14,6 +14,7 @@ A block
     ```
 
 sets its code and, as a table, the rows of its last line: a list of dictionaries, or a value whose ``rows`` are one.
+With the option ``:slow:`` the table is left out where the configuration has ``compute_slow = False``.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any
 
 import sympy as sp
 from docutils import nodes
+from docutils.parsers.rst import directives
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
@@ -103,11 +105,15 @@ class Computed(SphinxDirective):
     """Code, and the table that it computes."""
 
     has_content = True
+    option_spec = {"slow": directives.flag}
 
     def run(self) -> list[nodes.Node]:
         code = "\n".join(self.content)
-        found = value(code, self.env.temp_data.setdefault("derived names", names()))
-        return [nodes.literal_block(code, code, language="python"), table(list(getattr(found, "rows", found)))]
+        shown: list[nodes.Node] = [nodes.literal_block(code, code, language="python")]
+        if "slow" not in self.options or self.config.compute_slow:
+            found = value(code, self.env.temp_data.setdefault("derived names", names()))
+            shown.append(table(list(getattr(found, "rows", found))))
+        return shown
 
 
 def _text(visitor: Any, node: nodes.Element, render: Any) -> None:
@@ -124,6 +130,7 @@ def setup(app: Any) -> dict[str, Any]:
     app.add_html_math_renderer("mathml", (lambda visitor, node: _text(visitor, node, mathml.inline), None),
                                (lambda visitor, node: _text(visitor, node, display), None))
     app.add_directive("derived", Derived)
+    app.add_config_value("compute_slow", True, "env", bool)
     app.add_directive("computed", Computed)
     app.add_css_file("math.css")
     return {"parallel_read_safe": True, "parallel_write_safe": True}
