@@ -16,7 +16,7 @@ author = "tpcalc"
 release = version = tpcalc.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "offline_math"]
-myst_enable_extensions = ["dollarmath"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 html_theme = "furo"
 html_math_renderer = "mathml"  # nothing is fetched: a page is read without a network
@@ -30,7 +30,7 @@ python_use_unqualified_type_names = True
 # Types of other projects, and those of ours that stand behind public objects without being public themselves.
 nitpick_ignore_regex = [
     ("py:.*", r"(np|numpy|sp|sympy|concurrent|collections|typing|fractions|enum)\..*"),
-    ("py:.*", r"tpcalc\.\w+\.\w+\..*|tpcalc\._\w+\..*|(dataclasses\.)?InitVar.*|Rows|Setting|Scalar|Matrix|Vector"),
+    ("py:.*", r"tpcalc\.\w+\.\w+\..*|tpcalc\._\w+\..*|(dataclasses\.)?InitVar.*|Rows|Setting|Scalar|Matrix|Vector|Number|RecursionEquation"),
     ("py:.*", r"Block|SkipConnection"),  # functions that users write
     ("py:.*", r"str \| ~tpcalc.*"),  # a union that is written as one name
 ]

@@ -11,6 +11,7 @@ import pytest
 
 import tpcalc as tp
 
+nodes = pytest.importorskip("docutils.nodes")
 sphinx_application = pytest.importorskip("sphinx.application")
 pytest.importorskip("myst_parser")
 pytest.importorskip("latex2mathml")
@@ -24,13 +25,16 @@ sys.path.insert(0, {extensions!r})
 extensions = ["myst_parser", "offline_math"]
 myst_enable_extensions = ["dollarmath"]
 html_math_renderer = "mathml"
+compute_slow = False
 suppress_warnings = ["myst.xref_missing"]
 """
 FORMULA = re.compile(r"(?<!\$)\$\$?(?=[^\s$])[^$]+\$\$?")
 DERIVED = re.compile(r"^```\{derived\}\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+COMPUTED = re.compile(r"^```\{computed\}\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+TABLE = re.compile(r'<table class="computed[^>]*>.*?</table>', re.DOTALL)
 CODE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.DOTALL | re.MULTILINE)
 PAGES = [page for page in sorted(DOCS.glob("*.md")) if "{toctree}" not in page.read_text()
-         and (DERIVED.search(page.read_text()) or FORMULA.search(CODE.sub("", page.read_text())))]
+         and (DERIVED.search(page.read_text()) or COMPUTED.search(page.read_text()) or FORMULA.search(CODE.sub("", page.read_text())))]
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +46,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (source / "index.md").write_text("# Site\n\n```{toctree}\n" + "\n".join(names) + "\n```\n")
     for page in PAGES:
         text = re.sub(r"!\[[^]]*\]\([^)]*\)", "", page.read_text(encoding="utf-8"))
-        (source / page.name).write_text(re.sub(r"```\{(?!derived).*?```", "", text, flags=re.DOTALL), encoding="utf-8")
+        (source / page.name).write_text(re.sub(r"```\{(?!derived|computed).*?```", "", text, flags=re.DOTALL), encoding="utf-8")
     app = sphinx_application.Sphinx(source, source, built, built / "trees", "html", status=None, warningiserror=True,
                                     confoverrides={"html_theme": "basic"})
     app.build()
@@ -53,10 +57,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_formula_is_mathml(page: Path, site: Path) -> None:
     html = (site / f"{page.stem}.html").read_text(encoding="utf-8")
-    formulas = re.findall(r"<math\b.*?</math>", html, re.DOTALL)
-    source = page.read_text(encoding="utf-8")
-    assert len(formulas) == len(FORMULA.findall(CODE.sub("", source))) + len(DERIVED.findall(source)) > 0
-    for formula in formulas:
+    source, math = page.read_text(encoding="utf-8"), re.compile(r"<math\b.*?</math>", re.DOTALL)
+    assert len(TABLE.findall(html)) == sum(not code.startswith(":slow:") for code in COMPUTED.findall(source))
+    written = math.findall(TABLE.sub("", html))  # tables have formulas of their own
+    assert len(written) == len(FORMULA.findall(CODE.sub("", source))) + len(DERIVED.findall(source))
+    assert written or COMPUTED.search(source)
+    for formula in math.findall(html):
         assert "".join(ElementTree.fromstring(formula).itertext()).strip() and "\\" not in formula
     assert not re.search(r"<(script|link)[^>]*https?:", html) and "mathjax.js" not in html.lower()
     prose = re.sub(r"<(pre|code|script)\b.*?</\1>", "", html, flags=re.DOTALL)
@@ -79,6 +85,17 @@ def test_what_is_derived_is_what_the_object_says() -> None:
     with pytest.raises(ValueError, match="ends with an expression"):
         offline_math.value("x = 1", {})
     assert r"\begin" not in offline_math.display(r"\begin{aligned}a &= b\end{aligned}")
+
+
+def test_a_computed_table_has_the_rows_of_its_value() -> None:
+    import offline_math
+
+    rows = [{"in_depth": "L^(-1/2)", "name": "unstable in training"}, {"in_depth": "1, n^1 L^(3/4) = 0.5", "name": None}]
+    found = offline_math.table(rows)
+    cells = [[entry.astext() for entry in row.findall(nodes.entry)] for row in found.findall(nodes.row)]
+    assert cells == [["in depth", "name"], ["L^{-1/2}", "unstable in training"], ["1, n L^{3/4} = 0.5", "-"]]
+    assert [one.astext() for one in found.findall(nodes.math)] == ["L^{-1/2}", "n L^{3/4} = 0.5"]
+    assert offline_math.formula("Lion") is offline_math.formula("no") is offline_math.formula("-1/2") is None
 
 
 def test_the_site_uses_it() -> None:

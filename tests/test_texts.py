@@ -15,12 +15,18 @@ README = (ROOT / "README.md").read_text()
 PAPER = re.compile(r"https://arxiv.org/abs/\d{4}\.\d{5}")
 
 
-def test_the_first_line_links_the_three_papers() -> None:
-    assert len(set(PAPER.findall(README.splitlines()[0]))) == 3
+def of_the_readme() -> set[str]:
+    """Papers that the first paragraph links."""
+    return set(PAPER.findall(README.split("\n\n")[1]))
+
+
+def test_the_readme_says_what_it_is_and_links_the_three_papers() -> None:
+    assert re.match("# tpcalc: exact infinite-width and infinite-depth limits of residual networks and transformers", README)
+    assert len(of_the_readme()) == 3
 
 
 def test_papers_are_the_same_everywhere() -> None:
-    three = set(PAPER.findall(README.splitlines()[0]))
+    three = of_the_readme()
     assert set(PAPER.findall((ROOT / "CITATION.cff").read_text())) == three
     assert set(PAPER.findall((ROOT / "setup.cfg").read_text())) == three
     assert {link for text in PAPERS.values() for link in PAPER.findall(text)} <= three
@@ -45,3 +51,15 @@ def test_readme_knows_every_command() -> None:
     assert names is not None
     for name in names[1].split(","):
         assert f"tpcalc {name}" in README and callable(getattr(commands, f"{name}_command"))
+
+
+def test_architecture_names_packages_and_files_that_there_are() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    table = page.split("## Packages and their imports")[1].split("## ")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line[:3] == "| `"]
+    packages = [name for row in rows for name in re.findall(r"`(\w+)`", row[0])]
+    there = {path.parent.name for path in (ROOT / "tpcalc").glob("*/__init__.py")} - {"proofs"}
+    assert set(packages) - {"proofs"} == there and len(packages) == len(set(packages))
+    for row in rows:
+        home = ROOT / "tpcalc" / re.findall(r"`(\w+)`", row[0])[0]
+        assert all((home / name).exists() or (home.parent / name).exists() for name in re.findall(r"`([\w/]+\.py)`", row[2]))
