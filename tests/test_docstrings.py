@@ -7,6 +7,7 @@ import doctest
 import importlib
 import inspect
 from pathlib import Path
+from types import ModuleType
 from typing import Iterator
 
 import pytest
@@ -17,8 +18,9 @@ import tpcalc.proofs
 PACKAGE = Path(tp.__file__).parent
 # an editable install keeps the proofs beside the package, a wheel inside of it
 HOUSES = {PACKAGE, Path(tpcalc.proofs.__path__[0])}
-PUBLIC = {name: getattr(tp, name) for name in dir(tp) if not name.startswith("_")
-          and getattr(getattr(tp, name), "__module__", "").startswith("tpcalc")}
+PUBLIC = {name: value for module in (tp, tp.theory, tp.studies, tp.width) for name in dir(module)
+          if not name.startswith("_") and not isinstance(value := getattr(module, name), ModuleType)
+          and getattr(value, "__module__", "").startswith("tpcalc")}
 
 
 def first_lines() -> Iterator[tuple[str, str]]:

@@ -101,12 +101,12 @@ def test_the_depth_from_which_on_eps_is_in_charge() -> None:
     ({"eps": 0}, "sizes['eps']: 0 given"), ({"width": -1}, "sizes['width']: -1 given"), ([12], "sizes: [12] given"),
     ({"gradient": float("nan")}, "sizes['gradient']: nan given"), ({1: 3}, "sizes: 1 given")])
 def test_bad_sizes_are_refused_before_any_work(sizes: Any, said: str) -> None:
-    for branch in (-H, tp.width_recipe("SP", 3)):
+    for branch in (-H, tp.width.width_recipe("SP", 3)):
         with pytest.raises(ValueError) as caught:
             tp.audit(branch, sizes=sizes)
         assert str(caught.value).startswith(said) and "allowed is" in str(caught.value)
     with pytest.raises(ValueError, match="^sizes: .* beside a tp.WidthScaling, whose matrices have gradients of their"):
-        tp.audit(tp.width_recipe("SP", 3), sizes=SIZES)
+        tp.audit(tp.width.width_recipe("SP", 3), sizes=SIZES)
 
 
 @pytest.mark.parametrize("given, exponents, name", TABLE.values(), ids=TABLE.keys())

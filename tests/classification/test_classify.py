@@ -83,7 +83,7 @@ def test_exponents_are_affine_in_alpha_and_gamma(alpha, gamma) -> None:
 @pytest.mark.parametrize("alpha, gamma", [(0.5, 0.5), (0.8, 0.2), (1, 0), (1.5, -0.5), (0.5, 1), (1.5, 0), (0.5, 0),
                                           (0.25, 1), (1, 0.5)])
 def test_measured_slopes_meet_derived_exponents(alpha, gamma) -> None:
-    for measured in tp.measure_exponents(alpha, gamma):
+    for measured in tp.theory.measure_exponents(alpha, gamma):
         assert -measured.fitted.order == pytest.approx(float(measured.derived), abs=0.03), measured.name
 
 
@@ -190,7 +190,7 @@ def test_fitted_exponents_are_the_derived_ones_anywhere(alpha, gamma) -> None:
     """Random rational points, boundaries included, away from crossovers; changes above the rounding of a covariance."""
     a, g = sp.sympify(alpha), sp.sympify(gamma)
     assume(_away(a, g) and 1 - a - g >= -sp.Rational(3, 2))
-    for measured in tp.measure_exponents(a, g):
+    for measured in tp.theory.measure_exponents(a, g):
         assert -measured.fitted.order == pytest.approx(float(measured.derived), abs=0.03), measured.name
 
 

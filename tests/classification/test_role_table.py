@@ -15,7 +15,7 @@ from tpcalc.width.sizes.perceptron import perceptron
 HALF = sp.Rational(1, 2)
 
 
-@pytest.mark.parametrize("scaling", [tp.width_recipe("muP", 3), tp.width_recipe("NTP", 3)], ids=str)
+@pytest.mark.parametrize("scaling", [tp.width.width_recipe("muP", 3), tp.width.width_recipe("NTP", 3)], ids=str)
 def test_gradients_have_the_sizes_that_programs_have(scaling):
     """dh of a program is n times the derivative in h; an entry of a matrix has that times what it acts on."""
     found = measure(perceptron(scaling), {"T": 1})
@@ -38,7 +38,8 @@ def test_adams_effective_rates_in_mup_are_those_of_tensor_programs_v():
 
 def test_gradient_descent_has_the_width_scalings_own_powers():
     table = recipe_table("sgd", "1/3")
-    for column, scaling in (("NTP", tp.width_recipe("NTP", 3)), ("meta-principled", tp.meta_principled("1/3", 3))):
+    for column, scaling in (("NTP", tp.width.width_recipe("NTP", 3)),
+                            ("meta-principled", tp.meta_principled("1/3", 3))):
         a, b, c = scaling.abc()
         for i, role in enumerate(("input", "hidden", "output")):
             wide, deep = table.entries[column, role]

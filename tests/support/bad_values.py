@@ -24,7 +24,7 @@ import tpcalc as tp
 NET, OPT, SCALE = tp.ResNet(), tp.SGD(0.5), tp.DepthScaling()
 TASK = tp.Task([1.0, 0.8, -0.6], [1.0, -0.7, 0.5], probes=[[0.5]])
 PROBLEM = tp.Problem(NET, TASK, OPT, SCALE, depth=4)
-ATTENTION = tp.AttentionLayer(2, points=2, scrambles=2)
+ATTENTION = tp.theory.AttentionLayer(2, points=2, scrambles=2)
 
 SAVED = Path(mkdtemp()) / "run.npz"
 
@@ -199,8 +199,8 @@ MORE: dict[str, dict[str, Any]] = {  # right arguments of single calls
     "WidthScaling.shifted": {"g": 0}, "WidthScaling.sizes": {"widths": (4, 8, 1)},
     "width_recipe": {"name": "ntp", "layers": 3}, "meta_principled": {"s": 0.5, "layers": 3},
     "DepthwiseScaling.width_scaling": {"layers": 3}, "DepthwiseScaling.sizes": {"width": 8, "layers": 3},
-    "depthwise_recipe": {"name": "muP"}, "raw_problem": {"scaling": tp.DepthwiseScaling()},
-    "dmft": {"raw": tp.raw_problem(tp.DepthwiseScaling(), NET, TASK, 4)},
+    "depthwise_recipe": {"name": "muP"}, "raw_problem": {"scaling": tp.theory.DepthwiseScaling()},
+    "dmft": {"raw": tp.theory.raw_problem(tp.theory.DepthwiseScaling(), NET, TASK, 4)},
     "ntk_exponent": {"order": 3, "s": 0.5}, "web": {"s": 0.5, "kappa": 0.5},
     "width.depth_to_width_ratio": {"n": 64, "L": 4, "s": 0.5},
     "train": WHOLE_TRAINING, "check_steps": {"data": {"xi": [1.0, 0.5], "y": [1.0, 0.5]}},
@@ -236,6 +236,22 @@ INNER = {  # called by the package, on values of its own
     "Run.row": "an index by the name it is refused by"}
 
 
+PARTS = {"Assign", "Branch", "CompiledLimit", "Convolution", "Derivation", "Family", "HeadSum", "LimitEquation",
+         "LimitOutputs", "LimitTerm", "Loop", "LossDerivative", "MatVec", "Matrix", "Mean", "NonlinearOuter", "Outer",
+         "Scalar", "Step", "Transpose", "Vector", "softmax_attention"}  # of programs and of results
+
+
+@cache
+def public() -> dict[str, Any]:
+    """Every public name that is a call or a class, and the classes of what calls return; parts of programs left out."""
+    modules = (tp, tp.theory, tp.studies, tp.classification)
+    wanted = [set(tp.__all__) - PARTS, set(vars(tp.theory)) - PARTS, set(vars(tp.studies)) - {"Suprema"},
+              {"Audit", "NamedRecipes", "PhaseDiagram", "PhaseRegion", "Recipe", "Verdict"}]
+    found = {name: getattr(module, name) for module, names in zip(modules, wanted) for name in sorted(names)
+             if isinstance(getattr(module, name), (FunctionType, type)) and not name.startswith("_")}
+    return {**found, "width_recipe": tp.width.width_recipe}
+
+
 @cache
 def equations() -> Any:
     return tp.kets(tp.program(NET, OPT, SCALE))
@@ -256,17 +272,18 @@ def instances() -> dict[str, Any]:
         "DepthScaling": SCALE, "ResNet": NET, "Task": TASK, "Transformer": tp.Transformer(), "Skip": tp.Skip(),
         "HyperConnections": tp.HyperConnections(),
         "Sequences": tp.Sequences(np.ones((1, 1, 2, 1)), np.ones((1, 1, 2))),
-        "Problem": PROBLEM, "Audit": tp.audit(-1, 0), "Citation": tp.cite(run), "DepthLimit": limit, "LimitRegion":
-        limit.regions[0], "KetEquations": equations(), "Recursion": recursion, "NamedRecipes": None, "PhaseDiagram":
-        diagram, "PhaseRegion": diagram.regions[0], "Program": tp.program(NET, OPT, SCALE), "Recipe": tp.recipe(),
-        "Run": run, "Verdict": diagram.regions[0].verdict, "Interaction": tp.interactions(1, 0)[0],
-        "CauchyDifferences": tp.cauchy_differences(NET, TASK, OPT, SCALE, (2, 4, 8, 16)),
+        "Problem": PROBLEM, "Audit": tp.audit(-1, 0), "Citation": tp.theory.cite(run), "DepthLimit": limit,
+        "LimitRegion": limit.regions[0], "KetEquations": equations(), "Recursion": recursion, "NamedRecipes": None,
+        "PhaseDiagram": diagram, "PhaseRegion": diagram.regions[0], "Program": tp.program(NET, OPT, SCALE),
+        "Recipe": tp.recipe(), "Run": run, "Verdict": diagram.regions[0].verdict,
+        "Interaction": tp.theory.interactions(1, 0)[0],
+        "CauchyDifferences": tp.studies.cauchy_differences(NET, TASK, OPT, SCALE, (2, 4, 8, 16)),
         "Convergence": tp.convergence(NET, TASK, OPT, SCALE, (2, 4)), "Diversity": None, "GradientCorrelation": None,
         "AttentionKernel": None, "AttentionLayer": ATTENTION, "AttentionLimit": None,
         "GradientFlow": None, "KernelFunction": tp.kernel_fn(NET), "StepCheck": None,
         "Transfer": tp.transfer(NET, TASK, OPT, SCALE, (2, 4), [0.5, 1.0]),
-        "WidthOrDepth": tp.width_or_depth(NET, tp.Task([1.0], [1.0]), OPT, SCALE, (2, 4)), "Divergence": None,
-        "MissingExtra": None, "DepthwiseScaling": tp.DepthwiseScaling(), "RawProblem": None,
+        "WidthOrDepth": tp.studies.width_or_depth(NET, tp.Task([1.0], [1.0]), OPT, SCALE, (2, 4)), "Divergence": None,
+        "MissingExtra": None, "NotCovered": None, "DepthwiseScaling": tp.theory.DepthwiseScaling(), "RawProblem": None,
         "OrderParameters": None, "WidthScaling": tp.WidthScaling((0, 0), (0, 1), 0),
         "Parametrization": tp.Parametrization()}
 
@@ -278,8 +295,7 @@ MADE = {"Adam", "AdamW", "Clipped", "Lion", "Muon", "NormalizedSGD", "SGD", "Sig
 
 def public_calls() -> Iterator[Call]:
     """Every public function, constructor and method with arguments."""
-    for name in tp.__all__:
-        value = getattr(tp, name)
+    for name, value in public().items():
         if isinstance(value, FunctionType) or name in MADE:
             yield call(name, value)
         if isinstance(value, type):

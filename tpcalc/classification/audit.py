@@ -148,7 +148,7 @@ def audit(branch: Number | Parametrization | WidthScaling, lr: Number = 0, optim
     >>> import tpcalc as tp
     >>> tp.audit(branch="-1/2", lr="-1/2", optimizer="sgd").verdict.name
     'trivial'
-    >>> tp.audit(tp.width_recipe("SP", layers=3)).principles
+    >>> tp.audit(tp.width.width_recipe("SP", layers=3)).principles
     ('learning-rate equivalence', 'nontrivial learning')
     """
     given = checked_sizes(sizes)

@@ -41,7 +41,7 @@ def tangent_kernel(run: Run) -> np.ndarray:
 
     >>> import tpcalc as tp
     >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
-    >>> kernel = tp.tangent_kernel(tp.train(net, task, opt, scale, depth=tp.oo))
+    >>> kernel = tp.theory.tangent_kernel(tp.train(net, task, opt, scale, depth=tp.oo))
     >>> kernel.shape, round(float(kernel[0, 0]), 4)
     ((2, 2), 2.7183)
     """

@@ -58,7 +58,7 @@ def perceptron(scaling: WidthScaling, phi: sp.Expr | str = "tanh", opt: Optimize
     activation and no optimizer. Source: Tensor Programs IV, section 3, as translated by [meta_principled/translation].
 
     >>> import tpcalc as tp
-    >>> print(str(perceptron(tp.width_recipe("muP", 2))).split("steps")[1])
+    >>> print(str(perceptron(tp.width.width_recipe("muP", 2))).split("steps")[1])
     <BLANKLINE>
       w1[0] := U/sqrt(n)
       w2[0] := V/sqrt(n)
