@@ -27,6 +27,11 @@ class LimitEquation:
     """``target = value`` for the given kinds of quantities; ``where``: what b and r they stand for, () for all.
 
     boundary: it holds at an end of layer time.
+
+    >>> import tpcalc as tp
+    >>> equations = tp.kets(tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling()))
+    >>> print(tp.depth_limit(tp.recursion(equations)).regions[0].equations[0])
+    Gamma[t,r,0,b](0, q) = KroneckerDelta(-1, r)*KroneckerDelta(0, b)*xi[t]
     """
 
     target: sp.Expr

@@ -26,12 +26,20 @@ TAKEN_SCALARS = ("xi", "f", "chi", "eta", "y", "clip", "gradnorm", "squares", "e
 
 @dataclass
 class Branch:
-    """One residual branch at step t and layer l, while it is being written.
+    """A residual branch at step t and layer l while it is being written: the argument of a block of the user's own.
 
     x: the vector it acts on: the stream, or the stream normalized; phi: the activation, a function of expressions;
     is_linear: is phi the identity?; sample: the indices (t) or (t, i) of its vectors, with p where a sample is a
     sequence of positions; statements: what was written; vectors: what is trained, coordinatewise. suffix: what names
     of matrices and vectors end with, in one of the parts of a hidden layer.
+
+    >>> import tpcalc as tp
+    >>> from tpcalc.theory import MatVec
+    >>> def block(branch: tp.Branch):
+    ...     return MatVec(branch.weights(), branch.let("a", branch.phi(branch.x)))
+    >>> net, task = tp.ResNet("tanh", block=block), tp.Task([1], [1])
+    >>> tp.train(net, task, tp.SGD(), tp.DepthScaling(), 4, width=8).outputs.shape
+    (1, 1, 1)
     """
 
     x: Vector

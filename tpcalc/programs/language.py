@@ -69,13 +69,24 @@ class Member(sp.Expr):
 
 
 class Vector(Member):
-    """A vector of width n."""
+    """A vector of width n in a program, a member of a family of vectors.
+
+    >>> from tpcalc.theory import Family, Vector
+    >>> x = Family(Vector, "x")
+    >>> x[1, 2], x[1, 2].indices
+    (x[1, 2], (1, 2))
+    """
 
     own_kind = "vector"
 
 
 class Matrix(Member):
-    """An n x n matrix."""
+    """An n x n matrix in a program, a member of a family of matrices.
+
+    >>> from tpcalc.theory import Family, Matrix
+    >>> Family(Matrix, "W")[0]
+    W[0]
+    """
 
     own_kind = "matrix"
     turned = False
@@ -83,7 +94,12 @@ class Matrix(Member):
 
 
 class Scalar(Member):
-    """A scalar: data, an output, the derivative of a loss."""
+    """A scalar in a program, a member of a family: data, an output or a learning rate.
+
+    >>> from tpcalc.theory import Family, Scalar
+    >>> Family(Scalar, "xi")[3]
+    xi[3]
+    """
 
     own_kind = "scalar"
 
@@ -91,7 +107,13 @@ class Scalar(Member):
 class Family:
     """A family of vectors, matrices or scalars; ``family[t, l]`` is its member at step t, layer l.
 
-    kind: ``Vector``, ``Matrix`` or ``Scalar``; latex: its name in LaTeX; layered: the last index is a superscript.
+    kind: ``Vector``, ``Matrix`` or ``Scalar``; latex: its name in LaTeX; layered: the last index is a superscript. Raises
+    ``ValueError`` for a name that is no identifier.
+
+    >>> from tpcalc.theory import Family, Vector
+    >>> x, u = Family(Vector, "x", layered=True), Family(Vector, "u")
+    >>> x[1, 2], u()
+    (x[1, 2], u)
     """
 
     def __init__(self, kind: type[Member], name: str, latex: str | None = None, layered: bool = False) -> None:
@@ -109,7 +131,13 @@ class Family:
 
 
 class Transpose(sp.Expr):
-    """The transpose of a matrix."""
+    """The transpose of a matrix; of a transpose, the matrix itself.
+
+    >>> from tpcalc.theory import Family, Matrix, Transpose
+    >>> W = Family(Matrix, "W")()
+    >>> Transpose(W), Transpose(Transpose(W))
+    (W.T, W)
+    """
 
     is_commutative = True
     turned = True
@@ -147,7 +175,7 @@ class MatVec(Real):
     >>> from tpcalc.programs.language import Family, Matrix, Vector
     >>> W, u, v, x = Family(Matrix, "W")(), *(Family(Vector, name)() for name in "uvx")
     >>> print(MatVec(2 * W - Transpose(W), x), "|", MatVec(Transpose(W + 3 * Outer(u, v)), x))
-    2*W @ x - W.T @ x | W.T @ x + 3*mean(u*x)*v
+    2*(W @ x) - (W.T @ x) | W.T @ x + 3*mean(u*x)*v
     """
 
     precedence, latex_precedence = PRECEDENCE["Add"], PRECEDENCE["Mul"]  # sympy takes a negative product for a sum
@@ -217,10 +245,15 @@ def _turned(matrix: sp.Expr) -> sp.Expr:
 
 
 class Outer(sp.Expr):
-    """u v^T / n, the matrix whose product with y is u times the average of v y; not the entrywise product of u and v.
+    """The matrix u v^T / n, whose product with y is u times the average of v y; not the entrywise product of u and v.
 
     Source: Tensor Programs VI, appendix E.1.2 [tensor_programs_vi/outer_product] and remark E.1
     [tensor_programs_vi/remark_e1].
+
+    >>> from tpcalc.theory import Family, MatVec, Outer, Vector
+    >>> u, v, y = (Family(Vector, name)() for name in "uvy")
+    >>> MatVec(Outer(u, v), y)
+    mean(v*y)*u
     """
 
     is_commutative = True
@@ -246,11 +279,17 @@ class Outer(sp.Expr):
 
 
 class NonlinearOuter(sp.Expr):
-    """phi(u_1 v_1^T, u_2 v_2^T, ...) / n, phi entrywise: what SignSGD and Adam make of gradients.
+    """The matrix phi(u_1 v_1^T, u_2 v_2^T, ...) / n, phi entrywise: SignSGD and Adam make it of gradients.
 
     arg: phi, with ``Outer(u, v)`` standing for u v^T. Where phi is linear this is the combination of the outer
     products itself, so that the linear case is not written twice. Source: Tensor Programs VI, appendix E.1.3
     [tensor_programs_vi/nonlinear_outer_product].
+
+    >>> import sympy as sp
+    >>> from tpcalc.theory import Family, NonlinearOuter, Outer, Vector
+    >>> u, v = (Family(Vector, name)() for name in "uv")
+    >>> NonlinearOuter(sp.tanh(Outer(u, v))), NonlinearOuter(2 * Outer(u, v))
+    ((tanh(u (x) v))/n, 2*outer(u, v)/n)
     """
 
     is_commutative = True
@@ -292,7 +331,13 @@ def is_linear_in_outers(body: sp.Expr) -> bool:
 
 
 class Mean(Real):
-    """The average over coordinates, a scalar; of a product of two vectors, their inner product over n."""
+    """The average over coordinates, a scalar; of a product of two vectors, their inner product over n.
+
+    >>> from tpcalc.theory import Family, Mean, Vector
+    >>> u, v = (Family(Vector, name)() for name in "uv")
+    >>> Mean(2 * u * v)
+    2*mean(u*v)
+    """
 
     latex_precedence = PRECEDENCE["Mul"]
     own_kind = "scalar"
@@ -324,7 +369,7 @@ class Mean(Real):
 
 
 class HeadSum(Real):
-    """The sum over the d coordinates of a head, given back to each of them: a vector; for d = 1 the vector itself.
+    """The sum over the d coordinates of a head, given back to each of them, a vector; for d = 1 the vector itself.
 
     Coordinates 0 ... d - 1 are the first head, and so on: d stays as the width grows, the number of heads n / d grows
     with it. It is a constant matrix of d x d blocks of ones.
@@ -385,9 +430,15 @@ class HeadSum(Real):
 
 
 class LossDerivative(Real):
-    """l'_t(f): the derivative of the loss of step t in the output; args: f, t, the sample if there is one.
+    """The derivative l'_t(f) of the loss of step t in the output; args: f, t, the sample if there is one.
 
     With several outputs f is the ``Tuple`` of all, and the last argument the one in which the derivative is.
+
+    >>> import sympy as sp
+    >>> from tpcalc.theory import Family, LossDerivative, Scalar
+    >>> t = sp.Symbol("t", integer=True)
+    >>> LossDerivative(Family(Scalar, "f")[t], t)
+    loss'[t](f[t])
     """
 
     several = property(lambda self: isinstance(self.args[0], sp.Tuple))

@@ -25,9 +25,9 @@ def dmft(raw: RawProblem, method: Value = "auto", layer_times: Value = None) -> 
     raw: a tp.theory.RawProblem of linear or "pre_nonlin" blocks; a finite width trains one real network, whose kernels
     are then those of its neurons. method: as in ``tp.train``; "auto" is exact for linear networks, particles for
     others. At infinite depth networks that are not linear are sampled at depths 8, 16 and 32 with common draws and
-    extrapolated batch by batch; method is then "auto" or a ``tp.methods.Particles``, whose ``coarsest`` is 8 unless it is given.
-    layer_times: in the limit, (nodes,): any for linear networks, multiples of 1 / coarsest for others, which are all
-    of them by default.
+    extrapolated batch by batch; method is then "auto" or a ``tp.methods.Particles``, whose ``coarsest`` is 8 unless
+    it is given. layer_times: in the limit, (nodes,): any for linear networks, multiples of 1 / coarsest for others,
+    which are all of them by default.
 
     Raises ``ValueError`` for what is not allowed, ``Divergence`` where there is no limit. Source: Depthwise
     Hyperparameter Transfer, propositions 1 and 3, (38), (39) and appendix K.4 [depthwise_transfer/proposition_3],
