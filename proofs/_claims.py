@@ -11,7 +11,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.derivations.printing import latex
-from tpcalc.classification import Measured
+from tpcalc.classification.evidence import Measured
 from tpcalc.ledger import MeasuredNumber, Rate
 from tpcalc.studies.convergence import fit_order
 

@@ -7,9 +7,9 @@ h := W @ u
 """
 
 from .calculus import Derivation as Derivation, KetEquations as KetEquations, Step as Step
-from .classification import Diversity as Diversity, measure_diversity as measure_diversity
+from .classification.diversity import Diversity as Diversity, measure_diversity as measure_diversity
 from .classification import Interaction as Interaction, interactions as interactions
-from .classification import measure_exponents as measure_exponents
+from .classification.evidence import measure_exponents as measure_exponents
 from .interpreters import StepCheck as StepCheck
 from .ledger import Citation as Citation, cite as cite
 from .limits import CompiledLimit as CompiledLimit, DepthLimit as DepthLimit, LimitEquation as LimitEquation

@@ -2,8 +2,6 @@
 
 from .audit import Audit as Audit, audit as audit
 from .classify import classify as classify
-from .diversity import Differences as Differences, Diversity as Diversity, measure_diversity as measure_diversity
-from .evidence import Measured as Measured, measure_exponents as measure_exponents
 from .interactions import Interaction as Interaction, interactions as interactions
 from .phase_diagram import PhaseDiagram as PhaseDiagram, PhaseRegion as PhaseRegion, phase_diagram as phase_diagram
 from .matrices import MatrixVerdict as MatrixVerdict

@@ -107,8 +107,8 @@ class Scalar(Member):
 class Family:
     """A family of vectors, matrices or scalars; ``family[t, l]`` is its member at step t, layer l.
 
-    kind: ``Vector``, ``Matrix`` or ``Scalar``; latex: its name in LaTeX; layered: the last index is a superscript. Raises
-    ``ValueError`` for a name that is no identifier.
+    kind: ``Vector``, ``Matrix`` or ``Scalar``; latex: its name in LaTeX; layered: the last index is a superscript.
+    Raises ``ValueError`` for a name that is no identifier.
 
     >>> from tpcalc.theory import Family, Vector
     >>> x, u = Family(Vector, "x", layered=True), Family(Vector, "u")
