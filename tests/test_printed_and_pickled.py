@@ -18,7 +18,7 @@ TEXTS = ("__str__", "__repr__", "_repr_html_", "_repr_latex_")
 
 def audit(branch: Any) -> Any:
     raw = {name: DepthChoices(branch, 0, eps=-1) for name in ("W1", "W2")}
-    return tp.audit(tp.Parametrization(depth=raw), net=tp.ResNet("linear", "mlp"))
+    return tp.theory.audit_matrices(tp.Parametrization(depth=raw), net=tp.ResNet("linear", "mlp"))
 
 
 @pytest.mark.parametrize("branch", [0, "-1/4", -1])

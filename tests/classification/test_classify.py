@@ -1,5 +1,7 @@
 """Verdicts: derived exponents against the plane's known cells and against measured slopes."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import sympy as sp
@@ -221,3 +223,20 @@ def test_a_mean_that_stays_adds_up_coherently() -> None:
     assert not line.stable_at_init and "exp(L^(1/4))" in line.reasons[0]
     assert tp.classify(1, 0, relu).name == tp.classify(1, 0).name
     assert tp.classify(H, H, tanh).name == tp.classify(sp.Rational(1, 2), H, tp.ResNet("tanh")).name == "Depth-muP"
+
+
+@pytest.mark.parametrize("net, opt", [(tp.ResNet("tanh"), None), (tp.ResNet(), tp.Adam()), (None, tp.SGD(1.0))])
+def test_two_numbers_and_a_scaling_are_one_question(net: tp.ResNet | None, opt: Any) -> None:
+    """Positions are those of the form that is called: no argument moves because of the class of another."""
+    scale = tp.DepthScaling("3/4", "1/4")
+    forms = [tp.classify("3/4", "1/4", net, opt), tp.classify(alpha="3/4", gamma="1/4", net=net, opt=opt),
+             tp.classify(scale, net, opt), tp.classify(scale=scale, net=net, opt=opt), tp.classify(scale, net, opt=opt)]
+    assert len({str(found) for found in forms}) == 1
+
+
+@pytest.mark.parametrize("given", [
+    (tp.DepthScaling(), 0), (tp.DepthScaling(), None, tp.ResNet()), (1, tp.ResNet()), (1, 0, tp.SGD()), (1,),
+    (tp.DepthScaling(), tp.SGD(), tp.ResNet()), (tp.DepthScaling(), tp.ResNet(), None, tp.SGD())], ids=repr)
+def test_arguments_of_the_other_form_are_refused(given: tuple[Any, ...]) -> None:
+    with pytest.raises(ValueError, match=r"^(gamma|net|opt|optimizer|from_zero): "):
+        tp.classify(*given)

@@ -85,14 +85,17 @@ def test_initialization_counts_once_and_in_every_gradient():
 def test_audits_and_recipes_refuse_by_name():
     exponents = tp.Parametrization(depth={"alpha": 1, "W1": 0, "W2": 0})
     with pytest.raises(ValueError, match="has exponents"):
-        tp.audit(exponents)
+        tp.theory.audit_matrices(exponents)
     raw = tp.Parametrization(depth={"W": DepthChoices(-1, 0)})
-    with pytest.raises(ValueError, match="lr: 0 given beside"):
+    with pytest.raises(ValueError, match="branch: .* allowed is the power of L"):
         tp.audit(raw, 0)
-    with pytest.raises(ValueError, match="net: .* without"):
-        tp.audit(-1, 0, net=tp.ResNet())
+    with pytest.raises(ValueError, match="name: .* tp.theory.matrix_recipe"):
+        tp.recipe(exponents)
+    with pytest.raises(ValueError, match="scale: .* names no matrix"):
+        tp.theory.matrix_recipe(tp.Parametrization())
     with pytest.raises(ValueError, match="muP in width"):
         tp.recipe(tp.Parametrization("SP"))
     assert tp.recipe(tp.Parametrization(), "sgd").powers == tp.recipe("depth-mup", "sgd").powers
-    assert tp.audit(raw).scaling == tp.audit(-1, 0).scaling
-    assert tp.recipe(exponents, "sgd", depth=64).factors["W1"] == {"branch": 1 / 64, "init": 1.0, "lr": 64.0}
+    assert tp.theory.audit_matrices(raw).scaling == tp.audit(-1, 0).scaling
+    factors = tp.theory.matrix_recipe(exponents, "sgd", depth=64).factors
+    assert factors["W1"] == {"branch": 1 / 64, "init": 1.0, "lr": 64.0}

@@ -20,6 +20,7 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
+from tpcalc.parametrizations import DepthChoices
 
 NET, OPT, SCALE = tp.ResNet(), tp.SGD(0.5), tp.DepthScaling()
 TASK = tp.Task([1.0, 0.8, -0.6], [1.0, -0.7, 0.5], probes=[[0.5]])
@@ -59,7 +60,7 @@ KINDS: dict[str, set[str]] = {  # what is right, or not wrong by itself
     "real or scale": REALS | {"a scaling", "a parametrization"}, "net or problem": {"a network", "a problem"},
     "task": {"a task"}, "opt": {"an optimizer"}, "scale": {"a scaling", "a parametrization"},
     "width scaling": set(),
-    "power or parametrization": POWERS | {"7", "a parametrization"}, "depth scaling": {"a scaling"},
+    "settings": {"a dict"}, "depth scaling": {"a scaling"},
     "problem": {"a problem"}, "optimizer name": {"an optimizer"}, "depths": {"falling numbers"},
     "depths or none": {"falling numbers", "an empty list"}, "rising": {"halves"},
     "any word": {"a word", "a number as text", "no word"}, "path": {"a word", "a number as text"},
@@ -143,9 +144,11 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "kets": {"program": "result"}, "recursion": {"equations": "result"}, "depth_limit": {"recursion": "result"},
     "check_steps": {"derived": "result", "data": "mapping", "loss": "loss", "exact": "flag"},
     "cite": {"what": "result"}, "tangent_kernel": {"run": "result"},
-    "audit": {"branch": "power or parametrization", "lr": "optional any power", "eps": "optional any power",
+    "audit": {"branch": "whole power", "sizes": "optional settings", "lr": "optional any power", "eps": "optional any power",
               "init": "optional any power", "weight_decay": "optional any power", "gradient": "optional any power",
-              "optimizer": "optimizer name", "decoupled": "flag", "independent": "flag", "net": "optional nothing"},
+              "optimizer": "optimizer name", "decoupled": "flag", "independent": "flag"},
+    "audit_matrices": {"net": "optional net", "scale": "result"},
+    "matrix_recipe": {"optimizer": "optional optimizer name", "depth": "optional whole", "scale": "result"},
     "recipe": {"name": "word or scale", "optimizer": "optional optimizer name", "depth": "optional whole"},
     "gradient_correlation": {"variance": "positive"},
     "gradient_flow": {"time": "positive", "points": "whole", "tolerance": "positive", "most_steps": "nothing"},
@@ -204,7 +207,10 @@ MORE: dict[str, dict[str, Any]] = {  # right arguments of single calls
     "ntk_exponent": {"order": 3, "s": 0.5}, "web": {"s": 0.5, "kappa": 0.5},
     "width.depth_to_width_ratio": {"n": 64, "L": 4, "s": 0.5},
     "train": WHOLE_TRAINING, "check_steps": {"data": {"xi": [1.0, 0.5], "y": [1.0, 0.5]}},
-    "audit": {"branch": -1, "lr": 0}, "transfer": {"scalings": SCALE, "learning_rates": [0.5, 1.0]},
+    "audit": {"branch": -1, "lr": 0},
+    "audit_matrices": {"scale": tp.Parametrization(depth={"W": DepthChoices(-1, 0)})},
+    "matrix_recipe": {"scale": tp.Parametrization(depth={"alpha": 1, "W": 0})},
+    "transfer": {"scalings": SCALE, "learning_rates": [0.5, 1.0]},
     "gradient_flow": {"time": 1.0, "task": tp.Task([1.0], [1.0])},
     "Task": {"inputs": [1.0, 2.0], "targets": [1.0, 2.0]},
     "Sequences": {"inputs": np.ones((1, 1, 2, 1)), "targets": np.ones((1, 1, 2))},
@@ -272,7 +278,8 @@ def instances() -> dict[str, Any]:
         "DepthScaling": SCALE, "ResNet": NET, "Task": TASK, "Transformer": tp.Transformer(), "Skip": tp.Skip(),
         "HyperConnections": tp.HyperConnections(),
         "Sequences": tp.Sequences(np.ones((1, 1, 2, 1)), np.ones((1, 1, 2))),
-        "Problem": PROBLEM, "Audit": tp.audit(-1, 0), "Citation": tp.theory.cite(run), "DepthLimit": limit,
+        "Problem": PROBLEM, "Audit": tp.audit(-1, 0), "MatrixAudit": None,
+        "MatrixRecipe": None, "Citation": tp.theory.cite(run), "DepthLimit": limit,
         "LimitRegion": limit.regions[0], "KetEquations": equations(), "Recursion": recursion, "NamedRecipes": None,
         "PhaseDiagram": diagram, "PhaseRegion": diagram.regions[0], "Program": tp.program(NET, OPT, SCALE),
         "Recipe": tp.recipe(), "Run": run, "Verdict": diagram.regions[0].verdict,
