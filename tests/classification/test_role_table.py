@@ -70,7 +70,7 @@ def test_the_table_prints_and_refuses():
 @settings(deadline=None, max_examples=20)
 def test_recipes_of_parametrizations_are_what_their_audit_says(alpha, first, second, optimizer):
     one = tp.Parametrization(depth={"alpha": alpha, "W1": first, "W2": second})
-    raw = tp.Parametrization(depth=tp.recipe(one, optimizer).choices)
+    raw = tp.Parametrization(depth=tp.theory.matrix_recipe(one, optimizer).choices)
     found = resolved(raw)
     assert (found.alpha, found.own) == (one.alpha, dict(one.own))
 
