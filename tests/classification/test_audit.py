@@ -109,7 +109,7 @@ def test_bad_sizes_are_refused_before_any_work(sizes: Any, said: str) -> None:
 @pytest.mark.parametrize("scale", [tp.width.width_recipe("SP", 3), tp.Parametrization(), tp.DepthScaling()], ids=repr)
 def test_scalings_are_sent_to_the_calls_that_judge_them(scale: Any) -> None:
     """One call returns one type: of scalings there are other calls, which the message names."""
-    with pytest.raises(ValueError, match="^branch: .* tp.classify .* tp.theory.audit_matrices .* broken_principles"):
+    with pytest.raises(ValueError, match="^branch: .* tp.classify .* tp.theory.audit_matrices .*broken_principles"):
         tp.audit(scale, sizes=SIZES)
 
 

@@ -52,7 +52,8 @@ class Branch:
 
     def weights(self, name: str = "W") -> Matrix:
         """A trained matrix of this layer, N(0, 1/n) at first; the same name is the same matrix."""
-        return matrix(_checked(name) + self.suffix)[t, l]
+        weights: Matrix = matrix(_checked(name) + self.suffix)[t, l]
+        return weights
 
     def trained(self, name: str) -> Vector:
         """A trained vector of this layer, 1 in all coordinates at first, that multiplies vectors coordinate by
@@ -89,7 +90,8 @@ class Branch:
         """
         if isinstance(value, Vector):
             return value
-        return self._write(Vector, name, value)
+        vector: Vector = self._write(Vector, name, value)
+        return vector
 
     def other(self, value: sp.Expr) -> sp.Expr:
         """What ``value`` is at another position m of the sequence: vectors of p, and numbers such as masks.
@@ -116,7 +118,8 @@ class Branch:
         dv[t, p, l] := Sum(dx[t, m, l], (m, 0, P - 1))
         """
         self.other(value)
-        return self._write(Vector, name, sp.Sum(value, (m, 0, POSITIONS - 1)))
+        total: Vector = self._write(Vector, name, sp.Sum(value, (m, 0, POSITIONS - 1)))
+        return total
 
     def let_scalar(self, name: str, value: sp.Expr) -> Scalar:
         """Write ``name := value``, a number of this sample and layer such as ``Mean(h**2)``, and give it back.
@@ -140,7 +143,8 @@ class Branch:
         if not isinstance(value, sp.Expr) or kind(value) != "scalar":
             raise ValueError(f"value: {value!r} given for {name!r}; allowed is a scalar of the language, such as an "
                              "average Mean(h**2)")
-        return self._write(Scalar, name, value)
+        scalar: Scalar = self._write(Scalar, name, value)
+        return scalar
 
     def _write(self, kind_of: type[Member], name: str, value: sp.Expr) -> sp.Expr:
         looks = (m,) if p in self.sample and m in value.free_symbols else ()

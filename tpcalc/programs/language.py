@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Callable
+from typing import Self, TypeVar
 
 import sympy as sp
 from sympy.core.symbol import Str
@@ -20,9 +21,10 @@ from sympy.printing.printer import Printer
 from .._checks import symbolic, whole_number
 from .._text import OuterText
 from .algebra import multiplied_out
+from .expression import Expression
 
 
-class Real(sp.Expr):
+class Real(Expression):
     """A real number or a vector of real numbers, made of parts that sympy knows or can read."""
 
     is_commutative = True
@@ -32,7 +34,7 @@ class Real(sp.Expr):
         return super().__new__(cls, *map(symbolic, args))
 
 
-class Member(sp.Expr):
+class Member(Expression):
     """One member of an indexed family; args: name, LaTeX name, number of superscripts, indices."""
 
     is_commutative = True
@@ -46,9 +48,10 @@ class Member(sp.Expr):
     def indices(self) -> tuple[sp.Expr, ...]:
         return self.args[3:]
 
-    def at(self, *indices: sp.Basic) -> "Member":
+    def at(self, *indices: sp.Basic) -> Self:
         """The member of the same family at other indices."""
-        return self.func(*self.args[:3], *map(symbolic, indices))
+        member: Self = self.func(*self.args[:3], *map(symbolic, indices))
+        return member
 
     def same_family(self, other: sp.Basic) -> bool:
         return isinstance(other, type(self)) and self.args[:3] == other.args[:3]
@@ -66,6 +69,9 @@ class Member(sp.Expr):
         if above:
             text += "^{%s}" % ",".join(printer.doprint(i) for i in above)
         return text if exp is None else r"\left(%s\right)^{%s}" % (text, exp)
+
+
+OfFamily = TypeVar("OfFamily", bound=Member)  # a vector stays a vector, a matrix a matrix
 
 
 class Vector(Member):
@@ -130,7 +136,7 @@ class Family:
         return self.kind(Str(self.name), Str(self.latex), sp.Integer(0))
 
 
-class Transpose(sp.Expr):
+class Transpose(Expression):
     """The transpose of a matrix; of a transpose, the matrix itself.
 
     >>> from tpcalc.theory import Family, Matrix, Transpose
@@ -161,7 +167,7 @@ class Transpose(sp.Expr):
 
     def _latex(self, printer: Printer) -> str:
         matrix = self.args[0]
-        text = printer.doprint(matrix)
+        text = str(printer.doprint(matrix))
         if isinstance(matrix, Matrix) and int(matrix.args[2]):
             return text[:-1] + r"\top}"
         return rf"{text}^{{\top}}" if isinstance(matrix, Matrix) else rf"\left({text}\right)^{{\top}}"
@@ -211,7 +217,8 @@ def _term_times(term: sp.Expr, vector: sp.Expr, turned: bool) -> sp.Expr:
     """A multiple of one matrix, or of its transpose where ``turned``, times a vector."""
     numbers = [f for f in sp.Mul.make_args(term) if kind(f) == "scalar"]
     one = sp.Mul(*(f for f in sp.Mul.make_args(term) if f not in numbers))
-    acting = {Transpose: _transpose_times, sp.Sum: _sum_times, Outer: _outer_times}.get(one.func, _matrix_times)
+    rules: dict[object, Callable[..., sp.Expr]] = {Transpose: _transpose_times, sp.Sum: _sum_times, Outer: _outer_times}
+    acting: Callable[..., sp.Expr] = rules.get(one.func, _matrix_times)
     return sp.Mul(*numbers, acting(one, vector, turned))
 
 
@@ -241,10 +248,11 @@ def _outer_times(one: "Outer", vector: sp.Expr, turned: bool) -> sp.Expr:
 
 
 def _turned(matrix: sp.Expr) -> sp.Expr:
-    return matrix.transposed() if hasattr(matrix, "transposed") else Transpose(matrix)
+    own: Callable[[], sp.Expr] | None = getattr(matrix, "transposed", None)
+    return Transpose(matrix) if own is None else own()
 
 
-class Outer(sp.Expr):
+class Outer(Expression):
     """The matrix u v^T / n, whose product with y is u times the average of v y; not the entrywise product of u and v.
 
     Source: Tensor Programs VI, appendix E.1.2 [tensor_programs_vi/outer_product] and remark E.1
@@ -278,7 +286,7 @@ class Outer(sp.Expr):
         return rf"\tfrac{{1}}{{n}}\,{_factor_latex(printer, self.left)} \otimes {_factor_latex(printer, self.right)}"
 
 
-class NonlinearOuter(sp.Expr):
+class NonlinearOuter(Expression):
     """The matrix phi(u_1 v_1^T, u_2 v_2^T, ...) / n, phi entrywise: SignSGD and Adam make it of gradients.
 
     arg: phi, with ``Outer(u, v)`` standing for u v^T. Where phi is linear this is the combination of the outer
@@ -472,14 +480,14 @@ def _factor(printer: Printer, expression: sp.Expr) -> str:
 def _factor_latex(printer: Printer, expression: sp.Expr) -> str:
     """LaTeX beside another factor: in brackets where that would take a part of it."""
     apart = isinstance(expression, (sp.Add, sp.Mul, sp.Sum)) or hasattr(expression, "latex_precedence")
-    text = printer.doprint(expression)
+    text = str(printer.doprint(expression))
     apart = apart and not isinstance(expression, MatVec) or text.startswith("-")
     return rf"\left({text}\right)" if apart else text
 
 
 def kind(expression: sp.Expr) -> str:
     """``"scalar"``, ``"vector"`` or ``"matrix"``; raises ``TypeError`` for what is none of them."""
-    own = getattr(expression, "own_kind", None)
+    own: str | None = getattr(expression, "own_kind", None)
     if own is not None:
         return own
     kinds = [kind(part) for part in expression.args if isinstance(part, sp.Expr)]

@@ -16,7 +16,8 @@ from ...programs.indices import T, t
 from ...programs.language import Family, LossDerivative, Matrix, MatVec, Mean, Scalar, Vector
 from ...programs.optimizers import SGD
 from ...programs.program import Assign, Loop, Program, Statement
-from ...programs.updates import Optimizer, Trainable, schedule_rates, require_optimizer, start, update
+from ...programs.trainable import Trainable
+from ...programs.updates import Optimizer, schedule_rates, require_optimizer, start, update
 from .interpreter import WIDTH
 
 UNIT = sp.Symbol("unit", positive=True)  # branch multipliers, of which perceptrons have none
