@@ -102,7 +102,7 @@ def audit(branch: Number, lr: Number = 0, optimizer: object = "adam", eps: Numbe
           weight_decay: Number | None = None, decoupled: bool = True, independent: bool = False,
           gradient: Number | None = None, base_depth: float = 1,
           sizes: Mapping[str, float] | None = None) -> Audit:
-    """What a recipe does whose settings go like powers of the depth: ``branch=-1`` is a multiplier like L^-1.
+    """The audit of a recipe whose settings go like powers of the depth: ``branch=-1`` is a multiplier like L^-1.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ from .verdict import Verdict
 
 @dataclass(frozen=True, repr=False)
 class MatrixAudit(Short):
-    """What raw powers of L, matrix by matrix, come to: the exponents (``scaling``, for ``tp.train``) and the verdict.
+    """The audit of raw powers of L, matrix by matrix: their exponents (``scaling``, for ``tp.train``) and the verdict.
 
     verdict: that of a negligible eps; eps_in_charge: that where eps outgrows the gradients of the matrices in
     ``outgrown``, None where it outgrows none, or where gradients are no powers of L.

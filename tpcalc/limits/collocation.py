@@ -59,7 +59,7 @@ class LimitOutputs(Short):
 
 @dataclass(frozen=True, repr=False)
 class CompiledLimit(Short):
-    """Limit equations as a function of data and targets, which solves them by collocation in layer time.
+    """The equations of a limit as a function of data and targets, which solves them by collocation in layer time.
 
     output: the scalar that is returned, times ``unit``.
 

@@ -24,8 +24,9 @@ from .translation import Translator, at_zero
 
 @dataclass(frozen=True)
 class LimitEquation:
-    """``target = value`` for the given kinds of quantities; ``where``: what b and r they stand for, () for all.
+    """The equation ``target = value`` of a limit, for the given kinds of quantities.
 
+    where: the b and r that they stand for, () for all;
     boundary: it holds at an end of layer time.
 
     >>> import tpcalc as tp

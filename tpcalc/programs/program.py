@@ -197,7 +197,7 @@ def mapped(body: Iterable[Statement], change: Change, around: Around = _same_loo
 
 @dataclass(frozen=True, repr=False)
 class Program(Short, Aligned):
-    """A Tensor Program.
+    """A Tensor Program: initial vectors, matrices and data, and the statements that make all else of them.
 
     vectors: initial vectors, independent with entries N(0, 1); matrices: initial matrices, independent
     with entries N(0, 1/n), one for every value of their free indices; data: scalars that are given;

@@ -46,7 +46,7 @@ class Fields:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OrderParameters:
-    """What the DMFT of residual networks speaks of, with its letters, indices (t, i, s, j) and units.
+    """The order parameters of a residual network's DMFT, with its letters, indices (t, i, s, j) and units.
 
     layer_times: (nodes,), of all nodes l / L at finite depth; f, Delta: (t, i), outputs and -dloss/df; H, Phi, G:
     (nodes, t, i, s, j), <h h'>, <phi(h) phi(h')>, <g g'>; A, B: responses over eta0 mu0, (L, t, i, s, j) at finite

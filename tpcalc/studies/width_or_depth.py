@@ -74,7 +74,7 @@ class WidthOrDepth(Tabled, Short):
 
 
 def width_or_depth(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depths: Sequence[int]) -> WidthOrDepth:
-    """What limits networks of these depths: their width, or their depth?
+    """Compare the errors of finite width with those of finite depth, at these depths.
 
     For networks whose ``run.fluctuations`` is known at finite depth: linear ones of one matrix a block, by a tp.SGD.
     Raises ``ValueError`` for others, before the work, and ``Divergence`` where there is no limit of infinite depth.
