@@ -11,7 +11,7 @@ import sympy as sp
 
 import tpcalc as tp
 from tpcalc.derivations.printing import latex
-from tpcalc.classification import Measured
+from tpcalc.classification.evidence import Measured
 from tpcalc.ledger import MeasuredNumber, Rate
 from tpcalc.studies.convergence import fit_order
 
@@ -24,11 +24,11 @@ PLANE = tuple(dict.fromkeys([(i * QUARTER, j * QUARTER) for i in range(9) for j 
                             + [(i * SIXTEENTH, 1 - i * SIXTEENTH) for i in range(33)]))
 
 Point = tuple[sp.Expr, sp.Expr]
-Flag = Callable[[tp.Verdict], bool | None]
+Flag = Callable[[tp.classification.Verdict], bool | None]
 
 
 @lru_cache(maxsize=None)
-def verdict(alpha: sp.Expr, gamma: sp.Expr) -> tp.Verdict:
+def verdict(alpha: sp.Expr, gamma: sp.Expr) -> tp.classification.Verdict:
     return tp.classify(alpha, gamma)
 
 
@@ -59,7 +59,7 @@ def holds(condition: sp.Basic, point: Point) -> bool:
 @lru_cache(maxsize=None)
 def measured(alpha: sp.Expr, gamma: sp.Expr) -> dict[str, Measured]:
     """By name, after one step of the exact solver at depths up to thousands."""
-    return {one.name: one for one in tp.measure_exponents(alpha, gamma)}
+    return {one.name: one for one in tp.theory.measure_exponents(alpha, gamma)}
 
 
 def power(point: Point, name: str) -> tuple[float, float]:

@@ -22,12 +22,12 @@ XI, Y, DEPTH = (sp.Integer(1), HALF, sp.Integer(-1)), (sp.Integer(1), -HALF, HAL
 
 
 @lru_cache(maxsize=None)
-def kets(scale: tp.DepthScaling = DEPTH_MUP) -> tp.KetEquations:
+def kets(scale: tp.DepthScaling = DEPTH_MUP) -> tp.theory.KetEquations:
     return tp.kets(tp.program(NET, OPT, scale))
 
 
 @lru_cache(maxsize=None)
-def recursion(scale: tp.DepthScaling = DEPTH_MUP) -> tp.Recursion:
+def recursion(scale: tp.DepthScaling = DEPTH_MUP) -> tp.theory.Recursion:
     return tp.recursion(kets(scale))
 
 
@@ -67,6 +67,6 @@ def relative(ours: Any, theirs: Any) -> float:
     return float(np.max(np.abs(ours - theirs), initial=0.0) / max(1.0, float(np.max(np.abs(theirs), initial=0.0))))
 
 
-def worst_step(checks: tuple[tp.StepCheck, ...]) -> float:
+def worst_step(checks: tuple[tp.theory.StepCheck, ...]) -> float:
     """The largest difference that any step of a derivation shows on numbers."""
     return max(check.difference for check in checks)

@@ -107,7 +107,7 @@ def test_the_walk_sees_a_call_that_does_not_check() -> None:
 
 
 SAID = {  # a person's own mistakes, and what is said of each
-    "gradient flow like training": (lambda: tp.gradient_flow(*FOUR, 4), "has no optimizer"),
+    "gradient flow like training": (lambda: tp.studies.gradient_flow(*FOUR, 4), "has no optimizer"),
     "one depth": (lambda: tp.convergence(*FOUR, 16), "depths: 16 given; allowed are two or more growing depths"),
     "a seed of the data": (lambda: tp.tasks.digits(seed=-1), "seed: -1 given; allowed is a whole number of at least 0"),
     "samples without steps": (lambda: tp.Task(np.ones((6, 3)), np.ones(6)), "inputs.reshape(steps, batch, 3)"),

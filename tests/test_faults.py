@@ -90,7 +90,7 @@ LOCATIONS: dict[str, tuple[str, str, Ask]] = {  # what breaks, and what is asked
         scale=tp.WidthScaling([0, 0, ALPHA], [0, 0, P], ALPHA))),
     "a named recipe": ("classification.own_block", "verdict_on", lambda _: tp.named_recipes()["depth-mup"].verdict),
     "sizes in n": ("width.sizes.reading:SizeReading", "read", lambda _: import_module(
-        "tpcalc.width.sizes.verdict").width_verdict(tp.width_recipe("NTP", 5), "tanh")),
+        "tpcalc.width.sizes.verdict").width_verdict(tp.width.width_recipe("NTP", 5), "tanh")),
     "a recorded step": ("interpreters.step_values:StepValues", "value", lambda _: checked()),
     "a report's limit": ("reports.stages", "depth_limit", lambda _: derived()),
     "a report's kets": ("reports.transformer_stages", "kets", lambda _: import_module(

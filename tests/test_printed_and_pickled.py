@@ -18,7 +18,7 @@ TEXTS = ("__str__", "__repr__", "_repr_html_", "_repr_latex_")
 
 def audit(branch: Any) -> Any:
     raw = {name: DepthChoices(branch, 0, eps=-1) for name in ("W1", "W2")}
-    return tp.audit(tp.Parametrization(depth=raw), net=tp.ResNet("linear", "mlp"))
+    return tp.theory.audit_matrices(tp.Parametrization(depth=raw), net=tp.ResNet("linear", "mlp"))
 
 
 @pytest.mark.parametrize("branch", [0, "-1/4", -1])
@@ -32,9 +32,10 @@ def test_audits_of_networks_that_explode_say_what_is_not_known(branch: Any) -> N
 
 
 def mean_fields() -> dict[str, Any]:
-    raw = tp.raw_problem(tp.DepthwiseScaling(mu0=0.5), tp.ResNet(), TASK, depth=4)
+    raw = tp.theory.raw_problem(tp.theory.DepthwiseScaling(mu0=0.5), tp.ResNet(), TASK, depth=4)
     run = tp.train(tp.ResNet(), TASK, tp.SGD(1.0), tp.DepthScaling(), 4)
-    return {"dmft": tp.dmft(raw), "order parameters": tp.order_parameters(run), "audit": audit(0), "run": run}
+    return {"dmft": tp.theory.dmft(raw), "order parameters": tp.theory.order_parameters(run), "audit": audit(0),
+            "run": run}
 
 
 def test_results_go_through_pickle_and_through_processes() -> None:

@@ -42,9 +42,9 @@ def test_type_checkers_see_the_names_that_there_are() -> None:
     stub = ast.parse(STUB.read_text())
     seen = {alias.asname: (node.module or "", node.level) for node in stub.body if isinstance(node, ast.ImportFrom)
             for alias in node.names}
-    assert sorted(seen) == tp.__all__
+    assert set(seen) == {*tp.__all__, *tp.PACKAGES}
     for name, (module, level) in seen.items():
-        assert tp.MODULE_OF.get(name, ".errors" if name != "methods" else ".") == (
+        assert tp.MODULE_OF.get(name, "." if name in tp.PACKAGES else ".errors") == (
             "." * level + module)
         assert getattr(tp, name) is not None
 

@@ -85,13 +85,13 @@ LOCATIONS: dict[str, Callable[[str], Any]] = {
     "WidthScaling r": lambda s: tp.WidthScaling([0, 0], [0, 0], s),
     "WidthScaling sizes": lambda s: tp.WidthScaling([0, 0], [0, 0], 0).sizes([1, s, 1]),
     "WidthScaling from_abc": lambda s: tp.WidthScaling.from_abc([0, s], [0, 0], 0),
-    "width_recipe": lambda s: tp.width_recipe(s, 2),
+    "width_recipe": lambda s: tp.width.width_recipe(s, 2),
     "meta_principled": lambda s: tp.meta_principled(s, 2),
     "ntk_exponent": lambda s: tp.ntk_exponent(1, s),
     "web": lambda s: tp.web(s, 0),
     "aspect": lambda s: tp.width.depth_to_width_ratio(s, 1, 0),
     "classify": lambda s: tp.classify(s, .5),
-    "interactions": lambda s: tp.interactions(s, .5),
+    "interactions": lambda s: tp.theory.interactions(s, .5),
     "phase_diagram": lambda s: tp.phase_diagram().at(s, 1),
     "depth_limit": lambda s: tp.depth_limit(tp.recursion(tp.kets(tp.program(
         tp.ResNet(), tp.SGD(), tp.DepthScaling(*sp.symbols("alpha gamma", real=True)))))).at(alpha=s, gamma=1),
@@ -132,8 +132,9 @@ LOCATIONS: dict[str, Callable[[str], Any]] = {
         tp.ResNet(), tp.SGD(), tp.DepthScaling()))).compile()(2, [s], [1.0]),
     "run_program data": lambda s: run_program(tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling()),
                                               {"T": 1, "L": 1}, {"xi": [s], "y": [1.0]}, 4),
-    "tangent variance": lambda s: tp.gradient_correlation(tp.ResNet(), s),  # type: ignore[arg-type]
-    "gradient flow time": lambda s: tp.gradient_flow(tp.ResNet(), TASK, s, tp.DepthScaling(), 2),  # type: ignore
+    "tangent variance": lambda s: tp.theory.gradient_correlation(tp.ResNet(), s),  # type: ignore[arg-type]
+    "gradient flow time": lambda s: tp.studies.gradient_flow(
+        tp.ResNet(), TASK, s, tp.DepthScaling(), 2),  # type: ignore
 }
 
 

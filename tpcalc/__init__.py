@@ -15,32 +15,26 @@ from .errors import Divergence as Divergence, MissingExtra as MissingExtra, NotC
 
 HOMES = {
     "sympy": "oo",
-    ".calculus": "KetEquations kets",
-    ".classification":
-        "Diversity Verdict classify Interaction interactions measure_diversity measure_exponents Audit NamedRecipes "
-        "Recipe PhaseDiagram PhaseRegion phase_diagram audit named_recipes recipe",
-    ".interpreters": "StepCheck check_steps",
-    ".ledger": "Citation cite",
-    ".limits": "DepthLimit LimitRegion depth_limit",
-    ".lowering.recursions": "Recursion recursion",
+    ".calculus": "kets",
+    ".classification": "audit classify named_recipes phase_diagram recipe",
+    ".interpreters": "check_steps",
+    ".limits": "depth_limit",
+    ".lowering.recursions": "recursion",
     ".methods.train": "train",
-    ".parametrizations": "DepthScaling DepthwiseScaling Parametrization WidthScaling depthwise_recipe width_recipe",
-    ".programs": ("Adam AdamW Clipped Lion Muon NormalizedSGD SGD SignSGD HyperConnections ResNet Sequences Skip Task "
+    ".parametrizations": "DepthScaling Parametrization WidthScaling",
+    ".programs": ("Adam AdamW Clipped HyperConnections Lion Muon NormalizedSGD ResNet SGD Sequences SignSGD Skip Task "
                   "Transformer schedule tasks"),
+    ".programs.blocks": "Branch",
     ".programs.builders": "program",
     ".programs.problem": "Problem",
-    ".programs.raw_problem": "RawProblem raw_problem",
     ".programs.program": "Program",
-    ".results": "OrderParameters Run order_parameters tangent_kernel",
-    ".studies":
-        "AttentionKernel AttentionLayer AttentionLimit attention_kernel attention_limit "
-        "CauchyDifferences cauchy_differences Convergence convergence GradientCorrelation gradient_correlation "
-        "dmft GradientFlow gradient_flow KernelFunction kernel_fn Transfer transfer WidthOrDepth width_or_depth",
+    ".results": "Run",
+    ".studies": "convergence kernel_fn transfer",
     ".width": "meta_principled ntk_exponent web",
 }
 PACKAGES = ("calculus", "classification", "groups", "interpreters", "kernels", "ledger", "limits",
             "lowering", "methods", "parametrizations", "programs", "propagators", "results", "studies",
-            "width")
+            "theory", "width")
 MODULE_OF = {name: home for home, names in HOMES.items() for name in names.split()}
 
 __version__ = "0.1.0"

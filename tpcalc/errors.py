@@ -43,7 +43,7 @@ class NotCovered(ValueError):
 
 
 class MissingExtra(ImportError):
-    """An optional package is needed; the message names the extra that brings it.
+    """The error that an optional package is missing; the message names the extra that brings it.
 
     >>> import tpcalc as tp
     >>> str(tp.MissingExtra("matplotlib", "report", "plots"))

@@ -52,7 +52,7 @@ def draw_correlations(axis: Axes) -> None:
     print("correlation of neighbors' gradients at depths 8, 16, 32, and derived")
     for k, ((phi, block, matrix), of) in enumerate(GRADIENTS.items()):
         found = [neighbors(phi, block, of, depth) for depth in depths]
-        derived = tp.gradient_correlation(tp.ResNet(phi, block=block), variance)[matrix].value
+        derived = tp.theory.gradient_correlation(tp.ResNet(phi, block=block), variance)[matrix].value
         axis.plot(depths, found, f"C{k}.-", label=f"{phi}, {block}" + f", {matrix}" * (matrix != "W"))
         axis.axhline(derived, color=f"C{k}", linestyle="--", linewidth=1)
         print(f"  {phi:>6} {block:>4} {matrix}: {', '.join(f'{x:.3f}' for x in found)}; {derived:.4f}")

@@ -42,11 +42,12 @@ class Sweeps:
     def __init__(self, executor: ProcessPoolExecutor, folder: str | None) -> None:
         self.executor, self.folder = executor, folder
 
-    def run(self, task: tp.Task, scalings: list[tp.DepthScaling], depths: list, rates: np.ndarray) -> tp.Transfer:
+    def run(self, task: tp.Task, scalings: list[tp.DepthScaling], depths: list,
+            rates: np.ndarray) -> tp.studies.Transfer:
         net, opt = tp.ResNet("linear"), tp.SGD(lr=1.0)
         return tp.transfer(net, task, opt, scalings, depths, rates, self.executor, self.folder)
 
-    def digits(self, name: str) -> list[tp.Transfer]:
+    def digits(self, name: str) -> list[tp.studies.Transfer]:
         """Finite depths, then infinite depth, which costs most where learning rates are far too large."""
         if name == "SP (0, 0)":
             return [self.run(DIGITS, [scaling(name)], DEPTHS[:3], 2.0 ** np.arange(-9, 1.1, 1))]
@@ -54,7 +55,7 @@ class Sweeps:
         found = [self.run(DIGITS, [scaling(name)], DEPTHS, rates)]
         return found if found[0].reasons[0] else [*found, self.run(DIGITS, [scaling(name)], [tp.oo], rates[rates < 2])]
 
-    def small(self, name: str) -> list[tp.Transfer]:
+    def small(self, name: str) -> list[tp.studies.Transfer]:
         depths, lowest = (DEPTHS[:4], -18) if name == "SP (0, 0)" else ([2**k for k in range(3, 15)], -9)
         found = [self.run(SMALL, [scaling(name)], depths, 2.0 ** np.arange(lowest, 0.6, 0.25))]
         return found if found[0].reasons[0] else [
@@ -65,7 +66,7 @@ def color(depth: object) -> object:
     return "k" if depth is tp.oo else matplotlib.colormaps["viridis"](DEPTHS.index(depth) / len(DEPTHS))
 
 
-def draw_losses(axis: Axes, found: list[tp.Transfer], name: str) -> None:
+def draw_losses(axis: Axes, found: list[tp.studies.Transfer], name: str) -> None:
     for sweep in found:
         for j, depth in enumerate(sweep.depths):
             label = "infinite depth" if depth is tp.oo else f"L = {depth}"
@@ -77,7 +78,7 @@ def draw_losses(axis: Axes, found: list[tp.Transfer], name: str) -> None:
     axis.set(xlabel="learning rate", ylim=(0.24, 0.5), title=name)
 
 
-def draw_optima(axis: Axes, found: dict[str, list[tp.Transfer]], title: str) -> None:
+def draw_optima(axis: Axes, found: dict[str, list[tp.studies.Transfer]], title: str) -> None:
     for k, (name, sweeps) in enumerate(found.items()):
         inside, depths = sweeps[0].bracketed[0], np.array(sweeps[0].depths, dtype=float)
         axis.loglog(depths[inside], sweeps[0].optimum[0][inside], f"C{k}o-", label=name)

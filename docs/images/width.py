@@ -44,7 +44,7 @@ def draw_plane(ax: Any) -> None:
         ax.annotate(label, (float(inside), float(line.subs(P, inside))), xytext=(7 + away, -9 - away), rotation=45,
                     fontsize=7, textcoords="offset points", ha="center", va="center", rotation_mode="anchor")
     for name in ("NTP", "muP"):
-        one = tp.width_recipe(name, 3).canonical()
+        one = tp.width.width_recipe(name, 3).canonical()
         assert one == strategy(one.p[-1], one.r), "the recipe is a point of the plane"
         ax.plot([float(one.p[-1])], [float(one.r)], "o", color="#08306b", markersize=9, zorder=3)
         ax.annotate(name, (float(one.p[-1]), float(one.r)), xytext=(-10, 8), textcoords="offset points", ha="right")

@@ -24,7 +24,7 @@ COLORS = ("#1b4f72", "#b9770e", "#6c3483")
 
 
 def draw() -> Figure:
-    found = tp.width_or_depth(NET, TASK, OPT, SCALE, DEPTHS)
+    found = tp.studies.width_or_depth(NET, TASK, OPT, SCALE, DEPTHS)
     limit = tp.train(NET, TASK, OPT, SCALE, tp.oo).outputs
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)

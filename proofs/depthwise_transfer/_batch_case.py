@@ -26,9 +26,9 @@ class BatchCase:
 
     def __init__(self) -> None:
         self.task = tp.Task(INPUTS, TARGETS[..., None])
-        self.raw = tp.raw_problem(tp.DepthwiseScaling(mu0=MU0, eta0=ETA0), tp.ResNet(), self.task, tp.oo)
+        self.raw = tp.theory.raw_problem(tp.theory.DepthwiseScaling(mu0=MU0, eta0=ETA0), tp.ResNet(), self.task, tp.oo)
         self.run = tp.train(self.raw.problem)
-        self.found = tp.order_parameters(self.run, self.raw, TIMES)
+        self.found = tp.theory.order_parameters(self.run, self.raw, TIMES)
         self.chi = (self.run.outputs - self.raw.problem.task.targets)[..., 0]
         self.of_g = [int(np.argmax(np.abs(row))) for row in self.chi]   # the input whose row is read for g
         self.gamma = lru_cache(maxsize=None)(self.run.gamma)

@@ -29,9 +29,9 @@ class Case:
     """
 
     def __init__(self) -> None:
-        self.raw = tp.raw_problem(tp.DepthwiseScaling(mu0=MU0, eta0=ETA0), tp.ResNet(), TASK, tp.oo)
+        self.raw = tp.theory.raw_problem(tp.theory.DepthwiseScaling(mu0=MU0, eta0=ETA0), tp.ResNet(), TASK, tp.oo)
         self.run = run = tp.train(self.raw.problem)
-        found = tp.order_parameters(run, self.raw, np.append(TIMES, TAU))
+        found = tp.theory.order_parameters(run, self.raw, np.append(TIMES, TAU))
         self.curves = {name: getattr(found, name)[:, :, 0, :, 0] for name in "HGAB"}
         self.H, self.G, self.A, self.B = (self.curves[name][-1] for name in "HGAB")
         self.f, self.Delta = found.f[:, 0], found.Delta[:, 0]

@@ -81,8 +81,8 @@ def rates() -> tuple[Rate, ...]:
     """A kernel of two steps at layer time 1/2, and the sum of its limit over layers until there."""
     limit, off = curve(case().curves["H"][:-1, 2, 1]), []
     for depth in DEPTHS:
-        raw = tp.raw_problem(tp.DepthwiseScaling(mu0=MU0, eta0=ETA0), tp.ResNet(), TASK, depth)
-        off.append(abs(float(tp.dmft(raw).H[depth // 2, 2, 0, 1, 0] - limit(0.5))))
+        raw = tp.theory.raw_problem(tp.theory.DepthwiseScaling(mu0=MU0, eta0=ETA0), tp.ResNet(), TASK, depth)
+        off.append(abs(float(tp.theory.dmft(raw).H[depth // 2, 2, 0, 1, 0] - limit(0.5))))
     whole = limit.integ()
     sums = [abs(float(np.sum(limit(np.arange(1, n // 2 + 1) / n)) / n - whole(0.5) + whole(0))) for n in DEPTHS]
     return (Rate("H_21 of a linear network at layer time 1/2, from its limit", "L", 1.0, DEPTHS, tuple(off)),

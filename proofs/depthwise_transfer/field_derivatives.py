@@ -32,7 +32,7 @@ UNBENT = Equation(BACKWARD.target, BACKWARD.value.replace(
     lambda e: isinstance(e, Slope) and isinstance(e.args[0], dphi), lambda e: sp.Integer(0)))  # as (67) has it
 
 
-def mean_derivative(found: tp.OrderParameters, source: tuple[int, int], forward: Equation, backward: Equation
+def mean_derivative(found: tp.theory.OrderParameters, source: tuple[int, int], forward: Equation, backward: Equation
                     ) -> np.ndarray:
     """The mean over samples of d g_t at the source's node / d u_s there, (batches, t), by the two equations.
 
@@ -64,10 +64,10 @@ def mean_derivative(found: tp.OrderParameters, source: tuple[int, int], forward:
 
 
 @lru_cache(maxsize=None)
-def sampled() -> tp.OrderParameters:
+def sampled() -> tp.theory.OrderParameters:
     task = tp.Task([1.0, 1.0, 1.0], [2.0, -1.5, 1.0])
-    raw = tp.raw_problem(tp.DepthwiseScaling(eta0=RATE), tp.ResNet("tanh", "pre_nonlin"), task, DEPTH)
-    return tp.dmft(raw, tp.methods.Particles(samples=SAMPLES, batches=BATCHES, seed=5))
+    raw = tp.theory.raw_problem(tp.theory.DepthwiseScaling(eta0=RATE), tp.ResNet("tanh", "pre_nonlin"), task, DEPTH)
+    return tp.theory.dmft(raw, tp.methods.Particles(samples=SAMPLES, batches=BATCHES, seed=5))
 
 
 def compared(later: int, step: int, backward: Equation) -> tuple[float, float, float]:

@@ -68,7 +68,8 @@ def difference_witness() -> Witness:
     task, sizes = tp.Task([1.0, 1.0, 1.0], [1.0, 1.0, 1.0]), ((4, 0.5), (16, 1.0))
 
     def output(mu0: float, depth: object) -> float:
-        raw = tp.raw_problem(tp.DepthwiseScaling(mu0=mu0, eta0=0.3), tp.ResNet(), task, depth)  # type: ignore[arg-type]
+        scaling = tp.theory.DepthwiseScaling(mu0=mu0, eta0=0.3)
+        raw = tp.theory.raw_problem(scaling, tp.ResNet(), task, depth)  # type: ignore[arg-type]
         return float(raw.output_scale * tp.train(raw.problem).outputs[2, 0, 0])
     (one, mu_one), (two, mu_two) = sizes
     start, between = output(mu_one, one) - output(mu_one, tp.oo), output(mu_one, tp.oo) - output(mu_two, tp.oo)

@@ -111,7 +111,7 @@ def trial_limit() -> float:
 @lru_cache(maxsize=None)
 def response() -> float:
     """B_10 of the first block, from the solver's derivative of delta_1 in the noise behind it."""
-    raw = tp.raw_problem(SCALING, tp.ResNet(), TASK, DEPTH)
+    raw = tp.theory.raw_problem(SCALING, tp.ResNet(), TASK, DEPTH)
     run = tp.train(raw.problem)
     chi = (run.outputs - raw.problem.task.targets).ravel()
     return float(run.gamma(1, 0, 1, 0, 1 / DEPTH, 1 / DEPTH) / chi[1] / (SCALING.mu0 * SCALING.eta0))
@@ -128,9 +128,9 @@ def sources_witness() -> Witness:
     last = ("h", 0, DEPTH + 1)
     right, printed = (float(np.real(one.rows[last] @ one.moments @ one.rows[last]))
                       for one in (streams(), streams(False)))
-    raw = tp.raw_problem(SCALING, tp.ResNet(), TASK, DEPTH)
-    return Witness(f"H_00 behind the last of {DEPTH} blocks, linear", float(tp.dmft(raw).H[-1, 0, 0, 0, 0]), 1e-10,
-                   printed, right)
+    raw = tp.theory.raw_problem(SCALING, tp.ResNet(), TASK, DEPTH)
+    return Witness(f"H_00 behind the last of {DEPTH} blocks, linear", float(tp.theory.dmft(raw).H[-1, 0, 0, 0, 0]),
+                   1e-10, printed, right)
 
 
 def evidence() -> Evidence:

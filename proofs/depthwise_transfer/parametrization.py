@@ -28,9 +28,9 @@ def evidence() -> Evidence:
         net = train(ends=ends, beta=beta, decay=decay)
         y = net.f + net.Delta
         task = tp.Task(np.repeat(net.x.T[None], STEPS, axis=0), y[..., None])
-        raw = tp.raw_problem(tp.DepthwiseScaling(mu0=net.mu0, eta0=net.eta0),
-                             tp.ResNet("tanh", "pre_nonlin", train_embedding_readout=ends),
-                             task, L, N, momentum=beta, weight_decay=decay)
+        raw = tp.theory.raw_problem(tp.theory.DepthwiseScaling(mu0=net.mu0, eta0=net.eta0),
+                                    tp.ResNet("tanh", "pre_nonlin", train_embedding_readout=ends),
+                                    task, L, N, momentum=beta, weight_decay=decay)
         weights = {"U": net.W0[0].T, "W": net.W[0] / np.sqrt(N), "nV": net.w[0]}
         run = tp.train(raw.problem, method=tp.methods.Dense(weights=weights))
         numbers.append(MeasuredNumber(f"outputs of a network of width {N}, {D} inputs, {L} blocks, less those of the "

@@ -18,7 +18,7 @@ from ._fields import Slope, fields, mean_of
 from ._letters import Letters
 from .finite_network import ell, s, t
 
-TASK, DEPTH, SCALING = tp.Task([1.0, 0.8, -0.6], [0.9, -0.7, 0.5]), 2, tp.DepthwiseScaling(mu0=0.7, eta0=0.8)
+TASK, DEPTH, SCALING = tp.Task([1.0, 0.8, -0.6], [0.9, -0.7, 0.5]), 2, tp.theory.DepthwiseScaling(mu0=0.7, eta0=0.8)
 SOURCE, START = 0.3, 1.2   # of all neurons at the end; the variance of h before the block
 N = sp.Symbol("N")
 u, = fields("u")
@@ -35,8 +35,8 @@ MOMENTS = Equation(mean_of(h(t, ell) * h(s, ell)), Slope(sp.log(Z), jh(t, ell), 
 @lru_cache(maxsize=None)
 def solved() -> Sites:
     """Sites at the kernels and responses that the solver finds, without sources."""
-    raw = tp.raw_problem(SCALING, tp.ResNet(), TASK, DEPTH)
-    found = tp.dmft(raw)
+    raw = tp.theory.raw_problem(SCALING, tp.ResNet(), TASK, DEPTH)
+    found = tp.theory.dmft(raw)
     H, K, A_, B_ = (getattr(found, name)[:, :, 0, :, 0].astype(complex) for name in ("H", "G", "A", "B"))
     c = SCALING.mu0 * SCALING.eta0
     nothing, none = np.zeros_like(A_), np.zeros(A_.shape[:2])
@@ -119,7 +119,7 @@ def evidence() -> Evidence:
     sites, where = solved(), f"linear, L = {DEPTH}, {TASK.steps} steps"
     kernels = [float(np.max(np.abs(sites.residual(equation)))) for equation in SADDLE]
     flat = [abs(slope(sites, letter, (1, 2, 1))) for letter in ("Phih", "A", "B")]
-    order = tp.dmft(tp.raw_problem(SCALING, tp.ResNet(), TASK, DEPTH)).H[-1, 1, 0, 0, 0]
+    order = tp.theory.dmft(tp.theory.raw_problem(SCALING, tp.ResNet(), TASK, DEPTH)).H[-1, 1, 0, 0, 0]
     return Evidence((
         MeasuredNumber(f"(33), left less right at the solver's kernels and responses, {where}", max(kernels), 1e-10,
                        0.0),

@@ -35,14 +35,15 @@ def evidence() -> Evidence:
 @lru_cache(maxsize=None)
 def measured() -> tuple[MeasuredNumber, ...]:
     """Real tanh networks of finite depth, their own matrices, with responses and kernels of particles."""
-    scaling, net = tp.DepthwiseScaling(eta0=RATE), tp.ResNet("tanh", "pre_nonlin")
+    scaling, net = tp.theory.DepthwiseScaling(eta0=RATE), tp.ResNet("tanh", "pre_nonlin")
     task = tp.Task([1.0, 1.0, 1.0], [2.0, -1.5, 1.0])
-    limit = tp.dmft(tp.raw_problem(scaling, net, task, LAYERS), tp.methods.Particles(samples=4096, batches=8, seed=3))
-    raw, layer, rows = tp.raw_problem(scaling, net, task, LAYERS, WIDTH), LAYERS // 2, []
+    limit = tp.theory.dmft(tp.theory.raw_problem(scaling, net, task, LAYERS),
+                           tp.methods.Particles(samples=4096, batches=8, seed=3))
+    raw, layer, rows = tp.theory.raw_problem(scaling, net, task, LAYERS, WIDTH), LAYERS // 2, []
     response = (RATE / np.sqrt(LAYERS)) * limit.A[layer, :, 0, :, 0]
     for seed in range(SEEDS):
         run = tp.train(raw.problem, method=tp.methods.Dense(seed=seed), keep_nodes="all")
-        fields = tp.order_parameters(run, raw).fields
+        fields = tp.theory.order_parameters(run, raw).fields
         assert fields is not None
         h, g, chi = fields.h[layer, :, 0], fields.g[layer + 1, :, 0], fields.chi[layer, :, 0]
         u = chi - response @ g
@@ -135,10 +136,10 @@ def covariance_witness() -> Witness:
 
 
 @lru_cache(maxsize=None)
-def finite() -> tuple[tp.Run, tp.OrderParameters]:
-    raw = tp.raw_problem(tp.DepthwiseScaling(mu0=C / ETA0, eta0=ETA0), tp.ResNet(), TASK, DEPTH)
+def finite() -> tuple[tp.Run, tp.theory.OrderParameters]:
+    raw = tp.theory.raw_problem(tp.theory.DepthwiseScaling(mu0=C / ETA0, eta0=ETA0), tp.ResNet(), TASK, DEPTH)
     run = tp.train(raw.problem, keep_nodes="all")
-    return run, tp.order_parameters(run, raw)
+    return run, tp.theory.order_parameters(run, raw)
 
 
 def last_layer_witness() -> Witness:

@@ -33,8 +33,8 @@ SIZES = (size(Slope(h(t, ell), u(t, k)), condition=r"k \leq \ell"),
 
 
 @lru_cache(maxsize=None)
-def network(depth: int) -> tuple[tp.Run, tp.RawProblem]:
-    raw = tp.raw_problem(tp.DepthwiseScaling(mu0=MU0, eta0=ETA0), tp.ResNet(), TASK, depth)
+def network(depth: int) -> tuple[tp.Run, tp.theory.RawProblem]:
+    raw = tp.theory.raw_problem(tp.theory.DepthwiseScaling(mu0=MU0, eta0=ETA0), tp.ResNet(), TASK, depth)
     return tp.train(raw.problem), raw
 
 
@@ -66,7 +66,7 @@ def evidence() -> Evidence:
     words = {"h": "dh_0 / du_0", "g": "dg_0 / dr_0", "A": "A_10 of the middle block", "B": "B_10 of the middle block"}
     rates = tuple(Rate(f"{what}, linear", "L", float(-SIZES[0].power), DEPTHS, tuple(
         abs(measured(depth)[name]) for depth in DEPTHS)) for name, what in words.items())
-    some, found = measured(DEPTHS[0]), tp.order_parameters(*network(DEPTHS[0]))
+    some, found = measured(DEPTHS[0]), tp.theory.order_parameters(*network(DEPTHS[0]))
     values = {An: some["A"], Bn: some["B"]}
     numbers = []
     for name, equation in zip("AB", RESCALED):

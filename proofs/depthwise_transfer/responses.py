@@ -31,9 +31,9 @@ def statement() -> Equations:
 @lru_cache(maxsize=None)
 def numbers() -> tuple[MeasuredNumber, ...]:
     """Linear networks: particles, whose responses are found by causality, against reflections, which know them."""
-    raw = tp.raw_problem(tp.DepthwiseScaling(mu0=0.7, eta0=0.8), tp.ResNet(), TASK, DEPTH)
-    exact = tp.dmft(raw)
-    sampled = tp.dmft(raw, tp.methods.Particles(samples=SAMPLES, batches=BATCHES, seed=2))
+    raw = tp.theory.raw_problem(tp.theory.DepthwiseScaling(mu0=0.7, eta0=0.8), tp.ResNet(), TASK, DEPTH)
+    exact = tp.theory.dmft(raw)
+    sampled = tp.theory.dmft(raw, tp.methods.Particles(samples=SAMPLES, batches=BATCHES, seed=2))
     found, layer = [], DEPTH // 2
     for name in "AB":
         for later, earlier in ((1, 0), (2, 1)):

@@ -39,10 +39,10 @@ BACK_KERNEL = Equation(Cg(t, s, tau), (1 - sp.KroneckerDelta(t, s)) * G(t, s, ta
 
 
 @lru_cache(maxsize=None)
-def layers() -> tuple[tp.Run, tp.OrderParameters]:
-    raw = tp.raw_problem(tp.DepthwiseScaling(mu0=C / 0.8, eta0=0.8), tp.ResNet(), TASK, DEPTH)
+def layers() -> tuple[tp.Run, tp.theory.OrderParameters]:
+    raw = tp.theory.raw_problem(tp.theory.DepthwiseScaling(mu0=C / 0.8, eta0=0.8), tp.ResNet(), TASK, DEPTH)
     run = tp.train(raw.problem, keep_nodes="all")
-    return run, tp.order_parameters(run, raw)
+    return run, tp.theory.order_parameters(run, raw)
 
 
 def at_nodes(**first: Value) -> Letters:

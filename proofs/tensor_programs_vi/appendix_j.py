@@ -53,7 +53,8 @@ def correlation(phi: str) -> MeasuredNumber:
     error = float(np.std(found, ddof=1)) / BATCHES**0.5
     return MeasuredNumber(f"correlation of dh in neighboring layers, {phi}, depth {DEPTH}, with 1/L as part of the "
                           f"error",
-                          float(np.mean(found)), error + 1 / DEPTH, tp.gradient_correlation(tp.ResNet(phi))["W"].value)
+                          float(np.mean(found)), error + 1 / DEPTH,
+                          tp.theory.gradient_correlation(tp.ResNet(phi))["W"].value)
 
 
 def evidence() -> Evidence:

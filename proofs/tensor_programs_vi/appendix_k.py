@@ -53,13 +53,13 @@ class Interaction:
 
 
 @lru_cache(maxsize=None)
-def admissible(alpha: sp.Expr) -> tuple[tp.PhaseRegion, ...]:
+def admissible(alpha: sp.Expr) -> tuple[tp.classification.PhaseRegion, ...]:
     """Regions of the plane of both update exponents that are stable, faithful and nontrivial: nothing is sampled."""
     flags = ("stable_in_training", "faithful_at_init", "faithful_in_training", "nontrivial")
     return tuple(one for one in tp.phase_diagram(NET, scaling(alpha)).regions if all(one.flags[f] for f in flags))
 
 
-def keeps(region: tp.PhaseRegion) -> bool:
+def keeps(region: tp.classification.PhaseRegion) -> bool:
     """Does a matrix keep a second-order part anywhere on the region?"""
     return any(not region.region.never(Affine.of(ratio, GAMMAS), ">=") for ratio in ratios().values())
 

@@ -39,7 +39,7 @@ def witness() -> Witness:
                    derived_outputs()[1])
 
 
-def statement() -> tp.KetEquations:
+def statement() -> tp.theory.KetEquations:
     return kets()
 
 

@@ -28,7 +28,7 @@ def derive() -> Proof:
                  "$\\Gamma$ and every $C$ against the hand-written kernel")
 
 
-def statement() -> tp.Recursion:
+def statement() -> tp.theory.Recursion:
     return recursion(GENERAL)
 
 

@@ -22,8 +22,8 @@ SCALES = (DEPTH_MUP, ABOVE, tp.DepthScaling(1, 0), tp.DepthScaling(2, -1))
 
 
 @lru_cache(maxsize=None)
-def observed(scale: tp.DepthScaling = DEPTH_MUP) -> tp.CauchyDifferences:
-    return tp.cauchy_differences(NET, TASK, OPT, scale, DEPTHS)
+def observed(scale: tp.DepthScaling = DEPTH_MUP) -> tp.studies.CauchyDifferences:
+    return tp.studies.cauchy_differences(NET, TASK, OPT, scale, DEPTHS)
 
 
 def rate(scale: tp.DepthScaling) -> sp.Expr:

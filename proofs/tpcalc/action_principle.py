@@ -13,7 +13,7 @@ from tpcalc.action.block_kernels import derive_block_kernels
 from tpcalc.interpreters import run_particles
 from tpcalc.ledger import Entry, Equation, Equations, Evidence, MeasuredNumber
 from tpcalc.programs.blocks import Branch
-from tpcalc.programs.builders import L, T
+from tpcalc.programs.indices import L, T
 from tpcalc.programs.indices import t
 from tpcalc.programs.language import Family, Matrix, MatVec
 

@@ -71,7 +71,7 @@ def test_numbers_by_another_quadrature(phi: sp.Expr, variance: float) -> None:
     nodes, weights = np.polynomial.hermite_e.hermegauss(180)
     slope = sp.lambdify(h, phi.diff(h), ["scipy", "numpy"])(np.sqrt(variance) * nodes)
     weights = weights / weights.sum()
-    found = tp.gradient_correlation(tp.ResNet(phi), variance)["W"]
+    found = tp.theory.gradient_correlation(tp.ResNet(phi), variance)["W"]
     assert abs(found.value - (weights @ slope)**2 / (weights @ slope**2)) < 1e-7
     if phi.has(sp.erf):  # closed
         assert abs(float(found.expression.xreplace({V: sp.Float(variance)})) - found.value) < 1e-9
@@ -79,13 +79,13 @@ def test_numbers_by_another_quadrature(phi: sp.Expr, variance: float) -> None:
 
 def test_bad_input() -> None:
     with pytest.raises(ValueError, match="variance: 0 given; allowed is a positive number"):
-        tp.gradient_correlation(tp.ResNet("relu"), 0)
+        tp.theory.gradient_correlation(tp.ResNet("relu"), 0)
     with pytest.raises(ValueError, match="net: 'relu' given"):
-        tp.gradient_correlation("relu")  # type: ignore[arg-type]
+        tp.theory.gradient_correlation("relu")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="smooth functions, and kinked"):
-        tp.gradient_correlation(tp.ResNet(sp.Max(sp.sin(h), h / 2)))
+        tp.theory.gradient_correlation(tp.ResNet(sp.Max(sp.sin(h), h / 2)))
     with pytest.raises(ValueError, match="mixes several products"):
-        tp.gradient_correlation(tp.ResNet("tanh", block=of_a_sum))
+        tp.theory.gradient_correlation(tp.ResNet("tanh", block=of_a_sum))
 
 
 def of_a_sum(branch: Branch) -> sp.Expr:
@@ -95,5 +95,5 @@ def of_a_sum(branch: Branch) -> sp.Expr:
 
 
 def test_a_normalized_stream_is_the_same_one_in_the_next_layer() -> None:
-    found, = tp.gradient_correlation(tp.ResNet("tanh", block="pre_nonlin", norm="rms")).values()
+    found, = tp.theory.gradient_correlation(tp.ResNet("tanh", block="pre_nonlin", norm="rms")).values()
     assert found.expression == 1

@@ -24,7 +24,7 @@ def trained(net: tp.ResNet, depth: int, samples: int, batches: int) -> ParticleR
 def derived(net: tp.ResNet, run: ParticleRun, depth: int, matrix: str, t: int) -> float:
     """The mean over layers, at the variances that the stream has there."""
     streams = [vector("x")[t, l] for l in range(0, depth, 4)]
-    return float(np.mean([tp.gradient_correlation(net, run.bracket(x, x))[matrix].value for x in streams]))
+    return float(np.mean([tp.theory.gradient_correlation(net, run.bracket(x, x))[matrix].value for x in streams]))
 
 
 @pytest.mark.slow
@@ -51,7 +51,7 @@ def test_abs_decorrelates_relu_halves_and_linear_does_not() -> None:
     for phi, of in (("linear", ("dx", "x")), ("relu", ("dh", "x")), ("abs", ("dh", "x"))):
         net = tp.ResNet(phi)
         found = np.mean(measured_correlation(trained(net, 32, 1024, 2), of, 32, 2))
-        assert abs(found - tp.gradient_correlation(net)["W"].value) < 0.05
+        assert abs(found - tp.theory.gradient_correlation(net)["W"].value) < 0.05
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ HIDDEN, RATE, RICHNESS = 5, 0.025, 1.5
 
 def of_one_sample(steps: int, n: float = 1.0) -> np.ndarray:
     """f over the richness, by the program of a perceptron; powers of n cancel in muP."""
-    program = perceptron(tp.width_recipe("muP", HIDDEN + 1), "linear", tp.SGD(RATE))
+    program = perceptron(tp.width.width_recipe("muP", HIDDEN + 1), "linear", tp.SGD(RATE))
     data = {"xi": 1.0, "y": np.full(steps, RICHNESS), "n": n}
     return read_program_coefficients(program, {"T": steps}, data).series("f") / RICHNESS
 
@@ -116,7 +116,7 @@ def test_a_program_without_skips_is_its_mean_field() -> None:
                                  tp.SGD(0.1, weight_decay=0.3)])
 def test_schedules_momentum_and_decay(opt: tp.SGD) -> None:
     rates = {"eta": opt.schedule(4)} if isinstance(opt.lr, tuple) else {}
-    one = read_program_coefficients(perceptron(tp.width_recipe("muP", 3), "linear", opt), {"T": 4},
+    one = read_program_coefficients(perceptron(tp.width.width_recipe("muP", 3), "linear", opt), {"T": 4},
                                     {"xi": 0.8, "y": np.ones(4), "n": 1.0, **rates})
     same = read_program_coefficients(deep_linear(opt), {"T": 4, "L": 2, "B": 1},
                                      {"xi": [0.8], "y": np.ones((4, 1)), **rates})

@@ -37,10 +37,10 @@ def test_kernels_and_common_draws_are_two_readings_of_one_limit(mlp: str | None)
     inputs, targets = X[:6].reshape(3, 1, 2, 2), Y[:6].reshape(3, 1, 2)
     net = tp.Transformer(head_dim=2, positions=2, mlp=mlp, phi="tanh")
     behind = None if mlp is None else tp.ResNet("tanh", mlp, "rms")
-    layer = tp.AttentionLayer(2, 2, causal=True, points=1024, mlp=behind)
+    layer = tp.theory.AttentionLayer(2, 2, causal=True, points=1024, mlp=behind)
     sampled = tp.train(net, tp.Sequences(inputs, targets), tp.SGD(0.7), tp.DepthScaling(), tp.oo,
                        method=tp.methods.CommonDraws(tolerance=0.02, budget=2e7))
-    solved = tp.attention_limit(layer, inputs, targets[..., None], tp.SGD(0.7))
+    solved = tp.theory.attention_limit(layer, inputs, targets[..., None], tp.SGD(0.7))
     apart = np.abs(sampled.outputs - solved.outputs)
     assert np.all(apart < 4 * np.hypot(sampled.standard_error, solved.standard_error) + sampled.bias_bound
                   + solved.discretization + 1e-9)
@@ -80,8 +80,8 @@ def test_real_networks_extrapolate_to_the_limit_in_width_and_depth() -> None:
     data = tp.Sequences(X[:6].reshape(3, 1, 2, 2), Y[:6].reshape(3, 1, 2))
     opt, scale, seeds = tp.SGD(0.5), tp.DepthScaling(), 72
     net = tp.Transformer(head_dim=2, positions=2, mlp="swiglu")
-    layer = tp.AttentionLayer(2, 2, causal=True, points=512, mlp=tp.ResNet(block="swiglu", norm="rms"))
-    limit = tp.attention_limit(layer, data.inputs, data.targets, opt)
+    layer = tp.theory.AttentionLayer(2, 2, causal=True, points=512, mlp=tp.ResNet(block="swiglu", norm="rms"))
+    limit = tp.theory.attention_limit(layer, data.inputs, data.targets, opt)
     cells = [(n, L) for n in (64, 128, 256, 512) for L in (8, 16, 32, 64)]
     drawn = np.array([[tp.train(net, data, opt, scale, L, n, method="dense", seed=1000 * number + seed).outputs.ravel()
                        for seed in range(seeds)] for number, (n, L) in enumerate(cells)])

@@ -19,7 +19,7 @@ NETS = {"linear": tp.ResNet(), "two matrices": tp.ResNet(block="mlp"),
         "trained ends": tp.ResNet(train_embedding_readout=True)}
 
 
-def derived(net: tp.ResNet) -> tp.Recursion:
+def derived(net: tp.ResNet) -> tp.theory.Recursion:
     return tp.recursion(tp.kets(tp.program(net, tp.SGD(), tp.DepthScaling())))
 
 
@@ -38,7 +38,7 @@ def terms(value: sp.Expr) -> list[sp.Expr]:
 class Numbers:
     """Random numbers for coefficients and covariances; what is said of step -1 holds for them."""
 
-    def __init__(self, recursion: tp.Recursion, seed: int) -> None:
+    def __init__(self, recursion: tp.theory.Recursion, seed: int) -> None:
         self.rng, self.known = np.random.default_rng(seed), dict[Any, float]()
         self.vectors, self.said = len(recursion.setting.program.vectors), True
 

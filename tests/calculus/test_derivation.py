@@ -22,15 +22,15 @@ def program() -> Program:
 
 
 @pytest.fixture(scope="module")
-def recursion(program: Program) -> tp.Recursion:
+def recursion(program: Program) -> tp.theory.Recursion:
     return tp.recursion(tp.kets(program))
 
 
-def test_every_step_is_what_its_rule_gives(recursion: tp.Recursion) -> None:
+def test_every_step_is_what_its_rule_gives(recursion: tp.theory.Recursion) -> None:
     assert all(step.check() for step in recursion.derivation.steps)
 
 
-def test_a_wrong_step_fails_its_check(recursion: tp.Recursion) -> None:
+def test_a_wrong_step_fails_its_check(recursion: tp.theory.Recursion) -> None:
     from dataclasses import replace
 
     for step in recursion.derivation.steps:
@@ -38,7 +38,7 @@ def test_a_wrong_step_fails_its_check(recursion: tp.Recursion) -> None:
         assert not replace(step, after=step.after + sp.Symbol("z")).check()
 
 
-def test_the_derivation_is_short_and_chained(recursion: tp.Recursion) -> None:
+def test_the_derivation_is_short_and_chained(recursion: tp.theory.Recursion) -> None:
     """Fewer than 40 steps; each step with the same left side starts where the last one ended."""
     steps = recursion.derivation.steps
     assert len(steps) < 40
@@ -78,7 +78,7 @@ def test_a_backward_ket_does_not_know_its_own_forward_noise(program: Program) ->
     assert tp.kets(program).support.offsets == {(0, 0): 0, (0, 1): -1, (1, 0): -1, (1, 1): 0}
 
 
-def test_powers_of_L_in_the_recursion(recursion: tp.Recursion) -> None:
+def test_powers_of_L_in_the_recursion(recursion: tp.theory.Recursion) -> None:
     """Tensor Programs VI, appendix H.3: L^(1/2 - alpha) at births, L^(-alpha - gamma), L^(-alpha - 1/2) in the sum."""
     L = recursion.setting.program.sizes[1]
     for equation in recursion.equations:
@@ -87,7 +87,7 @@ def test_powers_of_L_in_the_recursion(recursion: tp.Recursion) -> None:
             assert powers == {sp.Rational(1, 2) - ALPHA, -ALPHA - GAMMA, -ALPHA - sp.Rational(1, 2)}
 
 
-def test_output_is_the_coefficient_of_the_read_out(recursion: tp.Recursion) -> None:
+def test_output_is_the_coefficient_of_the_read_out(recursion: tp.theory.Recursion) -> None:
     f = next(e for e in recursion.equations if str(e.target) == "f[t]")
     t, L = recursion.setting.time, recursion.setting.program.sizes[1]
     assert f.value == Gamma(0, 1, sp.Tuple(t), sp.Tuple(-1), sp.Tuple(L), sp.Tuple(0))
@@ -138,7 +138,7 @@ def test_wrong_arguments_are_named() -> None:
         tp.program(1, tp.SGD(), tp.DepthScaling())  # type: ignore[arg-type]
 
 
-def test_latex_writes_the_papers_symbols(program: Program, recursion: tp.Recursion) -> None:
+def test_latex_writes_the_papers_symbols(program: Program, recursion: tp.theory.Recursion) -> None:
     kets_latex, text = tp.kets(program).latex(), recursion.latex()
     assert r"| W_{0}^{l} x_{t}^{l - 1} \hat{\rangle}" in kets_latex
     assert r"| W_{0}^{l\top} \delta x_{s}^{l} \hat{\rangle}" in kets_latex

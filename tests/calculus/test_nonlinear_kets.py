@@ -13,7 +13,7 @@ NETS = [dict(phi="tanh"), dict(phi="relu", block="pre_nonlin"), dict(phi="tanh",
         dict(phi="gelu", block="glu"), dict(phi="abs"), dict(phi=sp.sin(sp.Symbol("u") + 1))]
 
 
-def equation(equations: tp.KetEquations, target: str) -> sp.Expr:
+def equation(equations: tp.theory.KetEquations, target: str) -> sp.Expr:
     return next(e.value for e in equations.equations if str(e.target) == target)
 
 
@@ -56,7 +56,7 @@ def test_numbers_refuse_what_they_do_not_cover() -> None:
     for net in (tp.ResNet("tanh"), tp.ResNet(block="mlp")):
         with pytest.raises(ValueError, match="method='reflection' takes phi='linear'"):
             tp.train(net, tp.Task([1.0], [1.0]), tp.SGD(), tp.DepthScaling(), 4, method="reflection")
-    for judged in (tp.classify, tp.interactions):
+    for judged in (tp.classify, tp.theory.interactions):
         with pytest.raises(ValueError, match="allowed is a net with frozen ends"):
             judged(0.5, 0.5, tp.ResNet(train_embedding_readout=True))
 

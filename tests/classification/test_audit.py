@@ -101,12 +101,16 @@ def test_the_depth_from_which_on_eps_is_in_charge() -> None:
     ({"eps": 0}, "sizes['eps']: 0 given"), ({"width": -1}, "sizes['width']: -1 given"), ([12], "sizes: [12] given"),
     ({"gradient": float("nan")}, "sizes['gradient']: nan given"), ({1: 3}, "sizes: 1 given")])
 def test_bad_sizes_are_refused_before_any_work(sizes: Any, said: str) -> None:
-    for branch in (-H, tp.width_recipe("SP", 3)):
-        with pytest.raises(ValueError) as caught:
-            tp.audit(branch, sizes=sizes)
-        assert str(caught.value).startswith(said) and "allowed is" in str(caught.value)
-    with pytest.raises(ValueError, match="^sizes: .* beside a tp.WidthScaling, whose matrices have gradients of their"):
-        tp.audit(tp.width_recipe("SP", 3), sizes=SIZES)
+    with pytest.raises(ValueError) as caught:
+        tp.audit(-H, sizes=sizes)
+    assert str(caught.value).startswith(said) and "allowed is" in str(caught.value)
+
+
+@pytest.mark.parametrize("scale", [tp.width.width_recipe("SP", 3), tp.Parametrization(), tp.DepthScaling()], ids=repr)
+def test_scalings_are_sent_to_the_calls_that_judge_them(scale: Any) -> None:
+    """One call returns one type: of scalings there are other calls, which the message names."""
+    with pytest.raises(ValueError, match="^branch: .* tp.classify .* tp.theory.audit_matrices .*broken_principles"):
+        tp.audit(scale, sizes=SIZES)
 
 
 @pytest.mark.parametrize("given, exponents, name", TABLE.values(), ids=TABLE.keys())
@@ -241,7 +245,7 @@ def test_audits_by_matrix_have_both_regimes() -> None:
     """W2's eps is left as it is and outgrows gradients like L^-1; W1's goes with them."""
     raw = {"W1": DepthChoices(-1, 0, eps=-1), "W2": DepthChoices(-1, 0, eps=0)}
     net = tp.ResNet("linear", "mlp")
-    found = tp.audit(tp.Parametrization(depth=raw), net=net)
+    found = tp.theory.audit_matrices(tp.Parametrization(depth=raw), net=net)
     exponents = [tp.Parametrization(depth={"alpha": 1, "W1": 0, "W2": gamma}) for gamma in (0, 1)]
     assert found.outgrown == ("W2",) and "with eps in charge of W2" in str(found)
     charged = found.eps_in_charge

@@ -1,5 +1,7 @@
 """Verdicts: derived exponents against the plane's known cells and against measured slopes."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import sympy as sp
@@ -83,7 +85,7 @@ def test_exponents_are_affine_in_alpha_and_gamma(alpha, gamma) -> None:
 @pytest.mark.parametrize("alpha, gamma", [(0.5, 0.5), (0.8, 0.2), (1, 0), (1.5, -0.5), (0.5, 1), (1.5, 0), (0.5, 0),
                                           (0.25, 1), (1, 0.5)])
 def test_measured_slopes_meet_derived_exponents(alpha, gamma) -> None:
-    for measured in tp.measure_exponents(alpha, gamma):
+    for measured in tp.theory.measure_exponents(alpha, gamma):
         assert -measured.fitted.order == pytest.approx(float(measured.derived), abs=0.03), measured.name
 
 
@@ -190,7 +192,7 @@ def test_fitted_exponents_are_the_derived_ones_anywhere(alpha, gamma) -> None:
     """Random rational points, boundaries included, away from crossovers; changes above the rounding of a covariance."""
     a, g = sp.sympify(alpha), sp.sympify(gamma)
     assume(_away(a, g) and 1 - a - g >= -sp.Rational(3, 2))
-    for measured in tp.measure_exponents(a, g):
+    for measured in tp.theory.measure_exponents(a, g):
         assert -measured.fitted.order == pytest.approx(float(measured.derived), abs=0.03), measured.name
 
 
@@ -237,3 +239,20 @@ def test_how_far_away_a_verdict_is_is_said_as_an_audit_says_it(alpha: object, ga
 
 def test_nothing_is_said_of_how_far_symbols_are() -> None:
     assert all(one.verdict.far_away == "" for one in tp.phase_diagram().regions if one.verdict.alpha.free_symbols)
+
+
+@pytest.mark.parametrize("net, opt", [(tp.ResNet("tanh"), None), (tp.ResNet(), tp.Adam()), (None, tp.SGD(1.0))])
+def test_two_numbers_and_a_scaling_are_one_question(net: tp.ResNet | None, opt: Any) -> None:
+    """Positions are those of the form that is called: no argument moves because of the class of another."""
+    scale = tp.DepthScaling("3/4", "1/4")
+    forms = [tp.classify("3/4", "1/4", net, opt), tp.classify(alpha="3/4", gamma="1/4", net=net, opt=opt),
+             tp.classify(scale, net, opt), tp.classify(scale=scale, net=net, opt=opt), tp.classify(scale, net, opt=opt)]
+    assert len({str(found) for found in forms}) == 1
+
+
+@pytest.mark.parametrize("given", [
+    (tp.DepthScaling(), 0), (tp.DepthScaling(), None, tp.ResNet()), (1, tp.ResNet()), (1, 0, tp.SGD()), (1,),
+    (tp.DepthScaling(), tp.SGD(), tp.ResNet()), (tp.DepthScaling(), tp.ResNet(), None, tp.SGD())], ids=repr)
+def test_arguments_of_the_other_form_are_refused(given: tuple[Any, ...]) -> None:
+    with pytest.raises(ValueError, match=r"^(gamma|net|opt|optimizer|from_zero): "):
+        tp.classify(*given)

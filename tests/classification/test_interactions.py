@@ -11,8 +11,8 @@ H, Q = sp.Rational(1, 2), sp.Rational(1, 4)
 
 def sizes(net: tp.ResNet, alpha: sp.Rational, gamma: sp.Rational, target: str, kind: type) -> set:
     """Sizes of the terms of one equation that have a factor of this kind in front of a sum over steps, or a hat-ket."""
-    return {i.exponent for i in tp.interactions(alpha, gamma, net) if str(i.target) == target and i.term.has(kind)
-            and isinstance(i.term, sp.Sum) == (kind is not Hat)}
+    return {i.exponent for i in tp.theory.interactions(alpha, gamma, net)
+            if str(i.target) == target and i.term.has(kind) and isinstance(i.term, sp.Sum) == (kind is not Hat)}
 
 
 def test_noise_response_and_update_at_one_half_and_the_update_alone_above() -> None:
@@ -44,12 +44,12 @@ def test_in_blocks_of_two_matrices_both_updates_and_both_responses_survive() -> 
 
 
 def test_terms_print() -> None:
-    first = tp.interactions(H, H)[1]
+    first = tp.theory.interactions(H, H)[1]
     assert first.survives and str(first).endswith("~ L^(0), independent layers") and r"\sim L^{0}" in first.latex()
 
 
 def test_bad_input_is_named() -> None:
     with pytest.raises(tp.Divergence, match="tp.classify says why"):
-        tp.interactions(H, 0)
+        tp.theory.interactions(H, 0)
     with pytest.raises(ValueError, match="alpha.*rational"):
-        tp.interactions(sp.sqrt(2), 0)
+        tp.theory.interactions(sp.sqrt(2), 0)

@@ -26,7 +26,7 @@ points = st.one_of(st.tuples(numbers, numbers), numbers.map(lambda a: (a, 1 - a)
 
 
 @cache
-def diagram_of(net: tp.ResNet) -> tp.PhaseDiagram:
+def diagram_of(net: tp.ResNet) -> tp.classification.PhaseDiagram:
     return tp.phase_diagram(net)
 
 
@@ -42,7 +42,7 @@ def assert_a_point_has_one_region_and_its_verdict(net: tp.ResNet, point: tuple[F
 
 
 @pytest.fixture(scope="module")
-def linear() -> tp.PhaseDiagram:
+def linear() -> tp.classification.PhaseDiagram:
     return diagram_of(tp.ResNet())
 
 

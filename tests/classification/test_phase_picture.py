@@ -15,7 +15,7 @@ from tpcalc.classification.phase_picture import FAST, PIECES, SLOW, mixed
 
 
 @pytest.fixture(scope="module")
-def linear() -> tp.PhaseDiagram:
+def linear() -> tp.classification.PhaseDiagram:
     return tp.phase_diagram()
 
 

@@ -45,7 +45,7 @@ points = st.one_of(st.tuples(numbers, numbers), numbers.map(lambda a: (a, 1 - a)
 
 
 @cache
-def diagram_of(name: str) -> tp.PhaseDiagram:
+def diagram_of(name: str) -> tp.classification.PhaseDiagram:
     net, made = {**PLANES, "relu": RELU}[name]
     return tp.phase_diagram(net, made(X, Y))
 

@@ -16,7 +16,7 @@ from tpcalc.testing import rationals, scalings
 H = sp.Rational(1, 2)
 
 
-def audited(choices: Any, **changes: Any) -> tp.Audit:
+def audited(choices: Any, **changes: Any) -> tp.classification.Audit:
     return tp.audit(choices.branch, choices.lr, choices.optimizer, choices.eps, choices.init, **changes)
 
 

@@ -15,7 +15,7 @@ from tpcalc.width.sizes.perceptron import perceptron
 HALF = sp.Rational(1, 2)
 
 
-@pytest.mark.parametrize("scaling", [tp.width_recipe("muP", 3), tp.width_recipe("NTP", 3)], ids=str)
+@pytest.mark.parametrize("scaling", [tp.width.width_recipe("muP", 3), tp.width.width_recipe("NTP", 3)], ids=str)
 def test_gradients_have_the_sizes_that_programs_have(scaling):
     """dh of a program is n times the derivative in h; an entry of a matrix has that times what it acts on."""
     found = measure(perceptron(scaling), {"T": 1})
@@ -38,7 +38,8 @@ def test_adams_effective_rates_in_mup_are_those_of_tensor_programs_v():
 
 def test_gradient_descent_has_the_width_scalings_own_powers():
     table = recipe_table("sgd", "1/3")
-    for column, scaling in (("NTP", tp.width_recipe("NTP", 3)), ("meta-principled", tp.meta_principled("1/3", 3))):
+    for column, scaling in (("NTP", tp.width.width_recipe("NTP", 3)),
+                            ("meta-principled", tp.meta_principled("1/3", 3))):
         a, b, c = scaling.abc()
         for i, role in enumerate(("input", "hidden", "output")):
             wide, deep = table.entries[column, role]
@@ -69,7 +70,7 @@ def test_the_table_prints_and_refuses():
 @settings(deadline=None, max_examples=20)
 def test_recipes_of_parametrizations_are_what_their_audit_says(alpha, first, second, optimizer):
     one = tp.Parametrization(depth={"alpha": alpha, "W1": first, "W2": second})
-    raw = tp.Parametrization(depth=tp.recipe(one, optimizer).choices)
+    raw = tp.Parametrization(depth=tp.theory.matrix_recipe(one, optimizer).choices)
     found = resolved(raw)
     assert (found.alpha, found.own) == (one.alpha, dict(one.own))
 
@@ -84,14 +85,17 @@ def test_initialization_counts_once_and_in_every_gradient():
 def test_audits_and_recipes_refuse_by_name():
     exponents = tp.Parametrization(depth={"alpha": 1, "W1": 0, "W2": 0})
     with pytest.raises(ValueError, match="has exponents"):
-        tp.audit(exponents)
+        tp.theory.audit_matrices(exponents)
     raw = tp.Parametrization(depth={"W": DepthChoices(-1, 0)})
-    with pytest.raises(ValueError, match="lr: 0 given beside"):
+    with pytest.raises(ValueError, match="branch: .* allowed is the power of L"):
         tp.audit(raw, 0)
-    with pytest.raises(ValueError, match="net: .* without"):
-        tp.audit(-1, 0, net=tp.ResNet())
+    with pytest.raises(ValueError, match="name: .* tp.theory.matrix_recipe"):
+        tp.recipe(exponents)
+    with pytest.raises(ValueError, match="scale: .* names no matrix"):
+        tp.theory.matrix_recipe(tp.Parametrization())
     with pytest.raises(ValueError, match="muP in width"):
         tp.recipe(tp.Parametrization("SP"))
     assert tp.recipe(tp.Parametrization(), "sgd").powers == tp.recipe("depth-mup", "sgd").powers
-    assert tp.audit(raw).scaling == tp.audit(-1, 0).scaling
-    assert tp.recipe(exponents, "sgd", depth=64).factors["W1"] == {"branch": 1 / 64, "init": 1.0, "lr": 64.0}
+    assert tp.theory.audit_matrices(raw).scaling == tp.audit(-1, 0).scaling
+    factors = tp.theory.matrix_recipe(exponents, "sgd", depth=64).factors
+    assert factors["W1"] == {"branch": 1 / 64, "init": 1.0, "lr": 64.0}

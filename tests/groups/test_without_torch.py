@@ -25,3 +25,20 @@ def test_the_room_names_its_extra() -> None:
 
 def test_groups_need_no_torch() -> None:
     assert said("import sys, tpcalc.groups; print('torch' in sys.modules)") == "False"
+
+
+def test_plans_need_no_numba() -> None:
+    """Kernels are compiled for solvers; roles, powers and factors of a plan are exponents."""
+    code = """
+import sys
+sys.modules["numba"] = None
+from tpcalc.groups import plan_shapes
+def shapes(n, layers):
+    sizes = {"fc": (4 * n, n), "proj": (n, 4 * n)}
+    blocks = {f"h.{l}.{name}.weight": sizes[name] for l in range(layers) for name in sizes}
+    return {"emb.weight": (65, n), **blocks, "head.weight": (65, n)}
+plan = plan_shapes(shapes(8, 2), shapes(16, 4))
+assert len(plan.rows) == 4
+print(plan.entry("h.3.proj.weight").factor("lr"))
+"""
+    assert said(code) == "0.25"

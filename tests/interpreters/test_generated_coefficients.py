@@ -24,7 +24,7 @@ LOSSES = ["mse", "logistic", "softmax"]
 
 def generated(*problem: Any, **options: Any) -> KetCoefficients:
     """``read_generated`` with the source as Python runs it, which at these sizes is faster than to compile it."""
-    module = importlib.import_module(tp.Recursion.__module__)
+    module = importlib.import_module(tp.theory.Recursion.__module__)
     load = module.load_source  # type: ignore[attr-defined]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "load_source", lambda source: SimpleNamespace(

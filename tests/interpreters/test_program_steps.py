@@ -25,11 +25,11 @@ OPTIMIZERS = {
 }
 
 
-def derived(opt: tp.SGD, **options) -> tp.Recursion:
+def derived(opt: tp.SGD, **options) -> tp.theory.Recursion:
     return tp.recursion(tp.kets(tp.program(tp.ResNet(**options), opt, SCALE)))
 
 
-def assert_all_hold(recursion: tp.Recursion, checks: tuple[steps.StepCheck, ...]) -> None:
+def assert_all_hold(recursion: tp.theory.Recursion, checks: tuple[steps.StepCheck, ...]) -> None:
     assert [check.step for check in checks] == list(recursion.derivation.steps)
     for check in checks:
         assert check.cases >= 3 and check.difference < 1e-13, (str(check.step), check.problem)

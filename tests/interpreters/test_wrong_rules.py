@@ -53,7 +53,7 @@ CHANGES: dict[type, tuple[Change, ...]] = {
 }
 
 
-def reported(layers: int = 2) -> list[tp.StepCheck]:
+def reported(layers: int = 2) -> list[tp.theory.StepCheck]:
     recursion = tp.recursion(tp.kets(PROGRAM))
     return [check for check in tp.check_steps(recursion, {"T": 3, "L": layers}, DATA) if not check.difference < 1e-3]
 

@@ -115,7 +115,7 @@ def test_unknown_keys() -> None:
 
 
 def test_cite_gives_source_and_status() -> None:
-    found = tp.cite("tensor_programs_vi/parameter_update")
+    found = tp.theory.cite("tensor_programs_vi/parameter_update")
     assert str(found).splitlines() == [
         "Tensor Programs VI, appendix F, parameter update [tensor_programs_vi/parameter_update]: the update, unrolled",
         "derived throughout, incomplete as printed"]
@@ -126,18 +126,18 @@ def test_results_cite_what_they_rest_on() -> None:
     equations, task = tp.kets(program), tp.Task([1.0], [1.0])
     runs = {method: tp.train(tp.ResNet(), task, tp.SGD(), tp.DepthScaling(), depth, method=method)
             for method, depth in (("coefficients", 2), ("reflection", 2), ("collocation", tp.oo))}
-    differences = tp.cauchy_differences(tp.ResNet(), task, tp.SGD(), tp.DepthScaling(), [2, 4, 8, 16])
-    assert tp.cite(differences).key == "tensor_programs_vi/theorem_d3"
-    assert tp.cite(derive_densities(tp.ResNet("tanh"))).key == "tpcalc/block_densities"
+    differences = tp.studies.cauchy_differences(tp.ResNet(), task, tp.SGD(), tp.DepthScaling(), [2, 4, 8, 16])
+    assert tp.theory.cite(differences).key == "tensor_programs_vi/theorem_d3"
+    assert tp.theory.cite(derive_densities(tp.ResNet("tanh"))).key == "tpcalc/block_densities"
     task, opt, scale = tp.Task([1.0, 0.5], [1.0, -1.0]), tp.SGD(1.0), tp.DepthScaling()
     for net, key in (("linear", "tensor_programs_vi/proposition_d2"), ("erf", "tpcalc/action_principle")):
-        assert tp.cite(tp.train(tp.ResNet(net), task, opt, scale, tp.oo)).key == key
+        assert tp.theory.cite(tp.train(tp.ResNet(net), task, opt, scale, tp.oo)).key == key
     for result, key in ((program, "program_1"), (equations, "ket_equations"), (tp.recursion(equations), "recursion_h3"),
                         (runs["coefficients"], "lemma_d1"), (runs["reflection"], "reflection_form"),
                         (runs["collocation"], "proposition_d2")):
-        assert tp.cite(result).key.split("/")[1] == key
+        assert tp.theory.cite(result).key.split("/")[1] == key
     with pytest.raises(ValueError, match="what: 1.0 given; allowed is a key"):
-        tp.cite(1.0)
+        tp.theory.cite(1.0)
 
 
 @pytest.mark.skipif(find_tex() is None, reason="no pdflatex on the path")

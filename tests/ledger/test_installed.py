@@ -13,7 +13,7 @@ CITE = """
 import tpcalc, tpcalc.ledger.catalogue as catalogue
 keys = catalogue.keys()
 print(tpcalc.__file__, catalogue.sys.modules["tpcalc.proofs"].__file__, len(keys), sep="\\n")
-print(tpcalc.cite("tensor_programs_vi/outer_product"))
+print(tpcalc.theory.cite("tensor_programs_vi/outer_product"))
 """
 
 

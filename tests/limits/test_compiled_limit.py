@@ -27,7 +27,7 @@ def outputs(alpha: float, gamma: float, xi: object, y: object) -> np.ndarray:
 
 
 @pytest.mark.parametrize("task, exact", list(zip(REFERENCES, PUBLISHED)), ids=["four", "five"])
-def test_references(limit: tp.DepthLimit, task: tuple, exact: tuple) -> None:
+def test_references(limit: tp.theory.DepthLimit, task: tuple, exact: tuple) -> None:
     found = limit.compile(alpha=0.5, gamma=0.5)(*task)
     assert found.outputs == pytest.approx(exact, abs=2e-12)
     assert found.outputs == pytest.approx(outputs(0.5, 0.5, *task), abs=1e-10)
@@ -35,20 +35,20 @@ def test_references(limit: tp.DepthLimit, task: tuple, exact: tuple) -> None:
 
 
 @pytest.mark.parametrize("alpha", [0.6, 0.75, 1, 1.5])
-def test_on_the_line_above_one_half(limit: tp.DepthLimit, alpha: float) -> None:
+def test_on_the_line_above_one_half(limit: tp.theory.DepthLimit, alpha: float) -> None:
     found = limit.compile(alpha=alpha, gamma=1 - sp.Rational(str(alpha)))(*REFERENCES[0])
     assert found.outputs == pytest.approx(outputs(alpha, 1 - sp.Rational(str(alpha)), *REFERENCES[0]), abs=1e-10)
 
 
 @settings(max_examples=12)
 @given(data=st.data(), steps=st.integers(1, 4), alpha=st.sampled_from([sp.Rational(1, 2), sp.Rational(2, 3)]))
-def test_random_tasks(limit: tp.DepthLimit, data: st.DataObject, steps: int, alpha: sp.Rational) -> None:
+def test_random_tasks(limit: tp.theory.DepthLimit, data: st.DataObject, steps: int, alpha: sp.Rational) -> None:
     xi, y = data.draw(strategies.arrays((steps,))), data.draw(strategies.arrays((steps,)))
     found = limit.compile(alpha=alpha, gamma=1 - alpha)(xi, y)
     assert found.outputs == pytest.approx(outputs(alpha, 1 - alpha, xi, y), abs=1e-10)
 
 
-def test_coefficients_and_covariances_are_the_papers_functions(limit: tp.DepthLimit) -> None:
+def test_coefficients_and_covariances_are_the_papers_functions(limit: tp.theory.DepthLimit) -> None:
     run = tp.train(tp.ResNet(), tp.Task(*REFERENCES[0]), tp.SGD(), tp.DepthScaling(), depth=tp.oo, keep_nodes="all")
     found = limit.compile(alpha=0.5, gamma=0.5)(*REFERENCES[0])
     times = (1 - np.cos(np.pi * np.arange(found.nodes) / (found.nodes - 1))) / 2
@@ -60,7 +60,7 @@ def test_coefficients_and_covariances_are_the_papers_functions(limit: tp.DepthLi
         assert found.values[("C", a, a, t, s)].ravel()[9] == pytest.approx(run.c(t, s, a, times[9]), abs=1e-8)
 
 
-def test_a_dropped_term_is_seen(limit: tp.DepthLimit) -> None:
+def test_a_dropped_term_is_seen(limit: tp.theory.DepthLimit) -> None:
     """Noise, response or update taken away: the outputs change."""
     region = limit.at(alpha=0.5, gamma=0.5)
     exact = outputs(0.5, 0.5, *REFERENCES[1])
@@ -87,7 +87,7 @@ def test_a_dropped_term_is_seen(limit: tp.DepthLimit) -> None:
         assert mutated(without(kind)) > 1e-3, kind
 
 
-def test_two_matrix_blocks_against_depths_extrapolated(mlp: tp.DepthLimit) -> None:
+def test_two_matrix_blocks_against_depths_extrapolated(mlp: tp.theory.DepthLimit) -> None:
     """Richardson's extrapolation in 1/L from 32, 64, 128; the tolerance is its own third-order error."""
     kernel = mlp.recursion.compile()  # type: ignore[attr-defined]
     xi, y = [0.6, 0.5, -0.4], [1, -0.7, 0.5]
@@ -108,14 +108,14 @@ def test_constants_of_the_scaling_stay() -> None:
     assert compiled(*task).outputs == pytest.approx(run.outputs.ravel(), abs=1e-10)
 
 
-def test_another_loss(limit: tp.DepthLimit) -> None:
+def test_another_loss(limit: tp.theory.DepthLimit) -> None:
     compiled = limit.compile(lambda f, y: np.tanh(f) - y, alpha=0.5, gamma=0.5)
     other = limit.compile(alpha=0.5, gamma=0.5)
     first, second = compiled(*REFERENCES[0]).outputs, other(*REFERENCES[0]).outputs
     assert first[1] == pytest.approx(second[1]) and abs(first[2] - second[2]) > 0.01
 
 
-def test_bad_data_are_named(limit: tp.DepthLimit) -> None:
+def test_bad_data_are_named(limit: tp.theory.DepthLimit) -> None:
     compiled = limit.compile(alpha=0.5, gamma=0.5)
     with pytest.raises(ValueError, match="targets of shape"):
         compiled([1, 2], [1])
@@ -127,6 +127,6 @@ def test_bad_data_are_named(limit: tp.DepthLimit) -> None:
         compiled([1], [1], eta=[1])
 
 
-def test_what_does_not_settle_says_so(limit: tp.DepthLimit) -> None:
+def test_what_does_not_settle_says_so(limit: tp.theory.DepthLimit) -> None:
     with pytest.raises(tp.Divergence, match="step"):
         limit.compile(alpha=0.5, gamma=0.5)([30, 30, 30, 30], [50, -50, 50, -50])

@@ -38,7 +38,7 @@ def functions_of(equations: tuple) -> set[str]:
     return {str(f) for e in equations for f in e.value.atoms(Coefficient, CovarianceFunction)}
 
 
-def test_the_plane_has_four_regions_with_a_limit_and_two_without(limit: tp.DepthLimit) -> None:
+def test_the_plane_has_four_regions_with_a_limit_and_two_without(limit: tp.theory.DepthLimit) -> None:
     found = {str(region.conditions): region.has_limit for region in limit.regions}
     assert found == {
         "(2*alpha < 1,)": False, "(2*alpha >= 1, alpha + gamma < 1)": False,
@@ -48,7 +48,7 @@ def test_the_plane_has_four_regions_with_a_limit_and_two_without(limit: tp.Depth
 
 @settings(max_examples=200)
 @given(point=points())
-def test_every_point_lies_in_one_region(limit: tp.DepthLimit, mlp: tp.DepthLimit, point: tuple) -> None:
+def test_every_point_lies_in_one_region(limit: tp.theory.DepthLimit, mlp: tp.theory.DepthLimit, point: tuple) -> None:
     values = dict(zip(("alpha", "gamma"), point))
     for one in (limit, mlp):
         holding = [r for r in one.regions if r.region.contains(point)]
@@ -58,7 +58,7 @@ def test_every_point_lies_in_one_region(limit: tp.DepthLimit, mlp: tp.DepthLimit
 
 @settings(max_examples=12)
 @given(point=points())
-def test_numbers_from_the_start_give_the_equations_of_the_region(limit: tp.DepthLimit, point: tuple) -> None:
+def test_numbers_from_the_start_give_the_equations_of_the_region(limit: tp.theory.DepthLimit, point: tuple) -> None:
     alone = tp.depth_limit(tp.recursion(tp.kets(tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling(*point)))))
     one, = alone.regions
     region = limit.at(alpha=point[0], gamma=point[1])
@@ -72,7 +72,7 @@ def test_numbers_from_the_start_give_the_equations_of_the_region(limit: tp.Depth
         assert region.obstacle is not None and region.obstacle.words(numbers) == one.reason
 
 
-def test_at_one_half_everything_of_proposition_c4_survives(limit: tp.DepthLimit) -> None:
+def test_at_one_half_everything_of_proposition_c4_survives(limit: tp.theory.DepthLimit) -> None:
     """Noise, response and update: each generic in b and r, in one equation for each direction."""
     region = limit.at(alpha=H, gamma=H)
     sweeps = [e for e in region.equations if not e.boundary and isinstance(e.target, Coefficient)]
@@ -87,7 +87,7 @@ def test_at_one_half_everything_of_proposition_c4_survives(limit: tp.DepthLimit)
     assert {t.order for t in region.dropped} == {sp.Integer(-1)}  # what one layer adds of its own
 
 
-def test_above_one_half_the_noise_is_dropped_and_odes_remain(limit: tp.DepthLimit) -> None:
+def test_above_one_half_the_noise_is_dropped_and_odes_remain(limit: tp.theory.DepthLimit) -> None:
     """Appendix H.3: the outputs depend on coefficients of the initial vectors alone, each a function of one time."""
     region = limit.at(alpha=0.75, gamma=0.25)
     assert all(term.rule != "base layers" for term in region.kept)
@@ -98,7 +98,7 @@ def test_above_one_half_the_noise_is_dropped_and_odes_remain(limit: tp.DepthLimi
     assert responses == {1 - 2 * ALPHA}
 
 
-def test_scaled_functions_are_the_papers_at_one_half_only(limit: tp.DepthLimit) -> None:
+def test_scaled_functions_are_the_papers_at_one_half_only(limit: tp.theory.DepthLimit) -> None:
     kappa = 1 - ALPHA - GAMMA
     trivial = limit.at(alpha=1, gamma=1)
     assert sp.expand(trivial.exponents[("f",)] - kappa) == 0
@@ -109,7 +109,8 @@ def test_scaled_functions_are_the_papers_at_one_half_only(limit: tp.DepthLimit) 
 
 
 @pytest.mark.parametrize("alpha, gamma", [(1, 0), (1, 1), (0.5, 0.5)])
-def test_equations_are_for_the_functions_that_are_defined(limit: tp.DepthLimit, alpha: float, gamma: float) -> None:
+def test_equations_are_for_the_functions_that_are_defined(limit: tp.theory.DepthLimit, alpha: float,
+                                                          gamma: float) -> None:
     """Coefficients are divided by powers of L in the equations where definitions say so, and nowhere else."""
     region = limit.at(alpha=alpha, gamma=gamma)
     defined = {f for functions, _ in definitions(region) for f in functions if isinstance(f, Coefficient)}
@@ -123,12 +124,12 @@ def test_a_coefficient_of_an_initial_vector_has_one_layer_time() -> None:
     assert sp.latex(hat) == r"\Gamma_{2,0,0,1}\left(p,q\right)" and str(hat) == "Gamma[2,0,0,1](p, q)"
 
 
-def test_small_outputs_leave_the_loss_at_zero(limit: tp.DepthLimit) -> None:
+def test_small_outputs_leave_the_loss_at_zero(limit: tp.theory.DepthLimit) -> None:
     assert "chi[t] = loss'[t](0)" in str(limit.at(alpha=0.5, gamma=1))
     assert "chi[t] = loss'[t](f[t])" in str(limit.at(alpha=0.5, gamma=0.5))
 
 
-def test_reasons(limit: tp.DepthLimit, mlp: tp.DepthLimit) -> None:
+def test_reasons(limit: tp.theory.DepthLimit, mlp: tp.theory.DepthLimit) -> None:
     assert limit.at(alpha=0.25, gamma=1).reason == "the network explodes at initialization like exp(L^(1 - 2*alpha))"
     assert limit.at(alpha=1, gamma=-1).reason == "the first update moves the output by L^(-alpha - gamma + 1)"
     assert limit.at(alpha=1, gamma=0.5).reason.startswith("trivial limit")
@@ -138,7 +139,7 @@ def test_reasons(limit: tp.DepthLimit, mlp: tp.DepthLimit) -> None:
     assert not any(r.has_limit for r in mlp.regions if r.region.point()[1] < 0)  # type: ignore[index]
 
 
-def test_where_there_is_no_limit_equations_are_refused(limit: tp.DepthLimit) -> None:
+def test_where_there_is_no_limit_equations_are_refused(limit: tp.theory.DepthLimit) -> None:
     region = limit.at(alpha=0.5, gamma=0.25)
     for ask in (lambda: region.equations, lambda: region.rate, lambda: region.kept, lambda: region.compile()):
         with pytest.raises(tp.Divergence, match="first update moves the output"):
@@ -150,7 +151,7 @@ def test_where_there_is_no_limit_equations_are_refused(limit: tp.DepthLimit) -> 
     ({"alpha": 0.5}, "no value for gamma"), ({"alpha": 0.5, "gamma": 0.5, "beta": 1}, "beta given"),
     ({"alpha": float("nan"), "gamma": 0}, "alpha"), ({"alpha": 1j, "gamma": 0}, "alpha"),
     ({"alpha": sp.Symbol("x"), "gamma": 0}, "alpha: x given"), ({"alpha": True, "gamma": 0}, "alpha")])
-def test_bad_points_are_named(limit: tp.DepthLimit, values: dict, what: str) -> None:
+def test_bad_points_are_named(limit: tp.theory.DepthLimit, values: dict, what: str) -> None:
     with pytest.raises(ValueError, match=what):
         limit.at(**values)
 
@@ -163,7 +164,7 @@ def test_bad_programs_are_named() -> None:
         tp.depth_limit(ends)
 
 
-def test_irrational_points_have_a_region(limit: tp.DepthLimit) -> None:
+def test_irrational_points_have_a_region(limit: tp.theory.DepthLimit) -> None:
     assert limit.at(alpha=sp.sqrt(2) / 2, gamma=1 - sp.sqrt(2) / 2) is limit.at(alpha=0.75, gamma=0.25)
 
 
@@ -175,13 +176,13 @@ def test_one_symbol_is_enough() -> None:
     assert limit.at(alpha=0.75).rate == sp.Min(1, 2 * ALPHA - 1)
 
 
-def test_latex_names_every_region(limit: tp.DepthLimit) -> None:
+def test_latex_names_every_region(limit: tp.theory.DepthLimit) -> None:
     text = limit.latex()
     assert text.count(r"\textbf{where }") == 6 and text.count("no limit") == 2
     assert limit._repr_latex_().startswith("$") and limit.regions[-1].latex() in text
 
 
-def test_texts_say_the_rate_and_the_exponents(limit: tp.DepthLimit) -> None:
+def test_texts_say_the_rate_and_the_exponents(limit: tp.theory.DepthLimit) -> None:
     """What is printed of a region, read again."""
     names = {"alpha": ALPHA, "gamma": GAMMA}
     for region in (r for r in limit.regions if r.has_limit):
@@ -191,7 +192,7 @@ def test_texts_say_the_rate_and_the_exponents(limit: tp.DepthLimit) -> None:
         assert [sp.sympify(one, names) for one in scaled] == [exponent for _, exponent in definitions(region)]
 
 
-def test_kinds_without_one_scale_are_refused(limit: tp.DepthLimit) -> None:
+def test_kinds_without_one_scale_are_refused(limit: tp.theory.DepthLimit) -> None:
     part = limit.at(alpha=0.5, gamma=0.5).part
     assert part is not None
     covariance = Kind(Sort.COVARIANCE, 0, base=0)

@@ -18,7 +18,7 @@ TASK = tp.Task([1, 0.8, -0.6, 1.1], [1, -0.7, 0.5, 1.2])
 XI, Y = [0.6, 0.5, -0.4], [1, -0.7, 0.5]
 
 
-def test_rates_are_piecewise_affine(limit: tp.DepthLimit) -> None:
+def test_rates_are_piecewise_affine(limit: tp.theory.DepthLimit) -> None:
     kappa = 1 - ALPHA - GAMMA
     assert limit.at(alpha=0.5, gamma=0.5).rate == 1
     assert limit.at(alpha=0.75, gamma=0.25).rate == sp.Min(1, 2 * ALPHA - 1)
@@ -26,7 +26,7 @@ def test_rates_are_piecewise_affine(limit: tp.DepthLimit) -> None:
     assert limit.at(alpha=2, gamma=1).rate == sp.Min(1, 2 * ALPHA - 1, -kappa)
 
 
-def test_only_what_outputs_depend_on_sets_the_rate(limit: tp.DepthLimit) -> None:
+def test_only_what_outputs_depend_on_sets_the_rate(limit: tp.theory.DepthLimit) -> None:
     """Above one half coefficients of hat-kets feed nothing: a correction to them does not count, one to f does."""
     part = limit.at(alpha=0.75, gamma=0.25).part
     assert part is not None
@@ -41,7 +41,7 @@ def test_only_what_outputs_depend_on_sets_the_rate(limit: tp.DepthLimit) -> None
 
 
 @pytest.mark.parametrize("alpha", [sp.Rational(1, 2), sp.Rational(5, 8), sp.Rational(3, 4), sp.Integer(1)])
-def test_fitted_orders_on_the_line(limit: tp.DepthLimit, alpha: sp.Rational) -> None:
+def test_fitted_orders_on_the_line(limit: tp.theory.DepthLimit, alpha: sp.Rational) -> None:
     """At 5/8 the next term is only L^-1/4 smaller: hence the tolerance."""
     rate = float(limit.at(alpha=alpha, gamma=1 - alpha).rate.subs(ALPHA, alpha))
     found = tp.convergence(tp.ResNet(), TASK, tp.SGD(), tp.DepthScaling(alpha, 1 - alpha), [2**k for k in range(8, 16)])
@@ -50,7 +50,7 @@ def test_fitted_orders_on_the_line(limit: tp.DepthLimit, alpha: sp.Rational) -> 
 
 
 @pytest.mark.parametrize("alpha, gamma", [(0.5, 0.75), (0.75, 0.75), (1, 0.5), (0.9, 0.9), (0.5, 1.5)])
-def test_scaled_outputs_below_the_line(limit: tp.DepthLimit, alpha: float, gamma: float) -> None:
+def test_scaled_outputs_below_the_line(limit: tp.theory.DepthLimit, alpha: float, gamma: float) -> None:
     """L^-kappa f, from the second update on: there chi is no longer exact."""
     region = limit.at(alpha=alpha, gamma=gamma)
     rate = float(region.rate.subs({ALPHA: alpha, GAMMA: gamma}))
@@ -62,7 +62,7 @@ def test_scaled_outputs_below_the_line(limit: tp.DepthLimit, alpha: float, gamma
 
 @pytest.mark.parametrize("alpha, gamma", [
     pytest.param(0.5, 0.5, marks=pytest.mark.slow), (0.75, 0.25), (1, 0), (1, 0.5), (1.5, 0)])
-def test_rates_of_two_matrix_blocks(mlp: tp.DepthLimit, alpha: float, gamma: float) -> None:
+def test_rates_of_two_matrix_blocks(mlp: tp.theory.DepthLimit, alpha: float, gamma: float) -> None:
     region = mlp.at(alpha=alpha, gamma=gamma)
     rate = float(region.rate.subs({ALPHA: alpha, GAMMA: gamma}))
     kernel, exact = mlp.recursion.compile(), region.compile()(XI, Y).outputs  # type: ignore[attr-defined]

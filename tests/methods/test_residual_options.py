@@ -36,13 +36,13 @@ def net_of(name: str, phi: str = "tanh", block: str = "mlp", **more: Any) -> tp.
 
 
 BLOCK_READINGS: dict[str, Callable[[tp.ResNet], Any]] = {  # which know blocks by themselves
-    "kernel_fn": lambda net: tp.kernel_fn(net)([[1.0]]), "gradient_correlation": tp.gradient_correlation,
+    "kernel_fn": lambda net: tp.kernel_fn(net)([[1.0]]), "gradient_correlation": tp.theory.gradient_correlation,
     "collocation": lambda net: tp.train(net, TASK, OPT, SCALE, tp.oo, method="collocation")}
 NEVER: dict[str, Callable[[tp.ResNet], Any]] = {  # which take a layer of norms before blocks and nothing else
-    "raw_problem": lambda net: tp.raw_problem(tp.DepthwiseScaling(), net, TASK, 4),
+    "raw_problem": lambda net: tp.theory.raw_problem(tp.theory.DepthwiseScaling(), net, TASK, 4),
     "reflection": lambda net: tp.train(net, TASK, OPT, SCALE, 4, method="reflection"),
     "coefficients": lambda net: tp.train(net, TASK, OPT, SCALE, 4, method="coefficients"),
-    "cauchy_differences": lambda net: tp.cauchy_differences(net, TASK, OPT, SCALE, (2, 4, 8, 16))}
+    "cauchy_differences": lambda net: tp.studies.cauchy_differences(net, TASK, OPT, SCALE, (2, 4, 8, 16))}
 
 
 @pytest.mark.parametrize("reading", BLOCK_READINGS)
@@ -66,7 +66,7 @@ def test_what_knows_one_kind_of_layer_refuses_all_others(name: str, reading: str
 @pytest.mark.parametrize("name", ["inject", "learned", "keep"])
 def test_order_parameters_are_of_streams_that_are_added_to(name: str) -> None:
     with pytest.raises(ValueError, match="Skip"):
-        tp.order_parameters(tp.train(net_of(name, "relu", "pre_nonlin"), TASK, OPT, SCALE, 1, method=WIDE))
+        tp.theory.order_parameters(tp.train(net_of(name, "relu", "pre_nonlin"), TASK, OPT, SCALE, 1, method=WIDE))
 
 
 @pytest.mark.parametrize("name", ["gains", "learned"])

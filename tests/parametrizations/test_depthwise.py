@@ -56,7 +56,7 @@ def raw_outputs(numbers: tuple[float, ...], draws: dict[str, np.ndarray], phi: E
     return np.array(outputs)
 
 
-def both(scaling: tp.DepthwiseScaling, numbers: tuple[float, ...], train_embedding_readout: bool = False,
+def both(scaling: tp.theory.DepthwiseScaling, numbers: tuple[float, ...], train_embedding_readout: bool = False,
          phi: str = "tanh",
          loss: str = "mse", momentum: float = 0.0, weight_decay: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
     """Outputs of the mapped problem and of the raw network, from the same standard normal draws."""
@@ -64,8 +64,8 @@ def both(scaling: tp.DepthwiseScaling, numbers: tuple[float, ...], train_embeddi
     draws = {"W0": rng.normal(size=(N, D)), "W": rng.normal(size=(L - 1, N, N)), "w": rng.normal(size=N)}
     targets = np.sign(TARGETS) if loss == "logistic" else TARGETS
     net = tp.ResNet(phi, "pre_nonlin", train_embedding_readout=train_embedding_readout)
-    raw = tp.raw_problem(scaling, net, tp.Task(INPUTS, targets, loss), L - 1, N, layers=L, momentum=momentum,
-                         weight_decay=weight_decay)
+    raw = tp.theory.raw_problem(scaling, net, tp.Task(INPUTS, targets, loss), L - 1, N, layers=L, momentum=momentum,
+                                weight_decay=weight_decay)
     weights = {"U": draws["W0"].T, "W": draws["W"] / np.sqrt(N), "nV": draws["w"]}
     run = tp.train(raw.problem, method=tp.methods.Dense(weights=weights))
     function, slope = {"tanh": (np.tanh, lambda h: np.cosh(h)**-2.0), "linear": (lambda h: h, np.ones_like)}[phi]
@@ -78,7 +78,7 @@ def both(scaling: tp.DepthwiseScaling, numbers: tuple[float, ...], train_embeddi
 @pytest.mark.parametrize("name", ["SP", "NTP", "muP", "muP + 1/sqrt(L)"])
 def test_the_table_trains_as_mapped(name: str) -> None:
     mu0, eta0 = (1.0, 0.02) if name == "SP" else (0.7, 0.3)
-    ours, theirs = both(tp.depthwise_recipe(name, mu0, eta0), table_1(name, 1.0, mu0, eta0, 0.5))
+    ours, theirs = both(tp.theory.depthwise_recipe(name, mu0, eta0), table_1(name, 1.0, mu0, eta0, 0.5))
     assert np.ptp(theirs) > 0.01
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-10)
 
@@ -88,7 +88,7 @@ def test_the_table_trains_as_mapped(name: str) -> None:
     (0.5, 1.5, True, {"loss": "logistic"}), (0.5, 1.2, True, {"momentum": 0.6, "weight_decay": 0.2}),
     (0.75, 1.0, False, {"momentum": 0.3}), (0.5, 1.0, False, {"weight_decay": 0.5})])
 def test_other_exponents_constants_and_optimizers(alpha: float, branch: float, ends: bool, options: Any) -> None:
-    scaling = tp.DepthwiseScaling(alpha, mu0=0.6, eta0=0.4, branch=branch)
+    scaling = tp.theory.DepthwiseScaling(alpha, mu0=0.6, eta0=0.4, branch=branch)
     ours, theirs = both(scaling, table_1("M", branch, 0.6, 0.4, alpha), ends, **options)
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-10)
     if alpha > 0.5:  # the test sees the rate
@@ -97,12 +97,12 @@ def test_other_exponents_constants_and_optimizers(alpha: float, branch: float, e
 
 
 def test_what_does_not_depend_on_the_width_is_the_problem_of_infinite_width() -> None:
-    scaling, task = tp.DepthwiseScaling(mu0=0.5, eta0=0.3, branch=1.2), tp.Task(INPUTS, TARGETS)
-    wide, finite = (tp.raw_problem(scaling, tp.ResNet(), task, 8, width) for width in (tp.oo, 100))
+    scaling, task = tp.theory.DepthwiseScaling(mu0=0.5, eta0=0.3, branch=1.2), tp.Task(INPUTS, TARGETS)
+    wide, finite = (tp.theory.raw_problem(scaling, tp.ResNet(), task, 8, width) for width in (tp.oo, 100))
     assert wide.problem.scale == finite.problem.scale and wide.output_scale == pytest.approx(finite.output_scale)
     assert wide.problem.opt.lr == pytest.approx(finite.problem.opt.lr)
-    limit = tp.raw_problem(scaling, tp.ResNet(), task, tp.oo)
-    many = tp.raw_problem(scaling, tp.ResNet(), task, 512, layers=513)
+    limit = tp.theory.raw_problem(scaling, tp.ResNet(), task, tp.oo)
+    many = tp.theory.raw_problem(scaling, tp.ResNet(), task, 512, layers=513)
     np.testing.assert_allclose(tp.train(limit.problem).outputs, tp.train(many.problem).outputs, rtol=0, atol=2e-2)
 
 
@@ -110,7 +110,7 @@ def test_the_richness_is_what_separates_it_from_the_lazy_limit() -> None:
     """At small mu0 outputs are those of the tangent kernel; features move like mu0."""
     task, moved = tp.Task(INPUTS[:1].repeat(2, axis=0), TARGETS[:1].repeat(2, axis=0)), []
     for mu0 in (1e-2, 1e-3):
-        raw = tp.raw_problem(tp.DepthwiseScaling(mu0=mu0, eta0=0.5), tp.ResNet(), task, tp.oo)
+        raw = tp.theory.raw_problem(tp.theory.DepthwiseScaling(mu0=mu0, eta0=0.5), tp.ResNet(), task, tp.oo)
         run = tp.train(raw.problem, keep_nodes=[1.0])
         size = np.diagonal(run.forward_covariance[0])
         moved.append(np.max(np.abs(size[BATCH:] - size[:BATCH])))
@@ -123,29 +123,32 @@ def test_the_richness_is_what_separates_it_from_the_lazy_limit() -> None:
 @pytest.mark.parametrize("layers", [2, 3, 5])
 @pytest.mark.parametrize("name, width", [("SP", "SP"), ("NTP", "NTP"), ("muP", "muP"), ("muP + 1/sqrt(L)", "muP")])
 def test_as_abc(name: str, width: str, layers: int) -> None:
-    assert tp.depthwise_recipe(name).width_scaling(layers).canonical() == tp.width_recipe(width, layers).canonical()
+    found = tp.theory.depthwise_recipe(name).width_scaling(layers).canonical()
+    assert found == tp.width.width_recipe(width, layers).canonical()
 
 
 def test_verdicts_of_the_table() -> None:
-    assert tp.depthwise_recipe("SP").depth_scaling() == tp.DepthScaling(0, 0)
-    assert tp.classify(tp.depthwise_recipe("muP + 1/sqrt(L)").depth_scaling()).feature_learning
+    assert tp.theory.depthwise_recipe("SP").depth_scaling() == tp.DepthScaling(0, 0)
+    assert tp.classify(tp.theory.depthwise_recipe("muP + 1/sqrt(L)").depth_scaling()).feature_learning
     for alpha in ("1/2", "3/4", 1):
-        scale = tp.DepthwiseScaling(alpha).depth_scaling()
+        scale = tp.theory.DepthwiseScaling(alpha).depth_scaling()
         assert scale.drift_exponent == 0 and tp.classify(scale).nontrivial
-    assert tp.DepthwiseScaling(alpha="3/4").rate == sp.Rational(1, 2)
+    assert tp.theory.DepthwiseScaling(alpha="3/4").rate == sp.Rational(1, 2)
 
 
 def test_what_is_refused() -> None:
     task = tp.Task(INPUTS, TARGETS)
     with pytest.raises(tp.NotCovered, match="trained ends given, and one learning rate"):
-        tp.raw_problem(tp.depthwise_recipe("SP"), tp.ResNet(train_embedding_readout=True), task, 4, width=8)
+        tp.theory.raw_problem(tp.theory.depthwise_recipe("SP"), tp.ResNet(train_embedding_readout=True), task, 4,
+                              width=8)
     with pytest.raises(tp.NotCovered, match="output_power=0"):
-        tp.raw_problem(tp.depthwise_recipe("NTP"), tp.ResNet(), task, 4)
+        tp.theory.raw_problem(tp.theory.depthwise_recipe("NTP"), tp.ResNet(), task, 4)
     with pytest.raises(tp.NotCovered, match="trained ends given at infinite depth"):
-        tp.raw_problem(tp.DepthwiseScaling(1), tp.ResNet(train_embedding_readout=True), task, tp.oo)
+        tp.theory.raw_problem(tp.theory.DepthwiseScaling(1), tp.ResNet(train_embedding_readout=True), task, tp.oo)
     with pytest.raises(tp.NotCovered, match="branch: 2.0 given with trained ends"):
-        tp.raw_problem(tp.DepthwiseScaling(0, branch=2.0), tp.ResNet(train_embedding_readout=True), task, 4)
+        tp.theory.raw_problem(tp.theory.DepthwiseScaling(0, branch=2.0), tp.ResNet(train_embedding_readout=True),
+                              task, 4)
     with pytest.raises(ValueError, match="mu0: 2 given; allowed is 1 for 'SP'"):
-        tp.depthwise_recipe("SP", mu0=2)
+        tp.theory.depthwise_recipe("SP", mu0=2)
     with pytest.raises(ValueError, match="layers: 4 given at infinite depth"):
-        tp.raw_problem(tp.DepthwiseScaling(), tp.ResNet(), task, tp.oo, layers=4)
+        tp.theory.raw_problem(tp.theory.DepthwiseScaling(), tp.ResNet(), task, tp.oo, layers=4)

@@ -52,7 +52,7 @@ def test_named_widths_that_are_mup_and_are_not():
 
 def test_mfp_is_the_member_of_the_family_with_its_principles():
     for layers in (2, 3, 5):
-        assert tp.width_recipe("MFP", layers) == tp.meta_principled(1, layers)
+        assert tp.width.width_recipe("MFP", layers) == tp.meta_principled(1, layers)
 
 
 @pytest.mark.parametrize("width, depth, said", [

@@ -62,28 +62,28 @@ def test_a_step_in_abc_is_a_step_in_pqr() -> None:
 @pytest.mark.parametrize("name, s", [("NTP", 0), ("muP", 1)])
 @pytest.mark.parametrize("layers", [2, 3, 7])
 def test_named_recipes_are_members(name: str, s: int, layers: int) -> None:
-    assert tp.width_recipe(name, layers).canonical() == tp.meta_principled(s, layers)
+    assert tp.width.width_recipe(name, layers).canonical() == tp.meta_principled(s, layers)
 
 
 def test_the_mean_field_is_maximal_updates_of_one_hidden_layer() -> None:
-    one = tp.width_recipe("mean field", 2)
-    assert one.canonical() == tp.width_recipe("muP", 2).canonical()
+    one = tp.width.width_recipe("mean field", 2)
+    assert one.canonical() == tp.width.width_recipe("muP", 2).canonical()
     assert one.abc() == ((0, 1), (0, 0), -1)  # Tensor Programs IV, table 1
 
 
 @pytest.mark.parametrize("name", [recipe.name for recipe in NAMED_WIDTHS])
 @pytest.mark.parametrize("said", [str, str.upper, str.lower], ids=("as it is", "upper", "lower"))
 def test_parametrizations_know_the_names_of_width_recipes(name: str, said: Callable[[str], str]) -> None:
-    assert tp.Parametrization(said(name)).width_scaling == tp.width_recipe(said(name), 3)
+    assert tp.Parametrization(said(name)).width_scaling == tp.width.width_recipe(said(name), 3)
 
 
 def test_the_mean_field_of_deep_networks_is_maximal_updates() -> None:
-    assert tp.width_recipe("mean field", 5).canonical() == tp.width_recipe("muP", 5).canonical()
+    assert tp.width.width_recipe("mean field", 5).canonical() == tp.width.width_recipe("muP", 5).canonical()
     assert tp.Parametrization("mean field").is_mup()
 
 
 def test_sizes_take_each_layer_by_its_own_fan_in() -> None:
-    sizes = tp.width_recipe("SP", 3).sizes([784, 100, 400, 10])
+    sizes = tp.width.width_recipe("SP", 3).sizes([784, 100, 400, 10])
     assert np.allclose(sizes.weight_std, [784**-0.5, 100**-0.5, 400**-0.5])
     assert np.allclose(sizes.weight_rate, [1 / 784, 400 / 100, 1])  # SP: one rate, but for fan-ins that differ from n
     assert np.allclose(tp.meta_principled(1, 3).sizes([784, 100, 400, 10]).weight_std[-1], 1 / 400)
@@ -122,8 +122,8 @@ def test_scalings_are_values() -> None:
     (lambda: tp.WidthScaling([0, 0], [0, 0], 0).sizes([1, 0, 1]), "widths: 0 given"),
     (lambda: tp.WidthScaling([0, 0], [0, 0], 0).sizes([1, 2, 1], base_width=0), "base_width: 0 given"),
     (lambda: tp.WidthScaling([0, 900], [0, 0], 0).sizes([1, 2**10, 1]), "beyond what floats hold"),
-    (lambda: tp.width_recipe("mu-p", 3), "name: 'mu-p' given; allowed are 'SP'"),
-    (lambda: tp.width_recipe("SP", 1), "layers: 1 given"),
+    (lambda: tp.width.width_recipe("mu-p", 3), "name: 'mu-p' given; allowed are 'SP'"),
+    (lambda: tp.width.width_recipe("SP", 1), "layers: 1 given"),
 ])
 def test_bad_input_is_refused(make: Any, match: str) -> None:
     with pytest.raises(ValueError, match=match):

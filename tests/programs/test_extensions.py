@@ -22,10 +22,10 @@ LAYERS, WIDTH = 3, 384
 
 def agree(net: tp.ResNet, seeds: int = 6, **options: Any) -> np.ndarray:
     """Outputs at infinite width, which real networks have on average, n^-1/2 apart; returns them."""
-    scaling = tp.DepthwiseScaling(options.pop("alpha", 0.5), mu0=0.8, eta0=1.5)
-    raw = tp.raw_problem(scaling, net, TASK, LAYERS, **options)
+    scaling = tp.theory.DepthwiseScaling(options.pop("alpha", 0.5), mu0=0.8, eta0=1.5)
+    raw = tp.theory.raw_problem(scaling, net, TASK, LAYERS, **options)
     wide = tp.train(raw.problem, method=tp.methods.Particles(samples=2048, batches=4))
-    finite = tp.raw_problem(scaling, net, TASK, LAYERS, WIDTH, **options)
+    finite = tp.theory.raw_problem(scaling, net, TASK, LAYERS, WIDTH, **options)
     found = np.array([tp.train(finite.problem, method=tp.methods.Conditioned(seed=seed)).outputs.ravel()
                       for seed in range(seeds)])
     error = found.std(axis=0, ddof=1) / math.sqrt(seeds) + wide.error_estimate + 4.0 / WIDTH
@@ -38,8 +38,9 @@ def agree(net: tp.ResNet, seeds: int = 6, **options: Any) -> np.ndarray:
     (tp.ResNet("tanh", "pre_nonlin"), {"momentum": 0.5, "weight_decay": 0.3}),
     (tp.ResNet("tanh", "pre_nonlin"), {"alpha": 0.75})])
 def test_extensions_agree_with_real_networks(net: tp.ResNet, options: dict[str, Any]) -> None:
-    plain = tp.train(tp.raw_problem(tp.DepthwiseScaling(mu0=0.8, eta0=1.5), tp.ResNet("tanh", "pre_nonlin"), TASK,
-                                    LAYERS).problem, method=tp.methods.Particles(samples=2048, batches=4))
+    plain = tp.train(tp.theory.raw_problem(tp.theory.DepthwiseScaling(mu0=0.8, eta0=1.5),
+                                           tp.ResNet("tanh", "pre_nonlin"), TASK, LAYERS).problem,
+                     method=tp.methods.Particles(samples=2048, batches=4))
     assert np.max(np.abs(agree(net, **options) - plain.outputs.ravel())) > 0.02  # the extension is seen
 
 
@@ -160,10 +161,10 @@ def test_what_has_no_read_out_on_the_stream_is_refused() -> None:
 
 def test_gradient_flow_is_the_limit_of_small_steps_in_the_sources_units() -> None:
     """(88): eta0 t is the time; and 60 steps of eta0 / 60 are there but for 1 / 60."""
-    scaling, one = tp.DepthwiseScaling(mu0=0.7, eta0=0.5), tp.Task([1.0], [0.9])
-    raw = tp.raw_problem(scaling, tp.ResNet(), one, tp.oo)
-    flow = tp.gradient_flow(raw.problem.net, raw.problem.task, 0.5, raw.problem.scale, tp.oo)
-    slow, often = tp.DepthwiseScaling(mu0=0.7, eta0=0.5 / 60), tp.Task([1.0] * 61, [0.9] * 61)
-    small = tp.raw_problem(slow, tp.ResNet(), often, 64)
+    scaling, one = tp.theory.DepthwiseScaling(mu0=0.7, eta0=0.5), tp.Task([1.0], [0.9])
+    raw = tp.theory.raw_problem(scaling, tp.ResNet(), one, tp.oo)
+    flow = tp.studies.gradient_flow(raw.problem.net, raw.problem.task, 0.5, raw.problem.scale, tp.oo)
+    slow, often = tp.theory.DepthwiseScaling(mu0=0.7, eta0=0.5 / 60), tp.Task([1.0] * 61, [0.9] * 61)
+    small = tp.theory.raw_problem(slow, tp.ResNet(), often, 64)
     found = small.output_scale * tp.train(small.problem).outputs[-1, 0, 0]
     assert raw.output_scale * flow.outputs[-1, 0, 0] == pytest.approx(found, abs=0.02)

@@ -105,8 +105,8 @@ def test_limits_by_sgd_do_not_depend_on_the_hidden_width(phi: str, block: str) -
 def test_attention_beside_a_wide_hidden_layer_has_the_same_limit() -> None:
     data, limits = sequences(batch=1), []
     for ratio in (1, 2):
-        layer = tp.AttentionLayer(2, points=64, scrambles=2, mlp=tp.ResNet("erf", "mlp", "rms", mlp_ratio=ratio))
-        limits.append(tp.attention_limit(layer, data.inputs[:2, :, :2], data.targets[:2, :, :2], tp.SGD(0.5)))
+        layer = tp.theory.AttentionLayer(2, points=64, scrambles=2, mlp=tp.ResNet("erf", "mlp", "rms", mlp_ratio=ratio))
+        limits.append(tp.theory.attention_limit(layer, data.inputs[:2, :, :2], data.targets[:2, :, :2], tp.SGD(0.5)))
     assert np.abs(limits[0].outputs - limits[1].outputs).max() < 1e-12 < 0.1 < np.abs(limits[0].outputs).max()
 
 

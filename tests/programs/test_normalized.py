@@ -307,8 +307,8 @@ def test_only_readings_that_read_the_program_take_it() -> None:
     for refused, said in ((lambda: run.fluctuations, "'particles' given"),
                           (lambda: run.at_width(64), "'particles' given"),
                           (lambda: run.gamma(1, 0, 0, 0, 0.5, 0.5), "sampled kets"),
-                          (lambda: tp.order_parameters(run), "allowed is the tp.RawProblem"),
-                          (lambda: tp.cauchy_differences(tp.ResNet(), task, PLAIN, SCALE, four), "a tp.SGD")):
+                          (lambda: tp.theory.order_parameters(run), "allowed is the tp.theory.RawProblem"),
+                          (lambda: tp.studies.cauchy_differences(tp.ResNet(), task, PLAIN, SCALE, four), "a tp.SGD")):
         with pytest.raises(ValueError, match=said):
             refused()
 

@@ -48,9 +48,9 @@ def test_numbers_are_those_of_python(written: Written) -> None:
     found = json.loads((written.folder / "report.json").read_text())
     assert found["failures"] == found["left_out"] == {}
     net, task = tp.Transformer(head_dim=1, positions=2), tp.tasks.text(2, 1, 2).sequences()
-    layer = tp.AttentionLayer(2, 1, causal=True, points=stages.POINTS, scrambles=stages.SCRAMBLES,
-                              mlp=tp.ResNet("gelu", "mlp", "rms"))
-    limit = tp.attention_limit(layer, task.inputs, task.targets, tp.SGD(1.0), loss="softmax")
+    layer = tp.theory.AttentionLayer(2, 1, causal=True, points=stages.POINTS, scrambles=stages.SCRAMBLES,
+                                     mlp=tp.ResNet("gelu", "mlp", "rms"))
+    limit = tp.theory.attention_limit(layer, task.inputs, task.targets, tp.SGD(1.0), loss="softmax")
     assert found["limit"]["losses"] == (task.losses(limit.outputs) / 2).tolist()
     runs = [tp.train(net, task, tp.SGD(1.0), tp.DepthScaling(), 4, 32, method="dense", seed=seed) for seed in (0, 1)]
     row = found["real"]["rows"][-1]

@@ -21,8 +21,8 @@ DEPTHS = [2, 4, 8, 16]
 
 
 @pytest.fixture(scope="module")
-def found() -> tp.CauchyDifferences:
-    return tp.cauchy_differences(NET, TASK, OPT, SCALE, DEPTHS)
+def found() -> tp.studies.CauchyDifferences:
+    return tp.studies.cauchy_differences(NET, TASK, OPT, SCALE, DEPTHS)
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def runs() -> list[tp.Run]:
     return [tp.train(NET, TASK, OPT, SCALE, depth, method="reflection", keep_nodes="all") for depth in DEPTHS]
 
 
-def test_gamma(found: tp.CauchyDifferences, runs: list[tp.Run]) -> None:
+def test_gamma(found: tp.studies.CauchyDifferences, runs: list[tp.Run]) -> None:
     for k, t in product((2, 3), range(4)):
         L, run, half = DEPTHS[k], runs[k], runs[k - 1]
         times = np.arange(L + 1) / L
@@ -45,7 +45,7 @@ def test_gamma(found: tp.CauchyDifferences, runs: list[tp.Run]) -> None:
         assert np.all(np.isnan(found.gamma.size[k][t, t + 1:]))
 
 
-def test_c(found: tp.CauchyDifferences, runs: list[tp.Run]) -> None:
+def test_c(found: tp.studies.CauchyDifferences, runs: list[tp.Run]) -> None:
     for k, t in product((2, 3), range(4)):
         L = DEPTHS[k]
         times = np.arange(1, L + 1) / L
@@ -56,7 +56,7 @@ def test_c(found: tp.CauchyDifferences, runs: list[tp.Run]) -> None:
             assert_close(found.c.change[k - 1][t, s, a], np.abs(ours - coarse).max(), 1e-12, ours)
 
 
-def test_crossing_the_own_layer(found: tp.CauchyDifferences, runs: list[tp.Run]) -> None:
+def test_crossing_the_own_layer(found: tp.studies.CauchyDifferences, runs: list[tp.Run]) -> None:
     L, run = DEPTHS[-1], runs[-1]
     assert np.nanmax(found.crossing[-1][3]) > 0.01
     for t, s in ((1, 0), (2, 1), (3, 0), (3, 1), (3, 2)):
@@ -68,7 +68,7 @@ def test_crossing_the_own_layer(found: tp.CauchyDifferences, runs: list[tp.Run])
             assert_close(found.crossing[-1][t, s, a], L * np.abs(values).max(), 1e-12, L)
 
 
-def test_the_constant_is_the_smallest_that_all_claims_allow(found: tp.CauchyDifferences) -> None:
+def test_the_constant_is_the_smallest_that_all_claims_allow(found: tp.studies.CauchyDifferences) -> None:
     L = np.array(DEPTHS, dtype=float)
     for t, constant in enumerate(found.constants()):
         sides = [found.gamma.size, found.gamma.slope, found.c.size, found.c.slope, found.crossing,
@@ -81,14 +81,15 @@ def test_the_constant_is_the_smallest_that_all_claims_allow(found: tp.CauchyDiff
 @pytest.mark.parametrize("alpha, order", [(0.5, 1.0), (0.75, 0.5), (1.0, 1.0)])
 def test_orders(alpha: float, order: float) -> None:
     scale = tp.DepthScaling(alpha, 1 - alpha)
-    found = tp.cauchy_differences(NET, TASK, tp.SGD(0.25), scale, [2**k for k in range(4, 10)])
+    found = tp.studies.cauchy_differences(NET, TASK, tp.SGD(0.25), scale, [2**k for k in range(4, 10)])
     for slope in (found.gamma_order, found.c_order, found.output_order):
         assert abs(slope.order / order - 1) < 0.12
 
 
 def test_the_claimed_constant_stays_where_the_rate_is_one_and_grows_where_not() -> None:
     def growth(alpha: float) -> float:
-        found = tp.cauchy_differences(NET, TASK, OPT, tp.DepthScaling(alpha, 1 - alpha), [2**k for k in range(4, 9)])
+        depths = [2**k for k in range(4, 9)]
+        found = tp.studies.cauchy_differences(NET, TASK, OPT, tp.DepthScaling(alpha, 1 - alpha), depths)
         scaled = found.depths[1:] * np.nanmax(found.c.change, axis=(1, 2, 3))
         return float(scaled[-1] / scaled[-2])
 
@@ -100,7 +101,7 @@ def test_the_claimed_constant_stays_where_the_rate_is_one_and_grows_where_not() 
 def test_the_limit_is_that_of_the_solver_in_layer_time(alpha: float, seed: int) -> None:
     rng, scale = np.random.default_rng(seed), tp.DepthScaling(alpha, 1 - alpha)
     task = tp.Task(rng.uniform(-1, 1, 3), rng.uniform(-1, 1, 3))
-    found = tp.cauchy_differences(NET, task, OPT, scale, [2**k for k in range(4, 9)])
+    found = tp.studies.cauchy_differences(NET, task, OPT, scale, [2**k for k in range(4, 9)])
     true = tp.train(NET, task, OPT, scale, tp.oo).outputs
     assert found.limit is not None
     error = np.abs(found.limit - true).max()
@@ -123,7 +124,7 @@ def test_the_error_goes_on_like_the_changes() -> None:
     assert limit is not None and abs(limit.item() - 11 / 6) < 1e-14 and abs(error - 1 / 9) < 1e-14
 
 
-def test_orders_are_those_of_the_deeper_half(found: tp.CauchyDifferences) -> None:
+def test_orders_are_those_of_the_deeper_half(found: tp.studies.CauchyDifferences) -> None:
     for slope, change in ((found.gamma_order, found.gamma.change), (found.c_order, found.c.change),
                           (found.output_order, np.diff(found.outputs, axis=0))):
         largest = np.nanmax(np.abs(change), axis=tuple(range(1, change.ndim)))
@@ -134,15 +135,16 @@ def test_no_limit_where_changes_grow_and_none_needed_where_there_are_none() -> N
     growing = np.array([0.0, 1, 3, 7, 15]).reshape(-1, 1, 1, 1)
     assert _geometric(growing) == (None, np.inf)
     assert _geometric(np.ones((4, 1, 1, 1))) == (1.0, 0.0)
-    assert tp.cauchy_differences(NET, TASK, tp.SGD(0.1), tp.DepthScaling(0.5, 0.25), [4, 8, 16, 32]).limit is None
+    found = tp.studies.cauchy_differences(NET, TASK, tp.SGD(0.1), tp.DepthScaling(0.5, 0.25), [4, 8, 16, 32])
+    assert found.limit is None
 
 
 def test_batches_and_outputs_are_maxima_over_them() -> None:
     """Two equal inputs a step at half weight each are one input."""
     rng = np.random.default_rng(1)
     inputs, targets = rng.uniform(-1, 1, (3, 1, 2)), rng.uniform(-1, 1, (3, 1, 2))
-    one, two = (tp.cauchy_differences(NET, tp.Task(np.repeat(inputs, n, 1), np.repeat(targets, n, 1)), OPT, SCALE,
-                                      [2, 4, 8, 16]) for n in (1, 2))
+    one, two = (tp.studies.cauchy_differences(NET, tp.Task(np.repeat(inputs, n, 1), np.repeat(targets, n, 1)), OPT,
+                                              SCALE, [2, 4, 8, 16]) for n in (1, 2))
     assert_close(two.outputs[:, :, :1], one.outputs, 1e-12)
     assert_close(np.nan_to_num(two.c.change), np.nan_to_num(one.c.change), 1e-12)
     assert_close(np.nan_to_num(two.gamma.size[:, :, 0]), np.nan_to_num(one.gamma.size[:, :, 0]), 1e-12)
@@ -150,13 +152,13 @@ def test_batches_and_outputs_are_maxima_over_them() -> None:
 
 def test_held_out_inputs_are_left_out() -> None:
     probed = tp.Task(TASK.inputs, TASK.targets, probes=[[2.0]])
-    assert np.array_equal(tp.cauchy_differences(NET, probed, OPT, SCALE, DEPTHS).outputs,
-                          tp.cauchy_differences(NET, TASK, OPT, SCALE, DEPTHS).outputs)
+    assert np.array_equal(tp.studies.cauchy_differences(NET, probed, OPT, SCALE, DEPTHS).outputs,
+                          tp.studies.cauchy_differences(NET, TASK, OPT, SCALE, DEPTHS).outputs)
 
 
 def test_progress_counts_depths() -> None:
     told: list[tuple[int, int]] = []
-    tp.cauchy_differences(NET, TASK, OPT, SCALE, DEPTHS, progress=lambda *at: told.append(at))
+    tp.studies.cauchy_differences(NET, TASK, OPT, SCALE, DEPTHS, progress=lambda *at: told.append(at))
     assert told == [(k, 4) for k in (1, 2, 3, 4)]
 
 
@@ -167,13 +169,13 @@ def test_progress_counts_depths() -> None:
 ])
 def test_other_depths_are_refused(depths: Any, said: str) -> None:
     with pytest.raises(ValueError) as caught:
-        tp.cauchy_differences(NET, TASK, OPT, SCALE, depths)
+        tp.studies.cauchy_differences(NET, TASK, OPT, SCALE, depths)
     assert said in str(caught.value)
 
 
 @pytest.mark.parametrize("wrong, said", [
     (dict(net="linear"), "net: 'linear' given; allowed is a tp.ResNet"),
-    (dict(net=tp.ResNet("tanh")), "tp.cauchy_differences"),
+    (dict(net=tp.ResNet("tanh")), "tp.studies.cauchy_differences"),
     (dict(task=[1.0]), "task: [1.0] given; allowed is a tp.Task"),
     (dict(opt=tp.SignSGD(1.0)), "allowed is a tp.SGD"),
     (dict(scale=0.5), "scale: 0.5 given; allowed is a tp.DepthScaling"),
@@ -181,10 +183,10 @@ def test_other_depths_are_refused(depths: Any, said: str) -> None:
 def test_what_is_no_linear_training_is_refused(wrong: dict[str, Any], said: str) -> None:
     given = dict(net=NET, task=TASK, opt=OPT, scale=SCALE, depths=DEPTHS) | wrong
     with pytest.raises(ValueError) as caught:
-        tp.cauchy_differences(**given)
+        tp.studies.cauchy_differences(**given)
     assert said in str(caught.value)
 
 
 def test_a_depth_that_blows_up_is_divergence() -> None:
     with pytest.raises(tp.Divergence, match="step"):
-        tp.cauchy_differences(NET, TASK, tp.SGD(1e160), SCALE, DEPTHS)
+        tp.studies.cauchy_differences(NET, TASK, tp.SGD(1e160), SCALE, DEPTHS)

@@ -23,7 +23,7 @@ ONE = tp.Task([1.0], [1.0])
 def test_one_layer_is_linear_regression(task: tp.Task, time: float, branch: float, points: int) -> None:
     """With one block between frozen ends f is linear in its matrix: f = (1 - exp(-branch K t / B)) y."""
     scale = tp.DepthScaling(0.5, 0.5, branch=branch)
-    found = tp.gradient_flow(NET, task, time, scale, 1, points)
+    found = tp.studies.gradient_flow(NET, task, time, scale, 1, points)
     xi, y = task.inputs[0], task.targets[0]
     for t, f in zip(found.times, found.outputs):
         expected = y - expm(-t * branch * xi @ xi.T / task.batch) @ y
@@ -62,30 +62,30 @@ def noiseless(time: float, y: float, nodes: int = 12) -> float:
 
 @pytest.mark.parametrize("y", [0.5, 2.0])
 def test_the_noiseless_limit_solved_otherwise(y: float) -> None:
-    found = tp.gradient_flow(NET, tp.Task([1.0], [y]), 0.8, tp.DepthScaling(1, 0), tp.oo)
+    found = tp.studies.gradient_flow(NET, tp.Task([1.0], [y]), 0.8, tp.DepthScaling(1, 0), tp.oo)
     assert abs(found.outputs[-1, 0, 0] - noiseless(0.8, y)) <= found.error_estimate < 1e-7
 
 
 @pytest.mark.parametrize("depth", [5, tp.oo])
 def test_it_starts_and_goes_on_with_the_tangent_kernel(depth: Any) -> None:
     """df/dt = -K chi: e y at the start in the limit; later K from a training of the same small steps."""
-    start = tp.gradient_flow(NET, ONE, 1e-3, SCALE, depth, 2).outputs[:, 0, 0]
+    start = tp.studies.gradient_flow(NET, ONE, 1e-3, SCALE, depth, 2).outputs[:, 0, 0]
     kernel = np.e if depth is tp.oo else 1.2**4
     assert abs((4 * start[1] - start[2]) / 1e-3 / kernel - 1) < 1e-5  # second order at t = 0
     points, time = 8, 0.2
-    flow = tp.gradient_flow(NET, ONE, time, SCALE, depth, points, 1e-6).outputs[:, 0, 0]
+    flow = tp.studies.gradient_flow(NET, ONE, time, SCALE, depth, points, 1e-6).outputs[:, 0, 0]
     slope = (flow[2] - 8 * flow[3] + 8 * flow[5] - flow[6]) / 12
     speeds = []
     for steps in (12, 24):
         task = tp.Task(np.ones(steps + 1), np.ones(steps + 1))
         run = tp.train(NET, task, tp.SGD(time / points * 4 / steps), SCALE, depth, keep_nodes="all")
-        speeds.append(tp.tangent_kernel(run)[-1, -1] * (1 - run.outputs[-1, 0, 0]))
+        speeds.append(tp.theory.tangent_kernel(run)[-1, -1] * (1 - run.outputs[-1, 0, 0]))
     speed = 2 * speeds[1] - speeds[0]
     assert abs(slope / (time / points) / speed - 1) < 1e-3
 
 
 def test_small_steps_approach_it_at_first_order_and_each_column_gains_one() -> None:
-    exact = tp.gradient_flow(NET, ONE, 0.5, SCALE, 6, tolerance=1e-12).outputs[-1, 0, 0]
+    exact = tp.studies.gradient_flow(NET, ONE, 0.5, SCALE, 6, tolerance=1e-12).outputs[-1, 0, 0]
     descents = [tp.train(NET, tp.Task(np.ones(n + 1), np.ones(n + 1)), tp.SGD(0.5 / n), SCALE, 6).outputs[-1, 0, 0]
                 for n in (8, 16, 32, 64)]
     column = np.array(descents)
@@ -96,15 +96,16 @@ def test_small_steps_approach_it_at_first_order_and_each_column_gains_one() -> N
 
 
 def test_in_depth_it_converges_like_one_over_l() -> None:
-    limit = tp.gradient_flow(NET, ONE, 0.5, SCALE, tp.oo).outputs[-1, 0, 0]
-    distance = [abs(tp.gradient_flow(NET, ONE, 0.5, SCALE, 2**k).outputs[-1, 0, 0] - limit) for k in range(4, 8)]
+    limit = tp.studies.gradient_flow(NET, ONE, 0.5, SCALE, tp.oo).outputs[-1, 0, 0]
+    distance = [abs(tp.studies.gradient_flow(NET, ONE, 0.5, SCALE, 2**k).outputs[-1, 0, 0] - limit)
+                for k in range(4, 8)]
     assert np.all(np.abs(np.log2(np.array(distance[:-1]) / distance[1:]) - 1) < 0.1)
 
 
 @settings(deadline=None, max_examples=15)
 @given(testing.tasks(max_steps=1), st.floats(0.2, 2), st.integers(2, 6))
 def test_the_error_estimate_covers_the_error(task: tp.Task, time: float, depth: int) -> None:
-    rough, fine = (tp.gradient_flow(NET, task, time, SCALE, depth, 1, tolerance)
+    rough, fine = (tp.studies.gradient_flow(NET, task, time, SCALE, depth, 1, tolerance)
                    for tolerance in (1e-4, 1e-9))
     assert np.max(np.abs(rough.outputs - fine.outputs)) <= rough.error_estimate + fine.error_estimate
     assert len(rough.errors) == len(rough.steps) - 1 <= len(fine.errors)
@@ -114,15 +115,15 @@ def test_steps_that_are_too_large_are_left_out() -> None:
     """Four steps of learning rate 10 leave all bounds; more and smaller ones end where the target is fitted."""
     with pytest.raises(tp.Divergence):
         tp.train(NET, tp.Task(np.ones(5), np.ones(5)), tp.SGD(10.0), SCALE, 4)
-    found = tp.gradient_flow(NET, ONE, 40.0, SCALE, 4, tolerance=1e-3)
+    found = tp.studies.gradient_flow(NET, ONE, 40.0, SCALE, 4, tolerance=1e-3)
     assert found.steps[0] > 4 and abs(found.outputs[-1, 0, 0] - 1) <= found.error_estimate + 1e-6
     assert found.error_estimate < 0.1
     with pytest.raises(tp.Divergence):
-        tp.gradient_flow(NET, ONE, 40.0, SCALE, 4, most_steps=8)
+        tp.studies.gradient_flow(NET, ONE, 40.0, SCALE, 4, most_steps=8)
 
 
 def test_repeated_batches_are_one_batch() -> None:
-    once, thrice = (tp.gradient_flow(NET, tp.Task([1.0] * n, [0.5] * n), 0.3, SCALE, 4).outputs for n in (1, 3))
+    once, thrice = (tp.studies.gradient_flow(NET, tp.Task([1.0] * n, [0.5] * n), 0.3, SCALE, 4).outputs for n in (1, 3))
     assert np.array_equal(once, thrice)
 
 
@@ -134,9 +135,9 @@ def test_repeated_batches_are_one_batch() -> None:
 def test_bad_input_is_named(options: dict[str, Any], message: str) -> None:
     good = dict(net=NET, task=ONE, time=1.0, scale=SCALE, depth=4)
     with pytest.raises(ValueError, match=message):
-        tp.gradient_flow(**{**good, **options})
+        tp.studies.gradient_flow(**{**good, **options})
 
 
 def test_a_limit_that_is_not_there() -> None:
     with pytest.raises(tp.Divergence, match="a limit needs"):
-        tp.gradient_flow(NET, ONE, 1.0, tp.DepthScaling(0.5, 0.25), tp.oo)
+        tp.studies.gradient_flow(NET, ONE, 1.0, tp.DepthScaling(0.5, 0.25), tp.oo)

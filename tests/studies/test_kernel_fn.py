@@ -98,7 +98,7 @@ def test_infinite_depth_is_where_training_starts(net: tp.ResNet) -> None:
     task = tp.Task(INPUTS[None], np.ones((1, 4, 1)))
     run = tp.train(net, task, tp.SGD(1.0), tp.DepthScaling(), depth=tp.oo)
     found = tp.kernel_fn(net)(INPUTS)
-    np.testing.assert_allclose(found.ntk, tp.tangent_kernel(run), rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(found.ntk, tp.theory.tangent_kernel(run), rtol=1e-9, atol=1e-11)
     np.testing.assert_allclose(found.nngp, run.forward_covariance[-1], rtol=1e-9, atol=1e-11)
 
 
@@ -214,7 +214,7 @@ def test_predictions() -> None:
 def test_prediction_is_gradient_flow_of_a_network_that_is_asked_for_little() -> None:
     """Targets of 1e-4 leave features as they are, up to their square."""
     task = tp.Task(INPUTS[None, :2], 1e-4 * np.array([[[1.0], [-0.7]]]), probes=INPUTS[2:])
-    flow = tp.gradient_flow(tp.ResNet(), task, 1.5, tp.DepthScaling(), depth=16, tolerance=1e-11)
+    flow = tp.studies.gradient_flow(tp.ResNet(), task, 1.5, tp.DepthScaling(), depth=16, tolerance=1e-11)
     found = tp.kernel_fn(tp.ResNet(), 16).predict(INPUTS[:2], [1.0, -0.7], INPUTS[2:], time=1.5)
     assert flow.probe_outputs is not None
     np.testing.assert_allclose(flow.probe_outputs[-1, :, 0] / 1e-4, found, atol=1e-5)

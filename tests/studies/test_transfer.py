@@ -27,7 +27,7 @@ SCALINGS = [DEPTH_MUP, tp.DepthScaling(0.5, 0), tp.DepthScaling(1, 0)]
 DEPTHS, RATES = [4, 16, tp.oo], [0.05, 0.2, 0.8]
 
 
-def sweep(**options: Any) -> tp.Transfer:
+def sweep(**options: Any) -> tp.studies.Transfer:
     return tp.transfer(NET, TASK, OPT, SCALINGS, DEPTHS, RATES, **options)
 
 

@@ -17,7 +17,7 @@ TASK, OPT = tp.Task((1, 0.8, -0.6), (1, -0.7, 0.5)), tp.SGD(0.3)
 
 
 def test_errors_are_those_of_runs() -> None:
-    found = tp.width_or_depth(tp.ResNet(), TASK, OPT, tp.DepthScaling(), (4, 32))
+    found = tp.studies.width_or_depth(tp.ResNet(), TASK, OPT, tp.DepthScaling(), (4, 32))
     limit = tp.train(tp.ResNet(), TASK, OPT, tp.DepthScaling(), tp.oo)
     for depth, change, spread, width in zip(found.depths, found.change, found.spread, found.width):
         run = tp.train(tp.ResNet(), TASK, OPT, tp.DepthScaling(), depth)
@@ -30,7 +30,7 @@ def test_errors_are_those_of_runs() -> None:
 def test_widths_grow_as_rates_say() -> None:
     """Like L^2 at alpha = 1/2 and 1, like L^(2 (2 alpha - 1)) between."""
     for alpha, power in ((0.5, 2), (0.75, 1), (1, 2)):
-        found = tp.width_or_depth(tp.ResNet(), TASK, OPT, tp.DepthScaling(alpha, 1 - alpha), (256, 1024))
+        found = tp.studies.width_or_depth(tp.ResNet(), TASK, OPT, tp.DepthScaling(alpha, 1 - alpha), (256, 1024))
         assert abs(math.log(found.width[1] / found.width[0], 4) - power) < 0.1
 
 
@@ -53,13 +53,13 @@ def test_bad_questions_are_refused() -> None:
         found.best(float("nan"))
     for depths in ((), (0,), (2.5,), (-1, 2)):
         with pytest.raises(ValueError, match="depths: .* allowed"):
-            tp.width_or_depth(tp.ResNet(), TASK, OPT, tp.DepthScaling(), depths)
+            tp.studies.width_or_depth(tp.ResNet(), TASK, OPT, tp.DepthScaling(), depths)
     with pytest.raises(tp.Divergence):
-        tp.width_or_depth(tp.ResNet(), TASK, OPT, tp.DepthScaling(0.25, 0.25), (4,))
+        tp.studies.width_or_depth(tp.ResNet(), TASK, OPT, tp.DepthScaling(0.25, 0.25), (4,))
 
 
 @pytest.mark.parametrize("net, opt, scale, said", [
-    (tp.ResNet("tanh", "mlp"), OPT, tp.DepthScaling(), "net: .* tp.width_or_depth takes phi='linear'"),
+    (tp.ResNet("tanh", "mlp"), OPT, tp.DepthScaling(), "net: .* tp.studies.width_or_depth takes phi='linear'"),
     (tp.ResNet(norm="rms"), OPT, tp.DepthScaling(), "norm=None"),
     (tp.ResNet(), tp.Adam(0.1), tp.DepthScaling(), "opt: Adam.* allowed is a tp.SGD"),
     (tp.ResNet(), tp.NormalizedSGD(0.1), tp.DepthScaling(), "opt: NormalizedSGD.* allowed is a tp.SGD"),
@@ -68,4 +68,4 @@ def test_what_is_not_known_is_refused_before_the_work(net: tp.ResNet, opt: objec
                                                       monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules[WidthOrDepth.__module__], "train", None)
     with pytest.raises(ValueError, match=said):
-        tp.width_or_depth(net, TASK, opt, scale, (4, 8))  # type: ignore[arg-type]
+        tp.studies.width_or_depth(net, TASK, opt, scale, (4, 8))  # type: ignore[arg-type]

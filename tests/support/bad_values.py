@@ -21,11 +21,12 @@ import numpy as np
 import sympy as sp
 
 import tpcalc as tp
+from tpcalc.parametrizations import DepthChoices
 
 NET, OPT, SCALE = tp.ResNet(), tp.SGD(0.5), tp.DepthScaling()
 TASK = tp.Task([1.0, 0.8, -0.6], [1.0, -0.7, 0.5], probes=[[0.5]])
 PROBLEM = tp.Problem(NET, TASK, OPT, SCALE, depth=4)
-ATTENTION = tp.AttentionLayer(2, points=2, scrambles=2)
+ATTENTION = tp.theory.AttentionLayer(2, points=2, scrambles=2)
 
 SAVED = Path(mkdtemp()) / "run.npz"
 
@@ -62,7 +63,7 @@ KINDS: dict[str, set[str]] = {  # what is right, or not wrong by itself
     "real or scale": REALS | {"a scaling", "a parametrization"}, "net or problem": {"a network", "a problem"},
     "task": {"a task"}, "opt": {"an optimizer"}, "scale": {"a scaling", "a parametrization"},
     "width scaling": set(),
-    "power or parametrization": POWERS | {"7", "a parametrization"}, "depth scaling": {"a scaling"},
+    "settings": {"a dict"}, "depth scaling": {"a scaling"},
     "problem": {"a problem"}, "optimizer name": {"an optimizer"}, "depths": {"falling numbers"},
     "depths or none": {"falling numbers", "an empty list"}, "rising": {"halves"},
     "any word": {"a word", "a number as text", "a huge text", "no word"},
@@ -136,7 +137,8 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "HyperConnections": {"reads": "pair of reals", "mixes": "nothing", "writes": "pair of reals"},
     "Task": {"inputs": "inputs", "targets": "inputs", "loss": "loss", "probes": "probes"},
     "Task.losses": {"outputs": "outputs"},
-    "Transformer": {"heads": "optional whole", "head_dim": "optional whole", "positions": "whole", "norm": "optional word",
+    "Transformer": {"heads": "optional whole", "head_dim": "optional whole", "positions": "whole",
+                    "norm": "optional word",
                     "mlp": "optional block", "causal": "flag", "scale_power": "half or one", "qk_norm": "nothing",
                     "phi": "activation", "train_embedding_readout": "flag", "attention": "block",
                     "queries_per_key": "whole",
@@ -147,9 +149,12 @@ OF: dict[str, dict[str, str]] = {  # kinds of single calls, where a name says so
     "kets": {"program": "result"}, "recursion": {"equations": "result"}, "depth_limit": {"recursion": "result"},
     "check_steps": {"derived": "result", "data": "mapping", "loss": "loss", "exact": "flag"},
     "cite": {"what": "result"}, "tangent_kernel": {"run": "result"},
-    "audit": {"branch": "power or parametrization", "lr": "optional any power", "eps": "optional any power",
+    "audit": {"branch": "whole power", "sizes": "optional settings",
+              "lr": "optional any power", "eps": "optional any power",
               "init": "optional any power", "weight_decay": "optional any power", "gradient": "optional any power",
-              "optimizer": "optimizer name", "decoupled": "flag", "independent": "flag", "net": "optional nothing"},
+              "optimizer": "optimizer name", "decoupled": "flag", "independent": "flag"},
+    "audit_matrices": {"net": "optional net", "scale": "result"},
+    "matrix_recipe": {"optimizer": "optional optimizer name", "depth": "optional whole", "scale": "result"},
     "recipe": {"name": "word or scale", "optimizer": "optional optimizer name", "depth": "optional whole"},
     "gradient_correlation": {"variance": "positive"},
     "gradient_flow": {"time": "positive", "points": "whole", "tolerance": "positive", "most_steps": "nothing"},
@@ -203,12 +208,15 @@ MORE: dict[str, dict[str, Any]] = {  # right arguments of single calls
     "WidthScaling.shifted": {"g": 0}, "WidthScaling.sizes": {"widths": (4, 8, 1)},
     "width_recipe": {"name": "ntp", "layers": 3}, "meta_principled": {"s": 0.5, "layers": 3},
     "DepthwiseScaling.width_scaling": {"layers": 3}, "DepthwiseScaling.sizes": {"width": 8, "layers": 3},
-    "depthwise_recipe": {"name": "muP"}, "raw_problem": {"scaling": tp.DepthwiseScaling()},
-    "dmft": {"raw": tp.raw_problem(tp.DepthwiseScaling(), NET, TASK, 4)},
+    "depthwise_recipe": {"name": "muP"}, "raw_problem": {"scaling": tp.theory.DepthwiseScaling()},
+    "dmft": {"raw": tp.theory.raw_problem(tp.theory.DepthwiseScaling(), NET, TASK, 4)},
     "ntk_exponent": {"order": 3, "s": 0.5}, "web": {"s": 0.5, "kappa": 0.5},
     "width.depth_to_width_ratio": {"n": 64, "L": 4, "s": 0.5},
     "train": WHOLE_TRAINING, "check_steps": {"data": {"xi": [1.0, 0.5], "y": [1.0, 0.5]}},
-    "audit": {"branch": -1, "lr": 0}, "transfer": {"scalings": SCALE, "learning_rates": [0.5, 1.0]},
+    "audit": {"branch": -1, "lr": 0},
+    "audit_matrices": {"scale": tp.Parametrization(depth={"W": DepthChoices(-1, 0)})},
+    "matrix_recipe": {"scale": tp.Parametrization(depth={"alpha": 1, "W": 0})},
+    "transfer": {"scalings": SCALE, "learning_rates": [0.5, 1.0]},
     "gradient_flow": {"time": 1.0, "task": tp.Task([1.0], [1.0])},
     "Task": {"inputs": [1.0, 2.0], "targets": [1.0, 2.0]},
     "Sequences": {"inputs": np.ones((1, 1, 2, 1)), "targets": np.ones((1, 1, 2))},
@@ -240,6 +248,22 @@ INNER = {  # called by the package, on values of its own
     "Run.row": "an index by the name it is refused by"}
 
 
+PARTS = {"Assign", "Branch", "CompiledLimit", "Convolution", "Derivation", "Family", "HeadSum", "LimitEquation",
+         "LimitOutputs", "LimitTerm", "Loop", "LossDerivative", "MatVec", "Matrix", "Mean", "NonlinearOuter", "Outer",
+         "Scalar", "Step", "Transpose", "Vector", "softmax_attention"}  # of programs and of results
+
+
+@cache
+def public() -> dict[str, Any]:
+    """Every public name that is a call or a class, and the classes of what calls return; parts of programs left out."""
+    modules = (tp, tp.theory, tp.studies, tp.classification)
+    wanted = [set(tp.__all__) - PARTS, set(vars(tp.theory)) - PARTS, set(vars(tp.studies)) - {"Suprema"},
+              {"Audit", "NamedRecipes", "PhaseDiagram", "PhaseRegion", "Recipe", "Verdict"}]
+    found = {name: getattr(module, name) for module, names in zip(modules, wanted) for name in sorted(names)
+             if isinstance(getattr(module, name), (FunctionType, type)) and not name.startswith("_")}
+    return {**found, "width_recipe": tp.width.width_recipe}
+
+
 @cache
 def equations() -> Any:
     return tp.kets(tp.program(NET, OPT, SCALE))
@@ -252,7 +276,7 @@ def instances() -> dict[str, Any]:
     limit = tp.depth_limit(recursion)
     run = tp.train(PROBLEM)
     diagram = tp.phase_diagram()
-    raw = tp.raw_problem(tp.DepthwiseScaling(), NET, TASK, 4)
+    raw = tp.theory.raw_problem(tp.theory.DepthwiseScaling(), NET, TASK, 4)
     pair = np.ones((1, 2, 1))
     run.save(SAVED)
     return {
@@ -262,26 +286,29 @@ def instances() -> dict[str, Any]:
         "DepthScaling": SCALE, "ResNet": NET, "Task": TASK, "Transformer": tp.Transformer(), "Skip": tp.Skip(),
         "HyperConnections": tp.HyperConnections(),
         "Sequences": tp.Sequences(np.ones((1, 1, 2, 1)), np.ones((1, 1, 2))),
-        "Problem": PROBLEM, "Audit": tp.audit(-1, 0), "Citation": tp.cite(run), "DepthLimit": limit, "LimitRegion":
-        limit.regions[0], "KetEquations": equations(), "Recursion": recursion, "NamedRecipes": tp.named_recipes(),
+        "Problem": PROBLEM, "Audit": tp.audit(-1, 0),
+        "MatrixAudit": tp.theory.audit_matrices(tp.Parametrization()),
+        "MatrixRecipe": tp.theory.matrix_recipe(tp.Parametrization()), "Citation": tp.theory.cite(run),
+        "DepthLimit": limit,
+        "LimitRegion": limit.regions[0], "KetEquations": equations(), "Recursion": recursion, "NamedRecipes": tp.named_recipes(),
         "PhaseDiagram": diagram, "PhaseRegion": diagram.regions[0], "Program":
-        tp.program(NET, OPT, SCALE), "Recipe": tp.recipe(),
-        "Run": run, "Verdict": diagram.regions[0].verdict, "Interaction": tp.interactions(1, 0)[0],
-        "CauchyDifferences": tp.cauchy_differences(NET, TASK, OPT, SCALE, (2, 4, 8, 16)),
+        tp.program(NET, OPT, SCALE),
+        "Recipe": tp.recipe(), "Run": run, "Verdict": diagram.regions[0].verdict, "Interaction": tp.theory.interactions(1, 0)[0],
+        "CauchyDifferences": tp.studies.cauchy_differences(NET, TASK, OPT, SCALE, (2, 4, 8, 16)),
         "Convergence": tp.convergence(NET, TASK, OPT, SCALE, (2, 4)),
-        "Diversity": tp.measure_diversity(1, 0, depths=(4, 8, 16, 32)),
-        "GradientCorrelation": next(iter(tp.gradient_correlation(NET).values())),
-        "AttentionKernel": tp.attention_kernel(ATTENTION, pair, 1), "AttentionLayer": ATTENTION,
-        "AttentionLimit": tp.attention_limit(ATTENTION, pair[None], pair[None]),
-        "GradientFlow": tp.gradient_flow(NET, tp.Task([1.0], [1.0]), 1.0, SCALE, 4),
+        "Diversity": tp.theory.measure_diversity(1, 0, depths=(4, 8, 16, 32)),
+        "GradientCorrelation": next(iter(tp.theory.gradient_correlation(NET).values())),
+        "AttentionKernel": tp.theory.attention_kernel(ATTENTION, pair, 1), "AttentionLayer": ATTENTION,
+        "AttentionLimit": tp.theory.attention_limit(ATTENTION, pair[None], pair[None]),
+        "GradientFlow": tp.studies.gradient_flow(NET, tp.Task([1.0], [1.0]), 1.0, SCALE, 4),
         "KernelFunction": tp.kernel_fn(NET),
         "StepCheck": tp.check_steps(equations(), {"T": 2, "L": 2}, {"xi": [1.0, 0.5], "y": [1.0, 0.5]})[0],
         "Transfer": tp.transfer(NET, TASK, OPT, SCALE, (2, 4), [0.5, 1.0]),
-        "WidthOrDepth": tp.width_or_depth(NET, tp.Task([1.0], [1.0]), OPT, SCALE, (2, 4)),
-        "DepthwiseScaling": tp.DepthwiseScaling(), "Divergence": tp.Divergence("the outputs are not finite", step=3),
+        "WidthOrDepth": tp.studies.width_or_depth(NET, tp.Task([1.0], [1.0]), OPT, SCALE, (2, 4)),
+        "DepthwiseScaling": tp.theory.DepthwiseScaling(), "Divergence": tp.Divergence("the outputs are not finite", step=3),
         "NotCovered": tp.NotCovered("no rule"),
         "MissingExtra": tp.MissingExtra("matplotlib", "report", "plots"),
-        "RawProblem": raw, "OrderParameters": tp.dmft(raw), "WidthScaling": tp.WidthScaling((0, 0), (0, 1), 0),
+        "RawProblem": raw, "OrderParameters": tp.theory.dmft(raw), "WidthScaling": tp.WidthScaling((0, 0), (0, 1), 0),
         "Parametrization": tp.Parametrization()}
 
 
@@ -292,8 +319,7 @@ MADE = {"Adam", "AdamW", "Clipped", "Lion", "Muon", "NormalizedSGD", "SGD", "Sig
 
 def public_calls() -> Iterator[Call]:
     """Every public function, constructor and method with arguments."""
-    for name in tp.__all__:
-        value = getattr(tp, name)
+    for name, value in public().items():
         if isinstance(value, FunctionType) or name in MADE:
             yield call(name, value)
         if isinstance(value, type):

@@ -48,13 +48,13 @@ def trained(updates: Sequence[Statement], before: Sequence[Statement] = (),
                    (*before, Loop(t, ZERO, T - 1, body)), (T, L), **more)
 
 
-def derive(program: Program) -> tp.Recursion:
+def derive(program: Program) -> tp.theory.Recursion:
     recursion = tp.recursion(tp.kets(program))
     assert all(step.check() for step in recursion.derivation.steps)
     return recursion
 
 
-def compiled_outputs(recursion: tp.Recursion, depth: int, numba: bool = False) -> np.ndarray:
+def compiled_outputs(recursion: tp.theory.Recursion, depth: int, numba: bool = False) -> np.ndarray:
     """Of the derived recursion's source, at (1/2, 1/2), as plain Python unless ``numba``."""
     compiled = recursion.compile()
     if not numba:

@@ -86,8 +86,8 @@ def drawn_perceptron(seed: int) -> Program:
     rng = np.random.default_rng(seed)
     layers = int(rng.integers(2, 4))
     names = ("muP", "NTP", "SP, rate 1/n")
-    a, b, c = (tp.width_recipe(names[rng.integers(3)], layers) if rng.random() < 0.8 else tp.meta_principled(0, layers)
-               ).abc()
+    a, b, c = (tp.width.width_recipe(names[rng.integers(3)], layers) if rng.random() < 0.8
+               else tp.meta_principled(0, layers)).abc()
     changes = [HALF * int(rng.integers(-1, 2) * (rng.random() < 0.4)) for _ in range(2 * layers + 1)]
     a = [x + d for x, d in zip(a, changes)]
     b = [x - d + (e if i == layers - 1 else 0) for i, (x, d, e) in enumerate(zip(b, changes, changes[layers:]))]

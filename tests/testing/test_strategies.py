@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 import sympy as sp
-from hypothesis import given
+from hypothesis import given, settings
 
 import tpcalc as tp
 from tpcalc import testing
@@ -34,6 +34,24 @@ def test_rationals_are_exact_and_within(value: sp.Rational) -> None:
 def test_schedules_are_numbers_or_one_a_step(rates: float | tuple[float, ...]) -> None:
     values = np.atleast_1d(rates)
     assert len(values) in (1, 3) and np.all((0.2 / 16 <= values) & (values <= 0.2))
+
+
+@settings(max_examples=10, deadline=None)
+@given(testing.linear_programs(max_statements=3))
+def test_drawn_programs_are_taken_as_they_are(example: testing.ProgramExample) -> None:
+    testing.assert_interpreters_agree(example, seeds=0)
+    with pytest.raises(AssertionError, match="^reading 'wrong' gives none"):
+        testing.assert_interpreters_agree(example, seeds=0, readings={"wrong": lambda *given: {}})
+    with pytest.raises(ValueError, match="^sizes: None given"):
+        testing.assert_interpreters_agree(example.program)
+
+
+@settings(max_examples=10, deadline=None)
+@given(testing.width_scalings(), testing.resnets(linear=False), testing.transformers())
+def test_networks_and_width_scalings_are_what_their_names_say(
+        scaling: tp.WidthScaling, net: tp.ResNet, transformer: tp.Transformer) -> None:
+    assert isinstance(scaling, tp.WidthScaling) and scaling.layers >= 2
+    assert str(net.phi) != "linear" and transformer.positions in (1, 2, 3)
 
 
 def test_without_hypothesis_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,7 @@ def test_features_of_the_family(s: sp.Rational, g: sp.Rational) -> None:
 def test_features_by_learned_weights() -> None:
     """A last layer that starts at nearly nothing moves features once it has learned; that of SP does not."""
     assert feature_exponent(tp.WidthScaling([0, 5], [0, 1], 1)) == 0
-    assert feature_exponent(tp.width_recipe("SP, rate 1/n", 3)) == sp.Rational(-1, 2)
+    assert feature_exponent(tp.width.width_recipe("SP, rate 1/n", 3)) == sp.Rational(-1, 2)
 
 
 @pytest.mark.parametrize("call, match", [

@@ -68,8 +68,8 @@ def test_audits_know_no_gauge(scaling: tp.WidthScaling, g: sp.Rational) -> None:
 
 
 @pytest.mark.parametrize("scaling, broken", [
-    (tp.width_recipe("SP", 3), (EQUIVALENCE, LEARNING)),
-    (tp.width_recipe("SP, rate 1/n", 3), (EQUIVALENCE,)),
+    (tp.width.width_recipe("SP", 3), (EQUIVALENCE, LEARNING)),
+    (tp.width.width_recipe("SP, rate 1/n", 3), (EQUIVALENCE,)),
     (tp.WidthScaling([0, 1, 0], [0, 0, 0], 0), (CRITICALITY,)),
     (tp.WidthScaling([0, 0, 0], [0, 0, 0], 1), (LEARNING, DIFFERENTIALS)),
     (tp.WidthScaling([0, 0, 0], [0, 0, 0], -1), (LEARNING,)),
@@ -80,7 +80,7 @@ def test_rejected_strategies_are_told_why(scaling: tp.WidthScaling, broken: tupl
 
 
 def test_the_kernel_of_a_layer_is_its_larger_part() -> None:
-    found = broken_principles(tp.width_recipe("SP", 4))
+    found = broken_principles(tp.width.width_recipe("SP", 4))
     assert found.kernels == (0, 1, 1, 1)  # hidden weights learn n times faster than the first layer's
     assert found.unjudged == (DIFFERENTIALS,)
     assert [b.layer for b in found.breaches] == [2, 4] and found.breaches[1].power == 1

@@ -91,7 +91,7 @@ def test_the_conditions_of_tensor_programs_iv_come_out() -> None:
 
 
 @pytest.fixture(scope="module")
-def plane() -> tp.PhaseDiagram:
+def plane() -> tp.classification.PhaseDiagram:
     return tp.phase_diagram(scale=FAMILY)
 
 
@@ -111,9 +111,9 @@ def test_the_end_of_the_kernel_regime_learns_features(plane) -> None:
     kernel, = [one for one in plane.regions if one.name == "kernel regime"]
     learning, = [one for one in plane.regions if one.name == "feature learning"]
     assert (kernel.dimension, learning.dimension) == (1, 0)
-    muP = tp.width_recipe("muP", 3).canonical()
+    muP = tp.width.width_recipe("muP", 3).canonical()
     assert learning.vertices == ((muP.p[-1], muP.r),)
-    ntp = tp.width_recipe("NTP", 3).canonical()
+    ntp = tp.width.width_recipe("NTP", 3).canonical()
     assert set(kernel.vertices) == {(ntp.p[-1], ntp.r), (muP.p[-1], muP.r)}
     for one in plane.regions:  # exponents of n are told where a pointer rests
         assert f"powers of n at {one.verdict.where}" in plane.html()

@@ -148,7 +148,7 @@ def test_sign_and_weights_of_terms_do_not_matter_but_their_cancelling_does() -> 
     ("mean field", 2, "feature learning")])
 @pytest.mark.parametrize("phi", ["tanh", "relu"])
 def test_named_recipes(name: str, layers: int, expected: str, phi: str) -> None:
-    found = width_verdict(tp.width_recipe(name, layers), phi)
+    found = width_verdict(tp.width.width_recipe(name, layers), phi)
     assert found.name == expected and found.kets == (expected == "feature learning")
 
 
@@ -217,7 +217,8 @@ def test_exponents_may_be_symbols() -> None:
         assert again.power(learned) == (other - 1) / 2
 
 
-@pytest.mark.parametrize("scaling", [tp.width_recipe("muP", 2), pytest.param(tp.width_recipe("NTP", 3), marks=slow)])
+@pytest.mark.parametrize("scaling", [tp.width.width_recipe("muP", 2),
+                                     pytest.param(tp.width.width_recipe("NTP", 3), marks=slow)])
 def test_two_networks_are_one_up_to_the_gauge(scaling: tp.WidthScaling) -> None:
     one, other = (width_verdict(x, "relu") for x in (scaling, scaling.shifted(sp.Rational(1, 3))))
     assert one.name == other.name and one.powers == other.powers
@@ -225,8 +226,8 @@ def test_two_networks_are_one_up_to_the_gauge(scaling: tp.WidthScaling) -> None:
 
 def test_steps_of_signs_need_smaller_rates() -> None:
     """muP's rates are those of gradients; a sign is larger by n in hidden layers and n^(1/2) at the ends."""
-    assert width_verdict(tp.width_recipe("muP", 3), "relu", tp.SignSGD(1.0)).name == "unstable"
-    a, b, c = tp.width_recipe("muP", 3).abc()
+    assert width_verdict(tp.width.width_recipe("muP", 3), "relu", tp.SignSGD(1.0)).name == "unstable"
+    a, b, c = tp.width.width_recipe("muP", 3).abc()
     table = tp.WidthScaling.from_abc([0, HALF, HALF], [0, 0, HALF], HALF)  # one rate for all matrices cannot
     assert width_verdict(table, "relu", tp.SignSGD(1.0)).name != "unstable"
 
@@ -236,7 +237,7 @@ def test_steps_of_signs_need_smaller_rates() -> None:
 def test_bad_values_are_named(bad: dict[str, Any]) -> None:
     name, = bad
     with pytest.raises(ValueError, match=name):
-        width_verdict(**{"scaling": tp.width_recipe("muP", 2), **bad})
+        width_verdict(**{"scaling": tp.width.width_recipe("muP", 2), **bad})
 
 
 @pytest.mark.parametrize("module", ["measure", "perceptron", "verdict"])

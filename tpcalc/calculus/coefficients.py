@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Callable, Iterable
 
 import sympy as sp
 from sympy.utilities.iterables import sift
@@ -16,6 +17,7 @@ from .kets import Base, Bracket, Covariance, Gamma, Hat, Ket, Response
 from .rules import bounds, join_sums
 from .setting import Product, Setting
 
+Limits = tuple[sp.Symbol, sp.Expr, sp.Expr]  # an index, and the first and last value that a sum gives it
 R, B = sp.Symbol("r", integer=True), sp.Symbol("b", integer=True)
 
 
@@ -42,8 +44,9 @@ class Bases:
         """beta_{r, j, b}^{m}, with a prime on every index if wanted."""
         free = [sp.Symbol(_FREE.get(str(i), f"{i}_0") + prime, integer=True) for i in self.below + self.above]
         cut = len(self.below)
-        return Base(sp.Symbol("b" + prime, integer=True),
-                    sp.Tuple(sp.Symbol("r" + prime, integer=True), *free[:cut]), sp.Tuple(*free[cut:]))
+        base: Base = Base(sp.Symbol("b" + prime, integer=True),
+                          sp.Tuple(sp.Symbol("r" + prime, integer=True), *free[:cut]), sp.Tuple(*free[cut:]))
+        return base
 
     def location(self, product: Product, values: dict[sp.Expr, sp.Expr]) -> tuple[sp.Tuple, sp.Tuple]:
         """The indices of one of a product's hat-kets among those of the generic base ket."""
@@ -56,10 +59,10 @@ class Bases:
         """The indices of a base ket by those of the loops."""
         return dict(zip(self.below + self.above, (*base.args[1][1:], *base.args[2])))
 
-    def ranges(self, product: Product, base: Base, last: sp.Expr) -> list[tuple]:
+    def ranges(self, product: Product, base: Base, last: sp.Expr) -> list[Limits]:
         """What the indices of a product's base kets run over, steps until ``last``, and which are fixed."""
         free = self._indices(base)
-        limits: list[tuple] = []
+        limits: list[Limits] = []
         for loop in product.location.loops:
             if loop is not self.setting.clock and loop.index in product.indices:
                 limits.append((free[loop.index], *bounds(loop)))
@@ -118,7 +121,7 @@ class Differentiate:
         return Response(one.vector, Bases(self.setting).generic())
 
 
-def _deltas(left: tuple, right: tuple) -> sp.Expr:
+def _deltas(left: Iterable[sp.Expr], right: Iterable[sp.Expr]) -> sp.Expr:
     return sp.Mul(*(sp.KroneckerDelta(a, b) for a, b in zip(left, right)))
 
 
@@ -149,9 +152,10 @@ class NameCoefficients(NodeRule):
         return sp.Integer(1) if self.setting.depth is None else sp.sqrt(self.setting.depth)
 
     def rewrite(self, response: Response) -> sp.Expr:
-        location, scale = {Base: (lambda base: base.args, self._root if self.summed else 1),
-                           Hat: (self._hat, self._root),
-                           Ket: (self._initial, 1)}[response.base.func]
+        rules: dict[object, tuple[Callable[..., tuple[sp.Expr, ...]], sp.Expr]] = {
+            Base: (lambda base: base.args, self._root if self.summed else 1), Hat: (self._hat, self._root),
+            Ket: (self._initial, 1)}
+        location, scale = rules[response.base.func]
         return gamma_coefficient(self.setting, response.vector, *location(response.base)) / scale
 
     def _hat(self, hat: Hat) -> tuple[sp.Expr, sp.Tuple, sp.Tuple]:
@@ -219,14 +223,14 @@ class Expand(NodeRule):
         return sp.Add(*(sp.Sum(c1 * c2 * Bracket(k1, k2), *r1, *r2) if r1 or r2 else c1 * c2 * Bracket(k1, k2)
                         for c1, k1, r1 in one for c2, k2, r2 in other))
 
-    def _combination(self, v: Vector, prime: str) -> list[tuple[sp.Expr, sp.Expr, list]]:
+    def _combination(self, v: Vector, prime: str) -> list[tuple[sp.Expr, sp.Expr, list[Limits]]]:
         """|v> as (coefficient, base ket, ranges of its sums): initial vectors, and the hat-kets of every product."""
         setting = self.setting
         assigned = any(v.same_family(w) for w in setting.families)
         if setting.initial_number(v) is not None and not assigned:
             return [(sp.Integer(1), Ket(v), [])]
-        terms: list[tuple[sp.Expr, sp.Expr, list]] = [(Response(v, Ket(u)), Ket(u), [])
-                                                      for u in setting.program.vectors]
+        terms: list[tuple[sp.Expr, sp.Expr, list[Limits]]] = [
+            (Response(v, Ket(u)), Ket(u), []) for u in setting.program.vectors]
         bases = Bases(setting)
         generic = bases.generic(prime)
         for product in setting.products:

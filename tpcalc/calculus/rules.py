@@ -154,7 +154,7 @@ class DotSum(NodeRule):
         summand = Ket(z) * Response(y, Hat(MatVec(adjoint, z)))
         return sp.Sum(summand, *limits) if limits else summand
 
-    def _loops(self) -> tuple:
+    def _loops(self) -> tuple[Loop, ...]:
         return next(p.loops for p in self.setting.program.locations() if p.position == self.position)
 
 
@@ -206,7 +206,7 @@ def join_sums(expression: sp.Expr, shared: type[sp.Expr], only: object = None) -
     only: of the shared factors, those that contain this symbol.
     """
     rest = sp.Integer(0)
-    sums: dict[tuple, sp.Expr] = {}
+    sums: dict[tuple[sp.Tuple, ...], sp.Expr] = {}
     for term in sp.Add.make_args(multiplied_out(expression)):
         inner = [f for f in sp.Mul.make_args(term) if f.func == sp.Sum]
         if len(inner) != 1:

@@ -9,7 +9,7 @@ import sympy as sp
 
 from .._shown import Short
 from ..errors import NotCovered
-from ..programs.language import Matrix, MatVec, Member, Transpose, Vector
+from ..programs.language import Matrix, MatVec, Member, OfFamily, Transpose, Vector
 from ..programs.program import Loop, Location, Program
 
 
@@ -56,7 +56,8 @@ class Product:
 
 def initial_matrix(matrix: sp.Expr) -> Matrix:
     """The matrix itself, with a transpose taken off."""
-    return matrix.args[0] if is_transposed(matrix) else matrix
+    bare: Matrix = matrix.args[0] if is_transposed(matrix) else matrix
+    return bare
 
 
 def is_transposed(matrix: sp.Expr) -> bool:
@@ -174,7 +175,7 @@ class Setting(Short):
         slot = self.slot(member)
         return (*member.indices[:slot], *member.indices[slot + 1:])
 
-    def member(self, like: Member, step: sp.Expr, others: tuple[sp.Expr, ...]) -> Member:
+    def member(self, like: OfFamily, step: sp.Expr, others: tuple[sp.Expr, ...]) -> OfFamily:
         """The member of a family at a step and the other indices."""
         slot = self.slot(like)
         return like.at(*others[:slot], step, *others[slot:])
@@ -291,7 +292,8 @@ def _at_start(program: Program, clock: Loop | None, matvec: MatVec) -> MatVec:
     slot = clock_slot(program, clock, bare)
     at_start = given.indices and given.indices[slot].is_number
     first = bare.at(*bare.indices[:slot], given.indices[slot], *bare.indices[slot + 1:]) if at_start else bare
-    return MatVec(Transpose(first) if is_transposed(matvec.matrix) else first, matvec.vector)
+    product: MatVec = MatVec(Transpose(first) if is_transposed(matvec.matrix) else first, matvec.vector)
+    return product
 
 
 def _depth(locations: list[Location], layers: set[sp.Symbol], program: Program) -> sp.Symbol | None:

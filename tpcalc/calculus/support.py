@@ -1,4 +1,4 @@
-"""Until which training step base kets can have a coefficient in a ket."""
+"""The support of a ket: the training steps whose base kets can have a coefficient in it."""
 
 from __future__ import annotations
 

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Mapping, overload
+from typing import Mapping
 
 import numpy as np
 import sympy as sp
 
 from .._types import Number
-from .._checks import exponent
+from .._checks import exponent, short
 from .._shown import Short
 from .._text import Aligned
 from ..derivations.printing import latex
 from ..parametrizations import DepthChoices, DepthScaling, Parametrization, WidthScaling
-from ..programs import ResNet
-from ..width.principle_audit import WidthAudit, broken_principles as audit_width
 from .advice import BEST, decay_enters, eps_outgrows, raw_update_exponent, as_power, warnings
-from .by_matrix import MatrixAudit, audit_parametrization
 from .classify import classify
 from .crossover import checked_sizes, crossover, far_away, since
 from .faithful import decay_power, optimizer_name
@@ -26,6 +23,9 @@ from .verdict import Verdict
 
 MOST_DENOMINATOR = 64  # of powers of L that anybody sets as floats
 COVERED = "a residual block of one matrix without normalization; with init other than 0, a one-homogeneous activation"
+
+ELSEWHERE = ("tp.classify judges exponents, tp.theory.audit_matrices raw powers for every matrix, "
+             "tp.width.broken_principles powers of n")
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,26 +97,11 @@ class Audit(Short, Aligned):
         return "\n".join(lines)
 
 
-@overload
-def audit(branch: Parametrization, *, net: ResNet | None = None) -> MatrixAudit: ...
-
-
-@overload
 def audit(branch: Number, lr: Number = 0, optimizer: object = "adam", eps: Number | None = 0, init: Number = 0,
           weight_decay: Number | None = None, decoupled: bool = True, independent: bool = False,
-          gradient: Number | None = None, base_depth: float = 1, net: None = None,
-          sizes: Mapping[str, float] | None = None) -> Audit: ...
-
-
-@overload
-def audit(branch: WidthScaling) -> WidthAudit: ...
-
-
-def audit(branch: Number | Parametrization | WidthScaling, lr: Number = 0, optimizer: object = "adam",
-          eps: Number | None = 0, init: Number = 0, weight_decay: Number | None = None, decoupled: bool = True,
-          independent: bool = False, gradient: Number | None = None, base_depth: float = 1, net: ResNet | None = None,
-          sizes: Mapping[str, float] | None = None) -> Audit | MatrixAudit | WidthAudit:
-    """What a recipe does whose settings go like powers of the depth: ``branch=-1`` is a multiplier like L^-1.
+          gradient: Number | None = None, base_depth: float = 1,
+          sizes: Mapping[str, float] | None = None) -> Audit:
+    """The audit of a recipe whose settings go like powers of the depth: ``branch=-1`` is a multiplier like L^-1.
 
     Parameters
     ----------
@@ -134,9 +119,9 @@ def audit(branch: Number | Parametrization | WidthScaling, lr: Number = 0, optim
         of the raw gradient, where it is not that of the branch multiplier (backward passes of their own scale).
     base_depth:
         the depth at which all factors are one: the settings are those values there, times powers of L / base_depth.
-    net:
-        beside a ``tp.Parametrization`` of raw powers, {matrix: tpcalc.parametrizations.DepthChoices}, in the place of
-        all the others: the network whose matrices they are for.
+
+    Powers of every matrix of a network are audited by ``tp.theory.audit_matrices``, those of n by
+    ``tp.width.broken_principles``.
 
     Raises ``ValueError`` for powers that are not real numbers, for floats that look like values (a denominator above
     64, such as 1e-3, or a branch above 0, such as 0.7; exact numbers pass), unknown optimizers, a base depth that is
@@ -147,26 +132,11 @@ def audit(branch: Number | Parametrization | WidthScaling, lr: Number = 0, optim
     >>> import tpcalc as tp
     >>> tp.audit(branch="-1/2", lr="-1/2", optimizer="sgd").verdict.name
     'trivial'
-    >>> tp.audit(tp.width_recipe("SP", layers=3)).principles
-    ('learning-rate equivalence', 'nontrivial learning')
     """
     given = checked_sizes(sizes)
-    if isinstance(branch, (Parametrization, WidthScaling)):
-        if given:
-            raise ValueError(f"sizes: {sizes!r} given beside a tp.{type(branch).__name__}, whose matrices have "
-                             "gradients of their own; allowed is None")
-        beside = {"lr": (lr, 0), "optimizer": (optimizer, "adam"), "eps": (eps, 0), "init": (init, 0),
-                  "weight_decay": (weight_decay, None), "gradient": (gradient, None), "base_depth": (base_depth, 1)}
-        for name, (value, default) in beside.items():
-            if value != default:
-                raise ValueError(f"{name}: {value!r} given beside a tp.{type(branch).__name__}, which has its own; "
-                                 "allowed is nothing, or net beside a tp.Parametrization")
-        if isinstance(branch, Parametrization):
-            return audit_parametrization(branch, net)
-    if isinstance(branch, WidthScaling) and net is None:
-        return audit_width(branch)
-    if net is not None:
-        raise ValueError(f"net: {net!r} given without a tp.Parametrization; allowed is None, of a block of one matrix")
+    if isinstance(branch, (DepthScaling, Parametrization, WidthScaling)):
+        raise ValueError(f"branch: {short(branch)} given; allowed is the power of L of the branch multiplier; "
+                         f"{ELSEWHERE}")
     for flag, value in (("decoupled", decoupled), ("independent", independent)):
         if not isinstance(value, bool):
             raise ValueError(f"{flag}: {value!r} given; allowed are False and True")
@@ -174,8 +144,8 @@ def audit(branch: Number | Parametrization | WidthScaling, lr: Number = 0, optim
         raise ValueError("independent: True given with decoupled False; a decay inside the gradient takes part in the "
                          "update, allowed is one of them")
     powers = {"branch": branch, "lr": lr, "eps": eps, "init": init, "weight_decay": weight_decay, "gradient": gradient}
-    for name, value in powers.items():
-        _require_power(name, value)
+    for name, power in powers.items():
+        _require_power(name, power)
     kind = "independent" if independent else "decoupled" if decoupled else "coupled"
     return judge_choices(DepthChoices(branch, lr, optimizer_name(optimizer), eps, init, weight_decay, kind, gradient),
                          base_depth, given)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Mapping
 
+from .._checks import short
 from .._shown import Short, or_why
 from ..parametrizations import DepthChoices, Parametrization, Scaling
 from ..programs import ResNet
@@ -16,7 +17,7 @@ from .verdict import Verdict
 
 @dataclass(frozen=True, repr=False)
 class MatrixAudit(Short):
-    """What raw powers of L, matrix by matrix, come to: the exponents (``scaling``, for ``tp.train``) and the verdict.
+    """The audit of raw powers of L, matrix by matrix: their exponents (``scaling``, for ``tp.train``) and the verdict.
 
     verdict: that of a negligible eps; eps_in_charge: that where eps outgrows the gradients of the matrices in
     ``outgrown``, None where it outgrows none, or where gradients are no powers of L.
@@ -24,7 +25,7 @@ class MatrixAudit(Short):
     >>> import tpcalc as tp
     >>> from tpcalc.parametrizations import DepthChoices
     >>> raw = {"W1": DepthChoices(-1, 0, eps=-1), "W2": DepthChoices(-1, -1, eps=-1)}
-    >>> print(tp.audit(tp.Parametrization(depth=raw), net=tp.ResNet("linear", "mlp")))
+    >>> print(tp.theory.audit_matrices(tp.Parametrization(depth=raw), net=tp.ResNet("linear", "mlp")))
     alpha = 1, gamma of W1 = 0, gamma of W2 = 1: ODE limit
     W1: branch L^(-1), init 1, lr 1, eps L^(-1): learns
     W2: branch L^(-1), init 1, lr L^(-1), eps L^(-1): lazy
@@ -53,16 +54,30 @@ class MatrixAudit(Short):
         return "\n".join(lines)
 
 
-def audit_parametrization(one: Parametrization, net: ResNet | None = None) -> MatrixAudit:
-    """The audit of raw powers, matrix by matrix; ``ValueError`` for a parametrization that has exponents already."""
-    if one.choices is None:
-        raise ValueError(f"branch: {one!r} given, which has exponents; tp.classify judges these, allowed are raw "
+def audit_matrices(scale: Parametrization, net: ResNet | None = None) -> MatrixAudit:
+    """The audit of raw powers of L, matrix by matrix: the exponents that they are, in both regimes of eps.
+
+    scale: a ``tp.Parametrization`` of raw powers, {matrix: tpcalc.parametrizations.DepthChoices}; net: the network
+    whose matrices they are for, default the linear residual network. Raises ``ValueError`` for anything else and for a
+    parametrization that has exponents already. Source: Tensor Programs VI, Definition 4.1 and section 5.
+
+    >>> import tpcalc as tp
+    >>> from tpcalc.parametrizations import DepthChoices
+    >>> tp.theory.audit_matrices(tp.Parametrization(depth={"W": DepthChoices("-1/2", "-1/2")})).scaling
+    DepthScaling(alpha=1/2, gamma=1/2, branch=1.0, base_depth=1)
+    """
+    if not isinstance(scale, Parametrization):
+        raise ValueError(f"scale: {short(scale)} given; allowed is a tp.Parametrization of raw powers of L")
+    if net is not None and not isinstance(net, ResNet):
+        raise ValueError(f"net: {short(net)} given; allowed is a tp.ResNet or None")
+    if scale.choices is None:
+        raise ValueError(f"scale: {scale!r} given, which has exponents; tp.classify judges these, allowed are raw "
                          "powers of L, tpcalc.parametrizations.DepthChoices for every matrix")
-    for choices in one.choices.values():
+    for choices in scale.choices.values():
         choices.require_numbers()
     net = ResNet() if net is None else net
-    names, verdict = net.trained_of_block, classify(one, net=net)
-    found, charged = (resolved(one, eps=eps).over(names, ends=False) for eps in (False, True))
+    names, verdict = net.trained_of_block, classify(scale, net=net)
+    found, charged = (resolved(scale, eps=eps).over(names, ends=False) for eps in (False, True))
     outgrown = tuple(name for name in names if found.update_exponent(name) != charged.update_exponent(name)
                      ) if verdict.stable_at_init else ()
-    return MatrixAudit(one.choices, found, verdict, classify(charged, net=net) if outgrown else None, outgrown)
+    return MatrixAudit(scale.choices, found, verdict, classify(charged, net=net) if outgrown else None, outgrown)

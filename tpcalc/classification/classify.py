@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Sequence
+from inspect import signature
+from typing import Any, Sequence, overload
 
 import sympy as sp
 
@@ -25,17 +26,29 @@ from .transformers import of_transformer
 from .verdict import Verdict, judge_exponents
 
 
-def classify(alpha: Any, gamma: Any = None, net: ResNet | Transformer | Program | None = None, opt: Any = None,
-             from_zero: Sequence[str] = ()) -> Verdict:
+Net = ResNet | Transformer | Program | None
+
+
+@overload
+def classify(alpha: Any, gamma: Any, net: Net = None, opt: Any = None, from_zero: Sequence[str] = ()) -> Verdict: ...
+
+
+@overload
+def classify(scale: Scaling, net: Net = None, opt: Any = None, from_zero: Sequence[str] = ()) -> Verdict: ...
+
+
+def classify(*given: Any, **named: Any) -> Verdict:
     """The verdict on branch multipliers L^-alpha and updates L^-gamma, from the derived recursion's exponents.
 
-    alpha, gamma: real numbers (0.1 means 1/10), or a ``tp.DepthScaling`` or a ``tp.Parametrization`` in the place of
-    both, so that net and opt come next. net: default the linear residual network; a tp.ResNet is trained by ``opt``, so
-    is a tp.Transformer, whose first update is counted, in a program that stands for all positions; a tp.Program by what
-    it says, with its symbols alpha and gamma as the depth scaling. opt: an optimizer or its name, default
-    plain SGD: its memory and its decay are counted, and sizes of directions that are no linear functions of gradients;
-    a schedule is of order one; raw powers of L are read with a negligible eps, ``tp.audit`` has both regimes.
-    from_zero: names of a tp.Transformer's matrices that start at 0, as W_q often does.
+    Called as ``classify(alpha, gamma, net, opt, from_zero)`` or as ``classify(scale, net, opt, from_zero)``. alpha,
+    gamma: real numbers (0.1 means 1/10); scale: a ``tp.DepthScaling`` or a ``tp.Parametrization``, which has both.
+
+    net: default the linear residual network; a tp.ResNet is trained by ``opt``, so is a tp.Transformer, whose first
+    update is counted, in a program that stands for all positions; a tp.Program by what it says, with its symbols alpha
+    and gamma as the depth scaling. opt: an optimizer or its name, default plain SGD: its memory and its decay are
+    counted, and sizes of directions that are no linear functions of gradients; a schedule is of order one; raw powers
+    of L are read with a negligible eps, ``tp.audit`` has both regimes. from_zero: names of a tp.Transformer's matrices
+    that start at 0, as W_q often does.
 
     ``verdict.matrices`` has what the updates of each matrix of a block do by themselves.
 
@@ -52,21 +65,28 @@ def classify(alpha: Any, gamma: Any = None, net: ResNet | Transformer | Program 
     >>> found.name, found.matrices["W1"].name, found.matrices["W2"].name
     ('ODE limit', 'learns', 'lazy')
     """
-    if isinstance(alpha, (DepthScaling, Parametrization)):
-        if isinstance(gamma, (ResNet, Transformer, Program)) and (
-                net is None or opt is None):  # classify(scale, net, opt)
-            gamma, net, opt = None, gamma, opt if net is None else net
-        if gamma is not None:
-            raise ValueError(f"alpha, gamma: {short(alpha)}, {short(gamma)} given; a {type(alpha).__name__} has both, "
-                             "allowed is nothing beside it")
-        scale: Scaling = alpha
-    else:
-        scale = DepthScaling(exponent("alpha", alpha), exponent("gamma", gamma))
+    if "scale" in named or given and isinstance(given[0], (DepthScaling, Parametrization)):
+        return judge_scaling(*given, **named)
+    return _judge_powers(*given, **named)
+
+
+def _judge_powers(alpha: Any, gamma: Any = None, net: Net = None, opt: Any = None,
+                  from_zero: Sequence[str] = ()) -> Verdict:
+    return judge_scaling(DepthScaling(exponent("alpha", alpha), exponent("gamma", gamma)), net, opt, from_zero)
+
+
+classify.__signature__ = signature(_judge_powers)  # type: ignore[attr-defined]  # what help() shows
+
+
+def judge_scaling(scale: Scaling, net: Net = None, opt: Any = None, from_zero: Sequence[str] = ()) -> Verdict:
+    """The verdict on a depth scaling, or on exponents matrix by matrix; ``classify`` with two numbers comes here."""
+    if not isinstance(scale, (DepthScaling, Parametrization)):
+        raise ValueError(f"scale: {short(scale)} given; allowed is a tp.DepthScaling or a tp.Parametrization")
     net = ResNet() if net is None else net
     if not isinstance(net, (ResNet, Transformer, Program)):
         raise ValueError(f"net: {short(net)} given; allowed is a tp.ResNet, a tp.Transformer, a tp.Program or None")
     if not isinstance(net, Program) and net.mlp_ratio > 1:
-        found = classify(scale, net=net.narrow, opt=opt, from_zero=from_zero)
+        found = judge_scaling(scale, net.narrow, opt, from_zero)
         return replace(found, reasons=(*found.reasons, WIDE))
     if not isinstance(from_zero, tuple) or from_zero:
         if not isinstance(net, Transformer):

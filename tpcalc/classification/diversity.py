@@ -50,7 +50,7 @@ class Diversity(Tabled, Short):
     limit: the differences it is read from; depths: those at finite depth, with their crossovers.
 
     >>> import tpcalc as tp
-    >>> found = tp.measure_diversity(0.5, 0.5, depths=(64, 128))
+    >>> found = tp.theory.measure_diversity(0.5, 0.5, depths=(64, 128))
     >>> found.derived
     1/2
     """
@@ -92,7 +92,7 @@ def measure_diversity(alpha: Number, gamma: Number, task: Task | None = None, op
     Programs VI, Definition 5.6 and appendix L.4.
 
     >>> import tpcalc as tp
-    >>> found = tp.measure_diversity(0.5, 0.5, depths=(64, 128))
+    >>> found = tp.theory.measure_diversity(0.5, 0.5, depths=(64, 128))
     >>> round(found.exponent, 2)
     0.5
     """

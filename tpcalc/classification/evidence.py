@@ -42,7 +42,7 @@ def measure_exponents(alpha: Number, gamma: Number, depths: Sequence[int] = DEPT
     four of the depths stay within floating point.
 
     >>> import tpcalc as tp
-    >>> found = tp.measure_exponents(0.5, 0.5, depths=(8, 16, 32, 64, 128))
+    >>> found = tp.theory.measure_exponents(0.5, 0.5, depths=(8, 16, 32, 64, 128))
     >>> len(found) > 0
     True
     """

@@ -17,7 +17,8 @@ from ..programs import SGD, Adam, Lion, SignSGD
 from ..programs.algebra import multiplied_out
 from ..programs.indices import t
 from ..programs.language import Family, Scalar
-from ..programs.updates import Trainable, buffer_of, update
+from ..programs.trainable import Trainable, buffer_of
+from ..programs.updates import update
 from .leading import leading_power
 
 EPS = sp.Symbol("eps", positive=True)

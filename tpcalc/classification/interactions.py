@@ -28,7 +28,7 @@ class Interaction:
     survives: the exponent is 0.
 
     >>> import tpcalc as tp
-    >>> one = tp.interactions(0.5, 0.5)[0]
+    >>> one = tp.theory.interactions(0.5, 0.5)[0]
     >>> print(one.target, one.exponent, one.survives)
     |x[t, 0]> 0 True
     """
@@ -59,7 +59,7 @@ def interactions(alpha: Number, gamma: Number, net: ResNet | None = None) -> tup
     rule covers. Source: Tensor Programs VI, appendices G, J and K, which ask it of blocks of one matrix and of two.
 
     >>> import tpcalc as tp
-    >>> [str(one.exponent) for one in tp.interactions(0.5, 0.5)][:4]
+    >>> [str(one.exponent) for one in tp.theory.interactions(0.5, 0.5)][:4]
     ['0', '0', '0', '0']
     """
     net = ResNet() if net is None else net

@@ -116,7 +116,7 @@ class PhaseDiagram(Short):
 
     def rates(self, phase: PhaseRegion) -> tuple[tuple[tuple[sp.Expr, ...], sp.Expr], ...]:
         """The rate on a region of the diagram, as pairs of conditions and expression."""
-        instance("phase", phase, PhaseRegion, "one of the diagram's regions, a tp.PhaseRegion")
+        instance("phase", phase, PhaseRegion, "one of the diagram's regions, a tp.classification.PhaseRegion")
         found = []
         for one in self.limits:
             common = Region(2, (*phase.region.conditions, *one.region.conditions))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Mapping, overload
+from typing import Mapping
 
 import sympy as sp
 
@@ -84,7 +84,7 @@ class MatrixRecipe(Short):
     """The powers of L to set for every matrix of a block, for one optimizer; ``factors``: as numbers at ``depth``.
 
     >>> import tpcalc as tp
-    >>> print(tp.recipe(tp.Parametrization(depth={"alpha": 1, "W1": 0, "W2": 1}), optimizer="sgd"))
+    >>> print(tp.theory.matrix_recipe(tp.Parametrization(depth={"alpha": 1, "W1": 0, "W2": 1}), optimizer="sgd"))
     W1: branch multiplier L^(-1), initial standard deviation 1, learning rate of the block's matrix L
     W2: branch multiplier L^(-1), initial standard deviation 1, learning rate of the block's matrix 1
     """
@@ -107,24 +107,14 @@ class MatrixRecipe(Short):
                          for name, one in self.choices.items())
 
 
-@overload
-def recipe(name: Parametrization, optimizer: object = None, depth: int | None = None, base_depth: float = 1
-           ) -> MatrixRecipe: ...
-
-
-@overload
-def recipe(name: str | DepthScaling = "depth-mup", optimizer: object = None, depth: int | None = None,
-           base_depth: float = 1) -> Recipe: ...
-
-
 def recipe(name: str | DepthScaling | Parametrization = "depth-mup", optimizer: object = None,
-           depth: int | None = None, base_depth: float = 1) -> Recipe | MatrixRecipe:
+           depth: int | None = None, base_depth: float = 1) -> Recipe:
     """The multipliers that a named recipe sets at ``depth``, relative to a network of depth ``base_depth``.
 
     "depth-mup" and "ode" are solved for ``optimizer`` ("adam" where none is given), with the matrices' initialization
-    left as it is, as is a ``tp.DepthScaling``, and a ``tp.Parametrization``'s exponents, matrix by matrix; of the
-    others, taken as published, ``optimizer`` must be that of the source, Adam and AdamW standing for each other, with
-    what is then assumed of the weight decay in ``caveat``. Raises ``ValueError`` for unknown names and
+    left as it is, and so is a ``tp.DepthScaling``; ``tp.theory.matrix_recipe`` has exponents matrix by matrix. The
+    others are taken as published: ``optimizer`` must be that of the source, Adam and AdamW standing for each other;
+    ``caveat`` says what is then assumed of the weight decay. Raises ``ValueError`` for unknown names and
     optimizers, a depth that is not a whole number, and recipes that no power of L for one matrix can say. Source:
     Tensor Programs VI, Definition 4.1 and Claim 5.5; for the others ``.source``.
 
@@ -136,7 +126,8 @@ def recipe(name: str | DepthScaling | Parametrization = "depth-mup", optimizer: 
         depth = _checks.positive_integer("depth", depth)
     base_depth = DepthScaling(base_depth=base_depth).base_depth  # refused where it is not positive
     if isinstance(name, Parametrization) and name.own:
-        return recipe_of(name, "adam" if optimizer is None else optimizer_name(optimizer), depth, base_depth)
+        raise ValueError(f"name: {_checks.short(name)} given, which has an exponent for every matrix; allowed is one "
+                         "for all of them, tp.theory.matrix_recipe has the others")
     entry = of_powers(name)
     asked = None if optimizer is None else optimizer_name(optimizer)
     if entry.target is not None:
@@ -245,14 +236,27 @@ def visible_decay(choices: DepthChoices, kind: str) -> sp.Expr | None:
     return -w if lost(w) == 0 else None
 
 
-def recipe_of(one: Parametrization, optimizer: str, depth: int | None, base_depth: float) -> MatrixRecipe:
-    """The powers that realize a parametrization: every matrix has the gradient of a block, L^-alpha, and its own rate.
+def matrix_recipe(scale: Parametrization, optimizer: object = None, depth: int | None = None,
+                  base_depth: float = 1) -> MatrixRecipe:
+    """The powers that realize exponents matrix by matrix: every matrix has the gradient of a block and its own rate.
 
-    Raises ``ValueError`` for raw powers, and for one gamma without names: ``tp.recipe(name)`` has these.
+    scale: a ``tp.Parametrization`` with an exponent for every matrix of a block, {"alpha": ..., "W1": ...}; optimizer:
+    "adam" where none is given; depth, base_depth: as in ``tp.recipe``. Raises ``ValueError`` for anything else, raw
+    powers and one gamma for all matrices included. Source: Tensor Programs VI, Definition 4.1 and Claim 5.5.
+
+    >>> import tpcalc as tp
+    >>> scale = tp.Parametrization(depth={"alpha": 1, "W1": 0, "W2": 1})
+    >>> tp.theory.matrix_recipe(scale, "sgd", depth=4).factors["W2"]["branch"]
+    0.25
     """
-    own = {name: one.update_exponent(name) for name in one.own if name not in ("U", "nV")}
+    if not isinstance(scale, Parametrization):
+        raise ValueError(f"scale: {_checks.short(scale)} given; allowed is a tp.Parametrization")
+    depth = _checks.positive_integer("depth", depth) if depth is not None else None
+    base_depth = DepthScaling(base_depth=base_depth).base_depth  # refused where it is not positive
+    rule = "adam" if optimizer is None else optimizer_name(optimizer)
+    own = {name: scale.update_exponent(name) for name in scale.own if name not in ("U", "nV")}
     if not own:
-        raise ValueError(f"name: {one!r} given, which names no matrix; allowed is an exponent for every matrix of a "
+        raise ValueError(f"scale: {scale!r} given, which names no matrix; allowed is an exponent for every matrix of a "
                          "block, {'alpha': ..., 'W1': ...}")
-    found = {name: realize(DepthScaling(one.alpha, gamma), optimizer) for name, gamma in own.items()}
+    found = {name: realize(DepthScaling(scale.alpha, gamma), rule) for name, gamma in own.items()}
     return MatrixRecipe(found, depth, base_depth)

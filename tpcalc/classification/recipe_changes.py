@@ -34,7 +34,7 @@ class Settings:
 
     @property
     def without_eps(self) -> Settings:
-        """The same with an eps that is negligible beside gradients."""
+        """A recipe with an eps that is negligible beside gradients."""
         return replace(self, choices={name: one.without_eps for name, one in self.choices.items()})
 
     @property

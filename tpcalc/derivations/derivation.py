@@ -41,7 +41,13 @@ class NodeRule:
 
 @dataclass(frozen=True, repr=False)
 class Step(Short):
-    """``left = before`` became ``left = after`` by ``rule``."""
+    """One recorded step of a derivation: by ``rule``, ``left = before`` became ``left = after``.
+
+    >>> import tpcalc as tp
+    >>> step = tp.kets(tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling())).derivation.steps[0]
+    >>> step.rule, step.check()
+    ('unroll the updates', True)
+    """
 
     number: int
     left: sp.Expr
@@ -65,7 +71,13 @@ class Step(Short):
 
 
 class Derivation(Aligned):
-    """Recorded steps; ``apply`` adds one and returns what it leads to."""
+    """The recorded steps of a derivation; ``apply`` adds one and returns the expression that it leads to.
+
+    >>> import tpcalc as tp
+    >>> derivation = tp.kets(tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling())).derivation
+    >>> all(step.check() for step in derivation.steps)
+    True
+    """
 
     def __init__(self, start: tuple[Step, ...] = ()) -> None:
         self.steps: tuple[Step, ...] = start

@@ -32,7 +32,7 @@ class Citation(Short):
     """An entry of the ledger, to be cited. The status is computed when it is asked for, which takes seconds.
 
     >>> import tpcalc as tp
-    >>> tp.cite("tensor_programs_vi/lemma_d1").source
+    >>> tp.theory.cite("tensor_programs_vi/lemma_d1").source
     'Tensor Programs VI, lemma D.1'
     """
 
@@ -63,7 +63,7 @@ def cite(what: object) -> Citation:
     ``ValueError`` for a key that the ledger does not have, naming the nearest, and for results it says nothing about.
 
     >>> import tpcalc as tp
-    >>> tp.cite("tensor_programs_vi/lemma_d1").source
+    >>> tp.theory.cite("tensor_programs_vi/lemma_d1").source
     'Tensor Programs VI, lemma D.1'
     """
     if isinstance(what, str):

@@ -37,6 +37,11 @@ class LimitTerm:
 
     kind: see ``LimitRegion.exponents``; rule: how it enters ("layers": at every layer; "born": at one; "base layers":
     summed over base kets; "own layer": the one of them in the layer itself; "loss": through an output's size).
+
+    >>> import tpcalc as tp
+    >>> equations = tp.kets(tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling()))
+    >>> tp.depth_limit(tp.recursion(equations)).regions[0].kept[0].order
+    0
     """
 
     kind: tuple

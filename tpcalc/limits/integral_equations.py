@@ -24,9 +24,15 @@ from .translation import Translator, at_zero
 
 @dataclass(frozen=True)
 class LimitEquation:
-    """``target = value`` for the given kinds of quantities; ``where``: what b and r they stand for, () for all.
+    """The equation ``target = value`` of a limit, for the given kinds of quantities.
 
+    where: the b and r that they stand for, () for all;
     boundary: it holds at an end of layer time.
+
+    >>> import tpcalc as tp
+    >>> equations = tp.kets(tp.program(tp.ResNet(), tp.SGD(), tp.DepthScaling()))
+    >>> print(tp.depth_limit(tp.recursion(equations)).regions[0].equations[0])
+    Gamma[t,r,0,b](0, q) = KroneckerDelta(-1, r)*KroneckerDelta(0, b)*xi[t]
     """
 
     target: sp.Expr

@@ -67,7 +67,7 @@ class Lowered:
         leaf, indices = self.leaves[at[0]]
         return leaf.assign.target.xreplace(dict(zip(indices, map(sp.Integer, at[1:]))))
 
-    def member(self, location: tuple[int, tuple[int, ...]], on_axes: tuple[int, ...]) -> Member:
+    def member(self, location: tuple[int, tuple[int, ...]], on_axes: tuple[int, ...]) -> sp.Expr:
         """The member of a family at indices that are no axes, and at indices that are."""
         kind, *name = self.names.families[location[0]]
         layout = self.names.layouts[location[0]]

@@ -9,7 +9,7 @@ from itertools import combinations
 
 
 class Sort(StrEnum):
-    """What a quantity is; the values are what it is printed as.
+    """The kinds of quantities whose powers of L are counted; their values are the words that are printed.
 
     BEND: what a bounded function would change by if it went on as it starts; SHRINK: a negative power of a size, at
     most of order one: of how often a large argument passes where a function lives, or of a root mean square; ARGUMENT:

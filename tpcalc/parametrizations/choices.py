@@ -68,7 +68,7 @@ class DepthChoices:
 
     @property
     def without_eps(self) -> DepthChoices:
-        """The same with an eps that is negligible beside gradients."""
+        """The choices with an eps that is negligible beside gradients."""
         return replace(self, eps=None)
 
     @property

@@ -15,7 +15,7 @@ EMBEDDING_READOUT_FAMILIES = ("U", "nV")  # families of read-in and read-out, na
 
 @dataclass(frozen=True)
 class DepthScaling:
-    """Branch multiplier ``branch (L / base_depth)^-alpha``, weight updates of size ``(L / base_depth)^-gamma``.
+    """Depth scaling: branch multiplier ``branch (L / base_depth)^-alpha``, updates of size ``(L / base_depth)^-gamma``.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ class DepthwiseScaling:
     [depthwise_transfer/width_scales].
 
     >>> import tpcalc as tp
-    >>> tp.depthwise_recipe("muP + 1/sqrt(L)", mu0=0.5).depth_scaling()
+    >>> tp.theory.depthwise_recipe("muP + 1/sqrt(L)", mu0=0.5).depth_scaling()
     DepthScaling(alpha=1/2, gamma=1/2, branch=1.0, base_depth=1)
     """
 
@@ -102,7 +102,7 @@ class DepthwiseScaling:
         """Powers of N of all weights, as an abc-parametrization of ``layers`` layers of weights, both ends counted.
 
         >>> import tpcalc as tp
-        >>> tp.DepthwiseScaling().width_scaling(3).canonical() == tp.width_recipe("muP", 3).canonical()
+        >>> tp.theory.DepthwiseScaling().width_scaling(3).canonical() == tp.width.width_recipe("muP", 3).canonical()
         True
         """
         many = whole_number("layers", layers, 2)
@@ -154,7 +154,7 @@ def depthwise_recipe(name: str, mu0: float = 1.0, eta0: float = 1.0) -> Depthwis
     Source: Depthwise Hyperparameter Transfer, table 1 [depthwise_transfer/parametrization].
 
     >>> import tpcalc as tp
-    >>> tp.depthwise_recipe("SP").width_scaling(3) == tp.width_recipe("SP", 3)
+    >>> tp.theory.depthwise_recipe("SP").width_scaling(3) == tp.width.width_recipe("SP", 3)
     True
     """
     found = TABLE_1[choice("name", name, TABLE_1)]

@@ -27,9 +27,9 @@ class Parametrization:
     Parameters
     ----------
     width:
-        "muP", or another name that ``tp.width_recipe`` knows; a ``tp.WidthScaling`` of three layers or more, its first
-        for the read-in, its last for the read-out, those between, which must be alike, for the blocks' matrices; or
-        {role: powers} for the roles "input", "hidden" and "output", with powers {"init": ..., "multiplier": ...,
+        "muP", or another name that ``tp.width.width_recipe`` knows; a ``tp.WidthScaling`` of three layers or more, its
+        first for the read-in, its last for the read-out, those between, which must be alike, for the blocks' matrices;
+        or {role: powers} for the roles "input", "hidden" and "output", with powers {"init": ..., "multiplier": ...,
         "rate": ..., "eps": ..., "decay": ...} of n, 0 (of the last two: none) where one is left out. Networks are
         trained with the optimizer's eps and decay at every width: powers of these but 0 are refused there.
     depth:

@@ -68,4 +68,4 @@ def require_finite(phi: sp.Expr | str) -> None:
 
 def is_linear(phi: sp.Expr | str) -> bool:
     """Is it the identity?"""
-    return activation(phi)(H) == H
+    return bool(activation(phi)(H) == H)

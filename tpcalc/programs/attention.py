@@ -11,7 +11,9 @@ from .language import HeadSum, MatVec
 
 def softmax_attention(head_dim: int, scale_power: sp.Expr, causal: bool = True, qk_norm: bool = False,
                       queries_per_key: int = 1) -> Block:
-    """W_o sum_m a_pm v_m, a = softmax over m of the head's q_p . k_m / d^scale_power, (q, k, v) = (W_q, W_k, W_v) x.
+    """Softmax attention as a block: W_o sum_m a_pm v_m, a = softmax over m of the head's q_p . k_m / d^scale_power.
+
+    (q, k, v) = (W_q, W_k, W_v) x.
 
     All is entrywise but the products with matrices and the sums over a head's d coordinates; every coordinate of a head
     has that head's weights. causal: m <= p alone is read. qk_norm: q and k are divided by their root mean squares

@@ -64,7 +64,7 @@ def backpropagate(forward: Sequence[Assign], signals: Mapping[Vector, Vector], i
         if d is None:
             continue
         for argument, factor, change in _pull_back(found, statement, scale, d, made, unit):
-            if argument in trained:
+            if argument in trained and not isinstance(argument, Scalar):
                 found.gradients.append(Gradient(argument, scale * factor, change))
                 continue
             home, gathered = _at_home(statement.target, argument, change, known)
@@ -111,8 +111,8 @@ def _require_own(statement: Assign, made: Collection[Node], inputs: Collection[V
                              "cannot be followed")
 
 
-def _settle(found: Backward, parts: dict, v: Node, known: Vector | None, name: Callable[[sp.Expr], sp.Expr],
-            unit: sp.Symbol) -> tuple[sp.Expr, sp.Expr]:
+def _settle(found: Backward, parts: dict[Node, list[tuple[sp.Expr, sp.Expr]]], v: Node, known: Vector | None,
+            name: Callable[[sp.Expr], sp.Expr], unit: sp.Symbol) -> tuple[sp.Expr, sp.Expr]:
     """The gradient of ``v`` as (power of the branch multiplier that all its terms share, what holds the rest)."""
     if known is not None:
         return sp.Integer(1), known
@@ -184,4 +184,5 @@ def _transposed(product: MatVec) -> bool:
 
 
 def _matrix(product: MatVec) -> Matrix:
-    return product.matrix.args[0] if _transposed(product) else product.matrix
+    matrix: Matrix = product.matrix.args[0] if _transposed(product) else product.matrix
+    return matrix

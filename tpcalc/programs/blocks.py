@@ -26,12 +26,20 @@ TAKEN_SCALARS = ("xi", "f", "chi", "eta", "y", "clip", "gradnorm", "squares", "e
 
 @dataclass
 class Branch:
-    """One residual branch at step t and layer l, while it is being written.
+    """A residual branch at step t and layer l while it is being written: the argument of a block of the user's own.
 
     x: the vector it acts on: the stream, or the stream normalized; phi: the activation, a function of expressions;
     is_linear: is phi the identity?; sample: the indices (t) or (t, i) of its vectors, with p where a sample is a
     sequence of positions; statements: what was written; vectors: what is trained, coordinatewise. suffix: what names
     of matrices and vectors end with, in one of the parts of a hidden layer.
+
+    >>> import tpcalc as tp
+    >>> from tpcalc.theory import MatVec
+    >>> def block(branch: tp.Branch):
+    ...     return MatVec(branch.weights(), branch.let("a", branch.phi(branch.x)))
+    >>> net, task = tp.ResNet("tanh", block=block), tp.Task([1], [1])
+    >>> tp.train(net, task, tp.SGD(), tp.DepthScaling(), 4, width=8).outputs.shape
+    (1, 1, 1)
     """
 
     x: Vector
@@ -44,7 +52,8 @@ class Branch:
 
     def weights(self, name: str = "W") -> Matrix:
         """A trained matrix of this layer, N(0, 1/n) at first; the same name is the same matrix."""
-        return matrix(_checked(name) + self.suffix)[t, l]
+        weights: Matrix = matrix(_checked(name) + self.suffix)[t, l]
+        return weights
 
     def trained(self, name: str) -> Vector:
         """A trained vector of this layer, 1 in all coordinates at first, that multiplies vectors coordinate by
@@ -81,7 +90,8 @@ class Branch:
         """
         if isinstance(value, Vector):
             return value
-        return self._write(Vector, name, value)
+        vector: Vector = self._write(Vector, name, value)
+        return vector
 
     def other(self, value: sp.Expr) -> sp.Expr:
         """What ``value`` is at another position m of the sequence: vectors of p, and numbers such as masks.
@@ -108,7 +118,8 @@ class Branch:
         dv[t, p, l] := Sum(dx[t, m, l], (m, 0, P - 1))
         """
         self.other(value)
-        return self._write(Vector, name, sp.Sum(value, (m, 0, POSITIONS - 1)))
+        total: Vector = self._write(Vector, name, sp.Sum(value, (m, 0, POSITIONS - 1)))
+        return total
 
     def let_scalar(self, name: str, value: sp.Expr) -> Scalar:
         """Write ``name := value``, a number of this sample and layer such as ``Mean(h**2)``, and give it back.
@@ -132,7 +143,8 @@ class Branch:
         if not isinstance(value, sp.Expr) or kind(value) != "scalar":
             raise ValueError(f"value: {value!r} given for {name!r}; allowed is a scalar of the language, such as an "
                              "average Mean(h**2)")
-        return self._write(Scalar, name, value)
+        scalar: Scalar = self._write(Scalar, name, value)
+        return scalar
 
     def _write(self, kind_of: type[Member], name: str, value: sp.Expr) -> sp.Expr:
         looks = (m,) if p in self.sample and m in value.free_symbols else ()

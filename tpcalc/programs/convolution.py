@@ -20,7 +20,7 @@ ORDERS, PADDINGS = ("post", "pre"), ("zero", "circular")
 
 @dataclass(frozen=True)
 class Convolution:
-    """Positions on a grid that read their neighbors: sum_o W_o phi(x_(p + o)), or phi(sum_o W_o x_(p + o)).
+    """A convolution over positions on a grid: sum_o W_o phi(x_(p + o)), or phi(sum_o W_o x_(p + o)).
 
     Parameters
     ----------

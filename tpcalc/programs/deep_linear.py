@@ -13,7 +13,8 @@ from .indices import BATCH, L, T, i, l, t
 from .language import Family, LossDerivative, Matrix, MatVec, Mean, Scalar, Vector
 from .optimizers import SGD
 from .program import Assign, Loop, Program, Statement
-from .updates import Trainable, schedule_rates, start, update
+from .trainable import Trainable
+from .updates import schedule_rates, start, update
 
 
 def deep_linear(opt: SGD = SGD(1.0)) -> Program:

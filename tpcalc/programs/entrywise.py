@@ -51,7 +51,7 @@ class _Scheduled:
 
 @dataclass(frozen=True)
 class SignSGD(_Scheduled):
-    """The weights move by ``-lr g`` times the sign of the gradient, entry by entry.
+    """SignSGD: the weights move by ``-lr g`` times the sign of the gradient, entry by entry.
 
     lr: that of the limit, a number (or symbol), or one number a step. Raises ``ValueError`` for what is not finite.
     Source: Tensor Programs VI, Definition 4.1.

@@ -47,9 +47,9 @@ def frobenius_inner(matrix: Matrix, gradient: sp.Expr) -> sp.Expr:
     return total
 
 
-def outer_terms(gradient: sp.Expr) -> list[tuple[sp.Expr, sp.Expr, tuple]]:
+def outer_terms(gradient: sp.Expr) -> list[tuple[sp.Expr, sp.Expr, tuple[sp.Tuple, ...]]]:
     """(number, outer product, limits of the sums over it) of every term of a gradient."""
-    found: list[tuple[sp.Expr, sp.Expr, tuple]] = []
+    found: list[tuple[sp.Expr, sp.Expr, tuple[sp.Tuple, ...]]] = []
     for term in sp.Add.make_args(multiplied_out(gradient)):
         number, one = term.as_independent(Outer, as_Add=False)
         if isinstance(one, sp.Sum):

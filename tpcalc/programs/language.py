@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Callable
+from typing import Self, TypeVar
 
 import sympy as sp
 from sympy.core.symbol import Str
@@ -20,9 +21,10 @@ from sympy.printing.printer import Printer
 from .._checks import symbolic, whole_number
 from .._text import OuterText
 from .algebra import multiplied_out
+from .expression import Expression
 
 
-class Real(sp.Expr):
+class Real(Expression):
     """A real number or a vector of real numbers, made of parts that sympy knows or can read."""
 
     is_commutative = True
@@ -32,7 +34,7 @@ class Real(sp.Expr):
         return super().__new__(cls, *map(symbolic, args))
 
 
-class Member(sp.Expr):
+class Member(Expression):
     """One member of an indexed family; args: name, LaTeX name, number of superscripts, indices."""
 
     is_commutative = True
@@ -46,9 +48,10 @@ class Member(sp.Expr):
     def indices(self) -> tuple[sp.Expr, ...]:
         return self.args[3:]
 
-    def at(self, *indices: sp.Basic) -> "Member":
+    def at(self, *indices: sp.Basic) -> Self:
         """The member of the same family at other indices."""
-        return self.func(*self.args[:3], *map(symbolic, indices))
+        member: Self = self.func(*self.args[:3], *map(symbolic, indices))
+        return member
 
     def same_family(self, other: sp.Basic) -> bool:
         return isinstance(other, type(self)) and self.args[:3] == other.args[:3]
@@ -68,14 +71,28 @@ class Member(sp.Expr):
         return text if exp is None else r"\left(%s\right)^{%s}" % (text, exp)
 
 
+OfFamily = TypeVar("OfFamily", bound=Member)  # a vector stays a vector, a matrix a matrix
+
+
 class Vector(Member):
-    """A vector of width n."""
+    """A vector of width n in a program, a member of a family of vectors.
+
+    >>> from tpcalc.theory import Family, Vector
+    >>> x = Family(Vector, "x")
+    >>> x[1, 2], x[1, 2].indices
+    (x[1, 2], (1, 2))
+    """
 
     own_kind = "vector"
 
 
 class Matrix(Member):
-    """An n x n matrix."""
+    """An n x n matrix in a program, a member of a family of matrices.
+
+    >>> from tpcalc.theory import Family, Matrix
+    >>> Family(Matrix, "W")[0]
+    W[0]
+    """
 
     own_kind = "matrix"
     turned = False
@@ -83,7 +100,12 @@ class Matrix(Member):
 
 
 class Scalar(Member):
-    """A scalar: data, an output, the derivative of a loss."""
+    """A scalar in a program, a member of a family: data, an output or a learning rate.
+
+    >>> from tpcalc.theory import Family, Scalar
+    >>> Family(Scalar, "xi")[3]
+    xi[3]
+    """
 
     own_kind = "scalar"
 
@@ -92,6 +114,12 @@ class Family:
     """A family of vectors, matrices or scalars; ``family[t, l]`` is its member at step t, layer l.
 
     kind: ``Vector``, ``Matrix`` or ``Scalar``; latex: its name in LaTeX; layered: the last index is a superscript.
+    Raises ``ValueError`` for a name that is no identifier.
+
+    >>> from tpcalc.theory import Family, Vector
+    >>> x, u = Family(Vector, "x", layered=True), Family(Vector, "u")
+    >>> x[1, 2], u()
+    (x[1, 2], u)
     """
 
     def __init__(self, kind: type[Member], name: str, latex: str | None = None, layered: bool = False) -> None:
@@ -115,8 +143,14 @@ class Family:
         return self.kind(Str(self.name), Str(self.latex), sp.Integer(0))
 
 
-class Transpose(sp.Expr):
-    """The transpose of a matrix."""
+class Transpose(Expression):
+    """The transpose of a matrix; of a transpose, the matrix itself.
+
+    >>> from tpcalc.theory import Family, Matrix, Transpose
+    >>> W = Family(Matrix, "W")()
+    >>> Transpose(W), Transpose(Transpose(W))
+    (W.T, W)
+    """
 
     is_commutative = True
     turned = True
@@ -140,7 +174,7 @@ class Transpose(sp.Expr):
 
     def _latex(self, printer: Printer) -> str:
         matrix = self.args[0]
-        text = printer.doprint(matrix)
+        text = str(printer.doprint(matrix))
         if isinstance(matrix, Matrix) and int(matrix.args[2]):
             return text[:-1] + r"\top}"
         return rf"{text}^{{\top}}" if isinstance(matrix, Matrix) else rf"\left({text}\right)^{{\top}}"
@@ -154,7 +188,7 @@ class MatVec(Real):
     >>> from tpcalc.programs.language import Family, Matrix, Vector
     >>> W, u, v, x = Family(Matrix, "W")(), *(Family(Vector, name)() for name in "uvx")
     >>> print(MatVec(2 * W - Transpose(W), x), "|", MatVec(Transpose(W + 3 * Outer(u, v)), x))
-    2*W @ x - W.T @ x | W.T @ x + 3*mean(u*x)*v
+    2*(W @ x) - (W.T @ x) | W.T @ x + 3*mean(u*x)*v
     """
 
     precedence, latex_precedence = PRECEDENCE["Add"], PRECEDENCE["Mul"]  # sympy takes a negative product for a sum
@@ -190,7 +224,8 @@ def _term_times(term: sp.Expr, vector: sp.Expr, turned: bool) -> sp.Expr:
     """A multiple of one matrix, or of its transpose where ``turned``, times a vector."""
     numbers = [f for f in sp.Mul.make_args(term) if kind(f) == "scalar"]
     one = sp.Mul(*(f for f in sp.Mul.make_args(term) if f not in numbers))
-    acting = {Transpose: _transpose_times, sp.Sum: _sum_times, Outer: _outer_times}.get(one.func, _matrix_times)
+    rules: dict[object, Callable[..., sp.Expr]] = {Transpose: _transpose_times, sp.Sum: _sum_times, Outer: _outer_times}
+    acting: Callable[..., sp.Expr] = rules.get(one.func, _matrix_times)
     return sp.Mul(*numbers, acting(one, vector, turned))
 
 
@@ -220,14 +255,20 @@ def _outer_times(one: "Outer", vector: sp.Expr, turned: bool) -> sp.Expr:
 
 
 def _turned(matrix: sp.Expr) -> sp.Expr:
-    return matrix.transposed() if hasattr(matrix, "transposed") else Transpose(matrix)
+    own: Callable[[], sp.Expr] | None = getattr(matrix, "transposed", None)
+    return Transpose(matrix) if own is None else own()
 
 
-class Outer(sp.Expr):
-    """u v^T / n, the matrix whose product with y is u times the average of v y; not the entrywise product of u and v.
+class Outer(Expression):
+    """The matrix u v^T / n, whose product with y is u times the average of v y; not the entrywise product of u and v.
 
     Source: Tensor Programs VI, appendix E.1.2 [tensor_programs_vi/outer_product] and remark E.1
     [tensor_programs_vi/remark_e1].
+
+    >>> from tpcalc.theory import Family, MatVec, Outer, Vector
+    >>> u, v, y = (Family(Vector, name)() for name in "uvy")
+    >>> MatVec(Outer(u, v), y)
+    mean(v*y)*u
     """
 
     is_commutative = True
@@ -252,12 +293,18 @@ class Outer(sp.Expr):
         return rf"\tfrac{{1}}{{n}}\,{_factor_latex(printer, self.left)} \otimes {_factor_latex(printer, self.right)}"
 
 
-class NonlinearOuter(sp.Expr):
-    """phi(u_1 v_1^T, u_2 v_2^T, ...) / n, phi entrywise: what SignSGD and Adam make of gradients.
+class NonlinearOuter(Expression):
+    """The matrix phi(u_1 v_1^T, u_2 v_2^T, ...) / n, phi entrywise: SignSGD and Adam make it of gradients.
 
     arg: phi, with ``Outer(u, v)`` standing for u v^T. Where phi is linear this is the combination of the outer
     products itself, so that the linear case is not written twice. Source: Tensor Programs VI, appendix E.1.3
     [tensor_programs_vi/nonlinear_outer_product].
+
+    >>> import sympy as sp
+    >>> from tpcalc.theory import Family, NonlinearOuter, Outer, Vector
+    >>> u, v = (Family(Vector, name)() for name in "uv")
+    >>> NonlinearOuter(sp.tanh(Outer(u, v))), NonlinearOuter(2 * Outer(u, v))
+    ((tanh(u (x) v))/n, 2*outer(u, v)/n)
     """
 
     is_commutative = True
@@ -299,7 +346,13 @@ def is_linear_in_outers(body: sp.Expr) -> bool:
 
 
 class Mean(Real):
-    """The average over coordinates, a scalar; of a product of two vectors, their inner product over n."""
+    """The average over coordinates, a scalar; of a product of two vectors, their inner product over n.
+
+    >>> from tpcalc.theory import Family, Mean, Vector
+    >>> u, v = (Family(Vector, name)() for name in "uv")
+    >>> Mean(2 * u * v)
+    2*mean(u*v)
+    """
 
     latex_precedence = PRECEDENCE["Mul"]
     own_kind = "scalar"
@@ -331,7 +384,7 @@ class Mean(Real):
 
 
 class HeadSum(Real):
-    """The sum over the d coordinates of a head, given back to each of them: a vector; for d = 1 the vector itself.
+    """The sum over the d coordinates of a head, given back to each of them, a vector; for d = 1 the vector itself.
 
     Coordinates 0 ... d - 1 are the first head, and so on: d stays as the width grows, the number of heads n / d grows
     with it. It is a constant matrix of d x d blocks of ones.
@@ -392,9 +445,15 @@ class HeadSum(Real):
 
 
 class LossDerivative(Real):
-    """l'_t(f): the derivative of the loss of step t in the output; args: f, t, the sample if there is one.
+    """The derivative l'_t(f) of the loss of step t in the output; args: f, t, the sample if there is one.
 
     With several outputs f is the ``Tuple`` of all, and the last argument the one in which the derivative is.
+
+    >>> import sympy as sp
+    >>> from tpcalc.theory import Family, LossDerivative, Scalar
+    >>> t = sp.Symbol("t", integer=True)
+    >>> LossDerivative(Family(Scalar, "f")[t], t)
+    loss'[t](f[t])
     """
 
     several = property(lambda self: isinstance(self.args[0], sp.Tuple))
@@ -428,14 +487,14 @@ def _factor(printer: Printer, expression: sp.Expr) -> str:
 def _factor_latex(printer: Printer, expression: sp.Expr) -> str:
     """LaTeX beside another factor: in brackets where that would take a part of it."""
     apart = isinstance(expression, (sp.Add, sp.Mul, sp.Sum)) or hasattr(expression, "latex_precedence")
-    text = printer.doprint(expression)
+    text = str(printer.doprint(expression))
     apart = apart and not isinstance(expression, MatVec) or text.startswith("-")
     return rf"\left({text}\right)" if apart else text
 
 
 def kind(expression: sp.Expr) -> str:
     """``"scalar"``, ``"vector"`` or ``"matrix"``; raises ``TypeError`` for what is none of them."""
-    own = getattr(expression, "own_kind", None)
+    own: str | None = getattr(expression, "own_kind", None)
     if own is not None:
         return own
     kinds = [kind(part) for part in expression.args if isinstance(part, sp.Expr)]

@@ -36,10 +36,12 @@ class SquaredLoss:
     """|f - y|^2 / 2."""
 
     def value(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return 0.5 * np.sum((f - y) ** 2, axis=-1)
+        loss: np.ndarray = 0.5 * np.sum((f - y) ** 2, axis=-1)
+        return loss
 
     def derivative(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return f - y
+        slope: np.ndarray = f - y
+        return slope
 
     def expression(self, f: Sequence[sp.Expr], y: Sequence[sp.Expr]) -> sp.Expr:
         return sp.Add(*((a - b) ** 2 for a, b in zip(f, y))) / 2
@@ -57,10 +59,12 @@ class LogisticLoss:
                              "(labels of 0 and 1 are 2 y - 1)")
 
     def value(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return np.sum(np.logaddexp(0.0, -y * f), axis=-1)
+        loss: np.ndarray = np.sum(np.logaddexp(0.0, -y * f), axis=-1)
+        return loss
 
     def derivative(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return -y * expit(-y * f)
+        slope: np.ndarray = -y * expit(-y * f)
+        return slope
 
     def expression(self, f: Sequence[sp.Expr], y: Sequence[sp.Expr]) -> sp.Expr:
         return sp.Add(*(sp.log(1 + sp.exp(-b * a)) for a, b in zip(f, y)))
@@ -82,10 +86,12 @@ class SoftmaxLoss:
                              "numbers of at least 0 that add up to 1, such as one-hot rows")
 
     def value(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return logsumexp(f, axis=-1) * np.sum(y, axis=-1) - np.sum(y * f, axis=-1)
+        loss: np.ndarray = logsumexp(f, axis=-1) * np.sum(y, axis=-1) - np.sum(y * f, axis=-1)
+        return loss
 
     def derivative(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return softmax(f, axis=-1) * np.sum(y, axis=-1, keepdims=True) - y
+        slope: np.ndarray = softmax(f, axis=-1) * np.sum(y, axis=-1, keepdims=True) - y
+        return slope
 
     def expression(self, f: Sequence[sp.Expr], y: Sequence[sp.Expr]) -> sp.Expr:
         return sp.log(sp.Add(*map(sp.exp, f))) * sp.Add(*y) - sp.Add(*(a * b for a, b in zip(f, y)))

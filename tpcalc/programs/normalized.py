@@ -24,7 +24,7 @@ EXTENT, REMEMBERED = Family(Scalar, "extent", layered=True), Family(Scalar, "mex
 
 @dataclass(frozen=True)
 class NormalizedSGD:
-    """Every matrix moves by ``-lr g`` times its gradient, or momentum buffer, over its Frobenius norm; g = L^-gamma.
+    """Normalized SGD: a matrix moves by ``-lr g`` times its gradient, or buffer, over its Frobenius norm; g = L^-gamma.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ from ..errors import NotCovered
 from .algebra import multiplied_out
 from .blocks import is_linear_in_vectors
 from .indices import POSITIONS
-from .language import HeadSum, LossDerivative, MatVec, Member, Outer, Vector, kind
+from .language import HeadSum, LossDerivative, MatVec, Member, OfFamily, Outer, Vector, kind
 from .program import Assign, Loop, Program, Statement, mapped
 
 TWO = 2  # positions: one that is read, and one that reads itself besides
@@ -89,7 +89,7 @@ class _WrittenOut:
     def positions(self, one: Member) -> tuple[sp.Expr, ...]:
         return tuple(one.indices[location] for location in self.slots.get((type(one), one.name), ()))
 
-    def without(self, one: Member) -> Member:
+    def without(self, one: OfFamily) -> OfFamily:
         """The member without its positions."""
         slots = self.slots.get((type(one), one.name), ())
         return one.at(*(index for location, index in enumerate(one.indices) if location not in slots))

@@ -119,7 +119,7 @@ def kept(opt: object, rate: Quantity, decay: Quantity) -> Quantity:
 
 def rows_per_step(task: Task, samples: str) -> int:
     """Rows of a step: a row for every input ("plain"), or for every output ("effective")."""
-    return task.batch if samples == "plain" else task.d_out
+    return int(task.batch if samples == "plain" else task.d_out)
 
 
 def update_kernel(update_response: np.ndarray, task: Task, samples: str) -> np.ndarray:

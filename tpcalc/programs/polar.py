@@ -6,10 +6,11 @@ import sympy as sp
 from sympy.printing.printer import Printer
 
 from .._checks import symbolic
+from .expression import Expression
 from .language import Outer, is_linear_in_outers
 
 
-class Polar(sp.Expr):
+class Polar(Expression):
     """U V^T of the singular vectors of a sum of outer products: its singular values set to 1, what is 0 left 0.
 
     body: a sum of numbers times outer products; steps: 0 for the factor itself, k for k Newton-Schulz steps towards it.

@@ -20,7 +20,12 @@ from .read_members import ReadMembers, Values, at_numbers, write_out
 
 @dataclass(frozen=True)
 class Assign:
-    """``target := value``: a vector, a scalar, or a matrix of the next step."""
+    """The statement ``target := value``; the target is a vector, a scalar, or a matrix of the next step.
+
+    >>> from tpcalc.theory import Assign, Family, Matrix, MatVec, Vector
+    >>> print(Assign(Family(Vector, "h")(), MatVec(Family(Matrix, "W")(), Family(Vector, "u")())))
+    h := W @ u
+    """
 
     target: sp.Expr
     value: sp.Expr
@@ -72,7 +77,15 @@ class Assign:
 
 @dataclass(frozen=True)
 class Loop:
-    """The body for index = first, ..., last, downwards where ``descending`` (then first >= last)."""
+    """The statement that runs a body for index = first, ..., last, downwards where ``descending`` (first >= last).
+
+    >>> import sympy as sp
+    >>> from tpcalc.theory import Assign, Family, Loop, Matrix, MatVec, Vector
+    >>> l, W, x = sp.Symbol("l", integer=True), Family(Matrix, "W"), Family(Vector, "x")
+    >>> loop = Loop(l, sp.Integer(1), sp.Integer(4), (Assign(x[l], MatVec(W[l], x[l - 1])),))
+    >>> print(loop, loop.body[0])
+    for l = 1, ..., 4: x[l] := W[l] @ x[l - 1]
+    """
 
     index: sp.Symbol
     first: sp.Expr
@@ -184,7 +197,7 @@ def mapped(body: Iterable[Statement], change: Change, around: Around = _same_loo
 
 @dataclass(frozen=True, repr=False)
 class Program(Short, Aligned):
-    """A Tensor Program.
+    """A Tensor Program: initial vectors, matrices and data, and the statements that make all else of them.
 
     vectors: initial vectors, independent with entries N(0, 1); matrices: initial matrices, independent
     with entries N(0, 1/n), one for every value of their free indices; data: scalars that are given;

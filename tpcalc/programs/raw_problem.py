@@ -41,8 +41,8 @@ class RawProblem(Short):
     scaling, task: what was given; sizes: multipliers, deviations and learning rate of the finite network, or None.
 
     >>> import tpcalc as tp
-    >>> scaling = tp.DepthwiseScaling(mu0=0.5)
-    >>> raw = tp.raw_problem(scaling, tp.ResNet(), tp.Task([1, 1], [1, 0]), depth=tp.oo)
+    >>> scaling = tp.theory.DepthwiseScaling(mu0=0.5)
+    >>> raw = tp.theory.raw_problem(scaling, tp.ResNet(), tp.Task([1, 1], [1, 0]), depth=tp.oo)
     >>> raw.output_scale, (raw.output_scale * tp.train(raw.problem).outputs[1, 0]).round(4).tolist()
     (2.0, [2.7183])
     """
@@ -62,7 +62,7 @@ def raw_problem(scaling: DepthwiseScaling, net: ResNet, task: Task, depth: Numbe
     Parameters
     ----------
     scaling:
-        a ``tp.DepthwiseScaling``.
+        a ``tp.theory.DepthwiseScaling``.
     net:
         the block, usually "pre_nonlin", and whether ends are trained (by the learning rate of all others); the read-out
         acts on the stream.
@@ -86,7 +86,8 @@ def raw_problem(scaling: DepthwiseScaling, net: ResNet, task: Task, depth: Numbe
     [depthwise_transfer/parametrization].
 
     >>> import tpcalc as tp
-    >>> raw = tp.raw_problem(tp.depthwise_recipe("SP"), tp.ResNet("tanh", "pre_nonlin"), tp.Task([1], [1]), 4, width=64)
+    >>> net, task = tp.ResNet("tanh", "pre_nonlin"), tp.Task([1], [1])
+    >>> raw = tp.theory.raw_problem(tp.theory.depthwise_recipe("SP"), net, task, 4, width=64)
     >>> raw.problem.scale.alpha, raw.problem.opt.lr, raw.output_scale
     (0, 64.0, 8.0)
     """

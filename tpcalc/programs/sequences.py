@@ -59,7 +59,8 @@ class Sequences:
         if found.shape != self.targets.shape:
             raise ValueError(f"outputs: shape {found.shape} given; allowed is that of the targets, "
                              f"{self.targets.shape}")
-        return self.positions * self._by_position.losses(found.reshape(self._by_position.targets.shape))
+        by_position = self._by_position.losses(found.reshape(self._by_position.targets.shape))
+        return np.asarray(self.positions * by_position)
 
     def __repr__(self) -> str:
         return (f"Sequences(steps={self.steps}, batch={self.batch}, positions={self.positions}, d_in={self.d_in}, "

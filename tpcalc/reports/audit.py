@@ -6,7 +6,8 @@ import argparse
 import json
 
 from .._types import Json
-from .. import Audit, audit as audit_powers, named_recipes
+from .. import audit as audit_powers, named_recipes
+from ..classification import Audit
 from ..classification.own_block import RecipeAudit
 from ..classification.recipe import named_recipe
 

@@ -6,7 +6,7 @@ from typing import Sequence
 
 import sympy as sp
 
-from .. import Verdict
+from ..classification import Verdict
 from ..ledger.bibliography import CITED, bibtex
 from ..ledger.citations import INTERPRETERS
 from .derivations import derivation

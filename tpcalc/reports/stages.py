@@ -11,7 +11,8 @@ import sympy as sp
 
 from .._types import Json
 from .. import SGD, DepthScaling, Divergence, ResNet, Run, Task
-from .. import classify, convergence, depth_limit, kets, measure_exponents, program, recursion, train
+from .. import classify, convergence, depth_limit, kets, program, recursion, train
+from ..theory import measure_exponents
 from ..errors import NotCovered
 from ..studies.convergence import Slope, fit_order
 from .band import band_or_reason
@@ -71,7 +72,7 @@ def derive_stage(net: ResNet, opt: SGD, scale: DepthScaling | None = None,
 
 @dataclass(frozen=True)
 class Converged:
-    """Training at growing depth beside its limit; lists as in ``tp.Convergence``, None where there is no limit.
+    """Training at growing depth beside its limit; lists as in ``tp.studies.Convergence``, None where there is no limit.
 
     outputs: (k, steps, batch, d_out); accuracies: (k, steps), the share of inputs whose largest output is at
     the largest target, None for scalar outputs and where all outputs are 0. method: of all depths; sampling_error: the

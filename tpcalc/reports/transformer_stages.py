@@ -8,7 +8,8 @@ from typing import Any, Callable
 import numpy as np
 
 from .._types import Json
-from .. import SGD, AttentionLayer, Divergence, ResNet, Sequences, attention_limit, kets, program, train
+from .. import SGD, Divergence, ResNet, Sequences, kets, program, train
+from ..theory import AttentionLayer, attention_limit
 from ..errors import NotCovered
 from ..studies.convergence import fit_order
 from ..studies.optimum import grid_optimum

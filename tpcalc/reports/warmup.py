@@ -9,8 +9,8 @@ from typing import Any, Callable
 import numpy as np
 import sympy as sp
 
-from .. import (SGD, AttentionLayer, DepthScaling, Problem, ResNet, Task, attention_limit, kets, program, recursion,
-                train)
+from .. import SGD, DepthScaling, Problem, ResNet, Task, kets, program, recursion, train
+from ..theory import AttentionLayer, attention_limit
 from ..methods import Coefficients, LongCollocation
 from .progress import bar
 

@@ -46,7 +46,7 @@ class Fields:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OrderParameters:
-    """What the DMFT of residual networks speaks of, with its letters, indices (t, i, s, j) and units.
+    """The order parameters of a residual network's DMFT, with its letters, indices (t, i, s, j) and units.
 
     layer_times: (nodes,), of all nodes l / L at finite depth; f, Delta: (t, i), outputs and -dloss/df; H, Phi, G:
     (nodes, t, i, s, j), <h h'>, <phi(h) phi(h')>, <g g'>; A, B: responses over eta0 mu0, (L, t, i, s, j) at finite
@@ -60,8 +60,8 @@ class OrderParameters:
     are combinations of others, as at the end of the network, only these sums mean anything, not A itself; so B.
 
     >>> import tpcalc as tp
-    >>> raw = tp.raw_problem(tp.DepthwiseScaling(mu0=0.5), tp.ResNet(), tp.Task([1, 1], [1, 0]), depth=4)
-    >>> found = tp.dmft(raw)
+    >>> raw = tp.theory.raw_problem(tp.theory.DepthwiseScaling(mu0=0.5), tp.ResNet(), tp.Task([1, 1], [1, 0]), depth=4)
+    >>> found = tp.theory.dmft(raw)
     >>> found.layer_times.tolist(), found.G[:, 0, 0, 0, 0].round(4).tolist()
     ([0.0, 0.25, 0.5, 0.75, 1.0], [2.4414, 1.9531, 1.5625, 1.25, 1.0])
     """
@@ -116,13 +116,13 @@ def order_parameters(run: Run, raw: RawProblem | None = None, layer_times: np.nd
 
     >>> import tpcalc as tp
     >>> run = tp.train(tp.ResNet(), tp.Task([1, 1], [1, 0]), tp.SGD(1.0), tp.DepthScaling(), depth=tp.oo)
-    >>> dmft = tp.order_parameters(run, layer_times=[0, 0.5, 1])
+    >>> dmft = tp.theory.order_parameters(run, layer_times=[0, 0.5, 1])
     >>> dmft.H[:, 0, 0, 0, 0].round(4).tolist(), dmft.A[1:, 1, 0, 0, 0].round(4).tolist()  # e^tau, tau e^tau
     ([1.0, 1.6487, 2.7183], [0.8244, 2.7183])
     """
     _checks.instance("run", run, Run)
     if raw is not None:
-        _checks.instance("raw", raw, RawProblem, "a tp.RawProblem or None")
+        _checks.instance("raw", raw, RawProblem, "a tp.theory.RawProblem or None")
         if raw.problem != run.problem:
             raise ValueError("raw: the problem of another run given; allowed is that of this one, or None")
     if run.task.d_out != 1:
@@ -170,8 +170,9 @@ def _units(run: Run, raw: RawProblem | None, outputs: np.ndarray) -> _Units:
     if raw is None:
         rate = getattr(run.problem.opt, "lr")
         if not isinstance(run.problem.opt, SGD) or not isinstance(rate, float) or rate == 0:
-            raise ValueError(f"raw: None given with {_checks.short(run.problem.opt)}; allowed is the tp.RawProblem "
-                             "that was trained, or a tp.SGD of one learning rate, which stands for its eta0 mu0")
+            raise ValueError(f"raw: None given with {_checks.short(run.problem.opt)}; allowed is the "
+                             "tp.theory.RawProblem that was trained, or a tp.SGD of one learning rate, which stands "
+                             "for its eta0 mu0")
         return _Units(outputs[..., 0], -chi, chi.ravel(), rate)
     f = raw.output_scale * outputs
     Delta = -np.array([derivative(raw.task.loss, one, y)[:, 0] for one, y in zip(f, raw.task.targets)])

@@ -1,4 +1,4 @@
-"""What is known of a run of which outputs are known and nothing else."""
+"""Details of a run by a user's own method, which gives outputs and nothing else."""
 
 from __future__ import annotations
 

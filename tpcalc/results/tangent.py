@@ -20,7 +20,9 @@ AGREE = 1e-12
 
 
 def tangent_kernel(run: Run) -> np.ndarray:
-    """K_ab = 1/L sum over layers of <x_a^(l-1) | x_b^(l-1)> <g_a^l | g_b^l>, the integral over layer time at tp.oo.
+    """The tangent kernel K_ab = 1/L sum over layers of <x_a^(l-1) | x_b^(l-1)> <g_a^l | g_b^l>.
+
+    It is the integral over layer time at tp.oo.
 
     Rows are (step, input), flattened, each with the weights of its own step; g = delta / chi is the gradient of the
     output itself, normalized. So for one and the same step K is the tangent kernel: under gradient flow the outputs of
@@ -41,7 +43,7 @@ def tangent_kernel(run: Run) -> np.ndarray:
 
     >>> import tpcalc as tp
     >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
-    >>> kernel = tp.tangent_kernel(tp.train(net, task, opt, scale, depth=tp.oo))
+    >>> kernel = tp.theory.tangent_kernel(tp.train(net, task, opt, scale, depth=tp.oo))
     >>> kernel.shape, round(float(kernel[0, 0]), 4)
     ((2, 2), 2.7183)
     """

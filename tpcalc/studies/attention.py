@@ -43,7 +43,7 @@ class AttentionLayer:
     Raises ``ValueError`` for numbers that are not of their kind and blocks that do not close on kernels.
 
     >>> import tpcalc as tp
-    >>> tp.AttentionLayer(positions=4, head_dim=2, causal=True).matrices
+    >>> tp.theory.AttentionLayer(positions=4, head_dim=2, causal=True).matrices
     ('q', 'k', 'v', 'o')
     """
 
@@ -89,7 +89,7 @@ class AttentionKernel(NamedTuple):
     ``ntk`` and ``by_matrix``; ``error``: the largest standard error of nngp and of ntk over scrambles.
 
     >>> import tpcalc as tp
-    >>> found = tp.attention_kernel(tp.AttentionLayer(2, points=64), [[[1, 0], [0.5, 0.8]]], depth=1)
+    >>> found = tp.theory.attention_kernel(tp.theory.AttentionLayer(2, points=64), [[[1, 0], [0.5, 0.8]]], depth=1)
     >>> found.ntk.shape, bool(abs(found.ntk - sum(found.by_matrix.values())).max() < 1e-12)
     ((1, 2, 1, 2), True)
     """
@@ -115,7 +115,7 @@ def attention_kernel(layer: AttentionLayer, inputs: Value, depth: Count = sp.oo,
     there is no limit. Source: [tpcalc/action_principle].
 
     >>> import tpcalc as tp
-    >>> found = tp.attention_kernel(tp.AttentionLayer(2, points=256), [[[1, 0], [0.5, 0.8]]])
+    >>> found = tp.theory.attention_kernel(tp.theory.AttentionLayer(2, points=256), [[[1, 0], [0.5, 0.8]]])
     >>> found.nngp.reshape(2, 2).round(2).tolist()
     [[1.85, 1.34], [1.34, 1.74]]
     >>> {name: float(kernel[0, 0, 0, 0].round(1)) for name, kernel in found.by_matrix.items()}
@@ -145,8 +145,8 @@ class AttentionLimit(Short):
     discretization: by how much outputs differ between two resolutions of layer time.
 
     >>> import tpcalc as tp
-    >>> layer = tp.AttentionLayer(positions=2, points=16, scrambles=2)
-    >>> found = tp.attention_limit(layer, [[[[1, 0], [0.5, 0.8]]]], [[[[1], [-0.7]]]])
+    >>> layer = tp.theory.AttentionLayer(positions=2, points=16, scrambles=2)
+    >>> found = tp.theory.attention_limit(layer, [[[[1, 0], [0.5, 0.8]]]], [[[[1], [-0.7]]]])
     >>> found.standard_error.shape, found.error
     ((1, 1, 2, 1), 0.0)
     """
@@ -174,8 +174,8 @@ def attention_limit(layer: AttentionLayer, inputs: Value, targets: Value, opt: S
     Source: [tpcalc/action_principle].
 
     >>> import tpcalc as tp
-    >>> layer = tp.AttentionLayer(positions=2, points=64, scrambles=2)
-    >>> found = tp.attention_limit(layer, [[[[1, 0], [0.5, 0.8]]]], [[[[1], [-0.7]]]])
+    >>> layer = tp.theory.AttentionLayer(positions=2, points=64, scrambles=2)
+    >>> found = tp.theory.attention_limit(layer, [[[[1, 0], [0.5, 0.8]]]], [[[[1], [-0.7]]]])
     >>> found.outputs.shape, float(found.outputs.max())
     ((1, 1, 2, 1), 0.0)
     """

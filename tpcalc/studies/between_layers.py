@@ -22,7 +22,7 @@ class GradientCorrelation:
     expression: in the symbol ``C_aa``, the variance of the stream; value: at the variance given.
 
     >>> import tpcalc as tp
-    >>> tp.gradient_correlation(tp.ResNet("relu"))
+    >>> tp.theory.gradient_correlation(tp.ResNet("relu"))
     {'W': GradientCorrelation(expression=1/2, value=0.5)}
     """
 
@@ -43,7 +43,7 @@ def gradient_correlation(net: ResNet, variance: float = 1.0) -> dict[str, Gradie
     [tensor_programs_vi/appendix_j].
 
     >>> import tpcalc as tp
-    >>> round(tp.gradient_correlation(tp.ResNet("relu"))["W"].value, 4)
+    >>> round(tp.theory.gradient_correlation(tp.ResNet("relu"))["W"].value, 4)
     0.5
     """
     if not isinstance(net, ResNet):

@@ -45,7 +45,7 @@ class CauchyDifferences(Short):
 
     >>> import tpcalc as tp
     >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
-    >>> found = tp.cauchy_differences(net, task, opt, scale, depths=[16, 32, 64, 128])
+    >>> found = tp.studies.cauchy_differences(net, task, opt, scale, depths=[16, 32, 64, 128])
     >>> round(found.gamma_order.order, 1)
     0.9
     """
@@ -83,7 +83,7 @@ def cauchy_differences(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, d
 
     >>> import tpcalc as tp
     >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
-    >>> found = tp.cauchy_differences(net, task, opt, scale, depths=[16, 32, 64, 128])
+    >>> found = tp.studies.cauchy_differences(net, task, opt, scale, depths=[16, 32, 64, 128])
     >>> found.outputs.shape
     (4, 2, 1, 1)
     """
@@ -95,7 +95,7 @@ def cauchy_differences(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, d
                               ("scale", scale, DepthScaling)):
         if not isinstance(value, kind):
             raise ValueError(f"{name}: {_checks.short(value)} given; allowed is a tp.{kind.__name__}")
-    net.require_plain("tp.cauchy_differences")
+    net.require_plain("tp.studies.cauchy_differences")
     parts: list[tuple[np.ndarray, ...]] = []
     changes: list[tuple[np.ndarray, ...]] = []
     before: _Grid | None = None

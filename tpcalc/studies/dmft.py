@@ -22,12 +22,12 @@ DEPTHS = 3
 def dmft(raw: RawProblem, method: Value = "auto", layer_times: Value = None) -> OrderParameters:
     """Solve a network's DMFT, at finite or infinite depth: outputs, kernels, responses and fields.
 
-    raw: a tp.RawProblem of linear or "pre_nonlin" blocks; a finite width trains one real network, whose kernels are
-    then those of its neurons. method: as in ``tp.train``; "auto" is exact for linear networks, particles for others. At
-    infinite depth networks that are not linear are sampled at depths 8, 16 and 32 with common draws and extrapolated
-    batch by batch; method is then "auto" or a ``tp.methods.Particles``, whose ``coarsest`` is 8 unless it is given.
-    layer_times: in the limit, (nodes,): any for linear networks, multiples of 1 / coarsest for others, which are all
-    of them by default.
+    raw: a tp.theory.RawProblem of linear or "pre_nonlin" blocks; a finite width trains one real network, whose kernels
+    are then those of its neurons. method: as in ``tp.train``; "auto" is exact for linear networks, particles for
+    others. At infinite depth networks that are not linear are sampled at depths 8, 16 and 32 with common draws and
+    extrapolated batch by batch; method is then "auto" or a ``tp.methods.Particles``, whose ``coarsest`` is 8 unless
+    it is given. layer_times: in the limit, (nodes,): any for linear networks, multiples of 1 / coarsest for others,
+    which are all of them by default.
 
     Raises ``ValueError`` for what is not allowed, ``Divergence`` where there is no limit. Source: Depthwise
     Hyperparameter Transfer, propositions 1 and 3, (38), (39) and appendix K.4 [depthwise_transfer/proposition_3],
@@ -37,8 +37,8 @@ def dmft(raw: RawProblem, method: Value = "auto", layer_times: Value = None) -> 
 
     >>> import tpcalc as tp
     >>> task = tp.Task([1, 0.8], [1, -0.7])
-    >>> raw = tp.raw_problem(tp.DepthwiseScaling(mu0=0.5), tp.ResNet("tanh", "pre_nonlin"), task, depth=4)
-    >>> found = tp.dmft(raw, tp.methods.Particles(samples=512, batches=2))
+    >>> raw = tp.theory.raw_problem(tp.theory.DepthwiseScaling(mu0=0.5), tp.ResNet("tanh", "pre_nonlin"), task, depth=4)
+    >>> found = tp.theory.dmft(raw, tp.methods.Particles(samples=512, batches=2))
     >>> found.Phi.shape, found.A.shape
     ((5, 2, 1, 2, 1), (4, 2, 1, 2, 1))
     """

@@ -31,7 +31,7 @@ class GradientFlow(Tabled, Short):
 
     >>> import tpcalc as tp
     >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
-    >>> flow = tp.gradient_flow(net, tp.Task([1], [1]), 1.0, scale, depth=8, points=2)
+    >>> flow = tp.studies.gradient_flow(net, tp.Task([1], [1]), 1.0, scale, depth=8, points=2)
     >>> flow.times.tolist(), flow.outputs.shape
     ([0.0, 0.5, 1.0], (3, 1, 1))
     """
@@ -76,7 +76,7 @@ def gradient_flow(net: ResNet, task: Task, time: float, scale: DepthScaling, dep
 
     >>> import tpcalc as tp
     >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
-    >>> flow = tp.gradient_flow(net, tp.Task([1], [1]), 1.0, scale, depth=tp.oo)
+    >>> flow = tp.studies.gradient_flow(net, tp.Task([1], [1]), 1.0, scale, depth=tp.oo)
     >>> flow.outputs.round(6).ravel().tolist()
     [0.0, 0.977462]
     """

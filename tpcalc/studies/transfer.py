@@ -165,7 +165,7 @@ def transfer(net: ResNet, task: Task, opt: Optimizer, scalings: Sequence[Scaling
              depths: Sequence[Value], learning_rates: ArrayLike, executor: Executor | None = None, resume: Value = None,
              progress: Progress | None = None, probe_targets: ArrayLike | None = None, method: str | Method = "auto",
              width: Number = sp.oo) -> Transfer:
-    """Train at every scaling, depth and learning rate; how far does the best learning rate move with depth?
+    """Train at every scaling, depth and learning rate, and find how far the best learning rate moves with depth.
 
     Every network and optimizer, by every method that takes all of the trainings.
 

@@ -37,7 +37,7 @@ class WidthOrDepth(Tabled, Short):
 
     >>> import tpcalc as tp
     >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])
-    >>> found = tp.width_or_depth(net, task, opt, scale, depths=[8, 16])
+    >>> found = tp.studies.width_or_depth(net, task, opt, scale, depths=[8, 16])
     >>> found.depths.tolist(), found.width.shape
     ([8, 16], (2,))
     """
@@ -74,7 +74,7 @@ class WidthOrDepth(Tabled, Short):
 
 
 def width_or_depth(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depths: Sequence[int]) -> WidthOrDepth:
-    """What limits networks of these depths: their width, or their depth?
+    """Compare the errors of finite width with those of finite depth, at these depths.
 
     For networks whose ``run.fluctuations`` is known at finite depth: linear ones of one matrix a block, by a tp.SGD.
     Raises ``ValueError`` for others, before the work, and ``Divergence`` where there is no limit of infinite depth.
@@ -82,7 +82,7 @@ def width_or_depth(net: ResNet, task: Task, opt: SGD, scale: DepthScaling, depth
 
     >>> import tpcalc as tp
     >>> task = tp.Task(inputs=[1, 0.8], targets=[1, -0.7])
-    >>> found = tp.width_or_depth(tp.ResNet(), task, tp.SGD(0.3), tp.DepthScaling(0.5, 0.5), depths=(4, 16))
+    >>> found = tp.studies.width_or_depth(tp.ResNet(), task, tp.SGD(0.3), tp.DepthScaling(0.5, 0.5), depths=(4, 16))
     >>> found.width.round().astype(int).tolist()
     [117, 1604]
     >>> found.best(budget=4 * 117**2).depth
@@ -105,5 +105,5 @@ def _require_known(problem: Problem) -> None:
     if not isinstance(problem.opt, SGD):
         raise NotCovered(f"opt: {problem.opt!r} given; what finite width does to updates that are no linear functions "
                          "of gradients is not known, allowed is a tp.SGD")
-    problem.net.require_plain("tp.width_or_depth", trained_embedding_readout=True)
+    problem.net.require_plain("tp.studies.width_or_depth", trained_embedding_readout=True)
     problem.depth_scaling

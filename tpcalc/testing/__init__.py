@@ -10,7 +10,10 @@ from .strategies import (
     optimizers as optimizers,
     problems as problems,
     rationals as rationals,
+    resnets as resnets,
     scalings as scalings,
     schedules as schedules,
     tasks as tasks,
+    transformers as transformers,
+    width_scalings as width_scalings,
 )

@@ -14,16 +14,19 @@ from ..interpreters.program_coefficients import read_program_coefficients
 from ..interpreters.vectors import run_program
 from ..programs.language import Vector
 from ..programs.program import Program
+from .programs import ProgramExample
 
 ROUNDING = 1e-12
 Values = dict[Value, Value]
 
 
-def assert_interpreters_agree(program: Program, sizes: Sizes, data: ProgramData = {}, loss: AnyLoss = "mse",
+def assert_interpreters_agree(program: Program | ProgramExample, sizes: Sizes | None = None, data: ProgramData = {},
+                              loss: AnyLoss = "mse",
                               *, seeds: int = 12, width: int = 500, errors: float = 8.0,
                               readings: Mapping[str, Callable[..., Value]] = {}) -> None:
     """Assert that all readings of a linear program give one answer for its scalars and the brackets of its vectors.
 
+    program: a ``tp.Program`` with its sizes and data, or what ``linear_programs()`` draws, which has both.
     The coefficients in floats are compared with those in rationals (skipped where a number is not rational) and with
     ``readings`` to 1e-12 of the largest value, and with the mean over real networks of ``width``, seeds 0, 1, ...,
     to ``errors`` standard errors; the mean has a bias of order 1/width, so that ``seeds`` must stay well below the
@@ -34,6 +37,12 @@ def assert_interpreters_agree(program: Program, sizes: Sizes, data: ProgramData 
 
     Raises ``AssertionError`` naming the reading, the quantity and both values.
     """
+    if isinstance(program, ProgramExample):
+        if sizes is not None or data:
+            raise ValueError("sizes, data: given beside a ProgramExample, which has its own; allowed is nothing")
+        program, sizes, data = program.program, program.sizes, program.data
+    if sizes is None:
+        raise ValueError("sizes: None given; allowed are the values of the program's sizes, such as {T: 3}")
     floats = read_program_coefficients(program, sizes, data, loss)
     vectors = floats.vectors
     expected = _values(floats, vectors)

@@ -14,8 +14,8 @@ import sympy as sp
 
 from .._types import Number, Value
 from ..errors import MissingExtra
-from ..parametrizations import DepthScaling
-from ..programs import SGD, Task
+from ..parametrizations import DepthScaling, WidthScaling
+from ..programs import SGD, ResNet, Task, Transformer
 
 try:
     from hypothesis import strategies as st
@@ -82,6 +82,31 @@ def scalings(draw: st.DrawFn, with_limit: bool = False, exact: bool = False) -> 
     else:
         gamma = draw(share)
     return DepthScaling(alpha, gamma)
+
+
+@st.composite
+def width_scalings(draw: st.DrawFn, max_layers: int = 4) -> WidthScaling:
+    """Width scalings of perceptrons of 2 to ``max_layers`` layers: exponents in [-1, 1], multiples of 1/2."""
+    layers, halves = draw(st.integers(2, max_layers)), st.integers(-2, 2).map(lambda k: sp.Rational(k, 2))
+    p, q = (draw(st.lists(halves, min_size=layers, max_size=layers)) for _ in range(2))
+    return WidthScaling(tuple(p), tuple(q), draw(halves))
+
+
+def resnets(linear: bool | None = None) -> st.SearchStrategy[ResNet]:
+    """Residual networks of every kind of block: activation after or before the matrix, two matrices, gated.
+
+    linear: True for networks without activation alone, False for those with one, None for both.
+    """
+    plain = st.just(ResNet("linear"))
+    others = st.builds(ResNet, st.sampled_from(["tanh", "gelu", "silu"]),
+                       st.sampled_from(["post_nonlin", "pre_nonlin", "mlp", "glu"]), st.sampled_from([None, "rms"]))
+    return plain if linear else others if linear is not None else st.one_of(plain, others)
+
+
+def transformers(max_heads: int = 2, max_positions: int = 3) -> st.SearchStrategy[Transformer]:
+    """Transformers with pre-norm, causal attention or not, and an MLP, gated or not."""
+    return st.builds(Transformer, head_dim=st.integers(1, 4), positions=st.integers(1, max_positions),
+                     heads=st.integers(1, max_heads), causal=st.booleans(), mlp=st.sampled_from(["mlp", "swiglu"]))
 
 
 def learning_rates(highest: float = HIGHEST_RATE) -> st.SearchStrategy[float]:

@@ -179,7 +179,7 @@ def depth_check(make: Make, optimizer: MakeOptimizer, depths: Sequence[int] = (2
 def stream_of(run: Run) -> np.ndarray:
     """The root mean square of the last stream before every step, (steps,), of a training at infinite width."""
     squares = np.diagonal(np.asarray(run.forward_covariance)[-1]).reshape(run.task.steps, -1)
-    return np.sqrt(squares.mean(axis=1))
+    return np.asarray(np.sqrt(squares.mean(axis=1)))
 
 
 def measured_training(make: Make, config: Mapping[str, object], optimizer: MakeOptimizer, loss: Loss, batch: object,

@@ -12,10 +12,11 @@ from typing import Callable, Mapping
 
 import torch
 from torch import Tensor
+from torch.nn import Module as Model
 
 from .._checks import short
 from ..groups.names import LayerCount
-from .streams import Loss, Model, build, outputs_outside, recorded
+from .streams import Loss, build, outputs_outside, recorded
 
 Make = Callable[..., Model]
 MakeOptimizer = Callable[[Model], torch.optim.Optimizer]

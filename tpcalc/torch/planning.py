@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Callable, Mapping
 
 import torch
+from torch.nn import Module as Model
 
 from .. import _checks
 from ..errors import NotCovered
@@ -14,7 +15,7 @@ from ..groups.names import Shape
 from ..groups.factors import depth_choices, optimizer_of_role
 from ..parametrizations import Scaling
 from .probing import normalized_branches
-from .streams import MAKE, Model, build, drawn_batch
+from .streams import MAKE, build, drawn_batch
 
 Config = Mapping[str, object]
 Make = Callable[..., Model]

@@ -6,9 +6,10 @@ from typing import Callable, Iterator
 
 import torch
 from torch import Tensor
+from torch.nn import Module as Model
 
 from ..groups.roles import Parameter, Roles
-from .streams import Model, layer_modules, recorded
+from .streams import layer_modules, recorded
 
 HALF = 0.5  # of a branch: the first layer is to change the stream by half as much
 

@@ -1,4 +1,4 @@
-"""sp.Exprs of the width n in a perceptron's forward pass and tangent kernel, term by term.
+"""Powers of the width n in a perceptron's forward pass and tangent kernel, term by term.
 
 A term is counted by what it is a product of: entries of W (n^-(1+p)/2 each), learning rates of weights (n^-(1+q) each)
 and sums over neurons (n each) that are left when entries of W, which are centered and independent, are paired.

@@ -85,6 +85,10 @@ def differential_exponent(order: int, scaling: WidthScaling, insert_output: bool
     The exponents p, q, r need not be meta-principled. The result is -oo where the expectation vanishes. Raises
     ``ValueError`` for more layers than two, for a first layer whose preactivations are not of order one, and for an
     order below 1.
+
+    >>> import tpcalc as tp
+    >>> tp.width.differential_exponent(1, tp.meta_principled(0, 2))
+    0
     """
     count = whole_number("order", order, 1)
     if scaling.layers != 2:

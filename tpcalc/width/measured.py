@@ -69,6 +69,11 @@ def measure_differentials(scaling: WidthScaling, widths: Sequence[int], highest:
 
     Raises ``ValueError`` for bad arguments and for activations with kinks. Weights are Gaussian, with all constants 1,
     and biases start at zero. Evidence of [meta_principled/hierarchy].
+
+    >>> import tpcalc as tp
+    >>> found = tp.width.measure_differentials(tp.meta_principled(0, 2), (8, 16), samples=4, highest=1)
+    >>> found[0].means.shape
+    (2,)
     """
     count = whole_number("highest", highest, 1)
     smooth_derivatives(phi, count)

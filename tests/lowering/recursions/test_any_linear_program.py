@@ -30,7 +30,7 @@ OPTIMIZERS = {
 XI, Y = np.array([1.0, 0.8, -0.6]), np.array([1.0, -0.7, 0.5])
 
 
-def derive(program: Program) -> tp.Recursion:
+def derive(program: Program) -> tp.theory.Recursion:
     recursion = tp.recursion(tp.kets(program))
     assert all(step.check() for step in recursion.derivation.steps)
     return recursion

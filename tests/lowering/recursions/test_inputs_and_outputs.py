@@ -17,7 +17,7 @@ SHAPES = {"two inputs": (2, 1, False, False), "two outputs": (1, 2, True, False)
           "trained ends": (1, 1, True, True), "trained ends of both": (3, 2, True, True)}
 
 
-def recursion(net: tp.ResNet, opt: tp.SGD, scale: tp.DepthScaling, **sizes: Any) -> tp.Recursion:
+def recursion(net: tp.ResNet, opt: tp.SGD, scale: tp.DepthScaling, **sizes: Any) -> tp.theory.Recursion:
     return tp.recursion(tp.kets(tp.program(net, opt, scale, **sizes)))
 
 

@@ -99,7 +99,7 @@ class CompiledRecursion(Short):
 
 @dataclass(frozen=True, repr=False)
 class Recursion(RecursionEquations):
-    """A derived recursion that can be compiled; see ``RecursionEquations``.
+    """The Gamma/C recursion derived from ket equations, which ``compile`` turns into numba code.
 
     >>> import tpcalc as tp
     >>> net, opt, scale, task = tp.ResNet(), tp.SGD(1.0), tp.DepthScaling(0.5, 0.5), tp.Task([1, 0.8], [1, -0.7])

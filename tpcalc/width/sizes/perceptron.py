@@ -16,7 +16,8 @@ from ...programs.indices import T, t
 from ...programs.language import Family, LossDerivative, Matrix, MatVec, Mean, Scalar, Vector
 from ...programs.optimizers import SGD
 from ...programs.program import Assign, Loop, Program, Statement
-from ...programs.updates import Optimizer, Trainable, schedule_rates, require_optimizer, start, update
+from ...programs.trainable import Trainable
+from ...programs.updates import Optimizer, schedule_rates, require_optimizer, start, update
 from .interpreter import WIDTH
 
 UNIT = sp.Symbol("unit", positive=True)  # branch multipliers, of which perceptrons have none
@@ -58,7 +59,7 @@ def perceptron(scaling: WidthScaling, phi: sp.Expr | str = "tanh", opt: Optimize
     activation and no optimizer. Source: Tensor Programs IV, section 3, as translated by [meta_principled/translation].
 
     >>> import tpcalc as tp
-    >>> print(str(perceptron(tp.width_recipe("muP", 2))).split("steps")[1])
+    >>> print(str(perceptron(tp.width.width_recipe("muP", 2))).split("steps")[1])
     <BLANKLINE>
       w1[0] := U/sqrt(n)
       w2[0] := V/sqrt(n)

@@ -1,0 +1,35 @@
+"""Beyond ``tp``, for proofs: parts of the language, what derivations return, and quantities of the three papers.
+
+>>> from tpcalc.theory import Assign, Family, MatVec, Matrix, Vector
+>>> W, u, h = Family(Matrix, "W")(), Family(Vector, "u")(), Family(Vector, "h")()
+>>> print(Assign(h, MatVec(W, u)))
+h := W @ u
+"""
+
+from .calculus import Derivation as Derivation, KetEquations as KetEquations, Step as Step
+from .classification.diversity import Diversity as Diversity, measure_diversity as measure_diversity
+from .classification import MatrixAudit as MatrixAudit, audit_matrices as audit_matrices
+from .classification import MatrixRecipe as MatrixRecipe, matrix_recipe as matrix_recipe
+from .classification import Interaction as Interaction, interactions as interactions
+from .classification.evidence import measure_exponents as measure_exponents
+from .interpreters import StepCheck as StepCheck
+from .ledger import Citation as Citation, cite as cite
+from .limits import CompiledLimit as CompiledLimit, DepthLimit as DepthLimit, LimitEquation as LimitEquation
+from .limits import LimitOutputs as LimitOutputs, LimitRegion as LimitRegion, LimitTerm as LimitTerm
+from .lowering.recursions import Recursion as Recursion
+from .parametrizations import DepthwiseScaling as DepthwiseScaling, depthwise_recipe as depthwise_recipe
+from .programs.attention import softmax_attention as softmax_attention
+from .programs.convolution import Convolution as Convolution
+from .programs.language import Family as Family, Matrix as Matrix, Scalar as Scalar, Vector as Vector
+from .programs.language import HeadSum as HeadSum, LossDerivative as LossDerivative, MatVec as MatVec, Mean as Mean
+from .programs.language import NonlinearOuter as NonlinearOuter, Outer as Outer, Transpose as Transpose
+from .programs.program import Assign as Assign, Loop as Loop
+from .programs.raw_problem import RawProblem as RawProblem, raw_problem as raw_problem
+from .results import OrderParameters as OrderParameters, order_parameters as order_parameters
+from .results import tangent_kernel as tangent_kernel
+from .studies.attention import AttentionKernel as AttentionKernel, AttentionLayer as AttentionLayer
+from .studies.attention import AttentionLimit as AttentionLimit
+from .studies.attention import attention_kernel as attention_kernel, attention_limit as attention_limit
+from .studies.between_layers import GradientCorrelation as GradientCorrelation
+from .studies.between_layers import gradient_correlation as gradient_correlation
+from .studies.dmft import dmft as dmft
