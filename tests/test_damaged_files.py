@@ -212,7 +212,7 @@ def test_a_damaged_job_counts_as_none(tmp_path: Path) -> None:
 def test_every_row_of_a_table_has_as_many_numbers_as_its_header(line: str, tmp_path: Path) -> None:
     path = tmp_path / "task.csv"
     path.write_text(CSV + line + "\n1,1,1\n")
-    with pytest.raises(ValueError, match=re.escape(f"task.csv': line 5 has '{line}'; allowed are 3 numbers")):
+    with pytest.raises(ValueError, match=re.escape(f"task.csv': line 5 has '{line}'; expected 3 numbers")):
         load_task(str(path), None, None, 0)
 
 
@@ -240,5 +240,5 @@ def test_odd_lines_are_read_as_they_are_or_refused_by_their_number(content: str,
         task = load_task(str(path), None, None, 0)
         assert (task.inputs.shape, task.targets.shape) == ((1, 2, 1), (1, 2, 1))
         return
-    with pytest.raises(ValueError, match=rf"task.csv': line {ODD[content]} has .*; allowed are 2 (finite )?numbers"):
+    with pytest.raises(ValueError, match=rf"task.csv': line {ODD[content]} has .*; expected 2 (finite )?numbers"):
         load_task(str(path), None, None, 0)

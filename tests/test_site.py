@@ -90,7 +90,8 @@ def test_what_is_derived_is_what_the_object_says() -> None:
 def test_a_computed_table_has_the_rows_of_its_value() -> None:
     import offline_math
 
-    rows = [{"in_depth": "L^(-1/2)", "name": "unstable in training"}, {"in_depth": "1, n^1 L^(3/4) = 0.5", "name": None}]
+    rows = [{"in_depth": "L^(-1/2)", "name": "unstable in "
+                                             "training"}, {"in_depth": "1, n^1 L^(3/4) = 0.5", "name": None}]
     found = offline_math.table(rows)
     cells = [[entry.astext() for entry in row.findall(nodes.entry)] for row in found.findall(nodes.row)]
     assert cells == [["in depth", "name"], ["L^{-1/2}", "unstable in training"], ["1, n L^{3/4} = 0.5", "-"]]

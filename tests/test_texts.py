@@ -21,7 +21,8 @@ def of_the_readme() -> set[str]:
 
 
 def test_the_readme_says_what_it_is_and_links_the_three_papers() -> None:
-    assert re.match("# tpcalc: exact infinite-width and infinite-depth limits of residual networks and transformers", README)
+    assert re.match("# tpcalc: exact infinite-width and infinite-depth limits of residual networks and "
+                    "transformers", README)
     assert len(of_the_readme()) == 3
 
 

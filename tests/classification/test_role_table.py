@@ -87,7 +87,7 @@ def test_audits_and_recipes_refuse_by_name():
     with pytest.raises(ValueError, match="has exponents"):
         tp.theory.audit_matrices(exponents)
     raw = tp.Parametrization(depth={"W": DepthChoices(-1, 0)})
-    with pytest.raises(ValueError, match="branch: .* allowed is the power of L"):
+    with pytest.raises(ValueError, match="branch: .* expected the power of L"):
         tp.audit(raw, 0)
     with pytest.raises(ValueError, match="name: .* tp.theory.matrix_recipe"):
         tp.recipe(exponents)

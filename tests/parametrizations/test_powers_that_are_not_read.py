@@ -32,7 +32,7 @@ READINGS: dict[str, Callable[[tp.Parametrization], object]] = {
 @pytest.mark.parametrize("name", ["eps", "decay"])
 @pytest.mark.parametrize("reading", READINGS)
 def test_powers_of_eps_and_decay_are_refused(reading: str, name: str, role: str, power: object) -> None:
-    with pytest.raises(tp.NotCovered, match=rf"width: {name} n\^\(.*\) of '{role}' given"):
+    with pytest.raises(tp.NotCovered, match=rf"width: got {name} n\^\(.*\) of '{role}'"):
         READINGS[reading](given(role, **{name: power}))
 
 

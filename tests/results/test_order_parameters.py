@@ -133,13 +133,13 @@ def test_what_is_refused() -> None:
     run = tp.train(raw(tp.Task([1.0, 1.0], [0.0, 1.0])).problem)
     with pytest.raises(ValueError, match="the loss derivative of step 0 vanishes"):
         tp.theory.order_parameters(run)
-    with pytest.raises(ValueError, match="raw: the problem of another run"):
+    with pytest.raises(ValueError, match="raw: got the problem of another run"):
         tp.theory.order_parameters(run, raw())
-    with pytest.raises(ValueError, match="allowed are blocks W phi"):
+    with pytest.raises(ValueError, match="expected blocks W phi"):
         tp.theory.order_parameters(tp.train(tp.ResNet("tanh"), TASK, tp.SGD(), tp.DepthScaling(), 2, width=8))
     with pytest.raises(ValueError, match="at depth 4, where all nodes are"):
         tp.theory.dmft(raw(depth=4), layer_times=[0.5])
-    with pytest.raises(ValueError, match="allowed are multiples of 1 / 8"):
+    with pytest.raises(ValueError, match="expected multiples of 1 / 8"):
         tp.theory.dmft(raw(phi="tanh"), layer_times=[0.3])
-    with pytest.raises(ValueError, match="allowed are 'auto' and tp.methods.Particles"):
+    with pytest.raises(ValueError, match="expected 'auto' and tp.methods.Particles"):
         tp.theory.dmft(raw(phi="tanh"), "common_draws")

@@ -246,8 +246,8 @@ def test_refusals() -> None:
         tp.kernel_fn(tp.ResNet("relu", "glu"), 200)(30 * np.eye(2))
     assert blown.value.layer is not None and 1 < blown.value.layer < 200
     kernel_fn = tp.kernel_fn(PRE)
-    for arguments, words in (((INPUTS[0],), "x1.*shape"), ((INPUTS, np.ones((2, 3))), "x2: 3"),
-                             ((INPUTS, None, "both"), "get: 'both'"), ((INPUTS, None, ["ntk"]), "get"),
+    for arguments, words in (((INPUTS[0],), "x1.*shape"), ((INPUTS, np.ones((2, 3))), "x2: got 3"),
+                             ((INPUTS, None, "both"), "get: got 'both'"), ((INPUTS, None, ["ntk"]), "get"),
                              ((INPUTS, None, ("ntk", "ntk")), "get"), (([[np.nan, 1.0]],), "x1")):
         with pytest.raises(ValueError, match=words):
             kernel_fn(*arguments)

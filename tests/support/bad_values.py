@@ -305,7 +305,8 @@ def instances() -> dict[str, Any]:
         "StepCheck": tp.check_steps(equations(), {"T": 2, "L": 2}, {"xi": [1.0, 0.5], "y": [1.0, 0.5]})[0],
         "Transfer": tp.transfer(NET, TASK, OPT, SCALE, (2, 4), [0.5, 1.0]),
         "WidthOrDepth": tp.studies.width_or_depth(NET, tp.Task([1.0], [1.0]), OPT, SCALE, (2, 4)),
-        "DepthwiseScaling": tp.theory.DepthwiseScaling(), "Divergence": tp.Divergence("the outputs are not finite", step=3),
+        "DepthwiseScaling": tp.theory.DepthwiseScaling(), "Divergence": tp.Divergence("the outputs are not "
+                                                                                      "finite", step=3),
         "NotCovered": tp.NotCovered("no rule"),
         "MissingExtra": tp.MissingExtra("matplotlib", "report", "plots"),
         "RawProblem": raw, "OrderParameters": tp.theory.dmft(raw), "WidthScaling": tp.WidthScaling((0, 0), (0, 1), 0),

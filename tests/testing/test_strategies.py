@@ -42,7 +42,7 @@ def test_drawn_programs_are_taken_as_they_are(example: testing.ProgramExample) -
     testing.assert_interpreters_agree(example, seeds=0)
     with pytest.raises(AssertionError, match="^reading 'wrong' gives none"):
         testing.assert_interpreters_agree(example, seeds=0, readings={"wrong": lambda *given: {}})
-    with pytest.raises(ValueError, match="^sizes: None given"):
+    with pytest.raises(ValueError, match="^sizes: got None"):
         testing.assert_interpreters_agree(example.program)
 
 

@@ -135,14 +135,14 @@ def audit(branch: Number, lr: Number = 0, optimizer: object = "adam", eps: Numbe
     """
     given = checked_sizes(sizes)
     if isinstance(branch, (DepthScaling, Parametrization, WidthScaling)):
-        raise ValueError(f"branch: {short(branch)} given; allowed is the power of L of the branch multiplier; "
+        raise ValueError(f"branch: got {short(branch)}; expected the power of L of the branch multiplier; "
                          f"{ELSEWHERE}")
     for flag, value in (("decoupled", decoupled), ("independent", independent)):
         if not isinstance(value, bool):
-            raise ValueError(f"{flag}: {value!r} given; allowed are False and True")
+            raise ValueError(f"{flag}: got {value!r}; expected False and True")
     if independent and not decoupled:
-        raise ValueError("independent: True given with decoupled False; a decay inside the gradient takes part in the "
-                         "update, allowed is one of them")
+        raise ValueError("independent: got True with decoupled False; a decay inside the gradient takes part in the "
+                         "update; expected one of them")
     powers = {"branch": branch, "lr": lr, "eps": eps, "init": init, "weight_decay": weight_decay, "gradient": gradient}
     for name, power in powers.items():
         _require_power(name, power)
@@ -157,7 +157,7 @@ def _require_power(name: str, given: object) -> None:
         return
     read = exponent(name, given)
     if read.q > MOST_DENOMINATOR or read == 0 != given or name == "branch" and read > 0:
-        raise ValueError(f"{name}: {given!r} given, which looks like a value; allowed is the power of L that the "
+        raise ValueError(f"{name}: got {given!r}, which looks like a value; expected the power of L that the "
                          "setting goes like, such as branch=-1 for a multiplier like 1/L: exact numbers, and floats of "
                          f"denominator {MOST_DENOMINATOR} at most, for the branch not above 0. Values go with "
                          "base_depth=, the depth at which yours are right: they are factors of the powers, not asked "

@@ -67,11 +67,11 @@ def audit_matrices(scale: Parametrization, net: ResNet | None = None) -> MatrixA
     DepthScaling(alpha=1/2, gamma=1/2, branch=1.0, base_depth=1)
     """
     if not isinstance(scale, Parametrization):
-        raise ValueError(f"scale: {short(scale)} given; allowed is a tp.Parametrization of raw powers of L")
+        raise ValueError(f"scale: got {short(scale)}; expected a tp.Parametrization of raw powers of L")
     if net is not None and not isinstance(net, ResNet):
-        raise ValueError(f"net: {short(net)} given; allowed is a tp.ResNet or None")
+        raise ValueError(f"net: got {short(net)}; expected a tp.ResNet or None")
     if scale.choices is None:
-        raise ValueError(f"scale: {scale!r} given, which has exponents; tp.classify judges these, allowed are raw "
+        raise ValueError(f"scale: got {scale!r}, which has exponents; tp.classify judges these; expected raw "
                          "powers of L, tpcalc.parametrizations.DepthChoices for every matrix")
     for choices in scale.choices.values():
         choices.require_numbers()

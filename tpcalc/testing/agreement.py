@@ -39,10 +39,10 @@ def assert_interpreters_agree(program: Program | ProgramExample, sizes: Sizes | 
     """
     if isinstance(program, ProgramExample):
         if sizes is not None or data:
-            raise ValueError("sizes, data: given beside a ProgramExample, which has its own; allowed is nothing")
+            raise ValueError("sizes, data: given beside a ProgramExample, which has its own; expected nothing")
         program, sizes, data = program.program, program.sizes, program.data
     if sizes is None:
-        raise ValueError("sizes: None given; allowed are the values of the program's sizes, such as {T: 3}")
+        raise ValueError("sizes: got None; expected the values of the program's sizes, such as {T: 3}")
     floats = read_program_coefficients(program, sizes, data, loss)
     vectors = floats.vectors
     expected = _values(floats, vectors)
